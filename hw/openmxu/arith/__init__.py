@@ -1,0 +1,8 @@
+"""Floating-point arithmetic in hardware: rigid pipelines, and streams around them."""
+
+from openmxu.arith.adder import Adder
+from openmxu.arith.converter import Converter
+from openmxu.arith.multiplier import Multiplier, SignificandProduct
+from openmxu.arith.streamed import Streamed
+
+__all__ = ["Adder", "Converter", "Multiplier", "SignificandProduct", "Streamed"]

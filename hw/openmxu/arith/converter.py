@@ -1,0 +1,106 @@
+"""Conversion between floating-point formats."""
+
+from typing import ClassVar
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from openmxu.arith.pipeline import Pipeline, check_stages
+from openmxu.arith.round import round_pack
+from openmxu.arith.shift import normalise
+from openmxu.arith.unpack import unpack
+from openmxu.formats import FloatFormat, check_subnormals
+
+__all__ = ["Converter"]
+
+
+class Converter(wiring.Component):
+    """Floating-point conversion, ``o = round(i)``, a rigid pipeline.
+
+    Rounds to nearest, ties to even; too large becomes infinity (NaN in a format without infinity).
+
+    Latency: :attr:`latency` cycles, equal to ``stages``. Throughput: one number per cycle.
+    Back-pressure: none; see :class:`~openmxu.arith.Streamed`.
+
+    Deviations from IEEE 754: there are no flags. NaN keeps its sign and the upper bits of its fraction, and
+    becomes quiet. With ``subnormals="flush"`` a subnormal operand, and a value below the target's smallest
+    normal number, looked at before rounding, becomes a zero of its sign.
+
+    Parameters
+    ----------
+    source, target
+        Formats of operand and result.
+    subnormals
+        ``"flush"`` or ``"ieee"`` (gradual underflow).
+    stages
+        0: combinational. 1: the output is a register.
+
+    Members
+    -------
+    i : In(source.width)
+    o : Out(target.width)
+
+    Raises
+    ------
+    TypeError, ValueError
+        A parameter is outside its domain.
+    """
+
+    i: Value
+    o: Value
+
+    CUTS: ClassVar = {0: (), 1: ("rounded",)}
+
+    def __init__(self, source: FloatFormat, target: FloatFormat, *, subnormals: str = "flush",
+                 stages: int = 0) -> None:
+        self.source = source
+        self.target = target
+        self.subnormals = check_subnormals(subnormals)
+        self.stages = check_stages(stages, self.CUTS)
+        super().__init__({"i": In(source.width), "o": Out(target.width)})
+
+    @property
+    def latency(self) -> int:
+        """Cycles from operand to result."""
+        return self.stages
+
+    @property
+    def module_name(self) -> str:
+        """Name of the exported module."""
+        return f"converter_{self.source}_{self.target}_{self.subnormals}_s{self.stages}"
+
+    def elaborate(self, platform: object) -> Module:
+        """Change the exponent's bias and round; NaN goes its own way."""
+        m = Module()
+        number = unpack(m, self.i, self.source, self.subnormals, name="number")
+        rebias = self.target.bias - self.source.bias
+        largest = self.source.exponent_mask - (1 if self.source.has_infinity else 0)
+        smallest = 1
+        exponent, significand = number.exponent, number.significand
+        if self.subnormals == "ieee" and rebias > 0:
+            # Subnormal numbers of the source are normal, or nearer to it, in the target.
+            significand, shift = normalise(m, significand, name="normalised")
+            exponent = exponent - shift
+            smallest -= self.source.fraction_width
+        exponents = range(smallest + rebias, largest + rebias + 1)
+        rebiased = Signal(signed(1 + max(abs(exponents.start), exponents.stop).bit_length()), name="exponent")
+        m.d.comb += rebiased.eq(exponent + rebias)
+
+        bits = round_pack(
+            m, self.target, self.subnormals,
+            sign=number.sign, exponent=rebiased, significand=significand,
+            infinite=number.infinite, nan=Const(0, 1), exponents=exponents,
+        )
+        result = Mux(number.nan, self._quiet(number.significand[:-1], number.sign), bits)
+        m.d.comb += self.o.eq(Pipeline(m, self.CUTS[self.stages]).cut("rounded", result))
+        return m
+
+    def _quiet(self, fraction: Value, sign: Value) -> Value:
+        """The quiet NaN that keeps ``sign`` and the upper bits of ``fraction``."""
+        target = self.target
+        if not target.has_infinity:
+            return Cat(Const(target.quiet_nan, target.width - 1), sign)
+        missing = target.fraction_width - len(fraction)
+        kept = Cat(Const(0, missing), fraction) if missing > 0 else fraction[-missing:]
+        return Cat(kept[:-1], Const(1, 1), Const(target.exponent_mask, target.exponent_width), sign)
