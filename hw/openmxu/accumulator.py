@@ -1,0 +1,219 @@
+"""The accumulator bank: fp32 sums over tiles, kept until the receiver takes them."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from openmxu.arith import Adder
+from openmxu.config import MxuConfig
+from openmxu.formats import FP32
+from openmxu.hierarchy import repeat
+
+__all__ = ["AccumulatorBank", "AccumulatorColumn", "Control", "ResultBeat"]
+
+_NEGATIVE_ZERO = 1 << (FP32.width - 1)
+
+
+class Control(data.StructLayout):
+    """What is done with a row of sums.
+
+    Members
+    -------
+    valid : 1
+        There is a row at all.
+    row : log2(depth)
+        Its place in the memory.
+    add, clear_nan, emit, last : 1
+        As on the activation stream.
+    """
+
+    def __init__(self, depth: int) -> None:
+        super().__init__({
+            "valid": 1, "row": (depth - 1).bit_length(), "add": 1, "clear_nan": 1, "emit": 1, "last": 1,
+        })
+
+
+class ResultBeat(data.StructLayout):
+    """A row of results: ``data``, an fp32 word per column, column 0 lowest; ``last`` of a tile."""
+
+    def __init__(self, columns: int) -> None:
+        super().__init__({"data": data.ArrayLayout(FP32.width, columns), "last": 1})
+
+
+class AccumulatorColumn(wiring.Component):
+    """One column's sums, ``memory[row] = psum`` or ``memory[row] + psum``.
+
+    Latency: the sum can be read ``config.row_latency`` cycles after ``i_psum``; ``o_control`` is
+    ``i_control`` one cycle later, for the next column. Throughput: one row per cycle, but a row may be added
+    to only ``config.row_latency`` cycles after it was last given. Back-pressure: none.
+
+    Parameters
+    ----------
+    config
+        The unit that the column is part of.
+
+    Members
+    -------
+    i_psum : In(32)
+    i_control : In(Control)
+    o_control : Out(Control)
+    i_fetch : In(1)
+        Read ``i_row``; ``o_data`` shows it from the next cycle on, until the next fetch.
+    i_row : In(log2(depth))
+    o_data : Out(32)
+    """
+
+    i_psum: Value
+    i_control: Any
+    o_control: Any
+    i_fetch: Value
+    i_row: Value
+    o_data: Value
+
+    def __init__(self, config: MxuConfig) -> None:
+        self.config = config
+        control = Control(config.depth)
+        super().__init__({
+            "i_psum": In(FP32.width),
+            "i_control": In(control), "o_control": Out(control),
+            "i_fetch": In(1), "i_row": In(control["row"].shape),
+            "o_data": Out(FP32.width),
+        })
+
+    @property
+    def module_name(self) -> str:
+        """Name of the exported module."""
+        return f"accumulator_{self.config.subnormals}_s{self.config.row_step}_d{self.config.depth}"
+
+    def elaborate(self, platform: object) -> Module:
+        """Read the old sum, add, write back; a second port reads results."""
+        m = Module()
+        m.submodules.adder = adder = Adder(
+            FP32, subnormals=self.config.subnormals, stages=self.config.row_step
+        )
+        m.submodules.memory = memory = Memory(shape=FP32.width, depth=self.config.depth, init=[])
+        old = memory.read_port()
+        new = memory.write_port()
+        result = memory.read_port()
+
+        psum = Signal(FP32.width, reset_less=True)
+        control = self.o_control
+        m.d.sync += [control.eq(self.i_control), psum.eq(self.i_psum)]
+        m.d.comb += [
+            old.addr.eq(self.i_control.row),
+            old.en.eq(self.i_control.valid & self.i_control.add),
+        ]
+
+        # To take a sum is to add it to -0, the neutral element: no second path beside the adder is needed.
+        exponent = old.data[FP32.fraction_width:-1]
+        is_nan = exponent.all() & old.data[:FP32.fraction_width].any()
+        kept = old.data & ~(control.clear_nan & is_nan).replicate(FP32.width)
+        summand = Mux(control.add, kept, _NEGATIVE_ZERO)
+        m.d.comb += [adder.i_a.eq(summand), adder.i_b.eq(psum)]
+
+        write = Cat(control.row, control.valid)
+        for stage in range(adder.latency):
+            delayed = Signal(len(write), name=f"write_{stage}")
+            m.d.sync += delayed.eq(write)
+            write = delayed
+        m.d.comb += [
+            new.addr.eq(write[:-1]),
+            new.en.eq(write[-1]),
+            new.data.eq(adder.o),
+            result.addr.eq(self.i_row),
+            result.en.eq(self.i_fetch),
+            self.o_data.eq(result.data),
+        ]
+        return m
+
+
+class AccumulatorBank(wiring.Component):
+    """C accumulator columns and the result stream in front of them.
+
+    The bank is also the buffer for results: a row that is to be emitted stays in memory until the receiver
+    takes it. Rows are emitted in the order in which they were given.
+
+    Latency: ``columns + config.row_latency`` cycles from column 0's sum to the row on the result stream.
+    Throughput: one row per cycle. Back-pressure: ``o.ready`` may stay low forever; no row may be given anew
+    before ``o_freed``.
+
+    Parameters
+    ----------
+    config
+        The unit that the bank is part of.
+
+    Members
+    -------
+    i_psums : In(columns · 32)
+        Column c's c cycles after column 0's.
+    i_control : In(Control)
+        With column 0's sum.
+    o_freed : Out(1)
+        A row has been read from memory for the last time.
+    o : Out(stream of ResultBeat)
+    """
+
+    i_psums: Value
+    i_control: Any
+    o_freed: Value
+    o: Any
+
+    def __init__(self, config: MxuConfig) -> None:
+        self.config = config
+        super().__init__({
+            "i_psums": In(config.columns * FP32.width),
+            "i_control": In(Control(config.depth)),
+            "o_freed": Out(1),
+            "o": Out(stream.Signature(ResultBeat(config.columns))),
+        })
+
+    def elaborate(self, platform: object) -> Module:
+        """Control moves right beside the sums; when the last column has written a row, it can leave."""
+        m = Module()
+        depth = self.config.depth
+        fetch = Signal()
+        tail = Signal(range(depth))
+        control = self.i_control
+        columns = repeat(platform, lambda: AccumulatorColumn(self.config), self.config.columns)
+        for index, column in enumerate(columns):
+            m.submodules[f"column_{index}"] = column
+            m.d.comb += [
+                column.i_psum.eq(self.i_psums.word_select(index, FP32.width)),
+                column.i_control.eq(control),
+                column.i_fetch.eq(fetch),
+                column.i_row.eq(tail),
+                self.o.payload.data[index].eq(column.o_data),
+            ]
+            control = column.o_control
+
+        # The last column's control is one cycle old: what is left is its adder.
+        leaving = Cat(control.last, control.valid & control.emit)
+        for stage in range(self.config.write_latency - 1):
+            delayed = Signal(2, name=f"leaving_{stage}")
+            m.d.sync += delayed.eq(leaving)
+            leaving = delayed
+        last, written = leaving
+
+        m.submodules.lasts = lasts = Memory(shape=1, depth=depth, init=[])
+        head = Signal(range(depth))
+        mark_in, mark_out = lasts.write_port(), lasts.read_port()
+        waiting = Signal(range(depth + 1))
+        m.d.comb += [
+            mark_in.addr.eq(head), mark_in.data.eq(last), mark_in.en.eq(written),
+            mark_out.addr.eq(tail), mark_out.en.eq(fetch),
+            self.o.payload.last.eq(mark_out.data),
+            # The memory's output registers hold the beat until it is taken.
+            fetch.eq((waiting != 0) & (self.o.ready | ~self.o.valid)),
+            self.o_freed.eq(fetch),
+        ]
+        m.d.sync += [
+            waiting.eq(waiting + written - fetch),
+            head.eq(head + written),
+            tail.eq(tail + fetch),
+        ]
+        with m.If(fetch | self.o.ready):
+            m.d.sync += self.o.valid.eq(fetch)
+        return m

@@ -1,0 +1,179 @@
+"""Named design points: one list for export, test benches, area reports and documentation."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from inspect import signature
+from typing import Any
+
+from openmxu.arith import Adder, Converter, Multiplier, SignificandProduct, Streamed
+from openmxu.array import SystolicArray
+from openmxu.config import MxuConfig
+from openmxu.formats import FloatFormat
+from openmxu.mxu import Mxu
+from openmxu.pe import ProcessingElement
+
+__all__ = ["CATALOG", "FAMILIES", "Design", "build"]
+
+
+def _product(width: int = 8) -> SignificandProduct:
+    return SignificandProduct(width)
+
+
+def _multiplier(operand: str = "bf16", result: str = "fp32", subnormals: str = "flush",
+                stages: int = 0) -> Multiplier:
+    formats = FloatFormat.parse(operand), FloatFormat.parse(result)
+    return Multiplier(*formats, subnormals=subnormals, stages=stages)
+
+
+def _adder(operand: str = "fp32", subnormals: str = "flush", stages: int = 0) -> Adder:
+    return Adder(FloatFormat.parse(operand), subnormals=subnormals, stages=stages)
+
+
+def _converter(source: str = "fp32", target: str = "bf16", subnormals: str = "flush",
+               stages: int = 0) -> Converter:
+    formats = FloatFormat.parse(source), FloatFormat.parse(target)
+    return Converter(*formats, subnormals=subnormals, stages=stages)
+
+
+def _stream_multiplier(operand: str = "bf16", result: str = "fp32", subnormals: str = "flush",
+                       stages: int = 1) -> Streamed:
+    return Streamed(_multiplier(operand, result, subnormals, stages))
+
+
+def _stream_adder(operand: str = "fp32", subnormals: str = "flush", stages: int = 1) -> Streamed:
+    return Streamed(_adder(operand, subnormals, stages))
+
+
+def _stream_converter(source: str = "fp32", target: str = "bf16", subnormals: str = "flush",
+                      stages: int = 1) -> Streamed:
+    return Streamed(_converter(source, target, subnormals, stages))
+
+
+def _pe(operand: str = "bf16", subnormals: str = "flush", stages: int = 1) -> ProcessingElement:
+    return ProcessingElement(FloatFormat.parse(operand), subnormals=subnormals, stages=stages)
+
+
+def _config(rows: int, columns: int, stages: int, operand: str, source: str, subnormals: str,
+            depth: int) -> MxuConfig:
+    return MxuConfig(rows=rows, columns=columns, stages=stages, operand=FloatFormat.parse(operand),
+                     source=FloatFormat.parse(source), subnormals=subnormals, depth=depth)
+
+
+def _array(rows: int = 128, columns: int = 128, stages: int = 1, operand: str = "bf16",
+           subnormals: str = "flush") -> SystolicArray:
+    return SystolicArray(_config(rows, columns, stages, operand, operand, subnormals, depth=512))
+
+
+def _mxu(rows: int = 128, columns: int = 128, stages: int = 1, operand: str = "bf16", source: str = "fp32",
+         subnormals: str = "flush", depth: int = 512) -> Mxu:
+    return Mxu(_config(rows, columns, stages, operand, source, subnormals, depth))
+
+
+FAMILIES: dict[str, Callable[..., Any]] = {
+    "product": _product,
+    "multiplier": _multiplier,
+    "adder": _adder,
+    "converter": _converter,
+    "stream_multiplier": _stream_multiplier,
+    "stream_adder": _stream_adder,
+    "stream_converter": _stream_converter,
+    "pe": _pe,
+    "array": _array,
+    "mxu": _mxu,
+}
+"""What makes a component of each kind, and with which defaults."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """A named design point.
+
+    Parameters
+    ----------
+    name
+        What it is called everywhere.
+    family
+        Its kind: a key of :data:`FAMILIES`.
+    summary
+        One line for people.
+    parameters
+        Where it differs from the family's defaults.
+    """
+
+    name: str
+    family: str
+    summary: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def domain(self) -> dict[str, Any]:
+        """All parameters with their values."""
+        defaults = {name: p.default for name, p in signature(FAMILIES[self.family]).parameters.items()}
+        return defaults | dict(self.parameters)
+
+    def build(self, **overrides: Any) -> Any:
+        """A new component, with ``overrides`` of some parameters.
+
+        Raises
+        ------
+        TypeError, ValueError
+            The design has no such parameter, or its value is outside the domain.
+        """
+        domain = self.domain
+        for name in overrides:
+            if name not in domain:
+                raise ValueError(f"{self.name} has the parameters {', '.join(domain)}, not {name!r}")
+        return FAMILIES[self.family](**(domain | overrides))
+
+    @property
+    def cells(self) -> int:
+        """Processing elements in it: R·C of an array or a unit, 1 of a processing element, else 0."""
+        domain = self.domain
+        return domain["rows"] * domain["columns"] if "rows" in domain else int(self.family == "pe")
+
+
+CATALOG: dict[str, Design] = {design.name: design for design in (
+    Design("product", "product", "significand product of two bf16 numbers, 8 x 8 bits"),
+    Design("multiplier", "multiplier", "bf16 x bf16 -> fp32, exact: the multiplier of the unit"),
+    Design("multiplier_ieee", "multiplier", "the same with gradual underflow", {"subnormals": "ieee"}),
+    Design("multiplier_bf16", "multiplier", "bf16 x bf16 -> bf16", {"result": "bf16"}),
+    Design("multiplier_fp16", "multiplier", "fp16 x fp16 -> fp16", {"operand": "fp16", "result": "fp16"}),
+    Design("multiplier_fp32", "multiplier", "fp32 x fp32 -> fp32", {"operand": "fp32"}),
+    Design("adder", "adder", "fp32 + fp32"),
+    Design("adder_ieee", "adder", "the same with gradual underflow", {"subnormals": "ieee"}),
+    Design("adder_pipelined", "adder", "the same in five stages", {"stages": 5}),
+    Design("converter", "converter", "fp32 -> bf16"),
+    Design("converter_ieee", "converter", "the same with gradual underflow", {"subnormals": "ieee"}),
+    Design("stream_multiplier", "stream_multiplier", "bf16 x bf16 -> fp32 between streams"),
+    Design("stream_adder", "stream_adder", "fp32 + fp32 between streams, in five stages", {"stages": 5}),
+    Design("stream_converter", "stream_converter", "fp32 -> bf16 between streams"),
+    Design("pe", "pe", "processing element, multiply-add in one stage"),
+    Design("pe_ieee", "pe", "the same with gradual underflow", {"subnormals": "ieee"}),
+    Design("pe_pipelined", "pe", "the same in six stages", {"stages": 6}),
+    Design("array_4x4", "array", "systolic array, 4 x 4", {"rows": 4, "columns": 4}),
+    Design("mxu_2x2", "mxu", "matrix unit, 2 x 2", {"rows": 2, "columns": 2}),
+    Design("mxu_4x4", "mxu", "matrix unit, 4 x 4", {"rows": 4, "columns": 4}),
+    Design("mxu_4x4_ieee", "mxu", "the same with gradual underflow",
+           {"rows": 4, "columns": 4, "subnormals": "ieee"}),
+    Design("mxu_4x4_pipelined", "mxu", "the same in six stages", {"rows": 4, "columns": 4, "stages": 6}),
+    Design("mxu_8x8", "mxu", "matrix unit, 8 x 8", {"rows": 8, "columns": 8}),
+    Design("mxu_16x16", "mxu", "matrix unit, 16 x 16", {"rows": 16, "columns": 16}),
+    Design("mxu", "mxu", "matrix unit at a TPU's size, 128 x 128"),
+)}
+"""The named designs, small ones first."""
+
+
+def build(name: str, **overrides: Any) -> Any:
+    """A new component of the design called ``name``; see :meth:`Design.build`.
+
+    >>> build("mxu", rows=8, columns=8).config.array_latency
+    9
+
+    Raises
+    ------
+    TypeError, ValueError
+        There is no such design or parameter, or its value is outside the domain.
+    """
+    if name not in CATALOG:
+        raise ValueError(f"design must be one of {', '.join(CATALOG)}, not {name!r}")
+    return CATALOG[name].build(**overrides)

@@ -1,0 +1,108 @@
+"""The parameters of a unit, and the latencies that follow from them."""
+
+import operator
+from dataclasses import dataclass
+
+from openmxu.formats import BF16, FP32, FloatFormat, check_subnormals
+from openmxu.pe import ProcessingElement, split_stages
+
+__all__ = ["MxuConfig"]
+
+
+@dataclass(frozen=True)
+class MxuConfig:
+    """What a unit looks like. Validated and frozen.
+
+    Parameters
+    ----------
+    rows, columns
+        Size of the array, 1 or more each: R operands are summed per pass, C columns of results computed.
+    stages
+        Pipeline registers of a processing element, see :class:`~openmxu.pe.ProcessingElement`.
+    operand
+        Format that is multiplied. Sums are fp32.
+    source
+        Format of the words on the activation and weight streams: fp32, which is converted at the edge, or
+        the operand format itself.
+    subnormals
+        ``"flush"`` or ``"ieee"``.
+    depth
+        Rows of the accumulator bank, a power of two from 2 to 65536: the most activation rows that a tile
+        may have.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A parameter is outside its domain; the text names it, the domain and the value.
+    """
+
+    rows: int = 128
+    columns: int = 128
+    stages: int = 1
+    operand: FloatFormat = BF16
+    source: FloatFormat = FP32
+    subnormals: str = "flush"
+    depth: int = 512
+
+    def __post_init__(self) -> None:
+        for noun in ("rows", "columns", "depth"):
+            value = getattr(self, noun)
+            try:
+                object.__setattr__(self, noun, operator.index(value))
+            except TypeError:
+                raise TypeError(f"{noun} must be an integer >= 1, not {value!r}") from None
+            if value < 1:
+                raise ValueError(f"{noun} must be an integer >= 1, not {value!r}")
+        if self.depth not in {1 << n for n in range(1, 17)}:
+            raise ValueError(f"depth must be a power of two from 2 to 65536, not {self.depth!r}")
+        for noun in ("operand", "source"):
+            if not isinstance(getattr(self, noun), FloatFormat):
+                raise TypeError(f"{noun} must be a FloatFormat, not {getattr(self, noun)!r}")
+        if self.source not in (FP32, self.operand):
+            raise ValueError(f"source must be fp32 or the operand format {self.operand}, not {self.source}")
+        check_subnormals(self.subnormals)
+        split_stages(self.stages)
+
+    def processing_element(self) -> ProcessingElement:
+        """A new processing element of this unit."""
+        return ProcessingElement(self.operand, subnormals=self.subnormals, stages=self.stages)
+
+    @property
+    def row_step(self) -> int:
+        """Cycles by which each row of the array runs behind the one above it: its adder's latency."""
+        return split_stages(self.stages)[1]
+
+    @property
+    def array_latency(self) -> int:
+        """Cycles from the first row's activation at the left edge to column 0's sum at the bottom."""
+        return 1 + self.stages + (self.rows - 1) * self.row_step
+
+    @property
+    def write_latency(self) -> int:
+        """Cycles from a sum's arrival in the accumulator bank to its write: reading the old one, adding."""
+        return 1 + self.row_step
+
+    @property
+    def row_latency(self) -> int:
+        """Cycles after which a row of the accumulator bank may be added to again."""
+        return self.write_latency + 1
+
+    @property
+    def latency(self) -> int:
+        """Cycles from an activation beat taken to its result beat offered, if nothing waits."""
+        edge, skew, read = 1, 1, 1
+        return edge + skew + self.array_latency + self.columns - 1 + self.row_latency + read
+
+    @property
+    def shortest_tile(self) -> int:
+        """Activation beats from which on tiles that are added up follow one another without a bubble.
+
+        A row of weights must have been passed by the swap mark before it is loaded anew, and a sum must be
+        written before it is added to.
+        """
+        return max(self.rows, (self.rows - 1) * self.row_step + 1, self.row_latency)
+
+    @property
+    def cell_name(self) -> str:
+        """The part of module names that says how a cell is made."""
+        return f"{self.operand}_{self.subnormals}_s{self.stages}"

@@ -1,0 +1,138 @@
+"""The processing element: one multiplier, one adder, and the registers between neighbours."""
+
+from amaranth.hdl import Module, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from openmxu.arith import Adder, Multiplier
+from openmxu.arith.pipeline import check_stages
+from openmxu.formats import BF16, FP32, FloatFormat, check_subnormals
+
+__all__ = ["ProcessingElement", "split_stages"]
+
+_STAGES = range(1, max(Multiplier.CUTS) + max(Adder.CUTS) + 1)
+
+
+def split_stages(stages: int) -> tuple[int, int]:
+    """How many of a processing element's ``stages`` its multiplier gets, and how many its adder.
+
+    The adder gets the last register. From 2 on the multiplier has one, as it costs no skew; then the adder
+    takes all that it can use, and the multiplier the rest.
+
+    Raises
+    ------
+    TypeError, ValueError
+        There is no such number of stages.
+    """
+    stages = check_stages(stages, _STAGES)
+    at_adder = max(1, min(stages - 1, max(Adder.CUTS)))
+    return stages - at_adder, at_adder
+
+
+class ProcessingElement(wiring.Component):
+    """A cell of the weight-stationary array, ``o_psum = i_psum + activation · weight``.
+
+    Multiplies, then adds: two roundings in the sense of the numerics contract, not a fused multiply-add.
+    It is rigid: it never stalls and knows no valid mark. Every output is a register.
+
+    The activation is registered, passed to the right, and multiplied with the active weight a cycle later.
+    A swap mark that comes with an activation makes the shadow weight the active one for that activation
+    and those that follow. A load mark shifts the weight from above into the shadow register.
+
+    Latency: :attr:`latency` cycles from activation to ``o_psum``, of which the last :attr:`psum_latency` are
+    those from ``i_psum``; one cycle from ``i_activation``, ``i_swap``, ``i_load`` to their outputs and from
+    ``i_weight`` under a load mark to ``o_weight``. Throughput: one multiply-add per cycle.
+    Back-pressure: none.
+
+    Parameters
+    ----------
+    operand
+        Format of activations and weights. Partial sums are fp32.
+    subnormals
+        ``"flush"`` or ``"ieee"``.
+    stages
+        Registers from product to sum, 1 to 7; see :func:`split_stages`. 1: a combinational multiply-add and
+        its output register.
+
+    Members
+    -------
+    i_activation, o_activation : operand.width
+    i_swap, o_swap, i_load, o_load : 1
+    i_weight, o_weight : operand.width
+        The chain of shadow registers, from above to below.
+    i_psum, o_psum : 32
+
+    Raises
+    ------
+    TypeError, ValueError
+        A parameter is outside its domain.
+    """
+
+    i_activation: Value
+    o_activation: Value
+    i_swap: Value
+    o_swap: Value
+    i_load: Value
+    o_load: Value
+    i_weight: Value
+    o_weight: Value
+    i_psum: Value
+    o_psum: Value
+
+    def __init__(self, operand: FloatFormat = BF16, *, subnormals: str = "flush", stages: int = 1) -> None:
+        self.operand = operand
+        self.subnormals = check_subnormals(subnormals)
+        self.stages = stages
+        self._at_multiplier, self._at_adder = split_stages(stages)
+        super().__init__({
+            "i_activation": In(operand.width), "o_activation": Out(operand.width),
+            "i_swap": In(1), "o_swap": Out(1),
+            "i_load": In(1), "o_load": Out(1),
+            "i_weight": In(operand.width), "o_weight": Out(operand.width),
+            "i_psum": In(FP32.width), "o_psum": Out(FP32.width),
+        })
+
+    @property
+    def latency(self) -> int:
+        """Cycles from activation to the partial sum that it goes into."""
+        return 1 + self._at_multiplier + self._at_adder
+
+    @property
+    def psum_latency(self) -> int:
+        """Cycles from partial sum in to partial sum out."""
+        return self._at_adder
+
+    @property
+    def module_name(self) -> str:
+        """Name of the exported module."""
+        return f"pe_{self.operand}_{self.subnormals}_s{self.stages}"
+
+    def elaborate(self, platform: object) -> Module:
+        """Weights: shadow and active; then multiply and add."""
+        m = Module()
+        m.submodules.multiplier = multiplier = Multiplier(
+            self.operand, FP32, subnormals=self.subnormals, stages=self._at_multiplier
+        )
+        m.submodules.adder = adder = Adder(FP32, subnormals=self.subnormals, stages=self._at_adder)
+        activation = Signal(self.operand.width, reset_less=True)
+        shadow = Signal(self.operand.width, reset_less=True)
+        active = Signal(self.operand.width, reset_less=True)
+        m.d.sync += [
+            activation.eq(self.i_activation),
+            self.o_swap.eq(self.i_swap),
+            self.o_load.eq(self.i_load),
+        ]
+        with m.If(self.i_load):
+            m.d.sync += shadow.eq(self.i_weight)
+        with m.If(self.i_swap):
+            m.d.sync += active.eq(shadow)
+        m.d.comb += [
+            self.o_activation.eq(activation),
+            self.o_weight.eq(shadow),
+            multiplier.i_a.eq(activation),
+            multiplier.i_b.eq(active),
+            adder.i_a.eq(self.i_psum),
+            adder.i_b.eq(multiplier.o),
+            self.o_psum.eq(adder.o),
+        ]
+        return m

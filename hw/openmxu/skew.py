@@ -1,0 +1,71 @@
+"""Alignment of lanes at the edges of the array."""
+
+from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+__all__ = ["Skew", "delay"]
+
+
+def delay(m: Module, value: Value, cycles: int, *, name: str) -> Value:
+    """``value``, ``cycles`` later, through registers without reset.
+
+    Parameters
+    ----------
+    m
+        The module that the registers are written into.
+    value
+        Any width.
+    cycles
+        0 or more.
+    name
+        What the shift register is called in waveforms.
+    """
+    if cycles == 0:
+        return value
+    line = Signal(cycles * len(value), name=name, reset_less=True)
+    m.d.sync += line.eq(Cat(value, line))
+    return line[-len(value):]
+
+
+class Skew(wiring.Component):
+    """A triangle of registers: lane ``n`` comes out ``base + n · step`` cycles later.
+
+    Throughput: one value per lane and cycle. Back-pressure: none.
+
+    Parameters
+    ----------
+    width
+        Bits of a lane.
+    lanes
+        How many.
+    step
+        Cycles from one lane to the next.
+    base
+        Cycles of lane 0.
+
+    Members
+    -------
+    i : In(lanes · width)
+        Lane 0 lowest.
+    o : Out(lanes · width)
+    """
+
+    i: Value
+    o: Value
+
+    def __init__(self, width: int, lanes: int, *, step: int = 1, base: int = 0) -> None:
+        self.width = width
+        self.lanes = lanes
+        self.step = step
+        self.base = base
+        super().__init__({"i": In(lanes * width), "o": Out(lanes * width)})
+
+    def elaborate(self, platform: object) -> Module:
+        """One shift register per lane."""
+        m = Module()
+        m.d.comb += self.o.eq(Cat(
+            delay(m, self.i.word_select(lane, self.width), self.base + lane * self.step, name=f"lane_{lane}")
+            for lane in range(self.lanes)
+        ))
+        return m

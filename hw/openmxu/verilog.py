@@ -1,0 +1,82 @@
+"""Export: a component as plain Verilog or RTLIL, each repeated module written once."""
+
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from amaranth.back import rtlil, verilog
+from amaranth.hdl import ClockSignal, Instance, Module, ResetSignal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In
+
+__all__ = ["to_rtlil", "to_verilog"]
+
+
+class _Reference(wiring.Component):
+    """A component that is a module elsewhere: the same ports, and an instance in place of the logic."""
+
+    def __init__(self, component: Any, *, clocked: bool) -> None:
+        self._module_name = component.module_name
+        self._clocked = clocked
+        super().__init__(component.signature)
+
+    def elaborate(self, platform: object) -> Module:
+        """An instance of the module."""
+        m = Module()
+        ports: dict[str, Value] = {}
+        if self._clocked:
+            ports |= {"i_clk": ClockSignal(), "i_rst": ResetSignal()}
+        for name, member in self.signature.members.items():
+            ports[("i_" if member.flow == In else "o_") + name] = Value.cast(getattr(self, name))
+        m.submodules.instance = Instance(self._module_name, **ports)
+        return m
+
+
+class _Library:
+    """The platform under which repeated components become references; collects their modules' texts."""
+
+    def __init__(self, convert: Callable[..., str]) -> None:
+        self._convert = convert
+        self.modules: dict[str, str] = {}
+
+    def references(self, component: Any, count: int) -> Sequence[_Reference]:
+        name = component.module_name
+        text = self.convert(component, name)
+        if self.modules.setdefault(name, text) != text:
+            raise AssertionError(f"two different modules are called {name}")
+        # Amaranth gives a module that has registers anywhere both ports, one without neither.
+        clocked = re.search(r"^\s*(wire width 1 )?input (\d+ \\)?clk;?$", text, re.MULTILINE) is not None
+        return [_Reference(component, clocked=clocked) for _ in range(count)]
+
+    def convert(self, component: Any, name: str) -> str:
+        return self._convert(component, name=name, platform=self)
+
+
+def _export(convert: Callable[..., str], component: Any, name: str | None) -> str:
+    library = _Library(convert)
+    top = library.convert(component, name or component.module_name)
+    return "\n".join([*library.modules.values(), top])
+
+
+def to_rtlil(component: Any, *, name: str | None = None) -> str:
+    """RTLIL text of ``component``, its own module last.
+
+    Parameters
+    ----------
+    component
+        Any component of this package.
+    name
+        Name of its module; by default its ``module_name``.
+    """
+    return _export(partial(rtlil.convert, emit_src=False), component, name)
+
+
+def to_verilog(component: Any, *, name: str | None = None) -> str:
+    """Verilog text of ``component``, its own module last; parameters as for :func:`to_rtlil`.
+
+    Clock and reset (synchronous, active high) are called ``clk`` and ``rst``; members of a stream are
+    joined to it by two underscores, as in ``weights__valid``.
+    """
+    convert = partial(verilog.convert, emit_src=False, strip_internal_attrs=True)
+    return _export(convert, component, name)
