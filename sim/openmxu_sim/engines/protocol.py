@@ -1,0 +1,53 @@
+"""What an engine is."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from openmxu_sim.stimulus import Stalls, Stimulus
+
+__all__ = ["Engine", "Progress", "Run"]
+
+Progress = Callable[[int, int], None]
+"""Called now and then with how many results are there and how many there will be."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run of a unit gave.
+
+    Parameters
+    ----------
+    beats
+        (beats, columns) fp32 words of the result stream.
+    cycles
+        From the first weight beat taken to the last result beat given, both included.
+    """
+
+    beats: npt.NDArray[np.uint32]
+    cycles: int
+
+
+class Engine(Protocol):
+    """A way to run the hardware of a unit, clock cycle by clock cycle."""
+
+    def __call__(self, stimulus: Stimulus, *, stalls: Stalls | None = None, vcd: Path | None = None,
+                 progress: Progress | None = None) -> Run:
+        """Run ``stimulus`` through its unit.
+
+        Parameters
+        ----------
+        stimulus
+            The unit and what goes in.
+        stalls
+            When the other sides of the streams wait; ``None``: never.
+        vcd
+            Where to write a waveform.
+        progress
+            Told how far the run is.
+        """
+        ...

@@ -1,0 +1,47 @@
+"""Engine ``pysim``: Amaranth's own simulator."""
+
+from pathlib import Path
+
+from amaranth.hdl import Value
+from amaranth.sim import Simulator
+
+from openmxu.mxu import Mxu
+from openmxu_sim.engines.protocol import Progress, Run
+from openmxu_sim.stimulus import Stalls, Stimulus, Traffic
+
+__all__ = ["run"]
+
+
+def run(stimulus: Stimulus, *, stalls: Stalls | None = None, vcd: Path | None = None,
+        progress: Progress | None = None) -> Run:
+    """Run the unit in Amaranth's simulator; see :class:`~openmxu_sim.engines.protocol.Engine`."""
+    unit = Mxu(stimulus.config)
+    traffic = Traffic(stimulus, stalls)
+    weights, activations = Value.cast(unit.weights.payload), Value.cast(unit.activations.payload)
+    result = Value.cast(unit.results.payload)
+
+    async def testbench(ctx):  # type: ignore[no-untyped-def]  # Amaranth's context has no type
+        while not traffic.done:
+            for port, payload, offered in (
+                (unit.weights, weights, traffic.weights),
+                (unit.activations, activations, traffic.activations),
+            ):
+                ctx.set(port.valid, offered is not None)
+                ctx.set(payload, offered or 0)
+            ctx.set(unit.results.ready, traffic.ready)
+            _, _, weights_ready, activations_ready, valid, bits = await ctx.tick().sample(
+                unit.weights.ready, unit.activations.ready, unit.results.valid, result
+            )
+            traffic.advance(bool(weights_ready), bool(activations_ready), bits if valid else None)
+            if progress is not None:
+                progress(len(traffic.results), stimulus.results)
+
+    simulator = Simulator(unit)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(testbench)
+    if vcd is None:
+        simulator.run()
+    else:
+        with simulator.write_vcd(str(vcd)):
+            simulator.run()
+    return Run(traffic.beats(), traffic.cycles)

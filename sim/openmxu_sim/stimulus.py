@@ -1,0 +1,237 @@
+"""A matrix product as beats on a unit's streams, and the results put together again."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from openmxu.config import MxuConfig
+from openmxu.formats import FP32
+from openmxu.tiling import tiles
+
+__all__ = ["MARKS", "Stalls", "Stimulus", "Traffic", "collect", "stimulus"]
+
+Words = npt.NDArray[np.uint32]
+
+MARKS = ("first", "last", "add", "clear_nan", "emit")
+"""The marks of an activation beat, in the order of their bits above the data."""
+
+
+@dataclass(frozen=True)
+class Stimulus:
+    """Everything that goes into a unit, and how much comes out.
+
+    Parameters
+    ----------
+    config
+        The unit.
+    weights
+        (beats, columns) words, R beats per tile, row R-1 first.
+    activations
+        (beats, rows) words.
+    marks
+        (beats, 5) of 0 and 1: :data:`MARKS`.
+    """
+
+    config: MxuConfig
+    weights: Words
+    activations: Words
+    marks: npt.NDArray[np.uint8]
+
+    @property
+    def results(self) -> int:
+        """Beats that the unit will give."""
+        return int(self.marks[:, MARKS.index("emit")].sum())
+
+    def weight_payload(self, beat: int) -> int:
+        """Beat ``beat`` of the weight stream as one integer."""
+        last = (beat + 1) % self.config.rows == 0
+        return self._pack(self.weights[beat], [last])
+
+    def activation_payload(self, beat: int) -> int:
+        """Beat ``beat`` of the activation stream as one integer."""
+        return self._pack(self.activations[beat], self.marks[beat].tolist())
+
+    def _pack(self, words: Words, marks: list[int] | list[bool]) -> int:
+        width = self.config.source.width
+        if width % 8 == 0:
+            data = int.from_bytes(words.astype(f"<u{width // 8}").tobytes(), "little")
+        else:
+            data = sum(int(word) << (lane * width) for lane, word in enumerate(words))
+        return data | sum(bool(mark) << (len(words) * width + bit) for bit, mark in enumerate(marks))
+
+
+def stimulus(config: MxuConfig, a: Words, b: Words) -> Stimulus:
+    """The beats of the product of two matrices of bit patterns in ``config.source``.
+
+    Parameters
+    ----------
+    config
+        The unit.
+    a, b
+        (M, K) and (K, N), none of them empty.
+    """
+    (m, k), (_, n) = a.shape, b.shape
+    negative_zero = 1 << (config.source.width - 1)
+    weights, activations, marks = [], [], []
+    for tile in tiles(config, m, k, n):
+        rows, inner, columns = (slice(r.start, r.stop) for r in (tile.activations, tile.inner, tile.columns))
+        # Missing rows of the array multiply +0 with -0, which changes no sum; surplus columns are dropped.
+        block = np.full((config.rows, config.columns), negative_zero, dtype=np.uint32)
+        block[:len(tile.inner), :len(tile.columns)] = b[inner, columns]
+        weights.append(block[::-1])
+        block = np.zeros((len(tile.activations), config.rows), dtype=np.uint32)
+        block[:, :len(tile.inner)] = a[rows, inner]
+        activations.append(block)
+        flags = np.zeros((len(block), len(MARKS)), dtype=np.uint8)
+        flags[0, MARKS.index("first")] = flags[-1, MARKS.index("last")] = 1
+        for name in ("add", "clear_nan", "emit"):
+            flags[:, MARKS.index(name)] = getattr(tile, name)
+        marks.append(flags)
+    return Stimulus(config, np.concatenate(weights), np.concatenate(activations), np.concatenate(marks))
+
+
+def collect(config: MxuConfig, beats: Words, m: int, k: int, n: int) -> Words:
+    """The (m, n) result from the unit's result beats."""
+    result = np.empty((m, n), dtype=np.uint32)
+    start = 0
+    for tile in tiles(config, m, k, n):
+        if tile.emit:
+            rows, columns = tile.activations, tile.columns
+            result[rows.start:rows.stop, columns.start:columns.stop] = (
+                beats[start:start + len(rows), :len(columns)]
+            )
+            start += len(rows)
+    return result
+
+
+@dataclass(frozen=True)
+class Stalls:
+    """A seeded pattern of cycles in which the other side of a stream waits; the same on every engine.
+
+    A source that waits offers no new beat, but never takes back one that it offers; a sink that waits is
+    not ready. Each stream alternates between busy and slow spells.
+
+    Parameters
+    ----------
+    seed
+        Any non-negative integer.
+    period
+        Cycles after which the pattern repeats.
+    """
+
+    seed: int
+    period: int = 4096
+    _pattern: npt.NDArray[np.bool_] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        generator = np.random.default_rng(self.seed)
+        spells = generator.choice([0.0, 0.05, 0.3, 0.9], size=(3, self.period // 32 + 1))
+        share = np.repeat(spells, 32, axis=1)
+        waits = generator.random((3, self.period)) < share[:, :self.period]
+        waits[:, -1] = False  # no stream waits for ever
+        object.__setattr__(self, "_pattern", waits)
+
+    def waits(self, stream: int, cycle: int) -> bool:
+        """Whether stream 0 (weights), 1 (activations) or 2 (results) waits in ``cycle``."""
+        return bool(self._pattern[stream, cycle % self.period])
+
+
+class Traffic:
+    """Both ends of a unit's streams, cycle by cycle, for simulators that are driven from Python.
+
+    Each cycle: set the unit's inputs to :attr:`weights`, :attr:`activations` (payloads, or ``None`` where
+    nothing is offered) and :attr:`ready`; when they have settled, before the clock edge, call
+    :meth:`advance` with what the unit shows.
+
+    Parameters
+    ----------
+    stimulus
+        What goes in.
+    stalls
+        When to wait; ``None``: never.
+    """
+
+    def __init__(self, stimulus: Stimulus, stalls: Stalls | None = None) -> None:
+        self._stimulus = stimulus
+        self._stalls = stalls
+        self._sources: list[Iterator[int]] = [
+            map(stimulus.weight_payload, range(len(stimulus.weights))),
+            map(stimulus.activation_payload, range(len(stimulus.activations))),
+        ]
+        self._offered: list[int | None] = [None, None]
+        self._exhausted = [False, False]
+        self._cycle = 0
+        self._start: int | None = None
+        self._idle = 0
+        self.results: list[int] = []
+        self.cycles = 0
+        self._offer()
+
+    @property
+    def weights(self) -> int | None:
+        """Payload on the weight stream."""
+        return self._offered[0]
+
+    @property
+    def activations(self) -> int | None:
+        """Payload on the activation stream."""
+        return self._offered[1]
+
+    @property
+    def ready(self) -> bool:
+        """Whether a result is taken."""
+        return self._stalls is None or not self._stalls.waits(2, self._cycle)
+
+    @property
+    def done(self) -> bool:
+        """Whether every result is there."""
+        return len(self.results) == self._stimulus.results
+
+    def advance(self, weights_ready: bool, activations_ready: bool, result: int | None) -> None:
+        """Take notice of a cycle: which inputs the unit takes, and its result, if it shows a valid one.
+
+        Raises
+        ------
+        RuntimeError
+            Nothing has moved for so long that nothing will any more.
+        """
+        moved = False
+        for index, ready in enumerate((weights_ready, activations_ready)):
+            if ready and self._offered[index] is not None:
+                self._offered[index] = None
+                moved = True
+                if index == 0 and self._start is None:
+                    self._start = self._cycle
+        if result is not None and self.ready:
+            self.results.append(result)
+            moved = True
+            self.cycles = self._cycle + 1 - (self._start or 0)
+        self._idle = 0 if moved else self._idle + 1
+        config = self._stimulus.config
+        patience = config.latency + config.rows * config.row_step
+        if self._stalls is not None:
+            patience += self._stalls.period
+        if self._idle > patience:
+            raise RuntimeError(
+                f"the unit hangs: nothing moved for {self._idle} cycles up to cycle {self._cycle}, "
+                f"{len(self.results)} of {self._stimulus.results} results are there"
+            )
+        self._cycle += 1
+        self._offer()
+
+    def _offer(self) -> None:
+        for index, source in enumerate(self._sources):
+            waits = self._stalls is not None and self._stalls.waits(index, self._cycle)
+            if self._offered[index] is None and not self._exhausted[index] and not waits:
+                self._offered[index] = next(source, None)
+                self._exhausted[index] = self._offered[index] is None
+
+    def beats(self) -> Words:
+        """The result beats as (beats, columns) words."""
+        columns = self._stimulus.config.columns
+        size = columns * FP32.width // 8
+        mask = (1 << (8 * size)) - 1
+        data = b"".join((result & mask).to_bytes(size, "little") for result in self.results)
+        return np.frombuffer(data, dtype="<u4").reshape(-1, columns)
