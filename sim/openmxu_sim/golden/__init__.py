@@ -1,0 +1,22 @@
+"""The golden model: what every bit of an OpenMXU result is, in numpy.
+
+This package is the oracle the hardware and every engine are compared with, bit for bit. It shares no code
+with them and has its own table of formats. It works on values, not on guard, round and sticky bits: a
+pattern is decoded exactly into binary64, the exact result is formed there, and one function rounds it.
+
+======================  ============================================================================
+:func:`convert`         one format into another
+:func:`multiply`        two operands of one format, the product in another
+:func:`add`             two numbers of one format, the sum in the same one
+:func:`matmul`          matrices of float32 or bfloat16, summed in the order the hardware sums
+:func:`to_bits`         the fp32 patterns of a float32 or bfloat16 array
+:func:`from_bits`       the float32 array of fp32 patterns
+:func:`find_format`     the :class:`Format` of a name
+======================  ============================================================================
+"""
+
+from openmxu_sim.golden.arithmetic import add, convert, multiply
+from openmxu_sim.golden.formats import FORMATS, Format, find_format
+from openmxu_sim.golden.matrix import from_bits, matmul, to_bits
+
+__all__ = ["FORMATS", "Format", "add", "convert", "find_format", "from_bits", "matmul", "multiply", "to_bits"]

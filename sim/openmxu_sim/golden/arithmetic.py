@@ -1,0 +1,318 @@
+"""Convert, multiply and add, one rounding each.
+
+Method: decode to binary64 (:mod:`openmxu_sim.golden.formats`), form the result there, where it is exact or
+as good as that (see :func:`rounded_sum`), and round it once. Infinities, zeros and their signs need no cases
+of their own, because binary64 arithmetic follows the same IEEE 754 rules for them as the narrower formats
+do. Nothing comes near the subnormal numbers of binary64, so the result does not depend on whether this
+process flushes those.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from openmxu_sim.golden.formats import (
+    Bits,
+    Format,
+    Values,
+    check_patterns,
+    decode,
+    encode,
+    find_format,
+    is_nan,
+)
+
+__all__ = [
+    "add",
+    "check_subnormals",
+    "convert",
+    "flush_subnormals",
+    "multiply",
+    "operand_values",
+    "rounded",
+    "rounded_product",
+    "rounded_sum",
+]
+
+
+def check_subnormals(subnormals: str) -> bool:
+    """Tell whether the mode flushes subnormal numbers.
+
+    Parameters
+    ----------
+    subnormals : str
+        ``"flush"`` or ``"ieee"``.
+
+    Returns
+    -------
+    bool
+        True for ``"flush"``.
+
+    Raises
+    ------
+    ValueError
+        `subnormals` is neither.
+    """
+    if subnormals not in ("flush", "ieee"):
+        raise ValueError(f"subnormals must be 'flush' or 'ieee', not {subnormals!r}")
+    return subnormals == "flush"
+
+
+def flush_subnormals(values: Values, fmt: Format) -> Values:
+    """Replace what is smaller than the smallest normal number of `fmt` by a zero of its sign.
+
+    Parameters
+    ----------
+    values : float64 array
+        Any values, NaN included.
+    fmt : Format
+        The format whose smallest normal number is the limit.
+
+    Returns
+    -------
+    float64 array of the same shape
+    """
+    return np.where(np.abs(values) < fmt.min_normal, np.copysign(0.0, values), values)
+
+
+def rounded(values: Values, fmt: Format, *, flush: bool) -> Values:
+    """Round to the nearest number of `fmt`, ties to even; this is the only place that rounds.
+
+    Parameters
+    ----------
+    values : float64 array
+        Exact values, or ones that round alike; infinities and NaNs stay what they are.
+    fmt : Format
+        The format to round to.
+    flush : bool
+        True: what is below the smallest normal number before rounding becomes a zero of its sign. False:
+        gradual underflow.
+
+    Returns
+    -------
+    float64 array of the same shape
+        Numbers of `fmt`; an infinity where they would be too large.
+    """
+    if flush:
+        values = flush_subnormals(values, fmt)
+    # The exponent of frexp is one above that of a significand in [1, 2). For an infinity or a NaN it is
+    # unspecified, but scaling leaves those alone.
+    exponent = np.maximum(np.frexp(values)[1] - 1, fmt.min_exponent)
+    ulp_exponent = exponent - fmt.fraction_width
+    nearest = np.ldexp(np.rint(np.ldexp(values, -ulp_exponent)), ulp_exponent)
+    return np.where(np.abs(nearest) > fmt.max_finite, np.copysign(np.inf, nearest), nearest)
+
+
+def operand_values(patterns: Bits, fmt: Format, *, flush: bool) -> Values:
+    """The values that arithmetic sees.
+
+    Parameters
+    ----------
+    patterns : uint32 array
+        Patterns of `fmt`.
+    fmt : Format
+        Their format.
+    flush : bool
+        True: a subnormal number counts as a zero of its sign.
+
+    Returns
+    -------
+    float64 array of the same shape
+    """
+    values = decode(patterns, fmt)
+    return flush_subnormals(values, fmt) if flush else values
+
+
+def rounded_product(a: Values, b: Values, fmt: Format, *, flush: bool) -> Values:
+    """Multiply, rounding once.
+
+    Parameters
+    ----------
+    a, b : float64 arrays
+        Numbers with significands of at most 24 bits, so that binary64 holds their product exactly. They
+        broadcast.
+    fmt : Format
+        Of the product.
+    flush : bool
+        As for :func:`rounded`.
+
+    Returns
+    -------
+    float64 array
+        As of :func:`rounded`.
+    """
+    with np.errstate(invalid="ignore"):  # 0 × infinity is meant to be NaN
+        product = a * b
+    return rounded(product, fmt, flush=flush)
+
+
+def rounded_sum(a: Values, b: Values, fmt: Format, *, flush: bool) -> Values:
+    """Add numbers of `fmt`, rounding once.
+
+    Parameters
+    ----------
+    a, b : float64 arrays
+        Numbers of `fmt`; in flush mode without subnormal ones. They broadcast.
+    fmt : Format
+        Format of operands and sum.
+    flush : bool
+        As for :func:`rounded`.
+
+    Returns
+    -------
+    float64 array
+        As of :func:`rounded`.
+
+    Notes
+    -----
+    Where binary64 has to round the sum itself, this changes nothing. It has 53 bits, `fmt` at most 24, so
+    the exponents are then more than 28 apart and the smaller number is below 1/16 ulp of the larger one.
+    The nearest ties of `fmt` are 1/4 ulp away or more: the exact sum and the binary64 one are both on the
+    larger number's side of them, and both round to that number.
+    """
+    with np.errstate(invalid="ignore"):  # infinity - infinity is meant to be NaN
+        total = a + b
+    return rounded(total, fmt, flush=flush)
+
+
+def convert(
+    bits: npt.ArrayLike, source: str = "fp32", target: str = "bf16", *, subnormals: str = "flush"
+) -> Bits:
+    """Convert bit patterns of one format into another.
+
+    Round to nearest, ties to even. What is too large becomes infinity, a NaN in ``fp8_e4m3``, with the sign
+    of the source. A NaN keeps its sign and the upper bits of its fraction and becomes quiet, also where
+    `source` and `target` are the same.
+
+    Parameters
+    ----------
+    bits : integer array, any shape
+        Patterns of `source`.
+    source, target : str
+        Formats, see :func:`find_format`.
+    subnormals : str
+        ``"flush"``: a subnormal number of `source`, and what is below the smallest normal number of `target`
+        before rounding, becomes a zero of its sign. ``"ieee"``: gradual underflow.
+
+    Returns
+    -------
+    uint32 array of the same shape
+        Patterns of `target`.
+
+    Raises
+    ------
+    TypeError
+        `bits` are no integers, or a format is no string.
+    ValueError
+        A pattern is wider than `source`, or a format or mode is unknown.
+    """
+    from_fmt = find_format(source, "source")
+    to_fmt = find_format(target, "target")
+    flush = check_subnormals(subnormals)
+    patterns = check_patterns(bits, from_fmt, "bits")
+
+    values = operand_values(patterns, from_fmt, flush=flush)
+    numbers = encode(rounded(values, to_fmt, flush=flush), to_fmt)
+    return np.where(is_nan(patterns, from_fmt), _convert_nan(patterns, from_fmt, to_fmt), numbers)
+
+
+def _convert_nan(patterns: Bits, source: Format, target: Format) -> Bits:
+    """Convert patterns as if each were a NaN."""
+    sign = np.where((patterns & source.sign_bit) != 0, np.uint32(target.sign_bit), np.uint32(0))
+    fraction = patterns & source.fraction_mask
+    if target.fraction_width >= source.fraction_width:
+        payload = fraction << (target.fraction_width - source.fraction_width)
+    else:
+        payload = fraction >> (source.fraction_width - target.fraction_width)
+    # The canonical NaN brings the quiet bit; in E4M3 all fraction bits, as it is the only NaN there.
+    return sign | payload | np.uint32(target.canonical_nan)
+
+
+def multiply(
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    operand: str = "bf16",
+    result: str = "fp32",
+    *,
+    subnormals: str = "flush",
+) -> Bits:
+    """Multiply bit patterns of one format, with the product in another.
+
+    Round to nearest, ties to even, once. The sign is the exclusive or of the signs, also for zeros.
+    0 × infinity and any NaN give the canonical quiet NaN of `result`. What is too large becomes infinity, a
+    NaN in ``fp8_e4m3``, with the sign of the product.
+
+    Parameters
+    ----------
+    a, b : integer arrays, any shapes that broadcast
+        Patterns of `operand`.
+    operand, result : str
+        Formats, see :func:`find_format`.
+    subnormals : str
+        ``"flush"``: a subnormal operand counts as a zero of its sign, and a product below the smallest
+        normal number of `result` before rounding becomes one. ``"ieee"``: gradual underflow.
+
+    Returns
+    -------
+    uint32 array
+        Patterns of `result`.
+
+    Raises
+    ------
+    TypeError
+        `a` or `b` are no integers, or a format is no string.
+    ValueError
+        A pattern is wider than `operand`, the shapes do not broadcast, or a format or mode is unknown.
+    """
+    operand_fmt = find_format(operand, "operand")
+    result_fmt = find_format(result, "result")
+    flush = check_subnormals(subnormals)
+    x, y = _decode_pair(a, b, operand_fmt, flush=flush)
+    return encode(rounded_product(x, y, result_fmt, flush=flush), result_fmt)
+
+
+def add(a: npt.ArrayLike, b: npt.ArrayLike, fmt: str = "fp32", *, subnormals: str = "flush") -> Bits:
+    """Add bit patterns of one format.
+
+    Round to nearest, ties to even. Exact cancellation gives +0, (-0) + (-0) gives -0. Infinity - infinity
+    and any NaN give the canonical quiet NaN. What is too large becomes infinity, a NaN in ``fp8_e4m3``, with
+    the sign of the sum.
+
+    Parameters
+    ----------
+    a, b : integer arrays, any shapes that broadcast
+        Patterns of `fmt`.
+    fmt : str
+        Format of operands and sum, see :func:`find_format`.
+    subnormals : str
+        ``"flush"``: a subnormal operand counts as a zero of its sign, and a subnormal sum becomes one.
+        ``"ieee"``: gradual underflow.
+
+    Returns
+    -------
+    uint32 array
+        Patterns of `fmt`.
+
+    Raises
+    ------
+    TypeError
+        `a` or `b` are no integers, or `fmt` is no string.
+    ValueError
+        A pattern is wider than `fmt`, the shapes do not broadcast, or the format or mode is unknown.
+    """
+    found = find_format(fmt, "fmt")
+    flush = check_subnormals(subnormals)
+    x, y = _decode_pair(a, b, found, flush=flush)
+    return encode(rounded_sum(x, y, found, flush=flush), found)
+
+
+def _decode_pair(a: npt.ArrayLike, b: npt.ArrayLike, fmt: Format, *, flush: bool) -> tuple[Values, Values]:
+    """Check two operands of `fmt` and give the values arithmetic sees."""
+    a_bits = check_patterns(a, fmt, "a")
+    b_bits = check_patterns(b, fmt, "b")
+    try:
+        np.broadcast_shapes(a_bits.shape, b_bits.shape)
+    except ValueError:
+        raise ValueError(
+            f"a and b must have shapes that broadcast, not {a_bits.shape} and {b_bits.shape}"
+        ) from None
+    return operand_values(a_bits, fmt, flush=flush), operand_values(b_bits, fmt, flush=flush)

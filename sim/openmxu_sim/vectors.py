@@ -1,0 +1,432 @@
+"""Operands for tests: bit patterns that reach the corners of floating-point arithmetic.
+
+Uniformly random patterns hardly ever meet near exponents, ties or cancellation, and random values in [0, 1)
+meet neither special values nor subnormal numbers. The generators here mix in what such patterns miss. All
+of them give uint32 patterns of any format of the golden model, and the same ones for the same arguments.
+
+==================  =====================================================================================
+:func:`corners`     the patterns at the edges, some hundred in wide formats, to be crossed with each other
+:func:`operands`    single operands, for conversions
+:func:`pairs`       pairs of operands, for addition and multiplication
+:func:`matrix`      matrices, most of whose products are finite
+==================  =====================================================================================
+"""
+
+import operator
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from openmxu_sim.golden import convert, find_format, to_bits
+from openmxu_sim.golden.formats import Bits, Format
+
+__all__ = ["corners", "matrix", "operands", "pairs"]
+
+_Ints = npt.NDArray[np.int64]
+
+
+def corners(fmt: str) -> Bits:
+    """Patterns at the edges of a format, every one with both signs.
+
+    Zeros, the smallest and largest subnormal and normal numbers and their neighbours, 1, 2 and their
+    neighbours, infinities, quiet and signalling NaNs with various payloads, and ties: fractions that end in
+    a one and zeros, and those one ulp to both sides, at the exponents of 1, of the smallest and of the
+    largest normal numbers and of the subnormal ones, with even and odd bits before the tie.
+
+    Parameters
+    ----------
+    fmt : str
+        Format, see :func:`openmxu_sim.golden.find_format`.
+
+    Returns
+    -------
+    uint32 array, shape (n,)
+        Ascending, without repetition.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As of :func:`openmxu_sim.golden.find_format`.
+    """
+    found = find_format(fmt, "fmt")
+    lowest_normal = 1 << found.fraction_width
+    one = found.bias << found.fraction_width
+    top = found.exponent_mask
+    ties = [
+        exponent | fraction
+        for exponent in (0, lowest_normal, one - lowest_normal, one, top - lowest_normal, top)
+        for fraction in _tie_fractions(found)
+    ]
+    return _with_both_signs(found, [*_landmarks(found), *ties]).astype(np.uint32)
+
+
+def _landmarks(fmt: Format) -> list[int]:
+    """Magnitudes of the corners that are no ties."""
+    lowest_normal = 1 << fmt.fraction_width
+    one = fmt.bias << fmt.fraction_width
+    top = fmt.exponent_mask
+    quiet = top | fmt.quiet_bit
+    edges = [0, 1, 2, *_around(lowest_normal), *_around(one), *_around(one + lowest_normal)]
+    return [*edges, *_around(top), top + 2, *_around(quiet), top | fmt.fraction_mask]
+
+
+def _with_both_signs(fmt: Format, magnitudes: list[int]) -> _Ints:
+    """The patterns of magnitudes that `fmt` has, and of their negatives, ascending, none twice."""
+    possible = [each for each in magnitudes if each < fmt.sign_bit]
+    return np.unique([*possible, *(each | fmt.sign_bit for each in possible)])
+
+
+def _around(pattern: int) -> list[int]:
+    """A pattern and its neighbours."""
+    return [pattern - 1, pattern, pattern + 1]
+
+
+def _tie_fractions(fmt: Format) -> list[int]:
+    """Fractions at ties and next to them, for several numbers of bits to be rounded away."""
+    fractions = []
+    # A few bits, half of the fraction, and what the narrower named formats drop (fp32 to bf16: 16).
+    named = {fmt.fraction_width - kept for kept in (2, 3, 7, 10)}
+    for dropped in sorted({1, 2, 3, fmt.fraction_width // 2} | named):
+        if 1 <= dropped <= fmt.fraction_width:
+            half = 1 << (dropped - 1)
+            for upper in (0, 1 << dropped, fmt.fraction_mask & -(1 << dropped)):
+                fractions += [upper | low for low in _around(half)]
+    return [fraction for fraction in fractions if fraction <= fmt.fraction_mask]
+
+
+def operands(fmt: str, count: int, seed: int) -> Bits:
+    """A biased mix of single operands.
+
+    Of every eight, on average, two are uniform over all bit patterns, one has a fraction with one to three
+    ones, one a fraction with one to three zeros, one a fraction that is a run of ones (a long carry), one is
+    a tie or next to one, one is near the underflow threshold and one is of :func:`corners`, where every
+    second one of those is no tie.
+
+    Parameters
+    ----------
+    fmt : str
+        Format, see :func:`openmxu_sim.golden.find_format`.
+    count : int
+        How many, at least 0.
+    seed : int
+        The same seed gives the same operands.
+
+    Returns
+    -------
+    uint32 array, shape (count,)
+
+    Raises
+    ------
+    TypeError
+        `fmt` is no string or `count` no integer.
+    ValueError
+        The format is unknown or `count` negative.
+    """
+    found = find_format(fmt, "fmt")
+    count = _check_count(count)
+    return _operands(found, count, np.random.default_rng(seed)).astype(np.uint32)
+
+
+def pairs(fmt: str, count: int, seed: int) -> tuple[Bits, Bits]:
+    """A biased mix of pairs of operands, for addition and for multiplication.
+
+    Of every eight, on average,
+
+    - one is two independent operands as of :func:`operands`;
+    - two have near exponents, up to three more bits apart than the significand is wide;
+    - one nearly or exactly cancels: the same pattern with the other sign, up to four ulps off;
+    - one is a number and about half of its ulp: a tie for the adder;
+    - one is a number and the weight of the lowest one in its fraction, of the same sign: a long carry;
+    - one has a product near the smallest normal, the smallest subnormal or the largest number;
+    - one has one of :func:`corners` as one of the two.
+
+    The two are swapped at random.
+
+    Parameters
+    ----------
+    fmt : str
+        Format of both, see :func:`openmxu_sim.golden.find_format`.
+    count : int
+        How many, at least 0.
+    seed : int
+        The same seed gives the same pairs.
+
+    Returns
+    -------
+    a, b : uint32 arrays, shape (count,)
+
+    Raises
+    ------
+    TypeError
+        `fmt` is no string or `count` no integer.
+    ValueError
+        The format is unknown or `count` negative.
+    """
+    found = find_format(fmt, "fmt")
+    count = _check_count(count)
+    rng = np.random.default_rng(seed)
+    kinds: list[Callable[[Format, _Ints, np.random.Generator], _Ints]] = [
+        _independent,
+        _near,
+        _near,
+        _cancelling,
+        _half_ulp,
+        _carrying,
+        _extreme_product,
+        _corner_partner,
+    ]
+    a = _operands(found, count, rng)
+    b = np.empty_like(a)
+    kind = rng.integers(len(kinds), size=count)
+    for index, partner in enumerate(kinds):
+        chosen = kind == index
+        b[chosen] = partner(found, a[chosen], rng)
+    swap = rng.random(count) < 0.5
+    return np.where(swap, b, a).astype(np.uint32), np.where(swap, a, b).astype(np.uint32)
+
+
+def matrix(shape: tuple[int, int], fmt: str, seed: int, *, kind: str = "all") -> Bits:
+    """A matrix of bit patterns.
+
+    ``"all"``: made so that a product of two such matrices has results of every sort, while most stay
+    finite. Signs are random and exponents near each other. Half of the rows has fractions of one bit, whose
+    sums cancel exactly and tie. A quarter of the rows is scaled down, so that products with another such row
+    reach the underflow threshold, and an eighth up, towards the overflow threshold. Zeros of both signs and
+    subnormal numbers appear everywhere; infinities and NaNs so rarely that about one result in ten is
+    reached by one. All this belongs to rows: for a right-hand matrix of shape (K, N) generate (N, K) and
+    transpose it.
+
+    ``"uniform"``: uniform over all bit patterns; with more than a few dozen terms most results are NaN.
+
+    ``"normal"``: values of the standard normal distribution, rounded to `fmt`.
+
+    Parameters
+    ----------
+    shape : (int, int)
+        Both at least 0.
+    fmt : str
+        Format, see :func:`openmxu_sim.golden.find_format`.
+    seed : int
+        The same seed gives the same matrix.
+    kind : str
+        ``"all"``, ``"uniform"`` or ``"normal"``.
+
+    Returns
+    -------
+    uint32 array of that shape
+
+    Raises
+    ------
+    TypeError
+        `fmt` is no string or `shape` does not consist of integers.
+    ValueError
+        The format or `kind` is unknown, or `shape` is not two sizes of at least 0.
+    """
+    found = find_format(fmt, "fmt")
+    rows, columns = _check_shape(shape)
+    rng = np.random.default_rng(seed)
+    if kind == "uniform":
+        return rng.integers(1 << found.width, size=(rows, columns)).astype(np.uint32)
+    if kind == "normal":
+        normal = rng.standard_normal((rows, columns), dtype=np.float32)
+        return convert(to_bits(normal), "fp32", fmt, subnormals="ieee")
+    if kind == "all":
+        return _mixed_matrix(found, rows, columns, rng).astype(np.uint32)
+    raise ValueError(f"kind must be one of 'all', 'uniform' or 'normal', not {kind!r}")
+
+
+# How single operands are made.
+
+
+def _signs(fmt: Format, count: int, rng: np.random.Generator) -> _Ints:
+    """Random signs, as patterns."""
+    return rng.integers(2, size=count) * fmt.sign_bit
+
+
+def _exponents(fmt: Format, count: int, rng: np.random.Generator) -> _Ints:
+    """Random exponent fields, as patterns; zero and all ones included."""
+    return rng.integers(1 << fmt.exponent_width, size=count) << fmt.fraction_width
+
+
+def _sparse(fmt: Format, count: int, rng: np.random.Generator) -> _Ints:
+    """Fractions with one to three ones."""
+    return np.bitwise_or.reduce(1 << rng.integers(fmt.fraction_width, size=(3, count)), axis=0)
+
+
+def _run_of_ones(fmt: Format, count: int, rng: np.random.Generator) -> _Ints:
+    """Fractions that are zeros, then ones, then zeros."""
+    ends = np.sort(rng.integers(fmt.fraction_width + 1, size=(2, count)), axis=0)
+    return (1 << ends[1]) - (1 << ends[0])
+
+
+def _tie(fmt: Format, count: int, rng: np.random.Generator) -> _Ints:
+    """Fractions that end in a one and zeros, or are one ulp off."""
+    half = 1 << rng.integers(fmt.fraction_width, size=count)
+    upper = rng.integers(fmt.fraction_mask + 1, size=count) & -(half << 1)
+    return np.clip((upper | half) + rng.integers(-1, 2, size=count), 0, fmt.fraction_mask)
+
+
+def _fractions(fmt: Format, count: int, rng: np.random.Generator) -> _Ints:
+    """Fractions of all these kinds, and uniform ones."""
+    kinds = np.stack(
+        [
+            rng.integers(fmt.fraction_mask + 1, size=count),
+            _sparse(fmt, count, rng),
+            fmt.fraction_mask & ~_sparse(fmt, count, rng),
+            _run_of_ones(fmt, count, rng),
+            _tie(fmt, count, rng),
+        ]
+    )
+    return np.take_along_axis(kinds, rng.integers(len(kinds), size=(1, count)), axis=0)[0]
+
+
+def _edges(fmt: Format, count: int, rng: np.random.Generator) -> _Ints:
+    """Corners; every second one no tie, as wide formats have many of those and few special values."""
+    landmarks = _with_both_signs(fmt, _landmarks(fmt))
+    all_corners = corners(fmt.name).astype(np.int64)
+    return np.where(
+        rng.random(count) < 0.5,
+        landmarks[rng.integers(len(landmarks), size=count)],
+        all_corners[rng.integers(len(all_corners), size=count)],
+    )
+
+
+def _operands(fmt: Format, count: int, rng: np.random.Generator) -> _Ints:
+    """What :func:`operands` gives."""
+    anywhere = _signs(fmt, count, rng) | _exponents(fmt, count, rng)
+    tiny_exponents = rng.integers(min(4, 1 << fmt.exponent_width), size=count) << fmt.fraction_width
+    kinds = np.stack(
+        [
+            rng.integers(1 << fmt.width, size=count),
+            rng.integers(1 << fmt.width, size=count),
+            anywhere | _sparse(fmt, count, rng),
+            anywhere | (fmt.fraction_mask & ~_sparse(fmt, count, rng)),
+            anywhere | _run_of_ones(fmt, count, rng),
+            anywhere | _tie(fmt, count, rng),
+            _signs(fmt, count, rng) | tiny_exponents | _fractions(fmt, count, rng),
+            _edges(fmt, count, rng),
+        ]
+    )
+    return np.take_along_axis(kinds, rng.integers(len(kinds), size=(1, count)), axis=0)[0]
+
+
+# How the second operand of a pair follows from the first.
+
+
+def _exponent_field(fmt: Format, patterns: _Ints) -> _Ints:
+    """The exponent fields of patterns, as numbers."""
+    return (patterns & fmt.exponent_mask) >> fmt.fraction_width
+
+
+def _with_exponent(fmt: Format, field: _Ints, rng: np.random.Generator) -> _Ints:
+    """Finite numbers with given exponent fields, clipped to what the format has."""
+    largest = (1 << fmt.exponent_width) - 2
+    count = len(field)
+    exponent = np.clip(field, 0, largest) << fmt.fraction_width
+    return _signs(fmt, count, rng) | exponent | _fractions(fmt, count, rng)
+
+
+def _independent(fmt: Format, a: _Ints, rng: np.random.Generator) -> _Ints:
+    """Any operands."""
+    return _operands(fmt, len(a), rng)
+
+
+def _near(fmt: Format, a: _Ints, rng: np.random.Generator) -> _Ints:
+    """Numbers near enough to `a` to overlap, or just not."""
+    reach = fmt.fraction_width + 4
+    return _with_exponent(fmt, _exponent_field(fmt, a) - rng.integers(-reach, reach + 1, size=len(a)), rng)
+
+
+def _cancelling(fmt: Format, a: _Ints, rng: np.random.Generator) -> _Ints:
+    """The negative of `a`, every second one a few ulps off."""
+    ulps = rng.integers(-4, 5, size=len(a)) * rng.integers(2, size=len(a))
+    return np.clip((a & (fmt.sign_bit - 1)) + ulps, 0, fmt.sign_bit - 1) | (~a & fmt.sign_bit)
+
+
+def _half_ulp(fmt: Format, a: _Ints, rng: np.random.Generator) -> _Ints:
+    """Numbers of about half an ulp of `a`; every second one a power of two or next to one."""
+    below = fmt.fraction_width + 1 + rng.integers(-1, 2, size=len(a))
+    b = _with_exponent(fmt, _exponent_field(fmt, a) - below, rng)
+    short = rng.random(len(a)) < 0.5
+    b[short] = (b[short] & ~fmt.fraction_mask) | rng.integers(2, size=np.count_nonzero(short))
+    return b
+
+
+def _carrying(fmt: Format, a: _Ints, rng: np.random.Generator) -> _Ints:
+    """Powers of two that, added to `a`, set a carry running from the lowest one of its fraction."""
+    lowest = np.maximum(a & -a & fmt.fraction_mask, 1)
+    field = _exponent_field(fmt, a) - fmt.fraction_width + np.log2(lowest).astype(np.int64)
+    return (_with_exponent(fmt, field, rng) & fmt.exponent_mask) | (a & fmt.sign_bit)
+
+
+def _extreme_product(fmt: Format, a: _Ints, rng: np.random.Generator) -> _Ints:
+    """Numbers whose product with `a` is near the smallest normal, the smallest or the largest number."""
+    products = np.array([1, 1 - fmt.fraction_width, (1 << fmt.exponent_width) - 2])
+    field = products[rng.integers(len(products), size=len(a))] + rng.integers(-2, 3, size=len(a))
+    # The exponent fields of two operands add up to the field of their product and one bias more.
+    return _with_exponent(fmt, field + fmt.bias - _exponent_field(fmt, a), rng)
+
+
+def _corner_partner(fmt: Format, a: _Ints, rng: np.random.Generator) -> _Ints:
+    """Corners, whatever `a` is."""
+    return _edges(fmt, len(a), rng)
+
+
+# How matrices are made.
+
+
+def _mixed_matrix(fmt: Format, rows: int, columns: int, rng: np.random.Generator) -> _Ints:
+    """What :func:`matrix` gives for "all"."""
+    count = rows * columns
+    by_row = np.repeat(np.arange(rows), columns)
+
+    scale = np.zeros(rows, dtype=np.int64)
+    sort_of_row = rng.integers(8, size=rows)
+    # Half of the exponent range down, and up: the product of two such rows is at either end of it.
+    low = sort_of_row < 2
+    scale[low] = fmt.min_exponent // 2 - rng.integers(3, size=np.count_nonzero(low))
+    scale[sort_of_row == 2] = max(fmt.max_exponent // 2 - 4, 0)
+
+    short = rng.random(rows)[by_row] < 0.5
+    spread = np.where(short, 1, np.where(rng.random(count) < 0.25, fmt.fraction_width, 3))
+    offset = np.rint((2 * rng.random(count) - 1) * np.minimum(spread, fmt.max_exponent)).astype(np.int64)
+    elements = _with_exponent(fmt, fmt.bias + scale[by_row] + offset, rng)
+    elements[short] &= ~(fmt.fraction_mask >> 1)
+
+    draw = rng.random(count)
+    zero = draw < 1 / 16
+    elements[zero] &= fmt.sign_bit
+    subnormal = (draw >= 1 / 16) & (draw < 2 / 16)
+    elements[subnormal] &= ~fmt.exponent_mask
+    # The terms of a row and of a column reach a result: one in ten of a product of square matrices.
+    special = draw > 1 - 1 / (20 * max(rows, columns, 1))
+    elements[special] |= fmt.exponent_mask
+    infinite = special & (rng.random(count) < 0.5)
+    elements[infinite] &= ~fmt.fraction_mask
+    return elements.reshape(rows, columns)
+
+
+# Checks of arguments.
+
+
+def _check_count(count: int) -> int:
+    """Accept a number of operands."""
+    try:
+        number = operator.index(count)
+    except TypeError:
+        raise TypeError(f"count must be an integer >= 0, not {count!r}") from None
+    if number < 0:
+        raise ValueError(f"count must be an integer >= 0, not {count!r}")
+    return number
+
+
+def _check_shape(shape: tuple[int, int]) -> tuple[int, int]:
+    """Accept the shape of a matrix."""
+    try:
+        sizes = tuple(operator.index(size) for size in shape)
+    except TypeError:
+        raise TypeError(f"shape must be two integers >= 0, not {shape!r}") from None
+    if len(sizes) != 2 or min(sizes) < 0:
+        raise ValueError(f"shape must be two integers >= 0, not {shape!r}")
+    return sizes[0], sizes[1]
