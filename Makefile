@@ -1,0 +1,43 @@
+# OpenMXU. `make demo` and `make test` are all that a newcomer needs; both install into .venv first.
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help setup demo test lint docs boards clean
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
+
+setup: $(STAMP) ## make .venv and install everything from PyPI
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "OpenMXU needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 2; }
+	@echo "installing into $(VENV) (about 1.3 GB, a minute or two)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all]'
+	@touch $@
+
+demo: setup ## digits on the simulated unit, then areas of number formats; report in openmxu-demo/
+	@$(BIN)/openmxu demo
+
+test: setup ## all tests
+	@$(BIN)/python -m pytest -n 2
+
+lint: setup ## style, types, direction of dependencies
+	@$(BIN)/ruff check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+docs: setup ## the documentation, in docs/_build/html
+	@$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+boards: setup ## bitstreams with a self-test for all boards, in build/
+	@for board in $$($(BIN)/openmxu board list | cut -d' ' -f1); do \
+	  $(BIN)/openmxu board build $$board -o build/$$board || exit $$?; done
+
+clean: ## remove what the targets above made
+	rm -rf $(VENV) build openmxu-demo docs/_build

@@ -1,0 +1,163 @@
+"""The demo: a small classifier whose matrix products run on the simulated unit."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from openmxu.config import MxuConfig
+from openmxu_sim import golden
+from openmxu_sim.engines import choose
+from openmxu_sim.engines.protocol import Progress
+from openmxu_sim.product import simulate
+
+__all__ = ["Outcome", "classify"]
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the demo found.
+
+    Parameters
+    ----------
+    images
+        Test images classified on the unit; the classifier has not seen them in training.
+    accuracy_fp32, accuracy_unit
+        Share classified rightly, with numpy's float32 product and on the unit.
+    same_class
+        Images that both put into the same class.
+    rows, columns, engine
+        The unit and what simulated it.
+    cycles
+        Of all products together, measured on the clock.
+    utilisation
+        Useful multiply-adds per processing element and cycle.
+    results
+        Numbers that the unit computed.
+    bit_equal
+        Whether all of them are the golden model's, bit for bit.
+    """
+
+    images: int
+    accuracy_fp32: float
+    accuracy_unit: float
+    same_class: int
+    rows: int
+    columns: int
+    engine: str
+    cycles: int
+    utilisation: float
+    results: int
+    bit_equal: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        """The outcome as plain data."""
+        return asdict(self)
+
+    def text(self) -> str:
+        """The outcome in lines for people."""
+        return "\n".join([
+            f"  images                         {self.images} (8x8 pixels, not used in training)",
+            f"  accuracy, fp32 in numpy        {self.accuracy_fp32:.2%}",
+            f"  accuracy, bf16 unit            {self.accuracy_unit:.2%} "
+            f"(same class as fp32: {self.same_class} of {self.images})",
+            f"  unit                           {self.rows}x{self.columns}, RTL simulated by {self.engine}",
+            f"  cycles                         {self.cycles}",
+            f"  utilisation                    {self.utilisation:.1%}",
+            f"  bit-equal to the golden model  {'yes' if self.bit_equal else 'NO'} ({self.results} numbers)",
+        ])
+
+
+def classify(*, engine: str = "auto", tell: Callable[[str], None] = lambda line: None,
+             progress: Progress | None = None) -> Outcome:
+    """Train a classifier of handwritten digits, then run it on the simulated unit.
+
+    scikit-learn's digits: 1797 real images of 8x8 pixels. A perceptron with one hidden layer is trained in
+    floating point on the host; its two matrix products then run on the unit, which gets fp32 operands and
+    converts them at its edge. Biases and the rectifier stay on the host, in fp32.
+
+    Parameters
+    ----------
+    engine
+        A clocked engine, or ``"auto"``.
+    tell
+        Told in a line what is going on.
+    progress
+        Of the simulation.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        scikit-learn is missing.
+    """
+    tell("training a 64-32-10 perceptron on scikit-learn's digits")
+    layers, images, labels = _train()
+    if engine == "auto":
+        engine, _ = choose(MxuConfig(rows=8, columns=8), clocked=True)
+    if engine == "pysim":
+        # Amaranth's simulator is a thousand times slower than compiled code: a smaller unit, fewer images.
+        size, images, labels = 4, images[:16], labels[:16]
+        tell("no C++ compiler, or pysim wanted: Amaranth's simulator runs a 4x4 unit on 16 images instead")
+    else:
+        size = 8
+        tell(f"building the simulation of an {size}x{size} unit with {engine} (half a minute the first time)")
+
+    cycles = results = useful = 0
+    bit_equal = True
+
+    def unit(a: Floats, b: Floats) -> Floats:
+        nonlocal cycles, results, useful, bit_equal
+        product = simulate(a, b, rows=size, columns=size, engine=engine, progress=progress)
+        expected = golden.matmul(a, b, rows=size)
+        bit_equal &= product.result.tobytes() == expected.tobytes()
+        cycles += product.statistics.cycles
+        results += product.result.size
+        useful += a.shape[0] * a.shape[1] * b.shape[1]
+        return product.result
+
+    found = _infer(layers, images, unit)
+    reference = _infer(layers, images, np.matmul)
+    return Outcome(
+        images=len(images),
+        accuracy_fp32=float(np.mean(reference == labels)),
+        accuracy_unit=float(np.mean(found == labels)),
+        same_class=int(np.sum(found == reference)),
+        rows=size, columns=size, engine=engine, cycles=cycles,
+        utilisation=useful / (size * size * cycles),
+        results=results, bit_equal=bit_equal,
+    )
+
+
+def _train() -> tuple[list[tuple[Floats, Floats]], Floats, npt.NDArray[np.int64]]:
+    """Weights and bias of each layer; test images and their labels."""
+    from sklearn.datasets import load_digits  # an extra that only the demo needs
+    from sklearn.model_selection import train_test_split
+    from sklearn.neural_network import MLPClassifier
+
+    pixels, labels = load_digits(return_X_y=True)
+    pixels = (pixels / 16).astype(np.float32)
+    seen, unseen, seen_labels, unseen_labels = train_test_split(
+        pixels, labels, test_size=360, random_state=0, stratify=labels
+    )
+    model = MLPClassifier(hidden_layer_sizes=(32,), alpha=1e-3, max_iter=1000, tol=1e-3, random_state=0)
+    model.fit(seen, seen_labels)
+    layers = [
+        (weights.astype(np.float32), bias.astype(np.float32))
+        for weights, bias in zip(model.coefs_, model.intercepts_, strict=True)
+    ]
+    return layers, unseen, unseen_labels
+
+
+def _infer(layers: list[tuple[Floats, Floats]], images: Floats,
+           matmul: Callable[[Floats, Floats], Floats]) -> npt.NDArray[np.int64]:
+    """The class of each image."""
+    activations = images
+    for index, (weights, bias) in enumerate(layers):
+        if index:
+            activations = np.maximum(activations, np.float32(0))
+        activations = matmul(activations, weights) + bias
+    return np.argmax(activations, axis=1)
