@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from amaranth.back import rtlil, verilog
-from amaranth.hdl import ClockSignal, Instance, Module, ResetSignal, Value
+from amaranth.hdl import ClockSignal, Instance, ResetSignal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
@@ -21,16 +21,14 @@ class _Reference(wiring.Component):
         self._clocked = clocked
         super().__init__(component.signature)
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: object) -> Instance:
         """An instance of the module."""
-        m = Module()
         ports: dict[str, Value] = {}
         if self._clocked:
             ports |= {"i_clk": ClockSignal(), "i_rst": ResetSignal()}
         for name, member in self.signature.members.items():
             ports[("i_" if member.flow == In else "o_") + name] = Value.cast(getattr(self, name))
-        m.submodules.instance = Instance(self._module_name, **ports)
-        return m
+        return Instance(self._module_name, **ports)
 
 
 class _Library:

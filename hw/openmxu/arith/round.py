@@ -34,7 +34,7 @@ def round_pack(
     sign
         Of the result, zeros and infinities included.
     exponent
-        Biased for ``fmt``: 1 is the smallest normal exponent. Any range, signed or not.
+        Biased for ``fmt``: 1 is the smallest normal exponent. Signed.
     significand
         Normalised: the top bit, of weight one, is set. The exceptions: zero, whatever the exponent; and
         subnormal numbers, if their exponent is 1. The lowest bit counts as sticky.
@@ -53,9 +53,11 @@ def round_pack(
         exponent, significand = _denormalise(m, fmt, exponent, significand)
 
     kept, increment = _nearest_even(fmt, significand)
-    normal = significand[-1]
+    normal = Signal(name="normal")
     if subnormals == "flush" and underflows:
-        normal = normal & (exponent >= 1)
+        m.d.comb += normal.eq(significand[-1] & ~exponent[-1] & exponent.any())
+    else:
+        m.d.comb += normal.eq(significand[-1])
 
     # A carry out of the fraction is a carry into the exponent; a subnormal number has exponent field 0.
     field_width = max(fmt.exponent_width, exponents.stop.bit_length())
