@@ -245,10 +245,8 @@ class Admission(wiring.Component):
             self.o_control.last.eq(self.i_last),
         ]
         # While a tile is emitted, its own rows are counted in ``held`` as they go.
-        ahead = Signal.like(held)
-        taken = Signal(range(2 * depth))
-        m.d.comb += [ahead.eq(Mux(self.i_emit, 0, offset)), taken.eq(held + ahead)]
-        return (taken < Const(depth, len(taken))) & ~(conflict & self.i_add)
+        ahead = Mux(self.i_emit, 0, offset)
+        return (held + ahead < depth) & ~(conflict & self.i_add)
 
 
 class Mxu(wiring.Component):

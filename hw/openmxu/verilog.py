@@ -12,6 +12,14 @@ from amaranth.lib.wiring import In
 
 __all__ = ["to_rtlil", "to_verilog"]
 
+_HEADER = """\
+/* Written by OpenMXU. Licensed under the Apache License, Version 2.0.
+
+   Amaranth leaves out leading zeros of the operands of sums and comparisons. Verilog fills them up to the
+   same value, but Verilator, whose warnings are errors by default, would warn of each: */
+/* verilator lint_off WIDTHEXPAND */
+"""
+
 
 class _Reference(wiring.Component):
     """A component that is a module elsewhere: the same ports, and an instance in place of the logic."""
@@ -77,4 +85,5 @@ def to_verilog(component: Any, *, name: str | None = None) -> str:
     joined to it by two underscores, as in ``weights__valid``.
     """
     convert = partial(verilog.convert, emit_src=False, strip_internal_attrs=True)
-    return _export(convert, component, name)
+    text = _export(convert, component, name)
+    return f"{_HEADER}\n{text}\n/* verilator lint_on WIDTHEXPAND */\n"

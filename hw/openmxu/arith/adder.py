@@ -141,7 +141,7 @@ class Adder(wiring.Component):
         fmt = self.fmt
         width = fmt.significand_width + _GUARD_BITS + 1
         summed = Signal(_layout(exponent=fmt.exponent_width, significand=width), name="sum")
-        large = Cat(Const(0, _GUARD_BITS), aligned.large, Const(0, 1))
+        large = Cat(Const(0, _GUARD_BITS), aligned.large)
         small = aligned.small ^ aligned.subtract.replicate(width - 1)
         m.d.comb += [
             summed.exponent.eq(aligned.exponent),
@@ -160,10 +160,8 @@ class Adder(wiring.Component):
         # The top bit of the sum has the weight of a carry, two: hence one more than the larger exponent.
         limit = None if self.subnormals == "flush" else summed.exponent
         significand, shift = normalise(m, summed.significand, limit=limit, name="shifted")
-        lost = Signal.like(normalised.exponent)
         m.d.comb += [
-            lost.eq(shift),
-            normalised.exponent.eq(summed.exponent + 1 - lost),
+            normalised.exponent.eq(summed.exponent + 1 - shift),
             normalised.significand.eq(significand),
             *_flags(normalised, summed),
             # Exact cancellation is +0, whatever was cancelled.

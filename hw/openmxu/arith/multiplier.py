@@ -172,8 +172,7 @@ class Multiplier(wiring.Component):
         else:
             significand, shift = normalise(m, product.significand, name="normalised")
         exponent = Signal(signed(width), name="exponent")
-        lost = Signal(signed(width), name="lost")
-        m.d.comb += [lost.eq(shift), exponent.eq(product.exponent - lost)]
+        m.d.comb += exponent.eq(product.exponent - shift)
         bits = round_pack(
             m, self.result, self.subnormals,
             sign=product.sign, exponent=exponent, significand=significand,

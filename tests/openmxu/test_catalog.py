@@ -1,0 +1,38 @@
+"""The catalog: names, parameters, and what is refused."""
+
+import pytest
+from amaranth.back import rtlil
+from openmxu.catalog import CATALOG, build
+from openmxu.verilog import to_rtlil
+
+
+def test_names_are_keys_and_unique() -> None:
+    assert [design.name for design in CATALOG.values()] == list(CATALOG)
+    assert len({(d.family, tuple(d.domain.items())) for d in CATALOG.values()}) == len(CATALOG)
+
+
+def test_overrides_reach_the_component() -> None:
+    unit = build("mxu", rows=3, columns=2, stages=2, subnormals="ieee", depth=8, source="bf16")
+    config = unit.config
+    assert (config.rows, config.columns, config.stages, config.subnormals) == (3, 2, 2, "ieee")
+    assert (config.depth, config.source.name) == (8, "bf16")
+    assert "module \\mxu" in to_rtlil(unit)
+
+
+def test_cells() -> None:
+    assert {name: CATALOG[name].cells for name in ("adder", "pe", "array_4x4", "mxu_8x8", "mxu")} == {
+        "adder": 0, "pe": 1, "array_4x4": 16, "mxu_8x8": 64, "mxu": 16384,
+    }
+
+
+def test_messages() -> None:
+    with pytest.raises(ValueError, match="design must be one of product, .*, not 'mxu_3x3'"):
+        build("mxu_3x3")
+    with pytest.raises(ValueError, match="adder has the parameters operand, subnormals, stages, not 'rows'"):
+        build("adder", rows=2)
+
+
+@pytest.mark.parametrize("name", [name for name, design in CATALOG.items() if design.cells <= 1])
+def test_module_names_tell_designs_apart(name: str) -> None:
+    component = build(name)
+    assert f"module \\{component.module_name}\n" in rtlil.convert(component, name=component.module_name)

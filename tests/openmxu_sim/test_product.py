@@ -1,0 +1,82 @@
+"""The Python interface: what it takes, what it gives, what it refuses."""
+
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from openmxu_sim import golden, matmul, simulate
+
+_A = np.float32([[1.5, -2], [3, 4], [0.1, 7]])
+_B = np.float32([[1, 2, 3, 4], [5, 6, 7, 8]])
+
+
+@pytest.mark.parametrize("engine", ["golden", "pysim"])
+def test_result_and_statistics(engine: str) -> None:
+    product = simulate(_A, _B, rows=2, columns=2, engine=engine, stages=3)
+    np.testing.assert_array_equal(product.result, golden.matmul(_A, _B, rows=2))
+    statistics = product.statistics
+    assert (statistics.engine, statistics.reason) == (engine, "requested")
+    assert (statistics.rows, statistics.columns, statistics.stages) == (2, 2, 3)
+    assert (statistics.m, statistics.k, statistics.n) == (3, 2, 4)
+    assert statistics.cycles_source == ("measured" if engine == "pysim" else "formula")
+    assert statistics.utilisation == pytest.approx(3 * 2 * 4 / (4 * statistics.cycles))
+    assert statistics.as_dict()["cycles"] == statistics.cycles
+
+
+def test_formula_is_the_clock() -> None:
+    results = [simulate(_A, _B, rows=2, columns=3, engine=engine) for engine in ("golden", "pysim")]
+    assert results[0].statistics.cycles == results[1].statistics.cycles
+
+
+@pytest.mark.parametrize("engine", ["golden", "pysim"])
+@pytest.mark.parametrize(("m", "k", "n"), [(0, 2, 3), (2, 0, 3), (2, 3, 0), (0, 0, 0)])
+def test_empty(m: int, k: int, n: int, engine: str) -> None:
+    product = simulate(np.zeros((m, k), np.float32), np.zeros((k, n), np.float32), rows=2, columns=2, engine=engine)
+    assert product.result.shape == (m, n)
+    assert product.result.view(np.uint32).tolist() == np.zeros((m, n), int).tolist()
+    assert (product.statistics.cycles, product.statistics.utilisation) == (0, 0.0)
+
+
+def test_stalls_change_cycles_only() -> None:
+    free, stalled = (simulate(_A, _B, rows=2, columns=2, engine="pysim", stalls=stalls) for stalls in (None, 1))
+    assert free.result.tobytes() == stalled.result.tobytes()
+    assert stalled.statistics.cycles > free.statistics.cycles
+
+
+def test_bf16_operands_bit_for_bit() -> None:
+    bits = np.array([[0x3F80, 0x7F81, 0x0001], [0x8000, 0xFF80, 0x4049]], dtype=np.uint16)
+    operand = bits.view(ml_dtypes.bfloat16)
+    wide = (bits.astype(np.uint32) << 16).view(np.float32)
+    other = np.ones((3, 2), np.float32)
+    for mode in ("flush", "ieee"):
+        results = [matmul(a, other, rows=3, columns=2, subnormals=mode, engine="golden")
+                   for a in (operand, wide, bits.view("V2"))]
+        assert len({r.tobytes() for r in results}) == 1
+
+
+def test_other_dtypes_are_converted_with_a_note(caplog: pytest.LogCaptureFixture) -> None:
+    np.testing.assert_array_equal(matmul([[1, 2]], [[3], [4]], rows=2, columns=1, engine="golden"), [[11]])
+    assert "a: int64 converted to float32" in caplog.text
+
+
+@pytest.mark.parametrize(("a", "b", "options", "error", "message"), [
+    (_A.T, _B.T, {}, ValueError, r"a and b must have the shapes \(M, K\) and \(K, N\), not \(2, 3\) and \(4, 2\)"),
+    (_A[0], _B, {}, ValueError, r"a must have two dimensions, not the shape \(2,\)"),
+    (_A, _B[None], {}, ValueError, r"b must have two dimensions, not the shape \(1, 2, 4\)"),
+    (_A * 1j, _B, {}, TypeError, "a must be an array of real numbers, not of complex64"),
+    (_A, [["x"]], {}, TypeError, "b must be an array of real numbers, not of <U1"),
+    (np.array([[None]]), _B, {}, TypeError, "a must be an array of real numbers, not of object"),
+    (_A, _B, {"engine": "vcs"}, ValueError, "engine must be 'auto' or 'golden' .*, not 'vcs'"),
+    (_A, _B, {"precision": "highest"}, ValueError, "precision must be 'default', not 'highest'"),
+    (_A, _B, {"output": "fp8"}, ValueError, "output must be 'fp32', not 'fp8'"),
+    (_A, _B, {"rows": 0}, ValueError, "rows must be an integer >= 1, not 0"),
+    (_A, _B, {"subnormals": "x"}, ValueError, "subnormals must be 'flush' or 'ieee', not 'x'"),
+    (_A, _B, {"engine": "golden", "stalls": 3}, ValueError, "stalls needs an engine with a clock .*, not 'golden'"),
+    (_A, _B, {"engine": "golden", "vcd": Path("x")}, ValueError, "vcd needs an engine with a clock .* 'golden'"),
+    (_A, _B, {"engine": "pysim", "stalls": -1}, ValueError, "stalls must be an integer >= 0, not -1"),
+])
+def test_messages(a: Any, b: Any, options: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        simulate(a, b, **options)
