@@ -33,6 +33,7 @@ lint: setup ## style, types, direction of dependencies
 
 docs: setup ## the documentation, in docs/_build/html
 	@$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@$(BIN)/sphinx-build -W --keep-going -q -b doctest docs docs/_build/doctest
 	@echo "docs/_build/html/index.html"
 
 boards: setup ## bitstreams with a self-test for all boards, in build/

@@ -5,7 +5,7 @@ import pytest
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """List absent engines, so that nobody takes a short run for a whole one."""
-    from openmxu_sim.cosim import find_simulator  # noqa: PLC0415  # a broken install should still collect tests
+    from openmxu_sim.cosim.simulators import find_simulator  # noqa: PLC0415  # a broken install should still collect tests
 
     absent = [name for name in ("verilator", "icarus") if find_simulator(name) is None]
     if absent:

@@ -135,27 +135,27 @@ class Design:
 CATALOG: dict[str, Design] = {design.name: design for design in (
     Design("product", "product", "significand product of two bf16 numbers, 8 x 8 bits"),
     Design("multiplier", "multiplier", "bf16 x bf16 -> fp32, exact: the multiplier of the unit"),
-    Design("multiplier_ieee", "multiplier", "the same with gradual underflow", {"subnormals": "ieee"}),
+    Design("multiplier_ieee", "multiplier", "bf16 x bf16 -> fp32 with gradual underflow", {"subnormals": "ieee"}),
     Design("multiplier_bf16", "multiplier", "bf16 x bf16 -> bf16", {"result": "bf16"}),
     Design("multiplier_fp16", "multiplier", "fp16 x fp16 -> fp16", {"operand": "fp16", "result": "fp16"}),
     Design("multiplier_fp32", "multiplier", "fp32 x fp32 -> fp32", {"operand": "fp32"}),
     Design("adder", "adder", "fp32 + fp32"),
-    Design("adder_ieee", "adder", "the same with gradual underflow", {"subnormals": "ieee"}),
-    Design("adder_pipelined", "adder", "the same in five stages", {"stages": 5}),
+    Design("adder_ieee", "adder", "fp32 + fp32 with gradual underflow", {"subnormals": "ieee"}),
+    Design("adder_pipelined", "adder", "fp32 + fp32 in five stages", {"stages": 5}),
     Design("converter", "converter", "fp32 -> bf16"),
-    Design("converter_ieee", "converter", "the same with gradual underflow", {"subnormals": "ieee"}),
+    Design("converter_ieee", "converter", "fp32 -> bf16 with gradual underflow", {"subnormals": "ieee"}),
     Design("stream_multiplier", "stream_multiplier", "bf16 x bf16 -> fp32 between streams"),
     Design("stream_adder", "stream_adder", "fp32 + fp32 between streams, in five stages", {"stages": 5}),
     Design("stream_converter", "stream_converter", "fp32 -> bf16 between streams"),
     Design("pe", "pe", "processing element, multiply-add in one stage"),
-    Design("pe_ieee", "pe", "the same with gradual underflow", {"subnormals": "ieee"}),
-    Design("pe_pipelined", "pe", "the same in six stages", {"stages": 6}),
+    Design("pe_ieee", "pe", "processing element with gradual underflow", {"subnormals": "ieee"}),
+    Design("pe_pipelined", "pe", "processing element in six stages", {"stages": 6}),
     Design("array_4x4", "array", "systolic array, 4 x 4", {"rows": 4, "columns": 4}),
     Design("mxu_2x2", "mxu", "matrix unit, 2 x 2", {"rows": 2, "columns": 2}),
     Design("mxu_4x4", "mxu", "matrix unit, 4 x 4", {"rows": 4, "columns": 4}),
-    Design("mxu_4x4_ieee", "mxu", "the same with gradual underflow",
+    Design("mxu_4x4_ieee", "mxu", "matrix unit, 4 x 4, with gradual underflow",
            {"rows": 4, "columns": 4, "subnormals": "ieee"}),
-    Design("mxu_4x4_pipelined", "mxu", "the same in six stages", {"rows": 4, "columns": 4, "stages": 6}),
+    Design("mxu_4x4_pipelined", "mxu", "matrix unit, 4 x 4, in six stages", {"rows": 4, "columns": 4, "stages": 6}),
     Design("mxu_8x8", "mxu", "matrix unit, 8 x 8", {"rows": 8, "columns": 8}),
     Design("mxu_16x16", "mxu", "matrix unit, 16 x 16", {"rows": 16, "columns": 16}),
     Design("mxu", "mxu", "matrix unit at a TPU's size, 128 x 128"),
@@ -166,8 +166,10 @@ CATALOG: dict[str, Design] = {design.name: design for design in (
 def build(name: str, **overrides: Any) -> Any:
     """A new component of the design called ``name``; see :meth:`Design.build`.
 
-    >>> build("mxu", rows=8, columns=8).config.array_latency
-    9
+    >>> from openmxu.catalog import build
+    >>> from openmxu.verilog import to_verilog
+    >>> "module mxu(" in to_verilog(build("mxu", rows=2, columns=1))
+    True
 
     Raises
     ------

@@ -63,6 +63,7 @@ class FloatFormat:
     def parse(cls, text: str) -> "FloatFormat":
         """The format called ``text``: a name from :data:`FORMATS`, or ``eXfY`` for any other widths.
 
+        >>> from openmxu.formats import FloatFormat
         >>> FloatFormat.parse("bf16").width, FloatFormat.parse("e6f9").width
         (16, 16)
         """

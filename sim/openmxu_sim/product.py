@@ -127,6 +127,7 @@ def matmul(a: npt.ArrayLike, b: npt.ArrayLike, **options: Any) -> npt.NDArray[np
     """The product that the unit computes, bit for bit; see :func:`simulate` for the options.
 
     >>> import numpy as np
+    >>> from openmxu_sim import matmul
     >>> matmul(np.float32([[1, 2], [3, 4]]), np.float32([[1, 0], [0, 1]]), rows=2, columns=2, engine="golden")
     array([[1., 2.],
            [3., 4.]], dtype=float32)

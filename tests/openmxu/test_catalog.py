@@ -2,6 +2,7 @@
 
 import pytest
 from amaranth.back import rtlil
+
 from openmxu.catalog import CATALOG, build
 from openmxu.verilog import to_rtlil
 
@@ -26,7 +27,7 @@ def test_cells() -> None:
 
 
 def test_messages() -> None:
-    with pytest.raises(ValueError, match="design must be one of product, .*, not 'mxu_3x3'"):
+    with pytest.raises(ValueError, match=r"design must be one of product, .*, not 'mxu_3x3'"):
         build("mxu_3x3")
     with pytest.raises(ValueError, match="adder has the parameters operand, subnormals, stages, not 'rows'"):
         build("adder", rows=2)

@@ -5,6 +5,7 @@
 from typing import Any
 
 import pytest
+
 from openmxu.config import MxuConfig
 from openmxu.formats import FP16, FP32
 from openmxu.pe import ProcessingElement, split_stages

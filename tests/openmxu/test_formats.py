@@ -6,6 +6,7 @@ import struct
 import ml_dtypes
 import numpy as np
 import pytest
+
 from openmxu.formats import BF16, FORMATS, FP8_E4M3, FP16, FP32, FloatFormat, check_subnormals
 
 _DTYPES = {

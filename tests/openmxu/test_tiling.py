@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+
 from openmxu.config import MxuConfig
 from openmxu.tiling import cycles, tiles
 

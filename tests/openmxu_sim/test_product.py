@@ -6,6 +6,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+
 from openmxu_sim import golden, matmul, simulate
 
 _A = np.float32([[1.5, -2], [3, 4], [0.1, 7]])

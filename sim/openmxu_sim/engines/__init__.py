@@ -35,7 +35,7 @@ def choose(config: MxuConfig, *, clocked: bool = False) -> tuple[str, str]:
     clocked
         Whether a clock is needed, for stalls or waveforms.
     """
-    from openmxu_sim.cosim import find_simulator  # cocotb is an extra: do without it until it is needed
+    from openmxu_sim.cosim.simulators import find_simulator
 
     cells = config.rows * config.columns
     if cells <= _COMPILED_CELLS and find_simulator("verilator") is not None:

@@ -1,0 +1,60 @@
+"""Sphinx configuration; warnings are errors (see the Makefile)."""
+
+import os
+import subprocess
+import sys
+from importlib.metadata import version as installed
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+project = "OpenMXU"
+author = "The OpenMXU authors"
+copyright = author  # noqa: A001  # the name Sphinx wants
+version = release = installed("openmxu")
+
+extensions = [
+    "myst_parser",  # pages are Markdown
+    "sphinx.ext.autodoc",  # the reference comes from docstrings
+    "sphinx.ext.napoleon",  # which are in numpy's style
+    "sphinx.ext.doctest",  # and whose examples are run
+    "sphinx.ext.viewcode",
+]
+exclude_patterns = ["_build"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_heading_anchors = 3
+html_theme = "furo"
+html_title = "OpenMXU"
+autodoc_typehints = "signature"
+autodoc_member_order = "bysource"
+autodoc_default_options = {"members": True, "show-inheritance": False}
+napoleon_google_docstring = False
+# Amaranth components list ports under "Members"; it reads best as another table of parameters.
+napoleon_custom_sections = [("Members", "params_style")]
+napoleon_use_rtype = False
+doctest_test_doctest_blocks = "default"
+
+
+class CommandHelp(SphinxDirective):
+    """``.. command-help:: COMMAND``: what the command prints about itself, so that the page is never old."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
+
+    def run(self) -> list[nodes.Node]:
+        """Run the command with ``--help``."""
+        command = self.arguments[0]
+        done = subprocess.run(
+            [sys.executable, "-m", *command.split(), "--help"], capture_output=True, text=True, check=True,
+            env=os.environ | {"COLUMNS": "100"},
+        )
+        section = nodes.section(ids=[command.replace(" ", "-")])
+        section += nodes.title(text=command)
+        section += nodes.literal_block(text=done.stdout, language="none")
+        return [section]
+
+
+def setup(app: Sphinx) -> None:
+    """Register the directive."""
+    app.add_directive("command-help", CommandHelp)
