@@ -1,0 +1,81 @@
+"""Area reports for programs: JSON with all there is to know, CSV with the figures."""
+
+import csv
+import io
+import json
+from dataclasses import fields
+from typing import Any
+
+from openmxu.synth.results import Fit, Ratio, Report, Result
+from openmxu.synth.targets import Area, Target
+
+__all__ = ["to_csv", "to_json"]
+
+SCHEMA = 1
+"""Version of the layout of ``area.json``: one more whenever a reader would have to change."""
+
+
+def to_json(report: Report) -> str:
+    """The report as JSON. Nothing in it depends on the machine or the time."""
+    return json.dumps({
+        "schema": SCHEMA,
+        "tool": report.tool,
+        "targets": [_target(target) for target in report.targets],
+        "results": [{**_result(result), "top": result.point.top, "script": result.script}
+                    for result in report.results],
+        "fits": [_finding(fit) for fit in report.fits],
+        "ratios": [_finding(ratio) for ratio in report.ratios],
+    }, indent=2) + "\n"
+
+
+def to_csv(report: Report) -> str:
+    """A line for each result. Options and cells are lists of ``name=value``."""
+    text = io.StringIO()
+    rows = [{**_result(result), "tool": report.tool} for result in report.results]
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        for name in ("options", "cells"):
+            row[name] = " ".join(f"{key}={value}" for key, value in (row[name] or {}).items())
+        writer.writerow(row)
+    return text.getvalue()
+
+
+def _target(target: Target) -> dict[str, Any]:
+    library = target.library
+    return {
+        "name": target.name,
+        "title": target.title,
+        "recipe": target.recipe,
+        "unit": target.unit,
+        "library": library and {
+            "name": library.name,
+            "sha256": library.sha256,
+            "nand2": library.nand2,
+            "nand2_area": library.nand2_area,
+        },
+    }
+
+
+def _result(result: Result) -> dict[str, Any]:
+    point, area = result.point, result.area
+    return {
+        "part": point.part,
+        "format": point.format and point.format.name,
+        "significand_width": point.width,
+        "exponent_width": point.format and point.format.exponent_width,
+        "options": dict(point.options),
+        "target": result.target.name,
+        "recipe": result.target.recipe,
+        "status": "measured" if area else "failed",
+        "unit": result.target.unit,
+        **{field.name: area and getattr(area, field.name) for field in fields(Area)},
+        "error": result.error,
+        "rtlil_sha256": result.rtlil_sha256,
+    }
+
+
+def _finding(finding: Fit | Ratio) -> dict[str, Any]:
+    """A fit or ratio, its target by name."""
+    found = {field.name: getattr(finding, field.name) for field in fields(finding)}
+    return {**found, "target": finding.target.name, "recipe": finding.target.recipe}
