@@ -1,0 +1,7 @@
+"""``python -m openmxu``: the same as ``openmxu``."""
+
+import sys
+
+from openmxu.cli import main
+
+sys.exit(main())

@@ -1,0 +1,399 @@
+"""The front door: ``openmxu``.
+
+Each command is two functions, one that adds its parser and one that runs it. Packages that a command needs
+are imported when it runs, so that ``--help`` is quick and an extra that is not installed hinders no other
+command.
+"""
+
+import argparse
+import io
+import json
+import logging
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from openmxu.catalog import CATALOG
+from openmxu.files import write_bytes, write_text
+from openmxu.formats import FORMATS, SUBNORMALS
+
+__all__ = ["main"]
+
+_notes = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code.
+
+    0: done. 1: it was tried and failed. 2: the request cannot be met, said in one line. 130: Ctrl-C.
+    """
+    logging.basicConfig(format="note: %(message)s", level=logging.WARNING, stream=sys.stderr)
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.run(options) or 0)
+    except KeyboardInterrupt:
+        _notes.print("interrupted")
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever read our output has seen enough
+        return 0
+    except (ValueError, TypeError, OSError) as error:
+        _complain(options, error)
+        return 2
+    except RuntimeError as error:
+        _complain(options, error)
+        return 1
+
+
+def _complain(options: argparse.Namespace, error: Exception) -> None:
+    text = str(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        text = f"{error.filename}: {error.strerror}"
+    sys.stderr.write(f"{options.prog}: {text}\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="openmxu", description="An open bf16 matrix unit: simulate, export, measure.",
+                     epilog="See openmxu COMMAND --help for each command's options and examples.")
+    parser.add_argument("--version", action="version", version=f"openmxu {version('openmxu')}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
+    for add in (_add_demo, _add_list, _add_matmul, _add_verilog, _add_area, _add_board):
+        add(commands)
+    return parser
+
+
+def _command(commands: Any, name: str, run: Callable[[argparse.Namespace], int | None], summary: str,
+             examples: str = "") -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name, help=summary, description=summary[0].upper() + summary[1:] + ".",
+        epilog=f"examples:\n{examples}" if examples else None,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=run, prog=parser.prog)
+    return parser
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be an integer, not {text!r}") from None
+
+
+@contextmanager
+def _bar(label: str) -> Iterator[Callable[[int, int], None]]:
+    """Progress of something countable: a bar on a terminal, elsewhere a line every ten seconds."""
+    if _notes.is_terminal:
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=_notes, transient=True) as progress:
+            task = progress.add_task(label, total=None)
+            yield lambda done, total: progress.update(task, completed=done, total=total)
+    else:
+        last = time.monotonic()
+
+        def tell(done: int, total: int) -> None:
+            nonlocal last
+            if time.monotonic() - last > 10:
+                last = time.monotonic()
+                _notes.print(f"{label}: {done} of {total}")
+
+        yield tell
+
+
+def _tell(line: str) -> None:
+    _notes.print(line, markup=False)
+
+
+# openmxu demo ---------------------------------------------------------------------------------------------
+
+
+def _add_demo(commands: Any) -> None:
+    parser = _command(
+        commands, "demo", _demo, "classify real digits on the simulated unit, then compare areas",
+        "  openmxu demo\n  openmxu demo -o /some/folder --engine pysim",
+    )
+    parser.add_argument("-o", "--output", type=Path, default=Path("openmxu-demo"), metavar="DIR",
+                        help="where the report goes (default: openmxu-demo)")
+    parser.add_argument("--engine", default="auto", metavar="NAME",
+                        help="verilator or pysim (default: verilator if there is a C++ compiler)")
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from openmxu.synth import report, to_table
+    from openmxu_sim.demo import classify
+
+    console = Console(soft_wrap=True, highlight=False)
+    options.output.mkdir(parents=True, exist_ok=True)
+    console.print("[bold]1. Handwritten digits on the simulated matrix unit[/bold]")
+    with _bar("simulating") as progress:
+        outcome = classify(engine=options.engine, tell=_tell, progress=progress)
+    write_text(options.output / "classifier.json", json.dumps(outcome.as_dict(), indent=2) + "\n")
+    console.print(outcome.text())
+    console.print("\n[bold]2. What number formats cost[/bold]")
+    found = report(options.output, quick=True, progress=_tell)
+    console.print(to_table(found))
+    console.print(f"\nReport with plot: {options.output / 'report.md'}")
+    return 0 if outcome.bit_equal and not any(result.area is None for result in found.results) else 1
+
+
+# openmxu list ---------------------------------------------------------------------------------------------
+
+
+def _add_list(commands: Any) -> None:
+    _command(commands, "list", _list, "show designs, engines, area targets and boards that are there")
+
+
+def _list(options: argparse.Namespace) -> None:
+    from openmxu.synth import TARGETS
+    from openmxu_boards import boards
+    from openmxu_sim.cosim.simulators import find_simulator
+    from openmxu_sim.engines import ENGINES
+
+    console = Console(highlight=False)
+
+    def table(title: str, rows: Sequence[tuple[str, str]]) -> None:
+        console.print(f"[bold]{title}[/bold]")
+        grid = Table(box=None, show_header=False)
+        grid.add_column(no_wrap=True)
+        grid.add_column()
+        for row in rows:
+            grid.add_row(*row)
+        console.print(grid)
+
+    engines = []
+    for name in ENGINES:
+        if name in ("golden", "pysim"):
+            engines.append((name, "always there"))
+        else:
+            engines.append((name, find_simulator(name) or "not found"))
+    table("Designs (openmxu verilog DESIGN)", [(d.name, d.summary) for d in CATALOG.values()])
+    table("Formats", [(f.name, f"{f.exponent_width} exponent, {f.fraction_width} fraction bits")
+                      for f in FORMATS.values()])
+    table("Engines (openmxu matmul --engine)", engines)
+    table("Area targets (openmxu area --target)", [*TARGETS.items(), ("--liberty FILE", "any cell library")])
+    table("Boards (openmxu board build)", [(board.name, board.summary) for board in boards()])
+
+
+# openmxu matmul -------------------------------------------------------------------------------------------
+
+
+def _add_matmul(commands: Any) -> None:
+    from openmxu_sim.engines import ENGINES
+    from openmxu_sim.product import OUTPUTS, PRECISIONS
+
+    parser = _command(
+        commands, "matmul", _matmul, "multiply two matrices on the simulated unit",
+        "  openmxu matmul A.npy B.npy -o C.npy\n"
+        "  openmxu matmul A.npy B.npy --rows 4 --columns 4 --engine verilator --vcd wave.vcd\n"
+        "  openmxu matmul A.npy B.npy -o C.npy --stats stats.json",
+    )
+    parser.add_argument("a", type=Path, metavar="A.npy",
+                        help="(M, K) activations; float32 and bf16 are taken as they are (a 2-byte void is bf16), "
+                        "other real numbers are converted to float32")
+    parser.add_argument("b", type=Path, metavar="B.npy", help="(K, N) weights, likewise")
+    parser.add_argument("-o", "--output-file", type=Path, metavar="C.npy",
+                        help="where the (M, N) float32 result goes (default: shown on the terminal)")
+    parser.add_argument("--rows", type=_integer, default=128, metavar="R", help="rows of the array (default: 128)")
+    parser.add_argument("--columns", type=_integer, default=128, metavar="C",
+                        help="columns of the array (default: 128)")
+    parser.add_argument("--stages", type=_integer, default=1, metavar="S",
+                        help="pipeline stages of a processing element, 1 to 7 (default: 1)")
+    parser.add_argument("--precision", default="default", metavar="NAME",
+                        help=f"one of {', '.join(PRECISIONS)}")
+    parser.add_argument("--subnormals", default="flush", metavar="MODE",
+                        help=f"one of {', '.join(SUBNORMALS)} (default: flush)")
+    parser.add_argument("--output", default="fp32", metavar="FORMAT", help=f"one of {', '.join(OUTPUTS)}")
+    parser.add_argument("--engine", default="auto", metavar="NAME",
+                        help=f"one of auto, {', '.join(ENGINES)} (default: auto)")
+    parser.add_argument("--stalls", type=_integer, metavar="SEED",
+                        help="let all streams wait now and then; the result stays the same")
+    parser.add_argument("--stats", type=Path, metavar="FILE.json", help="write cycles, utilisation and more")
+    parser.add_argument("--vcd", type=Path, metavar="FILE.vcd", help="write a waveform (engines with a clock)")
+
+
+def _matmul(options: argparse.Namespace) -> None:
+    from openmxu_sim import simulate
+
+    a, b = _read_matrix(options.a, "A"), _read_matrix(options.b, "B")
+    for path in (options.output_file, options.stats, options.vcd):
+        _check_writable(path)
+    with _bar("rows of the result") as progress:
+        product = simulate(
+            a, b, rows=options.rows, columns=options.columns, stages=options.stages,
+            precision=options.precision, subnormals=options.subnormals, output=options.output,
+            engine=options.engine, stalls=options.stalls, vcd=options.vcd, progress=progress,
+        )
+    statistics = product.statistics
+    if options.engine == "auto":
+        _tell(f"engine {statistics.engine} ({statistics.reason})")
+    _tell(f"{statistics.m}x{statistics.k}x{statistics.n} on {statistics.rows}x{statistics.columns}: "
+          f"{statistics.cycles} cycles ({statistics.cycles_source}), "
+          f"utilisation {statistics.utilisation:.1%}, {statistics.seconds:.2f} s")
+    if options.output_file is None:
+        print(product.result)
+    else:
+        buffer = io.BytesIO()
+        np.save(buffer, product.result)
+        write_bytes(options.output_file, buffer.getvalue())
+    if options.stats is not None:
+        write_text(options.stats, json.dumps(statistics.as_dict(), indent=2) + "\n")
+
+
+def _read_matrix(path: Path, parameter: str) -> np.ndarray[Any, Any]:
+    with path.open("rb") as file:
+        try:
+            return np.lib.format.read_array(file, allow_pickle=False)
+        except (ValueError, EOFError) as error:
+            raise ValueError(f"{parameter} must be a .npy file of numbers, not {path}: {error}") from None
+
+
+def _check_writable(path: Path | None) -> None:
+    """Find out before long work whether its result has a place to go."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise ValueError(f"output must be a file, not the directory {path}")
+    if not path.parent.is_dir():
+        raise ValueError(f"output must be in a directory that exists, not {path}")
+
+
+# openmxu verilog ------------------------------------------------------------------------------------------
+
+
+def _add_verilog(commands: Any) -> None:
+    parser = _command(
+        commands, "verilog", _verilog, "write a design as plain Verilog",
+        "  openmxu verilog mxu --rows 8 --columns 8 -o mxu.v\n"
+        "  openmxu verilog adder --subnormals ieee --stages 2 -o adder.v\n"
+        "  openmxu verilog multiplier --operand fp16 --result fp32 -o multiplier.v\n\n"
+        "designs:\n" + "\n".join(f"  {d.name:<18} {d.summary}" for d in CATALOG.values()),
+    )
+    parser.add_argument("design", metavar="DESIGN", help="one of the designs below")
+    parser.add_argument("-o", "--output-file", type=Path, metavar="FILE",
+                        help="where it goes (default: the terminal)")
+    parser.add_argument("--name", metavar="NAME", help="name of the top module (default: after the design)")
+    for name, kind in _design_parameters().items():
+        parser.add_argument(f"--{name}", type=_integer if kind is int else str,
+                            metavar="N" if kind is int else "NAME",
+                            help=_PARAMETERS[name])
+
+
+_PARAMETERS = {
+    "width": "bits of each operand of a product",
+    "operand": "operand format: " + ", ".join(FORMATS) + ", or eXfY",
+    "result": "result format of a multiplier",
+    "source": "format a converter takes, or of the words on a unit's streams: fp32 or the operand format",
+    "target": "format a converter gives",
+    "subnormals": "one of " + ", ".join(SUBNORMALS),
+    "stages": "pipeline stages",
+    "rows": "rows of an array or unit",
+    "columns": "columns of an array or unit",
+    "depth": "rows of a unit's accumulator bank, a power of two",
+}
+
+
+def _design_parameters() -> dict[str, type]:
+    """All parameters that some design has, with their types."""
+    return {name: type(default) for design in CATALOG.values() for name, default in design.domain.items()}
+
+
+def _verilog(options: argparse.Namespace) -> None:
+    from openmxu.verilog import to_verilog
+
+    if options.design not in CATALOG:
+        raise ValueError(f"DESIGN must be one of {', '.join(CATALOG)}, not {options.design!r}")
+    if options.name is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_$]*", options.name):
+        raise ValueError(f"name must be a Verilog identifier, not {options.name!r}")
+    _check_writable(options.output_file)
+    given = {name: getattr(options, name) for name in _design_parameters() if getattr(options, name) is not None}
+    design = CATALOG[options.design]
+    component = design.build(**given)
+    if design.cells > 1024 and not given:
+        _tell(f"writing {design.summary}: about 15 seconds")
+    text = to_verilog(component, name=options.name)
+    if options.output_file is None:
+        print(text)
+    else:
+        write_text(options.output_file, text)
+
+
+# openmxu area ---------------------------------------------------------------------------------------------
+
+
+def _add_area(commands: Any) -> None:
+    from openmxu.synth import RECIPES, TARGETS
+
+    parser = _command(
+        commands, "area", _area, "measure and compare the area of number formats with Yosys",
+        "  openmxu area -o report\n  openmxu area --quick -o report\n"
+        "  openmxu area --target ecp5 --target ice40 -o report\n"
+        "  openmxu area --target generic --liberty sky130_fd_sc_hd__tt_025C_1v80.lib.gz -o report",
+    )
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR",
+                        help="where report.md, area.json, area.csv and the plots go")
+    parser.add_argument("--quick", action="store_true", help="few designs, generic gates: under a minute")
+    parser.add_argument("--target", action="append", metavar="NAME",
+                        help=f"one of {', '.join(TARGETS)}; may be given several times (default: all)")
+    parser.add_argument("--liberty", action="append", type=Path, default=[], metavar="FILE",
+                        help="a cell library, also compressed (.gz); may be given several times")
+    parser.add_argument("--recipe", action="append", metavar="NAME",
+                        help=f"how gates are mapped, one of {', '.join(RECIPES)}; may be given several times "
+                        "(default: area)")
+    parser.add_argument("--jobs", type=_integer, metavar="N",
+                        help="Yosys processes at a time (default: one for each core)")
+
+
+def _area(options: argparse.Namespace) -> int:
+    from openmxu.synth import report, to_table
+
+    found = report(options.output, quick=options.quick, targets=options.target, liberty=options.liberty,
+                   recipes=options.recipe or ("area",), jobs=options.jobs, progress=_tell)
+    Console(soft_wrap=True, highlight=False).print(to_table(found))
+    for path in found.files:
+        _tell(f"wrote {path}")
+    return 1 if any(result.area is None for result in found.results) else 0
+
+
+# openmxu board --------------------------------------------------------------------------------------------
+
+
+def _add_board(commands: Any) -> None:
+    parser = commands.add_parser("board", help="list boards, build bitstreams with a self-test",
+                                 description="List boards, build bitstreams with a self-test.")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=_Parser)
+    _command(actions, "list", _board_list, "show the boards")
+    build = _command(actions, "build", _board_build, "build the self-test's bitstream for a board",
+                     "  openmxu board build icebreaker -o build")
+    build.add_argument("board", metavar="BOARD", help="a name from openmxu board list")
+    build.add_argument("-o", "--output", type=Path, required=True, metavar="DIR",
+                       help="where bitstream, reports and logs go")
+
+
+def _board_list(options: argparse.Namespace) -> None:
+    from openmxu_boards import boards
+
+    for board in boards():
+        print(f"{board.name:<14} {board.summary}")
+
+
+def _board_build(options: argparse.Namespace) -> None:
+    from openmxu_boards import build
+
+    print(build(options.board, options.output, progress=_tell))

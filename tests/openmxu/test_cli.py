@@ -1,0 +1,149 @@
+"""The command line: results, exit codes, and one clear line for each mistake."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from openmxu.cli import main
+from openmxu_sim import golden
+
+
+@pytest.fixture
+def matrices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[np.ndarray, np.ndarray]:
+    """A.npy and B.npy in the working directory, and what is in them."""
+    monkeypatch.chdir(tmp_path)
+    generator = np.random.default_rng(0)
+    a, b = (generator.standard_normal(shape, dtype=np.float32) for shape in ((3, 4), (4, 5)))
+    np.save("A.npy", a)
+    np.save("B.npy", b)
+    return a, b
+
+
+def _run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of a command."""
+    try:
+        code = main(arguments)
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    streams = capsys.readouterr()
+    return code, streams.out, streams.err
+
+
+def test_matmul(matrices: tuple[np.ndarray, np.ndarray], capsys: pytest.CaptureFixture[str]) -> None:
+    size = ("--rows", "2", "--columns", "2", "--engine", "pysim")
+    code, _, notes = _run(capsys, "matmul", "A.npy", "B.npy", *size, "-o", "C.npy", "--stats", "s.json")
+    assert code == 0
+    expected = golden.matmul(*matrices, rows=2)
+    result = np.load("C.npy")
+    assert (result.dtype, result.tobytes()) == (np.float32, expected.tobytes())
+    statistics = json.loads(Path("s.json").read_text())
+    assert {"cycles", "cycles_source", "utilisation", "engine", "rows", "columns"} <= set(statistics)
+    assert f"{statistics['cycles']} cycles (measured)" in notes
+
+
+def test_matmul_shows_what_has_no_file(
+    matrices: tuple[np.ndarray, np.ndarray], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, notes = _run(capsys, "matmul", "A.npy", "B.npy")
+    assert code == 0
+    assert out == f"{golden.matmul(*matrices, rows=128)}\n"
+    assert "engine golden (auto: more than 64 processing elements)" in notes
+
+
+def test_bf16_files(matrices: tuple[np.ndarray, np.ndarray], capsys: pytest.CaptureFixture[str]) -> None:
+    bits = np.array([[0x3F80, 0x4000, 0x4040, 0xC080]], dtype=np.uint16)
+    np.save("V.npy", bits.view("V2"))
+    assert _run(capsys, "matmul", "V.npy", "B.npy", "--engine", "golden", "-o", "C.npy")[0] == 0
+    wide = (bits.astype(np.uint32) << 16).view(np.float32)
+    assert np.load("C.npy").tobytes() == golden.matmul(wide, matrices[1], rows=128).tobytes()
+
+
+def test_verilog(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "pe.v"
+    assert _run(capsys, "verilog", "pe", "--stages", "3", "--name", "my_pe", "-o", str(path))[0] == 0
+    assert "module my_pe(" in path.read_text()
+    code, out, _ = _run(capsys, "verilog", "product", "--width", "3")
+    assert code == 0
+    assert "\nmodule significand_product_3(" in out
+
+
+def test_list(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = _run(capsys, "list")
+    assert code == 0
+    for word in ("mxu_8x8", "fp8_e4m3", "verilator", "generic", "icebreaker"):
+        assert word in out
+
+
+def test_board_list(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = _run(capsys, "board", "list")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()] == ["icebreaker", "ulx3s-12f"]
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    ("", "COMMAND"),
+    ("multiply", "invalid choice: 'multiply'"),
+    ("matmul A.npy", "B.npy"),
+    ("matmul A.npy missing.npy", "missing.npy: No such file or directory"),
+    ("matmul A.npy A.npy", "a and b must have the shapes (M, K) and (K, N), not (3, 4) and (3, 4)"),
+    ("matmul A.npy text.npy", "B must be a .npy file of numbers, not text.npy"),
+    ("matmul objects.npy B.npy", "A must be a .npy file of numbers, not objects.npy"),
+    ("matmul complex.npy B.npy", "a must be an array of real numbers, not of complex64"),
+    ("matmul A.npy B.npy --rows 0", "rows must be an integer >= 1, not 0"),
+    ("matmul A.npy B.npy --rows two", "--rows: must be an integer, not 'two'"),
+    ("matmul A.npy B.npy --stages 9", "stages must be an integer from 1 to 7, not 9"),
+    ("matmul A.npy B.npy --engine vcs", "engine must be 'auto' or 'golden'"),
+    ("matmul A.npy B.npy --precision high", "precision must be 'default', not 'high'"),
+    ("matmul A.npy B.npy --output bf16", "output must be 'fp32', not 'bf16'"),
+    ("matmul A.npy B.npy --subnormals none", "subnormals must be 'flush' or 'ieee', not 'none'"),
+    ("matmul A.npy B.npy -o missing/C.npy", "output must be in a directory that exists, not missing/C.npy"),
+    ("matmul A.npy B.npy -o .", "output must be a file, not the directory ."),
+    ("matmul A.npy B.npy --engine golden --vcd w.vcd", "vcd needs an engine with a clock"),
+    ("verilog mxu_5x5", "DESIGN must be one of product, "),
+    ("verilog adder --rows 3", "adder has the parameters operand, subnormals, stages, not 'rows'"),
+    ("verilog multiplier --operand fp12", "format must be one of bf16, "),
+    ("verilog adder --name 2fast", "name must be a Verilog identifier, not '2fast'"),
+    ("area -o file.txt", "output must be a directory that can be written"),
+    ("area -o out --target asic", "target must be one of generic, ecp5, ice40, not 'asic'"),
+    ("area -o out --recipe speed", "recipe must be one of area, default, not 'speed'"),
+    ("area -o out --jobs 0", "jobs must be an integer >= 1, not 0"),
+    ("area -o out --liberty missing.lib", "liberty must be a readable file, not 'missing.lib'"),
+    ("board build arty -o out", "board must be one of icebreaker, ulx3s-12f, not 'arty'"),
+])
+def test_mistakes(
+    arguments: str, words: str, matrices: tuple[np.ndarray, np.ndarray], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("text.npy").write_text("no numbers")
+    Path("file.txt").write_text("")
+    np.save("objects.npy", np.array([[None]]), allow_pickle=True)
+    np.save("complex.npy", matrices[0].astype(np.complex64))
+    before = sorted(Path().iterdir())
+    code, out, err = _run(capsys, *arguments.split())
+    assert (code, out) == (2, "")
+    assert words in err
+    assert err.startswith("openmxu")
+    assert err.count("\n") == 1
+    assert sorted(Path().iterdir()) == before
+
+
+@pytest.mark.parametrize(("error", "code", "line"), [
+    (RuntimeError("it broke"), 1, "openmxu board list: it broke"),
+    (KeyboardInterrupt(), 130, "interrupted"),
+])
+def test_failures_and_interrupts(
+    error: BaseException, code: int, line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr("openmxu_boards.boards", fail)
+    assert _run(capsys, "board", "list") == (code, "", f"{line}\n")
+
+
+def test_version_and_module() -> None:
+    done = subprocess.run([sys.executable, "-m", "openmxu", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("openmxu ")
