@@ -52,7 +52,7 @@ class _Library:
         if self.modules.setdefault(name, text) != text:
             raise AssertionError(f"two different modules are called {name}")
         # Amaranth gives a module that has registers anywhere both ports, one without neither.
-        clocked = re.search(r"^\s*(wire width 1 )?input (\d+ \\)?clk;?$", text, re.MULTILINE) is not None
+        clocked = re.search(r"^\s*(wire width 1 )?input (\d+\s+\\)?clk;?$", text, re.MULTILINE) is not None
         return [_Reference(component, clocked=clocked) for _ in range(count)]
 
     def convert(self, component: Any, name: str) -> str:

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,18 @@ def test_two_modules_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) ->
                         lambda self, fraction, sign: [fraction, ~fraction][next(seen)])
     with pytest.raises(AssertionError, match="two different modules are called converter_fp32_bf16_flush_s0"):
         to_rtlil(unit)
+
+
+@pytest.mark.parametrize(("export", "clock"), [(to_rtlil, r"connect \\clk \\clk\b"), (to_verilog, r"\.clk\(clk\)")])
+def test_every_repeated_module_gets_its_clock(export: Callable[..., str], clock: str) -> None:
+    """Without it the registers are constant, and everything that follows is fiction."""
+    text = export(build("mxu_2x2"))
+    instances = ("pe_0", "pe_1", "row_0", "row_1", "array", "column_0", "column_1")
+    for name in instances:
+        head = re.search(rf"^  (cell )?\\?\S+ +\\?{name}( \()?$", text, re.MULTILINE)
+        assert head is not None, name
+        body = text[head.end():]
+        assert re.search(clock, body[:re.search(r"\n  (end|\);)\n", body).start()]), name
 
 
 def test_combinational_modules_have_no_clock() -> None:
