@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from openmxu.arith import Adder, Converter, Multiplier, SignificandProduct
 from openmxu.formats import BF16, FP32, SUBNORMALS, FloatFormat
 from openmxu_sim import golden, vectors

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from openmxu.config import MxuConfig
 from openmxu.formats import FORMATS, FP32
 from openmxu.tiling import cycles

