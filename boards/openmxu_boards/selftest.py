@@ -21,7 +21,7 @@ from openmxu_sim.stimulus import stimulus
 __all__ = ["PATIENCE", "Program", "RomSource", "SelfTest", "StallPattern", "program"]
 
 PATIENCE = 1 << 16
-"""Cycles without a result after which a self-test gives up: many times longer than any stall."""
+"""Cycles without a result after which a self-test gives up, many times longer than any stall."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ class StallPattern(wiring.Component):
     o: Value
 
     SPELL = 32
-    """Cycles, a power of two: coprime to the register's period, so that spells take all its states."""
+    """Cycles, a power of two and so coprime to the register's period, so that spells take all its states."""
 
     def __init__(self) -> None:
         super().__init__({"o": Out(3)})

@@ -127,7 +127,7 @@ class Design:
 
     @property
     def cells(self) -> int:
-        """Processing elements in it: R·C of an array or a unit, 1 of a processing element, else 0."""
+        """Processing elements in it; R·C of an array or a unit, 1 of a processing element, else 0."""
         domain = self.domain
         return domain["rows"] * domain["columns"] if "rows" in domain else int(self.family == "pe")
 

@@ -69,7 +69,7 @@ class MxuConfig:
 
     @property
     def row_step(self) -> int:
-        """Cycles by which each row of the array runs behind the one above it: its adder's latency."""
+        """Cycles by which each row of the array runs behind the one above it, which is its adder's latency."""
         return split_stages(self.stages)[1]
 
     @property
@@ -79,7 +79,7 @@ class MxuConfig:
 
     @property
     def write_latency(self) -> int:
-        """Cycles from a sum's arrival in the accumulator bank to its write: reading the old one, adding."""
+        """Cycles from a sum's arrival in the accumulator bank to its write, for reading the old one and adding."""
         return 1 + self.row_step
 
     @property

@@ -10,7 +10,7 @@ __all__ = ["BF16", "FORMATS", "FP8_E4M3", "FP8_E5M2", "FP16", "FP32", "SUBNORMAL
            "check_subnormals"]
 
 SUBNORMALS = ("flush", "ieee")
-"""The two treatments of subnormal numbers: flush to zero, or IEEE 754 gradual underflow."""
+"""The two treatments of subnormal numbers, flush to zero, or IEEE 754 gradual underflow."""
 
 
 def check_subnormals(mode: str) -> str:
@@ -84,7 +84,7 @@ class FloatFormat:
 
     @property
     def significand_width(self) -> int:
-        """Bits of the significand, the hidden one included: the p of the literature."""
+        """Bits of the significand, the hidden one included; the p of the literature."""
         return self.fraction_width + 1
 
     @property
@@ -106,7 +106,7 @@ class FloatFormat:
 
     @property
     def overflow(self) -> int:
-        """The bit pattern, but for the sign, of a result too large: infinity where there is one, else NaN."""
+        """The bit pattern, but for the sign, of a result too large, which is infinity where there is one, else NaN."""
         return self.largest + 1
 
     @property

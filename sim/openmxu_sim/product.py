@@ -24,7 +24,7 @@ __all__ = ["OUTPUTS", "PRECISIONS", "Product", "Statistics", "as_operand", "matm
 _log = logging.getLogger(__name__)
 
 PRECISIONS = ("default",)
-"""How fp32 products are made: ``default`` is one pass in bf16."""
+"""How fp32 products are made; ``default`` is one pass in bf16."""
 
 OUTPUTS = ("fp32",)
 """Formats of the result."""
