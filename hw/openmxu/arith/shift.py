@@ -57,7 +57,7 @@ def normalise(m: Module, value: Value, *, limit: Value | None = None, name: str)
     result, shift
         ``result`` as wide as ``value``; ``shift`` wide enough for any shift.
     """
-    taken = []
+    taken: list[Value] = []
     for step in reversed(range((len(value) - 1).bit_length())):
         distance = 1 << step
         shift = Signal(name=f"{name}_by_{distance}")
