@@ -150,7 +150,7 @@ def _demo(options: argparse.Namespace) -> int:
     found = report(options.output, quick=True, progress=_tell)
     console.print(to_table(found))
     console.print(f"\nReport with plot: {options.output / 'report.md'}")
-    return 0 if outcome.bit_equal and not any(result.area is None for result in found.results) else 1
+    return 0 if outcome.bit_equal and not found.failed else 1
 
 
 # openmxu list ---------------------------------------------------------------------------------------------
@@ -368,7 +368,7 @@ def _area(options: argparse.Namespace) -> int:
     Console(soft_wrap=True, highlight=False).print(to_table(found))
     for path in found.files:
         _tell(f"wrote {path}")
-    return 1 if any(result.area is None for result in found.results) else 0
+    return 1 if found.failed else 0
 
 
 # openmxu board --------------------------------------------------------------------------------------------

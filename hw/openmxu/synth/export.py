@@ -6,7 +6,7 @@ import json
 from dataclasses import fields
 from typing import Any
 
-from openmxu.synth.results import Fit, Ratio, Report, Result
+from openmxu.synth.results import Entry, Fit, Ratio, Report, Result
 from openmxu.synth.targets import Area, Target
 
 __all__ = ["to_csv", "to_json"]
@@ -21,20 +21,23 @@ def to_json(report: Report) -> str:
         "schema": SCHEMA,
         "tool": report.tool,
         "targets": [_target(target) for target in report.targets],
-        "results": [{**_result(result), "top": result.point.top, "script": result.script}
-                    for result in report.results],
+        "results": [_run(result) for result in report.results],
+        "catalog": [{**_entry(entry), "terms": [{"count": term.count, **_run(term.result)} for term in entry.terms]}
+                    for entry in report.catalog],
         "fits": [_finding(fit) for fit in report.fits],
         "ratios": [_finding(ratio) for ratio in report.ratios],
     }, indent=2) + "\n"
 
 
 def to_csv(report: Report) -> str:
-    """A line for each result. Options and cells are lists of ``name=value``."""
+    """A line for each result and each design of the catalog. Options and cells are lists of ``name=value``."""
     text = io.StringIO()
-    rows = [{**_result(result), "tool": report.tool} for result in report.results]
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    rows = [*map(_result, report.results), *map(_entry, report.catalog)]
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.DictWriter(text, [*columns, "tool"], lineterminator="\n")
     writer.writeheader()
     for row in rows:
+        row["tool"] = report.tool
         for name in ("options", "cells"):
             row[name] = " ".join(f"{key}={value}" for key, value in (row[name] or {}).items())
         writer.writerow(row)
@@ -69,10 +72,33 @@ def _result(result: Result) -> dict[str, Any]:
         "recipe": result.target.recipe,
         "status": "measured" if area else "failed",
         "unit": result.target.unit,
-        **{field.name: area and getattr(area, field.name) for field in fields(Area)},
+        **_figures(area),
         "error": result.error,
         "rtlil_sha256": result.rtlil_sha256,
     }
+
+
+def _run(result: Result) -> dict[str, Any]:
+    """A result with what it takes to repeat it."""
+    return {**_result(result), "top": result.point.top, "script": result.script}
+
+
+def _entry(entry: Entry) -> dict[str, Any]:
+    """A design of the catalog."""
+    return {
+        "design": entry.design.name,
+        "processing_elements": entry.design.cells,
+        "options": entry.design.domain,
+        "target": entry.target.name,
+        "recipe": entry.target.recipe,
+        "status": entry.status,
+        "unit": entry.target.unit,
+        **_figures(entry.area),
+    }
+
+
+def _figures(area: Area | None) -> dict[str, Any]:
+    return {field.name: area and getattr(area, field.name) for field in fields(Area)}
 
 
 def _finding(finding: Fit | Ratio) -> dict[str, Any]:

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
+from openmxu.synth.designs import DEVIATION, MEASURED_CELLS
 from openmxu.synth.points import ADDER, MULTIPLIER, MULTIPLIER_TO_FP32, PRODUCT
-from openmxu.synth.results import CLAIMS, Ratio, Report
+from openmxu.synth.results import CLAIMS, Entry, Ratio, Report
+from openmxu.synth.table import CATALOG_WORDS, catalog_table
 from openmxu.synth.targets import RECIPES, Area
 
 __all__ = ["to_markdown"]
@@ -22,14 +24,15 @@ _PUBLISHED = [
 def to_markdown(report: Report) -> str:
     """The report as Markdown: the figures, how they came about, and what they say of the claims."""
     sections = [
-        "# Area of multipliers, adder and processing element",
-        "All figures were measured by the Yosys named below, but for one section that says otherwise. They are "
-        "areas after mapping to cells, before placing and routing.",
+        "# Area of multipliers, adder, processing element and matrix units",
+        "All figures were measured by the Yosys named below, but for those that are said to be derived and for one "
+        "section that says otherwise. They are areas after mapping to cells, before placing and routing.",
         "## In short", *_conclusion(report),
         "## What was measured", _conditions(report),
         "## Areas", *_areas(report),
         "## Growth with the significand width", *_growth(report),
         "## The claims", *_claims(report),
+        *_catalog(report),
         "## Published by others, not measured here", *_published(),
         *_failures(report),
         "## How to repeat a figure", *_scripts(report),
@@ -66,7 +69,7 @@ def _conclusion(report: Report) -> list[str]:
         lines.append(f"- On {first.label}, of the two operations of a processing element the {larger} is "
                      f"{units[larger] / units[smaller]:.2f} times as large as the {smaller}.")
     if report.failed:
-        lines.append(f"- {len(report.failed)} of {len(report.results)} runs failed; see below.")
+        lines.append(f"- {len(report.failed)} of {len(report.runs)} runs failed; see below.")
     return ["\n".join(lines)] if lines else ["Too few designs were measured to say anything about the claims."]
 
 
@@ -162,6 +165,40 @@ def _claims(report: Report) -> list[str]:
 def _ratio(ratio: Ratio) -> list[str]:
     return [ratio.target.label, ratio.part, f"1 ({ratio.bf16:.0f} {ratio.target.unit})",
             *[f"{ratio.others[name]:.2f}" if name in ratio.others else "-" for name in CLAIMS]]
+
+
+def _catalog(report: Report) -> list[str]:
+    """The designs of the catalog, and how the areas of those that were not measured come about."""
+    if not report.catalog:
+        return []
+    headings, rows = catalog_table(report)
+    lines = [
+        "## The catalog's designs",
+        "Each module that a design has several times, such as the processing element, is mapped once and counted "
+        "as often as it is there; nothing is saved across its borders. Memories are counted in bits. They, with "
+        "their ports and the registers of these, are in no other figure.",
+        _table(headings, rows, words=CATALOG_WORDS),
+    ]
+    derived = [entry for entry in report.catalog if entry.derived and entry.target == report.catalog[0].target]
+    if derived:
+        lines += [
+            f"Designs of more than {MEASURED_CELLS} processing elements are derived: sums of parts that were measured "
+            "at their real size, and of the shift registers of skew and control, bit by bit. A test holds the rule "
+            f"to units measured whole on generic gates, within {DEVIATION:.0%}. On {derived[0].target.label}:",
+            _table(["design", "part", "number", f"area of one ({derived[0].target.unit})", "flip-flops of one",
+                    "memory bits of one"], [row for entry in derived for row in _terms(entry)], words=2),
+        ]
+    return lines
+
+
+def _terms(entry: Entry) -> list[list[str]]:
+    """A row for each part of a derived design."""
+    rows = []
+    for term in entry.terms:
+        area = term.result.area
+        counted = [f"{area.area:,.1f}", f"{area.flip_flops:,}", f"{area.memory_bits:,}"] if area else ["failed"] * 3
+        rows.append([entry.design.name, term.result.point.part, f"{term.count:,}", *counted])
+    return rows
 
 
 def _published() -> list[str]:

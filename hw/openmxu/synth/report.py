@@ -9,15 +9,17 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
 
+from openmxu.catalog import CATALOG, Design
 from openmxu.files import write_bytes
 from openmxu.synth import yosys
+from openmxu.synth.designs import Part, is_measured, parts, whole
 from openmxu.synth.export import to_csv, to_json
 from openmxu.synth.markdown import to_markdown
 from openmxu.synth.points import Point, default_points, quick_points
-from openmxu.synth.results import Report, Result, fits, measure, ratios
+from openmxu.synth.results import Entry, Report, Result, Term, fits, measure, ratios
 from openmxu.synth.targets import TARGETS, Target, choose_targets
 
-__all__ = ["report"]
+__all__ = ["measure_catalog", "report"]
 
 
 def report(output: Path, *, quick: bool = False, targets: Sequence[str] | None = None,
@@ -33,7 +35,7 @@ def report(output: Path, *, quick: bool = False, targets: Sequence[str] | None =
     output
         Directory for the files; made if it is not there.
     quick
-        Few points, and generic gates only unless ``targets`` says otherwise.
+        Few points, none of the catalog's designs, and generic gates only unless ``targets`` says otherwise.
     targets
         Names from :data:`openmxu.synth.TARGETS`; all by default. May be empty where ``liberty`` is not.
     liberty
@@ -41,7 +43,8 @@ def report(output: Path, *, quick: bool = False, targets: Sequence[str] | None =
     recipes
         Names from :data:`openmxu.synth.RECIPES`: ways to map to gates.
     points
-        The designs; by default those of :func:`quick_points` or :func:`default_points`.
+        The designs; by default those of :func:`quick_points`, or those of :func:`default_points` and, on
+        gates, all of the catalog.
     jobs
         Yosys processes at a time; by default one for each core, but at most 8.
     progress
@@ -65,17 +68,50 @@ def report(output: Path, *, quick: bool = False, targets: Sequence[str] | None =
     _check_output(output)
     to_images = _find_plot()
     tool = yosys.prepare(tell)
+    jobs = jobs or min(os.cpu_count() or 1, 8)
+    designs = list(CATALOG.values()) if points is None and not quick else []
     if points is None:
         points = quick_points() if quick else default_points()
     tell(f"{len(points)} designs on {len(chosen)} target{'s' * (len(chosen) > 1)} with {tool}")
-    results = _measure_all(points, chosen, jobs or min(os.cpu_count() or 1, 8), tell)
-    found = Report(tool, results, fits(results), ratios(results))
+    results = _measure_all(points, chosen, jobs, tell)
+    gates = [target for target in chosen if target.library]
+    if designs and gates:
+        tell(f"the catalog's {len(designs)} designs on gates")
+        catalog = measure_catalog(designs, gates, jobs, tell)
+    else:
+        catalog = []
+    found = Report(tool, results, fits(results), ratios(results), catalog)
     # The one for people last, so that what it refers to is there.
     contents = {"area.json": to_json(found).encode(), "area.csv": to_csv(found).encode(), **to_images(found),
                 "report.md": to_markdown(found).encode()}
     for name, content in contents.items():
         write_bytes(output / name, content)
     return replace(found, files=[output / name for name in contents])
+
+
+def measure_catalog(designs: Sequence[Design], targets: Sequence[Target], jobs: int,
+                    tell: Callable[[str], None]) -> list[Entry]:
+    """Areas of designs, those that are too large to be measured put together from their parts.
+
+    Parameters
+    ----------
+    designs
+        Designs of the catalog.
+    targets
+        Gates: on an FPGA one module cannot be mapped by itself and counted many times.
+    jobs, tell
+        As for :func:`report`.
+    """
+    plans = [(design, [Part(1, whole(design))] if is_measured(design) else parts(design)) for design in designs]
+    # Parts with the same top module are the same, and measured once.
+    points = {part.point.top: part.point for _, plan in plans for part in plan}
+    results = {(result.target, result.point.top): result
+               for result in _measure_all(list(points.values()), targets, jobs, tell)}
+    return [
+        Entry(design, target, not is_measured(design),
+              tuple(Term(part.count, results[target, part.point.top]) for part in plan))
+        for target in targets for design, plan in plans
+    ]
 
 
 def _check_output(output: Path) -> None:

@@ -1,6 +1,7 @@
 """Results of measurements, and what follows from them."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,12 +10,13 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from openmxu.catalog import Design
 from openmxu.synth import yosys
 from openmxu.synth.points import MULTIPLIER, PRODUCT, Point
 from openmxu.synth.targets import Area, Target, UnmappedError
 
-__all__ = ["CLAIMS", "SWEEP_EXPONENT", "Fit", "Ratio", "Report", "Result", "fit_quadratic", "fits", "measure",
-           "ratios", "sweep"]
+__all__ = ["CLAIMS", "SWEEP_EXPONENT", "Entry", "Fit", "Ratio", "Report", "Result", "Term", "fit_quadratic",
+           "fits", "measure", "ratios", "sweep"]
 
 FloatOrArray = TypeVar("FloatOrArray", float, NDArray[np.float64])
 
@@ -109,6 +111,47 @@ class Ratio:
 
 
 @dataclass(frozen=True)
+class Term:
+    """A summand of a design's area: ``count`` times what ``result`` found."""
+
+    count: int
+    result: Result
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a design of the catalog came to on one target.
+
+    Parameters
+    ----------
+    design, target
+        Which design, on what.
+    derived
+        Whether the area is a sum over the design's parts, and not measured of the whole.
+    terms
+        The parts; of a design that was measured the design itself, once.
+    """
+
+    design: Design
+    target: Target
+    derived: bool
+    terms: tuple[Term, ...]
+
+    @property
+    def area(self) -> Area | None:
+        """The sum; none if a run failed."""
+        areas = [(term.count, term.result.area) for term in self.terms if term.result.area]
+        return _sum(areas) if len(areas) == len(self.terms) else None
+
+    @property
+    def status(self) -> str:
+        """``measured``, ``derived`` or ``failed``."""
+        if self.area is None:
+            return "failed"
+        return "derived" if self.derived else "measured"
+
+
+@dataclass(frozen=True)
 class Report:
     """An area report.
 
@@ -120,6 +163,8 @@ class Report:
         What was measured: target by target, each point by point.
     fits, ratios
         What follows from the results.
+    catalog
+        The catalog's designs, target by target; empty if they were not asked for.
     files
         The files that were written.
     """
@@ -128,6 +173,7 @@ class Report:
     results: list[Result]
     fits: list[Fit]
     ratios: list[Ratio]
+    catalog: list[Entry] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
 
     @property
@@ -144,9 +190,23 @@ class Report:
         return found
 
     @property
+    def by_design(self) -> dict[str, list[Entry]]:
+        """The entries for each design of the catalog, by its name, in the order of the targets."""
+        found: dict[str, list[Entry]] = {}
+        for entry in self.catalog:
+            found.setdefault(entry.design.name, []).append(entry)
+        return found
+
+    @property
+    def runs(self) -> list[Result]:
+        """The results, and those that the catalog's areas rest on, each once."""
+        others = [term.result for entry in self.catalog for term in entry.terms]
+        return list({id(result): result for result in [*self.results, *others]}.values())
+
+    @property
     def failed(self) -> list[Result]:
-        """The results that are failures."""
-        return [result for result in self.results if not result.area]
+        """The runs that failed."""
+        return [result for result in self.runs if not result.area]
 
 
 def measure(point: Point, rtlil: str, target: Target, work: Path) -> Result:
@@ -164,10 +224,27 @@ def measure(point: Point, rtlil: str, target: Target, work: Path) -> Result:
     script = target.script.format(top=point.top)
     area, error = None, ""
     try:
-        area = target.count(yosys.run(script, rtlil, work)["design"])
+        area = target.count(yosys.run(script, rtlil, work))
     except (yosys.SynthesisError, UnmappedError) as problem:
         error = str(problem)
     return Result(point, target, area, error, script, hashlib.sha256(rtlil.encode()).hexdigest())
+
+
+def _sum(areas: Sequence[tuple[int, Area]]) -> Area:
+    """The area of so many pieces each, all of them on gates."""
+    cells: Counter[str] = Counter()
+    for count, area in areas:
+        cells.update({cell: count * number for cell, number in area.cells.items()})
+    return Area(
+        area=sum(count * area.area for count, area in areas),
+        combinational=sum(count * area.combinational for count, area in areas),
+        sequential=sum(count * (area.sequential or 0.0) for count, area in areas),
+        flip_flops=sum(count * area.flip_flops for count, area in areas),
+        memory_bits=sum(count * area.memory_bits for count, area in areas),
+        carries=None,
+        cell_area=sum(count * (area.cell_area or 0.0) for count, area in areas),
+        cells=dict(sorted(cells.items())),
+    )
 
 
 def fit_quadratic(target: Target, part: str, areas: dict[int, float]) -> Fit | None:

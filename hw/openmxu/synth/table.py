@@ -6,7 +6,24 @@ from rich.text import Text
 
 from openmxu.synth.results import CLAIMS, Report
 
-__all__ = ["to_table"]
+__all__ = ["catalog_table", "to_table"]
+
+
+CATALOG_WORDS = 2
+"""Columns of :func:`catalog_table` that are no numbers; they stand first."""
+
+
+def catalog_table(report: Report) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows of a table of the catalog's designs; flip-flops are those on the first target."""
+    rows = []
+    labels: list[str] = []
+    for name, entries in report.by_design.items():
+        first = entries[0]
+        labels = [f"{entry.target.label} ({entry.target.unit})" for entry in entries]
+        counted = [f"{first.area.flip_flops:,}", f"{first.area.memory_bits:,}"] if first.area else ["failed"] * 2
+        rows.append([name, "derived" if first.derived else "measured", f"{first.design.cells:,}",
+                     *[f"{entry.area.area:,.0f}" if entry.area else "failed" for entry in entries], *counted])
+    return ["design", "area is", "processing elements", *labels, "flip-flops", "memory bits"], rows
 
 
 def to_table(report: Report) -> RenderableType:
@@ -26,7 +43,13 @@ def to_table(report: Report) -> RenderableType:
     for ratio in report.ratios:
         values = [f"{ratio.others[name]:.2f}" if name in ratio.others else "-" for name in CLAIMS]
         ratios.add_row(ratio.target.label, ratio.part, *values)
+    catalog = Table(title="The catalog's designs (memories are not in the area)", title_justify="left")
+    headings, rows = catalog_table(report)
+    for index, heading in enumerate(headings):
+        catalog.add_column(heading, justify="left" if index < CATALOG_WORDS else "right", overflow="fold")
+    for row in rows:
+        catalog.add_row(*row)
     # As Text, for rich would take the brackets in a log for markup.
     failures = [Text(f"failed: {result.point.name} on {result.target.label}\n{result.error}", style="red")
                 for result in report.failed]
-    return Group(areas, *([ratios] if report.ratios else []), *failures)
+    return Group(areas, *([ratios] if report.ratios else []), *([catalog] if report.catalog else []), *failures)

@@ -1,6 +1,6 @@
 """What a design can be mapped to, how, and what is counted then."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ class UnmappedError(RuntimeError):
 
 @dataclass(frozen=True)
 class Area:
-    """What was counted in a mapped netlist.
+    """What was counted in a mapped netlist, each module as often as it is there.
 
     Parameters
     ----------
@@ -44,6 +44,8 @@ class Area:
         Gates: its two parts, flip-flops being the second. FPGA: LUT4, and none.
     flip_flops
         Number of flip-flops.
+    memory_bits
+        Gates: bits of memories. They, with their ports and the registers of these, are in no other figure.
     carries
         FPGA: number of carry cells (CCU2C, SB_CARRY).
     cell_area
@@ -56,6 +58,7 @@ class Area:
     combinational: float
     sequential: float | None
     flip_flops: int
+    memory_bits: int
     carries: int | None
     cell_area: float | None
     cells: dict[str, int]
@@ -78,7 +81,7 @@ class Target:
     script
         The Yosys script, ``{top}`` standing for the design's top module.
     count
-        From the netlist's statistics (``stat -json``) to its area.
+        From the netlist's statistics (``stat -json``, whole) to its area.
     library
         The cell library, on gates.
     """
@@ -140,9 +143,22 @@ def choose_targets(names: Sequence[str], liberty: Sequence[Path], recipes: Seque
 
 
 # ABC maps once, straight to the library's cells, and not to generic gates first, which takes twice the time.
+#
+# Modules that the export writes once and refers to, each a top module to Amaranth, are mapped once, too, and
+# all others flattened into them: a unit with 64 processing elements takes seconds in place of minutes.
+#
+# From `opt -fast -full` on, these are the steps of `synth`, but memories stay memories: as flip-flops they
+# would be many times as large as they are on any chip. Unpacked, `stat` counts their bits.
 _GATES = """\
 read_rtlil /job/design.il
-synth -flatten -noabc -top {top}
+setattr -mod -set keep_hierarchy 1 A:top
+synth -flatten -noabc -top {top} -run begin:fine
+opt -fast -full
+memory_map -rom-only
+opt -full
+techmap
+opt -fast
+memory_unpack
 dfflibmap -liberty /lib/LIBRARY.lib
 abc -liberty /lib/LIBRARY.libABC_SCRIPT
 opt_clean -purge
@@ -166,13 +182,15 @@ def _gates(library: Library, name: str, title: str, recipe: str) -> Target:
     """The target for a cell library."""
 
     def count(statistics: Mapping[str, Any]) -> Area:
-        cells = _cells(statistics, lambda cell: not cell.startswith("$"))
-        total, sequential = float(statistics["area"]), float(statistics["sequential_area"])
+        cells = _cells(statistics, lambda cell: not cell.startswith("$"), ignored=_MEMORY)
+        design = statistics["design"]
+        total, sequential = float(design["area"]), float(design["sequential_area"])
         return Area(
             area=total / library.nand2_area,
             combinational=(total - sequential) / library.nand2_area,
             sequential=sequential / library.nand2_area,
             flip_flops=sum(number for cell, number in cells.items() if cell in library.sequential),
+            memory_bits=int(design["num_memory_bits"]),
             carries=None,
             cell_area=total,
             cells=cells,
@@ -193,6 +211,7 @@ def _fpga(name: str, synthesis: str, *, lut: str, carry: str, luts_per_carry: in
             combinational=luts,
             sequential=None,
             flip_flops=sum(number for cell, number in cells.items() if cell.startswith(flip_flop)),
+            memory_bits=0,
             carries=cells.get(carry, 0),
             cell_area=None,
             cells=cells,
@@ -212,10 +231,17 @@ _FPGAS = {
 }
 
 
-def _cells(statistics: Mapping[str, Any], counts: Callable[[str], bool]) -> dict[str, int]:
+# The ports of memories, and their initial contents.
+_MEMORY = frozenset({"$memrd_v2", "$memwr_v2", "$meminit", "$meminit_v2"})
+
+
+def _cells(statistics: Mapping[str, Any], counts: Callable[[str], bool], *,
+           ignored: Set[str] = frozenset()) -> dict[str, int]:
     """Number of cells of each type; raises :exc:`UnmappedError` for a type that does not count."""
+    # Instances of the design's own modules stand among the cells; what is in them is counted already.
     # $scopeinfo remembers the hierarchy of a flattened design; it is no hardware.
-    cells = {cell: number for cell, number in statistics["num_cells_by_type"].items() if cell != "$scopeinfo"}
+    cells = {cell: number for cell, number in statistics["design"]["num_cells_by_type"].items()
+             if cell != "$scopeinfo" and cell not in ignored and f"\\{cell}" not in statistics["modules"]}
     strangers = [cell for cell in cells if not counts(cell)]
     if strangers:
         raise UnmappedError(f"cells that cannot be counted on this target: {', '.join(strangers)}")

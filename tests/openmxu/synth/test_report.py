@@ -104,7 +104,7 @@ def test_areas_counted_by_hand(tmp_path: Path, tool: str) -> None:
         "area.csv", "area.json", "area.png", "area.svg", "report.md"]
     entries = json.loads((output / "area.json").read_text())["results"]
     assert len(entries) == len(lines) - 1 == 12
-    assert entries[0]["script"].startswith("read_rtlil /job/design.il\nsynth -flatten -noabc -top nand\n")
+    assert entries[0]["script"].startswith("read_rtlil /job/design.il\nsetattr -mod -set keep_hierarchy 1 A:top\n")
     assert len(entries[0]["rtlil_sha256"]) == 64
     rows = list(csv.DictReader((output / "area.csv").read_text().splitlines()))
     assert [(row["status"], row["cells"]) for row in rows[:2]] == [("measured", "NAND2=1"), ("failed", "")]
@@ -120,7 +120,8 @@ def test_mapped_netlist_is_the_design(work: Path, wrong: str) -> None:
         library = (work / "lib" / "generic.lib").read_text().replace('"!(A * B)"', '"A * B"')
         (work / "lib" / "models.lib").write_text(library)
     script = "\n".join([
-        *mapped, "rename top mapped", f"read_liberty /lib/{'models' if wrong else 'generic'}.lib",
+        *mapped, "setattr -mod -unset keep_hierarchy *", "rename top mapped",
+        f"read_liberty /lib/{'models' if wrong else 'generic'}.lib",
         "flatten mapped", "read_rtlil /job/design.il", "proc", "flatten top",
         "miter -equiv -make_assert -flatten top mapped miter", "hierarchy -top miter",
         "sat -verify -prove-asserts miter", "tee -q -o /job/stat.json stat -json"])

@@ -21,7 +21,7 @@ GENERIC, ECP5 = choose_targets(["generic", "ecp5"], [], ["area"])
 
 def result(part: str, fmt: FloatFormat | None, width: int, area: float | None, target: Target = GENERIC) -> Result:
     point = Point(part, width, fmt, "top", str, {})
-    counted = area and Area(area, area, 0.0, 0, None, area, {"NAND2": 1})
+    counted = area and Area(area, area, 0.0, 0, 0, None, area, {"NAND2": 1})
     return Result(point, target, counted or None, "" if area else "Yosys: exit code 1\nERROR: [red]no[/red]", "", "")
 
 

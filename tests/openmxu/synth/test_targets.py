@@ -2,12 +2,19 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from openmxu.synth import RECIPES, TARGETS
 from openmxu.synth.liberty import generic_library
 from openmxu.synth.targets import UnmappedError, choose_targets
+
+
+def statistics(cells: dict[str, int], *, memory_bits: int = 0) -> dict[str, Any]:
+    """What Yosys says of a design with a module ``column`` in it."""
+    design = {"area": 13.5, "sequential_area": 12.0, "num_cells_by_type": cells, "num_memory_bits": memory_bits}
+    return {"modules": {"\\top": {}, "\\column": {}}, "design": design}
 
 
 def test_each_name_is_a_target() -> None:
@@ -43,25 +50,35 @@ def test_unknown_names(names: list[str], recipes: list[str], problem: str) -> No
 
 def test_gates_are_counted_in_nands() -> None:
     target, = choose_targets(["generic"], [], ["area"])
-    area = target.count({"area": 13.5, "sequential_area": 12.0,
-                         "num_cells_by_type": {"XNOR2": 1, "DFF": 2, "INV": 1, "$scopeinfo": 3}})
+    area = target.count(statistics({"XNOR2": 1, "DFF": 2, "INV": 1, "$scopeinfo": 3}))
     assert (area.area, area.combinational, area.sequential, area.cell_area) == (13.5, 1.5, 12.0, 13.5)
-    assert area.flip_flops == 2
+    assert (area.flip_flops, area.memory_bits) == (2, 0)
     assert area.cells == {"DFF": 2, "INV": 1, "XNOR2": 1}
+
+
+def test_memories_are_counted_in_bits_on_gates() -> None:
+    """Neither they nor instances of the design's own modules are cells."""
+    target, ecp5 = choose_targets(["generic", "ecp5"], [], ["area"])
+    netlist = statistics({"DFF": 2, "$memrd_v2": 2, "$memwr_v2": 1, "$meminit": 1, "column": 4}, memory_bits=512)
+    area = target.count(netlist)
+    assert (area.cells, area.flip_flops, area.memory_bits) == ({"DFF": 2}, 2, 512)
+    with pytest.raises(UnmappedError, match=r"DFF, \$memrd_v2, \$memwr_v2, \$meminit$"):
+        ecp5.count(netlist)
 
 
 def test_luts_are_counted() -> None:
     ecp5, ice40 = choose_targets(["ecp5", "ice40"], [], ["area"])
-    area = ecp5.count({"num_cells_by_type": {"LUT4": 10, "CCU2C": 3, "TRELLIS_FF": 7}})
+    area = ecp5.count(statistics({"LUT4": 10, "CCU2C": 3, "TRELLIS_FF": 7}))
     assert (area.area, area.carries, area.flip_flops) == (16, 3, 7)
-    area = ice40.count({"num_cells_by_type": {"SB_LUT4": 10, "SB_CARRY": 3, "SB_DFF": 4, "SB_DFFESR": 3}})
+    area = ice40.count(statistics({"SB_LUT4": 10, "SB_CARRY": 3, "SB_DFF": 4, "SB_DFFESR": 3}))
     assert (area.area, area.carries, area.flip_flops) == (10, 3, 7)
 
 
 @pytest.mark.parametrize(("name", "cell"), [
-    ("generic", "$_DLATCH_P_"), ("ecp5", "MULT18X18D"), ("ice40", "SB_RAM40_4K"),
+    ("generic", "$_DLATCH_P_"), ("generic", "$mem_v2"), ("ecp5", "$memrd_v2"),
+    ("ecp5", "MULT18X18D"), ("ice40", "SB_RAM40_4K"),
 ])
 def test_what_is_not_counted_is_a_failure(name: str, cell: str) -> None:
     target, = choose_targets([name], [], ["area"])
     with pytest.raises(UnmappedError, match=f"^cells that cannot be counted on this target: {re.escape(cell)}$"):
-        target.count({"area": 1.0, "sequential_area": 0.0, "num_cells_by_type": {cell: 1}})
+        target.count(statistics({cell: 1}))
