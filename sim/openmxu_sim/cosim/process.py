@@ -1,0 +1,90 @@
+"""A child process with a log, a time limit and an environment of its own."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+__all__ = ["SimulationError", "SimulationTimeoutError", "run_child"]
+
+_TAIL = 40
+"""Lines of a log that a failure shows."""
+
+_FOREIGN = ("COCOTB_", "GPI_", "PYGPI_", "PYTEST_", "SIM_CMD_", "VERILATOR_")
+_FOREIGN_NAMES = {"WAVES", "GUI", "MAKEFLAGS", "MFLAGS", "MAKELEVEL"}
+
+
+class SimulationError(RuntimeError):
+    """A simulation could not be built or its test bench failed; the text ends with the end of the log."""
+
+
+class SimulationTimeoutError(SimulationError):
+    """It took longer than allowed."""
+
+
+def run_child(spec: Mapping[str, Any], *, directory: Path, environment: Mapping[str, str], what: str,
+              timeout: float | None, tick: Callable[[], None] | None = None) -> None:
+    """Run cocotb's runner in a process of its own.
+
+    Parameters
+    ----------
+    spec
+        What :mod:`openmxu_sim.cosim.child` is told.
+    directory
+        Where it runs and where ``log.txt`` is written.
+    environment
+        Variables added to those of this process, from which those are taken that would steer cocotb,
+        Verilator or make.
+    what
+        What is run, for messages.
+    timeout
+        Seconds; ``None``: any time.
+    tick
+        Called some ten times per second.
+
+    Raises
+    ------
+    SimulationError
+        It ended with an error.
+    """
+    (directory / "spec.json").write_text(json.dumps(spec))
+    inherited = {name: value for name, value in os.environ.items()
+                 if not name.startswith(_FOREIGN) and name not in _FOREIGN_NAMES}
+    log = directory / "log.txt"
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "openmxu_sim.cosim.child", "spec.json"],
+            cwd=directory, env=inherited | dict(environment),
+            stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+        )
+        try:
+            _wait(process, math.inf if timeout is None else time.monotonic() + timeout, tick)
+        except subprocess.TimeoutExpired:
+            raise SimulationTimeoutError(f"{what} took longer than {timeout:g} s\n{_tail(log)}") from None
+        finally:
+            process.terminate()  # it ends what it started; nothing happens if it has ended
+            process.wait()
+    if process.returncode != 0:
+        raise SimulationError(f"{what} failed\n{_tail(log)}")
+
+
+def _wait(process: subprocess.Popen[bytes], deadline: float, tick: Callable[[], None] | None) -> None:
+    while True:
+        try:
+            process.wait(timeout=0.1)
+        except subprocess.TimeoutExpired:
+            if time.monotonic() > deadline:
+                raise
+        else:
+            return
+        if tick is not None:
+            tick()
+
+
+def _tail(log: Path) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-_TAIL:])

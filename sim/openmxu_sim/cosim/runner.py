@@ -1,0 +1,85 @@
+"""A cocotb module on a compiled simulation."""
+
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from xml.etree import ElementTree
+
+from openmxu_sim.cosim.build import TIMESCALE, build_simulation
+from openmxu_sim.cosim.process import SimulationError, SimulationTimeoutError, run_child
+from openmxu_sim.cosim.simulators import package_directory
+
+__all__ = ["SimulationError", "SimulationTimeoutError", "simulate"]
+
+
+def simulate(verilog: str, top: str, module: str, *, simulator: str = "verilator",
+             environment: Mapping[str, str] | None = None, vcd: Path | None = None, timeout: float | None = 600.0,
+             tick: Callable[[], None] | None = None) -> list[str]:
+    """Build a design, or take it from the cache, and run the tests of a cocotb module on it.
+
+    Parameters
+    ----------
+    verilog, top
+        The design and the name of its top module.
+    module
+        Full name of the Python module.
+    simulator
+        ``"verilator"`` or ``"icarus"``.
+    environment
+        Variables that the module reads.
+    vcd
+        Where to write a waveform.
+    timeout
+        Seconds that the tests may take, without the build; ``None``: any time.
+    tick
+        Called some ten times per second while they run.
+
+    Returns
+    -------
+    list of str
+        Names of the tests that passed.
+
+    Raises
+    ------
+    SimulatorNotFoundError
+        The simulator or a compiler is missing.
+    SimulationError
+        The build or a test failed, or there was no test.
+    OSError
+        The waveform cannot be written.
+    """
+    if vcd is not None:
+        vcd = vcd.absolute()
+        vcd.touch()  # simulators are vague about a path that cannot be written
+    built = build_simulation(verilog, top, simulator=simulator, waves=vcd is not None)
+    with tempfile.TemporaryDirectory(prefix="openmxu-") as name:
+        directory = Path(name)
+        (directory / (top if simulator == "verilator" else "sim.vvp")).symlink_to(built)
+        results = directory / "results.xml"
+        arguments: dict[str, object] = {
+            "test_module": module, "hdl_toplevel": top, "hdl_toplevel_lang": "verilog",
+            "build_dir": str(directory), "test_dir": str(directory), "results_xml": str(results),
+            "timescale": TIMESCALE, "seed": 0,
+        }
+        # A simulation that was linked elsewhere, or long ago, finds cocotb's library all the same.
+        variables = {"LD_LIBRARY_PATH": str(package_directory("cocotb") / "libs"), "COCOTB_ANSI_OUTPUT": "0"}
+        if vcd is not None and simulator == "verilator":
+            arguments |= {"waves": True, "test_args": ["--trace-file", str(vcd)]}
+        elif vcd is not None:
+            arguments["plusargs"] = [f"+dump={vcd}"]
+            variables["SIM_CMD_SUFFIX"] = "-vcd"  # comes last and wins over the runner's "no waveform"
+        run_child({"simulator": simulator, "action": "test", "arguments": arguments}, directory=directory,
+                  environment=variables | dict(environment or {}), what=f"{module} on {top} in {simulator}",
+                  timeout=timeout, tick=tick)
+        return _passed(results, (directory / "log.txt").read_text(errors="replace"))
+
+
+def _passed(results: Path, log: str) -> list[str]:
+    """Names of the tests, all of which must have passed."""
+    cases = list(ElementTree.parse(results).getroot().iter("testcase")) if results.is_file() else []
+    failed = [case.get("name", "") for case in cases
+              if any(case.find(outcome) is not None for outcome in ("failure", "error"))]
+    if failed or not cases:
+        reason = f"failed: {', '.join(failed)}" if failed else "no test was run"
+        raise SimulationError(f"{reason}\n{log}")
+    return [case.get("name", "") for case in cases]

