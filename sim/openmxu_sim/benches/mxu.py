@@ -1,0 +1,216 @@
+"""Bench of the matrix unit: beats on its three streams."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import cocotb
+import numpy as np
+from cocotb.triggers import RisingEdge
+
+from openmxu_sim import golden, vectors
+from openmxu_sim.benches.reference import accumulate, tile_sums
+from openmxu_sim.benches.task import Task
+from openmxu_sim.cosim.clocking import reset, start_clock, within
+from openmxu_sim.cosim.scoreboard import Scoreboard
+from openmxu_sim.cosim.stream import StreamSink, StreamSource, no_pauses, random_pauses
+from openmxu_sim.cosim.words import Words, pack
+
+TASK = Task.of_environment()
+CONFIG = TASK.component().config
+
+
+class Testbench:
+    """The unit with both ends of its streams, and what its accumulator bank must hold.
+
+    Parameters
+    ----------
+    dut
+        The unit.
+    seed
+        Of operands.
+    pauses
+        Of weights, activations and results.
+    """
+
+    def __init__(self, dut: Any, seed: int, *pauses: Iterator[bool]) -> None:
+        self._dut = dut
+        self._seed = seed
+        self.generator = np.random.default_rng(seed)
+        self.scoreboard = Scoreboard("results", "fp32", lanes=CONFIG.columns, operand=CONFIG.source.name,
+                                     seed=seed)
+        self.weights = StreamSource(dut, "weights", pauses[0])
+        self.activations = StreamSource(dut, "activations", pauses[1])
+        self.results = StreamSink(dut, "results", self.scoreboard.receive, pauses[2])
+        self._bank = np.empty((0, CONFIG.columns), dtype=np.uint32)
+
+    def start(self) -> None:
+        """Begin on all streams."""
+        for end in (self.weights, self.activations, self.results):
+            end.start()
+
+    def stop(self) -> None:
+        """End on all streams, and forget everything."""
+        for end in (self.weights, self.activations, self.results):
+            end.stop()
+        self.scoreboard.forget()
+        self._bank = self._bank[:0]
+
+    @property
+    def known(self) -> int:
+        """Rows of the accumulator bank that may be added to."""
+        return len(self._bank)
+
+    def tile(self, m: int, *, add: bool, clear_nan: bool = False, emit: bool) -> None:
+        """Send a tile of random operands with ``m`` rows of activations, and expect what comes of it.
+
+        Some tiles are ragged: they have fewer terms than the array has rows.
+        """
+        ragged = self.generator.random() < 0.3
+        k = int(self.generator.integers(1, CONFIG.rows + 1)) if ragged else CONFIG.rows
+        kind = str(self.generator.choice(["all", "all", "uniform", "normal"]))
+        seeds = self.generator.integers(1 << 30, size=2).tolist()
+        a = vectors.matrix((m, k), CONFIG.source.name, seeds[0], kind=kind)
+        w = vectors.matrix((CONFIG.columns, k), CONFIG.source.name, seeds[1], kind=kind).T
+        self._send(a, w, add, clear_nan, emit)
+
+        sums = tile_sums(_converted(a), _converted(w), np.zeros((m, CONFIG.columns), dtype=np.uint32),
+                         operand=CONFIG.operand.name, subnormals=CONFIG.subnormals)
+        if add:
+            sums = accumulate(self._bank[:m], sums, clear_nan=clear_nan, subnormals=CONFIG.subnormals)
+        self._bank = np.concatenate([sums, self._bank[m:]])
+        if emit:
+            columns = w.T.tolist()
+            for row, (beat, terms) in enumerate(zip(pack(sums, 32), a.tolist(), strict=True)):
+                last = row == m - 1
+                self.scoreboard.expect(beat | last << (32 * CONFIG.columns), [terms + each for each in columns])
+            # The bank is a ring: the next tile begins behind the results.
+            self._bank = self._bank[:0]
+
+    def random_tiles(self, beats: int) -> None:
+        """Tiles with any marks, of any length, with about so many rows of activations; results at the end."""
+        generator = self.generator
+        while beats > 0:
+            add = bool(self.known and generator.random() < 0.7)
+            longest = self.known if add else min(CONFIG.depth, 2 * CONFIG.shortest_tile)
+            m = int(generator.integers(1, longest + 1))
+            beats -= m
+            self.tile(m, add=add, clear_nan=bool(generator.random() < 0.3),
+                      emit=bool(beats <= 0 or generator.random() < 0.4))
+
+    async def finish(self) -> None:
+        """Wait until all is sent and all results are there."""
+
+        async def done() -> None:
+            while self.scoreboard.pending or self.weights.pending or self.activations.pending:
+                await RisingEdge(self._dut.clk)
+
+        beats = self.scoreboard.pending + self.weights.pending + self.activations.pending
+        await within(100 * (beats + CONFIG.latency), done(), "all beats")
+
+    def _send(self, a: Words, w: Words, add: bool, clear_nan: bool, emit: bool) -> None:
+        width = CONFIG.source.width
+        # Missing rows multiply +0 with -0.
+        block = np.full((CONFIG.rows, CONFIG.columns), 1 << (width - 1), dtype=np.uint32)
+        block[:len(w)] = w
+        lasts = [row == CONFIG.rows - 1 for row in range(CONFIG.rows)]
+        self.weights.send(
+            beat | last << (CONFIG.columns * width)
+            for beat, last in zip(pack(block[::-1], width), lasts, strict=True)
+        )
+        rows = np.zeros((len(a), CONFIG.rows), dtype=np.uint32)
+        rows[:, :a.shape[1]] = a
+        for row, beat in enumerate(pack(rows, width)):
+            marks = (row == 0, row == len(a) - 1, add, clear_nan, emit)
+            bits = sum(mark << bit for bit, mark in enumerate(marks))
+            self.activations.send([beat | bits << (CONFIG.rows * width)])
+
+
+def _converted(words: Words) -> Words:
+    """What the unit's edge makes of words."""
+    if CONFIG.source == CONFIG.operand:
+        return words
+    return golden.convert(words, CONFIG.source.name, CONFIG.operand.name, subnormals=CONFIG.subnormals)
+
+
+@cocotb.test()
+async def tiles_with_pauses(dut: Any) -> None:
+    """Any tiles, with pauses on all streams."""
+    bench = Testbench(dut, TASK.seed, *(random_pauses(TASK.seed + stream) for stream in range(3)))
+    bench.random_tiles(TASK.count)
+    await start_clock(dut)
+    bench.start()
+    await bench.finish()
+
+
+@cocotb.test()
+async def tiles_without_pauses(dut: Any) -> None:
+    """Any tiles, as fast as the unit takes them."""
+    bench = Testbench(dut, TASK.seed + 10, no_pauses(), no_pauses(), no_pauses())
+    bench.random_tiles(TASK.count // 2)
+    await start_clock(dut)
+    bench.start()
+    await bench.finish()
+
+
+# In a shorter bank, tiles wait for results to leave.
+@cocotb.test(skip=CONFIG.depth < CONFIG.shortest_tile + CONFIG.latency)
+async def no_bubbles(dut: Any) -> None:
+    """Tiles of the shortest length follow one another without a bubble; results come after the latency."""
+    bench = Testbench(dut, TASK.seed + 20, no_pauses(), no_pauses(), no_pauses())
+    emitted: list[bool] = []
+    for tile in range(12):
+        emit = tile % 4 == 3
+        bench.tile(CONFIG.shortest_tile, add=tile % 4 > 0, emit=emit)
+        emitted += [emit] * CONFIG.shortest_tile
+    await start_clock(dut)
+    bench.start()
+    await bench.finish()
+    # The first tile waits for its weights.
+    taken = bench.activations.taken[1:]
+    assert taken == list(range(taken[0], taken[0] + len(taken)))
+    due = [cycle + CONFIG.latency for cycle, emit in zip(taken, emitted[1:], strict=True) if emit]
+    assert bench.results.taken == due
+
+
+@cocotb.test()
+async def long_stall(dut: Any) -> None:
+    """Results that nobody takes stop the unit; when they are taken, none is missing."""
+    stalled = True
+
+    def pauses() -> Iterator[bool]:
+        while True:
+            yield stalled
+
+    bench = Testbench(dut, TASK.seed + 30, no_pauses(), no_pauses(), pauses())
+    m = min(CONFIG.depth, 2 * CONFIG.shortest_tile)
+    while bench.activations.pending < CONFIG.depth + 2 * m:
+        bench.tile(m, add=False, emit=True)
+    await start_clock(dut)
+    bench.start()
+    for _ in range(2 * (bench.activations.pending + CONFIG.latency)):
+        await RisingEdge(dut.clk)
+    # The bank is full, its output registers and the edge hold one more each.
+    assert len(bench.activations.taken) == CONFIG.depth + 2
+    stalled = False
+    await bench.finish()
+
+
+@cocotb.test()
+async def reset_in_the_middle(dut: Any) -> None:
+    """Whatever the unit was doing: after a reset nothing comes out, and the next products are right."""
+    await start_clock(dut)
+    generator = np.random.default_rng(TASK.seed + 40)
+    for attempt in range(8):
+        seed = TASK.seed + 50 + 10 * attempt
+        bench = Testbench(dut, seed, *(random_pauses(seed + stream) for stream in range(3)))
+        bench.random_tiles(8 * CONFIG.shortest_tile)
+        bench.start()
+        for _ in range(generator.integers(1, 4 * CONFIG.latency)):
+            await RisingEdge(dut.clk)
+        bench.stop()
+        await reset(dut)
+        assert not int(dut.results__valid.value)
+        bench.random_tiles(4 * CONFIG.shortest_tile)
+        bench.start()
+        await bench.finish()
+        bench.stop()

@@ -1,0 +1,15 @@
+"""Bench of the significand product."""
+
+from typing import Any
+
+import cocotb
+
+from openmxu_sim.benches.operations import check_rigid, product
+from openmxu_sim.benches.task import Task
+
+
+@cocotb.test()
+async def operands(dut: Any) -> None:
+    """Corners crossed with corners, then random operands of every sort."""
+    task = Task.of_environment()
+    await check_rigid(dut, product(task.component()), task)
