@@ -22,7 +22,7 @@ CLOCKED = ("pysim", "icarus", "verilator")
 """Those that run the hardware clock by clock."""
 
 _COMPILED_CELLS = 64
-"""Processing elements up to which Verilator's compile time, about half a second for each, is worth it."""
+"""Processing elements up to which the unit runs fast enough in Verilator to be waited for."""
 
 
 def choose(config: MxuConfig, *, clocked: bool = False) -> tuple[str, str]:

@@ -1,0 +1,75 @@
+"""What the engines have in common that run the unit's Verilog in another simulator."""
+
+import pickle
+import tempfile
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from openmxu.config import MxuConfig
+from openmxu.mxu import Mxu
+from openmxu.verilog import to_verilog
+from openmxu_sim.cosim.runner import simulate
+from openmxu_sim.engines.protocol import Progress, Run
+from openmxu_sim.stimulus import Stalls, Stimulus
+
+__all__ = ["DIRECTORY", "PROGRESS", "RESULT", "STIMULUS", "run"]
+
+DIRECTORY = "OPENMXU_COSIMULATION"
+"""The variable that tells the test bench in which folder these files are."""
+
+STIMULUS = "stimulus.pickle"
+PROGRESS = "progress"
+RESULT = "result.npz"
+
+def run(simulator: str, stimulus: Stimulus, *, stalls: Stalls | None, vcd: Path | None,
+        progress: Progress | None) -> Run:
+    """Run the unit in ``simulator``; the rest is as in :class:`~openmxu_sim.engines.protocol.Engine`.
+
+    Raises
+    ------
+    SimulatorNotFoundError
+        The simulator or a compiler is missing.
+    SimulationError
+        The simulator failed, or the unit hangs.
+    OSError
+        The waveform cannot be written.
+    """
+    verilog, top = _export(stimulus.config)
+    with tempfile.TemporaryDirectory(prefix="openmxu-") as name:
+        directory = Path(name)
+        (directory / STIMULUS).write_bytes(pickle.dumps((stimulus, stalls)))
+        simulate(
+            verilog, top, "openmxu_sim.engines.cosimulation_bench",
+            simulator=simulator, environment={DIRECTORY: name}, vcd=vcd,
+            timeout=None,  # a unit that hangs is noticed by its cycles, and a slow simulator may take hours
+            tick=None if progress is None else _reporter(directory / PROGRESS, stimulus.results, progress),
+        )
+        with np.load(directory / RESULT) as result:
+            run = Run(result["beats"], int(result["cycles"]))
+    if progress is not None:
+        progress(stimulus.results, stimulus.results)
+    return run
+
+
+@lru_cache(maxsize=16)
+def _export(config: MxuConfig) -> tuple[str, str]:
+    """Verilog of a unit and the name of its top module; making it takes longer than many a product."""
+    unit = Mxu(config)
+    return to_verilog(unit), unit.module_name
+
+
+def _reporter(file: Path, results: int, progress: Progress) -> Callable[[], None]:
+    """Hand on what the test bench wrote into ``file``, if anything new."""
+    latest = 0
+
+    def report() -> None:
+        nonlocal latest
+        text = file.read_text() if file.is_file() else ""
+        if text.isdecimal() and int(text) > latest:
+            latest = int(text)
+            progress(latest, results)
+
+    return report

@@ -1,0 +1,21 @@
+"""Engine ``verilator``: the unit's Verilog in Verilator, driven by cocotb."""
+
+from pathlib import Path
+
+from openmxu_sim.engines import cosimulation
+from openmxu_sim.engines.protocol import Progress, Run
+from openmxu_sim.stimulus import Stalls, Stimulus
+
+__all__ = ["run"]
+
+
+def run(stimulus: Stimulus, *, stalls: Stalls | None = None, vcd: Path | None = None,
+        progress: Progress | None = None) -> Run:
+    """Run the unit in Verilator; see :class:`~openmxu_sim.engines.protocol.Engine`.
+
+    Raises
+    ------
+    SimulatorNotFoundError, SimulationError, OSError
+        See :func:`openmxu_sim.engines.cosimulation.run`.
+    """
+    return cosimulation.run("verilator", stimulus, stalls=stalls, vcd=vcd, progress=progress)
