@@ -1,5 +1,6 @@
 """Area reports on the terminal."""
 
+from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -14,7 +15,10 @@ CATALOG_WORDS = 2
 
 
 def catalog_table(report: Report) -> tuple[list[str], list[list[str]]]:
-    """Headings and rows of a table of the catalog's designs; flip-flops are those on the first target."""
+    """Headings and rows of a table of the catalog's designs; flip-flops are those on the first target.
+
+    PEs are processing elements.
+    """
     rows = []
     labels: list[str] = []
     for name, entries in report.by_design.items():
@@ -23,7 +27,7 @@ def catalog_table(report: Report) -> tuple[list[str], list[list[str]]]:
         counted = [f"{first.area.flip_flops:,}", f"{first.area.memory_bits:,}"] if first.area else ["failed"] * 2
         rows.append([name, "derived" if first.derived else "measured", f"{first.design.cells:,}",
                      *[f"{entry.area.area:,.0f}" if entry.area else "failed" for entry in entries], *counted])
-    return ["design", "area is", "processing elements", *labels, "flip-flops", "memory bits"], rows
+    return ["design", "area is", "PEs", *labels, "flip-flops", "memory bits"], rows
 
 
 def to_table(report: Report) -> RenderableType:
@@ -43,10 +47,13 @@ def to_table(report: Report) -> RenderableType:
     for ratio in report.ratios:
         values = [f"{ratio.others[name]:.2f}" if name in ratio.others else "-" for name in CLAIMS]
         ratios.add_row(ratio.target.label, ratio.part, *values)
-    catalog = Table(title="The catalog's designs (memories are not in the area)", title_justify="left")
+    catalog = Table(title="The catalog's designs (memories are not in the area)", title_justify="left", box=box.SIMPLE)
     headings, rows = catalog_table(report)
     for index, heading in enumerate(headings):
-        catalog.add_column(heading, justify="left" if index < CATALOG_WORDS else "right", overflow="fold")
+        # Headings may be broken on a narrow terminal, what stands below them must not.
+        width = max((len(row[index]) for row in rows), default=0)
+        catalog.add_column(heading, justify="left" if index < CATALOG_WORDS else "right", overflow="fold",
+                           min_width=width)
     for row in rows:
         catalog.add_row(*row)
     # As Text, for rich would take the brackets in a log for markup.
