@@ -54,6 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our output has seen enough
         return 0
+    except ModuleNotFoundError as error:
+        _complain(options, f"needs {error.name}, which is not installed: pip install 'openmxu[all]'")
+        return 2
     except (ValueError, TypeError, OSError) as error:
         _complain(options, error)
         return 2
@@ -62,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _complain(options: argparse.Namespace, error: Exception) -> None:
+def _complain(options: argparse.Namespace, error: Exception | str) -> None:
     text = str(error)
     if isinstance(error, OSError) and error.filename is not None:
         text = f"{error.filename}: {error.strerror}"

