@@ -29,7 +29,7 @@ test: setup ## all tests
 lint: setup ## style, types, direction of dependencies
 	@$(BIN)/ruff check
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports
+	@$(BIN)/lint-imports --no-logo
 
 docs: setup ## the documentation, in docs/_build/html
 	@$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
