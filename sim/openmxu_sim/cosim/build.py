@@ -27,8 +27,6 @@ TIMESCALE = ("1ns", "1ps")
 _TIMEOUT = 1800.0  # seconds; 64 processing elements take ten
 
 _VERILATOR_OPTIONS = (
-    # What Yosys writes has widths that Verilator frowns upon; the log shows it, it is no reason to stop.
-    "-Wno-fatal",
     # cocotb's runner makes every signal accessible, which makes models four times as slow to compile. The
     # ports are all that test benches look at.
     "--no-public-flat-rw", "--public-depth", "1",

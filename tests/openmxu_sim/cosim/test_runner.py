@@ -33,7 +33,7 @@ module top(input clk, input rst, input corrupt, input fickle, input deaf,
     count <= count + 1;
     if (i__ready) begin
       o__valid <= i__valid;
-      o__payload <= i__payload ^ (corrupt & i__payload == 32'h11111111);
+      o__payload <= i__payload ^ {31'd0, corrupt & (i__payload == 32'h11111111)};
     end
     else if (fickle & count == 0) o__valid <= 0;
     if (rst) o__valid <= 0;
