@@ -135,7 +135,7 @@ def _add_demo(commands: Any) -> None:
     parser.add_argument("-o", "--output", type=Path, default=Path("openmxu-demo"), metavar="DIR",
                         help="where the report goes (default: openmxu-demo)")
     parser.add_argument("--engine", default="auto", metavar="NAME",
-                        help="verilator or pysim (default: verilator if there is a C++ compiler)")
+                        help="pysim, icarus or verilator (default: verilator if there is a C++ compiler)")
 
 
 def _demo(options: argparse.Namespace) -> int:
@@ -143,10 +143,10 @@ def _demo(options: argparse.Namespace) -> int:
     from openmxu_sim.demo import classify
 
     console = Console(soft_wrap=True, highlight=False)
-    options.output.mkdir(parents=True, exist_ok=True)
     console.print("[bold]1. Handwritten digits on the simulated matrix unit[/bold]")
     with _bar("simulating") as progress:
         outcome = classify(engine=options.engine, tell=_tell, progress=progress)
+    options.output.mkdir(parents=True, exist_ok=True)
     write_text(options.output / "classifier.json", json.dumps(outcome.as_dict(), indent=2) + "\n")
     console.print(outcome.text())
     console.print("\n[bold]2. What number formats cost[/bold]")
@@ -235,6 +235,9 @@ def _matmul(options: argparse.Namespace) -> None:
     from openmxu_sim import simulate
 
     a, b = _read_matrix(options.a, "A"), _read_matrix(options.b, "B")
+    given = [path.resolve() for path in (options.a, options.b, options.output_file, options.stats, options.vcd) if path]
+    if len(set(given[2:])) < len(given[2:]) or set(given[:2]) & set(given[2:]):
+        raise ValueError("outputs must be different files, and other ones than A and B")
     for path in (options.output_file, options.stats, options.vcd):
         _check_writable(path)
     with _bar("rows of the result") as progress:
@@ -264,7 +267,8 @@ def _read_matrix(path: Path, parameter: str) -> np.ndarray[Any, Any]:
         try:
             return np.lib.format.read_array(file, allow_pickle=False)
         except (ValueError, EOFError) as error:
-            raise ValueError(f"{parameter} must be a .npy file of numbers, not {path}: {error}") from None
+            reason = str(error).partition("\n")[0]
+            raise ValueError(f"{parameter} must be a .npy file of numbers, not {path}: {reason}") from None
 
 
 def _check_writable(path: Path | None) -> None:

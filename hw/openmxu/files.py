@@ -10,14 +10,19 @@ __all__ = ["write_bytes", "write_text"]
 def write_bytes(path: Path | str, content: bytes) -> None:
     """Write ``content`` to ``path``: either all of it or, on any error, nothing.
 
+    A link stays a link, and its target is written. What is no regular file, such as a pipe, is written to.
+
     Raises
     ------
     OSError
         The file cannot be written; what stood there still does.
     """
-    path = Path(path)
+    path = Path(os.path.realpath(path))
     if path.is_dir():
         raise IsADirectoryError(f"output must be a file, not the directory {path}")
+    if path.exists() and not path.is_file():
+        path.write_bytes(content)
+        return
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:

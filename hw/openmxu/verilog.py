@@ -61,7 +61,10 @@ class _Library:
 
 def _export(convert: Callable[..., str], component: Any, name: str | None) -> str:
     library = _Library(convert)
-    top = library.convert(component, name or component.module_name)
+    name = name or component.module_name
+    top = library.convert(component, name)
+    if name in library.modules:
+        raise ValueError(f"name must not be that of a module inside, {name!r}")
     return "\n".join([*library.modules.values(), top])
 
 
@@ -74,6 +77,11 @@ def to_rtlil(component: Any, *, name: str | None = None) -> str:
         Any component of this package.
     name
         Name of its module; by default its ``module_name``.
+
+    Raises
+    ------
+    ValueError
+        A module inside is called ``name``.
     """
     return _export(partial(rtlil.convert, emit_src=False), component, name)
 

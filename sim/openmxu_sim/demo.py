@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from openmxu.config import MxuConfig
 from openmxu_sim import golden
-from openmxu_sim.engines import choose
+from openmxu_sim.engines import CLOCKED, choose
 from openmxu_sim.engines.protocol import Progress
 from openmxu_sim.product import simulate
 
@@ -93,7 +93,11 @@ def classify(*, engine: str = "auto", tell: Callable[[str], None] = lambda line:
     ------
     ModuleNotFoundError
         scikit-learn is missing.
+    ValueError
+        ``engine`` has no clock, or there is none of that name.
     """
+    if engine not in ("auto", *CLOCKED):
+        raise ValueError(f"engine must be 'auto' or one with a clock ({', '.join(CLOCKED)}), not {engine!r}")
     tell("training a 64-32-10 perceptron on scikit-learn's digits")
     layers, images, labels = _train()
     if engine == "auto":

@@ -102,6 +102,8 @@ def test_board_list(capsys: pytest.CaptureFixture[str]) -> None:
     ("matmul A.npy B.npy --subnormals none", "subnormals must be 'flush' or 'ieee', not 'none'"),
     ("matmul A.npy B.npy -o missing/C.npy", "output must be in a directory that exists, not missing/C.npy"),
     ("matmul A.npy B.npy -o .", "output must be a file, not the directory ."),
+    ("matmul A.npy B.npy -o C.npy --stats C.npy", "outputs must be different files, and other ones than A and B"),
+    ("matmul A.npy B.npy -o ./A.npy", "outputs must be different files, and other ones than A and B"),
     ("matmul A.npy B.npy --engine golden --vcd w.vcd", "vcd needs an engine with a clock"),
     ("verilog mxu_5x5", "DESIGN must be one of product, "),
     ("verilog adder --rows 3", "adder has the parameters operand, subnormals, stages, not 'rows'"),

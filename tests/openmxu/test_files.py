@@ -16,6 +16,20 @@ def test_new_and_existing(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["out.txt"]
 
 
+def test_links_and_pipes_stay_what_they_are(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    write_text(tmp_path / "link", "through")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_text() == "through"
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_text(pipe, "through")
+    assert os.read(reader, 100) == b"through"
+    os.close(reader)
+    assert pipe.is_fifo()
+
+
 def test_mode_is_that_of_any_new_file(tmp_path: Path) -> None:
     write_text(tmp_path / "ours", "")
     (tmp_path / "theirs").touch()

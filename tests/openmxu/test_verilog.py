@@ -86,6 +86,11 @@ def test_ports_of_the_unit() -> None:
     assert ports == {"clk", "rst"} | streams
 
 
+def test_a_name_that_is_taken() -> None:
+    with pytest.raises(ValueError, match="name must not be that of a module inside, 'pe_bf16_flush_s1'"):
+        to_rtlil(build("mxu_2x2"), name="pe_bf16_flush_s1")
+
+
 def test_no_paths_and_no_chance() -> None:
     first, second = (to_verilog(build("mxu_2x2")) for _ in range(2))
     assert first == second

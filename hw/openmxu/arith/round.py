@@ -50,7 +50,7 @@ def round_pack(
     """
     underflows = exponents.start < 1
     if subnormals == "ieee" and underflows:
-        exponent, significand = _denormalise(m, fmt, exponent, significand)
+        exponent, significand = _to_subnormal(m, fmt, exponent, significand)
 
     kept, increment = _nearest_even(fmt, significand)
     normal = Signal(name="normal")
@@ -78,7 +78,7 @@ def round_pack(
     return bits
 
 
-def _denormalise(m: Module, fmt: FloatFormat, exponent: Value, significand: Value) -> tuple[Value, Value]:
+def _to_subnormal(m: Module, fmt: FloatFormat, exponent: Value, significand: Value) -> tuple[Value, Value]:
     """Exponents below 1 become 1, by shifting the significand to the right."""
     width = fmt.significand_width + 2  # guard and sticky
     if len(significand) > width:
@@ -90,7 +90,7 @@ def _denormalise(m: Module, fmt: FloatFormat, exponent: Value, significand: Valu
     missing = Signal(signed(len(exponent) + 2), name="missing")
     m.d.comb += [missing.eq(1 - exponent), tiny.eq(missing > 0)]
     amount = missing[:-1] & tiny.replicate(len(missing) - 1)
-    return Mux(tiny, 1, exponent), shift_right_sticky(m, significand, amount, name="denormalised")
+    return Mux(tiny, 1, exponent), shift_right_sticky(m, significand, amount, name="subnormal")
 
 
 def _nearest_even(fmt: FloatFormat, significand: Value) -> tuple[Value, Value]:
