@@ -81,8 +81,8 @@ def cycles(config: MxuConfig, m: int, k: int, n: int) -> int:
             earliest = np.maximum(earliest, given[place] + config.row_latency)
         # The result that must have left before: ``depth`` places before this one.
         leaving = len(fetched) + row - config.depth
-        earliest = np.where(leaving >= 0, np.maximum(earliest, fetched[np.maximum(leaving, 0)] + 1)
-                            if len(fetched) else earliest, earliest)
+        waits = leaving >= 0
+        earliest[waits] = np.maximum(earliest[waits], fetched[leaving[waits]] + 1)
         go = np.maximum.accumulate(earliest - row) + row
         given[place] = go
         tile_start, last_go = int(go[0]), int(go[-1])
