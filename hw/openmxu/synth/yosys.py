@@ -13,12 +13,12 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["SynthesisError", "prepare", "run"]
+__all__ = ["SynthesisError", "prepare", "produce", "run"]
 
 TIME_LIMIT = 1800.0
 """Seconds after which a run is given up."""
@@ -96,6 +96,49 @@ def run(script: str, rtlil: str, work: Path) -> Any:
     SynthesisError
         The script failed, left no result, or took longer than :data:`TIME_LIMIT`.
     """
+    job = _execute(script, rtlil, work)
+    try:
+        return json.loads((job / "stat.json").read_text())
+    except (OSError, ValueError) as error:
+        raise SynthesisError(_failure(f"no result: {error}", job, "")) from None
+
+
+def produce(script: str, rtlil: str, *, libraries: Mapping[str, bytes] | None = None) -> str:
+    """Run one script that turns one design into one file, in a directory that is gone afterwards.
+
+    Parameters
+    ----------
+    script
+        The script. It reads the design from ``/job/design.il`` and leaves its result in ``/job/result``.
+    rtlil
+        The design.
+    libraries
+        Files that the script finds as ``/lib/NAME``.
+
+    Returns
+    -------
+    str
+        The result.
+
+    Raises
+    ------
+    SynthesisError
+        As of :func:`run`.
+    """
+    with tempfile.TemporaryDirectory(prefix="openmxu-yosys-") as directory:
+        work = Path(directory)
+        (work / "lib").mkdir()
+        for name, content in (libraries or {}).items():
+            (work / "lib" / name).write_bytes(content)
+        job = _execute(script, rtlil, work)
+        try:
+            return (job / "result").read_text()
+        except OSError as error:
+            raise SynthesisError(_failure(f"no result: {error}", job, "")) from None
+
+
+def _execute(script: str, rtlil: str, work: Path) -> Path:
+    """Run a script in a new directory of its own, and say which."""
     job = Path(tempfile.mkdtemp(prefix="job-", dir=work))
     (job / "design.il").write_text(rtlil)
     (job / "script.ys").write_text(script)
@@ -109,10 +152,7 @@ def run(script: str, rtlil: str, work: Path) -> Any:
         raise SynthesisError(_failure(f"no result within {TIME_LIMIT:.0f} s", job, "")) from None
     if process.returncode:
         raise SynthesisError(_failure(f"exit code {process.returncode}", job, process.stderr))
-    try:
-        return json.loads((job / "stat.json").read_text())
-    except (OSError, ValueError) as error:
-        raise SynthesisError(_failure(f"no result: {error}", job, process.stderr)) from None
+    return job
 
 
 def _failure(what: str, job: Path, messages: str) -> str:

@@ -1,0 +1,130 @@
+"""Netlists: what Yosys makes of a component, read from its JSON.
+
+The format is that of Yosys's ``write_json``: each bit of a net is a number, or a constant ``"0"``, ``"1"``
+or ``"x"``.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from openmxu.synth import yosys
+from openmxu.synth.liberty import generic_library
+from openmxu.synth.targets import choose_targets
+from openmxu.verilog import to_rtlil
+
+__all__ = ["Bit", "Cell", "Netlist", "gates", "read_netlist"]
+
+Bit = int | str
+"""A net's number, or a constant: ``"0"``, ``"1"``, ``"x"``."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell.
+
+    Parameters
+    ----------
+    name, type
+        Its name, and that of its module or a type of Yosys's own, as in ``$_AND_``.
+    parameters
+        As in the JSON, numbers as strings of bits.
+    connections
+        The bits at each port, lowest first.
+    inputs
+        Names of the ports that are inputs; the others are outputs.
+    """
+
+    name: str
+    type: str
+    parameters: Mapping[str, str]
+    connections: Mapping[str, tuple[Bit, ...]]
+    inputs: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Netlist:
+    """A module without hierarchy.
+
+    Parameters
+    ----------
+    name
+        Of the module.
+    inputs, outputs
+        The bits of each port, lowest first.
+    cells
+        In no particular order.
+    nets
+        The bits of every named net, ports included.
+    initial
+        The nets that have a value at power-up, by name, a character per bit, highest first.
+    """
+
+    name: str
+    inputs: Mapping[str, tuple[Bit, ...]]
+    outputs: Mapping[str, tuple[Bit, ...]]
+    cells: tuple[Cell, ...]
+    nets: Mapping[str, tuple[Bit, ...]]
+    initial: Mapping[str, str]
+
+
+def read_netlist(text: str, top: str) -> Netlist:
+    """Take module ``top`` from the JSON of Yosys."""
+    module = json.loads(text)["modules"][top]
+
+    def ports(direction: str) -> dict[str, tuple[Bit, ...]]:
+        return {name: tuple(port["bits"]) for name, port in module["ports"].items()
+                if port["direction"] == direction}
+
+    def cell(name: str, found: Mapping[str, Any]) -> Cell:
+        directions = found.get("port_directions", {})
+        return Cell(
+            name, found["type"], found["parameters"],
+            {port: tuple(bits) for port, bits in found["connections"].items()},
+            frozenset(port for port, direction in directions.items() if direction == "input"),
+        )
+
+    nets = module["netnames"]
+    return Netlist(
+        top, ports("input"), ports("output"),
+        tuple(cell(name, found) for name, found in module["cells"].items()),
+        {name: tuple(net["bits"]) for name, net in nets.items()},
+        {name: net["attributes"]["init"] for name, net in nets.items() if "init" in net["attributes"]},
+    )
+
+
+def gates(component: Any, *, between: str = "") -> Netlist:
+    """The gates that synthesis makes of a component, as in area reports, each written out as its function.
+
+    The component is mapped to the generic cell library with the recipe ``area``. Then each of its cells is
+    replaced by what the library says it does, in Yosys's simplest cells: ``$_NOT_``, ``$_AND_``, ``$_OR_``, ``$_XOR_``,
+    ``$_DFF_P_``. What is wrong with the mapping is thus wrong here, too.
+
+    Parameters
+    ----------
+    component
+        Any component without modules of its own in the export (arithmetic, processing element).
+    between
+        Lines of a Yosys script that are run on the mapped gates, before they are written out.
+
+    Raises
+    ------
+    openmxu.synth.yosys.SynthesisError
+        Yosys failed.
+    """
+    top = component.module_name
+    [target] = choose_targets(["generic"], [], ["area"])
+    mapping, separator, _ = target.script.format(top=top).partition("tee ")
+    assert separator, "the script of an area target ends with its statistics"
+    # The target names the library's file.
+    script = f"""{mapping}
+{between}
+read_liberty -overwrite /lib/generic.lib
+flatten
+opt_clean
+select -assert-none t:* t:$_NOT_ t:$_AND_ t:$_OR_ t:$_XOR_ t:$_DFF_P_ %u %u %u %u %d
+write_json /job/result
+"""
+    text = yosys.produce(script, to_rtlil(component), libraries={"generic.lib": generic_library().text})
+    return read_netlist(text, top)
