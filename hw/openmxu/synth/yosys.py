@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,8 @@ def run(script: str, rtlil: str, work: Path) -> Any:
 def produce(script: str, rtlil: str, *, libraries: Mapping[str, bytes] | None = None) -> str:
     """Run one script that turns one design into one file, in a directory that is gone afterwards.
 
+    Where :func:`prepare` has not been called, it is.
+
     Parameters
     ----------
     script
@@ -125,6 +128,7 @@ def produce(script: str, rtlil: str, *, libraries: Mapping[str, bytes] | None = 
     SynthesisError
         As of :func:`run`.
     """
+    _version()
     with tempfile.TemporaryDirectory(prefix="openmxu-yosys-") as directory:
         work = Path(directory)
         (work / "lib").mkdir()
@@ -135,6 +139,12 @@ def produce(script: str, rtlil: str, *, libraries: Mapping[str, bytes] | None = 
             return (job / "result").read_text()
         except OSError as error:
             raise SynthesisError(_failure(f"no result: {error}", job, "")) from None
+
+
+@cache
+def _version() -> str:
+    """As of :func:`prepare`, which is called once in this process."""
+    return prepare()
 
 
 def _execute(script: str, rtlil: str, work: Path) -> Path:

@@ -1,0 +1,1 @@
+"""Netlists as machine code: what synthesis made of a design, run on this machine."""

@@ -1,0 +1,148 @@
+"""Gate netlists as C functions on bit slices: 512 operands pass the gates at a time."""
+
+import ctypes
+import importlib.resources
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from openmxu.synth.netlist import Bit, Cell, Netlist
+from openmxu_sim.netlist.native import compile_c
+
+__all__ = ["LANES", "Gates", "bit_slices", "resource"]
+
+LANES = 512
+"""Operands that pass the gates at a time."""
+
+Words = npt.NDArray[np.uint32]
+
+_CLOCKING = ("clk", "rst")
+_EXPRESSIONS = {
+    "$_NOT_": "~{A}",
+    "$_AND_": "{A} & {B}",
+    "$_OR_": "{A} | {B}",
+    "$_XOR_": "{A} ^ {B}",
+    "$_MUX_": "({S} & {B}) | (~{S} & {A})",
+}
+
+
+def resource(package: str, name: str) -> str:
+    """A C source file of this project."""
+    return importlib.resources.files(package).joinpath(name).read_text()
+
+
+def bit_slices(netlist: Netlist, inputs: Sequence[str]) -> str:
+    """C text of ``void gates(const word *i, word *o, word *state)``, the netlist in one cycle.
+
+    Parameters
+    ----------
+    netlist
+        Of Yosys's simplest cells, see :func:`openmxu.synth.netlist.gates`. Clock and reset are left out: the
+        function is one clock edge, and nothing it is used for is reset.
+    inputs
+        The ports that ``i`` holds, one after the other, lowest bit first; all of them.
+
+    ``o`` receives the output port, 32 words; ``state`` holds the flip-flops, ``REGISTERS`` words, an enum of the
+    same text.
+
+    Raises
+    ------
+    ValueError
+        The netlist has other inputs or more than one output, is wider than 32 bits, holds cells of other
+        types, or a loop.
+    """
+    if sorted(set(netlist.inputs) - set(_CLOCKING)) != sorted(inputs) or len(netlist.outputs) != 1:
+        raise ValueError(f"netlist must have the inputs {', '.join(inputs)} and one output, not "
+                         f"{', '.join([*netlist.inputs, *netlist.outputs])}")
+    [output] = netlist.outputs.values()
+    registers = [cell for cell in netlist.cells if cell.type == "$_DFF_P_"]
+    lines: list[str] = []
+    names: dict[Bit, str] = {"0": "zero", "1": "one", "x": "zero"}
+    for index, bit in enumerate(bit for port in inputs for bit in netlist.inputs[port]):
+        names[bit] = f"i[{index}]"
+    for index, cell in enumerate(registers):
+        names[cell.connections["Q"][0]] = f"q{index}"
+        lines.append(f"const word q{index} = state[{index}];")
+    lines += _expressions(netlist, names, [*output, *(cell.connections["D"][0] for cell in registers)])
+    lines += [f"o[{index}] = {names[bit]};" for index, bit in enumerate(output)]
+    lines += [f"o[{index}] = zero;" for index in range(len(output), 32)]
+    lines += [f"state[{index}] = {names[cell.connections['D'][0]]};" for index, cell in enumerate(registers)]
+    body = "\n".join(f"  {line}" for line in lines)
+    return (f"enum {{ REGISTERS = {len(registers)} }};\n"
+            "static void gates(const word *restrict i, word *restrict o, word *restrict state) {\n"
+            f"  const word zero = everywhere(0), one = ~zero;\n  (void)zero, (void)one, (void)state;\n{body}\n}}\n")
+
+
+def _expressions(netlist: Netlist, names: dict[Bit, str], wanted: Sequence[Bit]) -> list[str]:
+    """Lines that compute the ``wanted`` bits, each after what it needs; ``names`` learns what they are called."""
+    drivers: dict[Bit, Cell] = {}
+    for cell in netlist.cells:
+        if cell.type == "$_DFF_P_":
+            continue
+        if cell.type not in _EXPRESSIONS:
+            raise ValueError(f"netlist must consist of {', '.join(_EXPRESSIONS)} and $_DFF_P_, not of {cell.type}")
+        drivers[cell.connections["Y"][0]] = cell
+    lines: list[str] = []
+    underway: set[Bit] = set()
+    stack = list(wanted)
+    while stack:
+        bit = stack[-1]
+        if bit in names:
+            stack.pop()
+            continue
+        cell = drivers[bit]
+        operands = {port: bits[0] for port, bits in cell.connections.items() if port != "Y"}
+        missing = [operand for operand in operands.values() if operand not in names]
+        if not missing:
+            expression = _EXPRESSIONS[cell.type].format(**{port: names[bit] for port, bit in operands.items()})
+            names[bit] = f"n{bit}"
+            lines.append(f"const word n{bit} = {expression};")
+        elif bit in underway:
+            raise ValueError(f"netlist must be free of loops, not run in one through {cell.name}")
+        underway.add(bit)
+        stack += missing
+    return lines
+
+
+class Gates:
+    """A netlist of one output as machine code.
+
+    Parameters
+    ----------
+    netlist
+        See :func:`bit_slices`.
+    inputs
+        Its inputs, clock and reset left out, in the order in which they are given to :meth:`__call__`.
+    latency
+        Cycles from inputs to output.
+
+    Raises
+    ------
+    ValueError
+        As of :func:`bit_slices`.
+    openmxu_sim.netlist.native.CompilerNotFoundError, openmxu_sim.netlist.native.CompilationError
+        It cannot be compiled.
+    """
+
+    def __init__(self, netlist: Netlist, inputs: Sequence[str], latency: int = 0) -> None:
+        self._widths = [len(netlist.inputs[name]) for name in inputs]
+        self._latency = latency
+        widths = ", ".join(map(str, self._widths))
+        source = [resource("openmxu_sim.netlist", "lanes.c"), bit_slices(netlist, inputs),
+                  f"static const int widths[] = {{ {widths} }};", resource("openmxu_sim.netlist", "evaluate.c")]
+        self._evaluate = compile_c("\n".join(source)).evaluate
+        self._evaluate.restype = None
+
+    def __call__(self, *operands: npt.ArrayLike) -> Words:
+        """The output for operands, arrays of the same length or scalars that hold for all."""
+        arrays = np.broadcast_arrays(*(np.atleast_1d(np.asarray(each, dtype=np.uint32)) for each in operands))
+        count = len(arrays[0])
+        blocks = -(-count // LANES)
+        # Behind the last operands as many blocks of zeros as it takes until their results come out.
+        padded = np.zeros((len(arrays), (blocks + self._latency) * LANES), dtype=np.uint32)
+        padded[:, :count] = arrays
+        results = np.empty(blocks * LANES, dtype=np.uint32)
+        self._evaluate(padded.ctypes.data_as(ctypes.c_void_p), results.ctypes.data_as(ctypes.c_void_p),
+                       ctypes.c_size_t(blocks), ctypes.c_size_t(self._latency))
+        return results[:count]

@@ -1,0 +1,1 @@
+"""Evidence: exhaustive checks, exploration, mutants, independent oracles, and the command that runs them."""

@@ -1,0 +1,153 @@
+"""All operands, or a hundred million biased ones, on the gates that synthesis makes of the arithmetic.
+
+What results must be comes from the arithmetic of the processor that this runs on (``host.c``), not from the
+golden model: two sources that share nothing.
+"""
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from openmxu.arith import Adder, Converter, Multiplier
+from openmxu.formats import BF16, FP16, FP32
+from openmxu.synth.netlist import gates
+from openmxu_sim import vectors
+from openmxu_sim.netlist.bitslice import LANES, bit_slices, resource
+from openmxu_sim.netlist.native import compile_c
+
+__all__ = ["SWEEPS", "Sweep", "Tally", "additions", "sweep"]
+
+Progress = Callable[[int, int], object]
+
+_HALF = 1 << 16
+_PAIRS = 1 << 20
+_WRONG = ctypes.c_uint32 * 4
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A unit whose operands together have 32 bits.
+
+    Parameters
+    ----------
+    name
+        What it computes.
+    make
+        The unit, from its mode of subnormals.
+    inputs
+        Its ports, the lower half of the 32 bits first.
+    oracle
+        The file that says what results must be.
+    """
+
+    name: str
+    make: Callable[[str], Any]
+    inputs: tuple[str, ...]
+    oracle: str
+
+
+SWEEPS = {sweep.name: sweep for sweep in (
+    Sweep("bf16 x bf16 -> fp32", lambda mode: Multiplier(BF16, FP32, subnormals=mode), ("i_b", "i_a"),
+          "multiplier.c"),
+    Sweep("fp32 -> bf16", lambda mode: Converter(FP32, BF16, subnormals=mode), ("i",), "converter.c"),
+    Sweep("fp16 + fp16", lambda mode: Adder(FP16, subnormals=mode), ("i_b", "i_a"), "adder_fp16.c"),
+)}
+"""What is checked exhaustively. The fp16 adder is the class that adds fp32, too."""
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How many results were compared, how many were wrong, and the first wrong one in words."""
+
+    count: int
+    wrong: int
+    first: str = ""
+
+
+def sweep(name: str, subnormals: str, *, progress: Progress | None = None) -> Tally:
+    """Compare all 2^32 results of a unit, or those up to the first wrong ones.
+
+    Parameters
+    ----------
+    name
+        One of :data:`SWEEPS`.
+    subnormals
+        ``"flush"`` or ``"ieee"``.
+    progress
+        Told how much of how much is done.
+
+    Raises
+    ------
+    openmxu_sim.netlist.native.CompilerNotFoundError, openmxu_sim.netlist.native.CompilationError
+        There is no C compiler, or it fails.
+    openmxu.synth.yosys.SynthesisError
+        Yosys fails.
+    """
+    chosen = SWEEPS[name]
+    function = _compile(gates(chosen.make(subnormals)), chosen.inputs, chosen.oracle, "sweep.c").sweep
+    function.restype = ctypes.c_uint64
+    step = _HALF // 64  # often enough for progress, and to be interrupted
+    for start in range(0, _HALF, step):
+        example = _WRONG()
+        wrong = function(ctypes.c_uint32(start), ctypes.c_uint32(start + step), int(subnormals == "flush"), example)
+        if wrong:
+            a, b, got, expected = example
+            operands = f"{a << 16 | b:08X}" if len(chosen.inputs) == 1 else f"{a:04X} {b:04X}"
+            return Tally((start + step) * _HALF, wrong, f"{operands}: got {got:X}, expected {expected:X}")
+        if progress is not None:
+            progress(start + step, _HALF)
+    return Tally(_HALF * _HALF, 0)
+
+
+def additions(subnormals: str, stages: int, count: int, *, seed: int = 0, progress: Progress | None = None) -> Tally:
+    """Compare biased fp32 sums, or those up to the first wrong ones: pairs of
+    :func:`openmxu_sim.vectors.pairs`, and 95 relatives of each.
+
+    A relative has both exponents and signs moved together, and every second one a bit of one operand flipped:
+    what makes a pair hard survives, at another place.
+
+    Parameters
+    ----------
+    subnormals, stages
+        Of the :class:`~openmxu.arith.Adder`.
+    count
+        How many at least.
+    seed
+        Of the operands.
+    progress
+        Told how much of how much is done.
+
+    Raises
+    ------
+    openmxu_sim.netlist.native.CompilerNotFoundError, openmxu_sim.netlist.native.CompilationError
+        There is no C compiler, or it fails.
+    openmxu.synth.yosys.SynthesisError
+        Yosys fails.
+    """
+    relatives = 96
+    netlist = gates(Adder(FP32, subnormals=subnormals, stages=stages))
+    function = _compile(netlist, ("i_a", "i_b"), "additions.c", latency=stages).additions
+    function.restype = ctypes.c_uint64
+    pairs = min(_PAIRS, -(-count // relatives // LANES) * LANES)
+    done = 0
+    while done < count:
+        a, b = vectors.pairs("fp32", pairs, seed)
+        example = _WRONG()
+        wrong = function(a.ctypes.data_as(ctypes.c_void_p), b.ctypes.data_as(ctypes.c_void_p),
+                         ctypes.c_size_t(pairs // LANES), relatives, ctypes.c_uint32(seed),
+                         int(subnormals == "flush"), example)
+        done += pairs * relatives
+        if wrong:
+            return Tally(done, wrong, "{:08X} {:08X}: got {:08X}, expected {:08X}".format(*example))
+        seed += 1
+        if progress is not None:
+            progress(done, count)
+    return Tally(done, 0)
+
+
+def _compile(netlist: Any, inputs: tuple[str, ...], *sources: str, latency: int = 0) -> Any:
+    """The gates, and C files of this package behind them."""
+    own = [resource("openmxu_sim.verify", name) for name in ("host.c", *sources)]
+    return compile_c("\n".join([resource("openmxu_sim.netlist", "lanes.c"), bit_slices(netlist, inputs),
+                                f"enum {{ LATENCY = {latency} }};", *own]))

@@ -1,0 +1,52 @@
+"""Netlists as machine code compute what Amaranth's simulator and golden do; others are refused."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from openmxu.arith import Adder
+from openmxu.formats import FP16
+from openmxu.synth.netlist import Cell, Netlist, gates
+from openmxu_sim import golden, vectors
+from openmxu_sim.netlist import native
+from openmxu_sim.netlist.bitslice import LANES, Gates, bit_slices
+
+
+@pytest.mark.parametrize("stages", [0, 2])
+@pytest.mark.parametrize("count", [1, LANES - 1, LANES + 1])
+def test_sums(stages: int, count: int) -> None:
+    a, b = vectors.pairs("fp16", count, seed=5)
+    adder = Gates(gates(Adder(FP16, stages=stages)), ["i_a", "i_b"], latency=stages)
+    assert np.array_equal(adder(a, b), golden.add(a, b, "fp16"))
+    assert np.array_equal(adder(a, int(b[0])), golden.add(a, b[0], "fp16"))
+
+
+def _netlist(*cells: tuple[str, dict[str, Any]]) -> Netlist:
+    made = tuple(
+        Cell(f"cell{index}", type_, {}, {port: (bit,) for port, bit in bits.items()}, frozenset("AB"))
+        for index, (type_, bits) in enumerate(cells)
+    )
+    return Netlist("top", {"i": (2,)}, {"o": (3,)}, made, {}, {})
+
+
+@pytest.mark.parametrize(("netlist", "inputs", "message"), [
+    (_netlist(("NAND2", {"A": 2, "B": 2, "Y": 3})), ["i"], "netlist must consist of .*, not of NAND2"),
+    (_netlist(("$_NOT_", {"A": 4, "Y": 3}), ("$_AND_", {"A": 3, "B": 2, "Y": 4})), ["i"],
+     "netlist must be free of loops, not run in one through cell0"),
+    (_netlist(("$_NOT_", {"A": 2, "Y": 3})), ["a", "b"], "netlist must have the inputs a, b and one output, not i, o"),
+])
+def test_messages(netlist: Netlist, inputs: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        bit_slices(netlist, inputs)
+
+
+def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler")
+    with pytest.raises(native.CompilerNotFoundError, match=r"^a C compiler is needed \(no-such-compiler\); install"):
+        native.compile_c("")
+
+
+def test_refused_source() -> None:
+    with pytest.raises(native.CompilationError, match=r"(?s)^/.* failed\n.*error: .*nothing"):
+        native.compile_c("int function(void) { return nothing; }")

@@ -1,0 +1,60 @@
+"""Every result of the arithmetic that can be had, and broken arithmetic that must be seen."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from amaranth.hdl import Value
+
+from openmxu.arith import multiplier
+from openmxu.arith import round as rounding
+from openmxu.formats import SUBNORMALS
+from openmxu_sim.verify.exhaustion import SWEEPS, Tally, additions, sweep
+
+
+@pytest.mark.parametrize("subnormals", SUBNORMALS)
+@pytest.mark.parametrize("name", SWEEPS)
+def test_all_operands(name: str, subnormals: str) -> None:
+    assert sweep(name, subnormals) == Tally(1 << 32, 0)
+
+
+@pytest.mark.parametrize("subnormals", SUBNORMALS)
+@pytest.mark.parametrize("stages", [0, 1, 5])
+def test_a_hundred_million_sums(stages: int, subnormals: str) -> None:
+    """Combinational, and as in processing elements of one stage and of six."""
+    tally = additions(subnormals, stages, 10**8)
+    assert not tally.wrong, tally.first
+    assert tally.count >= 10**8
+
+
+def _truncate(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = rounding._nearest_even
+    monkeypatch.setattr(rounding, "_nearest_even", lambda fmt, bits: (right(fmt, bits)[0], 0 & bits[0]))
+
+
+def _keep_subnormals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Operands are unpacked as in the other mode."""
+    right = multiplier.unpack
+
+    def unpack(m: Any, bits: Value, fmt: Any, _: str, *, name: str) -> Any:
+        return right(m, bits, fmt, "ieee", name=name)
+
+    monkeypatch.setattr(multiplier, "unpack", unpack)
+
+
+@pytest.mark.parametrize(("break_", "name", "first"), [
+    (_truncate, "fp32 -> bf16", "00808001: got 80, expected 81"),
+    (_truncate, "fp16 + fp16", ""),
+    (_keep_subnormals, "bf16 x bf16 -> fp32", ""),
+])
+def test_broken_arithmetic_is_seen(break_: Callable[[pytest.MonkeyPatch], None], name: str, first: str,
+                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    break_(monkeypatch)
+    tally = sweep(name, "flush")
+    assert tally.wrong
+    assert first in tally.first
+
+
+def test_broken_sums_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    _truncate(monkeypatch)
+    assert additions("flush", 0, 10**5).wrong
