@@ -1,0 +1,405 @@
+"""The proofs: for all operands and all states, arithmetic does what the numerics contract says.
+
+The components are those of the catalog, found in its designs, each with its parameters. Of a processing
+element three things are proven, which together say that ``o_psum(t + latency)`` is
+``add(i_psum(t + latency - psum_latency), multiply(i_activation(t), weight))``, the weight being the one that is
+active from the cycle after that activation on:
+
+- ``sum``: the adder between the registers, whatever the multiplier gives (its wire is cut)
+- ``product``: what the multiplier gives to the adder
+- ``shift``: how activations and weights move
+
+Of arithmetic between streams: what comes out if nothing waits; that a wait changes nothing and accepts nothing.
+Any run is a run without waits, with waits put in between: so both together hold for any pattern of waits.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cache, reduce
+from typing import Any
+
+from amaranth.hdl import Fragment
+
+from openmxu.arith import Adder, Converter, Multiplier, Streamed
+from openmxu.catalog import CATALOG
+from openmxu.formal.smt import REGISTERS, mutants, transition_system
+from openmxu.formal.solvers import SOLVERS, Answer, solve, version
+from openmxu.formal.specification import ACCEPT, ADD, CONVERT, MULTIPLY, NEAREST, SAME, SHIFT, Operation
+from openmxu.formats import BF16, FP32
+from openmxu.pe import ProcessingElement
+
+__all__ = ["Control", "Counterexample", "Proof", "Verdict", "confirm", "controls", "is_ambiguous", "late",
+           "mutant_controls", "proofs", "prove"]
+
+TIME_LIMIT = 900.0
+"""Seconds for a proof, or for each of its cases, by default."""
+
+Read = tuple[str, int]
+"""A wire and a cycle, the first being 0."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """A claim about a component: ``result = operation(*operands)`` in every run that agrees with ``given``.
+
+    Parameters
+    ----------
+    name
+        What it is called everywhere.
+    claim
+        The same for people.
+    component
+        What it is about.
+    operation
+        What has to be computed.
+    operands
+        Where the operands stand.
+    result
+        Where the result stands; several wires are put side by side, the first one on top.
+    given
+        Wires that have a value.
+    cut
+        A wire that may have any value, whatever drives it.
+    solvers
+        Solvers that find it.
+    quick
+        Whether it belongs to the few that every test run repeats with one solver.
+    """
+
+    name: str
+    claim: str
+    component: Any
+    operation: Operation
+    operands: tuple[Read, ...]
+    result: tuple[Read, ...]
+    given: tuple[tuple[str, int, int], ...] = ()
+    cut: str | None = None
+    solvers: tuple[str, ...] = SOLVERS
+    quick: bool = False
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """Operands for which a component does not do what is claimed. As text: all in hexadecimal."""
+
+    operands: tuple[int, ...]
+    got: int
+    expected: int
+
+    def __str__(self) -> str:
+        operands = ", ".join(f"{operand:x}" for operand in self.operands)
+        return f"operands {operands}: got {self.got:x}, expected {self.expected:x}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a proof.
+
+    Parameters
+    ----------
+    proof
+        Its name.
+    solver
+        Name and version.
+    holds
+        ``None``: the solver gave up, or the time limit did.
+    seconds
+        On the clock.
+    cases
+        How many cases it was cut into; where there are several, it is proven too that there is no other case.
+    counterexample
+        If it does not hold.
+    """
+
+    proof: str
+    solver: str
+    holds: bool | None
+    seconds: float
+    cases: int
+    counterexample: Counterexample | None = None
+
+
+@dataclass(frozen=True)
+class Control:
+    """A claim that is wrong; where it holds, proofs mean nothing.
+
+    Parameters
+    ----------
+    name
+        What is wrong.
+    proof
+        The claim.
+    change
+        What is done to the component, see :func:`openmxu.formal.smt.transition_system`.
+    """
+
+    name: str
+    proof: Proof
+    change: str = ""
+
+
+def prove(proof: Proof, solver: str = "z3", *, change: str = "", limit: float = TIME_LIMIT,
+          jobs: int = 1) -> Verdict:
+    """Ask a solver for operands and a run that contradict ``proof``.
+
+    Parameters
+    ----------
+    proof
+        From :func:`proofs`, or of one's own.
+    solver
+        One of :data:`openmxu.formal.solvers.SOLVERS`.
+    change
+        Lines of a Yosys script that change the component.
+    limit
+        Seconds for the proof, or for each of its cases.
+    jobs
+        Cases at a time.
+
+    Raises
+    ------
+    ValueError
+        There is no such solver.
+    openmxu.formal.solvers.SolverError, openmxu.synth.yosys.SynthesisError
+        A tool is missing, or failed.
+    """
+    tool = version(solver)
+    start = time.monotonic()
+    query = _Query(proof, change)
+    wrong = f"(not {query.relation})"
+    cases = proof.operation.cases.get(solver, ())
+    questions = [f"(and {wrong} {case})" for case in cases] or [wrong]
+    if cases:
+        questions.append(f"(not (or {' '.join(cases)}))")
+    with ThreadPoolExecutor(jobs) as pool:
+        answers = list(pool.map(lambda question: query.ask(question, solver, limit), questions))
+    if cases and answers[-1].satisfiable:
+        raise ValueError(f"cases must cover all operands, not {cases!r}")
+    found = next((answer.values for answer in answers if answer.satisfiable), None)
+    counterexample = query.counterexample(found, solver) if found else None
+    given_up = any(answer.satisfiable is None for answer in answers)
+    holds = False if found else None if given_up else True
+    return Verdict(proof.name, tool, holds, time.monotonic() - start, max(1, len(cases)), counterexample)
+
+
+def confirm(proof: Proof, solver: str = "z3", *, limit: float = TIME_LIMIT) -> bool | None:
+    """Whether a run in which the operation's example gives its result is one of those that ``proof`` is about.
+
+    If there were no such runs, the proof would hold whatever the component does. Parameters as for
+    :func:`prove`; ``None``: the solver gave up.
+    """
+    query = _Query(proof)
+    return query.ask(f"(and {query.relation} {query.example})", solver, limit).satisfiable
+
+
+def is_ambiguous(proof: Proof, solver: str = "z3", *, limit: float = TIME_LIMIT) -> bool | None:
+    """Whether the operation of ``proof`` accepts two results for the same operands.
+
+    If so, it would say less than a function does. Parameters as for :func:`prove`; ``None``: the solver gave up.
+    """
+    return _Query(proof).ask_for_two(solver, limit).satisfiable
+
+
+class _Query:
+    """A proof as SMT-LIB text: operands are called ``x0``, ``x1``, ...; the result ``result``."""
+
+    def __init__(self, proof: Proof, change: str = "") -> None:
+        system = transition_system(proof.component, cut=proof.cut, change=change)
+        self._operation = proof.operation
+        self._names = [f"x{index}" for index in range(len(proof.operands))]
+        reads = [*proof.operands, *proof.result, *((wire, cycle) for wire, cycle, _ in proof.given)]
+        self._widths = [system.width(wire) for wire, _ in proof.operands]
+        self._width = sum(system.width(wire) for wire, _ in proof.result)
+        result = reduce("(concat {} {})".format, (system.value(*read) for read in proof.result))
+        values = zip(self._names, (system.value(*read) for read in proof.operands), strict=True)
+        self._assertions = "".join([
+            system.run(max(cycle for _, cycle in reads)),
+            *(f"(assert (= {name} {value}))\n" for name, value in values),
+            f"(assert (= result {result}))\n",
+            *(f"(assert (= {system.value(wire, cycle)} {_constant(value, system.width(wire))}))\n"
+              for wire, cycle, value in proof.given),
+        ])
+
+    @property
+    def relation(self) -> str:
+        """That the result is right."""
+        return f"({self._operation.name} {' '.join(self._names)} result)"
+
+    @property
+    def example(self) -> str:
+        """That operands and result are those of the operation's example."""
+        if not self._operation.example:
+            return "true"
+        operands, result = self._operation.example
+        return f"(and {self._equal(operands)} (= result {_constant(result, self._width)}))"
+
+    def ask(self, question: str, solver: str, limit: float) -> Answer:
+        """Whether the question can be true in a run."""
+        return self._solve(self._assertions, question, solver, limit)
+
+    def ask_for_two(self, solver: str, limit: float) -> Answer:
+        """Whether two results can both be right, whatever the component does."""
+        other = f"({self._operation.name} {' '.join(self._names)} other)"
+        return self._solve(f"(declare-const other (_ BitVec {self._width}))\n",
+                           f"(and {self.relation} {other} (distinct result other))", solver, limit)
+
+    def counterexample(self, found: Mapping[str, int], solver: str) -> Counterexample:
+        """What was found, beside what the operation gives for the same operands."""
+        operands = tuple(found[name] for name in self._names)
+        right = self._solve("", f"(and {self.relation} {self._equal(operands)})", solver, TIME_LIMIT)
+        return Counterexample(operands, found["result"], right.values["result"])
+
+    def _equal(self, operands: Sequence[int]) -> str:
+        return " ".join(f"(= {name} {_constant(value, width)})" for name, value, width in zip(
+            self._names, operands, self._widths, strict=True))
+
+    def _solve(self, assertions: str, question: str, solver: str, limit: float) -> Answer:
+        declarations = "".join(f"(declare-const {name} (_ BitVec {width}))\n" for name, width in zip(
+            [*self._names, "result"], [*self._widths, self._width], strict=True))
+        text = f"(set-logic QF_BVFP)\n{self._operation.text}{declarations}{assertions}(assert {question})\n"
+        return solve(text, solver, limit=limit)
+
+
+def _constant(value: int, width: int) -> str:
+    return f"(_ bv{value} {width})"
+
+
+@cache
+def proofs() -> Mapping[str, Proof]:
+    """All proofs, by name."""
+    found: dict[str, Proof] = {}
+    for component in _shipped():
+        for proof in _about(component):
+            found.setdefault(proof.name, proof)
+    return found
+
+
+def controls() -> list[Control]:
+    """Claims that are wrong in time, or about the other treatment of subnormals, for every arithmetic operation."""
+    wrong = [Control(f"{proof.name}, a cycle late", late(proof)) for proof in proofs().values() if proof.quick]
+    for table in (ADD, MULTIPLY, CONVERT):
+        for mode, other in (("flush", "ieee"), ("ieee", "flush")):
+            proof = next(proof for proof in proofs().values() if proof.operation is table[mode])
+            wrong.append(Control(f"{proof.name}, but {other}", replace(proof, operation=table[other])))
+    return wrong
+
+
+def late(proof: Proof) -> Proof:
+    """The claim that the result comes a cycle later than it does."""
+    return replace(proof, result=tuple((wire, cycle + 1) for wire, cycle in proof.result))
+
+
+def mutant_controls(proof: Proof, count: int, *, seed: int) -> list[Control]:
+    """``count`` small faults in the component; see :func:`openmxu.formal.smt.mutants`.
+
+    Some change nothing that can be seen outside: for those, and only those, ``proof`` still holds.
+    """
+    return [Control(f"{proof.name}, {mutant}", proof, mutant) for mutant in mutants(proof.component, count, seed=seed)]
+
+
+def _shipped() -> Iterator[Any]:
+    """Everything that designs of the catalog are made of, arrays being cut down to one processing element."""
+    for design in CATALOG.values():
+        size = {name: 1 for name in ("rows", "columns") if name in design.domain}
+        fragments = [Fragment.get(design.build(**size), None)]
+        while fragments:
+            fragment = fragments.pop()
+            yield from fragment.origins or ()
+            fragments += [inner for inner, *_ in fragment.subfragments]
+
+
+def _about(component: Any) -> Iterator[Proof]:
+    """The proofs about a component that the catalog holds."""
+    match component:
+        case Adder(fmt=fmt) if fmt == FP32:
+            yield _arithmetic(component, ADD)
+        case Multiplier(operand=operand, result=result) if (operand, result) == (BF16, FP32):
+            yield _arithmetic(component, MULTIPLY)
+        case Converter(source=source, target=target) if (source, target) == (FP32, BF16):
+            yield _arithmetic(component, CONVERT)
+            yield _arithmetic(component, NEAREST)
+        case ProcessingElement(operand=operand) if operand == BF16:
+            yield from _cell(component)
+        case Streamed(unit=unit):
+            for proof in _about(unit):
+                yield from _streamed(component, proof)
+
+
+def _arithmetic(unit: Any, operations: Mapping[str, Operation]) -> Proof:
+    """What an adder, multiplier or converter computes, its pipeline's latency included."""
+    operation = operations[unit.subnormals]
+    inputs = [name for name in unit.signature.members if name != "o"]
+    latency = unit.latency
+    return Proof(
+        unit.module_name + ("_nearest" if operations is NEAREST else ""),
+        f"o(t + {latency}) = {operation.name}({', '.join(f'{port}(t)' for port in inputs)}), {unit.subnormals}",
+        unit, operation, tuple((port, 0) for port in inputs), (("o", latency),), solvers=_solvers(operation),
+        quick=operations is CONVERT and not latency,
+    )
+
+
+def _solvers(operation: Operation) -> tuple[str, ...]:
+    if operation in CONVERT.values():
+        return ("z3",)  # bitwuzla has no numbers of bf16's widths
+    if operation is MULTIPLY["ieee"]:
+        return ("bitwuzla",)  # z3 does not come to an end
+    return SOLVERS
+
+
+def _cell(cell: ProcessingElement) -> Iterator[Proof]:
+    """What a processing element computes, in three parts that meet at wires."""
+    name, mode = cell.module_name, cell.subnormals
+    add, multiply = ADD[mode], MULTIPLY[mode]
+    latency = cell.psum_latency
+    yield Proof(
+        f"{name}_sum", f"o_psum(t + {latency}) = add(i_psum(t), product(t)), {mode}",
+        cell, add, (("i_psum", 0), ("adder.i_b", 0)), (("o_psum", latency),), cut="adder.i_b", quick=True,
+    )
+    latency = cell.latency - cell.psum_latency
+    yield Proof(
+        f"{name}_product", f"product(t + {latency}) = multiply(i_activation(t), active(t + 1)), {mode}",
+        cell, multiply, (("i_activation", 0), ("active", 1)), (("adder.i_b", latency),),
+        solvers=_solvers(multiply), quick=cell.stages > 1 and mode == "flush",
+    )
+    outputs = ("o_activation", "o_swap", "o_load", "o_weight", "shadow", "active")
+    yield Proof(
+        f"{name}_shift", "activation and marks move on; the shadow weight is loaded, and becomes active, under marks",
+        cell, SHIFT, tuple((wire, 0) for wire in ("i_activation", "i_swap", "i_load", "i_weight", "shadow", "active")),
+        tuple((wire, 1) for wire in outputs), given=(("rst", 0, 0),), quick=True,
+    )
+
+
+def _streamed(streamed: Streamed, proof: Proof) -> Iterator[Proof]:
+    """What arithmetic does between streams, given what the same arithmetic does alone."""
+    name, latency = streamed.module_name, streamed.latency
+    (output, _), = proof.result
+    assert output == "o"
+    suffix = proof.name.removeprefix(streamed.unit.module_name)
+    moving = tuple(("o__ready", cycle, 1) for cycle in range(latency))
+    low = 0
+    operands = []
+    for port, _ in proof.operands:
+        width = streamed.unit.signature.members[port].shape
+        operands.append((f"i__payload[{low + width - 1}:{low}]", 0))
+        low += width
+    yield replace(
+        proof, name=f"streamed_{proof.name}", claim=f"if nothing waits: {proof.claim}", component=streamed,
+        operands=tuple(operands), result=(("o__payload", latency),), given=moving, quick=False,
+    )
+    if suffix:
+        return
+    awake = tuple(("rst", cycle, 0) for cycle in range(latency))
+    yield Proof(
+        f"{name}_accept", f"if nothing waits: what is offered at t is accepted, and its result valid at t + {latency}",
+        streamed, ACCEPT, (("i__valid", 0),), (("i__ready", 0), ("o__valid", latency)), given=moving + awake,
+    )
+    yield Proof(
+        f"{name}_refuse", "a result is there: something is accepted exactly if that result is taken",
+        streamed, SAME, (("o__ready", 0),), (("i__ready", 0),), given=(("o__valid", 0, 1),),
+    )
+    yield Proof(
+        f"{name}_hold", "a result waits: every register stays what it is",
+        streamed, SAME, ((REGISTERS, 0),), ((REGISTERS, 1),),
+        given=(("rst", 0, 0), ("o__valid", 0, 1), ("o__ready", 0, 0)),
+    )

@@ -1,0 +1,124 @@
+"""Components as SMT-LIB: what Yosys makes of their RTL, before any mapping to gates."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from openmxu.synth import yosys
+from openmxu.verilog import to_rtlil
+
+__all__ = ["REGISTERS", "System", "mutants", "transition_system"]
+
+REGISTERS = "registers"
+"""A wire that every system with registers has: all of them, side by side."""
+
+
+@dataclass(frozen=True)
+class System:
+    """A component as states and steps between them.
+
+    Parameters
+    ----------
+    name
+        Of its module.
+    text
+        SMT-LIB definitions. A state holds inputs, registers, and wires that were cut; every wire is a function
+        of it.
+    widths
+        The width of each wire.
+    """
+
+    name: str
+    text: str
+    widths: Mapping[str, int]
+
+    def width(self, wire: str) -> int:
+        """Bits of a wire, or of the part of it that ``[high:low]`` behind its name says.
+
+        Raises
+        ------
+        ValueError
+            There is no such wire.
+        """
+        name, _, bits = wire.partition("[")
+        if name not in self.widths:
+            raise ValueError(f"wire must be one of {', '.join(self.widths)}, not {name!r}")
+        if not bits:
+            return self.widths[name]
+        high, low = bits.removesuffix("]").split(":")
+        return int(high) - int(low) + 1
+
+    def value(self, wire: str, cycle: int) -> str:
+        """The bit vector on a wire, or on a part of it, in a cycle of :meth:`run`; raises as :meth:`width`."""
+        width = self.width(wire)
+        name, _, bits = wire.partition("[")
+        value = f"(|{self.name}_n {name}| state-{cycle})"
+        if bits:
+            low = bits.removesuffix("]").split(":")[1]
+            return f"((_ extract {int(low) + width - 1} {low}) {value})"
+        # Yosys makes a truth value of a single bit.
+        return f"(ite {value} #b1 #b0)" if width == 1 else value
+
+    def run(self, cycles: int) -> str:
+        """A run over ``cycles`` cycles from any state whatever, not only from those that a reset leads to."""
+        states = [f"(declare-const state-{cycle} |{self.name}_s|)" for cycle in range(cycles + 1)]
+        steps = [f"(assert (|{self.name}_t| state-{cycle} state-{cycle + 1}))" for cycle in range(cycles)]
+        return "\n".join([self.text, *states, *steps, ""])
+
+
+def transition_system(component: Any, *, cut: str | None = None, change: str = "") -> System:
+    """The transition system of ``component``.
+
+    Parameters
+    ----------
+    component
+        Any component of this package.
+    cut
+        A wire that loses its driver and may have any value in any cycle.
+    change
+        Lines of a Yosys script that change the flattened design, as :func:`mutants` gives them.
+
+    Raises
+    ------
+    openmxu.synth.yosys.SynthesisError
+        Yosys failed.
+    """
+    top = component.module_name
+    text = yosys.produce(f"""{_flattened(top)}
+{f"cutpoint {top}/w:{cut}" if cut else ""}
+{change}
+opt_clean
+dffunmap
+write_smt2 -stbv -wires /job/result
+""", to_rtlil(component))
+    widths = {name: int(width) for name, width in re.findall(r"^; yosys-smt2-wire (\S+) (\d+)$", text, re.MULTILINE)}
+    # Each register is what a step gives to the next state.
+    registers = re.findall(r"\((\|\S+\|) next_state\)", text)
+    if registers:
+        sizes = dict(re.findall(r"^\(define-fun (\S+) .* \(_ BitVec (\d+)\) \(\(_ extract", text, re.MULTILINE))
+        widths[REGISTERS] = sum(int(sizes[register]) for register in registers)
+        value = reduce("(concat {} {})".format, (f"({register} state)" for register in registers))
+        text += f"(define-fun |{top}_n {REGISTERS}| ((state |{top}_s|)) (_ BitVec {widths[REGISTERS]}) {value})\n"
+    return System(top, text, widths)
+
+
+def mutants(component: Any, count: int, *, seed: int) -> list[str]:
+    """Small changes of ``component``, each a line of script for :func:`transition_system`.
+
+    A mutant has one bit between two cells inverted, stuck, or inverted while another bit is set. Some are
+    equivalent to the component. The same numbers give the same mutants.
+
+    Raises
+    ------
+    openmxu.synth.yosys.SynthesisError
+        Yosys failed.
+    """
+    script = f"{_flattened(component.module_name)}\nmutate -list {count} -seed {seed} -o /job/result\n"
+    return yosys.produce(script, to_rtlil(component)).splitlines()
+
+
+def _flattened(top: str) -> str:
+    """The beginning of each script: mutants name cells by the names that it gives them."""
+    return f"read_rtlil /job/design.il\nprep -flatten -top {top}"

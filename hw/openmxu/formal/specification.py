@@ -1,0 +1,158 @@
+"""What the arithmetic has to compute, in terms of SMT-LIB's theory of floating-point numbers.
+
+Written from the numerics contract, and from nothing that the hardware is made of. An operation is a relation
+between bit patterns, as the theory has no function from its numbers back to their patterns.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["ACCEPT", "ADD", "CONVERT", "MULTIPLY", "NEAREST", "SAME", "SHIFT", "Operation"]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A function on bit patterns.
+
+    Parameters
+    ----------
+    name
+        The relation, operands first, result last.
+    text
+        SMT-LIB that defines it.
+    example
+        Operands and result of one case, worked out by hand; none where any operands will do.
+    cases
+        For solvers that take too long otherwise: conditions on the operands ``x0``, ``x1``. They may be any, as
+        it is proven, too, that one of them always holds.
+    """
+
+    name: str
+    text: str
+    example: tuple[tuple[int, ...], int] | None = None
+    cases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+_NUMBERS = """\
+(define-sort Word () (_ BitVec 32))
+(define-sort Half () (_ BitVec 16))
+(define-sort Number () (_ FloatingPoint 8 24))
+(define-fun number ((x Word)) Number ((_ to_fp 8 24) x))
+(define-fun widened ((x Half)) Word (concat x #x0000))
+(define-fun zero-of-sign ((x Word)) Word (bvand x #x80000000))
+(define-fun flushed ((x Word)) Word (ite (fp.isSubnormal (number x)) (zero-of-sign x) x))
+; The pattern o stands for the number r, NaN being the canonical one.
+(define-fun shows ((r Number) (o Word)) Bool
+  (ite (fp.isNaN r) (= o #x7fc00000) (= (number o) r)))
+; The same if tiny results are flushed. The exact one is below the smallest normal number, which the format
+; holds, exactly if it still is so when it is rounded towards zero: hence the second result.
+(define-fun shows-flushed ((r Number) (towards-zero Number) (o Word)) Bool
+  (ite (fp.lt (fp.abs towards-zero) (number #x00800000))
+       (= o (ite (fp.isNegative r) #x80000000 #x00000000))
+       (shows r o)))
+"""
+
+_ADD = {
+    "ieee": """\
+(define-fun add ((a Word) (b Word) (o Word)) Bool (shows (fp.add RNE (number a) (number b)) o))
+""",
+    "flush": """\
+(define-fun add ((a Word) (b Word) (o Word)) Bool
+  (let ((x (number (flushed a))) (y (number (flushed b))))
+    (shows-flushed (fp.add RNE x y) (fp.add RTZ x y) o)))
+""",
+}
+
+_MULTIPLY = {
+    "ieee": """\
+(define-fun multiply ((a Half) (b Half) (o Word)) Bool
+  (shows (fp.mul RNE (number (widened a)) (number (widened b))) o))
+""",
+    "flush": """\
+(define-fun multiply ((a Half) (b Half) (o Word)) Bool
+  (let ((x (number (flushed (widened a)))) (y (number (flushed (widened b)))))
+    (shows-flushed (fp.mul RNE x y) (fp.mul RTZ x y) o)))
+""",
+}
+
+_CONVERT = """\
+(define-fun convert ((x Word) (o Half)) Bool
+  (ite (fp.isNaN (number x))
+       (= o (bvor ((_ extract 31 16) x) #x0040))
+       (= ((_ to_fp 8 8) o) ((_ to_fp 8 8) RNE (number {operand})))))
+"""
+
+# Rounding once more, by what it means: no neighbour is nearer, and of two equally near the even one is taken.
+# The sums are exact in binary64, in which twice the operand is compared with twice the midpoint.
+_NEAREST = """\
+(define-sort Wide () (_ FloatingPoint 11 53))
+; Where a magnitude stands; infinity where the next number would be if exponents went on.
+(define-fun place ((m Half)) Wide
+  (ite (= m #x7f80) ((_ to_fp 11 53) #x47f0000000000000) ((_ to_fp 11 53) RNE (number (widened m)))))
+(define-fun twice-midpoint ((m Half)) Wide (fp.add RNE (place m) (place (bvadd m #x0001))))
+(define-fun nearest ((magnitude Word) (m Half)) Bool
+  (let ((x ((_ to_fp 11 53) RNE (number magnitude))) (even (= ((_ extract 0 0) m) #b0)))
+    (let ((twice (fp.add RNE x x)))
+      (and (bvule m #x7f80)
+           (or (= m #x0000)
+               (fp.lt (twice-midpoint (bvsub m #x0001)) twice)
+               (and even (fp.eq (twice-midpoint (bvsub m #x0001)) twice)))
+           (or (= m #x7f80)
+               (fp.lt twice (twice-midpoint m))
+               (and even (fp.eq twice (twice-midpoint m))))))))
+(define-fun convert ((x Word) (o Half)) Bool
+  (ite (fp.isNaN (number x))
+       (= o (bvor ((_ extract 31 16) x) #x0040))
+       (and (= ((_ extract 15 15) o) ((_ extract 31 31) x))
+            (nearest (bvand {operand} #x7fffffff) (bvand o #x7fff)))))
+"""
+
+
+def _conversion(text: str, subnormals: str) -> Operation:
+    # Both formats have the same exponents: flushed operands are all that flush mode means.
+    operand = "(flushed x)" if subnormals == "flush" else "x"
+    return Operation("convert", _NUMBERS + text.format(operand=operand), ((0x3F81_8000,), 0x3F82))
+
+
+_EQUAL_SIGNS = "(= ((_ extract 31 31) x0) ((_ extract 31 31) x1))"
+_COMPARE_EXPONENTS = "({relation} ((_ extract 30 23) x0) ((_ extract 30 23) x1))"
+_CASES = {
+    "flush": {},
+    "ieee": {"bitwuzla": (_EQUAL_SIGNS, *(
+        f"(and (not {_EQUAL_SIGNS}) {_COMPARE_EXPONENTS.format(relation=relation)})"
+        for relation in ("=", "bvult", "bvugt")
+    ))},
+}
+
+ADD = {mode: Operation("add", _NUMBERS + text, ((0x3F80_0000, 0x4000_0000), 0x4040_0000), _CASES[mode])
+       for mode, text in _ADD.items()}
+"""fp32 + fp32, by treatment of subnormals; 1 + 2 = 3."""
+
+MULTIPLY = {mode: Operation("multiply", _NUMBERS + text, ((0x3FC0, 0xC000), 0xC040_0000))
+            for mode, text in _MULTIPLY.items()}
+"""bf16 x bf16 -> fp32, by treatment of subnormals; 1.5 · -2 = -3."""
+
+CONVERT = {mode: _conversion(_CONVERT, mode) for mode in ("flush", "ieee")}
+"""fp32 -> bf16, by treatment of subnormals; a tie goes to the even neighbour."""
+
+NEAREST = {mode: _conversion(_NEAREST, mode) for mode in ("flush", "ieee")}
+"""The same without a format of bf16's widths, which not every solver knows."""
+
+SHIFT = Operation("shift", """\
+(define-fun shift ((activation (_ BitVec 16)) (swap (_ BitVec 1)) (load (_ BitVec 1)) (weight (_ BitVec 16))
+                   (shadow (_ BitVec 16)) (active (_ BitVec 16)) (o (_ BitVec 66))) Bool
+  (= o (concat activation swap load
+               (ite (= load #b1) weight shadow) (ite (= load #b1) weight shadow)
+               (ite (= swap #b1) shadow active))))
+""", ((0x1111, 1, 0, 0x2222, 0x3333, 0x4444), 0x1111 << 50 | 0b10 << 48 | 0x3333_3333_3333))
+"""A cycle of a processing element: activation, swap mark, load mark, weight to the next row, shadow weight,
+active weight."""
+
+ACCEPT = Operation("accept", """\
+(define-fun accept ((valid (_ BitVec 1)) (o (_ BitVec 2))) Bool (= o (concat #b1 valid)))
+""", ((1,), 0b11))
+"""A stream moves on: it was ready, and its valid mark comes out."""
+
+
+SAME = Operation("=", "")
+"""What it is given."""

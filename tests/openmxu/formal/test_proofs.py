@@ -1,0 +1,158 @@
+"""Proofs fail where they should, and the second solver agrees; all proofs are run by `openmxu verify`."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from amaranth.hdl import Fragment
+
+from openmxu.catalog import CATALOG
+from openmxu.formal import solvers
+from openmxu.formal.proofs import Control, Proof, confirm, controls, is_ambiguous, mutant_controls, proofs, prove
+from openmxu.formal.smt import transition_system
+from openmxu.formal.solvers import SOLVERS, SolverError, solve
+from openmxu.formal.specification import ADD, CONVERT, MULTIPLY, NEAREST, Operation
+from openmxu.formats import SUBNORMALS
+from openmxu.synth import yosys
+from openmxu.verilog import to_rtlil
+from openmxu_sim import golden
+
+_QUICK = [proof for proof in proofs().values() if proof.quick]
+_CONTROLS = controls()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _prepared() -> None:
+    yosys.prepare()
+
+
+def _golden(operation: Operation, operands: tuple[int, ...]) -> int | None:
+    """What the golden model says; ``None`` where arithmetic is not what is asked for."""
+    for mode in SUBNORMALS:
+        if operation is ADD[mode]:
+            a, b = (np.array([operand], dtype=np.uint32) for operand in operands)
+            return int(golden.add(a, b, "fp32", subnormals=mode)[0])
+        if operation is MULTIPLY[mode]:
+            a, b = (np.array([operand], dtype=np.uint32) for operand in operands)
+            return int(golden.multiply(a, b, "bf16", "fp32", subnormals=mode)[0])
+        if operation in (CONVERT[mode], NEAREST[mode]):
+            [x] = (np.array([operand], dtype=np.uint32) for operand in operands)
+            return int(golden.convert(x, "fp32", "bf16", subnormals=mode)[0])
+    return None
+
+
+@pytest.mark.parametrize("table", [ADD, MULTIPLY, CONVERT, NEAREST], ids=["add", "multiply", "convert", "nearest"])
+@pytest.mark.parametrize("mode", SUBNORMALS)
+def test_specification_is_a_function(table: Mapping[str, Operation], mode: str) -> None:
+    proof = next(proof for proof in proofs().values() if proof.operation is table[mode])
+    assert is_ambiguous(proof, proof.solvers[-1]) is False
+
+
+def test_ambiguous_specification() -> None:
+    proof = proofs()["adder_fp32_ieee_s0"]
+    any_nan = replace(proof.operation, text=proof.operation.text.replace("#x7fc00000", "o"))
+    assert is_ambiguous(replace(proof, operation=any_nan), "bitwuzla")
+
+
+def test_catalog_is_covered() -> None:
+    names = set(proofs())
+    for design in CATALOG.values():
+        if design.family == "pe" and design.domain["operand"] == "bf16":
+            component = design.build()
+            Fragment.get(component, None)
+            name = component.module_name
+            assert names >= {f"{name}_sum", f"{name}_product", f"{name}_shift"}, design.name
+    # What stands inside others is found, too: the adder of an accumulator column, the converter at the edge.
+    assert names >= {"adder_fp32_flush_s1", "adder_fp32_flush_s5", "adder_fp32_ieee_s1", "converter_fp32_bf16_ieee_s0"}
+    assert {name for name, proof in proofs().items() if name.endswith("_sum") and not proof.quick} == set()
+
+
+@pytest.mark.parametrize("name", ["multiplier_bf16_fp32_flush_s0", "converter_fp32_bf16_flush_s0_nearest",
+                                  "converter_fp32_bf16_ieee_s0_nearest"])
+def test_proof_by_another_solver(name: str) -> None:
+    assert confirm(proofs()[name], "bitwuzla")
+    assert prove(proofs()[name], "bitwuzla").holds
+
+
+@pytest.mark.parametrize("control", _CONTROLS, ids=lambda control: control.name)
+def test_wrong_claim(control: Control) -> None:
+    verdict = prove(control.proof, control.proof.solvers[0], change=control.change)
+    assert verdict.holds is False
+    assert verdict.counterexample
+    assert verdict.counterexample.got != verdict.counterexample.expected
+    expected = _golden(control.proof.operation, verdict.counterexample.operands)
+    assert expected in (None, verdict.counterexample.expected)
+
+
+@pytest.mark.parametrize("name", ["adder_fp32_ieee_s0", "multiplier_bf16_fp32_flush_s0"])
+def test_mutant(name: str) -> None:
+    proof = proofs()[name]
+    mutants = mutant_controls(proof, 4, seed=2)
+    assert [control.change for control in mutants] == [
+        control.change for control in mutant_controls(proof, 4, seed=2)
+    ]
+    for mutant in mutants:
+        verdict = prove(proof, change=mutant.change)
+        assert verdict.holds is False, mutant.name
+        assert verdict.counterexample
+        assert verdict.counterexample.expected == _golden(proof.operation, verdict.counterexample.operands)
+        assert verdict.counterexample.got == _evaluate(mutant, verdict.counterexample.operands)
+
+
+def _evaluate(mutant: Control, operands: tuple[int, ...]) -> int:
+    """What Yosys's own evaluation of a mutant gives: no solver, no SMT-LIB."""
+    component = mutant.proof.component
+    members = component.signature.members
+    values = " ".join(f"-set {wire} {members[wire].shape}'b{operand:b}" for (wire, _), operand in zip(
+        mutant.proof.operands, operands, strict=True))
+    text = yosys.produce(f"""read_rtlil /job/design.il
+prep -flatten -top {component.module_name}
+{mutant.change}
+tee -q -o /job/result eval {values} -show o
+""", to_rtlil(component))
+    width, _, digits = text.rsplit("=", 1)[1].strip().rstrip(".").rpartition("'")
+    return int(digits, 2 if width else 10)
+
+
+def test_cases() -> None:
+    proof = proofs()["multiplier_bf16_fp32_flush_s0"]
+    sign = "(= ((_ extract 15 15) x0) #b0)"
+
+    def cut(*cases: str) -> Proof:
+        return replace(proof, operation=replace(proof.operation, cases={"bitwuzla": cases}))
+
+    verdict = prove(cut(sign, f"(not {sign})"), "bitwuzla", jobs=2)
+    assert (verdict.holds, verdict.cases) == (True, 2)
+    with pytest.raises(ValueError, match=r"cases must cover all operands, not \("):
+        prove(cut(sign, "(= ((_ extract 15 7) x0) #b100000000)"), "bitwuzla")
+
+
+def test_time_limit() -> None:
+    verdict = prove(proofs()["adder_fp32_flush_s0"], limit=0.5)
+    assert verdict.holds is None
+    assert verdict.counterexample is None
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_answers(solver: str) -> None:
+    text = "(set-logic QF_BVFP)(declare-const x (_ BitVec 8))(assert (bvugt x #xfe))"
+    assert solve(text, solver, limit=60).values == {"x": 0xFF}
+    assert solve(f"{text}(assert (bvult x #x02))", solver, limit=60).satisfiable is False
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_failure(solver: str) -> None:
+    with pytest.raises(SolverError, match=f"^{solver}: .*y"):
+        solve("(set-logic QF_BVFP)(assert y)", solver, limit=60)
+
+
+def test_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match=r"^solver must be one of z3, bitwuzla, not 'yices'$"):
+        prove(_QUICK[0], "yices")
+    system = transition_system(proofs()["converter_fp32_bf16_flush_s0"].component)
+    with pytest.raises(ValueError, match=r"^wire must be one of .*, not 'carry'$"):
+        system.value("carry", 0)
+    monkeypatch.setattr(solvers, "find_spec", lambda name: None)
+    with pytest.raises(SolverError, match=r"^z3 is missing: pip install 'openmxu\[verify\]'$"):
+        prove(_QUICK[0])
