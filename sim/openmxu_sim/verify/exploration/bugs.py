@@ -1,0 +1,114 @@
+"""Units with a bug, which the exploration must find: or else it proves nothing.
+
+A bug is a line of the hardware's source that reads otherwise. The modules are run again with that line, beside
+the real ones, which stay as they are.
+"""
+
+import dataclasses
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from openmxu.config import MxuConfig
+
+__all__ = ["SEEDED_BUGS", "Bug", "seeded"]
+
+# In the order in which they import each other.
+_MODULES = ("skew", "pe", "config", "array", "accumulator", "mxu")
+
+
+@dataclass(frozen=True)
+class Bug:
+    """A change of a module's source.
+
+    Parameters
+    ----------
+    module
+        Name within ``openmxu``.
+    right, wrong
+        What stands there, exactly once, and what is put in its place.
+    longest_tile, longest_sum
+        Beats of a tile, and tiles of a sum, that it takes to show it.
+    """
+
+    module: str
+    right: str
+    wrong: str
+    longest_tile: int = 1
+    longest_sum: int = 2
+
+
+SEEDED_BUGS: Mapping[str, Bug] = {
+    "weights become active a cycle late": Bug("pe", "m.If(self.i_swap)", "m.If(self.o_swap)"),
+    "weights are loaded a cycle late": Bug("pe", "m.If(self.i_load)", "m.If(self.o_load)"),
+    "swap marks are a cycle late": Bug("mxu", "m.d.comb += self.o_swaps", "m.d.sync += self.o_swaps"),
+    "a beat of weights too many may enter": Bug(
+        "mxu", "allowed = Signal(range(rows + 1), init=rows)", "allowed = Signal(range(rows + 2), init=rows + 1)"),
+    "no further weights may enter": Bug("mxu", "allowed + reached - self.o_shift", "allowed - self.o_shift"),
+    "a tile does not wait for its weights": Bug("mxu", "free & (loaded | ~self.i_first)", "free"),
+    "a sum is added to a cycle early": Bug(
+        "mxu", "range(1, self.config.row_latency)", "range(1, self.config.row_latency - 1)"),
+    "a result too many may enter the bank": Bug("mxu", "(held + ahead < depth)", "(held + ahead <= depth)"),
+    "a kept tile runs into results": Bug(
+        "mxu", "Mux(self.i_emit, 0, offset)", "Const(0, 1)", longest_tile=2, longest_sum=1),
+    "places are never freed": Bug("mxu", "(self.o_go & self.i_emit) - self.i_freed", "(self.o_go & self.i_emit)"),
+    "a tile begins inside the last result": Bug(
+        "mxu", "base.eq(place_ + 1)", "base.eq(base + 1)", longest_tile=2, longest_sum=1),
+    "activations are skewed too far": Bug("mxu", "step=config.row_step, base=1", "step=config.row_step + 1, base=1"),
+    "rows of activations are reversed": Bug(
+        "mxu", "Value.cast(beat.data)", "Cat(beat.data[row] for row in reversed(range(config.rows)))"),
+    "columns of weights are reversed": Bug(
+        "mxu", "Value.cast(weights.o.payload.data)",
+        "Cat(weights.o.payload.data[column] for column in reversed(range(config.columns)))"),
+    "sums start from -0": Bug("mxu", "array.i_psums.eq(0)", "array.i_psums.eq(1 << 31)"),
+    "a beat that waits is overwritten": Bug(
+        "mxu", "self.i.ready.eq(self.o.ready | ~self.o.valid)", "self.i.ready.eq(1)"),
+    "product and sum are exchanged": Bug(
+        "pe", "adder.i_a.eq(self.i_psum),\n            adder.i_b.eq(multiplier.o)",
+        "adder.i_b.eq(self.i_psum),\n            adder.i_a.eq(multiplier.o)"),
+    "the first tile is added": Bug("accumulator", "Mux(control.add, kept, _NEGATIVE_ZERO)", "kept"),
+    "a sum is written a place too far": Bug("accumulator", "new.addr.eq(write[:-1])", "new.addr.eq(write[:-1] + 1)"),
+    "another mark clears NaN": Bug("accumulator", "control.clear_nan & is_nan", "control.last & is_nan"),
+    "a refused result is dropped": Bug(
+        "accumulator", "(waiting != 0) & (self.o.ready | ~self.o.valid)", "waiting != 0"),
+    "a result leaves before it is written": Bug(
+        "accumulator", "range(self.config.write_latency - 1)", "range(self.config.write_latency - 2)"),
+    "last comes from another beat": Bug("accumulator", "mark_in.data.eq(last)", "mark_in.data.eq(control.last)"),
+}
+"""What is wrong, and how."""
+
+
+def seeded(bug: Bug) -> Callable[[MxuConfig], Any]:
+    """What makes a unit with ``bug``, to be given to :func:`~openmxu_sim.verify.exploration.explore`.
+
+    Raises
+    ------
+    ValueError
+        The source has changed, so that the bug cannot be put there.
+    """
+    names = [f"openmxu.{module}" for module in _MODULES]
+    originals = {name: importlib.import_module(name) for name in names}
+    copies = {}
+    try:
+        for name in names:
+            source = inspect.getsource(originals[name])
+            if name == f"openmxu.{bug.module}":
+                if source.count(bug.right) != 1:
+                    raise ValueError(f"right must stand exactly once in {name}, not {source.count(bug.right)} times: "
+                                     f"{bug.right!r}")
+                source = source.replace(bug.right, bug.wrong)
+            # The copies that follow import this one.
+            copies[name] = sys.modules[name] = ModuleType(name)
+            exec(compile(source, f"<{name} with a bug>", "exec"), copies[name].__dict__)
+    finally:
+        sys.modules.update(originals)
+
+    def unit(config: MxuConfig) -> Any:
+        fields = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+        return copies["openmxu.mxu"].Mxu(copies["openmxu.config"].MxuConfig(**fields))
+
+    return unit

@@ -1,0 +1,318 @@
+"""A unit's netlist seen as control, bit by bit, and data, word by word.
+
+What the exploration may assume about data is enforced here: a word of data is moved, chosen by control, kept
+in registers and memories and handed to arithmetic as a whole, bits in order; and no bit of control is
+computed from data. A netlist that does anything else is refused.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from openmxu.config import MxuConfig
+from openmxu.pe import split_stages
+from openmxu.synth import yosys
+from openmxu.synth.netlist import Bit, Cell, Netlist, read_netlist
+from openmxu.verilog import to_rtlil
+
+__all__ = ["Memory", "Word", "Words", "read_unit"]
+
+_GATES = {
+    "$_NOT_": "not({A})",
+    "$_AND_": "and({A}, {B})",
+    "$_OR_": "or({A}, {B})",
+    "$_XOR_": "xor({A}, {B})",
+    "$_MUX_": "choose({S}, {B}, {A})",
+}
+_ARITHMETIC = {"multiplier": "multiply", "adder": "add", "converter": "convert"}
+# Where a register's valid bit is low, its other bits mean nothing. They are taken as undefined, which leaves fewer
+# states. If this were wrong, the exploration would fail: what is undefined proves nothing.
+_VALID_BITS = {r"control_\d+|bank\.column_\d+\.o_control": 0, r".*\.(write|leaving|given)_\d+": -1}
+_MARKS = ("first", "last", "add", "clear_nan", "emit")
+
+
+@dataclass(frozen=True)
+class Word:
+    """Where a word of data comes from.
+
+    Parameters
+    ----------
+    kind
+        ``"input"`` (lane or mark of a stream), ``"constant"``, ``"choose"`` (the first of two words where a bit
+        is high, else the second), ``"clear"`` (a word whose NaN is replaced where a mark says so),
+        ``"register"``, ``"read"`` (output register of a memory's port), ``"multiply"``, ``"add"``, ``"convert"``.
+    operands
+        Words that it is made of, by index.
+    control
+        C expressions of control: of ``"choose"`` the bit, of ``"read"`` enable and address, lowest bit first.
+    detail
+        Stream and lane, value, memory's name, or cycles of latency.
+    """
+
+    kind: str
+    operands: tuple[int, ...] = ()
+    control: tuple[str, ...] = ()
+    detail: str | int = 0
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A memory of words: places, and per write port enable, address bits and the word written."""
+
+    depth: int
+    writes: tuple[tuple[str, tuple[str, ...], int], ...]
+
+
+def read_unit(unit: Callable[[MxuConfig], object], config: MxuConfig) -> Netlist:
+    """Synthesise a unit down to gates, memory ports, and its arithmetic as black boxes."""
+    rtlil = to_rtlil(unit(config))
+    modules = re.findall(r"^module \\(\S+)$", rtlil, re.MULTILINE)
+    boxes = [name for name in modules if _box_kind(name)]
+    script = f"""read_rtlil /job/design.il
+blackbox {' '.join(boxes)}
+hierarchy -check -top mxu
+proc
+flatten
+opt_clean
+techmap
+opt_merge
+opt_clean
+write_json /job/result
+"""
+    return read_netlist(yosys.produce(script, rtlil), "mxu")
+
+
+def _box_kind(module: str) -> str | None:
+    """Which arithmetic a module is, by its name."""
+    found = re.fullmatch(r".*\.(multiplier|adder)|(converter)_.*", module)
+    return found and _ARITHMETIC[found[1] or found[2]]
+
+
+class Words:
+    """A unit's netlist as control and words.
+
+    Parameters
+    ----------
+    netlist
+        Gates, memory ports and black boxes.
+    config
+        Of the unit: formats, and how long its arithmetic takes.
+
+    Raises
+    ------
+    ValueError
+        Data are not moved as whole words, or control reads data.
+    """
+
+    def __init__(self, netlist: Netlist, config: MxuConfig) -> None:
+        self._netlist = netlist
+        self._config = config
+        self._drivers: dict[Bit, tuple[Cell, str]] = {}
+        for cell in netlist.cells:
+            for port, bits in cell.connections.items():
+                if port not in cell.inputs:
+                    self._drivers |= dict.fromkeys(bits, (cell, port))
+        self._check_clocks()
+        self._lanes: dict[tuple[Bit, ...], str] = {}
+        self._names: dict[Bit, str] = {"0": "LOW", "1": "HIGH"}
+        self._name_inputs()
+        self._indices: dict[tuple[Bit, ...], int] = {}
+        self.words: list[Word] = []
+        self.memories: dict[str, Memory] = {}
+        self.logic: list[str] = []  # lines of C
+        self.registers: list[str] = []  # of control: what they hold next
+        self._waiting: list[tuple[int, Bit]] = []
+        self.outputs = {name: self._bit(netlist.outputs[name][0])
+                        for name in ("weights__ready", "activations__ready", "results__valid")}
+        result = netlist.outputs["results__payload"]
+        self.results = [self._word(result[32 * lane:32 * lane + 32]) for lane in range(config.columns)]
+        self.results.append(self._word(result[32 * config.columns:]))
+        self._finish_registers()
+        self.meaningless = self._find_meaningless()
+        self._check_handshakes()
+
+    def _check_clocks(self) -> None:
+        """Everything runs on the one clock; else registers might never change, and nothing be shown."""
+        clock = self._netlist.inputs["clk"]
+        for cell in self._netlist.cells:
+            for port in ("C", "CLK", "clk"):
+                if cell.connections.get(port, clock) != clock:
+                    raise ValueError(f"clock of {cell.name} must be the port clk")
+            for name, value in (("CLK_ENABLE", 1), ("CLK_POLARITY", 1), ("TRANSPARENCY_MASK", 0)):
+                if int(cell.parameters.get(name, str(value)), 2) != value:
+                    raise ValueError(f"{name} of {cell.name} must be {value}")
+            if any(cell.connections.get(port, ("0",)) != ("0",) for port in ("ARST", "SRST")):
+                raise ValueError(f"read port {cell.name} must be without reset")
+
+    def _name_inputs(self) -> None:
+        """Lanes are data; marks, valid and ready are control.
+
+        But ``clear_nan`` is only ever applied to data, so it is data; ``last`` is both: control where admission
+        reads it, data on its way to the results.
+        """
+        ports, width = self._netlist.inputs, self._config.source.width
+        for stream, lanes, marks in (("weights", self._config.columns, ("last",)),
+                                     ("activations", self._config.rows, _MARKS)):
+            payload = ports[f"{stream}__payload"]
+            for lane in range(lanes):
+                self._lanes[payload[width * lane:width * (lane + 1)]] = f"{stream}[{lane}]"
+            for mark, bit in zip(marks, payload[width * lanes:], strict=True):
+                if mark != "clear_nan":
+                    self._names[bit] = f"i->{stream}_{mark}"
+                if mark in ("clear_nan", "last"):
+                    self._lanes[bit,] = f"{stream}_{mark}_word"
+        for port in ("weights__valid", "activations__valid", "results__ready", "rst"):
+            self._names[ports[port][0]] = f"i->{port}"
+
+    # Control
+
+    def _bit(self, bit: Bit) -> str:
+        """The C expression of a bit of control; its logic, and what that needs, is added."""
+        if bit in self._names:
+            return self._names[bit]
+        if bit not in self._drivers:
+            raise ValueError(f"control must not read data or undefined bits, as it does bit {bit} of an input")
+        cell, _ = self._drivers[bit]
+        if cell.type == "$_DFF_P_":
+            self._names[bit] = f"r{len(self.registers)}"
+            self._waiting.append((len(self.registers), cell.connections["D"][0]))
+            self.registers.append("")
+        elif cell.type in _GATES:
+            operands = {port: self._bit(bits[0]) for port, bits in cell.connections.items() if port != "Y"}
+            self._names[bit] = f"n{bit}"
+            self.logic.append(f"const bit n{bit} = {_GATES[cell.type].format(**operands)};")
+        else:
+            raise ValueError(f"control must not read data, as it does the output of {cell.name}")
+        return self._names[bit]
+
+    def _finish_registers(self) -> None:
+        """What the registers of control hold next; this may need more of them."""
+        while self._waiting:
+            index, bit = self._waiting.pop()
+            self.registers[index] = self._bit(bit)
+
+    def _find_meaningless(self) -> list[tuple[int, int]]:
+        """Pairs of registers of control: where the second is low, the first means nothing."""
+        found = []
+        for name, bits in self._netlist.nets.items():
+            for pattern, valid in _VALID_BITS.items():
+                if re.fullmatch(pattern, name):
+                    registers = [self._names[bit] for bit in bits if self._names.get(bit, "").startswith("r")]
+                    if self._names.get(bits[valid]) in registers:
+                        found += [(int(each[1:]), int(self._names[bits[valid]][1:])) for each in registers
+                                  if each != self._names[bits[valid]]]
+        return found
+
+    def _cone(self, bit: Bit) -> set[Bit]:
+        """The bits behind registers, memories and inputs that a bit depends on within the cycle."""
+        seen: set[Bit] = set()
+        leaves: set[Bit] = set()
+        stack = [bit]
+        while stack:
+            bit = stack.pop()
+            if bit in seen or bit in ("0", "1"):
+                continue
+            seen.add(bit)
+            cell = self._drivers[bit][0] if bit in self._drivers else None
+            if cell is None or cell.type not in _GATES:
+                leaves.add(bit)
+            else:
+                stack += [bits[0] for port, bits in cell.connections.items() if port != "Y"]
+        return leaves
+
+    def _check_handshakes(self) -> None:
+        """Ready must not wait for valid or look at payloads; results are shown whatever the receiver does."""
+        allowed = {"weights__ready": {"results__ready", "rst"}, "activations__ready": {"results__ready", "rst"},
+                   "results__valid": set[str]()}
+        owners = {bit: port for port, bits in self._netlist.inputs.items() for bit in bits}
+        for output, ports in allowed.items():
+            leaves = self._cone(self._netlist.outputs[output][0])
+            seen = {owners[bit] for bit in leaves if bit in owners}
+            if not seen <= ports:
+                raise ValueError(f"{output} must not depend on {', '.join(sorted(seen - ports))} within the cycle")
+        if any(self.words[index].kind not in ("register", "read") for index in self.results):
+            raise ValueError("results must come from registers")
+
+    # Data
+
+    def _word(self, bits: Sequence[Bit]) -> int:
+        """The index of a word, which is added with all that it is made of."""
+        key = tuple(bits)
+        if key not in self._indices:
+            self._indices[key] = len(self.words)
+            self.words.append(Word("unknown"))  # registers feed back
+            self.words[self._indices[key]] = self._trace(key)
+        return self._indices[key]
+
+    def _trace(self, bits: tuple[Bit, ...]) -> Word:
+        """Where a word comes from."""
+        if bits in self._lanes:
+            return Word("input", detail=self._lanes[bits])
+        if all(bit in ("0", "1") for bit in bits):
+            return Word("constant", detail=int("".join(map(str, reversed(bits))), 2))
+        drivers = [self._drivers.get(bit) for bit in bits]
+        cells = [driver[0] for driver in drivers if driver is not None]
+        types = {cell.type for cell in cells}
+        if len(cells) == len(bits) and len(types) == 1:
+            [kind], cell = types, cells[0]
+            names = {each.name for each in cells}
+            if len(names) == 1 and kind not in _GATES and kind != "$_DFF_P_":
+                return self._whole(cell, bits)
+            if kind == "$_DFF_P_":
+                return Word("register", (self._word(_port(cells, "D")),))
+            if kind == "$_MUX_" and len(set(_port(cells, "S"))) == 1:
+                return Word("choose", (self._word(_port(cells, "B")), self._word(_port(cells, "A"))),
+                            (self._bit(cell.connections["S"][0]),))
+            if kind == "$_AND_" and len(bits) > 1:
+                return self._masked(_port(cells, "A"), _port(cells, "B"))
+        raise ValueError(f"data must be moved as whole words, not as {sorted(types)} at {self._net(bits[0])}")
+
+    def _whole(self, cell: Cell, bits: tuple[Bit, ...]) -> Word:
+        """A word that a memory or arithmetic puts out."""
+        outputs = [port for port in cell.connections if port not in cell.inputs]
+        if len(outputs) != 1 or cell.connections[outputs[0]] != bits:
+            raise ValueError(f"data must be moved as whole words, not as a part of what {cell.name} puts out")
+        if cell.type == "$memrd_v2":
+            return self._read(cell)
+        box = _box_kind(cell.type)
+        if box is None:
+            raise ValueError(f"data must be moved as whole words, not through {cell.type}")
+        operands = ("i",) if box == "convert" else ("i_a", "i_b")
+        multiplier, adder = split_stages(self._config.stages)
+        latency = {"convert": 0, "multiply": multiplier, "add": adder}[box]
+        return Word(box, tuple(self._word(cell.connections[port]) for port in operands), detail=latency)
+
+    def _read(self, cell: Cell) -> Word:
+        """What a memory's port has read."""
+        name = cell.parameters["MEMID"]
+        if name not in self.memories:
+            ports = [each for each in self._netlist.cells
+                     if each.type == "$memwr_v2" and each.parameters["MEMID"] == name]
+            self.memories[name] = Memory(1 << len(cell.connections["ADDR"]), ())  # its words may come back to it
+            self.memories[name] = Memory(1 << len(cell.connections["ADDR"]), tuple(self._write(port) for port in ports))
+        return Word("read", (), tuple(self._bit(bit) for bit in (cell.connections["EN"][0], *cell.connections["ADDR"])),
+                    name)
+
+    def _write(self, cell: Cell) -> tuple[str, tuple[str, ...], int]:
+        """Enable, address and word of a memory's write port."""
+        if len(set(cell.connections["EN"])) != 1:
+            raise ValueError(f"data must be moved as whole words, not written in parts by {cell.name}")
+        return (self._bit(cell.connections["EN"][0]), tuple(self._bit(bit) for bit in cell.connections["ADDR"]),
+                self._word(cell.connections["DATA"]))
+
+    def _masked(self, left: tuple[Bit, ...], right: tuple[Bit, ...]) -> Word:
+        """A function of a word and a mark: each bit of the word, masked by a bit that depends on all and the mark."""
+        word, mask = (left, right) if len(set(right)) == 1 else (right, left)
+        marks = self._cone(mask[0]) - set(word)
+        if len(set(mask)) != 1 or len(marks) != 1:
+            raise ValueError(f"data must be moved as whole words, not masked bit by bit at {self._net(word[0])}")
+        return Word("clear", (self._word(word), self._word(tuple(marks))))
+
+    def _net(self, bit: Bit) -> str:
+        """A name of the bit, for messages."""
+        return next((name for name, bits in self._netlist.nets.items() if bit in bits), f"bit {bit}")
+
+
+def _port(cells: Sequence[Cell], port: str) -> tuple[Bit, ...]:
+    """What one-bit cells are connected to at a port."""
+    return tuple(cell.connections[port][0] for cell in cells)

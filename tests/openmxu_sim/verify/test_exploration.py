@@ -1,0 +1,81 @@
+"""The exploration fails on units with bugs, and on netlists it cannot speak about.
+
+That it closes on units without is checked in test_checks.py.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from openmxu.config import MxuConfig
+from openmxu.mxu import Mxu
+from openmxu.synth import yosys
+from openmxu_sim.verify.exploration import ExplorationError, explore
+from openmxu_sim.verify.exploration.bugs import SEEDED_BUGS, Bug, seeded
+from openmxu_sim.verify.exploration.words import Words, read_unit
+
+_SMALL = MxuConfig(rows=2, columns=2, depth=2)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _yosys() -> None:
+    yosys.prepare()
+
+
+# The quick ones of each kind: wrong control, wrong data, a loss, a hang. `openmxu verify` tries all.
+@pytest.mark.parametrize(("name", "symptom"), [
+    ("swap marks are a cycle late", "a result is wrong"),
+    ("columns of weights are reversed", "a result is wrong"),
+    ("a beat that waits is overwritten", "more is taken than there is room for"),
+    ("places are never freed", "results are lost"),
+])
+def test_bugs_are_found(name: str, symptom: str) -> None:
+    bug = SEEDED_BUGS[name]
+    failure = explore(_SMALL, longest_tile=bug.longest_tile, unit=seeded(bug)).failure
+    assert failure is not None
+    assert failure.startswith(f"{symptom}\ncycle 0: weights ")
+
+
+def test_every_bug_can_be_seeded() -> None:
+    assert all(callable(seeded(bug)) for bug in SEEDED_BUGS.values())
+
+
+def test_a_bug_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"right must stand exactly once in openmxu.mxu, not 0 times: 'wombat'"):
+        seeded(Bug("mxu", "wombat", "wallaby"))
+
+
+@pytest.mark.parametrize(("bug", "message"), [
+    (Bug("mxu", "admission.i_emit.eq(beat.emit)", "admission.i_emit.eq(beat.data[0][0])"),
+     "control must not read data"),
+    (Bug("mxu", "Value.cast(beat.data)", "Value.cast(beat.data).rotate_left(1)"),
+     "data must be moved as whole words"),
+    (Bug("mxu", "self.i.ready.eq(self.o.ready | ~self.o.valid)", "self.i.ready.eq(self.i.valid)"),
+     "weights__ready must not depend on weights__valid within the cycle"),
+])
+def test_netlists_that_prove_nothing_are_refused(bug: Bug, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Words(read_unit(seeded(bug), _SMALL), _SMALL)
+
+
+def test_registers_without_the_clock_are_refused() -> None:
+    netlist = read_unit(Mxu, _SMALL)
+
+    def stop(cell: Any) -> Any:
+        return replace(cell, connections={**cell.connections, "C": ("0",)}) if cell.type == "$_DFF_P_" else cell
+
+    with pytest.raises(ValueError, match=r"clock of .* must be the port clk"):
+        Words(replace(netlist, cells=tuple(stop(cell) for cell in netlist.cells)), _SMALL)
+
+
+def test_bounds_are_checked() -> None:
+    with pytest.raises(ValueError, match="longest tile must be from 1 to 2, not 3"):
+        explore(_SMALL, longest_tile=3)
+    with pytest.raises(ValueError, match="longest sum must be from 1 to 255, not 0"):
+        explore(_SMALL, longest_sum=0)
+
+
+def test_too_many_states_are_an_error() -> None:
+    with pytest.raises(ExplorationError, match=r"more states than there is room for, after \d+ states of control"):
+        explore(_SMALL, most_states=1000)
