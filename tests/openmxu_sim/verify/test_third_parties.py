@@ -1,0 +1,155 @@
+"""Samples against SoftFloat, MPFR and XLA; and wrong arithmetic, which each of them must see.
+
+JAX is no part of the test environment: it takes 600 MB. Its place is taken by numpy, which shows that the
+comparison works; the comparison with JAX itself is part of the thorough ``openmxu verify``.
+"""
+
+import contextlib
+import sys
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from openmxu.arith import round as rounding
+from openmxu_sim import golden
+from openmxu_sim.verify.exhaustion import Tally
+from openmxu_sim.verify.third_parties import OPERATIONS, ORACLES, SUBJECTS, OracleNotFoundError, products_by_jax, sample
+
+BOTH = pytest.mark.parametrize("oracle", ORACLES)
+
+WITH_GATES = [name for name, operation in OPERATIONS.items() if operation.unit]
+
+
+def test_progress_and_seeds() -> None:
+    seen: list[tuple[int, int]] = []
+    sample("golden", "fp32 -> bf16", "flush", "softfloat", 70_000, seed=3, progress=lambda *both: seen.append(both))
+    assert seen == [(65_536, 70_000), (70_000, 70_000)]
+
+
+# Wrong arithmetic.
+
+
+def _truncated(function: Callable[..., Any], cleared: int) -> Callable[..., Any]:
+    """Results with their last bits missing: what comes of rounding one bit too early, towards zero."""
+    return lambda *operands, **mode: function(*operands, **mode) & np.uint32(~cleared & 0xFFFFFFFF)
+
+
+@BOTH
+@pytest.mark.parametrize(("function", "name"), [
+    ("add", "fp32 + fp32"), ("add", "fp16 + fp16"), ("multiply", "bf16 x bf16 -> fp32"), ("convert", "fp32 -> bf16"),
+])
+def test_truncation_is_seen(function: str, name: str, oracle: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cleared = 0x100 if name == "bf16 x bf16 -> fp32" else 1  # the last bit of an exact product
+    monkeypatch.setattr(golden, function, _truncated(getattr(golden, function), cleared))
+    tally = sample("golden", name, "ieee", oracle, 10_000)
+    assert tally.wrong > 100
+    assert "expected" in tally.first
+
+
+@BOTH
+@pytest.mark.parametrize("name", ["fp32 x fp32", "fp16 x fp16", "fp32 -> fp16"])
+def test_underflow_decided_after_rounding_is_seen(name: str, oracle: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model rounds with gradual underflow and flushes what is then subnormal."""
+    masks = {"fp16": (0x7C00, 0x8000), "fp32": (0x7F800000, 0x80000000)}
+    operation = OPERATIONS[name]
+
+    def flushed(bits: Any, fmt: str) -> Any:
+        exponent, sign = masks[fmt]
+        return np.where((bits & np.uint32(exponent)) == 0, bits & np.uint32(sign), bits)
+
+    right = getattr(golden, operation.kind)
+
+    def wrong(*arguments: Any, subnormals: str) -> Any:
+        given = [flushed(each, operation.operand) if isinstance(each, np.ndarray) else each for each in arguments]
+        return flushed(right(*given, subnormals="ieee"), operation.result)
+
+    monkeypatch.setattr(golden, operation.kind, wrong)
+    tally = sample("golden", name, "flush", oracle, 50_000)
+    assert 0 < tally.wrong < 100
+
+
+@BOTH
+@pytest.mark.parametrize("name", WITH_GATES)
+def test_the_other_mode_is_seen(name: str, oracle: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gates that keep subnormal numbers, checked as if they flushed them."""
+    made = SUBJECTS["gates"]
+    monkeypatch.setitem(SUBJECTS, "gates", lambda name, _: made(name, "ieee"))
+    assert sample("gates", name, "flush", oracle, 10_000).wrong
+
+
+def test_gates_that_truncate_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = rounding._nearest_even
+    monkeypatch.setattr(rounding, "_nearest_even", lambda fmt, bits: (right(fmt, bits)[0], 0 & bits[0]))
+    monkeypatch.setitem(SUBJECTS, "gates", SUBJECTS["gates"].__wrapped__)  # these gates are not to be kept
+    for oracle in ORACLES:
+        assert sample("gates", "fp32 -> bf16", "flush", oracle, 10_000).wrong > 100
+
+
+# JAX.
+
+
+def _stand_in() -> Any:
+    """What is used of JAX, by numpy: operations that flush subnormal operands and results."""
+
+    def flushed(values: Any) -> Any:
+        return np.where(np.abs(values) < np.float32(2.0**-126), np.copysign(np.float32(0), values), values)
+
+    def jit(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(x: Any, y: Any) -> Any:
+            with np.errstate(all="ignore"):
+                return flushed(function(flushed(x), flushed(y)))
+
+        return call
+
+    return SimpleNamespace(jit=jit, devices=lambda kind: [kind], default_device=contextlib.nullcontext)
+
+
+
+def test_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jax", _stand_in())
+    seen: list[tuple[int, int]] = []
+    tally = products_by_jax(20_000, progress=lambda *both: seen.append(both))
+    assert not tally.wrong, tally.first
+    assert tally.count >= 20_000
+    assert seen[-1] == (20_000, 20_000)
+
+
+def test_another_order_of_summation_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Descending instead of ascending."""
+    monkeypatch.setitem(sys.modules, "jax", _stand_in())
+
+    def backwards(a: Any, b: Any, **options: Any) -> Any:
+        return golden.matmul(a[:, ::-1], b[::-1], **options)
+
+    tally = products_by_jax(20_000, matmul=backwards)
+    assert tally.wrong > 1000
+    assert "expected" in tally.first
+
+
+# What is missing, and what is not there.
+
+
+@pytest.mark.parametrize(("package", "extra", "compare"), [
+    ("jax", "oracles", lambda: products_by_jax(1)),
+    ("softfloatpy", "verify", lambda: sample("golden", "fp32 + fp32", "ieee", "softfloat", 1)),
+    ("gmpy2", "verify", lambda: sample("golden", "fp32 + fp32", "ieee", "mpfr", 1)),
+])
+def test_missing_package(package: str, extra: str, compare: Callable[[], Tally],
+                         monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
+    with pytest.raises(OracleNotFoundError) as caught:
+        compare()
+    assert str(caught.value) == f"{package} is not installed: pip install 'openmxu[{extra}]'"
+
+
+def test_unknown_mode() -> None:
+    with pytest.raises(ValueError, match="subnormals must be 'flush' or 'ieee', not 'no'"):
+        sample("golden", "fp32 + fp32", "no", "mpfr", 1)
+
+
+def test_operation_without_gates() -> None:
+    with pytest.raises(ValueError, match=r"an operation with gates must be one of fp32 \+ fp32, .*, not 'fp32 x fp32'"):
+        sample("gates", "fp32 x fp32", "flush", "mpfr", 1)
