@@ -8,6 +8,7 @@ of them give uint32 patterns of any format of the golden model, and the same one
 :func:`corners`     the patterns at the edges, some hundred in wide formats, to be crossed with each other
 :func:`operands`    single operands, for conversions
 :func:`pairs`       pairs of operands, for addition and multiplication
+:func:`partners`    second operands of such pairs, where the first ones are given
 :func:`matrix`      matrices, most of whose products are finite
 ==================  =====================================================================================
 """
@@ -21,23 +22,26 @@ import numpy.typing as npt
 from openmxu_sim.golden import convert, find_format, to_bits
 from openmxu_sim.golden.formats import Bits, Format
 
-__all__ = ["corners", "matrix", "operands", "pairs"]
+__all__ = ["corners", "matrix", "operands", "pairs", "partners"]
 
 _Ints = npt.NDArray[np.int64]
 
 
-def corners(fmt: str) -> Bits:
+def corners(fmt: str, *, ties: bool = True) -> Bits:
     """Patterns at the edges of a format, every one with both signs.
 
     Zeros, the smallest and largest subnormal and normal numbers and their neighbours, 1, 2 and their
     neighbours, infinities, quiet and signalling NaNs with various payloads, and ties: fractions that end in
-    a one and zeros, and those one ulp to both sides, at the exponents of 1, of the smallest and of the
-    largest normal numbers and of the subnormal ones, with even and odd bits before the tie.
+    a one and zeros, those one ulp to both sides, and those with another one behind, at the exponents of 1, of
+    the smallest and of the largest normal numbers and of the subnormal ones, with even and odd bits before the
+    tie.
 
     Parameters
     ----------
     fmt : str
         Format, see :func:`openmxu_sim.golden.find_format`.
+    ties : bool
+        ``False`` leaves the ties out: some dozens are left, few enough to be crossed with each other.
 
     Returns
     -------
@@ -50,15 +54,10 @@ def corners(fmt: str) -> Bits:
         As of :func:`openmxu_sim.golden.find_format`.
     """
     found = find_format(fmt, "fmt")
-    lowest_normal = 1 << found.fraction_width
-    one = found.bias << found.fraction_width
-    top = found.exponent_mask
-    ties = [
-        exponent | fraction
-        for exponent in (0, lowest_normal, one - lowest_normal, one, top - lowest_normal, top)
-        for fraction in _tie_fractions(found)
-    ]
-    return _with_both_signs(found, [*_landmarks(found), *ties]).astype(np.uint32)
+    patterns = _landmarks(found)
+    if ties:
+        patterns += _at_edges(found, [*_tie_fractions(found), *_broken_tie_fractions(found)])
+    return _with_both_signs(found, patterns).astype(np.uint32)
 
 
 def _landmarks(fmt: Format) -> list[int]:
@@ -69,6 +68,15 @@ def _landmarks(fmt: Format) -> list[int]:
     quiet = top | fmt.quiet_bit
     edges = [0, 1, 2, *_around(lowest_normal), *_around(one), *_around(one + lowest_normal)]
     return [*edges, *_around(top), top + 2, *_around(quiet), top | fmt.fraction_mask]
+
+
+def _at_edges(fmt: Format, fractions: list[int]) -> list[int]:
+    """Magnitudes with these fractions at the exponents of 1 and of the extremes."""
+    lowest_normal = 1 << fmt.fraction_width
+    one = fmt.bias << fmt.fraction_width
+    top = fmt.exponent_mask
+    exponents = (0, lowest_normal, one - lowest_normal, one, top - lowest_normal, top)
+    return [exponent | fraction for exponent in exponents for fraction in fractions]
 
 
 def _with_both_signs(fmt: Format, magnitudes: list[int]) -> _Ints:
@@ -82,17 +90,25 @@ def _around(pattern: int) -> list[int]:
     return [pattern - 1, pattern, pattern + 1]
 
 
+def _dropped(fmt: Format) -> list[int]:
+    """Numbers of bits to be rounded away: a few, half of the fraction, and what the narrower named formats drop."""
+    named = {fmt.fraction_width - kept for kept in (2, 3, 7, 10)}  # fp32 to bf16: 16
+    return [bits for bits in sorted({1, 2, 3, fmt.fraction_width // 2} | named) if 1 <= bits <= fmt.fraction_width]
+
+
 def _tie_fractions(fmt: Format) -> list[int]:
     """Fractions at ties and next to them, for several numbers of bits to be rounded away."""
     fractions = []
-    # A few bits, half of the fraction, and what the narrower named formats drop (fp32 to bf16: 16).
-    named = {fmt.fraction_width - kept for kept in (2, 3, 7, 10)}
-    for dropped in sorted({1, 2, 3, fmt.fraction_width // 2} | named):
-        if 1 <= dropped <= fmt.fraction_width:
-            half = 1 << (dropped - 1)
-            for upper in (0, 1 << dropped, fmt.fraction_mask & -(1 << dropped)):
-                fractions += [upper | low for low in _around(half)]
+    for dropped in _dropped(fmt):
+        half = 1 << (dropped - 1)
+        for upper in (0, 1 << dropped, fmt.fraction_mask & -(1 << dropped)):
+            fractions += [upper | low for low in _around(half)]
     return [fraction for fraction in fractions if fraction <= fmt.fraction_mask]
+
+
+def _broken_tie_fractions(fmt: Format) -> list[int]:
+    """Ties with a single one behind that decides, at each place that it can have."""
+    return [1 << (dropped - 1) | 1 << place for dropped in _dropped(fmt) for place in range(dropped - 1)]
 
 
 def operands(fmt: str, count: int, seed: int) -> Bits:
@@ -138,7 +154,8 @@ def pairs(fmt: str, count: int, seed: int) -> tuple[Bits, Bits]:
     - one nearly or exactly cancels: the same pattern with the other sign, up to four ulps off;
     - one is a number and about half of its ulp: a tie for the adder;
     - one is a number and the weight of the lowest one in its fraction, of the same sign: a long carry;
-    - one has a product near the smallest normal, the smallest subnormal or the largest number;
+    - one has a product near the smallest normal, the smallest subnormal or the largest number, and every second one
+      of these is a power of two;
     - one has one of :func:`corners` as one of the two.
 
     The two are swapped at random.
@@ -166,6 +183,39 @@ def pairs(fmt: str, count: int, seed: int) -> tuple[Bits, Bits]:
     found = find_format(fmt, "fmt")
     count = _check_count(count)
     rng = np.random.default_rng(seed)
+    a = _operands(found, count, rng)
+    b = _partners(found, a, rng)
+    swap = rng.random(count) < 0.5
+    return np.where(swap, b, a).astype(np.uint32), np.where(swap, a, b).astype(np.uint32)
+
+
+def partners(fmt: str, a: npt.ArrayLike, seed: int) -> Bits:
+    """Second operands for given first ones, as in :func:`pairs`.
+
+    Parameters
+    ----------
+    fmt : str
+        Format of both, see :func:`openmxu_sim.golden.find_format`.
+    a : array_like of int, shape (n,)
+        Patterns.
+    seed : int
+        The same seed gives the same partners.
+
+    Returns
+    -------
+    uint32 array, shape (n,)
+
+    Raises
+    ------
+    TypeError, ValueError
+        As of :func:`openmxu_sim.golden.find_format`.
+    """
+    found = find_format(fmt, "fmt")
+    return _partners(found, np.asarray(a, dtype=np.int64), np.random.default_rng(seed)).astype(np.uint32)
+
+
+def _partners(found: Format, a: _Ints, rng: np.random.Generator) -> _Ints:
+    """What :func:`partners` gives."""
     kinds: list[Callable[[Format, _Ints, np.random.Generator], _Ints]] = [
         _independent,
         _near,
@@ -176,14 +226,12 @@ def pairs(fmt: str, count: int, seed: int) -> tuple[Bits, Bits]:
         _extreme_product,
         _corner_partner,
     ]
-    a = _operands(found, count, rng)
     b = np.empty_like(a)
-    kind = rng.integers(len(kinds), size=count)
+    kind = rng.integers(len(kinds), size=len(a))
     for index, partner in enumerate(kinds):
         chosen = kind == index
         b[chosen] = partner(found, a[chosen], rng)
-    swap = rng.random(count) < 0.5
-    return np.where(swap, b, a).astype(np.uint32), np.where(swap, a, b).astype(np.uint32)
+    return b
 
 
 def matrix(shape: tuple[int, int], fmt: str, seed: int, *, kind: str = "all") -> Bits:
@@ -191,7 +239,8 @@ def matrix(shape: tuple[int, int], fmt: str, seed: int, *, kind: str = "all") ->
 
     ``"all"``: made so that a product of two such matrices has results of every sort, while most stay
     finite. Signs are random and exponents near each other. Half of the rows has fractions of one bit, whose
-    sums cancel exactly and tie. A quarter of the rows is scaled down, so that products with another such row
+    sums cancel exactly and tie; of formats wider than bf16, an eighth of all elements is at a tie between bf16
+    numbers, or has a single one behind it. A quarter of the rows is scaled down, so that products with another such row
     reach the underflow threshold, and an eighth up, towards the overflow threshold. Zeros of both signs and
     subnormal numbers appear everywhere; infinities and NaNs so rarely that about one result in ten is
     reached by one. All this belongs to rows: for a right-hand matrix of shape (K, N) generate (N, K) and
@@ -284,11 +333,11 @@ def _fractions(fmt: Format, count: int, rng: np.random.Generator) -> _Ints:
 def _edges(fmt: Format, count: int, rng: np.random.Generator) -> _Ints:
     """Corners; every second one no tie, as wide formats have many of those and few special values."""
     landmarks = _with_both_signs(fmt, _landmarks(fmt))
-    all_corners = corners(fmt.name).astype(np.int64)
+    with_ties = _with_both_signs(fmt, [*_landmarks(fmt), *_at_edges(fmt, _tie_fractions(fmt))])
     return np.where(
         rng.random(count) < 0.5,
         landmarks[rng.integers(len(landmarks), size=count)],
-        all_corners[rng.integers(len(all_corners), size=count)],
+        with_ties[rng.integers(len(with_ties), size=count)],
     )
 
 
@@ -365,7 +414,10 @@ def _extreme_product(fmt: Format, a: _Ints, rng: np.random.Generator) -> _Ints:
     products = np.array([1, 1 - fmt.fraction_width, (1 << fmt.exponent_width) - 2])
     field = products[rng.integers(len(products), size=len(a))] + rng.integers(-2, 3, size=len(a))
     # The exponent fields of two operands add up to the field of their product and one bias more.
-    return _with_exponent(fmt, field + fmt.bias - _exponent_field(fmt, a), rng)
+    b = _with_exponent(fmt, field + fmt.bias - _exponent_field(fmt, a), rng)
+    # Powers of two: the product has the fraction of `a`, which is a tie now and then.
+    b[rng.random(len(a)) < 0.5] &= ~fmt.fraction_mask
+    return b
 
 
 def _corner_partner(fmt: Format, a: _Ints, rng: np.random.Generator) -> _Ints:
@@ -393,6 +445,13 @@ def _mixed_matrix(fmt: Format, rows: int, columns: int, rng: np.random.Generator
     offset = np.rint((2 * rng.random(count) - 1) * np.minimum(spread, fmt.max_exponent)).astype(np.int64)
     elements = _with_exponent(fmt, fmt.bias + scale[by_row] + offset, rng)
     elements[short] &= ~(fmt.fraction_mask >> 1)
+
+    # What is rounded away at the unit's edge: a tie, or a single one behind it that decides.
+    dropped = fmt.fraction_width - 7
+    if dropped > 1:
+        tied = rng.random(count) < 1 / 8
+        behind = (1 << rng.integers(dropped, size=count)) & ((1 << (dropped - 1)) - 1)
+        elements[tied] = (elements[tied] & -(1 << dropped)) | (1 << (dropped - 1)) | behind[tied]
 
     draw = rng.random(count)
     zero = draw < 1 / 16

@@ -32,7 +32,7 @@ class Operation:
     expected
         The golden model: results for arrays of operands.
     corners
-        Arrays of operands: those at the edges, crossed with each other. Told how many at most, and a seed.
+        Arrays of operands: those at the edges, crossed with each other. Told how many of the ties, and a seed.
     random
         Arrays of operands of every sort. Told how many, and a seed.
     """
@@ -59,6 +59,13 @@ def _crossed(values: Words, most: int, seed: int) -> tuple[Words, Words]:
     return values[first], values[second]
 
 
+def _corner_pairs(fmt: str, most: int, seed: int) -> list[Words]:
+    """All pairs of corners that are no ties, and ``most`` of all corners."""
+    landmarks = vectors.corners(fmt, ties=False)
+    some, others = _crossed(landmarks, len(landmarks) ** 2, seed), _crossed(vectors.corners(fmt), most, seed)
+    return [np.concatenate(both) for both in zip(some, others, strict=True)]
+
+
 def product(unit: Any) -> Operation:
     """The product of two significands."""
 
@@ -79,7 +86,7 @@ def multiplication(unit: Any) -> Operation:
     return Operation(
         ("i_a", "i_b"), operand, result,
         lambda a, b: golden.multiply(a, b, operand, result, subnormals=unit.subnormals),
-        lambda most, seed: _crossed(vectors.corners(operand), most, seed),
+        lambda most, seed: _corner_pairs(operand, most, seed),
         lambda count, seed: vectors.pairs(operand, count, seed),
     )
 
@@ -90,7 +97,7 @@ def addition(unit: Any) -> Operation:
     return Operation(
         ("i_a", "i_b"), fmt, fmt,
         lambda a, b: golden.add(a, b, fmt, subnormals=unit.subnormals),
-        lambda most, seed: _crossed(vectors.corners(fmt), most, seed),
+        lambda most, seed: _corner_pairs(fmt, most, seed),
         lambda count, seed: vectors.pairs(fmt, count, seed),
     )
 
