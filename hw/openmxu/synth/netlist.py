@@ -5,7 +5,7 @@ or ``"x"``.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,13 +88,14 @@ def read_netlist(text: str, top: str) -> Netlist:
     nets = module["netnames"]
     return Netlist(
         top, ports("input"), ports("output"),
-        tuple(cell(name, found) for name, found in module["cells"].items()),
+        # Flattening leaves notes about what was where.
+        tuple(cell(name, found) for name, found in module["cells"].items() if found["type"] != "$scopeinfo"),
         {name: tuple(net["bits"]) for name, net in nets.items()},
         {name: net["attributes"]["init"] for name, net in nets.items() if "init" in net["attributes"]},
     )
 
 
-def gates(component: Any, *, between: str = "") -> Netlist:
+def gates(component: Any, *, change: Callable[[str], str] | None = None) -> Netlist:
     """The gates that synthesis makes of a component, as in area reports, each written out as its function.
 
     The component is mapped to the generic cell library with the recipe ``area``. Then each of its cells is
@@ -105,8 +106,8 @@ def gates(component: Any, *, between: str = "") -> Netlist:
     ----------
     component
         Any component without modules of its own in the export (arithmetic, processing element).
-    between
-        Lines of a Yosys script that are run on the mapped gates, before they are written out.
+    change
+        Changes the RTLIL before synthesis, to see that what looks at the gates complains.
 
     Raises
     ------
@@ -119,12 +120,13 @@ def gates(component: Any, *, between: str = "") -> Netlist:
     assert separator, "the script of an area target ends with its statistics"
     # The target names the library's file.
     script = f"""{mapping}
-{between}
 read_liberty -overwrite /lib/generic.lib
 flatten
 opt_clean
 select -assert-none t:* t:$_NOT_ t:$_AND_ t:$_OR_ t:$_XOR_ t:$_DFF_P_ %u %u %u %u %d
 write_json /job/result
 """
-    text = yosys.produce(script, to_rtlil(component), libraries={"generic.lib": generic_library().text})
+    rtlil = to_rtlil(component)
+    text = yosys.produce(script, rtlil if change is None else change(rtlil),
+                         libraries={"generic.lib": generic_library().text})
     return read_netlist(text, top)

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -73,7 +73,7 @@ class Task:
 
 
 def run_bench(task: Task, *, simulator: str = "verilator", mutate: Callable[[str], str] | None = None,
-              vcd: Path | None = None, timeout: float = 600.0) -> list[str]:
+              plusargs: Sequence[str] = (), vcd: Path | None = None, timeout: float = 600.0) -> list[str]:
     """Run the bench of a design.
 
     Parameters
@@ -84,6 +84,8 @@ def run_bench(task: Task, *, simulator: str = "verilator", mutate: Callable[[str
         ``"verilator"`` or ``"icarus"``.
     mutate
         Changes the design's Verilog before it is run, to see that the bench complains.
+    plusargs
+        Arguments that the changed Verilog reads.
     vcd
         Where to write a waveform.
     timeout
@@ -106,5 +108,5 @@ def run_bench(task: Task, *, simulator: str = "verilator", mutate: Callable[[str
     return simulate(
         verilog if mutate is None else mutate(verilog), component.module_name,
         f"openmxu_sim.benches.{BENCHES[task.family]}",
-        simulator=simulator, environment=task.environment, vcd=vcd, timeout=timeout,
+        simulator=simulator, environment=task.environment, plusargs=plusargs, vcd=vcd, timeout=timeout,
     )

@@ -1,7 +1,7 @@
 """A cocotb module on a compiled simulation."""
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,8 +13,8 @@ __all__ = ["SimulationError", "SimulationTimeoutError", "simulate"]
 
 
 def simulate(verilog: str, top: str, module: str, *, simulator: str = "verilator",
-             environment: Mapping[str, str] | None = None, vcd: Path | None = None, timeout: float | None = 600.0,
-             tick: Callable[[], None] | None = None) -> list[str]:
+             environment: Mapping[str, str] | None = None, plusargs: Sequence[str] = (), vcd: Path | None = None,
+             timeout: float | None = 600.0, tick: Callable[[], None] | None = None) -> list[str]:
     """Build a design, or take it from the cache, and run the tests of a cocotb module on it.
 
     Parameters
@@ -27,6 +27,8 @@ def simulate(verilog: str, top: str, module: str, *, simulator: str = "verilator
         ``"verilator"`` or ``"icarus"``.
     environment
         Variables that the module reads.
+    plusargs
+        Arguments that the design reads, each beginning with ``+``.
     vcd
         Where to write a waveform.
     timeout
@@ -59,14 +61,14 @@ def simulate(verilog: str, top: str, module: str, *, simulator: str = "verilator
         arguments: dict[str, object] = {
             "test_module": module, "hdl_toplevel": top, "hdl_toplevel_lang": "verilog",
             "build_dir": str(directory), "test_dir": str(directory), "results_xml": str(results),
-            "timescale": TIMESCALE, "seed": 0,
+            "timescale": TIMESCALE, "seed": 0, "plusargs": list(plusargs),
         }
         # A simulation that was linked elsewhere, or long ago, finds cocotb's library all the same.
         variables = {"LD_LIBRARY_PATH": str(package_directory("cocotb") / "libs"), "COCOTB_ANSI_OUTPUT": "0"}
         if vcd is not None and simulator == "verilator":
             arguments |= {"waves": True, "test_args": ["--trace-file", str(vcd)]}
         elif vcd is not None:
-            arguments["plusargs"] = [f"+dump={vcd}"]
+            arguments["plusargs"] = [*plusargs, f"+dump={vcd}"]
             variables["SIM_CMD_SUFFIX"] = "-vcd"  # comes last and wins over the runner's "no waveform"
         run_child({"simulator": simulator, "action": "test", "arguments": arguments}, directory=directory,
                   environment=variables | dict(environment or {}), what=f"{module} on {top} in {simulator}",

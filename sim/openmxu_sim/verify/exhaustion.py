@@ -65,7 +65,8 @@ class Tally:
     first: str = ""
 
 
-def sweep(name: str, subnormals: str, *, progress: Progress | None = None) -> Tally:
+def sweep(name: str, subnormals: str, *, change: Callable[[str], str] | None = None,
+          progress: Progress | None = None) -> Tally:
     """Compare all 2^32 results of a unit, or those up to the first wrong ones.
 
     Parameters
@@ -74,6 +75,8 @@ def sweep(name: str, subnormals: str, *, progress: Progress | None = None) -> Ta
         One of :data:`SWEEPS`.
     subnormals
         ``"flush"`` or ``"ieee"``.
+    change
+        Changes the unit's RTLIL first, to see that wrong results are found.
     progress
         Told how much of how much is done.
 
@@ -85,7 +88,7 @@ def sweep(name: str, subnormals: str, *, progress: Progress | None = None) -> Ta
         Yosys fails.
     """
     chosen = SWEEPS[name]
-    function = _compile(gates(chosen.make(subnormals)), chosen.inputs, chosen.oracle, "sweep.c").sweep
+    function = _compile(gates(chosen.make(subnormals), change=change), chosen.inputs, chosen.oracle, "sweep.c").sweep
     function.restype = ctypes.c_uint64
     step = _HALF // 64  # often enough for progress, and to be interrupted
     for start in range(0, _HALF, step):
@@ -100,7 +103,8 @@ def sweep(name: str, subnormals: str, *, progress: Progress | None = None) -> Ta
     return Tally(_HALF * _HALF, 0)
 
 
-def additions(subnormals: str, stages: int, count: int, *, seed: int = 0, progress: Progress | None = None) -> Tally:
+def additions(subnormals: str, stages: int, count: int, *, seed: int = 0, change: Callable[[str], str] | None = None,
+              progress: Progress | None = None) -> Tally:
     """Compare biased fp32 sums, or those up to the first wrong ones: pairs of
     :func:`openmxu_sim.vectors.pairs`, and 95 relatives of each.
 
@@ -115,6 +119,8 @@ def additions(subnormals: str, stages: int, count: int, *, seed: int = 0, progre
         How many at least.
     seed
         Of the operands.
+    change
+        As for :func:`sweep`.
     progress
         Told how much of how much is done.
 
@@ -126,7 +132,7 @@ def additions(subnormals: str, stages: int, count: int, *, seed: int = 0, progre
         Yosys fails.
     """
     relatives = 96
-    netlist = gates(Adder(FP32, subnormals=subnormals, stages=stages))
+    netlist = gates(Adder(FP32, subnormals=subnormals, stages=stages), change=change)
     function = _compile(netlist, ("i_a", "i_b"), "additions.c", latency=stages).additions
     function.restype = ctypes.c_uint64
     pairs = min(_PAIRS, -(-count // relatives // LANES) * LANES)

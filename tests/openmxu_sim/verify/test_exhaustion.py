@@ -1,4 +1,4 @@
-"""Every result of the arithmetic that can be had, and broken arithmetic that must be seen."""
+"""Broken arithmetic is seen; what is right is checked in test_checks.py."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,23 +8,7 @@ from amaranth.hdl import Value
 
 from openmxu.arith import multiplier
 from openmxu.arith import round as rounding
-from openmxu.formats import SUBNORMALS
-from openmxu_sim.verify.exhaustion import SWEEPS, Tally, additions, sweep
-
-
-@pytest.mark.parametrize("subnormals", SUBNORMALS)
-@pytest.mark.parametrize("name", SWEEPS)
-def test_all_operands(name: str, subnormals: str) -> None:
-    assert sweep(name, subnormals) == Tally(1 << 32, 0)
-
-
-@pytest.mark.parametrize("subnormals", SUBNORMALS)
-@pytest.mark.parametrize("stages", [0, 1, 5])
-def test_a_hundred_million_sums(stages: int, subnormals: str) -> None:
-    """Combinational, and as in processing elements of one stage and of six."""
-    tally = additions(subnormals, stages, 10**8)
-    assert not tally.wrong, tally.first
-    assert tally.count >= 10**8
+from openmxu_sim.verify.exhaustion import additions, sweep
 
 
 def _truncate(monkeypatch: pytest.MonkeyPatch) -> None:

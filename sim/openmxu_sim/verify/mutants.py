@@ -1,0 +1,216 @@
+"""The test benches graded: designs with one mistake each, and which of them the benches find.
+
+Mistakes in the arithmetic are looked for with the very operands of the benches, on the mutants' gates; if these
+find nothing, with all operands. Mistakes in the processing element, the array and the unit are looked for by the
+cocotb benches on Verilator. A mutant that passes is either proven to do what the design does, or open: a hole in
+the bench, unless somebody can say why not.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from openmxu.synth.mutation import PLUSARG, Mutants, mutants
+from openmxu_sim.benches.operations import addition, conversion, multiplication
+from openmxu_sim.benches.task import Task, run_bench
+from openmxu_sim.cosim.process import SimulationError
+from openmxu_sim.netlist.bitslice import Gates
+from openmxu_sim.verify.exhaustion import Tally, additions, sweep
+
+__all__ = ["EXPLAINED", "SUBJECTS", "Grade", "Mutant", "Subject", "grade"]
+
+Progress = Callable[[int, int], object]
+
+_SUMS = 10**8
+_TIMEOUT = 120.0  # seconds; the designs themselves take two to five
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A design whose mutants a bench must find.
+
+    Parameters
+    ----------
+    name
+        What it is called.
+    task
+        The design and its bench.
+    without
+        Modules in which no mistakes are made, because they are subjects of their own.
+    everything
+        Arithmetic: looks for a mistake with all operands that can be had, given the ``change`` of the RTLIL.
+    """
+
+    name: str
+    task: Task
+    without: tuple[str, ...] = ()
+    everything: Callable[..., Tally] | None = None
+
+
+def _subjects() -> Iterator[Subject]:
+    for mode in ("flush", "ieee"):
+        for family, everything in (
+            ("converter", partial(sweep, "fp32 -> bf16", mode)),
+            ("multiplier", partial(sweep, "bf16 x bf16 -> fp32", mode)),
+            ("adder", partial(additions, mode, 0, _SUMS)),
+        ):
+            yield Subject(f"{family}, {mode}", Task(family, {"subnormals": mode}), everything=everything)
+    arithmetic = ("*.adder", "*.multiplier*", "converter_*")
+    yield Subject("processing element", Task("pe"))
+    yield Subject("array", Task("array_4x4", {"rows": 3, "columns": 2, "stages": 3}), arithmetic)
+    unit = {"stages": 3, "depth": 16, "subnormals": "ieee"}
+    yield Subject("matrix unit", Task("mxu_2x2", unit, count=500), arithmetic)
+
+
+SUBJECTS = {subject.name: subject for subject in _subjects()}
+
+
+EXPLAINED: Mapping[tuple[str, str], str] = {
+}
+"""Mutants that no bench can find and no tool here proves equivalent, by subject and mistake: why nobody sees them."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """What became of a mutant.
+
+    Parameters
+    ----------
+    number
+        Of the mutant, see :class:`~openmxu.synth.mutation.Mutants`.
+    mistake
+        What is wrong with it.
+    fate
+        ``"killed"``, ``"equivalent"`` (proven), ``"explained"`` (argued, see :data:`EXPLAINED`) or ``"open"``.
+    by
+        What killed it, or what was tried.
+    """
+
+    number: int
+    mistake: str
+    fate: str
+    by: str
+
+
+@dataclass(frozen=True)
+class Grade:
+    """The mutants of a subject."""
+
+    subject: str
+    mutants: tuple[Mutant, ...]
+
+    def count(self, fate: str) -> int:
+        """How many ended so."""
+        return sum(mutant.fate == fate for mutant in self.mutants)
+
+
+def grade(name: str, count: int, *, seed: int = 0, spare: int = 0, jobs: int | None = None,
+          progress: Progress | None = None) -> Grade:
+    """Try mutants of a subject on its bench.
+
+    Parameters
+    ----------
+    name
+        One of :data:`SUBJECTS`.
+    count
+        How many mutants.
+    seed
+        The same seed gives the same mutants of the same design.
+    spare
+        Further mutants, by which those that nobody can see are replaced: then ``count`` is the number of those
+        that somebody should, in the order in which they were drawn.
+    jobs
+        Simulations at a time, by default as many as there are processors.
+    progress
+        Told how many mutants of how many are done.
+
+    Raises
+    ------
+    RuntimeError
+        The bench refuses the design without a mistake.
+    openmxu_sim.cosim.simulators.SimulatorNotFoundError, openmxu_sim.netlist.native.CompilerNotFoundError
+        Verilator or a compiler is missing.
+    openmxu.synth.yosys.SynthesisError, openmxu_sim.netlist.native.CompilationError, SimulationError
+        A tool fails.
+    """
+    subject = SUBJECTS[name]
+    component = subject.task.component()
+    drawn = mutants(component, count + spare, seed, flat=subject.everything is not None, without=subject.without)
+    kills = _by_operands(subject, component, drawn) if subject.everything else _by_simulation(subject, drawn)
+    if kills(0):
+        raise RuntimeError(f"{name}: the bench refuses the design itself: {kills(0)}")
+
+    def try_(number: int) -> Mutant:
+        complaint = kills(number)
+        made = Mutant(number, drawn.describe(number), "killed", complaint)
+        if complaint:
+            return made
+        if drawn.is_equivalent(number):
+            return replace(made, fate="equivalent", by="SAT sweeping")
+        if (name, made.mistake) in EXPLAINED:
+            return replace(made, fate="explained", by=EXPLAINED[name, made.mistake])
+        if subject.everything is None:
+            return replace(made, fate="open", by="the bench does not see it, and it is not proven equivalent")
+        tally = subject.everything(change=lambda _: drawn.one(number))
+        if tally.wrong:
+            return replace(made, by=f"all operands only: {tally.first}")
+        if tally.count == 1 << 32:
+            return replace(made, fate="equivalent", by="all operands")
+        return replace(made, fate="open", by=f"{tally.count} operands do not see it")
+
+    with ThreadPoolExecutor(jobs or os.cpu_count()) as pool:
+        fates = pool.map(try_, range(1, len(drawn.mistakes) + 1))
+        try:
+            tried = tuple(islice(_wanted(fates, count, spare, progress), count))
+        finally:
+            pool.shutdown(cancel_futures=True)
+    return Grade(name, tried)
+
+
+def _wanted(fates: Iterator[Mutant], count: int, spare: int, progress: Progress | None) -> Iterator[Mutant]:
+    for done, mutant in enumerate(fates, start=1):
+        if progress is not None:
+            progress(done, count + spare)
+        if not spare or mutant.fate not in ("equivalent", "explained"):
+            yield mutant
+
+
+def _by_operands(subject: Subject, component: Any, drawn: Mutants) -> Callable[[int], str]:
+    """A function that gives the complaint of an arithmetic bench about mutant ``number``, or nothing."""
+    operations = {"adder": addition, "multiplier": multiplication, "converter": conversion}
+    operation = operations[subject.task.family](component)
+    operands = operation.operands(subject.task)
+    expected = operation.expected(*operands)
+    gates = Gates(drawn.gates(), [*operation.inputs, "mutant"])
+
+    def kills(number: int) -> str:
+        wrong = np.flatnonzero(gates(*operands, number) != expected)
+        return f"{len(wrong)} of {len(expected)} operands of the bench" if len(wrong) else ""
+
+    return kills
+
+
+def _by_simulation(subject: Subject, drawn: Mutants) -> Callable[[int], str]:
+    """The same for a bench on Verilator."""
+    verilog = drawn.verilog()
+
+    def kills(number: int) -> str:
+        try:
+            run_bench(subject.task, mutate=lambda _: verilog, plusargs=[f"+{PLUSARG}={number}"], timeout=_TIMEOUT)
+        except SimulationError as error:
+            return _complaint(error)
+        return ""
+
+    return kills
+
+
+def _complaint(error: Any) -> str:
+    """The line of a simulation's log that says what is wrong."""
+    lines = str(error).splitlines()
+    return next((line.strip() for line in lines if "Error: " in line), lines[0])

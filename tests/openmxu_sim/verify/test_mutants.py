@@ -1,0 +1,76 @@
+"""The grade of a bench says what became of each mutant, and a blind bench gets a bad one."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from openmxu.arith import Adder
+from openmxu.formats import FP16
+from openmxu.synth.mutation import Mutants, mutants
+from openmxu_sim import golden, vectors
+from openmxu_sim.benches.task import Task
+from openmxu_sim.netlist.bitslice import Gates
+from openmxu_sim.verify import mutants as grading
+
+
+@pytest.fixture(scope="module")
+def drawn() -> Mutants:
+    return mutants(Adder(FP16), 40, seed=3, flat=True)
+
+
+@pytest.fixture(scope="module")
+def differing(drawn: Mutants) -> list[int]:
+    """The mutants that give other sums."""
+    gates = Gates(drawn.gates(), ["i_a", "i_b", "mutant"])
+    a, b = vectors.pairs("fp16", 100_000, seed=1)
+    expected = golden.add(a, b, "fp16")
+    assert np.array_equal(gates(a, b, 0), expected)
+    return [number for number in range(1, 41) if not np.array_equal(gates(a, b, number), expected)]
+
+
+def test_mutants_are_made(drawn: Mutants, differing: list[int]) -> None:
+    assert len(drawn.mistakes) == 40
+    assert len(differing) >= 30
+    assert drawn.mistakes == mutants(Adder(FP16), 40, seed=3, flat=True).mistakes
+    assert drawn.mistakes != mutants(Adder(FP16), 40, seed=4, flat=True).mistakes
+    assert drawn.describe(1).split()[1] == "at"
+
+
+def test_none_that_differs_is_called_equivalent(drawn: Mutants, differing: list[int]) -> None:
+    assert not any(drawn.is_equivalent(number) for number in differing[:4])
+
+
+def test_equivalence_is_proven() -> None:
+    """Six mutants that no operand shows, of the converter, where flushing is done twice."""
+    found = grading.grade("converter, flush", 40)
+    assert found.count("open") == 0
+    assert [mutant.by for mutant in found.mutants if mutant.fate == "equivalent"].count("SAT sweeping") >= 3
+
+
+def test_spare_mutants_replace_equivalent_ones() -> None:
+    found = grading.grade("converter, flush", 10, spare=10)
+    assert [mutant.fate for mutant in found.mutants] == ["killed"] * 10
+
+
+def test_holes_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bench with one operand, 0: all operands find what it does not see."""
+    subject = grading.SUBJECTS["converter, ieee"]
+    operation = grading.conversion
+
+    def poor(unit: Any) -> Any:
+        class Poor:
+            inputs = ("i",)
+            expected: Callable[..., Any] = staticmethod(operation(unit).expected)
+
+            def operands(self, task: Task) -> list[Any]:
+                return [np.zeros(1, dtype=np.uint32)]
+
+        return Poor()
+
+    monkeypatch.setattr(grading, "conversion", poor)
+    found = grading.grade(subject.name, 6, seed=1)
+    by_all = [mutant for mutant in found.mutants if mutant.by.startswith("all operands only: ")]
+    assert by_all
+    assert all(mutant.fate == "killed" for mutant in by_all)
