@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup demo test lint docs boards clean
+.PHONY: help setup demo test lint docs boards verify clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -39,6 +39,13 @@ docs: setup ## the documentation, in docs/_build/html
 boards: setup ## bitstreams with a self-test for all boards, in build/
 	@for board in $$($(BIN)/openmxu board list | cut -d' ' -f1); do \
 	  $(BIN)/openmxu board build $$board -o build/$$board || exit $$?; done
+
+$(VENV)/.oracles: $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,oracles]'
+	@touch $@
+
+verify: $(VENV)/.oracles ## all proofs and exhaustive checks, up to 90 minutes; the record behind the documentation
+	@$(BIN)/openmxu verify --thorough --json docs/reference/verification.json
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) build openmxu-demo docs/_build

@@ -4,10 +4,13 @@ import os
 import subprocess
 import sys
 from importlib.metadata import version as installed
+from pathlib import Path
 
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
+
+from openmxu_sim.verify.report import Evidence, to_markdown
 
 project = "OpenMXU"
 author = "The OpenMXU authors"
@@ -55,6 +58,20 @@ class CommandHelp(SphinxDirective):
         return [section]
 
 
+class Verification(SphinxDirective):
+    """``{verification} FILE``: the record of a run of ``openmxu verify``, as tables."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Read the file beside the page."""
+        relative, absolute = self.env.relfn2path(self.arguments[0])
+        self.env.note_dependency(relative)
+        evidence = Evidence.of_json(Path(absolute).read_text())
+        return self.parse_text_to_nodes(to_markdown(evidence), allow_section_headings=True)
+
+
 def setup(app: Sphinx) -> None:
-    """Register the directive."""
+    """Register the directives."""
+    app.add_directive("verification", Verification)
     app.add_directive("command-help", CommandHelp)

@@ -22,6 +22,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from openmxu.catalog import CATALOG
 from openmxu.files import write_bytes, write_text
@@ -77,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
                      epilog="See openmxu COMMAND --help for each command's options and examples.")
     parser.add_argument("--version", action="version", version=f"openmxu {version('openmxu')}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
-    for add in (_add_demo, _add_list, _add_matmul, _add_verilog, _add_area, _add_board):
+    for add in (_add_demo, _add_list, _add_matmul, _add_verilog, _add_area, _add_verify, _add_board):
         add(commands)
     return parser
 
@@ -376,6 +377,56 @@ def _area(options: argparse.Namespace) -> int:
     for path in found.files:
         _tell(f"wrote {path}")
     return 1 if found.failed else 0
+
+
+# openmxu verify -------------------------------------------------------------------------------------------
+
+
+def _add_verify(commands: Any) -> None:
+    parser = _command(
+        commands, "verify", _verify, "check the arithmetic and the unit for all operands, states and stalls",
+        "  openmxu verify\n  openmxu verify --thorough --json evidence.json\n"
+        "  openmxu verify --only 'proof for all operands'",
+    )
+    parser.add_argument("--thorough", action="store_true",
+                        help="everything, by both solvers and with larger samples: up to 90 minutes on two cores "
+                        "(default: what every test run repeats, a few minutes)")
+    parser.add_argument("--only", default="", metavar="TEXT", help="checks whose group or name contains this")
+    parser.add_argument("--jobs", type=_integer, metavar="N",
+                        help="checks at a time (default: one for each core); some need 3 GB of memory")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the evidence: rows, tools, machine")
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from openmxu_sim.verify.checks import HOLDS
+    from openmxu_sim.verify.report import verify
+
+    _check_writable(options.json)
+    if options.jobs is not None and options.jobs < 1:
+        raise ValueError(f"jobs must be an integer >= 1, not {options.jobs}")
+    with _bar("checks") as progress:
+        evidence = verify(thorough=options.thorough, only=options.only, jobs=options.jobs, note=_tell,
+                          progress=progress)
+    if options.json is not None:
+        write_text(options.json, evidence.to_json())
+    table = Table(box=None)
+    for column in ("", "result", "looked at", "s"):
+        table.add_column(column, justify="right" if column == "s" else "left")
+    group = ""
+    for row in evidence.rows:
+        if row.group != group:
+            group = row.group
+            table.add_row(f"[bold]{group}[/bold]")
+        said = row.status if row.status == HOLDS else f"[bold]{row.status}[/bold]"
+        table.add_row(f"  {row.name}", said, row.looked_at, f"{row.seconds:.1f}")
+        if row.detail:
+            table.add_row("", "", Text(row.detail))
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+    console.print(table)
+    wrong = len(evidence.rows) - evidence.count(HOLDS)
+    console.print(f"\n{len(evidence.rows)} checks in {evidence.seconds:.0f} s: "
+                  f"{'all hold' if not wrong else f'{wrong} do not hold'}")
+    return 1 if wrong else 0
 
 
 # openmxu board --------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-__all__ = ["CompilationError", "CompilerNotFoundError", "compile_c", "find_compiler"]
+__all__ = ["CompilationError", "CompilerNotFoundError", "compile_c", "compiler_version", "find_compiler"]
 
 # Contracting a product and a sum into one operation would change what the host computes; errno and traps are
 # of no use here, and without them loops with comparisons become vector code.
@@ -40,6 +40,12 @@ def find_compiler() -> str:
             f"a C compiler is needed ({', '.join(candidates)}); install one (Debian and Ubuntu: apt install gcc)"
         )
     return found
+
+
+def compiler_version() -> str:
+    """The first line that the compiler of :func:`find_compiler` says about itself; raises as it does."""
+    process = subprocess.run([find_compiler(), "--version"], capture_output=True, text=True, check=False)
+    return process.stdout.partition("\n")[0]
 
 
 def compile_c(source: str) -> ctypes.CDLL:

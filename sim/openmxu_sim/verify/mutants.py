@@ -64,14 +64,17 @@ def _subjects() -> Iterator[Subject]:
     arithmetic = ("*.adder", "*.multiplier*", "converter_*")
     yield Subject("processing element", Task("pe"))
     yield Subject("array", Task("array_4x4", {"rows": 3, "columns": 2, "stages": 3}), arithmetic)
-    unit = {"stages": 3, "depth": 16, "subnormals": "ieee"}
-    yield Subject("matrix unit", Task("mxu_2x2", unit, count=500), arithmetic)
+    # Three columns: a mistake is in each of them, and an inversion that is made twice is none.
+    unit = {"columns": 3, "stages": 3, "depth": 16, "subnormals": "ieee"}
+    yield Subject("matrix unit", Task("mxu_2x2", unit), arithmetic)
 
 
 SUBJECTS = {subject.name: subject for subject in _subjects()}
 
 
 EXPLAINED: Mapping[tuple[str, str], str] = {
+    ("array", "cnot1 by [4] at pe_bf16_flush_s3 multiplier o$14[10] (i_b$18[10])"):
+        "the lowest eight bits of a product are zero where nothing is subnormal, bit 4 among them",
 }
 """Mutants that no bench can find and no tool here proves equivalent, by subject and mistake: why nobody sees them."""
 

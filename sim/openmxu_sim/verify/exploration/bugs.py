@@ -77,6 +77,15 @@ SEEDED_BUGS: Mapping[str, Bug] = {
         "accumulator", "(waiting != 0) & (self.o.ready | ~self.o.valid)", "waiting != 0"),
     "a result leaves before it is written": Bug(
         "accumulator", "range(self.config.write_latency - 1)", "range(self.config.write_latency - 2)"),
+    "weights that wait for their tile are forgotten": Bug(
+        "mxu", "(loaded | complete) & ~entering", "loaded & ~entering"),
+    "a result that nobody takes is withdrawn": Bug("accumulator", "m.If(fetch | self.o.ready)", "m.If(1)"),
+    "sums that are kept are emitted": Bug(
+        "accumulator", "Cat(control.last, control.valid & control.emit)", "Cat(control.last, control.valid)"),
+    "marks are read where no beat is": Bug(
+        "mxu", "(self.o_go & self.i_emit) - self.i_freed", "self.i_emit - self.i_freed"),
+    "an empty edge takes nothing": Bug(
+        "mxu", "self.i.ready.eq(self.o.ready | ~self.o.valid)", "self.i.ready.eq(self.o.ready)"),
     "last comes from another beat": Bug("accumulator", "mark_in.data.eq(last)", "mark_in.data.eq(control.last)"),
 }
 """What is wrong, and how."""

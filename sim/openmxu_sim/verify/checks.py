@@ -1,0 +1,240 @@
+"""Everything that is verified, one row each: what is claimed, against what, and what came of it."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+
+from openmxu.config import MxuConfig
+from openmxu.formal.proofs import Proof, confirm, controls, is_ambiguous, mutant_controls, proofs, prove
+from openmxu.formal.solvers import SOLVERS
+from openmxu.formats import SUBNORMALS
+from openmxu_sim.verify.exhaustion import SWEEPS, Tally, additions, sweep
+from openmxu_sim.verify.exploration import explore
+from openmxu_sim.verify.exploration.bugs import SEEDED_BUGS, seeded
+from openmxu_sim.verify.mutants import SUBJECTS, grade
+from openmxu_sim.verify.third_parties import OPERATIONS, products_by_jax, sample
+
+__all__ = ["FAILED", "HOLDS", "OPEN", "Check", "Outcome", "checks"]
+
+HOLDS, FAILED, OPEN = "holds", "failed", "open"
+
+_PROOF_LIMIT = 900.0  # seconds
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a check.
+
+    Parameters
+    ----------
+    status
+        ``"holds"``, ``"failed"``, or ``"open"``: neither shown nor refuted.
+    looked_at
+        How much was looked at.
+    detail
+        What is wrong, or open; or what else there is to say.
+    """
+
+    status: str
+    looked_at: str
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Check:
+    """A row of the table.
+
+    Parameters
+    ----------
+    group
+        The way it is checked.
+    name
+        What is claimed; group and name together are unique.
+    against
+        Where what is expected comes from.
+    run
+        Does it.
+    thorough
+        Whether it takes too long for every test run.
+    seconds
+        How long it takes, roughly, on one core: what takes long is begun first.
+    """
+
+    group: str
+    name: str
+    against: str
+    run: Callable[[], Outcome]
+    thorough: bool = False
+    seconds: int = 5
+
+
+@cache
+def checks(*, thorough: bool) -> Mapping[tuple[str, str], Check]:
+    """The checks of a run, by group and name.
+
+    Parameters
+    ----------
+    thorough
+        With those that take minutes, and with larger samples.
+    """
+    makers = (_all_operands, _biased_sums, _proofs, _wrong_claims, _exploration, _mutants, _third_parties)
+    found = [check for maker in makers for check in maker(thorough)]
+    return {(check.group, check.name): check for check in found if thorough or not check.thorough}
+
+
+def _of_tally(make: Callable[[], Tally], what: str) -> Outcome:
+    tally = make()
+    return Outcome(FAILED if tally.wrong else HOLDS, f"{tally.count:,} {what}", tally.first)
+
+
+def _all_operands(_: bool) -> Iterator[Check]:
+    for name in SWEEPS:
+        for mode in SUBNORMALS:
+            yield Check("all operands, on the synthesised gates", f"{name}, {mode}", "this processor's arithmetic",
+                        partial(_of_tally, partial(sweep, name, mode), "operands or pairs"))
+
+
+def _biased_sums(thorough: bool) -> Iterator[Check]:
+    count = 2 * 10**9 if thorough else 10**8
+    for stages in (0, 1, 5):  # combinational, and as in processing elements of one stage and of six
+        for mode in SUBNORMALS:
+            yield Check("biased operands, on the synthesised gates", f"fp32 + fp32, {mode}, {stages} stages",
+                        "this processor's arithmetic",
+                        partial(_of_tally, partial(additions, mode, stages, count), "sums"),
+                        seconds=40 if thorough else 3)
+
+
+def _proofs(_: bool) -> Iterator[Check]:
+    for solver in SOLVERS:
+        for proof in proofs().values():
+            if solver in proof.solvers:
+                thorough = solver != "z3" or not proof.quick
+                yield Check(f"proof for all operands and states, {solver}", proof.name,
+                            "SMT-LIB's floating-point theory", partial(_prove, proof, solver),
+                            thorough=thorough, seconds=200 if "ieee" in proof.name and thorough else 20)
+
+
+def _prove(proof: Proof, solver: str) -> Outcome:
+    if not confirm(proof, solver, limit=_PROOF_LIMIT):
+        return Outcome(FAILED, proof.claim, "no run agrees with the claim: it would mean nothing")
+    verdict = prove(proof, solver, limit=_PROOF_LIMIT)
+    if verdict.holds is None:
+        return Outcome(OPEN, proof.claim, f"{verdict.solver} gave up after {_PROOF_LIMIT:.0f} s")
+    cases = f" ({verdict.cases} cases, and that they are all)" if verdict.cases > 1 else ""
+    return Outcome(HOLDS if verdict.holds else FAILED, f"{proof.claim}{cases}", str(verdict.counterexample or ""))
+
+
+def _wrong_claims(_: bool) -> Iterator[Check]:
+    yield Check("controls: what must fail", "wrong claims are refuted", "counterexamples", _refute_wrong_claims,
+                seconds=30)
+    yield Check("controls: what must fail", "specifications have one result", "SMT-LIB", _look_for_ambiguity,
+                thorough=True, seconds=60)
+    yield Check("controls: what must fail", "mutants are refuted", "counterexamples, or a proof of equivalence",
+                _refute_mutants, thorough=True, seconds=300)
+
+
+def _refute_wrong_claims() -> Outcome:
+    wrong = controls()
+    believed = [control.name for control in wrong
+                if prove(control.proof, control.proof.solvers[0], limit=_PROOF_LIMIT).holds is not False]
+    return Outcome(FAILED if believed else HOLDS, f"{len(wrong)} claims a cycle late or of the other mode",
+                   f"not refuted: {', '.join(believed)}" if believed else "")
+
+
+def _look_for_ambiguity() -> Outcome:
+    operations = {proof.operation.text: proof for proof in proofs().values() if proof.operation.text}
+    doubtful = [proof.name for proof in operations.values()
+                if is_ambiguous(proof, proof.solvers[-1], limit=_PROOF_LIMIT) is not False]
+    return Outcome(FAILED if doubtful else HOLDS, f"{len(operations)} specifications", ", ".join(doubtful))
+
+
+def _refute_mutants() -> Outcome:
+    """Mutants of the arithmetic: all but those that still meet the specification, and few do."""
+    names = ("adder_fp32_flush_s0", "adder_fp32_ieee_s0", "adder_fp32_flush_s5", "multiplier_bf16_fp32_flush_s0",
+             "converter_fp32_bf16_flush_s0", "converter_fp32_bf16_ieee_s0")
+    mutants = [mutant for name in names for mutant in mutant_controls(proofs()[name], 8, seed=1)]
+    verdicts = [prove(mutant.proof, change=mutant.change, limit=_PROOF_LIMIT).holds for mutant in mutants]
+    refuted, equivalent, unknown = (verdicts.count(holds) for holds in (False, True, None))
+    detail = f"{refuted} refuted, {equivalent} meet the specification, {unknown} open"
+    # With more of them the proofs would be blind.
+    status = FAILED if equivalent > len(mutants) // 5 else OPEN if unknown else HOLDS
+    return Outcome(status, f"{len(mutants)} mutants", detail)
+
+
+def _exploration(thorough: bool) -> Iterator[Check]:
+    group = "every state of a small unit, any data, any stalls"
+    # Rows, columns, stages, depth, longest tile, longest sum, seconds.
+    quick = [(2, 2, 1, 2, 1, 2, 15), (3, 2, 1, 2, 1, 1, 6), (2, 3, 1, 2, 1, 1, 10), (2, 2, 3, 2, 1, 1, 8)]
+    slow = [(2, 2, 1, 2, 2, 2, 150), (2, 2, 1, 2, 1, 3, 60), (2, 2, 1, 4, 1, 1, 20), (2, 2, 2, 2, 1, 2, 30),
+            (2, 2, 3, 2, 1, 2, 50), (2, 2, 4, 2, 1, 2, 60), (3, 2, 1, 2, 1, 2, 20), (3, 2, 3, 2, 1, 1, 60),
+            (2, 3, 1, 2, 1, 2, 60), (2, 3, 3, 2, 1, 1, 60), (3, 3, 1, 2, 1, 1, 20)]
+    for rows, columns, stages, depth, tile, tiles, seconds in [*quick, *slow]:
+        config = MxuConfig(rows=rows, columns=columns, stages=stages, depth=depth)
+        name = (f"{rows}x{columns}, {stages} {'stage' if stages == 1 else 'stages'}, depth {depth}, "
+                f"tiles up to {tile} {'beat' if tile == 1 else 'beats'}, sums up to {tiles}")
+        yield Check(group, name, "terms in the contract's order", partial(_explore, config, tile, tiles),
+                    thorough=(rows, columns, stages, depth, tile, tiles, seconds) in slow, seconds=seconds)
+    bugs = tuple(SEEDED_BUGS) if thorough else (
+        "swap marks are a cycle late", "columns of weights are reversed", "a beat that waits is overwritten",
+        "places are never freed", "an empty edge takes nothing",
+    )
+    for bug in bugs:
+        yield Check("controls: what must fail", f"unit in which {bug}", "the exploration of 2x2",
+                    partial(_find_bug, bug), seconds=6)
+
+
+def _explore(config: MxuConfig, longest_tile: int, longest_sum: int) -> Outcome:
+    found = explore(config, longest_tile=longest_tile, longest_sum=longest_sum)
+    looked_at = f"{found.states:,} states, {found.transitions:,} transitions"
+    if found.failure is not None:
+        return Outcome(FAILED, looked_at, found.failure)
+    if found.missing:
+        return Outcome(FAILED, looked_at, f"never happened: {', '.join(found.missing)}")
+    return Outcome(HOLDS, looked_at)
+
+
+def _find_bug(name: str) -> Outcome:
+    bug = SEEDED_BUGS[name]
+    config = MxuConfig(rows=2, columns=2, depth=2)
+    found = explore(config, longest_tile=bug.longest_tile, longest_sum=bug.longest_sum, unit=seeded(bug))
+    looked_at = f"{found.control_states:,} states of control, {found.states:,} with data"
+    if found.failure is None:
+        return Outcome(FAILED, looked_at, "not found")
+    symptom, *cycles = found.failure.splitlines()
+    return Outcome(HOLDS, looked_at, f"found: {symptom} after {len(cycles)} cycles")
+
+
+def _mutants(thorough: bool) -> Iterator[Check]:
+    for name, subject in SUBJECTS.items():
+        arithmetic = subject.everything is not None
+        count = 100 if thorough else 10 if arithmetic else 3
+        yield Check("mutants on the test benches", name, "the benches, or a proof of equivalence",
+                    partial(_grade, name, count, thorough), seconds=(20 if arithmetic else 900) if thorough else 20)
+
+
+def _grade(name: str, count: int, thorough: bool) -> Outcome:
+    # Tests want so many that are no equivalents, whatever has to be drawn for it.
+    found = grade(name, count, spare=0 if thorough else count, jobs=1)
+    unseen = [f"{mutant.mistake}: {mutant.by}" for mutant in found.mutants if mutant.fate in ("explained", "open")]
+    fates = ", ".join(f"{found.count(fate)} {fate}" for fate in ("killed", "equivalent", "explained", "open"))
+    late = sum(mutant.by.startswith("all operands only") for mutant in found.mutants)
+    detail = "; ".join([*([f"{late} killed by all operands only"] if late else []), *unseen])
+    return Outcome(OPEN if found.count("open") else HOLDS, f"{len(found.mutants)} mutants: {fates}", detail)
+
+
+def _third_parties(thorough: bool) -> Iterator[Check]:
+    for oracle, title, count in (("softfloat", "Berkeley SoftFloat", 4 * 10**6), ("mpfr", "MPFR", 10**6)):
+        for subject, what in (("golden", "golden model"), ("gates", "synthesised gates")):
+            names = [name for name, operation in OPERATIONS.items() if subject == "golden" or operation.unit]
+            yield Check("independent oracles", f"{what}: {', '.join(names)}; both modes", title,
+                        partial(_sample, subject, names, oracle, count if thorough else 10**5),
+                        seconds=60 if thorough else 10)
+    yield Check("independent oracles", "golden model: matrix products, flush", "JAX, XLA's multiply and add on the CPU",
+                partial(_of_tally, partial(products_by_jax, 2 * 10**6), "results"), thorough=True, seconds=15)
+
+
+def _sample(subject: str, names: Sequence[str], oracle: str, count: int) -> Outcome:
+    tallies = {f"{name}, {mode}": sample(subject, name, mode, oracle, count) for name in names for mode in SUBNORMALS}
+    wrong = [f"{what}: {tally.first}" for what, tally in tallies.items() if tally.wrong]
+    total = sum(tally.count for tally in tallies.values())
+    return Outcome(FAILED if wrong else HOLDS, f"{total:,} operands or pairs", "; ".join(wrong))

@@ -1,0 +1,213 @@
+"""The evidence as a record: run the checks, keep what came of them, show it."""
+
+import datetime
+import importlib.metadata
+import json
+import multiprocessing
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+from openmxu.formal.solvers import SOLVERS
+from openmxu.formal.solvers import version as solver_version
+from openmxu.synth import yosys
+from openmxu_sim.cosim.simulators import load_simulator
+from openmxu_sim.netlist.native import compiler_version
+from openmxu_sim.verify.checks import FAILED, HOLDS, OPEN, checks
+
+__all__ = ["Evidence", "Row", "to_markdown", "tools", "verify"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A check and what came of it; see :class:`~openmxu_sim.verify.checks.Check` and ``Outcome``."""
+
+    group: str
+    name: str
+    against: str
+    status: str
+    looked_at: str
+    detail: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A run of the checks.
+
+    Parameters
+    ----------
+    date
+        Of its end, as in 2026-01-31.
+    thorough
+        Whether it was the long one.
+    seconds
+        On the clock.
+    machine
+        Processor and cores.
+    tools
+        Versions, by name.
+    rows
+        In the order of the checks.
+    """
+
+    date: str
+    thorough: bool
+    seconds: float
+    machine: str
+    tools: Mapping[str, str]
+    rows: tuple[Row, ...]
+
+    def count(self, status: str) -> int:
+        """Rows of that status."""
+        return sum(row.status == status for row in self.rows)
+
+    def to_json(self) -> str:
+        """All of it."""
+        return json.dumps(asdict(self), indent=1) + "\n"
+
+    @classmethod
+    def of_json(cls, text: str) -> "Evidence":
+        """What :meth:`to_json` wrote."""
+        fields = json.loads(text)
+        return cls(**fields | {"rows": tuple(Row(**row) for row in fields["rows"])})
+
+
+def tools(*, thorough: bool, progress: Callable[[str], None] | None = None) -> dict[str, str]:
+    """The versions of all that the checks need.
+
+    Raises
+    ------
+    ValueError
+        Something is missing; the text says what to install.
+    """
+    missing: list[str] = []
+
+    def ask(question: Callable[[], str]) -> str:
+        try:
+            return question()
+        except importlib.metadata.PackageNotFoundError as error:
+            extra = "oracles" if error.name == "jax" else "verify"
+            missing.append(f"{error.name} is missing: pip install 'openmxu[{extra}]'")
+        except (ValueError, RuntimeError, OSError) as error:
+            missing.append(str(error))
+        return ""
+
+    found = {"Python": platform.python_version(), "C compiler": ask(compiler_version)}
+    found["Yosys"] = ask(lambda: yosys.prepare(progress))
+    found["Verilator"] = ask(lambda: load_simulator("verilator").identity)
+    found |= {solver: ask(partial(solver_version, solver)) for solver in SOLVERS}
+    packages = ["amaranth", "numpy", "softfloatpy", "gmpy2", *(["jax"] if thorough else [])]
+    found |= {package: ask(partial(importlib.metadata.version, package)) for package in packages}
+    if missing:
+        raise ValueError("tools must be installed that are not: " + "; ".join(missing))
+    return found
+
+
+def verify(*, thorough: bool = False, only: str = "", jobs: int | None = None,
+           note: Callable[[str], None] | None = None,
+           progress: Callable[[int, int], None] | None = None) -> Evidence:
+    """Run the checks, each in a process of its own.
+
+    Parameters
+    ----------
+    thorough
+        All of them, and with larger samples.
+    only
+        Those whose group or name contains this.
+    jobs
+        Processes at a time, by default as many as there are processors.
+    note
+        Told a line now and then.
+    progress
+        Told how many checks of how many are done.
+
+    Raises
+    ------
+    ValueError
+        Something is not installed, or ``only`` matches nothing.
+    """
+    chosen = {key: check for key, check in checks(thorough=thorough).items() if only in f"{key[0]}: {key[1]}"}
+    if not chosen:
+        raise ValueError(f"only must be part of the name of a check, not {only!r}")
+    versions = tools(thorough=thorough, progress=note)
+    start = time.monotonic()
+    rows: dict[tuple[str, str], Row] = {}
+    context = multiprocessing.get_context("spawn")
+    # A process for each check gives all memory back, whatever the tools in it do.
+    with ProcessPoolExecutor(jobs or os.cpu_count(), mp_context=context, max_tasks_per_child=1) as pool:
+        longest_first = sorted(chosen, key=lambda key: -chosen[key].seconds)
+        futures = [pool.submit(_run, *key, thorough) for key in longest_first]
+        try:
+            for future in as_completed(futures):
+                row = future.result()
+                rows[row.group, row.name] = row
+                if note is not None and row.status != HOLDS:
+                    note(f"{row.group}: {row.name}: {row.status}: {row.detail}")
+                if progress is not None:
+                    progress(len(rows), len(chosen))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
+    return Evidence(today, thorough, time.monotonic() - start, f"{_processor()}, {os.cpu_count()} cores", versions,
+                    tuple(rows[key] for key in chosen))
+
+
+def _run(group: str, name: str, thorough: bool) -> Row:
+    """Run one check; what goes wrong in it is its failure."""
+    check = checks(thorough=thorough)[group, name]
+    start = time.monotonic()
+    try:
+        outcome = check.run()
+        status, looked_at, detail = outcome.status, outcome.looked_at, outcome.detail
+    except Exception as error:
+        status, looked_at, detail = FAILED, "", f"{type(error).__name__}: {error}"
+    return Row(group, name, check.against, status, looked_at, detail, round(time.monotonic() - start, 1))
+
+
+def _processor() -> str:
+    """What the processor calls itself."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.processor() or platform.machine())
+
+
+def to_markdown(evidence: Evidence) -> str:
+    """The evidence as tables, a group each."""
+    statuses = ", ".join(f"{evidence.count(status)} {status}" for status in (HOLDS, FAILED, OPEN))
+    command = "openmxu verify --thorough" if evidence.thorough else "openmxu verify"
+    lines = [f"`{command}`, {evidence.date}, {evidence.machine}: {len(evidence.rows)} checks in "
+             f"{evidence.seconds / 60:.0f} minutes, {statuses}.", ""]
+    lines += [f"- {name}: {version}" for name, version in evidence.tools.items()]
+    for group, rows in groupby(sorted(evidence.rows, key=_position(evidence)), key=attrgetter("group")):
+        lines += ["", f"## {group[0].upper()}{group[1:]}", "", "| what | against | result | looked at | s |",
+                  "|---|---|---|---|--:|"]
+        lines += list(_cells(rows))
+    return "\n".join([*lines, ""])
+
+
+def _position(evidence: Evidence) -> Callable[[Row], int]:
+    """A key that puts rows of a group together, groups in the order in which they begin."""
+    groups = list(dict.fromkeys(row.group for row in evidence.rows))
+    return lambda row: groups.index(row.group)
+
+
+def _cells(rows: Iterator[Row]) -> Iterator[str]:
+    def cell(text: Any) -> str:
+        return str(text).replace("|", "\\|").replace("\n", "; ")
+
+    for row in rows:
+        said = row.status if not row.detail else f"{row.status}: {row.detail}"
+        yield f"| {cell(row.name)} | {cell(row.against)} | {cell(said)} | {cell(row.looked_at)} | {row.seconds:.1f} |"

@@ -1,0 +1,97 @@
+"""What `openmxu verify` checks, in every test run; and that its record says what came of it."""
+
+import json
+from importlib.metadata import PackageNotFoundError
+from typing import Any
+
+import pytest
+
+from openmxu import cli
+from openmxu_sim.verify import report
+from openmxu_sim.verify.checks import HOLDS, Check, Outcome, checks
+from openmxu_sim.verify.report import Evidence, Row, to_markdown
+
+# Controls have tests of their own, which look at what is found.
+_QUICK = [check for check in checks(thorough=False).values() if not check.group.startswith("controls")]
+
+
+@pytest.mark.parametrize("check", _QUICK, ids=lambda check: f"{check.group}: {check.name}")
+def test_check(check: Check) -> None:
+    outcome = check.run()
+    assert outcome.status == HOLDS, outcome.detail
+
+
+def test_the_thorough_run_holds_the_quick_one() -> None:
+    thorough = checks(thorough=True)
+    assert set(checks(thorough=False)) <= set(thorough)
+    assert {check.group for check in thorough.values()} > {check.group for check in checks(thorough=False).values()}
+
+
+def _evidence(*rows: Row) -> Evidence:
+    return Evidence("2026-01-31", False, 90.0, "a machine, 2 cores", {"Python": "3.11.7"}, rows)
+
+
+def test_markdown() -> None:
+    text = to_markdown(_evidence(
+        Row("one way", "a claim", "an oracle", "holds", "4 | 5 pairs", "", 1.25),
+        Row("another way", "a second claim", "an oracle", "open", "", "gave up\nat once", 0.5),
+        Row("one way", "a third claim", "an oracle", "failed", "", "0001: got 2, expected 3", 0.0),
+    ))
+    assert text.startswith("`openmxu verify`, 2026-01-31, a machine, 2 cores: 3 checks in 2 minutes, "
+                           "1 holds, 1 failed, 1 open.\n\n- Python: 3.11.7\n\n## One way\n")
+    assert "| a claim | an oracle | holds | 4 \\| 5 pairs | 1.2 |\n| a third claim |" in text
+    assert "## Another way\n" in text
+    assert "| open: gave up; at once |" in text
+
+
+def test_command(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """A check that is run in a process of its own, shown and recorded."""
+    path = tmp_path / "evidence.json"
+    name = "fp32 -> bf16, flush"
+    assert cli.main(["verify", "--only", name, "--json", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert name in shown
+    assert "1 checks in" in shown
+    evidence = Evidence.of_json(path.read_text())
+    assert [(row.name, row.status, row.looked_at) for row in evidence.rows] == [
+        (name, "holds", "4,294,967,296 operands or pairs"),
+    ]
+    assert json.loads(path.read_text())["tools"]["z3"].startswith("z3 ")
+
+
+def test_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a check finds, and what goes wrong in it, are rows."""
+
+    def fail() -> Outcome:
+        raise RuntimeError("the tool fell over")
+
+    made = {("group", "name"): Check("group", "name", "", fail)}
+    monkeypatch.setattr(report, "checks", lambda thorough: made)
+    assert report._run("group", "name", False).detail == "RuntimeError: the tool fell over"
+    assert report._run("group", "name", False).status == "failed"
+
+
+def test_everything_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch,
+                                             capsys: pytest.CaptureFixture[str]) -> None:
+    def version(package: str) -> str:
+        raise PackageNotFoundError(package)
+
+    monkeypatch.setattr(report.importlib.metadata, "version", version)
+    monkeypatch.setenv("CC", "no-such-compiler")
+    monkeypatch.setattr(report.yosys, "prepare", lambda progress: "Yosys")
+    assert cli.main(["verify", "--thorough"]) == 2
+    complaint = capsys.readouterr().err
+    assert complaint.count("\n") == 1
+    assert "a C compiler is needed" in complaint
+    assert "gmpy2 is missing: pip install 'openmxu[verify]'; jax is missing" in complaint
+    assert complaint.endswith("pip install 'openmxu[oracles]'\n")
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["--only", "wombat"], "only must be part of the name of a check, not 'wombat'"),
+    (["--jobs", "0"], "jobs must be an integer >= 1, not 0"),
+    (["--json", "/no/such/folder/file"], "output must be in a directory that exists"),
+])
+def test_messages(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["verify", *arguments]) == 2
+    assert message in capsys.readouterr().err
