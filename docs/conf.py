@@ -58,20 +58,15 @@ class CommandHelp(SphinxDirective):
         return [section]
 
 
-class Verification(SphinxDirective):
-    """``{verification} FILE``: the record of a run of ``openmxu verify``, as tables."""
-
-    required_arguments = 1
-
-    def run(self) -> list[nodes.Node]:
-        """Read the file beside the page."""
-        relative, absolute = self.env.relfn2path(self.arguments[0])
-        self.env.note_dependency(relative)
-        evidence = Evidence.of_json(Path(absolute).read_text())
-        return self.parse_text_to_nodes(to_markdown(evidence), allow_section_headings=True)
+def insert_record(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Put the record of ``make verify``, as tables, in place of ``RECORD`` on its page."""
+    if docname == "reference/verification":
+        record = Path(app.srcdir, "reference", "verification.json")
+        app.env.note_dependency(str(record), docname=docname)
+        source[0] = source[0].replace("RECORD", to_markdown(Evidence.of_json(record.read_text())))
 
 
 def setup(app: Sphinx) -> None:
-    """Register the directives."""
-    app.add_directive("verification", Verification)
+    """Register the directive and the record."""
+    app.connect("source-read", insert_record)
     app.add_directive("command-help", CommandHelp)

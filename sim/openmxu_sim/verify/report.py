@@ -186,11 +186,12 @@ def _processor() -> str:
 
 def to_markdown(evidence: Evidence) -> str:
     """The evidence as tables, a group each."""
-    statuses = ", ".join(f"{evidence.count(status)} {status}" for status in (HOLDS, FAILED, OPEN))
+    statuses = f"{evidence.count(HOLDS)} hold, {evidence.count(FAILED)} failed, {evidence.count(OPEN)} open"
     command = "openmxu verify --thorough" if evidence.thorough else "openmxu verify"
     lines = [f"`{command}`, {evidence.date}, {evidence.machine}: {len(evidence.rows)} checks in "
              f"{evidence.seconds / 60:.0f} minutes, {statuses}.", ""]
-    lines += [f"- {name}: {version}" for name, version in evidence.tools.items()]
+    lines += [f"- {version if version.lower().startswith(name.lower()) else f'{name} {version}'}"
+              for name, version in evidence.tools.items()]
     for group, rows in groupby(sorted(evidence.rows, key=_position(evidence)), key=attrgetter("group")):
         lines += ["", f"## {group[0].upper()}{group[1:]}", "", "| what | against | result | looked at | s |",
                   "|---|---|---|---|--:|"]

@@ -38,7 +38,7 @@ def test_markdown() -> None:
         Row("one way", "a third claim", "an oracle", "failed", "", "0001: got 2, expected 3", 0.0),
     ))
     assert text.startswith("`openmxu verify`, 2026-01-31, a machine, 2 cores: 3 checks in 2 minutes, "
-                           "1 holds, 1 failed, 1 open.\n\n- Python: 3.11.7\n\n## One way\n")
+                           "1 hold, 1 failed, 1 open.\n\n- Python 3.11.7\n\n## One way\n")
     assert "| a claim | an oracle | holds | 4 \\| 5 pairs | 1.2 |\n| a third claim |" in text
     assert "## Another way\n" in text
     assert "| open: gave up; at once |" in text
