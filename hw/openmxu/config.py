@@ -94,20 +94,13 @@ class MxuConfig:
         return edge + skew + self.array_latency + self.columns - 1 + self.row_latency + read
 
     @property
-    def load_interval(self) -> int:
-        """Cycles that lie at least between the first activations of two tiles: it takes R beats to load weights,
-        the last of which waits until the swap mark before them has reached the last row.
-        """
-        return max(self.rows, (self.rows - 1) * self.row_step + 1)
-
-    @property
     def shortest_tile(self) -> int:
         """Activation beats from which on tiles that are added up follow one another without a bubble.
 
         A row of weights must have been passed by the swap mark before it is loaded anew, and a sum must be
         written before it is added to.
         """
-        return max(self.load_interval, self.row_latency)
+        return max(self.rows, (self.rows - 1) * self.row_step + 1, self.row_latency)
 
     @property
     def cell_name(self) -> str:

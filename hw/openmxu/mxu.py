@@ -227,15 +227,13 @@ class Admission(wiring.Component):
                 m.d.sync += base.eq(place_ + 1)
         m.d.sync += held.eq(held + (self.o_go & self.i_emit) - self.i_freed)
 
-        # A sum that is still on its way must not be added to: these are the places given last. Tiles are as far
-        # apart as loading their weights takes, so that high arrays need none of this.
+        # A sum that is still on its way must not be added to: these are the places given last.
         underway: Value = Cat(place_, self.o_go)
         conflict: Value = Const(0, 1)
         for age in range(1, self.config.row_latency):
             given = Signal(len(underway), name=f"given_{age}")
             m.d.sync += given.eq(underway)
-            if age >= self.config.load_interval:
-                conflict |= given == Cat(place_, Const(1, 1))
+            conflict |= given == Cat(place_, Const(1, 1))
             underway = given
 
         m.d.comb += [

@@ -9,8 +9,9 @@ active from the cycle after that activation on:
 - ``product``: what the multiplier gives to the adder
 - ``shift``: how activations and weights move
 
-Of arithmetic between streams: what comes out if nothing waits; that a wait changes nothing and accepts nothing.
-Any run is a run without waits, with waits put in between: so both together hold for any pattern of waits.
+Of arithmetic between streams: when it moves, in whatever state; what comes out while it moves; that otherwise no
+register changes. Any run is a run that moves in each cycle, with waits put in between: so these hold together for any
+pattern of waits.
 """
 
 import time
@@ -26,7 +27,7 @@ from openmxu.arith import Adder, Converter, Multiplier, Streamed
 from openmxu.catalog import CATALOG
 from openmxu.formal.smt import REGISTERS, mutants, transition_system
 from openmxu.formal.solvers import SOLVERS, Answer, solve, version
-from openmxu.formal.specification import ACCEPT, ADD, CONVERT, MULTIPLY, NEAREST, SAME, SHIFT, Operation
+from openmxu.formal.specification import ACCEPT, ADD, CONVERT, MULTIPLY, NEAREST, READY, SAME, SHIFT, Operation
 from openmxu.formats import BF16, FP32
 from openmxu.pe import ProcessingElement
 
@@ -176,10 +177,10 @@ def prove(proof: Proof, solver: str = "z3", *, change: str = "", limit: float = 
         answers = list(pool.map(lambda question: query.ask(question, solver, limit), questions))
     if cases and answers[-1].satisfiable:
         raise ValueError(f"cases must cover all operands, not {cases!r}")
-    found = next((answer.values for answer in answers if answer.satisfiable), None)
-    counterexample = query.counterexample(found, solver) if found else None
+    refuting = next((answer for answer in answers if answer.satisfiable), None)
+    counterexample = query.counterexample(refuting.values, solver) if refuting else None
     given_up = any(answer.satisfiable is None for answer in answers)
-    holds = False if found else None if given_up else True
+    holds = False if refuting else None if given_up else True
     return Verdict(proof.name, tool, holds, time.monotonic() - start, max(1, len(cases)), counterexample)
 
 
@@ -246,9 +247,10 @@ class _Query:
 
     def counterexample(self, found: Mapping[str, int], solver: str) -> Counterexample:
         """What was found, beside what the operation gives for the same operands."""
-        operands = tuple(found[name] for name in self._names)
+        # What a solver leaves out may have any value.
+        operands = tuple(found.get(name, 0) for name in self._names)
         right = self._solve("", f"(and {self.relation} {self._equal(operands)})", solver, TIME_LIMIT)
-        return Counterexample(operands, found["result"], right.values["result"])
+        return Counterexample(operands, found.get("result", 0), right.values["result"])
 
     def _equal(self, operands: Sequence[int]) -> str:
         return " ".join(f"(= {name} {_constant(value, width)})" for name, value, width in zip(
@@ -376,7 +378,7 @@ def _streamed(streamed: Streamed, proof: Proof) -> Iterator[Proof]:
     (output, _), = proof.result
     assert output == "o"
     suffix = proof.name.removeprefix(streamed.unit.module_name)
-    moving = tuple(("o__ready", cycle, 1) for cycle in range(latency))
+    moving = tuple(("i__ready", cycle, 1) for cycle in range(latency))
     low = 0
     operands = []
     for port, _ in proof.operands:
@@ -384,22 +386,22 @@ def _streamed(streamed: Streamed, proof: Proof) -> Iterator[Proof]:
         operands.append((f"i__payload[{low + width - 1}:{low}]", 0))
         low += width
     yield replace(
-        proof, name=f"streamed_{proof.name}", claim=f"if nothing waits: {proof.claim}", component=streamed,
+        proof, name=f"streamed_{proof.name}", claim=f"while it moves: {proof.claim}", component=streamed,
         operands=tuple(operands), result=(("o__payload", latency),), given=moving, quick=False,
     )
     if suffix:
         return
     awake = tuple(("rst", cycle, 0) for cycle in range(latency))
     yield Proof(
-        f"{name}_accept", f"if nothing waits: what is offered at t is accepted, and its result valid at t + {latency}",
+        f"{name}_accept", f"while it moves: what is offered at t is accepted, and its result valid at t + {latency}",
         streamed, ACCEPT, (("i__valid", 0),), (("i__ready", 0), ("o__valid", latency)), given=moving + awake,
     )
     yield Proof(
-        f"{name}_refuse", "a result is there: something is accepted exactly if that result is taken",
-        streamed, SAME, (("o__ready", 0),), (("i__ready", 0),), given=(("o__valid", 0, 1),),
+        f"{name}_ready", "it moves, and accepts, exactly if no result waits: i_ready = o_ready or not o_valid",
+        streamed, READY, (("o__ready", 0), ("o__valid", 0)), (("i__ready", 0),),
     )
     yield Proof(
-        f"{name}_hold", "a result waits: every register stays what it is",
+        f"{name}_hold", "it does not move: every register stays what it is",
         streamed, SAME, ((REGISTERS, 0),), ((REGISTERS, 1),),
-        given=(("rst", 0, 0), ("o__valid", 0, 1), ("o__ready", 0, 0)),
+        given=(("rst", 0, 0), ("i__ready", 0, 0)),
     )

@@ -7,7 +7,7 @@ between bit patterns, as the theory has no function from its numbers back to the
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["ACCEPT", "ADD", "CONVERT", "MULTIPLY", "NEAREST", "SAME", "SHIFT", "Operation"]
+__all__ = ["ACCEPT", "ADD", "CONVERT", "MULTIPLY", "NEAREST", "READY", "SAME", "SHIFT", "Operation"]
 
 
 @dataclass(frozen=True)
@@ -153,6 +153,11 @@ ACCEPT = Operation("accept", """\
 """, ((1,), 0b11))
 """A stream moves on: it was ready, and its valid mark comes out."""
 
+READY = Operation("ready", """\
+(define-fun ready ((ready (_ BitVec 1)) (valid (_ BitVec 1)) (o (_ BitVec 1))) Bool
+  (= o (bvor ready (bvnot valid))))
+""", ((0, 0), 1))
+"""A stream moves: its result is taken, or there is none."""
 
 SAME = Operation("=", "")
 """What it is given."""

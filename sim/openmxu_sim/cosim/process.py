@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["SimulationError", "SimulationTimeoutError", "run_child"]
+__all__ = ["BenchFailedError", "SimulationError", "SimulationTimeoutError", "run_child"]
 
 _TAIL = 40
 """Lines of a log that a failure shows."""
@@ -21,6 +21,10 @@ _FOREIGN_NAMES = {"WAVES", "GUI", "MAKEFLAGS", "MFLAGS", "MAKELEVEL"}
 
 class SimulationError(RuntimeError):
     """A simulation could not be built or its test bench failed; the text ends with the end of the log."""
+
+
+class BenchFailedError(SimulationError):
+    """A test of the bench failed: the simulation ran, and showed something wrong."""
 
 
 class SimulationTimeoutError(SimulationError):

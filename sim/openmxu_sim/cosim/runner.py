@@ -6,10 +6,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from openmxu_sim.cosim.build import TIMESCALE, build_simulation
-from openmxu_sim.cosim.process import SimulationError, SimulationTimeoutError, run_child
+from openmxu_sim.cosim.process import BenchFailedError, SimulationError, SimulationTimeoutError, run_child
 from openmxu_sim.cosim.simulators import package_directory
 
-__all__ = ["SimulationError", "SimulationTimeoutError", "simulate"]
+__all__ = ["BenchFailedError", "SimulationError", "SimulationTimeoutError", "simulate"]
 
 
 def simulate(verilog: str, top: str, module: str, *, simulator: str = "verilator",
@@ -82,6 +82,7 @@ def _passed(results: Path, log: str) -> list[str]:
     failed = [case.get("name", "") for case in cases
               if any(case.find(outcome) is not None for outcome in ("failure", "error"))]
     if failed or not cases:
-        reason = f"failed: {', '.join(failed)}" if failed else "no test was run"
-        raise SimulationError(f"{reason}\n{log}")
+        if failed:
+            raise BenchFailedError(f"failed: {', '.join(failed)}\n{log}")
+        raise SimulationError(f"no test was run\n{log}")
     return [case.get("name", "") for case in cases]

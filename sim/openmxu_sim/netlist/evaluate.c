@@ -4,7 +4,7 @@ enum { PORTS = sizeof widths / sizeof *widths };
 
 /* blocks + latency blocks of operands for each port in, one port behind the other; as many blocks of results out. */
 void evaluate(const uint32_t *in, uint32_t *out, size_t blocks, size_t latency) {
-  static word state[REGISTERS + 1];
+  word state[REGISTERS + 1] = {{0}};  // not shared: threads may evaluate at once
   word i[32 * PORTS], o[32];
   for (size_t block = 0; block < blocks + latency; block++) {
     int wires = 0;

@@ -6,9 +6,11 @@ import json
 import multiprocessing
 import os
 import platform
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import groupby
@@ -21,7 +23,7 @@ from openmxu.formal.solvers import version as solver_version
 from openmxu.synth import yosys
 from openmxu_sim.cosim.simulators import load_simulator
 from openmxu_sim.netlist.native import compiler_version
-from openmxu_sim.verify.checks import FAILED, HOLDS, OPEN, checks
+from openmxu_sim.verify.checks import FAILED, HOLDS, OPEN, Check, checks
 
 __all__ = ["Evidence", "Row", "to_markdown", "tools", "verify"]
 
@@ -145,10 +147,13 @@ def verify(*, thorough: bool = False, only: str = "", jobs: int | None = None,
     # A process for each check gives all memory back, whatever the tools in it do.
     with ProcessPoolExecutor(jobs or os.cpu_count(), mp_context=context, max_tasks_per_child=1) as pool:
         longest_first = sorted(chosen, key=lambda key: -chosen[key].seconds)
-        futures = [pool.submit(_run, *key, thorough) for key in longest_first]
+        keys = {pool.submit(_run, *key, thorough): key for key in longest_first}
         try:
-            for future in as_completed(futures):
-                row = future.result()
+            for future in as_completed(keys):
+                try:
+                    row = future.result()
+                except BrokenProcessPool:  # it takes all checks with it that had not ended
+                    row = _died(*keys[future], chosen)
                 rows[row.group, row.name] = row
                 if note is not None and row.status != HOLDS:
                     note(f"{row.group}: {row.name}: {row.status}: {row.detail}")
@@ -162,8 +167,15 @@ def verify(*, thorough: bool = False, only: str = "", jobs: int | None = None,
                     tuple(rows[key] for key in chosen))
 
 
+def _died(group: str, name: str, chosen: Mapping[tuple[str, str], Check]) -> Row:
+    """The row of a check whose process died, or was not begun any more."""
+    return Row(group, name, chosen[group, name].against, FAILED, "", "a process died, for want of memory perhaps", 0.0)
+
+
 def _run(group: str, name: str, thorough: bool) -> Row:
     """Run one check; what goes wrong in it is its failure."""
+    # Ctrl-C ends this process at once; it would otherwise wait for code that is no Python.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     check = checks(thorough=thorough)[group, name]
     start = time.monotonic()
     try:

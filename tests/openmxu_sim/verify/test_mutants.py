@@ -35,7 +35,7 @@ def test_mutants_are_made(drawn: Mutants, differing: list[int]) -> None:
     assert len(differing) >= 30
     assert drawn.mistakes == mutants(Adder(FP16), 40, seed=3, flat=True).mistakes
     assert drawn.mistakes != mutants(Adder(FP16), 40, seed=4, flat=True).mistakes
-    assert drawn.describe(1).split()[1] == "at"
+    assert " at adder_fp16_flush_s0 $" in drawn.describe(1)
 
 
 def test_none_that_differs_is_called_equivalent(drawn: Mutants, differing: list[int]) -> None:
@@ -71,6 +71,4 @@ def test_holes_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(grading, "conversion", poor)
     found = grading.grade(subject.name, 6, seed=1)
-    by_all = [mutant for mutant in found.mutants if mutant.by.startswith("all operands only: ")]
-    assert by_all
-    assert all(mutant.fate == "killed" for mutant in by_all)
+    assert found.count("killed late")

@@ -133,7 +133,7 @@ struct model {
   term active[ROWS][COLUMNS];
   term pending[PENDING][ROWS + 2]; /* activations that wait for their weights, and their marks clear_nan and last */
   term bank[LONGEST_TILE][COLUMNS];
-  term expected[EXPECTED][COLUMNS + 1];
+  term expected[EXPECTED + PENDING][COLUMNS + 1];  // units with bugs give more than there may be
   struct marks pending_marks[PENDING];
   uint8_t beats_taken, weights_taken, pending_taken, row, expected_results;
   /* The sender: beats of the tile that is being sent, its marks, and for each row how many tiles its sum has. */
@@ -214,6 +214,6 @@ static bool take_activations(struct model *m, const struct inputs *i, struct mar
 
 static void give_result(struct model *m) {
   m->expected_results--;
-  memmove(m->expected, m->expected[1], sizeof m->expected[0] * (EXPECTED - 1));
-  memset(m->expected[EXPECTED - 1], 0, sizeof m->expected[0]);
+  memmove(m->expected, m->expected[1], sizeof m->expected[0] * (EXPECTED + PENDING - 1));
+  memset(m->expected[EXPECTED + PENDING - 1], 0, sizeof m->expected[0]);
 }

@@ -163,7 +163,7 @@ static struct inputs inputs(const struct choice *c) {
 static int legal(const struct model *m, struct marks *found) {
   int number = 0;
   const int row = m->sent;
-  const bool longest = row + 1 == LONGEST_TILE;
+  const bool longest = row + 1 >= LONGEST_TILE;
   for (int add = 0; add < 2; add++)
     for (int emit = 0; emit < 2; emit++) {
       if (row && (m->marks.add != add || m->marks.emit != emit)) continue;
