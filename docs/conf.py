@@ -10,6 +10,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from openmxu_sim.verify.checks import FAILED
 from openmxu_sim.verify.report import Evidence, to_markdown
 
 project = "OpenMXU"
@@ -63,7 +64,10 @@ def insert_record(app: Sphinx, docname: str, source: list[str]) -> None:
     if docname == "reference/verification":
         record = Path(app.srcdir, "reference", "verification.json")
         app.env.note_dependency(str(record), docname=docname)
-        source[0] = source[0].replace("RECORD", to_markdown(Evidence.of_json(record.read_text())))
+        evidence = Evidence.of_json(record.read_text())
+        if not evidence.thorough or evidence.count(FAILED):
+            raise ValueError(f"{record.name} must be the record of a thorough run without failures: make verify")
+        source[0] = source[0].replace("RECORD", to_markdown(evidence))
 
 
 def setup(app: Sphinx) -> None:

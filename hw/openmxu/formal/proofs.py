@@ -9,6 +9,8 @@ active from the cycle after that activation on:
 - ``product``: what the multiplier gives to the adder
 - ``shift``: how activations and weights move
 
+Of the accumulator bank: what it adds sums to, the replacement of NaN included.
+
 Of arithmetic between streams: when it moves, in whatever state; what comes out while it moves; that otherwise no
 register changes. Any run is a run that moves in each cycle, with waits put in between: so these hold together for any
 pattern of waits.
@@ -23,11 +25,12 @@ from typing import Any
 
 from amaranth.hdl import Fragment
 
+from openmxu.accumulator import AccumulatorColumn
 from openmxu.arith import Adder, Converter, Multiplier, Streamed
 from openmxu.catalog import CATALOG
 from openmxu.formal.smt import REGISTERS, mutants, transition_system
 from openmxu.formal.solvers import SOLVERS, Answer, solve, version
-from openmxu.formal.specification import ACCEPT, ADD, CONVERT, MULTIPLY, NEAREST, READY, SAME, SHIFT, Operation
+from openmxu.formal.specification import ACCEPT, ADD, CONVERT, MULTIPLY, NEAREST, READY, REPLACE, SAME, SHIFT, Operation
 from openmxu.formats import BF16, FP32
 from openmxu.pe import ProcessingElement
 
@@ -323,6 +326,8 @@ def _about(component: Any) -> Iterator[Proof]:
             yield _arithmetic(component, NEAREST)
         case ProcessingElement(operand=operand) if operand == BF16:
             yield from _cell(component)
+        case AccumulatorColumn(config=config):
+            yield _replacement(AccumulatorColumn(replace(config, depth=2)))
         case Streamed(unit=unit):
             for proof in _about(unit):
                 yield from _streamed(component, proof)
@@ -362,7 +367,7 @@ def _cell(cell: ProcessingElement) -> Iterator[Proof]:
     yield Proof(
         f"{name}_product", f"product(t + {latency}) = multiply(i_activation(t), active(t + 1)), {mode}",
         cell, multiply, (("i_activation", 0), ("active", 1)), (("adder.i_b", latency),),
-        solvers=_solvers(multiply), quick=cell.stages > 1 and mode == "flush",
+        solvers=_solvers(multiply), quick=mode == "flush",
     )
     outputs = ("o_activation", "o_swap", "o_load", "o_weight", "shadow", "active")
     yield Proof(
@@ -370,6 +375,14 @@ def _cell(cell: ProcessingElement) -> Iterator[Proof]:
         cell, SHIFT, tuple((wire, 0) for wire in ("i_activation", "i_swap", "i_load", "i_weight", "shadow", "active")),
         tuple((wire, 1) for wire in outputs), given=(("rst", 0, 0),), quick=True,
     )
+
+
+def _replacement(column: AccumulatorColumn) -> Proof:
+    """What an accumulator column adds sums to; how many of them it holds makes no difference."""
+    Fragment.get(column, None)
+    operands = (("old__data", 0), ("o_control.add", 0), ("o_control.clear_nan", 0))
+    return Proof(f"{column.module_name}_replace", "a sum is added to the old one, NaN replaced if asked for, or to -0",
+                 column, REPLACE, operands, (("i_a", 0),), quick=True)
 
 
 def _streamed(streamed: Streamed, proof: Proof) -> Iterator[Proof]:

@@ -89,6 +89,7 @@ def transition_system(component: Any, *, cut: str | None = None, change: str = "
     text = yosys.produce(f"""{_flattened(top)}
 {f"cutpoint {top}/w:{cut}" if cut else ""}
 {change}
+memory_map
 opt_clean
 dffunmap
 write_smt2 -stbv -wires /job/result

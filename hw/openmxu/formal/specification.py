@@ -7,7 +7,7 @@ between bit patterns, as the theory has no function from its numbers back to the
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["ACCEPT", "ADD", "CONVERT", "MULTIPLY", "NEAREST", "READY", "SAME", "SHIFT", "Operation"]
+__all__ = ["ACCEPT", "ADD", "CONVERT", "MULTIPLY", "NEAREST", "READY", "REPLACE", "SAME", "SHIFT", "Operation"]
 
 
 @dataclass(frozen=True)
@@ -152,6 +152,14 @@ ACCEPT = Operation("accept", """\
 (define-fun accept ((valid (_ BitVec 1)) (o (_ BitVec 2))) Bool (= o (concat #b1 valid)))
 """, ((1,), 0b11))
 """A stream moves on: it was ready, and its valid mark comes out."""
+
+REPLACE = Operation("replace", _NUMBERS + """\
+(define-fun replace ((old Word) (add (_ BitVec 1)) (clear_nan (_ BitVec 1)) (o Word)) Bool
+  (= o (ite (= add #b0) #x80000000
+            (ite (and (= clear_nan #b1) (fp.isNaN (number old))) #x00000000 old))))
+""", ((0x7FC0_0000, 1, 1), 0))
+"""What a sum is added to in the accumulator bank: the old one, +0 in place of NaN if that is asked for, or -0 if there
+is none."""
 
 READY = Operation("ready", """\
 (define-fun ready ((ready (_ BitVec 1)) (valid (_ BitVec 1)) (o (_ BitVec 1))) Bool

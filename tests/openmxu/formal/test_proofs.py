@@ -1,19 +1,22 @@
 """Proofs fail where they should, and the second solver agrees; all proofs are run by `openmxu verify`."""
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from amaranth.hdl import Fragment
 
+from openmxu.arith import Converter, streamed
 from openmxu.catalog import CATALOG
 from openmxu.formal import solvers
 from openmxu.formal.proofs import Control, Proof, confirm, controls, is_ambiguous, mutant_controls, proofs, prove
 from openmxu.formal.smt import transition_system
 from openmxu.formal.solvers import SOLVERS, SolverError, solve
 from openmxu.formal.specification import ADD, CONVERT, MULTIPLY, NEAREST, Operation
-from openmxu.formats import SUBNORMALS
+from openmxu.formats import BF16, FP32, SUBNORMALS
 from openmxu.synth import yosys
 from openmxu.verilog import to_rtlil
 from openmxu_sim import golden
@@ -126,6 +129,19 @@ def test_cases() -> None:
     assert (verdict.holds, verdict.cases) == (True, 2)
     with pytest.raises(ValueError, match=r"cases must cover all operands, not \("):
         prove(cut(sign, "(= ((_ extract 15 7) x0) #b100000000)"), "bitwuzla")
+
+
+def test_a_stream_that_loses_what_it_accepts() -> None:
+    """With an empty pipeline and nobody who takes results, it accepts but does not move."""
+    source = inspect.getsource(streamed)
+    right, wrong = "enable.eq(self.o.ready | ~valid)", "enable.eq(self.o.ready)"
+    assert source.count(right) == 1
+    broken: dict[str, Any] = {}
+    exec(source.replace(right, wrong).replace("else enable)", "else self.o.ready | ~valid)"), broken)
+    claims = [proof for name, proof in proofs().items() if name.startswith("streamed_converter") and not proof.quick]
+    wrong_ones = [replace(claim, component=broken["Streamed"](Converter(FP32, BF16, stages=1))) for claim in claims]
+    holds = {claim.name.rpartition("_")[2]: prove(claim, claim.solvers[0]).holds for claim in wrong_ones}
+    assert holds["accept"] is False
 
 
 def test_time_limit() -> None:
