@@ -23,7 +23,7 @@ from openmxu.formal.solvers import version as solver_version
 from openmxu.synth import yosys
 from openmxu_sim.cosim.simulators import load_simulator
 from openmxu_sim.netlist.native import compiler_version
-from openmxu_sim.verify.checks import FAILED, HOLDS, OPEN, Check, checks
+from openmxu_sim.verify.checks import FAILED, HOLDS, OPEN, checks
 
 __all__ = ["Evidence", "Row", "to_markdown", "tools", "verify"]
 
@@ -147,29 +147,26 @@ def verify(*, thorough: bool = False, only: str = "", jobs: int | None = None,
     # A process for each check gives all memory back, whatever the tools in it do.
     with ProcessPoolExecutor(jobs or os.cpu_count(), mp_context=context, max_tasks_per_child=1) as pool:
         longest_first = sorted(chosen, key=lambda key: -chosen[key].seconds)
-        keys = {pool.submit(_run, *key, thorough): key for key in longest_first}
+        futures = [pool.submit(_run, *key, thorough) for key in longest_first]
         try:
-            for future in as_completed(keys):
-                try:
-                    row = future.result()
-                except BrokenProcessPool:  # it takes all checks with it that had not ended
-                    row = _died(*keys[future], chosen)
+            for future in as_completed(futures):
+                row = future.result()
                 rows[row.group, row.name] = row
                 if note is not None and row.status != HOLDS:
                     note(f"{row.group}: {row.name}: {row.status}: {row.detail}")
                 if progress is not None:
                     progress(len(rows), len(chosen))
+        except BrokenProcessPool:  # it takes all checks with it that have not ended
+            for key in set(chosen) - set(rows):
+                rows[key] = Row(*key, chosen[key].against, FAILED, "", "not run to its end: a process died", 0.0)
+            if note is not None:
+                note("a process died, for want of memory perhaps; what had not ended by then has failed")
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
     return Evidence(today, thorough, time.monotonic() - start, f"{_processor()}, {os.cpu_count()} cores", versions,
                     tuple(rows[key] for key in chosen))
-
-
-def _died(group: str, name: str, chosen: Mapping[tuple[str, str], Check]) -> Row:
-    """The row of a check whose process died, or was not begun any more."""
-    return Row(group, name, chosen[group, name].against, FAILED, "", "a process died, for want of memory perhaps", 0.0)
 
 
 def _run(group: str, name: str, thorough: bool) -> Row:
