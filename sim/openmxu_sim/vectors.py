@@ -239,7 +239,7 @@ def matrix(shape: tuple[int, int], fmt: str, seed: int, *, kind: str = "all") ->
 
     ``"all"``: made so that a product of two such matrices has results of every sort, while most stay
     finite. Signs are random and exponents near each other. Half of the rows has fractions of one bit, whose
-    sums cancel exactly and tie; of formats wider than bf16, an eighth of all elements is at a tie between bf16
+    sums cancel exactly and tie; of formats wider than bf16, a quarter of all elements is at a tie between bf16
     numbers, or has a single one behind it. A quarter of the rows is scaled down, so that products with another such row
     reach the underflow threshold, and an eighth up, towards the overflow threshold. Zeros of both signs and
     subnormal numbers appear everywhere; infinities and NaNs so rarely that about one result in ten is
@@ -449,7 +449,7 @@ def _mixed_matrix(fmt: Format, rows: int, columns: int, rng: np.random.Generator
     # What is rounded away at the unit's edge: a tie, or a single one behind it that decides.
     dropped = fmt.fraction_width - 7
     if dropped > 1:
-        tied = rng.random(count) < 1 / 8
+        tied = rng.random(count) < 1 / 4
         behind = (1 << rng.integers(dropped, size=count)) & ((1 << (dropped - 1)) - 1)
         elements[tied] = (elements[tied] & -(1 << dropped)) | (1 << (dropped - 1)) | behind[tied]
 

@@ -142,6 +142,8 @@ def verify(*, thorough: bool = False, only: str = "", jobs: int | None = None,
         raise ValueError(f"only must be part of the name of a check, not {only!r}")
     versions = tools(thorough=thorough, progress=note)
     start = time.monotonic()
+    if progress is not None:
+        progress(0, len(chosen))
     rows: dict[tuple[str, str], Row] = {}
     context = multiprocessing.get_context("spawn")
     # A process for each check gives all memory back, whatever the tools in it do.
