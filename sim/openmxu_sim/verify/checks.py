@@ -219,8 +219,8 @@ def _grade(name: str, count: int, thorough: bool) -> Outcome:
     # Tests want so many that are no equivalents, whatever has to be drawn for it.
     found = grade(name, count, spare=0 if thorough else count, jobs=1)
     unseen = [f"{mutant.fate}: {mutant.mistake}: {mutant.by}" for mutant in found.mutants
-              if mutant.fate in ("killed late", "explained", "open")]
-    numbers = {fate: found.count(fate) for fate in ("killed", "killed late", "equivalent", "explained", "open")}
+              if mutant.fate in ("killed late", "open")]
+    numbers = {fate: found.count(fate) for fate in ("killed", "killed late", "equivalent", "open")}
     fates = ", ".join(f"{number} {fate}" for fate, number in numbers.items() if number)
     detail = "; ".join(unseen)
     if len(found.mutants) < count or not numbers["killed"]:

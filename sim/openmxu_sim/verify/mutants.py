@@ -6,9 +6,8 @@ cocotb benches on Verilator. A mutant that passes is either proven to do what th
 the bench, unless somebody can say why not.
 """
 
-import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,7 +23,7 @@ from openmxu_sim.cosim.process import BenchFailedError, SimulationError
 from openmxu_sim.netlist.bitslice import Gates
 from openmxu_sim.verify.exhaustion import Tally, additions, sweep
 
-__all__ = ["EXPLAINED", "SUBJECTS", "Grade", "Mutant", "Subject", "grade"]
+__all__ = ["SUBJECTS", "Grade", "Mutant", "Subject", "grade"]
 
 Progress = Callable[[int, int], object]
 
@@ -73,14 +72,6 @@ def _subjects() -> Iterator[Subject]:
 SUBJECTS = {subject.name: subject for subject in _subjects()}
 
 
-EXPLAINED: Mapping[tuple[str, str], str] = {
-    ("cnot1 by [4] at pe_bf16_flush_s3 multiplier o$14[10] (i_b$18[10])", "82f64e7f7980"):
-        "the lowest eight bits of a product are zero where nothing is subnormal, bit 4 among them",
-}
-"""Mutants that no bench can find and no tool here proves equivalent, by mistake and the beginning of the SHA-256 of the
-design: why nobody sees them."""
-
-
 @dataclass(frozen=True)
 class Mutant:
     """What became of a mutant.
@@ -93,7 +84,7 @@ class Mutant:
         What is wrong with it.
     fate
         ``"killed"``, ``"killed late"`` (not by the bench, but by all operands), ``"equivalent"`` (proven, or shown
-        with all operands), ``"explained"`` (argued, see :data:`EXPLAINED`) or ``"open"``.
+        with all operands) or ``"open"``.
     by
         What killed it, or what was tried.
     """
@@ -129,8 +120,8 @@ def grade(name: str, count: int, *, seed: int = 0, spare: int = 0, jobs: int | N
     seed
         The same seed gives the same mutants of the same design.
     spare
-        Further mutants, by which those that nobody can see are replaced: then ``count`` is the number of those
-        that somebody should, in the order in which they were drawn.
+        Further mutants, by which those that are proven equivalent are replaced: then ``count`` is the number of
+        those that are not, in the order in which they were drawn.
     jobs
         Simulations at a time, by default as many as there are processors.
     progress
@@ -152,7 +143,6 @@ def grade(name: str, count: int, *, seed: int = 0, spare: int = 0, jobs: int | N
     refusal = kills(0)
     if refusal:
         raise RuntimeError(f"{name}: the bench refuses the design itself: {refusal}")
-    digest = hashlib.sha256(drawn.rtlil.encode()).hexdigest()[:12]
 
     def try_(number: int) -> Mutant:
         made = Mutant(number, drawn.describe(number), "killed", "")
@@ -164,8 +154,6 @@ def grade(name: str, count: int, *, seed: int = 0, spare: int = 0, jobs: int | N
             return replace(made, by=complaint)
         if drawn.is_equivalent(number):
             return replace(made, fate="equivalent", by="SAT sweeping")
-        if (made.mistake, digest) in EXPLAINED:
-            return replace(made, fate="explained", by=EXPLAINED[made.mistake, digest])
         if subject.everything is None:
             return replace(made, fate="open", by="the bench does not see it, and it is not proven equivalent")
         tally = subject.everything(change=lambda _: drawn.one(number))
@@ -188,7 +176,7 @@ def _wanted(fates: Iterator[Mutant], count: int, spare: int, progress: Progress 
     for done, mutant in enumerate(fates, start=1):
         if progress is not None:
             progress(done, count + spare)
-        if not spare or mutant.fate not in ("equivalent", "explained"):
+        if not spare or mutant.fate != "equivalent":
             yield mutant
 
 
