@@ -12,7 +12,7 @@ from openmxu.config import MxuConfig
 from openmxu.formats import FP32
 from openmxu.hierarchy import repeat
 
-__all__ = ["AccumulatorBank", "AccumulatorColumn", "Control", "ResultBeat"]
+__all__ = ["AccumulatorBank", "AccumulatorColumn", "Control", "Emission", "ResultBeat"]
 
 _NEGATIVE_ZERO = 1 << (FP32.width - 1)
 
@@ -130,6 +130,82 @@ class AccumulatorColumn(wiring.Component):
         return m
 
 
+class Emission(wiring.Component):
+    """Decides when a row leaves the accumulator bank: in the order in which rows were given, when it is written.
+
+    Latency: ``config.write_latency - 1`` cycles from ``i_control`` to the row being written; one more to
+    ``o_fetch``, one more to ``o_valid``. Throughput: one row per cycle. Back-pressure: ``i_ready`` may stay low
+    forever.
+
+    Parameters
+    ----------
+    config
+        The unit that the bank is part of.
+
+    Members
+    -------
+    i_control : In(Control)
+        What the last column of the bank shows.
+    o_fetch : Out(1)
+        All columns read ``o_row`` now, for the last time.
+    o_row : Out(log2(depth))
+    o_valid : Out(1)
+        What they have read is offered on the result stream.
+    o_last : Out(1)
+        It is the last row of a tile.
+    i_ready : In(1)
+        It is taken, if it is offered.
+    """
+
+    i_control: Any
+    o_fetch: Value
+    o_row: Value
+    o_valid: Value
+    o_last: Value
+    i_ready: Value
+
+    def __init__(self, config: MxuConfig) -> None:
+        self.config = config
+        control = Control(config.depth)
+        super().__init__({
+            "i_control": In(control),
+            "o_fetch": Out(1), "o_row": Out(control["row"].shape),
+            "o_valid": Out(1), "o_last": Out(1), "i_ready": In(1),
+        })
+
+    def elaborate(self, platform: object) -> Module:
+        """A ring of rows: written ones at its head, those that leave at its tail."""
+        m = Module()
+        depth = self.config.depth
+        # The last column's control is one cycle old: what is left is its adder.
+        leaving = Cat(self.i_control.last, self.i_control.valid & self.i_control.emit)
+        for stage in range(self.config.write_latency - 1):
+            delayed = Signal(2, name=f"leaving_{stage}")
+            m.d.sync += delayed.eq(leaving)
+            leaving = delayed
+        last, written = leaving
+
+        m.submodules.lasts = lasts = Memory(shape=1, depth=depth, init=[])
+        head = Signal(range(depth))
+        mark_in, mark_out = lasts.write_port(), lasts.read_port()
+        waiting = Signal(range(depth + 1))
+        m.d.comb += [
+            mark_in.addr.eq(head), mark_in.data.eq(last), mark_in.en.eq(written),
+            mark_out.addr.eq(self.o_row), mark_out.en.eq(self.o_fetch),
+            self.o_last.eq(mark_out.data),
+            # The memory's output registers hold the row until it is taken.
+            self.o_fetch.eq((waiting != 0) & (self.i_ready | ~self.o_valid)),
+        ]
+        m.d.sync += [
+            waiting.eq(waiting + written - self.o_fetch),
+            head.eq(head + written),
+            self.o_row.eq(self.o_row + self.o_fetch),
+        ]
+        with m.If(self.o_fetch | self.i_ready):
+            m.d.sync += self.o_valid.eq(self.o_fetch)
+        return m
+
+
 class AccumulatorBank(wiring.Component):
     """C accumulator columns and the result stream in front of them.
 
@@ -173,9 +249,7 @@ class AccumulatorBank(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Control moves right beside the sums; when the last column has written a row, it can leave."""
         m = Module()
-        depth = self.config.depth
-        fetch = Signal()
-        tail = Signal(range(depth))
+        m.submodules.emission = emission = Emission(self.config)
         control = self.i_control
         columns = repeat(platform, lambda: AccumulatorColumn(self.config), self.config.columns)
         for index, column in enumerate(columns):
@@ -183,37 +257,16 @@ class AccumulatorBank(wiring.Component):
             m.d.comb += [
                 column.i_psum.eq(self.i_psums.word_select(index, FP32.width)),
                 column.i_control.eq(control),
-                column.i_fetch.eq(fetch),
-                column.i_row.eq(tail),
+                column.i_fetch.eq(emission.o_fetch),
+                column.i_row.eq(emission.o_row),
                 self.o.payload.data[index].eq(column.o_data),
             ]
             control = column.o_control
-
-        # The last column's control is one cycle old: what is left is its adder.
-        leaving = Cat(control.last, control.valid & control.emit)
-        for stage in range(self.config.write_latency - 1):
-            delayed = Signal(2, name=f"leaving_{stage}")
-            m.d.sync += delayed.eq(leaving)
-            leaving = delayed
-        last, written = leaving
-
-        m.submodules.lasts = lasts = Memory(shape=1, depth=depth, init=[])
-        head = Signal(range(depth))
-        mark_in, mark_out = lasts.write_port(), lasts.read_port()
-        waiting = Signal(range(depth + 1))
         m.d.comb += [
-            mark_in.addr.eq(head), mark_in.data.eq(last), mark_in.en.eq(written),
-            mark_out.addr.eq(tail), mark_out.en.eq(fetch),
-            self.o.payload.last.eq(mark_out.data),
-            # The memory's output registers hold the beat until it is taken.
-            fetch.eq((waiting != 0) & (self.o.ready | ~self.o.valid)),
-            self.o_freed.eq(fetch),
+            emission.i_control.eq(control),
+            emission.i_ready.eq(self.o.ready),
+            self.o.valid.eq(emission.o_valid),
+            self.o.payload.last.eq(emission.o_last),
+            self.o_freed.eq(emission.o_fetch),
         ]
-        m.d.sync += [
-            waiting.eq(waiting + written - fetch),
-            head.eq(head + written),
-            tail.eq(tail + fetch),
-        ]
-        with m.If(fetch | self.o.ready):
-            m.d.sync += self.o.valid.eq(fetch)
         return m

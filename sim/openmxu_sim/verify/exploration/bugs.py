@@ -74,19 +74,21 @@ SEEDED_BUGS: Mapping[str, Bug] = {
     "a sum is written a place too far": Bug("accumulator", "new.addr.eq(write[:-1])", "new.addr.eq(write[:-1] + 1)"),
     "another mark clears NaN": Bug("accumulator", "control.clear_nan & is_nan", "control.last & is_nan"),
     "a refused result is dropped": Bug(
-        "accumulator", "(waiting != 0) & (self.o.ready | ~self.o.valid)", "waiting != 0"),
+        "accumulator", "(waiting != 0) & (self.i_ready | ~self.o_valid)", "waiting != 0"),
     "a result leaves before it is written": Bug(
         "accumulator", "range(self.config.write_latency - 1)", "range(self.config.write_latency - 2)"),
     "weights that wait for their tile are forgotten": Bug(
         "mxu", "(loaded | complete) & ~entering", "loaded & ~entering"),
-    "a result that nobody takes is withdrawn": Bug("accumulator", "m.If(fetch | self.o.ready)", "m.If(1)"),
+    "a result that nobody takes is withdrawn": Bug(
+        "accumulator", "m.If(self.o_fetch | self.i_ready)", "m.If(1)"),
     "sums that are kept are emitted": Bug(
-        "accumulator", "Cat(control.last, control.valid & control.emit)", "Cat(control.last, control.valid)"),
+        "accumulator", "self.i_control.valid & self.i_control.emit", "self.i_control.valid"),
     "marks are read where no beat is": Bug(
         "mxu", "(self.o_go & self.i_emit) - self.i_freed", "self.i_emit - self.i_freed"),
     "an empty edge takes nothing": Bug(
         "mxu", "self.i.ready.eq(self.o.ready | ~self.o.valid)", "self.i.ready.eq(self.o.ready)"),
-    "last comes from another beat": Bug("accumulator", "mark_in.data.eq(last)", "mark_in.data.eq(control.last)"),
+    "last comes from another beat": Bug(
+        "accumulator", "mark_in.data.eq(last)", "mark_in.data.eq(self.i_control.last)"),
 }
 """What is wrong, and how."""
 
