@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
                      epilog="See openmxu COMMAND --help for each command's options and examples.")
     parser.add_argument("--version", action="version", version=f"openmxu {version('openmxu')}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
-    for add in (_add_demo, _add_list, _add_matmul, _add_verilog, _add_area, _add_verify, _add_board):
+    for add in (_add_demo, _add_list, _add_matmul, _add_verilog, _add_area, _add_verify, _add_cache, _add_board):
         add(commands)
     return parser
 
@@ -427,6 +427,39 @@ def _verify(options: argparse.Namespace) -> int:
     console.print(f"\n{len(evidence.rows)} checks in {evidence.seconds:.0f} s: "
                   f"{'all hold' if not wrong else f'{wrong} do not hold'}")
     return 1 if wrong else 0
+
+
+# openmxu cache --------------------------------------------------------------------------------------------
+
+
+def _add_cache(commands: Any) -> None:
+    parser = _command(commands, "cache", _cache, "show or clear what is kept of compiled simulations",
+                      "  openmxu cache\n  openmxu cache clear\n  openmxu cache clear --kind simulations")
+    actions = parser.add_subparsers(dest="action", metavar="[ACTION]", parser_class=_Parser)
+    clear = _command(actions, "clear", _cache_clear, "delete what is kept; it is compiled again when it is needed",
+                     "  openmxu cache clear\n  openmxu cache clear --kind simulations")
+    clear.add_argument("--kind", metavar="NAME", help="one of those that openmxu cache shows (default: all)")
+
+
+def _cache(options: argparse.Namespace) -> None:
+    from openmxu_sim import cache
+
+    bound, kinds = cache.size_bound(), cache.usage()
+    total = cache.Usage(*map(sum, zip(*kinds.values(), strict=True)))
+    if not total.entries:
+        print(f"nothing is kept in {cache.directory()}")
+        return
+    print(cache.directory())
+    for kind, (entries, size) in (kinds | {"total": total}).items():
+        print(f"{kind:<12} {entries:>6} entries {size / 2**20:>9.1f} MiB")
+    print(f"{'at most':<12} {'':>14} {bound / 2**20:>9.1f} MiB")
+
+
+def _cache_clear(options: argparse.Namespace) -> None:
+    from openmxu_sim import cache
+
+    entries, size = cache.clear(options.kind)
+    print(f"deleted {entries} entries, {size / 2**20:.1f} MiB, from {cache.directory()}")
 
 
 # openmxu board --------------------------------------------------------------------------------------------

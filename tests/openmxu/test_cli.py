@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from openmxu.cli import main
-from openmxu_sim import golden
+from openmxu_sim import cache, golden
 
 
 @pytest.fixture
@@ -78,6 +78,40 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
         assert word in out
 
 
+def test_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("OPENMXU_CACHE_SIZE", "10M")
+    assert _run(capsys, "cache") == (0, f"nothing is kept in {tmp_path}/openmxu\n", "")
+    for kind, name in (("models", "a"), ("netlists", "a"), ("netlists", "b")):
+        cache.fetch(kind, cache.key(name), lambda: bytes(1 << 20))
+    code, out, err = _run(capsys, "cache")
+    assert (code, err) == (0, "")
+    assert [line.split() for line in out.splitlines()] == [
+        [f"{tmp_path}/openmxu"], ["simulations", "0", "entries", "0.0", "MiB"],
+        ["models", "1", "entries", "1.0", "MiB"], ["netlists", "2", "entries", "2.0", "MiB"],
+        ["total", "3", "entries", "3.0", "MiB"],
+        ["at", "most", "10.0", "MiB"],
+    ]
+    said = f"deleted 2 entries, 2.0 MiB, from {tmp_path}/openmxu\n"
+    assert _run(capsys, "cache", "clear", "--kind", "netlists") == (0, said, "")
+    assert _run(capsys, "cache", "clear") == (0, said.replace("2", "1"), "")
+    assert _run(capsys, "cache") == (0, f"nothing is kept in {tmp_path}/openmxu\n", "")
+
+
+def test_cache_that_cannot_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", f"{tmp_path}/file")
+    said = f"{tmp_path}/file/openmxu/simulations: Not a directory\n"
+    assert _run(capsys, "cache") == (2, "", f"openmxu cache: {said}")
+    assert _run(capsys, "cache", "clear") == (2, "", f"openmxu cache clear: {said}")
+    monkeypatch.setenv("OPENMXU_CACHE_SIZE", "much")
+    code, _, err = _run(capsys, "cache")
+    assert (code, err.count("\n")) == (2, 1)
+    assert err.startswith("openmxu cache: OPENMXU_CACHE_SIZE must be a number of bytes, ")
+
+
 def test_board_list(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = _run(capsys, "board", "list")
     assert code == 0
@@ -114,6 +148,8 @@ def test_board_list(capsys: pytest.CaptureFixture[str]) -> None:
     ("area -o out --recipe speed", "recipe must be one of area, default, not 'speed'"),
     ("area -o out --jobs 0", "jobs must be an integer >= 1, not 0"),
     ("area -o out --liberty missing.lib", "liberty must be a readable file, not 'missing.lib'"),
+    ("cache empty", "invalid choice: 'empty'"),
+    ("cache clear --kind toys", "kind must be one of simulations, models, netlists, not 'toys'"),
     ("board build arty -o out", "board must be one of icebreaker, ulx3s-12f, not 'arty'"),
 ])
 def test_mistakes(

