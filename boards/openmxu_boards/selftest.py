@@ -118,8 +118,8 @@ def _play(config: MxuConfig, a: Bits, b: Bits) -> Program:
             words[-1] |= 1 << (32 * config.columns)
             results += words
     return Program(
-        weights=tuple(map(beats.weight_payload, range(len(beats.weights)))),
-        activations=tuple(map(beats.activation_payload, range(len(beats.activations)))),
+        weights=tuple(beats.weight_payloads()),
+        activations=tuple(beats.activation_payloads()),
         results=tuple(results),
     )
 

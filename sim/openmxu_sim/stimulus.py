@@ -2,15 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from openmxu.config import MxuConfig
 from openmxu.formats import FP32
-from openmxu.tiling import tiles
+from openmxu.tiling import Tile, tiles
 
-__all__ = ["MARKS", "Stalls", "Stimulus", "Traffic", "collect", "stimulus"]
+__all__ = ["MARKS", "Block", "Stalls", "Stimulus", "Traffic", "collect", "stimulus"]
 
 Words = npt.NDArray[np.uint32]
 
@@ -18,40 +19,80 @@ MARKS = ("first", "last", "add", "clear_nan", "emit")
 """The marks of an activation beat, in the order of their bits above the data."""
 
 
+class Block(NamedTuple):
+    """The beats of a tile.
+
+    Parameters
+    ----------
+    weights
+        (rows of the unit, its columns) words, row R-1 first.
+    activations
+        (beats, rows of the unit) words.
+    marks
+        (beats, 5) of 0 and 1: :data:`MARKS`.
+    """
+
+    weights: Words
+    activations: Words
+    marks: npt.NDArray[np.uint8]
+
+
 @dataclass(frozen=True)
 class Stimulus:
-    """Everything that goes into a unit, and how much comes out.
+    """Everything that goes into a unit, and how much comes out. Beats are made when they are needed.
 
     Parameters
     ----------
     config
         The unit.
-    weights
-        (beats, columns) words, R beats per tile, row R-1 first.
-    activations
-        (beats, rows) words.
-    marks
-        (beats, 5) of 0 and 1: :data:`MARKS`.
+    a, b
+        (M, K) and (K, N) bit patterns in ``config.source``, none of them empty.
+    tiles
+        Which part of them when.
     """
 
     config: MxuConfig
-    weights: Words
-    activations: Words
-    marks: npt.NDArray[np.uint8]
+    a: Words
+    b: Words
+    tiles: tuple[Tile, ...]
 
     @property
     def results(self) -> int:
         """Beats that the unit will give."""
-        return int(self.marks[:, MARKS.index("emit")].sum())
+        return sum(len(tile.activations) for tile in self.tiles if tile.emit)
 
-    def weight_payload(self, beat: int) -> int:
-        """Beat ``beat`` of the weight stream as one integer."""
-        last = (beat + 1) % self.config.rows == 0
-        return self._pack(self.weights[beat], [last])
+    @property
+    def patience(self) -> int:
+        """Cycles after which nothing will move any more, if nothing has and nobody waits."""
+        return self.config.latency + self.config.rows * self.config.row_step
 
-    def activation_payload(self, beat: int) -> int:
-        """Beat ``beat`` of the activation stream as one integer."""
-        return self._pack(self.activations[beat], self.marks[beat].tolist())
+    def blocks(self) -> Iterator[Block]:
+        """The beats, tile by tile."""
+        config = self.config
+        for tile in self.tiles:
+            rows, inner, columns = (slice(r.start, r.stop) for r in (tile.activations, tile.inner, tile.columns))
+            # Missing rows of the array multiply +0 with -0, which changes no sum; surplus columns are dropped.
+            weights = np.full((config.rows, config.columns), 1 << (config.source.width - 1), dtype=np.uint32)
+            weights[:len(tile.inner), :len(tile.columns)] = self.b[inner, columns]
+            activations = np.zeros((len(tile.activations), config.rows), dtype=np.uint32)
+            activations[:, :len(tile.inner)] = self.a[rows, inner]
+            marks = np.zeros((len(activations), len(MARKS)), dtype=np.uint8)
+            marks[0, MARKS.index("first")] = marks[-1, MARKS.index("last")] = 1
+            for name in ("add", "clear_nan", "emit"):
+                marks[:, MARKS.index(name)] = getattr(tile, name)
+            yield Block(weights[::-1], activations, marks)
+
+    def weight_payloads(self) -> Iterator[int]:
+        """The beats of the weight stream, each as one integer."""
+        for block in self.blocks():
+            for row, words in enumerate(block.weights):
+                yield self._pack(words, [row + 1 == self.config.rows])
+
+    def activation_payloads(self) -> Iterator[int]:
+        """The beats of the activation stream, each as one integer."""
+        for block in self.blocks():
+            for words, marks in zip(block.activations, block.marks.tolist(), strict=True):
+                yield self._pack(words, marks)
 
     def _pack(self, words: Words, marks: list[int] | list[bool]) -> int:
         width = self.config.source.width
@@ -72,24 +113,7 @@ def stimulus(config: MxuConfig, a: Words, b: Words) -> Stimulus:
     a, b
         (M, K) and (K, N), none of them empty.
     """
-    (m, k), (_, n) = a.shape, b.shape
-    negative_zero = 1 << (config.source.width - 1)
-    weights, activations, marks = [], [], []
-    for tile in tiles(config, m, k, n):
-        rows, inner, columns = (slice(r.start, r.stop) for r in (tile.activations, tile.inner, tile.columns))
-        # Missing rows of the array multiply +0 with -0, which changes no sum; surplus columns are dropped.
-        block = np.full((config.rows, config.columns), negative_zero, dtype=np.uint32)
-        block[:len(tile.inner), :len(tile.columns)] = b[inner, columns]
-        weights.append(block[::-1])
-        block = np.zeros((len(tile.activations), config.rows), dtype=np.uint32)
-        block[:, :len(tile.inner)] = a[rows, inner]
-        activations.append(block)
-        flags = np.zeros((len(block), len(MARKS)), dtype=np.uint8)
-        flags[0, MARKS.index("first")] = flags[-1, MARKS.index("last")] = 1
-        for name in ("add", "clear_nan", "emit"):
-            flags[:, MARKS.index(name)] = getattr(tile, name)
-        marks.append(flags)
-    return Stimulus(config, np.concatenate(weights), np.concatenate(activations), np.concatenate(marks))
+    return Stimulus(config, a, b, tuple(tiles(config, len(a), *b.shape)))
 
 
 def collect(config: MxuConfig, beats: Words, m: int, k: int, n: int) -> Words:
@@ -119,11 +143,16 @@ class Stalls:
         Any non-negative integer.
     period
         Cycles after which the pattern repeats.
+
+    Attributes
+    ----------
+    pattern
+        (3, period): whether weights, activations and results wait in a cycle.
     """
 
     seed: int
     period: int = 4096
-    _pattern: npt.NDArray[np.bool_] = field(init=False, repr=False, compare=False)
+    pattern: npt.NDArray[np.bool_] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         generator = np.random.default_rng(self.seed)
@@ -131,11 +160,11 @@ class Stalls:
         share = np.repeat(spells, 32, axis=1)
         waits = generator.random((3, self.period)) < share[:, :self.period]
         waits[:, -1] = False  # no stream waits for ever
-        object.__setattr__(self, "_pattern", waits)
+        object.__setattr__(self, "pattern", waits)
 
     def waits(self, stream: int, cycle: int) -> bool:
         """Whether stream 0 (weights), 1 (activations) or 2 (results) waits in ``cycle``."""
-        return bool(self._pattern[stream, cycle % self.period])
+        return bool(self.pattern[stream, cycle % self.period])
 
 
 class Traffic:
@@ -157,8 +186,7 @@ class Traffic:
         self._stimulus = stimulus
         self._stalls = stalls
         self._sources: list[Iterator[int]] = [
-            map(stimulus.weight_payload, range(len(stimulus.weights))),
-            map(stimulus.activation_payload, range(len(stimulus.activations))),
+            stimulus.weight_payloads(), stimulus.activation_payloads(),
         ]
         self._offered: list[int | None] = [None, None]
         self._exhausted = [False, False]
@@ -209,8 +237,7 @@ class Traffic:
             moved = True
             self.cycles = self._cycle + 1 - (self._start or 0)
         self._idle = 0 if moved else self._idle + 1
-        config = self._stimulus.config
-        patience = config.latency + config.rows * config.row_step
+        patience = self._stimulus.patience
         if self._stalls is not None:
             patience += self._stalls.period
         if self._idle > patience:

@@ -19,19 +19,21 @@ def _small() -> tuple[np.ndarray, np.ndarray]:
 def test_beats_and_padding() -> None:
     given = stimulus(_CONFIG, *_small())
     neg = 0x80000000
-    assert given.weights.tolist() == [[9, 10, neg], [7, 8, neg], [neg, neg, neg], [11, 12, neg]]
-    assert given.activations.tolist() == [[_ONE, _TWO], [4, 5], [1, 0], [6, 0]]
-    first, last, add, clear, emit = given.marks.T.tolist()
+    weights, activations, marks = (np.concatenate(parts) for parts in zip(*given.blocks(), strict=True))
+    assert weights.tolist() == [[9, 10, neg], [7, 8, neg], [neg, neg, neg], [11, 12, neg]]
+    assert activations.tolist() == [[_ONE, _TWO], [4, 5], [1, 0], [6, 0]]
+    first, last, add, clear, emit = marks.T.tolist()
     assert (first, last, add, clear, emit) == ([1, 0, 1, 0], [0, 1, 0, 1], [0, 0, 1, 1], [0] * 4, [0, 0, 1, 1])
     assert given.results == 2
 
 
 def test_payload_bits() -> None:
     given = stimulus(_CONFIG, *_small())
-    assert given.weight_payload(0) == 9 | 10 << 32 | 0x80000000 << 64
-    assert given.weight_payload(1) >> 96 == 1  # last
-    assert given.activation_payload(0) == _ONE | _TWO << 32 | 0b00001 << 64
-    assert given.activation_payload(3) == 6 | 0b10110 << 64
+    weights, activations = list(given.weight_payloads()), list(given.activation_payloads())
+    assert weights[0] == 9 | 10 << 32 | 0x80000000 << 64
+    assert weights[1] >> 96 == 1  # last
+    assert activations[0] == _ONE | _TWO << 32 | 0b00001 << 64
+    assert activations[3] == 6 | 0b10110 << 64
 
 
 def test_collect_drops_surplus_columns() -> None:
