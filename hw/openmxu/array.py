@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out
 from openmxu.config import MxuConfig
 from openmxu.formats import FP32
 from openmxu.hierarchy import repeat
+from openmxu.pe import ProcessingElement
 
 _BAND = 16
 """Rows of a band: 128 rows then are 8 equal bands of 16 equal rows."""
@@ -17,7 +18,12 @@ _BAND = 16
 # Buses are plain vectors, lane 0 lowest, not array layouts: of those, Amaranth names every element in every
 # module, which is most of the text and of the time at 128x128.
 
-__all__ = ["Row", "SystolicArray"]
+__all__ = ["Row", "SystolicArray", "processing_element"]
+
+
+def processing_element(config: MxuConfig) -> ProcessingElement:
+    """A new processing element of a unit."""
+    return ProcessingElement(config.operand, subnormals=config.subnormals, stages=config.stages)
 
 
 class Row(wiring.Component):
@@ -68,7 +74,7 @@ class Row(wiring.Component):
         """A chain of processing elements."""
         m = Module()
         activation, swap, load = self.i_activation, self.i_swap, self.i_load
-        cells = repeat(platform, self.config.processing_element, self.config.columns)
+        cells = repeat(platform, lambda: processing_element(self.config), self.config.columns)
         for column, cell in enumerate(cells):
             m.submodules[f"pe_{column}"] = cell
             m.d.comb += [

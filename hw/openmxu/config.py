@@ -4,7 +4,7 @@ import operator
 from dataclasses import dataclass
 
 from openmxu.formats import BF16, FP32, FloatFormat, check_subnormals
-from openmxu.pe import ProcessingElement, split_stages
+from openmxu.stages import split_stages
 
 __all__ = ["MxuConfig"]
 
@@ -62,10 +62,6 @@ class MxuConfig:
             raise ValueError(f"source must be fp32 or the operand format {self.operand}, not {self.source}")
         check_subnormals(self.subnormals)
         split_stages(self.stages)
-
-    def processing_element(self) -> ProcessingElement:
-        """A new processing element of this unit."""
-        return ProcessingElement(self.operand, subnormals=self.subnormals, stages=self.stages)
 
     @property
     def row_step(self) -> int:

@@ -5,29 +5,10 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from openmxu.arith import Adder, Multiplier
-from openmxu.arith.pipeline import check_stages
 from openmxu.formats import BF16, FP32, FloatFormat, check_subnormals
+from openmxu.stages import split_stages
 
-__all__ = ["ProcessingElement", "split_stages"]
-
-_STAGES = range(1, max(Multiplier.CUTS) + max(Adder.CUTS) + 1)
-
-
-def split_stages(stages: int) -> tuple[int, int]:
-    """How many of a processing element's ``stages`` its multiplier gets, and how many its adder.
-
-    The adder gets the last register. From 2 on the multiplier has one, as it costs no skew; then the adder
-    takes all that it can use, and the multiplier the rest.
-
-    Raises
-    ------
-    TypeError, ValueError
-        There is no such number of stages.
-    """
-    stages = check_stages(stages, _STAGES)
-    at_adder = max(1, min(stages - 1, max(Adder.CUTS)))
-    return stages - at_adder, at_adder
-
+__all__ = ["ProcessingElement"]
 
 class ProcessingElement(wiring.Component):
     """A cell of the weight-stationary array, ``o_psum = i_psum + activation · weight``.
@@ -51,8 +32,8 @@ class ProcessingElement(wiring.Component):
     subnormals
         ``"flush"`` or ``"ieee"``.
     stages
-        Registers from product to sum, 1 to 7; see :func:`split_stages`. 1: a combinational multiply-add and
-        its output register.
+        Registers from product to sum, 1 to 7; see :func:`~openmxu.stages.split_stages`. 1: a combinational
+        multiply-add and its output register.
 
     Members
     -------

@@ -8,7 +8,8 @@ import pytest
 
 from openmxu.config import MxuConfig
 from openmxu.formats import FP16, FP32
-from openmxu.pe import ProcessingElement, split_stages
+from openmxu.pe import ProcessingElement
+from openmxu.stages import split_stages
 
 
 @pytest.mark.parametrize(("parameters", "error", "message"), [

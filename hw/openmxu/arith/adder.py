@@ -1,16 +1,15 @@
 """Addition of floating-point numbers."""
 
-from typing import ClassVar
-
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from openmxu.arith.pipeline import Pipeline, check_stages
+from openmxu.arith.pipeline import Pipeline
 from openmxu.arith.round import round_pack
 from openmxu.arith.shift import normalise, shift_right_sticky
 from openmxu.arith.unpack import unpack
 from openmxu.formats import FloatFormat, check_subnormals
+from openmxu.stages import ADDER_CUTS, check_stages
 
 __all__ = ["Adder"]
 
@@ -59,14 +58,7 @@ class Adder(wiring.Component):
     i_b: Value
     o: Value
 
-    CUTS: ClassVar = {
-        0: (),
-        1: ("rounded",),
-        2: ("aligned", "rounded"),
-        3: ("aligned", "summed", "rounded"),
-        4: ("aligned", "summed", "normalised", "rounded"),
-        5: ("ordered", "aligned", "summed", "normalised", "rounded"),
-    }
+    CUTS = ADDER_CUTS
 
     def __init__(self, fmt: FloatFormat, *, subnormals: str = "flush", stages: int = 0) -> None:
         self.fmt = fmt

@@ -6,11 +6,12 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from openmxu.arith.pipeline import Pipeline, check_stages
+from openmxu.arith.pipeline import Pipeline
 from openmxu.arith.round import round_pack
 from openmxu.arith.shift import normalise
 from openmxu.arith.unpack import unpack
 from openmxu.formats import FloatFormat, check_subnormals
+from openmxu.stages import check_stages
 
 __all__ = ["Converter"]
 

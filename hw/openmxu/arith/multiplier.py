@@ -1,16 +1,15 @@
 """Multiplication of floating-point numbers."""
 
-from typing import ClassVar
-
 from amaranth.hdl import Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from openmxu.arith.pipeline import Pipeline, check_stages
+from openmxu.arith.pipeline import Pipeline
 from openmxu.arith.round import round_pack
 from openmxu.arith.shift import normalise
 from openmxu.arith.unpack import unpack
 from openmxu.formats import FloatFormat, check_subnormals
+from openmxu.stages import MULTIPLIER_CUTS, check_stages
 
 __all__ = ["Multiplier", "SignificandProduct"]
 
@@ -110,7 +109,7 @@ class Multiplier(wiring.Component):
     i_b: Value
     o: Value
 
-    CUTS: ClassVar = {0: (), 1: ("rounded",), 2: ("product", "rounded")}
+    CUTS = MULTIPLIER_CUTS
 
     def __init__(self, operand: FloatFormat, result: FloatFormat, *, subnormals: str = "flush",
                  stages: int = 0) -> None:

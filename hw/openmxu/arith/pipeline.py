@@ -1,32 +1,11 @@
 """Places at which a datapath may be cut by registers."""
 
-import operator
 from collections.abc import Collection
 from typing import Any
 
 from amaranth.hdl import Module, Signal
 
-__all__ = ["Pipeline", "check_stages"]
-
-
-def check_stages(stages: int, known: Collection[int]) -> int:
-    """Return ``stages`` as an integer, or say which numbers of stages are ``known``.
-
-    Raises
-    ------
-    TypeError
-        ``stages`` is not an integer.
-    ValueError
-        There is no such number of stages.
-    """
-    domain = f"stages must be an integer from {min(known)} to {max(known)}, not {stages!r}"
-    try:
-        stages = operator.index(stages)
-    except TypeError:
-        raise TypeError(domain) from None
-    if stages not in known:
-        raise ValueError(domain)
-    return stages
+__all__ = ["Pipeline"]
 
 
 class Pipeline:

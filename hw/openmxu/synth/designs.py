@@ -9,6 +9,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from openmxu.accumulator import AccumulatorBank, Control
+from openmxu.array import processing_element
 from openmxu.catalog import Design
 from openmxu.config import MxuConfig
 from openmxu.formats import FloatFormat
@@ -58,7 +59,8 @@ def parts(design: Design) -> list[Part]:
     ABC's: it maps equal modules a little differently, as names and cells around them go.
     """
     config = _config(design)
-    found = [Part(config.rows * config.columns, _point("processing element", config, config.processing_element))]
+    cell = _point("processing element", config, lambda: processing_element(config))
+    found = [Part(config.rows * config.columns, cell)]
     if design.family == "array":
         return found
     once: dict[str, Callable[[], Any]] = {

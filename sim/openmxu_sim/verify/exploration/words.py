@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from openmxu.config import MxuConfig
-from openmxu.pe import split_stages
+from openmxu.stages import split_stages
 from openmxu.synth import yosys
 from openmxu.synth.netlist import Bit, Cell, Netlist, read_netlist
 from openmxu.verilog import to_rtlil
