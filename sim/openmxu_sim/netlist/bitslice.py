@@ -1,16 +1,15 @@
 """Gate netlists as C functions on bit slices: 512 operands pass the gates at a time."""
 
 import ctypes
-import importlib.resources
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from openmxu.synth.netlist import Bit, Cell, Netlist
-from openmxu_sim.netlist.native import compile_c
+from openmxu_sim.netlist.native import compile_c, resource
 
-__all__ = ["LANES", "Gates", "bit_slices", "resource"]
+__all__ = ["LANES", "Gates", "bit_slices"]
 
 LANES = 512
 """Operands that pass the gates at a time."""
@@ -25,11 +24,6 @@ _EXPRESSIONS = {
     "$_XOR_": "{A} ^ {B}",
     "$_MUX_": "({S} & {B}) | (~{S} & {A})",
 }
-
-
-def resource(package: str, name: str) -> str:
-    """A C source file of this project."""
-    return importlib.resources.files(package).joinpath(name).read_text()
 
 
 def bit_slices(netlist: Netlist, inputs: Sequence[str]) -> str:

@@ -13,8 +13,8 @@ from openmxu.arith import Adder, Converter, Multiplier
 from openmxu.formats import BF16, FP16, FP32
 from openmxu.synth.netlist import gates
 from openmxu_sim import vectors
-from openmxu_sim.netlist.bitslice import LANES, bit_slices, resource
-from openmxu_sim.netlist.native import compile_c
+from openmxu_sim.netlist.bitslice import LANES, bit_slices
+from openmxu_sim.netlist.native import compile_c, resource
 
 __all__ = ["SWEEPS", "Sweep", "Tally", "additions", "sweep"]
 

@@ -1,5 +1,6 @@
 """Netlists as machine code compute what Amaranth's simulator and golden do; others are refused."""
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -43,10 +44,20 @@ def test_messages(netlist: Netlist, inputs: list[str], message: str) -> None:
 
 def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "no-such-compiler")
-    with pytest.raises(native.CompilerNotFoundError, match=r"^a C compiler is needed \(no-such-compiler\); install"):
+    with pytest.raises(native.CompilerNotFoundError, match=r"^CC must name a .* installed, not 'no-such-compiler'$"):
         native.compile_c("")
 
 
+def test_no_compiler_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr(native.shutil, "which", lambda name: None)
+    monkeypatch.setattr(native, "find_spec", lambda name: None)
+    with pytest.raises(native.CompilerNotFoundError, match=r"^a C compiler is needed; install one .*openmxu\[zig\]"):
+        native.compile_c("")
+    monkeypatch.setattr(native, "find_spec", lambda name: object())
+    assert native.find_compiler() == [sys.executable, "-m", "ziglang", "cc"]
+
+
 def test_refused_source() -> None:
-    with pytest.raises(native.CompilationError, match=r"(?s)^/.* failed\n.*error: .*nothing"):
+    with pytest.raises(native.CompilationError, match=r"^C compiler /.* failed: .*error: .*nothing"):
         native.compile_c("int function(void) { return nothing; }")

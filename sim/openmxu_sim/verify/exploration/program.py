@@ -4,7 +4,7 @@ import functools
 from collections.abc import Mapping
 
 from openmxu.config import MxuConfig
-from openmxu_sim.netlist.bitslice import resource
+from openmxu_sim.netlist.native import resource
 from openmxu_sim.verify.exploration.words import Word, Words
 
 __all__ = ["program"]

@@ -1,0 +1,445 @@
+"""A design's logic as a graph of words, equal ones made once."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from openmxu_sim.netlist.rtlil import HIGH, LOW, Bit, Cell, Memory, NetlistError, flatten
+
+__all__ = ["Circuit", "Node", "Piece", "Read", "Register", "Write", "find_bit"]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Bits in a row of a word that is put together.
+
+    Parameters
+    ----------
+    node
+        Where they come from; ``None``: a constant.
+    start
+        The lowest of them there; or the constant.
+    width
+        How many.
+    repeated
+        Whether they are all the one bit ``start``.
+    """
+
+    node: "Node | None"
+    start: int
+    width: int
+    repeated: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """A word, and how it comes about.
+
+    Parameters
+    ----------
+    op
+        ``"input"``, ``"register"``, ``"read"`` (a memory's output register), with their ``name``;
+        ``"join"``: of ``pieces``, lowest first; ``"not"``, ``"and"``, ``"or"``, ``"xor"``, ``"add"``, ``"sub"``,
+        ``"mul"``, ``"choose"`` (the second where the first is high, else the third), ``"any"``, ``"all"``,
+        ``"parity"``, ``"equal"``, ``"less"`` (unsigned).
+    operands
+        As wide as the result, but for ``"choose"``'s first, which is a bit, and the operations that give one.
+    width
+        Bits.
+    name, pieces
+        See ``op``.
+    bound
+        Bits above this one are low.
+    """
+
+    op: str
+    operands: tuple["Node", ...]
+    width: int
+    name: str
+    pieces: tuple[Piece, ...]
+    bound: int
+
+
+@dataclass(frozen=True)
+class Register:
+    """A register: its name, width, value at first, and what it holds next."""
+
+    name: str
+    width: int
+    initial: int
+    bits: tuple[Bit, ...]
+
+
+@dataclass(frozen=True)
+class Read:
+    """A memory's read port with a register behind it: its name, memory, and bits of enable and address."""
+
+    name: str
+    memory: Memory
+    enable: Bit
+    address: tuple[Bit, ...]
+
+
+@dataclass(frozen=True)
+class Write:
+    """A memory's write port."""
+
+    memory: Memory
+    enable: Bit
+    address: tuple[Bit, ...]
+    data: tuple[Bit, ...]
+
+
+class Circuit:
+    """A module of an RTLIL text, with everything in it.
+
+    The reset input is taken as low: registers begin with what a reset would leave in them.
+
+    Parameters
+    ----------
+    rtlil
+        The text.
+    top
+        The module.
+
+    Raises
+    ------
+    NetlistError
+        It holds cells that are not known here, or a loop.
+    """
+
+    def __init__(self, rtlil: str, top: str) -> None:
+        self._flat = flatten(rtlil, top)
+        self.inputs = {name: len(bits) for name, bits in self._flat.inputs.items() if name not in ("clk", "rst")}
+        self.outputs = dict(self._flat.outputs)
+        self.ports = self._flat.inputs | self._flat.outputs
+        self.memories = self._flat.memories
+        self.registers: dict[str, Register] = {}
+        self.reads: dict[str, Read] = {}
+        self.writes: list[Write] = []
+        self._nodes: dict[object, Node] = {}
+        self._made: dict[int, Node | None] = {}  # by cell; None while it is being made
+        self._sources: dict[Bit, tuple[Node | int, int]] = {}  # per net: node, or cell by index, and bit
+        self._used: dict[int, int] = {}  # per cell: how many of its bits anybody looks at
+        for name, bits in self._flat.inputs.items():
+            if name in self.inputs:
+                node = self._node("input", (), len(bits), name)
+                self._sources |= {bit: (node, index) for index, bit in enumerate(bits)}
+        for index, cell in enumerate(self._flat.cells):
+            self._place(index, cell)
+        self._measure_use()
+
+    def _place(self, index: int, cell: Cell) -> None:
+        """Note what a cell drives."""
+        ports = cell.connections
+        if cell.type in ("$dff", "$memrd_v2", "$memwr_v2"):
+            if ports["CLK"] != self._flat.inputs["clk"] and self._root(ports["CLK"][0]) != self._flat.inputs["clk"][0]:
+                raise NetlistError(f"clock of {cell.name} must be the port clk")
+            if cell.parameters["CLK_POLARITY"] != 1:
+                raise NetlistError(f"clock of {cell.name} must count at rising edges")
+        if cell.type == "$dff":
+            name = self._call(ports["Q"][0])
+            initial = sum(self._flat.initial.get(bit, 0) << place for place, bit in enumerate(ports["Q"]))
+            self.registers[name] = Register(name, len(ports["Q"]), initial, ports["D"])
+            self._drive(ports["Q"], self._node("register", (), len(ports["Q"]), name))
+        elif cell.type == "$memrd_v2":
+            if cell.parameters["CLK_ENABLE"] != 1 or cell.parameters["TRANSPARENCY_MASK"] != 0:
+                raise NetlistError(f"read port {cell.name} must have a register and show what was there before a write")
+            name = self._call(ports["DATA"][0])
+            memory = self.memories[str(cell.parameters["MEMID"])]
+            self.reads[name] = Read(name, memory, ports["EN"][0], ports["ADDR"])
+            self._drive(ports["DATA"], self._node("read", (), len(ports["DATA"]), name))
+        elif cell.type == "$memwr_v2":
+            if len({self._root(bit) for bit in ports["EN"]}) != 1:
+                raise NetlistError(f"write port {cell.name} must write whole words")
+            self.writes.append(Write(self.memories[str(cell.parameters["MEMID"])], ports["EN"][0], ports["ADDR"],
+                                     ports["DATA"]))
+        elif cell.type == "$meminit_v2":
+            if HIGH in ports["DATA"]:
+                raise NetlistError(f"memory {cell.parameters['MEMID']} must be empty at first")
+        elif cell.type in _CELLS:
+            self._sources |= {bit: (index, place) for place, bit in enumerate(ports["Y"])}
+        else:
+            raise NetlistError(f"cells of type {cell.type} are not known, as is {cell.name}")
+
+    def _drive(self, bits: Sequence[Bit], node: Node) -> None:
+        self._sources |= {bit: (node, index) for index, bit in enumerate(bits)}
+
+    def _call(self, bit: Bit) -> str:
+        """A name for a register, after its net; one of a kind."""
+        name = self._flat.name_of(bit).partition("[")[0]
+        taken = {*self.registers, *self.reads}
+        return name if name not in taken else f"{name}_{bit}"
+
+    def _root(self, bit: Bit) -> Bit:
+        bit = self._flat.root(bit)
+        return LOW if bit in self._flat.inputs.get("rst", ()) else bit
+
+    def _measure_use(self) -> None:
+        """How many bits of each cell's output anybody looks at; sums, say, are wider than what is made of them."""
+        waiting = [bit for bits in self.outputs.values() for bit in bits]
+        waiting += [bit for cell in self._flat.cells if cell.type in ("$dff", "$memrd_v2", "$memwr_v2")
+                    for port, bits in cell.connections.items() if port not in ("Q", "CLK") for bit in bits]
+        while waiting:
+            index, place = self._sources.get(self._root(waiting.pop()), (None, 0))
+            if isinstance(index, int) and place >= self._used.get(index, 0):
+                self._used[index] = place + 1
+                cell = self._flat.cells[index]
+                for port, bits in cell.connections.items():
+                    if port != "Y":
+                        # Of these, low bits of the result depend on low bits of the operands alone.
+                        narrow = cell.type in _FROM_BELOW and port in "AB"
+                        waiting += bits[:place + 1] if narrow else bits
+
+    # Words
+
+    def word(self, bits: Sequence[Bit], *, width: int | None = None, signed: bool = False) -> Node:
+        """The word that bits make, extended or cut to ``width``."""
+        bits = tuple(bits)
+        if width is not None:
+            fill = bits[-1] if signed and bits else LOW
+            bits = (*bits[:width], *(fill,) * (width - len(bits)))
+        pieces: list[Piece] = []
+        for bit in bits:
+            self._append(pieces, self._piece(bit))
+        return self._join(pieces)
+
+    def _piece(self, bit: Bit) -> Piece:
+        """A single bit, and where it comes from."""
+        root = self._root(bit)
+        if root < 0:
+            return Piece(None, int(root == HIGH), 1)
+        if root not in self._sources:
+            raise NetlistError(f"net {self._flat.name_of(bit)} has no driver")
+        source, place = self._sources[root]
+        return find_bit(self._make(source) if isinstance(source, int) else source, place)
+
+    @staticmethod
+    def _append(pieces: list[Piece], piece: Piece) -> None:
+        """Add a single bit above ``pieces``, to the last of them where it fits."""
+        if pieces:
+            last = pieces[-1]
+            if last.node is None and piece.node is None:
+                pieces[-1] = Piece(None, last.start | piece.start << last.width, last.width + 1)
+                return
+            if last.node is piece.node is not None:
+                if not last.repeated and piece.start == last.start + last.width:
+                    pieces[-1] = Piece(last.node, last.start, last.width + 1)
+                    return
+                if piece.start == last.start and (last.repeated or last.width == 1):
+                    pieces[-1] = Piece(last.node, last.start, last.width + 1, repeated=True)
+                    return
+        pieces.append(piece)
+
+    def _join(self, pieces: Sequence[Piece]) -> Node:
+        if len(pieces) == 1 and not pieces[0].repeated:
+            [piece] = pieces
+            if piece.node is not None and (piece.start, piece.width) == (0, piece.node.width):
+                return piece.node
+        return self._node("join", (), sum(piece.width for piece in pieces), pieces=tuple(pieces))
+
+    def _node(self, op: str, operands: tuple[Node, ...], width: int, name: str = "",
+              pieces: tuple[Piece, ...] = ()) -> Node:
+        known = (op, tuple(map(id, operands)), width, name,
+                 tuple((id(piece.node), piece.start, piece.width, piece.repeated) for piece in pieces))
+        if known not in self._nodes:
+            self._nodes[known] = Node(op, operands, width, name, pieces, _bound(op, operands, width, pieces))
+        return self._nodes[known]
+
+    # Cells
+
+    def _make(self, index: int) -> Node:
+        """What a cell computes."""
+        if index not in self._made:
+            cell = self._flat.cells[index]
+            self._made[index] = None
+            ports = cell.connections
+            width = min(len(ports["Y"]), self._used.get(index, len(ports["Y"])))
+            self._made[index] = _CELLS[cell.type](self, cell, width)
+        node = self._made[index]
+        if node is None:
+            raise NetlistError(f"netlist must be free of loops, not run in one through {self._flat.cells[index].name}")
+        return node
+
+    def _operand(self, cell: Cell, port: str, width: int | None = None) -> Node:
+        return self.word(cell.connections[port], width=width, signed=bool(cell.parameters.get(f"{port}_SIGNED")))
+
+    def _bitwise(self, op: str, a: Node, b: Node) -> Node:
+        """And, or, exclusive or; what constants decide is decided here."""
+        for one, other in ((a, b), (b, a)):
+            value = _constant(one)
+            if value == 0:
+                return one if op == "and" else other
+            if value == (1 << one.width) - 1 and op != "xor":
+                return other if op == "and" else one
+        return a if a is b and op != "xor" else self._node(op, (a, b), a.width)
+
+    def _logic(self, op: str) -> Callable[[Cell, int], Node]:
+        return lambda cell, width: self._bitwise(op, self._operand(cell, "A", width), self._operand(cell, "B", width))
+
+    def _arithmetic(self, op: str, cell: Cell, width: int) -> Node:
+        a, b = (self._operand(cell, port, width) for port in "AB")
+        if width == 1:
+            return self._bitwise("and" if op == "mul" else "xor", a, b)
+        if _constant(b) == 0 and op in ("add", "sub"):
+            return a
+        return self._node(op, (a, b), width)
+
+    def _negate(self, a: Node) -> Node:
+        return a if a.width == 1 else self._node("sub", (self.word((), width=a.width), a), a.width)
+
+    def _invert(self, a: Node) -> Node:
+        return a.operands[0] if a.op == "not" else self._node("not", (a,), a.width)
+
+    def _reduce(self, op: str, a: Node) -> Node:
+        value = _constant(a)
+        if value is not None:
+            return self._value({"any": value != 0, "all": value == (1 << a.width) - 1,
+                                "parity": value.bit_count() % 2 == 1}[op])
+        return a if a.width == 1 else self._node(op, (a,), 1)
+
+    def _value(self, bit: bool) -> Node:
+        return self._node("join", (), 1, pieces=(Piece(None, int(bit), 1),))
+
+    def _compare(self, cell: Cell, *, swapped: bool, inverted: bool) -> Node:
+        signed = bool(cell.parameters["A_SIGNED"])
+        width = max(len(cell.connections["A"]), len(cell.connections["B"]))
+        a, b = (self._operand(cell, port, width) for port in ("BA" if swapped else "AB"))
+        if signed:
+            top = self._node("join", (), width, pieces=(Piece(None, 1 << (width - 1), width),))
+            a, b = self._bitwise("xor", a, top), self._bitwise("xor", b, top)
+        less = self._node("less", (a, b), 1)
+        return self._invert(less) if inverted else less
+
+    def _equal(self, a: Node, b: Node) -> Node:
+        value = _constant(b)
+        if value == 0:
+            return self._invert(self._reduce("any", a))
+        if value == (1 << a.width) - 1:
+            return self._reduce("all", a)
+        return self._node("equal", (a, b), 1)
+
+    def _compare_equal(self, cell: Cell) -> Node:
+        width = max(len(cell.connections["A"]), len(cell.connections["B"]))
+        return self._equal(self._operand(cell, "A", width), self._operand(cell, "B", width))
+
+    def _choose(self, condition: Node, a: Node, b: Node) -> Node:
+        """``b`` where the condition is high, else ``a``."""
+        value = _constant(condition)
+        if value is not None or a is b:
+            return b if value else a
+        return self._node("choose", (condition, b, a), a.width)
+
+    def _match(self, cell: Cell) -> Node:
+        """Whether a word is like one of some patterns; ``-`` is like either."""
+        found = []
+        for pattern in str(cell.parameters["PATTERNS"]).split(","):
+            bits = [(bit, digit) for bit, digit in zip(cell.connections["A"], reversed(pattern), strict=True)
+                    if digit != "-"]
+            wanted = self.word([HIGH if digit == "1" else LOW for _, digit in bits])
+            found.append(self._equal(self.word([bit for bit, _ in bits]), wanted))
+        return reduce(lambda a, b: self._bitwise("or", a, b), found)
+
+    def _shift(self, cell: Cell, width: int, *, left: bool) -> Node:
+        """Step by step, each bit of the amount shifting by a power of two or not."""
+        bits = list(cell.connections["A"])
+        fill = bits[-1] if cell.parameters["A_SIGNED"] and (cell.type == "$sshr" or left) else LOW
+        room = max(len(bits), len(cell.connections["Y"]))
+        value = self.word([*bits, *(fill,) * (room - len(bits))])
+        fill = bits[-1] if cell.parameters["A_SIGNED"] and cell.type == "$sshr" else LOW
+        for step, bit in enumerate(cell.connections["B"]):
+            distance = min(1 << step, room)
+            pieces = [Piece(value, distance, room - distance)] if distance < room and not left else []
+            if left and distance < room:
+                pieces = [Piece(None, 0, distance), Piece(value, 0, room - distance)]
+            elif left:
+                pieces = [Piece(None, 0, room)]
+            else:
+                filler = self._piece(fill)
+                pieces.append(Piece(filler.node, filler.start, distance, repeated=filler.node is not None))
+            value = self._choose(self.word([bit]), value, self._join(self._split(pieces)))
+        return self._join(self._split([Piece(value, 0, width)]))
+
+    def _split(self, pieces: Sequence[Piece]) -> list[Piece]:
+        """Pieces of joined words as pieces of what these are joined from."""
+        single: list[Piece] = []
+        for piece in pieces:
+            for index in range(piece.width):
+                if piece.node is None:
+                    self._append(single, Piece(None, piece.start >> index & 1, 1))
+                else:
+                    self._append(single, find_bit(piece.node, piece.start + (0 if piece.repeated else index)))
+        return single
+
+
+def find_bit(node: Node, place: int) -> Piece:
+    """A bit of a word, or of what the word is joined from."""
+    while node.op == "join":
+        for piece in node.pieces:
+            if place < piece.width:
+                break
+            place -= piece.width
+        if piece.node is None:
+            return Piece(None, piece.start >> place & 1, 1)
+        node, place = piece.node, piece.start + (0 if piece.repeated else place)
+    return Piece(node, place, 1)
+
+
+def _constant(node: Node) -> int | None:
+    """The value of a constant."""
+    if node.op == "join" and all(piece.node is None for piece in node.pieces):
+        return sum(piece.start for piece in node.pieces)  # there is one at most
+    return None
+
+
+def _bound(op: str, operands: tuple[Node, ...], width: int, pieces: tuple[Piece, ...]) -> int:
+    """How many bits of a word can be high at all."""
+    bounds = [operand.bound for operand in operands]
+    if op == "join" and pieces:
+        top = pieces[-1]
+        below = width - top.width
+        if top.node is None:
+            return below + top.start.bit_length() if top.start else below
+        return width if top.repeated else below + min(top.width, max(0, top.node.bound - top.start))
+    if op == "and":
+        return min(bounds)
+    if op in ("or", "xor"):
+        return max(bounds)
+    if op == "choose":
+        return max(bounds[1:])
+    if op == "add":
+        return min(width, max(bounds) + 1)
+    if op == "mul":
+        return min(width, sum(bounds))
+    return width
+
+
+_FROM_BELOW = ("$not", "$pos", "$neg", "$and", "$or", "$xor", "$add", "$sub", "$mul", "$mux")
+
+_CELLS: dict[str, Callable[[Circuit, Cell, int], Node]] = {
+    "$not": lambda c, cell, width: c._invert(c._operand(cell, "A", width)),
+    "$pos": lambda c, cell, width: c._operand(cell, "A", width),
+    "$neg": lambda c, cell, width: c._negate(c._operand(cell, "A", width)),
+    "$and": lambda c, cell, width: c._logic("and")(cell, width),
+    "$or": lambda c, cell, width: c._logic("or")(cell, width),
+    "$xor": lambda c, cell, width: c._logic("xor")(cell, width),
+    "$add": lambda c, cell, width: c._arithmetic("add", cell, width),
+    "$sub": lambda c, cell, width: c._arithmetic("sub", cell, width),
+    "$mul": lambda c, cell, width: c._arithmetic("mul", cell, width),
+    "$mux": lambda c, cell, width: c._choose(
+        c._operand(cell, "S"), c.word(cell.connections["A"], width=width), c.word(cell.connections["B"], width=width)),
+    "$reduce_or": lambda c, cell, width: c._reduce("any", c._operand(cell, "A")),
+    "$reduce_bool": lambda c, cell, width: c._reduce("any", c._operand(cell, "A")),
+    "$reduce_and": lambda c, cell, width: c._reduce("all", c._operand(cell, "A")),
+    "$reduce_xor": lambda c, cell, width: c._reduce("parity", c._operand(cell, "A")),
+    "$eq": lambda c, cell, width: c._compare_equal(cell),
+    "$ne": lambda c, cell, width: c._invert(c._compare_equal(cell)),
+    "$lt": lambda c, cell, width: c._compare(cell, swapped=False, inverted=False),
+    "$gt": lambda c, cell, width: c._compare(cell, swapped=True, inverted=False),
+    "$le": lambda c, cell, width: c._compare(cell, swapped=True, inverted=True),
+    "$ge": lambda c, cell, width: c._compare(cell, swapped=False, inverted=True),
+    "$shl": lambda c, cell, width: c._shift(cell, width, left=True),
+    "$shr": lambda c, cell, width: c._shift(cell, width, left=False),
+    "$sshr": lambda c, cell, width: c._shift(cell, width, left=False),
+    "$match": lambda c, cell, width: c._match(cell),
+}

@@ -1,0 +1,418 @@
+"""A circuit as C functions, on one copy of it or on as many copies at once as a vector register has lanes.
+
+A word is an array of 32-bit limbs, lowest first; bits above its width are low. A word of one bit is all ones where it
+is high, so that it can mask others.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+
+from openmxu_sim.netlist.circuit import Circuit, Node, Piece
+from openmxu_sim.netlist.rtlil import NetlistError
+
+__all__ = ["Code"]
+
+_LIMB = 32
+
+
+class Code:
+    """C text for a circuit: the structures ``NAME_state``, ``NAME_in``, ``NAME_out``, and functions on them.
+
+    The text needs the types ``word`` and ``sword`` (vectors of ``LANES`` 32-bit numbers) before it.
+
+    Parameters
+    ----------
+    circuit
+        The circuit.
+    name
+        What its functions' and structures' names begin with.
+    lanes
+        Whether the functions work on a vector of copies.
+    only
+        Outputs for whose sake it runs: registers and memories that they never depend on are left out.
+    """
+
+    def __init__(self, circuit: Circuit, name: str, *, lanes: bool, only: Sequence[str] = ()) -> None:
+        self._circuit = circuit
+        self._name = name
+        self._lanes = lanes
+        kept = self._needed(only or list(circuit.outputs))
+        self._registers = [register for register in circuit.registers.values() if register.name in kept]
+        self._reads = [read for read in circuit.reads.values() if read.name in kept]
+        self._writes = [write for write in circuit.writes if write.memory.name in kept]
+        self.fields: dict[str, tuple[str, int]] = {}
+        for register in self._registers:
+            self.fields[register.name] = self._identifier(register.name), register.width
+        for read in self._reads:
+            self.fields[read.name] = self._identifier(read.name), read.memory.width
+        memories = [memory for memory in circuit.memories.values() if memory.name in kept]
+        self._memories = {memory.name: self._identifier(memory.name) for memory in memories}
+        word, copies = ("word", "LANES") if lanes else ("uint32_t", "1")
+        state = [f"{word} {field}[{_limbs(width)}];" for field, width in self.fields.values()]
+        for memory in memories:
+            if memory.width > _LIMB:
+                raise NetlistError(f"memory {memory.name} must have words of at most {_LIMB} bits, not {memory.width}")
+            state.append(f"uint32_t {self._memories[memory.name]}[{memory.depth}][{copies}];")
+        self._text = [
+            _structure(f"{name}_state", state or ["char nothing;"]),
+            _structure(f"{name}_in", [f"{word} {port}[{_limbs(width)}];" for port, width in circuit.inputs.items()]),
+            _structure(f"{name}_out",
+                       [f"{word} {port}[{_limbs(len(bits))}];" for port, bits in circuit.outputs.items()]),
+            self._begin(),
+        ]
+
+    def text(self) -> str:
+        """The C text of the structures and of all functions asked for."""
+        return "\n".join(self._text)
+
+    def _identifier(self, name: str) -> str:
+        clean = re.sub(r"\W+", "_", name).strip("_")
+        taken = {field for field, _ in self.fields.values()}
+        return clean if clean not in taken else f"{clean}_{len(taken)}"
+
+    def _begin(self) -> str:
+        lines = []
+        for register in self._registers:
+            field, width = self.fields[register.name]
+            for limb in range(_limbs(width)):
+                value = register.initial >> (_LIMB * limb) & 0xFFFFFFFF
+                if value:
+                    value = 0xFFFFFFFF if width == 1 else value
+                    lines.append(f"s->{field}[{limb}] = {_Body.constant(value, self._lanes)};")
+        return _function(f"void {self._name}_begin(struct {self._name}_state *s)", ["(void)s;", *lines])
+
+    def function(self, suffix: str, outputs: Iterable[str], *, inputs: Collection[str] = (),
+                 clock: bool = False, copies: int = 1) -> None:
+        """Add ``void NAME_SUFFIX(struct NAME_state *, const struct NAME_in *, struct NAME_out *)``.
+
+        Parameters
+        ----------
+        suffix
+            Of the function's name.
+        outputs
+            The outputs that it computes, as they are before the clock edge.
+        inputs
+            The inputs that these may depend on; a clock edge may depend on all.
+        clock
+            Whether a clock edge follows.
+        copies
+            Elements of the arrays that it is given. Statement by statement it computes them all, so that one need
+            not wait for the other.
+
+        Raises
+        ------
+        NetlistError
+            An output depends on other inputs.
+        """
+        body = _Body(self._circuit, self.fields, self._lanes)
+        for output in outputs:
+            node = self._circuit.word(self._circuit.outputs[output])
+            body.allow(inputs, f"{self._name}'s output {output}")
+            body.lines += [f"o@->{output}[{limb}] = {expression};" for limb, expression in enumerate(body.limbs(node))]
+        if clock:
+            body.allow(None, "")
+            self._clock(body)
+        lines = [line.replace("@", str(copy)) for line in [
+            f"struct {self._name}_state *const s@ = s + @;", f"const struct {self._name}_in *const i@ = i + @;",
+            f"struct {self._name}_out *const o@ = o + @;", "(void)s@, (void)i@, (void)o@;", *body.lines,
+        ] for copy in range(copies)]
+        arguments = f"struct {self._name}_state *s, const struct {self._name}_in *i, struct {self._name}_out *o"
+        self._text.append(_function(f"void {self._name}_{suffix}({arguments})", lines))
+
+    def _needed(self, outputs: Iterable[str]) -> set[str]:
+        """The registers, read ports and memories that outputs depend on, in this cycle or earlier."""
+        circuit = self._circuit
+        needed: set[str] = set()
+        waiting = [circuit.word(circuit.outputs[output]) for output in outputs]
+        seen: set[int] = set()
+        while waiting:
+            node = waiting.pop()
+            if id(node) in seen:
+                continue
+            seen.add(id(node))
+            waiting += node.operands
+            if node.op == "join":
+                waiting += [piece.node for piece in node.pieces if piece.node is not None]
+            elif node.op == "register":
+                needed.add(node.name)
+                waiting.append(circuit.word(circuit.registers[node.name].bits))
+            elif node.op == "read":
+                read = circuit.reads[node.name]
+                needed |= {read.name, read.memory.name}
+                waiting += [circuit.word([read.enable]), circuit.word(read.address)]
+                for write in circuit.writes:
+                    if write.memory is read.memory:
+                        waiting += [circuit.word([write.enable]), circuit.word(write.address), circuit.word(write.data)]
+        return needed
+
+    def _clock(self, body: "_Body") -> None:
+        """What registers hold next; reads before writes, which come from registers as they were."""
+        circuit = self._circuit
+        after = []
+        for register in self._registers:
+            field, _ = self.fields[register.name]
+            after += [f"s@->{field}[{limb}] = {expression};"
+                      for limb, expression in enumerate(body.limbs(circuit.word(register.bits)))]
+        copies = "for (int l = 0; l < LANES; l++) " if self._lanes else ""
+        lane = "[l]" if self._lanes else ""
+        place = "l" if self._lanes else "0"
+        writes = []
+        for read in self._reads:
+            enable, address = body.limb(circuit.word([read.enable])), body.number(circuit.word(read.address))
+            field, _ = self.fields[read.name]
+            memory = self._memories[read.memory.name]
+            after.append(f"{copies}if ({enable}{lane}) s@->{field}[0]{lane} = s@->{memory}[{address}{lane}][{place}];")
+        for write in self._writes:
+            enable, address = body.limb(circuit.word([write.enable])), body.number(circuit.word(write.address))
+            data = body.limb(circuit.word(write.data))
+            memory = self._memories[write.memory.name]
+            writes.append(f"{copies}if ({enable}{lane}) s@->{memory}[{address}{lane}][{place}] = {data}{lane};")
+        body.lines += after + writes
+
+
+class _Body:
+    """Statements of a function; ``@`` stands for the copy that they work on."""
+
+    def __init__(self, circuit: Circuit, fields: dict[str, tuple[str, int]], lanes: bool) -> None:
+        self._circuit = circuit
+        self._fields = fields
+        self._lanes = lanes
+        self._word, self._signed = ("word", "sword") if lanes else ("uint32_t", "int32_t")
+        self._done: dict[int, list[str]] = {}
+        self._names: dict[str, str] = {}  # by expression
+        self._allowed: Collection[str] | None = None
+        self._asker = ""
+        self.lines: list[str] = []
+
+    def allow(self, inputs: Collection[str] | None, asker: str) -> None:
+        """Which inputs may be looked at from now on, and for whom; ``None``: all."""
+        self._allowed = inputs
+        self._asker = asker
+
+    @staticmethod
+    def constant(value: int, lanes: bool) -> str:
+        """The C expression of a constant."""
+        return f"everywhere(0x{value:x}u)" if lanes else f"0x{value:x}u"
+
+    def _constant(self, value: int) -> str:
+        return self.constant(value, self._lanes)
+
+    def _truth(self, condition: str) -> str:
+        """All ones where a C condition holds."""
+        return f"({self._word})({condition})" if self._lanes else f"-(uint32_t)({condition})"
+
+    def _name(self, expression: str) -> str:
+        if expression not in self._names:
+            name = self._names[expression] = f"n{len(self.lines)}_@"
+            self.lines.append(f"const {self._word} {name} = {expression};")
+        return self._names[expression]
+
+    def limb(self, node: Node) -> str:
+        """The only limb of a word."""
+        [limb] = self.limbs(node)
+        return limb
+
+    def number(self, node: Node) -> str:
+        """The only limb of a word, as a number where it is a bit, too."""
+        limb = self.limb(node)
+        return self._name(f"{limb} & {self._constant(1)}") if node.width == 1 else limb
+
+    def limbs(self, node: Node) -> list[str]:
+        """The names of a word's limbs, computed where they were not yet."""
+        stack = [node]
+        while stack:
+            node_ = stack[-1]
+            if id(node_) in self._done:
+                stack.pop()
+                continue
+            needs = [*node_.operands]
+            if node_.op == "join":
+                needs += [piece.node for piece in node_.pieces if piece.node is not None]
+            missing = [need for need in needs if id(need) not in self._done]
+            if missing:
+                stack += missing
+                continue
+            self._done[id(node_)] = self._compute(node_)
+            stack.pop()
+        return self._done[id(node)]
+
+    def _compute(self, node: Node) -> list[str]:
+        if node.op == "input":
+            if self._allowed is not None and node.name not in self._allowed:
+                raise NetlistError(f"{self._asker} must not depend on the input {node.name}")
+            return [self._name(f"i@->{node.name}[{limb}]") for limb in range(_limbs(node.width))]
+        if node.op in ("register", "read"):
+            field, width = self._fields[node.name]
+            return [self._name(f"s@->{field}[{limb}]") for limb in range(_limbs(width))]
+        if node.op == "join":
+            return self._join(node)
+        operands = [self._done[id(operand)] for operand in node.operands]
+        if node.op in ("and", "or", "xor"):
+            sign = {"and": "&", "or": "|", "xor": "^"}[node.op]
+            return [self._name(f"{a} {sign} {b}") for a, b in zip(*operands, strict=True)]
+        if node.op == "not":
+            return [self._name(f"~{a}" if node.width == 1 else f"{a} ^ {self._constant(_mask(node.width, limb))}")
+                    for limb, a in enumerate(operands[0])]
+        if node.op == "choose":
+            [condition] = operands[0]
+            return [self._name(f"({condition} & {a}) | (~{condition} & {b})")
+                    for a, b in zip(*operands[1:], strict=True)]
+        if node.op in ("add", "sub"):
+            return self._add(node, *operands)
+        if node.op == "mul":
+            return self._multiply(node, *operands)
+        return [self._name(self._decide(node, operands))]
+
+    def _decide(self, node: Node, operands: list[list[str]]) -> str:
+        """Operations that give a bit."""
+        a = operands[0]
+        width = node.operands[0].width
+        if node.op == "any":
+            return self._truth(f"({' | '.join(a)}) != 0")
+        if node.op == "all":
+            missing = [f"({limb} ^ {self._constant(_mask(width, index))})" for index, limb in enumerate(a)]
+            return self._truth(f"({' | '.join(missing)}) == 0")
+        if node.op == "parity":
+            folded = self._name(" ^ ".join(a))
+            for distance in (16, 8, 4, 2, 1):
+                folded = self._name(f"{folded} ^ ({folded} >> {distance})")
+            return self._bit(folded, 0)
+        b = operands[1]
+        if node.op == "equal":
+            if width == 1:
+                return f"~({a[0]} ^ {b[0]})"
+            return self._truth("(" + " | ".join(f"({x} ^ {y})" for x, y in zip(a, b, strict=True)) + ") == 0")
+        assert node.op == "less", node.op
+        if width == 1:
+            return f"~{a[0]} & {b[0]}"
+        # Signed comparisons are the quicker ones, and the same where the top bit is low.
+        small = max(operand.bound for operand in node.operands) < _LIMB
+        result = ""
+        for x, y in zip(a, b, strict=True):
+            less = self._truth(f"({self._signed}){x} < ({self._signed}){y}" if small else f"{x} < {y}")
+            result = self._name(f"{less} | ({self._truth(f'{x} == {y}')} & {result})" if result else less)
+        return result
+
+    def _bit(self, limb: str, place: int) -> str:
+        """All ones where a bit is high."""
+        shifted = f"({limb} << {_LIMB - 1 - place})" if place < _LIMB - 1 else limb
+        return f"({self._word})(({self._signed}){shifted} >> {_LIMB - 1})"
+
+    def _add(self, node: Node, a: list[str], b: list[str]) -> list[str]:
+        sign = "+" if node.op == "add" else "-"
+        limbs: list[str] = []
+        carry = ""  # all ones, minus one, where there is one
+        for index, (x, y) in enumerate(zip(a, b, strict=True)):
+            total = self._name(f"{x} {sign} {y}")
+            if index + 1 < len(a) or carry:
+                beyond = self._truth(f"{total} < {x}" if node.op == "add" else f"{x} < {y}")
+                if carry:
+                    further = self._name(f"{total} {'-' if node.op == 'add' else '+'} {carry}")
+                    wraps = f"{further} < {total}" if node.op == "add" else f"{total} < {further}"
+                    beyond += " | " + self._truth(wraps)
+                    total = further
+                carry = self._name(beyond)
+            if index + 1 == len(a) and node.width % _LIMB and (node.op == "sub" or _overflows(node)):
+                total = self._name(f"{total} & {self._constant(_mask(node.width, index))}")
+            limbs.append(total)
+        return limbs
+
+    def _multiply(self, node: Node, a: list[str], b: list[str]) -> list[str]:
+        if len(a) == 1:
+            cut = f" & {self._constant(_mask(node.width, 0))}" if _overflows(node) else ""
+            return [self._name(f"({a[0]} * {b[0]}){cut}")]
+        # Digits of 16 bits: their products fit, and so do sums of the halves of as many products as there are.
+        digits = [[self._name(f"({limbs[place // 2]} >> {16 * (place % 2)}) & {self._constant(0xFFFF)}")
+                   for place in range(-(-operand.bound // 16))]
+                  for limbs, operand in zip((a, b), node.operands, strict=True)]
+        columns: list[list[str]] = [[] for _ in range(2 * len(a) + 2)]
+        for low, x in enumerate(digits[0]):
+            for high, y in enumerate(digits[1]):
+                if low + high < 2 * len(a):
+                    product = self._name(f"{x} * {y}")
+                    columns[low + high].append(f"({product} & {self._constant(0xFFFF)})")
+                    columns[low + high + 1].append(f"({product} >> 16)")
+        sums = []
+        carry = self._constant(0)
+        for place in range(2 * len(a)):
+            total = self._name(" + ".join([carry, *columns[place]]))
+            sums.append(self._name(f"{total} & {self._constant(0xFFFF)}"))
+            carry = self._name(f"{total} >> 16")
+        limbs = [self._name(f"{low} | ({high} << 16)") for low, high in zip(sums[::2], sums[1::2], strict=True)]
+        limbs[-1] = self._name(f"{limbs[-1]} & {self._constant(_mask(node.width, len(limbs) - 1))}")
+        return limbs
+
+    # Words put together
+
+    def _join(self, node: Node) -> list[str]:
+        if node.width == 1:
+            [piece] = node.pieces
+            if piece.node is None:
+                return [self._constant(0xFFFFFFFF * piece.start)]
+            return [self._mask_of(piece)]
+        terms: list[list[str]] = [[] for _ in range(_limbs(node.width))]
+        position = 0
+        for piece in node.pieces:
+            for limb in range(position // _LIMB, (position + piece.width - 1) // _LIMB + 1):
+                low, high = max(position, limb * _LIMB), min(position + piece.width, (limb + 1) * _LIMB)
+                part = Piece(piece.node, piece.start if piece.repeated else piece.start + low - position, high - low,
+                             piece.repeated)
+                if piece.node is None:
+                    part = Piece(None, piece.start >> (low - position) & ((1 << (high - low)) - 1), high - low)
+                terms[limb] += self._place(part, low - limb * _LIMB)
+            position += piece.width
+        return [self._name(" | ".join(found) or self._constant(0)) for found in terms]
+
+    def _mask_of(self, piece: Piece) -> str:
+        """The name of all ones where a bit of a word is high."""
+        assert piece.node is not None
+        limb = self._done[id(piece.node)][piece.start // _LIMB]
+        if piece.node.width == 1:
+            return limb
+        return self._name(self._bit(limb, piece.start % _LIMB))
+
+    def _place(self, piece: Piece, position: int) -> list[str]:
+        """A piece at its place in a limb, which it fits into."""
+        mask = ((1 << piece.width) - 1) << position
+        if piece.node is None:
+            return [self._constant(piece.start << position)] if piece.start else []
+        if piece.repeated or piece.node.width == 1:
+            whole = self._mask_of(Piece(piece.node, piece.start, 1))
+            return [whole if mask == 0xFFFFFFFF else f"({whole} & {self._constant(mask)})"]
+        terms = []
+        limbs = self._done[id(piece.node)]
+        for index in range(piece.start // _LIMB, (piece.start + piece.width - 1) // _LIMB + 1):
+            low = max(piece.start, index * _LIMB)
+            high = min(piece.start + piece.width, (index + 1) * _LIMB)
+            source, target = low - index * _LIMB, position + low - piece.start
+            part = ((1 << (high - low)) - 1) << target
+            shift = target - source
+            moved = limbs[index] if not shift else f"({limbs[index]} {'<<' if shift > 0 else '>>'} {abs(shift)})"
+            top = min(_LIMB, max(0, piece.node.bound - index * _LIMB))  # bits above are low
+            reached = ((1 << top) - 1) << shift if shift >= 0 else ((1 << top) - 1) >> -shift
+            terms.append(moved if reached & 0xFFFFFFFF & ~part == 0 else f"({moved} & {self._constant(part)})")
+        return terms
+
+
+def _limbs(width: int) -> int:
+    return max(1, -(-width // _LIMB))
+
+
+def _mask(width: int, limb: int) -> int:
+    """The bits of a limb that a word of ``width`` bits has."""
+    return (1 << min(_LIMB, width - _LIMB * limb)) - 1
+
+
+def _overflows(node: Node) -> bool:
+    """Whether a sum or product can be wider than its word, which does not fill its last limb."""
+    bounds = [operand.bound for operand in node.operands]
+    most = max(bounds) + 1 if node.op == "add" else sum(bounds)
+    return node.width % _LIMB != 0 and most > node.width
+
+
+def _structure(name: str, members: Sequence[str]) -> str:
+    return "\n".join([f"struct {name} {{", *(f"  {member}" for member in members), "};"])
+
+
+def _function(head: str, lines: Sequence[str]) -> str:
+    return "\n".join([f"static inline __attribute__((always_inline)) {head} {{", *(f"  {line}" for line in lines), "}"])
