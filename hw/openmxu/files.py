@@ -2,13 +2,17 @@
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
-__all__ = ["write_bytes", "write_text"]
+__all__ = ["write_bytes", "write_text", "writing"]
 
 
-def write_bytes(path: Path | str, content: bytes) -> None:
-    """Write ``content`` to ``path``: either all of it or, on any error, nothing.
+@contextmanager
+def writing(path: Path | str) -> Iterator[BinaryIO]:
+    """A file that becomes ``path`` when the block ends: all of it or, on any error in between, nothing.
 
     A link stays a link, and its target is written. What is no regular file, such as a pipe, is written to.
 
@@ -21,7 +25,8 @@ def write_bytes(path: Path | str, content: bytes) -> None:
     if path.is_dir():
         raise IsADirectoryError(f"output must be a file, not the directory {path}")
     if path.exists() and not path.is_file():
-        path.write_bytes(content)
+        with path.open("wb") as file:
+            yield file
         return
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -29,7 +34,7 @@ def write_bytes(path: Path | str, content: bytes) -> None:
         raise type(error)(f"output {path} cannot be written: {error.strerror}") from None
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(content)
+            yield file
         # mkstemp makes files private; give this one the mode that open() would have.
         mask = os.umask(0)
         os.umask(mask)
@@ -38,6 +43,12 @@ def write_bytes(path: Path | str, content: bytes) -> None:
     except BaseException:
         os.unlink(name)
         raise
+
+
+def write_bytes(path: Path | str, content: bytes) -> None:
+    """Write ``content`` to ``path``, as :func:`writing` does."""
+    with writing(path) as file:
+        file.write(content)
 
 
 def write_text(path: Path | str, content: str) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from openmxu.files import write_bytes, write_text
+from openmxu.files import write_bytes, write_text, writing
 
 
 def test_new_and_existing(tmp_path: Path) -> None:
@@ -46,6 +46,21 @@ def test_failure_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(os, "replace", fail)
     with pytest.raises(OSError, match="No space left"):
         write_text(path, "new")
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["out.txt"]
+
+
+def test_an_error_in_between_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "out.txt"
+    write_text(path, "old")
+
+    def interrupted() -> None:
+        with writing(path) as file:
+            file.write(b"half of the new")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["out.txt"]
 

@@ -1,0 +1,121 @@
+"""Engine ``compiled``: the unit's netlist as vector code, many processing elements at a time."""
+
+import ctypes
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from openmxu_sim.engines.compiled.model import load_model
+from openmxu_sim.engines.compiled.trace import Trace, Window, small_window
+from openmxu_sim.engines.protocol import Progress, Run
+from openmxu_sim.stimulus import MARKS, Stalls, Stimulus
+
+__all__ = ["Trace", "Window", "default_threads", "record", "run"]
+
+_WORTH_A_THREAD = 2048
+"""Processing elements from which on a further thread is quicker than none."""
+
+_CALL = 0.05
+"""Seconds after which the machine code returns, to say how far it is and to be interrupted."""
+
+
+def default_threads(cells: int) -> int:
+    """How many threads run a unit of so many processing elements."""
+    return max(1, min(len(os.sched_getaffinity(0)), cells // _WORTH_A_THREAD))
+
+
+def run(stimulus: Stimulus, *, stalls: Stalls | None = None, vcd: Path | None = None,
+        progress: Progress | None = None, threads: int | None = None, window: Window | None = None) -> Run:
+    """Run the unit as machine code; see :class:`~openmxu_sim.engines.protocol.Engine`.
+
+    Parameters
+    ----------
+    stimulus, stalls, vcd, progress
+        See there.
+    threads
+        How many; by default one for each processor, if the unit is large enough.
+    window
+        What the waveform shows; by default :func:`~openmxu_sim.engines.compiled.trace.small_window`.
+
+    Raises
+    ------
+    openmxu_sim.netlist.native.CompilerNotFoundError, openmxu_sim.netlist.native.CompilationError
+        There is no C compiler, or it failed.
+    openmxu_sim.netlist.rtlil.NetlistError
+        The unit's netlist holds what cannot be compiled.
+    ValueError
+        The window is not one of this unit, or too large.
+    RuntimeError
+        The unit hangs.
+    MemoryError
+        There is too little memory.
+    """
+    config = stimulus.config
+    if vcd is None:
+        return _run(stimulus, stalls, progress, threads, None)
+    window = window or small_window(config.rows, config.columns)
+    # What a waveform needs is imported only for one.
+    from openmxu_sim.engines.compiled.waveform import write_vcd  # noqa: PLC0415
+
+    result, trace = record(stimulus, window, stalls=stalls, progress=progress)
+    write_vcd(trace, config, vcd)
+    return result
+
+
+def record(stimulus: Stimulus, window: Window, *, stalls: Stalls | None = None,
+           progress: Progress | None = None) -> tuple[Run, Trace]:
+    """As :func:`run`, and what happened in a part of the unit."""
+    window.check(stimulus.config)
+    trace = Trace(window, load_model(stimulus.config).registers)
+    return _run(stimulus, stalls, progress, None, trace), trace
+
+
+def _run(stimulus: Stimulus, stalls: Stalls | None, progress: Progress | None, threads: int | None,
+         trace: Trace | None) -> Run:
+    config = stimulus.config
+    model = load_model(config)
+    a, b = (np.ascontiguousarray(matrix, dtype=np.uint32) for matrix in (stimulus.a, stimulus.b))
+    tiles = np.array([
+        (tile.activations.start, len(tile.activations), tile.inner.start, len(tile.inner),
+         tile.columns.start, len(tile.columns),
+         sum(getattr(tile, mark) << bit for bit, mark in enumerate(MARKS) if mark not in ("first", "last")))
+        for tile in stimulus.tiles
+    ], dtype=np.int64)
+    waits = None if stalls is None else np.ascontiguousarray(stalls.pattern, dtype=np.uint8)
+    period = 1 if waits is None else waits.shape[1]
+    results = stimulus.results
+    beats = np.empty((results, config.columns), dtype=np.uint32)
+    unit = model.new(
+        _address(a), _address(b), a.shape[1], b.shape[1], _address(tiles), len(tiles), results, _address(waits), period,
+        stimulus.patience + (0 if waits is None else period), _address(beats),
+        threads or default_threads(config.rows * config.columns),
+        None if trace is None else ctypes.byref(trace.structure()),
+    )
+    if unit is None:
+        raise MemoryError(f"too little memory for a unit of {config.rows}x{config.columns}")
+    try:
+        state = model.progress(unit).contents
+        blocks = 16
+        while state[0] == 0:
+            start = time.perf_counter()
+            model.run(unit, blocks)
+            if time.perf_counter() - start < _CALL / 2:
+                blocks *= 2
+            if progress is not None:
+                progress(state[3], results)
+        if state[0] != 1:
+            raise RuntimeError(f"the unit hangs: nothing moved up to cycle {state[1]}, {state[3]} of {results} results "
+                               "are there")
+        if trace is not None:
+            trace.end(state[1])
+        return Run(beats, state[2])
+    finally:
+        model.delete(unit)
+
+
+def _address(array: npt.NDArray[Any] | None) -> ctypes.c_void_p | None:
+    return None if array is None else array.ctypes.data_as(ctypes.c_void_p)

@@ -1,0 +1,101 @@
+"""C text for a unit: its parts' netlists as functions, and what wires them."""
+
+from collections.abc import Callable
+from typing import Any
+
+from openmxu.accumulator import AccumulatorColumn, Emission
+from openmxu.array import processing_element
+from openmxu.config import MxuConfig
+from openmxu.mxu import ActivationBeat, Admission, Edge, WeightBeat
+from openmxu.verilog import to_rtlil
+from openmxu_sim.netlist.circuit import Circuit
+from openmxu_sim.netlist.code import Code
+from openmxu_sim.netlist.native import resource
+
+__all__ = ["PARTS", "constants", "netlists", "unit_source"]
+
+PARTS: dict[str, Callable[[MxuConfig], Any]] = {
+    # Lanes of an edge hold the same marks and are taken together: each is an edge of one lane.
+    "weight_edge": lambda config: Edge(config, WeightBeat, 1),
+    "activation_edge": lambda config: Edge(config, ActivationBeat, 1),
+    "admission": Admission,
+    "emission": Emission,
+    "pe": processing_element,
+    "column": AccumulatorColumn,
+}
+"""What a unit is made of, by name."""
+
+_COPIES = 4
+"""Vectors of processing elements that are computed side by side: one alone waits for itself most of the time."""
+
+
+def netlists(config: MxuConfig) -> dict[str, str]:
+    """The RTLIL of a unit's parts, each once, in a module called as the part."""
+    return {name: to_rtlil(make(config), name=name) for name, make in PARTS.items()}
+
+
+def constants(config: MxuConfig) -> dict[str, int]:
+    """The numbers that ``unit.c`` knows a unit by; its wiring is checked for the same ones.
+
+    ``SKEW_BASE`` are the cycles from the activation edge to row 0, ``ROW_STEP`` those that each further row is behind,
+    ``CONTROL_DELAY`` those from admission to the accumulator bank.
+    """
+    return {
+        "ROWS": config.rows, "COLUMNS": config.columns, "ROW_STEP": config.row_step, "SKEW_BASE": 1,
+        "CONTROL_DELAY": 1 + config.array_latency,
+        "SOURCE_WIDTH": config.source.width, "OPERAND_WIDTH": config.operand.width,
+    }
+
+
+def unit_source(config: MxuConfig, rtlil: dict[str, str]) -> str:
+    """The C text of a unit.
+
+    Parameters
+    ----------
+    config
+        The unit.
+    rtlil
+        From :func:`netlists`.
+
+    Raises
+    ------
+    openmxu_sim.netlist.rtlil.NetlistError
+        A netlist holds what cannot be compiled.
+    """
+    circuits = {name: Circuit(text, name) for name, text in rtlil.items()}
+    text = [resource("openmxu_sim.engines.compiled", "vectors.c")]
+    for part in ("weight_edge", "activation_edge"):
+        code = Code(circuits[part], part, lanes=True)
+        code.function("look", ["o__valid", "o__payload"])
+        code.function("step", ["i__ready"], inputs=["o__ready"], clock=True)
+        text.append(code.text())
+    for part in ("admission", "emission"):
+        code = Code(circuits[part], part, lanes=False)
+        code.function("step", list(circuits[part].outputs), inputs=circuits[part].inputs, clock=True)
+        text.append(code.text())
+    code = Code(circuits["column"], "column_marks", lanes=True, only=["o_control"])
+    code.function("look", ["o_control"])
+    code.function("step", [], clock=True)
+    text.append(code.text())
+    for part in ("pe", "column"):
+        code = Code(circuits[part], part, lanes=True)
+        code.function("look", list(circuits[part].outputs))
+        code.function("step", [], clock=True)
+        code.function("steps", [], clock=True, copies=_COPIES)
+        text.append(code.text())
+        if part == "pe":
+            text.append(f'const char unit_registers[] = "{_registers(circuits[part], code)}";')
+    numbers = {"COPIES": _COPIES, **constants(config)}
+    text.append("enum {\n" + "".join(f"  {name} = {value},\n" for name, value in numbers.items()) + "};")
+    text.append(resource("openmxu_sim.engines.compiled", "unit.c"))
+    return "\n".join(text)
+
+
+def _registers(circuit: Circuit, code: Code) -> str:
+    """Names and widths of a circuit's registers; those that are outputs are called like these."""
+    names = {name: name for name in code.fields}
+    for output, bits in circuit.outputs.items():
+        node = circuit.word(bits)
+        if node.op == "register":
+            names[node.name] = output
+    return " ".join(f"{names[name]}:{width}" for name, (_, width) in code.fields.items())

@@ -1,0 +1,171 @@
+"""Looking inside a run: what some processing elements hold, and what stands on the streams, cycle by cycle."""
+
+import ctypes
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from openmxu.config import MxuConfig
+
+__all__ = ["STREAMS", "Trace", "Window", "small_window", "trace_bytes"]
+
+STREAMS = (
+    "weights__valid", "weights__ready", "weights__last",
+    "activations__valid", "activations__ready", "activations__marks",
+    "results__valid", "results__ready", "results__last",
+    "admission.o_shift", "admission.o_go", "admission.i_first",
+)
+"""What stands on the streams: each a bit, but for the marks of an activation beat, which are five. The last three tell
+when a beat of weights, and one of activations, leaves the edge of the unit, and that the latter is its tile's first."""
+
+_MOST = 1 << 30
+"""Bytes of a trace."""
+
+Words = npt.NDArray[np.uint32]
+
+
+@dataclass(frozen=True)
+class Window:
+    """Which part of a run is traced.
+
+    Parameters
+    ----------
+    rows, columns
+        Processing elements.
+    cycles
+        Counted from the end of the reset.
+
+    Raises
+    ------
+    ValueError
+        A range is empty, begins below 0, or has steps.
+    """
+
+    rows: range
+    columns: range
+    cycles: range
+
+    def __post_init__(self) -> None:
+        for name in ("rows", "columns", "cycles"):
+            value = getattr(self, name)
+            if not value or value.start < 0 or value.step != 1:
+                raise ValueError(f"{name} of a trace must be a range from 0 up, not {value.start} to {value.stop}")
+
+    def check(self, config: MxuConfig) -> None:
+        """Raise a ValueError if this is no part of a unit."""
+        for name in ("rows", "columns"):
+            value, most = getattr(self, name), getattr(config, name)
+            if value.stop > most:
+                raise ValueError(f"{name} of a trace must be within 0 to {most}, not {value.start} to {value.stop}")
+
+
+def small_window(rows: int, columns: int) -> Window:
+    """The first cycles, and the first ones of so many rows and columns: what a waveform viewer copes with."""
+    return Window(range(min(rows, 8)), range(min(columns, 8)), range(4096))
+
+
+class _Window(ctypes.Structure):
+    """As in ``unit.c``."""
+
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in
+          ("first_row", "rows", "first_column", "columns", "first_cycle", "cycles")),
+        *((name, ctypes.c_void_p) for name in ("cells", "streams", "activations", "weights", "results")),
+    ]
+
+
+class Trace:
+    """What was written down of a run.
+
+    Parameters
+    ----------
+    window
+        Which part of it.
+    registers
+        Names and widths of a processing element's registers, in the order in which a run writes them.
+
+    Attributes
+    ----------
+    window
+        Which part of the run. :meth:`end` cuts it to the cycles that there were.
+    streams
+        (cycles, signals): what stands on the streams, see :data:`STREAMS`.
+    activations, weights, results
+        (cycles, rows) and twice (cycles, columns): words of the streams' payloads.
+    ran
+        Cycles of the whole run, which the window may miss; 0 until it is over.
+
+    Raises
+    ------
+    ValueError
+        It would be larger than a gigabyte.
+    """
+
+    def __init__(self, window: Window, registers: tuple[tuple[str, int], ...]) -> None:
+        self.window = window
+        self.ran = 0
+        self._registers = registers
+        size = trace_bytes(window, dict(registers))
+        if size > _MOST:
+            raise ValueError(f"a trace must be of at most {_MOST >> 20} MB, not of {size >> 20} MB: "
+                             "trace fewer rows, columns or cycles")
+        limbs = sum(_limbs(width) for _, width in registers)
+        rows, columns, cycles = len(window.rows), len(window.columns), len(window.cycles)
+        self._cells: Words = np.zeros((cycles, rows, columns, limbs), dtype=np.uint32)
+        self.streams: Words = np.zeros((cycles, len(STREAMS)), dtype=np.uint32)
+        self.activations: Words = np.zeros((cycles, rows), dtype=np.uint32)
+        self.weights: Words = np.zeros((cycles, columns), dtype=np.uint32)
+        self.results: Words = np.zeros((cycles, columns), dtype=np.uint32)
+
+    @property
+    def registers(self) -> dict[str, int]:
+        """Names of a processing element's registers, its outputs first of all, and their widths."""
+        return dict(self._registers)
+
+    def register(self, name: str) -> Words:
+        """(cycles, rows, columns): what a register of up to 32 bits holds in each cycle before its clock edge."""
+        limbs = self.limbs(name)
+        if limbs.shape[-1] > 1:
+            raise ValueError(f"register must be of at most 32 bits, not {name!r} of {self.registers[name]}: see limbs")
+        return limbs[..., 0]
+
+    def limbs(self, name: str) -> Words:
+        """(cycles, rows, columns, limbs): the same of a register of any width, 32 bits a limb, the lowest first."""
+        start = 0
+        for each, width in self._registers:
+            stop = start + _limbs(width)
+            if each == name:
+                # A single bit is all ones where it is high.
+                top = (1 << (width - 1) % 32 + 1) - 1
+                masks = np.array([0xFFFFFFFF] * (stop - start - 1) + [top], dtype=np.uint32)
+                return self._cells[..., start:stop] & masks
+            start = stop
+        raise ValueError(f"register must be one of {', '.join(self.registers)}, not {name!r}")
+
+    def structure(self) -> ctypes.Structure:
+        """What a run is given to write to."""
+        window = self.window
+        places = (self._cells, self.streams, self.activations, self.weights, self.results)
+        return _Window(window.rows.start, len(window.rows), window.columns.start, len(window.columns),
+                       window.cycles.start, len(window.cycles), *(array.ctypes.data for array in places))
+
+    def end(self, cycles: int) -> None:
+        """The run is over, after so many cycles."""
+        self.ran = cycles
+        first = self.window.cycles.start
+        kept = max(0, min(cycles, self.window.cycles.stop) - first)
+        self.window = Window(self.window.rows, self.window.columns, range(first, first + kept)) if kept else self.window
+        for name in ("_cells", "streams", "activations", "weights", "results"):
+            setattr(self, name, getattr(self, name)[:kept])
+
+
+def trace_bytes(window: Window, registers: dict[str, int]) -> int:
+    """What a trace of a window takes, for processing elements with registers of these widths."""
+    limbs = sum(map(_limbs, registers.values()))
+    rows, columns, cycles = len(window.rows), len(window.columns), len(window.cycles)
+    return 4 * cycles * (rows * columns * limbs + len(STREAMS) + rows + 2 * columns)
+
+
+def _limbs(width: int) -> int:
+    return -(-width // 32)

@@ -1,0 +1,202 @@
+"""The unit's netlist as machine code: the bits and cycles of the other engines, for any unit."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from openmxu.config import MxuConfig
+from openmxu.formats import BF16, FP16, FP32, FloatFormat
+from openmxu.tiling import Tile, cycles
+from openmxu_sim import golden, vectors
+from openmxu_sim.engines import compiled, pysim
+from openmxu_sim.engines.compiled.model import load_model
+from openmxu_sim.netlist.native import CompilationError, CompilerNotFoundError, find_compiler
+from openmxu_sim.stimulus import Stalls, Stimulus, collect, stimulus
+
+try:
+    find_compiler()
+except CompilerNotFoundError as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+
+def operands(config: MxuConfig, m: int, k: int, n: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Matrices of patterns of every sort."""
+    fmt = config.source.name
+    return vectors.matrix((m, k), fmt, seed), np.ascontiguousarray(vectors.matrix((n, k), fmt, seed + 1).T)
+
+
+def product(config: MxuConfig, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The golden model's bits."""
+    wide = (golden.from_bits(golden.convert(bits, config.source.name, "fp32", subnormals="ieee")) for bits in (a, b))
+    return golden.to_bits(golden.matmul(*wide, rows=config.rows, subnormals=config.subnormals,
+                                        operand=config.operand.name))
+
+
+def name(config: MxuConfig) -> str:
+    """A short name of a unit."""
+    return f"{config.rows}x{config.columns}_{config.operand}_{config.subnormals}_s{config.stages}_d{config.depth}"
+
+
+UNITS = [
+    MxuConfig(rows=1, columns=1, depth=2),
+    MxuConfig(rows=1, columns=33, stages=5, subnormals="ieee", depth=4),
+    MxuConfig(rows=34, columns=1, stages=2),
+    MxuConfig(rows=17, columns=70, subnormals="ieee", depth=16),
+    MxuConfig(rows=5, columns=16, stages=7, depth=8),
+    MxuConfig(rows=3, columns=4, operand=FP16, source=FP16, subnormals="ieee"),
+    MxuConfig(rows=4, columns=3, operand=FP32, stages=3, depth=4),
+    MxuConfig(rows=2, columns=5, operand=FloatFormat.parse("e4f2"), source=FloatFormat.parse("e4f2")),
+    MxuConfig(rows=6, columns=6, source=BF16, depth=64),
+]
+
+
+@pytest.mark.parametrize("config", UNITS, ids=name)
+def test_bits_and_cycles_of_any_unit(config: MxuConfig) -> None:
+    m, k, n = 2 * config.depth + 3 if config.depth < 32 else 21, 2 * config.rows + 1, config.columns + 2
+    a, b = operands(config, m, k, n)
+    given = stimulus(config, a, b)
+    expected = product(config, a, b)
+    for stalls in (None, Stalls(1), Stalls(2)):
+        run = compiled.run(given, stalls=stalls)
+        np.testing.assert_array_equal(collect(config, run.beats, m, k, n), expected)
+        assert run.cycles >= cycles(config, m, k, n)
+        assert stalls is not None or run.cycles == cycles(config, m, k, n)
+
+
+@pytest.mark.parametrize("config", [
+    MxuConfig(rows=2, columns=2, depth=4), MxuConfig(rows=3, columns=2, stages=7, depth=4, subnormals="ieee"),
+    MxuConfig(rows=1, columns=3, stages=2, depth=2), MxuConfig(rows=4, columns=1, stages=4, depth=8, source=BF16),
+], ids=name)
+@pytest.mark.parametrize("seed", [None, 3, 4])
+def test_the_same_as_amaranth_simulates(config: MxuConfig, seed: int | None) -> None:
+    given = stimulus(config, *operands(config, 9, 5, 4))
+    stalls = None if seed is None else Stalls(seed)
+    run, other = compiled.run(given, stalls=stalls), pysim.run(given, stalls=stalls)
+    np.testing.assert_array_equal(run.beats, other.beats)
+    assert run.cycles == other.cycles
+
+
+def test_marks_in_any_order() -> None:
+    """Sums that are kept, NaN that is cleared, tiles of any length: also what no product of matrices asks for."""
+    config = MxuConfig(rows=2, columns=3, depth=4)
+    generator = np.random.default_rng(5)
+    a, b = operands(config, 40, 2, 3)
+    tiles, place = [], 0
+    while place < 36:
+        rows = range(place, place + int(generator.integers(1, 5)))
+        add, clear, emit = (bool(mark) for mark in generator.integers(0, 2, 3))
+        tiles.append(Tile(rows, range(2), range(3), add=add and place > 0, clear_nan=clear, emit=emit))
+        place = rows.stop
+    tiles.append(Tile(range(4), range(2), range(3), add=False, clear_nan=False, emit=True))
+    given = Stimulus(config, a, b, tuple(tiles))
+    for stalls in (None, Stalls(7)):
+        run, other = compiled.run(given, stalls=stalls), pysim.run(given, stalls=stalls)
+        np.testing.assert_array_equal(run.beats, other.beats)
+        assert run.cycles == other.cycles
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 16])
+def test_threads_make_no_difference(threads: int) -> None:
+    config = MxuConfig(rows=9, columns=40, depth=32)
+    given = stimulus(config, *operands(config, 70, 40, 90))
+    run, other = compiled.run(given, threads=threads), compiled.run(given, threads=1)
+    np.testing.assert_array_equal(run.beats, other.beats)
+    assert run.cycles == other.cycles == cycles(config, 70, 40, 90)
+
+
+def test_full_size() -> None:
+    config = MxuConfig()
+    m, k, n = 96, 300, 150
+    a, b = operands(config, m, k, n)
+    run = compiled.run(stimulus(config, a, b))
+    np.testing.assert_array_equal(collect(config, run.beats, m, k, n), product(config, a, b))
+    assert run.cycles == cycles(config, m, k, n)
+
+
+def test_progress_and_interruption() -> None:
+    config = MxuConfig(rows=32, columns=32)
+    a, b = (np.ones((size, size), dtype=np.uint32) for size in (1024, 1024))
+    told: list[int] = []
+
+    def tell(done: int, total: int) -> None:
+        told.append(done)
+        assert total == 1024 * 32
+        if len(told) == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        compiled.run(stimulus(config, a, b), progress=tell)
+    assert told == sorted(told)
+    assert told[-1] < 1024 * 32
+
+
+def test_a_unit_that_hangs_is_reported() -> None:
+    config = MxuConfig(rows=2, columns=2)
+    stalls = Stalls(1, period=32)
+    stalls.pattern[2] = True  # nobody ever takes a result
+    with pytest.raises(RuntimeError, match=r"^the unit hangs: nothing moved up to cycle \d+, 0 of 2 results are "):
+        compiled.run(stimulus(config, *operands(config, 2, 2, 2)), stalls=stalls)
+
+
+# Compilers, and what they may do
+
+
+def fresh(config: MxuConfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, compiler: str) -> None:
+    """Build the model of a unit with some compiler, whatever is in the cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("CC", compiler)
+    load_model.cache_clear()
+    try:
+        load_model(config)
+    finally:
+        load_model.cache_clear()
+
+
+def script(path: Path, text: str) -> str:
+    """A program."""
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_a_compiler_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(CompilerNotFoundError, match=r"^CC must name a C compiler that is installed, not '/no/cc'$"):
+        fresh(MxuConfig(rows=2, columns=2), monkeypatch, tmp_path, "/no/cc")
+
+
+@pytest.mark.parametrize(("text", "reason"), [
+    ("exit 3", ""),
+    ('[ "$1" = --version ] || { echo "cc: error: out of order" >&2; exit 1; }', "cc: error: out of order"),
+    ('[ "$1" = --version ]', "exit code 1"), ("exit 0", "exit code 0"),
+])
+def test_a_compiler_that_fails(text: str, reason: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    compiler = script(tmp_path / "cc", text)
+    with pytest.raises(CompilationError) as caught:
+        fresh(MxuConfig(rows=2, columns=2), monkeypatch, tmp_path, compiler)
+    assert str(caught.value) == f"C compiler {compiler} failed: {reason}"
+
+
+def test_a_library_that_cannot_be_opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    compiler = script(tmp_path / "cc", 'for each; do [ "$last" = -o ] && echo nonsense > "$each"; last="$each"; done')
+    with pytest.raises(OSError, match="openmxu-"):
+        fresh(MxuConfig(rows=2, columns=2), monkeypatch, tmp_path, compiler)
+
+
+@pytest.mark.parametrize("flags", ["-march=x86-64-v3", "-march=x86-64"])
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="other processors have no such flags")
+def test_narrower_vectors(flags: str, tmp_path: Path) -> None:
+    """Processors with 256 or 128 bits; in a process of its own, as a library is never unloaded."""
+    code = f"""
+from openmxu_sim.netlist import native
+native.FLAGS = tuple("{flags}" if flag.startswith("-march") else flag for flag in native.FLAGS)
+import pytest, sys
+sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "-n", "0", {__file__!r}, "-k", "any_unit and (17 or 70)"]))
+"""
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
