@@ -1,0 +1,273 @@
+"""The model against the definition, bit for bit."""
+
+import ctypes
+import platform
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import product
+
+import ml_dtypes
+import numba
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from openmxu_sim import golden, vectors
+from openmxu_sim.engines import model
+from openmxu_sim.golden.formats import Bits
+
+MODES = ("flush", "ieee")
+NAN, INFINITY, MINUS_ZERO = 0x7FC00000, 0x7F800000, 0x80000000
+LARGEST = (2.0 - 2.0**-7) * 2.0**127
+"""Of bf16."""
+
+
+def _check(a: npt.ArrayLike, b: npt.ArrayLike, *, rows: int, subnormals: str) -> None:
+    """Compare the model with the golden model."""
+    result = model.matmul(a, b, rows=rows, subnormals=subnormals)
+    assert result.dtype == np.float32
+    expected = golden.matmul(a, b, rows=rows, subnormals=subnormals)
+    np.testing.assert_array_equal(golden.to_bits(result), golden.to_bits(expected), f"{rows=} {subnormals=}")
+
+
+def _matrices(m: int, k: int, n: int, kind: str, seed: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    a = vectors.matrix((m, k), "fp32", seed, kind=kind)
+    b = vectors.matrix((n, k), "fp32", seed + 1000, kind=kind).T
+    return golden.from_bits(a), golden.from_bits(b)
+
+
+def _dot(pairs: list[tuple[float, float]], *, rows: int = 128, subnormals: str) -> int:
+    """The pattern of a dot product, after both models agreed on it."""
+    a, b = (np.float32(column) for column in zip(*pairs, strict=True))
+    _check(a[np.newaxis, :], b[:, np.newaxis], rows=rows, subnormals=subnormals)
+    result = model.matmul(a[np.newaxis, :], b[:, np.newaxis], rows=rows, subnormals=subnormals)
+    return int(golden.to_bits(result)[0, 0])
+
+
+@pytest.mark.parametrize("subnormals", MODES)
+@pytest.mark.parametrize("kind", ["all", "uniform", "normal"])
+@pytest.mark.parametrize("rows", [1, 3, 128, 1 << 80])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (5, 9, 7), (4, 128, 128), (3, 260, 129), (6, 131, 257), (259, 5, 3)])
+def test_biased_and_uniform_patterns(shape: tuple[int, int, int], rows: int, kind: str, subnormals: str) -> None:
+    _check(*_matrices(*shape, kind, seed=sum(shape)), rows=rows, subnormals=subnormals)
+
+
+@pytest.mark.parametrize("subnormals", MODES)
+@pytest.mark.parametrize("seed", range(12))
+def test_random_shapes(seed: int, subnormals: str) -> None:
+    choose = np.random.default_rng(seed)
+    shape = (int(choose.integers(1, 40)), int(choose.integers(1, 200)), int(choose.integers(1, 300)))
+    _check(*_matrices(*shape, "all", seed), rows=int(choose.integers(1, 70)), subnormals=subnormals)
+
+
+@pytest.mark.parametrize("subnormals", MODES)
+def test_corners_times_and_plus_corners(subnormals: str) -> None:
+    values = golden.from_bits(vectors.corners("bf16") << np.uint32(16))
+    ones = np.ones_like(values)
+    _check(values[:, np.newaxis], values[np.newaxis, :], rows=1, subnormals=subnormals)
+    for rows in (1, 2):
+        _check(np.stack([values, ones], axis=1), np.stack([ones, values]), rows=rows, subnormals=subnormals)
+
+
+@pytest.mark.parametrize("subnormals", MODES)
+def test_conversion(subnormals: str) -> None:
+    upper = np.arange(1 << 16, dtype=np.uint32) << np.uint32(16)
+    lower = np.uint32([0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF])
+    patterns = [(upper[:, np.newaxis] | lower).ravel(), vectors.corners("fp32"), vectors.operands("fp32", 50_000, 1)]
+    column = golden.from_bits(np.concatenate(patterns))[:, np.newaxis]
+    _check(column, np.float32([[1.0]]), rows=1, subnormals=subnormals)
+    _check(np.float32([[1.0]]), column.T, rows=1, subnormals=subnormals)
+
+
+def _cancelling(fields: int, left: int) -> tuple[Bits, Bits]:
+    """Patterns of two activations and two weights whose smallest exponent fields are ``left`` and ``fields - left``.
+
+    (1 + 1/128)² - (1 + 1/64) is 2^-14: the last place of a product.
+    """
+    a = np.uint32([left << 23 | 1 << 16, left << 23 | 1 << 17 | MINUS_ZERO])
+    b = np.uint32([(fields - left) << 23 | 1 << 16, (fields - left) << 23])
+    return a, b
+
+
+@pytest.mark.parametrize("negative", [False, True])
+@pytest.mark.parametrize(("fields", "expected"), [(142, 0x00800000), (141, 0), (143, 0x01000000)])
+def test_smallest_exponents_that_need_no_flushing(fields: int, expected: int, negative: bool) -> None:
+    """One binade below the limit a sum can be subnormal, at the limit it cannot: 142 is for a last place of 2^-126."""
+    for left in range(1, fields):
+        a, b = _cancelling(fields, left)
+        a ^= np.uint32(MINUS_ZERO * negative)
+        operands = golden.from_bits(a)[np.newaxis, :], golden.from_bits(b)[:, np.newaxis]
+        _check(*operands, rows=2, subnormals="flush")
+        bits = golden.to_bits(model.matmul(*operands, rows=2))
+        assert bits.tolist() == [[expected | MINUS_ZERO * negative]], (left, fields)
+        _check(*operands, rows=2, subnormals="ieee")
+
+
+def test_smallest_exponents_are_found_wherever_they_are() -> None:
+    """One product that has to be flushed, at the edges of all that the kernel takes together.
+
+    A second tile would hide a mistake, as its sum is flushed in any case.
+    """
+    m, k, n = 6, 140, 130
+    tiny = np.float32(1.0078125 * 2.0**-63), np.float32(1.0078125 * 2.0**-64)
+    for row, step, column in product(range(m), (0, 2, 3, 126, 127, 128, 139), (0, 127, 128, 129)):
+        a, b = np.zeros((m, k), np.float32), np.zeros((k, n), np.float32)
+        a[row, step], b[step, column] = tiny
+        # Where it is not flushed, so that the result tells.
+        a[row - 1, step - 1], b[step - 1, column - 1] = 1, 1
+        result = model.matmul(a, b, rows=k)
+        assert result[row - 1, column - 1] == 1
+        assert np.argwhere(result).tolist() == [[(row - 1) % m, (column - 1) % n]], (row, step, column)
+        assert model.matmul(a, b, rows=k, subnormals="ieee")[row, column] == tiny[0] * tiny[1]
+
+
+def test_flushed_sums_keep_their_sign() -> None:
+    tiny = 2.0**-126
+    to_minus_zero = [(tiny, 1.0), (-1.5 * tiny, 1.0)]
+    assert _dot(to_minus_zero, subnormals="flush") == MINUS_ZERO
+    assert _dot([*to_minus_zero, (1.0, 0.0)], subnormals="flush") == 0
+    assert _dot([*to_minus_zero, (tiny, -0.5)], subnormals="flush") == MINUS_ZERO
+    assert _dot([*to_minus_zero, *to_minus_zero], rows=2, subnormals="flush") == MINUS_ZERO
+    assert _dot([*to_minus_zero, (tiny, -0.5)], rows=2, subnormals="flush") == 0
+    assert _dot([(tiny, 1.0), (-1.5 * tiny, 1.0)], rows=1, subnormals="flush") == MINUS_ZERO
+
+
+def test_products_are_rounded_before_they_are_added() -> None:
+    """What a fused multiplication and addition would get wrong."""
+    step, half = (2.0**-75, 2.0**-74), (2.0**-75, 2.0**-75)
+    assert _dot([half], subnormals="ieee") == 0
+    assert _dot([(2.0**-75, 1.0078125 * 2.0**-75)], subnormals="ieee") == 1
+    assert _dot([(3 * 2.0**-75, 2.0**-75)], subnormals="ieee") == 2
+    assert _dot([step, step, step, half], subnormals="ieee") == 3
+    assert _dot([(-(2.0**127), 1.0), (2.0**64, 2.0**64)], subnormals="ieee") == INFINITY
+    assert _dot([(-(2.0**127), 1.0), (2.0**64, 2.0**64)], subnormals="flush") == INFINITY
+    assert _dot([(2.0**64, 2.0**64), (2.0**64, -(2.0**64))], subnormals="flush") == NAN
+    # A product that is flushed cannot lift a sum out of the subnormal numbers.
+    tiny = 2.0**-126
+    assert _dot([(tiny, 1.0), (-1.5 * tiny, 1.0), (0.5, -tiny)], subnormals="flush") == MINUS_ZERO
+    assert _dot([(tiny, 1.0), (0.5, tiny), (0.5, tiny)], subnormals="flush") == 0x00800000
+
+
+@pytest.mark.parametrize("subnormals", MODES)
+def test_overflow(subnormals: str) -> None:
+    assert _dot([(LARGEST, 1.0)] * 2, subnormals=subnormals) == INFINITY
+    assert _dot([(LARGEST, 1.0)] * 2, rows=1, subnormals=subnormals) == INFINITY
+    assert _dot([(LARGEST, 1.0)] * 2 + [(-LARGEST, 1.0)], subnormals=subnormals) == INFINITY
+    assert _dot([(LARGEST, 1.0)] * 2 + [(-LARGEST, 1.0)] * 2, rows=2, subnormals=subnormals) == NAN
+    assert _dot([(np.inf, 1.0), (0.0, 1.0)], subnormals=subnormals) == INFINITY
+    assert _dot([(np.inf, 0.0)], subnormals=subnormals) == NAN
+    assert _dot([(-np.nan, 1.0)], subnormals=subnormals) == NAN
+
+
+@pytest.mark.parametrize("subnormals", MODES)
+def test_bfloat16_operands(subnormals: str) -> None:
+    a = vectors.matrix((7, 40), "bf16", 1).astype(np.uint16).view(ml_dtypes.bfloat16)
+    b = vectors.matrix((33, 40), "bf16", 2).T.astype(np.uint16).view(ml_dtypes.bfloat16)
+    _check(a, b, rows=16, subnormals=subnormals)
+    _check(a, b.astype(np.float32), rows=16, subnormals=subnormals)
+    every = np.arange(1 << 16, dtype=np.uint16).view(ml_dtypes.bfloat16)
+    _check(every[:, np.newaxis], np.ones((1, 1), ml_dtypes.bfloat16), rows=1, subnormals=subnormals)
+
+
+def test_any_layout_in_memory() -> None:
+    a, b = _matrices(7, 40, 33, "all", seed=3)
+    expected = model.matmul(a, b, rows=16).tobytes()
+    frozen = a.copy()
+    frozen.flags.writeable = False
+    unaligned = np.frombuffer(b"\0" + a.tobytes(), dtype=np.uint8)[1:].view(np.float32).reshape(a.shape)
+    assert not unaligned.flags.aligned
+    backwards = a[::-1, ::-1].copy()[::-1, ::-1]
+    for layout in (np.asfortranarray(a), np.repeat(a, 2, axis=1)[:, ::2], backwards, frozen, unaligned):
+        assert model.matmul(layout, b, rows=16).tobytes() == expected
+        assert model.matmul(b.T, layout.T, rows=16).tobytes() == model.matmul(b.T, a.T, rows=16).tobytes()
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 2), (3, 0, 2), (3, 2, 0), (0, 0, 0)])
+def test_empty_matrices(shape: tuple[int, int, int]) -> None:
+    m, k, n = shape
+    result = model.matmul(np.ones((m, k), np.float32), np.ones((k, n), np.float32), rows=4)
+    assert result.shape == (m, n)
+    assert result.dtype == np.float32
+    assert not golden.to_bits(result).any()
+
+
+def test_threads_and_progress() -> None:
+    a, b = _matrices(520, 20, 300, "all", seed=5)
+    expected = model.matmul(a, b, rows=8, threads=1).tobytes()
+    seen: list[tuple[int, int]] = []
+    assert model.matmul(a, b, rows=8, threads=3, progress=lambda *rows: seen.append(rows)).tobytes() == expected
+    assert seen == [(256, 520), (512, 520), (520, 520)]
+    with ThreadPoolExecutor(4) as pool:
+        results = [pool.submit(model.matmul, a, b, rows=8) for _ in range(8)]
+    assert {each.result().tobytes() for each in results} == {expected}
+
+
+@contextmanager
+def _flushing_processor() -> Iterator[None]:
+    """Set what -ffast-math sets in this thread: subnormal results and operands are zeros."""
+    libm = ctypes.CDLL("libm.so.6")
+    before, after = (ctypes.c_uint32 * 8)(), (ctypes.c_uint32 * 8)()
+    libm.fegetenv(before)
+    libm.fegetenv(after)
+    after[7] |= 0x8040  # MXCSR: flush to zero, denormals are zero
+    libm.fesetenv(after)
+    try:
+        yield
+    finally:
+        libm.fesetenv(before)
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or platform.machine() != "x86_64" or platform.libc_ver()[0] != "glibc",
+    reason="the setting is reached through glibc's fenv_t of x86-64",
+)
+def test_a_processor_that_flushes() -> None:
+    a, b = _matrices(9, 40, 130, "all", seed=7)
+    flushed, gradual = (golden.matmul(a, b, rows=16, subnormals=mode).tobytes() for mode in MODES)
+    subnormal = golden.from_bits(np.uint32([[0x00400000]]))
+    with _flushing_processor():
+        assert np.float32(2.0**-126) * np.float32(0.5) == 0
+        assert model.matmul(a, b, rows=16, threads=2).tobytes() == flushed
+        large, small = np.float32([[2.0**100]]), np.float32([[2.0**-70]])
+        for operands in [(a, b), (subnormal, large), (large, subnormal), (small, small)]:
+            with pytest.raises(RuntimeError, match=r"^subnormals must be 'flush' where .*, not 'ieee'; engine golden"):
+                model.matmul(*operands, rows=16, subnormals="ieee")
+        assert model.matmul(np.float32([[3.0]]), np.float32([[2.0]]), rows=1, subnormals="ieee").tolist() == [[6.0]]
+    assert model.matmul(a, b, rows=16, subnormals="ieee").tobytes() == gradual
+
+
+def test_compiles_without_a_place_for_the_machine_code() -> None:
+    names: dict[str, object] = {"numba": numba}
+    exec("def double(x): return x + x", names)  # of no file: there is none to put the machine code beside
+    compiled = model._compiled(numba.types.int64(numba.types.int64))(names["double"])
+    assert compiled(21) == 42
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"a": np.zeros((2, 3))}, TypeError, "a must be a float32 or bfloat16 array, not float64"),
+        ({"b": np.zeros((3, 2), np.int8)}, TypeError, "b must be a float32 or bfloat16 array, not int8"),
+        (
+            {"a": np.zeros((2, 4), np.float32)},
+            ValueError,
+            r"a and b must have shapes \(M, K\) and \(K, N\), not \(2, 4\) and \(3, 2\)",
+        ),
+        (
+            {"b": np.zeros(3, np.float32)},
+            ValueError,
+            r"a and b must have shapes \(M, K\) and \(K, N\), not \(2, 3\) and \(3,\)",
+        ),
+        ({"rows": 0}, ValueError, "rows must be an integer >= 1, not 0"),
+        ({"rows": 1.0}, TypeError, "rows must be an integer >= 1, not 1.0"),
+        ({"threads": 0}, ValueError, "threads must be an integer >= 1, not 0"),
+        ({"threads": "2"}, TypeError, "threads must be an integer >= 1, not '2'"),
+        ({"subnormals": "none"}, ValueError, "subnormals must be 'flush' or 'ieee', not 'none'"),
+    ],
+)
+def test_wrong_arguments(change: dict[str, object], error: type[Exception], message: str) -> None:
+    arguments = {"a": np.zeros((2, 3), np.float32), "b": np.zeros((3, 2), np.float32), "rows": 4} | change
+    with pytest.raises(error, match=f"^{message}$"):
+        model.matmul(**arguments)  # type: ignore[arg-type]
