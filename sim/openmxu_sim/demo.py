@@ -101,14 +101,16 @@ def classify(*, engine: str = "auto", tell: Callable[[str], None] = lambda line:
     tell("training a 64-32-10 perceptron on scikit-learn's digits")
     layers, images, labels = _train()
     if engine == "auto":
-        engine, _ = choose(MxuConfig(rows=8, columns=8), clocked=True)
+        engine, reason = choose(MxuConfig(rows=8, columns=8), clocked=True)
+        tell(f"engine {engine} ({reason})")
     if engine == "pysim":
-        # Amaranth's simulator is a thousand times slower than compiled code: a smaller unit, fewer images.
+        # Amaranth's simulator is many thousand times slower than compiled code: a smaller unit, fewer images.
         size, images, labels = 4, images[:16], labels[:16]
-        tell("no C++ compiler, or pysim wanted: Amaranth's simulator runs a 4x4 unit on 16 images instead")
+        tell("Amaranth's simulator runs a 4x4 unit on 16 images only")
     else:
         size = 8
-        tell(f"building the simulation of an {size}x{size} unit with {engine} (half a minute the first time)")
+        time = "a second or two" if engine == "compiled" else "half a minute"
+        tell(f"building the simulation of an {size}x{size} unit with {engine} ({time} the first time)")
 
     cycles = results = useful = 0
     bit_equal = True

@@ -15,7 +15,8 @@ import numpy.typing as npt
 from openmxu.config import MxuConfig
 from openmxu.tiling import cycles as cycle_formula
 from openmxu_sim import golden
-from openmxu_sim.engines import CLOCKED, ENGINES, choose, load
+from openmxu_sim.engines import CLOCKED, ENGINES, choose, load, load_product
+from openmxu_sim.engines.compiled.trace import Window
 from openmxu_sim.engines.protocol import Progress
 from openmxu_sim.stimulus import Stalls, collect, stimulus
 
@@ -148,6 +149,7 @@ def simulate(
     engine: str = "auto",
     stalls: int | None = None,
     vcd: Path | str | None = None,
+    window: Window | None = None,
     progress: Progress | None = None,
 ) -> Product:
     """The product that the unit computes, and its statistics.
@@ -171,6 +173,9 @@ def simulate(
         Seed of a pattern of waits on all streams, the same on every clocked engine; ``None``: none.
     vcd
         Write a waveform to this file; clocked engines only.
+    window
+        What part of the unit and of the run the waveform shows, on the engine ``compiled``; by default the first
+        rows, columns and cycles. Other engines show everything.
     progress
         Called with the number of result rows that are there and that will be.
 
@@ -197,20 +202,23 @@ def simulate(
     if engine not in CLOCKED and (stalls is not None or vcd is not None):
         raise ValueError(f"{'vcd' if vcd else 'stalls'} needs an engine with a clock "
                          f"({', '.join(CLOCKED)}), not {engine!r}")
+    if window is not None and (engine != "compiled" or vcd is None):
+        raise ValueError(f"window needs a waveform of the engine compiled, not {'none' if vcd is None else engine}")
 
     (m, k), n = left.shape, right.shape[1]
     start = time.perf_counter()
     source = "measured"
     if engine not in CLOCKED:
-        result = golden.matmul(left, right, rows=rows, subnormals=subnormals)
+        result = load_product(engine)(left, right, rows=rows, subnormals=subnormals)
         cycles, source = cycle_formula(config, m, k, n), "formula"
     elif 0 in (m, k, n):
         result, cycles = np.zeros((m, n), dtype=np.float32), 0
     else:
         given = stimulus(config, golden.to_bits(left), golden.to_bits(right))
+        options = {} if window is None else {"window": window}
         run = load(engine)(
             given, stalls=None if stalls is None else Stalls(stalls),
-            vcd=None if vcd is None else Path(vcd), progress=progress,
+            vcd=None if vcd is None else Path(vcd), progress=progress, **options,
         )
         result, cycles = collect(config, run.beats, m, k, n).view(np.float32), run.cycles
     return Product(result, Statistics(

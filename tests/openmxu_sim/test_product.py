@@ -7,13 +7,19 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from openmxu_sim import golden, matmul, simulate
+from openmxu.config import MxuConfig
+from openmxu_sim import engines, golden, matmul, simulate
+from openmxu_sim.cosim import simulators
+from openmxu_sim.engines import CLOCKED
+from openmxu_sim.engines.compiled import Window
+from openmxu_sim.engines.compiled.model import load_model
 
 _A = np.float32([[1.5, -2], [3, 4], [0.1, 7]])
 _B = np.float32([[1, 2, 3, 4], [5, 6, 7, 8]])
+_WINDOW = Window(range(2), range(2), range(9))
 
 
-@pytest.mark.parametrize("engine", ["golden", "pysim"])
+@pytest.mark.parametrize("engine", ["golden", "model", "pysim", "compiled"])
 def test_result_and_statistics(engine: str) -> None:
     product = simulate(_A, _B, rows=2, columns=2, engine=engine, stages=3)
     np.testing.assert_array_equal(product.result, golden.matmul(_A, _B, rows=2))
@@ -21,17 +27,18 @@ def test_result_and_statistics(engine: str) -> None:
     assert (statistics.engine, statistics.reason) == (engine, "requested")
     assert (statistics.rows, statistics.columns, statistics.stages) == (2, 2, 3)
     assert (statistics.m, statistics.k, statistics.n) == (3, 2, 4)
-    assert statistics.cycles_source == ("measured" if engine == "pysim" else "formula")
+    assert statistics.cycles_source == ("measured" if engine in CLOCKED else "formula")
     assert statistics.utilisation == pytest.approx(3 * 2 * 4 / (4 * statistics.cycles))
     assert statistics.as_dict()["cycles"] == statistics.cycles
 
 
 def test_formula_is_the_clock() -> None:
-    results = [simulate(_A, _B, rows=2, columns=3, engine=engine) for engine in ("golden", "pysim")]
-    assert results[0].statistics.cycles == results[1].statistics.cycles
+    results = [simulate(_A, _B, rows=2, columns=3, engine=engine)
+               for engine in ("golden", "model", "pysim", "compiled")]
+    assert len({result.statistics.cycles for result in results}) == 1
 
 
-@pytest.mark.parametrize("engine", ["golden", "pysim"])
+@pytest.mark.parametrize("engine", ["golden", "model", "compiled"])
 @pytest.mark.parametrize(("m", "k", "n"), [(0, 2, 3), (2, 0, 3), (2, 3, 0), (0, 0, 0)])
 def test_empty(m: int, k: int, n: int, engine: str) -> None:
     product = simulate(np.zeros((m, k), np.float32), np.zeros((k, n), np.float32), rows=2, columns=2, engine=engine)
@@ -76,8 +83,49 @@ def test_other_dtypes_are_converted_with_a_note(caplog: pytest.LogCaptureFixture
     (_A, _B, {"subnormals": "x"}, ValueError, "subnormals must be 'flush' or 'ieee', not 'x'"),
     (_A, _B, {"engine": "golden", "stalls": 3}, ValueError, "stalls needs an engine with a clock .*, not 'golden'"),
     (_A, _B, {"engine": "golden", "vcd": Path("x")}, ValueError, "vcd needs an engine with a clock .* 'golden'"),
+    (_A, _B, {"engine": "pysim", "rows": 2, "columns": 2, "vcd": Path("x"), "window": _WINDOW}, ValueError,
+     "^window needs a waveform of the engine compiled, not pysim$"),
+    (_A, _B, {"engine": "compiled", "window": _WINDOW}, ValueError,
+     "^window needs a waveform of the engine compiled, not none$"),
     (_A, _B, {"engine": "pysim", "stalls": -1}, ValueError, "stalls must be an integer >= 0, not -1"),
 ])
 def test_messages(a: Any, b: Any, options: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         simulate(a, b, **options)
+
+
+# The engine that auto means
+
+
+def test_auto_is_the_compiled_engine() -> None:
+    product = simulate(_A, _B, rows=2, columns=2, stalls=1)
+    assert (product.statistics.engine, product.statistics.cycles_source) == ("compiled", "measured")
+    assert product.statistics.reason == "auto: the unit's own netlist, compiled"
+    other = simulate(_A, _B, rows=2, columns=2, stalls=1, engine="pysim")
+    assert product.result.tobytes() == other.result.tobytes()
+    assert product.statistics.cycles == other.statistics.cycles
+
+
+@pytest.mark.parametrize(("size", "clocked", "verilator", "numba", "engine"), [
+    (8, True, True, True, "verilator"), (9, True, True, True, "pysim"), (8, True, False, True, "pysim"),
+    (8, False, True, True, "verilator"), (9, False, True, True, "model"), (9, False, True, False, "golden"),
+    (8, False, False, False, "golden"),
+])
+def test_auto_without_a_c_compiler(size: int, clocked: bool, verilator: bool, numba: bool, engine: str,
+                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "/no/cc")
+    load_model.cache_clear()
+    monkeypatch.setattr(simulators, "find_simulator", lambda name: "5" if verilator else None)
+    monkeypatch.setattr(engines, "find_spec", lambda name: object() if numba else None)
+    assert engines.choose(MxuConfig(rows=size, columns=8), clocked=clocked) == (
+        engine, "auto: not compiled, as CC must name a C compiler that is installed, not '/no/cc'")
+
+
+def test_what_auto_falls_back_to_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "/no/cc")
+    load_model.cache_clear()
+    statistics = simulate(_A, _B).statistics
+    assert (statistics.engine, statistics.cycles_source) == ("model", "formula")
+    assert statistics.reason.startswith("auto: not compiled, as CC must name a C compiler")
+    with pytest.raises(ValueError, match=r"^CC must name a C compiler"):
+        simulate(_A, _B, engine="compiled")

@@ -2,31 +2,41 @@
 
 =============  ==========================================================================================
 ``golden``     The definition, in numpy. No clock: cycles come from the formula.
+``model``      The same sums in the same order, compiled by numba (``openmxu[model]``). No clock either.
 ``pysim``      The RTL in Amaranth's own simulator. Needs nothing; for small arrays and waveforms.
 ``verilator``  The RTL as Verilog, compiled by Verilator and driven by cocotb. Needs a C++ compiler.
 ``icarus``     The RTL as Verilog in Icarus Verilog, driven by cocotb. Needs ``iverilog``.
+``compiled``   The RTL's netlist as vector code: full size, cycle by cycle, in seconds. Needs a C compiler.
 =============  ==========================================================================================
 """
 
+from collections.abc import Callable
 from importlib import import_module
+from importlib.util import find_spec
+
+import numpy as np
+import numpy.typing as npt
 
 from openmxu.config import MxuConfig
 from openmxu_sim.engines.protocol import Engine
 
-__all__ = ["CLOCKED", "ENGINES", "choose", "load"]
+__all__ = ["CLOCKED", "ENGINES", "choose", "load", "load_product"]
 
-ENGINES = ("golden", "pysim", "icarus", "verilator")
+ENGINES = ("golden", "model", "pysim", "icarus", "verilator", "compiled")
 """Names of all engines."""
 
-CLOCKED = ("pysim", "icarus", "verilator")
+CLOCKED = ("pysim", "icarus", "verilator", "compiled")
 """Those that run the hardware clock by clock."""
 
-_COMPILED_CELLS = 64
-"""Processing elements up to which the unit runs fast enough in Verilator to be waited for."""
+_VERILATOR_CELLS = 64
+"""Processing elements up to which Verilator compiles the unit fast enough to be waited for."""
 
 
 def choose(config: MxuConfig, *, clocked: bool = False) -> tuple[str, str]:
     """The engine that ``auto`` means for a unit, and why.
+
+    ``compiled``, whose model of the unit is built now if it is not in the cache; where that cannot be, the first
+    of ``verilator`` for small units, ``model`` and ``golden``, or ``pysim`` where a clock is needed.
 
     Parameters
     ----------
@@ -36,15 +46,28 @@ def choose(config: MxuConfig, *, clocked: bool = False) -> tuple[str, str]:
         Whether a clock is needed, for stalls or waveforms.
     """
     from openmxu_sim.cosim.simulators import find_simulator
+    from openmxu_sim.engines.compiled.model import load_model
+    from openmxu_sim.netlist.native import CompilationError, CompilerNotFoundError
+    from openmxu_sim.netlist.rtlil import NetlistError
 
-    cells = config.rows * config.columns
-    if cells <= _COMPILED_CELLS and find_simulator("verilator") is not None:
-        return "verilator", f"auto: a {config.rows}x{config.columns} array compiles quickly"
+    try:
+        load_model(config)
+    except (CompilerNotFoundError, CompilationError, NetlistError, OSError) as error:
+        reason = f"auto: not compiled, as {str(error).partition(chr(10))[0]}"
+    else:
+        return "compiled", "auto: the unit's own netlist, compiled"
+    if config.rows * config.columns <= _VERILATOR_CELLS and find_simulator("verilator") is not None:
+        return "verilator", reason
     if clocked:
-        return "pysim", "auto: it has a clock and needs no compiler"
-    if cells <= _COMPILED_CELLS:
-        return "golden", "auto: there is no C++ compiler for verilator"
-    return "golden", f"auto: more than {_COMPILED_CELLS} processing elements"
+        return "pysim", reason
+    return "golden" if find_spec("numba") is None else "model", reason
+
+
+def load_product(name: str) -> Callable[..., npt.NDArray[np.float32]]:
+    """The product of the engine without a clock called ``name``, with the parameters of the golden one."""
+    product: Callable[..., npt.NDArray[np.float32]] = import_module(
+        {"golden": "openmxu_sim.golden", "model": "openmxu_sim.engines.model"}[name]).matmul
+    return product
 
 
 def load(name: str) -> Engine:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +36,7 @@ class Engine(Protocol):
     """A way to run the hardware of a unit, clock cycle by clock cycle."""
 
     def __call__(self, stimulus: Stimulus, *, stalls: Stalls | None = None, vcd: Path | None = None,
-                 progress: Progress | None = None) -> Run:
+                 progress: Progress | None = None, **options: Any) -> Run:
         """Run ``stimulus`` through its unit.
 
         Parameters
@@ -49,5 +49,7 @@ class Engine(Protocol):
             Where to write a waveform.
         progress
             Told how far the run is.
+        options
+            What only some engines know.
         """
         ...

@@ -12,7 +12,7 @@ from openmxu_sim.cosim.runner import SimulationError
 from openmxu_sim.cosim.simulators import SIMULATORS, SimulatorNotFoundError, load_simulator
 from openmxu_sim.engines import load, pysim
 from openmxu_sim.engines.protocol import Engine
-from openmxu_sim.stimulus import MARKS, Stalls, Stimulus, collect, stimulus
+from openmxu_sim.stimulus import Stalls, collect, stimulus
 
 SMALL = MxuConfig(rows=2, columns=2)
 PIPELINED = MxuConfig(rows=3, columns=2, stages=7, depth=4, subnormals="ieee")
@@ -61,8 +61,7 @@ def test_waveform(engine: Engine, tmp_path: Path) -> None:
 
 
 def test_a_unit_that_hangs_is_reported(engine: Engine) -> None:
-    given = stimulus(SMALL, *operands(2, 2, 2))
-    marks = given.marks.copy()
-    marks[:, MARKS.index("first")] = 1  # asks for new weights in every row: there are none
+    stalls = Stalls(1, period=32)
+    stalls.pattern[2] = True  # nobody ever takes a result
     with pytest.raises(SimulationError, match="the unit hangs: nothing moved for"):
-        engine(Stimulus(SMALL, given.weights, given.activations, marks))
+        engine(stimulus(SMALL, *operands(2, 2, 2)), stalls=stalls)
