@@ -1,0 +1,189 @@
+"""Which processing element multiplies what when, in a real run of the unit."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from openmxu.config import MxuConfig
+from openmxu.tiling import Tile, cycles
+from openmxu_sim import golden
+from openmxu_sim.engines.compiled import record
+from openmxu_sim.engines.compiled.trace import STREAMS, Trace, Window, trace_bytes
+from openmxu_sim.engines.protocol import Progress
+from openmxu_sim.stimulus import Stalls, Stimulus, stimulus
+
+__all__ = ["MOST_CELLS", "MOST_CYCLES", "Activity", "default_sizes", "observe", "product"]
+
+MOST_CELLS = 256
+"""Rows, and columns, of a picture."""
+
+MOST_CYCLES = 4096
+"""Cycles of a picture."""
+
+_SNAPSHOTS = 6
+_AT_ONCE = 1 << 29
+"""Bytes of the trace from which the activity of some rows is taken; the unit runs once for each such part."""
+
+Flags = npt.NDArray[np.bool_]
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Activity:
+    """Who multiplied what when. Cycles are counted from the end of the reset.
+
+    Parameters
+    ----------
+    config
+        The unit.
+    tiles
+        What it computed.
+    stalls
+        When the other sides of the streams waited.
+    cycles
+        From the first weight beat taken to the last result beat given, both included.
+    streams
+        (cycles, signals): what stood on the streams, see :data:`openmxu_sim.engines.compiled.trace.STREAMS`.
+    starts
+        (tiles, rows, columns): when a processing element multiplies its tile's first activation.
+    loads
+        For some cycles, (rows, columns): whose weight a processing element's shadow register has taken over at the
+        cycle's begin, as the tile's number; -1 where none.
+    """
+
+    config: MxuConfig
+    tiles: tuple[Tile, ...]
+    stalls: Stalls | None
+    cycles: int
+    streams: npt.NDArray[np.uint32]
+    starts: Integers
+    loads: dict[int, Integers]
+
+    def stream(self, name: str) -> Flags:
+        """(cycles): whether a bit of a stream is high."""
+        return self.streams[:, STREAMS.index(name)] != 0
+
+    def taken(self, name: str) -> Flags:
+        """(cycles): whether a beat of a stream is taken."""
+        return self.stream(f"{name}__valid") & self.stream(f"{name}__ready")
+
+    @property
+    def beats(self) -> list[Integers]:
+        """For each tile, when its beats are multiplied, in cycles after its first one: as they left the edge."""
+        go = np.flatnonzero(self.stream("admission.o_go"))
+        [first] = np.nonzero(self.stream("admission.i_first")[go])
+        return [part - part[0] for part in np.split(go, first[1:])]
+
+    def tile_at(self, cycle: int) -> Integers:
+        """(rows, columns): the tile that a processing element multiplies an activation of in a cycle; -1 if none."""
+        result = np.full(self.starts.shape[1:], -1)
+        for number, beats in enumerate(self.beats):
+            result[np.isin(cycle - self.starts[number], beats)] = number
+        return result
+
+    @property
+    def products(self) -> int:
+        """Multiply-adds that were of use."""
+        return sum(len(tile.activations) * len(tile.inner) * len(tile.columns) for tile in self.tiles)
+
+    @property
+    def utilisation(self) -> float:
+        """The share of processing elements and cycles that they took."""
+        return self.products / (self.config.rows * self.config.columns * self.cycles)
+
+
+def default_sizes(config: MxuConfig) -> tuple[int, int, int]:
+    """M, K and N of a product of four tiles, which follow one another without a bubble if the bank is deep enough."""
+    return min(config.shortest_tile * 3 // 2, config.depth), 2 * config.rows, 2 * config.columns
+
+
+def product(config: MxuConfig, m: int, k: int, n: int) -> Stimulus:
+    """The product of two random matrices of such sizes."""
+    for noun, value in (("m", m), ("k", k), ("n", n)):
+        if value < 1:
+            raise ValueError(f"{noun} must be an integer >= 1, not {value!r}")
+    generator = np.random.default_rng(0)
+    a, b = (golden.to_bits(generator.standard_normal(shape, dtype=np.float32)) for shape in ((m, k), (k, n)))
+    return stimulus(config, a, b)
+
+
+def observe(given: Stimulus, *, stalls: Stalls | None = None, at: Sequence[int] | None = None,
+            progress: Progress | None = None) -> Activity:
+    """Run a product on the compiled engine and watch all of its processing elements.
+
+    Parameters
+    ----------
+    given
+        The product.
+    stalls
+        When the other sides of the streams wait.
+    at
+        Cycles for which to see where weights are loaded; by default six, evenly spread over the time in which the
+        array works.
+    progress
+        Told how many results there are, and will be, of all the runs that it takes to watch a large unit.
+
+    Raises
+    ------
+    ValueError
+        The unit or the run is too large, or ``at`` is not within it.
+    """
+    config = given.config
+    for noun in ("rows", "columns"):
+        if getattr(config, noun) > MOST_CELLS:
+            raise ValueError(f"{noun} must be at most {MOST_CELLS} for a picture, not {getattr(config, noun)}")
+    _check_cycles(cycles(config, len(given.a), *given.b.shape))
+    # How long the run is, and how long the last cell works.
+    corner = Window(range(config.rows - 1, config.rows), range(config.columns - 1, config.columns),
+                    range(MOST_CYCLES + 1))
+    run, trace = record(given, corner, stalls=stalls)
+    _check_cycles(trace.ran)
+    shown = _shown(at, trace)
+    starts = np.zeros((len(given.tiles), config.rows, config.columns), dtype=np.int64)
+    loads = {cycle: np.full((config.rows, config.columns), -1) for cycle in shown}
+    parts = _parts(config, trace)
+    for number, rows in enumerate(parts):
+        _, part = record(given, Window(rows, range(config.columns), range(trace.ran)), stalls=stalls,
+                         progress=None if progress is None else _share(progress, number, len(parts)))
+        # Cell by cell, the n-th swap mark is that of tile n.
+        when = np.nonzero(np.moveaxis(part.register("o_swap"), 0, -1))[-1]
+        starts[:, rows.start:rows.stop] = when.reshape(len(rows), config.columns, len(given.tiles)).transpose(2, 0, 1)
+        load = part.register("o_load")
+        beats = config.rows - np.array(rows)[:, None]  # that a tile moves through a row
+        for cycle, tiles in loads.items():
+            tile = (load[:cycle + 1].sum(axis=0, dtype=np.int64) - 1) // beats
+            tiles[rows.start:rows.stop] = np.where(load[cycle], tile, -1)
+    return Activity(config, given.tiles, stalls, run.cycles, trace.streams, starts, loads)
+
+
+def _check_cycles(cycles: int) -> None:
+    if cycles > MOST_CYCLES:
+        raise ValueError(f"m, k and n must be those of a product of at most {MOST_CYCLES} cycles for a picture, "
+                         f"not of {cycles}")
+
+
+def _shown(at: Sequence[int] | None, corner: Trace) -> list[int]:
+    """The cycles to show, if need be from the trace of the last cell."""
+    if at is None:
+        go, first = (corner.streams[:, STREAMS.index(f"admission.{name}")] != 0 for name in ("o_go", "i_first"))
+        [begin, *_, end] = np.flatnonzero(go).repeat(2)
+        end += np.flatnonzero(corner.register("o_swap"))[-1] - np.flatnonzero(go & first)[-1]
+        return np.linspace(begin, end, _SNAPSHOTS + 2).round().astype(int)[1:-1].tolist()
+    for cycle in at:
+        if not 0 <= cycle < corner.ran:
+            raise ValueError(f"at must be cycles from 0 to {corner.ran - 1}, not {cycle}")
+    return list(at)
+
+
+def _parts(config: MxuConfig, trace: Trace) -> list[range]:
+    """Rows whose trace is not too large."""
+    size = trace_bytes(Window(range(1), range(config.columns), range(trace.ran)), trace.registers)
+    step = max(1, _AT_ONCE // size)
+    return [range(start, min(start + step, config.rows)) for start in range(0, config.rows, step)]
+
+
+def _share(progress: Progress, number: int, count: int) -> Progress:
+    """The progress of one of several equal runs as that of all."""
+    return lambda done, total: progress(number * total + done, count * total)
