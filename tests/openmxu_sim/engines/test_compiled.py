@@ -99,6 +99,15 @@ def test_marks_in_any_order() -> None:
         assert run.cycles == other.cycles
 
 
+def test_rows_without_operands_keep_a_flushed_sum_negative() -> None:
+    """They multiply +0 with -0; hardly any sum would show it if they did not."""
+    config = MxuConfig(rows=3, columns=2)
+    a = golden.to_bits(np.float32([[-1.5 * 2.0**-63, 1.25 * 2.0**-63]]))
+    b = golden.to_bits(np.float32([[2.0**-63], [2.0**-63]]))
+    run = compiled.run(stimulus(config, a, b))
+    assert product(config, a, b).tolist() == run.beats[:, :1].tolist() == [[0x80000000]]
+
+
 @pytest.mark.parametrize("threads", [1, 2, 3, 16])
 def test_threads_make_no_difference(threads: int) -> None:
     config = MxuConfig(rows=9, columns=40, depth=32)

@@ -1,0 +1,412 @@
+"""What ``unit.c`` takes for granted about a unit, compared with the netlist of the whole unit.
+
+The machine code has the parts from their netlists, but their neighbours, skews and delays are written by hand. Two
+checks close the gap: :func:`check_wiring` follows every input of every part of the elaborated unit back to where it
+comes from; :func:`check_parts` compares the parts inside the unit with those that are compiled.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from openmxu.config import MxuConfig
+from openmxu.formats import FP32
+from openmxu.mxu import Mxu
+from openmxu.verilog import to_rtlil
+from openmxu_sim.engines.compiled.source import PARTS, constants, netlists
+from openmxu_sim.netlist.circuit import Circuit
+from openmxu_sim.netlist.compare import find_difference
+from openmxu_sim.netlist.rtlil import HIGH, LOW, Bit, Box, Flat, Place, flatten, read_interface
+from openmxu_sim.stimulus import MARKS
+
+__all__ = ["WiringError", "check_parts", "check_wiring"]
+
+_UNIT = "unit"
+"""What the unit's own ports belong to."""
+
+_CONSTANT = "constant 0"
+"""What +0 belongs to."""
+
+_LANES = {"weight_edge": lambda config: config.columns, "activation_edge": lambda config: config.rows}
+"""Lanes of the edges in the unit, which are compiled as edges of one lane."""
+
+
+class WiringError(RuntimeError):
+    """A unit is not wired, or made, as the machine code takes it to be; the text says what is other where."""
+
+
+@dataclass(frozen=True)
+class Signal:
+    """Bits in a row of what a part, or the unit, shows, some cycles later; all of them where ``width`` is ``None``."""
+
+    part: str
+    wire: str
+    low: int = 0
+    width: int | None = 1
+    later: int = 0
+
+    def bit(self, place: int) -> str:
+        """What one of its bits is called."""
+        if self.part == _CONSTANT:
+            return self.part
+        return f"{self.part}.{self.wire}[{self.low + place}]{_later(self.later)}"
+
+
+def _rules(config: MxuConfig) -> Iterator[tuple[str, dict[str, Sequence[Signal]]]]:
+    """Of all parts, and of the unit, where what they take comes from; of several signals the first is the lowest."""
+    number = constants(config)
+    rows, columns, word = number["ROWS"], number["COLUMNS"], number["OPERAND_WIDTH"]
+    clock = {"clk": [Signal(_UNIT, "clk")], "rst": [Signal(_UNIT, "rst")]}
+
+    def all_of(part: str, wire: str, later: int = 0) -> Signal:
+        return Signal(part, wire, width=None, later=later)
+
+    def weight(column: int) -> Signal:
+        return Signal("weight_edge", "o__payload", column * word, word, later=column)
+
+    def activation(row: int) -> Signal:
+        return Signal("activation_edge", "o__payload", row * word, word,
+                      later=number["SKEW_BASE"] + row * number["ROW_STEP"])
+
+    # The array: what the left neighbour and the one above show.
+    for r in range(rows):
+        for c in range(columns):
+            left, above = f"pe({r}, {c - 1})", f"pe({r - 1}, {c})"
+            yield f"pe({r}, {c})", {
+                "i_activation": [all_of(left, "o_activation") if c else activation(r)],
+                "i_swap": [Signal(left, "o_swap") if c else Signal("admission", "o_swaps", r)],
+                "i_load": [Signal(left, "o_load") if c else Signal("admission", "o_loads", r)],
+                "i_weight": [all_of(above, "o_weight") if r else weight(c)],
+                "i_psum": [all_of(above, "o_psum") if r else Signal(_CONSTANT, "", width=FP32.width)],
+                **clock,
+            }
+    # The accumulator bank.
+    for c in range(columns):
+        yield f"column({c})", {
+            "i_psum": [all_of(f"pe({rows - 1}, {c})", "o_psum")],
+            "i_control": [all_of(f"column({c - 1})", "o_control") if c
+                          else all_of("admission", "o_control", later=number["CONTROL_DELAY"])],
+            "i_fetch": [Signal("emission", "o_fetch")],
+            "i_row": [all_of("emission", "o_row")],
+            **clock,
+        }
+    # What decides.
+    yield "emission", {
+        "i_control": [all_of(f"column({columns - 1})", "o_control")],
+        "i_ready": [Signal(_UNIT, "results__ready")],
+        **clock,
+    }
+    yield "admission", {
+        "i_weights": [Signal("weight_edge", "o__valid")],
+        "i_activations": [Signal("activation_edge", "o__valid")],
+        **{f"i_{mark}": [Signal("activation_edge", "o__payload", rows * word + bit)] for bit, mark in enumerate(MARKS)},
+        "i_freed": [Signal("emission", "o_fetch")],
+        **clock,
+    }
+    # The streams.
+    for name, taken in (("weight", "o_shift"), ("activation", "o_go")):
+        yield f"{name}_edge", {
+            "i__valid": [Signal(_UNIT, f"{name}s__valid")],
+            "i__payload": [all_of(_UNIT, f"{name}s__payload")],
+            "o__ready": [Signal("admission", taken)],
+            **clock,
+        }
+    yield _UNIT, {
+        "weights__ready": [Signal("weight_edge", "i__ready")],
+        "activations__ready": [Signal("activation_edge", "i__ready")],
+        "results__valid": [Signal("emission", "o_valid")],
+        "results__payload": [*(all_of(f"column({c})", "o_data") for c in range(columns)), Signal("emission", "o_last")],
+    }
+
+
+def check_wiring(config: MxuConfig, unit: Callable[[MxuConfig], Any] = Mxu) -> int:
+    """Compare where the inputs of a unit's parts come from with what the machine code takes for granted.
+
+    Parameters
+    ----------
+    config
+        The unit.
+    unit
+        What makes it.
+
+    Returns
+    -------
+    int
+        How many connections were compared, each of some bits.
+
+    Raises
+    ------
+    WiringError
+        Something comes from elsewhere, or later or sooner; or is left over.
+    openmxu_sim.netlist.rtlil.NetlistError
+        The netlist cannot be read.
+    """
+    elaborated = _elaborate(config, unit)
+    modules = elaborated.modules
+    design = _Design(flatten(elaborated.text, "mxu", boxes=modules.values()), modules)
+    looked_at = 0
+    left = set(design.boxes)
+    for part, inputs in _rules(config):
+        if part != _UNIT and part not in left:
+            raise WiringError(f"{part} must be in the unit, once")
+        left.discard(part)
+        for wire, sources in inputs.items():
+            design.compare(part, wire, sources)
+            looked_at += len(sources)
+        design.check_covered(part, inputs)
+    if left:
+        raise WiringError(f"{min(left)} must not be in the unit")
+    for part, lanes in _LANES.items():
+        _check_lanes(config, elaborated, part, lanes(config))
+    return looked_at
+
+
+def check_parts(config: MxuConfig, unit: Callable[[MxuConfig], Any] = Mxu) -> int:
+    """Compare what is inside of a unit's parts with what is compiled; edges are compared by :func:`check_wiring`.
+
+    Returns
+    -------
+    int
+        How many parts were compared, each sort once.
+
+    Raises
+    ------
+    WiringError
+        A part does something else.
+    openmxu_sim.netlist.rtlil.NetlistError
+        The netlist cannot be read.
+    """
+    elaborated = _elaborate(config, unit)
+    parts = [part for part in PARTS if part not in _LANES]
+    for part in parts:
+        _Comparison(elaborated, part)(part, lambda wire, place: (wire, place))
+    return len(parts)
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """A unit's RTLIL.
+
+    Parameters
+    ----------
+    text
+        Of the whole unit.
+    modules
+        What the modules of its parts are called there.
+    alone
+        What is compiled, by part.
+    """
+
+    text: str
+    modules: Mapping[str, str]
+    alone: Mapping[str, str]
+
+
+@lru_cache(maxsize=1)
+def _elaborate(config: MxuConfig, unit: Callable[[MxuConfig], Any]) -> _Unit:
+    text = to_rtlil(unit(config))
+    modules = {"weight_edge": "mxu.weight_edge", "activation_edge": "mxu.activation_edge",
+               "admission": "mxu.admission", "emission": "mxu.bank.emission"}
+    for part in ("pe", "column"):
+        # Any of them will do: one of another module than the others would not be found at its place.
+        found = re.search(rf"^\s*cell \\(\S+) \\{part}_0$", text, re.MULTILINE)
+        if found is None:
+            raise WiringError(f"{part}_0 must be in the unit")
+        modules[part] = found[1]
+    return _Unit(text, modules, _compiled(config))
+
+
+_compiled = lru_cache(maxsize=1)(netlists)
+
+
+class _Design:
+    """A flat unit whose parts are boxes, by the names that the rules have for them."""
+
+    def __init__(self, flat: Flat, modules: Mapping[str, str]) -> None:
+        self._flat = flat
+        self.boxes: dict[str, Box] = {}
+        parts = {module: part for part, module in modules.items()}
+        paths = {_row(box.name) for box in flat.boxes if parts[box.type] == "pe"}
+        rows = {path: row for row, path in enumerate(sorted(paths))}  # bands count their rows from 0
+        for box in flat.boxes:
+            name = _name(parts[box.type], box.name, rows)
+            if name in self.boxes:
+                raise WiringError(f"{name} must be in the unit once, not as {box.name} and {self.boxes[name].name}")
+            self.boxes[name] = box
+        self._delayed = self._find_registers()
+        self._missing: dict[tuple[int, tuple[str, ...]], list[str]] = {}
+
+    def _find_registers(self) -> dict[Bit, Bit]:
+        """Of bits of plain registers, what they show a cycle later.
+
+        A plain register is low at first, as what delays in the machine code is, and takes what it is given at every
+        clock edge without reset.
+        """
+        flat = self._flat
+        clock, reset = ([flat.root(bit) for bit in flat.inputs[name]] for name in ("clk", "rst"))
+        unless_reset: dict[Bit, tuple[Bit, Bit]] = {}
+        for cell in flat.cells:
+            if cell.type == "$mux" and [flat.root(bit) for bit in cell.connections["S"]] == reset:
+                ports = cell.connections
+                unless_reset |= dict(zip(ports["Y"], zip(ports["A"], ports["B"], strict=True), strict=True))
+        delayed = {}
+        for cell in flat.cells:
+            ports = cell.connections
+            if cell.type != "$dff" or [flat.root(bit) for bit in ports["CLK"]] != clock:
+                continue
+            if cell.parameters["CLK_POLARITY"] == 1:
+                for shown, given in zip(ports["Q"], ports["D"], strict=True):
+                    source, after_reset = unless_reset.get(flat.root(given), (given, LOW))
+                    if not flat.initial.get(shown, 0) and flat.root(after_reset) == LOW:
+                        delayed[flat.root(shown)] = source
+        return delayed
+
+    def _wire(self, part: str, wire: str) -> tuple[Bit | None, ...]:
+        """The bits of a part's signal, or of the unit's port."""
+        if part == _UNIT:
+            return (self._flat.inputs | self._flat.outputs)[wire]
+        if part not in self.boxes or wire not in self.boxes[part].interface.wires:
+            raise WiringError(f"{part}.{wire} must be in the unit")
+        return self.boxes[part].wire(wire)
+
+    def _bits(self, signal: Signal) -> tuple[Bit | None, ...]:
+        """The bits of a signal, before the cycles that it waits."""
+        if signal.part == _CONSTANT:
+            return (LOW,) * (signal.width or 0)
+        bits = self._wire(signal.part, signal.wire)
+        return bits if signal.width is None else bits[signal.low:signal.low + signal.width]
+
+    def _trace(self, bit: Bit | None) -> tuple[Bit | None, int]:
+        """Where a bit comes from, and by how many plain registers."""
+        later = 0
+        while bit is not None:
+            bit = self._flat.root(bit)
+            if bit not in self._delayed or later > len(self._delayed):  # a ring of registers has no end
+                break
+            bit = self._delayed[bit]
+            later += 1
+        return bit, later
+
+    def compare(self, part: str, wire: str, sources: Sequence[Signal]) -> None:
+        """Compare where the bits of a wire come from with where they should."""
+        expected = [(source, place, bit) for source in sources for place, bit in enumerate(self._bits(source))]
+        taken = self._wire(part, wire)
+        if len(taken) != len(expected):
+            raise WiringError(f"{part}.{wire} must have {len(expected)} bits, not {len(taken)}")
+        for index, (source, place, bit) in enumerate(expected):
+            origin, later = self._trace(bit)
+            found, delay = self._trace(taken[index])
+            if found is None or (found, delay) != (origin, later + source.later):
+                raise WiringError(f"{part}.{wire}[{index}] must be {source.bit(place)}, "
+                                  f"not {self._describe(found)}{_later(delay)}")
+
+    def check_covered(self, part: str, wires: Collection[str]) -> None:
+        """Check that wires are all that a part takes, or all that the unit gives.
+
+        Parameters
+        ----------
+        part
+            The part, or the unit.
+        wires
+            Wires inside; what counts is which bits of its ports they are.
+        """
+        if part == _UNIT:
+            missing = sorted(set(self._flat.outputs) - set(wires))
+        else:
+            interface = self.boxes[part].interface
+            known = id(interface), tuple(wires)
+            if known not in self._missing:
+                reached = {place for wire in wires for place in interface.wires[wire]}
+                self._missing[known] = [f"{port}[{index}]" for port, width in interface.inputs.items()
+                                        for index in range(width) if (port, index) not in reached]
+            missing = self._missing[known]
+        if missing:
+            raise WiringError(f"{part}.{missing[0]} must be known to the machine code, which takes no notice of it")
+
+    def _describe(self, bit: Bit | None) -> str:
+        """What a net is."""
+        if bit is None or bit < 0:
+            return "unknown" if bit is None else f"constant {int(bit == HIGH)}"
+        for name, box in self.boxes.items():
+            for wire in box.interface.wires:
+                # Others are inside, or are the same under names of Amaranth's own.
+                if wire.startswith("o_") and bit in (bits := self._roots(box.wire(wire))):
+                    return f"{name}.{wire}[{bits.index(bit)}]"
+        for wire, nets in self._flat.inputs.items():
+            if bit in nets:
+                return f"{_UNIT}.{wire}[{nets.index(bit)}]"
+        return f"the net {self._flat.name_of(bit)}"
+
+    def _roots(self, bits: Sequence[Bit | None]) -> list[Bit | None]:
+        return [None if bit is None else self._flat.root(bit) for bit in bits]
+
+
+def _name(part: str, path: str, rows: Mapping[tuple[int, ...], int]) -> str:
+    """The name that the rules have for a part."""
+    if part == "pe":
+        return f"pe({rows[_row(path)]}, {path.rpartition('_')[2]})"
+    return f"column({path.rpartition('_')[2]})" if part == "column" else part
+
+
+def _row(path: str) -> tuple[int, ...]:
+    """Numbers that say in which row a processing element is: those of bands in bands, and of the row there."""
+    return tuple(int(number) for number in re.findall(r"(?:band|row)_(\d+)\.", path))
+
+
+def _later(cycles: int) -> str:
+    return f" {cycles} {'cycle' if cycles == 1 else 'cycles'} later" if cycles else ""
+
+
+def _check_lanes(config: MxuConfig, unit: _Unit, part: str, lanes: int) -> None:
+    """Check that an edge of so many lanes is as many edges of one lane, which share handshake and marks."""
+    widths = {"i__payload": config.source.width, "o__payload": config.operand.width}
+    compare = _Comparison(unit, part)
+    for lane in range(lanes):
+
+        def whole(wire: str, place: int, lane: int = lane) -> tuple[str, int]:
+            """Where a bit of an edge of one lane is in the unit."""
+            width = widths.get(wire, 0)
+            return wire, place + width * (lane if place < width else lanes - 1)
+
+        compare(f"lane {lane} of {part}", whole)
+
+
+class _Comparison:
+    """A part inside a unit beside the part that is compiled."""
+
+    def __init__(self, unit: _Unit, part: str) -> None:
+        module = unit.modules[part]
+        self._part = part
+        self._interface = read_interface(unit.text, module)  # its signals are known by name, not its ports
+        self._inside = Circuit(unit.text, module)
+        self._alone = Circuit(unit.alone[part], part)
+
+    def __call__(self, name: str, whole: Callable[[str, int], tuple[str, int]]) -> None:
+        """Check that all that is shown alone comes about inside as it does alone.
+
+        Parameters
+        ----------
+        name
+            What is compared.
+        whole
+            Where a bit of a signal alone is inside: signal and place.
+        """
+
+        def find(wire: str, place: int) -> Place:
+            signal, index = whole(wire, place)
+            places = self._interface.wires.get(signal, ())
+            if index >= len(places):
+                raise WiringError(f"{self._part} must have the signal {signal}[{index}]")
+            return places[index]
+
+        pairs = []
+        for wire, bits in self._alone.outputs.items():
+            for place, bit in enumerate(bits):
+                shown = find(wire, place)
+                if isinstance(shown, tuple):  # others are of no use to the unit
+                    pairs.append((self._inside.ports[shown[0]][shown[1]], bit))
+        difference = find_difference(self._inside, self._alone, pairs, lambda a, b: a == find(*b))
+        if difference:
+            raise WiringError(f"{name} must be in the unit what it is alone: {difference}")
