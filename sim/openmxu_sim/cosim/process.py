@@ -6,11 +6,11 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["BenchFailedError", "SimulationError", "SimulationTimeoutError", "run_child"]
+__all__ = ["BenchFailedError", "SimulationError", "SimulationTimeoutError", "run_child", "run_program"]
 
 _TAIL = 40
 """Lines of a log that a failure shows."""
@@ -57,15 +57,19 @@ def run_child(spec: Mapping[str, Any], *, directory: Path, environment: Mapping[
         It ended with an error.
     """
     (directory / "spec.json").write_text(json.dumps(spec))
+    run_program([sys.executable, "-m", "openmxu_sim.cosim.child", "spec.json"], directory=directory,
+                environment=environment, what=what, timeout=timeout, tick=tick)
+
+
+def run_program(command: Sequence[str], *, directory: Path, environment: Mapping[str, str], what: str,
+                timeout: float | None, tick: Callable[[], None] | None = None) -> None:
+    """Run a program to its end; the rest is as for :func:`run_child`."""
     inherited = {name: value for name, value in os.environ.items()
                  if not name.startswith(_FOREIGN) and name not in _FOREIGN_NAMES}
     log = directory / "log.txt"
     with log.open("w") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "openmxu_sim.cosim.child", "spec.json"],
-            cwd=directory, env=inherited | dict(environment),
-            stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-        )
+        process = subprocess.Popen(command, cwd=directory, env=inherited | dict(environment),
+                                   stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
         try:
             _wait(process, math.inf if timeout is None else time.monotonic() + timeout, tick)
         except subprocess.TimeoutExpired:

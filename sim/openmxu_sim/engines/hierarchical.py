@@ -1,0 +1,227 @@
+"""Verilator as fast as it goes on a large unit: it compiles a row once, and a program in C++ drives the streams.
+
+What the engine ``compiled`` is measured by and checked against; nothing of it comes from our own simulators.
+Verilator compiles each processing element of a design anew, which takes half a second for each, and more memory than
+most machines have at 128x128. A row as a hierarchical block is compiled once and called for each row, several times
+a cycle, as Verilator does not know that nothing passes a row within a cycle.
+"""
+
+import json
+import os
+import re
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from openmxu.accumulator import ResultBeat
+from openmxu.config import MxuConfig
+from openmxu.formats import FP32
+from openmxu.mxu import ActivationBeat, Mxu, WeightBeat
+from openmxu.verilog import to_verilog
+from openmxu_sim import cache
+from openmxu_sim.cosim.build import ENVIRONMENT, verilator_environment, workspace
+from openmxu_sim.cosim.process import SimulationError, run_program
+from openmxu_sim.cosim.simulators import Simulator, load_simulator
+from openmxu_sim.engines.protocol import Progress, Run
+from openmxu_sim.netlist.native import resource
+from openmxu_sim.stimulus import Stalls, Stimulus
+
+__all__ = ["Timed", "build", "run", "run_timed"]
+
+_TIMEOUT = 7200.0  # seconds; 128x128 takes two minutes on one core
+
+_VERILATOR_OPTIONS = (
+    "--cc", "--exe", "--hierarchical", "--top-module", "bench", "--prefix", "Vbench", "--Mdir", "build",
+    "-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-assert",
+    # Of many small files, each would begin with Verilator's headers.
+    "--output-split", "0",
+)
+_GLOBAL = ("OPT_GLOBAL=-O1", "OPT_SLOW=-O0")
+# At 128x128 the rows take nine tenths of the simulation's time, and the rest four fifths of the compiler's at -O3.
+_ROW = ("OPT_FAST=-O3 -march=native", *_GLOBAL)
+_REST = ("OPT_FAST=-O1 -march=native", *_GLOBAL)
+
+_STREAMS = ("weights", "activations", "results")
+
+# Without the register, Verilator would evaluate all rows whenever an input might have changed, as all have ``rst``.
+_BENCH = """\
+module bench(
+  input clk, input rst,
+  input weights_valid, output weights_ready, input [{weights}-1:0] weights_payload,
+  input activations_valid, output activations_ready, input [{activations}-1:0] activations_payload,
+  output results_valid, input results_ready, output [{results}-1:0] results_payload
+);
+  reg reset;
+  always @(posedge clk) reset <= rst;
+  mxu unit(
+    .clk(clk), .rst(reset),
+    .weights__valid(weights_valid), .weights__ready(weights_ready), .weights__payload(weights_payload),
+    .activations__valid(activations_valid), .activations__ready(activations_ready),
+    .activations__payload(activations_payload),
+    .results__valid(results_valid), .results__ready(results_ready), .results__payload(results_payload)
+  );
+endmodule
+"""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A run and what it took.
+
+    Parameters
+    ----------
+    run
+        The run.
+    build
+        Seconds until the program was there: built, or taken from the cache.
+    seconds
+        Seconds of the simulation alone, without reset, and without what comes before and after it.
+    clocks
+        Cycles simulated in these seconds.
+    """
+
+    run: Run
+    build: float
+    seconds: float
+    clocks: int
+
+
+def run(stimulus: Stimulus, *, stalls: Stalls | None = None, vcd: Path | None = None,
+        progress: Progress | None = None) -> Run:
+    """Run the unit in Verilator, row by row; see :class:`~openmxu_sim.engines.protocol.Engine`.
+
+    Raises
+    ------
+    ValueError
+        A waveform is asked for.
+    SimulatorNotFoundError, SimulationError
+        As of :func:`run_timed`.
+    """
+    if vcd is not None:
+        raise ValueError(f"vcd must be None, as rows that are compiled once have no waveform, not {str(vcd)!r}")
+    return run_timed(stimulus, stalls=stalls, progress=progress).run
+
+
+def run_timed(stimulus: Stimulus, *, stalls: Stalls | None = None, progress: Progress | None = None) -> Timed:
+    """As :func:`run`, and the time that it takes.
+
+    Raises
+    ------
+    SimulatorNotFoundError
+        Verilator or a compiler is missing.
+    SimulationError
+        The unit cannot be compiled, or hangs.
+    """
+    start = time.perf_counter()
+    program = build(stimulus.config)
+    built = time.perf_counter() - start
+    size = {name: -(-width // 8) for name, width in _widths(stimulus.config).items()}
+    with tempfile.TemporaryDirectory(prefix="openmxu-") as name:
+        directory = Path(name)
+        executable = directory / "simulation"
+        executable.write_bytes(program)
+        executable.chmod(0o755)
+        _write_inputs(stimulus, stalls, size, directory)
+        period = 0 if stalls is None else stalls.period
+        numbers = (*(size[name] for name in _STREAMS), stimulus.results, period, stimulus.patience + period)
+        command = [str(executable), *map(str, numbers)]
+        cycles, clocks, seconds = _simulate(command, directory, stimulus.results, progress)
+        beats = _read_beats(directory / "results", size["results"], stimulus.config.columns)
+    if progress is not None:
+        progress(stimulus.results, stimulus.results)
+    return Timed(Run(beats, int(cycles)), built, float(seconds), int(clocks))
+
+
+@lru_cache(maxsize=4)
+def build(config: MxuConfig) -> bytes:
+    """The program that simulates a unit, from the cache or built now; see ``hierarchical.cpp`` for what it does.
+
+    Raises
+    ------
+    SimulatorNotFoundError
+        Verilator or a compiler is missing.
+    SimulationError
+        The unit cannot be compiled.
+    """
+    simulator = load_simulator("verilator")
+    design, row = _design(config)
+    sources = {"design.v": design, "harness.cpp": resource("openmxu_sim.engines", "hierarchical.cpp")}
+    environment = [os.environ.get(name, "") for name in ENVIRONMENT]
+    tools = json.dumps([simulator.identity, cache.processor(), environment, _VERILATOR_OPTIONS, _ROW, _REST])
+    return cache.fetch("simulations", cache.key("hierarchical", tools, *sources.values()),
+                       lambda: _build(simulator, sources, row))
+
+
+def _design(config: MxuConfig) -> tuple[str, str]:
+    """The unit's Verilog with its row marked, and a module around it whose ports C++ can name; the row's name."""
+    text = to_verilog(Mxu(config))
+    rows = re.findall(r"^module (row_\w+)\(", text, flags=re.MULTILINE)
+    if len(rows) != 1:
+        raise AssertionError(f"there must be one module of a row, not {len(rows)}")
+    marked = re.sub(rf"^module {rows[0]}\([^;]*\);", r"\g<0> /* verilator hier_block */", text, flags=re.MULTILINE)
+    design = marked + _BENCH.format(**_widths(config))
+    return design.replace("@(posedge clk)", "@(clk)"), rows[0]
+
+
+def _widths(config: MxuConfig) -> dict[str, int]:
+    """Bits of a beat of each stream."""
+    return {
+        "weights": WeightBeat(config.source, config.columns).size,
+        "activations": ActivationBeat(config.source, config.rows).size,
+        "results": ResultBeat(config.columns).size,
+    }
+
+
+def _build(simulator: Simulator, sources: dict[str, str], row: str) -> bytes:
+    with workspace() as work:
+        for name, text in sources.items():
+            (work / name).write_text(text)
+        environment = verilator_environment(simulator, work)
+        verilator = str(work / "programs" / "verilator")
+        make = ("make", "-C", "build", "-f", "Vbench_hier.mk", f"VM_HIER_VERILATOR={verilator}")
+        deadline = time.monotonic() + _TIMEOUT
+        for command in (
+            (verilator, *_VERILATOR_OPTIONS, *sources),
+            (*make, *_ROW, f"V{row}/lib{row}.a"),
+            (*make, *_REST, "hier_build"),
+        ):
+            run_program(command, directory=work, environment=environment, what=f"hierarchical build with {row}",
+                        timeout=deadline - time.monotonic())
+        return (work / "build" / "Vbench").read_bytes()
+
+
+def _write_inputs(stimulus: Stimulus, stalls: Stalls | None, size: dict[str, int], directory: Path) -> None:
+    for name, payloads in (("weights", stimulus.weight_payloads()), ("activations", stimulus.activation_payloads())):
+        with (directory / name).open("wb") as file:
+            file.writelines(payload.to_bytes(size[name], "little") for payload in payloads)
+    if stalls is not None:
+        (directory / "stalls").write_bytes(stalls.pattern.astype(np.uint8).tobytes())
+
+
+def _simulate(command: list[str], directory: Path, results: int, progress: Progress | None) -> list[str]:
+    """What the program says last."""
+    said: list[str] = []
+    with subprocess.Popen(command, cwd=directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True) as process:
+        try:
+            for line in process.stdout or ():
+                said = line.split()
+                if progress is not None:
+                    progress(int(said[0]), results)
+            errors = process.stderr.read() if process.stderr else ""
+        finally:
+            process.kill()  # nothing happens if it has ended
+    if process.returncode != 0:
+        raise SimulationError(errors.strip() or f"the simulation ended with {process.returncode}")
+    return said
+
+
+def _read_beats(file: Path, size: int, columns: int) -> npt.NDArray[np.uint32]:
+    data = np.fromfile(file, dtype=np.uint8).reshape(-1, size)[:, :columns * FP32.width // 8]
+    return np.ascontiguousarray(data).view("<u4")
