@@ -8,6 +8,12 @@ from openmxu.config import MxuConfig
 from openmxu.formal.proofs import Proof, confirm, controls, is_ambiguous, mutant_controls, proofs, prove
 from openmxu.formal.solvers import SOLVERS
 from openmxu.formats import SUBNORMALS
+from openmxu_sim.cosim.simulators import find_simulator
+from openmxu_sim.engines import compiled, load
+from openmxu_sim.engines.compiled.wiring import WiringError, check_parts, check_wiring
+from openmxu_sim.engines.protocol import Run
+from openmxu_sim.stimulus import Stalls, Stimulus
+from openmxu_sim.verify.agreement import Agreement, Case, compare, compare_with_golden, draw
 from openmxu_sim.verify.exhaustion import SWEEPS, Tally, additions, sweep
 from openmxu_sim.verify.exploration import explore
 from openmxu_sim.verify.exploration.bugs import SEEDED_BUGS, seeded
@@ -77,7 +83,8 @@ def checks(*, thorough: bool) -> Mapping[tuple[str, str], Check]:
     thorough
         With those that take minutes, and with larger samples.
     """
-    makers = (_all_operands, _biased_sums, _proofs, _wrong_claims, _exploration, _mutants, _third_parties)
+    makers = (_all_operands, _biased_sums, _proofs, _wrong_claims, _exploration, _compiled_engine, _mutants,
+              _third_parties)
     found = [check for maker in makers for check in maker(thorough)]
     return {(check.group, check.name): check for check in found if thorough or not check.thorough}
 
@@ -205,6 +212,74 @@ def _find_bug(name: str) -> Outcome:
         return Outcome(FAILED, looked_at, "not found")
     symptom, *cycles = found.failure.splitlines()
     return Outcome(HOLDS, looked_at, f"found: {symptom} after {len(cycles)} cycles")
+
+
+def _compiled_engine(thorough: bool) -> Iterator[Check]:
+    group = "the compiled engine"
+    for size in (16, 128):
+        yield Check(group, f"parts and wiring of {size}x{size}", "the netlist of the whole unit",
+                    partial(_check_wiring, MxuConfig(rows=size, columns=size)), thorough=size > 16,
+                    seconds=40 if size > 16 else 3)
+    yield Check("controls: what must fail", "units whose parts or wiring have a bug", "the netlist of the whole unit",
+                _find_wrong_units, seconds=15)
+    yield Check(group, "bits and cycles of random units", "the golden model and the cycle formula",
+                partial(_agree_with_golden, _drawn(200 if thorough else 12, range(1, 41))),
+                seconds=300 if thorough else 20)
+    yield Check(group, "bits and cycles of 128x128", "the golden model and the cycle formula",
+                partial(_agree_with_golden, _drawn(5, range(128, 129))), thorough=True, seconds=40)
+    for name, few, many in (("pysim", 5, 60), ("icarus", 2, 20), ("verilator", 2, 20)):
+        if name == "pysim" or find_simulator(name) is not None:
+            yield Check(group, f"bits and cycles under stalls, as {name} has them", "another simulator of the RTL",
+                        partial(_agree, name, _drawn(many, range(1, 7)) if thorough else _drawn(few, range(1, 5))),
+                        seconds=200 if thorough else 15)
+    if find_simulator("verilator") is not None:
+        case = Case(0, MxuConfig(), m=70, k=200, n=150, kind="all")
+        yield Check(group, "bits and cycles of 128x128 under stalls, as Verilator has them row by row",
+                    "another simulator of the RTL", partial(_agree, "hierarchical", [case]), thorough=True, seconds=200)
+
+
+def _check_wiring(config: MxuConfig) -> Outcome:
+    try:
+        return Outcome(HOLDS, f"{check_wiring(config):,} connections, {check_parts(config)} sorts of parts")
+    except WiringError as error:
+        return Outcome(FAILED, "", str(error))
+
+
+def _find_wrong_units() -> Outcome:
+    """Seeded bugs are changes of the netlist: one check or the other must tell each from what is compiled."""
+    config = MxuConfig(rows=2, columns=2, depth=2, stages=2)
+    missed = []
+    for name, bug in SEEDED_BUGS.items():
+        unit = seeded(bug)
+        try:
+            check_wiring(config, unit)
+            check_parts(config, unit)
+        except WiringError:
+            continue
+        missed.append(name)
+    return Outcome(FAILED if missed else HOLDS, f"{len(SEEDED_BUGS)} bugs", ", ".join(missed))
+
+
+def _drawn(count: int, sizes: range) -> list[Case]:
+    return [draw(seed, sizes) for seed in range(count)]
+
+
+def _agree_with_golden(cases: Sequence[Case]) -> Outcome:
+    return _of_agreement(compare_with_golden(cases, engine=_run_compiled))
+
+
+def _run_compiled(stimulus: Stimulus, *, stalls: Stalls | None) -> Run:
+    """By one thread, or with stalls by several: both are to be seen."""
+    return compiled.run(stimulus, stalls=stalls, threads=1 if stalls is None else 3)
+
+
+def _agree(engine: str, cases: Sequence[Case]) -> Outcome:
+    return _of_agreement(compare(cases, load(engine)))
+
+
+def _of_agreement(found: Agreement) -> Outcome:
+    looked_at = f"{found.products:,} products, {found.cycles:,} cycles"
+    return Outcome(FAILED if found.first else HOLDS, looked_at, found.first)
 
 
 def _mutants(thorough: bool) -> Iterator[Check]:

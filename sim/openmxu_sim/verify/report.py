@@ -15,13 +15,13 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
-from pathlib import Path
 from typing import Any
 
 from openmxu.formal.solvers import SOLVERS
 from openmxu.formal.solvers import version as solver_version
 from openmxu.synth import yosys
-from openmxu_sim.cosim.simulators import load_simulator
+from openmxu_sim.cosim.simulators import find_simulator, load_simulator
+from openmxu_sim.machine import processor_name
 from openmxu_sim.netlist.native import compiler_version
 from openmxu_sim.verify.checks import FAILED, HOLDS, OPEN, checks
 
@@ -106,6 +106,8 @@ def tools(*, thorough: bool, progress: Callable[[str], None] | None = None) -> d
     found = {"Python": platform.python_version(), "C compiler": ask(compiler_version)}
     found["Yosys"] = ask(lambda: yosys.prepare(progress))
     found["Verilator"] = ask(lambda: load_simulator("verilator").identity)
+    if find_simulator("icarus") is not None:  # nothing but a comparison or two needs it
+        found["Icarus"] = ask(lambda: load_simulator("icarus").identity)
     found |= {solver: ask(partial(solver_version, solver)) for solver in SOLVERS}
     packages = ["amaranth", "numpy", "softfloatpy", "gmpy2", *(["jax"] if thorough else [])]
     found |= {package: ask(partial(importlib.metadata.version, package)) for package in packages}
@@ -167,7 +169,7 @@ def verify(*, thorough: bool = False, only: str = "", jobs: int | None = None,
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
-    return Evidence(today, thorough, time.monotonic() - start, f"{_processor()}, {os.cpu_count()} cores", versions,
+    return Evidence(today, thorough, time.monotonic() - start, f"{processor_name()}, {os.cpu_count()} cores", versions,
                     tuple(rows[key] for key in chosen))
 
 
@@ -183,16 +185,6 @@ def _run(group: str, name: str, thorough: bool) -> Row:
     except Exception as error:
         status, looked_at, detail = FAILED, "", f"{type(error).__name__}: {error}"
     return Row(group, name, check.against, status, looked_at, detail, round(time.monotonic() - start, 1))
-
-
-def _processor() -> str:
-    """What the processor calls itself."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(named, platform.processor() or platform.machine())
 
 
 def to_markdown(evidence: Evidence) -> str:

@@ -82,7 +82,7 @@ def test_everything_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch,
     assert cli.main(["verify", "--thorough"]) == 2
     complaint = capsys.readouterr().err
     assert complaint.count("\n") == 1
-    assert "a C compiler is needed" in complaint
+    assert "CC must name a C compiler that is installed, not 'no-such-compiler'" in complaint
     assert "gmpy2 is missing: pip install 'openmxu[verify]'; jax is missing" in complaint
     assert complaint.endswith("pip install 'openmxu[oracles]'\n")
 

@@ -1,0 +1,144 @@
+"""The engine ``compiled`` beside the golden model, the cycle formula and other simulators, on units drawn at random."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from openmxu.config import MxuConfig
+from openmxu.formats import BF16, FP32
+from openmxu.tiling import cycles
+from openmxu_sim import golden, vectors
+from openmxu_sim.engines import compiled
+from openmxu_sim.engines.protocol import Run
+from openmxu_sim.stimulus import Stalls, Stimulus, collect, stimulus
+
+__all__ = ["Agreement", "Case", "compare", "compare_with_golden", "draw"]
+
+Words = npt.NDArray[np.uint32]
+
+_MOST_ROWS = 80
+"""Rows of a left matrix; most accumulator banks that are drawn have room for fewer."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A product on a unit.
+
+    Parameters
+    ----------
+    seed
+        What it was drawn by.
+    config
+        The unit.
+    m, k, n
+        Sizes of the matrices.
+    kind
+        Of their patterns, see :func:`openmxu_sim.vectors.matrix`.
+    stalls
+        Of the streams; ``None``: none.
+    """
+
+    seed: int
+    config: MxuConfig
+    m: int
+    k: int
+    n: int
+    kind: str
+    stalls: Stalls | None = None
+
+    def __str__(self) -> str:
+        config = self.config
+        return (f"seed {self.seed}: {config.rows}x{config.columns}, {config.stages} stages, {config.subnormals}, "
+                f"depth {config.depth}, {config.source} words, {self.m}x{self.k}x{self.n}, {self.kind} patterns, "
+                f"{'no' if self.stalls is None else 'with'} stalls")
+
+    def stimulus(self) -> Stimulus:
+        """The matrices and what becomes of them."""
+        source = self.config.source.name
+        b = vectors.matrix((self.n, self.k), source, 2 * self.seed + 1, kind=self.kind)
+        return stimulus(self.config, vectors.matrix((self.m, self.k), source, 2 * self.seed, kind=self.kind),
+                        np.ascontiguousarray(b.T))
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How much was compared, and the first disagreement in words; empty, if there is none."""
+
+    products: int
+    cycles: int
+    first: str = ""
+
+
+def draw(seed: int, sizes: range) -> Case:
+    """A product on a unit; each seed has its own.
+
+    Parameters
+    ----------
+    seed
+        Any integer >= 0.
+    sizes
+        Rows, and columns, that the unit may have.
+    """
+    generator = np.random.default_rng(seed)
+
+    def pick(first: int, last: int) -> int:
+        return int(generator.integers(first, last, endpoint=True))
+
+    config = MxuConfig(rows=pick(sizes.start, sizes.stop - 1), columns=pick(sizes.start, sizes.stop - 1),
+                       stages=pick(1, 7), depth=1 << pick(1, 6), source=(FP32, FP32, BF16)[pick(0, 2)],
+                       subnormals=("flush", "ieee")[pick(0, 1)])
+    return Case(seed, config, pick(1, min(_MOST_ROWS, 4 * config.depth)), pick(1, 5 * config.rows),
+                pick(1, 4 * config.columns), ("all", "all", "all", "uniform")[pick(0, 3)])
+
+
+def compare_with_golden(cases: Iterable[Case], *, engine: Callable[..., Run] = compiled.run) -> Agreement:
+    """Compare bits with the golden model and cycles with the formula, without stalls and with.
+
+    With stalls there is no formula; but no cycle may be saved.
+    """
+    products = total = 0
+    for case in cases:
+        given = case.stimulus()
+        config, shape = case.config, (case.m, case.k, case.n)
+        wide = (golden.from_bits(golden.convert(bits, config.source.name, "fp32", subnormals="ieee"))
+                for bits in (given.a, given.b))
+        expected = golden.to_bits(golden.matmul(*wide, rows=config.rows, subnormals=config.subnormals))
+        formula = cycles(config, *shape)
+        for stalls in (None, Stalls(case.seed)):
+            run = engine(given, stalls=stalls)
+            products += 1
+            total += run.cycles
+            difference = _difference(collect(config, run.beats, *shape), expected)
+            if not difference and (run.cycles < formula or (stalls is None and run.cycles != formula)):
+                difference = f"{run.cycles} cycles, expected {formula}{'' if stalls is None else ' or more'}"
+            if difference:
+                return Agreement(products, total, f"{replace(case, stalls=stalls)}: {difference}")
+    return Agreement(products, total)
+
+
+def compare(cases: Iterable[Case], other: Callable[..., Run], *,
+            engine: Callable[..., Run] = compiled.run) -> Agreement:
+    """Compare bits and cycles with those of another engine, under stalls; also words that belong to no result."""
+    products = total = 0
+    for case in cases:
+        given, stalls = case.stimulus(), Stalls(case.seed)
+        run, expected = engine(given, stalls=stalls), other(given, stalls=stalls)
+        products += 1
+        total += run.cycles
+        difference = _difference(run.beats, expected.beats)
+        if not difference and run.cycles != expected.cycles:
+            difference = f"{run.cycles} cycles, expected {expected.cycles}"
+        if difference:
+            return Agreement(products, total, f"{replace(case, stalls=stalls)}: {difference}")
+    return Agreement(products, total)
+
+
+def _difference(found: Words, expected: Words) -> str:
+    """The first word that is other."""
+    if found.shape != expected.shape:
+        return f"words of shape {found.shape}, expected {expected.shape}"
+    for row, column in np.argwhere(found != expected)[:1]:
+        return f"word {row}, {column}: got {found[row, column]:08X}, expected {expected[row, column]:08X}"
+    return ""

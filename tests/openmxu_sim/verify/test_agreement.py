@@ -1,0 +1,116 @@
+"""Where the compiled engine does not agree, it is said with what."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from openmxu_sim.engines import compiled, pysim
+from openmxu_sim.engines.protocol import Run
+from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
+from openmxu_sim.stimulus import Stimulus
+from openmxu_sim.verify import checks
+from openmxu_sim.verify.agreement import Agreement, compare, compare_with_golden, draw
+
+try:
+    find_compiler()
+except CompilerNotFoundError as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+SIZES = range(1, 5)
+CASE = draw(9, SIZES)
+NAMED = "seed 9: 2x4, 7 stages, ieee, depth 4, fp32 words, 11x8x11, all patterns, "
+
+
+def test_draws() -> None:
+    cases = [draw(seed, range(1, 41)) for seed in range(200)]
+    assert {case.config.stages for case in cases} == set(range(1, 8))
+    assert {case.config.rows for case in cases} == {case.config.columns for case in cases} == set(range(1, 41))
+    assert {case.config.subnormals for case in cases} == {"flush", "ieee"}
+    assert {case.config.source.name for case in cases} == {"fp32", "bf16"}
+    assert [str(case) for case in cases] == [str(draw(seed, range(1, 41))) for seed in range(200)]
+
+
+def faulty(change: Callable[[Run], Run]) -> Callable[..., Run]:
+    """The compiled engine with a fault."""
+    faultless = compiled.run
+
+    def run(given: Stimulus, **options: Any) -> Run:
+        return change(faultless(given, **options))
+
+    return run
+
+
+def flip(run: Run) -> Run:
+    """A wrong sign, and a wrong bit behind it."""
+    beats = run.beats.copy()
+    beats[3, 2] ^= 1 << 31
+    beats[3, 3] ^= 1
+    return replace(run, beats=beats)
+
+
+def test_agreement() -> None:
+    found = compare_with_golden([CASE])
+    assert found == Agreement(2, found.cycles)
+    found = compare([CASE], pysim.run)
+    assert found == Agreement(1, found.cycles)
+
+
+def test_words_that_differ_from_golden_ones() -> None:
+    found = compare_with_golden([CASE], engine=faulty(flip))
+    right = int(compiled.run(CASE.stimulus()).beats[3, 2])
+    assert found.products == 1
+    assert found.first == f"{NAMED}no stalls: word 3, 2: got {right ^ 1 << 31:08X}, expected {right:08X}"
+
+
+def test_cycles_that_differ_from_the_formula() -> None:
+    found = compare_with_golden([CASE], engine=faulty(lambda run: replace(run, cycles=run.cycles + 1)))
+    assert found.first == f"{NAMED}no stalls: {found.cycles} cycles, expected {found.cycles - 1}"
+
+
+def test_cycles_that_stalls_cannot_save() -> None:
+    cycles = compiled.run(CASE.stimulus()).cycles
+
+    def save(given: Stimulus, *, stalls: Any) -> Run:
+        run = compiled.run(given, stalls=stalls)
+        return run if stalls is None else replace(run, cycles=cycles - 1)
+
+    found = compare_with_golden([CASE], engine=save)
+    assert found == Agreement(2, 2 * cycles - 1, f"{NAMED}with stalls: {cycles - 1} cycles, expected {cycles} or more")
+
+
+def test_words_and_cycles_that_differ_from_another_engine() -> None:
+    found = compare([CASE], compiled.run, engine=faulty(flip))
+    assert found.first.startswith(f"{NAMED}with stalls: word 3, 2: got ")
+    found = compare([CASE], compiled.run, engine=faulty(lambda run: replace(run, cycles=run.cycles - 1)))
+    assert found.first == f"{NAMED}with stalls: {found.cycles} cycles, expected {found.cycles + 1}"
+    found = compare([CASE], compiled.run, engine=faulty(lambda run: replace(run, beats=run.beats[1:])))
+    beats = compiled.run(CASE.stimulus()).beats
+    assert found.first == f"{NAMED}with stalls: words of shape {beats[1:].shape}, expected {beats.shape}"
+
+
+def test_a_row_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks.compiled, "run", faulty(lambda run: replace(run, beats=run.beats ^ np.uint32(2))))
+    outcome = checks._agree_with_golden([CASE])
+    assert outcome.status == "failed"
+    assert outcome.looked_at.startswith("1 products, ")
+    assert outcome.detail.startswith(f"{NAMED}no stalls: word 0, 0: got ")
+
+
+def test_a_row_about_wiring_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def complain(config: object) -> int:
+        raise checks.WiringError("something must be elsewhere")
+
+    monkeypatch.setattr(checks, "check_parts", complain)
+    outcome = checks._check_wiring(CASE.config)
+    assert (outcome.status, outcome.detail) == ("failed", "something must be elsewhere")
+
+
+def test_every_seeded_bug_is_found_and_one_that_is_none_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    bug = checks.SEEDED_BUGS["sums start from -0"]
+    harmless = replace(bug, wrong="array.i_psums.eq(0 << 31)")
+    monkeypatch.setattr(checks, "SEEDED_BUGS", {"a bug": bug, "none": harmless})
+    outcome = checks._find_wrong_units()
+    assert (outcome.status, outcome.looked_at, outcome.detail) == ("failed", "2 bugs", "none")
