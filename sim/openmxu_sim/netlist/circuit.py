@@ -266,6 +266,11 @@ class Circuit:
 
     def _bitwise(self, op: str, a: Node, b: Node) -> Node:
         """And, or, exclusive or; what constants decide is decided here."""
+        if op == "or":
+            for one, other in ((a, b), (b, a)):
+                wider = self._widen_any(one, other)
+                if wider is not None:
+                    return wider
         for one, other in ((a, b), (b, a)):
             value = _constant(one)
             if value == 0:
@@ -273,6 +278,19 @@ class Circuit:
             if value == (1 << one.width) - 1 and op != "xor":
                 return other if op == "and" else one
         return a if a is b and op != "xor" else self._node(op, (a, b), a.width)
+
+    def _widen_any(self, a: Node, b: Node) -> Node | None:
+        """Whether any of some bits in a row is high, or the bit next to them: one question, as in sticky bits."""
+        if a.op != "join" or b.op != "any" or len(a.pieces) != 1:
+            return None
+        [bit] = a.pieces
+        [word] = b.operands
+        [row] = word.pieces if len(word.pieces) == 1 else [Piece(word, 0, word.width)]
+        if bit.node is None or row.node is not bit.node or row.repeated:
+            return None
+        if bit.start not in (row.start - 1, row.start + row.width):
+            return None
+        return self._reduce("any", self._join([Piece(row.node, min(bit.start, row.start), row.width + 1)]))
 
     def _logic(self, op: str) -> Callable[[Cell, int], Node]:
         return lambda cell, width: self._bitwise(op, self._operand(cell, "A", width), self._operand(cell, "B", width))

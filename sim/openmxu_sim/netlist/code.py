@@ -6,6 +6,7 @@ is high, so that it can mask others.
 
 import re
 from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
 
 from openmxu_sim.netlist.circuit import Circuit, Node, Piece
 from openmxu_sim.netlist.rtlil import NetlistError
@@ -180,6 +181,7 @@ class _Body:
         self._word, self._signed = ("word", "sword") if lanes else ("uint32_t", "int32_t")
         self._done: dict[int, list[str]] = {}
         self._names: dict[str, str] = {}  # by expression
+        self._uncut: dict[int, str] = {}  # sums by node, with bits above their width
         self._allowed: Collection[str] | None = None
         self._asker = ""
         self.lines: list[str] = []
@@ -225,7 +227,8 @@ class _Body:
             if id(node_) in self._done:
                 stack.pop()
                 continue
-            needs = [*node_.operands]
+            row = _row(node_)
+            needs = list(node_.operands) if row is None else [row.node]
             if node_.op == "join":
                 needs += [piece.node for piece in node_.pieces if piece.node is not None]
             missing = [need for need in needs if id(need) not in self._done]
@@ -246,6 +249,9 @@ class _Body:
             return [self._name(f"s@->{field}[{limb}]") for limb in range(_limbs(width))]
         if node.op == "join":
             return self._join(node)
+        row = _row(node)
+        if row is not None:
+            return [self._name(self._decide_row(node.op, row))]
         operands = [self._done[id(operand)] for operand in node.operands]
         if node.op in ("and", "or", "xor"):
             sign = {"and": "&", "or": "|", "xor": "^"}[node.op]
@@ -263,10 +269,29 @@ class _Body:
             return self._multiply(node, *operands)
         return [self._name(self._decide(node, operands))]
 
+    def _decide_row(self, op: str, row: "_Row") -> str:
+        """Whether any or all bits in a row of a word are high, without moving them to where a word begins."""
+        [limb] = self._done[id(row.node)]
+        bits = ((1 << row.width) - 1) << row.start
+        mask = self._constant(bits)
+        if op == "all" and row.start + row.width < _LIMB:
+            return self._negative(f"{self._constant(bits - 1)} - ({limb} & {mask})")
+        if op == "all":
+            return self._truth(f"({limb} & {mask}) == {mask}")
+        if row.start + row.width < row.node.bound:
+            if row.start + row.width < _LIMB:
+                return self._negative(f"{self._constant(0)} - ({limb} & {mask})")
+            return self._truth(f"({limb} & {mask}) != 0")
+        if row.node.bound < _LIMB:
+            return self._negative(f"{self._constant((1 << row.start) - 1)} - {limb}")
+        return self._truth(f"({limb} >> {row.start}) != 0")
+
     def _decide(self, node: Node, operands: list[list[str]]) -> str:
         """Operations that give a bit."""
         a = operands[0]
         width = node.operands[0].width
+        if node.op == "any" and len(a) == 1 and node.operands[0].bound < _LIMB:
+            return self._negative(f"{self._constant(0)} - {a[0]}")
         if node.op == "any":
             return self._truth(f"({' | '.join(a)}) != 0")
         if node.op == "all":
@@ -287,11 +312,17 @@ class _Body:
             return f"~{a[0]} & {b[0]}"
         # Signed comparisons are the quicker ones, and the same where the top bit is low.
         small = max(operand.bound for operand in node.operands) < _LIMB
+        if small and len(a) == 1:
+            return self._negative(f"{a[0]} - {b[0]}")
         result = ""
         for x, y in zip(a, b, strict=True):
             less = self._truth(f"({self._signed}){x} < ({self._signed}){y}" if small else f"{x} < {y}")
             result = self._name(f"{less} | ({self._truth(f'{x} == {y}')} & {result})" if result else less)
         return result
+
+    def _negative(self, difference: str) -> str:
+        """All ones where a difference is below zero; two steps that take a cycle each, as no comparison does."""
+        return f"({self._word})(({self._signed})({difference}) >> {_LIMB - 1})"
 
     def _bit(self, limb: str, place: int) -> str:
         """All ones where a bit is high."""
@@ -300,6 +331,15 @@ class _Body:
 
     def _add(self, node: Node, a: list[str], b: list[str]) -> list[str]:
         sign = "+" if node.op == "add" else "-"
+        if len(a) == 1:
+            # What is added to sums need not be cut to its width first: higher bits do not come down.
+            operands = [self._uncut.get(id(operand), limb)
+                        for operand, limb in zip(node.operands, (a[0], b[0]), strict=True)]
+            total = self._name(f"{operands[0]} {sign} {operands[1]}")
+            if operands == [a[0], b[0]] and (node.width == _LIMB or (node.op == "add" and not _overflows(node))):
+                return [total]
+            self._uncut[id(node)] = total
+            return [self._name(f"{total} & {self._constant(_mask(node.width, 0))}")]
         limbs: list[str] = []
         carry = ""  # all ones, minus one, where there is one
         for index, (x, y) in enumerate(zip(a, b, strict=True)):
@@ -392,6 +432,27 @@ class _Body:
             reached = ((1 << top) - 1) << shift if shift >= 0 else ((1 << top) - 1) >> -shift
             terms.append(moved if reached & 0xFFFFFFFF & ~part == 0 else f"({moved} & {self._constant(part)})")
         return terms
+
+
+class _Row(NamedTuple):
+    """Bits in a row of a word of one limb."""
+
+    node: Node
+    start: int
+    width: int
+
+
+def _row(node: Node) -> _Row | None:
+    """The bits that a question for any or all of them is about, if they are in a row."""
+    if node.op not in ("any", "all"):
+        return None
+    [word] = node.operands
+    if len(word.pieces) != 1:
+        return None
+    [piece] = word.pieces
+    if piece.node is None or piece.repeated or not 1 < piece.node.width <= _LIMB:
+        return None
+    return _Row(piece.node, piece.start, piece.width)
 
 
 def _limbs(width: int) -> int:
