@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup demo test lint docs boards verify clean
+.PHONY: help setup demo test lint docs boards verify bench clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -46,6 +46,9 @@ $(VENV)/.oracles: $(STAMP)
 
 verify: $(VENV)/.oracles ## all proofs and exhaustive checks, up to 90 minutes; the record behind the documentation
 	@$(BIN)/openmxu verify --thorough --json docs/reference/verification.json
+
+bench: setup ## how fast all engines are on this machine, ten minutes; the record behind the documentation
+	@$(BIN)/openmxu bench --json docs/reference/speed.json --plot docs/images/speed.svg
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) build openmxu-demo docs/_build

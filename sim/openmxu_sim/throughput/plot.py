@@ -1,0 +1,44 @@
+"""The plot of a benchmark."""
+
+import io
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from openmxu_sim.throughput.measure import Clocked
+from openmxu_sim.throughput.report import Report
+
+__all__ = ["to_svg"]
+
+# Okabe and Ito's palette, which colour-blind readers can tell apart; markers and labels say the same.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+_MARKERS = "osD^vP"
+
+
+def to_svg(report: Report) -> bytes:
+    """Cycles per second, and updates of processing elements per second, against N, a line for each engine."""
+    figure = Figure(figsize=(12, 5.2), layout="constrained")
+    lines: dict[tuple[str, int], list[Clocked]] = {}
+    for each in sorted(report.clocked, key=lambda each: each.size):
+        lines.setdefault((each.engine, each.threads), []).append(each)
+    fastest_first = sorted(lines.items(), key=lambda line: -max(each.updates for each in line[1]))
+    titles = {"rate": "cycles per second", "updates": "processing elements · cycles per second"}
+    for axes, (value, title) in zip(figure.subplots(1, 2), titles.items(), strict=True):
+        for ((engine, threads), found), colour, marker in zip(fastest_first, _COLOURS, _MARKERS, strict=False):
+            axes.plot([each.size for each in found], [getattr(each, value) for each in found], color=colour,
+                      marker=marker, linewidth=1.5, label=engine if threads == 1 else f"{engine}, {threads} threads")
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        sizes = sorted({each.size for each in report.clocked})
+        axes.set_xticks(sizes, [str(size) for size in sizes])
+        axes.set_xlabel("N (N x N processing elements)", fontsize=11)
+        axes.set_title(title, fontsize=12, loc="left")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(color="#dddddd", linewidth=0.6)
+        axes.set_axisbelow(True)
+    figure.axes[0].legend(frameon=False, fontsize=10)
+    buffer = io.BytesIO()
+    # No date and a fixed salt: the same measurements give the same SVG.
+    with matplotlib.rc_context({"svg.hashsalt": "openmxu"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue()

@@ -1,0 +1,284 @@
+"""All measurements in one run, and what they come to."""
+
+import datetime
+import importlib.metadata
+import json
+import multiprocessing
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypeVar
+
+from openmxu_sim.cosim.simulators import find_simulator, load_simulator
+from openmxu_sim.machine import processor_name
+from openmxu_sim.netlist.native import compiler_version
+from openmxu_sim.throughput.measure import (
+    ROW_ENGINE,
+    Clocked,
+    Ratio,
+    Whole,
+    measure_clocked,
+    measure_command,
+    measure_model,
+)
+
+__all__ = ["SIZES", "Figure", "Report", "bench", "to_markdown"]
+
+SIZES = (4, 8, 16, 32, 64, 128, 256)
+"""Rows and columns of the units that are measured."""
+
+_ROW_SIZES = (16, 128)
+_SLOW = ("pysim", "icarus", "verilator")
+_QUICK_SIZES = (4, 16, 64)
+
+_T = TypeVar("_T", Clocked, Whole, Ratio)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure that was set as a goal.
+
+    Parameters
+    ----------
+    what
+        What is compared.
+    value
+        What was measured, with its unit.
+    least, aim
+        What it should be.
+    reached
+        ``"aim"``, ``"least"`` or ``"no"``.
+    """
+
+    what: str
+    value: str
+    least: str
+    aim: str
+    reached: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was measured.
+
+    Parameters
+    ----------
+    date, machine, seconds
+        When, on what, and how long it took.
+    tools
+        Versions, by name.
+    clocked, products, ratios
+        The measurements.
+    notes
+        What was left out, and why.
+    """
+
+    date: str
+    machine: str
+    seconds: float
+    tools: Mapping[str, str]
+    clocked: tuple[Clocked, ...]
+    products: tuple[Whole, ...]
+    ratios: tuple[Ratio, ...]
+    notes: tuple[str, ...]
+
+    def to_json(self) -> str:
+        """All of it."""
+        return json.dumps(asdict(self), indent=1) + "\n"
+
+    @classmethod
+    def of_json(cls, text: str) -> "Report":
+        """What :meth:`to_json` wrote."""
+        fields = json.loads(text)
+        for name, kind in (("clocked", Clocked), ("products", Whole), ("ratios", Ratio)):
+            fields[name] = tuple(kind(**each) for each in fields[name])
+        return cls(**fields | {"notes": tuple(fields["notes"])})
+
+    def find(self, engine: str, size: int, threads: int = 1) -> Clocked | None:
+        """A measurement, if it was made."""
+        return next((each for each in self.clocked
+                     if (each.engine, each.size, each.threads) == (engine, size, threads)), None)
+
+    def figures(self) -> list[Figure]:
+        """The goals that these measurements say anything about."""
+        found = []
+        one, row = self.find("compiled", 128), self.find(ROW_ENGINE, 128)
+        if one and row:
+            found.append(_figure("compiled, 128x128, one thread, against Verilator by rows", one.rate / row.rate, 60,
+                                 250, "{:.0f} x"))
+        if one:
+            least = 12000 if any(name in self.tools["C compiler"].lower() for name in ("clang", "zig")) else 8000
+            found.append(_figure("compiled, 128x128, one thread, cycles per second", one.rate, least, 50000, "{:.0f}"))
+        most = max((each for each in self.clocked if (each.engine, each.size) == ("compiled", 128)),
+                   key=lambda each: each.threads, default=None)
+        if most and most.threads > 1:
+            found.append(_figure(f"the same on {most.threads} threads", most.rate, 8000, 50000, "{:.0f}"))
+        whole = next((each for each in self.products if each.engine == "compiled"), None)
+        if whole:
+            found += [_figure("openmxu matmul, 512x512x512 on 128x128, compiled before, seconds", whole.seconds,
+                              1.5, 0.5, "{:.2f}", less=True),
+                      _figure("its first use, compiling included, seconds", whole.first, 5, 2, "{:.2f}", less=True)]
+        small, large = self.find("compiled", 16), self.find("compiled", 256)
+        if small and large:
+            found.append(_figure("updates per second at N = 256 against N = 16, one thread",
+                                 large.updates / small.updates, 0.7, 1, "{:.2f} x"))
+        if self.ratios:
+            found.append(_figure("model against numpy's float32 product, one thread",
+                                 min(ratio.speed for ratio in self.ratios), 0.1, 0.5, "{:.2f} x"))
+        return found
+
+
+def _figure(what: str, value: float, least: float, aim: float, form: str, *, less: bool = False) -> Figure:
+    def holds(bound: float) -> bool:
+        return value <= bound if less else value >= bound
+
+    reached = "aim" if holds(aim) else "least" if holds(least) else "no"
+    return Figure(what, form.format(value), f"{least:g}", f"{aim:g}", reached)
+
+
+def bench(*, quick: bool = False, limit: float = 60.0, note: Callable[[str], None] = lambda line: None,
+          progress: Callable[[int, int], None] = lambda done, total: None) -> Report:
+    """Measure all engines that are here. Leave the machine alone meanwhile.
+
+    Parameters
+    ----------
+    quick
+        Small units only, less than a minute.
+    limit
+        Seconds: an engine that would take longer for a size, judged by the size before, is left out from there on.
+    note
+        Told a line now and then.
+    progress
+        Told how many measurements of how many are done.
+
+    Raises
+    ------
+    ValueError
+        There is no C compiler.
+    RuntimeError
+        An engine failed, or gave wrong bits or cycles.
+    """
+    tools = _tools()
+    start = time.monotonic()
+    threads = len(os.sched_getaffinity(0))
+    sizes = _QUICK_SIZES if quick else SIZES
+    jobs: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
+        *((measure_clocked, ("compiled", size, 1)) for size in sizes),
+        *((measure_clocked, ("compiled", size, threads)) for size in sizes if size >= 64 and threads > 1),
+        *((measure_clocked, (engine, size, 1)) for engine in _SLOW if engine == "pysim" or engine in tools
+          for size in sizes if size <= 64),
+    ]
+    if not quick:
+        jobs += [(measure_clocked, (ROW_ENGINE, size, 1)) for size in _ROW_SIZES if "verilator" in tools]
+        engines = ["compiled", *(["model"] if "numba" in tools else []), "golden"]
+        jobs += [(measure_command, (engine, 3 if engine == "golden" else 7)) for engine in engines]
+    if "numba" in tools:
+        jobs += [(measure_model, (size,)) for size in ((512,) if quick else (512, 1024, 2048))]
+    found: list[Clocked | Whole | Ratio] = []
+    notes: list[str] = []
+    for done, (measure, arguments) in enumerate(jobs):
+        progress(done, len(jobs))
+        expected = _expect(found, arguments) if measure is measure_clocked else 0.0
+        if expected > limit:
+            notes.append(f"{arguments[0]} on {arguments[1]}x{arguments[1]} left out: about {expected:.0f} s")
+            note(notes[-1])
+        else:
+            found.append(_alone(measure, *arguments))
+    progress(len(jobs), len(jobs))
+    today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
+    return Report(today, f"{processor_name()}, {os.cpu_count()} cores", time.monotonic() - start, tools,
+                  _of(Clocked, found), _of(Whole, found), _of(Ratio, found), tuple(notes))
+
+
+def _expect(found: list[Clocked | Whole | Ratio], arguments: tuple[Any, ...]) -> float:
+    """Seconds that a measurement will take, by the engine's last one; 0 where there was none.
+
+    What Verilator and Amaranth do grows with the number of processing elements; the reference by rows, which has a
+    fixed list of sizes, and the compiled engine are always waited for.
+    """
+    engine, size, _ = arguments
+    last = next((each for each in reversed(found) if isinstance(each, Clocked) and each.engine == engine), None)
+    if engine not in _SLOW:
+        return 0.0
+    if last is None:
+        # A size left out rules out those above it; sizes come in order, so the first one is always tried.
+        return 0.0
+    return (last.build + last.seconds) * (size / last.size) ** 2
+
+
+def _of(kind: type[_T], found: list[Any]) -> tuple[_T, ...]:
+    return tuple(each for each in found if isinstance(each, kind))
+
+
+def _alone(measure: Callable[..., Any], *arguments: Any) -> Any:
+    """Run a measurement in a process of its own, with an empty cache, and numpy on one thread."""
+    with _environment(), ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        try:
+            return pool.submit(measure, *arguments).result()
+        except BrokenProcessPool:
+            what = " ".join(str(each) for each in arguments)
+            raise RuntimeError(f"the measurement of {what} died, for want of memory perhaps") from None
+
+
+@contextmanager
+def _environment() -> Iterator[None]:
+    """An empty cache of ours. Others keep theirs: Yosys takes half a minute to get ready."""
+    before = dict(os.environ)
+    with tempfile.TemporaryDirectory(prefix="openmxu-bench-") as directory:
+        own = Path(before.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        for other in own.iterdir() if own.is_dir() else ():
+            if other.name != "openmxu":
+                Path(directory, other.name).symlink_to(other)
+        os.environ |= {"XDG_CACHE_HOME": directory, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        try:
+            yield
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+
+
+def _tools() -> dict[str, str]:
+    """The versions of what is here."""
+    found = {"Python": platform.python_version(), "C compiler": compiler_version()}
+    found |= {name: importlib.metadata.version(name) for name in ("numpy", "amaranth")}
+    if find_spec("numba") is not None:
+        found["numba"] = importlib.metadata.version("numba")
+    for name in ("verilator", "icarus"):
+        if find_simulator(name) is not None:
+            found[name] = load_simulator(name).identity
+    return found
+
+
+def to_markdown(report: Report) -> str:
+    """The report as tables."""
+    lines = [
+        f"`openmxu bench`, {report.date}, {report.machine}, {report.seconds / 60:.0f} minutes. "
+        + "; ".join(version if version.lower().startswith(name.lower()) else f"{name} {version}"
+                    for name, version in report.tools.items()) + ".",
+        "", "| figure | measured | at least | aim | reached |", "|---|--:|--:|--:|---|",
+        *(f"| {each.what} | {each.value} | {each.least} | {each.aim} | {each.reached} |" for each in report.figures()),
+        "", "| engine | N | threads | build, s | cycles | run, s | cycles/s | updates/s, million | MB |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+        *(f"| {each.engine} | {each.size} | {each.threads} | {each.build:.2f} | {each.cycles} | {each.seconds:.3g} "
+          f"| {each.rate:,.0f} | {each.updates / 1e6:.3g} | {each.memory:.0f} |" for each in report.clocked),
+    ]
+    if report.products:
+        lines += ["", "| `openmxu matmul`, 512x512x512 on 128x128 | first use, s | then, s | MB |", "|---|--:|--:|--:|",
+                  *(f"| {each.engine} | {each.first:.2f} | {each.seconds:.2f} | {each.memory:.0f} |"
+                    for each in report.products)]
+    if report.ratios:
+        lines += ["", "| square float32 product, one thread | model, s | numpy `@`, s | model's speed in numpy's |",
+                  "|---|--:|--:|--:|",
+                  *(f"| {each.size} | {each.model:.3f} | {each.numpy:.3f} | {each.speed:.2f} |"
+                    for each in report.ratios)]
+    if report.notes:
+        lines += ["", *(f"- {line}" for line in report.notes)]
+    return "\n".join([*lines, ""])

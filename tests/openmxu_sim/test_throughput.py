@@ -1,0 +1,103 @@
+"""The benchmark measures what it says, refuses wrong results, and says what it left out."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from openmxu_sim.engines import compiled
+from openmxu_sim.engines.protocol import Run
+from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
+from openmxu_sim.throughput import Report, bench, measure, report, to_markdown
+from openmxu_sim.throughput.measure import ROW_ENGINE, Clocked, Ratio, Whole
+from openmxu_sim.throughput.plot import to_svg
+
+try:
+    find_compiler()
+except CompilerNotFoundError as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+FAST = Clocked("compiled", 128, 1, 1.0, 8653, 0.25, 3, 60.0)
+FULL = Report(
+    "2026-01-01", "a machine", 600.0, {"C compiler": "gcc 12", "numpy": "2"},
+    (replace(FAST, size=16, cycles=8245, seconds=0.01), FAST, replace(FAST, threads=2, seconds=0.125),
+     replace(FAST, size=256, cycles=8909, seconds=1.5), replace(FAST, engine=ROW_ENGINE, seconds=50.0)),
+    (Whole("compiled", 1.5, 0.6, 50.0),), (Ratio(512, 0.5, 0.1), Ratio(1024, 2.0, 1.2)), ("pysim left out",),
+)
+
+
+def test_figures() -> None:
+    assert [(figure.value, figure.reached) for figure in FULL.figures()] == [
+        ("200 x", "least"), ("34612", "least"), ("69224", "aim"), ("0.60", "least"), ("1.50", "aim"),
+        ("1.84 x", "aim"), ("0.20 x", "least"),
+    ]
+    slow = replace(FULL, clocked=(replace(FAST, seconds=2.0),), products=(Whole("compiled", 6.0, 2.0, 0.0),),
+                   ratios=(Ratio(512, 1.0, 0.05),))
+    assert [figure.reached for figure in slow.figures()] == ["no"] * 4
+    # Clang is held to more.
+    clang = replace(FULL, tools={"C compiler": "Debian clang 14"}, clocked=(replace(FAST, seconds=0.8),))
+    assert next(figure.reached for figure in clang.figures()) == "no"
+
+
+def test_written_and_read() -> None:
+    assert Report.of_json(FULL.to_json()) == FULL
+    text = to_markdown(FULL)
+    assert "| compiled | 128 | 2 | 1.00 | 8653 | 0.125 | 69,224 | 1.13e+03 | 60 |" in text
+    assert "- pysim left out" in text
+    svg = to_svg(FULL)
+    assert b"compiled, 2 threads" in svg
+    assert svg == to_svg(FULL)
+
+
+def test_a_measurement() -> None:
+    found = measure.measure_clocked("compiled", 4, 1)
+    assert (found.engine, found.size, found.threads) == ("compiled", 4, 1)
+    assert found.cycles == 16 * 512 + 17
+    assert found.runs >= 3
+    assert found.seconds > 0
+    assert found.updates == found.cycles / found.seconds * 16
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    (lambda run: Run(run.beats ^ np.uint32(1), run.cycles), "compiled on 4x4 gives other bits than the golden model"),
+    (lambda run: Run(run.beats, run.cycles + 1), "compiled on 4x4 takes 8210 cycles, .* not what the formula says"),
+])
+def test_wrong_results_are_refused(change: Callable[[Run], Run], words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = compiled.run
+    monkeypatch.setattr(compiled, "run", lambda *arguments, **options: change(right(*arguments, **options)))
+    with pytest.raises(RuntimeError, match=f"^{words}$"):
+        measure.measure_clocked("compiled", 4, 1)
+
+
+def test_what_takes_too_long_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A size is judged by the one before; all engines, ratios and the report, without the waiting."""
+    asked: list[tuple[Any, ...]] = []
+
+    def measured(measure_: Callable[..., Any], *arguments: Any) -> Any:
+        asked.append(arguments)
+        if measure_ is measure.measure_model:
+            return Ratio(arguments[0], 1.0, 0.5)
+        if measure_ is measure.measure_command:
+            return Whole(arguments[0], 2.0, 1.0, 50.0)
+        engine, size, threads = arguments
+        return replace(FAST, engine=engine, size=size, threads=threads, build=0.0, seconds=size**2 / 16)
+
+    monkeypatch.setattr(report, "_alone", measured)
+    notes: list[str] = []
+    told: list[tuple[int, int]] = []
+    found = bench(limit=20.0, note=notes.append, progress=lambda *state: told.append(state))
+    assert ("pysim", 16, 1) in asked
+    assert ("pysim", 32, 1) not in asked
+    assert "pysim on 32x32 left out: about 64 s" in notes
+    assert found.notes == tuple(notes)
+    assert ("compiled", 256, 1) in asked  # always waited for
+    assert told[-1][0] == told[-1][1] == len(asked) + len(notes)
+    assert found.figures()
+
+
+def test_a_compiler_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "/no/cc")
+    with pytest.raises(ValueError, match=r"^CC must name a C compiler"):
+        bench(quick=True)
