@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "Vbench.h"
@@ -29,6 +30,11 @@ using File = std::unique_ptr<std::FILE, Close>;
 
 [[noreturn]] void fail(const char* what) {
   std::perror(what);
+  std::exit(1);
+}
+
+[[noreturn]] void refuse(const char* name) {
+  std::fprintf(stderr, "%s: beats are wider than the port\n", name);
   std::exit(1);
 }
 
@@ -55,14 +61,15 @@ class Stalls {
   std::vector<unsigned char> pattern_;
 };
 
-/* Ports of any width are whole numbers or arrays of them, lowest first; so the first bytes are the lowest bits. */
+/* What offers beats from a file. Ports of any width are integers or arrays of them, lowest first, on little-endian
+   machines: their first bytes are their lowest bits. */
 template <typename Payload>
 class Source {
  public:
   Source(const char* name, uint64_t size, CData& valid, Payload& payload)
       : file_(open(name, "rb")), size_(size), valid_(valid), payload_(payload) {
     static_assert(std::is_trivially_copyable<Payload>::value, "a port's bytes are its value");
-    if (size > sizeof payload) fail(name);
+    if (size > sizeof payload) refuse(name);
     valid_ = 0;
     std::memset(static_cast<void*>(&payload_), 0, sizeof payload_);
   }
@@ -91,7 +98,7 @@ int main(int, char** arguments) {
 
   VerilatedContext context;
   Vbench unit(&context);
-  const auto edge = [&unit] {
+  const auto edge = [&unit] {  // every one counts, rising or falling
     unit.clk = !unit.clk;
     unit.eval();
   };
@@ -99,10 +106,12 @@ int main(int, char** arguments) {
   Source weights("weights", weight_size, unit.weights_valid, unit.weights_payload);
   Source activations("activations", activation_size, unit.activations_valid, unit.activations_payload);
   const File results = open("results", "wb");
-  if (result_size > sizeof unit.results_payload) fail("results");
+  if (result_size > sizeof unit.results_payload) refuse("results");
 
   unit.results_ready = 0;
-  for (const int rst : {1, 1, 0}) {  // it is registered once: the unit sees the last one in the first cycle
+  unit.clk = 0;
+  unit.eval();
+  for (const int rst : {1, 1, 0}) {  // there is a register before the unit, which sees the 0 from the first cycle on
     unit.rst = rst;
     edge();
   }
@@ -146,6 +155,7 @@ int main(int, char** arguments) {
   }
   const std::chrono::duration<double> seconds = Clock::now() - begin;
   unit.final();
+  if (std::fflush(results.get()) != 0) fail("results");
   std::printf("%ju %ju %.9f\n", uintmax_t(cycles), uintmax_t(cycle), seconds.count());
   return 0;
 }
