@@ -10,6 +10,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from openmxu_sim import throughput
 from openmxu_sim.verify.checks import FAILED
 from openmxu_sim.verify.report import Evidence, to_markdown
 
@@ -60,7 +61,11 @@ class CommandHelp(SphinxDirective):
 
 
 def insert_record(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Put the record of ``make verify``, as tables, in place of ``RECORD`` on its page."""
+    """Put the record of ``make verify``, or of ``make bench``, as tables, in place of ``RECORD`` on its page."""
+    if docname == "reference/speed":
+        record = Path(app.srcdir, "reference", "speed.json")
+        app.env.note_dependency(str(record), docname=docname)
+        source[0] = source[0].replace("RECORD", throughput.to_markdown(throughput.Report.of_json(record.read_text())))
     if docname == "reference/verification":
         record = Path(app.srcdir, "reference", "verification.json")
         app.env.note_dependency(str(record), docname=docname)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -24,7 +25,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from openmxu.catalog import CATALOG
 from openmxu.files import write_bytes, write_text
 from openmxu.formats import FORMATS, SUBNORMALS
 
@@ -46,7 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0: done. 1: it was tried and failed. 2: the request cannot be met, said in one line. 130: Ctrl-C.
     """
     logging.basicConfig(format="note: %(message)s", level=logging.WARNING, stream=sys.stderr)
-    options = _parser().parse_args(arguments)
+    arguments = sys.argv[1:] if arguments is None else arguments
+    options = _parser(arguments).parse_args(arguments)
     try:
         return int(options.run(options) or 0)
     except KeyboardInterrupt:
@@ -58,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         _complain(options, f"needs {error.name}, which is not installed: pip install 'openmxu[all]'")
         return 2
-    except (ValueError, TypeError, OSError) as error:
+    except (ValueError, TypeError, OSError, MemoryError) as error:
         _complain(options, error)
         return 2
     except RuntimeError as error:
@@ -73,12 +74,18 @@ def _complain(options: argparse.Namespace, error: Exception | str) -> None:
     sys.stderr.write(f"{options.prog}: {text}\n")
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     parser = _Parser(prog="openmxu", description="An open bf16 matrix unit: simulate, export, measure.",
                      epilog="See openmxu COMMAND --help for each command's options and examples.")
     parser.add_argument("--version", action="version", version=f"openmxu {version('openmxu')}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
-    for add in (_add_demo, _add_list, _add_matmul, _add_verilog, _add_area, _add_verify, _add_cache, _add_board):
+    known = {add.__name__.removeprefix("_add_"): add for add in (
+        _add_demo, _add_list, _add_matmul, _add_verilog, _add_area, _add_verify, _add_bench, _add_cache, _add_wave,
+        _add_board,
+    )}
+    # One that is named is all that is needed: the others would import what they have to offer.
+    named = next((word for word in arguments if not word.startswith("-")), "")
+    for add in [known[named]] if named in known else known.values():
         add(commands)
     return parser
 
@@ -99,6 +106,13 @@ def _integer(text: str) -> int:
         return int(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"must be an integer, not {text!r}") from None
+
+
+def _range(text: str) -> range:
+    found = re.fullmatch(r"(\d+):(\d+)", text)
+    if found is None or int(found[1]) >= int(found[2]):
+        raise argparse.ArgumentTypeError(f"must be a range such as 0:8, not {text!r}")
+    return range(int(found[1]), int(found[2]))
 
 
 @contextmanager
@@ -136,7 +150,7 @@ def _add_demo(commands: Any) -> None:
     parser.add_argument("-o", "--output", type=Path, default=Path("openmxu-demo"), metavar="DIR",
                         help="where the report goes (default: openmxu-demo)")
     parser.add_argument("--engine", default="auto", metavar="NAME",
-                        help="pysim, icarus or verilator (default: verilator if there is a C++ compiler)")
+                        help="one with a clock: compiled, verilator, icarus or pysim (default: the quickest there is)")
 
 
 def _demo(options: argparse.Namespace) -> int:
@@ -165,10 +179,12 @@ def _add_list(commands: Any) -> None:
 
 
 def _list(options: argparse.Namespace) -> None:
+    from openmxu.catalog import CATALOG
     from openmxu.synth import TARGETS
     from openmxu_boards import boards
     from openmxu_sim.cosim.simulators import find_simulator
     from openmxu_sim.engines import ENGINES
+    from openmxu_sim.netlist.native import compiler_version
 
     console = Console(highlight=False)
 
@@ -181,12 +197,13 @@ def _list(options: argparse.Namespace) -> None:
             grid.add_row(*row)
         console.print(grid)
 
-    engines = []
-    for name in ENGINES:
-        if name in ("golden", "pysim"):
-            engines.append((name, "always there"))
-        else:
-            engines.append((name, find_simulator(name) or "not found"))
+    found = {"golden": "always there", "pysim": "always there",
+             "model": "numba" if find_spec("numba") else "not found (pip install 'openmxu[model]')"}
+    try:
+        found["compiled"] = compiler_version()
+    except ValueError as error:
+        found["compiled"] = str(error)
+    engines = [(name, found.get(name) or find_simulator(name) or "not found") for name in ENGINES]
     table("Designs (openmxu verilog DESIGN)", [(d.name, d.summary) for d in CATALOG.values()])
     table("Formats", [(f.name, f"{f.exponent_width} exponent, {f.fraction_width} fraction bits")
                       for f in FORMATS.values()])
@@ -206,6 +223,7 @@ def _add_matmul(commands: Any) -> None:
         commands, "matmul", _matmul, "multiply two matrices on the simulated unit",
         "  openmxu matmul A.npy B.npy -o C.npy\n"
         "  openmxu matmul A.npy B.npy --rows 4 --columns 4 --engine verilator --vcd wave.vcd\n"
+        "  openmxu matmul A.npy B.npy --vcd wave.vcd --vcd-rows 120:128 --vcd-cycles 0:2000\n"
         "  openmxu matmul A.npy B.npy -o C.npy --stats stats.json",
     )
     parser.add_argument("a", type=Path, metavar="A.npy",
@@ -230,10 +248,14 @@ def _add_matmul(commands: Any) -> None:
                         help="let all streams wait now and then; the result stays the same")
     parser.add_argument("--stats", type=Path, metavar="FILE.json", help="write cycles, utilisation and more")
     parser.add_argument("--vcd", type=Path, metavar="FILE.vcd", help="write a waveform (engines with a clock)")
+    for name, most in (("rows", "8"), ("columns", "8"), ("cycles", "4096")):
+        parser.add_argument(f"--vcd-{name}", type=_range, metavar="A:B",
+                            help=f"{name} in a waveform of the engine compiled: A to B - 1 (default: the first {most})")
 
 
 def _matmul(options: argparse.Namespace) -> None:
     from openmxu_sim import simulate
+    from openmxu_sim.engines.compiled.trace import Window, small_window
 
     a, b = _read_matrix(options.a, "A"), _read_matrix(options.b, "B")
     given = [path.resolve() for path in (options.a, options.b, options.output_file, options.stats, options.vcd) if path]
@@ -241,11 +263,16 @@ def _matmul(options: argparse.Namespace) -> None:
         raise ValueError("outputs must be different files, and other ones than A and B")
     for path in (options.output_file, options.stats, options.vcd):
         _check_writable(path)
+    window = None
+    if options.vcd_rows or options.vcd_columns or options.vcd_cycles:
+        first = small_window(options.rows, options.columns)
+        window = Window(options.vcd_rows or first.rows, options.vcd_columns or first.columns,
+                        options.vcd_cycles or first.cycles)
     with _bar("rows of the result") as progress:
         product = simulate(
             a, b, rows=options.rows, columns=options.columns, stages=options.stages,
             precision=options.precision, subnormals=options.subnormals, output=options.output,
-            engine=options.engine, stalls=options.stalls, vcd=options.vcd, progress=progress,
+            engine=options.engine, stalls=options.stalls, vcd=options.vcd, window=window, progress=progress,
         )
     statistics = product.statistics
     if options.engine == "auto":
@@ -286,6 +313,8 @@ def _check_writable(path: Path | None) -> None:
 
 
 def _add_verilog(commands: Any) -> None:
+    from openmxu.catalog import CATALOG
+
     parser = _command(
         commands, "verilog", _verilog, "write a design as plain Verilog",
         "  openmxu verilog mxu --rows 8 --columns 8 -o mxu.v\n"
@@ -319,10 +348,13 @@ _PARAMETERS = {
 
 def _design_parameters() -> dict[str, type]:
     """All parameters that some design has, with their types."""
+    from openmxu.catalog import CATALOG
+
     return {name: type(default) for design in CATALOG.values() for name, default in design.domain.items()}
 
 
 def _verilog(options: argparse.Namespace) -> None:
+    from openmxu.catalog import CATALOG
     from openmxu.verilog import to_verilog
 
     if options.design not in CATALOG:
@@ -429,6 +461,40 @@ def _verify(options: argparse.Namespace) -> int:
     return 1 if wrong else 0
 
 
+# openmxu bench --------------------------------------------------------------------------------------------
+
+
+def _add_bench(commands: Any) -> None:
+    parser = _command(
+        commands, "bench", _bench, "measure how fast the engines are on this machine",
+        "  openmxu bench --quick\n  openmxu bench --json speed.json --plot speed.svg",
+    )
+    parser.add_argument("--quick", action="store_true",
+                        help="small units only, about a minute (default: up to 256x256, ten minutes)")
+    parser.add_argument("--limit", type=_integer, default=60, metavar="SECONDS",
+                        help="leave out what would take an engine longer, from one size to the next (default: 60)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the measurements")
+    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="write a plot of speed against size")
+
+
+def _bench(options: argparse.Namespace) -> None:
+    from openmxu_sim.throughput import bench, to_markdown
+
+    for path in (options.json, options.plot):
+        _check_writable(path)
+    if options.limit < 1:
+        raise ValueError(f"limit must be an integer >= 1, not {options.limit}")
+    if options.plot is not None:
+        from openmxu_sim.throughput.plot import to_svg  # matplotlib is missing sooner than after ten minutes
+    with _bar("measurements") as progress:
+        report = bench(quick=options.quick, limit=options.limit, note=_tell, progress=progress)
+    if options.json is not None:
+        write_text(options.json, report.to_json())
+    if options.plot is not None:
+        write_bytes(options.plot, to_svg(report))
+    print(to_markdown(report))
+
+
 # openmxu cache --------------------------------------------------------------------------------------------
 
 
@@ -460,6 +526,57 @@ def _cache_clear(options: argparse.Namespace) -> None:
 
     entries, size = cache.clear(options.kind)
     print(f"deleted {entries} entries, {size / 2**20:.1f} MiB, from {cache.directory()}")
+
+
+# openmxu wave ---------------------------------------------------------------------------------------------
+
+
+def _add_wave(commands: Any) -> None:
+    parser = _command(
+        commands, "wave", _wave, "draw which processing element is busy when, from a run of the simulated unit",
+        "  openmxu wave\n  openmxu wave --rows 3 --columns 5 --stages 6 --m 7 --stalls 8 -o short-tiles.svg\n"
+        "  openmxu wave --rows 128 --columns 128 --at 140,200,260,320",
+    )
+    parser.add_argument("-o", "--output-file", type=Path, default=Path("wavefront.svg"), metavar="FILE.svg",
+                        help="where the picture goes (default: wavefront.svg)")
+    parser.add_argument("--rows", type=_integer, default=8, metavar="R", help="rows of the array (default: 8)")
+    parser.add_argument("--columns", type=_integer, default=8, metavar="C", help="columns of the array (default: 8)")
+    parser.add_argument("--stages", type=_integer, default=1, metavar="S",
+                        help="pipeline stages of a processing element, 1 to 7 (default: 1)")
+    for name in ("m", "k", "n"):
+        parser.add_argument(f"--{name}", type=_integer, metavar=name.upper(),
+                            help={"m": "rows of the left matrix (default: as many as keep the array busy)",
+                                  "k": "the inner dimension (default: 2R)",
+                                  "n": "columns of the right matrix (default: 2C)"}[name])
+    parser.add_argument("--stalls", type=_integer, metavar="SEED", help="let all streams wait now and then")
+    parser.add_argument("--at", type=_integers, metavar="CYCLES",
+                        help="cycles in which the array is shown, such as 9,12,15 (default: six of the run)")
+
+
+def _integers(text: str) -> list[int]:
+    return [_integer(part) for part in text.split(",")]
+
+
+def _wave(options: argparse.Namespace) -> None:
+    from openmxu.config import MxuConfig
+    from openmxu_sim.stimulus import Stalls
+    from openmxu_sim.wave import default_sizes, draw, observe, product
+
+    _check_writable(options.output_file)
+    config = MxuConfig(rows=options.rows, columns=options.columns, stages=options.stages)
+    if options.stalls is not None and options.stalls < 0:
+        raise ValueError(f"stalls must be an integer >= 0, not {options.stalls}")
+    m, k, n = (default if given is None else given for given, default in
+               zip((options.m, options.k, options.n), default_sizes(config), strict=True))
+    with _bar("rows of the result") as progress:
+        activity = observe(product(config, m, k, n), stalls=None if options.stalls is None else Stalls(options.stalls),
+                           at=options.at, progress=progress)
+    given = {"rows": config.rows, "columns": config.columns, "stages": config.stages, "m": m, "k": k, "n": n,
+             "stalls": options.stalls, "at": ",".join(map(str, options.at or []))}
+    made_by = " ".join(f"--{name} {value}" for name, value in given.items() if value not in (None, ""))
+    write_text(options.output_file, draw(activity, made_by=f"openmxu wave {made_by}"))
+    _tell(f"wrote {options.output_file}: {m}x{k}x{n} on {config.rows}x{config.columns}, {len(activity.tiles)} tiles, "
+          f"{activity.cycles} cycles, utilisation {activity.utilisation:.1%}")
 
 
 # openmxu board --------------------------------------------------------------------------------------------

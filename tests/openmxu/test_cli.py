@@ -51,7 +51,8 @@ def test_matmul_shows_what_has_no_file(
     code, out, notes = _run(capsys, "matmul", "A.npy", "B.npy")
     assert code == 0
     assert out == f"{golden.matmul(*matrices, rows=128)}\n"
-    assert "engine golden (auto: more than 64 processing elements)" in notes
+    assert "engine compiled (auto: the unit's own netlist, compiled)" in notes
+    assert "cycles (measured)" in notes
 
 
 def test_bf16_files(matrices: tuple[np.ndarray, np.ndarray], capsys: pytest.CaptureFixture[str]) -> None:
@@ -139,6 +140,9 @@ def test_board_list(capsys: pytest.CaptureFixture[str]) -> None:
     ("matmul A.npy B.npy -o C.npy --stats C.npy", "outputs must be different files, and other ones than A and B"),
     ("matmul A.npy B.npy -o ./A.npy", "outputs must be different files, and other ones than A and B"),
     ("matmul A.npy B.npy --engine golden --vcd w.vcd", "vcd needs an engine with a clock"),
+    ("matmul A.npy B.npy --vcd w.vcd --vcd-rows 4:4", "--vcd-rows: must be a range such as 0:8, not '4:4'"),
+    ("matmul A.npy B.npy --vcd w.vcd --vcd-rows 4:400", "rows of a trace must be within 0 to 128, not 4 to 400"),
+    ("matmul A.npy B.npy --vcd-rows 4:8", "window needs a waveform of the engine compiled, not none"),
     ("verilog mxu_5x5", "DESIGN must be one of product, "),
     ("verilog adder --rows 3", "adder has the parameters operand, subnormals, stages, not 'rows'"),
     ("verilog multiplier --operand fp12", "format must be one of bf16, "),
