@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from openmxu_sim.golden import convert, find_format, to_bits
 from openmxu_sim.golden.formats import Bits, Format
+from openmxu_sim.golden.matrix import check_count
 
 __all__ = ["corners", "matrix", "operands", "pairs", "partners"]
 
@@ -140,7 +141,7 @@ def operands(fmt: str, count: int, seed: int) -> Bits:
         The format is unknown or `count` negative.
     """
     found = find_format(fmt, "fmt")
-    count = _check_count(count)
+    count = check_count(count, "count", 0)
     return _operands(found, count, np.random.default_rng(seed)).astype(np.uint32)
 
 
@@ -181,7 +182,7 @@ def pairs(fmt: str, count: int, seed: int) -> tuple[Bits, Bits]:
         The format is unknown or `count` negative.
     """
     found = find_format(fmt, "fmt")
-    count = _check_count(count)
+    count = check_count(count, "count", 0)
     rng = np.random.default_rng(seed)
     a = _operands(found, count, rng)
     b = _partners(found, a, rng)
@@ -467,17 +468,6 @@ def _mixed_matrix(fmt: Format, rows: int, columns: int, rng: np.random.Generator
 
 
 # Checks of arguments.
-
-
-def _check_count(count: int) -> int:
-    """Accept a number of operands."""
-    try:
-        number = operator.index(count)
-    except TypeError:
-        raise TypeError(f"count must be an integer >= 0, not {count!r}") from None
-    if number < 0:
-        raise ValueError(f"count must be an integer >= 0, not {count!r}")
-    return number
 
 
 def _check_shape(shape: tuple[int, int]) -> tuple[int, int]:

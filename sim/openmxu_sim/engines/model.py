@@ -16,17 +16,17 @@ numba without ``fastmath`` neither reorders sums nor fuses a multiplication with
 wrong where a product overflows or underflows.
 """
 
-import operator
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 from numba import config, njit, types
 
 from openmxu_sim.engines.protocol import Progress
+from openmxu_sim.golden.arithmetic import check_subnormals
+from openmxu_sim.golden.matrix import check_count, check_operands
 
 __all__ = ["matmul"]
 
@@ -104,14 +104,11 @@ def matmul(
         In ``"ieee"`` mode: subnormal numbers may be needed, and the processor has been told to flush them, as
         libraries compiled with ``-ffast-math`` do. No other result depends on that setting.
     """
-    a_bits, b_bits = _patterns(a, "a"), _patterns(b, "b")
-    if a_bits.ndim != 2 or b_bits.ndim != 2 or a_bits.shape[1] != b_bits.shape[0]:
-        raise ValueError(f"a and b must have shapes (M, K) and (K, N), not {a_bits.shape} and {b_bits.shape}")
-    rows = _positive(rows, "rows")
-    if subnormals not in ("flush", "ieee"):
-        raise ValueError(f"subnormals must be 'flush' or 'ieee', not {subnormals!r}")
-    flush = subnormals == "flush"
-    threads = config.NUMBA_NUM_THREADS if threads is None else _positive(threads, "threads")
+    # The kernel wants them in memory like this.
+    a_bits, b_bits = (np.require(bits, requirements=["C_CONTIGUOUS", "ALIGNED"]) for bits in check_operands(a, b))
+    rows = check_count(rows, "rows")
+    flush = check_subnormals(subnormals)
+    threads = config.NUMBA_NUM_THREADS if threads is None else check_count(threads, "threads")
 
     (m, k), n = a_bits.shape, b_bits.shape[1]
     result = np.zeros((m, n), np.float32)
@@ -133,27 +130,6 @@ def matmul(
 def _spans(count: int, size: int) -> list[_Span]:
     """``range(count)`` in pieces of ``size``."""
     return [(first, min(first + size, count)) for first in range(0, count, size)]
-
-
-def _patterns(array: npt.ArrayLike, parameter: str) -> _Bits:
-    """The fp32 patterns of a float32 or bfloat16 array, as the kernel wants them in memory."""
-    given: npt.NDArray[Any] = np.asarray(array)
-    if given.dtype == np.float32:
-        return np.require(given.view(np.uint32), requirements=["C_CONTIGUOUS", "ALIGNED"])
-    if given.dtype == ml_dtypes.bfloat16:
-        return given.view(np.uint16).astype(np.uint32, order="C") << _DROPPED_WIDTH
-    raise TypeError(f"{parameter} must be a float32 or bfloat16 array, not {given.dtype}")
-
-
-def _positive(value: int, parameter: str) -> int:
-    """Accept a number of rows or threads."""
-    try:
-        count = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{parameter} must be an integer >= 1, not {value!r}") from None
-    if count < 1:
-        raise ValueError(f"{parameter} must be an integer >= 1, not {value!r}")
-    return count
 
 
 def _check_underflow() -> None:

@@ -1,6 +1,7 @@
 """Matrix products, summed in the order the hardware sums."""
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import ml_dtypes
@@ -9,8 +10,9 @@ import numpy.typing as npt
 
 from openmxu_sim.golden.arithmetic import check_subnormals, convert, rounded_product, rounded_sum
 from openmxu_sim.golden.formats import FORMATS, Bits, Values, check_patterns, decode, encode, find_format
+from openmxu_sim.golden.passes import PASSES, split
 
-__all__ = ["from_bits", "matmul", "to_bits"]
+__all__ = ["check_count", "check_operands", "check_precision", "from_bits", "matmul", "to_bits"]
 
 _FP32 = FORMATS["fp32"]
 
@@ -36,13 +38,15 @@ def to_bits(array: npt.ArrayLike) -> Bits:
     return _fp32_patterns(array, "array")
 
 
-def from_bits(bits: npt.ArrayLike) -> npt.NDArray[np.float32]:
-    """The float32 array of fp32 patterns, payloads of NaNs untouched.
+def from_bits(bits: npt.ArrayLike, fmt: str = "fp32") -> npt.NDArray[np.float32]:
+    """The float32 array of bit patterns; payloads of NaNs are untouched, but those of other formats get quiet.
 
     Parameters
     ----------
     bits : integer array, any shape
-        Patterns of fp32.
+        Patterns of `fmt`.
+    fmt : str
+        Their format, see :func:`find_format`; fp32 holds every number of each.
 
     Returns
     -------
@@ -53,9 +57,11 @@ def from_bits(bits: npt.ArrayLike) -> npt.NDArray[np.float32]:
     TypeError
         `bits` are no integers.
     ValueError
-        A pattern is wider than 32 bits.
+        A pattern is wider than the format, or there is no such format.
     """
-    return check_patterns(bits, _FP32, "bits").view(np.float32)
+    if fmt == "fp32":
+        return check_patterns(bits, _FP32, "bits").view(np.float32)
+    return convert(bits, fmt, "fp32", subnormals="ieee").view(np.float32)
 
 
 def matmul(
@@ -63,6 +69,7 @@ def matmul(
     b: npt.ArrayLike,
     *,
     rows: int,
+    precision: str = "default",
     subnormals: str = "flush",
     operand: str = "bf16",
 ) -> npt.NDArray[np.float32]:
@@ -73,6 +80,10 @@ def matmul(
     products for ascending k; the first tile's sum is taken as it is, each further one is added to what is
     there. The result depends on nothing else.
 
+    With several passes each is such a sum over all tiles, of parts of the operands, and goes on where the one before
+    ended. Before the last, in which the high parts are multiplied, NaNs are replaced by +0: infinite operands leave
+    them in the low parts.
+
     Parameters
     ----------
     a : float32 or bfloat16 array, shape (M, K)
@@ -81,10 +92,13 @@ def matmul(
         Weights. bfloat16 is widened to fp32 and converted like everything else.
     rows : int
         Rows of the systolic array, at least 1.
+    precision : str
+        ``"default"``, one pass, or ``"high"``, ``"highest"``, ``"exact9"``, three, six and nine passes; see
+        :data:`PASSES`.
     subnormals : str
         ``"flush"`` or ``"ieee"``, as for :func:`convert`, :func:`multiply` and :func:`add`.
     operand : str
-        Format the operands are converted to, see :func:`find_format`.
+        Format the operands are converted to, see :func:`find_format`. Several passes are made of bf16 only.
 
     Returns
     -------
@@ -96,28 +110,34 @@ def matmul(
     TypeError
         `a` or `b` is of another dtype, `rows` is no integer, or `operand` is no string.
     ValueError
-        The shapes do not match, `rows` is less than 1, or the format or mode is unknown.
+        The shapes do not match, `rows` is less than 1, the precision, format or mode is unknown, or there are no
+        such passes for the format.
     """
-    a_bits = _fp32_patterns(a, "a")
-    b_bits = _fp32_patterns(b, "b")
-    if a_bits.ndim != 2 or b_bits.ndim != 2 or a_bits.shape[1] != b_bits.shape[0]:
-        raise ValueError(
-            f"a and b must have shapes (M, K) and (K, N), not {a_bits.shape} and {b_bits.shape}"
-        )
-    rows = _check_rows(rows)
+    a_bits, b_bits = check_operands(a, b)
+    rows = check_count(rows, "rows")
+    passes = check_precision(precision, operand)
     flush = check_subnormals(subnormals)
     fmt = find_format(operand, "operand")
 
-    # Conversion leaves no subnormal numbers in flush mode, so there are none to flush here.
-    a_values = decode(convert(a_bits, "fp32", operand, subnormals=subnormals), fmt)
-    b_values = decode(convert(b_bits, "fp32", operand, subnormals=subnormals), fmt)
     inner = a_bits.shape[1]
     total = np.zeros((a_bits.shape[0], b_bits.shape[1]))
-    for start in range(0, inner, rows):
-        stop = min(start + rows, inner)
-        tile = _tile_sum(a_values[:, start:stop], b_values[start:stop, :], flush=flush)
-        # Adding the first tile to +0 instead would turn a sum of -0, which flushing can leave, into +0.
-        total = tile if start == 0 else rounded_sum(total, tile, _FP32, flush=flush)
+    for number, (a_part, b_part) in enumerate(passes):
+        if number and number == len(passes) - 1:
+            total[np.isnan(total)] = 0
+        # Conversion leaves no subnormal numbers in flush mode, so there are none to flush here.
+        if precision == "default":
+            a_operands, b_operands = (
+                convert(bits, "fp32", operand, subnormals=subnormals) for bits in (a_bits, b_bits))
+        else:
+            a_operands = split(a_bits, a_part, subnormals=subnormals)
+            b_operands = split(b_bits, b_part, subnormals=subnormals)
+        a_values, b_values = decode(a_operands, fmt), decode(b_operands, fmt)
+        for start in range(0, inner, rows):
+            stop = min(start + rows, inner)
+            tile = _tile_sum(a_values[:, start:stop], b_values[start:stop, :], flush=flush)
+            # Adding the first tile to +0 instead would turn a sum of -0, which flushing can leave, into +0.
+            first = number == 0 and start == 0
+            total = tile if first else rounded_sum(total, tile, _FP32, flush=flush)
     return from_bits(encode(total, _FP32))
 
 
@@ -140,12 +160,52 @@ def _fp32_patterns(array: npt.ArrayLike, parameter: str) -> Bits:
     raise TypeError(f"{parameter} must be a float32 or bfloat16 array, not {given.dtype}")
 
 
-def _check_rows(rows: int) -> int:
-    """Accept the number of rows."""
+def check_operands(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Bits, Bits]:
+    """Accept two matrices that can be multiplied, and give their fp32 patterns.
+
+    Raises
+    ------
+    TypeError
+        `a` or `b` is neither float32 nor bfloat16.
+    ValueError
+        The shapes do not match.
+    """
+    a_bits, b_bits = _fp32_patterns(a, "a"), _fp32_patterns(b, "b")
+    if a_bits.ndim != 2 or b_bits.ndim != 2 or a_bits.shape[1] != b_bits.shape[0]:
+        raise ValueError(f"a and b must have shapes (M, K) and (K, N), not {a_bits.shape} and {b_bits.shape}")
+    return a_bits, b_bits
+
+
+def check_precision(precision: str, operand: str = "bf16") -> Sequence[tuple[str, str]]:
+    """The passes of a precision, see :data:`PASSES`.
+
+    Raises
+    ------
+    ValueError
+        There is no such precision, or not for this format.
+    """
+    if precision not in PASSES:
+        raise ValueError(f"precision must be {', '.join(map(repr, PASSES))}, not {precision!r}")
+    if precision != "default" and operand != "bf16":
+        raise ValueError(f"precision must be 'default' for operands in {operand}, not {precision!r}")
+    return PASSES[precision]
+
+
+def check_count(value: int, parameter: str, least: int = 1) -> int:
+    """Accept a number of things, `least` or more.
+
+    Raises
+    ------
+    TypeError
+        `value` is no integer.
+    ValueError
+        It is too small.
+    """
+    domain = f"{parameter} must be an integer >= {least}, not {value!r}"
     try:
-        count = operator.index(rows)
+        count = operator.index(value)
     except TypeError:
-        raise TypeError(f"rows must be an integer >= 1, not {rows!r}") from None
-    if count < 1:
-        raise ValueError(f"rows must be an integer >= 1, not {rows!r}")
+        raise TypeError(domain) from None
+    if count < least:
+        raise ValueError(domain)
     return count

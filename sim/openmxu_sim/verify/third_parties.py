@@ -26,6 +26,7 @@ from openmxu.arith import Adder, Converter, Multiplier
 from openmxu.formats import BF16, FP16, FP32
 from openmxu.synth.netlist import gates
 from openmxu_sim import golden, vectors
+from openmxu_sim.golden.arithmetic import check_subnormals
 from openmxu_sim.netlist.bitslice import Gates
 from openmxu_sim.netlist.native import compile_c
 from openmxu_sim.verify.exhaustion import Tally
@@ -147,10 +148,9 @@ def sample(
         Yosys fails.
     """
     chosen = OPERATIONS[operation]
-    if subnormals not in ("flush", "ieee"):
-        raise ValueError(f"subnormals must be 'flush' or 'ieee', not {subnormals!r}")
+    flush = check_subnormals(subnormals)
     compute = SUBJECTS[subject](operation, subnormals)
-    expect = ORACLES[oracle](chosen, subnormals == "flush")
+    expect = ORACLES[oracle](chosen, flush)
     done, wrong, first = 0, 0, ""
     while done < count:
         operands = _operands(chosen, min(_CHUNK, count - done), seed)
