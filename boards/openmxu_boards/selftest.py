@@ -107,7 +107,7 @@ def _play(config: MxuConfig, a: Bits, b: Bits) -> Program:
     surplus = -b.shape[1] % config.columns
     b = np.pad(b, ((0, 0), (0, surplus)), constant_values=1 << (config.source.width - 1))
     sums = golden.to_bits(golden.matmul(
-        _widen(config, a), _widen(config, b),
+        golden.from_bits(a, config.source.name), golden.from_bits(b, config.source.name),
         rows=config.rows, subnormals=config.subnormals, operand=config.operand.name,
     ))
     results = []
@@ -122,11 +122,6 @@ def _play(config: MxuConfig, a: Bits, b: Bits) -> Program:
         activations=tuple(beats.activation_payloads()),
         results=tuple(results),
     )
-
-
-def _widen(config: MxuConfig, bits: Bits) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """The float32 numbers of patterns of the source format; exact, subnormal ones included."""
-    return golden.from_bits(golden.convert(bits, config.source.name, "fp32", subnormals="ieee"))
 
 
 class RomSource(wiring.Component):

@@ -11,6 +11,7 @@ from openmxu.arith import Adder
 from openmxu.config import MxuConfig
 from openmxu.formats import FP32
 from openmxu.hierarchy import repeat
+from openmxu.skew import delay_marks
 
 __all__ = ["AccumulatorBank", "AccumulatorColumn", "Control", "Emission", "ResultBeat"]
 
@@ -114,11 +115,7 @@ class AccumulatorColumn(wiring.Component):
         summand = Mux(control.add, kept, _NEGATIVE_ZERO)
         m.d.comb += [adder.i_a.eq(summand), adder.i_b.eq(psum)]
 
-        write = Cat(control.row, control.valid)
-        for stage in range(adder.latency):
-            delayed = Signal(len(write), name=f"write_{stage}")
-            m.d.sync += delayed.eq(write)
-            write = delayed
+        write = delay_marks(m, Cat(control.row, control.valid), adder.latency, name="write")
         m.d.comb += [
             new.addr.eq(write[:-1]),
             new.en.eq(write[-1]),
@@ -179,11 +176,7 @@ class Emission(wiring.Component):
         depth = self.config.depth
         # The last column's control is one cycle old: what is left is its adder.
         leaving = Cat(self.i_control.last, self.i_control.valid & self.i_control.emit)
-        for stage in range(self.config.write_latency - 1):
-            delayed = Signal(2, name=f"leaving_{stage}")
-            m.d.sync += delayed.eq(leaving)
-            leaving = delayed
-        last, written = leaving
+        last, written = delay_marks(m, leaving, self.config.write_latency - 1, name="leaving")
 
         m.submodules.lasts = lasts = Memory(shape=1, depth=depth, init=[])
         head = Signal(range(depth))

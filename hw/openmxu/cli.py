@@ -564,8 +564,6 @@ def _wave(options: argparse.Namespace) -> None:
 
     _check_writable(options.output_file)
     config = MxuConfig(rows=options.rows, columns=options.columns, stages=options.stages)
-    if options.stalls is not None and options.stalls < 0:
-        raise ValueError(f"stalls must be an integer >= 0, not {options.stalls}")
     m, k, n = (default if given is None else given for given, default in
                zip((options.m, options.k, options.n), default_sizes(config), strict=True))
     with _bar("rows of the result") as progress:

@@ -12,7 +12,7 @@ from openmxu.array import SystolicArray
 from openmxu.config import MxuConfig
 from openmxu.formats import FloatFormat
 from openmxu.hierarchy import repeat
-from openmxu.skew import Skew
+from openmxu.skew import Skew, delay_marks
 
 __all__ = ["ActivationBeat", "Admission", "Edge", "Mxu", "WeightBeat"]
 
@@ -335,11 +335,6 @@ class Mxu(wiring.Component):
             array.i_psums.eq(0),
             bank.i_psums.eq(array.o_psums),
         ]
-        # Valid marks must be clear after a reset, so this line of registers is one with reset.
-        control: Any = admission.o_control
-        for cycle in range(activation_skew.base + config.array_latency):
-            later = Signal.like(control, name=f"control_{cycle}")
-            m.d.sync += later.eq(control)
-            control = later
-        m.d.comb += bank.i_control.eq(control)
+        cycles = activation_skew.base + config.array_latency
+        m.d.comb += bank.i_control.eq(delay_marks(m, admission.o_control, cycles, name="control"))
         return m

@@ -10,6 +10,7 @@ from openmxu.stages import split_stages
 
 __all__ = ["ProcessingElement"]
 
+
 class ProcessingElement(wiring.Component):
     """A cell of the weight-stationary array, ``o_psum = i_psum + activation · weight``.
 

@@ -1,10 +1,12 @@
-"""Alignment of lanes at the edges of the array."""
+"""Lines of registers: alignment of lanes at the edges of the array, and marks that travel beside data."""
+
+from typing import Any
 
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Skew", "delay"]
+__all__ = ["Skew", "delay", "delay_marks"]
 
 
 def delay(m: Module, value: Value, cycles: int, *, name: str) -> Value:
@@ -26,6 +28,25 @@ def delay(m: Module, value: Value, cycles: int, *, name: str) -> Value:
     line = Signal(cycles * len(value), name=name, reset_less=True)
     m.d.sync += line.eq(Cat(value, line))
     return line[-len(value):]
+
+
+def delay_marks(m: Module, marks: Any, cycles: int, *, name: str) -> Any:
+    """``marks``, ``cycles`` later, through registers that a reset clears: nothing is valid after it.
+
+    Parameters
+    ----------
+    m, cycles
+        See :func:`delay`.
+    marks
+        A value or a view.
+    name
+        What the registers are called in waveforms, a number behind it each.
+    """
+    for cycle in range(cycles):
+        later = Signal.like(marks, name=f"{name}_{cycle}")
+        m.d.sync += later.eq(marks)
+        marks = later
+    return marks
 
 
 class Skew(wiring.Component):

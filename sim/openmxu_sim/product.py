@@ -1,7 +1,6 @@
 """Matrix products on the simulated unit."""
 
 import logging
-import operator
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -193,8 +192,7 @@ def simulate(
     left, right = as_operand(a, "a"), as_operand(b, "b")
     if left.shape[1] != right.shape[0]:
         raise ValueError(f"a and b must have the shapes (M, K) and (K, N), not {left.shape} and {right.shape}")
-    if stalls is not None and operator.index(stalls) < 0:
-        raise ValueError(f"stalls must be an integer >= 0, not {stalls!r}")
+    waits = None if stalls is None else Stalls(stalls)
     reason = "requested"
     if engine == "auto":
         engine, reason = choose(config, clocked=stalls is not None or vcd is not None)
@@ -217,7 +215,7 @@ def simulate(
         given = stimulus(config, golden.to_bits(left), golden.to_bits(right))
         options = {} if window is None else {"window": window}
         run = load(engine)(
-            given, stalls=None if stalls is None else Stalls(stalls),
+            given, stalls=waits,
             vcd=None if vcd is None else Path(vcd), progress=progress, **options,
         )
         result, cycles = collect(config, run.beats, m, k, n).view(np.float32), run.cycles

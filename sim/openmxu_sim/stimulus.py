@@ -1,5 +1,6 @@
 """A matrix product as beats on a unit's streams, and the results put together again."""
 
+import operator
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -155,6 +156,8 @@ class Stalls:
     pattern: npt.NDArray[np.bool_] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if operator.index(self.seed) < 0:
+            raise ValueError(f"stalls must be an integer >= 0, not {self.seed!r}")
         generator = np.random.default_rng(self.seed)
         spells = generator.choice([0.0, 0.05, 0.3, 0.9], size=(3, self.period // 32 + 1))
         share = np.repeat(spells, 32, axis=1)

@@ -292,8 +292,8 @@ class Circuit:
             return None
         return self._reduce("any", self._join([Piece(row.node, min(bit.start, row.start), row.width + 1)]))
 
-    def _logic(self, op: str) -> Callable[[Cell, int], Node]:
-        return lambda cell, width: self._bitwise(op, self._operand(cell, "A", width), self._operand(cell, "B", width))
+    def _logic(self, op: str, cell: Cell, width: int) -> Node:
+        return self._bitwise(op, self._operand(cell, "A", width), self._operand(cell, "B", width))
 
     def _arithmetic(self, op: str, cell: Cell, width: int) -> Node:
         a, b = (self._operand(cell, port, width) for port in "AB")
@@ -438,9 +438,9 @@ _CELLS: dict[str, Callable[[Circuit, Cell, int], Node]] = {
     "$not": lambda c, cell, width: c._invert(c._operand(cell, "A", width)),
     "$pos": lambda c, cell, width: c._operand(cell, "A", width),
     "$neg": lambda c, cell, width: c._negate(c._operand(cell, "A", width)),
-    "$and": lambda c, cell, width: c._logic("and")(cell, width),
-    "$or": lambda c, cell, width: c._logic("or")(cell, width),
-    "$xor": lambda c, cell, width: c._logic("xor")(cell, width),
+    "$and": lambda c, cell, width: c._logic("and", cell, width),
+    "$or": lambda c, cell, width: c._logic("or", cell, width),
+    "$xor": lambda c, cell, width: c._logic("xor", cell, width),
     "$add": lambda c, cell, width: c._arithmetic("add", cell, width),
     "$sub": lambda c, cell, width: c._arithmetic("sub", cell, width),
     "$mul": lambda c, cell, width: c._arithmetic("mul", cell, width),

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from openmxu_sim.cosim.simulators import find_simulator, load_simulator
-from openmxu_sim.machine import processor_name
+from openmxu_sim.machine import machine_name, tool_version
 from openmxu_sim.netlist.native import compiler_version
 from openmxu_sim.throughput.measure import (
     ROW_ENGINE,
@@ -194,7 +194,7 @@ def bench(*, quick: bool = False, limit: float = 60.0, note: Callable[[str], Non
             found.append(_alone(measure, *arguments))
     progress(len(jobs), len(jobs))
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
-    return Report(today, f"{processor_name()}, {os.cpu_count()} cores", time.monotonic() - start, tools,
+    return Report(today, machine_name(), time.monotonic() - start, tools,
                   _of(Clocked, found), _of(Whole, found), _of(Ratio, found), tuple(notes))
 
 
@@ -261,8 +261,7 @@ def to_markdown(report: Report) -> str:
     """The report as tables."""
     lines = [
         f"`openmxu bench`, {report.date}, {report.machine}, {report.seconds / 60:.0f} minutes. "
-        + "; ".join(version if version.lower().startswith(name.lower()) else f"{name} {version}"
-                    for name, version in report.tools.items()) + ".",
+        + "; ".join(tool_version(name, version) for name, version in report.tools.items()) + ".",
         "", "| figure | measured | at least | aim | reached |", "|---|--:|--:|--:|---|",
         *(f"| {each.what} | {each.value} | {each.least} | {each.aim} | {each.reached} |" for each in report.figures()),
         "", "| engine | N | threads | build, s | cycles | run, s | cycles/s | updates/s, million | MB |",

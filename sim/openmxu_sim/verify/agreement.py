@@ -102,8 +102,7 @@ def compare_with_golden(cases: Iterable[Case], *, engine: Callable[..., Run] = c
     for case in cases:
         given = case.stimulus()
         config, shape = case.config, (case.m, case.k, case.n)
-        wide = (golden.from_bits(golden.convert(bits, config.source.name, "fp32", subnormals="ieee"))
-                for bits in (given.a, given.b))
+        wide = (golden.from_bits(bits, config.source.name) for bits in (given.a, given.b))
         expected = golden.to_bits(golden.matmul(*wide, rows=config.rows, subnormals=config.subnormals))
         formula = cycles(config, *shape)
         for stalls in (None, Stalls(case.seed)):

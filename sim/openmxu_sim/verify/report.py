@@ -21,7 +21,7 @@ from openmxu.formal.solvers import SOLVERS
 from openmxu.formal.solvers import version as solver_version
 from openmxu.synth import yosys
 from openmxu_sim.cosim.simulators import find_simulator, load_simulator
-from openmxu_sim.machine import processor_name
+from openmxu_sim.machine import machine_name, tool_version
 from openmxu_sim.netlist.native import compiler_version
 from openmxu_sim.verify.checks import FAILED, HOLDS, OPEN, checks
 
@@ -169,7 +169,7 @@ def verify(*, thorough: bool = False, only: str = "", jobs: int | None = None,
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
-    return Evidence(today, thorough, time.monotonic() - start, f"{processor_name()}, {os.cpu_count()} cores", versions,
+    return Evidence(today, thorough, time.monotonic() - start, machine_name(), versions,
                     tuple(rows[key] for key in chosen))
 
 
@@ -193,8 +193,7 @@ def to_markdown(evidence: Evidence) -> str:
     command = "openmxu verify --thorough" if evidence.thorough else "openmxu verify"
     lines = [f"`{command}`, {evidence.date}, {evidence.machine}: {len(evidence.rows)} checks in "
              f"{evidence.seconds / 60:.0f} minutes, {statuses}.", ""]
-    lines += [f"- {version if version.lower().startswith(name.lower()) else f'{name} {version}'}"
-              for name, version in evidence.tools.items()]
+    lines += [f"- {tool_version(name, version)}" for name, version in evidence.tools.items()]
     for group, rows in groupby(sorted(evidence.rows, key=_position(evidence)), key=attrgetter("group")):
         lines += ["", f"## {group[0].upper()}{group[1:]}", "", "| what | against | result | looked at | s |",
                   "|---|---|---|---|--:|"]

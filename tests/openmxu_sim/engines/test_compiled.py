@@ -31,7 +31,7 @@ def operands(config: MxuConfig, m: int, k: int, n: int, seed: int = 1) -> tuple[
 
 def product(config: MxuConfig, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The golden model's bits."""
-    wide = (golden.from_bits(golden.convert(bits, config.source.name, "fp32", subnormals="ieee")) for bits in (a, b))
+    wide = (golden.from_bits(bits, config.source.name) for bits in (a, b))
     return golden.to_bits(golden.matmul(*wide, rows=config.rows, subnormals=config.subnormals,
                                         operand=config.operand.name))
 

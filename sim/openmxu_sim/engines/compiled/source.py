@@ -81,7 +81,8 @@ def unit_source(config: MxuConfig, rtlil: dict[str, str]) -> str:
         code = Code(circuits[part], part, lanes=True)
         code.function("look", list(circuits[part].outputs))
         code.function("step", [], clock=True)
-        code.function("steps", [], clock=True, copies=_COPIES)
+        if part == "pe":
+            code.function("steps", [], clock=True, copies=_COPIES)
         text.append(code.text())
         if part == "pe":
             text.append(f'const char unit_registers[] = "{_registers(circuits[part], code)}";')

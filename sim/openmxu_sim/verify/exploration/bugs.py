@@ -76,7 +76,7 @@ SEEDED_BUGS: Mapping[str, Bug] = {
     "a refused result is dropped": Bug(
         "accumulator", "(waiting != 0) & (self.i_ready | ~self.o_valid)", "waiting != 0"),
     "a result leaves before it is written": Bug(
-        "accumulator", "range(self.config.write_latency - 1)", "range(self.config.write_latency - 2)"),
+        "accumulator", "leaving, self.config.write_latency - 1,", "leaving, self.config.write_latency - 2,"),
     "weights that wait for their tile are forgotten": Bug(
         "mxu", "(loaded | complete) & ~entering", "loaded & ~entering"),
     "a result that nobody takes is withdrawn": Bug(
