@@ -280,12 +280,12 @@ class SelfTest(wiring.Component):
         m = Module()
         config = self.config
         m.submodules.weights = weights = RomSource(
-            WeightBeat(config.source, config.columns), self.contents.weights
+            WeightBeat(config.source, config.columns, parts=config.splitter), self.contents.weights
         )
         m.submodules.activations = activations = RomSource(
-            ActivationBeat(config.source, config.rows), self.contents.activations
+            ActivationBeat(config.source, config.rows, parts=config.splitter), self.contents.activations
         )
-        m.submodules.expected = expected = RomSource(ResultBeat(config.columns), self.contents.results)
+        m.submodules.expected = expected = RomSource(ResultBeat(config.result, config.columns), self.contents.results)
         m.submodules.stalls = stalls = StallPattern()
         m.submodules.unit = unit = Mxu(config)
         wiring.connect(m, weights.o, unit.weights)

@@ -7,9 +7,9 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from openmxu.arith import Adder
+from openmxu.arith import Adder, Converter
 from openmxu.config import MxuConfig
-from openmxu.formats import FP32
+from openmxu.formats import FP32, FloatFormat
 from openmxu.hierarchy import repeat
 from openmxu.skew import delay_marks
 
@@ -38,10 +38,10 @@ class Control(data.StructLayout):
 
 
 class ResultBeat(data.StructLayout):
-    """A row of results: ``data``, an fp32 word per column, column 0 lowest; ``last`` of a tile."""
+    """A row of results: ``data``, a word per column, column 0 lowest; ``last`` of a tile."""
 
-    def __init__(self, columns: int) -> None:
-        super().__init__({"data": data.ArrayLayout(FP32.width, columns), "last": 1})
+    def __init__(self, fmt: FloatFormat, columns: int) -> None:
+        super().__init__({"data": data.ArrayLayout(fmt.width, columns), "last": 1})
 
 
 class AccumulatorColumn(wiring.Component):
@@ -64,7 +64,7 @@ class AccumulatorColumn(wiring.Component):
     i_fetch : In(1)
         Read ``i_row``; ``o_data`` shows it from the next cycle on, until the next fetch.
     i_row : In(log2(depth))
-    o_data : Out(32)
+    o_data : Out(result.width)
     """
 
     i_psum: Value
@@ -81,13 +81,14 @@ class AccumulatorColumn(wiring.Component):
             "i_psum": In(FP32.width),
             "i_control": In(control), "o_control": Out(control),
             "i_fetch": In(1), "i_row": In(control["row"].shape),
-            "o_data": Out(FP32.width),
+            "o_data": Out(config.result.width),
         })
 
     @property
     def module_name(self) -> str:
         """Name of the exported module."""
-        return f"accumulator_{self.config.subnormals}_s{self.config.row_step}_d{self.config.depth}"
+        result = "" if self.config.result == FP32 else f"_{self.config.result}"
+        return f"accumulator_{self.config.subnormals}_s{self.config.row_step}_d{self.config.depth}{result}"
 
     def elaborate(self, platform: object) -> Module:
         """Read the old sum, add, write back; a second port reads results."""
@@ -122,8 +123,14 @@ class AccumulatorColumn(wiring.Component):
             new.data.eq(adder.o),
             result.addr.eq(self.i_row),
             result.en.eq(self.i_fetch),
-            self.o_data.eq(result.data),
         ]
+        if self.config.result == FP32:
+            m.d.comb += self.o_data.eq(result.data)
+        else:
+            m.submodules.converter = converter = Converter(
+                FP32, self.config.result, subnormals=self.config.subnormals
+            )
+            m.d.comb += [converter.i.eq(result.data), self.o_data.eq(converter.o)]
         return m
 
 
@@ -236,7 +243,7 @@ class AccumulatorBank(wiring.Component):
             "i_psums": In(config.columns * FP32.width),
             "i_control": In(Control(config.depth)),
             "o_freed": Out(1),
-            "o": Out(stream.Signature(ResultBeat(config.columns))),
+            "o": Out(stream.Signature(ResultBeat(config.result, config.columns))),
         })
 
     def elaborate(self, platform: object) -> Module:

@@ -53,10 +53,10 @@ def _pe(operand: str = "bf16", subnormals: str = "flush", stages: int = 1) -> Pr
     return ProcessingElement(FloatFormat.parse(operand), subnormals=subnormals, stages=stages)
 
 
-def _config(rows: int, columns: int, stages: int, operand: str, source: str, subnormals: str,
-            depth: int) -> MxuConfig:
+def _config(rows: int, columns: int, stages: int, operand: str, source: str, subnormals: str, depth: int,
+            **options: Any) -> MxuConfig:
     return MxuConfig(rows=rows, columns=columns, stages=stages, operand=FloatFormat.parse(operand),
-                     source=FloatFormat.parse(source), subnormals=subnormals, depth=depth)
+                     source=FloatFormat.parse(source), subnormals=subnormals, depth=depth, **options)
 
 
 def _array(rows: int = 128, columns: int = 128, stages: int = 1, operand: str = "bf16",
@@ -65,8 +65,10 @@ def _array(rows: int = 128, columns: int = 128, stages: int = 1, operand: str = 
 
 
 def _mxu(rows: int = 128, columns: int = 128, stages: int = 1, operand: str = "bf16", source: str = "fp32",
-         subnormals: str = "flush", depth: int = 512) -> Mxu:
-    return Mxu(_config(rows, columns, stages, operand, source, subnormals, depth))
+         result: str = "fp32", subnormals: str = "flush", depth: int = 512, splitter: bool = False,
+         status: bool = False) -> Mxu:
+    return Mxu(_config(rows, columns, stages, operand, source, subnormals, depth, result=FloatFormat.parse(result),
+                       splitter=splitter, status=status))
 
 
 FAMILIES: dict[str, Callable[..., Any]] = {

@@ -224,24 +224,32 @@ def _add_matmul(commands: Any) -> None:
         "  openmxu matmul A.npy B.npy -o C.npy\n"
         "  openmxu matmul A.npy B.npy --rows 4 --columns 4 --engine verilator --vcd wave.vcd\n"
         "  openmxu matmul A.npy B.npy --vcd wave.vcd --vcd-rows 120:128 --vcd-cycles 0:2000\n"
-        "  openmxu matmul A.npy B.npy -o C.npy --stats stats.json",
+        "  openmxu matmul A.npy B.npy --precision highest --units 2 -o C.npy --stats stats.json\n"
+        "  openmxu matmul A.npy B.npy --output bf16 -o C.npy",
     )
     parser.add_argument("a", type=Path, metavar="A.npy",
                         help="(M, K) activations; float32 and bf16 are taken as they are (a 2-byte void is bf16), "
                         "other real numbers are converted to float32")
     parser.add_argument("b", type=Path, metavar="B.npy", help="(K, N) weights, likewise")
     parser.add_argument("-o", "--output-file", type=Path, metavar="C.npy",
-                        help="where the (M, N) float32 result goes (default: shown on the terminal)")
+                        help="where the (M, N) result goes (default: shown on the terminal)")
     parser.add_argument("--rows", type=_integer, default=128, metavar="R", help="rows of the array (default: 128)")
     parser.add_argument("--columns", type=_integer, default=128, metavar="C",
                         help="columns of the array (default: 128)")
     parser.add_argument("--stages", type=_integer, default=1, metavar="S",
                         help="pipeline stages of a processing element, 1 to 7 (default: 1)")
     parser.add_argument("--precision", default="default", metavar="NAME",
-                        help=f"one of {', '.join(PRECISIONS)}")
+                        help=f"one of {', '.join(PRECISIONS)}: bf16 products in 1, 3, 6 or 9 passes "
+                        "(default: default)")
+    parser.add_argument("--splitter", action="store_true",
+                        help="let the unit cut fp32 into the parts of several passes, not this host")
     parser.add_argument("--subnormals", default="flush", metavar="MODE",
                         help=f"one of {', '.join(SUBNORMALS)} (default: flush)")
-    parser.add_argument("--output", default="fp32", metavar="FORMAT", help=f"one of {', '.join(OUTPUTS)}")
+    parser.add_argument("--output", default="fp32", metavar="FORMAT",
+                        help=f"one of {', '.join(OUTPUTS)} (default: fp32); bf16 is written as 2-byte voids, to be "
+                        "read with .view(ml_dtypes.bfloat16)")
+    parser.add_argument("--units", type=_integer, default=1, metavar="N",
+                        help="share the columns of the result among N units (default: 1)")
     parser.add_argument("--engine", default="auto", metavar="NAME",
                         help=f"one of auto, {', '.join(ENGINES)} (default: auto)")
     parser.add_argument("--stalls", type=_integer, metavar="SEED",
@@ -272,7 +280,8 @@ def _matmul(options: argparse.Namespace) -> None:
         product = simulate(
             a, b, rows=options.rows, columns=options.columns, stages=options.stages,
             precision=options.precision, subnormals=options.subnormals, output=options.output,
-            engine=options.engine, stalls=options.stalls, vcd=options.vcd, window=window, progress=progress,
+            splitter=options.splitter, units=options.units, engine=options.engine, stalls=options.stalls,
+            vcd=options.vcd, window=window, progress=progress,
         )
     statistics = product.statistics
     if options.engine == "auto":
@@ -280,11 +289,16 @@ def _matmul(options: argparse.Namespace) -> None:
     _tell(f"{statistics.m}x{statistics.k}x{statistics.n} on {statistics.rows}x{statistics.columns}: "
           f"{statistics.cycles} cycles ({statistics.cycles_source}), "
           f"utilisation {statistics.utilisation:.1%}, {statistics.seconds:.2f} s")
+    counted = statistics.busy, statistics.input_stalls, statistics.output_stalls
+    if statistics.cycles and None not in counted:
+        shares = ((count or 0) / (statistics.cycles * statistics.units) for count in counted)
+        _tell("of these cycles: busy {:.1%}, stalled by input {:.1%}, stalled by output {:.1%}".format(*shares))
     if options.output_file is None:
         print(product.result)
     else:
         buffer = io.BytesIO()
-        np.save(buffer, product.result)
+        # numpy has no name for bfloat16: it writes, and reads, two bytes.
+        np.save(buffer, product.result if options.output == "fp32" else product.result.view("V2"))
         write_bytes(options.output_file, buffer.getvalue())
     if options.stats is not None:
         write_text(options.stats, json.dumps(statistics.as_dict(), indent=2) + "\n")
@@ -327,15 +341,17 @@ def _add_verilog(commands: Any) -> None:
                         help="where it goes (default: the terminal)")
     parser.add_argument("--name", metavar="NAME", help="name of the top module (default: after the design)")
     for name, kind in _design_parameters().items():
-        parser.add_argument(f"--{name}", type=_integer if kind is int else str,
-                            metavar="N" if kind is int else "NAME",
-                            help=_PARAMETERS[name])
+        if kind is bool:
+            parser.add_argument(f"--{name}", action="store_true", default=None, help=_PARAMETERS[name])
+        else:
+            parser.add_argument(f"--{name}", type=_integer if kind is int else str,
+                                metavar="N" if kind is int else "NAME", help=_PARAMETERS[name])
 
 
 _PARAMETERS = {
     "width": "bits of each operand of a product",
     "operand": "operand format: " + ", ".join(FORMATS) + ", or eXfY",
-    "result": "result format of a multiplier",
+    "result": "result format of a multiplier, or of a unit's result stream: fp32 or the operand format",
     "source": "format a converter takes, or of the words on a unit's streams: fp32 or the operand format",
     "target": "format a converter gives",
     "subnormals": "one of " + ", ".join(SUBNORMALS),
@@ -343,6 +359,8 @@ _PARAMETERS = {
     "rows": "rows of an array or unit",
     "columns": "columns of an array or unit",
     "depth": "rows of a unit's accumulator bank, a power of two",
+    "splitter": "let the unit cut fp32 words into the parts that several passes multiply",
+    "status": "give the unit counters and error flags",
 }
 
 

@@ -29,6 +29,13 @@ class MxuConfig:
     depth
         Rows of the accumulator bank, a power of two from 2 to 65536: the most activation rows that a tile
         may have.
+    splitter
+        Whether beats name the :class:`~openmxu.passes.Part` of their fp32 words that is multiplied, so that fp32
+        products in several passes need no work elsewhere. Otherwise the sender splits.
+    result
+        Format of the words on the result stream: fp32, or the operand format, into which sums are converted.
+    status
+        Whether there are counters and error flags, see :class:`~openmxu.status.Status`.
 
     Raises
     ------
@@ -43,6 +50,9 @@ class MxuConfig:
     source: FloatFormat = FP32
     subnormals: str = "flush"
     depth: int = 512
+    splitter: bool = False
+    result: FloatFormat = FP32
+    status: bool = False
 
     def __post_init__(self) -> None:
         for noun in ("rows", "columns", "depth"):
@@ -55,11 +65,19 @@ class MxuConfig:
                 raise ValueError(f"{noun} must be an integer >= 1, not {value!r}")
         if self.depth not in {1 << n for n in range(1, 17)}:
             raise ValueError(f"depth must be a power of two from 2 to 65536, not {self.depth!r}")
-        for noun in ("operand", "source"):
+        for noun in ("operand", "source", "result"):
             if not isinstance(getattr(self, noun), FloatFormat):
                 raise TypeError(f"{noun} must be a FloatFormat, not {getattr(self, noun)!r}")
         if self.source not in (FP32, self.operand):
             raise ValueError(f"source must be fp32 or the operand format {self.operand}, not {self.source}")
+        if self.result not in (FP32, self.operand):
+            raise ValueError(f"result must be fp32 or the operand format {self.operand}, not {self.result}")
+        for noun in ("splitter", "status"):
+            if not isinstance(getattr(self, noun), bool):
+                raise TypeError(f"{noun} must be True or False, not {getattr(self, noun)!r}")
+        if self.splitter and (self.source, self.operand) != (FP32, BF16):
+            raise ValueError(f"splitter must be False unless fp32 is converted into bf16, not {self.source} into "
+                             f"{self.operand}")
         check_subnormals(self.subnormals)
         split_stages(self.stages)
 

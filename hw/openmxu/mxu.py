@@ -7,21 +7,33 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from openmxu.accumulator import AccumulatorBank, Control, ResultBeat
-from openmxu.arith import Converter
+from openmxu.arith import Converter, Splitter
 from openmxu.array import SystolicArray
 from openmxu.config import MxuConfig
 from openmxu.formats import FloatFormat
 from openmxu.hierarchy import repeat
+from openmxu.passes import Part
 from openmxu.skew import Skew, delay_marks
+from openmxu.status import COUNTERS, Status, status_signature
 
 __all__ = ["ActivationBeat", "Admission", "Edge", "Mxu", "WeightBeat"]
 
 
 class WeightBeat(data.StructLayout):
-    """A row of weights: ``data``, a word per column, column 0 lowest; ``last`` with the R-th of a tile."""
+    """A row of weights, and what it is.
 
-    def __init__(self, fmt: FloatFormat, columns: int) -> None:
-        super().__init__({"data": data.ArrayLayout(fmt.width, columns), "last": 1})
+    Members
+    -------
+    data : columns x width
+        A word per column, column 0 lowest.
+    last : 1
+        With the R-th beat of a tile.
+    part : :class:`~openmxu.passes.Part`
+        What is multiplied of each word; only with ``parts``. Constant within a tile.
+    """
+
+    def __init__(self, fmt: FloatFormat, columns: int, *, parts: bool = False) -> None:
+        super().__init__({"data": data.ArrayLayout(fmt.width, columns), "last": 1} | _part(parts))
 
 
 class ActivationBeat(data.StructLayout):
@@ -40,13 +52,19 @@ class ActivationBeat(data.StructLayout):
         A NaN in the accumulator bank counts as +0 before it is added to. Constant within a tile.
     emit : 1
         The sums are results: they go to the result stream. Constant within a tile.
+    part : :class:`~openmxu.passes.Part`
+        What is multiplied of each word; only with ``parts``. Constant within a tile.
     """
 
-    def __init__(self, fmt: FloatFormat, rows: int) -> None:
+    def __init__(self, fmt: FloatFormat, rows: int, *, parts: bool = False) -> None:
         super().__init__({
             "data": data.ArrayLayout(fmt.width, rows),
             "first": 1, "last": 1, "add": 1, "clear_nan": 1, "emit": 1,
-        })
+        } | _part(parts))
+
+
+def _part(there: bool) -> dict[str, type[Part]]:
+    return {"part": Part} if there else {}
 
 
 class Edge(wiring.Component):
@@ -77,7 +95,7 @@ class Edge(wiring.Component):
         self.config = config
         self.lanes = lanes
         super().__init__({
-            "i": In(stream.Signature(beat(config.source, lanes))),
+            "i": In(stream.Signature(beat(config.source, lanes, parts=config.splitter))),
             "o": Out(stream.Signature(beat(config.operand, lanes))),
         })
 
@@ -92,12 +110,10 @@ class Edge(wiring.Component):
         if config.source == config.operand:
             m.d.comb += converted.data.eq(self.i.payload.data)
         else:
-            converters = repeat(
-                platform,
-                lambda: Converter(config.source, config.operand, subnormals=config.subnormals),
-                self.lanes,
-            )
+            converters = repeat(platform, lambda: _converter(config), self.lanes)
             for lane, converter in enumerate(converters):
+                if config.splitter:
+                    m.d.comb += converter.i_part.eq(self.i.payload.part)
                 m.submodules[f"converter_{lane}"] = converter
                 m.d.comb += [
                     converter.i.eq(self.i.payload.data[lane]),
@@ -108,6 +124,13 @@ class Edge(wiring.Component):
         with m.If(self.i.ready):
             m.d.sync += [self.o.valid.eq(self.i.valid), held.eq(converted)]
         return m
+
+
+def _converter(config: MxuConfig) -> Converter | Splitter:
+    """What makes an operand of a word."""
+    if config.splitter:
+        return Splitter(subnormals=config.subnormals)
+    return Converter(config.source, config.operand, subnormals=config.subnormals)
 
 
 class Admission(wiring.Component):
@@ -142,6 +165,10 @@ class Admission(wiring.Component):
         With ``o_go``: what the accumulator bank will do with its sums.
     i_freed : In(1)
         The bank has read a result for the last time.
+    o_waits_input : Out(1)
+        No beat of activations enters the array, as one, or a beat of weights, does not come in the midst of work.
+    o_waits_output : Out(1)
+        None does, as there is no place in the accumulator bank.
     """
 
     i_weights: Value
@@ -157,6 +184,8 @@ class Admission(wiring.Component):
     o_swaps: Value
     o_control: Any
     i_freed: Value
+    o_waits_input: Value
+    o_waits_output: Value
 
     def __init__(self, config: MxuConfig) -> None:
         self.config = config
@@ -168,18 +197,28 @@ class Admission(wiring.Component):
             "o_swaps": Out(config.rows),
             "o_control": Out(Control(config.depth)),
             "i_freed": In(1),
+            "o_waits_input": Out(1), "o_waits_output": Out(1),
         })
 
     def elaborate(self, platform: object) -> Module:
         """Weights, places in the bank, and the beat that needs both."""
         m = Module()
-        loaded = self._load_weights(m)
-        free = self._find_place(m)
-        m.d.comb += self.o_go.eq(self.i_activations & free & (loaded | ~self.i_first))
+        loaded, loading = self._load_weights(m)
+        room, written = self._find_place(m)
+        m.d.comb += self.o_go.eq(self.i_activations & room & written & (loaded | ~self.i_first))
+
+        inside = Signal()
+        with m.If(self.o_go):
+            m.d.sync += inside.eq(~self.i_last)
+        m.d.comb += [
+            self.o_waits_input.eq((inside | loading) & Mux(
+                self.i_activations, self.i_first & ~loaded & ~self.i_weights, 1)),
+            self.o_waits_output.eq(self.i_activations & (loaded | ~self.i_first) & ~room),
+        ]
         return m
 
-    def _load_weights(self, m: Module) -> Value:
-        """Shift weights in as rows of shadow registers come free; say when a tile's are complete."""
+    def _load_weights(self, m: Module) -> tuple[Value, Value]:
+        """Shift weights in as rows of shadow registers come free; say when a tile's are complete, and when begun."""
         rows, step = self.config.rows, self.config.row_step
         # The swap mark enters row 0 with the first activation, one cycle after its beat leaves the edge,
         # and each further row when that row's activation does.
@@ -207,10 +246,10 @@ class Admission(wiring.Component):
 
         loaded = Signal()
         m.d.sync += loaded.eq((loaded | complete) & ~entering)
-        return loaded | complete
+        return loaded | complete, loaded | moving[1:].any()
 
-    def _find_place(self, m: Module) -> Value:
-        """The beat's place in the bank; say whether it may be written by now.
+    def _find_place(self, m: Module) -> tuple[Value, Value]:
+        """The beat's place in the bank; say whether it is free, and whether a sum that is there is written by now.
 
         The bank is a ring: where results end, the next tile that is not an addition to them begins.
         """
@@ -246,7 +285,7 @@ class Admission(wiring.Component):
         ]
         # While a tile is emitted, its own rows are counted in ``held`` as they go.
         ahead = Mux(self.i_emit, 0, offset)
-        return (held + ahead < depth) & ~(conflict & self.i_add)
+        return held + ahead < depth, ~(conflict & self.i_add)
 
 
 class Mxu(wiring.Component):
@@ -275,19 +314,22 @@ class Mxu(wiring.Component):
     weights : In(stream of WeightBeat)
     activations : In(stream of ActivationBeat)
     results : Out(stream of ResultBeat)
+    status : Out(:func:`~openmxu.status.status_signature`)
+        Only with ``config.status``.
     """
 
     weights: Any
     activations: Any
     results: Any
+    status: Any
 
     def __init__(self, config: MxuConfig) -> None:
         self.config = config
         super().__init__({
-            "weights": In(stream.Signature(WeightBeat(config.source, config.columns))),
-            "activations": In(stream.Signature(ActivationBeat(config.source, config.rows))),
-            "results": Out(stream.Signature(ResultBeat(config.columns))),
-        })
+            "weights": In(stream.Signature(WeightBeat(config.source, config.columns, parts=config.splitter))),
+            "activations": In(stream.Signature(ActivationBeat(config.source, config.rows, parts=config.splitter))),
+            "results": Out(stream.Signature(ResultBeat(config.result, config.columns))),
+        } | ({"status": Out(status_signature())} if config.status else {}))
 
     @property
     def module_name(self) -> str:
@@ -335,6 +377,28 @@ class Mxu(wiring.Component):
             array.i_psums.eq(0),
             bank.i_psums.eq(array.o_psums),
         ]
+        if config.status:
+            self._connect_status(m, weights.o.payload, beat, admission)
         cycles = activation_skew.base + config.array_latency
         m.d.comb += bank.i_control.eq(delay_marks(m, admission.o_control, cycles, name="control"))
         return m
+
+    def _connect_status(self, m: Module, weights: Any, activations: Any, admission: Admission) -> None:
+        """Let it see both ends of the unit and what admission does with the beats at the edges."""
+        m.submodules.status = status = Status(self.config)
+        m.d.comb += [
+            status.i_weights_valid.eq(self.weights.valid),
+            status.i_weights_ready.eq(self.weights.ready),
+            status.i_results_valid.eq(self.results.valid),
+            status.i_results_ready.eq(self.results.ready),
+            status.i_shift.eq(admission.o_shift),
+            status.i_complete.eq(admission.o_loads[-1]),
+            status.i_weights_last.eq(weights.last),
+            status.i_go.eq(admission.o_go),
+            *(getattr(status, f"i_{mark}").eq(activations[mark])
+              for mark in ("first", "last", "add", "clear_nan", "emit")),
+            status.i_waits_input.eq(admission.o_waits_input),
+            status.i_waits_output.eq(admission.o_waits_output),
+            status.i_clear.eq(self.status.clear),
+            *(getattr(self.status, name).eq(getattr(status, f"o_{name}")) for name in (*COUNTERS, "error")),
+        ]

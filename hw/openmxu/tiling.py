@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
 from openmxu.config import MxuConfig
+from openmxu.passes import PASSES, Part, check_precision
 
-__all__ = ["Tile", "cycles", "tiles"]
+__all__ = ["StreamBytes", "Tile", "cycles", "shares", "stream_bytes", "tiles"]
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,8 @@ class Tile:
         Columns of the right matrix. At most C.
     add, clear_nan, emit
         As on the activation stream.
+    activation_part, weight_part
+        What is multiplied of them.
     """
 
     activations: range
@@ -32,20 +37,63 @@ class Tile:
     add: bool
     clear_nan: bool
     emit: bool
+    activation_part: Part = Part.WHOLE
+    weight_part: Part = Part.WHOLE
 
 
-def tiles(config: MxuConfig, m: int, k: int, n: int) -> Iterator[Tile]:
+def tiles(config: MxuConfig, m: int, k: int, n: int, precision: str = "default") -> Iterator[Tile]:
     """The tiles of an (m, k) x (k, n) product, in the order in which a unit takes them.
 
-    Outermost loop first: columns of the result, blocks of at most ``depth`` rows, the inner dimension.
+    Outermost loop first: columns of the result, blocks of at most ``depth`` rows, passes, the inner dimension.
     An empty matrix has no tiles.
     """
+    passes = PASSES[check_precision(precision)]
     inner = _cut(k, config.rows)
     for columns in _cut(n, config.columns):
         for rows in _cut(m, config.depth):
-            for part in inner:
-                yield Tile(rows, part, columns, add=part is not inner[0], clear_nan=False,
-                           emit=part is inner[-1])
+            for number, (activation_part, weight_part) in enumerate(passes):
+                for part in inner:
+                    first, last = part is inner[0], number == len(passes) - 1
+                    yield Tile(
+                        rows, part, columns, add=not first or number > 0,
+                        clear_nan=first and last and number > 0, emit=last and part is inner[-1],
+                        activation_part=activation_part, weight_part=weight_part,
+                    )
+
+
+def shares(config: MxuConfig, n: int, units: int) -> list[range]:
+    """The columns of a result that each of several units computes: whole tiles, as evenly as they go.
+
+    Units without work are left out; each has a tile more than others at most.
+    """
+    cut = _cut(n, config.columns)
+    each, more = divmod(len(cut), units)
+    ends = [0]
+    for unit in range(min(units, len(cut))):
+        ends.append(ends[-1] + each + (unit < more))
+    return [range(cut[start].start, cut[stop - 1].stop) for start, stop in pairwise(ends)]
+
+
+class StreamBytes(NamedTuple):
+    """Bytes that go over the streams of a unit."""
+
+    weights: int
+    activations: int
+    results: int
+
+
+def stream_bytes(config: MxuConfig, m: int, k: int, n: int, precision: str = "default") -> StreamBytes:
+    """Bytes of the words that go over a unit's streams for a product, marks left out, padding included."""
+    if 0 in (m, k, n):
+        return StreamBytes(0, 0, 0)
+    passes = len(PASSES[check_precision(precision)])
+    blocks, inner, columns = len(_cut(m, config.depth)), len(_cut(k, config.rows)), len(_cut(n, config.columns))
+    word, result = config.source.width / 8, config.result.width / 8
+    return StreamBytes(
+        weights=int(passes * blocks * inner * columns * config.rows * config.columns * word),
+        activations=int(passes * inner * columns * m * config.rows * word),
+        results=int(columns * m * config.columns * result),
+    )
 
 
 def _cut(length: int, most: int) -> list[range]:
@@ -53,13 +101,48 @@ def _cut(length: int, most: int) -> list[range]:
     return [range(start, min(start + most, length)) for start in range(0, length, most)]
 
 
-def cycles(config: MxuConfig, m: int, k: int, n: int) -> int:
+def cycles(config: MxuConfig, m: int, k: int, n: int, precision: str = "default", units: int = 1) -> int:
     """Cycles that a unit takes for an (m, k) x (k, n) product, if no stream ever waits for its other side.
 
+    Of several units, which begin at the same time: those of the one with most to do, see :func:`shares`.
+
     Counted from the first weight beat taken to the last result beat given, both included; 0 if there is
-    nothing to do. The rules are those of the admission control: a row of weights is loaded when the swap
-    mark has passed the row, a tile starts when its weights are complete, a sum is added to when it is
-    written, and a place in the accumulator bank is given anew when its result has left.
+    nothing to do. With c rows of a block, of which there are several if ``m`` is more than ``depth``, a tile
+    follows the one before ::
+
+        max(c, 1 + (rows - 1) · row_step, row_latency)    cycles later, if it is added to the same rows,
+        max(c, 1 + (rows - 1) · row_step)                 cycles later, if new sums begin;
+
+    and ``rows - 1 + last block's c + latency`` cycles are for the first weights and the last results. That is
+    all, if no tile has to wait for results to leave the accumulator bank: if they all fit in, or if it is as deep as
+    a result is late. Otherwise (a shallow bank, deep pipelines) the tiles are followed one by one.
+    """
+    if units > 1:
+        return max((cycles(config, m, k, len(share), precision) for share in shares(config, n, units)), default=0)
+    counts = [len(rows) for rows in _cut(m, config.depth)]
+    sums = len(_cut(n, config.columns))
+    added = len(PASSES[check_precision(precision)]) * len(_cut(k, config.rows))
+    if not (counts and sums and added):
+        return 0
+    if m * sums > config.depth and config.depth < _result_delay(config):
+        return _follow(config, m, k, n, precision)
+    weights = 1 + (config.rows - 1) * config.row_step
+    begin = [max(count, weights) for count in counts]
+    add = [max(count, weights, config.row_latency) for count in counts]
+    steps = sums * (sum(begin) + (added - 1) * sum(add))
+    return config.rows - 1 + steps - begin[-1] + counts[-1] + config.latency
+
+
+def _result_delay(config: MxuConfig) -> int:
+    """Cycles from the beat that gives a result to the first that may take its place in the accumulator bank."""
+    return config.latency - 1
+
+
+def _follow(config: MxuConfig, m: int, k: int, n: int, precision: str) -> int:
+    """The same, tile by tile, by the rules of the admission control.
+
+    A row of weights is loaded when the swap mark has passed the row, a tile starts when its weights are complete, a
+    sum is added to when it is written, and a place in the accumulator bank is given anew when its result has left.
     """
     # Cycle 0 takes the first weight beat into the edge; a beat of activations waits there from cycle 1 on.
     to_write = 1 + config.array_latency + config.columns - 1 + config.write_latency
@@ -69,7 +152,7 @@ def cycles(config: MxuConfig, m: int, k: int, n: int) -> int:
     given = np.full(config.depth, -config.row_latency)  # when each place in the bank was last given
     fetched = np.empty(0, dtype=np.int64)  # when each result was read from the bank
     base = 0
-    for tile in tiles(config, m, k, n):
+    for tile in tiles(config, m, k, n, precision):
         count = len(tile.activations)
         weights_complete += config.rows
         if tile_start is not None:

@@ -12,21 +12,24 @@ import numpy as np
 import numpy.typing as npt
 
 from openmxu.config import MxuConfig
+from openmxu.formats import BF16, FORMATS, FP32
+from openmxu.passes import PASSES, check_precision
 from openmxu.tiling import cycles as cycle_formula
+from openmxu.tiling import shares, stream_bytes
 from openmxu_sim import golden
 from openmxu_sim.engines import CLOCKED, ENGINES, choose, load, load_product
 from openmxu_sim.engines.compiled.trace import Window
-from openmxu_sim.engines.protocol import Progress
+from openmxu_sim.engines.protocol import Counters, Engine, Progress
 from openmxu_sim.stimulus import Stalls, collect, stimulus
 
 __all__ = ["OUTPUTS", "PRECISIONS", "Product", "Statistics", "as_operand", "matmul", "simulate"]
 
 _log = logging.getLogger(__name__)
 
-PRECISIONS = ("default",)
-"""How fp32 products are made; ``default`` is one pass in bf16."""
+PRECISIONS = tuple(PASSES)
+"""How fp32 products are made: in one pass of bf16, or in three, six, nine."""
 
-OUTPUTS = ("fp32",)
+OUTPUTS = ("fp32", "bf16")
 """Formats of the result."""
 
 
@@ -40,16 +43,22 @@ class Statistics:
         The engine that computed it.
     reason
         Why this one: ``"requested"``, or how ``auto`` came to it.
-    rows, columns, stages, subnormals, precision
-        The unit.
-    m, k, n
-        The product's sizes.
+    rows, columns, stages, subnormals, precision, source, output, splitter, units
+        The units, and how they were used. ``source``: the format on their streams.
+    m, k, n, passes
+        The product's sizes, and how many times it was made of parts of its operands.
     cycles
-        From the first weight beat taken to the last result beat given, both included.
+        From the first weight beat taken to the last result beat given, both included; of several units, the most.
     cycles_source
         ``"measured"`` on a clock, or ``"formula"``.
     utilisation
-        M·K·N / (R·C·cycles): the share of multiply-adds that were of use; 0 for an empty product.
+        passes·M·K·N / (units·R·C·cycles): the share of multiply-adds that were of use; 0 for an empty product.
+    busy, input_stalls, output_stalls
+        What the units' own counters say, added up: cycles in which a beat of activations entered an array, in which
+        none did for want of activations or weights, and for want of a place for its sums; see
+        :func:`openmxu.status.status_signature`. ``None`` without a clock.
+    weight_bytes, activation_bytes, result_bytes
+        What went over the streams, padding included.
     seconds
         Wall time on this machine, building the simulation included.
     """
@@ -61,12 +70,23 @@ class Statistics:
     stages: int
     subnormals: str
     precision: str
+    source: str
+    output: str
+    splitter: bool
+    units: int
     m: int
     k: int
     n: int
+    passes: int
     cycles: int
     cycles_source: str
     utilisation: float
+    busy: int | None
+    input_stalls: int | None
+    output_stalls: int | None
+    weight_bytes: int
+    activation_bytes: int
+    result_bytes: int
     seconds: float
 
     def as_dict(self) -> dict[str, Any]:
@@ -81,12 +101,12 @@ class Product:
     Parameters
     ----------
     result
-        (M, N), float32.
+        (M, N), float32 or bfloat16.
     statistics
         How it came about.
     """
 
-    result: npt.NDArray[np.float32]
+    result: npt.NDArray[Any]
     statistics: Statistics
 
 
@@ -123,7 +143,7 @@ def _is_real_extension(dtype: np.dtype[Any]) -> bool:
     return dtype.kind == "V" and dtype.type.__module__.startswith("ml_dtypes")
 
 
-def matmul(a: npt.ArrayLike, b: npt.ArrayLike, **options: Any) -> npt.NDArray[np.float32]:
+def matmul(a: npt.ArrayLike, b: npt.ArrayLike, **options: Any) -> npt.NDArray[Any]:
     """The product that the unit computes, bit for bit; see :func:`simulate` for the options.
 
     >>> import numpy as np
@@ -145,6 +165,8 @@ def simulate(
     precision: str = "default",
     subnormals: str = "flush",
     output: str = "fp32",
+    splitter: bool = False,
+    units: int = 1,
     engine: str = "auto",
     stalls: int | None = None,
     vcd: Path | str | None = None,
@@ -163,9 +185,14 @@ def simulate(
     rows, columns, stages, subnormals
         The unit, see :class:`openmxu.config.MxuConfig`.
     precision
-        One of :data:`PRECISIONS`.
+        One of :data:`PRECISIONS`. Where both operands are bfloat16 and one pass will do, they go over the streams as
+        they are; otherwise as fp32.
     output
-        One of :data:`OUTPUTS`.
+        One of :data:`OUTPUTS`: bf16 results are converted in the unit.
+    splitter
+        Whether the unit splits fp32 for several passes, instead of this host. The result and the cycles are the same.
+    units
+        Among how many units the columns of the result are divided, see :func:`openmxu.tiling.shares`.
     engine
         One of :data:`openmxu_sim.engines.ENGINES`; ``"auto"`` chooses.
     stalls
@@ -185,13 +212,16 @@ def simulate(
     RuntimeError
         The engine failed.
     """
-    _check_choice("precision", precision, PRECISIONS)
+    check_precision(precision)
     _check_choice("output", output, OUTPUTS)
     _check_choice("engine", engine, ("auto", *ENGINES))
-    config = MxuConfig(rows=rows, columns=columns, stages=stages, subnormals=subnormals)
+    units = golden.check_count(units, "units")
     left, right = as_operand(a, "a"), as_operand(b, "b")
     if left.shape[1] != right.shape[0]:
         raise ValueError(f"a and b must have the shapes (M, K) and (K, N), not {left.shape} and {right.shape}")
+    narrow = precision == "default" and not splitter and left.dtype == right.dtype == ml_dtypes.bfloat16
+    config = MxuConfig(rows=rows, columns=columns, stages=stages, subnormals=subnormals, splitter=splitter, status=True,
+                       source=BF16 if narrow else FP32, result=FORMATS[output])
     waits = None if stalls is None else Stalls(stalls)
     reason = "requested"
     if engine == "auto":
@@ -202,29 +232,72 @@ def simulate(
                          f"({', '.join(CLOCKED)}), not {engine!r}")
     if window is not None and (engine != "compiled" or vcd is None):
         raise ValueError(f"window needs a waveform of the engine compiled, not {'none' if vcd is None else engine}")
+    if vcd is not None and units > 1:
+        raise ValueError(f"units must be 1 for a waveform, not {units}")
 
     (m, k), n = left.shape, right.shape[1]
     start = time.perf_counter()
-    source = "measured"
+    result: npt.NDArray[Any]
+    counters: list[Counters] = []
     if engine not in CLOCKED:
-        result = load_product(engine)(left, right, rows=rows, subnormals=subnormals)
-        cycles, source = cycle_formula(config, m, k, n), "formula"
-    elif 0 in (m, k, n):
-        result, cycles = np.zeros((m, n), dtype=np.float32), 0
+        result = load_product(engine)(left, right, rows=rows, precision=precision, subnormals=subnormals, result=output)
+        cycles, source = cycle_formula(config, m, k, n, precision, units), "formula"
     else:
-        given = stimulus(config, golden.to_bits(left), golden.to_bits(right))
-        options = {} if window is None else {"window": window}
-        run = load(engine)(
-            given, stalls=waits,
-            vcd=None if vcd is None else Path(vcd), progress=progress, **options,
-        )
-        result, cycles = collect(config, run.beats, m, k, n).view(np.float32), run.cycles
+        runs = _Runs(config, left, right, precision, units, progress)
+        options: dict[str, Any] = {} if window is None else {"window": window}
+        result = runs.run(load(engine), stalls=waits, vcd=None if vcd is None else Path(vcd), **options)
+        cycles, source, counters = runs.cycles, "measured", runs.counters
+    passes = len(PASSES[precision])
+    traffic = stream_bytes(config, m, k, n, precision)
     return Product(result, Statistics(
         engine=engine, reason=reason, rows=config.rows, columns=config.columns, stages=config.stages,
-        subnormals=subnormals, precision=precision, m=m, k=k, n=n, cycles=cycles, cycles_source=source,
-        utilisation=m * k * n / (config.rows * config.columns * cycles) if cycles else 0.0,
+        subnormals=subnormals, precision=precision, source=config.source.name, output=output, splitter=splitter,
+        units=units, m=m, k=k, n=n, passes=passes, cycles=cycles, cycles_source=source,
+        utilisation=passes * m * k * n / (units * config.rows * config.columns * cycles) if cycles else 0.0,
+        **{name: sum(getattr(each, name) for each in counters) if source == "measured" else None
+           for name in ("busy", "input_stalls", "output_stalls")},
+        weight_bytes=traffic.weights, activation_bytes=traffic.activations, result_bytes=traffic.results,
         seconds=time.perf_counter() - start,
     ))
+
+
+class _Runs:
+    """One product on one unit, or on several, one after the other."""
+
+    def __init__(self, config: MxuConfig, a: npt.NDArray[Any], b: npt.NDArray[Any], precision: str, units: int,
+                 progress: Progress | None) -> None:
+        self._config = config
+        narrow = config.source == BF16
+        self._a, self._b = (x.view(np.uint16).astype(np.uint32) if narrow else golden.to_bits(x) for x in (a, b))
+        self._precision = precision
+        self._shares = shares(config, b.shape[1], units)
+        self._progress = progress
+        self.cycles = 0
+        self.counters: list[Counters] = []
+
+    def run(self, engine: Engine, **options: Any) -> npt.NDArray[Any]:
+        """The result; then cycles and counters are known."""
+        m, k = self._a.shape
+        words = np.zeros((m, self._b.shape[1]), dtype=np.uint32)
+        for unit, share in enumerate(self._shares if m and k else ()):
+            columns = slice(share.start, share.stop)
+            given = stimulus(self._config, self._a, np.ascontiguousarray(self._b[:, columns]), self._precision)
+            run = engine(given, progress=self._of_all(unit), **options)
+            words[:, columns] = collect(self._config, run.beats, m, k, len(share))
+            self.cycles = max(self.cycles, run.cycles)
+            if run.counters is not None:
+                self.counters.append(run.counters)
+        if self._config.result == BF16:
+            return words.astype(np.uint16).view(ml_dtypes.bfloat16)
+        return words.view(np.float32)
+
+    def _of_all(self, unit: int) -> Progress | None:
+        """Progress of a unit as that of all."""
+        progress = self._progress
+        if progress is None:
+            return None
+        units = len(self._shares)
+        return lambda done, count: progress(unit * count + done, units * count)
 
 
 def _check_choice(parameter: str, value: str, domain: Sequence[str]) -> None:

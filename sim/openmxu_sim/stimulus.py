@@ -9,15 +9,30 @@ import numpy as np
 import numpy.typing as npt
 
 from openmxu.config import MxuConfig
-from openmxu.formats import FP32
+from openmxu.formats import BF16, FP32
+from openmxu.passes import Part
 from openmxu.tiling import Tile, tiles
+from openmxu_sim.parts import part_of
 
-__all__ = ["MARKS", "Block", "Stalls", "Stimulus", "Traffic", "collect", "stimulus"]
+__all__ = ["MARKS", "Block", "Stalls", "Stimulus", "Traffic", "collect", "read_words", "stimulus"]
 
 Words = npt.NDArray[np.uint32]
 
 MARKS = ("first", "last", "add", "clear_nan", "emit")
 """The marks of an activation beat, in the order of their bits above the data."""
+
+
+_BYTES = {8: "<u1", 16: "<u2", 32: "<u4"}
+"""Widths of words that numpy has a type for."""
+
+
+def read_words(payload: int, width: int, count: int) -> Words:
+    """The words in the lower bits of a payload, the lowest first."""
+    if width in _BYTES:
+        size = count * width // 8
+        data = (payload & (1 << 8 * size) - 1).to_bytes(size, "little")
+        return np.frombuffer(data, dtype=_BYTES[width]).astype(np.uint32)
+    return np.array([payload >> lane * width & (1 << width) - 1 for lane in range(count)], dtype=np.uint32)
 
 
 class Block(NamedTuple):
@@ -31,11 +46,15 @@ class Block(NamedTuple):
         (beats, rows of the unit) words.
     marks
         (beats, 5) of 0 and 1: :data:`MARKS`.
+    weight_part, activation_part
+        What the unit's splitters are told; :attr:`~openmxu.passes.Part.WHOLE` if it has none.
     """
 
     weights: Words
     activations: Words
     marks: npt.NDArray[np.uint8]
+    weight_part: Part
+    activation_part: Part
 
 
 @dataclass(frozen=True)
@@ -72,39 +91,45 @@ class Stimulus:
         config = self.config
         for tile in self.tiles:
             rows, inner, columns = (slice(r.start, r.stop) for r in (tile.activations, tile.inner, tile.columns))
+            told = sent = Part.WHOLE, Part.WHOLE
+            if config.splitter:
+                told = tile.weight_part, tile.activation_part
+            else:
+                sent = tile.weight_part, tile.activation_part
             # Missing rows of the array multiply +0 with -0, which changes no sum; surplus columns are dropped.
             weights = np.full((config.rows, config.columns), 1 << (config.source.width - 1), dtype=np.uint32)
-            weights[:len(tile.inner), :len(tile.columns)] = self.b[inner, columns]
+            weights[:len(tile.inner), :len(tile.columns)] = part_of(self.b[inner, columns], sent[0])
             activations = np.zeros((len(tile.activations), config.rows), dtype=np.uint32)
-            activations[:, :len(tile.inner)] = self.a[rows, inner]
+            activations[:, :len(tile.inner)] = part_of(self.a[rows, inner], sent[1])
             marks = np.zeros((len(activations), len(MARKS)), dtype=np.uint8)
             marks[0, MARKS.index("first")] = marks[-1, MARKS.index("last")] = 1
             for name in ("add", "clear_nan", "emit"):
                 marks[:, MARKS.index(name)] = getattr(tile, name)
-            yield Block(weights[::-1], activations, marks)
+            yield Block(weights[::-1], activations, marks, *told)
 
     def weight_payloads(self) -> Iterator[int]:
         """The beats of the weight stream, each as one integer."""
         for block in self.blocks():
             for row, words in enumerate(block.weights):
-                yield self._pack(words, [row + 1 == self.config.rows])
+                yield self._pack(words, [row + 1 == self.config.rows], block.weight_part)
 
     def activation_payloads(self) -> Iterator[int]:
         """The beats of the activation stream, each as one integer."""
         for block in self.blocks():
             for words, marks in zip(block.activations, block.marks.tolist(), strict=True):
-                yield self._pack(words, marks)
+                yield self._pack(words, marks, block.activation_part)
 
-    def _pack(self, words: Words, marks: list[int] | list[bool]) -> int:
+    def _pack(self, words: Words, marks: list[int] | list[bool], part: Part) -> int:
         width = self.config.source.width
-        if width % 8 == 0:
-            data = int.from_bytes(words.astype(f"<u{width // 8}").tobytes(), "little")
+        if width in _BYTES:
+            data = int.from_bytes(words.astype(_BYTES[width]).tobytes(), "little")
         else:
             data = sum(int(word) << (lane * width) for lane, word in enumerate(words))
-        return data | sum(bool(mark) << (len(words) * width + bit) for bit, mark in enumerate(marks))
+        above = sum(bool(mark) << bit for bit, mark in enumerate(marks)) | part << len(marks)
+        return data | above << len(words) * width
 
 
-def stimulus(config: MxuConfig, a: Words, b: Words) -> Stimulus:
+def stimulus(config: MxuConfig, a: Words, b: Words, precision: str = "default") -> Stimulus:
     """The beats of the product of two matrices of bit patterns in ``config.source``.
 
     Parameters
@@ -113,8 +138,19 @@ def stimulus(config: MxuConfig, a: Words, b: Words) -> Stimulus:
         The unit.
     a, b
         (M, K) and (K, N), none of them empty.
+    precision
+        One of :data:`~openmxu.passes.PASSES`.
+
+    Raises
+    ------
+    ValueError
+        The unit cannot multiply with this precision.
     """
-    return Stimulus(config, a, b, tuple(tiles(config, len(a), *b.shape)))
+    if precision != "default" and (config.source, config.operand) != (FP32, BF16):
+        raise ValueError(f"precision must be 'default' unless fp32 is converted into bf16, not {precision!r} with "
+                         f"{config.source} into {config.operand}")
+    (m, k), n = a.shape, b.shape[1]
+    return Stimulus(config, a, b, tuple(tiles(config, m, k, n, precision)))
 
 
 def collect(config: MxuConfig, beats: Words, m: int, k: int, n: int) -> Words:
@@ -260,8 +296,6 @@ class Traffic:
 
     def beats(self) -> Words:
         """The result beats as (beats, columns) words."""
-        columns = self._stimulus.config.columns
-        size = columns * FP32.width // 8
-        mask = (1 << (8 * size)) - 1
-        data = b"".join((result & mask).to_bytes(size, "little") for result in self.results)
-        return np.frombuffer(data, dtype="<u4").reshape(-1, columns)
+        config = self._stimulus.config
+        beats = [read_words(result, config.result.width, config.columns) for result in self.results]
+        return np.array(beats, dtype=np.uint32).reshape(-1, config.columns)

@@ -19,9 +19,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from openmxu_sim.golden import convert, find_format, to_bits
+from openmxu_sim.golden import check_count, convert, find_format, to_bits
 from openmxu_sim.golden.formats import Bits, Format
-from openmxu_sim.golden.matrix import check_count
 
 __all__ = ["corners", "matrix", "operands", "pairs", "partners"]
 

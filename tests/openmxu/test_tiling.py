@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from openmxu.config import MxuConfig
-from openmxu.tiling import cycles, tiles
+from openmxu.formats import BF16
+from openmxu.passes import PASSES, Part
+from openmxu.tiling import _follow, _result_delay, cycles, shares, stream_bytes, tiles
+from openmxu_sim.stimulus import stimulus
 
 
 @pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (5, 7, 3), (8, 6, 4), (9, 1, 8)])
@@ -44,3 +47,61 @@ def test_tall_tiles_follow_without_a_bubble() -> None:
         assert cycles(config, m, 15, 3) - cycles(config, m, 10, 3) == m
         if m > 1:
             assert cycles(config, m - 1, 15, 3) - cycles(config, m - 1, 10, 3) > m - 1
+
+
+def test_passes() -> None:
+    """Each is a product of its own, added to the one before; NaN is forgotten before the last."""
+    config = MxuConfig(rows=3, columns=2, depth=4)
+    one = [(tile.activations, tile.inner, tile.columns) for tile in tiles(config, 5, 7, 2)]
+    six = list(tiles(config, 5, 7, 2, "highest"))
+    for block in (one[:3], one[3:]):
+        found, six = six[:18], six[18:]
+        assert [(tile.activations, tile.inner, tile.columns) for tile in found] == 6 * block
+        assert [tile.add for tile in found] == [False] + 17 * [True]
+        assert [tile.clear_nan for tile in found] == 15 * [False] + [True, False, False]
+        assert [tile.emit for tile in found] == 17 * [False] + [True]
+        assert [(tile.activation_part, tile.weight_part) for tile in found[15:]] == 3 * [(Part.HIGH, Part.HIGH)]
+    assert not six
+    assert {tile.clear_nan for tile in tiles(config, 5, 7, 2)} == {False}
+
+
+def test_the_closed_formula_is_what_tile_by_tile_comes_to() -> None:
+    generator = np.random.default_rng(1)
+    closed = 0
+    for _ in range(2000):
+        config = MxuConfig(rows=int(generator.integers(1, 20)), columns=int(generator.integers(1, 20)),
+                           stages=int(generator.integers(1, 8)), depth=1 << int(generator.integers(3, 9)))
+        m, k, n = (int(size) for size in generator.integers(1, 70, 3))
+        precision = list(PASSES)[generator.integers(len(PASSES))]
+        closed += m * -(-n // config.columns) <= config.depth or config.depth >= _result_delay(config)
+        assert cycles(config, m, k, n, precision) == _follow(config, m, k, n, precision), (config, m, k, n, precision)
+    assert closed > 700
+
+
+def test_utilisation() -> None:
+    config = MxuConfig(rows=16, columns=16)
+    assert 512**3 / (16 * 16 * cycles(config, 512, 512, 512)) > 0.999
+    assert 6 * 512**3 / (16 * 16 * cycles(config, 512, 512, 512, "highest")) > 0.999
+
+
+@pytest.mark.parametrize(("n", "units", "expected"), [
+    (10, 1, [range(10)]), (10, 2, [range(6), range(6, 10)]), (7, 3, [range(4), range(4, 6), range(6, 7)]),
+    (3, 5, [range(2), range(2, 3)]), (0, 2, []), (8, 2, [range(4), range(4, 8)]),
+])
+def test_shares(n: int, units: int, expected: list[range]) -> None:
+    config = MxuConfig(rows=2, columns=2)
+    assert shares(config, n, units) == expected
+    times = [cycles(config, 5, 6, len(share)) for share in expected]
+    assert cycles(config, 5, 6, n, units=units) == max(times, default=0)
+
+
+@pytest.mark.parametrize("precision", ["default", "high"])
+def test_bytes_are_those_of_the_beats(precision: str) -> None:
+    config = MxuConfig(rows=3, columns=2, depth=4, result=BF16)
+    a, b = np.zeros((9, 7), np.uint32), np.zeros((7, 5), np.uint32)
+    given = stimulus(config, a, b, precision)
+    blocks = list(given.blocks())
+    assert stream_bytes(config, 9, 7, 5, precision) == (
+        sum(block.weights.size * 4 for block in blocks), sum(block.activations.size * 4 for block in blocks),
+        given.results * config.columns * 2)
+    assert stream_bytes(config, 9, 0, 5) == (0, 0, 0)

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from openmxu.config import MxuConfig
-from openmxu_sim import engines, golden, matmul, simulate
+from openmxu.passes import PASSES
+from openmxu.tiling import cycles
+from openmxu_sim import engines, golden, matmul, simulate, vectors
 from openmxu_sim.cosim import simulators
 from openmxu_sim.engines import CLOCKED
 from openmxu_sim.engines.compiled import Window
@@ -64,6 +66,50 @@ def test_bf16_operands_bit_for_bit() -> None:
         assert len({r.tobytes() for r in results}) == 1
 
 
+@pytest.mark.parametrize("engine", ["golden", "model", "pysim", "compiled"])
+@pytest.mark.parametrize("mode", ["flush", "ieee"])
+@pytest.mark.parametrize("precision", PASSES)
+def test_passes(precision: str, mode: str, engine: str) -> None:
+    """The golden bits on each engine, in fp32 and in bf16, split by host or unit, on one unit and on two."""
+    a = golden.from_bits(vectors.matrix((5, 8), "fp32", 1))
+    b = golden.from_bits(np.ascontiguousarray(vectors.matrix((5, 8), "fp32", 2).T))
+    options = {"precision": precision, "subnormals": mode}
+    for output in ("fp32", "bf16"):
+        expected = golden.matmul(a, b, rows=3, result=output, **options)
+        for splitter, units in ((False, 1), (True, 2)):
+            product = simulate(a, b, rows=3, columns=2, output=output, splitter=splitter, units=units, engine=engine,
+                               **options)
+            assert product.result.dtype == expected.dtype
+            assert product.result.tobytes() == expected.tobytes()
+            config = MxuConfig(rows=3, columns=2)
+            assert product.statistics.cycles == cycles(config, 5, 8, 5, precision, units)
+            assert product.statistics.passes == len(PASSES[precision])
+
+
+def test_bf16_stays_bf16() -> None:
+    """Half the bytes on each stream, and the same numbers."""
+    a, b = _A.astype(ml_dtypes.bfloat16), _B.astype(ml_dtypes.bfloat16)
+    narrow = simulate(a, b, rows=2, columns=2, output="bf16", engine="compiled")
+    wide = simulate(a.astype(np.float32), b.astype(np.float32), rows=2, columns=2, engine="compiled")
+    assert narrow.result.dtype == ml_dtypes.bfloat16
+    np.testing.assert_array_equal(narrow.result, wide.result.astype(ml_dtypes.bfloat16))
+    assert (narrow.statistics.source, wide.statistics.source) == ("bf16", "fp32")
+    for name in ("weight_bytes", "activation_bytes", "result_bytes"):
+        assert 2 * getattr(narrow.statistics, name) == getattr(wide.statistics, name)
+
+
+def test_counters() -> None:
+    """Free: busy with each beat. A source or a sink that waits: that is what it is put down to."""
+    a = np.ones((40, 8), np.float32)
+    b = np.ones((8, 6), np.float32)
+    free, stalled = (simulate(a, b, rows=4, columns=3, engine="compiled", stalls=stalls).statistics
+                     for stalls in (None, 2))
+    assert (free.busy, free.input_stalls, free.output_stalls) == (160, 0, 0)
+    assert stalled.busy == 160
+    assert 0 < stalled.input_stalls <= stalled.cycles - 160
+    assert simulate(a, b, rows=4, columns=3, engine="golden").statistics.busy is None
+
+
 def test_other_dtypes_are_converted_with_a_note(caplog: pytest.LogCaptureFixture) -> None:
     np.testing.assert_array_equal(matmul([[1, 2]], [[3], [4]], rows=2, columns=1, engine="golden"), [[11]])
     assert "a: int64 converted to float32" in caplog.text
@@ -77,8 +123,13 @@ def test_other_dtypes_are_converted_with_a_note(caplog: pytest.LogCaptureFixture
     (_A, [["x"]], {}, TypeError, "b must be an array of real numbers, not of <U1"),
     (np.array([[None]]), _B, {}, TypeError, "a must be an array of real numbers, not of object"),
     (_A, _B, {"engine": "vcs"}, ValueError, "engine must be 'auto' or 'golden' .*, not 'vcs'"),
-    (_A, _B, {"precision": "highest"}, ValueError, "precision must be 'default', not 'highest'"),
-    (_A, _B, {"output": "fp8"}, ValueError, "output must be 'fp32', not 'fp8'"),
+    (_A, _B, {"precision": "best"}, ValueError,
+     "precision must be 'default', 'high', 'highest', 'exact9', not 'best'"),
+    (_A, _B, {"output": "fp8"}, ValueError, "output must be 'fp32' or 'bf16', not 'fp8'"),
+    (_A, _B, {"units": 0}, ValueError, "units must be an integer >= 1, not 0"),
+    (_A, _B, {"engine": "compiled", "units": 2, "vcd": Path("x")}, ValueError,
+     "units must be 1 for a waveform, not 2"),
+    (_A, _B, {"splitter": 1}, TypeError, "splitter must be True or False, not 1"),
     (_A, _B, {"rows": 0}, ValueError, "rows must be an integer >= 1, not 0"),
     (_A, _B, {"subnormals": "x"}, ValueError, "subnormals must be 'flush' or 'ieee', not 'x'"),
     (_A, _B, {"engine": "golden", "stalls": 3}, ValueError, "stalls needs an engine with a clock .*, not 'golden'"),

@@ -19,7 +19,8 @@ def _small() -> tuple[np.ndarray, np.ndarray]:
 def test_beats_and_padding() -> None:
     given = stimulus(_CONFIG, *_small())
     neg = 0x80000000
-    weights, activations, marks = (np.concatenate(parts) for parts in zip(*given.blocks(), strict=True))
+    blocks = zip(*(block[:3] for block in given.blocks()), strict=True)
+    weights, activations, marks = (np.concatenate(parts) for parts in blocks)
     assert weights.tolist() == [[9, 10, neg], [7, 8, neg], [neg, neg, neg], [11, 12, neg]]
     assert activations.tolist() == [[_ONE, _TWO], [4, 5], [1, 0], [6, 0]]
     first, last, add, clear, emit = marks.T.tolist()

@@ -3,6 +3,7 @@
 from openmxu.arith.adder import Adder
 from openmxu.arith.converter import Converter
 from openmxu.arith.multiplier import Multiplier, SignificandProduct
+from openmxu.arith.splitter import Splitter
 from openmxu.arith.streamed import Streamed
 
-__all__ = ["Adder", "Converter", "Multiplier", "SignificandProduct", "Streamed"]
+__all__ = ["Adder", "Converter", "Multiplier", "SignificandProduct", "Splitter", "Streamed"]

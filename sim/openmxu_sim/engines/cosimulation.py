@@ -12,7 +12,7 @@ from openmxu.config import MxuConfig
 from openmxu.mxu import Mxu
 from openmxu.verilog import to_verilog
 from openmxu_sim.cosim.runner import simulate
-from openmxu_sim.engines.protocol import Progress, Run
+from openmxu_sim.engines.protocol import Counters, Progress, Run
 from openmxu_sim.stimulus import Stalls, Stimulus
 
 __all__ = ["DIRECTORY", "PROGRESS", "RESULT", "STIMULUS", "run"]
@@ -48,7 +48,8 @@ def run(simulator: str, stimulus: Stimulus, *, stalls: Stalls | None, vcd: Path 
             tick=None if progress is None else _reporter(directory / PROGRESS, stimulus.results, progress),
         )
         with np.load(directory / RESULT) as result:
-            run = Run(result["beats"], int(result["cycles"]))
+            counters = result["counters"].tolist()
+            run = Run(result["beats"], int(result["cycles"]), Counters(*counters) if counters else None)
     if progress is not None:
         progress(stimulus.results, stimulus.results)
     return run

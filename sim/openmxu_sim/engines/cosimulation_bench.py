@@ -8,10 +8,11 @@ from typing import Any
 
 import cocotb
 import numpy as np
-from cocotb.triggers import RisingEdge
+from cocotb.triggers import FallingEdge, RisingEdge
 
 from openmxu_sim.cosim.clocking import start_clock
 from openmxu_sim.engines.cosimulation import DIRECTORY, PROGRESS, RESULT, STIMULUS
+from openmxu_sim.engines.protocol import Counters
 from openmxu_sim.stimulus import Traffic
 
 
@@ -25,7 +26,7 @@ async def traffic(dut: Any) -> None:
     weights_ready, activations_ready = dut.weights__ready, dut.activations__ready
     ready, valid, payload = dut.results__ready, dut.results__valid, dut.results__payload
     inputs = [weights, dut.weights__payload, activations, dut.activations__payload, ready]
-    for port in inputs:
+    for port in [*inputs, *([dut.status__clear] if stimulus.config.status else [])]:
         port.value = 0
     await start_clock(dut)
 
@@ -50,4 +51,8 @@ async def traffic(dut: Any) -> None:
         if time.monotonic() > next_report:
             (directory / PROGRESS).write_text(str(len(state.results)))
             next_report = time.monotonic() + 0.2
-    np.savez(directory / RESULT, beats=state.beats(), cycles=state.cycles)
+    counters = []
+    if stimulus.config.status:
+        await FallingEdge(dut.clk)  # by then they have taken notice of the last result
+        counters = [int(getattr(dut, f"status__{name}").value) for name in Counters._fields]
+    np.savez(directory / RESULT, beats=state.beats(), cycles=state.cycles, counters=np.array(counters, dtype=np.int64))

@@ -23,7 +23,6 @@ import numpy.typing as npt
 
 from openmxu.accumulator import ResultBeat
 from openmxu.config import MxuConfig
-from openmxu.formats import FP32
 from openmxu.mxu import ActivationBeat, Mxu, WeightBeat
 from openmxu.verilog import to_verilog
 from openmxu_sim import cache
@@ -32,7 +31,7 @@ from openmxu_sim.cosim.process import SimulationError, run_program
 from openmxu_sim.cosim.simulators import Simulator, load_simulator
 from openmxu_sim.engines.protocol import Progress, Run
 from openmxu_sim.netlist.native import resource
-from openmxu_sim.stimulus import Stalls, Stimulus
+from openmxu_sim.stimulus import Stalls, Stimulus, read_words
 
 __all__ = ["Timed", "build", "run", "run_timed"]
 
@@ -133,7 +132,7 @@ def run_timed(stimulus: Stimulus, *, stalls: Stalls | None = None, progress: Pro
         numbers = (*(size[name] for name in _STREAMS), stimulus.results, period, stimulus.patience + period)
         command = [str(executable), *map(str, numbers)]
         cycles, clocks, seconds = _simulate(command, directory, stimulus.results, progress)
-        beats = _read_beats(directory / "results", size["results"], stimulus.config.columns)
+        beats = _read_beats(directory / "results", size["results"], stimulus.config)
     if progress is not None:
         progress(stimulus.results, stimulus.results)
     return Timed(Run(beats, int(cycles)), built, float(seconds), int(clocks))
@@ -175,9 +174,9 @@ def _design(config: MxuConfig) -> tuple[str, str]:
 def _widths(config: MxuConfig) -> dict[str, int]:
     """Bits of a beat of each stream."""
     return {
-        "weights": WeightBeat(config.source, config.columns).size,
-        "activations": ActivationBeat(config.source, config.rows).size,
-        "results": ResultBeat(config.columns).size,
+        "weights": WeightBeat(config.source, config.columns, parts=config.splitter).size,
+        "activations": ActivationBeat(config.source, config.rows, parts=config.splitter).size,
+        "results": ResultBeat(config.result, config.columns).size,
     }
 
 
@@ -225,6 +224,8 @@ def _simulate(command: list[str], directory: Path, results: int, progress: Progr
     return said
 
 
-def _read_beats(file: Path, size: int, columns: int) -> npt.NDArray[np.uint32]:
-    data = np.fromfile(file, dtype=np.uint8).reshape(-1, size)[:, :columns * FP32.width // 8]
-    return np.ascontiguousarray(data).view("<u4")
+def _read_beats(file: Path, size: int, config: MxuConfig) -> npt.NDArray[np.uint32]:
+    data = file.read_bytes()
+    payloads = (int.from_bytes(data[start:start + size], "little") for start in range(0, len(data), size))
+    return np.array([read_words(payload, config.result.width, config.columns) for payload in payloads],
+                    dtype=np.uint32).reshape(-1, config.columns)

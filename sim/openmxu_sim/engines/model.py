@@ -20,13 +20,16 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 from numba import config, njit, types
 
+from openmxu.passes import PASSES, Part, check_precision
 from openmxu_sim.engines.protocol import Progress
 from openmxu_sim.golden.arithmetic import check_subnormals
-from openmxu_sim.golden.matrix import check_count, check_operands
+from openmxu_sim.golden.matrix import check_count, check_operands, check_result
+from openmxu_sim.parts import part_of
 
 __all__ = ["matmul"]
 
@@ -70,10 +73,12 @@ def matmul(
     b: npt.ArrayLike,
     *,
     rows: int,
+    precision: str = "default",
     subnormals: str = "flush",
+    result: str = "fp32",
     threads: int | None = None,
     progress: Progress | None = None,
-) -> _Floats:
+) -> npt.NDArray[Any]:
     """Multiply two matrices as an array with ``rows`` rows does: the bits of :func:`openmxu_sim.golden.matmul`.
 
     Parameters
@@ -82,8 +87,12 @@ def matmul(
         (M, K) activations and (K, N) weights, float32 or bfloat16.
     rows
         Rows of the systolic array, at least 1.
+    precision
+        ``"default"``, ``"high"``, ``"highest"`` or ``"exact9"``: passes, see :data:`openmxu.passes.PASSES`.
     subnormals
         ``"flush"`` or ``"ieee"``.
+    result
+        ``"fp32"``, or ``"bf16"``, to which sums are converted when they are complete.
     threads
         How many to use, at least 1; ``None``: ``NUMBA_NUM_THREADS``, by default one per processor.
     progress
@@ -91,40 +100,54 @@ def matmul(
 
     Returns
     -------
-    float32 array, shape (M, N)
-        +0 everywhere if K is 0. Every NaN is the canonical one, 7FC00000.
+    float32 or bfloat16 array, shape (M, N)
+        +0 everywhere if K is 0. Every NaN is the canonical one, 7FC00000 or 7FC0.
 
     Raises
     ------
     TypeError
         ``a`` or ``b`` is of another dtype, or ``rows`` or ``threads`` is no integer.
     ValueError
-        The shapes do not match, ``rows`` or ``threads`` is less than 1, or the mode is unknown.
+        The shapes do not match, ``rows`` or ``threads`` is less than 1, or precision, mode or result are unknown.
     RuntimeError
         In ``"ieee"`` mode: subnormal numbers may be needed, and the processor has been told to flush them, as
         libraries compiled with ``-ffast-math`` do. No other result depends on that setting.
     """
-    # The kernel wants them in memory like this.
-    a_bits, b_bits = (np.require(bits, requirements=["C_CONTIGUOUS", "ALIGNED"]) for bits in check_operands(a, b))
+    a_bits, b_bits = check_operands(a, b)
     rows = check_count(rows, "rows")
+    passes = PASSES[check_precision(precision)]
     flush = check_subnormals(subnormals)
+    narrow = check_result(result) == "bf16"
     threads = config.NUMBA_NUM_THREADS if threads is None else check_count(threads, "threads")
 
     (m, k), n = a_bits.shape, b_bits.shape[1]
-    result = np.zeros((m, n), np.float32)
+    sums = np.zeros((m, n), np.float32)
     if 0 in (m, k, n):
-        return result
+        return sums.astype(ml_dtypes.bfloat16) if narrow else sums
+    a_parts, b_parts = ({part: _part(bits, part) for part in set(parts)}
+                        for bits, parts in zip((a_bits, b_bits), zip(*passes, strict=True), strict=True))
 
     def multiply(task: tuple[_Span, _Span]) -> None:
-        if _multiply(a_bits, b_bits, min(rows, k), flush, *task, result):
-            _check_underflow()  # here, because every thread has a setting of its own
+        for number, (a_part, b_part) in enumerate(passes):
+            last = number == len(passes) - 1
+            if _multiply(a_parts[a_part], b_parts[b_part], min(rows, k), flush, *task, number > 0, last, sums):
+                _check_underflow()  # here, because every thread has a setting of its own
 
     tasks = [(row_span, column_span) for row_span in _spans(m, _TASK_ROWS) for column_span in _spans(n, _PANEL)]
     with ThreadPoolExecutor(threads) as pool:
         for ((_, row), (_, column)), _ in zip(tasks, pool.map(multiply, tasks), strict=True):
             if progress is not None and column == n:
                 progress(row, m)
-    return result
+    if not narrow:
+        return sums
+    results = np.empty((m, n), np.uint16)
+    _narrow(sums.view(np.uint32), flush, results)
+    return results.view(ml_dtypes.bfloat16)
+
+
+def _part(bits: _Bits, part: Part) -> _Bits:
+    """A part of a matrix as the kernel wants it in memory."""
+    return np.require(part_of(bits, part), requirements=["C_CONTIGUOUS", "ALIGNED"])
 
 
 def _spans(count: int, size: int) -> list[_Span]:
@@ -268,13 +291,33 @@ def _canonicalise(bits: _Bits) -> None:
             bits[n] = _CANONICAL_NAN
 
 
+@njit(forceinline=True)
+def _clear_nan(acc: _Floats) -> None:
+    """Replace every NaN of a row by +0."""
+    for n in range(acc.shape[0]):
+        acc[n] = acc[n] if acc[n] == acc[n] else _ZERO
+
+
 _GIVEN = types.Array(types.uint32, 2, "C", readonly=True)
 _SPAN = types.UniTuple(types.intp, 2)
 
 
-@_compiled(types.boolean(_GIVEN, _GIVEN, types.intp, types.boolean, _SPAN, _SPAN, types.float32[:, ::1]))
-def _multiply(a: _Bits, b: _Bits, rows: int, flush: bool, span: _Span, columns: _Span, result: _Floats) -> bool:
-    """Multiply some rows by the columns of one panel; tell whether the host had to handle subnormal numbers."""
+@_compiled(types.void(_GIVEN, types.boolean, types.uint16[:, ::1]))
+def _narrow(bits: _Bits, flush: bool, result: npt.NDArray[np.uint16]) -> None:
+    """Convert fp32 patterns to bf16."""
+    for m in range(bits.shape[0]):
+        for n in range(bits.shape[1]):
+            result[m, n] = np.uint16(_bf16(bits[m, n], flush) >> _DROPPED_WIDTH)
+
+
+@_compiled(types.boolean(_GIVEN, _GIVEN, types.intp, types.boolean, _SPAN, _SPAN, types.boolean, types.boolean,
+                         types.float32[:, ::1]))
+def _multiply(a: _Bits, b: _Bits, rows: int, flush: bool, span: _Span, columns: _Span, later: bool, last: bool,
+              result: _Floats) -> bool:
+    """One pass over some rows and the columns of one panel; tell whether the host had to handle subnormal numbers.
+
+    ``later``: it is not the first pass. ``last``: it is the last one.
+    """
     gradual = False
     depth = rows * max(1, _DEPTH // rows)
     activations = np.zeros((_BAND, depth), np.float32)
@@ -294,8 +337,12 @@ def _multiply(a: _Bits, b: _Bits, rows: int, flush: bool, span: _Span, columns: 
                 else:
                     _tile_sum(*tile, psum)
                 for m in range(min(_BAND, span[1] - top)):
-                    _accumulate(result[top + m, columns[0] : columns[1]], psum[m], first + k == 0, flush)
-    bits = result.view(np.uint32)
-    for m in range(span[0], span[1]):
-        _canonicalise(bits[m, columns[0] : columns[1]])
+                    acc = result[top + m, columns[0] : columns[1]]
+                    if later and last and first + k == 0:
+                        _clear_nan(acc)
+                    _accumulate(acc, psum[m], not later and first + k == 0, flush)
+    if last:
+        bits = result.view(np.uint32)
+        for m in range(span[0], span[1]):
+            _canonicalise(bits[m, columns[0] : columns[1]])
     return gradual

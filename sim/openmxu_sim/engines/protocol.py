@@ -3,17 +3,27 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from openmxu_sim.stimulus import Stalls, Stimulus
 
-__all__ = ["Engine", "Progress", "Run"]
+__all__ = ["Counters", "Engine", "Progress", "Run"]
 
 Progress = Callable[[int, int], None]
 """Called now and then with how many results are there and how many there will be."""
+
+
+class Counters(NamedTuple):
+    """What the unit itself counted; see :func:`openmxu.status.status_signature`."""
+
+    cycles: int
+    busy: int
+    input_stalls: int
+    output_stalls: int
+    error: int
 
 
 @dataclass(frozen=True)
@@ -23,13 +33,16 @@ class Run:
     Parameters
     ----------
     beats
-        (beats, columns) fp32 words of the result stream.
+        (beats, columns) words of the result stream.
     cycles
         From the first weight beat taken to the last result beat given, both included.
+    counters
+        Of the unit, if it has ``status``, on engines that read it.
     """
 
     beats: npt.NDArray[np.uint32]
     cycles: int
+    counters: Counters | None = None
 
 
 class Engine(Protocol):

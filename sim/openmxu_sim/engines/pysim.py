@@ -6,7 +6,7 @@ from amaranth.hdl import Value
 from amaranth.sim import Simulator
 
 from openmxu.mxu import Mxu
-from openmxu_sim.engines.protocol import Progress, Run
+from openmxu_sim.engines.protocol import Counters, Progress, Run
 from openmxu_sim.stimulus import Stalls, Stimulus, Traffic
 
 __all__ = ["run"]
@@ -36,6 +36,10 @@ def run(stimulus: Stimulus, *, stalls: Stalls | None = None, vcd: Path | None = 
             if progress is not None:
                 progress(len(traffic.results), stimulus.results)
 
+        if stimulus.config.status:
+            counters.append(Counters(*(int(ctx.get(getattr(unit.status, name))) for name in Counters._fields)))
+
+    counters: list[Counters] = []
     simulator = Simulator(unit)
     simulator.add_clock(1e-6)
     simulator.add_testbench(testbench)
@@ -44,4 +48,4 @@ def run(stimulus: Stimulus, *, stalls: Stalls | None = None, vcd: Path | None = 
     else:
         with simulator.write_vcd(str(vcd)):
             simulator.run()
-    return Run(traffic.beats(), traffic.cycles)
+    return Run(traffic.beats(), traffic.cycles, *counters)

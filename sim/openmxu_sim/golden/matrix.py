@@ -12,7 +12,7 @@ from openmxu_sim.golden.arithmetic import check_subnormals, convert, rounded_pro
 from openmxu_sim.golden.formats import FORMATS, Bits, Values, check_patterns, decode, encode, find_format
 from openmxu_sim.golden.passes import PASSES, split
 
-__all__ = ["check_count", "check_operands", "check_precision", "from_bits", "matmul", "to_bits"]
+__all__ = ["check_count", "check_operands", "check_precision", "check_result", "from_bits", "matmul", "to_bits"]
 
 _FP32 = FORMATS["fp32"]
 
@@ -72,7 +72,8 @@ def matmul(
     precision: str = "default",
     subnormals: str = "flush",
     operand: str = "bf16",
-) -> npt.NDArray[np.float32]:
+    result: str = "fp32",
+) -> npt.NDArray[Any]:
     """Multiply two matrices as an array with `rows` rows does.
 
     The operands are converted to `operand`, the products and sums are fp32, each rounded on its own. K is
@@ -99,11 +100,13 @@ def matmul(
         ``"flush"`` or ``"ieee"``, as for :func:`convert`, :func:`multiply` and :func:`add`.
     operand : str
         Format the operands are converted to, see :func:`find_format`. Several passes are made of bf16 only.
+    result : str
+        ``"fp32"``, or ``"bf16"``, to which sums are converted when they are complete.
 
     Returns
     -------
-    float32 array, shape (M, N)
-        +0 everywhere if K is 0. Every NaN is the canonical one, 7FC00000.
+    float32 or bfloat16 array, shape (M, N)
+        +0 everywhere if K is 0. Every NaN is the canonical one, 7FC00000 or 7FC0.
 
     Raises
     ------
@@ -116,6 +119,7 @@ def matmul(
     a_bits, b_bits = check_operands(a, b)
     rows = check_count(rows, "rows")
     passes = check_precision(precision, operand)
+    check_result(result)
     flush = check_subnormals(subnormals)
     fmt = find_format(operand, "operand")
 
@@ -138,7 +142,10 @@ def matmul(
             # Adding the first tile to +0 instead would turn a sum of -0, which flushing can leave, into +0.
             first = number == 0 and start == 0
             total = tile if first else rounded_sum(total, tile, _FP32, flush=flush)
-    return from_bits(encode(total, _FP32))
+    bits = encode(total, _FP32)
+    if result == "fp32":
+        return from_bits(bits)
+    return convert(bits, "fp32", result, subnormals=subnormals).astype(np.uint16).view(ml_dtypes.bfloat16)
 
 
 def _tile_sum(a: Values, b: Values, *, flush: bool) -> Values:
@@ -189,6 +196,19 @@ def check_precision(precision: str, operand: str = "bf16") -> Sequence[tuple[str
     if precision != "default" and operand != "bf16":
         raise ValueError(f"precision must be 'default' for operands in {operand}, not {precision!r}")
     return PASSES[precision]
+
+
+def check_result(result: str) -> str:
+    """Accept the format of results.
+
+    Raises
+    ------
+    ValueError
+        It is not one that the unit gives.
+    """
+    if result not in ("fp32", "bf16"):
+        raise ValueError(f"result must be 'fp32' or 'bf16', not {result!r}")
+    return result
 
 
 def check_count(value: int, parameter: str, least: int = 1) -> int:

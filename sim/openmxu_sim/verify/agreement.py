@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from openmxu.config import MxuConfig
 from openmxu.formats import BF16, FP32
+from openmxu.passes import PASSES
 from openmxu.tiling import cycles
 from openmxu_sim import golden, vectors
 from openmxu_sim.engines import compiled
@@ -36,6 +37,8 @@ class Case:
         Sizes of the matrices.
     kind
         Of their patterns, see :func:`openmxu_sim.vectors.matrix`.
+    precision
+        How many passes.
     stalls
         Of the streams; ``None``: none.
     """
@@ -46,20 +49,22 @@ class Case:
     k: int
     n: int
     kind: str
+    precision: str = "default"
     stalls: Stalls | None = None
 
     def __str__(self) -> str:
         config = self.config
+        options = "".join(f", {name}" for name in ("splitter", "status") if getattr(config, name))
         return (f"seed {self.seed}: {config.rows}x{config.columns}, {config.stages} stages, {config.subnormals}, "
-                f"depth {config.depth}, {config.source} words, {self.m}x{self.k}x{self.n}, {self.kind} patterns, "
-                f"{'no' if self.stalls is None else 'with'} stalls")
+                f"depth {config.depth}, {config.source} to {config.result}{options}, {self.m}x{self.k}x{self.n}, "
+                f"{self.kind} patterns, precision {self.precision}, {'no' if self.stalls is None else 'with'} stalls")
 
     def stimulus(self) -> Stimulus:
         """The matrices and what becomes of them."""
         source = self.config.source.name
         b = vectors.matrix((self.n, self.k), source, 2 * self.seed + 1, kind=self.kind)
         return stimulus(self.config, vectors.matrix((self.m, self.k), source, 2 * self.seed, kind=self.kind),
-                        np.ascontiguousarray(b.T))
+                        np.ascontiguousarray(b.T), self.precision)
 
 
 @dataclass(frozen=True)
@@ -89,22 +94,29 @@ def draw(seed: int, sizes: range) -> Case:
     config = MxuConfig(rows=pick(sizes.start, sizes.stop - 1), columns=pick(sizes.start, sizes.stop - 1),
                        stages=pick(1, 7), depth=1 << pick(1, 6), source=(FP32, FP32, BF16)[pick(0, 2)],
                        subnormals=("flush", "ieee")[pick(0, 1)])
-    return Case(seed, config, pick(1, min(_MOST_ROWS, 4 * config.depth)), pick(1, 5 * config.rows),
-                pick(1, 4 * config.columns), ("all", "all", "all", "uniform")[pick(0, 3)])
+    shape = pick(1, min(_MOST_ROWS, 4 * config.depth)), pick(1, 5 * config.rows), pick(1, 4 * config.columns)
+    kind = ("all", "all", "all", "uniform")[pick(0, 3)]
+    result, splitter, status = (FP32, FP32, BF16)[pick(0, 2)], pick(0, 1) == 1, pick(0, 1) == 1
+    precision = ("default", *PASSES)[pick(0, len(PASSES))]
+    wide = config.source == FP32
+    config = replace(config, result=result, splitter=splitter and wide, status=status)
+    return Case(seed, config, *shape, kind, precision if wide else "default")
 
 
 def compare_with_golden(cases: Iterable[Case], *, engine: Callable[..., Run] = compiled.run) -> Agreement:
     """Compare bits with the golden model and cycles with the formula, without stalls and with.
 
-    With stalls there is no formula; but no cycle may be saved.
+    With stalls there is no formula; but no cycle may be saved. Counters must have seen what there was.
     """
     products = total = 0
     for case in cases:
         given = case.stimulus()
         config, shape = case.config, (case.m, case.k, case.n)
         wide = (golden.from_bits(bits, config.source.name) for bits in (given.a, given.b))
-        expected = golden.to_bits(golden.matmul(*wide, rows=config.rows, subnormals=config.subnormals))
-        formula = cycles(config, *shape)
+        product = golden.matmul(*wide, rows=config.rows, precision=case.precision, subnormals=config.subnormals,
+                                result=config.result.name)
+        expected = golden.to_bits(product) >> np.uint32(FP32.width - config.result.width)
+        formula = cycles(config, *shape, case.precision)
         for stalls in (None, Stalls(case.seed)):
             run = engine(given, stalls=stalls)
             products += 1
@@ -112,6 +124,8 @@ def compare_with_golden(cases: Iterable[Case], *, engine: Callable[..., Run] = c
             difference = _difference(collect(config, run.beats, *shape), expected)
             if not difference and (run.cycles < formula or (stalls is None and run.cycles != formula)):
                 difference = f"{run.cycles} cycles, expected {formula}{'' if stalls is None else ' or more'}"
+            if not difference and config.status:
+                difference = _miscount(run, given, free=stalls is None)
             if difference:
                 return Agreement(products, total, f"{replace(case, stalls=stalls)}: {difference}")
     return Agreement(products, total)
@@ -132,6 +146,17 @@ def compare(cases: Iterable[Case], other: Callable[..., Run], *,
         if difference:
             return Agreement(products, total, f"{replace(case, stalls=stalls)}: {difference}")
     return Agreement(products, total)
+
+
+def _miscount(run: Run, given: Stimulus, *, free: bool) -> str:
+    """What a unit has counted wrong."""
+    beats = sum(len(tile.activations) for tile in given.tiles)
+    counters = run.counters
+    if counters is None or counters[:2] != (run.cycles, beats) or counters.error:
+        return f"counters {counters}, expected {run.cycles} cycles, {beats} of them busy, and no error"
+    if free and counters.input_stalls:
+        return f"{counters.input_stalls} cycles stalled by input, where none was late"
+    return ""
 
 
 def _difference(found: Words, expected: Words) -> str:

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from openmxu.arith import Adder, Converter, Multiplier, SignificandProduct
+from openmxu.arith import Adder, Converter, Multiplier, SignificandProduct, Splitter
 from openmxu.formats import BF16, FP32, SUBNORMALS, FloatFormat
+from openmxu.passes import Part
 from openmxu_sim import golden, vectors
+from openmxu_sim.golden.passes import split
 
 Evaluate = Callable[[Any, Any], list[int]]
 
@@ -47,6 +49,15 @@ def test_multiplier(operand: str, result: str, subnormals: str, evaluate: Evalua
     formats = FloatFormat.parse(operand), FloatFormat.parse(result)
     got = evaluate(Multiplier(*formats, subnormals=subnormals), zip(a, b, strict=True))
     _check(got, golden.multiply(a, b, operand, result, subnormals=subnormals), a, b)
+
+
+@pytest.mark.parametrize("subnormals", SUBNORMALS)
+@pytest.mark.parametrize(("part", "name"), list(zip(Part, "xhrml", strict=True)))
+def test_splitter(part: Part, name: str, subnormals: str, evaluate: Evaluate) -> None:
+    bits = np.concatenate([vectors.corners("fp32"), vectors.operands("fp32", _COUNT, seed=5),
+                           np.arange(0, 0x0D000000, 0x4F1D5, dtype=np.uint32)])  # where what is left is subnormal
+    got = evaluate(Splitter(subnormals=subnormals), ((x, part) for x in bits))
+    _check(got, split(bits, name, subnormals=subnormals), bits)
 
 
 @pytest.mark.parametrize("subnormals", SUBNORMALS)

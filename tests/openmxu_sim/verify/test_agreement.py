@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 
+from openmxu.passes import PASSES
 from openmxu_sim.engines import compiled, pysim
 from openmxu_sim.engines.protocol import Run
 from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
@@ -20,8 +22,8 @@ except CompilerNotFoundError as error:
     pytest.skip(str(error), allow_module_level=True)
 
 SIZES = range(1, 5)
-CASE = draw(9, SIZES)
-NAMED = "seed 9: 2x4, 7 stages, ieee, depth 4, fp32 words, 11x8x11, all patterns, "
+CASE = draw(5, SIZES)
+NAMED = "seed 5: 3x4, 1 stages, ieee, depth 32, fp32 to fp32, status, 51x5x16, all patterns, precision high, "
 
 
 def test_draws() -> None:
@@ -30,6 +32,9 @@ def test_draws() -> None:
     assert {case.config.rows for case in cases} == {case.config.columns for case in cases} == set(range(1, 41))
     assert {case.config.subnormals for case in cases} == {"flush", "ieee"}
     assert {case.config.source.name for case in cases} == {"fp32", "bf16"}
+    assert {case.config.result.name for case in cases} == {"fp32", "bf16"}
+    assert {(case.config.splitter, case.precision) for case in cases} == set(product((False, True), PASSES))
+    assert {case.config.status for case in cases} == {False, True}
     assert [str(case) for case in cases] == [str(draw(seed, range(1, 41))) for seed in range(200)]
 
 
@@ -79,6 +84,20 @@ def test_cycles_that_stalls_cannot_save() -> None:
 
     found = compare_with_golden([CASE], engine=save)
     assert found == Agreement(2, 2 * cycles - 1, f"{NAMED}with stalls: {cycles - 1} cycles, expected {cycles} or more")
+
+
+@pytest.mark.parametrize(("change", "complaint"), [
+    ({"busy": 0}, "busy=0, "), ({"error": 3}, "error=3"), ({"cycles": 9}, "cycles=9, "),
+    ({"input_stalls": 7}, "7 cycles stalled by input, where none was late"),
+])
+def test_counters_that_are_wrong(change: dict[str, int], complaint: str) -> None:
+    def miscount(run: Run) -> Run:
+        assert run.counters is not None
+        return replace(run, counters=run.counters._replace(**change))
+
+    found = compare_with_golden([CASE], engine=faulty(miscount))
+    assert found.first.startswith(f"{NAMED}no stalls: ")
+    assert complaint in found.first
 
 
 def test_words_and_cycles_that_differ_from_another_engine() -> None:

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from openmxu.passes import Part
 from openmxu_sim.engines.compiled.model import load_model
 from openmxu_sim.engines.compiled.trace import Trace, Window, small_window
-from openmxu_sim.engines.protocol import Progress, Run
+from openmxu_sim.engines.protocol import Counters, Progress, Run
+from openmxu_sim.parts import Words, part_of
 from openmxu_sim.stimulus import MARKS, Stalls, Stimulus
 
 __all__ = ["Trace", "Window", "default_threads", "record", "run"]
@@ -78,12 +80,14 @@ def _run(stimulus: Stimulus, stalls: Stalls | None, progress: Progress | None, t
          trace: Trace | None) -> Run:
     config = stimulus.config
     model = load_model(config)
-    a, b = (np.ascontiguousarray(matrix, dtype=np.uint32) for matrix in (stimulus.a, stimulus.b))
+    a, rows = _parts(stimulus.a, [tile.activation_part for tile in stimulus.tiles], split=not config.splitter)
+    b, weight_rows = _parts(stimulus.b, [tile.weight_part for tile in stimulus.tiles], split=not config.splitter)
     tiles = np.array([
-        (tile.activations.start, len(tile.activations), tile.inner.start, len(tile.inner),
-         tile.columns.start, len(tile.columns),
-         sum(getattr(tile, mark) << bit for bit, mark in enumerate(MARKS) if mark not in ("first", "last")))
-        for tile in stimulus.tiles
+        (row + tile.activations.start, len(tile.activations), tile.inner.start, len(tile.inner),
+         weight_row + tile.inner.start, tile.columns.start, len(tile.columns),
+         sum(getattr(tile, mark) << bit for bit, mark in enumerate(MARKS) if mark not in ("first", "last"))
+         | config.splitter * tile.activation_part << len(MARKS), config.splitter * tile.weight_part << 1)
+        for tile, row, weight_row in zip(stimulus.tiles, rows, weight_rows, strict=True)
     ], dtype=np.int64)
     waits = None if stalls is None else np.ascontiguousarray(stalls.pattern, dtype=np.uint8)
     period = 1 if waits is None else waits.shape[1]
@@ -98,11 +102,12 @@ def _run(stimulus: Stimulus, stalls: Stalls | None, progress: Progress | None, t
     if unit is None:
         raise MemoryError(f"too little memory for a unit of {config.rows}x{config.columns}")
     try:
-        state = model.progress(unit).contents
         blocks = 16
+        state = model.progress(unit).contents
         while state[0] == 0:
             start = time.perf_counter()
             model.run(unit, blocks)
+            state = model.progress(unit).contents
             if time.perf_counter() - start < _CALL / 2:
                 blocks *= 2
             if progress is not None:
@@ -112,9 +117,19 @@ def _run(stimulus: Stimulus, stalls: Stalls | None, progress: Progress | None, t
                                "are there")
         if trace is not None:
             trace.end(state[1])
-        return Run(beats, state[2])
+        counters = Counters(*state[4:9]) if config.status else None
+        return Run(beats, state[2], counters)
     finally:
         model.delete(unit)
+
+
+def _parts(matrix: Words, parts: list[Part], *, split: bool) -> tuple[Words, list[int]]:
+    """A matrix's parts on top of each other, and at which row that of each tile begins."""
+    if not split:
+        return np.ascontiguousarray(matrix, dtype=np.uint32), [0] * len(parts)
+    wanted = sorted(set(parts))
+    stacked = np.concatenate([part_of(matrix, part) for part in wanted])
+    return np.ascontiguousarray(stacked, dtype=np.uint32), [wanted.index(part) * len(matrix) for part in parts]
 
 
 def _address(array: npt.NDArray[Any] | None) -> ctypes.c_void_p | None:

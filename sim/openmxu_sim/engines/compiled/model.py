@@ -35,7 +35,7 @@ class Model:
         self.run.restype = None
         self.progress = library.unit_progress
         self.progress.argtypes = [pointer]
-        self.progress.restype = ctypes.POINTER(number * 4)
+        self.progress.restype = ctypes.POINTER(number * 9)
         self.delete = library.unit_delete
         self.delete.argtypes = [pointer]
         self.delete.restype = None

@@ -7,14 +7,15 @@ from openmxu.accumulator import AccumulatorColumn, Emission
 from openmxu.array import processing_element
 from openmxu.config import MxuConfig
 from openmxu.mxu import ActivationBeat, Admission, Edge, WeightBeat
+from openmxu.status import Status
 from openmxu.verilog import to_rtlil
 from openmxu_sim.netlist.circuit import Circuit
 from openmxu_sim.netlist.code import Code
 from openmxu_sim.netlist.native import resource
 
-__all__ = ["PARTS", "constants", "netlists", "unit_source"]
+__all__ = ["constants", "netlists", "parts", "unit_source"]
 
-PARTS: dict[str, Callable[[MxuConfig], Any]] = {
+_PARTS: dict[str, Callable[[MxuConfig], Any]] = {
     # Lanes of an edge hold the same marks and are taken together: each is an edge of one lane.
     "weight_edge": lambda config: Edge(config, WeightBeat, 1),
     "activation_edge": lambda config: Edge(config, ActivationBeat, 1),
@@ -22,16 +23,21 @@ PARTS: dict[str, Callable[[MxuConfig], Any]] = {
     "emission": Emission,
     "pe": processing_element,
     "column": AccumulatorColumn,
+    "status": Status,
 }
-"""What a unit is made of, by name."""
 
 _COPIES = 4
 """Vectors of processing elements that are computed side by side: one alone waits for itself most of the time."""
 
 
+def parts(config: MxuConfig) -> list[str]:
+    """Names of what a unit is made of."""
+    return [name for name in _PARTS if name != "status" or config.status]
+
+
 def netlists(config: MxuConfig) -> dict[str, str]:
     """The RTLIL of a unit's parts, each once, in a module called as the part."""
-    return {name: to_rtlil(make(config), name=name) for name, make in PARTS.items()}
+    return {name: to_rtlil(_PARTS[name](config), name=name) for name in parts(config)}
 
 
 def constants(config: MxuConfig) -> dict[str, int]:
@@ -69,8 +75,11 @@ def unit_source(config: MxuConfig, rtlil: dict[str, str]) -> str:
         code.function("look", ["o__valid", "o__payload"])
         code.function("step", ["i__ready"], inputs=["o__ready"], clock=True)
         text.append(code.text())
-    for part in ("admission", "emission"):
+    for part in ("admission", "emission", *(["status"] if config.status else [])):
         code = Code(circuits[part], part, lanes=False)
+        if part == "status":
+            text.append("#define STATUS")
+            code.function("look", list(circuits[part].outputs))
         code.function("step", list(circuits[part].outputs), inputs=circuits[part].inputs, clock=True)
         text.append(code.text())
     code = Code(circuits["column"], "column_marks", lanes=True, only=["o_control"])

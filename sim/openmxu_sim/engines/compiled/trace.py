@@ -11,13 +11,13 @@ from openmxu.config import MxuConfig
 __all__ = ["STREAMS", "Trace", "Window", "small_window", "trace_bytes"]
 
 STREAMS = (
-    "weights__valid", "weights__ready", "weights__last",
+    "weights__valid", "weights__ready", "weights__marks",
     "activations__valid", "activations__ready", "activations__marks",
     "results__valid", "results__ready", "results__last",
     "admission.o_shift", "admission.o_go", "admission.i_first",
 )
-"""What stands on the streams: each a bit, but for the marks of an activation beat, which are five. The last three tell
-when a beat of weights, and one of activations, leaves the edge of the unit, and that the latter is its tile's first."""
+"""What stands on the streams: each a bit, but for the marks, which are all that stands above the data of a beat. The
+last three tell when a beat of weights, and one of activations, leaves the edge, and that the latter begins a tile."""
 
 _MOST = 1 << 30
 """Bytes of a trace."""

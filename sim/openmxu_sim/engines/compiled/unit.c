@@ -39,12 +39,12 @@ enum {
 
 /* Signals of the streams, and the beats that leave the edges; STREAMS in trace.py has their names. */
 enum {
-  WEIGHTS_VALID, WEIGHTS_READY, WEIGHTS_LAST, ACTIVATIONS_VALID, ACTIVATIONS_READY, ACTIVATIONS_MARKS,
+  WEIGHTS_VALID, WEIGHTS_READY, WEIGHTS_MARKS, ACTIVATIONS_VALID, ACTIVATIONS_READY, ACTIVATIONS_MARKS,
   RESULTS_VALID, RESULTS_READY, RESULTS_LAST, ADMISSION_SHIFT, ADMISSION_GO, ADMISSION_FIRST, STREAM_SIGNALS
 };
 
-/* Rows and columns of a tile in the two matrices, and its marks. */
-struct tile { int64_t row, rows, inner, inners, column, columns, marks; };
+/* Rows and columns of a tile in the matrices of activations and of weights, and its marks on both streams. */
+struct tile { int64_t row, rows, inner, inners, weight_row, column, columns, marks, weight_marks; };
 
 /* What is known of a cycle when it is over for admission and emission. */
 struct cycle {
@@ -64,7 +64,8 @@ struct between { word sums[BLOCK][COLUMN_BLOCKS], weights[BLOCK][COLUMN_BLOCKS];
 
 enum state { RUNNING, DONE, HANGS };
 
-struct progress { int64_t state, cycle, cycles, results; };
+/* With the counters of the unit itself, if it has any; see Counters in protocol.py. */
+struct progress { int64_t state, cycle, cycles, results, counters[5]; };
 
 struct source { int64_t tile, beat; int offered; };
 
@@ -89,6 +90,9 @@ struct unit {
   struct activation_edge_state activation_edge[ROW_BLOCKS];
   struct admission_state admission;
   struct emission_state emission;
+#ifdef STATUS
+  struct status_state status;
+#endif
   struct column_marks_state column_marks[COLUMN_BLOCKS];
 
   uint32_t weights[WEIGHTS][COLUMN_BLOCKS * LANES];  /* by cycle of arrival at row 0 */
@@ -146,10 +150,10 @@ static void offer_weights(struct unit *u) {
   const struct tile *tile = &u->tiles[s->tile];
   int64_t k = ROWS - 1 - s->beat;  /* the last row first; rows that are missing multiply +0 with -0 */
   uint32_t negative_zero = 1u << (SOURCE_WIDTH - 1);
-  fill(u->weight_beat, COLUMN_BLOCKS, u->b + (tile->inner + k) * u->columns + tile->column,
+  fill(u->weight_beat, COLUMN_BLOCKS, u->b + (tile->weight_row + k) * u->columns + tile->column,
        k < tile->inners ? tile->columns : 0, negative_zero);
   s->offered = 1;
-  u->weight_marks = ++s->beat == ROWS;
+  u->weight_marks = tile->weight_marks | (++s->beat == ROWS);
   if (s->beat == ROWS) s->beat = 0, s->tile++;
 }
 
@@ -211,6 +215,9 @@ static void decide(struct unit *u) {
   struct admission_in in;
   struct admission_out out;
   uint32_t marks = MARKS_OF(activations.o__payload, OPERAND_WIDTH);
+#ifdef STATUS
+  uint32_t weight_marks = MARKS_OF(weights.o__payload, OPERAND_WIDTH);
+#endif
   uint32_t *places[MARKS] = { in.i_first, in.i_last, in.i_add, in.i_clear_nan, in.i_emit };
   for (int mark = 0; mark < MARKS; mark++) *places[mark] = -(marks >> mark & 1);
   in.i_weights[0] = weights.o__valid[0][0];
@@ -237,6 +244,19 @@ static void decide(struct unit *u) {
     activation_edge_step(&u->activation_edge[j], &edge, &activations);
     took_activations = u->activation_source.offered && activations.i__ready[0][0];
   }
+#ifdef STATUS
+  struct status_out status_out;
+  struct status_in status = {
+    .i_weights_valid = { -(uint32_t)u->weight_source.offered }, .i_weights_ready = { weights.i__ready[0][0] },
+    .i_results_valid = { emission_out.o_valid[0] }, .i_results_ready = { -(uint32_t)ready },
+    .i_shift = { out.o_shift[0] }, .i_complete = { -(out.o_loads[(ROWS - 1) / 32] >> (ROWS - 1) % 32 & 1) },
+    .i_weights_last = { -(weight_marks & 1) }, .i_go = { out.o_go[0] },
+    .i_first = { *in.i_first }, .i_last = { *in.i_last }, .i_add = { *in.i_add },
+    .i_clear_nan = { *in.i_clear_nan }, .i_emit = { *in.i_emit },
+    .i_waits_input = { out.o_waits_input[0] }, .i_waits_output = { out.o_waits_output[0] }, .i_clear = { 0 },
+  };
+  status_step(&u->status, &status, &status_out);
+#endif
   if (watched(u, t)) {
     uint32_t signals[STREAM_SIGNALS] = {
       u->weight_source.offered, -weights.i__ready[0][0], u->weight_marks, u->activation_source.offered,
@@ -436,12 +456,24 @@ struct unit *unit_new(const uint32_t *a, const uint32_t *b, int64_t inner, int64
   for (int j = 0; j < ROW_BLOCKS; j++) activation_edge_begin(&u->activation_edge[j]);
   admission_begin(&u->admission);
   emission_begin(&u->emission);
+#ifdef STATUS
+  status_begin(&u->status);
+#endif
   pthread_mutex_init(&u->mutex, 0);
   pthread_cond_init(&u->all_there, 0);
   return u;
 }
 
-const struct progress *unit_progress(const struct unit *u) { return &u->progress; }
+const struct progress *unit_progress(struct unit *u) {
+#ifdef STATUS
+  struct status_out out;
+  status_look(&u->status, 0, &out);
+  const uint32_t counters[] = { out.o_cycles[0], out.o_busy[0], out.o_input_stalls[0], out.o_output_stalls[0],
+                                out.o_error[0] };
+  for (int n = 0; n < 5; n++) u->progress.counters[n] = counters[n];
+#endif
+  return &u->progress;
+}
 
 void unit_delete(struct unit *u) {
   pthread_cond_destroy(&u->all_there);

@@ -12,7 +12,6 @@ from vcd import VCDWriter
 
 from openmxu.config import MxuConfig
 from openmxu.files import writing
-from openmxu.formats import FP32
 from openmxu_sim.engines.compiled.trace import STREAMS, Trace
 from openmxu_sim.stimulus import MARKS
 
@@ -90,8 +89,11 @@ def _signals(trace: Trace, config: MxuConfig) -> Iterator[tuple[list[tuple[tuple
         values = trace.streams[:, index, None, None]
         stream, _, part = name.partition("__")
         if part == "marks":
-            shifts = np.arange(len(MARKS), dtype=np.uint32)[:, None]
-            yield [payload(stream, mark, 1) for mark in MARKS], values >> shifts & np.uint32(1)
+            marks = MARKS if stream == "activations" else ("last",)
+            shifts = np.arange(len(marks), dtype=np.uint32)[:, None]
+            yield [payload(stream, mark, 1) for mark in marks], values >> shifts & np.uint32(1)
+            if config.splitter:
+                yield [payload(stream, "part", 3)], values >> np.uint32(len(marks))
         elif part == "last":
             yield [payload(stream, part, 1)], values
         else:
@@ -99,7 +101,7 @@ def _signals(trace: Trace, config: MxuConfig) -> Iterator[tuple[list[tuple[tuple
     for stream, lanes, width, words in (
         ("weights", window.columns, config.source.width, trace.weights),
         ("activations", window.rows, config.source.width, trace.activations),
-        ("results", window.columns, FP32.width, trace.results),
+        ("results", window.columns, config.result.width, trace.results),
     ):
         yield [payload(stream, f"data[{lane}]", width) for lane in lanes], words[..., None]
     cells = [("array", f"row_{row}", f"pe_{column}") for row in window.rows for column in window.columns]

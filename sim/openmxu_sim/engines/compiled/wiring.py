@@ -14,8 +14,9 @@ from typing import Any
 from openmxu.config import MxuConfig
 from openmxu.formats import FP32
 from openmxu.mxu import Mxu
+from openmxu.status import COUNTERS
 from openmxu.verilog import to_rtlil
-from openmxu_sim.engines.compiled.source import PARTS, constants, netlists
+from openmxu_sim.engines.compiled.source import constants, netlists, parts
 from openmxu_sim.netlist.circuit import Circuit
 from openmxu_sim.netlist.compare import find_difference
 from openmxu_sim.netlist.rtlil import HIGH, LOW, Bit, Box, Flat, Place, flatten, read_interface
@@ -92,7 +93,9 @@ def _rules(config: MxuConfig) -> Iterator[tuple[str, dict[str, Sequence[Signal]]
             "i_row": [all_of("emission", "o_row")],
             **clock,
         }
-    # What decides.
+    # What decides, and what looks on.
+    marks = {f"i_{mark}": [Signal("activation_edge", "o__payload", rows * word + bit)]
+             for bit, mark in enumerate(MARKS)}
     yield "emission", {
         "i_control": [all_of(f"column({columns - 1})", "o_control")],
         "i_ready": [Signal(_UNIT, "results__ready")],
@@ -101,7 +104,7 @@ def _rules(config: MxuConfig) -> Iterator[tuple[str, dict[str, Sequence[Signal]]
     yield "admission", {
         "i_weights": [Signal("weight_edge", "o__valid")],
         "i_activations": [Signal("activation_edge", "o__valid")],
-        **{f"i_{mark}": [Signal("activation_edge", "o__payload", rows * word + bit)] for bit, mark in enumerate(MARKS)},
+        **marks,
         "i_freed": [Signal("emission", "o_fetch")],
         **clock,
     }
@@ -118,7 +121,25 @@ def _rules(config: MxuConfig) -> Iterator[tuple[str, dict[str, Sequence[Signal]]
         "activations__ready": [Signal("activation_edge", "i__ready")],
         "results__valid": [Signal("emission", "o_valid")],
         "results__payload": [*(all_of(f"column({c})", "o_data") for c in range(columns)), Signal("emission", "o_last")],
+        **({f"status__{name}": [all_of("status", f"o_{name}")] for name in (*COUNTERS, "error")}
+           if config.status else {}),
     }
+    if config.status:
+        yield "status", {
+            "i_weights_valid": [Signal(_UNIT, "weights__valid")],
+            "i_weights_ready": [Signal("weight_edge", "i__ready")],
+            "i_results_valid": [Signal("emission", "o_valid")],
+            "i_results_ready": [Signal(_UNIT, "results__ready")],
+            "i_shift": [Signal("admission", "o_shift")],
+            "i_complete": [Signal("admission", "o_loads", rows - 1)],
+            "i_weights_last": [Signal("weight_edge", "o__payload", columns * word)],
+            "i_go": [Signal("admission", "o_go")],
+            **marks,
+            "i_waits_input": [Signal("admission", "o_waits_input")],
+            "i_waits_output": [Signal("admission", "o_waits_output")],
+            "i_clear": [Signal(_UNIT, "status__clear")],
+            **clock,
+        }
 
 
 def check_wiring(config: MxuConfig, unit: Callable[[MxuConfig], Any] = Mxu) -> int:
@@ -179,10 +200,10 @@ def check_parts(config: MxuConfig, unit: Callable[[MxuConfig], Any] = Mxu) -> in
         The netlist cannot be read.
     """
     elaborated = _elaborate(config, unit)
-    parts = [part for part in PARTS if part not in _LANES]
-    for part in parts:
+    compared = [part for part in parts(config) if part not in _LANES]
+    for part in compared:
         _Comparison(elaborated, part)(part, lambda wire, place: (wire, place))
-    return len(parts)
+    return len(compared)
 
 
 @dataclass(frozen=True)
@@ -209,6 +230,8 @@ def _elaborate(config: MxuConfig, unit: Callable[[MxuConfig], Any]) -> _Unit:
     text = to_rtlil(unit(config))
     modules = {"weight_edge": "mxu.weight_edge", "activation_edge": "mxu.activation_edge",
                "admission": "mxu.admission", "emission": "mxu.bank.emission"}
+    if config.status:
+        modules["status"] = "mxu.status"
     for part in ("pe", "column"):
         # Any of them will do: one of another module than the others would not be found at its place.
         found = re.search(rf"^\s*cell \\(\S+) \\{part}_0$", text, re.MULTILINE)

@@ -49,10 +49,10 @@ SEEDED_BUGS: Mapping[str, Bug] = {
     "a beat of weights too many may enter": Bug(
         "mxu", "allowed = Signal(range(rows + 1), init=rows)", "allowed = Signal(range(rows + 2), init=rows + 1)"),
     "no further weights may enter": Bug("mxu", "allowed + reached - self.o_shift", "allowed - self.o_shift"),
-    "a tile does not wait for its weights": Bug("mxu", "free & (loaded | ~self.i_first)", "free"),
+    "a tile does not wait for its weights": Bug("mxu", "room & written & (loaded | ~self.i_first)", "room & written"),
     "a sum is added to a cycle early": Bug(
         "mxu", "range(1, self.config.row_latency)", "range(1, self.config.row_latency - 1)"),
-    "a result too many may enter the bank": Bug("mxu", "(held + ahead < depth)", "(held + ahead <= depth)"),
+    "a result too many may enter the bank": Bug("mxu", "held + ahead < depth,", "held + ahead <= depth,"),
     "a kept tile runs into results": Bug(
         "mxu", "Mux(self.i_emit, 0, offset)", "Const(0, 1)", longest_tile=2, longest_sum=1),
     "places are never freed": Bug("mxu", "(self.o_go & self.i_emit) - self.i_freed", "(self.o_go & self.i_emit)"),

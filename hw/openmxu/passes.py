@@ -1,0 +1,45 @@
+"""fp32 products in several passes: which parts of the operands meet, and in which order."""
+
+from collections.abc import Mapping
+from enum import IntEnum
+
+__all__ = ["PASSES", "Part", "check_precision"]
+
+
+class Part(IntEnum):
+    """A part of an fp32 number that bf16 can hold, and what names it on a stream."""
+
+    WHOLE = 0
+    """The number itself, rounded."""
+    HIGH = 1
+    """Its upper 16 bits: the number, truncated."""
+    REST = 2
+    """What :attr:`HIGH` leaves, rounded."""
+    MIDDLE = 3
+    """What :attr:`HIGH` leaves, truncated."""
+    LOW = 4
+    """What :attr:`HIGH` and :attr:`MIDDLE` leave, rounded."""
+
+
+_H, _R, _M, _L = Part.HIGH, Part.REST, Part.MIDDLE, Part.LOW
+
+PASSES: Mapping[str, tuple[tuple[Part, Part], ...]] = {
+    "default": ((Part.WHOLE, Part.WHOLE),),
+    "high": ((_R, _H), (_H, _R), (_H, _H)),
+    "highest": ((_M, _M), (_H, _L), (_L, _H), (_H, _M), (_M, _H), (_H, _H)),
+    "exact9": ((_L, _L), (_M, _L), (_L, _M), (_M, _M), (_L, _H), (_H, _L), (_M, _H), (_H, _M), (_H, _H)),
+}
+"""The passes of each precision: the parts of activations and of weights. The smallest products come first."""
+
+
+def check_precision(precision: str) -> str:
+    """Return ``precision`` if there is such a one.
+
+    Raises
+    ------
+    ValueError
+        There is none.
+    """
+    if precision not in PASSES:
+        raise ValueError(f"precision must be {', '.join(map(repr, PASSES))}, not {precision!r}")
+    return precision

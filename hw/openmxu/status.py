@@ -1,0 +1,164 @@
+"""What a unit can tell about itself: cycles, what they were spent on, and errors of its senders."""
+
+from enum import IntEnum
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from openmxu.config import MxuConfig
+
+__all__ = ["COUNTERS", "Error", "Status", "status_signature"]
+
+COUNTERS = ("cycles", "busy", "input_stalls", "output_stalls")
+"""Names of the counters, each of 32 bits, which wrap."""
+
+_COUNTER = 32
+
+
+class Error(IntEnum):
+    """What a sender did wrong first. The unit never stops for it; sums of the tiles in question mean nothing."""
+
+    NONE = 0
+    WEIGHTS_SHORT = 1
+    """``last`` came with a beat of weights before the R-th. R beats are a tile's, whatever ``last`` says."""
+    WEIGHTS_LONG = 2
+    """The R-th beat of a tile's weights came without ``last``."""
+    TILE_CUT = 3
+    """``first`` came before the tile before it had its ``last``. The new tile begins."""
+    TILE_UNBEGUN = 4
+    """A beat of activations came behind a ``last`` and without ``first``. It is multiplied with the weights that are
+    there."""
+    TILE_LONG = 5
+    """A tile had more beats than the accumulator bank has rows. They begin anew with the tile's first row."""
+    MARKS_CHANGED = 6
+    """``add``, ``clear_nan`` or ``emit`` changed within a tile. Each beat is treated as it says."""
+
+
+def status_signature() -> wiring.Signature:
+    """What a unit with ``status`` shows, seen from inside.
+
+    Members
+    -------
+    cycles : Out(32)
+        From the first weight beat taken to the last result beat given, both included.
+    busy : Out(32)
+        Cycles in which a beat of activations entered the array.
+    input_stalls : Out(32)
+        Cycles in which none did, as activations or weights did not come, between the first weight beat of a tile and
+        its last beat of activations.
+    output_stalls : Out(32)
+        Cycles in which none did, as there was no place in the accumulator bank: the receiver was late, or the bank is
+        too shallow for this stream of tiles.
+    error : Out(3)
+        An :class:`Error`: the first one since reset or ``clear``.
+    clear : In(1)
+        Zero all of them. ``cycles`` begins anew with the next weight beat.
+    """
+    return wiring.Signature({name: Out(_COUNTER) for name in COUNTERS} | {"error": Out(Error), "clear": In(1)})
+
+
+class Status(wiring.Component):
+    """Counters and the error flag of a unit; it looks at the unit's signals and changes none.
+
+    Latency: one cycle from what happens to what is shown. Throughput and back-pressure: none.
+
+    Parameters
+    ----------
+    config
+        The unit.
+
+    Members
+    -------
+    i_weights_valid, i_weights_ready, i_results_valid, i_results_ready : In(1)
+        Of the unit's streams.
+    i_shift, i_complete, i_weights_last : In(1)
+        A beat of weights enters the array, the R-th of a tile; its mark.
+    i_go, i_first, i_last, i_add, i_clear_nan, i_emit : In(1)
+        A beat of activations enters the array; its marks.
+    i_waits_input, i_waits_output : In(1)
+        None does, and who is to blame.
+    i_clear : In(1)
+    o_cycles, o_busy, o_input_stalls, o_output_stalls : Out(32)
+    o_error : Out(3)
+        See :func:`status_signature`.
+    """
+
+    i_weights_valid: Value
+    i_weights_ready: Value
+    i_results_valid: Value
+    i_results_ready: Value
+    i_shift: Value
+    i_complete: Value
+    i_weights_last: Value
+    i_go: Value
+    i_first: Value
+    i_last: Value
+    i_add: Value
+    i_clear_nan: Value
+    i_emit: Value
+    i_waits_input: Value
+    i_waits_output: Value
+    i_clear: Value
+    o_cycles: Value
+    o_busy: Value
+    o_input_stalls: Value
+    o_output_stalls: Value
+    o_error: Value
+
+    def __init__(self, config: MxuConfig) -> None:
+        self.config = config
+        inputs = ("weights_valid", "weights_ready", "results_valid", "results_ready", "shift", "complete",
+                  "weights_last", "go", "first", "last", "add", "clear_nan", "emit", "waits_input", "waits_output",
+                  "clear")
+        super().__init__(
+            {f"i_{name}": In(1) for name in inputs} | {f"o_{name}": Out(_COUNTER) for name in COUNTERS}
+            | {"o_error": Out(Error)}
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Count; and follow the tiles."""
+        m = Module()
+        begun = Signal()
+        elapsed = Signal(_COUNTER)
+        begins = self.i_weights_valid & self.i_weights_ready
+        m.d.sync += [
+            begun.eq(begun | begins),
+            elapsed.eq(elapsed + (begun | begins)),
+            self.o_busy.eq(self.o_busy + self.i_go),
+            self.o_input_stalls.eq(self.o_input_stalls + self.i_waits_input),
+            self.o_output_stalls.eq(self.o_output_stalls + self.i_waits_output),
+        ]
+        with m.If(self.i_results_valid & self.i_results_ready):
+            m.d.sync += self.o_cycles.eq(elapsed + 1)
+        error = self._find_error(m)
+        with m.If(self.o_error == Error.NONE):
+            m.d.sync += self.o_error.eq(error)
+        with m.If(self.i_clear):
+            m.d.sync += [begun.eq(0), elapsed.eq(0), self.o_error.eq(Error.NONE)]
+            m.d.sync += [getattr(self, f"o_{name}").eq(0) for name in COUNTERS]
+        return m
+
+    def _find_error(self, m: Module) -> Value:
+        """What is wrong in this cycle."""
+        inside = Signal()
+        count = Signal(range(self.config.depth + 1))
+        marks = Cat(self.i_add, self.i_clear_nan, self.i_emit)
+        begun_with = Signal(len(marks))
+        full = count == self.config.depth
+        with m.If(self.i_go):
+            m.d.sync += [inside.eq(~self.i_last), count.eq(Mux(self.i_first, 1, count + ~full))]
+            with m.If(self.i_first):
+                m.d.sync += begun_with.eq(marks)
+        error = Signal(Error)
+        with m.If(self.i_shift & (self.i_weights_last ^ self.i_complete)):
+            m.d.comb += error.eq(Mux(self.i_complete, Error.WEIGHTS_LONG, Error.WEIGHTS_SHORT))
+        with m.Elif(self.i_go & self.i_first & inside):
+            m.d.comb += error.eq(Error.TILE_CUT)
+        with m.Elif(self.i_go & ~self.i_first & ~inside):
+            m.d.comb += error.eq(Error.TILE_UNBEGUN)
+        with m.Elif(self.i_go & ~self.i_first & full):
+            m.d.comb += error.eq(Error.TILE_LONG)
+        with m.Elif(self.i_go & ~self.i_first & (marks != begun_with)):
+            m.d.comb += error.eq(Error.MARKS_CHANGED)
+        return error

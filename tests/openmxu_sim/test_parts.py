@@ -1,0 +1,24 @@
+"""Parts that the host cuts, against the golden model's."""
+
+import numpy as np
+import pytest
+
+from openmxu.passes import PASSES, Part
+from openmxu_sim import golden, vectors
+from openmxu_sim.golden import passes
+from openmxu_sim.parts import part_of
+
+LETTERS = dict(zip(Part, "xhrml", strict=True))
+
+
+@pytest.mark.parametrize("mode", ["flush", "ieee"])
+@pytest.mark.parametrize("part", Part)
+def test_after_conversion_they_are_the_golden_ones(part: Part, mode: str) -> None:
+    bits = np.concatenate([vectors.corners("fp32"), vectors.operands("fp32", 20000, seed=1),
+                           np.arange(0, 1 << 32, 65521, dtype=np.uint64).astype(np.uint32)])
+    got = golden.convert(part_of(bits, part), "fp32", "bf16", subnormals=mode)
+    np.testing.assert_array_equal(got, passes.split(bits, LETTERS[part], subnormals=mode))
+
+
+def test_the_same_passes_in_the_same_order() -> None:
+    assert {name: tuple((LETTERS[a], LETTERS[b]) for a, b in pairs) for name, pairs in PASSES.items()} == passes.PASSES
