@@ -132,7 +132,7 @@ class Status(wiring.Component):
         with m.If(self.i_results_valid & self.i_results_ready):
             m.d.sync += self.o_cycles.eq(elapsed + 1)
         error = self._find_error(m)
-        with m.If(self.o_error == Error.NONE):
+        with m.If(~self.o_error.any()):
             m.d.sync += self.o_error.eq(error)
         with m.If(self.i_clear):
             m.d.sync += [begun.eq(0), elapsed.eq(0), self.o_error.eq(Error.NONE)]

@@ -5,8 +5,10 @@ from typing import Any
 
 import cocotb
 import numpy as np
-from cocotb.triggers import RisingEdge
+from cocotb.triggers import FallingEdge, RisingEdge
 
+from openmxu.passes import Part
+from openmxu.status import COUNTERS, Error
 from openmxu_sim import golden, vectors
 from openmxu_sim.benches.reference import accumulate, tile_sums
 from openmxu_sim.benches.task import Task
@@ -14,6 +16,7 @@ from openmxu_sim.cosim.clocking import reset, start_clock, within
 from openmxu_sim.cosim.scoreboard import Scoreboard
 from openmxu_sim.cosim.stream import StreamSink, StreamSource, no_pauses, random_pauses
 from openmxu_sim.cosim.words import Words, pack
+from openmxu_sim.golden.passes import split
 
 TASK = Task.of_environment()
 CONFIG = TASK.component().config
@@ -36,8 +39,8 @@ class Testbench:
         self._dut = dut
         self._seed = seed
         self.generator = np.random.default_rng(seed)
-        self.scoreboard = Scoreboard("results", "fp32", lanes=CONFIG.columns, operand=CONFIG.source.name,
-                                     seed=seed)
+        self.scoreboard = Scoreboard("results", CONFIG.result.name, lanes=CONFIG.columns,
+                                     operand=CONFIG.source.name, seed=seed)
         self.weights = StreamSource(dut, "weights", pauses[0])
         self.activations = StreamSource(dut, "activations", pauses[1])
         self.results = StreamSink(dut, "results", self.scoreboard.receive, pauses[2])
@@ -52,6 +55,7 @@ class Testbench:
         """End on all streams, and forget everything."""
         for end in (self.weights, self.activations, self.results):
             end.stop()
+            end.taken.clear()
         self.scoreboard.forget()
         self._bank = self._bank[:0]
 
@@ -71,18 +75,22 @@ class Testbench:
         seeds = self.generator.integers(1 << 30, size=2).tolist()
         a = vectors.matrix((m, k), CONFIG.source.name, seeds[0], kind=kind)
         w = vectors.matrix((CONFIG.columns, k), CONFIG.source.name, seeds[1], kind=kind).T
-        self._send(a, w, add, clear_nan, emit)
+        parts = self.generator.choice(len(Part) if CONFIG.splitter else 1, 2).tolist()
+        self._send(a, w, (add, clear_nan, emit), *parts)
 
-        sums = tile_sums(_converted(a), _converted(w), np.zeros((m, CONFIG.columns), dtype=np.uint32),
+        begin = np.zeros((m, CONFIG.columns), dtype=np.uint32)
+        sums = tile_sums(_converted(a, parts[0]), _converted(w, parts[1]), begin,
                          operand=CONFIG.operand.name, subnormals=CONFIG.subnormals)
         if add:
             sums = accumulate(self._bank[:m], sums, clear_nan=clear_nan, subnormals=CONFIG.subnormals)
         self._bank = np.concatenate([sums, self._bank[m:]])
         if emit:
             columns = w.T.tolist()
-            for row, (beat, terms) in enumerate(zip(pack(sums, 32), a.tolist(), strict=True)):
+            width = CONFIG.result.width
+            words = golden.convert(sums, "fp32", CONFIG.result.name, subnormals=CONFIG.subnormals)
+            for row, (beat, terms) in enumerate(zip(pack(words, width), a.tolist(), strict=True)):
                 last = row == m - 1
-                self.scoreboard.expect(beat | last << (32 * CONFIG.columns), [terms + each for each in columns])
+                self.scoreboard.expect(beat | last << (width * CONFIG.columns), [terms + each for each in columns])
             # The bank is a ring: the next tile begins behind the results.
             self._bank = self._bank[:0]
 
@@ -106,27 +114,33 @@ class Testbench:
 
         beats = self.scoreboard.pending + self.weights.pending + self.activations.pending
         await within(100 * (beats + CONFIG.latency), done(), "all beats")
+        if CONFIG.status:
+            await FallingEdge(self._dut.clk)
+            cycles = self.results.taken[-1] + 1 - self.weights.taken[0]
+            shown = [int(getattr(self._dut, f"status__{name}").value) for name in ("cycles", "busy", "error")]
+            assert shown == [cycles, len(self.activations.taken), Error.NONE], "cycles, busy, error"
 
-    def _send(self, a: Words, w: Words, add: bool, clear_nan: bool, emit: bool) -> None:
+    def _send(self, a: Words, w: Words, marks: tuple[bool, ...], a_part: int, w_part: int) -> None:
         width = CONFIG.source.width
         # Missing rows multiply +0 with -0.
         block = np.full((CONFIG.rows, CONFIG.columns), 1 << (width - 1), dtype=np.uint32)
         block[:len(w)] = w
         lasts = [row == CONFIG.rows - 1 for row in range(CONFIG.rows)]
         self.weights.send(
-            beat | last << (CONFIG.columns * width)
+            beat | (last | w_part << 1) << (CONFIG.columns * width)
             for beat, last in zip(pack(block[::-1], width), lasts, strict=True)
         )
         rows = np.zeros((len(a), CONFIG.rows), dtype=np.uint32)
         rows[:, :a.shape[1]] = a
         for row, beat in enumerate(pack(rows, width)):
-            marks = (row == 0, row == len(a) - 1, add, clear_nan, emit)
-            bits = sum(mark << bit for bit, mark in enumerate(marks))
-            self.activations.send([beat | bits << (CONFIG.rows * width)])
+            bits = sum(mark << bit for bit, mark in enumerate((row == 0, row == len(a) - 1, *marks)))
+            self.activations.send([beat | (bits | a_part << 5) << (CONFIG.rows * width)])
 
 
-def _converted(words: Words) -> Words:
+def _converted(words: Words, part: int) -> Words:
     """What the unit's edge makes of words."""
+    if part != Part.WHOLE:
+        return split(words, "xhrml"[part], subnormals=CONFIG.subnormals)
     if CONFIG.source == CONFIG.operand:
         return words
     return golden.convert(words, CONFIG.source.name, CONFIG.operand.name, subnormals=CONFIG.subnormals)
@@ -214,3 +228,46 @@ async def reset_in_the_middle(dut: Any) -> None:
         bench.start()
         await bench.finish()
         bench.stop()
+
+
+_FIRST, _LAST, _ADD = 1, 2, 4
+_MISTAKES = {
+    Error.WEIGHTS_SHORT: ([True] + [False] * (CONFIG.rows - 1), []),
+    Error.WEIGHTS_LONG: ([False] * CONFIG.rows, []),
+    Error.TILE_CUT: ([], [_FIRST, _FIRST]),
+    Error.TILE_UNBEGUN: ([], [_FIRST | _LAST, 0]),
+    Error.TILE_LONG: ([], [_FIRST] + [0] * CONFIG.depth),
+    Error.MARKS_CHANGED: ([], [_FIRST, _ADD]),
+}
+"""``last`` of beats of weights, and marks of beats of activations, that are wrong."""
+
+
+@cocotb.test(skip=not CONFIG.status or CONFIG.rows == 1)
+async def mistakes_of_senders(dut: Any) -> None:
+    """Each is named, stays until it is cleared, and is over after a reset."""
+    await start_clock(dut)
+    for error, (lasts, marks) in _MISTAKES.items():
+        for second in (False, True):  # the first mistake is what is shown
+            bench = Testbench(dut, TASK.seed, no_pauses(), no_pauses(), no_pauses())
+            bench.start()
+            right = [row == CONFIG.rows - 1 for row in range(CONFIG.rows)]
+            more = [right, right[::-1]] if second else [right]
+            for last in [*(lasts or right), *(each for block in more for each in block)]:
+                bench.weights.send([last << (CONFIG.columns * CONFIG.source.width)])
+            for mark in marks:
+                bench.activations.send([mark << (CONFIG.rows * CONFIG.source.width)])
+            for _ in range(4 * (len(marks) + 4 * CONFIG.rows) + CONFIG.latency):
+                await RisingEdge(dut.clk)
+            assert Error(int(dut.status__error.value)) == error
+            dut.status__clear.value = 1
+            await RisingEdge(dut.clk)
+            dut.status__clear.value = 0
+            await FallingEdge(dut.clk)
+            assert [int(getattr(dut, f"status__{name}").value) for name in (*COUNTERS, "error")] == [0] * 5
+            bench.stop()
+            await reset(dut)
+        bench.random_tiles(4 * CONFIG.shortest_tile)
+        bench.start()
+        await bench.finish()
+        bench.stop()
+        await reset(dut)

@@ -21,6 +21,8 @@ VARIANTS: list[Mapping[str, Any]] = [
     {"rows": 3, "columns": 2, "stages": 7, "depth": 4, "subnormals": "ieee"},
     # The smallest of everything, a format without infinities, no converters at the edge.
     {"rows": 1, "columns": 3, "stages": 2, "depth": 2, "operand": "fp8_e4m3", "source": "fp8_e4m3"},
+    # All options.
+    {"rows": 3, "columns": 2, "stages": 3, "depth": 16, "splitter": True, "status": True, "result": "bf16"},
 ]
 
 
