@@ -7,6 +7,7 @@ from typing import Any
 
 from openmxu.arith import Adder, Converter, Multiplier, SignificandProduct, Streamed
 from openmxu.array import SystolicArray
+from openmxu.axi import AxiMxu, axi_config
 from openmxu.config import MxuConfig
 from openmxu.formats import FloatFormat
 from openmxu.mxu import Mxu
@@ -66,9 +67,13 @@ def _array(rows: int = 128, columns: int = 128, stages: int = 1, operand: str = 
 
 def _mxu(rows: int = 128, columns: int = 128, stages: int = 1, operand: str = "bf16", source: str = "fp32",
          result: str = "fp32", subnormals: str = "flush", depth: int = 512, splitter: bool = False,
-         status: bool = False) -> Mxu:
-    return Mxu(_config(rows, columns, stages, operand, source, subnormals, depth, result=FloatFormat.parse(result),
-                       splitter=splitter, status=status))
+         status: bool = False, bus: str = "none") -> Mxu | AxiMxu:
+    config = _config(rows, columns, stages, operand, source, subnormals, depth, result=FloatFormat.parse(result),
+                     splitter=splitter, status=status)
+    if bus not in ("none", "axi"):
+        raise ValueError(f"bus must be 'none' or 'axi', not {bus!r}")
+    # Checked first: Amaranth warns of components that are begun and never used.
+    return AxiMxu(axi_config(config)) if bus == "axi" else Mxu(config)
 
 
 FAMILIES: dict[str, Callable[..., Any]] = {

@@ -332,6 +332,7 @@ def _add_verilog(commands: Any) -> None:
     parser = _command(
         commands, "verilog", _verilog, "write a design as plain Verilog",
         "  openmxu verilog mxu --rows 8 --columns 8 -o mxu.v\n"
+        "  openmxu verilog mxu --bus axi --rows 8 --columns 8 -o mxu.v --template instance.v --core mxu.core\n"
         "  openmxu verilog adder --subnormals ieee --stages 2 -o adder.v\n"
         "  openmxu verilog multiplier --operand fp16 --result fp32 -o multiplier.v\n\n"
         "designs:\n" + "\n".join(f"  {d.name:<18} {d.summary}" for d in CATALOG.values()),
@@ -340,6 +341,8 @@ def _add_verilog(commands: Any) -> None:
     parser.add_argument("-o", "--output-file", type=Path, metavar="FILE",
                         help="where it goes (default: the terminal)")
     parser.add_argument("--name", metavar="NAME", help="name of the top module (default: after the design)")
+    parser.add_argument("--template", type=Path, metavar="FILE", help="write an instance of it, to copy from")
+    parser.add_argument("--core", type=Path, metavar="FILE.core", help="write a FuseSoC core file beside the Verilog")
     for name, kind in _design_parameters().items():
         if kind is bool:
             parser.add_argument(f"--{name}", action="store_true", default=None, help=_PARAMETERS[name])
@@ -361,6 +364,7 @@ _PARAMETERS = {
     "depth": "rows of a unit's accumulator bank, a power of two",
     "splitter": "let the unit cut fp32 words into the parts that several passes multiply",
     "status": "give the unit counters and error flags",
+    "bus": "of a unit: none (its own streams) or axi (AXI4-Stream, and registers on AXI4-Lite)",
 }
 
 
@@ -373,23 +377,36 @@ def _design_parameters() -> dict[str, type]:
 
 def _verilog(options: argparse.Namespace) -> None:
     from openmxu.catalog import CATALOG
+    from openmxu.integration import to_core, to_template
     from openmxu.verilog import to_verilog
 
     if options.design not in CATALOG:
         raise ValueError(f"DESIGN must be one of {', '.join(CATALOG)}, not {options.design!r}")
     if options.name is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_$]*", options.name):
         raise ValueError(f"name must be a Verilog identifier, not {options.name!r}")
-    _check_writable(options.output_file)
+    written = [path for path in (options.output_file, options.template, options.core) if path is not None]
+    for path in written:
+        _check_writable(path)
+    if len({path.resolve() for path in written}) < len(written):
+        raise ValueError("outputs must be different files")
+    if options.core is not None and (options.output_file is None
+                                     or options.output_file.resolve().parent != options.core.resolve().parent):
+        raise ValueError(f"core must be in the folder of the Verilog file, which -o names, not {options.core}")
     given = {name: getattr(options, name) for name in _design_parameters() if getattr(options, name) is not None}
     design = CATALOG[options.design]
     component = design.build(**given)
     if design.cells > 1024 and not given:
         _tell(f"writing {design.summary}: about 15 seconds")
-    text = to_verilog(component, name=options.name)
+    name = options.name or component.module_name
+    text = to_verilog(component, name=name)
     if options.output_file is None:
         print(text)
     else:
         write_text(options.output_file, text)
+    if options.template is not None:
+        write_text(options.template, to_template(component, text, name=name))
+    if options.core is not None:
+        write_text(options.core, to_core(options.output_file.name, name=name))
 
 
 # openmxu area ---------------------------------------------------------------------------------------------

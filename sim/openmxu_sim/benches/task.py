@@ -67,6 +67,11 @@ class Task:
         """Family of the design."""
         return CATALOG[self.design].family
 
+    @property
+    def bench(self) -> str:
+        """Name of the bench module: :data:`BENCHES` for the family; units on a bus have one of their own."""
+        return str(self.overrides.get("bus", BENCHES[self.family]))
+
     def component(self) -> Any:
         """The component under test, for its properties."""
         return build_design(self.design, **self.overrides)
@@ -107,6 +112,6 @@ def run_bench(task: Task, *, simulator: str = "verilator", mutate: Callable[[str
     verilog = to_verilog(component)
     return simulate(
         verilog if mutate is None else mutate(verilog), component.module_name,
-        f"openmxu_sim.benches.{BENCHES[task.family]}",
+        f"openmxu_sim.benches.{task.bench}",
         simulator=simulator, environment=task.environment, plusargs=plusargs, vcd=vcd, timeout=timeout,
     )

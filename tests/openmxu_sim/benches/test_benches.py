@@ -53,6 +53,19 @@ def test_units_off_the_catalog(variant: Mapping[str, Any], vcd: Path | None) -> 
     assert run_bench(Task("mxu", variant, count=500), vcd=vcd, timeout=120)
 
 
+ON_A_BUS: list[Mapping[str, Any]] = [
+    {"bus": "axi", "rows": 3, "columns": 2, "stages": 3, "depth": 16, "splitter": True, "result": "bf16"},
+    {"bus": "axi", "rows": 2, "columns": 3, "depth": 8, "source": "bf16", "subnormals": "ieee"},
+]
+
+
+@pytest.mark.parametrize("variant", ON_A_BUS, ids=str)
+@pytest.mark.parametrize("simulator", ["verilator", "icarus"])
+def test_units_on_a_bus(simulator: str, variant: Mapping[str, Any], vcd: Path | None) -> None:
+    require(simulator)
+    assert run_bench(Task("mxu", variant, count=500), simulator=simulator, vcd=vcd, timeout=240)
+
+
 # Icarus runs 16 processing elements at some hundred cycles per second: one design of each family, few vectors,
 # and a short accumulator bank, which is the sooner full.
 @pytest.mark.parametrize("design", ["product", "multiplier", "adder_pipelined", "converter", "stream_adder",

@@ -1,0 +1,283 @@
+"""The unit on a bus: AXI4-Stream for its streams, AXI4-Lite for what it is, does and has counted."""
+
+from dataclasses import replace
+from enum import IntEnum
+from typing import Any
+
+from amaranth.hdl import Cat, ClockDomain, ClockSignal, Const, DomainRenamer, Module, Mux, ResetSignal, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from openmxu.config import MxuConfig
+from openmxu.mxu import Mxu
+from openmxu.status import COUNTERS, Error
+
+__all__ = ["IDENTITY", "AxiMxu", "Register", "Registers", "axi_config"]
+
+IDENTITY = int.from_bytes(b"MXU1", "big")
+"""What register ``ID`` holds."""
+
+_WORD = 32
+_OKAY, _SLVERR = 0, 2
+
+
+class Register(IntEnum):
+    """Byte addresses of the registers, each of 32 bits. All but ``CONTROL`` are read only."""
+
+    ID = 0x00
+    """:data:`IDENTITY`."""
+    SIZE = 0x04
+    """Rows in bits 15:0, columns in 31:16."""
+    FORMAT = 0x08
+    """Stages in bits 3:0, 8: gradual underflow, 9: splitter, bits of a source word in 23:16, of a result in 31:24."""
+    DEPTH = 0x0C
+    """Rows of the accumulator bank."""
+    CONTROL = 0x10
+    """Write 1 to bit 0: clear counters and error; to bit 1: reset the unit, but not this bus. Reads as 0."""
+    ERROR = 0x14
+    """The first mistake of a sender, an :class:`~openmxu.status.Error`."""
+    CYCLES = 0x18
+    BUSY = 0x1C
+    INPUT_STALLS = 0x20
+    OUTPUT_STALLS = 0x24
+
+
+def axi_config(config: MxuConfig) -> MxuConfig:
+    """The unit that is behind the bus: the same, with ``status``.
+
+    Raises
+    ------
+    ValueError
+        A word is not a whole number of bytes.
+    """
+    for noun in ("source", "result"):
+        fmt = getattr(config, noun)
+        if fmt.width % 8:
+            raise ValueError(f"{noun} must be a format of whole bytes on AXI4-Stream, not {fmt}")
+    return replace(config, status=True)
+
+
+class Registers(wiring.Component):
+    """The registers of a unit behind an AXI4-Lite port.
+
+    A write is taken when address and data are there; other registers than ``CONTROL``, and addresses without a
+    register, answer it with SLVERR and do nothing. So do reads of addresses without a register, with zero.
+
+    Latency: an answer is there one cycle after it was asked for. Throughput: one read and one write per cycle.
+    Back-pressure: on all channels.
+
+    Parameters
+    ----------
+    config
+        The unit.
+
+    Members
+    -------
+    awaddr, awvalid, awready, wdata, wstrb, wvalid, wready, bresp, bvalid, bready : AXI4-Lite write channels
+    araddr, arvalid, arready, rdata, rresp, rvalid, rready : AXI4-Lite read channels
+    awprot, arprot : In(3)
+        Not looked at.
+    i_cycles, i_busy, i_input_stalls, i_output_stalls : In(32)
+    i_error : In(3)
+    o_clear, o_reset : Out(1)
+        For one cycle each.
+    """
+
+    awaddr: Value
+    awprot: Value
+    awvalid: Value
+    awready: Value
+    wdata: Value
+    wstrb: Value
+    wvalid: Value
+    wready: Value
+    bresp: Value
+    bvalid: Value
+    bready: Value
+    araddr: Value
+    arprot: Value
+    arvalid: Value
+    arready: Value
+    rdata: Value
+    rresp: Value
+    rvalid: Value
+    rready: Value
+    i_error: Value
+    o_clear: Value
+    o_reset: Value
+
+    def __init__(self, config: MxuConfig) -> None:
+        self.config = config
+        super().__init__(
+            _axi_lite() | {f"i_{name}": In(_WORD) for name in COUNTERS} | {"i_error": In(Error)}
+            | {"o_clear": Out(1), "o_reset": Out(1)}
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """One register for each answer."""
+        m = Module()
+        config = self.config
+        formats = (config.stages | (config.subnormals == "ieee") << 8 | config.splitter << 9
+                   | config.source.width << 16 | config.result.width << 24)
+        shown: dict[Register, Value] = {
+            Register.ID: Const(IDENTITY, _WORD),
+            Register.SIZE: Const(config.rows | config.columns << 16, _WORD),
+            Register.FORMAT: Const(formats, _WORD),
+            Register.DEPTH: Const(config.depth, _WORD),
+            Register.CONTROL: Const(0, _WORD),
+            Register.ERROR: self.i_error,
+        } | {Register[name.upper()]: getattr(self, f"i_{name}") for name in COUNTERS}
+
+        m.d.comb += self.arready.eq(self.rready | ~self.rvalid)
+        with m.If(self.arready):
+            m.d.sync += self.rvalid.eq(self.arvalid)
+            with m.Switch(self.araddr[2:]):
+                for register, value in shown.items():
+                    with m.Case(register >> 2):
+                        m.d.sync += [self.rdata.eq(value), self.rresp.eq(_OKAY)]
+                with m.Default():
+                    m.d.sync += [self.rdata.eq(0), self.rresp.eq(_SLVERR)]
+
+        write = Signal()
+        known = self.awaddr[2:] == Register.CONTROL >> 2
+        m.d.comb += [
+            write.eq(self.awvalid & self.wvalid & (self.bready | ~self.bvalid)),
+            self.awready.eq(write),
+            self.wready.eq(write),
+        ]
+        commands = self.wdata[:2] & (write & known & self.wstrb[0]).replicate(2)
+        m.d.sync += Cat(self.o_clear, self.o_reset).eq(commands)
+        with m.If(self.bready | ~self.bvalid):
+            m.d.sync += [self.bvalid.eq(write), self.bresp.eq(Mux(known, _OKAY, _SLVERR))]
+        return m
+
+
+def _axi_lite() -> dict[str, Any]:
+    """The ports of an AXI4-Lite subordinate."""
+    address = max(Register).bit_length()
+    return {
+        "awaddr": In(address), "awprot": In(3), "awvalid": In(1), "awready": Out(1),
+        "wdata": In(_WORD), "wstrb": In(_WORD // 8), "wvalid": In(1), "wready": Out(1),
+        "bresp": Out(2), "bvalid": Out(1), "bready": In(1),
+        "araddr": In(address), "arprot": In(3), "arvalid": In(1), "arready": Out(1),
+        "rdata": Out(_WORD), "rresp": Out(2), "rvalid": Out(1), "rready": In(1),
+    }
+
+
+class AxiMxu(wiring.Component):
+    """A unit whose three streams are AXI4-Streams, with registers on AXI4-Lite.
+
+    A packet of weights is the R beats of a tile, row R-1 first; one of activations is a tile, so that its first beat
+    is the one behind TLAST. TDATA holds the words of a beat, word 0 in the lowest bytes, each little-endian. All bytes
+    of all beats count: there is no TKEEP. What is constant within a tile stands in TUSER of each beat.
+
+    Latency and throughput: those of :class:`~openmxu.mxu.Mxu`. Back-pressure: on all streams.
+
+    The unit has ``status``. ``aresetn`` and the control register's bit reset it, at a rising edge of ``aclk``.
+
+    Parameters
+    ----------
+    config
+        The unit; the words on its streams must be whole bytes.
+
+    Members
+    -------
+    aclk, aresetn : In(1)
+    s_axis_weights_tdata : In(columns · source.width)
+    s_axis_weights_tuser : In(3)
+        The :class:`~openmxu.passes.Part`; only with ``splitter``.
+    s_axis_activations_tdata : In(rows · source.width)
+    s_axis_activations_tuser : In(3 or 6)
+        Bit 0 ``add``, 1 ``clear_nan``, 2 ``emit``; with ``splitter`` 5:3 the :class:`~openmxu.passes.Part`.
+    m_axis_results_tdata : Out(columns · result.width)
+    s_axis_weights, s_axis_activations, m_axis_results : tvalid, tready, tlast
+    s_axil : AXI4-Lite
+        See :class:`Register`.
+
+    Raises
+    ------
+    ValueError
+        A word is not a whole number of bytes.
+    """
+
+    aclk: Value
+    aresetn: Value
+    s_axis_weights_tdata: Value
+    s_axis_weights_tvalid: Value
+    s_axis_weights_tready: Value
+    s_axis_weights_tlast: Value
+    s_axis_weights_tuser: Value
+    s_axis_activations_tdata: Value
+    s_axis_activations_tvalid: Value
+    s_axis_activations_tready: Value
+    s_axis_activations_tlast: Value
+    s_axis_activations_tuser: Value
+    m_axis_results_tdata: Value
+    m_axis_results_tvalid: Value
+    m_axis_results_tready: Value
+    m_axis_results_tlast: Value
+
+    def __init__(self, config: MxuConfig) -> None:
+        self.config = axi_config(config)
+        self._part = 3 * config.splitter
+        streams = {
+            "s_axis_weights": (In, config.columns * config.source.width, self._part),
+            "s_axis_activations": (In, config.rows * config.source.width, 3 + self._part),
+            "m_axis_results": (Out, config.columns * config.result.width, 0),
+        }
+        ports: dict[str, Any] = {"aclk": In(1), "aresetn": In(1)}
+        for name, (flow, data, user) in streams.items():
+            against = Out if flow is In else In
+            ports |= {f"{name}_tdata": flow(data), f"{name}_tvalid": flow(1), f"{name}_tready": against(1),
+                      f"{name}_tlast": flow(1)} | ({f"{name}_tuser": flow(user)} if user else {})
+        super().__init__(ports | {f"s_axil_{name}": port for name, port in _axi_lite().items()})
+
+    @property
+    def module_name(self) -> str:
+        """Name of the exported module."""
+        return "mxu_axi"
+
+    def elaborate(self, platform: object) -> Module:
+        """The unit in a clock domain that the registers can reset, the registers in one that they cannot."""
+        m = Module()
+        m.domains.sync = ClockDomain(local=True)
+        m.domains.bus = ClockDomain(local=True)
+        m.submodules.unit = unit = Mxu(self.config)
+        registers = Registers(self.config)
+        m.submodules.registers = DomainRenamer("bus")(registers)
+        m.d.comb += [
+            ClockSignal().eq(self.aclk),
+            ResetSignal().eq(~self.aresetn | registers.o_reset),
+            ClockSignal("bus").eq(self.aclk),
+            ResetSignal("bus").eq(~self.aresetn),
+            *(getattr(registers, f"i_{name}").eq(getattr(unit.status, name)) for name in (*COUNTERS, "error")),
+            unit.status.clear.eq(registers.o_clear),
+        ]
+        for name, port in _axi_lite().items():
+            inside, outside = getattr(registers, name), getattr(self, f"s_axil_{name}")
+            m.d.comb += inside.eq(outside) if port.flow == In else outside.eq(inside)
+
+        begins = Signal(init=1)
+        with m.If(self.s_axis_activations_tvalid & self.s_axis_activations_tready):
+            m.d.sync += begins.eq(self.s_axis_activations_tlast)
+        weights, activations = unit.weights.payload, unit.activations.payload
+        user = self.s_axis_activations_tuser
+        m.d.comb += [
+            Value.cast(weights.data).eq(self.s_axis_weights_tdata),
+            weights.last.eq(self.s_axis_weights_tlast),
+            unit.weights.valid.eq(self.s_axis_weights_tvalid),
+            self.s_axis_weights_tready.eq(unit.weights.ready),
+            Value.cast(activations.data).eq(self.s_axis_activations_tdata),
+            activations.first.eq(begins),
+            activations.last.eq(self.s_axis_activations_tlast),
+            Cat(activations.add, activations.clear_nan, activations.emit).eq(user[:3]),
+            unit.activations.valid.eq(self.s_axis_activations_tvalid),
+            self.s_axis_activations_tready.eq(unit.activations.ready),
+            self.m_axis_results_tdata.eq(Value.cast(unit.results.payload.data)),
+            self.m_axis_results_tlast.eq(unit.results.payload.last),
+            self.m_axis_results_tvalid.eq(unit.results.valid),
+            unit.results.ready.eq(self.m_axis_results_tready),
+        ]
+        if self.config.splitter:
+            m.d.comb += [weights.part.eq(self.s_axis_weights_tuser), activations.part.eq(user[3:])]
+        return m

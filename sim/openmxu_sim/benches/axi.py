@@ -1,0 +1,228 @@
+"""Bench of the unit on a bus: cocotbext-axi's sources, sink and register master at its ports."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import cocotb
+import numpy as np
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, RisingEdge
+from cocotbext.axi import (
+    AxiLiteBus,
+    AxiLiteMaster,
+    AxiResp,
+    AxiStreamBus,
+    AxiStreamFrame,
+    AxiStreamSink,
+    AxiStreamSource,
+)
+
+from openmxu.axi import IDENTITY, Register
+from openmxu.formats import BF16, FP32
+from openmxu.passes import PASSES
+from openmxu.status import Error
+from openmxu.tiling import cycles, tiles
+from openmxu_sim import golden, vectors
+from openmxu_sim.benches.task import Task
+from openmxu_sim.cosim.clocking import PERIOD, within
+from openmxu_sim.stimulus import MARKS, collect, stimulus
+
+TASK = Task.of_environment()
+CONFIG = TASK.component().config
+
+
+class Testbench:
+    """The unit with everything that is connected to it."""
+
+    def __init__(self, dut: Any) -> None:
+        self._dut = dut
+        self.generator = np.random.default_rng(TASK.seed)
+        reset = {"reset": dut.aresetn, "reset_active_level": False}
+        self.weights = AxiStreamSource(AxiStreamBus.from_prefix(dut, "s_axis_weights"), dut.aclk, **reset)
+        self.activations = AxiStreamSource(AxiStreamBus.from_prefix(dut, "s_axis_activations"), dut.aclk, **reset)
+        self.results = AxiStreamSink(AxiStreamBus.from_prefix(dut, "m_axis_results"), dut.aclk, **reset)
+        self.registers = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), dut.aclk, **reset)
+
+    async def start(self) -> None:
+        """Clock and reset."""
+        self._dut.aresetn.value = 0
+        self._dut.aclk.value = 0
+        Clock(self._dut.aclk, PERIOD, unit="ns").start()
+        await self.reset()
+
+    async def reset(self) -> None:
+        """Reset unit and bus; whatever was on its way is forgotten."""
+        self._dut.aresetn.value = 0
+        await ClockCycles(self._dut.aclk, 3)
+        for end in (self.weights, self.activations, self.results):
+            end.clear()
+        self._dut.aresetn.value = 1
+        await RisingEdge(self._dut.aclk)
+
+    def pause(self, *, yes: bool) -> None:
+        """Let all streams wait now and then, or never."""
+        for seed, end in enumerate((self.weights, self.activations, self.results)):
+            end.clear_pause_generator()
+            end.pause = False
+            if yes:
+                end.set_pause_generator(_pauses(seed))
+
+    async def read(self, register: Register) -> int:
+        """What a register holds."""
+        answer = await self.registers.read(register, 4)
+        assert answer.resp == AxiResp.OKAY
+        return int.from_bytes(answer.data, "little")
+
+    def send(self) -> tuple[Any, tuple[int, int, int, str]]:
+        """A product of random size and precision, all of its packets; its result, and what was drawn."""
+        generator = self.generator
+        m, k, n = (int(generator.integers(1, 4 * size)) for size in (CONFIG.depth // 2, CONFIG.rows, CONFIG.columns))
+        choice = list(PASSES) if (CONFIG.source, CONFIG.operand) == (FP32, BF16) else ["default"]
+        precision = str(generator.choice(choice))
+        fmt, seed = CONFIG.source.name, int(generator.integers(1 << 30))
+        a, b = vectors.matrix((m, k), fmt, seed), np.ascontiguousarray(vectors.matrix((n, k), fmt, seed + 1).T)
+        for block in stimulus(CONFIG, a, b, precision).blocks():
+            first = dict(zip(MARKS, block.marks[0].tolist(), strict=True))
+            user = first["add"] | first["clear_nan"] << 1 | first["emit"] << 2 | block.activation_part << 3
+            self.weights.send_nowait(_packet(block.weights, block.weight_part))
+            self.activations.send_nowait(_packet(block.activations, user))
+        expected = golden.matmul(golden.from_bits(a, fmt), golden.from_bits(b, fmt), rows=CONFIG.rows,
+                                 precision=precision, subnormals=CONFIG.subnormals, result=CONFIG.result.name)
+        return golden.to_bits(expected) >> np.uint32(FP32.width - CONFIG.result.width), (m, k, n, precision)
+
+    async def receive(self, expected: Any, drawn: tuple[int, int, int, str]) -> None:
+        """Compare all packets of a result."""
+        m, k, n, precision = drawn
+        beats = []
+        for tile in tiles(CONFIG, m, k, n, precision):
+            if tile.emit:
+                packet = await self.results.recv()
+                words = np.frombuffer(bytes(packet.tdata), dtype=f"<u{CONFIG.result.width // 8}")
+                assert len(words) == len(tile.activations) * CONFIG.columns, f"beats of a packet of {drawn}"
+                beats.append(words.reshape(-1, CONFIG.columns).astype(np.uint32))
+        got = collect(CONFIG, np.concatenate(beats), m, k, n)
+        wrong = np.argwhere(got != expected)
+        assert not len(wrong), f"{drawn}: {len(wrong)} words are wrong, the first at {wrong[0]}, seed {TASK.seed}"
+
+
+def _packet(words: Any, user: int) -> AxiStreamFrame:
+    """Beats of words as bytes."""
+    return AxiStreamFrame(words.astype(f"<u{CONFIG.source.width // 8}").tobytes(), tuser=int(user))
+
+
+def _pauses(seed: int) -> Iterator[bool]:
+    generator = np.random.default_rng(seed)
+    while True:
+        yield from (generator.random(64) < generator.choice([0.0, 0.2, 0.9])).tolist()
+
+
+@cocotb.test()
+async def what_it_is(dut: Any) -> None:
+    """Registers describe the unit; there is nothing where there is none, and nothing to be written but commands."""
+    bench = Testbench(dut)
+    await bench.start()
+    assert await bench.read(Register.ID) == IDENTITY
+    assert await bench.read(Register.SIZE) == CONFIG.rows | CONFIG.columns << 16
+    assert await bench.read(Register.FORMAT) == (
+        CONFIG.stages | (CONFIG.subnormals == "ieee") << 8 | CONFIG.splitter << 9
+        | CONFIG.source.width << 16 | CONFIG.result.width << 24)
+    assert await bench.read(Register.DEPTH) == CONFIG.depth
+    assert await bench.read(Register.CONTROL) == 0
+    for address in (0x28, 0x3C):
+        answer = await bench.registers.read(address, 4)
+        assert (answer.resp, bytes(answer.data)) == (AxiResp.SLVERR, bytes(4))
+    for register in (Register.ID, Register.CYCLES):
+        assert (await bench.registers.write(register, bytes(4))).resp == AxiResp.SLVERR
+    assert (await bench.registers.write(Register.CONTROL, bytes(4))).resp == AxiResp.OKAY
+
+
+@cocotb.test()
+async def registers_with_pauses(dut: Any) -> None:
+    """Many reads and writes at once, with pauses on all channels: each has its answer, in order."""
+    bench = Testbench(dut)
+    await bench.start()
+    reads, writes = bench.registers.read_if, bench.registers.write_if
+    channels = (reads.ar_channel, reads.r_channel, writes.aw_channel, writes.w_channel, writes.b_channel)
+    for seed, channel in enumerate(channels):
+        channel.set_pause_generator(_pauses(seed))
+    constant = {Register.ID: IDENTITY, Register.SIZE: CONFIG.rows | CONFIG.columns << 16, Register.DEPTH: CONFIG.depth}
+    chosen = [Register(int(value)) for value in bench.generator.choice(list(constant), 60)]
+    asked = [cocotb.start_soon(bench.read(register)) for register in chosen]
+    targets = [int(address) for address in bench.generator.choice([Register.ID, Register.CONTROL, 0x3C], 60)]
+    written = [cocotb.start_soon(bench.registers.write(address, bytes(4))) for address in targets]
+    for register, answer in zip(chosen, asked, strict=True):
+        assert await within(4000, answer, "all reads") == constant[register]
+    for address, response in zip(targets, written, strict=True):
+        expected = AxiResp.OKAY if address == Register.CONTROL else AxiResp.SLVERR
+        assert (await within(4000, response, "all writes")).resp == expected
+
+
+@cocotb.test()
+async def products(dut: Any) -> None:
+    """As fast as it goes, when cycles are those of the formula; and with pauses on all streams, one after another."""
+    bench = Testbench(dut)
+    await bench.start()
+    for pauses in (False, True):
+        bench.pause(yes=pauses)
+        for _ in range(max(1, TASK.count // 500)):
+            await bench.registers.write(Register.CONTROL, (1).to_bytes(4, "little"))
+            await ClockCycles(dut.aclk, 2)
+            expected, drawn = bench.send()
+            await within(400 * cycles(CONFIG, *drawn), bench.receive(expected, drawn), "all packets")
+            beats = sum(len(tile.activations) for tile in tiles(CONFIG, *drawn))
+            assert await bench.read(Register.ERROR) == Error.NONE
+            assert await bench.read(Register.BUSY) == beats
+            if not pauses:
+                assert await bench.read(Register.CYCLES) == cycles(CONFIG, *drawn)
+                assert await bench.read(Register.INPUT_STALLS) == 0
+
+
+@cocotb.test()
+async def long_stall(dut: Any) -> None:
+    """Nobody takes a result for a long time, and nothing is lost."""
+    bench = Testbench(dut)
+    await bench.start()
+    bench.results.pause = True
+    sent = [bench.send() for _ in range(3)]
+    await ClockCycles(dut.aclk, 3000)
+    assert bench.results.empty()
+    bench.results.pause = False
+    for expected, drawn in sent:
+        await within(400 * cycles(CONFIG, *drawn), bench.receive(expected, drawn), "all packets")
+
+
+@cocotb.test()
+async def reset_in_the_middle(dut: Any) -> None:
+    """Whatever was going on: after a reset nothing comes, and the next product is right."""
+    bench = Testbench(dut)
+    await bench.start()
+    bench.pause(yes=True)
+    for _ in range(6):
+        bench.send()
+        await ClockCycles(dut.aclk, int(bench.generator.integers(1, 6 * CONFIG.latency)))
+        await bench.reset()
+        assert not int(dut.m_axis_results_tvalid.value)
+        assert await bench.read(Register.CYCLES) == 0
+        expected, drawn = bench.send()
+        await within(400 * cycles(CONFIG, *drawn), bench.receive(expected, drawn), "all packets")
+
+
+@cocotb.test(skip=CONFIG.rows == 1)
+async def mistakes_and_the_reset_by_register(dut: Any) -> None:
+    """A block of weights of the wrong length is told, until cleared; the register's reset leaves a clean unit."""
+    bench = Testbench(dut)
+    await bench.start()
+    for rows, error in ((CONFIG.rows - 1, Error.WEIGHTS_SHORT), (CONFIG.rows + 1, Error.WEIGHTS_LONG)):
+        words = np.zeros((rows, CONFIG.columns), np.uint32)
+        await bench.weights.send(_packet(words, 0))
+        await bench.weights.wait()
+        await ClockCycles(dut.aclk, 4)
+        assert await bench.read(Register.ERROR) == error
+        await bench.registers.write(Register.CONTROL, (1).to_bytes(4, "little"))
+        await ClockCycles(dut.aclk, 2)
+        assert await bench.read(Register.ERROR) == Error.NONE
+        await bench.registers.write(Register.CONTROL, (2).to_bytes(4, "little"))
+        await ClockCycles(dut.aclk, 2)
+        expected, drawn = bench.send()
+        await within(400 * cycles(CONFIG, *drawn), bench.receive(expected, drawn), "all packets")
+        assert await bench.read(Register.ERROR) == Error.NONE

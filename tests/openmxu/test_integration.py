@@ -1,0 +1,77 @@
+"""What goes with an exported module: read by the tools that it is for."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from openmxu import cli
+from openmxu.catalog import build
+from openmxu.integration import to_template
+from openmxu.synth import yosys
+from openmxu.verilog import to_verilog
+
+from .test_verilog import _verilator_lint
+
+MXU = ["verilog", "mxu", "--rows", "2", "--columns", "3", "--splitter", "--result", "bf16"]
+
+
+@pytest.mark.parametrize("arguments", [[*MXU, "--status"], [*MXU, "--bus", "axi"], ["verilog", "adder"]],
+                         ids=["streams", "axi", "adder"])
+def test_files(arguments: list[str], tmp_path: Path) -> None:
+    """Exported, instantiated from the template, and clean; and FuseSoC finds the core."""
+    design, template, core = (tmp_path / name for name in ("it.v", "instance.v", "it.core"))
+    assert cli.main([*arguments, "--name", "it", "-o", str(design), "--template", str(template),
+                     "--core", str(core)]) == 0
+    around = tmp_path / "around.v"
+    # Wires that nothing drives are what a template is for.
+    around.write_text(f"/* verilator lint_off UNDRIVEN */\nmodule around;\n{template.read_text()}endmodule\n"
+                      f"/* verilator lint_on UNDRIVEN */\n{design.read_text()}")
+    for path, top in ((design, "it"), (around, "around")):
+        done = _verilator_lint(path, top)
+        assert (done.returncode, done.stderr) == (0, "")
+        if shutil.which("iverilog"):
+            done = subprocess.run(["iverilog", "-g2005-sv", "-Wall", "-t", "null", "-s", top, path.name],
+                                  cwd=path.parent, capture_output=True, text=True, check=False)
+            assert (done.returncode, done.stderr) == (0, "")
+    fusesoc = Path(sys.executable).with_name("fusesoc")
+    done = subprocess.run([fusesoc, "--cores-root", ".", "core", "show", "openmxu::it"], cwd=tmp_path,
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "toplevel: it" in done.stdout or "it.v" in core.read_text()
+
+
+def test_fields_stand_in_the_template() -> None:
+    unit = build("mxu_2x2", splitter=True)
+    text = to_template(unit, to_verilog(unit), name="mxu")
+    assert ("wire [71:0] activations__payload;  // input: [63:0] data, 2 words, the first lowest; [64] first; "
+            "[65] last; [66] add; [67] clear_nan; [68] emit; [71:69] part") in text
+
+
+def test_a_unit_on_a_bus_for_ecp5() -> None:
+    """Yosys maps all of it, memories included; what is left are cells of the device."""
+    yosys.prepare()
+    unit = build("mxu_2x2", bus="axi", rows=1, columns=1, depth=32)
+    script = "read_verilog /job/design.il\nsynth_ecp5 -top mxu_axi\ncheck -assert\ntee -q -o /job/result stat -json"
+    cells = json.loads(yosys.produce(script, to_verilog(unit)))["design"]["num_cells_by_type"]
+    assert min(cells.get(cell, 0) for cell in ("TRELLIS_FF", "LUT4")) > 500
+    assert [cell for cell in cells if cell.startswith("$")] == ["$scopeinfo"]  # names of modules, no logic
+
+
+@pytest.mark.parametrize(("arguments", "complaint"), [
+    (["--core", "x.core"], "core must be in the folder of the Verilog file, which -o names, not x.core"),
+    (["-o", "a.v", "--template", "a.v"], "outputs must be different files"),
+    (["--bus", "wishbone"], "bus must be 'none' or 'axi', not 'wishbone'"),
+    (["--bus", "axi", "--operand", "e4f2", "--source", "e4f2"],
+     "source must be a format of whole bytes on AXI4-Stream, not e4f2"),
+    (["--splitter", "--operand", "fp16"], "splitter must be False unless fp32 is converted into bf16"),
+])
+def test_mistakes(arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str],
+                  monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main([*MXU[:2], *arguments]) == 2
+    assert complaint in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
