@@ -11,6 +11,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from openmxu_sim import throughput
+from openmxu_sim.studies import accuracy, layers
 from openmxu_sim.verify.checks import FAILED
 from openmxu_sim.verify.report import Evidence, to_markdown
 
@@ -61,7 +62,13 @@ class CommandHelp(SphinxDirective):
 
 
 def insert_record(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Put the record of ``make verify``, or of ``make bench``, as tables, in place of ``RECORD`` on its page."""
+    """Put records of commands, and what is derived, as tables, in place of ``RECORD`` on their pages."""
+    if docname == "reference/accuracy":
+        record = Path(app.srcdir, "reference", "accuracy.json")
+        app.env.note_dependency(str(record), docname=docname)
+        source[0] = source[0].replace("RECORD", accuracy.to_markdown(accuracy.Accuracy.of_json(record.read_text())))
+    if docname == "reference/roofline":
+        source[0] = source[0].replace("RECORD", layers.to_markdown(layers.roofline(layers.Machine())))
     if docname == "reference/speed":
         record = Path(app.srcdir, "reference", "speed.json")
         app.env.note_dependency(str(record), docname=docname)
@@ -76,6 +83,6 @@ def insert_record(app: Sphinx, docname: str, source: list[str]) -> None:
 
 
 def setup(app: Sphinx) -> None:
-    """Register the directive and the record."""
+    """Register the directive and the records."""
     app.connect("source-read", insert_record)
     app.add_directive("command-help", CommandHelp)

@@ -81,7 +81,7 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
     known = {add.__name__.removeprefix("_add_"): add for add in (
         _add_demo, _add_list, _add_matmul, _add_verilog, _add_area, _add_verify, _add_bench, _add_cache, _add_wave,
-        _add_board,
+        _add_accuracy, _add_roofline, _add_board,
     )}
     # One that is named is all that is needed: the others would import what they have to offer.
     named = next((word for word in arguments if not word.startswith("-")), "")
@@ -610,6 +610,70 @@ def _wave(options: argparse.Namespace) -> None:
     write_text(options.output_file, draw(activity, made_by=f"openmxu wave {made_by}"))
     _tell(f"wrote {options.output_file}: {m}x{k}x{n} on {config.rows}x{config.columns}, {len(activity.tiles)} tiles, "
           f"{activity.cycles} cycles, utilisation {activity.utilisation:.1%}")
+
+
+# openmxu accuracy, openmxu roofline -----------------------------------------------------------------------
+
+
+def _add_accuracy(commands: Any) -> None:
+    parser = _command(
+        commands, "accuracy", _accuracy, "measure the errors of products in 1, 3, 6 and 9 passes",
+        "  openmxu accuracy\n  openmxu accuracy --seed 7 --json accuracy.json",
+    )
+    parser.add_argument("--seed", type=_integer, default=0, metavar="N", help="of the operands (default: 0)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the errors")
+
+
+def _accuracy(options: argparse.Namespace) -> None:
+    from openmxu_sim.studies.accuracy import measure, to_markdown
+
+    _check_writable(options.json)
+    if options.seed < 0:
+        raise ValueError(f"seed must be an integer >= 0, not {options.seed}")
+    with _bar("products") as progress:
+        found = measure(engine="model" if find_spec("numba") else "golden", seed=options.seed, progress=progress)
+    if options.json is not None:
+        write_text(options.json, found.to_json())
+    print(to_markdown(found))
+
+
+def _add_roofline(commands: Any) -> None:
+    parser = _command(
+        commands, "roofline", _roofline, "derive what bf16 in memory brings to layers of real networks",
+        "  openmxu roofline\n"
+        "  openmxu roofline --rows 32 --columns 32 --clock 200 --bandwidth 12.8 --plot roofline.svg",
+    )
+    for name in ("rows", "columns"):
+        parser.add_argument(f"--{name}", type=_integer, default=128, metavar=name[0].upper(),
+                            help=f"{name} of the array (default: 128)")
+    parser.add_argument("--stages", type=_integer, default=1, metavar="S",
+                        help="pipeline stages of a processing element, 1 to 7 (default: 1)")
+    parser.add_argument("--clock", type=_number, default=700.0, metavar="MHz", help="of the unit (default: 700)")
+    parser.add_argument("--bandwidth", type=_number, default=300.0, metavar="GB/s", help="of the memory (default: 300)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
+    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="write the roofline")
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number, not {text!r}") from None
+
+
+def _roofline(options: argparse.Namespace) -> None:
+    from openmxu_sim.studies.layers import Machine, roofline, to_markdown
+
+    for path in (options.json, options.plot):
+        _check_writable(path)
+    found = roofline(Machine(options.rows, options.columns, options.stages, options.clock, options.bandwidth))
+    if options.json is not None:
+        write_text(options.json, found.to_json())
+    if options.plot is not None:
+        from openmxu_sim.studies.plot import to_svg
+
+        write_bytes(options.plot, to_svg(found))
+    print(to_markdown(found))
 
 
 # openmxu board --------------------------------------------------------------------------------------------

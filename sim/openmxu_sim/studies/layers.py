@@ -1,0 +1,221 @@
+"""What bf16 in memory brings to layers of real networks: derived, from sizes and the cycle formula."""
+
+import json
+from dataclasses import asdict, dataclass
+
+from openmxu.config import MxuConfig
+from openmxu.tiling import cycles
+
+__all__ = ["LAYERS", "STORAGE", "Layer", "Machine", "Roofline", "Share", "roofline", "to_markdown"]
+
+STORAGE = {"fp32": (4, 4), "bf16 in, fp32 out": (2, 4), "bf16": (2, 2)}
+"""How matrices lie in memory: bytes of an operand and of a result."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A matrix product in a network.
+
+    Parameters
+    ----------
+    network
+        Which one.
+    name
+        The layer; of convolutions channels and kernel.
+    m, k, n
+        Its sizes; convolutions as matrix products of patches.
+    count
+        How many of them the network has.
+    """
+
+    network: str
+    name: str
+    m: int
+    k: int
+    n: int
+    count: int = 1
+
+    @property
+    def operations(self) -> int:
+        """Multiplications and additions of one."""
+        return 2 * self.m * self.k * self.n
+
+    def bytes(self, storage: str) -> int:
+        """What moves between memory and unit, each matrix once: all reuse is on the chip."""
+        operand, result = STORAGE[storage]
+        return operand * (self.m * self.k + self.k * self.n) + result * self.m * self.n
+
+
+def _resnet(images: int) -> list[Layer]:
+    """ResNet-50 for images of 224 x 224; where resolution halves, the 3x3 kernel does it (version 1.5)."""
+    name = f"ResNet-50, {images} images"
+
+    def convolution(side: int, channels: int, kernel: int, filters: int, count: int = 1) -> Layer:
+        return Layer(name, f"{channels} to {filters}, {kernel}x{kernel}, {side}x{side}", images * side**2,
+                     channels * kernel**2, filters, count)
+
+    layers = [convolution(112, 3, 7, 64), convolution(56, 64, 1, 64)]
+    for side, width, blocks in ((56, 64, 3), (28, 128, 4), (14, 256, 6), (7, 512, 3)):
+        if side < 56:
+            layers.append(convolution(2 * side, 2 * width, 1, width))
+        layers += [
+            convolution(side, 4 * width, 1, width, blocks - 1),
+            convolution(side, width, 3, width, blocks),
+            convolution(side, width, 1, 4 * width, blocks),
+            convolution(side, 64 if side == 56 else 2 * width, 1, 4 * width),
+        ]
+    return [*layers, Layer(name, "fully connected", images, 2048, 1000)]
+
+
+def _transformer(name: str, *, blocks: int, width: int, heads: int, tokens: int, context: int,
+                 hidden: int) -> list[Layer]:
+    """The products of a transformer's blocks for ``tokens`` rows, each attending to ``context`` tokens."""
+    head = width // heads
+    return [
+        Layer(name, "query, key, value", tokens, width, width, 3 * blocks),
+        Layer(name, "scores, a head", tokens, head, context, heads * blocks),
+        Layer(name, "weighted values, a head", tokens, context, head, heads * blocks),
+        Layer(name, "attention's output", tokens, width, width, blocks),
+        Layer(name, "first dense", tokens, width, hidden, blocks),
+        Layer(name, "second dense", tokens, hidden, width, blocks),
+    ]
+
+
+LAYERS: tuple[Layer, ...] = (
+    *_resnet(8),
+    *_transformer("BERT-base, 128 tokens", blocks=12, width=768, heads=12, tokens=128, context=128, hidden=3072),
+    *_transformer("small transformer, 16 tokens", blocks=4, width=256, heads=4, tokens=16, context=16, hidden=1024),
+)
+"""The layers that tables and plot show."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A unit, its clock, and the memory that it is fed from.
+
+    Parameters
+    ----------
+    rows, columns, stages
+        The unit.
+    clock
+        In MHz.
+    bandwidth
+        Of the memory, in GB/s, which are 10^9 bytes.
+
+    Raises
+    ------
+    ValueError
+        The clock or the bandwidth is not positive.
+    """
+
+    rows: int = 128
+    columns: int = 128
+    stages: int = 1
+    clock: float = 700.0
+    bandwidth: float = 300.0
+
+    def __post_init__(self) -> None:
+        for noun in ("clock", "bandwidth"):
+            if not getattr(self, noun) > 0:
+                raise ValueError(f"{noun} must be more than 0, not {getattr(self, noun)!r}")
+
+    @property
+    def config(self) -> MxuConfig:
+        """The unit."""
+        return MxuConfig(rows=self.rows, columns=self.columns, stages=self.stages)
+
+    @property
+    def peak(self) -> float:
+        """Operations per second of the whole array."""
+        return 2e6 * self.rows * self.columns * self.clock
+
+
+@dataclass(frozen=True)
+class Share:
+    """A layer on a machine.
+
+    Parameters
+    ----------
+    layer
+        The layer.
+    cycles
+        That the unit takes, from the formula.
+    bytes
+        That move, by :data:`STORAGE`.
+    seconds
+        That it takes: as long as the unit, or as the memory, if that is longer.
+    bound
+        Which of the two it is: ``"unit"`` or ``"memory"``.
+    """
+
+    layer: Layer
+    cycles: int
+    bytes: dict[str, int]
+    seconds: dict[str, float]
+    bound: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """Layers on a machine."""
+
+    machine: Machine
+    shares: tuple[Share, ...]
+
+    def seconds(self, network: str, storage: str) -> float:
+        """Of all layers of a network."""
+        return sum(share.layer.count * share.seconds[storage] for share in self.shares
+                   if share.layer.network == network)
+
+    def to_json(self) -> str:
+        """All of it."""
+        return json.dumps(asdict(self), indent=1) + "\n"
+
+
+def roofline(machine: Machine, layers: tuple[Layer, ...] = LAYERS) -> Roofline:
+    """What each layer takes on a machine, by how matrices are stored."""
+    return Roofline(machine, tuple(_share(machine, layer) for layer in layers))
+
+
+def _share(machine: Machine, layer: Layer) -> Share:
+    count = cycles(machine.config, layer.m, layer.k, layer.n)
+    by_unit = count / (machine.clock * 1e6)
+    moved = {storage: layer.bytes(storage) for storage in STORAGE}
+    by_memory = {storage: size / (machine.bandwidth * 1e9) for storage, size in moved.items()}
+    return Share(layer, count, moved, {storage: max(by_unit, time) for storage, time in by_memory.items()},
+                 {storage: "memory" if time > by_unit else "unit" for storage, time in by_memory.items()})
+
+
+def to_markdown(found: Roofline) -> str:
+    """Tables of it: networks, then layers."""
+    machine = found.machine
+    first, *others = STORAGE
+    lines = [
+        f"One unit of {machine.rows}x{machine.columns}, {machine.stages} "
+        f"stage{'s' * (machine.stages > 1)}, at {machine.clock:g} MHz, {machine.peak / 1e12:.3g} Tflop/s, and "
+        f"{machine.bandwidth:g} GB/s: memory is what limits below "
+        f"{machine.peak / machine.bandwidth / 1e9:.0f} operations for each byte.", "",
+        "| network | " + " | ".join(f"{name}, ms" for name in STORAGE) + " | "
+        + " | ".join(f"faster with {name}" for name in others) + " |",
+        "|---|" + "--:|" * (len(STORAGE) + len(others)),
+    ]
+    for network in dict.fromkeys(share.layer.network for share in found.shares):
+        times = {storage: found.seconds(network, storage) for storage in STORAGE}
+        lines.append(f"| {network} | " + " | ".join(f"{1e3 * time:.3g}" for time in times.values()) + " | "
+                     + " | ".join(f"{times[first] / times[name] - 1:.0%}" for name in others) + " |")
+    lines += ["", "| layer | M | K | N | count | cycles | utilisation | "
+              + " | ".join(f"MB, {name}" for name in STORAGE) + " | limit, fp32 | limit, bf16 | faster with bf16 |",
+              "|---|" + "--:|" * (6 + len(STORAGE)) + "---|---|--:|"]
+    network = ""
+    for share in found.shares:
+        layer = share.layer
+        if layer.network != network:
+            network = layer.network
+            lines.append(f"| **{network}** |" + " |" * (9 + len(STORAGE)))
+        busy = layer.operations / (2 * machine.rows * machine.columns * share.cycles)
+        lines.append(
+            f"| {layer.name} | {layer.m} | {layer.k} | {layer.n} | {layer.count} | {share.cycles} | {busy:.0%} | "
+            + " | ".join(f"{size / 1e6:.3g}" for size in share.bytes.values())
+            + f" | {share.bound['fp32']} | {share.bound['bf16']} "
+            f"| {share.seconds['fp32'] / share.seconds['bf16'] - 1:.0%} |")
+    return "\n".join(lines) + "\n"

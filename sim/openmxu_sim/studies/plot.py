@@ -1,0 +1,52 @@
+"""The roofline as a picture."""
+
+import io
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+
+from openmxu_sim.studies.layers import Roofline
+
+__all__ = ["to_svg"]
+
+# Okabe and Ito's palette, which colour-blind readers can tell apart; markers say the same.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
+_MARKERS = "os^D"
+
+
+def to_svg(found: Roofline) -> bytes:
+    """Operations per second against operations for each byte: the roof, and each layer in fp32 and in bf16."""
+    machine = found.machine
+    figure = Figure(figsize=(9, 5.4), layout="constrained")
+    axes = figure.subplots()
+    points = {storage: [(share.layer.operations / share.bytes[storage], share.layer.operations / share.seconds[storage])
+                        for share in found.shares] for storage in ("fp32", "bf16")}
+    lowest = min(intensity for intensity, _ in points["fp32"]) / 2
+    highest = 2 * max(intensity for intensity, _ in points["bf16"])
+    ridge = machine.peak / (machine.bandwidth * 1e9)
+    intensities = np.array([lowest, ridge, max(highest, 2 * ridge)])
+    axes.plot(intensities, np.minimum(machine.peak, intensities * machine.bandwidth * 1e9), color="#444444",
+              linewidth=1.5, label=f"{machine.bandwidth:g} GB/s, {machine.peak / 1e12:.3g} Tflop/s")
+    networks = list(dict.fromkeys(share.layer.network for share in found.shares))
+    for network, colour, marker in zip(networks, _COLOURS, _MARKERS, strict=False):
+        of_network = [index for index, share in enumerate(found.shares) if share.layer.network == network]
+        for index in of_network:
+            axes.plot(*zip(points["fp32"][index], points["bf16"][index], strict=True), color=colour, linewidth=0.7,
+                      alpha=0.6)
+        for storage, filled in (("fp32", False), ("bf16", True)):
+            axes.plot(*zip(*(points[storage][index] for index in of_network), strict=True), marker, color=colour,
+                      markerfacecolor=colour if filled else "white", markersize=6, label=f"{network}, {storage}")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("operations for each byte that moves between memory and unit")
+    axes.set_title("operations per second, derived from sizes and the cycle formula", fontsize=12, loc="left")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.legend(frameon=False, fontsize=9, loc="lower right")
+    buffer = io.BytesIO()
+    # No date and a fixed salt: the same figures give the same SVG.
+    with matplotlib.rc_context({"svg.hashsalt": "openmxu"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue()
