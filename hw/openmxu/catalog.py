@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from inspect import signature
 from typing import Any
 
-from openmxu.arith import Adder, Converter, Multiplier, SignificandProduct, Streamed
+from openmxu.arith import Adder, Converter, Multiplier, SignificandProduct, Splitter, Streamed
 from openmxu.array import SystolicArray
 from openmxu.axi import AxiMxu, axi_config
 from openmxu.config import MxuConfig
@@ -34,6 +34,10 @@ def _converter(source: str = "fp32", target: str = "bf16", subnormals: str = "fl
                stages: int = 0) -> Converter:
     formats = FloatFormat.parse(source), FloatFormat.parse(target)
     return Converter(*formats, subnormals=subnormals, stages=stages)
+
+
+def _splitter(subnormals: str = "flush") -> Splitter:
+    return Splitter(subnormals=subnormals)
 
 
 def _stream_multiplier(operand: str = "bf16", result: str = "fp32", subnormals: str = "flush",
@@ -81,6 +85,7 @@ FAMILIES: dict[str, Callable[..., Any]] = {
     "multiplier": _multiplier,
     "adder": _adder,
     "converter": _converter,
+    "splitter": _splitter,
     "stream_multiplier": _stream_multiplier,
     "stream_adder": _stream_adder,
     "stream_converter": _stream_converter,
@@ -151,6 +156,9 @@ CATALOG: dict[str, Design] = {design.name: design for design in (
     Design("adder_pipelined", "adder", "fp32 + fp32 in five stages", {"stages": 5}),
     Design("converter", "converter", "fp32 -> bf16"),
     Design("converter_ieee", "converter", "fp32 -> bf16 with gradual underflow", {"subnormals": "ieee"}),
+    Design("splitter", "splitter", "fp32 -> bf16, the number or a part of it"),
+    Design("splitter_ieee", "splitter", "fp32 -> bf16, the number or a part of it, with gradual underflow",
+           {"subnormals": "ieee"}),
     Design("stream_multiplier", "stream_multiplier", "bf16 x bf16 -> fp32 between streams"),
     Design("stream_adder", "stream_adder", "fp32 + fp32 between streams, in five stages", {"stages": 5}),
     Design("stream_converter", "stream_converter", "fp32 -> bf16 between streams"),
@@ -159,6 +167,14 @@ CATALOG: dict[str, Design] = {design.name: design for design in (
     Design("pe_pipelined", "pe", "processing element in six stages", {"stages": 6}),
     Design("array_4x4", "array", "systolic array, 4 x 4", {"rows": 4, "columns": 4}),
     Design("mxu_2x2", "mxu", "matrix unit, 2 x 2", {"rows": 2, "columns": 2}),
+    Design("mxu_2x2_splitter", "mxu", "matrix unit, 2 x 2, with splitters",
+           {"rows": 2, "columns": 2, "splitter": True}),
+    Design("mxu_2x2_bf16", "mxu", "matrix unit, 2 x 2, with bf16 words on all streams",
+           {"rows": 2, "columns": 2, "source": "bf16", "result": "bf16"}),
+    Design("mxu_2x2_status", "mxu", "matrix unit, 2 x 2, with counters and error flags",
+           {"rows": 2, "columns": 2, "status": True}),
+    Design("mxu_2x2_axi", "mxu", "matrix unit, 2 x 2, on AXI4-Stream and AXI4-Lite",
+           {"rows": 2, "columns": 2, "bus": "axi"}),
     Design("mxu_4x4", "mxu", "matrix unit, 4 x 4", {"rows": 4, "columns": 4}),
     Design("mxu_4x4_ieee", "mxu", "matrix unit, 4 x 4, with gradual underflow",
            {"rows": 4, "columns": 4, "subnormals": "ieee"}),

@@ -167,8 +167,9 @@ class Admission(wiring.Component):
         The bank has read a result for the last time.
     o_waits_input : Out(1)
         No beat of activations enters the array, as one, or a beat of weights, does not come in the midst of work.
+        Only with ``config.status``.
     o_waits_output : Out(1)
-        None does, as there is no place in the accumulator bank.
+        None does, as there is no place in the accumulator bank. Likewise.
     """
 
     i_weights: Value
@@ -197,8 +198,7 @@ class Admission(wiring.Component):
             "o_swaps": Out(config.rows),
             "o_control": Out(Control(config.depth)),
             "i_freed": In(1),
-            "o_waits_input": Out(1), "o_waits_output": Out(1),
-        })
+        } | ({"o_waits_input": Out(1), "o_waits_output": Out(1)} if config.status else {}))
 
     def elaborate(self, platform: object) -> Module:
         """Weights, places in the bank, and the beat that needs both."""
@@ -206,15 +206,15 @@ class Admission(wiring.Component):
         loaded, loading = self._load_weights(m)
         room, written = self._find_place(m)
         m.d.comb += self.o_go.eq(self.i_activations & room & written & (loaded | ~self.i_first))
-
-        inside = Signal()
-        with m.If(self.o_go):
-            m.d.sync += inside.eq(~self.i_last)
-        m.d.comb += [
-            self.o_waits_input.eq((inside | loading) & Mux(
-                self.i_activations, self.i_first & ~loaded & ~self.i_weights, 1)),
-            self.o_waits_output.eq(self.i_activations & (loaded | ~self.i_first) & ~room),
-        ]
+        if self.config.status:
+            inside = Signal()
+            with m.If(self.o_go):
+                m.d.sync += inside.eq(~self.i_last)
+            missing = Mux(self.i_activations, self.i_first & ~loaded & ~self.i_weights, 1)
+            m.d.comb += [
+                self.o_waits_input.eq((inside | loading) & missing),
+                self.o_waits_output.eq(self.i_activations & (loaded | ~self.i_first) & ~room),
+            ]
         return m
 
     def _load_weights(self, m: Module) -> tuple[Value, Value]:

@@ -12,7 +12,7 @@ from openmxu.accumulator import AccumulatorBank, Control
 from openmxu.array import processing_element
 from openmxu.catalog import Design
 from openmxu.config import MxuConfig
-from openmxu.formats import FloatFormat
+from openmxu.formats import FP32, FloatFormat
 from openmxu.mxu import ActivationBeat, Admission, Edge, WeightBeat
 from openmxu.synth.points import Point
 from openmxu.verilog import to_rtlil
@@ -43,7 +43,8 @@ def is_measured(design: Design) -> bool:
 def whole(design: Design) -> Point:
     """The design as one point."""
     domain = design.domain
-    name = domain.get("operand", domain.get("source"))
+    # Of what a splitter takes nothing can be chosen.
+    name = domain.get("operand", domain.get("source", None if "width" in domain else FP32.name))
     fmt = FloatFormat.parse(name) if name else None
     width = fmt.significand_width if fmt else domain["width"]
     return Point(design.name, width, fmt, design.name, lambda: to_rtlil(design.build(), name=design.name), domain)
@@ -103,7 +104,7 @@ class _Register(wiring.Component):
 def _config(design: Design) -> MxuConfig:
     """The parameters of an array or a unit."""
     domain = design.domain
-    for name in {"operand", "source"} & domain.keys():
+    for name in {"operand", "source", "result"} & domain.keys():
         domain[name] = FloatFormat.parse(domain[name])
     return MxuConfig(**{field.name: domain[field.name] for field in fields(MxuConfig) if field.name in domain})
 

@@ -76,7 +76,8 @@ class Testbench:
     def send(self) -> tuple[Any, tuple[int, int, int, str]]:
         """A product of random size and precision, all of its packets; its result, and what was drawn."""
         generator = self.generator
-        m, k, n = (int(generator.integers(1, 4 * size)) for size in (CONFIG.depth // 2, CONFIG.rows, CONFIG.columns))
+        most = min(CONFIG.depth, 16), CONFIG.rows, CONFIG.columns
+        m, k, n = (int(generator.integers(1, 3 * size, endpoint=True)) for size in most)
         choice = list(PASSES) if (CONFIG.source, CONFIG.operand) == (FP32, BF16) else ["default"]
         precision = str(generator.choice(choice))
         fmt, seed = CONFIG.source.name, int(generator.integers(1 << 30))

@@ -10,6 +10,6 @@ from openmxu_sim.benches.task import Task
 
 @cocotb.test()
 async def operands(dut: Any) -> None:
-    """Corners crossed with corners, then random operands of every sort."""
+    """Corners, then random operands of every sort."""
     task = Task.of_environment()
     await check_rigid(dut, conversion(task.component()), task)

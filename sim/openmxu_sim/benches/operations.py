@@ -6,14 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from openmxu.passes import Part
 from openmxu_sim import golden, vectors
 from openmxu_sim.benches.task import Task
 from openmxu_sim.cosim.clocking import start_clock
 from openmxu_sim.cosim.rigid import play
 from openmxu_sim.cosim.scoreboard import check
 from openmxu_sim.cosim.words import Words
+from openmxu_sim.golden.passes import split
 
-__all__ = ["Operation", "addition", "check_rigid", "conversion", "multiplication", "product"]
+__all__ = ["Operation", "addition", "check_rigid", "conversion", "multiplication", "product", "splitting"]
 
 _CORNER_SHARE = 5
 """Pairs of corners for each random vector, at most; wide formats have half a million."""
@@ -111,6 +113,23 @@ def conversion(unit: Any) -> Operation:
         lambda _most, _seed: (vectors.corners(source),),
         lambda count, seed: (vectors.operands(source, count, seed),),
     )
+
+
+def splitting(unit: Any) -> Operation:
+    """``o = part of i``."""
+
+    def expected(words: Words, parts: Words) -> Words:
+        return np.choose(parts, [split(words, name, subnormals=unit.subnormals) for name in "xhrml"]).astype(np.uint32)
+
+    def corners(_most: int, _seed: int) -> tuple[Words, Words]:
+        numbers = vectors.corners("fp32")
+        return np.tile(numbers, len(Part)), np.repeat(np.arange(len(Part), dtype=np.uint32), len(numbers))
+
+    def random(count: int, seed: int) -> tuple[Words, Words]:
+        parts = np.random.default_rng(seed).integers(len(Part), size=count, dtype=np.uint32)
+        return vectors.operands("fp32", count, seed), parts
+
+    return Operation(("i", "i_part"), "fp32", "bf16", expected, corners, random)
 
 
 async def check_rigid(dut: Any, operation: Operation, task: Task) -> None:

@@ -19,6 +19,7 @@ BENCHES = {
     "multiplier": "multiplier",
     "adder": "adder",
     "converter": "converter",
+    "splitter": "splitter",
     "stream_multiplier": "streamed",
     "stream_adder": "streamed",
     "stream_converter": "streamed",
@@ -70,7 +71,8 @@ class Task:
     @property
     def bench(self) -> str:
         """Name of the bench module: :data:`BENCHES` for the family; units on a bus have one of their own."""
-        return str(self.overrides.get("bus", BENCHES[self.family]))
+        bus = (CATALOG[self.design].domain | dict(self.overrides)).get("bus", "none")
+        return BENCHES[self.family] if bus == "none" else str(bus)
 
     def component(self) -> Any:
         """The component under test, for its properties."""
