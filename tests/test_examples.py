@@ -1,0 +1,244 @@
+"""The designs of the how-to on embedding are run, and so are its commands."""
+
+import gc
+import importlib.util
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from amaranth.hdl import Value
+from amaranth.sim import Simulator
+
+from openmxu import cli
+from openmxu.config import MxuConfig
+from openmxu.formats import BF16
+from openmxu.status import Error
+from openmxu.verilog import to_verilog
+from openmxu_sim import golden, vectors
+from openmxu_sim.cosim.runner import BenchFailedError, simulate
+from openmxu_sim.cosim.simulators import SIMULATORS, SimulatorNotFoundError, find_simulator, load_simulator
+from openmxu_sim.golden.formats import Bits
+from openmxu_sim.stimulus import Stalls, read_words
+
+from .openmxu.test_verilog import _lint
+
+_DOCS = Path(__file__).parent.parent / "docs"
+_SQUARE = (_DOCS / "examples" / "square.v").read_text()
+
+
+class Played(NamedTuple):
+    """What a layer gave: rows of words, their ``last``, and the cycles in which rows went in and came out."""
+
+    words: Bits
+    lasts: list[int]
+    taken: list[int]
+    given: list[int]
+
+
+def dense_layer(config: MxuConfig, weights: Bits) -> Any:
+    """The example, from its file: it belongs to no package."""
+    spec = importlib.util.spec_from_file_location("dense_layer", _DOCS / "examples" / "dense_layer.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.DenseLayer(config, weights.tolist())
+
+
+def play(layer: Any, packets: Sequence[Bits], stalls: Stalls | None = None, error: Error = Error.NONE) -> Played:
+    """Packets of rows through a layer. An offered row stays until it is taken; else the payload is garbage."""
+    played = Played(np.empty((sum(map(len, packets)), len(layer.o.payload.data)), dtype=np.uint32), [], [], [])
+    payload, result = Value.cast(layer.i.payload), Value.cast(layer.o.payload)
+    width, result_width = layer.config.source.width, layer.config.result.width
+    limit = 40 * (len(played.words) + layer.latency)
+
+    def waits(stream: int, cycle: int) -> bool:
+        return stalls is not None and stalls.waits(stream, cycle)
+
+    async def send(ctx: Any) -> None:
+        cycle = 0
+        for packet in packets:
+            for number, row in enumerate(packet.tolist()):
+                ctx.set(layer.i.valid, 0)
+                ctx.set(payload, -1)
+                while waits(1, cycle):
+                    await ctx.tick()
+                    cycle += 1
+                words = sum(word << (width * lane) for lane, word in enumerate(row))
+                ctx.set(layer.i.valid, 1)
+                ctx.set(payload, words | (number == len(packet) - 1) << (width * len(row)))
+                ready = False
+                while not ready:
+                    _, _, ready = await ctx.tick().sample(layer.i.ready)
+                    cycle += 1
+                played.taken.append(cycle - 1)
+        ctx.set(layer.i.valid, 0)
+
+    async def receive(ctx: Any) -> None:
+        waiting = None
+        for cycle in range(limit):
+            ready = not waits(2, cycle)
+            ctx.set(layer.o.ready, ready)
+            _, _, valid, bits = await ctx.tick().sample(layer.o.valid, result)
+            assert waiting is None or (valid, bits) == (1, waiting), f"an offered result changed, cycle {cycle}"
+            waiting = bits if valid and not ready else None
+            if valid and ready:
+                lanes = len(layer.o.payload.data)
+                played.words[len(played.given)] = read_words(bits, result_width, lanes)
+                played.lasts.append(bits >> (result_width * lanes))
+                played.given.append(cycle)
+            if len(played.given) == len(played.words):
+                assert Error(ctx.get(layer.o_error)) is error
+                return
+        raise TimeoutError(f"{len(played.given)} of {len(played.words)} results within {limit} cycles, {stalls}")
+
+    simulator = Simulator(layer)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(send, background=True)
+    simulator.add_testbench(receive)
+    simulator.run()
+    return played
+
+
+def relu(values: Any) -> Bits:
+    """fp32 patterns: +0 for negative numbers and -0; NaN stays NaN."""
+    patterns = golden.to_bits(values)
+    negative = (patterns >> 31 == 1) & ~np.isnan(patterns.view(np.float32))
+    return np.where(negative, 0, patterns).astype(np.uint32)
+
+
+@pytest.mark.parametrize(("config", "k", "n", "seed"), [
+    (MxuConfig(rows=3, columns=2, depth=4), 2, 1, 5),
+    (MxuConfig(rows=2, columns=2, depth=4, stages=6), 2, 2, 2),
+    (MxuConfig(rows=2, columns=2, depth=8, source=BF16, result=BF16), 1, 2, 3),
+    (MxuConfig(rows=1, columns=1, depth=2, splitter=True), 1, 1, 4),
+], ids=["padded", "pipelined", "bf16", "smallest"])
+def test_dense_layer(config: MxuConfig, k: int, n: int, seed: int) -> None:
+    """Bit for bit, with packets of all lengths and stalls on both sides."""
+    generator = np.random.default_rng(seed)
+    source = config.source.name
+    activations = vectors.matrix((160, k), source, seed)
+    activations[::4] = generator.choice(vectors.corners(source, ties=False), size=(40, k))
+    weights = vectors.matrix((n, k), source, seed).T
+    product: Any = golden.matmul(golden.from_bits(activations, source), golden.from_bits(weights, source),
+                                 rows=config.rows, result=config.result.name)
+    with np.errstate(invalid="ignore"):
+        kinds = [np.isnan(product), product == np.inf, product == -np.inf, (product < 0) & np.isfinite(product)]
+    assert all(kind.any() for kind in kinds)
+
+    packets = np.split(activations, np.cumsum(generator.integers(1, config.depth + 1, size=80)))
+    packets = [packet for packet in packets if len(packet)]
+    packets = [part for packet in packets for part in np.split(packet, range(config.depth, len(packet), config.depth))]
+    played = play(dense_layer(config, weights), packets, Stalls(seed))
+    np.testing.assert_array_equal(played.words << np.uint32(32 - config.result.width), relu(product))
+    assert played.lasts == [int(row + 1 == len(packet)) for packet in packets for row in range(len(packet))]
+
+
+def test_relu_of_negative_zero() -> None:
+    """A small negative sum is flushed to -0, and that becomes +0."""
+    one, weights = 0x3F800000, np.array([[0x00800000], [0x80C00000]], dtype=np.uint32)
+    activations = np.full((1, 2), one, dtype=np.uint32)
+    product: Any = golden.matmul(activations.view(np.float32), weights.view(np.float32), rows=2)
+    assert golden.to_bits(product).tolist() == [[0x80000000]]
+    assert play(dense_layer(MxuConfig(rows=2, columns=1, depth=2), weights), [activations]).words.tolist() == [[0]]
+
+
+def test_latency_and_throughput_of_the_dense_layer() -> None:
+    """They are what its docstring says, once the first weights are loaded."""
+    config = MxuConfig(rows=2, columns=4, depth=16, stages=3)
+    layer = dense_layer(config, np.full((2, 2), 0x3F800000))
+    assert config.depth == layer.latency
+    rows = np.zeros((config.shortest_tile, 2), dtype=np.uint32)
+    played = play(layer, [rows] * 8)
+    taken, given = (np.array(cycles)[2 * len(rows):] for cycles in (played.taken, played.given))
+    np.testing.assert_array_equal(given - taken, layer.latency)
+    np.testing.assert_array_equal(np.diff(given), 1)
+
+
+def test_a_packet_that_is_too_long() -> None:
+    """The dense layer says so."""
+    layer = dense_layer(MxuConfig(rows=1, columns=1, depth=2), np.full((1, 1), 0x3F800000))
+    play(layer, [np.zeros((3, 1), dtype=np.uint32)], error=Error.TILE_LONG)
+
+
+@pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")  # what is refused goes unused
+@pytest.mark.parametrize("shape", [(0, 1), (1, 0), (3, 1), (1, 3)])
+def test_weights_that_do_not_fit(shape: tuple[int, int]) -> None:
+    """They are refused."""
+    with pytest.raises(ValueError, match=r"weights must be 1 to 2 rows of 1 to 2 words each, not \["):
+        dense_layer(MxuConfig(rows=2, columns=2, depth=2), np.zeros(shape, dtype=np.uint32))
+    gc.collect()  # now, while the warning is ignored
+
+
+def test_the_dense_layer_is_lint_clean(tmp_path: Path) -> None:
+    """As Verilog."""
+    layer = dense_layer(MxuConfig(rows=3, columns=2, depth=4), np.full((2, 1), 0x3F800000))
+    path = tmp_path / "dense_layer.v"
+    path.write_text(to_verilog(layer, name="dense_layer"))
+    _lint(path, "dense_layer")
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the page's commands have been run, the one that square.v names among them."""
+    folder = tmp_path_factory.mktemp("exported")
+    page = (_DOCS / "how-to" / "embed.md").read_text()
+    commands = [line[2:] for line in page.splitlines() if line.startswith("$ openmxu ")]
+    assert next(line[2:].strip() for line in _SQUARE.splitlines() if " openmxu " in line) in commands
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for command in commands:
+            assert cli.main(shlex.split(command)[1:]) == 0, command
+    return folder
+
+
+def test_square_is_lint_clean(exported: Path, tmp_path: Path) -> None:
+    """With the unit in it."""
+    path = tmp_path / "both.v"
+    path.write_text((exported / "mxu.v").read_text() + _SQUARE)
+    _lint(path, "square")
+
+
+def test_the_commands_write_what_the_page_says(exported: Path) -> None:
+    """The unit on a bus, too, and what helps to use them."""
+    _lint(exported / "mxu_axi.v", "mxu_axi")
+    assert "  .weights__payload(weights__payload)" in (exported / "instance.v").read_text()
+    assert "- mxu.v" in (exported / "mxu.core").read_text()
+
+
+@pytest.fixture(params=SIMULATORS)
+def simulator(request: pytest.FixtureRequest) -> str:
+    """Each simulator, skipped where it is not installed."""
+    try:
+        load_simulator(request.param)
+    except SimulatorNotFoundError as error:
+        pytest.skip(str(error))
+    return str(request.param)
+
+
+def run_square(exported: Path, simulator: str, square: str = _SQUARE) -> None:
+    """Run the bench on a design around the exported unit."""
+    simulate((exported / "mxu.v").read_text() + square, "square", "examples_bench", simulator=simulator, timeout=60,
+             environment={"PYTHONPATH": str(Path(__file__).parent)})
+
+
+def test_square(exported: Path, simulator: str) -> None:
+    """Random matrices, bit for bit."""
+    run_square(exported, simulator)
+
+
+@pytest.mark.parametrize(("right", "wrong", "complaint"), [
+    ("weights_sent[0] ? row_0 : row_1", "weights_sent[0] ? row_1 : row_0", "y: beat 0, lane 0: got"),
+    ("weights_last = weights_sent[0]", "weights_last = 1'b0", "error 2"),
+], ids=["rows", "last"])
+def test_mistakes_in_square_are_seen(exported: Path, right: str, wrong: str, complaint: str) -> None:
+    """By the bench, or by the unit itself, which shows ``WEIGHTS_LONG``."""
+    quickest = next((name for name in ("icarus", "verilator") if find_simulator(name) is not None), None)
+    if quickest is None:
+        pytest.skip("no simulator is installed")
+    assert _SQUARE.count(right) == 1
+    with pytest.raises(BenchFailedError, match=complaint):
+        run_square(exported, quickest, _SQUARE.replace(right, wrong))
