@@ -7,8 +7,10 @@ import cocotb
 import numpy as np
 from cocotb.triggers import FallingEdge, RisingEdge
 
-from openmxu.passes import Part
+from openmxu.formats import BF16, FP32
+from openmxu.passes import PASSES, Part
 from openmxu.status import COUNTERS, Error
+from openmxu.tiling import cycles
 from openmxu_sim import golden, vectors
 from openmxu_sim.benches.reference import accumulate, tile_sums
 from openmxu_sim.benches.task import Task
@@ -17,6 +19,7 @@ from openmxu_sim.cosim.scoreboard import Scoreboard
 from openmxu_sim.cosim.stream import StreamSink, StreamSource, no_pauses, random_pauses
 from openmxu_sim.cosim.words import Words, pack
 from openmxu_sim.golden.passes import split
+from openmxu_sim.stimulus import stimulus
 
 TASK = Task.of_environment()
 CONFIG = TASK.component().config
@@ -93,6 +96,27 @@ class Testbench:
                 self.scoreboard.expect(beat | last << (width * CONFIG.columns), [terms + each for each in columns])
             # The bank is a ring: the next tile begins behind the results.
             self._bank = self._bank[:0]
+
+    def product(self, m: int, k: int, n: int, precision: str) -> None:
+        """Send all tiles of a product of random operands, and expect its rows."""
+        fmt, width = CONFIG.source.name, CONFIG.result.width
+        seeds = self.generator.integers(1 << 30, size=2).tolist()
+        a, b = vectors.matrix((m, k), fmt, seeds[0]), vectors.matrix((n, k), fmt, seeds[1]).T
+        given = stimulus(CONFIG, a, b, precision)
+        self.weights.send(given.weight_payloads())
+        self.activations.send(given.activation_payloads())
+        # Surplus columns multiply with -0.
+        surplus = np.full((k, -n % CONFIG.columns), 1 << (CONFIG.source.width - 1), dtype=np.uint32)
+        wide = (golden.from_bits(words, fmt) for words in (a, np.concatenate([b, surplus], axis=1)))
+        sums = golden.to_bits(golden.matmul(*wide, rows=CONFIG.rows, precision=precision, subnormals=CONFIG.subnormals,
+                                            operand=CONFIG.operand.name))
+        words = golden.convert(sums, "fp32", CONFIG.result.name, subnormals=CONFIG.subnormals)
+        for tile in given.tiles:
+            if tile.emit:
+                block = words[tile.activations.start:tile.activations.stop, tile.columns.start:][:, :CONFIG.columns]
+                for row, beat in enumerate(pack(block, width)):
+                    last = row + 1 == len(block)
+                    self.scoreboard.expect(beat | last << (width * CONFIG.columns), b.T.tolist())
 
     def random_tiles(self, beats: int) -> None:
         """Tiles with any marks, of any length, with about so many rows of activations; results at the end."""
@@ -228,6 +252,32 @@ async def reset_in_the_middle(dut: Any) -> None:
         bench.start()
         await bench.finish()
         bench.stop()
+
+
+@cocotb.test(skip=not CONFIG.status)
+async def cycles_of_products(dut: Any) -> None:
+    """Products of any shape and precision take what the formula says, and the unit counts it."""
+    generator = np.random.default_rng(TASK.seed + 60)
+    passes = list(PASSES) if (CONFIG.source, CONFIG.operand) == (FP32, BF16) else ["default"]
+    bench = Testbench(dut, TASK.seed, no_pauses(), no_pauses(), no_pauses())
+    await start_clock(dut)
+    bench.start()
+    for _ in range(TASK.count // 10):
+        # Below and above the shortest tile that makes no bubble, and more than the accumulator bank has room for.
+        tall = int(generator.choice([CONFIG.shortest_tile, 3 * CONFIG.shortest_tile]))
+        m, k, n = (int(generator.integers(1, most, endpoint=True)) for most in
+                   (tall, 3 * CONFIG.rows, 3 * CONFIG.columns))
+        precision = str(generator.choice(passes))
+        bench.product(m, k, n, precision)
+        await bench.finish()
+        assert int(dut.status__cycles.value) == cycles(CONFIG, m, k, n, precision), f"{m}x{k}x{n}, {precision}"
+        assert int(dut.status__input_stalls.value) == 0
+        await RisingEdge(dut.clk)
+        dut.status__clear.value = 1
+        await RisingEdge(dut.clk)
+        dut.status__clear.value = 0
+        bench.weights.taken.clear()
+        bench.activations.taken.clear()
 
 
 _FIRST, _LAST, _ADD = 1, 2, 4

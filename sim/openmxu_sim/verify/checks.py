@@ -8,6 +8,8 @@ from openmxu.config import MxuConfig
 from openmxu.formal.proofs import Proof, confirm, controls, is_ambiguous, mutant_controls, proofs, prove
 from openmxu.formal.solvers import SOLVERS
 from openmxu.formats import SUBNORMALS
+from openmxu.passes import Part
+from openmxu_sim.benches import Task, run_bench
 from openmxu_sim.cosim.simulators import find_simulator
 from openmxu_sim.engines import compiled, load
 from openmxu_sim.engines.compiled.wiring import WiringError, check_parts, check_wiring
@@ -95,10 +97,12 @@ def _of_tally(make: Callable[[], Tally], what: str) -> Outcome:
 
 
 def _all_operands(_: bool) -> Iterator[Check]:
-    for name in SWEEPS:
+    for name, chosen in SWEEPS.items():
         for mode in SUBNORMALS:
+            # The lowest part is made of the others.
             yield Check("all operands, on the synthesised gates", f"{name}, {mode}", "this processor's arithmetic",
-                        partial(_of_tally, partial(sweep, name, mode), "operands or pairs"))
+                        partial(_of_tally, partial(sweep, name, mode), "operands or pairs"),
+                        thorough=chosen.part in (Part.REST, Part.MIDDLE))
 
 
 def _biased_sums(thorough: bool) -> Iterator[Check]:
@@ -228,17 +232,24 @@ def _compiled_engine(thorough: bool) -> Iterator[Check]:
     yield Check(group, "bits and cycles of 128x128", "the golden model and the cycle formula",
                 partial(_agree_with_golden, _drawn(5, range(128, 129))), thorough=True, seconds=40)
     # The tests of the simulators compare them with Amaranth's own; so that one is enough for a quick run.
-    cases = _drawn(60, range(1, 7)) if thorough else _drawn(5, range(1, 5))
+    cases = [*_drawn(60, range(1, 7)), *_drawn(260, range(1, 4))[60:]] if thorough else _drawn(5, range(1, 5))
     yield Check(group, "bits and cycles under stalls, as pysim has them", "another simulator of the RTL",
-                partial(_agree, "pysim", cases), seconds=200 if thorough else 15)
+                partial(_agree, "pysim", cases), seconds=400 if thorough else 15)
     for name in ("icarus", "verilator"):
         if find_simulator(name) is not None:
             yield Check(group, f"bits and cycles under stalls, as {name} has them", "another simulator of the RTL",
                         partial(_agree, name, _drawn(20, range(1, 7))), thorough=True, seconds=200)
+            yield Check("cycles", f"200 products of any shape and precision in {name}",
+                        "the formula and the unit's counters", partial(_count_cycles, name), thorough=True, seconds=100)
     if find_simulator("verilator") is not None:
         case = Case(0, MxuConfig(), m=70, k=200, n=150, kind="all")
         yield Check(group, "bits and cycles of 128x128 under stalls, as Verilator has them row by row",
                     "another simulator of the RTL", partial(_agree, "hierarchical", [case]), thorough=True, seconds=200)
+
+
+def _count_cycles(simulator: str) -> Outcome:
+    passed = run_bench(Task("mxu_2x2_status", {"depth": 32, "splitter": True}), simulator=simulator)
+    return Outcome(HOLDS if "cycles_of_products" in " ".join(passed) else FAILED, "200 products", "")
 
 
 def _check_wiring(config: MxuConfig) -> Outcome:

@@ -7,10 +7,16 @@ golden model: two sources that share nothing.
 import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from openmxu.arith import Adder, Converter, Multiplier
+from amaranth.hdl import Module, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from openmxu.arith import Adder, Converter, Multiplier, Splitter
 from openmxu.formats import BF16, FP16, FP32
+from openmxu.passes import Part
 from openmxu.synth.netlist import gates
 from openmxu_sim import vectors
 from openmxu_sim.netlist.bitslice import LANES, bit_slices
@@ -39,12 +45,39 @@ class Sweep:
         Its ports, the lower half of the 32 bits first.
     oracle
         The file that says what results must be.
+    part
+        Of a splitter: what it is told.
     """
 
     name: str
     make: Callable[[str], Any]
     inputs: tuple[str, ...]
     oracle: str
+    part: Part = Part.WHOLE
+
+
+class _PartOf(wiring.Component):
+    """A splitter that makes one part only."""
+
+    i: Value
+    o: Value
+
+    def __init__(self, part: Part, subnormals: str) -> None:
+        self._part = part
+        self._subnormals = subnormals
+        super().__init__({"i": In(FP32.width), "o": Out(BF16.width)})
+
+    @property
+    def module_name(self) -> str:
+        """Name of the exported module."""
+        return f"part_{self._part}_{self._subnormals}"
+
+    def elaborate(self, platform: object) -> Module:
+        """The splitter and what it is told."""
+        m = Module()
+        m.submodules.splitter = splitter = Splitter(subnormals=self._subnormals)
+        m.d.comb += [splitter.i.eq(self.i), splitter.i_part.eq(self._part), self.o.eq(splitter.o)]
+        return m
 
 
 SWEEPS = {sweep.name: sweep for sweep in (
@@ -52,6 +85,8 @@ SWEEPS = {sweep.name: sweep for sweep in (
           "multiplier.c"),
     Sweep("fp32 -> bf16", lambda mode: Converter(FP32, BF16, subnormals=mode), ("i",), "converter.c"),
     Sweep("fp16 + fp16", lambda mode: Adder(FP16, subnormals=mode), ("i_b", "i_a"), "adder_fp16.c"),
+    *(Sweep(f"{part.name.lower()} part of fp32", partial(_PartOf, part), ("i",), "splitter.c", part)
+      for part in (Part.REST, Part.MIDDLE, Part.LOW)),
 )}
 """What is checked exhaustively. The fp16 adder is the class that adds fp32, too."""
 
@@ -88,7 +123,8 @@ def sweep(name: str, subnormals: str, *, change: Callable[[str], str] | None = N
         Yosys fails.
     """
     chosen = SWEEPS[name]
-    function = _compile(gates(chosen.make(subnormals), change=change), chosen.inputs, chosen.oracle, "sweep.c").sweep
+    function = _compile(gates(chosen.make(subnormals), change=change), chosen.inputs, chosen.oracle, "sweep.c",
+                        part=chosen.part).sweep
     function.restype = ctypes.c_uint64
     step = _HALF // 64  # often enough for progress, and to be interrupted
     for start in range(0, _HALF, step):
@@ -152,8 +188,8 @@ def additions(subnormals: str, stages: int, count: int, *, seed: int = 0, change
     return Tally(done, 0)
 
 
-def _compile(netlist: Any, inputs: tuple[str, ...], *sources: str, latency: int = 0) -> Any:
+def _compile(netlist: Any, inputs: tuple[str, ...], *sources: str, latency: int = 0, part: Part = Part.WHOLE) -> Any:
     """The gates, and C files of this package behind them."""
     own = [resource("openmxu_sim.verify", name) for name in ("host.c", *sources)]
     return compile_c("\n".join([resource("openmxu_sim.netlist", "lanes.c"), bit_slices(netlist, inputs),
-                                f"enum {{ LATENCY = {latency} }};", *own]))
+                                f"enum {{ LATENCY = {latency}, PART = {int(part)} }};", *own]))

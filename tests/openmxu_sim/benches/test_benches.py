@@ -65,7 +65,7 @@ def test_units_on_a_bus(simulator: str, variant: Mapping[str, Any], vcd: Path | 
 # Icarus runs 16 processing elements at some hundred cycles per second: one design of each family, few vectors,
 # and a short accumulator bank, which is the sooner full.
 @pytest.mark.parametrize("design", ["product", "multiplier", "adder_pipelined", "converter", "stream_adder",
-                                    "pe_pipelined", "array_4x4", "mxu_2x2"])
+                                    "pe_pipelined", "array_4x4", "mxu_2x2_status"])
 def test_icarus(design: str, vcd: Path | None) -> None:
     require("icarus")
     short = {"depth": 32} if CATALOG[design].family == "mxu" else {}

@@ -10,6 +10,7 @@ import pytest
 
 from openmxu.config import MxuConfig
 from openmxu.formats import BF16, FP16, FP32, FloatFormat
+from openmxu.passes import PASSES
 from openmxu.tiling import Tile, cycles
 from openmxu_sim import golden, vectors
 from openmxu_sim.engines import compiled, pysim
@@ -209,3 +210,31 @@ sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "-n", "0", {__file__!r}, "
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     assert "1 passed" in done.stdout
+
+
+@pytest.mark.parametrize("config", [
+    MxuConfig(rows=1, columns=2, stages=4, depth=4, status=True),
+    MxuConfig(rows=5, columns=3, depth=64, status=True, splitter=True),
+    MxuConfig(rows=4, columns=1, stages=7, depth=8, subnormals="ieee", status=True, result=BF16),
+    MxuConfig(rows=3, columns=4, stages=3, depth=256, status=True),
+], ids=name)
+def test_hundreds_of_shapes(config: MxuConfig) -> None:
+    """Below and above the shortest tile without a bubble: golden bits, the formula's cycles, and counters to match."""
+    generator = np.random.default_rng(9)
+    for _ in range(80):
+        tall = int(generator.choice([config.shortest_tile, 3 * config.shortest_tile]))
+        m, k, n = (int(generator.integers(1, most, endpoint=True)) for most in
+                   (tall, 3 * config.rows, 3 * config.columns))
+        precision, seed = str(generator.choice(list(PASSES))), int(generator.integers(1 << 30))
+        a, b = vectors.matrix((m, k), "fp32", seed), np.ascontiguousarray(vectors.matrix((n, k), "fp32", seed + 1).T)
+        given = stimulus(config, a, b, precision)
+        found = compiled.run(given)
+        expected = golden.matmul(golden.from_bits(a), golden.from_bits(b), rows=config.rows, precision=precision,
+                                 subnormals=config.subnormals, result=config.result.name)
+        words = golden.to_bits(expected) >> np.uint32(32 - config.result.width)
+        np.testing.assert_array_equal(collect(config, found.beats, m, k, n), words)
+        beats = sum(len(tile.activations) for tile in given.tiles)
+        assert found.cycles == cycles(config, m, k, n, precision)
+        assert found.counters is not None
+        assert found.counters[:3] == (found.cycles, beats, 0)
+        assert found.counters.error == 0

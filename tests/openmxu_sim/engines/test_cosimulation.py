@@ -1,4 +1,4 @@
-"""The same bits and cycles from Verilog in other simulators as from Amaranth's own."""
+"""The same bits, cycles and counters from Verilog in other simulators as from the compiled netlist."""
 
 from pathlib import Path
 
@@ -10,11 +10,11 @@ from openmxu.tiling import cycles
 from openmxu_sim import golden, vectors
 from openmxu_sim.cosim.runner import SimulationError
 from openmxu_sim.cosim.simulators import SIMULATORS, SimulatorNotFoundError, load_simulator
-from openmxu_sim.engines import load, pysim
+from openmxu_sim.engines import compiled, load
 from openmxu_sim.engines.protocol import Engine
 from openmxu_sim.stimulus import Stalls, collect, stimulus
 
-SMALL = MxuConfig(rows=2, columns=2)
+SMALL = MxuConfig(rows=2, columns=2, status=True)
 PIPELINED = MxuConfig(rows=3, columns=2, stages=7, depth=4, subnormals="ieee")
 
 
@@ -33,23 +33,25 @@ def operands(m: int, k: int, n: int) -> tuple[np.ndarray, np.ndarray]:
     return vectors.matrix((m, k), "fp32", 1), np.ascontiguousarray(vectors.matrix((n, k), "fp32", 2).T)
 
 
-@pytest.mark.parametrize("seed", [None, 3], ids=["free", "stalled"])
+@pytest.mark.parametrize(("seed", "precision"), [(None, "highest"), (3, "default")], ids=["free", "stalled"])
 @pytest.mark.parametrize("config", [SMALL, PIPELINED], ids=["2x2", "3x2_s7"])
-def test_bits_and_cycles(engine: Engine, config: MxuConfig, seed: int | None) -> None:
+def test_bits_and_cycles(engine: Engine, config: MxuConfig, seed: int | None, precision: str) -> None:
     m, k, n = 11, 7, 5
     a, b = operands(m, k, n)
-    given = stimulus(config, a, b)
+    given = stimulus(config, a, b, precision)
     stalls = None if seed is None else Stalls(seed)
     told: list[tuple[int, int]] = []
     run = engine(given, stalls=stalls, progress=lambda *state: told.append(state))
-    expected = golden.matmul(golden.from_bits(a), golden.from_bits(b), rows=config.rows,
+    expected = golden.matmul(golden.from_bits(a), golden.from_bits(b), rows=config.rows, precision=precision,
                              subnormals=config.subnormals)
     np.testing.assert_array_equal(collect(config, run.beats, m, k, n), golden.to_bits(expected))
-    other = pysim.run(given, stalls=stalls)
+    other = compiled.run(given, stalls=stalls)
     np.testing.assert_array_equal(run.beats, other.beats)
     assert run.cycles == other.cycles
-    assert stalls is not None or run.cycles == cycles(config, m, k, n)
+    assert stalls is not None or run.cycles == cycles(config, m, k, n, precision)
     assert told[-1] == (given.results, given.results)
+    assert run.counters == other.counters
+    assert (run.counters is not None) == config.status
 
 
 def test_waveform(engine: Engine, tmp_path: Path) -> None:
