@@ -27,19 +27,23 @@ class Register(IntEnum):
     ID = 0x00
     """:data:`IDENTITY`."""
     SIZE = 0x04
-    """Rows in bits 15:0, columns in 31:16."""
+    """Rows in bits 15 to 0, columns in bits 31 to 16."""
     FORMAT = 0x08
-    """Stages in bits 3:0, 8: gradual underflow, 9: splitter, bits of a source word in 23:16, of a result in 31:24."""
+    """Stages in 3 to 0, gradual underflow in 8, splitter in 9, bits of source words in 23 to 16, of results on top."""
     DEPTH = 0x0C
     """Rows of the accumulator bank."""
     CONTROL = 0x10
-    """Write 1 to bit 0: clear counters and error; to bit 1: reset the unit, but not this bus. Reads as 0."""
+    """A 1 written to bit 0 clears counters and error, one to bit 1 resets the unit, but not this bus. Reads as 0."""
     ERROR = 0x14
     """The first mistake of a sender, an :class:`~openmxu.status.Error`."""
     CYCLES = 0x18
+    """From the first weight beat taken to the last result beat given."""
     BUSY = 0x1C
+    """Cycles in which a beat of activations entered the array."""
     INPUT_STALLS = 0x20
+    """Cycles in which none did for want of activations or weights."""
     OUTPUT_STALLS = 0x24
+    """Cycles in which none did for want of a place for its sums."""
 
 
 def axi_config(config: MxuConfig) -> MxuConfig:

@@ -299,8 +299,8 @@ class Mxu(wiring.Component):
 
     Latency: ``config.latency`` cycles from an activation beat to its result beat, if nothing waits.
     Throughput: one beat per cycle on each stream; tiles that are added up follow one another without a
-    bubble from ``config.shortest_tile`` beats on. Back-pressure: on all streams, for any time; nothing is
-    lost.
+    bubble from ``config.shortest_tile`` beats on, if the accumulator bank holds all results or is as deep as
+    ``config.latency - 1``. Back-pressure: on all streams, for any time; nothing is lost.
 
     Reset is synchronous and clears valid bits, marks and pointers, not the memories.
 

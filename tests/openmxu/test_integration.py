@@ -1,6 +1,7 @@
 """What goes with an exported module: read by the tools that it is for."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from openmxu import cli
+from openmxu.axi import IDENTITY, Register
 from openmxu.catalog import build
 from openmxu.integration import to_template
 from openmxu.synth import yosys
@@ -59,6 +61,13 @@ def test_a_unit_on_a_bus_for_ecp5() -> None:
     cells = json.loads(yosys.produce(script, to_verilog(unit)))["design"]["num_cells_by_type"]
     assert min(cells.get(cell, 0) for cell in ("TRELLIS_FF", "LUT4")) > 500
     assert [cell for cell in cells if cell.startswith("$")] == ["$scopeinfo"]  # names of modules, no logic
+
+
+def test_registers_are_where_the_documentation_has_them() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "axi.md").read_text()
+    found = re.findall(r"^\| 0x(\w\w) \| `(\w+)` \| (.*) \|$", page, re.MULTILINE)
+    assert {name: int(address, 16) for address, name, _ in found} == {each.name: each.value for each in Register}
+    assert f"0x{IDENTITY:08X}" in found[0][2]
 
 
 @pytest.mark.parametrize(("arguments", "complaint"), [

@@ -203,19 +203,19 @@ def to_markdown(found: Roofline) -> str:
         times = {storage: found.seconds(network, storage) for storage in STORAGE}
         lines.append(f"| {network} | " + " | ".join(f"{1e3 * time:.3g}" for time in times.values()) + " | "
                      + " | ".join(f"{times[first] / times[name] - 1:.0%}" for name in others) + " |")
-    lines += ["", "| layer | M | K | N | count | cycles | utilisation | "
-              + " | ".join(f"MB, {name}" for name in STORAGE) + " | limit, fp32 | limit, bf16 | faster with bf16 |",
-              "|---|" + "--:|" * (6 + len(STORAGE)) + "---|---|--:|"]
+    lines += ["", "MB are for fp32, for bf16 operands with fp32 results, and for bf16; limits for fp32 and for bf16.", "",
+              "| layer | M x K x N | count | cycles | busy | MB | limit | faster with bf16 |",
+              "|---|---|--:|--:|--:|---|---|--:|"]
     network = ""
     for share in found.shares:
         layer = share.layer
         if layer.network != network:
             network = layer.network
-            lines.append(f"| **{network}** |" + " |" * (9 + len(STORAGE)))
+            lines.append(f"| **{network}** | | | | | | | |")
         busy = layer.operations / (2 * machine.rows * machine.columns * share.cycles)
         lines.append(
-            f"| {layer.name} | {layer.m} | {layer.k} | {layer.n} | {layer.count} | {share.cycles} | {busy:.0%} | "
-            + " | ".join(f"{size / 1e6:.3g}" for size in share.bytes.values())
-            + f" | {share.bound['fp32']} | {share.bound['bf16']} "
+            f"| {layer.name} | {layer.m} x {layer.k} x {layer.n} | {layer.count} | {share.cycles} | {busy:.0%} | "
+            + ", ".join(f"{size / 1e6:.3g}" for size in share.bytes.values())
+            + f" | {share.bound['fp32']}, {share.bound['bf16']} "
             f"| {share.seconds['fp32'] / share.seconds['bf16'] - 1:.0%} |")
     return "\n".join(lines) + "\n"
