@@ -203,7 +203,7 @@ def to_markdown(found: Roofline) -> str:
         times = {storage: found.seconds(network, storage) for storage in STORAGE}
         lines.append(f"| {network} | " + " | ".join(f"{1e3 * time:.3g}" for time in times.values()) + " | "
                      + " | ".join(f"{times[first] / times[name] - 1:.0%}" for name in others) + " |")
-    lines += ["", "MB are for fp32, for bf16 operands with fp32 results, and for bf16; limits for fp32 and for bf16.", "",
+    lines += ["", "MB are for fp32, for bf16 operands and fp32 results, and bf16; limits for fp32 and bf16.", "",
               "| layer | M x K x N | count | cycles | busy | MB | limit | faster with bf16 |",
               "|---|---|--:|--:|--:|---|---|--:|"]
     network = ""

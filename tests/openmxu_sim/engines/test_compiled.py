@@ -69,16 +69,20 @@ def test_bits_and_cycles_of_any_unit(config: MxuConfig) -> None:
 
 
 @pytest.mark.parametrize("config", [
-    MxuConfig(rows=2, columns=2, depth=4), MxuConfig(rows=3, columns=2, stages=7, depth=4, subnormals="ieee"),
-    MxuConfig(rows=1, columns=3, stages=2, depth=2), MxuConfig(rows=4, columns=1, stages=4, depth=8, source=BF16),
+    MxuConfig(rows=2, columns=2, depth=4, status=True, splitter=True),
+    MxuConfig(rows=3, columns=2, stages=7, depth=4, subnormals="ieee", status=True),
+    MxuConfig(rows=1, columns=3, stages=2, depth=2, result=BF16),
+    MxuConfig(rows=4, columns=1, stages=4, depth=8, source=BF16),
 ], ids=name)
 @pytest.mark.parametrize("seed", [None, 3, 4])
 def test_the_same_as_amaranth_simulates(config: MxuConfig, seed: int | None) -> None:
-    given = stimulus(config, *operands(config, 9, 5, 4))
+    given = stimulus(config, *operands(config, 9, 5, 4), "default" if config.source == BF16 else "high")
     stalls = None if seed is None else Stalls(seed)
     run, other = compiled.run(given, stalls=stalls), pysim.run(given, stalls=stalls)
     np.testing.assert_array_equal(run.beats, other.beats)
     assert run.cycles == other.cycles
+    assert run.counters == other.counters
+    assert (run.counters is None) == (not config.status)
 
 
 def test_marks_in_any_order() -> None:
