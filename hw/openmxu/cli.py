@@ -543,7 +543,7 @@ def _add_cache(commands: Any) -> None:
 
 
 def _cache(options: argparse.Namespace) -> None:
-    from openmxu_sim import cache
+    from openmxu import cache
 
     bound, kinds = cache.size_bound(), cache.usage()
     total = cache.Usage(*map(sum, zip(*kinds.values(), strict=True)))
@@ -557,7 +557,7 @@ def _cache(options: argparse.Namespace) -> None:
 
 
 def _cache_clear(options: argparse.Namespace) -> None:
-    from openmxu_sim import cache
+    from openmxu import cache
 
     entries, size = cache.clear(options.kind)
     print(f"deleted {entries} entries, {size / 2**20:.1f} MiB, from {cache.directory()}")

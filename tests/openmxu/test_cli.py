@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from openmxu import cache
 from openmxu.cli import main
-from openmxu_sim import cache, golden
+from openmxu_sim import golden
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from openmxu_sim import cache
+from openmxu import cache
 from openmxu_sim.cosim.process import run_child
 from openmxu_sim.cosim.simulators import Simulator, load_simulator, package_directory
 

@@ -21,11 +21,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from openmxu import cache
 from openmxu.accumulator import ResultBeat
 from openmxu.config import MxuConfig
 from openmxu.mxu import ActivationBeat, Mxu, WeightBeat
 from openmxu.verilog import to_verilog
-from openmxu_sim import cache
 from openmxu_sim.cosim.build import ENVIRONMENT, verilator_environment, workspace
 from openmxu_sim.cosim.process import SimulationError, run_program
 from openmxu_sim.cosim.simulators import Simulator, load_simulator

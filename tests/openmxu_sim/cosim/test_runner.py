@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from openmxu_sim import cache
+from openmxu import cache
 from openmxu_sim.cosim import build, simulators
 from openmxu_sim.cosim.build import build_simulation
 from openmxu_sim.cosim.runner import SimulationError, SimulationTimeoutError, simulate

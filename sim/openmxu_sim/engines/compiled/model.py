@@ -8,8 +8,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 import openmxu
+from openmxu import cache as disk
 from openmxu.config import MxuConfig
-from openmxu_sim import cache as disk
 from openmxu_sim.netlist import native
 
 __all__ = ["Model", "load_model"]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from openmxu_sim import cache
+from openmxu import cache
 
 KEY = cache.key("some", "parts")
 CONTENT = bytes(range(256)) * 20
@@ -21,7 +21,7 @@ CONTENT = bytes(range(256)) * 20
 MAKER = """\
 import sys, time
 from pathlib import Path
-from openmxu_sim import cache
+from openmxu import cache
 log, go = map(Path, sys.argv[1:])
 def make():
     with log.open("a") as file:
