@@ -1,4 +1,4 @@
-"""What takes long to make, kept on disk: compiled simulations and models, netlists.
+"""What takes long to make, kept on disk: compiled simulations and models, netlists, what synthesis has counted.
 
 The cache is the folder ``openmxu`` under ``XDG_CACHE_HOME`` or ``~/.cache``. ``openmxu cache`` shows it, ``openmxu
 cache clear`` empties it, and whatever is in it may be deleted at any time. It holds at most 1 GiB, or what the variable
@@ -26,7 +26,7 @@ from typing import BinaryIO, NamedTuple
 
 __all__ = ["KINDS", "Usage", "clear", "directory", "fetch", "key", "processor", "size_bound", "usage"]
 
-KINDS = ("simulations", "models", "netlists")
+KINDS = ("simulations", "models", "netlists", "areas")
 """What entries may be; each has a folder."""
 
 _SIZE = "OPENMXU_CACHE_SIZE"

@@ -418,7 +418,8 @@ def _add_area(commands: Any) -> None:
     parser = _command(
         commands, "area", _area, "measure and compare the area of number formats with Yosys",
         "  openmxu area -o report\n  openmxu area --quick -o report\n"
-        "  openmxu area --target ecp5 --target ice40 -o report\n"
+        "  openmxu area --target ecp5 --target ice40 -o report --compare report/area.json\n"
+        "  openmxu area --explain adder -o report\n"
         "  openmxu area --target generic --liberty sky130_fd_sc_hd__tt_025C_1v80.lib.gz -o report",
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR",
@@ -433,16 +434,28 @@ def _add_area(commands: Any) -> None:
                         "(default: area)")
     parser.add_argument("--jobs", type=_integer, metavar="N",
                         help="Yosys processes at a time (default: one for each core)")
+    parser.add_argument("--compare", type=Path, metavar="OLD.json", help="say what has moved since that area.json")
+    parser.add_argument("--explain", metavar="FIGURE",
+                        help="measure nothing; of a figure, or a design, of the report in DIR say how it came about, "
+                        "with the script")
 
 
 def _area(options: argparse.Namespace) -> int:
     from openmxu.synth import report, to_table
+    from openmxu.synth.compare import read_report, to_text
+    from openmxu.synth.explain import explain
 
+    if options.explain is not None:
+        print(explain(read_report(options.output / "area.json"), options.explain))
+        return 0
+    old = None if options.compare is None else read_report(options.compare)  # now: it may be in DIR
     found = report(options.output, quick=options.quick, targets=options.target, liberty=options.liberty,
                    recipes=options.recipe or ("area",), jobs=options.jobs, progress=_tell)
     Console(soft_wrap=True, highlight=False).print(to_table(found))
     for path in found.files:
         _tell(f"wrote {path}")
+    if old is not None:
+        print(f"since {options.compare}:\n{to_text(old, read_report(options.output / 'area.json'))}")
     return 1 if found.failed else 0
 
 
@@ -534,7 +547,7 @@ def _bench(options: argparse.Namespace) -> None:
 
 
 def _add_cache(commands: Any) -> None:
-    parser = _command(commands, "cache", _cache, "show or clear what is kept of compiled simulations",
+    parser = _command(commands, "cache", _cache, "show or clear what is kept: compiled simulations and models, areas",
                       "  openmxu cache\n  openmxu cache clear\n  openmxu cache clear --kind simulations")
     actions = parser.add_subparsers(dest="action", metavar="[ACTION]", parser_class=_Parser)
     clear = _command(actions, "clear", _cache_clear, "delete what is kept; it is compiled again when it is needed",

@@ -75,6 +75,7 @@ def _result(result: Result) -> dict[str, Any]:
         **_figures(area),
         "error": result.error,
         "rtlil_sha256": result.rtlil_sha256,
+        "figure": result.figure,
     }
 
 

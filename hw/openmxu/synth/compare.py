@@ -1,0 +1,98 @@
+"""What has moved between two area reports."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from openmxu.synth.export import SCHEMA
+
+__all__ = ["Change", "changes", "read_report", "to_text"]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A figure that is other than it was.
+
+    Parameters
+    ----------
+    name
+        The design, its options where it has any, the target and the recipe.
+    figure
+        Which one: ``area``, ``flip_flops``, ``memory_bits``; or ``""`` where the design is in one report only.
+    old, new
+        Before and now; ``None`` where there is none.
+    unit
+        Of an area.
+    """
+
+    name: str
+    figure: str
+    old: float | None
+    new: float | None
+    unit: str = ""
+
+    def __str__(self) -> str:
+        if not self.figure:
+            return f"{self.name}: {'new' if self.old is None else 'gone'}"
+        before, now = ("failed" if value is None else f"{value:,g}" for value in (self.old, self.new))
+        moved = f" ({self.new / self.old - 1:+.2%})" if self.old and self.new is not None else ""
+        unit = f" {self.unit}" if self.unit else ""
+        return f"{self.name}: {self.figure} {before} -> {now}{unit}{moved}"
+
+
+def read_report(path: Path) -> dict[str, Any]:
+    """The content of an ``area.json``.
+
+    Raises
+    ------
+    OSError
+        It cannot be read.
+    ValueError
+        It is none, or one of another layout.
+    """
+    try:
+        found = json.loads(path.read_text())
+        schema = found["schema"]
+    except (ValueError, TypeError, KeyError):
+        raise ValueError(f"the report must be an area.json of openmxu area, not {path}") from None
+    if schema != SCHEMA:
+        raise ValueError(f"the report must have the layout {SCHEMA}, not {schema}: {path}")
+    return dict(found)
+
+
+def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
+    """What is other in a new report than in an old one. Targets that only one of them has are left out."""
+    before, now = dict(_figures(old)), dict(_figures(new))
+    targets = {name[-2:] for name in before} & {name[-2:] for name in now}
+    found = []
+    for name in dict.fromkeys([*before, *now]):
+        if name[-2:] not in targets:
+            continue
+        words = " ".join(name[:-2]) + f", {name[-2]}, {name[-1]}"
+        if name not in before or name not in now:
+            present = (before.get(name) or now.get(name) or {}).get("area")
+            found.append(Change(words, "", present if name in before else None, present if name in now else None))
+            continue
+        for figure in ("area", "flip_flops", "memory_bits"):
+            values = before[name][figure], now[name][figure]
+            if values[0] != values[1]:
+                found.append(Change(words, figure, *values, now[name]["unit"] if figure == "area" else ""))
+    return found
+
+
+def _figures(report: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
+    """Each result and each design of the catalog, by what it is, its target and its recipe."""
+    for result in report["results"]:
+        options = [f"{name}={value}" for name, value in sorted(result["options"].items())]
+        yield (result["top"], *options, result["target"], str(result["recipe"])), result
+    for entry in report["catalog"]:
+        yield (entry["design"], entry["target"], str(entry["recipe"])), entry
+
+
+def to_text(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """The changes in lines, the tool's first."""
+    lines = [] if old["tool"] == new["tool"] else [f"tool: {old['tool']} -> {new['tool']}"]
+    lines += map(str, changes(old, new))
+    return "\n".join(lines) or "nothing has moved"

@@ -1,0 +1,57 @@
+"""How a figure of an area report came about: everything that it takes to repeat it."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+__all__ = ["explain"]
+
+
+def explain(report: Mapping[str, Any], figure: str) -> str:
+    """What was measured how, in words, and the script.
+
+    Parameters
+    ----------
+    report
+        The content of an ``area.json``.
+    figure
+        The figure's name there, or its first digits; or the name of a design, for all figures that it has.
+
+    Raises
+    ------
+    ValueError
+        There is no such figure.
+    """
+    found = [run for run in _runs(report) if run["figure"].startswith(figure) or run["top"] == figure]
+    of_design = [entry for entry in report["catalog"] if entry["design"] == figure]
+    found += [term for entry in of_design for term in entry["terms"] if term not in found]
+    if not found or not figure:
+        raise ValueError(f"explain must be a figure or a design of the report, not {figure!r}")
+    targets = {(target["name"], target["recipe"]): target for target in report["targets"]}
+    return "\n".join(_words(report["tool"], targets[run["target"], run["recipe"]], run) for run in found)
+
+
+def _runs(report: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Each run once, though parts are in several designs."""
+    seen = set()
+    for run in [*report["results"], *(term for entry in report["catalog"] for term in entry["terms"])]:
+        if run["figure"] not in seen:
+            seen.add(run["figure"])
+            yield run
+
+
+def _words(tool: str, target: Mapping[str, Any], run: Mapping[str, Any]) -> str:
+    library = target["library"]
+    options = ", ".join(f"{name} {value}" for name, value in run["options"].items())
+    count = f"{run['count']} times " if "count" in run else ""
+    area = f"{run['area']:,g} {run['unit']}" if run["area"] is not None else f"failed: {run['error']}"
+    lines = [
+        f"figure {run['figure']}: {count}{run['top']}, {area}",
+        f"  design   {run['part']}{f', {options}' if options else ''}",
+        f"  RTLIL    sha256 {run['rtlil_sha256']}",
+        f"  target   {run['target']}, {target['title']}" + (f", recipe {target['recipe']}" if target["recipe"] else ""),
+        f"  library  {library['name']}, sha256 {library['sha256']}" if library else "  library  none",
+        f"  tool     {tool}",
+        "  script",
+        *(f"    {line}" for line in run["script"].strip().splitlines()),
+    ]
+    return "\n".join(lines) + "\n"
