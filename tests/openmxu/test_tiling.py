@@ -68,14 +68,14 @@ def test_passes() -> None:
 def test_the_closed_formula_is_what_tile_by_tile_comes_to() -> None:
     generator = np.random.default_rng(1)
     closed = 0
-    for _ in range(2000):
+    for _ in range(600):
         config = MxuConfig(rows=int(generator.integers(1, 20)), columns=int(generator.integers(1, 20)),
                            stages=int(generator.integers(1, 8)), depth=1 << int(generator.integers(3, 9)))
         m, k, n = (int(size) for size in generator.integers(1, 70, 3))
         precision = list(PASSES)[generator.integers(len(PASSES))]
         closed += m * -(-n // config.columns) <= config.depth or config.depth >= _result_delay(config)
         assert cycles(config, m, k, n, precision) == _follow(config, m, k, n, precision), (config, m, k, n, precision)
-    assert closed > 700
+    assert closed > 200
 
 
 def test_utilisation() -> None:

@@ -18,7 +18,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_errors_are_those_of_the_golden_model() -> None:
-    found = accuracy.measure(engine="golden", depths=(128,))
+    found = accuracy.measure(depths=(128,))
     assert found == accuracy.Accuracy.of_json(found.to_json())
     assert len(found.by_depth) == 2 * (len(PASSES) + 1)
     generator = np.random.default_rng([0, 128])
@@ -34,7 +34,7 @@ def test_errors_are_those_of_the_golden_model() -> None:
 def test_the_record_is_what_the_command_gives() -> None:
     """Its first rows; the whole takes longer."""
     record = accuracy.Accuracy.of_json((DOCS / "reference" / "accuracy.json").read_text())
-    found = accuracy.measure(engine="golden", depths=(128,))
+    found = accuracy.measure(depths=(128,))
     assert found.by_depth == tuple(error for error in record.by_depth if error.k == 128)
     assert found.by_magnitude == record.by_magnitude
     assert found.cycles == record.cycles

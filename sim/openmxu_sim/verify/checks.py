@@ -99,10 +99,9 @@ def _of_tally(make: Callable[[], Tally], what: str) -> Outcome:
 def _all_operands(_: bool) -> Iterator[Check]:
     for name, chosen in SWEEPS.items():
         for mode in SUBNORMALS:
-            # The lowest part is made of the others.
             yield Check("all operands, on the synthesised gates", f"{name}, {mode}", "this processor's arithmetic",
                         partial(_of_tally, partial(sweep, name, mode), "operands or pairs"),
-                        thorough=chosen.part in (Part.REST, Part.MIDDLE))
+                        thorough=chosen.part != Part.WHOLE)
 
 
 def _biased_sums(thorough: bool) -> Iterator[Check]:

@@ -74,7 +74,7 @@ def test_bits_and_cycles_of_any_unit(config: MxuConfig) -> None:
     MxuConfig(rows=1, columns=3, stages=2, depth=2, result=BF16),
     MxuConfig(rows=4, columns=1, stages=4, depth=8, source=BF16),
 ], ids=name)
-@pytest.mark.parametrize("seed", [None, 3, 4])
+@pytest.mark.parametrize("seed", [None, 3])
 def test_the_same_as_amaranth_simulates(config: MxuConfig, seed: int | None) -> None:
     given = stimulus(config, *operands(config, 9, 5, 4), "default" if config.source == BF16 else "high")
     stalls = None if seed is None else Stalls(seed)

@@ -23,12 +23,12 @@ def _product(config: MxuConfig, m: int, k: int, n: int, seed: int) -> tuple[Stim
     return stimulus(config, a, b), golden.to_bits(expected), a
 
 
-@pytest.mark.parametrize("seed", range(14))
+@pytest.mark.parametrize("seed", range(7))
 def test_random_units_and_shapes(seed: int) -> None:
     choose = np.random.default_rng(seed)
     config = MxuConfig(
         rows=int(choose.integers(1, 5)), columns=int(choose.integers(1, 4)), stages=1 + seed % 7,
-        depth=int(choose.choice([2, 4, 8, 16])), subnormals=("flush", "ieee")[seed // 7 % 2],
+        depth=int(choose.choice([2, 4, 8, 16])), subnormals=("flush", "ieee")[seed % 2],
     )
     m, k, n = (int(size) for size in choose.integers(1, 10, 3))
     given, expected, _ = _product(config, m, k, n, seed)
