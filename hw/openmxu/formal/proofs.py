@@ -358,16 +358,18 @@ def _cell(cell: ProcessingElement) -> Iterator[Proof]:
     """What a processing element computes, in three parts that meet at wires."""
     name, mode = cell.module_name, cell.subnormals
     add, multiply = ADD[mode], MULTIPLY[mode]
+    # A quick run has each mode and each number of stages once.
+    quick = (mode == "flush") == (cell.stages > 1)
     latency = cell.psum_latency
     yield Proof(
         f"{name}_sum", f"o_psum(t + {latency}) = add(i_psum(t), product(t)), {mode}",
-        cell, add, (("i_psum", 0), ("adder.i_b", 0)), (("o_psum", latency),), cut="adder.i_b", quick=True,
+        cell, add, (("i_psum", 0), ("adder.i_b", 0)), (("o_psum", latency),), cut="adder.i_b", quick=quick,
     )
     latency = cell.latency - cell.psum_latency
     yield Proof(
         f"{name}_product", f"product(t + {latency}) = multiply(i_activation(t), active(t + 1)), {mode}",
         cell, multiply, (("i_activation", 0), ("active", 1)), (("adder.i_b", latency),),
-        solvers=_solvers(multiply), quick=mode == "flush",
+        solvers=_solvers(multiply), quick=quick and mode == "flush",
     )
     outputs = ("o_activation", "o_swap", "o_load", "o_weight", "shadow", "active")
     yield Proof(

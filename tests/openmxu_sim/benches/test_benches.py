@@ -51,11 +51,11 @@ def test_units_off_the_catalog(variant: Mapping[str, Any], vcd: Path | None) -> 
     assert run_bench(Task("mxu", variant, count=500), vcd=vcd, timeout=120)
 
 
-@pytest.mark.parametrize("simulator", ["verilator", "icarus"])
-def test_all_options_on_a_bus(simulator: str, vcd: Path | None) -> None:
-    require(simulator)
-    options = {"rows": 3, "columns": 2, "stages": 3, "depth": 16, "splitter": True, "result": "bf16"}
-    assert run_bench(Task("mxu_2x2_axi", options, count=500), simulator=simulator, vcd=vcd, timeout=240)
+def test_all_options_on_a_bus(vcd: Path | None) -> None:
+    """In Icarus; Verilator runs the plain one above."""
+    require("icarus")
+    options = {"rows": 2, "columns": 1, "depth": 8, "splitter": True, "result": "bf16"}
+    assert run_bench(Task("mxu_2x2_axi", options, count=500), simulator="icarus", vcd=vcd, timeout=240)
 
 
 # Icarus runs 16 processing elements at some hundred cycles per second: one design of each family, few vectors,
