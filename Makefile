@@ -24,7 +24,7 @@ demo: setup ## digits on the simulated unit, then areas of number formats; repor
 	@$(BIN)/openmxu demo
 
 test: setup ## all tests
-	@$(BIN)/python -m pytest -n 2
+	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: setup ## style, types, direction of dependencies
 	@$(BIN)/ruff check
