@@ -205,7 +205,7 @@ class Admission(wiring.Component):
         m = Module()
         loaded, loading = self._load_weights(m)
         room, written = self._find_place(m)
-        m.d.comb += self.o_go.eq(self.i_activations & room & written & (loaded | ~self.i_first))
+        m.d.comb += self.o_go.eq(self.i_activations & (room & written) & (loaded | ~self.i_first))
         if self.config.status:
             inside = Signal()
             with m.If(self.o_go):
