@@ -15,7 +15,7 @@ setup: $(STAMP) ## make .venv and install everything from PyPI
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "OpenMXU needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 2; }
-	@echo "installing into $(VENV) (about 1.4 GB, a minute or two)"
+	@echo "installing into $(VENV) (about 1.6 GB, a minute or two)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all]'
 	@touch $@

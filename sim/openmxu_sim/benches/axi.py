@@ -18,7 +18,7 @@ from cocotbext.axi import (
 )
 
 from openmxu.axi import IDENTITY, Register
-from openmxu.formats import BF16, FP32
+from openmxu.formats import FP32
 from openmxu.passes import PASSES
 from openmxu.status import Error
 from openmxu.tiling import cycles, tiles
@@ -78,7 +78,7 @@ class Testbench:
         generator = self.generator
         most = min(CONFIG.depth, 16), CONFIG.rows, CONFIG.columns
         m, k, n = (int(generator.integers(1, 3 * size, endpoint=True)) for size in most)
-        choice = list(PASSES) if (CONFIG.source, CONFIG.operand) == (FP32, BF16) else ["default"]
+        choice = list(PASSES) if CONFIG.has_passes else ["default"]
         precision = str(generator.choice(choice))
         fmt, seed = CONFIG.source.name, int(generator.integers(1 << 30))
         a, b = vectors.matrix((m, k), fmt, seed), np.ascontiguousarray(vectors.matrix((n, k), fmt, seed + 1).T)

@@ -7,7 +7,6 @@ import cocotb
 import numpy as np
 from cocotb.triggers import FallingEdge, RisingEdge
 
-from openmxu.formats import BF16, FP32
 from openmxu.passes import PASSES, Part
 from openmxu.status import COUNTERS, Error
 from openmxu.tiling import cycles
@@ -258,7 +257,7 @@ async def reset_in_the_middle(dut: Any) -> None:
 async def cycles_of_products(dut: Any) -> None:
     """Products of any shape and precision take what the formula says, and the unit counts it."""
     generator = np.random.default_rng(TASK.seed + 60)
-    passes = list(PASSES) if (CONFIG.source, CONFIG.operand) == (FP32, BF16) else ["default"]
+    passes = list(PASSES) if CONFIG.has_passes else ["default"]
     bench = Testbench(dut, TASK.seed, no_pauses(), no_pauses(), no_pauses())
     await start_clock(dut)
     bench.start()

@@ -15,7 +15,7 @@ from openmxu_sim.cosim.scoreboard import check
 from openmxu_sim.cosim.words import Words
 from openmxu_sim.golden.passes import split
 
-__all__ = ["Operation", "addition", "check_rigid", "conversion", "multiplication", "product", "splitting"]
+__all__ = ["OPERATIONS", "Operation", "check_rigid"]
 
 _CORNER_SHARE = 5
 """Pairs of corners for each random vector, at most; wide formats have half a million."""
@@ -130,6 +130,16 @@ def splitting(unit: Any) -> Operation:
         return vectors.operands("fp32", count, seed), parts
 
     return Operation(("i", "i_part"), "fp32", "bf16", expected, corners, random)
+
+
+OPERATIONS: dict[str, Callable[[Any], Operation]] = {
+    "product": product,
+    "multiplier": multiplication,
+    "adder": addition,
+    "converter": conversion,
+    "splitter": splitting,
+}
+"""What the component of each family of designs computes."""
 
 
 async def check_rigid(dut: Any, operation: Operation, task: Task) -> None:

@@ -7,15 +7,13 @@ import cocotb
 from cocotb.triggers import RisingEdge
 
 from openmxu_sim import benches
-from openmxu_sim.benches.operations import addition, conversion, multiplication
+from openmxu_sim.benches.operations import OPERATIONS
 from openmxu_sim.cosim.clocking import start_clock, within
 from openmxu_sim.cosim.scoreboard import Scoreboard
 from openmxu_sim.cosim.stream import StreamSink, StreamSource, no_pauses, random_pauses
 
 TASK = benches.Task.of_environment()
-OPERATION = {
-    "stream_multiplier": multiplication, "stream_adder": addition, "stream_converter": conversion,
-}[TASK.family](TASK.component().unit)
+OPERATION = OPERATIONS[TASK.family.removeprefix("stream_")](TASK.component().unit)
 
 
 async def run(dut: Any, source_pauses: Iterator[bool], sink_pauses: Iterator[bool],

@@ -15,11 +15,11 @@ from openmxu_sim.cosim.runner import simulate
 __all__ = ["BENCHES", "Task", "run_bench"]
 
 BENCHES = {
-    "product": "product",
-    "multiplier": "multiplier",
-    "adder": "adder",
-    "converter": "converter",
-    "splitter": "splitter",
+    "product": "rigid",
+    "multiplier": "rigid",
+    "adder": "rigid",
+    "converter": "rigid",
+    "splitter": "rigid",
     "stream_multiplier": "streamed",
     "stream_adder": "streamed",
     "stream_converter": "streamed",

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from openmxu.synth.mutation import PLUSARG, Mutants, mutants
-from openmxu_sim.benches.operations import addition, conversion, multiplication
+from openmxu_sim.benches.operations import OPERATIONS
 from openmxu_sim.benches.task import Task, run_bench
 from openmxu_sim.cosim.process import BenchFailedError, SimulationError
 from openmxu_sim.netlist.bitslice import Gates
@@ -182,8 +182,7 @@ def _wanted(fates: Iterator[Mutant], count: int, spare: int, progress: Progress 
 
 def _by_operands(subject: Subject, component: Any, drawn: Mutants) -> Callable[[int], str]:
     """A function that gives the complaint of an arithmetic bench about mutant ``number``, or nothing."""
-    operations = {"adder": addition, "multiplier": multiplication, "converter": conversion}
-    operation = operations[subject.task.family](component)
+    operation = OPERATIONS[subject.task.family](component)
     operands = operation.operands(subject.task)
     expected = operation.expected(*operands)
     gates = Gates(drawn.gates(), [*operation.inputs, "mutant"])

@@ -16,7 +16,7 @@ from openmxu import cache
 from openmxu_sim.cosim import build, simulators
 from openmxu_sim.cosim.build import build_simulation
 from openmxu_sim.cosim.runner import SimulationError, SimulationTimeoutError, simulate
-from openmxu_sim.cosim.simulators import SIMULATORS, SimulatorNotFoundError, find_simulator, load_simulator
+from openmxu_sim.cosim.simulators import SimulatorNotFoundError, find_simulator, load_simulator
 
 RIGID = """\
 module top(input clk, input rst, input [7:0] i, output reg [7:0] o);
@@ -44,16 +44,6 @@ module top(input clk, input rst, input corrupt, input fickle, input deaf,
   end
 endmodule
 """
-
-
-@pytest.fixture(params=SIMULATORS)
-def simulator(request: pytest.FixtureRequest) -> str:
-    """Each simulator, skipped where it is not installed."""
-    try:
-        load_simulator(request.param)
-    except SimulatorNotFoundError as error:
-        pytest.skip(str(error))
-    return str(request.param)
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from openmxu.config import MxuConfig
 from openmxu.tiling import cycles
 from openmxu_sim import golden, vectors
 from openmxu_sim.cosim.runner import SimulationError
-from openmxu_sim.cosim.simulators import SIMULATORS, SimulatorNotFoundError, load_simulator
 from openmxu_sim.engines import compiled, load
 from openmxu_sim.engines.protocol import Engine
 from openmxu_sim.stimulus import Stalls, collect, stimulus
@@ -18,14 +17,10 @@ SMALL = MxuConfig(rows=2, columns=2, status=True)
 PIPELINED = MxuConfig(rows=3, columns=2, stages=7, depth=4, subnormals="ieee")
 
 
-@pytest.fixture(params=SIMULATORS)
-def engine(request: pytest.FixtureRequest) -> Engine:
-    """The engine of each simulator, skipped where that is not installed."""
-    try:
-        load_simulator(request.param)
-    except SimulatorNotFoundError as error:
-        pytest.skip(str(error))
-    return load(request.param)
+@pytest.fixture
+def engine(simulator: str) -> Engine:
+    """The engine of each simulator."""
+    return load(simulator)
 
 
 def operands(m: int, k: int, n: int) -> tuple[np.ndarray, np.ndarray]:

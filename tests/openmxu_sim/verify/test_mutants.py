@@ -10,6 +10,7 @@ from openmxu.arith import Adder
 from openmxu.formats import FP16
 from openmxu.synth.mutation import Mutants, mutants
 from openmxu_sim import golden, vectors
+from openmxu_sim.benches.operations import OPERATIONS
 from openmxu_sim.benches.task import Task
 from openmxu_sim.netlist.bitslice import Gates
 from openmxu_sim.verify import mutants as grading
@@ -57,7 +58,7 @@ def test_spare_mutants_replace_equivalent_ones() -> None:
 def test_holes_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bench with one operand, 0: all operands find what it does not see."""
     subject = grading.SUBJECTS["converter, ieee"]
-    operation = grading.conversion
+    operation = OPERATIONS["converter"]
 
     def poor(unit: Any) -> Any:
         class Poor:
@@ -69,6 +70,6 @@ def test_holes_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return Poor()
 
-    monkeypatch.setattr(grading, "conversion", poor)
+    monkeypatch.setitem(OPERATIONS, "converter", poor)
     found = grading.grade(subject.name, 6, seed=1)
     assert found.count("killed late")

@@ -107,7 +107,6 @@ def _run(stimulus: Stimulus, stalls: Stalls | None, progress: Progress | None, t
         while state[0] == 0:
             start = time.perf_counter()
             model.run(unit, blocks)
-            state = model.progress(unit).contents
             if time.perf_counter() - start < _CALL / 2:
                 blocks *= 2
             if progress is not None:
@@ -117,7 +116,7 @@ def _run(stimulus: Stimulus, stalls: Stalls | None, progress: Progress | None, t
                                "are there")
         if trace is not None:
             trace.end(state[1])
-        counters = Counters(*state[4:9]) if config.status else None
+        counters = Counters(*state[4:]) if config.status else None
         return Run(beats, state[2], counters)
     finally:
         model.delete(unit)

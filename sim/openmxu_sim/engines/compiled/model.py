@@ -10,6 +10,7 @@ from pathlib import Path
 import openmxu
 from openmxu import cache as disk
 from openmxu.config import MxuConfig
+from openmxu_sim.engines.protocol import Counters
 from openmxu_sim.netlist import native
 
 __all__ = ["Model", "load_model"]
@@ -35,7 +36,7 @@ class Model:
         self.run.restype = None
         self.progress = library.unit_progress
         self.progress.argtypes = [pointer]
-        self.progress.restype = ctypes.POINTER(number * 9)
+        self.progress.restype = ctypes.POINTER(number * (4 + len(Counters._fields)))
         self.delete = library.unit_delete
         self.delete.argtypes = [pointer]
         self.delete.restype = None

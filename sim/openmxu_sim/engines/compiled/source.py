@@ -9,6 +9,7 @@ from openmxu.config import MxuConfig
 from openmxu.mxu import ActivationBeat, Admission, Edge, WeightBeat
 from openmxu.status import Status
 from openmxu.verilog import to_rtlil
+from openmxu_sim.engines.protocol import Counters
 from openmxu_sim.netlist.circuit import Circuit
 from openmxu_sim.netlist.code import Code
 from openmxu_sim.netlist.native import resource
@@ -95,7 +96,7 @@ def unit_source(config: MxuConfig, rtlil: dict[str, str]) -> str:
         text.append(code.text())
         if part == "pe":
             text.append(f'const char unit_registers[] = "{_registers(circuits[part], code)}";')
-    numbers = {"COPIES": _COPIES, **constants(config)}
+    numbers = {"COPIES": _COPIES, "COUNTERS": len(Counters._fields), **constants(config)}
     text.append("enum {\n" + "".join(f"  {name} = {value},\n" for name, value in numbers.items()) + "};")
     text.append(resource("openmxu_sim.engines.compiled", "unit.c"))
     return "\n".join(text)

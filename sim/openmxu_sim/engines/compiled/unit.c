@@ -65,7 +65,7 @@ struct between { word sums[BLOCK][COLUMN_BLOCKS], weights[BLOCK][COLUMN_BLOCKS];
 enum state { RUNNING, DONE, HANGS };
 
 /* With the counters of the unit itself, if it has any; see Counters in protocol.py. */
-struct progress { int64_t state, cycle, cycles, results, counters[5]; };
+struct progress { int64_t state, cycle, cycles, results, counters[COUNTERS]; };
 
 struct source { int64_t tile, beat; int offered; };
 
@@ -433,6 +433,13 @@ void unit_run(struct unit *u, int64_t blocks) {
   pthread_mutex_unlock(&u->mutex);
   run_worker(&workers[0]);
   while (started-- > 1) pthread_join(threads[started], 0);
+#ifdef STATUS
+  struct status_out out;
+  status_look(&u->status, 0, &out);
+  const uint32_t counters[] = { out.o_cycles[0], out.o_busy[0], out.o_input_stalls[0], out.o_output_stalls[0],
+                                out.o_error[0] };
+  for (int n = 0; n < COUNTERS; n++) u->progress.counters[n] = counters[n];
+#endif
 }
 
 /* A unit after reset, with work to do; null if there is no memory. */
@@ -464,16 +471,7 @@ struct unit *unit_new(const uint32_t *a, const uint32_t *b, int64_t inner, int64
   return u;
 }
 
-const struct progress *unit_progress(struct unit *u) {
-#ifdef STATUS
-  struct status_out out;
-  status_look(&u->status, 0, &out);
-  const uint32_t counters[] = { out.o_cycles[0], out.o_busy[0], out.o_input_stalls[0], out.o_output_stalls[0],
-                                out.o_error[0] };
-  for (int n = 0; n < 5; n++) u->progress.counters[n] = counters[n];
-#endif
-  return &u->progress;
-}
+const struct progress *unit_progress(const struct unit *u) { return &u->progress; }
 
 void unit_delete(struct unit *u) {
   pthread_cond_destroy(&u->all_there);

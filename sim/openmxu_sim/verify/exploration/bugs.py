@@ -49,7 +49,8 @@ SEEDED_BUGS: Mapping[str, Bug] = {
     "a beat of weights too many may enter": Bug(
         "mxu", "allowed = Signal(range(rows + 1), init=rows)", "allowed = Signal(range(rows + 2), init=rows + 1)"),
     "no further weights may enter": Bug("mxu", "allowed + reached - self.o_shift", "allowed - self.o_shift"),
-    "a tile does not wait for its weights": Bug("mxu", "(room & written) & (loaded | ~self.i_first)", "(room & written)"),
+    "a tile does not wait for its weights": Bug(
+        "mxu", "(room & written) & (loaded | ~self.i_first)", "(room & written)"),
     "a sum is added to a cycle early": Bug(
         "mxu", "range(1, self.config.row_latency)", "range(1, self.config.row_latency - 1)"),
     "a result too many may enter the bank": Bug("mxu", "held + ahead < depth,", "held + ahead <= depth,"),
