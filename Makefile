@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup demo test lint docs boards verify bench clean
+.PHONY: help setup demo test lint docs boards verify bench areas clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -49,6 +49,11 @@ verify: $(VENV)/.oracles ## all proofs and exhaustive checks, up to 90 minutes; 
 
 bench: setup ## how fast all engines are on this machine, ten minutes; the record behind the documentation
 	@$(BIN)/openmxu bench --json docs/reference/speed.json --plot docs/images/speed.svg
+
+AREAS := docs/reference/areas
+areas: setup ## a full area report in build/area, 45 minutes; its headlines behind the documentation
+	@$(BIN)/openmxu area --full -o build/area && mkdir -p $(AREAS)
+	@cp build/area/summary.md build/area/area.svg build/area/costs.svg $(AREAS)
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) build openmxu-demo docs/_build

@@ -3,6 +3,11 @@
 import pytest
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What writes expected figures anew."""
+    parser.addoption("--update-areas", action="store_true", help="write the areas that tests expect anew")
+
+
 @pytest.fixture(params=["verilator", "icarus"])
 def simulator(request: pytest.FixtureRequest) -> str:
     """Each simulator, skipped where it is not installed."""

@@ -24,7 +24,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-__all__ = ["KINDS", "Usage", "clear", "directory", "fetch", "key", "processor", "size_bound", "usage"]
+__all__ = ["KINDS", "Usage", "clear", "directory", "fetch", "key", "processor", "size_bound",
+           "sources", "usage"]
 
 KINDS = ("simulations", "models", "netlists", "areas")
 """What entries may be; each has a folder."""
@@ -67,6 +68,17 @@ def key(*parts: str) -> str:
     digest = hashlib.sha256()
     for part in parts:
         digest.update(f"{len(part)}:{part}".encode())
+    return digest.hexdigest()
+
+
+@functools.cache
+def sources(package: Path) -> str:
+    """A digest of the source files in a folder, for the key of what they make."""
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*")):
+        if path.suffix in (".py", ".c"):
+            content = path.read_bytes()
+            digest.update(f"{path.relative_to(package)}:{len(content)}:".encode() + content)
     return digest.hexdigest()
 
 

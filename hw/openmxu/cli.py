@@ -165,9 +165,9 @@ def _demo(options: argparse.Namespace) -> int:
     write_text(options.output / "classifier.json", json.dumps(outcome.as_dict(), indent=2) + "\n")
     console.print(outcome.text())
     console.print("\n[bold]2. What number formats cost[/bold]")
-    found = report(options.output, quick=True, progress=_tell)
+    found = report(options.output, extent="quick", progress=_tell)
     console.print(to_table(found))
-    console.print(f"\nReport with plot: {options.output / 'report.md'}")
+    console.print(f"\nReport with plots: {options.output / 'report.html'}")
     return 0 if outcome.bit_equal and not found.failed else 1
 
 
@@ -181,6 +181,7 @@ def _add_list(commands: Any) -> None:
 def _list(options: argparse.Namespace) -> None:
     from openmxu.catalog import CATALOG
     from openmxu.synth import TARGETS
+    from openmxu.synth.discover import found_libraries
     from openmxu_boards import boards
     from openmxu_sim.cosim.simulators import find_simulator
     from openmxu_sim.engines import ENGINES
@@ -208,7 +209,9 @@ def _list(options: argparse.Namespace) -> None:
     table("Formats", [(f.name, f"{f.exponent_width} exponent, {f.fraction_width} fraction bits")
                       for f in FORMATS.values()])
     table("Engines (openmxu matmul --engine)", engines)
-    table("Area targets (openmxu area --target)", [*TARGETS.items(), ("--liberty FILE", "any cell library")])
+    libraries = [("", f"found: {path} ({source})") for path, source in found_libraries()]
+    table("Area targets (openmxu area --target)",
+          [*TARGETS.items(), ("--liberty FILE", "any cell library"), *libraries])
     table("Boards (openmxu board build)", [(board.name, board.summary) for board in boards()])
 
 
@@ -413,27 +416,55 @@ def _verilog(options: argparse.Namespace) -> None:
 
 
 def _add_area(commands: Any) -> None:
-    from openmxu.synth import RECIPES, TARGETS
+    from openmxu.synth import DEFAULT_TARGETS, PARTS, RECIPES, TARGETS, TIME_LIMIT
 
     parser = _command(
         commands, "area", _area, "measure and compare the area of number formats with Yosys",
         "  openmxu area -o report\n  openmxu area --quick -o report\n"
+        "  openmxu area --full --liberty sky130_fd_sc_hd__tt_025C_1v80.lib.gz -o report\n"
+        "  openmxu area --format e6f9 --format bf16 --part multiplier --part adder --subnormals ieee -o report\n"
         "  openmxu area --target ecp5 --target ice40 -o report --compare report/area.json\n"
-        "  openmxu area --explain adder -o report\n"
-        "  openmxu area --target generic --liberty sky130_fd_sc_hd__tt_025C_1v80.lib.gz -o report",
+        "  openmxu area --explain adder -o report",
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR",
-                        help="where report.md, area.json, area.csv and the plots go")
-    parser.add_argument("--quick", action="store_true", help="few designs, generic gates: under a minute")
+                        help="where report.html, report.md, summary.md, area.json, area.csv and the plots go")
+    extent = parser.add_mutually_exclusive_group()
+    extent.add_argument("--quick", action="store_const", dest="extent", const="quick", default="default",
+                        help="few designs, generic gates: under a minute")
+    extent.add_argument("--full", action="store_const", dest="extent", const="full",
+                        help="every format, width, part and option on all targets, recipes, and libraries that are "
+                        "found: up to 45 minutes on two cores")
     parser.add_argument("--target", action="append", metavar="NAME",
-                        help=f"one of {', '.join(TARGETS)}; may be given several times (default: all)")
+                        help=f"one of {', '.join(TARGETS)}; may be given several times (default: "
+                        f"{', '.join(DEFAULT_TARGETS)})")
     parser.add_argument("--liberty", action="append", type=Path, default=[], metavar="FILE",
-                        help="a cell library, also compressed (.gz); may be given several times")
+                        help="a cell library, also compressed (.gz); may be given several times; so does the variable "
+                        "OPENMXU_LIBERTY, and --full takes those below PDK_ROOT and of Debian's qflow")
     parser.add_argument("--recipe", action="append", metavar="NAME",
                         help=f"how gates are mapped, one of {', '.join(RECIPES)}; may be given several times "
-                        "(default: area)")
+                        "(default: area; with --full all)")
+    chosen = parser.add_argument_group("designs of your own choice")
+    chosen.add_argument("--format", action="append", default=[], metavar="NAME",
+                        help="measure this format only: a name, or eXfY for X exponent and Y fraction bits; may be "
+                        "given several times")
+    chosen.add_argument("--part", action="append", default=[], metavar="NAME",
+                        help=f"of what is chosen, one of {', '.join(map(repr, PARTS))}; may be given several times "
+                        "(default: multiplier)")
+    chosen.add_argument("--width", action="append", default=[], metavar="N",
+                        help="fraction bits, 1 to 23, or a range as in 1-23, beside 8 exponent bits; may be given "
+                        "several times")
+    chosen.add_argument("--subnormals", action="append", metavar="MODE",
+                        help="flush or ieee; may be given several times (default: flush)")
+    chosen.add_argument("--stages", action="append", type=_integer, metavar="N",
+                        help="pipeline stages; may be given several times (default: as few as there can be)")
+    for side in ("rows", "columns"):
+        chosen.add_argument(f"--{side}", type=_integer, metavar="N", help="of arrays, banks and units (default: 4)")
     parser.add_argument("--jobs", type=_integer, metavar="N",
                         help="Yosys processes at a time (default: one for each core)")
+    parser.add_argument("--cluster", metavar="ADDRESS",
+                        help="give the work to the workers of a Dask scheduler, as in tcp://host:8786")
+    parser.add_argument("--timeout", type=float, default=TIME_LIMIT, metavar="SECONDS",
+                        help="give a measurement up after so long, and report it as failed (default: %(default).0f)")
     parser.add_argument("--compare", type=Path, metavar="OLD.json", help="say what has moved since that area.json")
     parser.add_argument("--explain", metavar="FIGURE",
                         help="measure nothing; of a figure, or a design, of the report in DIR say how it came about, "
@@ -444,13 +475,26 @@ def _area(options: argparse.Namespace) -> int:
     from openmxu.synth import report, to_table
     from openmxu.synth.compare import read_report, to_text
     from openmxu.synth.explain import explain
+    from openmxu.synth.points import SIDE, chosen_points, formats_of_widths
 
     if options.explain is not None:
         print(explain(read_report(options.output / "area.json"), options.explain))
         return 0
     old = None if options.compare is None else read_report(options.compare)  # now: it may be in DIR
-    found = report(options.output, quick=options.quick, targets=options.target, liberty=options.liberty,
-                   recipes=options.recipe or ("area",), jobs=options.jobs, progress=_tell)
+    points = None
+    formats = [*options.format, *formats_of_widths(options.width)]
+    choices = {"part": options.part, "subnormals": options.subnormals, "stages": options.stages, "rows": options.rows,
+               "columns": options.columns}
+    if formats:
+        points = chosen_points(options.part, formats, subnormals=options.subnormals or ("flush",),
+                               stages=options.stages or (), rows=SIDE if options.rows is None else options.rows,
+                               columns=SIDE if options.columns is None else options.columns)
+    elif asked := [name for name, value in choices.items() if value not in (None, [])]:
+        name = asked[0]
+        raise ValueError(f"{name} needs designs of your own choice: --format or --width")
+    found = report(options.output, extent=options.extent, targets=options.target, liberty=options.liberty,
+                   recipes=options.recipe, points=points, jobs=options.jobs, cluster=options.cluster,
+                   limit=options.timeout, progress=_tell)
     Console(soft_wrap=True, highlight=False).print(to_table(found))
     for path in found.files:
         _tell(f"wrote {path}")

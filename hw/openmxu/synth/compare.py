@@ -11,6 +11,10 @@ from openmxu.synth.export import SCHEMA
 __all__ = ["Change", "changes", "read_report", "to_text"]
 
 
+_OTHERS = {"flip_flops": "", "memory_bits": "", "depth": "", "delay_ns": "ns"}
+"""Figures that are compared beside the area, and their units."""
+
+
 @dataclass(frozen=True)
 class Change:
     """A figure that is other than it was.
@@ -20,11 +24,12 @@ class Change:
     name
         The design, its options where it has any, the target and the recipe.
     figure
-        Which one: ``area``, ``flip_flops``, ``memory_bits``; or ``""`` where the design is in one report only.
+        Which one: ``area``, ``flip_flops``, ``memory_bits``, ``depth``, ``delay``; or ``""`` where
+        the design is in one report only.
     old, new
         Before and now; ``None`` where there is none.
     unit
-        Of an area.
+        Of an area or a delay.
     """
 
     name: str
@@ -75,10 +80,10 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
             present = (before.get(name) or now.get(name) or {}).get("area")
             found.append(Change(words, "", present if name in before else None, present if name in now else None))
             continue
-        for figure in ("area", "flip_flops", "memory_bits"):
-            values = before[name][figure], now[name][figure]
+        for figure, unit in (("area", now[name]["unit"]), *_OTHERS.items()):
+            values = before[name].get(figure), now[name].get(figure)
             if values[0] != values[1]:
-                found.append(Change(words, figure, *values, now[name]["unit"] if figure == "area" else ""))
+                found.append(Change(words, figure.removesuffix("_ns"), *values, unit))
     return found
 
 

@@ -14,8 +14,7 @@ from openmxu.catalog import Design
 from openmxu.config import MxuConfig
 from openmxu.formats import FP32, FloatFormat
 from openmxu.mxu import ActivationBeat, Admission, Edge, WeightBeat
-from openmxu.synth.points import Point
-from openmxu.verilog import to_rtlil
+from openmxu.synth.points import Point, kept_rtlil
 
 __all__ = ["DEVIATION", "MEASURED_CELLS", "Part", "is_measured", "parts", "whole"]
 
@@ -47,7 +46,7 @@ def whole(design: Design) -> Point:
     name = domain.get("operand", domain.get("source", None if "width" in domain else FP32.name))
     fmt = FloatFormat.parse(name) if name else None
     width = fmt.significand_width if fmt else domain["width"]
-    return Point(design.name, width, fmt, design.name, lambda: to_rtlil(design.build(), name=design.name), domain)
+    return Point(design.name, width, fmt, design.name, lambda: kept_rtlil(design.build, design.name, domain), domain)
 
 
 def parts(design: Design) -> list[Part]:
@@ -117,4 +116,4 @@ def _point(part: str, config: MxuConfig, make: Callable[[], Any], *, size: bool 
                     "depth": config.depth}
     top = "_".join(map(str, [part, config.operand, *options.values()])).replace(" ", "_")
     return Point(part, config.operand.significand_width, config.operand, top,
-                 lambda: to_rtlil(make(), name=top), options)
+                 lambda: kept_rtlil(make, top, options), options)

@@ -14,14 +14,15 @@ def explain(report: Mapping[str, Any], figure: str) -> str:
     report
         The content of an ``area.json``.
     figure
-        The figure's name there, or its first digits; or the name of a design, for all figures that it has.
+        The figure's name there, or its first digits; or the name of a design, as in ``multiplier bf16``, for all
+        figures that it has.
 
     Raises
     ------
     ValueError
         There is no such figure.
     """
-    found = [run for run in _runs(report) if run["figure"].startswith(figure) or run["top"] == figure]
+    found = [run for run in _runs(report) if run["figure"].startswith(figure) or figure in (run["top"], run["name"])]
     of_design = [entry for entry in report["catalog"] if entry["design"] == figure]
     found += [term for entry in of_design for term in entry["terms"] if term not in found]
     if not found or not figure:
@@ -46,7 +47,7 @@ def _words(tool: str, target: Mapping[str, Any], run: Mapping[str, Any]) -> str:
     area = f"{run['area']:,g} {run['unit']}" if run["area"] is not None else f"failed: {run['error']}"
     lines = [
         f"figure {run['figure']}: {count}{run['top']}, {area}",
-        f"  design   {run['part']}{f', {options}' if options else ''}",
+        f"  design   {run['name']}{f', {options}' if options else ''}",
         f"  RTLIL    sha256 {run['rtlil_sha256']}",
         f"  target   {run['target']}, {target['title']}" + (f", recipe {target['recipe']}" if target["recipe"] else ""),
         f"  library  {library['name']}, sha256 {library['sha256']}" if library else "  library  none",

@@ -3,15 +3,15 @@
 import csv
 import io
 import json
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any
 
-from openmxu.synth.results import Entry, Fit, Ratio, Report, Result
+from openmxu.synth.results import Cost, Entry, Fit, Interval, Ratio, Report, Result
 from openmxu.synth.targets import Area, Target
 
 __all__ = ["to_csv", "to_json"]
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of the layout of ``area.json``: one more whenever a reader would have to change."""
 
 
@@ -26,6 +26,7 @@ def to_json(report: Report) -> str:
                     for entry in report.catalog],
         "fits": [_finding(fit) for fit in report.fits],
         "ratios": [_finding(ratio) for ratio in report.ratios],
+        "costs": [_cost(cost) for cost in report.costs],
     }, indent=2) + "\n"
 
 
@@ -51,6 +52,8 @@ def _target(target: Target) -> dict[str, Any]:
         "title": target.title,
         "recipe": target.recipe,
         "unit": target.unit,
+        "timing": target.timing,
+        "script": target.script,
         "library": library and {
             "name": library.name,
             "sha256": library.sha256,
@@ -63,7 +66,9 @@ def _target(target: Target) -> dict[str, Any]:
 def _result(result: Result) -> dict[str, Any]:
     point, area = result.point, result.area
     return {
+        "name": point.name,
         "part": point.part,
+        "variant": point.variant,
         "format": point.format and point.format.name,
         "significand_width": point.width,
         "exponent_width": point.format and point.format.exponent_width,
@@ -73,6 +78,9 @@ def _result(result: Result) -> dict[str, Any]:
         "status": "measured" if area else "failed",
         "unit": result.target.unit,
         **_figures(area),
+        "depth": result.depth,
+        "delay_ns": result.delay,
+        "note": result.note,
         "error": result.error,
         "rtlil_sha256": result.rtlil_sha256,
         "figure": result.figure,
@@ -105,4 +113,20 @@ def _figures(area: Area | None) -> dict[str, Any]:
 def _finding(finding: Fit | Ratio) -> dict[str, Any]:
     """A fit or ratio, its target by name."""
     found = {field.name: getattr(finding, field.name) for field in fields(finding)}
+    for name, value in found.items():
+        if isinstance(value, Interval):
+            found[name] = asdict(value)
     return {**found, "target": finding.target.name, "recipe": finding.target.recipe}
+
+
+def _cost(cost: Cost) -> dict[str, Any]:
+    return {
+        "feature": cost.ablation.feature,
+        "whole": cost.ablation.whole.name,
+        "without": cost.ablation.without.name,
+        "target": cost.target.name,
+        "recipe": cost.target.recipe,
+        "whole_area": cost.whole,
+        "without_area": cost.without,
+        "saved": cost.saved,
+    }

@@ -31,6 +31,8 @@ class Library:
         Its area, in the library's unit (µm² in most): one gate equivalent (GE).
     sequential
         Names of the cells that store: flip-flops and latches.
+    timed
+        Whether it says how long its gates take.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Library:
     nand2: str
     nand2_area: float
     sequential: frozenset[str] = field(repr=False)
+    timed: bool = False
 
 
 def generic_library() -> Library:
@@ -108,6 +111,8 @@ def parse_library(text: bytes, source: str) -> Library:
         nand2=smallest[1],
         nand2_area=smallest[0],
         sequential=frozenset(cell.name for cell in cells if any(g.kind in _STORES for g in cell.groups)),
+        timed=any(table.kind == "cell_rise" for cell in cells for pin in cell.groups for timing in pin.groups
+                  for table in timing.groups),
     )
 
 

@@ -1,96 +1,80 @@
 """Area reports for people."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
+from openmxu.synth.conclusion import conclusion
 from openmxu.synth.designs import DEVIATION, MEASURED_CELLS
-from openmxu.synth.points import ADDER, MULTIPLIER, MULTIPLIER_TO_FP32, PRODUCT
-from openmxu.synth.results import CLAIMS, Entry, Ratio, Report
+from openmxu.synth.points import ARRAY, UNIT
+from openmxu.synth.results import CLAIMS, CONFIDENCE, Cost, Entry, Ratio, Report, Result
 from openmxu.synth.table import CATALOG_WORDS, catalog_table
-from openmxu.synth.targets import RECIPES, Area
+from openmxu.synth.targets import RECIPES, Area, Target
 
-__all__ = ["to_markdown"]
+__all__ = ["to_markdown", "to_summary"]
 
-_TOLERANCE = 0.1
-"""How far a ratio may be from a claim, as a fraction of the claim, and still be said to agree."""
-
-# Multipliers of others as they published them: source, conditions, areas in one unit.
+# Units of others as they published them: source, conditions, what they are, areas in one unit.
 _PUBLISHED = [
-    ("Horowitz, ISSCC 2014", "45 nm, µm²", {"fp16": 1640, "fp32": 7700}),
-    ("ninjakaib, hardware-accelerators", "Nangate45, µm²", {"fp8": 236, "bf16": 1103, "fp32": 6353}),
-    ("Horus", "Sky130 HD, µm²", {"fp8_e4m3": 857, "bf16": 2740}),
+    ("Horowitz, ISSCC 2014", "45 nm, µm²", "multiplier", {"fp16": 1640, "fp32": 7700}),
+    ("Horowitz, ISSCC 2014", "45 nm, µm²", "adder", {"fp16": 1360, "fp32": 4184}),
+    ("ninjakaib, hardware-accelerators", "Nangate45, µm²", "multiplier", {"fp8": 236, "bf16": 1103, "fp32": 6353}),
+    ("ninjakaib, hardware-accelerators", "Nangate45, µm²", "adder", {"fp8": 466, "bf16": 1033, "fp32": 3230}),
+    ("Horus", "Sky130 HD, µm²", "multiplier", {"fp8_e4m3": 857, "bf16": 2740}),
 ]
+
+_GATE_CLOCK, _FPGA_CLOCK = 1000, 100
+"""MHz at which arrays are compared: an assumption, the same for all formats."""
+
+_PASSES = 6
+"""Passes after which a bf16 unit's product is as exact as fp32's; see the page on accuracy."""
 
 
 def to_markdown(report: Report) -> str:
     """The report as Markdown: the figures, how they came about, and what they say of the claims."""
-    sections = [
-        "# Area of multipliers, adder, processing element and matrix units",
-        "All figures were measured by the Yosys named below, but for those that are said to be derived and for one "
-        "section that says otherwise. They are areas after mapping to cells, before placing and routing.",
-        "## In short", *_conclusion(report),
-        "## What was measured", _conditions(report),
-        "## Areas", *_areas(report),
-        "## Growth with the significand width", *_growth(report),
-        "## The claims", *_claims(report),
-        *_catalog(report),
-        "## Published by others, not measured here", *_published(),
-        *_failures(report),
-        "## How to repeat a figure", *_scripts(report),
+    return _document("Area of multipliers, adders, processing elements and matrix units", [
+        *_headline(report),
+        ("Areas", _areas(report)),
+        ("Depth and delay", _paths(report)),
+        ("The catalog's designs", _catalog(report)),
+        ("What was measured", [_conditions(report)]),
+        ("What failed", _failures(report)),
+        ("How to repeat a figure", _scripts(report)),
+    ])
+
+
+def to_summary(report: Report) -> str:
+    """The report's headline page: what it says, and the tables that it says it by."""
+    return _document("Areas, measured", [*_headline(report), ("What was measured", [_conditions(report)])])
+
+
+def _document(title: str, sections: Sequence[tuple[str, Sequence[str]]]) -> str:
+    """Sections that have something in them."""
+    blocks = [
+        f"# {title}",
+        "All figures were measured by the Yosys named below, but for those that are said to be derived or published by "
+        "others. They are areas after mapping to cells, before placing and routing.",
     ]
-    return "\n\n".join(sections) + "\n"
+    for heading, content in sections:
+        if content:
+            blocks += [f"## {heading}", *content]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _headline(report: Report) -> list[tuple[str, Sequence[str]]]:
+    sentences = "\n".join(f"- {sentence}" for sentence in conclusion(report))
+    return [
+        ("In short", [sentences or "Too few designs were measured to say anything about the claims."]),
+        ("The claims", _claims(report)),
+        ("Growth with the significand width", _growth(report)),
+        ("What a feature costs", _costs(report)),
+        ("A whole array", _arrays(report)),
+        ("Published by others, not measured here", _published()),
+    ]
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, words: int = 1) -> str:
     """A Markdown table; all but the first ``words`` columns are numbers, set to the right."""
     lines = [headings, ["---" if i < words else "---:" for i in range(len(headings))], *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-
-
-def _conclusion(report: Report) -> list[str]:
-    """Sentences whose numbers and verdicts come from the measurements."""
-    first = report.targets[0]
-    lines = []
-    for ratio in report.ratios:
-        if ratio.target == first and ratio.others:
-            found = [f"{value:.2f} times as large for {name} as for bf16 (claim: {CLAIMS[name]:.0f}; "
-                     f"{_verdict(value, CLAIMS[name])})" for name, value in ratio.others.items()]
-            lines.append(f"- On {first.label}, a {_words(ratio.part)} is {' and '.join(found)}.")
-    for name, claim in CLAIMS.items():
-        for part in (MULTIPLIER, PRODUCT):
-            values = [ratio.others[name] for ratio in report.ratios if ratio.part == part and name in ratio.others]
-            if len(values) > 1:
-                near = sum(_agrees(value, claim) for value in values)
-                lines.append(f"- {name} to bf16, {_words(part)}, all {len(values)} targets: {min(values):.2f} to "
-                             f"{max(values):.2f}. Within {_TOLERANCE:.0%} of the claimed {claim:.0f}: {near}.")
-    units = {words: area for words, part in (("fp32 adder", ADDER), ("bf16 multiplier to fp32", MULTIPLIER_TO_FP32))
-             if (area := _area_of(report, part))}
-    if len(units) == 2:
-        smaller, larger = sorted(units, key=lambda unit: units[unit])
-        lines.append(f"- On {first.label}, of the two operations of a processing element the {larger} is "
-                     f"{units[larger] / units[smaller]:.2f} times as large as the {smaller}.")
-    if report.failed:
-        lines.append(f"- {len(report.failed)} of {len(report.runs)} runs failed; see below.")
-    return ["\n".join(lines)] if lines else ["Too few designs were measured to say anything about the claims."]
-
-
-def _words(part: str) -> str:
-    return "complete multiplier" if part == MULTIPLIER else part
-
-
-def _agrees(value: float, claim: float) -> bool:
-    return abs(value / claim - 1) <= _TOLERANCE
-
-
-def _verdict(value: float, claim: float) -> str:
-    if _agrees(value, claim):
-        return "agrees"
-    return f"bf16 saves {'less' if value < claim else 'more'} than claimed"
-
-
-def _area_of(report: Report, part: str) -> float | None:
-    """The area of the only design of a kind, on the first target."""
-    return next((result.area.area for result in report.results
-                 if result.target == report.targets[0] and result.point.part == part and result.area), None)
 
 
 def _conditions(report: Report) -> str:
@@ -101,49 +85,81 @@ def _conditions(report: Report) -> str:
             line += (f" Recipe '{target.recipe}': {RECIPES[target.recipe]}. 1 GE is the area of the library's "
                      f"smallest 2-input NAND: {target.library.nand2}, {target.library.nand2_area:g}. SHA-256 of "
                      f"the library: {target.library.sha256}.")
+        if target.timing:
+            line += f" Delays: {target.timing}, with the loads of gates, without wires."
         lines.append(line)
     lines += [
         "- GE: combinational cells and flip-flops together; the CSV and JSON files have them apart. The areas of "
-        "generic gates are numbers of transistors in static CMOS, divided by the 4 of a NAND2; they have no timing.",
-        "- LUT4 on ECP5: LUT4 cells, and two for each carry cell (CCU2C); no wide multiplexers. LUT4 on iCE40: "
-        "SB_LUT4 cells; an SB_CARRY shares the logic cell of the LUT that adds.",
-        "- eXfY is the format with X exponent and Y fraction bits. Multipliers are combinational, take and give "
-        "one format unless said otherwise, round to nearest, ties to even, handle NaN and infinity, and flush "
-        "subnormals to zero. The processing element has one pipeline stage.",
+        "generic gates are numbers of transistors in static CMOS, divided by the 4 of a NAND2; they have no timing. "
+        "On cmos, Yosys counts the transistors of its own gates, flip-flops as 16.",
+        "- LUTs: no wide multiplexers. A CCU2C counts as two LUT4, a Gowin ALU as one; an SB_CARRY shares the logic "
+        "cell of the LUT that adds, and a CARRY4 those of four. What DSP blocks do is in no LUT.",
+        "- eXfY is the format with X exponent and Y fraction bits. Multipliers and adders are combinational, take and "
+        "give one format unless said otherwise, round to nearest, ties to even, handle NaN and infinity, and flush "
+        "subnormals to zero; 'ieee' has gradual underflow. Processing elements have one pipeline stage unless said "
+        "otherwise, and fp32 sums.",
+        "- Depth: cells on the longest path between ports, flip-flops, memories and modules that are mapped once.",
     ]
     return "\n".join(lines)
 
 
 def _areas(report: Report) -> list[str]:
     """All areas in comparable units; those on real libraries in the libraries' units, too."""
-    headings = [f"{target.label} ({target.unit})" for target in report.targets]
-    tables = [_area_table(report, headings, range(len(headings)), lambda area: area.area)]
-    real = [i for i, target in enumerate(report.targets) if target.library and target.library.nand2_area != 1]
+    tables = [_by_target(report, report.targets, _with_dsps, unit=True)]
+    real = [target for target in report.targets if target.library and target.library.nand2_area != 1]
     if real:
         tables += [
             "In the unit of the library, which is µm² in most:",
-            _area_table(report, [report.targets[i].label for i in real], real, lambda area: area.cell_area or 0.0),
+            _by_target(report, real, lambda result: f"{result.area.cell_area or 0:,.0f}" if result.area else "failed"),
         ]
     return tables
 
 
-def _area_table(report: Report, headings: Sequence[str], columns: Sequence[int],
-                value: Callable[[Area], float]) -> str:
-    rows = [[name, *[f"{value(area):.0f}" if (area := results[i].area) else "failed" for i in columns]]
-            for name, results in report.by_point.items()]
-    return _table(["design", *headings], rows)
+def _with_dsps(result: Result) -> str:
+    """An area, and the DSP blocks beside it."""
+    if not result.area:
+        return "failed"
+    return f"{result.area.area:,.0f}{_dsps(result.area)}"
+
+
+def _dsps(area: Area, cells: int = 1) -> str:
+    """What stands beside LUTs, of each cell."""
+    return f" + {area.dsps / cells:g} DSP" if area.dsps else ""
+
+
+def _paths(report: Report) -> list[str]:
+    cells = _by_target(report, report.targets, lambda result: "failed" if result.depth is None else str(result.depth))
+    tables = ["Cells on the longest path:", cells]
+    timed = [target for target in report.targets if target.timing]
+    if timed:
+        tables += ["Nanoseconds, setup of flip-flops included, with the loads of gates, without wires:",
+                   _by_target(report, timed, lambda result: "" if result.delay is None else f"{result.delay:.2f}")]
+        notes = {f"{result.point.name} on {result.target.label}: {result.note.splitlines()[-1]}"
+                 for result in report.results if result.note}
+        tables += ["OpenSTA gave no delay for:\n\n" + "\n".join(f"- {note}" for note in sorted(notes))] if notes else []
+    return tables
+
+
+def _by_target(report: Report, targets: Sequence[Target], value: Callable[[Result], str], *, unit: bool = False) -> str:
+    """A row for each point, a column for each target; empty where a point was not measured."""
+    rows = [[point.name, *[value(found) if (found := report.result(point.name, target)) else "" for target in targets]]
+            for point in report.points]
+    headings = [f"{target.label} ({target.unit})" if unit else target.label for target in targets]
+    return _table(["design", *headings], [row for row in rows if any(row[1:])])
 
 
 def _growth(report: Report) -> list[str]:
     if not report.fits:
         return ["Too few widths were measured for a curve: it takes four."]
-    rows = [[fit.target.label, fit.part, ", ".join(map(str, fit.widths)), f"{fit.a:.1f}", f"{fit.b:.2f}",
-             f"{fit.c:.3f}", f"{fit.r_squared:.4f}", f"{fit.worst:.0%}"] for fit in report.fits]
+    rows = [[fit.target.label, fit.part, f"{len(fit.widths)}, {min(fit.widths)} to {max(fit.widths)}",
+             *map(str, (fit.exponent, fit.a, fit.b, fit.c)), f"{fit.r_squared:.4f}", f"{fit.worst:.0%}"]
+            for fit in report.fits]
     return [
-        "Area = a + b·p + c·p², where p is the significand width, hidden bit included; least squares over the "
-        "significand products, and over the multipliers with 8 exponent bits (so without fp16 and fp8).",
-        _table(["target", "part", "widths p", "a", "b", "c", "R²", "largest deviation"], rows, words=3),
-        "![Area against significand width, and ratios beside the claims](area.png)",
+        "Area = a + b·p + c·p², where p is the significand width, hidden bit included; and p to the power of an "
+        "exponent, by least squares of the logarithms. Over significand products, and over units with 8 exponent bits "
+        f"(so without fp16 and fp8). In brackets {CONFIDENCE:.0%} intervals by Student's t: areas do not vary from run "
+        "to run, so they say how well a curve describes them.",
+        _table(["target", "part", "widths p", "exponent", "a", "b", "c", "R²", "largest deviation"], rows, words=3),
     ]
 
 
@@ -159,12 +175,71 @@ def _claims(report: Report) -> list[str]:
         "size grows with the square of the 'mantissa' width, which makes that for bf16 'half of fp16' and 'an "
         "eighth of fp32'. In units of bf16:",
         _table(headings, claims + [_ratio(ratio) for ratio in report.ratios], words=2),
+        "![Area against significand width, and ratios beside the claims](area.svg)",
     ]
 
 
 def _ratio(ratio: Ratio) -> list[str]:
-    return [ratio.target.label, ratio.part, f"1 ({ratio.bf16:.0f} {ratio.target.unit})",
+    return [ratio.target.label, ratio.part, f"1 ({ratio.bf16:,.0f} {ratio.target.unit})",
             *[f"{ratio.others[name]:.2f}" if name in ratio.others else "-" for name in CLAIMS]]
+
+
+def _costs(report: Report) -> list[str]:
+    """What features cost: a row for each, a column for each target."""
+    if not report.costs:
+        return []
+    most = Counter(cost.target for cost in report.costs)
+    targets = [target for target, count in most.items() if 2 * count >= max(most.values())]
+    found: dict[tuple[str, str], dict[Target, Cost]] = {}
+    for cost in report.costs:
+        subject = f"{cost.ablation.whole.part} {cost.ablation.whole.format}"
+        found.setdefault((subject, cost.ablation.feature), {})[cost.target] = cost
+    rows = [[subject, feature, *[f"{-costs[target].saved:+.1%}" if target in costs else "" for target in targets]]
+            for (subject, feature), costs in found.items()]
+    return [
+        "What leaving a feature out does to the area of a unit that has it. NaN, infinite operands, rounding and "
+        "exponents are taken out by holding wires of the design at a value before synthesis.",
+        _table(["unit", "left out", *[target.label for target in targets]], rows, words=2),
+        "Arm (Burgess and others, ARITH 2019) report for a BFDOT unit against one with all of IEEE 754: one rounding "
+        "mode in place of five saves 25 %, flushing subnormals 15 %, all simplifications together 65 %. Ours "
+        "has one rounding mode from the start, and no flags: only the second figure has a counterpart above.",
+        "![What leaving features out saves](costs.svg)",
+    ]
+
+
+def _arrays(report: Report) -> list[str]:
+    """Arrays and units of the same size: for each processing element, and for what they compute."""
+    rows = []
+    for target in report.targets:
+        for part in (ARRAY, UNIT):
+            found = report.areas(target, part)
+            if "bf16" not in found:
+                continue
+            base = found["bf16"].area
+            clock = _FPGA_CLOCK if target.recipe == "fpga" else _GATE_CLOCK
+            for name, result in found.items():
+                if not result.area or not base:
+                    continue
+                options = result.point.options
+                cells = int(options["rows"]) * int(options["columns"])
+                peak = 2 * cells * clock / 1000
+                own = f"{result.area.area * result.delay / (2 * cells):,.0f}" if result.delay else ""
+                rows.append([target.label, f"{options['rows']}x{options['columns']} {part}", name,
+                             f"{result.area.area / cells:,.0f} {target.unit}{_dsps(result.area, cells)}",
+                             f"{result.area.flip_flops / cells:,.0f}",
+                             f"{result.area.area / peak:,.0f}", own, f"{result.area.area / base.area:.2f}"])
+    if not rows:
+        return []
+    return [
+        "The same array with other operands; sums are fp32 in all of them, and memories are not counted. A GFLOP/s is "
+        f"half a multiply-add each nanosecond: once at {_GATE_CLOCK} MHz on gates and {_FPGA_CLOCK} MHz on FPGAs, "
+        "which is assumed and the same for all formats; and, where delays were measured, at the clock that the "
+        "design's own longest path allows. "
+        f"A bf16 unit that makes fp32 products in {_PASSES} passes needs {_PASSES} times the area of the bf16 row for "
+        "a GFLOP/s of fp32.",
+        _table(["target", "design", "operands", "for each processing element", "its flip-flops", "for each GFLOP/s",
+                "at its own clock", "in that of bf16"], rows, words=3),
+    ]
 
 
 def _catalog(report: Report) -> list[str]:
@@ -173,7 +248,6 @@ def _catalog(report: Report) -> list[str]:
         return []
     headings, rows = catalog_table(report)
     lines = [
-        "## The catalog's designs",
         "Each module that a design has several times, such as the processing element, is mapped once and counted "
         "as often as it is there; nothing is saved across its borders. Memories are counted in bits. They, with "
         "their ports and the registers of these, are in no other figure.",
@@ -204,31 +278,30 @@ def _terms(entry: Entry) -> list[list[str]]:
 def _published() -> list[str]:
     """What others published, with what is known of the conditions."""
     rows = []
-    for source, conditions, areas in _PUBLISHED:
+    for source, conditions, part, areas in _PUBLISHED:
         unit = "bf16" if "bf16" in areas else "fp16"
-        rows.append([source, conditions, ", ".join(f"{name} {area}" for name, area in areas.items()),
+        rows.append([source, conditions, part, ", ".join(f"{name} {area:,}" for name, area in areas.items()),
                      ", ".join(f"{name}/{unit} {area / areas[unit]:.2f}" for name, area in areas.items()
                                if name != unit)])
     return [
-        "Multipliers of other designs, from other tools and processes: only the ratios within a line mean "
+        "Units of other designs, from other tools and processes: only the ratios within a line mean "
         f"anything here. The claims together put fp32 at {CLAIMS['fp32'] / CLAIMS['fp16']:.0f} times fp16.",
-        _table(["source", "conditions", "published areas", "ratios"], rows, words=4),
-        "Arm, ARITH 2019, on its BFDOT unit against one with full IEEE 754: one rounding mode saves 25 %, flushed "
-        "subnormals 15 %, all simplifications 65 %.",
+        _table(["source", "conditions", "unit", "published areas", "ratios"], rows, words=5),
     ]
 
 
 def _failures(report: Report) -> list[str]:
-    if not report.failed:
-        return []
-    return ["## What failed", *[f"{result.point.name} on {result.target.label}:\n\n```\n{result.error}\n```"
-                                for result in report.failed]]
+    fence = "`" * 8  # longer than any in a log
+    return [f"{result.point.name} on {result.target.label}:\n\n{fence}\n{result.error}\n{fence}"
+            for result in report.failed]
 
 
 def _scripts(report: Report) -> list[str]:
-    """The scripts; those of the points differ in the name of the top module alone."""
+    """The scripts; those of the points differ in the name of the top module, and in what is tied."""
     return [
-        "`area.json` has the exact script for each figure, and the SHA-256 of the RTLIL that it was run on. `/job` "
-        "is the run's directory, `/lib` that of the libraries; TOP stands for the design's top module.",
-        *[f"{target.label}:\n\n```\n{target.script.format(top='TOP')}```" for target in report.targets],
+        "Each figure has a name made of all that it depends on: `openmxu area --explain FIGURE -o DIR` prints how it "
+        "came about. `area.json` has the exact script for each, and the SHA-256 of the RTLIL that it was run on. "
+        "`/job` is the run's directory, `/lib` that of the library; TOP stands for the design's top module. Designs "
+        "without a feature have lines behind the first that hold wires at a value.",
+        *[f"{target.label}:\n\n```\n{target.script.format(top='TOP', change='')}```" for target in report.targets],
     ]

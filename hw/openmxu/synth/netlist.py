@@ -14,7 +14,7 @@ from openmxu.synth.liberty import generic_library
 from openmxu.synth.targets import choose_targets
 from openmxu.verilog import to_rtlil
 
-__all__ = ["Bit", "Cell", "Netlist", "gates", "read_netlist"]
+__all__ = ["Bit", "Cell", "Netlist", "gates", "mapped", "read_netlist"]
 
 Bit = int | str
 """A net's number, or a constant: ``"0"``, ``"1"``, ``"x"``."""
@@ -114,19 +114,27 @@ def gates(component: Any, *, change: Callable[[str], str] | None = None) -> Netl
     openmxu.synth.yosys.SynthesisError
         Yosys failed.
     """
-    top = component.module_name
+    rtlil = to_rtlil(component)
+    return mapped(rtlil if change is None else change(rtlil), component.module_name)
+
+
+def mapped(rtlil: str, top: str, change: str = "") -> Netlist:
+    """The same for a design in RTLIL; ``change`` is what a script does to it first, as of :class:`openmxu.synth.Point`.
+
+    Raises
+    ------
+    openmxu.synth.yosys.SynthesisError
+        Yosys failed.
+    """
     [target] = choose_targets(["generic"], [], ["area"])
-    mapping, separator, _ = target.script.format(top=top).partition("tee ")
+    mapping, separator, _ = target.script.format(top=top, change=change).partition("tee ")
     assert separator, "the script of an area target ends with its statistics"
-    # The target names the library's file.
     script = f"""{mapping}
-read_liberty -overwrite /lib/generic.lib
+read_liberty -overwrite /lib/cells.lib
 flatten
 opt_clean
 select -assert-none t:* t:$_NOT_ t:$_AND_ t:$_OR_ t:$_XOR_ t:$_DFF_P_ %u %u %u %u %d
 write_json /job/result
 """
-    rtlil = to_rtlil(component)
-    text = yosys.produce(script, rtlil if change is None else change(rtlil),
-                         libraries={"generic.lib": generic_library().text})
+    text = yosys.produce(script, rtlil, libraries={"cells.lib": generic_library().text})
     return read_netlist(text, top)

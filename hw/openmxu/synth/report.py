@@ -1,95 +1,123 @@
 """Area reports: measure design points on targets, write what was found."""
 
 import importlib
-import os
 import tempfile
-import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from openmxu.catalog import CATALOG, Design
 from openmxu.files import write_bytes
 from openmxu.synth import yosys
+from openmxu.synth.ablation import ablation_points
 from openmxu.synth.designs import Part, is_measured, parts, whole
+from openmxu.synth.discover import found_libraries, named_libraries
 from openmxu.synth.export import to_csv, to_json
-from openmxu.synth.markdown import to_markdown
-from openmxu.synth.points import Point, default_points, quick_points
-from openmxu.synth.results import Entry, Report, Result, Term, fits, measure, ratios
-from openmxu.synth.targets import TARGETS, Target, choose_targets
+from openmxu.synth.liberty import Library, read_library
+from openmxu.synth.markdown import to_markdown, to_summary
+from openmxu.synth.points import Point, default_points, full_points, once, quick_points
+from openmxu.synth.results import Entry, Report, Term
+from openmxu.synth.schedule import Workers, measure_all, workers
+from openmxu.synth.targets import DEFAULT_TARGETS, RECIPES, TARGETS, Target, choose_targets
 
-__all__ = ["measure_catalog", "report"]
+__all__ = ["EXTENTS", "TIME_LIMIT", "measure_catalog", "report"]
+
+EXTENTS = ("quick", "default", "full")
+"""How much a report covers."""
+
+TIME_LIMIT = 600.0
+"""Seconds after which a measurement is given up and reported as failed."""
 
 
-def report(output: Path, *, quick: bool = False, targets: Sequence[str] | None = None,
-           liberty: Sequence[Path] = (), recipes: Sequence[str] = ("area",),
-           points: Sequence[Point] | None = None, jobs: int | None = None,
+_LONGEST = 1e6
+
+
+def report(output: Path, *, extent: str = "default", targets: Sequence[str] | None = None,
+           liberty: Sequence[Path] = (), recipes: Sequence[str] | None = None, points: Sequence[Point] | None = None,
+           jobs: int | None = None, cluster: str | None = None, limit: float = TIME_LIMIT,
            progress: Callable[[str], None] | None = None) -> Report:
-    """Measure areas and write ``area.json``, ``area.csv``, ``report.md``, ``area.png`` and ``area.svg``.
+    """Measure areas and write ``report.html``, ``report.md``, ``summary.md``, ``area.json``, ``area.csv`` and plots.
 
-    A point that fails is reported as failed; the others still come.
+    A point that fails is reported as failed; the others still come. What was measured is kept, so that a report that
+    is interrupted goes on where it was.
 
     Parameters
     ----------
     output
         Directory for the files; made if it is not there.
-    quick
-        Few points, none of the catalog's designs, and generic gates only unless ``targets`` says otherwise.
+    extent
+        One of :data:`EXTENTS`. ``"quick"``: few points, none of the catalog's designs, and generic gates only unless
+        ``targets`` or ``liberty`` say otherwise. ``"full"``: every format, width, part and option, and, unless said
+        otherwise, all targets, recipes, and libraries of :func:`openmxu.synth.discover.found_libraries`.
     targets
-        Names from :data:`openmxu.synth.TARGETS`; all by default. May be empty where ``liberty`` is not.
+        Names from :data:`openmxu.synth.TARGETS`. May be empty where ``liberty`` is not.
     liberty
-        Liberty files, plain or compressed with gzip; each is one more target.
+        Liberty files, plain or compressed with gzip; each is one more target. Those that the variable
+        ``OPENMXU_LIBERTY`` names are added.
     recipes
-        Names from :data:`openmxu.synth.RECIPES`: ways to map to gates.
+        Names from :data:`openmxu.synth.RECIPES`: ways to map to gates; ``"area"`` by default.
     points
-        The designs; by default those of :func:`quick_points`, or those of :func:`default_points` and, on
-        gates, all of the catalog.
+        The designs, in place of those of the extent and of the catalog.
     jobs
         Yosys processes at a time; by default one for each core, but at most 8.
+    cluster
+        Address of a Dask scheduler, to which the same jobs are given; see :func:`openmxu.synth.schedule.workers`.
+    limit
+        Seconds that Yosys may take for one design.
     progress
         Told in a line what is going on.
 
     Raises
     ------
     OSError
-        ``output`` cannot be written, a Liberty file cannot be read, or Yosys or matplotlib is missing.
+        ``output`` cannot be written, a Liberty file cannot be read, there is no such cluster, or Yosys or another
+        package of the extra ``area`` is missing.
     ValueError
-        An unknown target or recipe, a Liberty file of no use, no points, or no jobs.
+        An unknown extent, target or recipe, a Liberty file of no use, no points, or no jobs.
     """
     tell = progress or (lambda line: None)
-    if targets is None:
-        targets = ["generic"] if quick else list(TARGETS)
-    chosen = choose_targets(targets, liberty, recipes)
+    if extent not in EXTENTS:
+        raise ValueError(f"extent must be one of {', '.join(EXTENTS)}, not {extent!r}")
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs must be an integer >= 1, not {jobs!r}")
+    if not 0 < limit <= _LONGEST:
+        raise ValueError(f"timeout must be a number of seconds > 0 and <= {_LONGEST:.0f}, not {limit!r}")
     if points is not None and not points:
         raise ValueError("points must be at least one design, not none")
+    libraries = list({each.sha256: each for each in map(read_library, [*liberty, *named_libraries()])}.values())
+    if targets is None:
+        libraries += _discover(libraries, extent, tell)
+        targets = {"quick": ["generic"], "default": DEFAULT_TARGETS, "full": list(TARGETS)}[extent]
+    chosen = choose_targets(targets, libraries, recipes or (list(RECIPES) if extent == "full" else ["area"]))
+    for library in libraries if "speed" in (recipes or ()) else ():
+        if not library.timed:
+            tell(f"{library.name} has no timing: not measured with the recipe speed")
     _check_output(output)
-    to_images = _find_plot()
+    to_images, to_html = _find("plot", "to_images"), _find("html", "to_html")
     tool = yosys.prepare(tell)
-    jobs = jobs or min(os.cpu_count() or 1, 8)
-    designs = list(CATALOG.values()) if points is None and not quick else []
-    if points is None:
-        points = quick_points() if quick else default_points()
-    tell(f"{len(points)} designs on {len(chosen)} target{'s' * (len(chosen) > 1)} with {tool}")
-    results = _measure_all(points, chosen, jobs, tell)
-    gates = [target for target in chosen if target.library]
-    if designs and gates:
-        tell(f"the catalog's {len(designs)} designs on gates")
-        catalog = measure_catalog(designs, gates, jobs, tell)
-    else:
-        catalog = []
-    found = Report(tool, results, fits(results), ratios(results), catalog)
-    # The one for people last, so that what it refers to is there.
-    contents = {"area.json": to_json(found).encode(), "area.csv": to_csv(found).encode(), **to_images(found),
-                "report.md": to_markdown(found).encode()}
+    designs = list(CATALOG.values()) if points is None and extent != "quick" else []
+    points = points or _points(extent)
+    plan = [(target, point) for target in chosen for point in points if point.is_for(target.recipe)]
+    with workers(jobs, cluster, limit) as where:
+        tell(f"{len(plan)} measurements on {len(chosen)} target{'s' * (len(chosen) > 1)} with {tool}")
+        results = measure_all(plan, where, tell)
+        gates = [target for target in chosen if target.recipe == "area"]
+        if designs and gates:
+            tell(f"the catalog's {len(designs)} designs on gates")
+        catalog = measure_catalog(designs, gates, where, tell) if designs and gates else []
+    found = Report(tool, results, catalog)
+    images = to_images(found)
+    # Those for people last, so that what they refer to is there.
+    contents = {"area.json": to_json(found).encode(), "area.csv": to_csv(found).encode(), **images,
+                "summary.md": to_summary(found).encode(), "report.md": to_markdown(found).encode(),
+                "report.html": to_html(found, images).encode()}
     for name, content in contents.items():
         write_bytes(output / name, content)
     return replace(found, files=[output / name for name in contents])
 
 
-def measure_catalog(designs: Sequence[Design], targets: Sequence[Target], jobs: int,
+def measure_catalog(designs: Sequence[Design], targets: Sequence[Target], where: Workers,
                     tell: Callable[[str], None]) -> list[Entry]:
     """Areas of designs, those that are too large to be measured put together from their parts.
 
@@ -99,19 +127,48 @@ def measure_catalog(designs: Sequence[Design], targets: Sequence[Target], jobs: 
         Designs of the catalog.
     targets
         Gates: on an FPGA one module cannot be mapped by itself and counted many times.
-    jobs, tell
-        As for :func:`report`.
+    where, tell
+        As for :func:`openmxu.synth.schedule.measure_all`.
     """
     plans = [(design, [Part(1, whole(design))] if is_measured(design) else parts(design)) for design in designs]
     # Parts with the same top module are the same, and measured once.
     points = {part.point.top: part.point for _, plan in plans for part in plan}
-    results = {(result.target, result.point.top): result
-               for result in _measure_all(list(points.values()), targets, jobs, tell)}
+    results = {(result.target, result.point.top): result for result in
+               measure_all([(target, point) for target in targets for point in points.values()], where, tell)}
     return [
         Entry(design, target, not is_measured(design),
               tuple(Term(part.count, results[target, part.point.top]) for part in plan))
         for target in targets for design, plan in plans
     ]
+
+
+def _points(extent: str) -> list[Point]:
+    """The designs of an extent, each once."""
+    if extent == "quick":
+        return quick_points()
+    return once([*(full_points() if extent == "full" else default_points()), *ablation_points()])
+
+
+def _discover(known: Sequence[Library], extent: str, tell: Callable[[str], None]) -> list[Library]:
+    """Libraries that were found on this machine and are not known yet; for a full report. Says what was found."""
+    found: list[Library] = []
+    there = found_libraries()
+    if there and extent == "default":
+        tell(f"found {', '.join(path.stem for path, _ in there)}: measured with --full, or --liberty FILE")
+    for path, source in there:
+        if extent != "full":
+            continue
+        try:
+            library = read_library(path)
+        except (OSError, ValueError) as error:
+            tell(f"found {path} ({source}), of no use: {error}")
+            continue
+        if library.name in {each.name for each in [*known, *found]}:
+            tell(f"found {path} ({source}): given already")
+        else:
+            tell(f"found {path} ({source})")
+            found.append(library)
+    return found
 
 
 def _check_output(output: Path) -> None:
@@ -125,45 +182,11 @@ def _check_output(output: Path) -> None:
         raise OSError(f"output must be a directory that can be written, not {str(output)!r}: {reason}") from None
 
 
-def _find_plot() -> Callable[[Report], dict[str, bytes]]:
-    """The plot's module: loaded only here, as it alone needs matplotlib, which is an extra."""
+def _find(module: str, function: str) -> Callable[..., Any]:
+    """A function whose module needs an extra, and is loaded only here."""
     try:
-        module = importlib.import_module("openmxu.synth.plot")
+        importlib.import_module("scipy.special")  # for the curves' intervals
+        found: Callable[..., Any] = getattr(importlib.import_module(f"openmxu.synth.{module}"), function)
     except ModuleNotFoundError as error:
         raise OSError(f"area reports need openmxu[area] to be installed: {error.name} cannot be found") from None
-    to_images: Callable[[Report], dict[str, bytes]] = module.to_images
-    return to_images
-
-
-def _measure_all(points: Sequence[Point], targets: Sequence[Target], jobs: int,
-                 tell: Callable[[str], None]) -> list[Result]:
-    """Each point on each target, several at a time; in the order of targets, then points."""
-    designs = [(point, point.rtlil()) for point in points]
-    work = [(target, point, rtlil) for target in targets for point, rtlil in designs]
-    # The largest first, as far as one can tell: none should be left to run alone at the end.
-    order = sorted(range(len(work)), key=lambda i: (work[i][1].width, len(work[i][2])), reverse=True)
-    results: dict[int, Result] = {}
-    with tempfile.TemporaryDirectory(prefix="openmxu-") as directory:
-        (Path(directory) / "lib").mkdir()
-        for target in targets:
-            if target.library:
-                (Path(directory) / "lib" / f"{target.name}.lib").write_bytes(target.library.text)
-
-        def run(index: int) -> tuple[int, Result, float]:
-            target, point, rtlil = work[index]
-            start = time.monotonic()
-            return index, measure(point, rtlil, target, Path(directory)), time.monotonic() - start
-
-        executor = ThreadPoolExecutor(jobs)
-        try:
-            futures: list[Future[tuple[int, Result, float]]] = [executor.submit(run, index) for index in order]
-            for future in as_completed(futures):
-                index, result, seconds = future.result()
-                results[index] = result
-                outcome = f"{result.area.area:.0f} {result.target.unit}" if result.area else "failed"
-                tell(f"[{len(results)}/{len(work)}] {result.target.label}: {result.point.name}: {outcome} "
-                     f"({seconds:.1f} s)")
-        finally:
-            # After Ctrl-C: start nothing more.
-            executor.shutdown(cancel_futures=True)
-    return [results[index] for index in range(len(work))]
+    return found

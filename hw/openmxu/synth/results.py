@@ -1,10 +1,10 @@
 """Results of measurements, and what follows from them."""
 
 import hashlib
-import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,20 +14,35 @@ from numpy.typing import NDArray
 from openmxu import cache
 from openmxu.catalog import Design
 from openmxu.synth import yosys
-from openmxu.synth.points import MULTIPLIER, PRODUCT, Point
+from openmxu.synth.ablation import ABLATIONS, Ablation
+from openmxu.synth.job import Counted, Job
+from openmxu.synth.points import ADDER, ARRAY, MULTIPLIER, PROCESSING_ELEMENT, PRODUCT, UNIT, Point
 from openmxu.synth.targets import Area, Target, UnmappedError
+from openmxu.synth.timing import SCRIPT
 
-__all__ = ["CLAIMS", "SWEEP_EXPONENT", "Entry", "Fit", "Ratio", "Report", "Result", "Term", "fit_quadratic",
-           "fits", "measure", "ratios", "sweep"]
+__all__ = ["CLAIMS", "CONFIDENCE", "SWEEP_EXPONENT", "Cost", "Entry", "Executor", "Fit", "Interval", "Ratio", "Report",
+           "Result", "Term", "fit_curve", "measure"]
 
 FloatOrArray = TypeVar("FloatOrArray", float, NDArray[np.float64])
 
 CLAIMS = {"fp16": 2.0, "fp32": 8.0}
 """Area in that of bf16 according to the claims: bf16 half of fp16, and an eighth of fp32."""
 
+CONFIDENCE = 0.95
+"""Of the intervals."""
+
 _CLAIMED_WIDTHS = {"bf16": 8, "fp16": 11, "fp32": 24}
+_FEWEST = 4
+"""Widths that a fit takes: a curve goes through any three."""
+
+_SWEPT = (PRODUCT, MULTIPLIER, ADDER, PROCESSING_ELEMENT)
+_COMPARED = (PRODUCT, MULTIPLIER, ADDER, PROCESSING_ELEMENT, ARRAY, UNIT)
+
 SWEEP_EXPONENT = 8
 """Exponent bits of the multipliers whose areas are fitted; it must not vary with the significand width."""
+
+Executor = Callable[[Job, bytes | None], bytes]
+"""Does a job, here or elsewhere: :func:`openmxu.synth.job.execute`."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +61,12 @@ class Result:
         The Yosys script that was run.
     rtlil_sha256
         Of the design that it was run on.
+    depth
+        Cells on the longest path; see :class:`openmxu.synth.job.Counted`.
+    delay
+        Of the longest path in nanoseconds, before placing and routing; none without timing.
+    note
+        Why there is none, if OpenSTA failed.
     """
 
     point: Point
@@ -54,12 +75,17 @@ class Result:
     error: str
     script: str = field(repr=False)
     rtlil_sha256: str = field(repr=False)
+    depth: int | None = None
+    delay: float | None = None
+    note: str = ""
 
     @property
     def key(self) -> str:
-        """What the result depends on: a digest of the design, the script, the library and the tool."""
+        """What the result depends on: a digest of the design, the script, the library and the tools."""
         library = self.target.library.sha256 if self.target.library else ""
-        return cache.key("area", yosys.package(), self.script, self.rtlil_sha256, library)
+        timing = (self.target.timing, SCRIPT) if self.target.timing else ("",)
+        # What is kept holds depth and delay: "area" must change with how they come about.
+        return cache.key("area", yosys.package(), *timing, self.script, self.rtlil_sha256, library)
 
     @property
     def figure(self) -> str:
@@ -68,8 +94,23 @@ class Result:
 
 
 @dataclass(frozen=True)
+class Interval:
+    """A number, and the interval that its true value lies in with :data:`CONFIDENCE`, if the model holds."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        # As many digits as the interval's width has a use for.
+        width = self.high - self.low
+        digits = min(4, max(0, 1 - int(np.floor(np.log10(width))))) if width > 0 else 4
+        return f"{self.value:.{digits}f} ({self.low:.{digits}f} to {self.high:.{digits}f})"
+
+
+@dataclass(frozen=True)
 class Fit:
-    """Area as a function of the significand width p, ``a + b·p + c·p²``, by least squares.
+    """Area as a function of the significand width p: ``a + b·p + c·p²`` by least squares, and p to an exponent.
 
     Parameters
     ----------
@@ -81,6 +122,8 @@ class Fit:
         The significand widths that it rests on.
     a, b, c
         The coefficients, in the target's unit.
+    exponent
+        The slope of log area over log p, by least squares.
     r_squared
         Share of the areas' variance that the curve explains.
     worst
@@ -90,15 +133,16 @@ class Fit:
     target: Target
     part: str
     widths: tuple[int, ...]
-    a: float
-    b: float
-    c: float
+    a: Interval
+    b: Interval
+    c: Interval
+    exponent: Interval
     r_squared: float
     worst: float
 
     def __call__(self, width: FloatOrArray) -> FloatOrArray:
         """The curve's area at ``width``."""
-        return self.a + self.b * width + self.c * width**2
+        return self.a.value + self.b.value * width + self.c.value * width**2
 
 
 @dataclass(frozen=True)
@@ -110,7 +154,7 @@ class Ratio:
     target
         Where they were measured.
     part
-        A complete multiplier, or the significand product alone (of 8, 11 and 24 bits).
+        Of which part; of the significand product for 8, 11 and 24 bits.
     bf16
         Area for bf16, in the target's unit.
     others
@@ -121,6 +165,31 @@ class Ratio:
     part: str
     bf16: float
     others: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a feature costs on a target.
+
+    Parameters
+    ----------
+    target
+        Where it was measured.
+    ablation
+        The feature, and the two designs.
+    whole, without
+        Their areas, in the target's unit.
+    """
+
+    target: Target
+    ablation: Ablation
+    whole: float
+    without: float
+
+    @property
+    def saved(self) -> float:
+        """What leaving the feature out saves, as a fraction of the design that has it."""
+        return 1 - self.without / self.whole
 
 
 @dataclass(frozen=True)
@@ -166,7 +235,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Report:
-    """An area report.
+    """An area report: what was measured, and what follows from it.
 
     Parameters
     ----------
@@ -174,8 +243,6 @@ class Report:
         The Yosys that measured it.
     results
         What was measured: target by target, each point by point.
-    fits, ratios
-        What follows from the results.
     catalog
         The catalog's designs, target by target; empty if they were not asked for.
     files
@@ -184,22 +251,86 @@ class Report:
 
     tool: str
     results: list[Result]
-    fits: list[Fit]
-    ratios: list[Ratio]
     catalog: list[Entry] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
 
-    @property
+    @cached_property
     def targets(self) -> list[Target]:
         """The targets of the results, in order."""
-        return _targets(self.results)
+        return list(dict.fromkeys(result.target for result in self.results))
 
     @property
-    def by_point(self) -> dict[str, list[Result]]:
-        """The results for each point, by its name, in the order of the targets."""
-        found: dict[str, list[Result]] = {}
-        for result in self.results:
-            found.setdefault(result.point.name, []).append(result)
+    def first(self) -> Target:
+        """The first target whose areas are those of whole designs; the first one if there is none."""
+        return next((target for target in self.targets if target.counts_all), self.targets[0])
+
+    @cached_property
+    def points(self) -> list[Point]:
+        """The points of the results, each name once."""
+        return list({result.point.name: result.point for result in self.results}.values())
+
+    @cached_property
+    def _found(self) -> dict[tuple[str, Target], Result]:
+        return {(result.point.name, result.target): result for result in self.results}
+
+    def result(self, name: str, target: Target) -> Result | None:
+        """What the point of this name came to on a target; none if it was not measured there."""
+        return self._found.get((name, target))
+
+    def area(self, name: str, target: Target) -> float | None:
+        """Its area; none also if that failed."""
+        found = self.result(name, target)
+        return found.area.area if found and found.area else None
+
+    def areas(self, target: Target, part: str) -> dict[str, Result]:
+        """The ordinary points of a part that were measured on a target, by format; products by that of their width."""
+        return {name: result for result in self.results
+                if result.target == target and result.point.part == part and not result.point.variant and result.area
+                and (name := _name_in_claims(result.point))}
+
+    def sweep(self, target: Target, part: str) -> dict[int, float]:
+        """Areas by significand width, in ascending order: of products, or of units with 8 exponent bits."""
+        return dict(sorted(
+            (result.point.width, result.area.area) for result in self.results
+            if result.target == target and result.point.part == part and not result.point.variant
+            and result.area and result.area.area > 0
+            and (result.point.format is None or result.point.format.exponent_width == SWEEP_EXPONENT)
+        ))
+
+    @cached_property
+    def fits(self) -> list[Fit]:
+        """A fit for each target and each part that was swept there, over the widths that all of these have."""
+        found = []
+        for part in _SWEPT:
+            sweeps = {target: areas for target in self.targets if target.counts_all
+                      and len(areas := self.sweep(target, part)) >= _FEWEST}
+            common = set.intersection(*map(set, sweeps.values())) if sweeps else set()
+            found += [fit_curve(target, part, {width: area for width, area in areas.items() if width in common})
+                      for target, areas in sweeps.items()]
+        order = {target: number for number, target in enumerate(self.targets)}
+        return sorted((fit for fit in found if fit), key=lambda fit: order[fit.target])
+
+    @cached_property
+    def ratios(self) -> list[Ratio]:
+        """The ratios of the claims for each target and part where bf16 and another format were measured."""
+        found = []
+        for target in filter(lambda target: target.counts_all, self.targets):
+            for part in _COMPARED:
+                areas = {name: each.area.area for name, each in self.areas(target, part).items() if each.area}
+                others = {name: areas[name] / areas["bf16"] for name in CLAIMS if name in areas and "bf16" in areas}
+                if others:
+                    found.append(Ratio(target, part, areas["bf16"], others))
+        return found
+
+    @cached_property
+    def costs(self) -> list[Cost]:
+        """What features cost, on each target where both designs were measured."""
+        found = []
+        for target in filter(lambda target: target.counts_all, self.targets):
+            for ablation in ABLATIONS:
+                whole, without = (self.area(each.name, target) for each in (ablation.whole, ablation.without))
+                if whole and without:
+                    found.append(Cost(target, ablation, whole, without))
         return found
 
     @property
@@ -222,7 +353,7 @@ class Report:
         return [result for result in self.runs if not result.area]
 
 
-def measure(point: Point, rtlil: str, target: Target, work: Path) -> Result:
+def measure(point: Point, rtlil: str, target: Target, execute: Executor, limit: float = yosys.TIME_LIMIT) -> Result:
     """Synthesise one design for one target, or look up what that gave; a failure is a result, too, but is not kept.
 
     Parameters
@@ -231,14 +362,19 @@ def measure(point: Point, rtlil: str, target: Target, work: Path) -> Result:
         What to measure, on what.
     rtlil
         The point's RTLIL.
-    work
-        Directory as for :func:`openmxu.synth.yosys.run`.
+    execute
+        Does the work if nobody has yet.
+    limit
+        Seconds that Yosys may take.
     """
-    script = target.script.format(top=point.top)
+    script = target.script.format(top=point.top, change=point.change(rtlil))
     result = Result(point, target, None, "", script, hashlib.sha256(rtlil.encode()).hexdigest())
+    library = target.library.text if target.library else None
+    job = Job(script, rtlil, point.top, yosys.package(), target.timing, limit)
     try:
-        statistics = cache.fetch("areas", result.key, lambda: json.dumps(yosys.run(script, rtlil, work)).encode())
-        return replace(result, area=target.count(json.loads(statistics)))
+        counted = Counted.from_json(cache.fetch("areas", result.key, lambda: execute(job, library)))
+        return replace(result, area=target.count(counted.statistics), depth=counted.depth, delay=counted.delay,
+                       note=counted.note)
     except (yosys.SynthesisError, UnmappedError) as problem:
         return replace(result, error=str(problem))
 
@@ -255,55 +391,38 @@ def _sum(areas: Sequence[tuple[int, Area]]) -> Area:
         flip_flops=sum(count * area.flip_flops for count, area in areas),
         memory_bits=sum(count * area.memory_bits for count, area in areas),
         carries=None,
+        dsps=None,
+        block_rams=None,
         cell_area=sum(count * (area.cell_area or 0.0) for count, area in areas),
         cells=dict(sorted(cells.items())),
     )
 
 
-def fit_quadratic(target: Target, part: str, areas: dict[int, float]) -> Fit | None:
-    """Fit areas, given by significand width; none for fewer than four: a curve goes through any three."""
-    if len(areas) < 4:
+def fit_curve(target: Target, part: str, areas: dict[int, float]) -> Fit | None:
+    """Fit areas, given by significand width; none for fewer than four."""
+    if len(areas) < _FEWEST:
         return None
     widths, y = np.array(list(areas), dtype=float), np.array(list(areas.values()))
-    a, b, c = np.polynomial.Polynomial.fit(widths, y, 2).convert().coef
-    residuals = y - (a + b * widths + c * widths**2)
+    a, b, c = _least_squares(np.stack([widths**0, widths, widths**2], axis=1), y)
+    _, exponent = _least_squares(np.stack([widths**0, np.log(widths)], axis=1), np.log(y))
+    residuals = y - (a.value + b.value * widths + c.value * widths**2)
     r_squared = 1 - float(np.sum(residuals**2) / np.sum((y - y.mean()) ** 2))
     worst = float(np.max(np.abs(residuals / y)))
-    return Fit(target, part, tuple(areas), float(a), float(b), float(c), r_squared, worst)
+    return Fit(target, part, tuple(areas), a, b, c, exponent, r_squared, worst)
 
 
-def sweep(results: Sequence[Result], target: Target, part: str) -> dict[int, float]:
-    """Measured areas by significand width, in ascending order: products, or units with 8 exponent bits."""
-    return dict(sorted(
-        (result.point.width, result.area.area) for result in results
-        if result.target == target and result.point.part == part and result.area
-        and (result.point.format is None or result.point.format.exponent_width == SWEEP_EXPONENT)
-    ))
+def _least_squares(matrix: NDArray[np.float64], y: NDArray[np.float64]) -> list[Interval]:
+    """Coefficients, with intervals of Student's t."""
+    from scipy.special import stdtrit  # noqa: PLC0415  # an extra, which nothing but reports needs
 
-
-def fits(results: Sequence[Result]) -> list[Fit]:
-    """A fit for each target and each part that was swept there."""
-    found = (fit_quadratic(target, part, sweep(results, target, part))
-             for target in _targets(results) for part in (PRODUCT, MULTIPLIER))
-    return [fit for fit in found if fit]
-
-
-def ratios(results: Sequence[Result]) -> list[Ratio]:
-    """The ratios of the claims for each target and part where bf16 was measured."""
-    found = []
-    for target in _targets(results):
-        for part in (PRODUCT, MULTIPLIER):
-            areas = {_name_in_claims(r.point): r.area.area for r in results
-                     if r.target == target and r.point.part == part and r.area}
-            if "bf16" in areas:
-                others = {name: areas[name] / areas["bf16"] for name in CLAIMS if name in areas}
-                found.append(Ratio(target, part, areas["bf16"], others))
-    return found
-
-
-def _targets(results: Sequence[Result]) -> list[Target]:
-    """The targets that occur, in order."""
-    return list(dict.fromkeys(result.target for result in results))
+    count, unknown = matrix.shape
+    found, *_ = np.linalg.lstsq(matrix, y)
+    residuals = y - matrix @ found
+    variance = float(residuals @ residuals) / (count - unknown)
+    errors = np.sqrt(variance * np.diag(np.linalg.inv(matrix.T @ matrix)))
+    margins = stdtrit(count - unknown, (1 + CONFIDENCE) / 2) * errors
+    return [Interval(float(value), float(value - margin), float(value + margin))
+            for value, margin in zip(found, margins, strict=True)]
 
 
 def _name_in_claims(point: Point) -> str:

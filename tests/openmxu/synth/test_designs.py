@@ -18,10 +18,11 @@ from openmxu.formats import FP32
 from openmxu.synth import Point, Report, report, to_table, yosys
 from openmxu.synth.designs import DEVIATION, Part, is_measured, parts, whole
 from openmxu.synth.export import to_csv, to_json
-from openmxu.synth.liberty import generic_library
+from openmxu.synth.job import execute
 from openmxu.synth.markdown import to_markdown
 from openmxu.synth.report import measure_catalog
-from openmxu.synth.results import Entry, Result, Term, fits, measure, ratios
+from openmxu.synth.results import Entry, Result, Term, measure
+from openmxu.synth.schedule import Workers
 from openmxu.synth.targets import Area, choose_targets
 
 GENERIC, = choose_targets(["generic"], [], ["area"])
@@ -35,14 +36,6 @@ def tool() -> str:
     return yosys.prepare()
 
 
-@pytest.fixture
-def work(tmp_path: Path) -> Path:
-    """A directory for runs."""
-    (tmp_path / "lib").mkdir()
-    (tmp_path / "lib" / "generic.lib").write_bytes(generic_library().text)
-    return tmp_path
-
-
 def total(plan: list[Part], results: dict[str, Result]) -> Area:
     """The sum of parts."""
     terms = tuple(Term(part.count, results[part.point.top]) for part in plan)
@@ -51,14 +44,14 @@ def total(plan: list[Part], results: dict[str, Result]) -> Area:
     return area
 
 
-def test_derived_is_what_is_measured(work: Path) -> None:
+def test_derived_is_what_is_measured() -> None:
     """The rule for large units, held to units that are measured whole; storage to the bit."""
     plans = [([Part(1, whole(CATALOG[name]))], parts(CATALOG[name])) for name in CHECKED]
     points = {part.point.top: part.point for pair in plans for plan in pair for part in plan}
     texts = {top: point.rtlil() for top, point in points.items()}
     with ThreadPoolExecutor(2) as executor:
         results = dict(zip(points, executor.map(
-            lambda top: measure(points[top], texts[top], GENERIC, work), points), strict=True))
+            lambda top: measure(points[top], texts[top], GENERIC, execute), points), strict=True))
     for name, (once, plan) in zip(CHECKED, plans, strict=True):
         measured, derived = total(once, results), total(plan, results)
         deviation = derived.area / measured.area - 1
@@ -79,12 +72,12 @@ def test_an_array_is_its_processing_elements() -> None:
     assert (part.count, part.point.part) == (16, "processing element")
 
 
-def test_hierarchy_adds_up(work: Path) -> None:
+def test_hierarchy_adds_up() -> None:
     """The sum over the hierarchy is what there is in the mapped netlist once it is flattened."""
     point = whole(CATALOG["mxu_2x2"])
-    *mapping, statistics = GENERIC.script.splitlines()
-    flat = replace(GENERIC, script="\n".join([*mapping, "setattr -mod -unset keep_hierarchy *", "flatten", statistics]))
-    found = [measure(point, point.rtlil(), target, work).area for target in (GENERIC, flat)]
+    mapping, statistics, rest = GENERIC.script.partition("tee ")
+    flat = replace(GENERIC, script=f"{mapping}setattr -mod -unset keep_hierarchy *\nflatten\n{statistics}{rest}")
+    found = [measure(point, point.rtlil(), target, execute).area for target in (GENERIC, flat)]
     assert found[0] is not None
     assert found[0] == found[1]
 
@@ -123,7 +116,7 @@ def check_everywhere(found: Report, status: str, area: str, count: str) -> None:
 
 def test_measured_and_derived_are_said_to_be(tool: str) -> None:
     lines: list[str] = []
-    catalog = measure_catalog([PRODUCT, LARGE], [GENERIC], 2, lines.append)
+    catalog = measure_catalog([PRODUCT, LARGE], [GENERIC], Workers(execute, 2, 100), lines.append)
     assert [entry.status for entry in catalog] == ["measured", "derived"]
     assert len(lines) == 2
     element = catalog[1].terms[0].result.area
@@ -133,17 +126,17 @@ def test_measured_and_derived_are_said_to_be(tool: str) -> None:
     assert (area.area, area.flip_flops) == (72 * element.area, 72 * element.flip_flops)
     assert area.cells["DFF"] == area.flip_flops
     results = [catalog[0].terms[0].result]
-    found = Report(tool, results, fits(results), ratios(results), catalog)
+    found = Report(tool, results, catalog)
     check_everywhere(found, "derived", f"{area.area:,.0f}", f"{area.flip_flops:,}")
     assert len(found.runs) == 2
 
 
-def test_failures_are_said_to_be(work: Path, tool: str) -> None:
+def test_failures_are_said_to_be(tool: str) -> None:
     """A design one part of which failed has no area, and the report says why."""
-    failed = measure(BROKEN, BROKEN.rtlil(), GENERIC, work)
+    failed = measure(BROKEN, BROKEN.rtlil(), GENERIC, execute)
     catalog = [Entry(LARGE, GENERIC, True, (Term(72, replace(failed, point=parts(LARGE)[0].point)),))]
     point = whole(PRODUCT)
-    found = Report(tool, [measure(point, point.rtlil(), GENERIC, work)], [], [], catalog)
+    found = Report(tool, [measure(point, point.rtlil(), GENERIC, execute)], catalog)
     check_everywhere(found, "failed", "failed", "failed")
     assert len(found.failed) == 1
     text = to_markdown(found)
@@ -151,15 +144,17 @@ def test_failures_are_said_to_be(work: Path, tool: str) -> None:
     assert "Module `elsewhere' not found" in text
 
 
-@pytest.mark.parametrize(("quick", "target", "designs"), [
-    (False, "generic", ["small"]), (True, "generic", []), (False, "ice40", []),
+@pytest.mark.parametrize(("extent", "target", "designs"), [
+    ("default", "generic", ["small"]), ("full", "generic", ["small"]), ("quick", "generic", []),
+    ("default", "ice40", []),
 ])
-def test_which_reports_have_the_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick: bool, target: str,
+def test_which_reports_have_the_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extent: str, target: str,
                                         designs: list[str]) -> None:
     module = importlib.import_module("openmxu.synth.report")  # whose name in the package is the function's
-    for name in ("default_points", "quick_points"):
+    for name in ("default_points", "full_points", "quick_points"):
         monkeypatch.setattr(module, name, lambda: [whole(PRODUCT)])
+    monkeypatch.setattr(module, "ablation_points", list)
     monkeypatch.setattr(module, "CATALOG", {"small": PRODUCT})
-    found = report(tmp_path, quick=quick, targets=[target])
+    found = report(tmp_path, extent=extent, recipes=["area"], targets=[target])
     assert list(found.by_design) == designs
     assert ("## The catalog's designs" in (tmp_path / "report.md").read_text()) == bool(designs)

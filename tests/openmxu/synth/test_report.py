@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import importlib
 import json
 import sys
 from collections.abc import Callable
@@ -15,8 +16,12 @@ from amaranth.lib.wiring import In, Out
 
 from openmxu.arith import Multiplier
 from openmxu.formats import FP8_E5M2
-from openmxu.synth import Point, report, yosys
+from openmxu.synth import TARGETS, Point, report, yosys
+from openmxu.synth import job as job_module
+from openmxu.synth.job import Job
 from openmxu.synth.liberty import generic_library
+from openmxu.synth.points import PRODUCT, chosen_points
+from openmxu.synth.schedule import Left
 from openmxu.synth.targets import choose_targets
 from openmxu.verilog import to_rtlil
 
@@ -53,15 +58,6 @@ BROKEN = Point("broken", 1, None, "elsewhere", NAND.rtlil)
 def tool() -> str:
     """Yosys is ready, and compiled once only if it was not."""
     return yosys.prepare()
-
-
-@pytest.fixture
-def work(tmp_path: Path) -> Path:
-    """A directory for runs, below /tmp and with a ':' in its name: both are traps."""
-    directory = tmp_path / "a:b"
-    (directory / "lib").mkdir(parents=True)
-    (directory / "lib" / "generic.lib").write_bytes(generic_library().text)
-    return directory
 
 
 def test_areas_counted_by_hand(tmp_path: Path, tool: str) -> None:
@@ -101,7 +97,7 @@ def test_areas_counted_by_hand(tmp_path: Path, tool: str) -> None:
     assert found.tool == tool
 
     assert sorted(path.name for path in output.iterdir()) == sorted(path.name for path in found.files) == [
-        "area.csv", "area.json", "area.png", "area.svg", "report.md"]
+        "area.csv", "area.json", "area.png", "area.svg", "report.html", "report.md", "summary.md"]
     entries = json.loads((output / "area.json").read_text())["results"]
     assert len(entries) == len(lines) - 1 == 12
     assert entries[0]["script"].startswith("read_rtlil /job/design.il\nsetattr -mod -set keep_hierarchy 1 A:top\n")
@@ -112,44 +108,121 @@ def test_areas_counted_by_hand(tmp_path: Path, tool: str) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["", "!"])
-def test_mapped_netlist_is_the_design(work: Path, wrong: str) -> None:
+def test_mapped_netlist_is_the_design(wrong: str) -> None:
     """A whole multiplier through the recipe is proven equal to itself unmapped, and a wrong one is not."""
     target, = choose_targets(["generic"], [], ["area"])
-    mapped = target.script.format(top="top").splitlines()[:-1]
-    if wrong:
-        library = (work / "lib" / "generic.lib").read_text().replace('"!(A * B)"', '"A * B"')
-        (work / "lib" / "models.lib").write_text(library)
+    mapped = target.script.format(top="top", change="").partition("tee ")[0].splitlines()
+    library = generic_library().text
+    models = library.replace(b'"!(A * B)"', b'"A * B"') if wrong else library
     script = "\n".join([
         *mapped, "setattr -mod -unset keep_hierarchy *", "rename top mapped",
-        f"read_liberty /lib/{'models' if wrong else 'generic'}.lib",
+        "read_liberty /lib/models.lib",
         "flatten mapped", "read_rtlil /job/design.il", "proc", "flatten top",
         "miter -equiv -make_assert -flatten top mapped miter", "hierarchy -top miter",
-        "sat -verify -prove-asserts miter", "tee -q -o /job/stat.json stat -json"])
+        "sat -verify -prove-asserts miter", "tee -q -o /job/result stat"])
     design = to_rtlil(Multiplier(FP8_E5M2, FP8_E5M2), name="top")
+    libraries = {"cells.lib": library, "models.lib": models}
     if wrong:
         with pytest.raises(yosys.SynthesisError, match="proof did fail"):
-            yosys.run(script, design, work)
+            yosys.produce(script, design, libraries=libraries)
     else:
-        yosys.run(script, design, work)
+        yosys.produce(script, design, libraries=libraries)
 
 
-def test_generic_library_gives_no_warning(work: Path) -> None:
+def test_generic_library_gives_no_warning() -> None:
     for target in choose_targets(["generic"], [], ["area", "default"]):
-        yosys.run(target.script.format(top="register"), REGISTER.rtlil(), work)
-    logs = [path.read_text() for path in work.glob("job-*/yosys.log")]
-    assert len(logs) == 2
-    assert not any("warning" in log.lower() for log in logs)
+        script = target.script.format(top="register", change="")
+        found = yosys.run(script, REGISTER.rtlil(), ["yosys.log"], libraries={"cells.lib": generic_library().text})
+        assert "warning" not in found["yosys.log"].lower()
 
 
-def test_script_without_result(work: Path) -> None:
-    with pytest.raises(yosys.SynthesisError, match=r"^Yosys: no result: .*stat\.json"):
-        yosys.run("read_rtlil /job/design.il\n", NAND.rtlil(), work)
+def test_script_without_result() -> None:
+    with pytest.raises(yosys.SynthesisError, match=r"^Yosys: no result: stat\.json"):
+        yosys.run("read_rtlil /job/design.il\n", NAND.rtlil(), ["stat.json"])
 
 
-def test_time_limit(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(yosys, "TIME_LIMIT", 0.01)
-    with pytest.raises(yosys.SynthesisError, match=r"^Yosys: no result within 0 s"):
-        yosys.run("", NAND.rtlil(), work)
+def test_time_limit(tmp_path: Path) -> None:
+    """Of all measurements those that take too long fail, and say so."""
+    with pytest.raises(yosys.SynthesisError, match=r"^Yosys: no result within 0\.01 s"):
+        yosys.run("", NAND.rtlil(), [], limit=0.01)
+    slow = point("slow", lambda i: i[2])
+    found = report(tmp_path, targets=["generic"], points=[slow], limit=0.01)
+    assert [result.error for result in found.failed] == ["Yosys: no result within 0.01 s"]
+
+
+def test_each_target_on_its_own_cells(tmp_path: Path) -> None:
+    """Real runs: three bits and a register on all that is always there."""
+    found = report(tmp_path, targets=list(TARGETS), points=[MAJORITY, REGISTER], recipes=["area", "default"])
+    assert not found.failed
+    majority = {target.label: found.area("majority 1 x 1", target) for target in found.targets}
+    assert majority == {**dict.fromkeys([*TARGETS, "generic (default)"], 1), "generic": majority["generic"],
+                        "generic (default)": majority["generic (default)"], "cmos": majority["cmos"]}
+    assert 14 <= (majority["cmos"] or 0) <= 20  # by gates: three NAND2 and a NAND3, or as much
+    for target in found.targets:
+        result = found.result("register 1 x 1", target)
+        assert result is not None
+        assert result.area is not None
+        assert result.area.flip_flops == 1
+        assert (result.depth or 0) <= 2
+
+
+def test_what_is_all_in_a_dsp_block(tmp_path: Path) -> None:
+    """No LUT at all: a report divides by nothing of the kind."""
+    points = chosen_points([PRODUCT], ["bf16", "e8f16"])
+    found = report(tmp_path, targets=["xilinx7-dsp"], points=points)
+    areas = [result.area for result in found.results if result.area]
+    assert [area.dsps for area in areas] == [1, 1]
+    assert areas[1].area == 0
+    assert "0 + 1 DSP" in (tmp_path / "report.md").read_text()
+
+
+def test_depth(tmp_path: Path) -> None:
+    """Paths end at flip-flops: of two gates in a row, and of two with a register between."""
+    nand = lambda a, b: ~(a & b)  # noqa: E731
+    two = point("two", lambda i: nand(nand(i[0], i[1]), i[2]) ^ i[0])
+    found = report(tmp_path, targets=["generic"], points=[NAND, two, REGISTER])
+    depths = [result.depth for result in found.results]
+    assert depths[0] == 1
+    assert (depths[1] or 0) >= 2
+    assert (depths[2] or 0) <= 2  # its reset
+
+
+def test_an_interrupted_report_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was measured before Ctrl-C is not measured again."""
+    module = importlib.import_module("openmxu.synth.schedule")
+    runs: list[str] = []
+
+    def execute(job: Job, library: bytes | None) -> bytes:
+        runs.append(job.top)
+        return job_module.execute(job, library)
+
+    monkeypatch.setattr(module, "execute", execute)
+    points = [point(f"part_{number}", lambda i, number=number: i[0] & (i[number % 3] | i[2])) for number in range(4)]
+
+    def interrupt(line: str) -> None:
+        if line.startswith("[2/4"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        report(tmp_path, targets=["generic"], points=points, jobs=1, progress=interrupt)
+    before = len(runs)
+    assert 2 <= before <= 3  # one was underway
+    assert not (tmp_path / "area.json").exists()
+    assert not report(tmp_path, targets=["generic"], points=points, jobs=1).failed
+    assert len(runs) == len(set(runs)) == 4
+
+
+def test_time_left() -> None:
+    left = Left(10)
+    assert str(left) == ""
+    left.finish(5, 0.01, 0.01)  # was there already
+    assert str(left) == ""
+    left.finish(1, 3.0, 3.0)
+    assert str(left) == ", 12 s left"
+    left.finish(1, 100.0, 100.0)
+    assert str(left) == ", 2 min left"  # three quarters of what took 100 s for one half
+    left.finish(3, 1.0, 101.0)
+    assert str(left) == ""
 
 
 def test_first_call_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,12 @@
 """Targets: chosen by name, and what they count."""
 
 import re
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from openmxu.synth import RECIPES, TARGETS
+from openmxu.synth import DEFAULT_TARGETS, RECIPES, TARGETS
 from openmxu.synth.liberty import generic_library
 from openmxu.synth.targets import UnmappedError, choose_targets
 
@@ -19,27 +19,29 @@ def statistics(cells: dict[str, int], *, memory_bits: int = 0) -> dict[str, Any]
 
 def test_each_name_is_a_target() -> None:
     assert [target.name for target in choose_targets(list(TARGETS), [], ["area"])] == list(TARGETS)
+    assert set(DEFAULT_TARGETS) < set(TARGETS)
 
 
 def test_recipes_are_for_gates() -> None:
     targets = choose_targets(["generic", "ecp5", "generic"], [], list(RECIPES))
     assert [target.label for target in targets] == ["generic", "generic (default)", "ecp5"]
+    with pytest.raises(ValueError, match="recipe must be area or default on libraries without timing, not speed"):
+        choose_targets(["generic"], [], ["speed"])
 
 
-def test_libraries_are_targets(tmp_path: Path) -> None:
-    path = tmp_path / "cells.lib"
-    path.write_bytes(generic_library().text)
-    target, = choose_targets([], [path], ["area"])
-    assert (target.name, target.unit) == ("openmxu_generic", "GE")
-    assert "-liberty /lib/openmxu_generic.lib" in target.script
-    problem = "liberty must be libraries of different names, not a second 'openmxu_generic'"
+def test_libraries_are_targets() -> None:
+    library = replace(generic_library(), name="cells", timed=True)
+    area, speed = choose_targets([], [library], ["area", "speed"])
+    assert (area.name, area.unit, area.library) == ("cells", "GE", library)
+    assert ("upsize" in area.script, "upsize" in speed.script) == (False, True)
+    problem = "liberty must be libraries of different names, not a second 'cells'"
     with pytest.raises(ValueError, match=f"^{problem}$"):
-        choose_targets([], [path, path], ["area"])
+        choose_targets([], [library, library], ["area"])
 
 
 @pytest.mark.parametrize(("names", "recipes", "problem"), [
-    (["asic"], ["area"], "target must be one of generic, ecp5, ice40, not 'asic'"),
-    (["generic"], ["fast"], "recipe must be one of area, default, not 'fast'"),
+    (["asic"], ["area"], f"target must be one of {', '.join(TARGETS)}, not 'asic'"),
+    (["generic"], ["fast"], "recipe must be one of area, default, speed, not 'fast'"),
     ([], ["area"], "at least one target or Liberty file and one recipe must be given, not none"),
     (["generic"], [], "at least one target or Liberty file and one recipe must be given, not none"),
 ])
@@ -74,9 +76,28 @@ def test_luts_are_counted() -> None:
     assert (area.area, area.carries, area.flip_flops) == (10, 3, 7)
 
 
+def test_blocks_are_counted() -> None:
+    gowin, xilinx, dsp = choose_targets(["gowin", "xilinx7", "ecp5-dsp"], [], ["area"])
+    area = gowin.count(statistics({"LUT2": 3, "LUT4": 10, "ALU": 4, "DFFRE": 2, "DFF": 1, "SDPB": 1, "GND": 1}))
+    assert (area.area, area.carries, area.flip_flops, area.block_rams) == (17, 4, 3, 1)
+    area = xilinx.count(statistics({"LUT6": 10, "LUT1": 1, "INV": 1, "CARRY4": 3, "FDRE": 4, "RAMB36E1": 2}))
+    assert (area.area, area.carries, area.flip_flops, area.block_rams, area.dsps) == (12, 3, 4, 2, 0)
+    area = dsp.count(statistics({"LUT4": 10, "MULT18X18D": 4, "DP16KD": 1}))
+    assert (area.area, area.dsps, area.block_rams) == (10, 4, 1)
+    assert (gowin.counts_all, dsp.counts_all) == (True, False)
+
+
+def test_transistors_are_counted() -> None:
+    cmos, = choose_targets(["cmos"], [], ["area"])
+    netlist = statistics({"$_NAND_": 3, "$_DFF_P_": 2, "$memrd_v2": 1}, memory_bits=64)
+    netlist["design"]["estimated_num_transistors"] = "44+"
+    area = cmos.count(netlist)
+    assert (area.area, area.flip_flops, area.memory_bits) == (44, 2, 64)
+
+
 @pytest.mark.parametrize(("name", "cell"), [
     ("generic", "$_DLATCH_P_"), ("generic", "$mem_v2"), ("ecp5", "$memrd_v2"),
-    ("ecp5", "MULT18X18D"), ("ice40", "SB_RAM40_4K"),
+    ("ecp5", "MULT18X18D"), ("xilinx7", "DSP48E1"), ("gowin", "MUX2_LUT5"),
 ])
 def test_what_is_not_counted_is_a_failure(name: str, cell: str) -> None:
     target, = choose_targets([name], [], ["area"])

@@ -1,9 +1,8 @@
 """A unit as a shared library, built where it is not in the cache yet."""
 
 import ctypes
-import hashlib
 import json
-from functools import cache, lru_cache
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -57,9 +56,9 @@ def load_model(config: MxuConfig) -> Model:
         The unit's netlist holds what cannot be compiled.
     """
     compiler = native.compiler_version()
-    netlists = disk.fetch("netlists", disk.key(_digest(Path(openmxu.__file__).parent), version("amaranth"),
+    netlists = disk.fetch("netlists", disk.key(disk.sources(Path(openmxu.__file__).parent), version("amaranth"),
                                                repr(config)), lambda: _netlists(config)).decode()
-    generator = _digest(Path(native.__file__).parent), _digest(Path(__file__).parent)
+    generator = disk.sources(Path(native.__file__).parent), disk.sources(Path(__file__).parent)
     key = disk.key(netlists, repr(config), *generator, compiler, *native.FLAGS, disk.processor())
     return Model(native.open_library(disk.fetch("models", key, lambda: _build(config, netlists))))
 
@@ -75,14 +74,3 @@ def _build(config: MxuConfig, netlists: str) -> bytes:
     from openmxu_sim.engines.compiled.source import unit_source  # noqa: PLC0415
 
     return native.build_library(unit_source(config, json.loads(netlists)))
-
-
-@cache
-def _digest(package: Path) -> str:
-    """What stands in the source files of a package."""
-    digest = hashlib.sha256()
-    for path in sorted(package.rglob("*")):
-        if path.suffix in (".py", ".c"):
-            content = path.read_bytes()
-            digest.update(f"{path.relative_to(package)}:{len(content)}:".encode() + content)
-    return digest.hexdigest()

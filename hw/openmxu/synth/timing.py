@@ -1,0 +1,83 @@
+"""Delays of mapped netlists by OpenSTA, where it is installed (Debian: ``opensta``)."""
+
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+__all__ = ["SCRIPT", "TimingError", "delay", "find_sta"]
+
+_NAMES = ("sta", "opensta")
+_LIMIT = 300.0
+"""Seconds after which OpenSTA is given up."""
+
+SCRIPT = """\
+read_liberty library.lib
+read_verilog netlist.v
+link_design TOP
+set_cmd_units -time ns
+create_clock -name edge -period 1 CLOCK
+set_input_delay 0 -clock edge [all_inputs]
+set_output_delay 0 -clock edge [all_outputs]
+report_checks -path_delay max -digits 4
+"""
+"""What OpenSTA is told, words in capitals replaced."""
+
+
+class TimingError(RuntimeError):
+    """OpenSTA gave no delay; the text ends with the last lines that it printed."""
+
+
+def find_sta() -> str:
+    """``OpenSTA`` and its version; nothing if it is not installed."""
+    command = _command()
+    if command is None:
+        return ""
+    done = subprocess.run([command, "-version"], capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False,
+                          timeout=_LIMIT)
+    version = re.match(r"\d+\.\d+\S*", done.stdout)
+    return f"OpenSTA {version[0]}" if version else ""
+
+
+def delay(netlist: str, top: str, library: bytes) -> float:
+    """The longest path between ports and registers in nanoseconds, setup included; loads of gates, no wires.
+
+    Parameters
+    ----------
+    netlist
+        Verilog of mapped cells, without memories.
+    top
+        Its top module. Inputs come, and outputs are wanted, at the edge of its port ``clk``, or of a clock of no port.
+    library
+        The cell library, with timing.
+
+    Raises
+    ------
+    TimingError
+        OpenSTA is not installed, failed, took too long, or saw no path.
+    """
+    command = _command()
+    if command is None:
+        raise TimingError("OpenSTA is not installed here")
+    clock = "[get_ports clk]" if re.search(rf"^module {re.escape(top)}\(.*\bclk\b", netlist, re.MULTILINE) else ""
+    script = SCRIPT.replace("TOP", top).replace("CLOCK", clock)
+    with tempfile.TemporaryDirectory(prefix="openmxu-sta-") as directory:
+        work = Path(directory)
+        (work / "library.lib").write_bytes(library)
+        (work / "netlist.v").write_text(netlist)
+        (work / "script.tcl").write_text(script)
+        try:
+            done = subprocess.run([command, "-no_splash", "-exit", "script.tcl"], cwd=work, text=True, errors="replace",
+                                  stdin=subprocess.DEVNULL, capture_output=True, timeout=_LIMIT, check=False)
+        except subprocess.TimeoutExpired:
+            raise TimingError(f"OpenSTA: no result within {_LIMIT:.0f} s") from None
+    slack = re.search(r"^\s*(-?\d+\.\d+)\s+slack", done.stdout, re.MULTILINE)
+    if done.returncode or slack is None:
+        lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()][-6:]
+        raise TimingError("\n".join([f"OpenSTA: no delay, exit code {done.returncode}", *lines]))
+    return round(1 - float(slack[1]), 4)  # of the clock's period
+
+
+def _command() -> str | None:
+    return next((path for name in _NAMES if (path := shutil.which(name))), None)
