@@ -159,7 +159,7 @@ def test_board_list(capsys: pytest.CaptureFixture[str]) -> None:
     ("area -o out --format bf16 --part divider", "part must be one of significand product, multiplier,"),
     ("area -o out --width 0-3", "width must be fraction bits from 1 to 23, or a range as in 1-23, not '0-3'"),
     ("area -o out --part adder", "part needs designs of your own choice: --format or --width"),
-    ("area -o out --timeout 0", "timeout must be a number of seconds > 0, not 0.0"),
+    ("area -o out --timeout 0", "timeout must be a number of seconds > 0 and <= 1000000, not 0.0"),
     ("area -o out --cluster here", "cluster must be the address of a Dask scheduler, as in tcp://host:8786, not"),
     ("area -o out --jobs 0", "jobs must be an integer >= 1, not 0"),
     ("area -o out --liberty missing.lib", "liberty must be a readable file, not 'missing.lib'"),

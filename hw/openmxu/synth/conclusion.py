@@ -17,7 +17,7 @@ _SQUARE = 0.2
 
 def conclusion(report: Report) -> list[str]:
     """The sentences, one for each thing that was found; none if too little was measured."""
-    return [*_exponents(report), *_ratios(report), *_scope(report), *_inside(report), *_costs(report), *_arrays(report),
+    return [*_scope(report), *_ratios(report), *_exponents(report), *_inside(report), *_costs(report), *_arrays(report),
             *_failures(report)]
 
 

@@ -31,6 +31,7 @@ TIME_LIMIT = 600.0
 
 
 _LONGEST = 1e6
+"""More seconds than that no run is given."""
 
 
 def report(output: Path, *, extent: str = "default", targets: Sequence[str] | None = None,
@@ -86,13 +87,14 @@ def report(output: Path, *, extent: str = "default", targets: Sequence[str] | No
     if points is not None and not points:
         raise ValueError("points must be at least one design, not none")
     libraries = list({each.sha256: each for each in map(read_library, [*liberty, *named_libraries()])}.values())
+    notes: list[str] = []
     if targets is None:
-        libraries += _discover(libraries, extent, tell)
+        libraries += _discover(libraries, extent, notes.append)
         targets = {"quick": ["generic"], "default": DEFAULT_TARGETS, "full": list(TARGETS)}[extent]
     chosen = choose_targets(targets, libraries, recipes or (list(RECIPES) if extent == "full" else ["area"]))
     for library in libraries if "speed" in (recipes or ()) else ():
         if not library.timed:
-            tell(f"{library.name} has no timing: not measured with the recipe speed")
+            notes.append(f"{library.name} has no timing: not measured with the recipe speed")
     _check_output(output)
     to_images, to_html = _find("plot", "to_images"), _find("html", "to_html")
     tool = yosys.prepare(tell)
@@ -100,6 +102,8 @@ def report(output: Path, *, extent: str = "default", targets: Sequence[str] | No
     points = points or _points(extent)
     plan = [(target, point) for target in chosen for point in points if point.is_for(target.recipe)]
     with workers(jobs, cluster, limit) as where:
+        for note in notes:  # only now: of a mistake nothing but the mistake is said
+            tell(note)
         tell(f"{len(plan)} measurements on {len(chosen)} target{'s' * (len(chosen) > 1)} with {tool}")
         results = measure_all(plan, where, tell)
         gates = [target for target in chosen if target.recipe == "area"]
