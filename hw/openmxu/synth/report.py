@@ -95,13 +95,13 @@ def report(output: Path, *, extent: str = "default", targets: Sequence[str] | No
     for library in libraries if "speed" in (recipes or ()) else ():
         if not library.timed:
             notes.append(f"{library.name} has no timing: not measured with the recipe speed")
-    _check_output(output)
     to_images, to_html = _find("plot", "to_images"), _find("html", "to_html")
-    tool = yosys.prepare(tell)
     designs = list(CATALOG.values()) if points is None and extent != "quick" else []
     points = points or _points(extent)
     plan = [(target, point) for target in chosen for point in points if point.is_for(target.recipe)]
     with workers(jobs, cluster, limit) as where:
+        _check_output(output)
+        tool = yosys.prepare(tell)
         for note in notes:  # only now: of a mistake nothing but the mistake is said
             tell(note)
         tell(f"{len(plan)} measurements on {len(chosen)} target{'s' * (len(chosen) > 1)} with {tool}")
