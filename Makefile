@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup demo test lint docs boards verify bench areas clean
+.PHONY: help setup demo test slow lint docs boards verify bench areas clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -23,8 +23,11 @@ $(STAMP): pyproject.toml
 demo: setup ## digits on the simulated unit, then areas of number formats; report in openmxu-demo/
 	@$(BIN)/openmxu demo
 
-test: setup ## all tests
-	@$(BIN)/python -m pytest -n 2 --dist worksteal
+test: setup ## the tests, in less than ten minutes
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+slow: setup ## the longest tests, two minutes
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 
 lint: setup ## style, types, direction of dependencies
 	@$(BIN)/ruff check

@@ -30,7 +30,8 @@ def test_small_designs_are_lint_clean(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "modules"), [
     ("mxu_16x16", ("row_bf16_flush_s1_c16", "array_bf16_flush_s1_r16_c16")),
-    ("mxu", ("row_bf16_flush_s1_c128", "array_bf16_flush_s1_r16_c128", "array_bf16_flush_s1_r128_c128")),
+    pytest.param("mxu", ("row_bf16_flush_s1_c128", "array_bf16_flush_s1_r16_c128", "array_bf16_flush_s1_r128_c128"),
+                 marks=pytest.mark.slow),
 ])
 def test_large_units_are_lint_clean_and_hierarchical(name: str, modules: tuple[str, ...], tmp_path: Path) -> None:
     text = to_verilog(build(name), name="mxu")

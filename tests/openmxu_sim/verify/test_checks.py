@@ -15,7 +15,14 @@ from openmxu_sim.verify.report import Evidence, Row, to_markdown
 _QUICK = [check for check in checks(thorough=False).values() if not check.group.startswith("controls")]
 
 
-@pytest.mark.parametrize("check", _QUICK, ids=lambda check: f"{check.group}: {check.name}")
+_SLOW = {"pe_bf16_ieee_s1_sum", "pe_bf16_flush_s6_sum", "processing element", "array", "matrix unit"}
+"""Half a minute each: `make slow`."""
+
+
+@pytest.mark.parametrize("check", [
+    pytest.param(check, marks=[pytest.mark.slow] if check.name in _SLOW else [], id=f"{check.group}: {check.name}")
+    for check in _QUICK
+])
 def test_check(check: Check) -> None:
     outcome = check.run()
     assert outcome.status == HOLDS, outcome.detail
