@@ -26,7 +26,7 @@ demo: setup ## digits on the simulated unit, then areas of number formats; repor
 test: setup ## the tests, in less than ten minutes
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
-slow: setup ## the longest tests, two minutes
+slow: setup ## the longest tests, four minutes
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 
 lint: setup ## style, types, direction of dependencies

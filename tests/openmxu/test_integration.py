@@ -49,6 +49,7 @@ def test_fields_stand_in_the_template() -> None:
             "[65] last; [66] add; [67] clear_nan; [68] emit; [71:69] part") in text
 
 
+@pytest.mark.slow
 def test_a_unit_on_a_bus_for_ecp5() -> None:
     """Yosys maps all of it, memories included; what is left are cells of the device."""
     yosys.prepare()

@@ -39,7 +39,12 @@ def vcd(request: pytest.FixtureRequest) -> Path | None:
     return Path(folder, re.sub(r"[^\w-]+", "_", request.node.name) + ".vcd") if folder else None
 
 
-@pytest.mark.parametrize("design", DESIGNS)
+_SLOW = ("mxu_4x4_ieee", "mxu_4x4_pipelined", "mxu_8x8")
+
+
+@pytest.mark.parametrize("design", [
+    pytest.param(name, marks=[pytest.mark.slow] if name in _SLOW else []) for name in DESIGNS
+])
 def test_verilator(design: str, vcd: Path | None) -> None:
     require("verilator")
     assert run_bench(Task(design), vcd=vcd, timeout=120)
@@ -51,6 +56,7 @@ def test_units_off_the_catalog(variant: Mapping[str, Any], vcd: Path | None) -> 
     assert run_bench(Task("mxu", variant, count=500), vcd=vcd, timeout=120)
 
 
+@pytest.mark.slow
 def test_all_options_on_a_bus(vcd: Path | None) -> None:
     """In Icarus; Verilator runs the plain one above."""
     require("icarus")

@@ -49,6 +49,7 @@ def test_bits_and_cycles(engine: Engine, config: MxuConfig, seed: int | None, pr
     assert (run.counters is not None) == config.status
 
 
+@pytest.mark.slow
 def test_waveform(engine: Engine, tmp_path: Path) -> None:
     path = tmp_path / "a wave.vcd"
     engine(stimulus(MxuConfig(rows=1, columns=1, depth=4), *operands(2, 2, 2)), vcd=path)

@@ -32,6 +32,7 @@ def operands(config: MxuConfig) -> tuple[np.ndarray, np.ndarray]:
             np.ascontiguousarray(vectors.matrix((N, K), config.source.name, 2).T))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [None, 3], ids=["free", "stalled"])
 def test_bits_and_cycles(seed: int | None) -> None:
     config = SMALL

@@ -15,12 +15,14 @@ from openmxu_sim.verify.report import Evidence, Row, to_markdown
 _QUICK = [check for check in checks(thorough=False).values() if not check.group.startswith("controls")]
 
 
-_SLOW = {"pe_bf16_ieee_s1_sum", "pe_bf16_flush_s6_sum", "processing element", "array", "matrix unit"}
-"""Half a minute each: `make slow`."""
+_SLOW = ("pe_bf16_ieee_s1_sum", "pe_bf16_flush_s6_sum", "processing element", "array", "matrix unit",
+         "bits and cycles under stalls, as pysim has them", "synthesised gates:")
+"""A quarter of a minute and more: `make slow`."""
 
 
 @pytest.mark.parametrize("check", [
-    pytest.param(check, marks=[pytest.mark.slow] if check.name in _SLOW else [], id=f"{check.group}: {check.name}")
+    pytest.param(check, marks=[pytest.mark.slow] if check.name.startswith(_SLOW) else [],
+                 id=f"{check.group}: {check.name}")
     for check in _QUICK
 ])
 def test_check(check: Check) -> None:
