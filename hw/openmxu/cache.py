@@ -21,10 +21,11 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-__all__ = ["KINDS", "Usage", "clear", "directory", "fetch", "key", "processor", "size_bound",
+__all__ = ["KINDS", "Usage", "clear", "directory", "fetch", "fetch_netlist", "key", "processor", "size_bound",
            "sources", "usage"]
 
 KINDS = ("simulations", "models", "netlists", "areas")
@@ -157,6 +158,19 @@ def fetch(kind: str, key: str, make: Callable[[], bytes]) -> bytes:
             if part is None or not _store(part, _path(kind, key), content, bound):
                 _kept[kind, key] = content
     return content
+
+
+def fetch_netlist(make: Callable[[], bytes], *what: str) -> bytes:
+    """What this package's components become, from the cache or made now.
+
+    Parameters
+    ----------
+    make
+        Makes it.
+    what
+        Tells it from all else that this version of the sources and of Amaranth make.
+    """
+    return fetch("netlists", key(sources(Path(__file__).parent), version("amaranth"), *what), make)
 
 
 def usage() -> dict[str, Usage]:

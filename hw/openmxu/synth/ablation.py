@@ -6,7 +6,7 @@ without the logic behind them, and not a second one written for the purpose.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 from amaranth.hdl import Module, Value
 from amaranth.lib import wiring
@@ -46,6 +46,11 @@ class Ablation:
     feature: str
     whole: Point
     without: Point
+
+    @property
+    def subject(self) -> str:
+        """Of what it is a feature, in words."""
+        return f"{self.whole.part} {self.whole.format}"
 
 
 class _Truncated(wiring.Component):
@@ -123,10 +128,10 @@ def _truncated(variant: str, *ties: Tie) -> Point:
 
 
 def _ablations() -> list[Ablation]:
-    scope: dict[str, Any] = {"scope": "area"}
+    on_gates = partial(point, scope="area")
     multiplier, adder, pe = (point(part, fmt) for part, fmt in
                              ((MULTIPLIER, BF16), (ADDER, FP32), (PROCESSING_ELEMENT, BF16)))
-    full = [point(part, fmt, subnormals="ieee", **scope)
+    full = [on_gates(part, fmt, subnormals="ieee")
             for part, fmt in ((MULTIPLIER, BF16), (ADDER, FP32), (PROCESSING_ELEMENT, BF16))]
     pe_flags = (*_inside("multiplier", *_MULTIPLIER_FLAGS), *_inside("adder", *_ADDER_FLAGS))
     pe_excess = _inside("adder", _ADDER_EXCESS)
@@ -134,28 +139,28 @@ def _ablations() -> list[Ablation]:
         Ablation("gradual underflow", full[0], multiplier),
         Ablation("rounding to nearest", multiplier, _truncated(_TRUNCATED)),
         Ablation("NaN and infinite operands", multiplier,
-                 point(MULTIPLIER, BF16, variant=_NO_SPECIALS, ties=_MULTIPLIER_FLAGS, **scope)),
+                 on_gates(MULTIPLIER, BF16, variant=_NO_SPECIALS, ties=_MULTIPLIER_FLAGS)),
         Ablation("exponents, overflow and underflow", multiplier,
-                 point(MULTIPLIER, BF16, variant="exponent constant", ties=[Tie("multiplied.exponent", 127)], **scope)),
+                 on_gates(MULTIPLIER, BF16, variant="exponent constant", ties=[Tie("multiplied.exponent", 127)])),
         Ablation("all but the significand product", multiplier, point(PRODUCT, BF16)),
         Ablation("gradual underflow, rounding, NaN and infinite operands", full[0],
                  _truncated(_SIMPLE, *_inside("multiplier", *_MULTIPLIER_FLAGS))),
-        Ablation("two pipeline stages", point(MULTIPLIER, BF16, stages=2, **scope), multiplier),
+        Ablation("two pipeline stages", on_gates(MULTIPLIER, BF16, stages=2), multiplier),
         Ablation("gradual underflow", full[1], adder),
-        Ablation("rounding to nearest", adder, point(ADDER, FP32, variant=_TRUNCATED, ties=[_ADDER_EXCESS], **scope)),
+        Ablation("rounding to nearest", adder, on_gates(ADDER, FP32, variant=_TRUNCATED, ties=[_ADDER_EXCESS])),
         Ablation("NaN and infinite operands", adder,
-                 point(ADDER, FP32, variant=_NO_SPECIALS, ties=_ADDER_FLAGS, **scope)),
+                 on_gates(ADDER, FP32, variant=_NO_SPECIALS, ties=_ADDER_FLAGS)),
         Ablation("gradual underflow, rounding, NaN and infinite operands", full[1],
-                 point(ADDER, FP32, variant=_SIMPLE, ties=[*_ADDER_FLAGS, _ADDER_EXCESS], **scope)),
-        Ablation("five pipeline stages", point(ADDER, FP32, stages=5, **scope), adder),
+                 on_gates(ADDER, FP32, variant=_SIMPLE, ties=[*_ADDER_FLAGS, _ADDER_EXCESS])),
+        Ablation("five pipeline stages", on_gates(ADDER, FP32, stages=5), adder),
         Ablation("gradual underflow", full[2], pe),
         Ablation("rounding to nearest", pe,
-                 point(PROCESSING_ELEMENT, BF16, variant=_TRUNCATED, ties=pe_excess, **scope)),
+                 on_gates(PROCESSING_ELEMENT, BF16, variant=_TRUNCATED, ties=pe_excess)),
         Ablation("NaN and infinite operands", pe,
-                 point(PROCESSING_ELEMENT, BF16, variant=_NO_SPECIALS, ties=pe_flags, **scope)),
+                 on_gates(PROCESSING_ELEMENT, BF16, variant=_NO_SPECIALS, ties=pe_flags)),
         Ablation("gradual underflow, rounding, NaN and infinite operands", full[2],
-                 point(PROCESSING_ELEMENT, BF16, variant=_SIMPLE, ties=[*pe_flags, *pe_excess], **scope)),
-        Ablation("six pipeline stages in place of one", point(PROCESSING_ELEMENT, BF16, stages=6, **scope), pe),
+                 on_gates(PROCESSING_ELEMENT, BF16, variant=_SIMPLE, ties=[*pe_flags, *pe_excess])),
+        Ablation("six pipeline stages in place of one", on_gates(PROCESSING_ELEMENT, BF16, stages=6), pe),
         *(Ablation(f"fp32 sums in place of {fmt}", _accumulating(FP32), _accumulating(fmt))
           for fmt in (_E8F15, TF32, BF16)),
     ]

@@ -96,14 +96,14 @@ def _costs(report: Report) -> Iterator[str]:
 
 def _arrays(report: Report) -> Iterator[str]:
     first = report.first
-    areas = {name: each for name, each in report.areas(first, ARRAY).items() if name in ("bf16", *CLAIMS)}
+    areas = {name: each for name, each in report.by_format(first, ARRAY).items() if name in ("bf16", *CLAIMS)}
     found = {name: each.area.area for name, each in areas.items() if each.area}
     if len(found) == 1 + len(CLAIMS):
-        size = areas["bf16"].point.options
-        cells = int(size["rows"]) * int(size["columns"])
+        bf16 = areas["bf16"].point
+        cells = bf16.cells
         words = ", ".join(f"{found[name] / cells:,.0f} for {name} ({found[name] / found['bf16']:.2f} times)"
                           for name in CLAIMS)
-        yield (f"A {size['rows']}x{size['columns']} array takes {found['bf16'] / cells:,.0f} {first.unit} for each "
+        yield (f"A {bf16.size} array takes {found['bf16'] / cells:,.0f} {first.unit} for each "
                f"processing element of bf16 on {first.label}, {words}; the sums are fp32 in all of them.")
 
 

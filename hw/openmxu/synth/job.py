@@ -8,16 +8,9 @@ from typing import Any
 from openmxu.synth import yosys
 from openmxu.synth.timing import TimingError, delay, find_sta
 
-__all__ = ["DEPTH", "NETLIST", "STATISTICS", "Counted", "Job", "execute"]
+__all__ = ["Counted", "Job", "execute"]
 
-STATISTICS = "stat.json"
-"""Where a script leaves what ``stat -json`` says."""
-
-DEPTH = "depth.txt"
-"""Where a script leaves what ``ltp`` says."""
-
-NETLIST = "netlist.v"
-"""Where a script leaves the netlist, if its delay is wanted."""
+_STATISTICS, _DEPTH, _NETLIST = "stat.json", "depth.txt", "netlist.v"
 
 
 @dataclass(frozen=True)
@@ -27,8 +20,8 @@ class Job:
     Parameters
     ----------
     script
-        The Yosys script, which reads ``/job/design.il`` and, on gates, ``/lib/cells.lib``, and leaves its results under
-        the names above.
+        The Yosys script, which reads ``/job/design.il`` and, on gates, ``/lib/cells.lib``, and leaves its results in
+        ``/job``: ``stat.json`` (``stat -json``), ``depth.txt`` (``ltp``) and, for a delay, ``netlist.v``.
     rtlil
         The design.
     top
@@ -82,7 +75,7 @@ class Counted:
 
 
 def execute(job: Job, library: bytes | None) -> bytes:
-    """Do it.
+    """Do it, where :func:`openmxu.synth.yosys.prepare` has been called.
 
     Parameters
     ----------
@@ -101,21 +94,20 @@ def execute(job: Job, library: bytes | None) -> bytes:
     openmxu.synth.yosys.SynthesisError
         Yosys failed, took too long, or the tools here are other ones.
     """
-    yosys.ready()  # on a new machine: compiled once, and not in the job's time
     there = yosys.package(), find_sta() if job.timing else ""
     if there != (job.package, job.timing):
         raise yosys.SynthesisError(f"tools must be {job.package} {job.timing}, not {' '.join(there)}")
-    files = [STATISTICS, DEPTH, *([NETLIST] if job.timing else [])]
+    files = [_STATISTICS, _DEPTH, *([_NETLIST] if job.timing else [])]
     libraries = {"cells.lib": library} if library else {}
     found = yosys.run(job.script, job.rtlil, files, libraries=libraries, limit=job.limit)
     try:
-        statistics = json.loads(found[STATISTICS])
+        statistics = json.loads(found[_STATISTICS])
     except ValueError as error:
-        raise yosys.SynthesisError(f"Yosys: no result: {STATISTICS}: {error}") from None
-    counted = Counted(statistics, max([0, *map(int, re.findall(r"\(length=(-?\d+)\)", found[DEPTH]))]), None)
+        raise yosys.SynthesisError(f"Yosys: no result: {_STATISTICS}: {error}") from None
+    counted = Counted(statistics, max([0, *map(int, re.findall(r"\(length=(-?\d+)\)", found[_DEPTH]))]), None)
     if job.timing and library and not statistics["design"]["num_memory_bits"]:
         try:
-            counted = replace(counted, delay=delay(found[NETLIST], job.top, library))
+            counted = replace(counted, delay=delay(found[_NETLIST], job.top, library))
         except TimingError as error:
             counted = replace(counted, note=str(error))
     return counted.to_json()

@@ -192,8 +192,7 @@ def _costs(report: Report) -> list[str]:
     targets = [target for target, count in most.items() if 2 * count >= max(most.values())]
     found: dict[tuple[str, str], dict[Target, Cost]] = {}
     for cost in report.costs:
-        subject = f"{cost.ablation.whole.part} {cost.ablation.whole.format}"
-        found.setdefault((subject, cost.ablation.feature), {})[cost.target] = cost
+        found.setdefault((cost.ablation.subject, cost.ablation.feature), {})[cost.target] = cost
     rows = [[subject, feature, *[f"{-costs[target].saved:+.1%}" if target in costs else "" for target in targets]]
             for (subject, feature), costs in found.items()]
     return [
@@ -212,7 +211,7 @@ def _arrays(report: Report) -> list[str]:
     rows = []
     for target in report.targets:
         for part in (ARRAY, UNIT):
-            found = report.areas(target, part)
+            found = report.by_format(target, part)
             if "bf16" not in found:
                 continue
             base = found["bf16"].area
@@ -220,11 +219,10 @@ def _arrays(report: Report) -> list[str]:
             for name, result in found.items():
                 if not result.area or not base:
                     continue
-                options = result.point.options
-                cells = int(options["rows"]) * int(options["columns"])
+                cells = result.point.cells
                 peak = 2 * cells * clock / 1000
                 own = f"{result.area.area * result.delay / (2 * cells):,.0f}" if result.delay else ""
-                rows.append([target.label, f"{options['rows']}x{options['columns']} {part}", name,
+                rows.append([target.label, f"{result.point.size} {part}", name,
                              f"{result.area.area / cells:,.0f} {target.unit}{_dsps(result.area, cells)}",
                              f"{result.area.flip_flops / cells:,.0f}",
                              f"{result.area.area / peak:,.0f}", own, f"{result.area.area / base.area:.2f}"])

@@ -70,8 +70,7 @@ def _draw_costs(axes: Axes, costs: list[Cost]) -> None:
         axes.barh(row, 100 * cost.saved, color=colours[cost.ablation.whole.part], height=0.7)
         axes.annotate(f"{cost.saved:.1%}", (max(100 * cost.saved, 0), row), textcoords="offset points", xytext=(4, 0),
                       va="center", fontsize=9.5)
-    axes.set_yticks(range(len(costs)), [f"{cost.ablation.whole.part} {cost.ablation.whole.format}: "
-                                        f"{cost.ablation.feature}" for cost in costs])
+    axes.set_yticks(range(len(costs)), [f"{cost.ablation.subject}: {cost.ablation.feature}" for cost in costs])
     axes.invert_yaxis()
     axes.set_xlim(min(0.0, *(100 * cost.saved for cost in costs)), 105)
     axes.set_xlabel("area saved by leaving the feature out (% of the unit that has it)", fontsize=11)

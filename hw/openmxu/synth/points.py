@@ -6,11 +6,9 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
-from pathlib import Path
+from functools import partial
 from typing import Any
 
-import openmxu
 from openmxu import cache
 from openmxu.accumulator import AccumulatorBank
 from openmxu.arith import Adder, Converter, Multiplier, SignificandProduct
@@ -125,6 +123,11 @@ class Point:
         words = " ".join(filter(None, [self.part, str(self.format or f"{self.width} x {self.width}"), self.size]))
         return f"{words}, {self.variant}" if self.variant else words
 
+    @property
+    def cells(self) -> int:
+        """Processing elements of an array or a unit."""
+        return int(self.options["rows"]) * int(self.options["columns"])
+
     def is_for(self, recipe: str) -> bool:
         """Whether it is measured with a recipe, or on an FPGA."""
         return self.scope in ("everywhere", recipe)
@@ -143,14 +146,14 @@ class _Options:
     """What parts can be built with."""
 
     subnormals: str
-    stages: int | None
+    stages: int
     rows: int
     columns: int
 
     def config(self, fmt: FloatFormat) -> MxuConfig:
         """Of an array or a unit."""
         return MxuConfig(rows=self.rows, columns=self.columns, operand=fmt, subnormals=self.subnormals,
-                         stages=1 if self.stages is None else self.stages)
+                         stages=self.stages)
 
 
 _STAGED = {MULTIPLIER: 0, MULTIPLIER_TO_FP32: 0, ADDER: 0, CONVERTER: 0, PROCESSING_ELEMENT: 1, ARRAY: 1, BANK: 1,
@@ -161,12 +164,11 @@ _SIZED = (ARRAY, BANK, UNIT)
 
 PARTS: Mapping[str, Callable[[FloatFormat, _Options], Any]] = {
     PRODUCT: lambda fmt, _: SignificandProduct(fmt.significand_width),
-    MULTIPLIER: lambda fmt, o: Multiplier(fmt, fmt, subnormals=o.subnormals, stages=o.stages or 0),
-    MULTIPLIER_TO_FP32: lambda fmt, o: Multiplier(fmt, FP32, subnormals=o.subnormals, stages=o.stages or 0),
-    ADDER: lambda fmt, o: Adder(fmt, subnormals=o.subnormals, stages=o.stages or 0),
-    CONVERTER: lambda fmt, o: Converter(FP32, fmt, subnormals=o.subnormals, stages=o.stages or 0),
-    PROCESSING_ELEMENT: lambda fmt, o: ProcessingElement(fmt, subnormals=o.subnormals,
-                                                         stages=1 if o.stages is None else o.stages),
+    MULTIPLIER: lambda fmt, o: Multiplier(fmt, fmt, subnormals=o.subnormals, stages=o.stages),
+    MULTIPLIER_TO_FP32: lambda fmt, o: Multiplier(fmt, FP32, subnormals=o.subnormals, stages=o.stages),
+    ADDER: lambda fmt, o: Adder(fmt, subnormals=o.subnormals, stages=o.stages),
+    CONVERTER: lambda fmt, o: Converter(FP32, fmt, subnormals=o.subnormals, stages=o.stages),
+    PROCESSING_ELEMENT: lambda fmt, o: ProcessingElement(fmt, subnormals=o.subnormals, stages=o.stages),
     ARRAY: lambda fmt, o: SystolicArray(o.config(fmt)),
     BANK: lambda fmt, o: AccumulatorBank(o.config(fmt)),
     UNIT: lambda fmt, o: Mxu(o.config(fmt)),
@@ -177,15 +179,17 @@ PARTS: Mapping[str, Callable[[FloatFormat, _Options], Any]] = {
 def point(part: str, fmt: FloatFormat, *, subnormals: str = "flush", stages: int | None = None, rows: int = SIDE,
           columns: int = SIDE, scope: str = "everywhere", variant: str = "", ties: Iterable[Tie] = ()) -> Point:
     """A part of a format; see :class:`Point`. Its component is made when it is asked for."""
+    fewest = _STAGED.get(part, 0)
+    stages = fewest if stages is None else stages
     given = _Options(subnormals, stages, rows, columns)
     options: dict[str, str | int] = {}
     words = [variant] if variant else []
     size = ""
     if part in _STAGED:
-        options = {"subnormals": subnormals, "stages": _STAGED[part] if stages is None else stages}
+        options = {"subnormals": subnormals, "stages": stages}
         if subnormals == "ieee":
             words.insert(0, "ieee")
-        if options["stages"] != _STAGED[part]:
+        if stages != fewest:
             words.append(f"{stages} stage{'s' * (stages != 1)}")
     if part in _SIZED:
         options |= {"rows": rows, "columns": columns}
@@ -208,9 +212,8 @@ def kept_rtlil(make: Callable[[], Any], top: str, options: Mapping[str, str | in
 
     It is kept: to make it takes longer than to look up what was measured of it.
     """
-    sources = cache.sources(Path(openmxu.__file__).parent)
-    key = cache.key("rtlil", sources, version("amaranth"), top, repr(sorted(options.items())))
-    return cache.fetch("netlists", key, lambda: to_rtlil(make(), name=top).encode()).decode()
+    return cache.fetch_netlist(lambda: to_rtlil(make(), name=top).encode(), "rtlil", top,
+                               repr(sorted(options.items()))).decode()
 
 
 def _with_width(width: int) -> FloatFormat:
@@ -245,20 +248,21 @@ def full_points() -> list[Point]:
     wide = [_with_width(width) for width in range(2, 25)]
     sweep = [_with_width(width) for width in SWEEP]
     named = list(FORMATS.values())
+    on_gates = partial(point, scope="area")
     points = [
         *default_points(),
         # Smaller ones: an FPGA's are mapped flat, a minute for 16 processing elements of fp32.
         *(point(ARRAY, fmt, rows=2, columns=2, scope="fpga") for fmt in (BF16, FP16, FP32)),
-        *(point(part, fmt, scope="area") for part in (PRODUCT, MULTIPLIER) for fmt in wide),
-        *(point(part, fmt, scope="area") for part in (ADDER, PROCESSING_ELEMENT) for fmt in [*sweep, *named]),
-        *(point(MULTIPLIER_TO_FP32, fmt, scope="area") for fmt in named),
-        *(point(CONVERTER, fmt, scope="area") for fmt in named if fmt != FP32),
-        *(point(part, fmt, scope="area") for part in (ARRAY, UNIT) for fmt in named),
-        point(BANK, BF16, scope="area"),
-        *(point(part, fmt, subnormals="ieee", scope="area") for fmt in named
+        *(on_gates(part, fmt) for part in (PRODUCT, MULTIPLIER) for fmt in wide),
+        *(on_gates(part, fmt) for part in (ADDER, PROCESSING_ELEMENT) for fmt in [*sweep, *named]),
+        *(on_gates(MULTIPLIER_TO_FP32, fmt) for fmt in named),
+        *(on_gates(CONVERTER, fmt) for fmt in named if fmt != FP32),
+        *(on_gates(part, fmt) for part in (ARRAY, UNIT) for fmt in named),
+        on_gates(BANK, BF16),
+        *(on_gates(part, fmt, subnormals="ieee") for fmt in named
           for part in (MULTIPLIER, MULTIPLIER_TO_FP32, ADDER, CONVERTER, PROCESSING_ELEMENT)
           if (part, fmt) != (CONVERTER, FP32)),
-        *(point(part, fmt, stages=stages, scope="area")
+        *(on_gates(part, fmt, stages=stages)
           for part, fmt, all_stages in ((MULTIPLIER, BF16, (1, 2)), (ADDER, FP32, range(1, 6)),
                                         (PROCESSING_ELEMENT, BF16, range(2, 8)))
           for stages in all_stages),

@@ -29,7 +29,6 @@ EXTENTS = ("quick", "default", "full")
 TIME_LIMIT = 600.0
 """Seconds after which a measurement is given up and reported as failed."""
 
-
 _LONGEST = 1e6
 """More seconds than that no run is given."""
 
@@ -107,9 +106,10 @@ def report(output: Path, *, extent: str = "default", targets: Sequence[str] | No
         tell(f"{len(plan)} measurements on {len(chosen)} target{'s' * (len(chosen) > 1)} with {tool}")
         results = measure_all(plan, where, tell)
         gates = [target for target in chosen if target.recipe == "area"]
+        catalog = []
         if designs and gates:
             tell(f"the catalog's {len(designs)} designs on gates")
-        catalog = measure_catalog(designs, gates, where, tell) if designs and gates else []
+            catalog = measure_catalog(designs, gates, where, tell)
     found = Report(tool, results, catalog)
     images = to_images(found)
     # Those for people last, so that what they refer to is there.
@@ -157,11 +157,11 @@ def _discover(known: Sequence[Library], extent: str, tell: Callable[[str], None]
     """Libraries that were found on this machine and are not known yet; for a full report. Says what was found."""
     found: list[Library] = []
     there = found_libraries()
-    if there and extent == "default":
-        tell(f"found {', '.join(path.stem for path, _ in there)}: measured with --full, or --liberty FILE")
+    if extent != "full":
+        if there and extent == "default":
+            tell(f"found {', '.join(path.stem for path, _ in there)}: measured with --full, or --liberty FILE")
+        return found
     for path, source in there:
-        if extent != "full":
-            continue
         try:
             library = read_library(path)
         except (OSError, ValueError) as error:

@@ -259,10 +259,15 @@ class Report:
         """The targets of the results, in order."""
         return list(dict.fromkeys(result.target for result in self.results))
 
+    @cached_property
+    def counted(self) -> list[Target]:
+        """Those whose areas are those of whole designs."""
+        return [target for target in self.targets if target.counts_all]
+
     @property
     def first(self) -> Target:
-        """The first target whose areas are those of whole designs; the first one if there is none."""
-        return next((target for target in self.targets if target.counts_all), self.targets[0])
+        """The first one of these; the first target if there is none."""
+        return (self.counted or self.targets)[0]
 
     @cached_property
     def points(self) -> list[Point]:
@@ -282,41 +287,47 @@ class Report:
         found = self.result(name, target)
         return found.area.area if found and found.area else None
 
-    def areas(self, target: Target, part: str) -> dict[str, Result]:
-        """The ordinary points of a part that were measured on a target, by format; products by that of their width."""
-        return {name: result for result in self.results
-                if result.target == target and result.point.part == part and not result.point.variant and result.area
-                and (name := _name_in_claims(result.point))}
+    @cached_property
+    def _ordinary(self) -> dict[tuple[Target, str], list[Result]]:
+        """What was measured of a part on a target, variants left out."""
+        found: dict[tuple[Target, str], list[Result]] = {}
+        for result in self.results:
+            if result.area and not result.point.variant:
+                found.setdefault((result.target, result.point.part), []).append(result)
+        return found
+
+    def by_format(self, target: Target, part: str) -> dict[str, Result]:
+        """What was measured of a part on a target, by format; products by that of their width."""
+        return {name: result for result in self._ordinary.get((target, part), [])
+                if (name := _name_in_claims(result.point))}
 
     def sweep(self, target: Target, part: str) -> dict[int, float]:
         """Areas by significand width, in ascending order: of products, or of units with 8 exponent bits."""
         return dict(sorted(
-            (result.point.width, result.area.area) for result in self.results
-            if result.target == target and result.point.part == part and not result.point.variant
-            and result.area and result.area.area > 0
+            (result.point.width, result.area.area) for result in self._ordinary.get((target, part), [])
+            if result.area and result.area.area > 0
             and (result.point.format is None or result.point.format.exponent_width == SWEEP_EXPONENT)
         ))
 
     @cached_property
     def fits(self) -> list[Fit]:
         """A fit for each target and each part that was swept there, over the widths that all of these have."""
-        found = []
-        for part in _SWEPT:
-            sweeps = {target: areas for target in self.targets if target.counts_all
-                      and len(areas := self.sweep(target, part)) >= _FEWEST}
-            common = set.intersection(*map(set, sweeps.values())) if sweeps else set()
-            found += [fit_curve(target, part, {width: area for width, area in areas.items() if width in common})
-                      for target, areas in sweeps.items()]
-        order = {target: number for number, target in enumerate(self.targets)}
-        return sorted((fit for fit in found if fit), key=lambda fit: order[fit.target])
+        sweeps = {(target, part): self.sweep(target, part) for target in self.counted for part in _SWEPT}
+        common: dict[str, set[int]] = {}
+        for (_, part), areas in sweeps.items():
+            if len(areas) >= _FEWEST:
+                common[part] = common.get(part, set(areas)) & set(areas)
+        found = (fit_curve(target, part, {width: area for width, area in areas.items() if width in common[part]})
+                 for (target, part), areas in sweeps.items() if part in common)
+        return [fit for fit in found if fit]
 
     @cached_property
     def ratios(self) -> list[Ratio]:
         """The ratios of the claims for each target and part where bf16 and another format were measured."""
         found = []
-        for target in filter(lambda target: target.counts_all, self.targets):
+        for target in self.counted:
             for part in _COMPARED:
-                areas = {name: each.area.area for name, each in self.areas(target, part).items() if each.area}
+                areas = {name: each.area.area for name, each in self.by_format(target, part).items() if each.area}
                 others = {name: areas[name] / areas["bf16"] for name in CLAIMS if name in areas and "bf16" in areas}
                 if others:
                     found.append(Ratio(target, part, areas["bf16"], others))
@@ -326,7 +337,7 @@ class Report:
     def costs(self) -> list[Cost]:
         """What features cost, on each target where both designs were measured."""
         found = []
-        for target in filter(lambda target: target.counts_all, self.targets):
+        for target in self.counted:
             for ablation in ABLATIONS:
                 whole, without = (self.area(each.name, target) for each in (ablation.whole, ablation.without))
                 if whole and without:
@@ -390,9 +401,6 @@ def _sum(areas: Sequence[tuple[int, Area]]) -> Area:
         sequential=sum(count * (area.sequential or 0.0) for count, area in areas),
         flip_flops=sum(count * area.flip_flops for count, area in areas),
         memory_bits=sum(count * area.memory_bits for count, area in areas),
-        carries=None,
-        dsps=None,
-        block_rams=None,
         cell_area=sum(count * (area.cell_area or 0.0) for count, area in areas),
         cells=dict(sorted(cells.items())),
     )

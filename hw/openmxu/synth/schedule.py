@@ -6,12 +6,13 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from openmxu.synth.job import Job, execute
 from openmxu.synth.points import Point
 from openmxu.synth.results import Executor, Result, measure
 from openmxu.synth.targets import Target
-from openmxu.synth.yosys import SynthesisError
+from openmxu.synth.yosys import SynthesisError, ready
 
 __all__ = ["Workers", "measure_all", "workers"]
 
@@ -22,6 +23,7 @@ _PATIENCE = 10
 """Seconds to wait for a scheduler, and for a worker."""
 
 
+@dataclass(frozen=True)
 class Workers:
     """Where jobs are done.
 
@@ -35,10 +37,9 @@ class Workers:
         Seconds that each may take.
     """
 
-    def __init__(self, execute: Executor, jobs: int, limit: float) -> None:
-        self.execute = execute
-        self.jobs = jobs
-        self.limit = limit
+    execute: Executor
+    jobs: int
+    limit: float
 
 
 @contextmanager
@@ -50,9 +51,8 @@ def workers(jobs: int | None, cluster: str | None, limit: float) -> Iterator[Wor
     jobs
         At a time; by default one for each core, but at most 8, or two for each thread of the cluster.
     cluster
-        Address of a Dask scheduler. Its workers need the ``openmxu[area]`` that is here, and the OpenSTA if
-        it is installed here. What a
-        worker that is lost was doing is done by another one.
+        Address of a Dask scheduler. Its workers need the ``openmxu[area]`` that is here, and the OpenSTA if it is
+        installed here. What a worker that is lost was doing is done by another one.
     limit
         Seconds that a job may take.
 
@@ -95,7 +95,8 @@ def workers(jobs: int | None, cluster: str | None, limit: float) -> Iterator[Wor
 
 
 def _execute_packed(job: Job, library: bytes | None) -> bytes:
-    """As :func:`openmxu.synth.job.execute`, with the library as it was sent."""
+    """As :func:`openmxu.synth.job.execute`, with the library as it was sent, on a machine that may be new."""
+    ready()
     return execute(job, None if library is None else zlib.decompress(library))
 
 
@@ -111,7 +112,8 @@ def measure_all(plan: Sequence[tuple[Target, Point]], where: Workers, tell: Call
     tell
         Told in a line what each measurement gave, and about how long the rest will take.
     """
-    texts = {point.top: point.rtlil() for point in {point.top: point for _, point in plan}.values()}
+    points = {point.top: point for _, point in plan}
+    texts = {top: point.rtlil() for top, point in points.items()}
     costs = [_cost(target, point, texts[point.top]) for target, point in plan]
     # The largest first, as far as one can tell: none should be left to run alone at the end.
     order = sorted(range(len(plan)), key=lambda index: costs[index], reverse=True)

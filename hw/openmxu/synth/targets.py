@@ -69,17 +69,18 @@ class Area:
 
     area: float
     combinational: float
-    sequential: float | None
-    flip_flops: int
-    memory_bits: int
-    carries: int | None
-    dsps: int | None
-    block_rams: int | None
-    cell_area: float | None
-    cells: dict[str, int]
+    sequential: float | None = None
+    flip_flops: int = 0
+    memory_bits: int = 0
+    carries: int | None = None
+    dsps: int | None = None
+    block_rams: int | None = None
+    cell_area: float | None = None
+    cells: dict[str, int] = field(default_factory=dict)
 
 
-_DSP = "-dsp"
+_ASIDE = ("default", "speed")
+"""Recipes that a library is also measured with, beside the one that statements are about."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,8 @@ class Target:
         The cell library, on gates.
     timing
         The tool that measures delays, and its version; empty if nothing does.
+    counts_all
+        Whether the area is that of the whole design, with nothing beside it in DSP blocks.
     """
 
     name: str
@@ -115,21 +118,17 @@ class Target:
     count: Callable[[Mapping[str, Any]], Area] = field(repr=False, compare=False)
     library: Library | None = None
     timing: str = ""
-
-    @property
-    def counts_all(self) -> bool:
-        """Whether the area is that of the whole design, with nothing beside it in DSP blocks."""
-        return self.recipe != "fpga" or not self.name.endswith(_DSP)
+    counts_all: bool = True
 
     @property
     def is_ranked(self) -> bool:
         """Whether it is one of those that statements are about: each library once, by its area."""
-        return self.counts_all and self.recipe not in ("default", "speed")
+        return self.counts_all and self.recipe not in _ASIDE
 
     @property
     def label(self) -> str:
         """What tells it from other targets in a table."""
-        return f"{self.name} ({self.recipe})" if self.recipe in ("default", "speed") else self.name
+        return f"{self.name} ({self.recipe})" if self.recipe in _ASIDE else self.name
 
 
 def choose_targets(names: Sequence[str], libraries: Sequence[Library], recipes: Sequence[str]) -> list[Target]:
@@ -182,7 +181,7 @@ def choose_targets(names: Sequence[str], libraries: Sequence[Library], recipes: 
 #
 # What ends a path is marked before ABC runs, as what is no gate of Yosys's own then: flip-flops and modules that are
 # mapped once; and memories.
-_GATES = """\
+_TO_GATES = """\
 read_rtlil /job/design.il
 {change}setattr -mod -set keep_hierarchy 1 A:top
 synth -flatten -noabc -top {top} -run begin:fine
@@ -192,6 +191,9 @@ opt -full
 techmap
 opt -fast
 memory_unpack
+"""
+
+_GATES = _TO_GATES + """\
 dfflibmap -liberty /lib/cells.lib
 select -set ends c:* t:$* %d t:$mem* %u
 abc -liberty /lib/cells.libABC_SCRIPT
@@ -215,16 +217,7 @@ _ABC_SCRIPTS = {
 }
 
 # Flip-flops of one kind, so that what a reset or an enable costs is counted as gates.
-_TRANSISTORS = """\
-read_rtlil /job/design.il
-{change}setattr -mod -set keep_hierarchy 1 A:top
-synth -flatten -noabc -top {top} -run begin:fine
-opt -fast -full
-memory_map -rom-only
-opt -full
-techmap
-opt -fast
-memory_unpack
+_TRANSISTORS = _TO_GATES + """\
 dfflegalize -cell $_DFF_P_ 01
 select -set ends t:$_DFF_P_ c:* t:$* %d t:$mem* %u %u
 abc -g cmos
@@ -256,9 +249,6 @@ def _gates(library: Library, name: str, title: str, recipes: Sequence[str], timi
             sequential=sequential / library.nand2_area,
             flip_flops=sum(number for cell, number in cells.items() if cell in library.sequential),
             memory_bits=int(design["num_memory_bits"]),
-            carries=None,
-            dsps=None,
-            block_rams=None,
             cell_area=total,
             cells=cells,
         )
@@ -278,13 +268,8 @@ def _count_transistors(statistics: Mapping[str, Any]) -> Area:
     return Area(
         area=transistors,
         combinational=transistors,
-        sequential=None,
         flip_flops=cells.get("$_DFF_P_", 0),
         memory_bits=int(design["num_memory_bits"]),
-        carries=None,
-        dsps=None,
-        block_rams=None,
-        cell_area=None,
         cells=cells,
     )
 
@@ -323,19 +308,17 @@ def _fpga(name: str, family: _Family, synthesis: str, *, dsp: str = "") -> Targe
         return Area(
             area=area,
             combinational=area,
-            sequential=None,
             flip_flops=sum(number for cell, number in cells.items() if cell.startswith(family.flip_flops)),
-            memory_bits=0,
             carries=carries,
             dsps=cells.get(dsp, 0),
             block_rams=sum(number for cell, number in cells.items() if cell.startswith(family.memories)),
-            cell_area=None,
             cells=cells,
         )
 
     ends = " ".join(f"t:{kind}* %d" for kind in (*family.flip_flops, *family.memories, *([dsp] if dsp else [])))
     script = _LUTS.replace("SYNTHESIS", synthesis).replace("FLIP_FLOPS", ends)
-    return Target(name, TARGETS[name], "LUT6" if "LUT6" in family.luts else "LUT4", "fpga", script, count)
+    unit = "LUT6" if "LUT6" in family.luts else "LUT4"
+    return Target(name, TARGETS[name], unit, "fpga", script, count, counts_all=not dsp)
 
 
 # No wide multiplexers: with them one function may take four LUT4 and three multiplexers, and no one number

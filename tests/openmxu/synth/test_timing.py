@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from openmxu.synth import timing
+from openmxu.synth import timing, yosys
 from openmxu.synth.job import Job, execute
 from openmxu.synth.liberty import generic_library, parse_library
 from openmxu.synth.points import ADDER, chosen_points
@@ -49,6 +49,12 @@ CHAIN = """module top(i, o);
   INV x(.A(i), .Y(a)); INV y(.A(a), .Y(b)); INV z(.A(b), .Y(o));
 endmodule
 """
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tool() -> str:
+    """Yosys is ready, and compiled once only if it was not."""
+    return yosys.prepare()
 
 
 @pytest.fixture

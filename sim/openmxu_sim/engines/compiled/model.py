@@ -3,10 +3,8 @@
 import ctypes
 import json
 from functools import lru_cache
-from importlib.metadata import version
 from pathlib import Path
 
-import openmxu
 from openmxu import cache as disk
 from openmxu.config import MxuConfig
 from openmxu_sim.engines.protocol import Counters
@@ -56,8 +54,7 @@ def load_model(config: MxuConfig) -> Model:
         The unit's netlist holds what cannot be compiled.
     """
     compiler = native.compiler_version()
-    netlists = disk.fetch("netlists", disk.key(disk.sources(Path(openmxu.__file__).parent), version("amaranth"),
-                                               repr(config)), lambda: _netlists(config)).decode()
+    netlists = disk.fetch_netlist(lambda: _netlists(config), repr(config)).decode()
     generator = disk.sources(Path(native.__file__).parent), disk.sources(Path(__file__).parent)
     key = disk.key(netlists, repr(config), *generator, compiler, *native.FLAGS, disk.processor())
     return Model(native.open_library(disk.fetch("models", key, lambda: _build(config, netlists))))
