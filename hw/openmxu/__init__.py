@@ -1,1 +1,8 @@
 """An open bf16 systolic matrix unit in Amaranth, and what turns it into files and figures."""
+
+from openmxu.sources import Sources
+
+__all__ = ["SOURCES"]
+
+SOURCES = (Sources("openmxu"), Sources("amaranth"))
+"""What all hardware follows from, as of before it is imported."""

@@ -6,27 +6,36 @@ cache clear`` empties it, and whatever is in it may be deleted at any time. It h
 entry stays in any case.
 
 An entry is a file that carries a digest of its key and its content, and appears under its name at once. One that is
-damaged is made again. Of several processes that need the same entry, one makes it and the others wait. Where the
-cache cannot be written, a note says so, and what is made serves the one process only. Compiled programs run from
-copies in the folder for temporary files, which must allow that; ``TMPDIR`` names another one.
+damaged is made again; so no entry is flushed to the disk before it appears. Of several processes that need the same
+entry, one makes it and the others wait. Where the cache cannot be used, a note says so, and what is made serves the one
+process only. Compiled programs run from copies in the folder for temporary files, which must allow that; ``TMPDIR``
+names another one.
+
+Entries are executed, so nobody else may have written them. The folder must belong to this user and be writable by
+nobody else, or it is refused; nobody else can read it. An entry that belongs to another user counts as damaged.
 """
 
 import errno
 import fcntl
 import functools
 import hashlib
+import io
 import logging
 import os
 import re
+import shutil
+import stat
 import threading
-from collections.abc import Callable, Iterator
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from importlib.metadata import version
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-__all__ = ["KINDS", "Usage", "clear", "directory", "fetch", "fetch_netlist", "key", "processor", "size_bound",
-           "sources", "usage"]
+from openmxu.sources import Sources
+
+__all__ = ["KINDS", "Usage", "clear", "directory", "discard", "fetch", "fetch_netlist", "find", "keep", "key",
+           "pack", "processor", "size_bound", "unpack", "usage"]
 
 KINDS = ("simulations", "models", "netlists", "areas")
 """What entries may be; each has a folder."""
@@ -69,17 +78,6 @@ def key(*parts: str) -> str:
     digest = hashlib.sha256()
     for part in parts:
         digest.update(f"{len(part)}:{part}".encode())
-    return digest.hexdigest()
-
-
-@functools.cache
-def sources(package: Path) -> str:
-    """A digest of the source files in a folder, for the key of what they make."""
-    digest = hashlib.sha256()
-    for path in sorted(package.rglob("*")):
-        if path.suffix in (".py", ".c"):
-            content = path.read_bytes()
-            digest.update(f"{path.relative_to(package)}:{len(content)}:".encode() + content)
     return digest.hexdigest()
 
 
@@ -127,7 +125,7 @@ def size_bound() -> int:
     return int(found[1]) << _UNITS[found[2].upper()]
 
 
-def fetch(kind: str, key: str, make: Callable[[], bytes]) -> bytes:
+def fetch(kind: str, key: str, make: Callable[[], bytes], *, worthy: Callable[[], bool] = lambda: True) -> bytes:
     """An entry's content, from the cache or made now.
 
     Parameters
@@ -137,40 +135,86 @@ def fetch(kind: str, key: str, make: Callable[[], bytes]) -> bytes:
     key
         What :func:`key` says for everything that goes into the content.
     make
-        Makes the content. What it raises is handed on, and nothing is kept.
+        Makes the content, and tries it if it is a program. What it raises is handed on, and nothing is kept.
+    worthy
+        Whether what was made is still what ``key`` says; if not, it serves this process only.
 
     Raises
     ------
     ValueError
         There is no such kind, or as of :func:`size_bound`.
     """
-    _check_kind(kind)
     bound = size_bound()
-    content = _kept.get((kind, key))
-    if content is None:
-        content = _read(kind, key)
+    content = find(kind, key)
     if content is not None:
         return content
     with _turn(kind, key) as part:
         content = _read(kind, key)  # somebody else may have made it
         if content is None:
             content = make()
-            if part is None or not _store(part, _path(kind, key), content, bound):
+            if part is None or not worthy() or not _store(part, _path(kind, key), content, bound):
                 _kept[kind, key] = content
     return content
 
 
-def fetch_netlist(make: Callable[[], bytes], *what: str) -> bytes:
-    """What this package's components become, from the cache or made now.
+def fetch_netlist(sources: Sequence[Sources], make: Callable[[], bytes], *what: str) -> bytes:
+    """A netlist, or what follows from one, from the cache or made now.
 
     Parameters
     ----------
+    sources
+        What the code that makes it was imported from. Where that has changed since, nothing is looked up or kept.
     make
         Makes it.
     what
-        Tells it from all else that this version of the sources and of Amaranth make.
+        Tells it from all else that this code makes: the ``repr`` of everything that it is given.
     """
-    return fetch("netlists", key(sources(Path(__file__).parent), version("amaranth"), *what), make)
+    digests = [each.digest() or "" for each in sources]
+    if not all(digests):
+        return make()
+    return fetch("netlists", key(*digests, *what), make, worthy=lambda: all(each.still() for each in sources))
+
+
+def find(kind: str, key: str) -> bytes | None:
+    """An entry's content; ``None`` if there is none that is whole.
+
+    Raises
+    ------
+    ValueError
+        There is no such kind.
+    """
+    _check_kind(kind)
+    content = _kept.get((kind, key))
+    return _read(kind, key) if content is None else content
+
+
+def keep(kind: str, key: str, content: bytes) -> None:
+    """Make an entry, unless there is one; parameters and errors as of :func:`fetch`."""
+    fetch(kind, key, lambda: content)
+
+
+def discard(kind: str, key: str) -> None:
+    """Forget an entry that is of no use."""
+    _check_kind(kind)
+    _kept.pop((kind, key), None)
+    with suppress(OSError):
+        _path(kind, key).unlink()
+
+
+def pack(folder: Path) -> bytes:
+    """All files in a folder and below as the content of one entry."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                archive.writestr(str(path.relative_to(folder)), path.read_bytes())
+    return buffer.getvalue()
+
+
+def unpack(content: bytes, folder: Path) -> None:
+    """Put files of :func:`pack` into a folder."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        archive.extractall(folder)
 
 
 def usage() -> dict[str, Usage]:
@@ -179,8 +223,9 @@ def usage() -> dict[str, Usage]:
     Raises
     ------
     OSError
-        It cannot be read.
+        It cannot be read, or is refused.
     """
+    _check_folder()
     return {kind: _sum(_entries(kind)) for kind in KINDS}
 
 
@@ -197,10 +242,11 @@ def clear(kind: str | None = None) -> Usage:
     ValueError
         There is no such kind.
     OSError
-        Something cannot be deleted.
+        Something cannot be deleted, or the folder is refused.
     """
     if kind is not None:
         _check_kind(kind)
+    _check_folder()
     found = [entry for each in KINDS if kind in (None, each) for entry in _entries(each)]
     for entry in found:
         entry.path.unlink(missing_ok=True)
@@ -211,6 +257,41 @@ def clear(kind: str | None = None) -> Usage:
 def _check_kind(kind: str) -> None:
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
+
+
+def _check_folder(*, make: bool = False) -> None:
+    """Refuse a folder of another user's, or one that others may write to; others may not read it either.
+
+    Raises
+    ------
+    OSError
+        It is refused, or cannot be made.
+    """
+    path = directory()
+    if make and not path.is_dir():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            path.mkdir(mode=0o700)
+    try:
+        link, target = os.lstat(path), os.stat(path)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISDIR(target.st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, "is no folder", str(path))
+    if not _is_ours(link) or not _is_ours(target):
+        raise PermissionError(errno.EPERM, "belongs to another user; XDG_CACHE_HOME can name another place", str(path))
+    if target.st_mode & _OTHERS_WRITE:
+        raise PermissionError(errno.EPERM, "can be written by other users; delete it", str(path))
+    if target.st_mode & _OTHERS:
+        os.chmod(path, 0o700)
+
+
+_OTHERS, _OTHERS_WRITE = stat.S_IRWXG | stat.S_IRWXO, stat.S_IWGRP | stat.S_IWOTH
+
+
+def _is_ours(status: os.stat_result) -> bool:
+    """Whether a file is this user's, where there are users."""
+    return not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
 
 
 def _path(kind: str, key: str) -> Path:
@@ -225,10 +306,15 @@ def _digest(key: str, content: bytes) -> bytes:
 
 
 def _read(kind: str, key: str) -> bytes | None:
-    """The content of an entry; ``None`` if it is missing, damaged or cannot be read."""
+    """The content of an entry; ``None`` if it is missing, damaged, not ours, or cannot be read."""
     try:
+        _check_folder()
         path = _path(kind, key)
-        data = path.read_bytes()
+        with open(path, "rb", opener=_no_link) as file:
+            status = os.fstat(file.fileno())
+            if not (stat.S_ISREG(status.st_mode) and _is_ours(status)) or status.st_mode & _OTHERS_WRITE:
+                return None
+            data = file.read()
     except OSError:
         return None
     size = hashlib.sha256().digest_size
@@ -238,6 +324,11 @@ def _read(kind: str, key: str) -> bytes | None:
     with suppress(OSError):  # deleted by now, or not ours to touch
         os.utime(path)
     return content
+
+
+def _no_link(path: str, flags: int) -> int:
+    """Open a file that is none of a link, a pipe that would be waited for, or readable by others."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o600)
 
 
 @contextmanager
@@ -260,14 +351,27 @@ def _turn(kind: str, key: str) -> Iterator[BinaryIO | None]:
 
 def _lock(path: Path, *, wait: bool = True) -> BinaryIO:
     """A file opened and, for as long as it is, locked."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    _check_folder(make=True)
+    _clear_way(path.parent, wanted=stat.S_ISDIR)
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    _clear_way(path, wanted=stat.S_ISREG)
     while True:
         with ExitStack() as stack:
-            file = stack.enter_context(path.open("ab"))
+            file = stack.enter_context(open(path, "ab", opener=_no_link))
             fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _stands(file):
                 stack.pop_all()
                 return file
+
+
+def _clear_way(path: Path, *, wanted: Callable[[int], bool]) -> None:
+    """Delete what has a name in the cache's folder and is of another kind than it should be."""
+    with suppress(FileNotFoundError):
+        mode = os.lstat(path).st_mode
+        if stat.S_ISDIR(mode) and not wanted(mode):
+            shutil.rmtree(path)
+        elif not wanted(mode):
+            path.unlink()
 
 
 def _stands(file: BinaryIO) -> bool:
@@ -282,6 +386,7 @@ def _store(part: BinaryIO, path: Path, content: bytes, bound: int) -> bool:
     """Make a locked file an entry; whether that could be done."""
     try:
         Path(part.name).write_bytes(_digest(path.name, content) + content)
+        _clear_way(path, wanted=stat.S_ISREG)
         os.replace(part.name, path)
     except OSError as error:
         _note(error)
@@ -292,10 +397,10 @@ def _store(part: BinaryIO, path: Path, content: bytes, bound: int) -> bool:
 
 
 def _note(error: OSError) -> None:
-    """Say that the cache cannot be written, once."""
+    """Say that the cache cannot be used, once."""
     if not _noted.is_set():
         _noted.set()
-        _log.warning("cache cannot be written (%s: %s); what is compiled now will be compiled again next time",
+        _log.warning("cache cannot be used (%s: %s); what is compiled now will be compiled again next time",
                      error.filename or directory(), error.strerror)
 
 

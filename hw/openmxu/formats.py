@@ -117,7 +117,9 @@ class FloatFormat:
         return self.overflow
 
     def __str__(self) -> str:
-        return self.name
+        """The name; with the widths behind it, unless it is one that says them."""
+        widths = f"e{self.exponent_width}f{self.fraction_width}{'' if self.has_infinity else '_finite'}"
+        return self.name if self == FORMATS.get(self.name) or self.name == widths else f"{self.name}_{widths}"
 
 
 BF16 = FloatFormat("bf16", 8, 7)

@@ -207,7 +207,7 @@ def test_folder_that_cannot_be_made(tmp_path: Path, caplog: pytest.LogCaptureFix
     assert maker.calls == 1
     cache.fetch("models", cache.key("other"), Maker())
     assert caplog.messages == [
-        f"cache cannot be written ({tmp_path}/a cache/openmxu/models: Not a directory); "
+        f"cache cannot be used ({tmp_path}/a cache: File exists); "
         "what is compiled now will be compiled again next time"
     ]
 
@@ -234,11 +234,119 @@ def test_full_disk(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert cache.fetch("models", KEY, forbidden) == CONTENT
 
 
-def test_file_that_cannot_be_moved(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (folder / KEY / "in the way").mkdir(parents=True)
+@pytest.mark.parametrize("place", ["openmxu/models", f"openmxu/models/{KEY}", f"openmxu/models/{KEY}.part"])
+@pytest.mark.parametrize("what", ["file", "folder", "link", "link to nothing", "pipe"])
+def test_something_else_in_the_way(what: str, place: str, tmp_path: Path) -> None:
+    cache.fetch("netlists", KEY, Maker())
+    path = tmp_path / "a cache" / place
+    path.parent.mkdir(exist_ok=True)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "kept").touch()
+    match what:
+        case "file":
+            path.write_bytes(CONTENT)
+        case "folder":
+            (path / "in the way").mkdir(parents=True)
+        case "link":
+            path.symlink_to(other)
+        case "link to nothing":
+            path.symlink_to("/no/such/place")
+        case "pipe":
+            os.mkfifo(path)
     assert cache.fetch("models", KEY, Maker()) == CONTENT
-    assert "Is a directory" in caplog.text
-    assert [path.name for path in folder.iterdir()] == [KEY]
+    assert cache.fetch("models", KEY, forbidden) == CONTENT
+    assert [each.name for each in other.iterdir()] == ["kept"]
+    assert not (tmp_path / "a cache" / "openmxu" / "models").is_symlink()
+
+
+# Whose it is
+
+
+def test_nobody_else_reads_or_writes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = os.umask(0)
+    try:
+        cache.fetch("models", KEY, Maker())
+    finally:
+        os.umask(before)
+    modes = [path.stat().st_mode & 0o777 for path in (folder.parent, folder, folder / KEY)]
+    assert modes == [0o700, 0o700, 0o600]
+    folder.parent.chmod(0o755)
+    assert cache.fetch("models", KEY, forbidden) == CONTENT
+    assert folder.parent.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707, 0o777, 0o1777])
+def test_folder_that_others_can_write(mode: int, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    cache.fetch("models", KEY, Maker(b"planted"))
+    folder.parent.chmod(mode)
+    assert cache.fetch("models", KEY, Maker()) == CONTENT
+    assert caplog.messages == [f"cache cannot be used ({folder.parent}: can be written by other users; delete it); "
+                               "what is compiled now will be compiled again next time"]
+    for ask in (cache.usage, cache.clear):
+        with pytest.raises(PermissionError, match="can be written by other users; delete it"):
+            ask()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("what", ["folder", "entry", "link"])
+def test_of_another_user(what: str, folder: Path, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    cache.fetch("models", KEY, Maker(b"planted"))
+    if what == "link":
+        folder.parent.rename(tmp_path / "elsewhere")
+        folder.parent.symlink_to(tmp_path / "elsewhere")
+    os.chown(folder / KEY if what == "entry" else folder.parent, 1234, 1234, follow_symlinks=False)
+    assert cache.fetch("models", KEY, Maker()) == CONTENT
+    refusal = f"({folder.parent}: belongs to another user; XDG_CACHE_HOME can name another place)"
+    assert (refusal in caplog.text) == (what != "entry")
+    if what == "entry":
+        assert cache.fetch("models", KEY, forbidden) == CONTENT
+        assert (folder / KEY).stat().st_uid == 0
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602])
+def test_entry_that_others_can_write(mode: int, folder: Path) -> None:
+    cache.fetch("models", KEY, Maker(b"planted"))
+    (folder / KEY).chmod(mode)
+    assert cache.fetch("models", KEY, Maker()) == CONTENT
+    assert (folder / KEY).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_link_of_ours_to_another_place(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    folder.parent.parent.mkdir()
+    folder.parent.symlink_to(tmp_path / "elsewhere")
+    assert cache.fetch("models", KEY, Maker()) == CONTENT
+    assert (tmp_path / "elsewhere" / "models" / KEY).is_file()
+
+
+def test_what_is_not_worthy_serves_this_process_only(folder: Path) -> None:
+    assert cache.fetch("models", KEY, Maker(), worthy=lambda: False) == CONTENT
+    assert cache.fetch("models", KEY, forbidden) == CONTENT
+    assert not list(folder.iterdir())
+
+
+def test_find_keep_discard(folder: Path) -> None:
+    assert cache.find("models", KEY) is None
+    cache.keep("models", KEY, CONTENT)
+    cache.keep("models", KEY, b"another")
+    assert cache.find("models", KEY) == CONTENT
+    cache.discard("models", KEY)
+    cache.discard("models", KEY)
+    assert cache.find("models", KEY) is None
+    cache.fetch("models", KEY, Maker(), worthy=lambda: False)
+    cache.discard("models", KEY)
+    assert cache.find("models", KEY) is None
+
+
+def test_pack(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    for name, content in (("one", b"1"), ("a/two", b""), ("a/b/three", CONTENT)):
+        (tmp_path / name).write_bytes(content)
+    cache.unpack(cache.pack(tmp_path), tmp_path / "copy")
+    assert (tmp_path / "copy" / "one").read_bytes() == b"1"
+    assert (tmp_path / "copy" / "a" / "two").read_bytes() == b""
+    assert (tmp_path / "copy" / "a" / "b" / "three").read_bytes() == CONTENT
 
 
 def test_read_only_entries_are_used(monkeypatch: pytest.MonkeyPatch) -> None:

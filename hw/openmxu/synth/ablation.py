@@ -119,12 +119,12 @@ def _inside(prefix: str, *ties: Tie) -> tuple[Tie, ...]:
 
 
 def _accumulating(fmt: FloatFormat) -> Point:
-    return made_point(MULTIPLY_ADD, BF16, BF16.significand_width, lambda: _MultiplyAdd(fmt), variant=f"sum in {fmt}",
-                      options={"sum": fmt.name})
+    return made_point(MULTIPLY_ADD, BF16, BF16.significand_width, lambda: _MultiplyAdd(fmt), (_MultiplyAdd, fmt),
+                      variant=f"sum in {fmt}", options={"sum": fmt.name})
 
 
 def _truncated(variant: str, *ties: Tie) -> Point:
-    return made_point(MULTIPLIER, BF16, BF16.significand_width, _Truncated, variant=variant, ties=ties)
+    return made_point(MULTIPLIER, BF16, BF16.significand_width, _Truncated, _Truncated, variant=variant, ties=ties)
 
 
 def _ablations() -> list[Ablation]:

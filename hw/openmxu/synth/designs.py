@@ -46,7 +46,8 @@ def whole(design: Design) -> Point:
     name = domain.get("operand", domain.get("source", None if "width" in domain else FP32.name))
     fmt = FloatFormat.parse(name) if name else None
     width = fmt.significand_width if fmt else domain["width"]
-    return Point(design.name, width, fmt, design.name, lambda: kept_rtlil(design.build, design.name, domain), domain)
+    return Point(design.name, width, fmt, design.name,
+                 lambda: kept_rtlil(design.build, design.name, (design.family, domain)), domain)
 
 
 def parts(design: Design) -> list[Part]:
@@ -116,4 +117,4 @@ def _point(part: str, config: MxuConfig, make: Callable[[], Any], *, size: bool 
                     "depth": config.depth}
     top = "_".join(map(str, [part, config.operand, *options.values()])).replace(" ", "_")
     return Point(part, config.operand.significand_width, config.operand, top,
-                 lambda: kept_rtlil(make, top, options), options)
+                 lambda: kept_rtlil(make, top, (part, config)), options)

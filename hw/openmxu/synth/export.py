@@ -69,7 +69,7 @@ def _result(result: Result) -> dict[str, Any]:
         "name": point.name,
         "part": point.part,
         "variant": point.variant,
-        "format": point.format and point.format.name,
+        "format": point.format and str(point.format),
         "significand_width": point.width,
         "exponent_width": point.format and point.format.exponent_width,
         "options": dict(point.options),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from openmxu import cache
+from openmxu import SOURCES, cache
 from openmxu.accumulator import AccumulatorBank
 from openmxu.arith import Adder, Converter, Multiplier, SignificandProduct
 from openmxu.array import SystolicArray
@@ -195,25 +195,36 @@ def point(part: str, fmt: FloatFormat, *, subnormals: str = "flush", stages: int
         options |= {"rows": rows, "columns": columns}
         size = f"{rows}x{columns}"
     return made_point(part, None if part == PRODUCT else fmt, fmt.significand_width, lambda: PARTS[part](fmt, given),
-                      options=options, variant=", ".join(words), size=size, ties=ties, scope=scope)
+                      (part, fmt, given), options=options, variant=", ".join(words), size=size, ties=ties, scope=scope)
 
 
-def made_point(part: str, fmt: FloatFormat | None, width: int, make: Callable[[], Any], *, variant: str = "",
-               options: Mapping[str, str | int] | None = None, size: str = "", ties: Iterable[Tie] = (),
-               scope: str = "area") -> Point:
-    """A point of any component, made by ``make`` when it is asked for: Amaranth warns of components never used."""
+def made_point(part: str, fmt: FloatFormat | None, width: int, make: Callable[[], Any], what: object, *,
+               variant: str = "", options: Mapping[str, str | int] | None = None, size: str = "",
+               ties: Iterable[Tie] = (), scope: str = "area") -> Point:
+    """A point of any component, made by ``make`` when it is asked for: Amaranth warns of components never used.
+
+    ``what`` is as for :func:`kept_rtlil`, and the rest as for :class:`Point`.
+    """
     top = re.sub(r"\W+", "_", f"{part} {fmt or width} {size} {variant}".strip())
-    given = options or {}
-    return Point(part, width, fmt, top, lambda: kept_rtlil(make, top, given), given, variant, size, tuple(ties), scope)
+    return Point(part, width, fmt, top, lambda: kept_rtlil(make, top, what), options or {}, variant, size, tuple(ties),
+                 scope)
 
 
-def kept_rtlil(make: Callable[[], Any], top: str, options: Mapping[str, str | int]) -> str:
-    """The RTLIL of what ``make`` of this package makes, which its sources, ``top`` and ``options`` tell from all else.
+def kept_rtlil(make: Callable[[], Any], top: str, what: object) -> str:
+    """The RTLIL of a component of this package.
 
     It is kept: to make it takes longer than to look up what was measured of it.
+
+    Parameters
+    ----------
+    make
+        Makes the component.
+    top
+        Name of its module.
+    what
+        Everything that it is made from, by ``repr``: a format is its widths, not its name.
     """
-    return cache.fetch_netlist(lambda: to_rtlil(make(), name=top).encode(), "rtlil", top,
-                               repr(sorted(options.items()))).decode()
+    return cache.fetch_netlist(SOURCES, lambda: to_rtlil(make(), name=top).encode(), "rtlil", top, repr(what)).decode()
 
 
 def _with_width(width: int) -> FloatFormat:

@@ -436,5 +436,5 @@ def _least_squares(matrix: NDArray[np.float64], y: NDArray[np.float64]) -> list[
 def _name_in_claims(point: Point) -> str:
     """The format's name; of a bare product, the name of the format of the claims that has its width."""
     if point.format:
-        return point.format.name
+        return str(point.format)
     return {width: name for name, width in _CLAIMED_WIDTHS.items()}.get(point.width, "")

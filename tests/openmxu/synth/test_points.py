@@ -3,20 +3,23 @@
 import gc
 import importlib
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from openmxu.formats import BF16, FP32
+from openmxu.formats import BF16, FP32, FloatFormat
 from openmxu.synth import yosys
 from openmxu.synth.ablation import ABLATIONS
 from openmxu.synth.netlist import mapped
 from openmxu.synth.points import (
     ADDER,
     ARRAY,
+    BANK,
     CONVERTER,
     MULTIPLIER,
     PARTS,
+    PROCESSING_ELEMENT,
     PRODUCT,
     UNIT,
     Point,
@@ -24,9 +27,31 @@ from openmxu.synth.points import (
     chosen_points,
     formats_of_widths,
     full_points,
+    once,
+    point,
 )
 from openmxu_sim import golden, vectors
 from openmxu_sim.netlist.bitslice import Gates
+
+IMPOSTORS = [FloatFormat("bf16", 4, 3), FloatFormat("bf16", 8, 7, has_infinity=False),
+             FloatFormat("fp8_e4m3", 4, 3), FloatFormat("e4f3", 4, 3, has_infinity=False)]
+
+
+@pytest.mark.parametrize("impostor", IMPOSTORS, ids=repr)
+@pytest.mark.parametrize("part", [MULTIPLIER, ADDER, CONVERTER, PROCESSING_ELEMENT, ARRAY, BANK, UNIT])
+def test_a_format_is_its_widths_not_its_name(part: str, impostor: FloatFormat, tmp_path: Path,
+                                             monkeypatch: pytest.MonkeyPatch) -> None:
+    """Netlists are kept, and figures are shown, by what a format is."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    real = FloatFormat.parse(impostor.name)
+    first, second = point(part, impostor, rows=1, columns=1), point(part, real, rows=1, columns=1)
+    texts = first.rtlil(), second.rtlil()
+    assert texts[0] != texts[1]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another"))
+    assert texts[1] == point(part, real, rows=1, columns=1).rtlil()
+    assert first.name != second.name
+    assert len(once([first, second])) == 2
+    assert second.name.split()[-1 - (part in (ARRAY, BANK, UNIT))] == real.name
 
 
 def named(name: str) -> Point:
@@ -46,8 +71,8 @@ def test_every_part_of_a_format() -> None:
     names = [point.name for point in points]
     assert len(names) == 2 * len(PARTS) - 1  # of a bare product subnormals make no difference
     assert {"multiplier e5f3", "multiplier e5f3, ieee", "unit e5f3 2x3", "significand product 4 x 4"} <= set(names)
-    for point in points:
-        assert f"module \\{point.top}\n" in point.rtlil()
+    for each in points:
+        assert f"module \\{each.top}\n" in each.rtlil()
 
 
 def test_stages() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from openmxu import cache
 from openmxu.config import MxuConfig
 from openmxu.formats import BF16, FP16, FP32, FloatFormat
 from openmxu.passes import PASSES
@@ -15,6 +16,8 @@ from openmxu.tiling import Tile, cycles
 from openmxu_sim import golden, vectors
 from openmxu_sim.engines import compiled, pysim
 from openmxu_sim.engines.compiled.model import load_model
+from openmxu_sim.engines.known_answer import hardware_differs
+from openmxu_sim.netlist import native
 from openmxu_sim.netlist.native import CompilationError, CompilerNotFoundError, find_compiler
 from openmxu_sim.stimulus import Stalls, Stimulus, collect, stimulus
 
@@ -196,8 +199,111 @@ def test_a_compiler_that_fails(text: str, reason: str, monkeypatch: pytest.Monke
 
 def test_a_library_that_cannot_be_opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     compiler = script(tmp_path / "cc", 'for each; do [ "$last" = -o ] && echo nonsense > "$each"; last="$each"; done')
-    with pytest.raises(OSError, match="openmxu-"):
+    with pytest.raises(CompilationError, match=r"^C compiler made code that does not work: .*: file too short$"):
         fresh(MxuConfig(rows=2, columns=2), monkeypatch, tmp_path, compiler)
+
+
+SMALL = MxuConfig(rows=2, columns=2)
+
+
+def multiplies(config: MxuConfig = SMALL) -> bool:
+    """Whether the unit has the definition's bits."""
+    a, b = operands(config, 3, 5, 2)
+    return bool((collect(config, compiled.run(stimulus(config, a, b)).beats, 3, 5, 2) == product(config, a, b)).all())
+
+
+def wrapper(path: Path, change: str) -> str:
+    """A compiler that changes a source text before it compiles it."""
+    return script(path, f"""
+for each; do case $each in *.c) sed -i '{change}' $each;; esac; done
+exec cc "$@" """)
+
+
+@pytest.mark.parametrize("command", ["exec cc -ffast-math \"$@\"", "exec cc -DNDEBUG \"$@\""], ids=["fast", "define"])
+@pytest.mark.parametrize("how", ["arguments", "same name"])
+def test_each_command_of_a_compiler_has_its_own_library(
+    how: str, command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+) -> None:
+    """Other arguments, or another program where the one before was."""
+    built = []
+    build = native.build_library
+    monkeypatch.setattr(native, "build_library", lambda source: built.append(find_compiler()) or build(source))
+    compiler = script(tmp_path / "compiler", 'exec cc "$@"')
+    fresh(SMALL, monkeypatch, tmp_path, compiler)
+    if how == "arguments":
+        fresh(SMALL, monkeypatch, tmp_path, compiler + command.removeprefix("exec cc").removesuffix(' "$@"'))
+    else:
+        script(tmp_path / "compiler", command)
+        fresh(SMALL, monkeypatch, tmp_path, compiler)
+    assert len(built) == 2
+    fresh(SMALL, monkeypatch, tmp_path, compiler)
+    assert len(built) == 2
+
+
+@pytest.mark.parametrize("variable", ["CPATH", "GCC_EXEC_PREFIX", "LIBRARY_PATH"])
+def test_the_environment_of_a_compiler_is_in_the_key(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = native.compiler_identity()
+    monkeypatch.setenv(variable, "/some/where/")
+    assert native.compiler_identity() != before
+
+
+@pytest.mark.parametrize("change", [
+    "s/-ffp-contract//; s/>> 1/>> 2/", "s/unit_run/unit_walk/", "s/unit_registers/unit_names/",
+    "s/^static void decide.*/& for (;;) if (!u) break; __builtin_trap();/",
+], ids=["wrong bits", "no function", "no names", "crash"])
+def test_a_compiler_that_lies(change: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What it makes is tried, not kept; a good compiler's library is loaded afterwards."""
+    with pytest.raises(CompilationError, match=r"^C compiler made code that does not work: "):
+        fresh(SMALL, monkeypatch, tmp_path, wrapper(tmp_path / "liar", change))
+    assert not list((tmp_path / "cache" / "openmxu" / "models").glob("*"))
+    fresh(SMALL, monkeypatch, tmp_path, "cc")
+    assert multiplies()
+
+
+def test_a_kept_library_that_does_not_open_is_made_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fresh(SMALL, monkeypatch, tmp_path, "cc")
+    [entry] = (tmp_path / "cache" / "openmxu" / "models").iterdir()
+    cache.discard("models", entry.name)
+    cache.keep("models", entry.name, b"not a library at all")
+    fresh(SMALL, monkeypatch, tmp_path, "cc")
+    assert multiplies()
+
+
+def test_a_warm_cache_needs_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fresh(SMALL, monkeypatch, tmp_path, "")
+    monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
+    fresh(SMALL, monkeypatch, tmp_path, "")
+    assert multiplies()
+    with pytest.raises(CompilerNotFoundError):
+        fresh(MxuConfig(rows=2, columns=3), monkeypatch, tmp_path, "")
+    with pytest.raises(CompilerNotFoundError):
+        fresh(SMALL, monkeypatch, tmp_path, "cc")
+
+
+def test_what_is_built_with_options_serves_nobody_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fresh(SMALL, monkeypatch, tmp_path, "cc -ffast-math")
+    monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
+    with pytest.raises(CompilerNotFoundError):
+        fresh(SMALL, monkeypatch, tmp_path, "")
+
+
+def test_hardware_that_differs_from_the_definition_is_simulated(monkeypatch: pytest.MonkeyPatch,
+                                                                tmp_path: Path) -> None:
+    """Somebody may be working on it: the compiler is not to blame."""
+    monkeypatch.setattr("openmxu_sim.engines.known_answer._answer", lambda config, asked: np.zeros((3, 2), np.uint32))
+    (tmp_path / "plugin").mkdir()
+    (tmp_path / "plugin" / "sitecustomize.py").write_text(
+        "import numpy, openmxu_sim.engines.known_answer as it\n"
+        "it._answer = lambda config, asked: numpy.zeros((3, 2), numpy.uint32)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "plugin"), prepend=os.pathsep)
+    hardware_differs.cache_clear()
+    try:
+        fresh(SMALL, monkeypatch, tmp_path, "")
+        monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
+        with pytest.raises(CompilerNotFoundError):  # but what it gave serves nobody without a compiler
+            fresh(SMALL, monkeypatch, tmp_path, "")
+    finally:
+        hardware_differs.cache_clear()
 
 
 @pytest.mark.parametrize("flags", ["-march=x86-64-v3", "-march=x86-64"])

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from openmxu.passes import Part
-from openmxu_sim.engines.compiled.model import load_model
+from openmxu_sim.engines.compiled.model import Model, load_model
 from openmxu_sim.engines.compiled.trace import Trace, Window, small_window
 from openmxu_sim.engines.protocol import Counters, Progress, Run
 from openmxu_sim.parts import Words, part_of
 from openmxu_sim.stimulus import MARKS, Stalls, Stimulus
 
-__all__ = ["Trace", "Window", "default_threads", "record", "run"]
+__all__ = ["Trace", "Window", "default_threads", "record", "run", "run_model"]
 
 _WORTH_A_THREAD = 2048
 """Processing elements from which on a further thread is quicker than none."""
@@ -78,8 +78,13 @@ def record(stimulus: Stimulus, window: Window, *, stalls: Stalls | None = None,
 
 def _run(stimulus: Stimulus, stalls: Stalls | None, progress: Progress | None, threads: int | None,
          trace: Trace | None) -> Run:
+    return run_model(load_model(stimulus.config), stimulus, stalls, progress, threads, trace)
+
+
+def run_model(model: Model, stimulus: Stimulus, stalls: Stalls | None = None, progress: Progress | None = None,
+              threads: int | None = None, trace: Trace | None = None) -> Run:
+    """As :func:`run`, on a model of the unit that is there."""
     config = stimulus.config
-    model = load_model(config)
     a, rows = _parts(stimulus.a, [tile.activation_part for tile in stimulus.tiles], split=not config.splitter)
     b, weight_rows = _parts(stimulus.b, [tile.weight_part for tile in stimulus.tiles], split=not config.splitter)
     tiles = np.array([

@@ -1,11 +1,12 @@
 """A unit as a shared library, built where it is not in the cache yet."""
 
 import ctypes
-import json
+import os
 from functools import lru_cache
-from pathlib import Path
 
-from openmxu import cache as disk
+import openmxu
+import openmxu_sim
+from openmxu import cache
 from openmxu.config import MxuConfig
 from openmxu_sim.engines.protocol import Counters
 from openmxu_sim.netlist import native
@@ -16,28 +17,42 @@ __all__ = ["Model", "load_model"]
 class Model:
     """The functions of a unit's shared library, with their types; see ``unit.c``.
 
+    Parameters
+    ----------
+    library
+        The shared library, built of :func:`~openmxu_sim.engines.compiled.source.unit_source`.
+
     Attributes
     ----------
     registers
         Names and widths of a processing element's registers.
+
+    Raises
+    ------
+    OSError, AttributeError
+        It cannot be opened, or is something else.
     """
 
-    def __init__(self, library: ctypes.CDLL) -> None:
+    def __init__(self, library: bytes) -> None:
+        functions = native.open_library(library)
         pointer, number = ctypes.c_void_p, ctypes.c_int64
-        self.new = library.unit_new
+        self.new = functions.unit_new
         self.new.argtypes = [pointer, pointer, number, number, pointer, number, number, pointer, number, number,
                              pointer, ctypes.c_int, pointer]
         self.new.restype = pointer
-        self.run = library.unit_run
+        self.run = functions.unit_run
         self.run.argtypes = [pointer, number]
         self.run.restype = None
-        self.progress = library.unit_progress
+        self.progress = functions.unit_progress
         self.progress.argtypes = [pointer]
         self.progress.restype = ctypes.POINTER(number * (4 + len(Counters._fields)))
-        self.delete = library.unit_delete
+        self.delete = functions.unit_delete
         self.delete.argtypes = [pointer]
         self.delete.restype = None
-        text = ctypes.c_char_p.in_dll(library, "unit_registers")
+        try:
+            text = ctypes.c_char_p.in_dll(functions, "unit_registers")
+        except ValueError as error:
+            raise AttributeError(str(error)) from None
         pairs = (pair.rpartition(":") for pair in ctypes.string_at(ctypes.addressof(text)).decode().split())
         self.registers = tuple((name, int(width)) for name, _, width in pairs)
 
@@ -46,6 +61,9 @@ class Model:
 def load_model(config: MxuConfig) -> Model:
     """The model of a unit, from the cache or built now, which takes a second or two.
 
+    A new one is tried before it is kept; see :mod:`openmxu_sim.engines.compiled.trial`. Where there is no compiler, one
+    serves that any compiler has built without options of the user's, and that gives the bits of the definition.
+
     Raises
     ------
     openmxu_sim.netlist.native.CompilerNotFoundError, openmxu_sim.netlist.native.CompilationError
@@ -53,21 +71,35 @@ def load_model(config: MxuConfig) -> Model:
     openmxu_sim.netlist.rtlil.NetlistError
         The unit's netlist holds what cannot be compiled.
     """
-    compiler = native.compiler_version()
-    netlists = disk.fetch_netlist(lambda: _netlists(config), repr(config)).decode()
-    generator = disk.sources(Path(native.__file__).parent), disk.sources(Path(__file__).parent)
-    key = disk.key(netlists, repr(config), *generator, compiler, *native.FLAGS, disk.processor())
-    return Model(native.open_library(disk.fetch("models", key, lambda: _build(config, netlists))))
+    text = cache.fetch_netlist((*openmxu.SOURCES, *openmxu_sim.SOURCES), lambda: _text(config), "unit", repr(config))
+    parts = text.decode(), cache.processor()
+    plain = cache.key("plain", *parts)
+    try:
+        key = cache.key(native.compiler_identity(), *parts)
+    except native.CompilerNotFoundError:
+        found = None if os.environ.get("CC") else cache.find("models", plain)
+        if found is None:
+            raise
+        return Model(found)
+
+    def build() -> bytes:
+        # What is needed for building only is imported only then.
+        from openmxu_sim.engines.compiled.trial import check  # noqa: PLC0415
+
+        library = native.build_library(text.decode())
+        if check(library, config) and not os.environ.get("CC"):
+            cache.keep("models", plain, library)
+        return library
+
+    try:
+        return Model(cache.fetch("models", key, build))
+    except (OSError, AttributeError):  # it does not fit this system any more
+        cache.discard("models", key)
+        return Model(cache.fetch("models", key, build))
 
 
-def _netlists(config: MxuConfig) -> bytes:
-    from openmxu_sim.engines.compiled.source import netlists  # noqa: PLC0415
+def _text(config: MxuConfig) -> bytes:
+    # As above.
+    from openmxu_sim.engines.compiled.source import netlists, unit_source  # noqa: PLC0415
 
-    return json.dumps(netlists(config)).encode()
-
-
-def _build(config: MxuConfig, netlists: str) -> bytes:
-    # What is needed for building only is imported only then.
-    from openmxu_sim.engines.compiled.source import unit_source  # noqa: PLC0415
-
-    return native.build_library(unit_source(config, json.loads(netlists)))
+    return unit_source(config, netlists(config)).encode()

@@ -1,0 +1,98 @@
+"""The source files behind this process's code: what may be kept under their digest, and whether they still are.
+
+A netlist follows from the code that makes it. To look it up under a digest of that code is quicker than to make it,
+but the code is in memory and the digest is of files, which an editor or a checkout may change at any moment::
+
+    imports begin                 a netlist is asked for             it has been made
+    |                             |                                  |
+    Sources(): states of files    digest(): contents of files,       still(): states as at the beginning, and
+    (inode, size, times)          if their states are the same       the code in memory is what the files say
+
+The invariant: a digest is given, and a netlist stored under it, only while no file has changed since before the first
+import. A change that is taken back counts: it leaves another ``ctime``. A process whose sources have changed makes its
+netlists itself and keeps none.
+"""
+
+import hashlib
+import os
+import sys
+from contextlib import suppress
+from functools import cached_property
+from importlib.machinery import SourceFileLoader
+from importlib.util import find_spec
+from pathlib import Path
+
+__all__ = ["Sources"]
+
+_SUFFIXES = (".py", ".c", ".cpp")
+
+_States = dict[str, tuple[int, int, int, int]]
+
+
+class Sources:
+    """The source files of a package, as of now: make one before the package's modules are imported.
+
+    Parameters
+    ----------
+    package
+        Name of a top-level package; it is not imported.
+    """
+
+    def __init__(self, package: str) -> None:
+        self._package = package
+        spec = find_spec(package)
+        self._folders = list((spec and spec.submodule_search_locations) or [])
+        self._states = self._look()
+
+    @cached_property
+    def _contents(self) -> str:
+        found = hashlib.sha256()
+        for path in self._states:
+            content = Path(path).read_bytes()
+            found.update(f"{path.removeprefix(self._folders[0])}:{len(content)}:".encode() + content)
+        return found.hexdigest()
+
+    def digest(self) -> str | None:
+        """A digest of the files; ``None`` if they have changed, or if there are none, as in an archive."""
+        try:
+            contents = self._contents
+        except OSError:
+            return None
+        return contents if self._states and self._look() == self._states else None
+
+    def still(self) -> bool:
+        """Whether the files are what they were, and the modules that were imported from them say the same.
+
+        Python may run older code than a file says: it compares times in seconds and sizes with those of a ``.pyc``.
+        """
+        return self._look() == self._states and all(map(_is_as_written, self._imported()))
+
+    def _look(self) -> _States:
+        """The state of each file, in the order of their names; nothing of one that is gone."""
+        states = {}
+        folders = list(reversed(self._folders))
+        while folders:
+            with suppress(FileNotFoundError), os.scandir(folders.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir() and entry.name != "__pycache__":
+                        folders.append(entry.path)
+                    elif entry.name.endswith(_SUFFIXES):
+                        with suppress(FileNotFoundError):
+                            status = os.stat(entry.path)
+                            states[entry.path] = status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+        return dict(sorted(states.items()))
+
+    def _imported(self) -> list[str]:
+        return [name for name in list(sys.modules) if name.partition(".")[0] == self._package]
+
+
+def _is_as_written(name: str) -> bool:
+    """Whether Python imports a module as its file says."""
+    spec = getattr(sys.modules.get(name), "__spec__", None)
+    if spec is None or not isinstance(spec.loader, SourceFileLoader):
+        return False
+    try:
+        file = spec.loader.get_filename(spec.name)
+        return bool(spec.loader.get_code(spec.name) == spec.loader.source_to_code(spec.loader.get_data(file), file))
+    except (ImportError, OSError, SyntaxError, ValueError):
+        return False

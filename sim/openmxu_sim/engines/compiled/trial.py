@@ -1,0 +1,78 @@
+"""A unit's library that was just compiled, tried in a process of its own: it may be anything, and do anything.
+
+The process is ``python -m openmxu_sim.engines.compiled.trial LIBRARY CONFIG``. It ends with 0 if a known product has
+the right bits, and with 3 if it has others.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+from openmxu.config import MxuConfig
+from openmxu.formats import FloatFormat
+from openmxu_sim.engines.known_answer import difference, hardware_differs, question
+from openmxu_sim.netlist.native import CompilationError
+
+__all__ = ["check", "main"]
+
+_OTHER_BITS = 3
+
+_LIMIT = 120.0
+"""Seconds; a unit of 256x256 takes one."""
+
+
+def check(library: bytes, config: MxuConfig) -> bool:
+    """Try a unit's shared library.
+
+    Returns
+    -------
+    bool
+        Whether the unit gives the bits of the definition; if not, its hardware is to blame.
+
+    Raises
+    ------
+    CompilationError
+        It does not work.
+    """
+    with tempfile.TemporaryDirectory(prefix="openmxu-trial-") as folder:
+        file = Path(folder, "library.so")
+        file.write_bytes(library)
+        command = [sys.executable, "-P", "-m", "openmxu_sim.engines.compiled.trial", str(file),
+                   json.dumps(asdict(config))]
+        try:
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+                                  timeout=_LIMIT, check=False)
+        except subprocess.TimeoutExpired:
+            raise CompilationError(f"C compiler made code that does not work: no result in {_LIMIT:g} s") from None
+    if done.returncode and not (done.returncode == _OTHER_BITS and hardware_differs(config)):
+        reason = done.stderr.strip().rpartition("\n")[2] or f"it ended with {done.returncode}"
+        raise CompilationError(f"C compiler made code that does not work: {reason}")
+    return done.returncode == 0
+
+
+def main(library: str, config: str) -> None:
+    """Run the known product, and end the process."""
+    # One that is tried does not come from the cache.
+    from openmxu_sim.engines import compiled  # noqa: PLC0415
+    from openmxu_sim.engines.compiled.model import Model  # noqa: PLC0415
+
+    fields = json.loads(config)
+    formats = {name: FloatFormat(**value) for name, value in fields.items() if isinstance(value, dict)}
+    unit = MxuConfig(**fields | formats)
+    try:
+        model = Model(Path(library).read_bytes())
+    except (OSError, AttributeError) as error:
+        sys.exit(str(error))
+    try:
+        wrong = difference(unit, compiled.run_model(model, question(unit)))
+    except RuntimeError as error:  # it hangs
+        wrong = str(error)
+    print(wrong, file=sys.stderr)
+    sys.exit(_OTHER_BITS if wrong else 0)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,77 @@
+"""A product whose result is known, by which a program that was just compiled is tried before it is kept.
+
+A wrong answer need not be the compiler's fault: somebody may be changing the hardware, and wants to see what it does.
+Amaranth's own simulator, which compiles nothing, decides.
+"""
+
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from openmxu.config import MxuConfig
+from openmxu.formats import FORMATS, FloatFormat
+from openmxu_sim import golden, vectors
+from openmxu_sim.engines.protocol import Run
+from openmxu_sim.golden.formats import Bits
+from openmxu_sim.stimulus import Stimulus, collect, stimulus
+
+__all__ = ["difference", "hardware_differs", "question"]
+
+_M, _N = 3, 5
+"""Rows and, at most, columns of the result. The inner dimension is two more than the unit's rows: two tiles."""
+
+
+def question(config: MxuConfig) -> Stimulus:
+    """The product for a unit: patterns of every sort, or zeros in a format that the golden model does not have."""
+    m, k, n = _sizes(config)
+    name = _golden_name(config.source)
+    if name is None or _golden_name(config.operand) is None:
+        return stimulus(config, np.zeros((m, k), np.uint32), np.zeros((k, n), np.uint32))
+    return stimulus(config, vectors.matrix((m, k), name, 1), np.ascontiguousarray(vectors.matrix((n, k), name, 2).T))
+
+
+def difference(config: MxuConfig, run: Run) -> str:
+    """What is wrong with the answer of a run, in words; empty if it is the right one."""
+    asked = question(config)
+    m, k, n = _sizes(config)
+    if run.beats.shape != (asked.results, config.columns):
+        return f"it gave {len(run.beats)} of {asked.results} rows of a known product"
+    found, right = collect(config, run.beats, m, k, n), _answer(config, asked)
+    wrong = np.argwhere(found != right)
+    if not len(wrong):
+        return ""
+    row, column = wrong[0]
+    return f"row {row}, column {column} of a known product is {right[row, column]:08x}, not {found[row, column]:08x}"
+
+
+@lru_cache(maxsize=16)
+def hardware_differs(config: MxuConfig) -> bool:
+    """Whether the hardware itself answers wrongly: as a unit of at most 2x2 in Amaranth's simulator."""
+    from openmxu_sim.engines import pysim  # noqa: PLC0415  # hardly ever needed
+
+    small = replace(config, rows=min(config.rows, 2), columns=min(config.columns, 2))
+    try:
+        return bool(difference(small, pysim.run(question(small))))
+    except RuntimeError:  # it hangs
+        return True
+
+
+def _sizes(config: MxuConfig) -> tuple[int, int, int]:
+    return _M, config.rows + 2, min(config.columns, _N)
+
+
+def _golden_name(fmt: FloatFormat) -> str | None:
+    """What the golden model calls a format."""
+    if fmt == FORMATS.get(fmt.name):
+        return fmt.name
+    return f"e{fmt.exponent_width}f{fmt.fraction_width}" if fmt.has_infinity else None
+
+
+def _answer(config: MxuConfig, asked: Stimulus) -> Bits:
+    source, operand, result = map(_golden_name, (config.source, config.operand, config.result))
+    if source is None or operand is None or result is None:
+        return np.zeros((asked.a.shape[0], asked.b.shape[1]), np.uint32)
+    a, b = (golden.from_bits(bits, source) for bits in (asked.a, asked.b))
+    words = golden.to_bits(golden.matmul(a, b, rows=config.rows, subnormals=config.subnormals, operand=operand))
+    return words if result == "fp32" else golden.convert(words, "fp32", result, subnormals=config.subnormals)
