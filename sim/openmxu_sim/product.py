@@ -21,6 +21,7 @@ from openmxu_sim import golden
 from openmxu_sim.engines import CLOCKED, ENGINES, choose, load, load_product
 from openmxu_sim.engines.compiled.trace import Window
 from openmxu_sim.engines.protocol import Counters, Progress, Run
+from openmxu_sim.golden.environment import ieee_arithmetic
 from openmxu_sim.stimulus import Stalls, collect, stimulus
 
 __all__ = ["OUTPUTS", "PRECISIONS", "Product", "Statistics", "as_operand", "matmul", "simulate"]
@@ -156,6 +157,7 @@ def matmul(a: npt.ArrayLike, b: npt.ArrayLike, **options: Any) -> npt.NDArray[An
     return simulate(a, b, **options).result
 
 
+@ieee_arithmetic()
 def simulate(
     a: npt.ArrayLike,
     b: npt.ArrayLike,

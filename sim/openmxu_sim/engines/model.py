@@ -4,7 +4,7 @@ Operands are rounded to bf16, then the host's own float32 multiplication and add
 the order of the contract, give its bits, infinities and zeros included. NaNs differ in their patterns, on
 which nothing depends, and are replaced at the end. What is left is subnormal numbers:
 
-- In ``"ieee"`` mode the host's gradual underflow is the contract's.
+- In ``"ieee"`` mode the host's gradual underflow is the contract's; each thread makes sure that it is on.
 - A bf16 number with exponent field f is a multiple of 2^(f - 134), a product of two of 2^(f + g - 268), and so
   is each sum of such products: what does not fit is rounded to a coarser grid. Where this grid is no finer
   than the smallest normal number, 2^-126, there is nothing to flush. The smallest exponents among four rows of
@@ -25,9 +25,13 @@ import numpy as np
 import numpy.typing as npt
 from numba import config, njit, types
 
+from openmxu import cache
 from openmxu.passes import PASSES, Part, check_precision
+from openmxu_sim import SOURCES, golden
+from openmxu_sim.engines.machine_code import kept_code
 from openmxu_sim.engines.protocol import Progress
 from openmxu_sim.golden.arithmetic import check_subnormals
+from openmxu_sim.golden.environment import ieee_arithmetic
 from openmxu_sim.golden.matrix import check_count, check_operands, check_result
 from openmxu_sim.parts import part_of
 
@@ -110,8 +114,7 @@ def matmul(
     ValueError
         The shapes do not match, ``rows`` or ``threads`` is less than 1, or precision, mode or result are unknown.
     RuntimeError
-        In ``"ieee"`` mode: subnormal numbers may be needed, and the processor has been told to flush them, as
-        libraries compiled with ``-ffast-math`` do. No other result depends on that setting.
+        As of :func:`~openmxu_sim.golden.environment.ieee_arithmetic`.
     """
     a_bits, b_bits = check_operands(a, b)
     rows = check_count(rows, "rows")
@@ -127,11 +130,11 @@ def matmul(
     a_parts, b_parts = ({part: _part(bits, part) for part in set(parts)}
                         for bits, parts in zip((a_bits, b_bits), zip(*passes, strict=True), strict=True))
 
+    @ieee_arithmetic()  # here, because every thread has settings of its own
     def multiply(task: tuple[_Span, _Span]) -> None:
         for number, (a_part, b_part) in enumerate(passes):
             last = number == len(passes) - 1
-            if _multiply(a_parts[a_part], b_parts[b_part], min(rows, k), flush, *task, number > 0, last, sums):
-                _check_underflow()  # here, because every thread has a setting of its own
+            _multiply(a_parts[a_part], b_parts[b_part], min(rows, k), flush, *task, number > 0, last, sums)
 
     tasks = [(row_span, column_span) for row_span in _spans(m, _TASK_ROWS) for column_span in _spans(n, _PANEL)]
     with ThreadPoolExecutor(threads) as pool:
@@ -155,35 +158,7 @@ def _spans(count: int, size: int) -> list[_Span]:
     return [(first, min(first + size, count)) for first in range(0, count, size)]
 
 
-def _check_underflow() -> None:
-    """Refuse to give results from a thread whose processor flushes subnormal numbers."""
-    with np.errstate(under="ignore"):
-        half = _MIN_NORMAL * np.float32(0.5)
-    if half == 0:
-        raise RuntimeError(
-            "subnormals must be 'flush' where the processor has been told to flush (by a library compiled with "
-            "-ffast-math?), not 'ieee'; engine golden can do without the processor"
-        )
-
-
 # What numba compiles.
-
-
-def _compiled(signature: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Compile now and for this signature alone; keep the code beside the module, or else in the user's cache.
-
-    One signature, because processes that save several at the same time could mix them up.
-    """
-
-    def compile_(function: Callable[..., Any]) -> Callable[..., Any]:
-        compiled: Callable[..., Any]
-        try:
-            compiled = njit(signature, nogil=True, cache=True)(function)
-        except (RuntimeError, OSError):  # there is nowhere to write, or no space
-            compiled = njit(signature, nogil=True)(function)
-        return compiled
-
-    return compile_
 
 
 @njit
@@ -298,27 +273,19 @@ def _clear_nan(acc: _Floats) -> None:
         acc[n] = acc[n] if acc[n] == acc[n] else _ZERO
 
 
-_GIVEN = types.Array(types.uint32, 2, "C", readonly=True)
-_SPAN = types.UniTuple(types.intp, 2)
-
-
-@_compiled(types.void(_GIVEN, types.boolean, types.uint16[:, ::1]))
-def _narrow(bits: _Bits, flush: bool, result: npt.NDArray[np.uint16]) -> None:
+def _narrow_rows(bits: _Bits, flush: bool, result: npt.NDArray[np.uint16]) -> None:
     """Convert fp32 patterns to bf16."""
     for m in range(bits.shape[0]):
         for n in range(bits.shape[1]):
             result[m, n] = np.uint16(_bf16(bits[m, n], flush) >> _DROPPED_WIDTH)
 
 
-@_compiled(types.boolean(_GIVEN, _GIVEN, types.intp, types.boolean, _SPAN, _SPAN, types.boolean, types.boolean,
-                         types.float32[:, ::1]))
-def _multiply(a: _Bits, b: _Bits, rows: int, flush: bool, span: _Span, columns: _Span, later: bool, last: bool,
-              result: _Floats) -> bool:
-    """One pass over some rows and the columns of one panel; tell whether the host had to handle subnormal numbers.
+def _multiply_panel(a: _Bits, b: _Bits, rows: int, flush: bool, span: _Span, columns: _Span, later: bool, last: bool,
+              result: _Floats) -> None:
+    """One pass over some rows and the columns of one panel.
 
     ``later``: it is not the first pass. ``last``: it is the last one.
     """
-    gradual = False
     depth = rows * max(1, _DEPTH // rows)
     activations = np.zeros((_BAND, depth), np.float32)
     weights = np.zeros((depth, _PANEL), np.float32)
@@ -328,8 +295,6 @@ def _multiply(a: _Bits, b: _Bits, rows: int, flush: bool, span: _Span, columns: 
         for top in range(span[0], span[1], _BAND):
             a_least = _load(a, top, first, flush, activations)
             tiny = np.intp(a_least >> _FRACTION_WIDTH) + np.intp(b_least >> _FRACTION_WIDTH) < _NORMAL_FIELDS
-            if not flush and (tiny or min(a_least, b_least) < _MIN_NORMAL_BITS):
-                gradual = True
             for k in range(0, min(depth, a.shape[1] - first), rows):
                 tile = activations[:, k:], weights[k : min(k + rows, a.shape[1] - first)]
                 if tiny and flush:
@@ -345,4 +310,35 @@ def _multiply(a: _Bits, b: _Bits, rows: int, flush: bool, span: _Span, columns: 
         bits = result.view(np.uint32)
         for m in range(span[0], span[1]):
             _canonicalise(bits[m, columns[0] : columns[1]])
-    return gradual
+
+
+def _try() -> None:
+    """Compare a small product of operands of every kind with the definition.
+
+    Raises
+    ------
+    RuntimeError
+        They differ.
+    """
+    patterns = np.array([0, 1, 0x007FFFFF, 0x00800000, 0x1F818001, 0x3F800000, 0x3F808000, 0x40490FDB, 0x7F7FFFFF,
+                         0x7F800000, 0x7FC00001], dtype=np.uint32)
+    column = golden.from_bits(np.concatenate([patterns, patterns | _SIGN]))[:, np.newaxis]
+    a, b = np.tile(column, 5), np.tile(column[::-1], 5).T
+    for mode in ("flush", "ieee"):
+        for result in ("fp32", "bf16"):
+            found, right = (product(a, b, rows=3, precision="high", subnormals=mode, result=result).tobytes()
+                            for product in (matmul, golden.matmul))
+            if found != right:
+                raise RuntimeError(f"numba makes wrong code for this processor ({cache.processor().splitlines()[0]})")
+
+
+_GIVEN = types.Array(types.uint32, 2, "C", readonly=True)
+_SPAN = types.UniTuple(types.intp, 2)
+
+# Each for one signature and now, so that it can be tried and kept as a whole.
+with kept_code(__file__, SOURCES) as _compile:
+    _narrow = _compile(types.void(_GIVEN, types.boolean, types.uint16[:, ::1]), _narrow_rows)
+    _multiply = _compile(types.void(_GIVEN, _GIVEN, types.intp, types.boolean, _SPAN, _SPAN, types.boolean,
+                                    types.boolean, types.float32[:, ::1]), _multiply_panel)
+    if _compile.loaded < _compile.functions:
+        _try()

@@ -10,6 +10,7 @@ process flushes those.
 import numpy as np
 import numpy.typing as npt
 
+from openmxu_sim.golden.environment import ieee_arithmetic
 from openmxu_sim.golden.formats import (
     Bits,
     Format,
@@ -174,6 +175,7 @@ def rounded_sum(a: Values, b: Values, fmt: Format, *, flush: bool) -> Values:
     return rounded(total, fmt, flush=flush)
 
 
+@ieee_arithmetic()
 def convert(
     bits: npt.ArrayLike, source: str = "fp32", target: str = "bf16", *, subnormals: str = "flush"
 ) -> Bits:
@@ -227,6 +229,7 @@ def _convert_nan(patterns: Bits, source: Format, target: Format) -> Bits:
     return sign | payload | np.uint32(target.canonical_nan)
 
 
+@ieee_arithmetic()
 def multiply(
     a: npt.ArrayLike,
     b: npt.ArrayLike,
@@ -270,6 +273,7 @@ def multiply(
     return encode(rounded_product(x, y, result_fmt, flush=flush), result_fmt)
 
 
+@ieee_arithmetic()
 def add(a: npt.ArrayLike, b: npt.ArrayLike, fmt: str = "fp32", *, subnormals: str = "flush") -> Bits:
     """Add bit patterns of one format.
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openmxu_sim.golden.arithmetic import check_subnormals, convert, rounded_product, rounded_sum
+from openmxu_sim.golden.environment import ieee_arithmetic
 from openmxu_sim.golden.formats import FORMATS, Bits, Values, check_patterns, decode, encode, find_format
 from openmxu_sim.golden.passes import PASSES, split
 
@@ -64,6 +65,7 @@ def from_bits(bits: npt.ArrayLike, fmt: str = "fp32") -> npt.NDArray[np.float32]
     return convert(bits, fmt, "fp32", subnormals="ieee").view(np.float32)
 
 
+@ieee_arithmetic()
 def matmul(
     a: npt.ArrayLike,
     b: npt.ArrayLike,

@@ -2,6 +2,7 @@
 
 import ctypes
 import importlib.resources
+import json
 import os
 import shlex
 import shutil
@@ -11,14 +12,22 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
-__all__ = ["FLAGS", "CompilationError", "CompilerNotFoundError", "build_library", "compile_c", "compiler_version",
-           "find_compiler", "open_library", "resource"]
+from openmxu_sim.golden.environment import ieee_arithmetic
+
+__all__ = ["FLAGS", "CompilationError", "CompilerNotFoundError", "build_library", "compile_c", "compiler_identity",
+           "compiler_version", "find_compiler", "open_library", "program_identity", "resource"]
 
 # Contracting a product and a sum into one operation would change what the host computes; errno and traps are
 # of no use here, and without them loops with comparisons become vector code.
 FLAGS = ("-std=gnu11", "-O2", "-ftree-vectorize", "-march=native", "-ffp-contract=off", "-fno-math-errno",
          "-fno-trapping-math", "-shared", "-fPIC", "-pthread")
 """What the compiler is told."""
+
+
+_ENVIRONMENT = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "LD_LIBRARY_PATH", "LD_RUN_PATH",
+                "COMPILER_PATH", "GCC_EXEC_PREFIX", "CCC_OVERRIDE_OPTIONS", "LD_PRELOAD", "SDKROOT",
+                "MACOSX_DEPLOYMENT_TARGET", "DEPENDENCIES_OUTPUT", "SOURCE_DATE_EPOCH")
+"""Variables by which compilers make something else of the same text."""
 
 
 class CompilerNotFoundError(ValueError):
@@ -65,7 +74,30 @@ def compiler_version() -> str:
     CompilationError
         It does not run.
     """
+    return _version(find_compiler())
+
+
+def compiler_identity() -> str:
+    """All that tells what the compiler of :func:`find_compiler` makes of a text, for the key of what it has made.
+
+    Raises
+    ------
+    CompilerNotFoundError, CompilationError
+        As of :func:`compiler_version`.
+    """
     compiler = find_compiler()
+    return json.dumps([program_identity(compiler[0]), compiler, _version(compiler), FLAGS])
+
+
+def program_identity(program: str) -> list[str]:
+    """What tells a compiler, and what it is told by the environment, from another one of the same name."""
+    path = os.path.realpath(program)
+    status = os.stat(path)
+    settings = [f"{name}={os.environ[name]}" for name in _ENVIRONMENT if name in os.environ]
+    return [path, str(status.st_size), str(status.st_mtime_ns), *settings]
+
+
+def _version(compiler: list[str]) -> str:
     process = subprocess.run([*compiler, "--version"], capture_output=True, text=True, errors="replace", check=False)
     if process.returncode:
         raise CompilationError(f"C compiler {shlex.join(compiler)} failed: {process.stderr.partition(chr(10))[0]}")
@@ -105,12 +137,15 @@ def build_library(source: str) -> bytes:
 def open_library(library: bytes) -> ctypes.CDLL:
     """The functions of a shared library.
 
+    The floating-point arithmetic of this thread stays as it is, also where the library's start-up code changes it, as
+    that of ``-ffast-math`` does.
+
     Raises
     ------
     OSError
         It cannot be opened.
     """
-    with tempfile.NamedTemporaryFile(prefix="openmxu-", suffix=".so") as file:
+    with ieee_arithmetic(), tempfile.NamedTemporaryFile(prefix="openmxu-", suffix=".so") as file:
         file.write(library)
         file.flush()
         # Once it is mapped, the file is not needed any more.

@@ -1,15 +1,9 @@
 """The model against the definition, bit for bit."""
 
-import ctypes
-import platform
-import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from itertools import product
 
 import ml_dtypes
-import numba
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -202,47 +196,6 @@ def test_threads_and_progress() -> None:
     with ThreadPoolExecutor(4) as pool:
         results = [pool.submit(model.matmul, a, b, rows=8) for _ in range(8)]
     assert {each.result().tobytes() for each in results} == {expected}
-
-
-@contextmanager
-def _flushing_processor() -> Iterator[None]:
-    """Set what -ffast-math sets in this thread: subnormal results and operands are zeros."""
-    libm = ctypes.CDLL("libm.so.6")
-    before, after = (ctypes.c_uint32 * 8)(), (ctypes.c_uint32 * 8)()
-    libm.fegetenv(before)
-    libm.fegetenv(after)
-    after[7] |= 0x8040  # MXCSR: flush to zero, denormals are zero
-    libm.fesetenv(after)
-    try:
-        yield
-    finally:
-        libm.fesetenv(before)
-
-
-@pytest.mark.skipif(
-    sys.platform != "linux" or platform.machine() != "x86_64" or platform.libc_ver()[0] != "glibc",
-    reason="the setting is reached through glibc's fenv_t of x86-64",
-)
-def test_a_processor_that_flushes() -> None:
-    a, b = _matrices(9, 40, 130, "all", seed=7)
-    flushed, gradual = (golden.matmul(a, b, rows=16, subnormals=mode).tobytes() for mode in MODES)
-    subnormal = golden.from_bits(np.uint32([[0x00400000]]))
-    with _flushing_processor():
-        assert np.float32(2.0**-126) * np.float32(0.5) == 0
-        assert model.matmul(a, b, rows=16, threads=2).tobytes() == flushed
-        large, small = np.float32([[2.0**100]]), np.float32([[2.0**-70]])
-        for operands in [(a, b), (subnormal, large), (large, subnormal), (small, small)]:
-            with pytest.raises(RuntimeError, match=r"^subnormals must be 'flush' where .*, not 'ieee'; engine golden"):
-                model.matmul(*operands, rows=16, subnormals="ieee")
-        assert model.matmul(np.float32([[3.0]]), np.float32([[2.0]]), rows=1, subnormals="ieee").tolist() == [[6.0]]
-    assert model.matmul(a, b, rows=16, subnormals="ieee").tobytes() == gradual
-
-
-def test_compiles_without_a_place_for_the_machine_code() -> None:
-    names: dict[str, object] = {"numba": numba}
-    exec("def double(x): return x + x", names)  # of no file: there is none to put the machine code beside
-    compiled = model._compiled(numba.types.int64(numba.types.int64))(names["double"])
-    assert compiled(21) == 42
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,166 @@
+"""The processor's settings, as callers may have changed them: no engine trusts them, and all leave them alone."""
+
+import ctypes
+import platform
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from openmxu_sim import golden, matmul, vectors
+from openmxu_sim.cosim.simulators import find_simulator
+from openmxu_sim.engines import ENGINES
+from openmxu_sim.golden import environment
+from openmxu_sim.golden.environment import ieee_arithmetic
+from openmxu_sim.netlist.native import CompilerNotFoundError, compile_c, find_compiler
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux" or platform.machine() != "x86_64" or platform.libc_ver()[0] != "glibc",
+    reason="settings are changed through glibc's fenv_t of x86-64",
+)
+
+# MXCSR: bit 15 flushes results to zero, bit 6 takes subnormal operands for zeros, bits 14 and 13 are the rounding.
+SETTINGS = {"results flushed": 0x8000, "operands flushed": 0x0040, "-ffast-math": 0x8040, "down": 0x2000,
+            "up": 0x4000, "towards zero": 0x6000, "up, flushed": 0xC040}
+_CONTROL = 0xFFC0
+"""All of it but the flags."""
+
+libm = ctypes.CDLL("libm.so.6")
+
+
+def control() -> int:
+    """The settings of a thread."""
+    found = (ctypes.c_uint32 * 8)()
+    libm.fegetenv(found)
+    return found[7] & _CONTROL
+
+
+@contextmanager
+def set_to(bits: int) -> Iterator[None]:
+    """A thread whose settings are others."""
+    before, after = (ctypes.c_uint32 * 8)(), (ctypes.c_uint32 * 8)()
+    libm.fegetenv(before)
+    libm.fegetenv(after)
+    after[7] = after[7] & ~0xE040 | bits
+    libm.fesetenv(after)
+    try:
+        yield
+    finally:
+        libm.fesetenv(before)
+
+
+def have(engine: str) -> None:
+    """Skip what is not installed."""
+    if engine == "model":
+        pytest.importorskip("numba")
+    elif engine in ("verilator", "icarus") and find_simulator(engine) is None:
+        pytest.skip(f"{engine} is not installed")
+    elif engine == "compiled":
+        try:
+            find_compiler()
+        except CompilerNotFoundError as error:
+            pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_arithmetic_is_ieee_inside_and_as_it_was_outside(setting: str) -> None:
+    one, third, tiny = np.float32(1), np.float32(3), np.uint32(1).view(np.float32)
+    with set_to(SETTINGS[setting]):
+        wanted = control()
+        with ieee_arithmetic():
+            assert (one / third).view(np.uint32) == 0x3EAAAAAB
+            assert ((one + one) / third).view(np.uint32) == 0x3F2AAAAB
+            assert (-one / third).view(np.uint32) == 0xBEAAAAAB
+            assert (tiny + tiny).view(np.uint32) == 2
+            assert control() == 0x1F80
+        assert control() == wanted
+        with pytest.raises(ZeroDivisionError), ieee_arithmetic():
+            raise ZeroDivisionError
+        assert control() == wanted
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_settings_that_cannot_be_changed(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "_found", None)
+    with ieee_arithmetic():
+        pass
+    with set_to(SETTINGS[setting]), pytest.raises(RuntimeError, match=r"^the processor must round to nearest and keep"):
+        golden.add([0x3F800000], [0x3F800000])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("mode", ["flush", "ieee"])
+def test_every_engine_under_every_setting(mode: str, engine: str) -> None:
+    have(engine)
+    if engine in ("icarus", "verilator") and mode == "flush":
+        pytest.skip("a process of its own has settings of its own: ieee shows as much")
+    a = golden.from_bits(vectors.matrix((5, 6), "fp32", 11))
+    b = golden.from_bits(vectors.matrix((6, 4), "fp32", 12))
+    doubles = np.array([[1 / 3, 2.0**-140, -1e300, 1 + 2.0**-24]] * 4).T
+    options = {"rows": 2, "columns": 2, "subnormals": mode, "engine": engine}
+
+    def products() -> list[bytes]:
+        more = [] if engine in slow else [matmul(a, b, **options, output="bf16").tobytes(),
+                                          matmul(a, b, **options, precision="high").tobytes()]
+        return [matmul(doubles, doubles, **options).tobytes(), *more]
+
+    slow = ("pysim", "icarus", "verilator")
+    expected = products()
+    for bits in [SETTINGS["up, flushed"]] if engine in slow else SETTINGS.values():
+        with set_to(bits):
+            wanted = control()
+            assert products() == expected, f"{engine}, {mode}, MXCSR {bits:04x}"
+            assert control() == wanted
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_the_definition_itself(setting: str) -> None:
+    a, b = vectors.pairs("fp32", 20_000, 3)
+    narrow_a, narrow_b = a >> np.uint32(16), b >> np.uint32(16)
+
+    def found() -> list[bytes]:
+        return [each.tobytes() for mode in ("flush", "ieee") for each in (
+            golden.add(a, b, subnormals=mode), golden.multiply(narrow_a, narrow_b, subnormals=mode),
+            golden.convert(a, subnormals=mode))]
+
+    expected = found()
+    with set_to(SETTINGS[setting]):
+        assert found() == expected
+
+
+@pytest.mark.parametrize("setting", ["-ffast-math", "up"])
+def test_threads_of_the_model(setting: str) -> None:
+    """Each has settings of its own, which it takes from the one that starts it."""
+    pytest.importorskip("numba")
+    from openmxu_sim.engines import model  # noqa: PLC0415
+
+    a, b = (golden.from_bits(vectors.matrix(shape, "fp32", 5)) for shape in ((520, 9), (9, 300)))
+    expected = model.matmul(a, b, rows=4, subnormals="ieee", threads=1).tobytes()
+    with set_to(SETTINGS[setting]):
+        assert model.matmul(a, b, rows=4, subnormals="ieee", threads=3).tobytes() == expected
+        with ThreadPoolExecutor(2) as pool:
+            jobs = [pool.submit(model.matmul, a, b, rows=4, subnormals="ieee", threads=2) for _ in range(4)]
+        assert {job.result().tobytes() for job in jobs} == {expected}
+
+
+def test_a_library_that_changes_them_when_it_is_loaded() -> None:
+    have("compiled")
+    source = """
+#include <xmmintrin.h>
+__attribute__((constructor)) static void start(void) { _mm_setcsr(_mm_getcsr() | 0x8040); }
+int there(void) { return 1; }
+"""
+    before = control()
+    assert compile_c(source).there() == 1
+    assert control() == before
+    assert np.uint32(0x000116C2).view(np.float32) * np.float32(1) != 0
+
+
+def test_bfloat16_operands() -> None:
+    a = np.arange(6, dtype=np.float32).reshape(2, 3).astype(ml_dtypes.bfloat16)
+    with set_to(0xC040):
+        assert matmul(a, a.T, rows=2, columns=2, engine="golden").tolist() == [[5, 14], [14, 50]]
