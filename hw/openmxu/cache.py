@@ -201,11 +201,11 @@ def discard(kind: str, key: str) -> None:
         _path(kind, key).unlink()
 
 
-def pack(folder: Path) -> bytes:
-    """All files in a folder and below as the content of one entry."""
+def pack(folder: Path, pattern: str = "*") -> bytes:
+    """All files in a folder and below whose names have a pattern, as the content of one entry."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        for path in sorted(folder.rglob("*")):
+        for path in sorted(folder.rglob(pattern)):
             if path.is_file():
                 archive.writestr(str(path.relative_to(folder)), path.read_bytes())
     return buffer.getvalue()

@@ -2,21 +2,20 @@
 
 import json
 import os
-import pickle
 import shlex
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 from openmxu import cache
 from openmxu_sim.cosim.process import run_child
 from openmxu_sim.cosim.simulators import Simulator, load_simulator, package_directory
 
-__all__ = ["ENVIRONMENT", "TIMESCALE", "build_simulation", "verilator_environment", "workspace"]
+__all__ = ["ENVIRONMENT", "TIMESCALE", "build_simulation", "forget_simulation", "is_built", "verilator_environment",
+           "workspace"]
 
 TIMESCALE = ("1ns", "1ps")
 
@@ -35,6 +34,9 @@ _MAKE_VARIABLES = {"CFG_CXXFLAGS_PCH_I": "-include", **_OPTIMISATION}
 ENVIRONMENT = ("CPPFLAGS", "CXXFLAGS", "LDFLAGS", "LDLIBS", "OPT")
 """Variables to whose values Verilator's makefile adds."""
 
+_RUNTIME = "verilated*.o"
+"""Verilator's own C++, compiled: most of the work, and the same for all designs."""
+
 _DUMP = """\
 module dump;
   reg [8 * 4096 - 1:0] path;
@@ -47,8 +49,10 @@ endmodule
 
 
 def build_simulation(verilog: str, top: str, directory: Path, *, simulator: str = "verilator",
-                     waves: bool = False) -> Path:
+                     waves: bool = False, trial: Callable[[], None]) -> Path:
     """Put the compiled simulation of a design into a folder, from the cache or built now.
+
+    The simulators' own parts that it is linked with are kept, too.
 
     Parameters
     ----------
@@ -62,6 +66,8 @@ def build_simulation(verilog: str, top: str, directory: Path, *, simulator: str 
         ``"verilator"`` or ``"icarus"``.
     waves
         Whether it can write a waveform.
+    trial
+        Runs a simulation that was built now and is in the folder. If it raises, nothing is kept.
 
     Raises
     ------
@@ -71,16 +77,37 @@ def build_simulation(verilog: str, top: str, directory: Path, *, simulator: str 
         The design cannot be compiled.
     """
     found = load_simulator(simulator)
+    program = directory / _program(found, top)
+
+    def put(content: bytes) -> None:
+        program.write_bytes(content)
+        program.chmod(0o755)
 
     def build() -> bytes:
         with workspace() as work:
-            return _build(found, verilog, top, work, waves=waves).read_bytes()
+            built = _build(found, verilog, top, work, waves=waves)
+            put(built.read_bytes())
+            trial()
+            if found.name == "verilator":
+                cache.keep("simulations", _runtime_key(found, waves=waves), cache.pack(built.parent, _RUNTIME))
+        return program.read_bytes()
 
-    built = directory / _program(found, top)
-    key = cache.key("program", _tools(found, waves=waves), top, verilog)
-    built.write_bytes(cache.fetch("simulations", key, build))
-    built.chmod(0o755)
-    return built
+    put(cache.fetch("simulations", _key(found, verilog, top, waves=waves), build))
+    return program
+
+
+def is_built(verilog: str, top: str, *, simulator: str, waves: bool) -> bool:
+    """Whether a simulation is in the cache; parameters as for :func:`build_simulation`."""
+    return cache.find("simulations", _key(load_simulator(simulator), verilog, top, waves=waves)) is not None
+
+
+def forget_simulation(verilog: str, top: str, *, simulator: str, waves: bool) -> None:
+    """Take a simulation that does not run out of the cache; parameters as for :func:`build_simulation`."""
+    cache.discard("simulations", _key(load_simulator(simulator), verilog, top, waves=waves))
+
+
+def _key(simulator: Simulator, verilog: str, top: str, *, waves: bool) -> str:
+    return cache.key("program", _tools(simulator, waves=waves), top, verilog)
 
 
 def _program(simulator: Simulator, top: str) -> str:
@@ -125,20 +152,14 @@ def _build(simulator: Simulator, verilog: str, top: str, work: Path, *, waves: b
     arguments["sources"] = [str(source) for source in sources]
     built = target / _program(simulator, top)
 
-    compile_design = partial(run_child, spec, directory=work, environment=environment,
-                             what=f"{simulator.name} build of {top}", timeout=_TIMEOUT)
-
-    def compile_first() -> bytes:
-        compile_design()
-        return _pack_runtime(target)
-
-    if simulator.name == "verilator":
-        # Verilator's own C++ is most of the work and always the same: the first design compiles it for all.
-        runtime = cache.fetch("simulations", _runtime_key(simulator, waves=waves), compile_first)
-        if built.is_file():
-            return built
-        _unpack_runtime(runtime, target)
-    compile_design()
+    runtime = cache.find("simulations", _runtime_key(simulator, waves=waves))
+    if runtime is not None:
+        cache.unpack(runtime, target)
+        # They depend on the makefile, which is about to be written: make takes only younger ones for up to date.
+        later = time.time() + _TIMEOUT
+        for file in target.glob(_RUNTIME):
+            os.utime(file, (later, later))
+    run_child(spec, directory=work, environment=environment, what=f"{simulator.name} build of {top}", timeout=_TIMEOUT)
     return built
 
 
@@ -167,17 +188,3 @@ def verilator_environment(simulator: Simulator, work: Path) -> dict[str, str]:
 
 def _runtime_key(simulator: Simulator, *, waves: bool) -> str:
     return cache.key("runtime", _tools(simulator, waves=waves))
-
-
-def _pack_runtime(target: Path) -> bytes:
-    """The objects of Verilator's own C++."""
-    return pickle.dumps({file.name: file.read_bytes() for file in target.glob("verilated*.o")})
-
-
-def _unpack_runtime(runtime: bytes, target: Path) -> None:
-    """Put objects that were kept where make looks for them."""
-    # They depend on the makefile, which is about to be written: make takes only younger ones for up to date.
-    later = time.time() + _TIMEOUT
-    for name, content in pickle.loads(runtime).items():
-        (target / name).write_bytes(content)
-        os.utime(target / name, (later, later))

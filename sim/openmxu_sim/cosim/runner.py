@@ -3,9 +3,10 @@
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
-from openmxu_sim.cosim.build import TIMESCALE, build_simulation
+from openmxu_sim.cosim.build import TIMESCALE, build_simulation, forget_simulation
 from openmxu_sim.cosim.process import BenchFailedError, SimulationError, SimulationTimeoutError, run_child
 from openmxu_sim.cosim.simulators import package_directory
 
@@ -14,8 +15,11 @@ __all__ = ["BenchFailedError", "SimulationError", "SimulationTimeoutError", "sim
 
 def simulate(verilog: str, top: str, module: str, *, simulator: str = "verilator",
              environment: Mapping[str, str] | None = None, plusargs: Sequence[str] = (), vcd: Path | None = None,
-             timeout: float | None = 600.0, tick: Callable[[], None] | None = None) -> list[str]:
+             timeout: float | None = 600.0, tick: Callable[[], None] | None = None,
+             check: Callable[[], None] | None = None) -> list[str]:
     """Build a design, or take it from the cache, and run the tests of a cocotb module on it.
+
+    One that was built now is kept if tests ran on it to their ends. One from the cache that does not run is built anew.
 
     Parameters
     ----------
@@ -35,6 +39,8 @@ def simulate(verilog: str, top: str, module: str, *, simulator: str = "verilator
         Seconds that the tests may take, without the build; ``None``: any time.
     tick
         Called some ten times per second while they run.
+    check
+        Looks at what the tests left, and raises if the simulation is at fault.
 
     Returns
     -------
@@ -55,7 +61,7 @@ def simulate(verilog: str, top: str, module: str, *, simulator: str = "verilator
         vcd.touch()  # simulators are vague about a path that cannot be written
     with tempfile.TemporaryDirectory(prefix="openmxu-") as name:
         directory = Path(name)
-        build_simulation(verilog, top, directory, simulator=simulator, waves=vcd is not None)
+        design: dict[str, Any] = {"verilog": verilog, "top": top, "simulator": simulator, "waves": vcd is not None}
         results = directory / "results.xml"
         arguments: dict[str, object] = {
             "test_module": module, "hdl_toplevel": top, "hdl_toplevel_lang": "verilog",
@@ -69,10 +75,33 @@ def simulate(verilog: str, top: str, module: str, *, simulator: str = "verilator
         elif vcd is not None:
             arguments["plusargs"] = [*plusargs, f"+dump={vcd}"]
             variables["SIM_CMD_SUFFIX"] = "-vcd"  # comes last and wins over the runner's "no waveform"
-        run_child({"simulator": simulator, "action": "test", "arguments": arguments}, directory=directory,
-                  environment=variables | dict(environment or {}), what=f"{module} on {top} in {simulator}",
-                  timeout=timeout, tick=tick)
-        return _passed(results, (directory / "log.txt").read_text(errors="replace"))
+        outcomes: list[list[str] | BenchFailedError] = []
+
+        def run() -> None:
+            run_child({"simulator": simulator, "action": "test", "arguments": arguments}, directory=directory,
+                      environment=variables | dict(environment or {}), what=f"{module} on {top} in {simulator}",
+                      timeout=timeout, tick=tick)
+            try:
+                outcomes.append(_passed(results, (directory / "log.txt").read_text(errors="replace")))
+            except BenchFailedError as error:
+                outcomes.append(error)
+            if check is not None:
+                check()
+
+        build_simulation(**design, directory=directory, trial=run)
+        try:
+            if not outcomes:
+                run()
+        except SimulationTimeoutError:
+            raise
+        except SimulationError:
+            outcomes.clear()
+            forget_simulation(**design)
+            build_simulation(**design, directory=directory, trial=run)
+    [outcome] = outcomes
+    if isinstance(outcome, BenchFailedError):
+        raise outcome
+    return outcome
 
 
 def _passed(results: Path, log: str) -> list[str]:

