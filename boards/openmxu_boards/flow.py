@@ -1,14 +1,12 @@
 """From a board's name to its bitstream."""
 
 import json
-import os
-import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
+from openmxu.files import folder, reserve
 from openmxu_boards import tools
 from openmxu_boards.report import BuildReport, read_clocks, read_utilisation
 from openmxu_boards.targets import Board, SelfTestTop, find_board
@@ -19,6 +17,7 @@ SEED = 1
 """Of nextpnr, so that a build can be repeated bit for bit."""
 
 _NAME = "selftest"
+_SUMMARY = "report.json"
 
 _STEPS = {
     "yosys": "synthesis with Yosys, about half a minute",
@@ -33,8 +32,8 @@ def build(board: str, output: Path | str, *, progress: Callable[[str], None] | N
     """Build the self-test's bitstream for a board.
 
     Leaves in ``output``: ``selftest.bin`` or ``selftest.bit``, ``report.json`` (see :class:`BuildReport`),
-    nextpnr's own ``nextpnr.json``, and ``yosys.log`` and ``nextpnr.log``. If anything goes wrong, nothing is
-    left there, and what was there before still is.
+    nextpnr's own ``nextpnr.json``, and ``yosys.log`` and ``nextpnr.log``. Their places are found before the tools run.
+    If a tool fails, what was there before still is, and nothing else.
 
     Parameters
     ----------
@@ -53,6 +52,8 @@ def build(board: str, output: Path | str, *, progress: Callable[[str], None] | N
         A tool is not installed, or ``output`` cannot be written.
     RuntimeError
         A tool failed, or the design is too slow for the board's clock.
+    openmxu.files.NotStoredError
+        A file that is done has lost its place; the text says where it is kept.
     """
     target = find_board(board)
     output = Path(output)
@@ -61,7 +62,12 @@ def build(board: str, output: Path | str, *, progress: Callable[[str], None] | N
     commands = json.loads(files[f"build_{_NAME}.json"])["commands"]
     names = [command[0] for command in commands]
     tools.check(names)
-    with _staging(output) as work:
+    bitstream = f"{_NAME}.{target.bitstream}"
+    written = {"yosys.log": f"{_NAME}.rpt", "nextpnr.log": f"{_NAME}.tim", "nextpnr.json": "nextpnr.json",
+               bitstream: bitstream, _SUMMARY: _SUMMARY}
+    with (folder(output), reserve(*(output / name for name in written)) as outputs,
+          tempfile.TemporaryDirectory(prefix="openmxu-build-") as directory):
+        work = Path(directory)
         for name, content in files.items():
             (work / name).write_text(content)
         seconds = {}
@@ -71,7 +77,6 @@ def build(board: str, output: Path | str, *, progress: Callable[[str], None] | N
             tools.run(command, work, tell)
             seconds[command[0]] = time.monotonic() - start
         figures = json.loads((work / "nextpnr.json").read_text())
-        bitstream = f"{_NAME}.{target.bitstream}"
         report = BuildReport(
             board=target, bitstream=output / bitstream, clocks=read_clocks(figures),
             utilisation=read_utilisation(figures), versions=tools.versions(names), seed=SEED, seconds=seconds,
@@ -79,12 +84,10 @@ def build(board: str, output: Path | str, *, progress: Callable[[str], None] | N
         if not report.met:
             slow = "; ".join(str(clock) for clock in report.clocks if not clock.met)
             raise RuntimeError(f"no bitstream for {target.name}: {slow}")
-        (work / "report.json").write_text(report.to_json())
-        (work / f"{_NAME}.rpt").rename(work / "yosys.log")
-        (work / f"{_NAME}.tim").rename(work / "nextpnr.log")
+        (work / _SUMMARY).write_text(report.to_json())
         # The summary comes last: where it is, everything is.
-        for name in ("yosys.log", "nextpnr.log", "nextpnr.json", bitstream, "report.json"):
-            os.replace(work / name, output / name)
+        for name, source in written.items():
+            outputs.write_bytes(output / name, (work / source).read_bytes())
     return report
 
 
@@ -98,22 +101,3 @@ def _plan(board: Board) -> dict[str, str]:
         nextpnr_opts=f"--seed {SEED} --report nextpnr.json --timing-allow-fail", **board.overrides,
     )
     return dict(plan.files)
-
-
-@contextmanager
-def _staging(output: Path) -> Iterator[Path]:
-    """A directory to work in, inside ``output``; afterwards it is gone, as is ``output`` if new and empty."""
-    new = not output.exists()
-    if not new and not output.is_dir():
-        raise NotADirectoryError(f"output must be a directory, not the file {output}")
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(prefix=".build-", dir=output))
-    except OSError as error:
-        raise type(error)(f"output {output} cannot be written: {error.strerror}") from None
-    try:
-        yield work
-    finally:
-        shutil.rmtree(work)
-        if new and not any(output.iterdir()):
-            output.rmdir()

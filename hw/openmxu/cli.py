@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from rich.console import Console
@@ -25,8 +25,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from openmxu.files import write_bytes, write_text
+from openmxu.files import folder, reserve
 from openmxu.formats import FORMATS, SUBNORMALS
+
+if TYPE_CHECKING:
+    from openmxu_sim.product import Statistics
+    from openmxu_sim.verify.report import Evidence
 
 __all__ = ["main"]
 
@@ -154,19 +158,20 @@ def _add_demo(commands: Any) -> None:
 
 
 def _demo(options: argparse.Namespace) -> int:
-    from openmxu.synth import report, to_table
+    from openmxu.synth import FILES, report, to_table
     from openmxu_sim.demo import classify
 
     console = Console(soft_wrap=True, highlight=False)
-    console.print("[bold]1. Handwritten digits on the simulated matrix unit[/bold]")
-    with _bar("simulating") as progress:
-        outcome = classify(engine=options.engine, tell=_tell, progress=progress)
-    options.output.mkdir(parents=True, exist_ok=True)
-    write_text(options.output / "classifier.json", json.dumps(outcome.as_dict(), indent=2) + "\n")
-    console.print(outcome.text())
-    console.print("\n[bold]2. What number formats cost[/bold]")
-    found = report(options.output, extent="quick", progress=_tell)
-    console.print(to_table(found))
+    classifier = options.output / "classifier.json"
+    with folder(options.output), reserve(classifier, *(options.output / name for name in FILES)) as outputs:
+        console.print("[bold]1. Handwritten digits on the simulated matrix unit[/bold]")
+        with _bar("simulating") as progress:
+            outcome = classify(engine=options.engine, tell=_tell, progress=progress)
+        outputs.write_text(classifier, json.dumps(outcome.as_dict(), indent=2) + "\n")
+        console.print(outcome.text())
+        console.print("\n[bold]2. What number formats cost[/bold]")
+        found = report(options.output, extent="quick", progress=_tell)
+        console.print(to_table(found))
     console.print(f"\nReport with plots: {options.output / 'report.html'}")
     return 0 if outcome.bit_equal and not found.failed else 1
 
@@ -272,22 +277,34 @@ def _matmul(options: argparse.Namespace) -> None:
     given = [path.resolve() for path in (options.a, options.b, options.output_file, options.stats, options.vcd) if path]
     if len(set(given[2:])) < len(given[2:]) or set(given[:2]) & set(given[2:]):
         raise ValueError("outputs must be different files, and other ones than A and B")
-    for path in (options.output_file, options.stats, options.vcd):
-        _check_writable(path)
     window = None
     if options.vcd_rows or options.vcd_columns or options.vcd_cycles:
         first = small_window(options.rows, options.columns)
         window = Window(options.vcd_rows or first.rows, options.vcd_columns or first.columns,
                         options.vcd_cycles or first.cycles)
-    with _bar("rows of the result") as progress:
-        product = simulate(
-            a, b, rows=options.rows, columns=options.columns, stages=options.stages,
-            precision=options.precision, subnormals=options.subnormals, output=options.output,
-            splitter=options.splitter, units=options.units, engine=options.engine, stalls=options.stalls,
-            vcd=options.vcd, window=window, progress=progress,
-        )
-    statistics = product.statistics
-    if options.engine == "auto":
+    with reserve(options.output_file, options.stats, options.vcd) as outputs:
+        with _bar("rows of the result") as progress:
+            product = simulate(
+                a, b, rows=options.rows, columns=options.columns, stages=options.stages,
+                precision=options.precision, subnormals=options.subnormals, output=options.output,
+                splitter=options.splitter, units=options.units, engine=options.engine, stalls=options.stalls,
+                vcd=options.vcd, window=window, progress=progress,
+            )
+        # Files first: what cannot be said must not cost the result.
+        if options.output_file is not None:
+            buffer = io.BytesIO()
+            # numpy has no name for bfloat16: it writes, and reads, two bytes.
+            np.save(buffer, product.result if options.output == "fp32" else product.result.view("V2"))
+            outputs.write_bytes(options.output_file, buffer.getbuffer())
+        if options.stats is not None:
+            outputs.write_text(options.stats, json.dumps(product.statistics.as_dict(), indent=2) + "\n")
+        _tell_statistics(product.statistics, options.engine)
+        if options.output_file is None:
+            print(product.result)
+
+
+def _tell_statistics(statistics: "Statistics", engine: str) -> None:
+    if engine == "auto":
         _tell(f"engine {statistics.engine} ({statistics.reason})")
     _tell(f"{statistics.m}x{statistics.k}x{statistics.n} on {statistics.rows}x{statistics.columns}: "
           f"{statistics.cycles} cycles ({statistics.cycles_source}), "
@@ -296,15 +313,6 @@ def _matmul(options: argparse.Namespace) -> None:
     if statistics.cycles and None not in counted:
         shares = ((count or 0) / (statistics.cycles * statistics.units) for count in counted)
         _tell("of these cycles: busy {:.1%}, stalled by input {:.1%}, stalled by output {:.1%}".format(*shares))
-    if options.output_file is None:
-        print(product.result)
-    else:
-        buffer = io.BytesIO()
-        # numpy has no name for bfloat16: it writes, and reads, two bytes.
-        np.save(buffer, product.result if options.output == "fp32" else product.result.view("V2"))
-        write_bytes(options.output_file, buffer.getvalue())
-    if options.stats is not None:
-        write_text(options.stats, json.dumps(statistics.as_dict(), indent=2) + "\n")
 
 
 def _read_matrix(path: Path, parameter: str) -> np.ndarray[Any, Any]:
@@ -314,16 +322,6 @@ def _read_matrix(path: Path, parameter: str) -> np.ndarray[Any, Any]:
         except (ValueError, EOFError) as error:
             reason = str(error).partition("\n")[0]
             raise ValueError(f"{parameter} must be a .npy file of numbers, not {path}: {reason}") from None
-
-
-def _check_writable(path: Path | None) -> None:
-    """Find out before long work whether its result has a place to go."""
-    if path is None:
-        return
-    if path.is_dir():
-        raise ValueError(f"output must be a file, not the directory {path}")
-    if not path.parent.is_dir():
-        raise ValueError(f"output must be in a directory that exists, not {path}")
 
 
 # openmxu verilog ------------------------------------------------------------------------------------------
@@ -387,29 +385,25 @@ def _verilog(options: argparse.Namespace) -> None:
         raise ValueError(f"DESIGN must be one of {', '.join(CATALOG)}, not {options.design!r}")
     if options.name is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_$]*", options.name):
         raise ValueError(f"name must be a Verilog identifier, not {options.name!r}")
-    written = [path for path in (options.output_file, options.template, options.core) if path is not None]
-    for path in written:
-        _check_writable(path)
-    if len({path.resolve() for path in written}) < len(written):
-        raise ValueError("outputs must be different files")
     if options.core is not None and (options.output_file is None
                                      or options.output_file.resolve().parent != options.core.resolve().parent):
         raise ValueError(f"core must be in the folder of the Verilog file, which -o names, not {options.core}")
     given = {name: getattr(options, name) for name in _design_parameters() if getattr(options, name) is not None}
     design = CATALOG[options.design]
-    component = design.build(**given)
-    if design.cells > 1024 and not given:
-        _tell(f"writing {design.summary}: about 10 seconds")
-    name = options.name or component.module_name
-    text = to_verilog(component, name=name)
-    if options.output_file is None:
-        print(text)
-    else:
-        write_text(options.output_file, text)
-    if options.template is not None:
-        write_text(options.template, to_template(component, text, name=name))
-    if options.core is not None:
-        write_text(options.core, to_core(options.output_file.name, name=name))
+    with reserve(options.output_file, options.template, options.core) as outputs:
+        component = design.build(**given)
+        if design.cells > 1024 and not given:
+            _tell(f"writing {design.summary}: about 10 seconds")
+        name = options.name or component.module_name
+        text = to_verilog(component, name=name)
+        if options.output_file is not None:
+            outputs.write_text(options.output_file, text)
+        if options.template is not None:
+            outputs.write_text(options.template, to_template(component, text, name=name))
+        if options.core is not None:
+            outputs.write_text(options.core, to_core(options.output_file.name, name=name))
+        if options.output_file is None:
+            print(text)
 
 
 # openmxu area ---------------------------------------------------------------------------------------------
@@ -525,14 +519,21 @@ def _verify(options: argparse.Namespace) -> int:
     from openmxu_sim.verify.checks import HOLDS
     from openmxu_sim.verify.report import verify
 
-    _check_writable(options.json)
     if options.jobs is not None and options.jobs < 1:
         raise ValueError(f"jobs must be an integer >= 1, not {options.jobs}")
-    with _bar("checks") as progress:
-        evidence = verify(thorough=options.thorough, only=options.only, jobs=options.jobs, note=_tell,
-                          progress=progress)
-    if options.json is not None:
-        write_text(options.json, evidence.to_json())
+    with reserve(options.json) as outputs:
+        with _bar("checks") as progress:
+            evidence = verify(thorough=options.thorough, only=options.only, jobs=options.jobs, note=_tell,
+                              progress=progress)
+        if options.json is not None:
+            outputs.write_text(options.json, evidence.to_json())
+        _print_evidence(evidence)
+    return 1 if evidence.count(HOLDS) < len(evidence.rows) else 0
+
+
+def _print_evidence(evidence: "Evidence") -> None:
+    from openmxu_sim.verify.checks import HOLDS
+
     table = Table(box=None)
     for column in ("", "result", "looked at", "s"):
         table.add_column(column, justify="right" if column == "s" else "left")
@@ -550,7 +551,6 @@ def _verify(options: argparse.Namespace) -> int:
     wrong = len(evidence.rows) - evidence.count(HOLDS)
     console.print(f"\n{len(evidence.rows)} checks in {evidence.seconds:.0f} s: "
                   f"{'all hold' if not wrong else f'{wrong} do not hold'}")
-    return 1 if wrong else 0
 
 
 # openmxu bench --------------------------------------------------------------------------------------------
@@ -572,19 +572,18 @@ def _add_bench(commands: Any) -> None:
 def _bench(options: argparse.Namespace) -> None:
     from openmxu_sim.throughput import bench, to_markdown
 
-    for path in (options.json, options.plot):
-        _check_writable(path)
     if options.limit < 1:
         raise ValueError(f"limit must be an integer >= 1, not {options.limit}")
     if options.plot is not None:
         from openmxu_sim.throughput.plot import to_svg  # matplotlib is missing sooner than after ten minutes
-    with _bar("measurements") as progress:
-        report = bench(quick=options.quick, limit=options.limit, note=_tell, progress=progress)
-    if options.json is not None:
-        write_text(options.json, report.to_json())
-    if options.plot is not None:
-        write_bytes(options.plot, to_svg(report))
-    print(to_markdown(report))
+    with reserve(options.json, options.plot) as outputs:
+        with _bar("measurements") as progress:
+            report = bench(quick=options.quick, limit=options.limit, note=_tell, progress=progress)
+        if options.json is not None:
+            outputs.write_text(options.json, report.to_json())
+        if options.plot is not None:
+            outputs.write_bytes(options.plot, to_svg(report))
+        print(to_markdown(report))
 
 
 # openmxu cache --------------------------------------------------------------------------------------------
@@ -654,17 +653,17 @@ def _wave(options: argparse.Namespace) -> None:
     from openmxu_sim.stimulus import Stalls
     from openmxu_sim.wave import default_sizes, draw, observe, product
 
-    _check_writable(options.output_file)
     config = MxuConfig(rows=options.rows, columns=options.columns, stages=options.stages)
     m, k, n = (default if given is None else given for given, default in
                zip((options.m, options.k, options.n), default_sizes(config), strict=True))
-    with _bar("rows of the result") as progress:
-        activity = observe(product(config, m, k, n), stalls=None if options.stalls is None else Stalls(options.stalls),
-                           at=options.at, progress=progress)
+    stalls = None if options.stalls is None else Stalls(options.stalls)
     given = {"rows": config.rows, "columns": config.columns, "stages": config.stages, "m": m, "k": k, "n": n,
              "stalls": options.stalls, "at": ",".join(map(str, options.at or []))}
     made_by = " ".join(f"--{name} {value}" for name, value in given.items() if value not in (None, ""))
-    write_text(options.output_file, draw(activity, made_by=f"openmxu wave {made_by}"))
+    with reserve(options.output_file) as outputs:
+        with _bar("rows of the result") as progress:
+            activity = observe(product(config, m, k, n), stalls=stalls, at=options.at, progress=progress)
+        outputs.write_text(options.output_file, draw(activity, made_by=f"openmxu wave {made_by}"))
     _tell(f"wrote {options.output_file}: {m}x{k}x{n} on {config.rows}x{config.columns}, {len(activity.tiles)} tiles, "
           f"{activity.cycles} cycles, utilisation {activity.utilisation:.1%}")
 
@@ -684,14 +683,14 @@ def _add_accuracy(commands: Any) -> None:
 def _accuracy(options: argparse.Namespace) -> None:
     from openmxu_sim.studies.accuracy import measure, to_markdown
 
-    _check_writable(options.json)
     if options.seed < 0:
         raise ValueError(f"seed must be an integer >= 0, not {options.seed}")
-    with _bar("products") as progress:
-        found = measure(engine="model" if find_spec("numba") else "golden", seed=options.seed, progress=progress)
-    if options.json is not None:
-        write_text(options.json, found.to_json())
-    print(to_markdown(found))
+    with reserve(options.json) as outputs:
+        with _bar("products") as progress:
+            found = measure(engine="model" if find_spec("numba") else "golden", seed=options.seed, progress=progress)
+        if options.json is not None:
+            outputs.write_text(options.json, found.to_json())
+        print(to_markdown(found))
 
 
 def _add_roofline(commands: Any) -> None:
@@ -721,16 +720,16 @@ def _number(text: str) -> float:
 def _roofline(options: argparse.Namespace) -> None:
     from openmxu_sim.studies.layers import Machine, roofline, to_markdown
 
-    for path in (options.json, options.plot):
-        _check_writable(path)
-    found = roofline(Machine(options.rows, options.columns, options.stages, options.clock, options.bandwidth))
-    if options.json is not None:
-        write_text(options.json, found.to_json())
-    if options.plot is not None:
-        from openmxu_sim.studies.plot import to_svg
+    machine = Machine(options.rows, options.columns, options.stages, options.clock, options.bandwidth)
+    with reserve(options.json, options.plot) as outputs:
+        found = roofline(machine)
+        if options.json is not None:
+            outputs.write_text(options.json, found.to_json())
+        if options.plot is not None:
+            from openmxu_sim.studies.plot import to_svg
 
-        write_bytes(options.plot, to_svg(found))
-    print(to_markdown(found))
+            outputs.write_bytes(options.plot, to_svg(found))
+        print(to_markdown(found))
 
 
 # openmxu board --------------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ def writing(path: Path | str) -> Iterator[BinaryIO]:
         place.commit()
 
 
-def write_bytes(path: Path | str, content: bytes) -> None:
+def write_bytes(path: Path | str, content: bytes | memoryview) -> None:
     """Write ``content`` to ``path``, as :func:`writing` does."""
     with writing(path) as file:
         file.write(content)
@@ -111,7 +111,7 @@ class Outputs:
         self._failures: list[str] = []
         self._unread = False
 
-    def write_bytes(self, path: Path | str, content: bytes) -> None:
+    def write_bytes(self, path: Path | str, content: bytes | memoryview) -> None:
         """Write the whole of a reserved output."""
         path = Path(path)
         place = self._places.pop(path)
@@ -349,7 +349,7 @@ def _sync(where: Path) -> None:
             os.close(handle)
 
 
-def _keep(name: str, content: bytes) -> str:
+def _keep(name: str, content: bytes | memoryview) -> str:
     """Put what has lost its place elsewhere, and say where."""
     for where in (tempfile.gettempdir, Path.home):
         with suppress(OSError, RuntimeError):  # try the next one

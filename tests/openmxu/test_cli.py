@@ -1,8 +1,10 @@
 """The command line: results, exit codes, and one clear line for each mistake."""
 
+import importlib
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -138,7 +140,7 @@ def test_board_list(capsys: pytest.CaptureFixture[str]) -> None:
     ("matmul A.npy B.npy --output fp16", "output must be 'fp32' or 'bf16', not 'fp16'"),
     ("matmul A.npy B.npy --units 0", "units must be an integer >= 1, not 0"),
     ("matmul A.npy B.npy --subnormals none", "subnormals must be 'flush' or 'ieee', not 'none'"),
-    ("matmul A.npy B.npy -o missing/C.npy", "output must be in a directory that exists, not missing/C.npy"),
+    ("matmul A.npy B.npy -o missing/C.npy", "output missing/C.npy cannot be written: No such file or directory"),
     ("matmul A.npy B.npy -o .", "output must be a file, not the directory ."),
     ("matmul A.npy B.npy -o C.npy --stats C.npy", "outputs must be different files, and other ones than A and B"),
     ("matmul A.npy B.npy -o ./A.npy", "outputs must be different files, and other ones than A and B"),
@@ -181,6 +183,61 @@ def test_mistakes(
     assert err.startswith("openmxu")
     assert err.count("\n") == 1
     assert sorted(Path().iterdir()) == before
+
+
+@pytest.mark.parametrize(("arguments", "work"), [
+    ("matmul A.npy B.npy -o {}", "openmxu_sim.simulate"),
+    ("matmul A.npy B.npy --stats {}", "openmxu_sim.simulate"),
+    ("matmul A.npy B.npy --engine pysim --vcd {}", "openmxu_sim.simulate"),
+    ("verilog pe -o {}", "openmxu.verilog.to_verilog"),
+    ("verilog pe --template {}", "openmxu.verilog.to_verilog"),
+    ("verilog pe -o pe.v --core {}", "openmxu.verilog.to_verilog"),
+    ("demo -o {}", "openmxu_sim.demo.classify"),
+    ("area -o {} --quick", "openmxu.synth.yosys.prepare"),
+    ("verify --json {}", "openmxu_sim.verify.report.verify"),
+    ("bench --json {}", "openmxu_sim.throughput.bench"),
+    ("bench --plot {}", "openmxu_sim.throughput.bench"),
+    ("wave -o {}", "openmxu_sim.wave.observe"),
+    ("accuracy --json {}", "openmxu_sim.studies.accuracy.measure"),
+    ("roofline --json {}", "openmxu_sim.studies.layers.roofline"),
+    ("roofline --plot {}", "openmxu_sim.studies.layers.roofline"),
+    ("board build icebreaker -o {}", "openmxu_boards.tools.run"),
+])
+@pytest.mark.usefixtures("matrices")
+def test_no_work_without_a_place_for_its_results(
+    arguments: str, work: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No folder, no rights (the kernel's own folder takes no files), a folder in place of a file."""
+    def forbidden(*_: object, **__: object) -> None:
+        raise AssertionError("this work is lost")
+
+    importlib.import_module(work.rpartition(".")[0])
+    monkeypatch.setattr(work, forbidden)
+    Path("file").touch()
+    for name in ("classifier.json", "area.json", "selftest.bin"):
+        Path("folder", name).mkdir(parents=True)
+    before = sorted(Path().rglob("*"))
+    for output in ("file/out", "/proc/out", "folder"):
+        if "--core" in arguments and output == "/proc/out":
+            continue  # belongs in the folder of the Verilog file
+        code, out, err = _run(capsys, *arguments.format(output).split())
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert output in err
+        assert sorted(Path().rglob("*")) == before
+
+
+def test_a_result_is_not_lost(
+    matrices: tuple[np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(Path.cwd()))
+    code, out, err = _run(capsys, "matmul", "A.npy", "B.npy", "--engine", "golden", "-o", "/dev/full",
+                          "--stats", "s.json")
+    assert (code, out) == (1, "")
+    kept, = Path.cwd().glob("openmxu-kept-*/full")
+    assert err.splitlines()[-1] == ("openmxu matmul: output /dev/full cannot be written: No space left on device; "
+                                    f"it is kept as {kept}")
+    assert np.load(kept).tobytes() == golden.matmul(*matrices, rows=128).tobytes()
+    assert Path("s.json").exists()
 
 
 @pytest.mark.parametrize(("error", "code", "line"), [

@@ -1,12 +1,15 @@
 """The way to a bitstream, with stand-ins for the tools; `make boards` runs the real ones."""
 
 import json
+import shutil
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from openmxu.files import NotStoredError
 from openmxu_boards import BuildReport, Clock, Usage, build, find_board, tools
 from openmxu_boards.report import read_clocks, read_utilisation
 
@@ -105,12 +108,33 @@ def test_unknown_board_makes_no_output(tmp_path: Path) -> None:
 def test_output_that_cannot_be_written(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
-    with pytest.raises(NotADirectoryError) as caught:
-        build("icebreaker", file)
-    assert str(caught.value) == f"output must be a directory, not the file {file}"
-    with pytest.raises(OSError, match="cannot be written: Not a directory") as caught:
-        build("icebreaker", file / "below")
-    assert caught.value.filename is None, "the text says it all"
+    for output, reason in ((file, "File exists"), (file / "below", "Not a directory")):
+        with pytest.raises(OSError, match="output") as caught:
+            build("icebreaker", output)
+        assert str(caught.value) == f"output must be a directory that can be written, not '{output}': {reason}"
+        assert caught.value.filename is None, "the text says it all"
+
+
+def test_a_folder_in_the_way_of_a_file(commands: Commands, tmp_path: Path) -> None:
+    (tmp_path / "report.json").mkdir()
+    with pytest.raises(IsADirectoryError, match=rf"^output must be a file, not the directory {tmp_path}/report.json$"):
+        build("icebreaker", tmp_path)
+    assert commands == []
+    assert names(tmp_path) == ["report.json"]
+
+
+def test_a_bitstream_is_not_lost(commands: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = tmp_path / "out"
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def read(figures: object) -> tuple[Clock, ...]:
+        shutil.rmtree(output)  # somebody tidies up in the last minute
+        return read_clocks(FIGURES)
+
+    monkeypatch.setattr("openmxu_boards.flow.read_clocks", read)
+    with pytest.raises(NotStoredError, match=r"selftest.bin cannot be written: No such file or directory; it is kept"):
+        build("icebreaker", output)
+    assert [path.read_text() for path in tmp_path.glob("openmxu-kept-*/selftest.bin")] == ["new"]
 
 
 def test_missing_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

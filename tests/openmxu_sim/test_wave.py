@@ -217,7 +217,7 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
     ("--stages 8", "stages must be an integer from 1 to 7, not 8"),
     ("--stalls -1", "stalls must be an integer >= 0, not -1"),
     ("--at 9,77", "at must be cycles from 0 to 76, not 77"),
-    ("-o missing/w.svg", "output must be in a directory that exists, not missing/w.svg"),
+    ("-o missing/w.svg", "output missing/w.svg cannot be written: No such file or directory"),
 ])
 def test_mistakes(options: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                   capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,14 +1,13 @@
 """Area reports: measure design points on targets, write what was found."""
 
 import importlib
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from openmxu.catalog import CATALOG, Design
-from openmxu.files import write_bytes
+from openmxu.files import folder, reserve
 from openmxu.synth import yosys
 from openmxu.synth.ablation import ablation_points
 from openmxu.synth.designs import Part, is_measured, parts, whole
@@ -21,10 +20,13 @@ from openmxu.synth.results import Entry, Report, Term
 from openmxu.synth.schedule import Workers, measure_all, workers
 from openmxu.synth.targets import DEFAULT_TARGETS, RECIPES, TARGETS, Target, choose_targets
 
-__all__ = ["EXTENTS", "TIME_LIMIT", "measure_catalog", "report"]
+__all__ = ["EXTENTS", "FILES", "TIME_LIMIT", "measure_catalog", "report"]
 
 EXTENTS = ("quick", "default", "full")
 """How much a report covers."""
+
+FILES = ("area.json", "area.csv", "area.png", "area.svg", "costs.svg", "summary.md", "report.md", "report.html")
+"""What a report may consist of. Those for people come last, so that what they refer to is there."""
 
 TIME_LIMIT = 600.0
 """Seconds after which a measurement is given up and reported as failed."""
@@ -75,6 +77,8 @@ def report(output: Path, *, extent: str = "default", targets: Sequence[str] | No
         package of the extra ``area`` is missing.
     ValueError
         An unknown extent, target or recipe, a Liberty file of no use, no points, or no jobs.
+    openmxu.files.NotStoredError
+        A file has lost its place meanwhile; the text says where it is kept.
     """
     tell = progress or (lambda line: None)
     if extent not in EXTENTS:
@@ -98,8 +102,8 @@ def report(output: Path, *, extent: str = "default", targets: Sequence[str] | No
     designs = list(CATALOG.values()) if points is None and extent != "quick" else []
     points = points or _points(extent)
     plan = [(target, point) for target in chosen for point in points if point.is_for(target.recipe)]
-    with workers(jobs, cluster, limit) as where:
-        _check_output(output)
+    with (folder(output), reserve(*(output / name for name in FILES)) as outputs,
+          workers(jobs, cluster, limit) as where):
         tool = yosys.prepare(tell)
         for note in notes:  # only now: of a mistake nothing but the mistake is said
             tell(note)
@@ -110,15 +114,15 @@ def report(output: Path, *, extent: str = "default", targets: Sequence[str] | No
         if designs and gates:
             tell(f"the catalog's {len(designs)} designs on gates")
             catalog = measure_catalog(designs, gates, where, tell)
-    found = Report(tool, results, catalog)
-    images = to_images(found)
-    # Those for people last, so that what they refer to is there.
-    contents = {"area.json": to_json(found).encode(), "area.csv": to_csv(found).encode(), **images,
-                "summary.md": to_summary(found).encode(), "report.md": to_markdown(found).encode(),
-                "report.html": to_html(found, images).encode()}
-    for name, content in contents.items():
-        write_bytes(output / name, content)
-    return replace(found, files=[output / name for name in contents])
+        found = Report(tool, results, catalog)
+        images = to_images(found)
+        contents = {"area.json": to_json(found).encode(), "area.csv": to_csv(found).encode(), **images,
+                    "summary.md": to_summary(found).encode(), "report.md": to_markdown(found).encode(),
+                    "report.html": to_html(found, images).encode()}
+        files = [output / name for name in FILES if name in contents]
+        for path in files:
+            outputs.write_bytes(path, contents[path.name])
+    return replace(found, files=files)
 
 
 def measure_catalog(designs: Sequence[Design], targets: Sequence[Target], where: Workers,
@@ -173,17 +177,6 @@ def _discover(known: Sequence[Library], extent: str, tell: Callable[[str], None]
             tell(f"found {path} ({source})")
             found.append(library)
     return found
-
-
-def _check_output(output: Path) -> None:
-    """Find out before minutes of work whether their results can be written."""
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=output):
-            pass
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise OSError(f"output must be a directory that can be written, not {str(output)!r}: {reason}") from None
 
 
 def _find(module: str, function: str) -> Callable[..., Any]:

@@ -245,6 +245,10 @@ def test_output_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=r"^output must be a directory that can be written, not '.*file': File exists$"):
         report(tmp_path / "file", points=[NAND])
     assert (tmp_path / "file").read_text() == "precious"
+    (tmp_path / "costs.svg").mkdir()
+    with pytest.raises(OSError, match=rf"^output must be a file, not the directory {tmp_path}/costs.svg$"):
+        report(tmp_path, points=[NAND])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["costs.svg", "file"]
 
 
 def test_no_points(tmp_path: Path) -> None:
