@@ -1,7 +1,9 @@
 """Matrix products, summed in the order the hardware sums."""
 
+import itertools
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -16,6 +18,9 @@ from openmxu_sim.golden.passes import PASSES, split
 __all__ = ["check_count", "check_operands", "check_precision", "check_result", "from_bits", "matmul", "to_bits"]
 
 _FP32 = FORMATS["fp32"]
+
+_SIDE = 256
+"""Rows and columns of the result that are computed together. Their sums, half a megabyte, stay in the caches."""
 
 
 def to_bits(array: npt.ArrayLike) -> Bits:
@@ -125,38 +130,61 @@ def matmul(
     flush = check_subnormals(subnormals)
     fmt = find_format(operand, "operand")
 
-    inner = a_bits.shape[1]
-    total = np.zeros((a_bits.shape[0], b_bits.shape[1]))
-    for number, (a_part, b_part) in enumerate(passes):
-        if number and number == len(passes) - 1:
-            total[np.isnan(total)] = 0
-        # Conversion leaves no subnormal numbers in flush mode, so there are none to flush here.
+    def values(bits: Bits, part: str) -> Values:
+        # Conversion leaves no subnormal numbers in flush mode, so there are none to flush later.
         if precision == "default":
-            a_operands, b_operands = (
-                convert(bits, "fp32", operand, subnormals=subnormals) for bits in (a_bits, b_bits))
-        else:
-            a_operands = split(a_bits, a_part, subnormals=subnormals)
-            b_operands = split(b_bits, b_part, subnormals=subnormals)
-        a_values, b_values = decode(a_operands, fmt), decode(b_operands, fmt)
-        for start in range(0, inner, rows):
-            stop = min(start + rows, inner)
-            tile = _tile_sum(a_values[:, start:stop], b_values[start:stop, :], flush=flush)
-            # Adding the first tile to +0 instead would turn a sum of -0, which flushing can leave, into +0.
-            first = number == 0 and start == 0
-            total = tile if first else rounded_sum(total, tile, _FP32, flush=flush)
-    bits = encode(total, _FP32)
+            return decode(convert(bits, "fp32", operand, subnormals=subnormals), fmt)
+        return decode(split(bits, part, subnormals=subnormals), fmt)
+
+    bits = np.zeros((a_bits.shape[0], b_bits.shape[1]), dtype=np.uint32)
+    for m, n in itertools.product(_cut(bits.shape[0], _SIDE), _cut(bits.shape[1], _SIDE)):
+        total = np.zeros(bits[m, n].shape)
+        for number, (a_part, b_part) in enumerate(passes):
+            if number and number == len(passes) - 1:
+                total[np.isnan(total)] = 0
+            sums = _tile_sums(a_bits[m], b_bits[:, n], rows, partial(values, part=a_part),
+                              partial(values, part=b_part), flush=flush)
+            for index, tile in enumerate(sums):
+                # Adding the first tile to +0 instead would turn a sum of -0, which flushing can leave, into +0.
+                first = number == 0 and index == 0
+                total = tile if first else rounded_sum(total, tile, _FP32, flush=flush)
+        bits[m, n] = encode(total, _FP32)
     if result == "fp32":
         return from_bits(bits)
     return convert(bits, "fp32", result, subnormals=subnormals).astype(np.uint16).view(ml_dtypes.bfloat16)
 
 
-def _tile_sum(a: Values, b: Values, *, flush: bool) -> Values:
-    """What comes out of the foot of the columns for one tile: operands (M, R) and (R, N), sums (M, N)."""
-    psum = np.zeros((a.shape[0], b.shape[1]))
-    for k in range(a.shape[1]):
-        product = rounded_product(a[:, k, np.newaxis], b[np.newaxis, k, :], _FP32, flush=flush)
-        psum = rounded_sum(psum, product, _FP32, flush=flush)
-    return psum
+# Sums of different tiles do not depend on each other: numpy adds up as many at a time as are worth its call.
+#
+#     K    |  tile 0  |  tile 1  |  tile 2  | ... | the rest |
+#          k ->       k ->       k ->               k ->
+#
+# Operands are converted when they are needed, so that a long K takes time but no memory.
+def _tile_sums(a: Bits, b: Bits, rows: int, a_values: Callable[[Bits], Values], b_values: Callable[[Bits], Values], *,
+               flush: bool) -> Iterator[Values]:
+    """What comes out of the foot of the columns for each tile: operands (M, K) and (K, N), sums (M, N)."""
+    m, inner, n = *a.shape, b.shape[1]
+    whole = inner // rows
+    abreast = max(1, _SIDE * _SIDE // (m * n))
+    groups = [(tiles.start * rows, len(range(*tiles.indices(whole))), rows) for tiles in _cut(whole, abreast)]
+    if whole * rows < inner:
+        groups.append((whole * rows, 1, inner - whole * rows))
+    for start, count, length in groups:
+        span = slice(start, start + count * length)
+        a_tiles, b_tiles = a[:, span].reshape(m, count, length), b[span].reshape(count, length, n)
+        psums = np.zeros((count, m, n))
+        for part in _cut(length, max(1, _SIDE * _SIDE // (count * max(m, n)))):
+            left, right = a_values(a_tiles[:, :, part]), b_values(b_tiles[:, part])
+            for k in range(right.shape[1]):
+                product = rounded_product(left[:, :, k].T[:, :, np.newaxis], right[:, k, np.newaxis, :], _FP32,
+                                          flush=flush)
+                psums = rounded_sum(psums, product, _FP32, flush=flush)
+        yield from psums
+
+
+def _cut(length: int, most: int) -> list[slice]:
+    """``range(length)`` in pieces of at most ``most``."""
+    return [slice(start, min(start + most, length)) for start in range(0, length, most)]
 
 
 def _fp32_patterns(array: npt.ArrayLike, parameter: str) -> Bits:

@@ -1,5 +1,6 @@
 """The matrix product: order of summation, tiles, edges, and what it does not depend on."""
 
+import tracemalloc
 from typing import Any
 
 import ml_dtypes
@@ -24,6 +25,8 @@ SHAPES = [
     (3, 12, 5, 4),  # no ragged tile
     (6, 9, 2, 128),  # one tile, shorter than the array
     (5, 40, 4, 16),
+    (258, 2, 1, 1),  # more than is computed together
+    (1, 2, 258, 1),
 ]
 
 
@@ -300,3 +303,22 @@ def test_other_messages() -> None:
         golden.matmul(one, one, rows=1, operand="fp64")
     with pytest.raises(ValueError, match=r"^bits must be patterns of 32 bits \(fp32\), not 0x100000000$"):
         from_bits(1 << 32)
+
+
+def test_a_long_inner_dimension_takes_no_memory() -> None:
+    """Sums of ones are exact up to 2^24, whatever their order."""
+    k = 1 << 20
+    a, b = np.ones((1, k), np.float32), np.ones((k, 1), np.float32)
+    tracemalloc.start()
+    try:
+        result = golden.matmul(a, b, rows=128)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert result.tolist() == [[k]]
+    assert peak < 16 << 20
+
+
+def test_more_tiles_than_are_added_up_together() -> None:
+    a, b = np.ones((1, 70000), np.float32), np.ones((70000, 1), np.float32)
+    assert golden.matmul(a, b, rows=1).tolist() == [[70000]]
