@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from openmxu.formats import BF16, FP32, FloatFormat, check_subnormals
 from openmxu.stages import split_stages
 
-__all__ = ["MxuConfig"]
+__all__ = ["MOST_CELLS", "MOST_SIDE", "MxuConfig"]
+
+MOST_SIDE = 1 << 16
+"""Rows, or columns, of an array: 256 times those of the first TPU."""
+
+MOST_CELLS = 1 << 24
+"""Processing elements of an array. To simulate as many takes some 4 GB of memory."""
 
 
 @dataclass(frozen=True)
@@ -16,7 +22,8 @@ class MxuConfig:
     Parameters
     ----------
     rows, columns
-        Size of the array, 1 or more each: R operands are summed per pass, C columns of results computed.
+        Size of the array, up to :data:`MOST_SIDE` each and :data:`MOST_CELLS` processing elements: R operands are
+        summed per pass, C columns of results computed.
     stages
         Pipeline registers of a processing element, see :class:`~openmxu.pe.ProcessingElement`.
     operand
@@ -57,12 +64,15 @@ class MxuConfig:
     def __post_init__(self) -> None:
         for noun in ("rows", "columns", "depth"):
             value = getattr(self, noun)
+            domain = f"{noun} must be an integer from 1 to {MOST_SIDE}, not {value!r}"
             try:
                 object.__setattr__(self, noun, operator.index(value))
             except TypeError:
-                raise TypeError(f"{noun} must be an integer >= 1, not {value!r}") from None
-            if value < 1:
-                raise ValueError(f"{noun} must be an integer >= 1, not {value!r}")
+                raise TypeError(domain) from None
+            if not 1 <= value <= MOST_SIDE:
+                raise ValueError(domain)
+        if self.rows * self.columns > MOST_CELLS:
+            raise ValueError(f"rows times columns must be at most {MOST_CELLS}, not {self.rows} times {self.columns}")
         if self.depth not in {1 << n for n in range(1, 17)}:
             raise ValueError(f"depth must be a power of two from 2 to 65536, not {self.depth!r}")
         for noun in ("operand", "source", "result"):

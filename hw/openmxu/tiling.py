@@ -48,6 +48,8 @@ def tiles(config: MxuConfig, m: int, k: int, n: int, precision: str = "default")
     An empty matrix has no tiles.
     """
     passes = PASSES[check_precision(precision)]
+    if 0 in (m, k, n):
+        return
     inner = _cut(k, config.rows)
     for columns in _cut(n, config.columns):
         for rows in _cut(m, config.depth):
@@ -117,13 +119,14 @@ def cycles(config: MxuConfig, m: int, k: int, n: int, precision: str = "default"
     all, if no tile has to wait for results to leave the accumulator bank: if they all fit in, or if it is as deep as
     a result is late. Otherwise (a shallow bank, deep pipelines) the tiles are followed one by one.
     """
+    check_precision(precision)
+    if 0 in (m, k, n):
+        return 0
     if units > 1:
         return max((cycles(config, m, k, len(share), precision) for share in shares(config, n, units)), default=0)
     counts = [len(rows) for rows in _cut(m, config.depth)]
     sums = len(_cut(n, config.columns))
-    added = len(PASSES[check_precision(precision)]) * len(_cut(k, config.rows))
-    if not (counts and sums and added):
-        return 0
+    added = len(PASSES[precision]) * len(_cut(k, config.rows))
     if m * sums > config.depth and config.depth < _result_delay(config):
         return _follow(config, m, k, n, precision)
     weights = 1 + (config.rows - 1) * config.row_step

@@ -116,15 +116,17 @@ def as_operand(array: npt.ArrayLike, parameter: str) -> npt.NDArray[Any]:
     """``array`` as a 2-D float32 or bfloat16 array.
 
     Both dtypes are taken as they are, bit for bit. A 2-byte void, which is how numpy stores bfloat16 in
-    files, is read as bfloat16. Other real dtypes go through ``astype(float32)``, with a note in the log.
+    files, is read as bfloat16. Other real dtypes go through ``astype(float32)``, with a note in the log. Of a subclass
+    of numpy's arrays, such as ``numpy.matrix``, the elements count.
 
     Raises
     ------
     TypeError
-        The array is complex, or not numeric.
+        The array is complex, not numeric, or masked.
     ValueError
         It is not 2-D.
     """
+    golden.check_unmasked(array, parameter)
     given = np.asarray(array)
     if given.dtype == np.dtype("V2"):
         given = given.view(ml_dtypes.bfloat16)

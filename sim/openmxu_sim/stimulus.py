@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openmxu.config import MxuConfig
-from openmxu.passes import Part
+from openmxu.passes import PASSES, Part
 from openmxu.tiling import Tile, tiles
 from openmxu_sim.parts import part_of
 
@@ -20,6 +20,12 @@ Words = npt.NDArray[np.uint32]
 MARKS = ("first", "last", "add", "clear_nan", "emit")
 """The marks of an activation beat, in the order of their bits above the data."""
 
+
+_MOST_TILES = 1 << 22
+"""Tiles of a product, of which each takes half a kilobyte."""
+
+_MOST_WORDS = 1 << 31
+"""Words of result beats, surplus columns included: 8 GB."""
 
 _BYTES = {8: "<u1", 16: "<u2", 32: "<u4"}
 """Widths of words that numpy has a type for."""
@@ -140,13 +146,27 @@ def stimulus(config: MxuConfig, a: Words, b: Words, precision: str = "default") 
     Raises
     ------
     ValueError
-        The unit cannot multiply with this precision.
+        The unit cannot multiply with this precision, or the product would not fit in memory.
     """
     if precision != "default" and not config.has_passes:
         raise ValueError(f"precision must be 'default' unless fp32 is converted into bf16, not {precision!r} with "
                          f"{config.source} into {config.operand}")
     (m, k), n = a.shape, b.shape[1]
+    _check_size(config, m, k, n, len(PASSES[precision]))
     return Stimulus(config, a, b, tuple(tiles(config, m, k, n, precision)))
+
+
+def _check_size(config: MxuConfig, m: int, k: int, n: int, passes: int) -> None:
+    """Refuse a product whose tiles or result beats would not fit in memory."""
+    columns = -(-n // config.columns)
+    count = passes * -(-m // config.depth) * -(-k // config.rows) * columns
+    if count > _MOST_TILES:
+        raise ValueError(f"a and b must make at most {_MOST_TILES} tiles on a unit with a clock, not {count}: "
+                         f"{m}x{k}x{n} on {config.rows}x{config.columns}")
+    words = m * columns * config.columns
+    if words > _MOST_WORDS:
+        raise ValueError(f"a and b must make at most {_MOST_WORDS} words of results on a unit with a clock, not "
+                         f"{words}: {m}x{k}x{n} on {config.rows}x{config.columns}")
 
 
 def collect(config: MxuConfig, beats: Words, m: int, k: int, n: int) -> Words:

@@ -132,7 +132,7 @@ def test_board_list(capsys: pytest.CaptureFixture[str]) -> None:
     ("matmul A.npy text.npy", "B must be a .npy file of numbers, not text.npy"),
     ("matmul objects.npy B.npy", "A must be a .npy file of numbers, not objects.npy"),
     ("matmul complex.npy B.npy", "a must be an array of real numbers, not of complex64"),
-    ("matmul A.npy B.npy --rows 0", "rows must be an integer >= 1, not 0"),
+    ("matmul A.npy B.npy --rows 0", "rows must be an integer from 1 to 65536, not 0"),
     ("matmul A.npy B.npy --rows two", "--rows: must be an integer, not 'two'"),
     ("matmul A.npy B.npy --stages 9", "stages must be an integer from 1 to 7, not 9"),
     ("matmul A.npy B.npy --engine vcs", "engine must be 'auto' or 'golden'"),

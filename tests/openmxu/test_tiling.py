@@ -37,6 +37,10 @@ def test_empty_products_have_no_tiles_and_take_no_time() -> None:
         if 0 in (m, k, n):
             assert list(tiles(config, m, k, n)) == []
             assert cycles(config, m, k, n) == 0
+    huge = 1 << 60  # a matrix with a side of 0 may have another one of any length
+    for sizes in ((huge, huge, 0), (huge, 0, huge), (0, huge, huge)):
+        assert cycles(MxuConfig(), *sizes, units=2) == 0
+        assert list(tiles(MxuConfig(), *sizes)) == []
 
 
 def test_tall_tiles_follow_without_a_bubble() -> None:

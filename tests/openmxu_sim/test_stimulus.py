@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from openmxu.config import MxuConfig
-from openmxu_sim.stimulus import Stalls, Traffic, collect, stimulus
+from openmxu_sim.stimulus import Stalls, Traffic, Words, collect, stimulus
 
 _CONFIG = MxuConfig(rows=2, columns=3, depth=4)
 _ONE, _TWO = 0x3F800000, 0x40000000
@@ -76,3 +76,15 @@ def test_a_unit_that_hangs_is_reported() -> None:
 
     with pytest.raises(RuntimeError, match=r"the unit hangs: nothing moved for .* 0 of 2 results are there"):
         wait_for_ever()
+
+
+def test_products_that_do_not_fit_in_memory() -> None:
+    def words(*shape: int) -> Words:
+        return np.broadcast_to(np.uint32(0), shape)
+
+    with pytest.raises(ValueError, match=r"^a and b must make at most 4194304 tiles on a unit with a clock, not "
+                                         r"16777216: 8x4096x4096 on 1x1$"):
+        stimulus(MxuConfig(rows=1, columns=1), words(8, 4096), words(4096, 4096))
+    with pytest.raises(ValueError, match=r"^a and b must make at most 2147483648 words of results on a unit with a "
+                                         r"clock, not 6553600000: 100000x1x1 on 1x65536$"):
+        stimulus(MxuConfig(rows=1, columns=65536), words(100000, 1), words(1, 1))

@@ -77,7 +77,7 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(("arguments", "complaint"), [
     (["roofline", "--clock", "0"], "clock must be more than 0, not 0.0"),
     (["roofline", "--bandwidth", "nan"], "bandwidth must be more than 0, not nan"),
-    (["roofline", "--rows", "0"], "rows must be an integer >= 1, not 0"),
+    (["roofline", "--rows", "0"], "rows must be an integer from 1 to 65536, not 0"),
     (["accuracy", "--seed", "-1"], "seed must be an integer >= 0, not -1"),
     (["accuracy", "--json", "/no/such/folder/x"], "output must be in a directory that exists"),
 ])

@@ -13,6 +13,9 @@ from openmxu.stages import MULTIPLIER_CUTS, check_stages
 
 __all__ = ["Multiplier", "SignificandProduct"]
 
+_MOST_WIDTH = 1024
+"""Bits of an operand that Yosys still maps in minutes."""
+
 
 class SignificandProduct(wiring.Component):
     """Unsigned product of two significands, ``o = i_a · i_b``, combinational.
@@ -22,7 +25,7 @@ class SignificandProduct(wiring.Component):
     Parameters
     ----------
     width
-        Bits of each operand, 1 or more.
+        Bits of each operand, from 1 to 1024.
 
     Members
     -------
@@ -32,7 +35,7 @@ class SignificandProduct(wiring.Component):
     Raises
     ------
     ValueError
-        ``width`` is not positive.
+        ``width`` is not positive, or too large for any tool.
     """
 
     i_a: Value
@@ -40,8 +43,8 @@ class SignificandProduct(wiring.Component):
     o: Value
 
     def __init__(self, width: int) -> None:
-        if not isinstance(width, int) or width < 1:
-            raise ValueError(f"width must be an integer >= 1, not {width!r}")
+        if not isinstance(width, int) or not 1 <= width <= _MOST_WIDTH:
+            raise ValueError(f"width must be an integer from 1 to {_MOST_WIDTH}, not {width!r}")
         self.width = width
         super().__init__({"i_a": In(width), "i_b": In(width), "o": Out(2 * width)})
 

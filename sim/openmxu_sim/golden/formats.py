@@ -17,6 +17,7 @@ __all__ = [
     "Format",
     "Values",
     "check_patterns",
+    "check_unmasked",
     "decode",
     "encode",
     "find_format",
@@ -165,6 +166,20 @@ def find_format(name: str, parameter: str = "fmt") -> Format:
     return Format(name, int(match[1]), int(match[2]))
 
 
+def check_unmasked(array: npt.ArrayLike, parameter: str) -> None:
+    """Refuse a masked array, whose mask numpy would drop without a word.
+
+    Raises
+    ------
+    TypeError
+        `array` is one, or a sequence of them.
+    """
+    if isinstance(array, np.ma.MaskedArray) or (
+            isinstance(array, list | tuple) and any(isinstance(row, np.ma.MaskedArray) for row in array)):
+        raise TypeError(f"{parameter} must be an array without a mask, not a masked array: fill it first, as its "
+                        "method filled does")
+
+
 def check_patterns(bits: npt.ArrayLike, fmt: Format, parameter: str) -> Bits:
     """Accept an array of bit patterns.
 
@@ -188,6 +203,7 @@ def check_patterns(bits: npt.ArrayLike, fmt: Format, parameter: str) -> Bits:
     ValueError
         A pattern is negative or wider than the format: it belongs to another one.
     """
+    check_unmasked(bits, parameter)
     array = np.asarray(bits)
     if array.dtype.kind not in "ui":
         raise TypeError(f"{parameter} must be bit patterns in an integer array, not {array.dtype}")

@@ -12,7 +12,16 @@ import numpy.typing as npt
 
 from openmxu_sim.golden.arithmetic import check_subnormals, convert, rounded_product, rounded_sum
 from openmxu_sim.golden.environment import ieee_arithmetic
-from openmxu_sim.golden.formats import FORMATS, Bits, Values, check_patterns, decode, encode, find_format
+from openmxu_sim.golden.formats import (
+    FORMATS,
+    Bits,
+    Values,
+    check_patterns,
+    check_unmasked,
+    decode,
+    encode,
+    find_format,
+)
 from openmxu_sim.golden.passes import PASSES, split
 
 __all__ = ["check_count", "check_operands", "check_precision", "check_result", "from_bits", "matmul", "to_bits"]
@@ -137,7 +146,7 @@ def matmul(
         return decode(split(bits, part, subnormals=subnormals), fmt)
 
     bits = np.zeros((a_bits.shape[0], b_bits.shape[1]), dtype=np.uint32)
-    for m, n in itertools.product(_cut(bits.shape[0], _SIDE), _cut(bits.shape[1], _SIDE)):
+    for m, n in itertools.product(_cut(bits.shape[0], _SIDE), _cut(bits.shape[1], _SIDE)) if bits.size else ():
         total = np.zeros(bits[m, n].shape)
         for number, (a_part, b_part) in enumerate(passes):
             if number and number == len(passes) - 1:
@@ -189,6 +198,7 @@ def _cut(length: int, most: int) -> list[slice]:
 
 def _fp32_patterns(array: npt.ArrayLike, parameter: str) -> Bits:
     """Accept an array of float32 or bfloat16 as patterns of fp32; a view, as a cast would quieten NaNs."""
+    check_unmasked(array, parameter)
     given: npt.NDArray[Any] = np.asarray(array)
     if given.dtype == np.float32:
         return given.view(np.uint32)

@@ -104,6 +104,7 @@ def product(config: MxuConfig, m: int, k: int, n: int) -> Stimulus:
     for noun, value in (("m", m), ("k", k), ("n", n)):
         if value < 1:
             raise ValueError(f"{noun} must be an integer >= 1, not {value!r}")
+    _check_cycles(m * -(-k // config.rows) * -(-n // config.columns), "at least ")  # a cycle for each beat
     generator = np.random.default_rng(0)
     a, b = (golden.to_bits(generator.standard_normal(shape, dtype=np.float32)) for shape in ((m, k), (k, n)))
     return stimulus(config, a, b)
@@ -158,10 +159,10 @@ def observe(given: Stimulus, *, stalls: Stalls | None = None, at: Sequence[int] 
     return Activity(config, given.tiles, stalls, run.cycles, trace.streams, starts, loads)
 
 
-def _check_cycles(cycles: int) -> None:
+def _check_cycles(cycles: int, about: str = "") -> None:
     if cycles > MOST_CYCLES:
         raise ValueError(f"m, k and n must be those of a product of at most {MOST_CYCLES} cycles for a picture, "
-                         f"not of {cycles}")
+                         f"not of {about}{cycles}")
 
 
 def _shown(at: Sequence[int] | None, corner: Trace) -> list[int]:

@@ -107,7 +107,8 @@ def test_significand_product(evaluate: Evaluate) -> None:
     (lambda: Adder(FP32, subnormals="no"), ValueError, "subnormals must be 'flush' or 'ieee', not 'no'"),
     (lambda: Multiplier(BF16, FP32, stages=3), ValueError, "stages must be an integer from 0 to 2, not 3"),
     (lambda: Converter(FP32, BF16, stages=-1), ValueError, "stages must be an integer from 0 to 1, not -1"),
-    (lambda: SignificandProduct(0), ValueError, "width must be an integer >= 1, not 0"),
+    (lambda: SignificandProduct(0), ValueError, "width must be an integer from 1 to 1024, not 0"),
+    (lambda: SignificandProduct(10**6), ValueError, "width must be an integer from 1 to 1024, not 1000000"),
 ])
 def test_messages(make: Callable[[], object], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):

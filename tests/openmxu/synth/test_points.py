@@ -86,7 +86,7 @@ def test_stages() -> None:
     ({"formats": ["fp64"]}, "format must be one of bf16, .* not 'fp64'"),
     ({"parts": [ADDER], "stages": [6]}, "stages must be an integer from 0 to 5, not 6"),
     ({"subnormals": ["some"]}, "subnormals must be 'flush' or 'ieee', not 'some'"),
-    ({"parts": [ARRAY], "rows": 0}, "rows must be an integer >= 1, not 0"),
+    ({"parts": [ARRAY], "rows": 0}, "rows must be an integer from 1 to 65536, not 0"),
 ])
 def test_what_cannot_be_measured(arguments: dict[str, object], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):

@@ -319,6 +319,25 @@ def test_a_long_inner_dimension_takes_no_memory() -> None:
     assert peak < 16 << 20
 
 
+@pytest.mark.parametrize("masked", [
+    np.ma.masked_equal(np.ones((2, 2), np.float32), 0), [np.ma.masked_equal(np.ones(2, np.float32), 1)] * 2,
+])
+def test_masks_are_not_lost(masked: Any) -> None:
+    ones = np.ones((2, 2), np.float32)
+    for parameter, operands in (("a", (masked, ones)), ("b", (ones, masked))):
+        with pytest.raises(TypeError, match=f"^{parameter} must be an array without a mask, not a masked array: "):
+            golden.matmul(*operands, rows=2)
+    with pytest.raises(TypeError, match=r"^bits must be an array without a mask"):
+        golden.convert(np.ma.masked_equal([1, 2], 1), "fp32", "bf16")
+
+
 def test_more_tiles_than_are_added_up_together() -> None:
     a, b = np.ones((1, 70000), np.float32), np.ones((70000, 1), np.float32)
     assert golden.matmul(a, b, rows=1).tolist() == [[70000]]
+
+
+def test_empty_matrices_may_have_any_length() -> None:
+    a, b = np.zeros((1 << 60, 0), np.float32), np.zeros((0, 1 << 60), np.float32)
+    assert golden.matmul(a, b[:, :0], rows=2).shape == (1 << 60, 0)
+    assert golden.matmul(a[:0], b, rows=2).shape == (0, 1 << 60)
+    assert golden.matmul(a.T[:, :0], a[:0].T[:0], rows=2).shape == (0, 0)
