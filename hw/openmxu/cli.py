@@ -272,8 +272,9 @@ def _add_matmul(commands: Any) -> None:
 def _matmul(options: argparse.Namespace) -> None:
     from openmxu_sim import simulate
     from openmxu_sim.engines.compiled.trace import Window, small_window
+    from openmxu_sim.npy import read_matrix
 
-    a, b = _read_matrix(options.a, "A"), _read_matrix(options.b, "B")
+    a, b = read_matrix(options.a, "A"), read_matrix(options.b, "B")
     given = [path.resolve() for path in (options.a, options.b, options.output_file, options.stats, options.vcd) if path]
     if len(set(given[2:])) < len(given[2:]) or set(given[:2]) & set(given[2:]):
         raise ValueError("outputs must be different files, and other ones than A and B")
@@ -313,15 +314,6 @@ def _tell_statistics(statistics: "Statistics", engine: str) -> None:
     if statistics.cycles and None not in counted:
         shares = ((count or 0) / (statistics.cycles * statistics.units) for count in counted)
         _tell("of these cycles: busy {:.1%}, stalled by input {:.1%}, stalled by output {:.1%}".format(*shares))
-
-
-def _read_matrix(path: Path, parameter: str) -> np.ndarray[Any, Any]:
-    with path.open("rb") as file:
-        try:
-            return np.lib.format.read_array(file, allow_pickle=False)
-        except (ValueError, EOFError) as error:
-            reason = str(error).partition("\n")[0]
-            raise ValueError(f"{parameter} must be a .npy file of numbers, not {path}: {reason}") from None
 
 
 # openmxu verilog ------------------------------------------------------------------------------------------

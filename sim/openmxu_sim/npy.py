@@ -1,0 +1,80 @@
+"""Matrices from ``.npy`` files, of which nothing is believed."""
+
+import os
+import stat
+import warnings
+from math import prod
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["read_matrix"]
+
+_CHUNK = 1 << 24
+"""Bytes that are read at a time: a header may promise more than there is memory."""
+
+
+def read_matrix(path: Path, parameter: str) -> npt.NDArray[Any]:
+    """The array in a ``.npy`` file, or in a pipe.
+
+    Parameters
+    ----------
+    path
+        The file.
+    parameter
+        What errors call it.
+
+    Raises
+    ------
+    OSError
+        It cannot be read.
+    ValueError
+        It is no such file, holds Python objects, or less than its header says.
+    """
+    def refusal(reason: str) -> ValueError:
+        return ValueError(f"{parameter} must be a .npy file of numbers, not {path}: {reason}")
+
+    with path.open("rb") as file:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # numpy's, of headers by Python 2, and Python's, of odd literals
+                shape, fortran, dtype = _header(file)
+        except Exception as error:
+            # numpy hands the header to Python's parser, which says no in many ways: SyntaxError, TokenError,
+            # RecursionError, MemoryError ...
+            raise refusal(str(error).partition("\n")[0] or type(error).__name__) from None
+        if dtype.hasobject:
+            raise refusal("it holds Python objects")
+        if any(length < 0 for length in shape):
+            raise refusal(f"its shape is {shape}")
+        size = prod(shape) * dtype.itemsize
+        status = os.fstat(file.fileno())
+        left = status.st_size - file.tell() if stat.S_ISREG(status.st_mode) else size
+        content = _read(file, size) if size <= left else b""
+        if len(content) < size:
+            raise refusal(f"the shape {shape} of {dtype} takes {size} bytes, and it has {max(left, 0)}"
+                          if size > left else f"it ends after {len(content)} of {size} bytes")
+    try:
+        return np.ndarray(shape, dtype, content, order="F" if fortran else "C")
+    except (ValueError, OverflowError) as error:  # a length beyond numpy's, beside a length of 0
+        raise refusal(str(error)) from None
+
+
+def _header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether in Fortran's order, and type."""
+    version = np.lib.format.read_magic(file)
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    if version not in readers:
+        raise ValueError(f"the format's version must be 1.0 or 2.0, not {version[0]}.{version[1]}")
+    found: tuple[tuple[int, ...], bool, np.dtype[Any]] = readers[version](file)
+    return found
+
+
+def _read(file: BinaryIO, size: int) -> bytearray:
+    """So many bytes, or as many as there are."""
+    content = bytearray()
+    while len(content) < size and (chunk := file.read(min(_CHUNK, size - len(content)))):
+        content += chunk
+    return content
