@@ -251,29 +251,35 @@ class Admission(wiring.Component):
     def _find_place(self, m: Module) -> tuple[Value, Value]:
         """The beat's place in the bank; say whether it is free, and whether a sum that is there is written by now.
 
-        The bank is a ring: where results end, the next tile that is not an addition to them begins.
+        The bank is a ring. A beat that is emitted goes to ``head`` and moves it on by one, any other goes ``ahead``::
+
+            |<----- held ------>|<------ ahead ------>|
+            | waiting results   | sums being built    | this beat ...
+                                ^ head
+
+        So the ``held`` places before ``head`` are the results that wait, in the order in which they leave. No beat
+        goes there as long as ``held + ahead < depth``, whatever the marks of its tile say.
         """
         depth = self.config.depth
-        base = Signal(range(depth))
-        count = Signal(range(depth))
+        head = Signal(range(depth))
+        row = Signal(range(depth))  # of the tile, where its next beat is not emitted
         held = Signal(range(depth + 1))  # results given to the bank that the receiver has not taken
-        offset = Mux(self.i_first, 0, count)
+        ahead = Mux(self.i_first | self.i_emit, 0, row)
         place_ = Signal(range(depth), name="place")
-        m.d.comb += place_.eq(base + offset)
+        m.d.comb += place_.eq(head + ahead)
+        given = self.o_go & self.i_emit
         with m.If(self.o_go):
-            m.d.sync += count.eq(offset + 1)
-            with m.If(self.i_last & self.i_emit):
-                m.d.sync += base.eq(place_ + 1)
-        m.d.sync += held.eq(held + (self.o_go & self.i_emit) - self.i_freed)
+            m.d.sync += row.eq(Mux(self.i_last, 0, ahead + 1))
+        m.d.sync += [head.eq(head + given), held.eq(held + given - self.i_freed)]
 
         # A sum that is still on its way must not be added to: these are the places given last.
         underway: Value = Cat(place_, self.o_go)
         conflict: Value = Const(0, 1)
         for age in range(1, self.config.row_latency):
-            given = Signal(len(underway), name=f"given_{age}")
-            m.d.sync += given.eq(underway)
-            conflict |= given == Cat(place_, Const(1, 1))
-            underway = given
+            earlier = Signal(len(underway), name=f"given_{age}")
+            m.d.sync += earlier.eq(underway)
+            conflict |= earlier == Cat(place_, Const(1, 1))
+            underway = earlier
 
         m.d.comb += [
             self.o_control.valid.eq(self.o_go),
@@ -283,8 +289,6 @@ class Admission(wiring.Component):
             self.o_control.emit.eq(self.i_emit),
             self.o_control.last.eq(self.i_last),
         ]
-        # While a tile is emitted, its own rows are counted in ``held`` as they go.
-        ahead = Mux(self.i_emit, 0, offset)
         return held + ahead < depth, ~(conflict & self.i_add)
 
 

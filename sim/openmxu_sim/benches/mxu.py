@@ -11,14 +11,14 @@ from openmxu.passes import PASSES, Part
 from openmxu.status import COUNTERS, Error
 from openmxu.tiling import cycles
 from openmxu_sim import golden, vectors
-from openmxu_sim.benches.reference import accumulate, tile_sums
+from openmxu_sim.benches.reference import AnyBeats, accumulate, first_mistake, tile_sums
 from openmxu_sim.benches.task import Task
 from openmxu_sim.cosim.clocking import reset, start_clock, within
 from openmxu_sim.cosim.scoreboard import Scoreboard
 from openmxu_sim.cosim.stream import StreamSink, StreamSource, no_pauses, random_pauses
 from openmxu_sim.cosim.words import Words, pack
 from openmxu_sim.golden.passes import split
-from openmxu_sim.stimulus import stimulus
+from openmxu_sim.stimulus import MARKS, stimulus
 
 TASK = Task.of_environment()
 CONFIG = TASK.component().config
@@ -128,8 +128,52 @@ class Testbench:
             self.tile(m, add=add, clear_nan=bool(generator.random() < 0.3),
                       emit=bool(beats <= 0 or generator.random() < 0.4))
 
-    async def finish(self) -> None:
-        """Wait until all is sent and all results are there."""
+    def any_beats(self, count: int, share: float) -> Error:
+        """Send ``count`` beats, this share of them with any marks, and expect what comes of them; returns the mistake.
+
+        The last one is emitted, so that all have been through the unit when its result is there.
+        """
+        reference, generator = AnyBeats(CONFIG), self.generator
+        sent: list[dict[str, bool]] = []
+        while len(sent) < count:
+            begins = not sent or sent[-1]["last"]
+            marks = dict(zip(MARKS, (generator.random(len(MARKS)) < 0.4).tolist(), strict=True))
+            if not sent or generator.random() >= share:
+                marks["first"] = begins
+                if not begins:
+                    marks |= {mark: sent[-1][mark] for mark in ("add", "clear_nan", "emit")}
+                marks["last"] |= not reference.may_add(marks, ahead=1)
+            marks["add"] &= reference.may_add(marks)
+            marks["emit"] |= len(sent) == count - 1
+            if marks["first"]:
+                reference.load(self._send_weights())
+            sent.append(marks)
+            self._send_beat(reference, marks)
+        return first_mistake(sent, CONFIG.depth)
+
+    def _send_weights(self) -> Words:
+        """A tile's random weights, as they are multiplied."""
+        seed = int(self.generator.integers(1 << 30))
+        words = vectors.matrix((CONFIG.rows, CONFIG.columns), CONFIG.source.name, seed)
+        for row, beat in enumerate(pack(words[::-1], CONFIG.source.width), start=1):
+            self.weights.send([beat | (row == CONFIG.rows) << (CONFIG.columns * CONFIG.source.width)])
+        return _converted(words, Part.WHOLE)
+
+    def _send_beat(self, reference: AnyBeats, marks: dict[str, bool]) -> None:
+        """A beat of random activations, and its result if it is emitted."""
+        words = vectors.matrix((1, CONFIG.rows), CONFIG.source.name, int(self.generator.integers(1 << 30)))
+        bits = sum(marks[mark] << bit for bit, mark in enumerate(MARKS))
+        [beat] = pack(words, CONFIG.source.width)
+        self.activations.send([beat | bits << (CONFIG.rows * CONFIG.source.width)])
+        sums = reference.feed(_converted(words, Part.WHOLE)[0], marks)
+        if marks["emit"]:
+            result = golden.convert(sums[np.newaxis], "fp32", CONFIG.result.name, subnormals=CONFIG.subnormals)
+            [beat] = pack(result, CONFIG.result.width)
+            last = marks["last"] << (CONFIG.result.width * CONFIG.columns)
+            self.scoreboard.expect(beat | last, [words[0].tolist()] * CONFIG.columns)
+
+    async def finish(self, error: Error = Error.NONE) -> None:
+        """Wait until all is sent and all results are there; ``error`` is what was wrong."""
 
         async def done() -> None:
             while self.scoreboard.pending or self.weights.pending or self.activations.pending:
@@ -141,7 +185,7 @@ class Testbench:
             await FallingEdge(self._dut.clk)
             cycles = self.results.taken[-1] + 1 - self.weights.taken[0]
             shown = [int(getattr(self._dut, f"status__{name}").value) for name in ("cycles", "busy", "error")]
-            assert shown == [cycles, len(self.activations.taken), Error.NONE], "cycles, busy, error"
+            assert shown == [cycles, len(self.activations.taken), error], "cycles, busy, error"
 
     def _send(self, a: Words, w: Words, marks: tuple[bool, ...], a_part: int, w_part: int) -> None:
         width = CONFIG.source.width
@@ -318,5 +362,20 @@ async def mistakes_of_senders(dut: Any) -> None:
         bench.random_tiles(4 * CONFIG.shortest_tile)
         bench.start()
         await bench.finish()
+        bench.stop()
+        await reset(dut)
+
+
+@cocotb.test()
+async def any_marks(dut: Any) -> None:
+    """Whatever the marks say, each emitted beat is a result, in order, and what came before stays as it was."""
+    await start_clock(dut)
+    for attempt in range(12):
+        seed = TASK.seed + 200 + 10 * attempt
+        pauses = [random_pauses(seed + stream) if attempt % 2 else no_pauses() for stream in range(3)]
+        bench = Testbench(dut, seed, *pauses)
+        error = bench.any_beats(TASK.count // 40, share=0.5 / (attempt + 1))
+        bench.start()
+        await bench.finish(error)
         bench.stop()
         await reset(dut)

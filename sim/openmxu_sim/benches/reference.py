@@ -1,11 +1,18 @@
 """What an array and an accumulator bank compute, in operations of the golden model."""
 
+from collections import deque
+from collections.abc import Iterable, Mapping
+
 import numpy as np
 
+from openmxu.config import MxuConfig
+from openmxu.status import Error
 from openmxu_sim import golden
 from openmxu_sim.cosim.words import Words
 
-__all__ = ["accumulate", "tile_sums"]
+__all__ = ["AnyBeats", "accumulate", "first_mistake", "tile_sums"]
+
+Marks = Mapping[str, bool]
 
 
 def tile_sums(activations: Words, weights: Words, psums: Words, *, operand: str, subnormals: str) -> Words:
@@ -32,3 +39,69 @@ def accumulate(old: Words, sums: Words, *, clear_nan: bool, subnormals: str) -> 
     if clear_nan:
         old = np.where((old & 0x7FFF_FFFF) > 0x7F80_0000, np.uint32(0), old)
     return golden.add(old, sums, "fp32", subnormals=subnormals)
+
+
+class AnyBeats:
+    """What a unit makes of its beats in whatever order their marks come: what the reference of streams promises.
+
+    The n-th ``first`` takes the n-th R beats of weights. A beat that is emitted uses row 0 of the sums that are being
+    built and moves them on by one; any other uses the row behind the beat before, from row 0 with each tile.
+
+    Parameters
+    ----------
+    config
+        Of the unit.
+    """
+
+    def __init__(self, config: MxuConfig) -> None:
+        self._config = config
+        self._loaded: deque[Words] = deque()
+        self._active: Words | None = None
+        self._sums: deque[Words | None] = deque([None] * config.depth)
+        self._row = 0
+
+    def load(self, block: Words) -> None:
+        """A tile's weights, row 0 first."""
+        self._loaded.append(block)
+
+    def may_add(self, marks: Marks, *, ahead: int = 0) -> bool:
+        """Whether it is known what a beat with these marks, or with so many more ahead of it, would be added to."""
+        return self._sums[(self._place(marks) + ahead) % self._config.depth] is not None
+
+    def feed(self, activations: Words, marks: Marks) -> Words:
+        """A beat's sums; its first must find weights, and ``add`` a sum."""
+        if marks["first"]:
+            self._active = self._loaded.popleft()
+        assert self._active is not None, "no weights have been active yet"
+        place, mode = self._place(marks), self._config.subnormals
+        sums = tile_sums(activations[np.newaxis], self._active, np.zeros((1, self._config.columns), dtype=np.uint32),
+                         operand=self._config.operand.name, subnormals=mode)[0]
+        if marks["add"]:
+            old = self._sums[place]
+            assert old is not None, "nobody knows what to add to"
+            sums = accumulate(old, sums, clear_nan=marks["clear_nan"], subnormals=mode)
+        self._sums[place] = sums
+        if marks["emit"]:
+            self._sums.append(None)
+            self._sums.popleft()
+        self._row = 0 if marks["last"] else place + 1
+        return sums
+
+    def _place(self, marks: Marks) -> int:
+        return 0 if marks["first"] or marks["emit"] else self._row % self._config.depth
+
+
+def first_mistake(beats: Iterable[Marks], depth: int) -> Error:
+    """What is wrong with beats of activations first."""
+    tile: list[Marks] = []
+    for beat in beats:
+        if tile and beat["first"]:
+            return Error.TILE_CUT
+        if not tile and not beat["first"]:
+            return Error.TILE_UNBEGUN
+        if len(tile) == depth:
+            return Error.TILE_LONG
+        if any(beat[mark] != tile[0][mark] for mark in ("add", "clear_nan", "emit") if tile):
+            return Error.MARKS_CHANGED
+        tile = [] if beat["last"] else [*tile, beat]
+    return Error.NONE

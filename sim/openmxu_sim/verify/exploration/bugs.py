@@ -55,10 +55,10 @@ SEEDED_BUGS: Mapping[str, Bug] = {
         "mxu", "range(1, self.config.row_latency)", "range(1, self.config.row_latency - 1)"),
     "a result too many may enter the bank": Bug("mxu", "held + ahead < depth,", "held + ahead <= depth,"),
     "a kept tile runs into results": Bug(
-        "mxu", "Mux(self.i_emit, 0, offset)", "Const(0, 1)", longest_tile=2, longest_sum=1),
-    "places are never freed": Bug("mxu", "(self.o_go & self.i_emit) - self.i_freed", "(self.o_go & self.i_emit)"),
-    "a tile begins inside the last result": Bug(
-        "mxu", "base.eq(place_ + 1)", "base.eq(base + 1)", longest_tile=2, longest_sum=1),
+        "mxu", "held + ahead < depth,", "held < depth,", longest_tile=2, longest_sum=1),
+    "places are never freed": Bug("mxu", "held.eq(held + given - self.i_freed)", "held.eq(held + given)"),
+    "results of a tile go to one place": Bug(
+        "mxu", "head.eq(head + given)", "head.eq(head + (given & self.i_last))", longest_tile=2, longest_sum=1),
     "activations are skewed too far": Bug("mxu", "step=config.row_step, base=1", "step=config.row_step + 1, base=1"),
     "rows of activations are reversed": Bug(
         "mxu", "Value.cast(beat.data)", "Cat(beat.data[row] for row in reversed(range(config.rows)))"),
@@ -85,7 +85,7 @@ SEEDED_BUGS: Mapping[str, Bug] = {
     "sums that are kept are emitted": Bug(
         "accumulator", "self.i_control.valid & self.i_control.emit", "self.i_control.valid"),
     "marks are read where no beat is": Bug(
-        "mxu", "(self.o_go & self.i_emit) - self.i_freed", "self.i_emit - self.i_freed"),
+        "mxu", "given = self.o_go & self.i_emit", "given = self.i_emit"),
     "an empty edge takes nothing": Bug(
         "mxu", "self.i.ready.eq(self.o.ready | ~self.o.valid)", "self.i.ready.eq(self.o.ready)"),
     "last comes from another beat": Bug(
