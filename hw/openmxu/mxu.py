@@ -382,25 +382,21 @@ class Mxu(wiring.Component):
             bank.i_psums.eq(array.o_psums),
         ]
         if config.status:
-            self._connect_status(m, weights.o.payload, beat, admission)
+            self._connect_status(m, admission)
         cycles = activation_skew.base + config.array_latency
         m.d.comb += bank.i_control.eq(delay_marks(m, admission.o_control, cycles, name="control"))
         return m
 
-    def _connect_status(self, m: Module, weights: Any, activations: Any, admission: Admission) -> None:
+    def _connect_status(self, m: Module, admission: Admission) -> None:
         """Let it see both ends of the unit and what admission does with the beats at the edges."""
         m.submodules.status = status = Status(self.config)
         m.d.comb += [
-            status.i_weights_valid.eq(self.weights.valid),
-            status.i_weights_ready.eq(self.weights.ready),
-            status.i_results_valid.eq(self.results.valid),
-            status.i_results_ready.eq(self.results.ready),
-            status.i_shift.eq(admission.o_shift),
-            status.i_complete.eq(admission.o_loads[-1]),
-            status.i_weights_last.eq(weights.last),
-            status.i_go.eq(admission.o_go),
-            *(getattr(status, f"i_{mark}").eq(activations[mark])
+            *(getattr(status, f"i_{name}_{side}").eq(getattr(getattr(self, name), side))
+              for name in ("weights", "activations", "results") for side in ("valid", "ready")),
+            status.i_weights_last.eq(self.weights.payload.last),
+            *(getattr(status, f"i_{mark}").eq(self.activations.payload[mark])
               for mark in ("first", "last", "add", "clear_nan", "emit")),
+            status.i_go.eq(admission.o_go),
             status.i_waits_input.eq(admission.o_waits_input),
             status.i_waits_output.eq(admission.o_waits_output),
             status.i_clear.eq(self.status.clear),

@@ -17,22 +17,31 @@ _COUNTER = 32
 
 
 class Error(IntEnum):
-    """What a sender did wrong first. The unit never stops for it; sums of the tiles in question mean nothing."""
+    """What a sender did wrong first, told in the cycle behind the one in which the unit took the beat.
+
+    The unit never stops for a mistake. A result leaves for each beat with ``emit``, and results of tiles before the
+    mistake are right. What a mistake spoils is said below; only a reset makes sure after the first three.
+    """
 
     NONE = 0
     WEIGHTS_SHORT = 1
-    """``last`` came with a beat of weights before the R-th. R beats are a tile's, whatever ``last`` says."""
+    """``last`` came with a beat of weights before the R-th. R beats are a tile's, whatever ``last`` says: if some are
+    missing, those of the next tile take their place, and all later tiles have wrong weights."""
     WEIGHTS_LONG = 2
-    """The R-th beat of a tile's weights came without ``last``."""
+    """The R-th beat of a tile's weights came without ``last``. If there are more, they are the next tile's, and all
+    later tiles have wrong weights."""
     TILE_CUT = 3
-    """``first`` came before the tile before it had its ``last``. The new tile begins."""
+    """``first`` came before the tile before it had its ``last``. The new tile begins: it waits for weights as any other
+    does, and takes those of the next tile if it has none of its own."""
     TILE_UNBEGUN = 4
-    """A beat of activations came behind a ``last`` and without ``first``. It is multiplied with the weights that are
-    there."""
+    """A beat of activations came behind a ``last`` and without ``first``. A tile begins that is multiplied with the
+    weights that are there; later tiles are right."""
     TILE_LONG = 5
-    """A tile had more beats than the accumulator bank has rows. They begin anew with the tile's first row."""
+    """A tile had more beats than the accumulator bank has rows. Those that are kept begin anew with its first row; later
+    sums are right."""
     MARKS_CHANGED = 6
-    """``add``, ``clear_nan`` or ``emit`` changed within a tile. Each beat is treated as it says."""
+    """``add``, ``clear_nan`` or ``emit`` changed within a tile. Each beat is treated as it says; later sums are
+    right."""
 
 
 def status_signature() -> wiring.Signature:
@@ -70,12 +79,12 @@ class Status(wiring.Component):
 
     Members
     -------
-    i_weights_valid, i_weights_ready, i_results_valid, i_results_ready : In(1)
+    i_weights_valid, i_weights_ready, i_activations_valid, i_activations_ready, i_results_valid, i_results_ready : In(1)
         Of the unit's streams.
-    i_shift, i_complete, i_weights_last : In(1)
-        A beat of weights enters the array, the R-th of a tile; its mark.
-    i_go, i_first, i_last, i_add, i_clear_nan, i_emit : In(1)
-        A beat of activations enters the array; its marks.
+    i_weights_last, i_first, i_last, i_add, i_clear_nan, i_emit : In(1)
+        Marks on the streams of weights and activations.
+    i_go : In(1)
+        A beat of activations enters the array.
     i_waits_input, i_waits_output : In(1)
         None does, and who is to blame.
     i_clear : In(1)
@@ -86,17 +95,17 @@ class Status(wiring.Component):
 
     i_weights_valid: Value
     i_weights_ready: Value
+    i_activations_valid: Value
+    i_activations_ready: Value
     i_results_valid: Value
     i_results_ready: Value
-    i_shift: Value
-    i_complete: Value
     i_weights_last: Value
-    i_go: Value
     i_first: Value
     i_last: Value
     i_add: Value
     i_clear_nan: Value
     i_emit: Value
+    i_go: Value
     i_waits_input: Value
     i_waits_output: Value
     i_clear: Value
@@ -108,9 +117,9 @@ class Status(wiring.Component):
 
     def __init__(self, config: MxuConfig) -> None:
         self.config = config
-        inputs = ("weights_valid", "weights_ready", "results_valid", "results_ready", "shift", "complete",
-                  "weights_last", "go", "first", "last", "add", "clear_nan", "emit", "waits_input", "waits_output",
-                  "clear")
+        inputs = ("weights_valid", "weights_ready", "activations_valid", "activations_ready", "results_valid",
+                  "results_ready", "weights_last", "first", "last", "add", "clear_nan", "emit", "go", "waits_input",
+                  "waits_output", "clear")
         super().__init__(
             {f"i_{name}": In(1) for name in inputs} | {f"o_{name}": Out(_COUNTER) for name in COUNTERS}
             | {"o_error": Out(Error)}
@@ -121,44 +130,58 @@ class Status(wiring.Component):
         m = Module()
         begun = Signal()
         elapsed = Signal(_COUNTER)
-        begins = self.i_weights_valid & self.i_weights_ready
+        begins = begun | (self.i_weights_valid & self.i_weights_ready)
         m.d.sync += [
-            begun.eq(begun | begins),
-            elapsed.eq(elapsed + (begun | begins)),
+            begun.eq(begins),
+            elapsed.eq(elapsed + begins),
             self.o_busy.eq(self.o_busy + self.i_go),
             self.o_input_stalls.eq(self.o_input_stalls + self.i_waits_input),
             self.o_output_stalls.eq(self.o_output_stalls + self.i_waits_output),
         ]
         with m.If(self.i_results_valid & self.i_results_ready):
             m.d.sync += self.o_cycles.eq(elapsed + 1)
-        error = self._find_error(m)
+        # Weights first, where both are wrong in the same cycle.
+        errors = [self._find_weights_error(m), self._find_activations_error(m)]
         with m.If(~self.o_error.any()):
-            m.d.sync += self.o_error.eq(error)
+            m.d.sync += self.o_error.eq(Mux(errors[0].any(), *errors))
         with m.If(self.i_clear):
             m.d.sync += [begun.eq(0), elapsed.eq(0), self.o_error.eq(Error.NONE)]
             m.d.sync += [getattr(self, f"o_{name}").eq(0) for name in COUNTERS]
         return m
 
-    def _find_error(self, m: Module) -> Value:
-        """What is wrong in this cycle."""
+    # Beats are looked at as they are taken, not as they enter the array: one that waits for ever has told by then.
+
+    def _find_weights_error(self, m: Module) -> Value:
+        """What is wrong with the beat of weights that is taken in this cycle."""
+        missing = Signal(range(self.config.rows), init=self.config.rows - 1)
+        error = Signal(Error, name="weights_error")
+        with m.If(self.i_weights_valid & self.i_weights_ready):
+            m.d.sync += missing.eq(Mux(missing == 0, self.config.rows - 1, missing - 1))
+            with m.If((missing == 0) & ~self.i_weights_last):
+                m.d.comb += error.eq(Error.WEIGHTS_LONG)
+            with m.If((missing != 0) & self.i_weights_last):
+                m.d.comb += error.eq(Error.WEIGHTS_SHORT)
+        return error
+
+    def _find_activations_error(self, m: Module) -> Value:
+        """What is wrong with the beat of activations that is taken in this cycle."""
         inside = Signal()
         count = Signal(range(self.config.depth + 1))
         marks = Cat(self.i_add, self.i_clear_nan, self.i_emit)
         begun_with = Signal(len(marks))
         full = count == self.config.depth
-        with m.If(self.i_go):
-            m.d.sync += [inside.eq(~self.i_last), count.eq(Mux(self.i_first, 1, count + ~full))]
-            with m.If(self.i_first):
+        begins = self.i_first | ~inside
+        error = Signal(Error, name="activations_error")
+        with m.If(self.i_activations_valid & self.i_activations_ready):
+            m.d.sync += [inside.eq(~self.i_last), count.eq(Mux(begins, 1, count + ~full))]
+            with m.If(begins):
                 m.d.sync += begun_with.eq(marks)
-        error = Signal(Error)
-        with m.If(self.i_shift & (self.i_weights_last ^ self.i_complete)):
-            m.d.comb += error.eq(Mux(self.i_complete, Error.WEIGHTS_LONG, Error.WEIGHTS_SHORT))
-        with m.Elif(self.i_go & self.i_first & inside):
-            m.d.comb += error.eq(Error.TILE_CUT)
-        with m.Elif(self.i_go & ~self.i_first & ~inside):
-            m.d.comb += error.eq(Error.TILE_UNBEGUN)
-        with m.Elif(self.i_go & ~self.i_first & full):
-            m.d.comb += error.eq(Error.TILE_LONG)
-        with m.Elif(self.i_go & ~self.i_first & (marks != begun_with)):
-            m.d.comb += error.eq(Error.MARKS_CHANGED)
+            with m.If(begins & inside):
+                m.d.comb += error.eq(Error.TILE_CUT)
+            with m.Elif(begins & ~self.i_first):
+                m.d.comb += error.eq(Error.TILE_UNBEGUN)
+            with m.Elif(~begins & full):
+                m.d.comb += error.eq(Error.TILE_LONG)
+            with m.Elif(~begins & (marks != begun_with)):
+                m.d.comb += error.eq(Error.MARKS_CHANGED)
         return error

@@ -215,9 +215,6 @@ static void decide(struct unit *u) {
   struct admission_in in;
   struct admission_out out;
   uint32_t marks = MARKS_OF(activations.o__payload, OPERAND_WIDTH);
-#ifdef STATUS
-  uint32_t weight_marks = MARKS_OF(weights.o__payload, OPERAND_WIDTH);
-#endif
   uint32_t *places[MARKS] = { in.i_first, in.i_last, in.i_add, in.i_clear_nan, in.i_emit };
   for (int mark = 0; mark < MARKS; mark++) *places[mark] = -(marks >> mark & 1);
   in.i_weights[0] = weights.o__valid[0][0];
@@ -248,13 +245,14 @@ static void decide(struct unit *u) {
   struct status_out status_out;
   struct status_in status = {
     .i_weights_valid = { -(uint32_t)u->weight_source.offered }, .i_weights_ready = { weights.i__ready[0][0] },
+    .i_activations_valid = { -(uint32_t)u->activation_source.offered },
+    .i_activations_ready = { activations.i__ready[0][0] },
     .i_results_valid = { emission_out.o_valid[0] }, .i_results_ready = { -(uint32_t)ready },
-    .i_shift = { out.o_shift[0] }, .i_complete = { -(out.o_loads[(ROWS - 1) / 32] >> (ROWS - 1) % 32 & 1) },
-    .i_weights_last = { -(weight_marks & 1) }, .i_go = { out.o_go[0] },
-    .i_first = { *in.i_first }, .i_last = { *in.i_last }, .i_add = { *in.i_add },
-    .i_clear_nan = { *in.i_clear_nan }, .i_emit = { *in.i_emit },
+    .i_weights_last = { -(u->weight_marks & 1) }, .i_go = { out.o_go[0] },
     .i_waits_input = { out.o_waits_input[0] }, .i_waits_output = { out.o_waits_output[0] }, .i_clear = { 0 },
   };
+  uint32_t *seen[MARKS] = { status.i_first, status.i_last, status.i_add, status.i_clear_nan, status.i_emit };
+  for (int mark = 0; mark < MARKS; mark++) *seen[mark] = -(u->activation_marks >> mark & 1);
   status_step(&u->status, &status, &status_out);
 #endif
   if (watched(u, t)) {

@@ -58,7 +58,7 @@ class Signal:
 def _rules(config: MxuConfig) -> Iterator[tuple[str, dict[str, Sequence[Signal]]]]:
     """Of all parts, and of the unit, where what they take comes from; of several signals the first is the lowest."""
     number = constants(config)
-    rows, columns, word = number["ROWS"], number["COLUMNS"], number["OPERAND_WIDTH"]
+    rows, columns, word, source = (number[name] for name in ("ROWS", "COLUMNS", "OPERAND_WIDTH", "SOURCE_WIDTH"))
     clock = {"clk": [Signal(_UNIT, "clk")], "rst": [Signal(_UNIT, "rst")]}
 
     def all_of(part: str, wire: str, later: int = 0) -> Signal:
@@ -128,13 +128,14 @@ def _rules(config: MxuConfig) -> Iterator[tuple[str, dict[str, Sequence[Signal]]
         yield "status", {
             "i_weights_valid": [Signal(_UNIT, "weights__valid")],
             "i_weights_ready": [Signal("weight_edge", "i__ready")],
+            "i_activations_valid": [Signal(_UNIT, "activations__valid")],
+            "i_activations_ready": [Signal("activation_edge", "i__ready")],
             "i_results_valid": [Signal("emission", "o_valid")],
             "i_results_ready": [Signal(_UNIT, "results__ready")],
-            "i_shift": [Signal("admission", "o_shift")],
-            "i_complete": [Signal("admission", "o_loads", rows - 1)],
-            "i_weights_last": [Signal("weight_edge", "o__payload", columns * word)],
+            "i_weights_last": [Signal(_UNIT, "weights__payload", columns * source)],
+            **{f"i_{mark}": [Signal(_UNIT, "activations__payload", rows * source + bit)]
+               for bit, mark in enumerate(MARKS)},
             "i_go": [Signal("admission", "o_go")],
-            **marks,
             "i_waits_input": [Signal("admission", "o_waits_input")],
             "i_waits_output": [Signal("admission", "o_waits_output")],
             "i_clear": [Signal(_UNIT, "status__clear")],
