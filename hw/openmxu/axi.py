@@ -64,11 +64,13 @@ def axi_config(config: MxuConfig) -> MxuConfig:
 class Registers(wiring.Component):
     """The registers of a unit behind an AXI4-Lite port.
 
-    A write is taken when address and data are there; other registers than ``CONTROL``, and addresses without a
-    register, answer it with SLVERR and do nothing. So do reads of addresses without a register, with zero.
+    Address and data of a write may come in any order. Other registers than ``CONTROL``, addresses without a register,
+    and addresses that are no multiple of 4 answer a write with SLVERR and do nothing. So do reads of addresses without
+    a register, with zero. A write to ``CONTROL`` without its lowest byte is answered with OKAY and does nothing.
 
-    Latency: an answer is there one cycle after it was asked for. Throughput: one read and one write per cycle.
-    Back-pressure: on all channels.
+    Latency: an answer is there one cycle after it was asked for. Throughput: one read and one write per cycle; after an
+    answer had to wait for its master, a cycle passes before the next request is taken. Back-pressure: on all channels.
+    All outputs come from registers: none follows an input within the cycle.
 
     Parameters
     ----------
@@ -85,6 +87,11 @@ class Registers(wiring.Component):
     i_error : In(3)
     o_clear, o_reset : Out(1)
         For one cycle each.
+
+    Attributes
+    ----------
+    held : dict of Signal
+        By channel, ``"ar"``, ``"aw"`` and ``"w"``: the request that was taken and waits, while ``ready`` is low.
     """
 
     awaddr: Value
@@ -116,9 +123,12 @@ class Registers(wiring.Component):
             _axi_lite() | {f"i_{name}": In(_WORD) for name in COUNTERS} | {"i_error": In(Error)}
             | {"o_clear": Out(1), "o_reset": Out(1)}
         )
+        self.held = {"ar": Signal.like(self.araddr, name="ar_held", reset_less=True),
+                     "aw": Signal.like(self.awaddr, name="aw_held", reset_less=True),
+                     "w": Signal(2, name="w_held", reset_less=True)}
 
     def elaborate(self, platform: object) -> Module:
-        """One register for each answer."""
+        """A register for each answer, and one for each request that comes while the answer waits."""
         m = Module()
         config = self.config
         formats = (config.stages | (config.subnormals == "ieee") << 8 | config.splitter << 9
@@ -132,38 +142,45 @@ class Registers(wiring.Component):
             Register.ERROR: self.i_error,
         } | {Register[name.upper()]: getattr(self, f"i_{name}") for name in COUNTERS}
 
-        m.d.comb += self.arready.eq(self.rready | ~self.rvalid)
-        with m.If(self.arready):
-            m.d.sync += self.rvalid.eq(self.arvalid)
-            with m.Switch(self.araddr[2:]):
+        reading = Signal()
+        asked, address = self._take(m, "ar", self.araddr, reading)
+        m.d.comb += reading.eq(asked & (self.rready | ~self.rvalid))
+        with m.If(self.rready | ~self.rvalid):
+            m.d.sync += self.rvalid.eq(reading)
+            with m.Switch(address):
                 for register, value in shown.items():
-                    with m.Case(register >> 2):
+                    with m.Case(register):
                         m.d.sync += [self.rdata.eq(value), self.rresp.eq(_OKAY)]
                 with m.Default():
                     m.d.sync += [self.rdata.eq(0), self.rresp.eq(_SLVERR)]
 
-        write = Signal()
-        known = self.awaddr[2:] == Register.CONTROL >> 2
-        m.d.comb += [
-            write.eq(self.awvalid & self.wvalid & (self.bready | ~self.bvalid)),
-            self.awready.eq(write),
-            self.wready.eq(write),
-        ]
-        commands = self.wdata[:2] & (write & known & self.wstrb[0]).replicate(2)
-        m.d.sync += Cat(self.o_clear, self.o_reset).eq(commands)
+        writing = Signal()
+        addressed, address = self._take(m, "aw", self.awaddr, writing)
+        given, commands = self._take(m, "w", self.wdata[:2] & self.wstrb[0].replicate(2), writing)
+        known = address == Register.CONTROL
+        m.d.comb += writing.eq(addressed & given & (self.bready | ~self.bvalid))
+        m.d.sync += Cat(self.o_clear, self.o_reset).eq(commands & (writing & known).replicate(2))
         with m.If(self.bready | ~self.bvalid):
-            m.d.sync += [self.bvalid.eq(write), self.bresp.eq(Mux(known, _OKAY, _SLVERR))]
+            m.d.sync += [self.bvalid.eq(writing), self.bresp.eq(Mux(known, _OKAY, _SLVERR))]
         return m
+
+    def _take(self, m: Module, channel: str, request: Value, used: Value) -> tuple[Value, Value]:
+        """Say whether a channel has a request, and which; one that is not ``used`` in its cycle is held."""
+        ready, held = getattr(self, f"{channel}ready"), self.held[channel]
+        there = getattr(self, f"{channel}valid") | ~ready
+        which = Mux(ready, request, held)
+        m.d.sync += [ready.eq(~there | used), held.eq(which)]
+        return there, which
 
 
 def _axi_lite() -> dict[str, Any]:
     """The ports of an AXI4-Lite subordinate."""
     address = max(Register).bit_length()
     return {
-        "awaddr": In(address), "awprot": In(3), "awvalid": In(1), "awready": Out(1),
-        "wdata": In(_WORD), "wstrb": In(_WORD // 8), "wvalid": In(1), "wready": Out(1),
+        "awaddr": In(address), "awprot": In(3), "awvalid": In(1), "awready": Out(1, init=1),
+        "wdata": In(_WORD), "wstrb": In(_WORD // 8), "wvalid": In(1), "wready": Out(1, init=1),
         "bresp": Out(2), "bvalid": Out(1), "bready": In(1),
-        "araddr": In(address), "arprot": In(3), "arvalid": In(1), "arready": Out(1),
+        "araddr": In(address), "arprot": In(3), "arvalid": In(1), "arready": Out(1, init=1),
         "rdata": Out(_WORD), "rresp": Out(2), "rvalid": Out(1), "rready": In(1),
     }
 

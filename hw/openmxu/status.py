@@ -37,8 +37,8 @@ class Error(IntEnum):
     """A beat of activations came behind a ``last`` and without ``first``. A tile begins that is multiplied with the
     weights that are there; later tiles are right."""
     TILE_LONG = 5
-    """A tile had more beats than the accumulator bank has rows. Those that are kept begin anew with its first row; later
-    sums are right."""
+    """A tile had more beats than the accumulator bank has rows. Those that are kept begin anew with its first row;
+    later sums are right."""
     MARKS_CHANGED = 6
     """``add``, ``clear_nan`` or ``emit`` changed within a tile. Each beat is treated as it says; later sums are
     right."""

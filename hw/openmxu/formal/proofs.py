@@ -14,6 +14,9 @@ Of the accumulator bank: what it adds sums to, the replacement of NaN included.
 Of arithmetic between streams: when it moves, in whatever state; what comes out while it moves; that otherwise no
 register changes. Any run is a run that moves in each cycle, with waits put in between: so these hold together for any
 pattern of waits.
+
+Of the registers on AXI4-Lite: the rules of the bus hold after a reset, and where they held in a cycle, they do in the
+next. Hence they hold in each.
 """
 
 import time
@@ -27,10 +30,26 @@ from amaranth.hdl import Fragment
 
 from openmxu.accumulator import AccumulatorColumn
 from openmxu.arith import Adder, Converter, Multiplier, Streamed
+from openmxu.axi import Registers
 from openmxu.catalog import CATALOG
+from openmxu.config import MxuConfig
+from openmxu.formal.bus import BROKEN, WatchedRegisters
 from openmxu.formal.smt import REGISTERS, mutants, transition_system
 from openmxu.formal.solvers import SOLVERS, Answer, solve, version
-from openmxu.formal.specification import ACCEPT, ADD, CONVERT, MULTIPLY, NEAREST, READY, REPLACE, SAME, SHIFT, Operation
+from openmxu.formal.specification import (
+    ACCEPT,
+    ADD,
+    ALWAYS,
+    CONVERT,
+    MULTIPLY,
+    NEAREST,
+    NEVER,
+    READY,
+    REPLACE,
+    SAME,
+    SHIFT,
+    Operation,
+)
 from openmxu.formats import BF16, FP32
 from openmxu.pe import ProcessingElement
 
@@ -94,7 +113,7 @@ class Counterexample:
 
     def __str__(self) -> str:
         operands = ", ".join(f"{operand:x}" for operand in self.operands)
-        return f"operands {operands}: got {self.got:x}, expected {self.expected:x}"
+        return f"{f'operands {operands}: ' if operands else ''}got {self.got:x}, expected {self.expected:x}"
 
 
 @dataclass(frozen=True)
@@ -256,8 +275,8 @@ class _Query:
         return Counterexample(operands, found.get("result", 0), right.values["result"])
 
     def _equal(self, operands: Sequence[int]) -> str:
-        return " ".join(f"(= {name} {_constant(value, width)})" for name, value, width in zip(
-            self._names, operands, self._widths, strict=True))
+        return " ".join(["true", *(f"(= {name} {_constant(value, width)})" for name, value, width in zip(
+            self._names, operands, self._widths, strict=True))])
 
     def _solve(self, assertions: str, question: str, solver: str, limit: float) -> Answer:
         declarations = "".join(f"(declare-const {name} (_ BitVec {width}))\n" for name, width in zip(
@@ -282,12 +301,25 @@ def proofs() -> Mapping[str, Proof]:
 
 def controls() -> list[Control]:
     """Claims that are wrong in time, or about the other treatment of subnormals, for every arithmetic operation."""
-    wrong = [Control(f"{proof.name}, a cycle late", late(proof)) for proof in proofs().values() if proof.quick]
+    wrong = [Control(f"{proof.name}, a cycle late", late(proof)) for proof in proofs().values()
+             if proof.quick and proof.operation is not ALWAYS]  # what always holds does so a cycle later
     for table in (ADD, MULTIPLY, CONVERT):
         for mode, other in (("flush", "ieee"), ("ieee", "flush")):
             proof = next(proof for proof in proofs().values() if proof.operation is table[mode])
             wrong.append(Control(f"{proof.name}, but {other}", replace(proof, operation=table[other])))
-    return wrong
+    return [*wrong, *_broken_buses()]
+
+
+def _broken_buses() -> Iterator[Control]:
+    """Claims about some cycles behind a reset: broken registers keep to the rules; right ones never wait nor act."""
+    cycles = 8
+    given = (("rst", 0, 1), *(("rst", cycle, 0) for cycle in range(1, cycles)))
+    proof = replace(proofs()["registers_kept"], given=given)
+    for what, broken in BROKEN.items():
+        watched = _watch(broken(proof.component.registers.config))
+        yield Control(f"registers that {what}", replace(proof, component=watched, result=(("o_kept", cycles),)))
+    yield Control("registers that never wait nor act",
+                  replace(proof, operation=NEVER, result=(("o_covered", cycles),)))
 
 
 def late(proof: Proof) -> Proof:
@@ -326,6 +358,8 @@ def _about(component: Any) -> Iterator[Proof]:
             yield _arithmetic(component, NEAREST)
         case ProcessingElement(operand=operand) if operand == BF16:
             yield from _cell(component)
+        case Registers(config=config):
+            yield from _bus(config)
         case AccumulatorColumn(config=config):
             yield _replacement(AccumulatorColumn(replace(config, depth=2)))
         case Streamed(unit=unit):
@@ -385,6 +419,22 @@ def _replacement(column: AccumulatorColumn) -> Proof:
     operands = (("old__data", 0), ("o_control.add", 0), ("o_control.clear_nan", 0))
     return Proof(f"{column.module_name}_replace", "a sum is added to the old one, NaN replaced if asked for, or to -0",
                  column, REPLACE, operands, (("i_a", 0),), quick=True)
+
+
+def _bus(config: MxuConfig) -> Iterator[Proof]:
+    """That registers keep to the rules of AXI4-Lite, by induction."""
+    watched = _watch(Registers(config))
+    for name, claim, given in (
+        ("begin", "the rules of AXI4-Lite are kept behind a reset, whatever was before", (("rst", 0, 1),)),
+        ("kept", "where the rules of AXI4-Lite are kept, so they are a cycle later", (("rst", 0, 0), ("o_kept", 0, 1))),
+    ):
+        yield Proof(f"registers_{name}", claim, watched, ALWAYS, (), (("o_kept", 1),), given=given, quick=True)
+
+
+def _watch(registers: Registers) -> WatchedRegisters:
+    watched = WatchedRegisters(registers)
+    Fragment.get(watched, None)  # Amaranth warns of components that nobody elaborates
+    return watched
 
 
 def _streamed(streamed: Streamed, proof: Proof) -> Iterator[Proof]:

@@ -7,7 +7,8 @@ between bit patterns, as the theory has no function from its numbers back to the
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["ACCEPT", "ADD", "CONVERT", "MULTIPLY", "NEAREST", "READY", "REPLACE", "SAME", "SHIFT", "Operation"]
+__all__ = ["ACCEPT", "ADD", "ALWAYS", "CONVERT", "MULTIPLY", "NEAREST", "NEVER", "READY", "REPLACE", "SAME", "SHIFT",
+           "Operation"]
 
 
 @dataclass(frozen=True)
@@ -166,6 +167,12 @@ READY = Operation("ready", """\
   (= o (bvor ready (bvnot valid))))
 """, ((0, 0), 1))
 """A stream moves: its result is taken, or there is none."""
+
+ALWAYS = Operation("always", "(define-fun always ((o (_ BitVec 1))) Bool (= o #b1))\n", ((), 1))
+"""A mark that is high."""
+
+NEVER = Operation("never", "(define-fun never ((o (_ BitVec 1))) Bool (= o #b0))\n", ((), 0))
+"""A mark that is low."""
 
 SAME = Operation("=", "")
 """What it is given."""

@@ -1,6 +1,6 @@
 """Bench of the unit on a bus: cocotbext-axi's sources, sink and register master at its ports."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import cocotb
@@ -30,18 +30,29 @@ from openmxu_sim.stimulus import MARKS, collect, stimulus
 TASK = Task.of_environment()
 CONFIG = TASK.component().config
 
+CONSTANT = {
+    Register.ID: IDENTITY,
+    Register.SIZE: CONFIG.rows | CONFIG.columns << 16,
+    Register.FORMAT: CONFIG.stages | (CONFIG.subnormals == "ieee") << 8 | CONFIG.splitter << 9
+    | CONFIG.source.width << 16 | CONFIG.result.width << 24,
+    Register.DEPTH: CONFIG.depth,
+    Register.CONTROL: 0,
+}
+"""What registers hold at any time."""
+
 
 class Testbench:
-    """The unit with everything that is connected to it."""
+    """The unit with everything that is connected to it; without a ``master``, a test drives the registers' port."""
 
-    def __init__(self, dut: Any) -> None:
+    def __init__(self, dut: Any, *, master: bool = True) -> None:
         self._dut = dut
         self.generator = np.random.default_rng(TASK.seed)
         reset = {"reset": dut.aresetn, "reset_active_level": False}
         self.weights = AxiStreamSource(AxiStreamBus.from_prefix(dut, "s_axis_weights"), dut.aclk, **reset)
         self.activations = AxiStreamSource(AxiStreamBus.from_prefix(dut, "s_axis_activations"), dut.aclk, **reset)
         self.results = AxiStreamSink(AxiStreamBus.from_prefix(dut, "m_axis_results"), dut.aclk, **reset)
-        self.registers = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), dut.aclk, **reset)
+        if master:
+            self.registers = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), dut.aclk, **reset)
 
     async def start(self) -> None:
         """Clock and reset."""
@@ -122,13 +133,8 @@ async def what_it_is(dut: Any) -> None:
     """Registers describe the unit; there is nothing where there is none, and nothing to be written but commands."""
     bench = Testbench(dut)
     await bench.start()
-    assert await bench.read(Register.ID) == IDENTITY
-    assert await bench.read(Register.SIZE) == CONFIG.rows | CONFIG.columns << 16
-    assert await bench.read(Register.FORMAT) == (
-        CONFIG.stages | (CONFIG.subnormals == "ieee") << 8 | CONFIG.splitter << 9
-        | CONFIG.source.width << 16 | CONFIG.result.width << 24)
-    assert await bench.read(Register.DEPTH) == CONFIG.depth
-    assert await bench.read(Register.CONTROL) == 0
+    for register, value in CONSTANT.items():
+        assert await bench.read(register) == value
     for address in (0x28, 0x3C):
         answer = await bench.registers.read(address, 4)
         assert (answer.resp, bytes(answer.data)) == (AxiResp.SLVERR, bytes(4))
@@ -146,16 +152,113 @@ async def registers_with_pauses(dut: Any) -> None:
     channels = (reads.ar_channel, reads.r_channel, writes.aw_channel, writes.w_channel, writes.b_channel)
     for seed, channel in enumerate(channels):
         channel.set_pause_generator(_pauses(seed))
-    constant = {Register.ID: IDENTITY, Register.SIZE: CONFIG.rows | CONFIG.columns << 16, Register.DEPTH: CONFIG.depth}
-    chosen = [Register(int(value)) for value in bench.generator.choice(list(constant), 60)]
+    chosen = [Register(int(value)) for value in bench.generator.choice(list(CONSTANT), 60)]
     asked = [cocotb.start_soon(bench.read(register)) for register in chosen]
     targets = [int(address) for address in bench.generator.choice([Register.ID, Register.CONTROL, 0x3C], 60)]
     written = [cocotb.start_soon(bench.registers.write(address, bytes(4))) for address in targets]
     for register, answer in zip(chosen, asked, strict=True):
-        assert await within(4000, answer, "all reads") == constant[register]
+        assert await within(4000, answer, "all reads") == CONSTANT[register]
     for address, response in zip(targets, written, strict=True):
         expected = AxiResp.OKAY if address == Register.CONTROL else AxiResp.SLVERR
         assert (await within(4000, response, "all writes")).resp == expected
+
+
+class Bus:
+    """A master that asks for anything: any address, each channel on its own.
+
+    Parameters
+    ----------
+    dut
+        The unit.
+    seed
+        Of the pauses on all channels.
+    """
+
+    def __init__(self, dut: Any, seed: int) -> None:
+        self._dut = dut
+        self._seed = seed
+        self._edge = RisingEdge(dut.aclk)
+        for channel in ("ar", "aw", "w"):
+            self._port(channel, "valid").value = 0
+        for channel in ("r", "b"):
+            self._port(channel, "ready").value = 0
+
+    async def read(self, addresses: Iterable[int]) -> list[tuple[int, ...]]:
+        """Data and response of each, in order."""
+        asked = [{"addr": address} for address in addresses]
+        cocotb.start_soon(self._ask("ar", asked))
+        return await self._answers("r", ("data", "resp"), len(asked))
+
+    async def write(self, addresses: Iterable[int], words: Iterable[tuple[int, int]]) -> list[tuple[int, ...]]:
+        """The response to each address, with data and strobes, in order."""
+        asked = [{"addr": address} for address in addresses]
+        cocotb.start_soon(self._ask("aw", asked))
+        cocotb.start_soon(self._ask("w", [{"data": word, "strb": strobes} for word, strobes in words]))
+        return await self._answers("b", ("resp",), len(asked))
+
+    def _port(self, channel: str, name: str) -> Any:
+        return getattr(self._dut, f"s_axil_{channel}{name}")
+
+    async def _ask(self, channel: str, requests: Iterable[Mapping[str, int]]) -> None:
+        pauses = _pauses(self._seed + ord(channel[-1]))
+        valid, ready = self._port(channel, "valid"), self._port(channel, "ready")
+        for request in requests:
+            while next(pauses):
+                await self._edge
+            valid.value = 1
+            for name, value in request.items():
+                self._port(channel, name).value = value
+            await self._edge
+            while not int(ready.value):
+                await self._edge
+            valid.value = 0
+            for name in request:  # means nothing any more
+                self._port(channel, name).value = int(~self._port(channel, name).value)
+
+    async def _answers(self, channel: str, names: tuple[str, ...], count: int) -> list[tuple[int, ...]]:
+        """So many answers; no more come, and one that waits stays as it is."""
+        pauses = _pauses(self._seed + ord(channel))
+        valid, ready = self._port(channel, "valid"), self._port(channel, "ready")
+        found: list[tuple[int, ...]] = []
+        waiting: tuple[int, ...] | None = None
+        for _ in range(100 * count):
+            taken = not next(pauses)
+            ready.value = taken
+            await self._edge
+            shown = tuple(int(self._port(channel, name).value) for name in names) if int(valid.value) else None
+            assert waiting in (None, shown), f"{channel} showed {waiting}, and before it was taken {shown}"
+            waiting = None if taken else shown
+            if taken and shown is not None:
+                found.append(shown)
+        assert len(found) == count, f"{channel}: {count} requests, {len(found)} answers"
+        return found
+
+
+@cocotb.test(skip=CONFIG.rows == 1)
+async def any_requests(dut: Any) -> None:
+    """Any address, data and strobes, in any order: each has its answer, and commands alone do something."""
+    bench = Testbench(dut, master=False)
+    bus = Bus(dut, TASK.seed)
+    await bench.start()
+    await bench.weights.send(_packet(np.zeros((1, CONFIG.columns), np.uint32), 0))
+    await bench.weights.wait()
+    holds = CONSTANT | dict.fromkeys((Register.BUSY, Register.OUTPUT_STALLS, Register.CYCLES), 0)
+    holds[Register.ERROR] = int(Error.WEIGHTS_SHORT)
+    draw = bench.generator.integers
+    reads = [int(each) for each in draw(64, size=120) if each != Register.INPUT_STALLS]
+    writes = [int(Register.CONTROL) ^ int(draw(2)) * int(draw(64)) for _ in range(120)]
+    # None of these is a command: another register, no byte 0, or none of its bits.
+    words = [(int(draw(1 << 30)) << 2 | (int(draw(4)) if without or address != Register.CONTROL else 0),
+              int(draw(8)) << 1 | (not without))
+             for address, without in zip(writes, draw(2, size=120), strict=True)]
+    reading = cocotb.start_soon(bus.read(reads))
+    written = await bus.write(writes, words)
+    assert written == [(AxiResp.OKAY if address == Register.CONTROL else AxiResp.SLVERR,) for address in writes]
+    expected = {register.value: (value, AxiResp.OKAY) for register, value in holds.items()}
+    assert await reading == [expected.get(address, (0, AxiResp.SLVERR)) for address in reads]
+    assert await bus.read([Register.ERROR] * 2) == [(Error.WEIGHTS_SHORT, AxiResp.OKAY)] * 2
+    assert await bus.write([Register.CONTROL], [(1, 1)]) == [(AxiResp.OKAY,)]
+    assert await bus.read([Register.ERROR]) == [(Error.NONE, AxiResp.OKAY)]
 
 
 @cocotb.test()

@@ -325,7 +325,7 @@ async def cycles_of_products(dut: Any) -> None:
 
 _FIRST, _LAST, _ADD, _CLEAR_NAN = 1, 2, 4, 8
 _RIGHT = [row == CONFIG.rows - 1 for row in range(CONFIG.rows)]
-_MISTAKES = (
+_MISTAKES: tuple[tuple[Error, list[bool], list[int]], ...] = (
     (Error.WEIGHTS_SHORT, [True], []),
     (Error.WEIGHTS_SHORT, [*_RIGHT, True], []),  # it waits for a tile that does not come
     (Error.WEIGHTS_LONG, [False] * CONFIG.rows, []),
@@ -341,7 +341,7 @@ _MISTAKES = (
 
 @cocotb.test(skip=not CONFIG.status or CONFIG.rows == 1)
 async def mistakes_of_senders(dut: Any) -> None:
-    """Each is named, whatever waits for ever; it stays until it is cleared, is over after a reset, and spoils no result."""
+    """Each is named, also if it waits for ever, until it is cleared; it spoils no result; a reset ends it."""
     await start_clock(dut)
     for error, lasts, marks in _MISTAKES:
         bench = Testbench(dut, TASK.seed, no_pauses(), no_pauses(), no_pauses())

@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
+from openmxu.catalog import CATALOG
 from openmxu.config import MxuConfig
+from openmxu.formal.paths import combinational_paths
 from openmxu.formal.proofs import Proof, confirm, controls, is_ambiguous, mutant_controls, proofs, prove
 from openmxu.formal.solvers import SOLVERS
 from openmxu.formats import SUBNORMALS
@@ -85,7 +87,7 @@ def checks(*, thorough: bool) -> Mapping[tuple[str, str], Check]:
     thorough
         With those that take minutes, and with larger samples.
     """
-    makers = (_all_operands, _biased_sums, _proofs, _wrong_claims, _exploration, _compiled_engine, _mutants,
+    makers = (_all_operands, _biased_sums, _proofs, _wrong_claims, _ports, _exploration, _compiled_engine, _mutants,
               _third_parties)
     found = [check for maker in makers for check in maker(thorough)]
     return {(check.group, check.name): check for check in found if thorough or not check.thorough}
@@ -170,6 +172,19 @@ def _refute_mutants() -> Outcome:
     # With more of them the proofs would be blind.
     status = FAILED if equivalent > len(mutants) // 5 else OPEN if unknown else HOLDS
     return Outcome(status, f"{len(mutants)} mutants", detail)
+
+
+def _ports(_: bool) -> Iterator[Check]:
+    units = [name for name, design in CATALOG.items() if design.family == "mxu"]
+    yield Check("ports", f"no output follows an input within the cycle: {', '.join(units)}, each as 2x2",
+                "every path in the netlist", partial(_find_paths, units), thorough=True, seconds=30)
+
+
+def _find_paths(units: Sequence[str]) -> Outcome:
+    paths = {name: combinational_paths(CATALOG[name].build(rows=2, columns=2)) for name in units}
+    found = [f"{name}: {output} follows {', '.join(sorted(inputs))}"
+             for name, outputs in paths.items() for output, inputs in outputs.items() if inputs]
+    return Outcome(FAILED if found else HOLDS, f"{sum(map(len, paths.values()))} outputs", "; ".join(found))
 
 
 def _exploration(thorough: bool) -> Iterator[Check]:

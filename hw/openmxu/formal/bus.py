@@ -1,0 +1,212 @@
+"""The rules of AXI4-Lite as hardware that watches the registers of a unit."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from openmxu.axi import IDENTITY, Register, Registers
+from openmxu.config import MxuConfig
+from openmxu.status import COUNTERS
+
+__all__ = ["BROKEN", "Requests", "WatchedRegisters"]
+
+_OKAY, _SLVERR = 0, 2
+
+
+class Requests(wiring.Component):
+    """The requests of a channel that are taken and not answered, two at most.
+
+    Parameters
+    ----------
+    width
+        Bits of a request.
+
+    Members
+    -------
+    i_taken, i_answered : In(1)
+        What happens in this cycle.
+    i_request : In(width)
+        What is taken.
+    o_count : Out(2)
+    o_oldest, o_second : Out(width)
+        As many of them as there are.
+    o_wrong : Out(1)
+        There was an answer without a request, or a third request, since the reset.
+    """
+
+    i_taken: Value
+    i_answered: Value
+    i_request: Value
+    o_count: Value
+    o_oldest: Value
+    o_second: Value
+    o_wrong: Value
+
+    def __init__(self, width: int) -> None:
+        super().__init__({
+            "i_taken": In(1), "i_answered": In(1), "i_request": In(width),
+            "o_count": Out(2), "o_oldest": Out(width), "o_second": Out(width), "o_wrong": Out(1),
+        })
+
+    def elaborate(self, platform: object) -> Module:
+        """A queue of two."""
+        m = Module()
+        left = Signal.like(self.o_count)
+        wrong = (self.i_answered & (self.o_count == 0)) | (self.i_taken & (left == 2))
+        m.d.comb += left.eq(self.o_count - self.i_answered)
+        m.d.sync += [self.o_count.eq(left + self.i_taken), self.o_wrong.eq(self.o_wrong | wrong)]
+        with m.If(self.i_answered):
+            m.d.sync += self.o_oldest.eq(self.o_second)
+        with m.If(self.i_taken & (left == 0)):
+            m.d.sync += self.o_oldest.eq(self.i_request)
+        with m.If(self.i_taken & (left == 1)):
+            m.d.sync += self.o_second.eq(self.i_request)
+        return m
+
+
+class WatchedRegisters(wiring.Component):
+    """Registers, and whether they keep to what AXI4-Lite and their own reference say.
+
+    ``o_kept`` is high in a cycle if, whatever the master does and did:
+
+    - an answer that was refused is still there, and the same;
+    - there is an answer exactly if a read, or address and data of a write, were taken and not answered: so none comes
+      without a request, each request has one, one cycle after it or behind the answer before it;
+    - the answer is that to the oldest request: the response to its address; a counter's value when the answer was made;
+      zero where there is nothing;
+    - commands come with the answer to a write that holds them, for one cycle, and at no other time.
+
+    It is an invariant: what is held in the registers takes part, so that it follows from itself a cycle earlier.
+
+    Parameters
+    ----------
+    registers
+        What is watched.
+
+    Members
+    -------
+    As of :class:`~openmxu.axi.Registers`, and:
+
+    o_kept : Out(1)
+    o_covered : Out(1)
+        All of these happened since the reset: on each channel a request was held, on each an answer was refused, and a
+        command was given.
+    """
+
+    o_kept: Value
+    o_covered: Value
+
+    def __init__(self, registers: Registers) -> None:
+        self.registers = registers
+        super().__init__(dict(registers.signature.members) | {"o_kept": Out(1), "o_covered": Out(1)})
+
+    @property
+    def module_name(self) -> str:
+        """Name of the exported module."""
+        return "watched_registers"
+
+    def elaborate(self, platform: object) -> Module:
+        """Queues of requests beside the registers, and what must hold between them."""
+        m = Module()
+        m.submodules.registers = registers = self.registers
+        for name, port in registers.signature.members.items():
+            inside, outside = getattr(registers, name), getattr(self, name)
+            m.d.comb += inside.eq(outside) if port.flow == In else outside.eq(inside)
+        reads, *rules = self._follow(m, "ar", "r", self.araddr)
+        addresses, *more = self._follow(m, "aw", "b", self.awaddr)
+        rules += more
+        words, *more = self._follow(m, "w", "b", self.wdata[:2] & self.wstrb[0].replicate(2))
+        rules += more
+        read_refused, *more = self._refuse(m, "r", Cat(self.rdata, self.rresp))
+        rules += more
+        write_refused, *more = self._refuse(m, "b", self.bresp)
+        rules += more
+
+        known = addresses.o_oldest == Register.CONTROL
+        commands = words.o_oldest & (self.bvalid & ~write_refused & known).replicate(2)
+        rules += [
+            self.rvalid == (reads.o_count != 0),
+            self.bvalid == ((addresses.o_count != 0) & (words.o_count != 0)),
+            ~self.rvalid | read_refused | self._is_right(m, reads.o_oldest),
+            ~self.bvalid | (self.bresp == Mux(known, _OKAY, _SLVERR)),
+            Cat(self.o_clear, self.o_reset) == commands,
+        ]
+        m.d.comb += self.o_kept.eq(Cat(rules).all())
+        happens = Cat(~self.arready, ~self.awready, ~self.wready, read_refused, write_refused, commands.all())
+        happened = Signal(len(happens))
+        m.d.sync += happened.eq(happened | happens)
+        m.d.comb += self.o_covered.eq(happened.all())
+        return m
+
+    def _follow(self, m: Module, channel: str, answer: str, request: Value) -> tuple[Any, Value, Value, Value]:
+        """The open requests of a channel; and that the registers have as many, and hold the one that waits."""
+        valid, ready = getattr(self, f"{channel}valid"), getattr(self, f"{channel}ready")
+        answered, taken = getattr(self, f"{answer}valid"), getattr(self, f"{answer}ready")
+        m.submodules[channel] = open_ = Requests(len(request))
+        m.d.comb += [open_.i_taken.eq(valid & ready), open_.i_request.eq(request),
+                     open_.i_answered.eq(answered & taken)]
+        return (open_, ~open_.o_wrong, open_.o_count == answered + ~ready,
+                ready | (Mux(answered, open_.o_second, open_.o_oldest) == self.registers.held[channel]))
+
+    def _refuse(self, m: Module, channel: str, answer: Value) -> tuple[Value, Value]:
+        """Whether an answer was refused in the cycle before; and that it then stays."""
+        valid, ready = getattr(self, f"{channel}valid"), getattr(self, f"{channel}ready")
+        refused = Signal(name=f"{channel}_refused")
+        before = Signal.like(answer, name=f"{channel}_before")
+        m.d.sync += [refused.eq(valid & ~ready), before.eq(answer)]
+        return refused, ~refused | (valid & (answer == before))
+
+    def _is_right(self, m: Module, address: Value) -> Value:
+        """That data and response are those of an address in the cycle before."""
+        config = self.registers.config
+        holds: dict[Register, Value] = {
+            Register.ID: Const(IDENTITY), Register.SIZE: Const(config.rows | config.columns << 16),
+            Register.FORMAT: self.rdata, Register.DEPTH: Const(config.depth), Register.CONTROL: Const(0),
+        }
+        for name in (*COUNTERS, "error"):
+            holds[Register[name.upper()]] = before = Signal.like(getattr(self, f"i_{name}"), name=f"{name}_before")
+            m.d.sync += before.eq(getattr(self, f"i_{name}"))
+        right = Signal()
+        with m.Switch(address):
+            for register, value in holds.items():
+                with m.Case(register):
+                    m.d.comb += right.eq((self.rdata == value) & (self.rresp == _OKAY))
+            with m.Default():
+                m.d.comb += right.eq((self.rdata == 0) & (self.rresp == _SLVERR))
+        return right
+
+
+class _Forgetful(Registers):
+    """A request that comes while an answer waits is lost."""
+
+    def _take(self, m: Module, channel: str, request: Value, used: Value) -> tuple[Value, Value]:
+        return getattr(self, f"{channel}valid"), request
+
+
+class _Hasty(Registers):
+    """A request that had to wait is answered twice."""
+
+    def _take(self, m: Module, channel: str, request: Value, used: Value) -> tuple[Value, Value]:
+        there, which = super()._take(m, channel, request, used)
+        again = Signal(name=f"{channel}_again")
+        m.d.sync += again.eq(used & ~getattr(self, f"{channel}ready"))
+        return there | again, which
+
+
+class _Swapped(Registers):
+    """Another request than the one that waits is answered."""
+
+    def _take(self, m: Module, channel: str, request: Value, used: Value) -> tuple[Value, Value]:
+        there, which = super()._take(m, channel, request, used)
+        return there, Mux(getattr(self, f"{channel}valid"), request, which)
+
+
+BROKEN: Mapping[str, Callable[[MxuConfig], Registers]] = {
+    "forget a request that comes while an answer waits": _Forgetful,
+    "answer a request twice if it had to wait": _Hasty,
+    "answer another request than the one that waits": _Swapped,
+}
+"""Registers that break the rules, by what they do: ``o_kept`` must tell."""

@@ -1,0 +1,63 @@
+"""Which outputs of a component follow which inputs within the cycle."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from openmxu.synth import yosys
+from openmxu.synth.netlist import Bit, Cell, read_netlist
+from openmxu.verilog import to_rtlil
+
+__all__ = ["combinational_paths"]
+
+_SCRIPT = """read_rtlil /job/design.il
+hierarchy -check -top {top}
+proc
+flatten
+opt_clean
+splitnets
+write_json /job/result
+"""
+
+
+def combinational_paths(component: Any) -> Mapping[str, frozenset[str]]:
+    """For each output port, the input ports from which a path leads to it that no register cuts.
+
+    Every cell that is not clocked counts as a path from each of its inputs to each of its outputs. So what is not
+    listed is no path.
+
+    Raises
+    ------
+    openmxu.synth.yosys.SynthesisError
+        Yosys failed.
+    """
+    top = component.module_name
+    netlist = read_netlist(yosys.produce(_SCRIPT.format(top=top), to_rtlil(component)), top)
+    drivers = {bit: cell for cell in netlist.cells for port, bits in cell.connections.items() if port not in cell.inputs
+               for bit in bits}
+    owners = {bit: name for name, bits in netlist.inputs.items() for bit in bits}
+    return {name: frozenset(owners[bit] for bit in _cone(bits, drivers) if bit in owners)
+            for name, bits in netlist.outputs.items()}
+
+
+def _cone(bits: tuple[Bit, ...], drivers: Mapping[Bit, Cell]) -> set[Bit]:
+    """The bits that others depend on within the cycle, themselves included."""
+    seen: set[Bit] = set()
+    waiting = set(bits)
+    while waiting:
+        bit = waiting.pop()
+        seen.add(bit)
+        if bit in drivers:
+            waiting |= {each for each in _read(drivers[bit]) if each not in seen}
+    return seen
+
+
+def _read(cell: Cell) -> Iterator[Bit]:
+    """What a cell's outputs follow within the cycle."""
+    if cell.type in ("$dff", "$sdff", "$dffe", "$sdffe", "$sdffce"):
+        return
+    if cell.type == "$memrd_v2" and int(cell.parameters["CLK_ENABLE"], 2):
+        return
+    if not cell.inputs:
+        raise ValueError(f"cell {cell.name} must have ports with directions, not be of type {cell.type}")
+    for port in cell.inputs:
+        yield from cell.connections[port]
