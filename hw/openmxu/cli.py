@@ -326,6 +326,7 @@ def _add_verilog(commands: Any) -> None:
         commands, "verilog", _verilog, "write a design as plain Verilog",
         "  openmxu verilog mxu --rows 8 --columns 8 -o mxu.v\n"
         "  openmxu verilog mxu --bus axi --rows 8 --columns 8 -o mxu.v --template instance.v --core mxu.core\n"
+        "  openmxu verilog mxu --rows 8 --columns 8 --ports flat -o mxu.v --template instance.vhd\n"
         "  openmxu verilog adder --subnormals ieee --stages 2 -o adder.v\n"
         "  openmxu verilog multiplier --operand fp16 --result fp32 -o multiplier.v\n\n"
         "designs:\n" + "\n".join(f"  {d.name:<18} {d.summary}" for d in CATALOG.values()),
@@ -334,7 +335,14 @@ def _add_verilog(commands: Any) -> None:
     parser.add_argument("-o", "--output-file", type=Path, metavar="FILE",
                         help="where it goes (default: the terminal)")
     parser.add_argument("--name", metavar="NAME", help="name of the top module (default: after the design)")
-    parser.add_argument("--template", type=Path, metavar="FILE", help="write an instance of it, to copy from")
+    parser.add_argument("--prefix", metavar="NAME",
+                        help="what names of the modules inside begin with (default: the top module's name and a digest "
+                        "of the design, so that equal names mean equal modules)")
+    parser.add_argument("--ports", default="nested", metavar="NAME",
+                        help="nested (weights__valid) or flat (weights_valid, which VHDL can name); default: nested")
+    parser.add_argument("--template", type=Path, metavar="FILE",
+                        help="write an instance of it, to copy from: in VHDL with its component if FILE ends with .vhd "
+                        "or .vhdl, else in Verilog")
     parser.add_argument("--core", type=Path, metavar="FILE.core", help="write a FuseSoC core file beside the Verilog")
     for name, kind in _design_parameters().items():
         if kind is bool:
@@ -370,13 +378,13 @@ def _design_parameters() -> dict[str, type]:
 
 def _verilog(options: argparse.Namespace) -> None:
     from openmxu.catalog import CATALOG
-    from openmxu.integration import to_core, to_template
+    from openmxu.integration import to_core, to_template, to_vhdl_template
+    from openmxu.names import check_names
     from openmxu.verilog import to_verilog
 
     if options.design not in CATALOG:
         raise ValueError(f"DESIGN must be one of {', '.join(CATALOG)}, not {options.design!r}")
-    if options.name is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_$]*", options.name):
-        raise ValueError(f"name must be a Verilog identifier, not {options.name!r}")
+    check_names(options.name, options.prefix, options.ports)
     if options.core is not None and (options.output_file is None
                                      or options.output_file.resolve().parent != options.core.resolve().parent):
         raise ValueError(f"core must be in the folder of the Verilog file, which -o names, not {options.core}")
@@ -387,11 +395,12 @@ def _verilog(options: argparse.Namespace) -> None:
         if design.cells > 1024 and not given:
             _tell(f"writing {design.summary}: about 10 seconds")
         name = options.name or component.module_name
-        text = to_verilog(component, name=name)
+        text = to_verilog(component, name=name, prefix=options.prefix, ports=options.ports)
         if options.output_file is not None:
             outputs.write_text(options.output_file, text)
         if options.template is not None:
-            outputs.write_text(options.template, to_template(component, text, name=name))
+            write_template = to_vhdl_template if options.template.suffix in (".vhd", ".vhdl") else to_template
+            outputs.write_text(options.template, write_template(component, text, name=name, ports=options.ports))
         if options.core is not None:
             outputs.write_text(options.core, to_core(options.output_file.name, name=name))
         if options.output_file is None:

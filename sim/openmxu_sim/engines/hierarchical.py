@@ -178,8 +178,8 @@ def build(config: MxuConfig) -> bytes:
 
 def _design(config: MxuConfig) -> tuple[str, str]:
     """What is compiled, and the name of the row in it."""
-    text = to_verilog(Mxu(config))
-    rows = re.findall(r"^module (row_\w+)\(", text, flags=re.MULTILINE)
+    text = to_verilog(Mxu(config), prefix="unit")
+    rows = re.findall(r"^module (unit_row_\w+)\(", text, flags=re.MULTILINE)
     if len(rows) != 1:
         raise AssertionError(f"there must be one module of a row, not {len(rows)}")
     marked = re.sub(rf"^module {rows[0]}\([^;]*\);", r"\g<0> /* verilator hier_block */", text, flags=re.MULTILINE)

@@ -1,0 +1,98 @@
+"""RTLIL text of Amaranth: what the Verilog export changes in it.
+
+A module is the lines from ``module`` and its name to ``end``. It declares wires, which may be ports; lists cells, some of
+them instances of other modules, and processes; and says at its end what drives the wires that nothing else drives.
+Names begin with a backslash and end with a blank or the line.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable
+
+__all__ = ["join_ports", "module_names", "prune", "rename_modules"]
+
+_MODULE = re.compile(r"^module \\(\S+)\n.*?^end$", re.MULTILINE | re.DOTALL)
+# What is not a wire though its name looks like one: a cell's type and name, and the port of a cell that is connected.
+_OF_CELLS = r"^    connect \\\S+|^  cell .*"
+_PORT = re.compile(r"^  wire .*(?:input|output|inout) \d+ +\\(\S+)$", re.MULTILINE)
+
+
+def module_names(text: str) -> list[str]:
+    """Names of all modules, in their order."""
+    return re.findall(r"^module \\(\S+)$", text, re.MULTILINE)
+
+
+def rename_modules(text: str, rename: Callable[[str], str]) -> str:
+    """Change the names of modules, and of their instances alike.
+
+    Parameters
+    ----------
+    text
+        Modules, complete: a module that is an instance of something else keeps that name.
+    rename
+        The new name of each module.
+
+    Raises
+    ------
+    ValueError
+        Two modules would have the same name.
+    """
+    renamed: dict[str, str] = {}
+    for name in module_names(text):
+        if (new := rename(name)) in renamed.values():
+            raise ValueError(f"names of modules must differ, and two would be {new!r}")
+        renamed[name] = new
+    return re.sub(r"^(module|  cell) \\(\S+)", lambda found: f"{found[1]} \\{renamed.get(found[2], found[2])}", text,
+                  flags=re.MULTILINE)
+
+
+def join_ports(text: str, name: str, joint: str) -> str:
+    """Write another joint in place of the two underscores in names of a module's ports.
+
+    Parameters
+    ----------
+    text
+        Modules, of which none has instances of this one.
+    name
+        The module.
+    joint
+        What stands between a stream and its members.
+
+    Raises
+    ------
+    ValueError
+        Two ports would have the same name.
+    """
+    [module] = (found for found in _MODULE.finditer(text) if found[1] == name)
+    ports = _PORT.findall(module[0])
+    joined = {port: port.replace("__", joint) for port in ports}
+    if len({port.lower() for port in joined.values()}) < len(ports):
+        raise ValueError(f"ports must differ when joined by {joint!r}, not {', '.join(ports)}")
+    # A wire inside that is called like the new port makes room.
+    taken = {port: f"{port}$inside" for port in set(joined.values()) - set(ports)}
+    renamed = taken | joined
+
+    def rename(found: re.Match[str]) -> str:
+        return f"\\{renamed[found[1]]}" if found[1] in renamed else found[0]
+
+    body = re.sub(rf"{_OF_CELLS}|\\(\S+)", rename, module[0], flags=re.MULTILINE)
+    return text[:module.start()] + body + text[module.end():]
+
+
+def prune(text: str) -> str:
+    """Leave out wires that nothing reads: other names for a signal, or for a field of it."""
+    return _MODULE.sub(lambda found: _prune(found[0]), text)
+
+
+def _prune(module: str) -> str:
+    wires = re.sub(_OF_CELLS, "", module, flags=re.MULTILINE)
+    count = Counter(re.findall(r"\\(\S+)", wires))
+    kept = {*_PORT.findall(module), *(name for name, uses in count.items() if uses > 2)}
+    driven = set(re.findall(r"^connect \\(\S+) ", module, re.MULTILINE))
+    dead = driven - kept
+
+    def leave_out(found: re.Match[str]) -> str:
+        return "" if found[1] in dead else found[0]
+
+    module = re.sub(r"^connect \\(\S+) .*\n\n?", leave_out, module, flags=re.MULTILINE)
+    return re.sub(r"^(?:  attribute .*\n)*  wire .*\\(\S+)\n\n?", leave_out, module, flags=re.MULTILINE)
