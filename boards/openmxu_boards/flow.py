@@ -1,11 +1,11 @@
 """From a board's name to its bitstream."""
 
 import json
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from openmxu import process
 from openmxu.files import folder, reserve
 from openmxu_boards import tools
 from openmxu_boards.report import BuildReport, read_clocks, read_utilisation
@@ -66,8 +66,7 @@ def build(board: str, output: Path | str, *, progress: Callable[[str], None] | N
     written = {"yosys.log": f"{_NAME}.rpt", "nextpnr.log": f"{_NAME}.tim", "nextpnr.json": "nextpnr.json",
                bitstream: bitstream, _SUMMARY: _SUMMARY}
     with (folder(output), reserve(*(output / name for name in written)) as outputs,
-          tempfile.TemporaryDirectory(prefix="openmxu-build-") as directory):
-        work = Path(directory)
+          process.workspace() as work):
         for name, content in files.items():
             (work / name).write_text(content)
         seconds = {}

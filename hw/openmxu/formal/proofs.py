@@ -21,13 +21,13 @@ next. Hence they hold in each.
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, reduce
 from typing import Any
 
 from amaranth.hdl import Fragment
 
+from openmxu import process
 from openmxu.accumulator import AccumulatorColumn
 from openmxu.arith import Adder, Converter, Multiplier, Streamed
 from openmxu.axi import Registers
@@ -195,7 +195,7 @@ def prove(proof: Proof, solver: str = "z3", *, change: str = "", limit: float = 
     questions = [f"(and {wrong} {case})" for case in cases] or [wrong]
     if cases:
         questions.append(f"(not (or {' '.join(cases)}))")
-    with ThreadPoolExecutor(jobs) as pool:
+    with process.threads(jobs) as pool:
         answers = list(pool.map(lambda question: query.ask(question, solver, limit), questions))
     if cases and answers[-1].satisfiable:
         raise ValueError(f"cases must cover all operands, not {cases!r}")

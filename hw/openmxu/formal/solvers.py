@@ -2,11 +2,13 @@
 
 import importlib.metadata
 import json
-import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
+
+from openmxu import process
+from openmxu.process import TimeLimitError
 
 __all__ = ["SOLVERS", "Answer", "SolverError", "solve", "version"]
 
@@ -74,14 +76,13 @@ def solve(text: str, solver: str, *, limit: float) -> Answer:
     """
     version(solver)
     try:
-        # run() ends the process whatever happens here, an interrupt included.
-        process = subprocess.run([sys.executable, "-P", "-m", "openmxu.formal.worker", solver], input=text,
-                                 text=True, capture_output=True, timeout=limit, check=False)
-    except subprocess.TimeoutExpired:
+        done = process.run([sys.executable, "-P", "-m", "openmxu.formal.worker", solver], what=solver, limit=limit,
+                           text=text)
+    except TimeLimitError:
         return Answer(None, {})
-    if process.returncode:
-        reason = (process.stderr.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
+    if done.code:
+        reason = "; ".join(done.last(1)) or f"exit code {done.code}"
         raise SolverError(f"{solver}: {reason}")
-    found = json.loads(process.stdout)
+    found = json.loads(done.output)
     satisfiable = {"sat": True, "unsat": False}.get(found["answer"])
     return Answer(satisfiable, {name: int(value, 16) for name, value in found["values"].items()})

@@ -1,7 +1,6 @@
 """A solver in a process of its own: SMT-LIB text in, answer and values out. See :mod:`openmxu.formal.solvers`."""
 
 import json
-import signal
 import sys
 from importlib import import_module
 
@@ -40,8 +39,6 @@ _SOLVERS = {"z3": _z3, "bitwuzla": _bitwuzla}
 
 def main() -> None:
     """Run the solver that the command line names on standard input."""
-    # An interrupt ends it at once: Python's own handler would wait until the solver comes back.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
     answer, values = _SOLVERS[sys.argv[1]](sys.stdin.read())
     json.dump({"answer": answer, "values": values}, sys.stdout)
 

@@ -4,10 +4,11 @@ import os
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from openmxu import process
 from openmxu.synth.job import Job, execute
 from openmxu.synth.points import Point
 from openmxu.synth.results import Executor, Result, measure
@@ -126,8 +127,8 @@ def measure_all(plan: Sequence[tuple[Target, Point]], where: Workers, tell: Call
         return index, measure(point, texts[point.top], target, where.execute, where.limit), time.monotonic() - begin
 
     left = Left(sum(costs))
-    executor = ThreadPoolExecutor(where.jobs)
-    try:
+    # After Ctrl-C: start nothing more. What is there is in the cache.
+    with process.threads(where.jobs) as executor:
         for future in as_completed([executor.submit(run, index) for index in order]):
             index, result, seconds = future.result()
             results[index] = result
@@ -135,9 +136,6 @@ def measure_all(plan: Sequence[tuple[Target, Point]], where: Workers, tell: Call
             outcome = f"{result.area.area:,.0f} {result.target.unit}" if result.area else "failed"
             tell(f"[{len(results)}/{len(plan)}{left}] {result.target.label}: {result.point.name}: {outcome} "
                  f"({seconds:.1f} s)")
-    finally:
-        # After Ctrl-C: start nothing more. What is there is in the cache.
-        executor.shutdown(cancel_futures=True)
     return [results[index] for index in range(len(plan))]
 
 

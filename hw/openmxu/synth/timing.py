@@ -2,9 +2,9 @@
 
 import re
 import shutil
-import subprocess
-import tempfile
-from pathlib import Path
+
+from openmxu import process
+from openmxu.process import TimeLimitError
 
 __all__ = ["SCRIPT", "TimingError", "delay", "find_sta"]
 
@@ -34,9 +34,8 @@ def find_sta() -> str:
     command = _command()
     if command is None:
         return ""
-    done = subprocess.run([command, "-version"], capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False,
-                          timeout=_LIMIT)
-    version = re.match(r"\d+\.\d+\S*", done.stdout)
+    done = process.run([command, "-version"], what="OpenSTA, asked for its version,", limit=_LIMIT)
+    version = re.match(r"\d+\.\d+\S*", done.output)
     return f"OpenSTA {version[0]}" if version else ""
 
 
@@ -62,20 +61,18 @@ def delay(netlist: str, top: str, library: bytes) -> float:
         raise TimingError("OpenSTA is not installed here")
     clock = "[get_ports clk]" if re.search(rf"^module {re.escape(top)}\(.*\bclk\b", netlist, re.MULTILINE) else ""
     script = SCRIPT.replace("TOP", top).replace("CLOCK", clock)
-    with tempfile.TemporaryDirectory(prefix="openmxu-sta-") as directory:
-        work = Path(directory)
+    with process.workspace() as work:
         (work / "library.lib").write_bytes(library)
         (work / "netlist.v").write_text(netlist)
         (work / "script.tcl").write_text(script)
         try:
-            done = subprocess.run([command, "-no_splash", "-exit", "script.tcl"], cwd=work, text=True, errors="replace",
-                                  stdin=subprocess.DEVNULL, capture_output=True, timeout=_LIMIT, check=False)
-        except subprocess.TimeoutExpired:
+            done = process.run([command, "-no_splash", "-exit", "script.tcl"], what="OpenSTA", limit=_LIMIT,
+                               directory=work)
+        except TimeLimitError:
             raise TimingError(f"OpenSTA: no result within {_LIMIT:.0f} s") from None
-    slack = re.search(r"^\s*(-?\d+\.\d+)\s+slack", done.stdout, re.MULTILINE)
-    if done.returncode or slack is None:
-        lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()][-6:]
-        raise TimingError("\n".join([f"OpenSTA: no delay, exit code {done.returncode}", *lines]))
+    slack = re.search(r"^\s*(-?\d+\.\d+)\s+slack", done.output, re.MULTILINE)
+    if done.code or slack is None:
+        raise TimingError("\n".join([f"OpenSTA: no delay, exit code {done.code}", *done.last(6)]))
     return round(1 - float(slack[1]), 4)  # of the clock's period
 
 

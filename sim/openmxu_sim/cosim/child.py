@@ -5,7 +5,6 @@ it when a test fails. A process of its own keeps all that away from the caller.
 """
 
 import json
-import signal
 import sys
 from pathlib import Path
 
@@ -17,8 +16,6 @@ __all__ = ["main"]
 
 def main(spec_file: str) -> int:
     """Build or run what the file says; an exit code."""
-    # An exception makes the runner end the simulator before this process ends.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     spec = json.loads(Path(spec_file).read_text())
     if "cocotb" in spec:
         # The runner writes these into a makefile, which cannot hold the spaces that the true paths may have.

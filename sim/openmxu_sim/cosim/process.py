@@ -1,14 +1,14 @@
 """A child process with a log, a time limit and an environment of its own."""
 
 import json
-import math
 import os
-import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from openmxu import process
+from openmxu.process import TimeLimitError
 
 __all__ = ["BenchFailedError", "SimulationError", "SimulationTimeoutError", "run_child", "run_program"]
 
@@ -67,31 +67,13 @@ def run_program(command: Sequence[str], *, directory: Path, environment: Mapping
     inherited = {name: value for name, value in os.environ.items()
                  if not name.startswith(_FOREIGN) and name not in _FOREIGN_NAMES}
     log = directory / "log.txt"
-    with log.open("w") as output:
-        process = subprocess.Popen(command, cwd=directory, env=inherited | dict(environment),
-                                   stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
-        try:
-            _wait(process, math.inf if timeout is None else time.monotonic() + timeout, tick)
-        except subprocess.TimeoutExpired:
-            raise SimulationTimeoutError(f"{what} took longer than {timeout:g} s\n{_tail(log)}") from None
-        finally:
-            process.terminate()  # it ends what it started; nothing happens if it has ended
-            process.wait()
-    if process.returncode != 0:
+    try:
+        done = process.run(command, what=what, limit=timeout, directory=directory,
+                           environment=inherited | dict(environment), log=log, tick=tick)
+    except TimeLimitError:
+        raise SimulationTimeoutError(f"{what} took longer than {timeout:g} s\n{_tail(log)}") from None
+    if done.code != 0:
         raise SimulationError(f"{what} failed\n{_tail(log)}")
-
-
-def _wait(process: subprocess.Popen[bytes], deadline: float, tick: Callable[[], None] | None) -> None:
-    while True:
-        try:
-            process.wait(timeout=0.1)
-        except subprocess.TimeoutExpired:
-            if time.monotonic() > deadline:
-                raise
-        else:
-            return
-        if tick is not None:
-            tick()
 
 
 def _tail(log: Path) -> str:

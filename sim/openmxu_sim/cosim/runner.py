@@ -1,11 +1,11 @@
 """A cocotb module on a compiled simulation."""
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from openmxu import process
 from openmxu_sim.cosim.build import TIMESCALE, build_simulation, forget_simulation
 from openmxu_sim.cosim.process import BenchFailedError, SimulationError, SimulationTimeoutError, run_child
 from openmxu_sim.cosim.simulators import package_directory
@@ -59,8 +59,7 @@ def simulate(verilog: str, top: str, module: str, *, simulator: str = "verilator
     if vcd is not None:
         vcd = vcd.absolute()
         vcd.touch()  # simulators are vague about a path that cannot be written
-    with tempfile.TemporaryDirectory(prefix="openmxu-") as name:
-        directory = Path(name)
+    with process.workspace() as directory:
         design: dict[str, Any] = {"verilog": verilog, "top": top, "simulator": simulator, "waves": vcd is not None}
         results = directory / "results.xml"
         arguments: dict[str, object] = {

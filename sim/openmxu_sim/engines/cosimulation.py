@@ -1,13 +1,13 @@
 """What the engines have in common that run the unit's Verilog in another simulator."""
 
 import pickle
-import tempfile
 from collections.abc import Callable
 from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
 
+from openmxu import process
 from openmxu.config import MxuConfig
 from openmxu.mxu import Mxu
 from openmxu.verilog import to_verilog
@@ -43,8 +43,8 @@ def run(simulator: str, stimulus: Stimulus, *, stalls: Stalls | None, vcd: Path 
     config = stimulus.config
     verilog, top = _export(config)
     if not is_built(verilog, top, simulator=simulator, waves=vcd is not None):
-        with tempfile.TemporaryDirectory(prefix="openmxu-") as name:
-            _simulate(simulator, question(config), None, None if vcd is None else Path(name, "trial.vcd"), None,
+        with process.workspace() as scratch:
+            _simulate(simulator, question(config), None, None if vcd is None else scratch / "trial.vcd", None,
                       partial(_check, simulator, config))
     return _simulate(simulator, stimulus, stalls, vcd, progress, lambda run: None)
 
@@ -66,12 +66,11 @@ def _simulate(simulator: str, stimulus: Stimulus, stalls: Stalls | None, vcd: Pa
             counters = found["counters"].tolist()
             return Run(found["beats"], int(found["cycles"]), Counters(*counters) if counters else None)
 
-    with tempfile.TemporaryDirectory(prefix="openmxu-") as name:
-        directory = Path(name)
+    with process.workspace() as directory:
         (directory / STIMULUS).write_bytes(pickle.dumps((stimulus, stalls)))
         simulate(
             verilog, top, "openmxu_sim.engines.cosimulation_bench",
-            simulator=simulator, environment={DIRECTORY: name}, vcd=vcd,
+            simulator=simulator, environment={DIRECTORY: str(directory)}, vcd=vcd,
             timeout=None,  # a unit that hangs is noticed by its cycles, and a slow simulator may take hours
             tick=None if progress is None else _reporter(directory / PROGRESS, stimulus.results, progress),
             check=lambda: check(result()),

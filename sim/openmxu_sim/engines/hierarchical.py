@@ -11,8 +11,6 @@ that save such calls and double the speed, see :func:`build`.
 import json
 import os
 import re
-import subprocess
-import tempfile
 import time
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from openmxu import cache
+from openmxu import cache, process
 from openmxu.accumulator import ResultBeat
 from openmxu.config import MxuConfig
 from openmxu.mxu import ActivationBeat, Mxu, WeightBeat
@@ -132,8 +130,7 @@ def _run(program: bytes, stimulus: Stimulus, stalls: Stalls | None,
          progress: Progress | None) -> tuple[Run, int, float]:
     """What a program makes of a stimulus, in how many clocks and seconds."""
     size = {name: -(-width // 8) for name, width in _widths(stimulus.config).items()}
-    with tempfile.TemporaryDirectory(prefix="openmxu-") as name:
-        directory = Path(name)
+    with process.workspace() as directory:
         executable = directory / "simulation"
         executable.write_bytes(program)
         executable.chmod(0o755)
@@ -223,20 +220,15 @@ def _write_inputs(stimulus: Stimulus, stalls: Stalls | None, size: dict[str, int
 
 def _simulate(command: list[str], directory: Path, results: int, progress: Progress | None) -> list[str]:
     """What the program says last."""
-    said: list[str] = []
-    with subprocess.Popen(command, cwd=directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True) as process:
-        try:
-            for line in process.stdout or ():
-                said = line.split()
-                if progress is not None:
-                    progress(int(said[0]), results)
-            errors = process.stderr.read() if process.stderr else ""
-        finally:
-            process.kill()  # nothing happens if it has ended
-    if process.returncode != 0:
-        raise SimulationError(errors.strip() or f"the simulation ended with {process.returncode}")
-    return said
+    def report(line: str) -> None:
+        if progress is not None and line.isdecimal():
+            progress(int(line), results)
+
+    # Without a limit: the program itself notices a unit that hangs, and a large product may take days.
+    done = process.run(command, what="the simulation", limit=None, directory=directory, lines=report)
+    if done.code != 0:
+        raise SimulationError(done.errors.strip() or f"the simulation ended with {done.code}")
+    return done.output.splitlines()[-1].split()
 
 
 def _read_beats(file: Path, size: int, config: MxuConfig) -> npt.NDArray[np.uint32]:

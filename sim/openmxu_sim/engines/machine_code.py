@@ -6,7 +6,6 @@ compiled or loaded, in a temporary folder; in between they are one entry of :mod
 
 import os
 import platform
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
@@ -15,7 +14,7 @@ from typing import Any
 
 from numba import config, njit
 
-from openmxu import cache
+from openmxu import cache, process
 from openmxu.sources import Sources
 
 __all__ = ["Compiler", "kept_code"]
@@ -67,7 +66,7 @@ def kept_code(file: str, sources: tuple[Sources, ...]) -> Iterator[Compiler]:
     kept = cache.find("models", key) if all(digests) else None
     with ExitStack() as stack:
         try:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="openmxu-numba-")))
+            folder = stack.enter_context(process.workspace())
             if kept is not None:
                 cache.unpack(kept, folder)
         except OSError:

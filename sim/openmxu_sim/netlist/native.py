@@ -6,12 +6,10 @@ import json
 import os
 import shlex
 import shutil
-import subprocess
 import sys
-import tempfile
 from importlib.util import find_spec
-from pathlib import Path
 
+from openmxu import process
 from openmxu_sim.golden.environment import ieee_arithmetic
 
 __all__ = ["FLAGS", "CompilationError", "CompilerNotFoundError", "build_library", "compile_c", "compiler_identity",
@@ -22,6 +20,12 @@ __all__ = ["FLAGS", "CompilationError", "CompilerNotFoundError", "build_library"
 FLAGS = ("-std=gnu11", "-O2", "-ftree-vectorize", "-march=native", "-ffp-contract=off", "-fno-math-errno",
          "-fno-trapping-math", "-shared", "-fPIC", "-pthread")
 """What the compiler is told."""
+
+_LIMIT = 1800.0
+"""Seconds after which the compiler is ended. The largest texts take it ten."""
+
+_ANSWER_LIMIT = 60.0
+"""Seconds within which it says which one it is."""
 
 
 _ENVIRONMENT = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "LD_LIBRARY_PATH", "LD_RUN_PATH",
@@ -98,10 +102,10 @@ def program_identity(program: str) -> list[str]:
 
 
 def _version(compiler: list[str]) -> str:
-    process = subprocess.run([*compiler, "--version"], capture_output=True, text=True, errors="replace", check=False)
-    if process.returncode:
-        raise CompilationError(f"C compiler {shlex.join(compiler)} failed: {process.stderr.partition(chr(10))[0]}")
-    return process.stdout.partition("\n")[0]
+    done = process.run([*compiler, "--version"], what="C compiler, asked for its version,", limit=_ANSWER_LIMIT)
+    if done.code:
+        raise CompilationError(f"C compiler {shlex.join(compiler)} failed: {done.errors.partition(chr(10))[0]}")
+    return done.output.partition("\n")[0]
 
 
 def compile_c(source: str) -> ctypes.CDLL:
@@ -122,14 +126,13 @@ def compile_c(source: str) -> ctypes.CDLL:
 def build_library(source: str) -> bytes:
     """The shared library of a C source text; otherwise as :func:`compile_c`."""
     compiler = find_compiler()
-    with tempfile.TemporaryDirectory(prefix="openmxu-native-") as directory:
-        text, library = Path(directory, "source.c"), Path(directory, "library.so")
+    with process.workspace() as directory:
+        text, library = directory / "source.c", directory / "library.so"
         text.write_text(source)
-        process = subprocess.run([*compiler, *FLAGS, str(text), "-o", str(library), "-lm"], stdin=subprocess.DEVNULL,
-                                 capture_output=True, text=True, errors="replace", check=False)
-        if process.returncode or not library.is_file():
-            lines = process.stderr.splitlines()
-            reason = next((line for line in lines if "error" in line), f"exit code {process.returncode}")
+        done = process.run([*compiler, *FLAGS, str(text), "-o", str(library), "-lm"], what="C compiler", limit=_LIMIT)
+        if done.code or not library.is_file():
+            lines = done.errors.splitlines()
+            reason = next((line for line in lines if "error" in line), f"exit code {done.code}")
             raise CompilationError(f"C compiler {shlex.join(compiler)} failed: {reason.removeprefix(f'{text}:')}")
         return library.read_bytes()
 
@@ -145,8 +148,8 @@ def open_library(library: bytes) -> ctypes.CDLL:
     OSError
         It cannot be opened.
     """
-    with ieee_arithmetic(), tempfile.NamedTemporaryFile(prefix="openmxu-", suffix=".so") as file:
-        file.write(library)
-        file.flush()
+    with ieee_arithmetic(), process.workspace() as directory:
+        file = directory / "library.so"
+        file.write_bytes(library)
         # Once it is mapped, the file is not needed any more.
-        return ctypes.CDLL(file.name)
+        return ctypes.CDLL(str(file))

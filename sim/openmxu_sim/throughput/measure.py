@@ -2,17 +2,15 @@
 
 import resource
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from openmxu import process
 from openmxu.config import MxuConfig
 from openmxu.tiling import cycles
 from openmxu_sim import golden
@@ -34,6 +32,9 @@ _TILES = 16
 
 _ENOUGH = 0.5
 """Seconds after which no run is added to the least number of runs."""
+
+_LIMIT = 3600.0
+"""Seconds after which a command is given up."""
 
 _RUNS = 3
 _LONG = 10.0
@@ -193,15 +194,15 @@ def measure_command(engine: str, runs: int) -> Whole:
     RuntimeError
         It failed.
     """
-    with tempfile.TemporaryDirectory(prefix="openmxu-bench-") as directory:
+    with process.workspace() as directory:
         for name, matrix in zip("AB", _operands(512, 512, 512), strict=True):
-            np.save(Path(directory, f"{name}.npy"), matrix)
+            np.save(directory / f"{name}.npy", matrix)
         command = [sys.executable, "-m", "openmxu", "matmul", "A.npy", "B.npy", "-o", "C.npy", "--engine", engine]
 
         def run() -> None:
-            done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise RuntimeError(done.stderr.strip().rpartition("\n")[2])
+            done = process.run(command, what=f"openmxu matmul --engine {engine}", limit=_LIMIT, directory=directory)
+            if done.code:
+                raise RuntimeError("; ".join(done.last(1)))
 
         [first] = _repeat(run, runs=1, enough=0)
         times = _repeat(run, runs=runs, enough=0)

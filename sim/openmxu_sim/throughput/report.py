@@ -3,20 +3,17 @@
 import datetime
 import importlib.metadata
 import json
-import multiprocessing
 import os
 import platform
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
+from openmxu import process
 from openmxu_sim.cosim.simulators import find_simulator, load_simulator
 from openmxu_sim.machine import machine_name, tool_version
 from openmxu_sim.netlist.native import compiler_version
@@ -38,6 +35,11 @@ SIZES = (4, 8, 16, 32, 64, 128, 256)
 _ROW_SIZES = (16, 128)
 _SLOW = ("pysim", "icarus", "verilator")
 _QUICK_SIZES = (4, 16, 64)
+
+_LIMIT = 2 * 3600.0
+"""Seconds after which a measurement is given up. The longest take a few minutes."""
+
+_KINDS: dict[Callable[..., Any], type] = {measure_clocked: Clocked, measure_command: Whole, measure_model: Ratio}
 
 _T = TypeVar("_T", Clocked, Whole, Ratio)
 
@@ -220,29 +222,22 @@ def _of(kind: type[_T], found: list[Any]) -> tuple[_T, ...]:
 
 def _alone(measure: Callable[..., Any], *arguments: Any) -> Any:
     """Run a measurement in a process of its own, with an empty cache, and numpy on one thread."""
-    with _environment(), ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        try:
-            return pool.submit(measure, *arguments).result()
-        except BrokenProcessPool:
-            what = " ".join(str(each) for each in arguments)
-            raise RuntimeError(f"the measurement of {what} died, for want of memory perhaps") from None
+    what = " ".join(str(each) for each in arguments)
+    with _environment() as environment:
+        found = process.call(measure, *arguments, what=f"the measurement of {what}", limit=_LIMIT,
+                             environment=environment)
+    return _KINDS[measure](**found)
 
 
 @contextmanager
-def _environment() -> Iterator[None]:
+def _environment() -> Iterator[dict[str, str]]:
     """An empty cache of ours. Others keep theirs: Yosys takes half a minute to get ready."""
-    before = dict(os.environ)
-    with tempfile.TemporaryDirectory(prefix="openmxu-bench-") as directory:
-        own = Path(before.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    with process.workspace() as directory:
+        own = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         for other in own.iterdir() if own.is_dir() else ():
             if other.name != "openmxu":
-                Path(directory, other.name).symlink_to(other)
-        os.environ |= {"XDG_CACHE_HOME": directory, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-        try:
-            yield
-        finally:
-            os.environ.clear()
-            os.environ.update(before)
+                (directory / other.name).symlink_to(other)
+        yield os.environ | {"XDG_CACHE_HOME": str(directory), "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
 def _tools() -> dict[str, str]:

@@ -8,7 +8,6 @@ the bench, unless somebody can say why not.
 
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from openmxu import process
 from openmxu.synth.mutation import PLUSARG, Mutants, mutants
 from openmxu_sim.benches.operations import OPERATIONS
 from openmxu_sim.benches.task import Task, run_bench
@@ -163,7 +163,7 @@ def grade(name: str, count: int, *, seed: int = 0, spare: int = 0, jobs: int | N
             return replace(made, fate="equivalent", by="all operands")
         return replace(made, fate="open", by=f"{tally.count} operands do not see it")
 
-    with ThreadPoolExecutor(jobs or os.cpu_count()) as pool:
+    with process.threads(jobs or os.cpu_count()) as pool:
         fates = pool.map(try_, range(1, len(drawn.mistakes) + 1))
         try:
             tried = tuple(islice(_wanted(fates, count, spare, progress), count))

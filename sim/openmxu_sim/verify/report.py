@@ -3,20 +3,18 @@
 import datetime
 import importlib.metadata
 import json
-import multiprocessing
 import os
 import platform
-import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import as_completed
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
+from openmxu import process
 from openmxu.formal.solvers import SOLVERS
 from openmxu.formal.solvers import version as solver_version
 from openmxu.synth import yosys
@@ -26,6 +24,10 @@ from openmxu_sim.netlist.native import compiler_version
 from openmxu_sim.verify.checks import FAILED, HOLDS, OPEN, checks
 
 __all__ = ["Evidence", "Row", "to_markdown", "tools", "verify"]
+
+
+_LIMIT = 6 * 3600.0
+"""Seconds after which a check is given up. The longest take half an hour."""
 
 
 @dataclass(frozen=True)
@@ -147,27 +149,25 @@ def verify(*, thorough: bool = False, only: str = "", jobs: int | None = None,
     if progress is not None:
         progress(0, len(chosen))
     rows: dict[tuple[str, str], Row] = {}
-    context = multiprocessing.get_context("spawn")
-    # A process for each check gives all memory back, whatever the tools in it do.
-    with ProcessPoolExecutor(jobs or os.cpu_count(), mp_context=context, max_tasks_per_child=1) as pool:
-        longest_first = sorted(chosen, key=lambda key: -chosen[key].seconds)
-        futures = [pool.submit(_run, *key, thorough) for key in longest_first]
+
+    def alone(key: tuple[str, str]) -> Row:
+        """A process for each check gives all memory back, whatever the tools in it do."""
+        began = time.monotonic()
         try:
-            for future in as_completed(futures):
-                row = future.result()
-                rows[row.group, row.name] = row
-                if note is not None and row.status != HOLDS:
-                    note(f"{row.group}: {row.name}: {row.status}: {row.detail}")
-                if progress is not None:
-                    progress(len(rows), len(chosen))
-        except BrokenProcessPool:  # it takes all checks with it that have not ended
-            for key in set(chosen) - set(rows):
-                rows[key] = Row(*key, chosen[key].against, FAILED, "", "not run to its end: a process died", 0.0)
-            if note is not None:
-                note("a process died, for want of memory perhaps; what had not ended by then has failed")
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+            return Row(**process.call(_run, *key, thorough, what=f"the check {key[0]}: {key[1]}", limit=_LIMIT))
+        except RuntimeError as error:
+            return Row(*key, chosen[key].against, FAILED, "", f"not run to its end: {error}",
+                       round(time.monotonic() - began, 1))
+
+    with process.threads(jobs or os.cpu_count()) as pool:
+        longest_first = sorted(chosen, key=lambda key: -chosen[key].seconds)
+        for future in as_completed([pool.submit(alone, key) for key in longest_first]):
+            row = future.result()
+            rows[row.group, row.name] = row
+            if note is not None and row.status != HOLDS:
+                note(f"{row.group}: {row.name}: {row.status}: {row.detail}")
+            if progress is not None:
+                progress(len(rows), len(chosen))
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
     return Evidence(today, thorough, time.monotonic() - start, machine_name(), versions,
                     tuple(rows[key] for key in chosen))
@@ -175,8 +175,6 @@ def verify(*, thorough: bool = False, only: str = "", jobs: int | None = None,
 
 def _run(group: str, name: str, thorough: bool) -> Row:
     """Run one check; what goes wrong in it is its failure."""
-    # Ctrl-C ends this process at once; it would otherwise wait for code that is no Python.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
     check = checks(thorough=thorough)[group, name]
     start = time.monotonic()
     try:

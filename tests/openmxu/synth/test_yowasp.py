@@ -1,0 +1,70 @@
+"""A tool is compiled once, whole, and by one of those that need it; nobody waits for what is there."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from openmxu.locks import lock
+from openmxu.synth import yowasp
+
+# As the packages do: the compiled code goes where the variable says, in pieces.
+FAKE = """
+import hashlib, os, pathlib, sys, time
+
+def run(arguments):
+    wasm = pathlib.Path(__file__).with_name("fake.wasm").read_bytes()
+    file = pathlib.Path(os.environ["YOWASP_CACHE_DIR"], "fake_tool", "fake.wasm", hashlib.sha1(wasm).hexdigest())
+    file.parent.mkdir(parents=True)
+    with file.open("w") as output:
+        for _ in range(10):
+            output.write("part")
+            output.flush()
+            time.sleep(0.02)
+    return 0
+"""
+PREPARE = """
+import sys
+from openmxu.synth import yowasp
+yowasp.TOOLS["fake"] = ("fake_tool", "run")
+yowasp.prepare("fake", lambda: print("told", flush=True))
+print(open(sys.argv[1]).read())
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tool called ``fake``; where it is to be found when it is compiled."""
+    (tmp_path / "fake_tool.py").write_text(FAKE)
+    (tmp_path / "fake.wasm").write_bytes(b"code")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setitem(yowasp.TOOLS, "fake", ("fake_tool", "run"))
+    monkeypatch.setenv("XDG_CACHE_HOME", f"{tmp_path}/cache")
+    monkeypatch.setenv("YOWASP_CACHE_DIR", f"{tmp_path}/tools")
+    yowasp._place.cache_clear()
+    return tmp_path / "tools" / "fake_tool" / "fake.wasm" / hashlib.sha1(b"code").hexdigest()
+
+
+def test_one_compiles_and_all_find_it_whole(place: Path) -> None:
+    started = [subprocess.Popen([sys.executable, "-c", PREPARE, place], stdout=subprocess.PIPE, text=True)
+               for _ in range(3)]
+    said = [process.communicate(timeout=60)[0].split() for process in started]
+    assert sorted(said) == [["part" * 10], ["part" * 10], ["told", "part" * 10]]
+
+
+def test_who_finds_it_waits_for_nobody(place: Path, tmp_path: Path) -> None:
+    place.parent.mkdir(parents=True)
+    place.touch()
+    with lock(tmp_path / "cache" / "openmxu" / "locks" / "fake-tool", what="compiles fake"):
+        yowasp.prepare("fake", lambda: pytest.fail("told of what is not done"))
+
+
+def test_a_tool_that_does_not_run(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "fake_tool.py").write_text("def run(arguments):\n    raise SystemExit('no such luck')")
+    with pytest.raises(OSError, match=r"^fake of fake-tool cannot be compiled for this machine: no such luck$"):
+        yowasp.prepare("fake", lambda: None)
+    assert not place.exists()
