@@ -16,7 +16,6 @@ nobody else, or it is refused; nobody else can read it. An entry that belongs to
 """
 
 import errno
-import fcntl
 import functools
 import hashlib
 import io
@@ -32,6 +31,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from openmxu.locks import LockedError, lock
 from openmxu.sources import Sources
 
 __all__ = ["KINDS", "Usage", "clear", "directory", "discard", "fetch", "fetch_netlist", "find", "keep", "key",
@@ -327,41 +327,30 @@ def _read(kind: str, key: str) -> bytes | None:
 
 
 def _no_link(path: str, flags: int) -> int:
-    """Open a file that is none of a link, a pipe that would be waited for, or readable by others."""
-    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o600)
+    """Open a file that is neither a link nor a pipe that would be waited for."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
 
 
 @contextmanager
 def _turn(kind: str, key: str) -> Iterator[BinaryIO | None]:
     """Wait until nobody else makes an entry; the file to write it to, or ``None`` if there can be none."""
-    try:
-        part = _lock(_path(kind, key).with_suffix(_PART))
-    except OSError as error:
-        _note(error)
-        yield None
-        return
-    with part:
+    with ExitStack() as stack:
+        part = None
+        try:
+            path = _path(kind, key).with_suffix(_PART)
+            _check_folder(make=True)
+            _clear_way(path.parent, wanted=stat.S_ISDIR)
+            _clear_way(path, wanted=stat.S_ISREG)
+            part = stack.enter_context(lock(path, what=f"makes the same entry of {kind}"))
+        except (OSError, LockedError) as error:
+            _note(error)
         try:
             yield part
         finally:
-            with suppress(OSError):
-                if _stands(part):
-                    os.unlink(part.name)
-
-
-def _lock(path: Path, *, wait: bool = True) -> BinaryIO:
-    """A file opened and, for as long as it is, locked."""
-    _check_folder(make=True)
-    _clear_way(path.parent, wanted=stat.S_ISDIR)
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    _clear_way(path, wanted=stat.S_ISREG)
-    while True:
-        with ExitStack() as stack:
-            file = stack.enter_context(open(path, "ab", opener=_no_link))
-            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _stands(file):
-                stack.pop_all()
-                return file
+            if part is not None:
+                with suppress(OSError):
+                    if os.path.samestat(os.fstat(part.fileno()), os.stat(part.name)):  # it has not become the entry
+                        os.unlink(part.name)
 
 
 def _clear_way(path: Path, *, wanted: Callable[[int], bool]) -> None:
@@ -372,14 +361,6 @@ def _clear_way(path: Path, *, wanted: Callable[[int], bool]) -> None:
             shutil.rmtree(path)
         elif not wanted(mode):
             path.unlink()
-
-
-def _stands(file: BinaryIO) -> bool:
-    """Whether an open file still has its name, which nobody but who has locked it may take away."""
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), os.stat(file.name))
-    except FileNotFoundError:
-        return False
 
 
 def _store(part: BinaryIO, path: Path, content: bytes, bound: int) -> bool:
@@ -396,12 +377,12 @@ def _store(part: BinaryIO, path: Path, content: bytes, bound: int) -> bool:
     return True
 
 
-def _note(error: OSError) -> None:
+def _note(error: OSError | LockedError) -> None:
     """Say that the cache cannot be used, once."""
     if not _noted.is_set():
         _noted.set()
-        _log.warning("cache cannot be used (%s: %s); what is compiled now will be compiled again next time",
-                     error.filename or directory(), error.strerror)
+        reason = f"{error.filename or directory()}: {error.strerror}" if isinstance(error, OSError) else str(error)
+        _log.warning("cache cannot be used (%s); what is compiled now will be compiled again next time", reason)
 
 
 def _make_room(bound: int, spare: Path) -> None:
@@ -417,7 +398,7 @@ def _make_room(bound: int, spare: Path) -> None:
 def _sweep() -> None:
     """Delete what killed processes left unfinished."""
     for path in [entry.path for kind in KINDS for entry in _entries(kind, _PART)]:
-        with suppress(BlockingIOError), _lock(path, wait=False):
+        with suppress(BlockingIOError), lock(path, what="makes an entry", wait=False):
             path.unlink()
 
 
