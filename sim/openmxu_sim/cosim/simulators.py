@@ -39,14 +39,17 @@ class Simulator:
         One of :data:`SIMULATORS`.
     version
         Its own version.
+    tools
+        The versions of everything that goes into a compiled simulation, for people.
     identity
-        What tells everything that goes into a compiled simulation from other versions of it.
+        What tells these tools from all others, for keys: files, times and variables.
     compiler
         Path of a C++ compiler; empty where none is needed.
     """
 
     name: str
     version: str
+    tools: str
     identity: str
     compiler: str = ""
 
@@ -117,8 +120,8 @@ def _load_verilator() -> Simulator:
             f"(Debian and Ubuntu: apt install make g++)"
         )
     programs = [program_identity(program) for program in (str(package / "bin" / "verilator_bin"), compiler)]
-    identity = f"verilator {own}, cocotb {version('cocotb')}, {_first_line(compiler, '--version')}, {programs}"
-    return Simulator("verilator", own, identity, compiler)
+    tools = f"verilator {own}, cocotb {version('cocotb')}, {_first_line(compiler, '--version')}"
+    return Simulator("verilator", own, tools, f"{tools}, {programs}", compiler)
 
 
 def _load_icarus() -> Simulator:
@@ -131,7 +134,7 @@ def _load_icarus() -> Simulator:
     line = _first_line("iverilog", "-V")
     found = re.search(r"\d+\.\d+", line)
     programs = [program_identity(shutil.which(program) or program) for program in ("iverilog", "vvp")]
-    return Simulator("icarus", found[0] if found else line, f"{line}, {programs}")
+    return Simulator("icarus", found[0] if found else line, line, f"{line}, {programs}")
 
 
 @cache

@@ -107,9 +107,9 @@ def tools(*, thorough: bool, progress: Callable[[str], None] | None = None) -> d
 
     found = {"Python": platform.python_version(), "C compiler": ask(compiler_version)}
     found["Yosys"] = ask(lambda: yosys.prepare(progress))
-    found["Verilator"] = ask(lambda: load_simulator("verilator").identity)
+    found["Verilator"] = ask(lambda: load_simulator("verilator").tools)
     if find_simulator("icarus") is not None:  # nothing but a comparison or two needs it
-        found["Icarus"] = ask(lambda: load_simulator("icarus").identity)
+        found["Icarus"] = ask(lambda: load_simulator("icarus").tools)
     found |= {solver: ask(partial(solver_version, solver)) for solver in SOLVERS}
     packages = ["amaranth", "numpy", "softfloatpy", "gmpy2", *(["jax"] if thorough else [])]
     found |= {package: ask(partial(importlib.metadata.version, package)) for package in packages}
