@@ -1,8 +1,8 @@
 """RTLIL text of Amaranth: what the Verilog export changes in it.
 
-A module is the lines from ``module`` and its name to ``end``. It declares wires, which may be ports; lists cells, some of
-them instances of other modules, and processes; and says at its end what drives the wires that nothing else drives.
-Names begin with a backslash and end with a blank or the line.
+A module is the lines from ``module`` and its name to ``end``. It declares wires, which may be ports; lists cells,
+some of them instances of other modules, and processes; and says at its end what drives the wires that nothing else
+drives. Names begin with a backslash and end with a blank or the line.
 """
 
 import re

@@ -1,7 +1,9 @@
 """Exported Verilog: hierarchical, accepted by three tools without a warning, the same as what is simulated."""
 
 import gc
+import json
 import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from openmxu.arith import Adder
 from openmxu.catalog import CATALOG, build
 from openmxu.formats import FP32
 from openmxu.hierarchy import repeat
+from openmxu.synth import yosys
 from openmxu.verilog import to_rtlil, to_verilog
 
 from ..linters import lint, verilator_lint
@@ -24,8 +27,10 @@ _SMALL = [name for name, design in CATALOG.items() if design.cells <= 64]
 @pytest.mark.parametrize("name", _SMALL)
 def test_small_designs_are_lint_clean(name: str, tmp_path: Path) -> None:
     path = tmp_path / "design.v"
-    path.write_text(to_verilog(build(name), name=name))
+    path.write_text(text := to_verilog(build(name), name=name))
     lint(path, name)
+    # All but registers is assigned: in simulators of SystemVerilog, an ``always @*`` may wait for ever.
+    assert all(re.match(r"always @\(posedge \w+\)", waits) for waits in re.findall(r"\balways\b.*", text))
 
 
 @pytest.mark.parametrize(("name", "modules"), [
@@ -95,6 +100,24 @@ def test_no_paths_and_no_chance() -> None:
     assert first == second
     assert "src =" not in first
     assert str(Path.cwd()) not in first
+
+
+@pytest.mark.parametrize("name", ["stream_converter", *(pytest.param(name, marks=pytest.mark.slow)
+                                                        for name in ("pe", "pe_pipelined", "mxu_2x2_axi"))])
+def test_yosys_reads_the_same_design(name: str) -> None:
+    """From the Verilog as from Amaranth's RTLIL: the same flip-flops, and gates within one in a hundred."""
+    component = build(name, **({"rows": 1, "columns": 1, "depth": 4} if "axi" in name else {}))
+    top = component.module_name
+    script = f"synth -flatten -top {top}\nabc -g AND,OR,XOR\nopt_clean\ntee -q -o /job/result stat -json"
+    counts = []
+    for language, text in (("rtlil", to_rtlil(component)), ("verilog", to_verilog(component))):
+        said = yosys.produce(f"read_{language} /job/design.il\n{script}", text)
+        counts.append(Counter(json.loads(said)["design"]["num_cells_by_type"]))
+        del counts[-1]["$scopeinfo"]  # names of modules, no logic
+    flip_flops, gates = ([sum(count[cell] for cell in count if ("DFF" in cell) == is_flip_flop) for count in counts]
+                         for is_flip_flop in (True, False))
+    assert flip_flops[0] == flip_flops[1] > 0
+    assert gates[1] == pytest.approx(gates[0], rel=0.01)
 
 
 @pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")  # what is refused goes unused
