@@ -1,0 +1,33 @@
+"""Ctrl-C and kill end the program at once and quietly, at any moment: imports and clean-up included."""
+
+# Not the module signal, which is read from a file and makes enumerations: Ctrl-C meanwhile would show a traceback.
+import _signal  # type: ignore[import-not-found]
+import os
+import sys
+
+__all__ = ["install"]
+
+_WORDS = {_signal.SIGINT: "interrupted", _signal.SIGTERM: "terminated", _signal.SIGHUP: "hung up"}
+
+
+def install() -> None:
+    """Have these signals end the program with 128 and their number. One that was ignored stays so, as under nohup."""
+    for number in _WORDS:
+        if _signal.getsignal(number) != _signal.SIG_IGN:
+            _signal.signal(number, _end)
+
+
+def _end(number: int, _: object) -> None:
+    """End the program: no exception, as that would show a traceback in the middle of an import or of a clean-up."""
+    try:
+        for each in _WORDS:
+            _signal.signal(each, _signal.SIG_IGN)
+        # Not imported here: where nothing has imported it, it has nothing to end.
+        stop = getattr(sys.modules.get("openmxu.process"), "stop", None)
+        if stop is not None:
+            stop()
+        word = _WORDS[number]
+        # A bar of progress hides the cursor and leaves half a line.
+        os.write(2, (f"\r\x1b[K\x1b[?25h{word}\n" if os.isatty(2) else f"{word}\n").encode())
+    finally:
+        os._exit(128 + number)
