@@ -1,6 +1,7 @@
 """A cocotb module on a compiled simulation."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -9,6 +10,7 @@ from openmxu import process
 from openmxu_sim.cosim.build import TIMESCALE, build_simulation, forget_simulation
 from openmxu_sim.cosim.process import BenchFailedError, SimulationError, SimulationTimeoutError, run_child
 from openmxu_sim.cosim.simulators import package_directory
+from openmxu_sim.waveform import waveform
 
 __all__ = ["BenchFailedError", "SimulationError", "SimulationTimeoutError", "simulate"]
 
@@ -34,7 +36,7 @@ def simulate(verilog: str, top: str, module: str, *, simulator: str = "verilator
     plusargs
         Arguments that the design reads, each beginning with ``+``.
     vcd
-        Where to write a waveform.
+        Where to write a waveform: all of it, also if a test fails, or nothing.
     timeout
         Seconds that the tests may take, without the build; ``None``: any time.
     tick
@@ -56,9 +58,6 @@ def simulate(verilog: str, top: str, module: str, *, simulator: str = "verilator
     OSError
         The waveform cannot be written.
     """
-    if vcd is not None:
-        vcd = vcd.absolute()
-        vcd.touch()  # simulators are vague about a path that cannot be written
     with process.workspace() as directory:
         design: dict[str, Any] = {"verilog": verilog, "top": top, "simulator": simulator, "waves": vcd is not None}
         results = directory / "results.xml"
@@ -69,36 +68,37 @@ def simulate(verilog: str, top: str, module: str, *, simulator: str = "verilator
         }
         # A simulation that was linked elsewhere, or long ago, finds cocotb's library all the same.
         variables = {"LD_LIBRARY_PATH": str(package_directory("cocotb") / "libs"), "COCOTB_ANSI_OUTPUT": "0"}
-        if vcd is not None and simulator == "verilator":
-            arguments |= {"waves": True, "test_args": ["--trace-file", str(vcd)]}
-        elif vcd is not None:
-            arguments["plusargs"] = [*plusargs, f"+dump={vcd}"]
-            variables["SIM_CMD_SUFFIX"] = "-vcd"  # comes last and wins over the runner's "no waveform"
-        outcomes: list[list[str] | BenchFailedError] = []
+        with nullcontext() if vcd is None else waveform(vcd) as made:
+            if made is not None and simulator == "verilator":
+                arguments |= {"waves": True, "test_args": ["--trace-file", str(made)]}
+            elif made is not None:
+                arguments["plusargs"] = [*plusargs, f"+dump={made}"]
+                variables["SIM_CMD_SUFFIX"] = "-vcd"  # comes last and wins over the runner's "no waveform"
+            outcomes: list[list[str] | BenchFailedError] = []
 
-        def run() -> None:
-            run_child({"simulator": simulator, "action": "test", "arguments": arguments}, directory=directory,
-                      environment=variables | dict(environment or {}), what=f"{module} on {top} in {simulator}",
-                      timeout=timeout, tick=tick)
-            try:
-                outcomes.append(_passed(results, (directory / "log.txt").read_text(errors="replace")))
-            except BenchFailedError as error:
-                outcomes.append(error)
-            if check is not None:
-                check()
+            def run() -> None:
+                run_child({"simulator": simulator, "action": "test", "arguments": arguments}, directory=directory,
+                          environment=variables | dict(environment or {}), what=f"{module} on {top} in {simulator}",
+                          timeout=timeout, tick=tick)
+                try:
+                    outcomes.append(_passed(results, (directory / "log.txt").read_text(errors="replace")))
+                except BenchFailedError as error:
+                    outcomes.append(error)
+                if check is not None:
+                    check()
 
-        build_simulation(**design, directory=directory, trial=run)
-        try:
-            if not outcomes:
-                run()
-        except SimulationTimeoutError:
-            raise
-        except SimulationError:
-            outcomes.clear()
-            forget_simulation(**design)
             build_simulation(**design, directory=directory, trial=run)
+            try:
+                if not outcomes:
+                    run()
+            except SimulationTimeoutError:
+                raise
+            except SimulationError:
+                outcomes.clear()
+                forget_simulation(**design)
+                build_simulation(**design, directory=directory, trial=run)
     [outcome] = outcomes
-    if isinstance(outcome, BenchFailedError):
+    if isinstance(outcome, BenchFailedError):  # here, so that one who looks for the reason has the waveform
         raise outcome
     return outcome
 

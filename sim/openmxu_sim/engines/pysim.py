@@ -8,6 +8,7 @@ from amaranth.sim import Simulator
 from openmxu.mxu import Mxu
 from openmxu_sim.engines.protocol import Counters, Progress, Run
 from openmxu_sim.stimulus import Stalls, Stimulus, Traffic
+from openmxu_sim.waveform import waveform
 
 __all__ = ["run"]
 
@@ -46,6 +47,6 @@ def run(stimulus: Stimulus, *, stalls: Stalls | None = None, vcd: Path | None = 
     if vcd is None:
         simulator.run()
     else:
-        with simulator.write_vcd(str(vcd)):
+        with waveform(vcd) as file, simulator.write_vcd(str(file)):
             simulator.run()
     return Run(traffic.beats(), traffic.cycles, *counters)

@@ -248,7 +248,7 @@ def _tools() -> dict[str, str]:
         found["numba"] = importlib.metadata.version("numba")
     for name in ("verilator", "icarus"):
         if find_simulator(name) is not None:
-            found[name] = load_simulator(name).identity
+            found[name] = load_simulator(name).tools
     return found
 
 

@@ -1,0 +1,27 @@
+"""Waveforms that simulators write, whole or not at all."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from openmxu import process
+from openmxu.files import writing
+
+__all__ = ["waveform"]
+
+
+@contextmanager
+def waveform(path: Path) -> Iterator[Path]:
+    """A file for a simulator to write, which becomes ``path`` when the block ends, but not by an exception.
+
+    Raises
+    ------
+    OSError
+        ``path`` cannot be written, which shows before the block begins; or the simulator has written nothing.
+    """
+    with writing(path) as target, process.workspace() as folder:
+        made = folder / "wave.vcd"
+        yield made
+        with made.open("rb") as content:
+            shutil.copyfileobj(content, target)

@@ -1,0 +1,91 @@
+"""A command that is interrupted or killed leaves nothing, shows no traceback, and says so by its exit code."""
+
+import os
+import signal
+import sys
+import uuid
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from openmxu_sim.cosim.simulators import find_simulator
+from openmxu_sim.verify.leftovers import end_at
+
+MATMUL = "matmul A.npy B.npy --rows 4 --columns 4 -o out/C.npy --stats out/stats.json"
+COMMANDS = {
+    "pysim": f"{MATMUL} --engine pysim --vcd out/wave.vcd",
+    "icarus": f"{MATMUL} --engine icarus --vcd out/wave.vcd",
+    "verilator": f"{MATMUL} --engine verilator --vcd out/wave.vcd",
+    "compiled": f"{MATMUL} --engine compiled --vcd out/wave.vcd",
+    "model": f"{MATMUL} --engine model",
+    "verilog": "verilog mxu --rows 8 --columns 8 -o out/mxu.v",
+    "area": "area --quick -o area",
+    "verify": "verify --only 'converter'",
+    "board": "board build icebreaker -o board",
+    "bench": "bench --quick --json out/speed.json",
+    "demo": "demo -o demo",
+    "help": "--help",
+}
+ENDINGS = {signal.SIGINT: (130, "interrupted\n"), signal.SIGTERM: (143, "terminated\n"),
+           signal.SIGHUP: (129, "hung up\n"), signal.SIGKILL: (-9, "")}
+OUTPUTS = {"C.npy", "stats.json", "wave.vcd", "mxu.v", "speed.json"}
+OLD = "what stood there before"
+
+
+def check(name: str, number: signal.Signals, seconds: float, folder: Path, again: float | None = None) -> None:
+    """Run a command with folders of its own, end it after so many seconds, and look at what is left."""
+    for each in ("tmp", "cache", "work/out"):
+        (folder / each).mkdir(parents=True)
+    work = folder / "work"
+    kept = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "YoWASP"
+    if kept.is_dir():  # compiled once, not in each test
+        (folder / "cache" / "YoWASP").symlink_to(kept)
+    for matrix, seed in (("A", 0), ("B", 1)):
+        np.save(work / f"{matrix}.npy", np.random.default_rng(seed).standard_normal((64, 64), dtype=np.float32))
+    for file in OUTPUTS:
+        (work / "out" / file).write_text(OLD)
+    words = [word.strip("'") for word in COMMANDS[name].split()]
+    ending = end_at(
+        seconds, number, [sys.executable, "-m", "openmxu", *words], marker=uuid.uuid4().hex, folder=folder / "tmp",
+        environment=os.environ | {"XDG_CACHE_HOME": str(folder / "cache")}, directory=work, again=again)
+    shown = f"{name}, {number.name} after {seconds} s: {ending}"
+    assert ending.left == (), shown
+    assert "Traceback" not in ending.errors, shown
+    if ending.sent and ending.code != 0:
+        assert ending.seconds < 5, shown  # one, on a machine with nothing else to do
+        code, word = ENDINGS[number]
+        assert ending.code == code, shown
+        assert ending.errors.endswith(word), shown
+    assert {path.name for path in (work / "out").iterdir()} == OUTPUTS, shown
+    if ending.sent and ending.code != 0:
+        for path in (work / "out").iterdir():
+            content = path.read_bytes()
+            assert content == OLD.encode() or is_whole(path, content), f"{path.name}: {shown}"
+
+
+def is_whole(path: Path, content: bytes) -> bool:
+    """Whether a file is one that the command has finished."""
+    ends = {".npy": b"", ".json": b"}\n", ".vcd": b"\n", ".v": b"*/\n"}
+    return len(content) > 100 and content.endswith(ends[path.suffix])
+
+
+@pytest.mark.parametrize(("name", "number", "seconds"), [
+    ("help", signal.SIGINT, 0.15), ("pysim", signal.SIGTERM, 1.5), ("verilog", signal.SIGKILL, 1.2),
+])
+def test_quick(name: str, number: signal.Signals, seconds: float, tmp_path: Path) -> None:
+    check(name, number, seconds, tmp_path)
+
+
+def test_second_interrupt(tmp_path: Path) -> None:
+    check("pysim", signal.SIGINT, 1.0, tmp_path, again=0.005)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", list(ENDINGS), ids=lambda number: number.name)
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_each_command(name: str, number: signal.Signals, tmp_path: Path) -> None:
+    if name in ("icarus", "verilator") and find_simulator(name) is None:
+        pytest.skip(f"{name} is not installed")
+    for seconds in (0.3, 1.0, 2.0, 4.0):
+        check(name, number, seconds, tmp_path / str(seconds))
