@@ -1,7 +1,9 @@
 """The parameters of a unit, and the latencies that follow from them."""
 
 import operator
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from openmxu.formats import BF16, FP32, FloatFormat, check_subnormals
 from openmxu.stages import split_stages
@@ -90,6 +92,12 @@ class MxuConfig:
                              f"{self.operand}")
         check_subnormals(self.subnormals)
         split_stages(self.stages)
+
+    @classmethod
+    def of_dict(cls, fields: Mapping[str, Any]) -> "MxuConfig":
+        """The unit of which :func:`dataclasses.asdict` has made ``fields``, also by way of JSON."""
+        return cls(**{name: FloatFormat(**value) if isinstance(value, Mapping) else value
+                      for name, value in fields.items()})
 
     @property
     def has_passes(self) -> bool:

@@ -1,7 +1,8 @@
 """What the engines have in common that run the unit's Verilog in another simulator."""
 
-import pickle
+import json
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import numpy as np
 from openmxu import process
 from openmxu.config import MxuConfig
 from openmxu.mxu import Mxu
+from openmxu.passes import Part
+from openmxu.tiling import Tile
 from openmxu.verilog import to_verilog
 from openmxu_sim.cosim.build import is_built
 from openmxu_sim.cosim.process import SimulationError
@@ -18,14 +21,44 @@ from openmxu_sim.engines.known_answer import difference, hardware_differs, quest
 from openmxu_sim.engines.protocol import Counters, Progress, Run
 from openmxu_sim.stimulus import Stalls, Stimulus
 
-__all__ = ["DIRECTORY", "PROGRESS", "RESULT", "STIMULUS", "run"]
+__all__ = ["DIRECTORY", "PROGRESS", "RESULT", "STIMULUS", "read_stimulus", "run", "write_stimulus"]
 
 DIRECTORY = "OPENMXU_COSIMULATION"
 """The variable that tells the test bench in which folder these files are."""
 
-STIMULUS = "stimulus.pickle"
+STIMULUS = "stimulus.npz"
 PROGRESS = "progress"
 RESULT = "result.npz"
+
+
+def write_stimulus(file: Path, stimulus: Stimulus, stalls: Stalls | None) -> None:
+    """Write what goes in and when to wait, as arrays: what is read back makes numbers, and runs nothing."""
+    tiles = [[*(end for part in (tile.activations, tile.inner, tile.columns) for end in (part.start, part.stop)),
+              tile.add, tile.clear_nan, tile.emit, tile.activation_part, tile.weight_part] for tile in stimulus.tiles]
+    arrays = {"a": stimulus.a, "b": stimulus.b, "config": np.array(json.dumps(asdict(stimulus.config))),
+              "tiles": np.array(tiles, dtype=np.int64)}
+    if stalls is not None:
+        arrays |= {"waits": stalls.pattern, "seed": np.array(stalls.seed)}
+    np.savez(file, allow_pickle=False, **arrays)
+
+
+def read_stimulus(file: Path) -> tuple[Stimulus, Stalls | None]:
+    """What :func:`write_stimulus` has written."""
+    with np.load(file, allow_pickle=False) as found:
+        config = MxuConfig.of_dict(json.loads(str(found["config"])))
+        stimulus = Stimulus(config, found["a"], found["b"], tuple(map(_tile, found["tiles"].tolist())))
+        if "waits" not in found:
+            return stimulus, None
+        stalls = Stalls(int(found["seed"]), period=found["waits"].shape[1])
+        stalls.pattern[:] = found["waits"]
+    return stimulus, stalls
+
+
+def _tile(numbers: list[int]) -> Tile:
+    first, second, third = (range(*numbers[start:start + 2]) for start in (0, 2, 4))
+    add, clear_nan, emit = map(bool, numbers[6:9])
+    return Tile(first, second, third, add, clear_nan, emit, *map(Part, numbers[9:]))
+
 
 def run(simulator: str, stimulus: Stimulus, *, stalls: Stalls | None, vcd: Path | None,
         progress: Progress | None) -> Run:
@@ -67,7 +100,7 @@ def _simulate(simulator: str, stimulus: Stimulus, stalls: Stalls | None, vcd: Pa
             return Run(found["beats"], int(found["cycles"]), Counters(*counters) if counters else None)
 
     with process.workspace() as directory:
-        (directory / STIMULUS).write_bytes(pickle.dumps((stimulus, stalls)))
+        write_stimulus(directory / STIMULUS, stimulus, stalls)
         simulate(
             verilog, top, "openmxu_sim.engines.cosimulation_bench",
             simulator=simulator, environment={DIRECTORY: str(directory)}, vcd=vcd,

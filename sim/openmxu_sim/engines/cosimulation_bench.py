@@ -1,7 +1,6 @@
 """The cocotb side of :mod:`~openmxu_sim.engines.cosimulation`: beats in, beats out."""
 
 import os
-import pickle
 import time
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 from cocotb.triggers import FallingEdge, RisingEdge
 
 from openmxu_sim.cosim.clocking import start_clock
-from openmxu_sim.engines.cosimulation import DIRECTORY, PROGRESS, RESULT, STIMULUS
+from openmxu_sim.engines.cosimulation import DIRECTORY, PROGRESS, RESULT, STIMULUS, read_stimulus
 from openmxu_sim.engines.protocol import Counters
 from openmxu_sim.stimulus import Traffic
 
@@ -20,7 +19,7 @@ from openmxu_sim.stimulus import Traffic
 async def traffic(dut: Any) -> None:
     """All of a stimulus, and the results into a file."""
     directory = Path(os.environ[DIRECTORY])
-    stimulus, stalls = pickle.loads((directory / STIMULUS).read_bytes())
+    stimulus, stalls = read_stimulus(directory / STIMULUS)
     state = Traffic(stimulus, stalls)
     weights, activations = dut.weights__valid, dut.activations__valid
     weights_ready, activations_ready = dut.weights__ready, dut.activations__ready

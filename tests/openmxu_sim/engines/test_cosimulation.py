@@ -1,17 +1,20 @@
 """The same bits, cycles and counters from Verilog in other simulators as from the compiled netlist."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from openmxu.config import MxuConfig
-from openmxu.tiling import cycles
+from openmxu.formats import BF16, FP32, FloatFormat
+from openmxu.tiling import cycles, tiles
 from openmxu_sim import golden, vectors
 from openmxu_sim.cosim.runner import SimulationError
 from openmxu_sim.engines import compiled, load
+from openmxu_sim.engines.cosimulation import STIMULUS, read_stimulus, write_stimulus
 from openmxu_sim.engines.protocol import Engine
-from openmxu_sim.stimulus import Stalls, collect, stimulus
+from openmxu_sim.stimulus import Stalls, Stimulus, collect, stimulus
 
 SMALL = MxuConfig(rows=2, columns=2, status=True)
 PIPELINED = MxuConfig(rows=3, columns=2, stages=7, depth=4, subnormals="ieee")
@@ -47,6 +50,31 @@ def test_bits_and_cycles(engine: Engine, config: MxuConfig, seed: int | None, pr
     assert told[-1] == (given.results, given.results)
     assert run.counters == other.counters
     assert (run.counters is not None) == config.status
+
+
+@pytest.mark.parametrize("stalls", [None, Stalls(3, period=64)], ids=["free", "stalled"])
+def test_what_goes_in_is_written_and_read(stalls: Stalls | None, tmp_path: Path) -> None:
+    config = MxuConfig(rows=3, columns=2, stages=7, depth=4, operand=FloatFormat("mine", 4, 3), result=FP32)
+    given = stimulus(config, *operands(5, 7, 3))
+    many = Stimulus(replace(config, operand=BF16), given.a, given.b,
+                    tuple(tiles(replace(config, operand=BF16), 5, 7, 3, "highest")))
+    if stalls is not None:
+        stalls.pattern[1, :7] = True
+    for each in (given, many):
+        write_stimulus(tmp_path / STIMULUS, each, stalls)
+        found, waits = read_stimulus(tmp_path / STIMULUS)
+        assert (found.config, found.tiles) == (each.config, each.tiles)
+        np.testing.assert_array_equal(found.a, each.a, strict=True)
+        np.testing.assert_array_equal(found.b, each.b, strict=True)
+        assert waits == stalls
+        if stalls is not None and waits is not None:
+            np.testing.assert_array_equal(waits.pattern, stalls.pattern, strict=True)
+
+
+def test_what_goes_in_runs_nothing(tmp_path: Path) -> None:
+    np.savez(tmp_path / STIMULUS, config=np.array([print], dtype=object), allow_pickle=True)
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        read_stimulus(tmp_path / STIMULUS)
 
 
 @pytest.mark.slow

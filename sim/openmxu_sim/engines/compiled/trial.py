@@ -11,7 +11,6 @@ from pathlib import Path
 
 from openmxu import process
 from openmxu.config import MxuConfig
-from openmxu.formats import FloatFormat
 from openmxu.process import TimeLimitError
 from openmxu_sim.engines.known_answer import difference, hardware_differs, question
 from openmxu_sim.netlist.native import CompilationError
@@ -58,9 +57,7 @@ def main(library: str, config: str) -> None:
     from openmxu_sim.engines import compiled  # noqa: PLC0415
     from openmxu_sim.engines.compiled.model import Model  # noqa: PLC0415
 
-    fields = json.loads(config)
-    formats = {name: FloatFormat(**value) for name, value in fields.items() if isinstance(value, dict)}
-    unit = MxuConfig(**fields | formats)
+    unit = MxuConfig.of_dict(json.loads(config))
     try:
         model = Model(Path(library).read_bytes())
     except (OSError, AttributeError) as error:
