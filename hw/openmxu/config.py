@@ -96,8 +96,9 @@ class MxuConfig:
     @classmethod
     def of_dict(cls, fields: Mapping[str, Any]) -> "MxuConfig":
         """The unit of which :func:`dataclasses.asdict` has made ``fields``, also by way of JSON."""
-        return cls(**{name: FloatFormat(**value) if isinstance(value, Mapping) else value
-                      for name, value in fields.items()})
+        values: dict[str, Any] = {name: FloatFormat(**value) if isinstance(value, Mapping) else value
+                                  for name, value in fields.items()}
+        return cls(**values)
 
     @property
     def has_passes(self) -> bool:
