@@ -12,7 +12,10 @@ def main() -> int:
     signals.install()
     from openmxu import cli  # noqa: PLC0415  # half a second of imports, in which Ctrl-C would show a traceback
 
-    return cli.main()
+    try:
+        return cli.main()
+    finally:
+        signals.ignore()
 
 
 if __name__ == "__main__":

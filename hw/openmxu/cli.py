@@ -47,13 +47,16 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code.
 
-    0: done. 1: it was tried and failed. 2: the request cannot be met, said in one line. 130: Ctrl-C.
+    0: done. 1: it was tried and failed. 2: the request cannot be met, said in one line. 130: Ctrl-C, 143: SIGTERM,
+    129: SIGHUP, see :mod:`openmxu.signals`.
     """
     logging.basicConfig(format="note: %(message)s", level=logging.WARNING, stream=sys.stderr)
     arguments = sys.argv[1:] if arguments is None else arguments
     options = _parser(arguments).parse_args(arguments)
     try:
-        return int(options.run(options) or 0)
+        code = int(options.run(options) or 0)
+        sys.stdout.flush()  # now, while whoever reads it may go away without a word of ours
+        return code
     except KeyboardInterrupt:
         _notes.print("interrupted")
         return 130

@@ -6,8 +6,9 @@
                 .openmxu-0123456789abcdef.part, locked             │
                                                                    └──> no room any more: keep the result elsewhere
 
-Invariant: the name of an output stands for the old file or for the whole new one, at any time. A killed process
-leaves hidden files whose locks are gone; the next process that writes to their folder deletes them.
+Invariant: the name of an output stands for the old file or for the whole new one, at any time. The hidden files of a
+killed process go with it (:mod:`openmxu.process`). Where they could not, their locks are gone, and the next process
+that writes to their folder deletes them.
 """
 
 import errno
@@ -23,6 +24,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+
+from openmxu.process import transient, vacant
 
 __all__ = ["NotStoredError", "Outputs", "folder", "reserve", "write_bytes", "write_text", "writing"]
 
@@ -153,18 +156,16 @@ def folder(path: Path) -> Iterator[Path]:
     OSError
         It cannot be made.
     """
-    missing = [each for each in (path, *path.parents) if not os.path.lexists(each)]
-    try:
+    with ExitStack() as stack:
+        for each in (*reversed(path.parents), path):
+            if not os.path.lexists(each):
+                stack.enter_context(vacant(each))
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise type(error)(f"output must be a directory that can be written, not {str(path)!r}: "
                               f"{error.strerror}") from None
         yield path
-    finally:
-        for each in missing:
-            with suppress(OSError):  # not made, or in use
-                each.rmdir()
 
 
 class _Stream:
@@ -216,7 +217,8 @@ class _Part:
         _sweep(target.parent)
         # Never more open than the file that stands there.
         mode = stat.S_IMODE(target.stat().st_mode) & 0o777 if target.exists() else 0o666
-        self._name, self._file = _create(target.parent, mode)
+        self._stack = ExitStack()
+        self._name, self._file = _create(target.parent, mode, self._stack)
         try:
             os.posix_fallocate(self._file.fileno(), 0, _PROBE)
             os.ftruncate(self._file.fileno(), 0)
@@ -234,14 +236,14 @@ class _Part:
         _resemble(self._file.fileno(), self.target)
         os.fsync(self._file.fileno())
         os.replace(self._name, self.target)
+        self._stack.close()
         self._file.close()
         _sync(self.target.parent)
 
     def discard(self) -> None:
         """Delete it, unless it is the file by now."""
         if not self._file.closed:
-            with suppress(FileNotFoundError):
-                self._name.unlink()
+            self._stack.close()
             with suppress(OSError):  # what is left over does not fit either
                 self._file.close()
 
@@ -299,10 +301,11 @@ def _descriptor(path: Path) -> int | None:
     return None
 
 
-def _create(where: Path, mode: int) -> tuple[Path, BinaryIO]:
-    """A new hidden file, locked. The mode is cut by the umask, as for any new file."""
+def _create(where: Path, mode: int, stack: ExitStack) -> tuple[Path, BinaryIO]:
+    """A new hidden file, locked, that goes with the stack. The mode is cut by the umask, as for any new file."""
     while True:
         name = where / f".openmxu-{secrets.token_hex(8)}.part"
+        stack.enter_context(transient(name))
         file = os.fdopen(os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode), "wb")
         with suppress(OSError):  # without locks nobody sweeps either
             fcntl.flock(file, fcntl.LOCK_EX)

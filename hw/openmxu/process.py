@@ -41,7 +41,7 @@ from typing import IO, Any
 
 from openmxu.watcher import ANCESTORS, kill_descendants, kill_group, remove
 
-__all__ = ["Done", "TimeLimitError", "call", "run", "stop", "threads", "transient", "workspace"]
+__all__ = ["Done", "TimeLimitError", "call", "run", "stop", "threads", "transient", "vacant", "workspace"]
 
 _PREFIX = "openmxu-work-"
 
@@ -207,13 +207,28 @@ def transient(path: Path) -> Iterator[None]:
     To be entered before the file is made, under a name that nobody else uses.
     """
     owner = os.getpid()
-    word = b"path " + os.fsencode(path)
+    word = b"path " + os.fsencode(path.absolute())
     _watch.add(word)
     try:
         yield
     finally:
         if os.getpid() == owner:  # not a process that was forked in the block
             remove(str(path))
+            _watch.remove(word)
+
+
+@contextmanager
+def vacant(path: Path) -> Iterator[None]:
+    """As :func:`transient`, of a folder that goes only if it is empty."""
+    owner = os.getpid()
+    word = b"empty " + os.fsencode(path.absolute())
+    _watch.add(word)
+    try:
+        yield
+    finally:
+        if os.getpid() == owner:
+            with suppress(OSError):  # not made, or in use
+                path.rmdir()
             _watch.remove(word)
 
 

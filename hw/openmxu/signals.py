@@ -5,7 +5,7 @@ import _signal  # type: ignore[import-not-found]
 import os
 import sys
 
-__all__ = ["install"]
+__all__ = ["ignore", "install"]
 
 _WORDS = {_signal.SIGINT: "interrupted", _signal.SIGTERM: "terminated", _signal.SIGHUP: "hung up"}
 
@@ -17,11 +17,16 @@ def install() -> None:
             _signal.signal(number, _end)
 
 
+def ignore() -> None:
+    """Have these signals do nothing, once the work is done: the interpreter's tidying up changes no exit code."""
+    for number in _WORDS:
+        _signal.signal(number, _signal.SIG_IGN)
+
+
 def _end(number: int, _: object) -> None:
     """End the program: no exception, as that would show a traceback in the middle of an import or of a clean-up."""
     try:
-        for each in _WORDS:
-            _signal.signal(each, _signal.SIG_IGN)
+        ignore()
         # Not imported here: where nothing has imported it, it has nothing to end.
         stop = getattr(sys.modules.get("openmxu.process"), "stop", None)
         if stop is not None:

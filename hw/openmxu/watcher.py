@@ -1,8 +1,9 @@
 """Cleans up behind a process, however that ends: ``python -I -S watcher.py TOKEN``; see :mod:`openmxu.process`.
 
 Standard input is a pipe that closes when the process ends. Each message ends with a zero byte: ``+group 123`` and
-``-group 123`` (a group of processes comes, goes), ``+path /tmp/x`` and ``-path /tmp/x``, ``done`` (the process ends in
-good order), ``end`` (do not wait for the end of the file).
+``-group 123`` (a group of processes comes, goes), ``+path /tmp/x`` and ``-path /tmp/x``, ``+empty /tmp/x`` and
+``-empty /tmp/x`` (a folder that goes if it is empty), ``done`` (the process ends in good order), ``end`` (do not wait
+for the end of the file).
 """
 
 import os
@@ -34,10 +35,13 @@ def main(token: str) -> None:
             kill_group(int(group))
     if not orderly:
         kill_descendants(token)
-    for word in left:
+    for word in reversed(left):  # what came later may be inside of what came before
         kind, _, path = word.partition(b" ")
         if kind == b"path":
             remove(os.fsdecode(path))
+        elif kind == b"empty":
+            with suppress(OSError):
+                os.rmdir(path)
 
 
 def _listen() -> tuple[list[bytes], bool]:

@@ -194,6 +194,25 @@ def test_a_transient_file(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["whole"]
 
 
+@pytest.mark.parametrize("end", ["os._exit(0)", "os.kill(os.getpid(), 9)"])
+def test_outputs_of_a_process_that_is_killed(end: str, tmp_path: Path) -> None:
+    """Nothing hidden stays beside an output, nor a new folder without anything in it."""
+    code = f"""
+import os
+from pathlib import Path
+from openmxu.files import folder, reserve
+with folder(Path("new/below")), reserve("new/below/file", "old") as outputs:
+    assert len(os.listdir("new/below")) == 1
+    {end}
+"""
+    (tmp_path / "old").write_text("old")
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False)
+    limit = time.monotonic() + 5
+    while len(list(tmp_path.iterdir())) > 1 and time.monotonic() < limit:
+        time.sleep(0.02)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("old", "old")]
+
+
 def test_call() -> None:
     assert call(divmod, 7, 2, what="divmod", limit=60) == [3, 1]
     with pytest.raises(RuntimeError, match=r"^integer division or modulo by zero$"):
