@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup demo test slow lint docs boards verify bench areas clean
+.PHONY: help setup demo test slow lint docs boards verify faults bench areas clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -49,6 +49,9 @@ $(VENV)/.oracles: $(STAMP)
 
 verify: $(VENV)/.oracles ## all proofs and exhaustive checks, up to 90 minutes; the record behind the documentation
 	@$(BIN)/openmxu verify --thorough --json docs/reference/verification.json
+
+faults: setup ## thousands of faults on purpose, 40 minutes; the record behind the documentation
+	@$(BIN)/openmxu verify --faults --json docs/reference/faults.json
 
 bench: setup ## how fast all engines are on this machine, ten minutes; the record behind the documentation
 	@$(BIN)/openmxu bench --json docs/reference/speed.json --plot docs/images/speed.svg

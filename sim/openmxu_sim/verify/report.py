@@ -6,9 +6,10 @@ import json
 import os
 import platform
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
@@ -21,9 +22,10 @@ from openmxu.synth import yosys
 from openmxu_sim.cosim.simulators import find_simulator, load_simulator
 from openmxu_sim.machine import machine_name, tool_version
 from openmxu_sim.netlist.native import compiler_version
-from openmxu_sim.verify.checks import FAILED, HOLDS, OPEN, checks
+from openmxu_sim.verify.checks import FAILED, HOLDS, OPEN, Outcome, checks
+from openmxu_sim.verify.faults import OUTCOMES
 
-__all__ = ["Evidence", "Row", "to_markdown", "tools", "verify"]
+__all__ = ["Evidence", "Row", "faults_to_markdown", "to_markdown", "tools", "verify"]
 
 
 _LIMIT = 6 * 3600.0
@@ -41,6 +43,7 @@ class Row:
     looked_at: str
     detail: str
     seconds: float
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,7 @@ def tools(*, thorough: bool, progress: Callable[[str], None] | None = None) -> d
     return found
 
 
-def verify(*, thorough: bool = False, only: str = "", jobs: int | None = None,
+def verify(*, thorough: bool = False, faults: bool = False, only: str = "", jobs: int | None = None,
            note: Callable[[str], None] | None = None,
            progress: Callable[[int, int], None] | None = None) -> Evidence:
     """Run the checks, each in a process of its own.
@@ -127,6 +130,8 @@ def verify(*, thorough: bool = False, only: str = "", jobs: int | None = None,
     ----------
     thorough
         All of them, and with larger samples.
+    faults
+        The campaign of faults in their place.
     only
         Those whose group or name contains this.
     jobs
@@ -141,7 +146,8 @@ def verify(*, thorough: bool = False, only: str = "", jobs: int | None = None,
     ValueError
         Something is not installed, or ``only`` matches nothing.
     """
-    chosen = {key: check for key, check in checks(thorough=thorough).items() if only in f"{key[0]}: {key[1]}"}
+    known = checks(thorough=thorough, faults=faults)
+    chosen = {key: check for key, check in known.items() if only in f"{key[0]}: {key[1]}"}
     if not chosen:
         raise ValueError(f"only must be part of the name of a check, not {only!r}")
     versions = tools(thorough=thorough, progress=note)
@@ -154,7 +160,7 @@ def verify(*, thorough: bool = False, only: str = "", jobs: int | None = None,
         """A process for each check gives all memory back, whatever the tools in it do."""
         began = time.monotonic()
         try:
-            return Row(**process.call(_run, *key, thorough, what=f"the check {key[0]}: {key[1]}", limit=_LIMIT))
+            return Row(**process.call(_run, *key, thorough, faults, what=f"the check {key[0]}: {key[1]}", limit=_LIMIT))
         except RuntimeError as error:
             return Row(*key, chosen[key].against, FAILED, "", f"not run to its end: {error}",
                        round(time.monotonic() - began, 1))
@@ -173,16 +179,16 @@ def verify(*, thorough: bool = False, only: str = "", jobs: int | None = None,
                     tuple(rows[key] for key in chosen))
 
 
-def _run(group: str, name: str, thorough: bool) -> Row:
+def _run(group: str, name: str, thorough: bool, faults: bool) -> Row:
     """Run one check; what goes wrong in it is its failure."""
-    check = checks(thorough=thorough)[group, name]
+    check = checks(thorough=thorough, faults=faults)[group, name]
     start = time.monotonic()
     try:
         outcome = check.run()
-        status, looked_at, detail = outcome.status, outcome.looked_at, outcome.detail
     except Exception as error:
-        status, looked_at, detail = FAILED, "", f"{type(error).__name__}: {error}"
-    return Row(group, name, check.against, status, looked_at, detail, round(time.monotonic() - start, 1))
+        outcome = Outcome(FAILED, "", f"{type(error).__name__}: {error}")
+    return Row(group, name, check.against, outcome.status, outcome.looked_at, outcome.detail,
+               round(time.monotonic() - start, 1), outcome.counts)
 
 
 def to_markdown(evidence: Evidence) -> str:
@@ -197,6 +203,22 @@ def to_markdown(evidence: Evidence) -> str:
                   "|---|---|---|---|--:|"]
         lines += list(_cells(rows))
     return "\n".join([*lines, ""])
+
+
+def faults_to_markdown(evidence: Evidence) -> str:
+    """A campaign of faults as a table."""
+    total = Counter[str]()
+    lines = [f"`openmxu verify --faults`, {evidence.date}, {evidence.machine}, {evidence.seconds / 60:.0f} minutes.",
+             "", f"| faults | tried | {' | '.join(OUTCOMES)} |", f"|---|{'--:|' * (1 + len(OUTCOMES))}"]
+    for row in evidence.rows:
+        total.update(row.counts)
+        lines.append(_counted(row.name, row.counts))
+    return "\n".join([*lines, _counted("**all**", total), ""])
+
+
+def _counted(name: str, counts: Mapping[str, int]) -> str:
+    numbers = [sum(counts.values()), *(counts.get(outcome, 0) for outcome in OUTCOMES)]
+    return f"| {name} | {' | '.join(f'{number:,}' for number in numbers)} |"
 
 
 def _position(evidence: Evidence) -> Callable[[Row], int]:

@@ -4,6 +4,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -57,10 +58,30 @@ def test_one_compiles_and_all_find_it_whole(place: Path) -> None:
 
 
 def test_who_finds_it_waits_for_nobody(place: Path, tmp_path: Path) -> None:
-    place.parent.mkdir(parents=True)
-    place.touch()
+    yowasp.prepare("fake", lambda: None)
     with lock(tmp_path / "cache" / "openmxu" / "locks" / "fake-tool", what="compiles fake"):
         yowasp.prepare("fake", lambda: pytest.fail("told of what is not done"))
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: b"Part" + data[4:], lambda data: b""],
+                         ids=["cut", "flipped", "empty"])
+def test_a_damaged_one_is_compiled_again(damage: Callable[[bytes], bytes], place: Path) -> None:
+    yowasp.prepare("fake", lambda: None)
+    whole = place.read_bytes()
+    place.write_bytes(damage(whole))
+    told = []
+    yowasp.prepare("fake", lambda: told.append(1))
+    assert place.read_bytes() == whole
+    assert told == [1]
+
+
+@pytest.mark.parametrize("what", [".", "fake_tool", "fake_tool/fake.wasm", ""])
+def test_one_that_others_could_have_written(what: str, place: Path, tmp_path: Path) -> None:
+    yowasp.prepare("fake", lambda: None)
+    path = tmp_path / "tools" / what if what else place
+    path.chmod(0o777)
+    with pytest.raises(PermissionError, match=r"can be written by other users; delete it"):
+        yowasp.prepare("fake", lambda: None)
 
 
 def test_a_tool_that_does_not_run(place: Path, tmp_path: Path) -> None:

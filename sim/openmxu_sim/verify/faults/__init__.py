@@ -1,0 +1,142 @@
+"""Faults on purpose: what surrounds the arithmetic is damaged, killed, lied to, and must never give a wrong number.
+
+A class of faults is a function from a seed to what came of one fault. Faults of a class run in batches, each in a
+process of its own with a folder of its own. Expected bits come from the golden model, or from the untouched program.
+
+=================  =========================================================================================
+survived           the right result, or an error of one line where there cannot be one
+wrong number       a result with other bits
+lost result        no result and no such error; or an output that stood there before is damaged
+hang               no end within the limit
+leftover           a process or a file that nobody needs is still there a second later
+=================  =========================================================================================
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from openmxu import process
+
+__all__ = ["CLASSES", "HANG", "LEFTOVER", "LOST", "OUTCOMES", "SURVIVED", "WRONG", "FaultClass", "Tally", "run_batch",
+           "try_class"]
+
+SURVIVED, WRONG, LOST, HANG, LEFTOVER = "survived", "wrong numbers", "lost results", "hangs", "leftovers"
+OUTCOMES = (SURVIVED, WRONG, LOST, HANG, LEFTOVER)
+"""What may come of a fault."""
+
+_SHOWN = 3
+"""Faults that went wrong of which the seed and what happened are kept, for each batch."""
+
+
+@dataclass(frozen=True)
+class FaultClass:
+    """A kind of fault.
+
+    Parameters
+    ----------
+    name
+        What is done.
+    module
+        The module in this package whose function ``trial`` does it: given a seed and an empty folder it gives one of
+        :data:`OUTCOMES` and a description.
+    short, long
+        How many faults the tests and a campaign try.
+    batch
+        How many of them run in one process.
+    limit
+        Seconds for a batch; after that it hangs.
+    """
+
+    name: str
+    module: str
+    short: int
+    long: int
+    batch: int
+    limit: float
+
+
+CLASSES: tuple[FaultClass, ...] = (
+    FaultClass("cache entries damaged, or something else in their place", "entries", 100, 3000, 500, 300),
+    FaultClass("netlists and libraries damaged, then a product", "libraries", 2, 100, 10, 600),
+    FaultClass("floating-point settings changed by the caller", "settings", 20, 1500, 250, 600),
+    FaultClass("matrices, cell libraries and reports damaged", "inputs", 60, 1200, 200, 300),
+    FaultClass("outputs that cannot be written", "outputs", 40, 600, 100, 300),
+    FaultClass("C compilers that lie, fail, crash or hang", "compilers", 1, 100, 5, 600),
+    FaultClass("signals at random moments of a command", "kills", 1, 300, 10, 1200),
+    FaultClass("sources edited during a run", "edits", 0, 40, 20, 1800),
+    FaultClass("two versions started at once with one empty cache", "versions", 0, 20, 10, 1800),
+)
+"""All of them."""
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What came of the faults of a class.
+
+    Parameters
+    ----------
+    counts
+        How many ended how, by :data:`OUTCOMES`.
+    shown
+        Some that went wrong: seed and what happened.
+    """
+
+    counts: Mapping[str, int]
+    shown: tuple[str, ...]
+
+    @property
+    def tried(self) -> int:
+        """How many there were."""
+        return sum(self.counts.values())
+
+    @property
+    def holds(self) -> bool:
+        """Whether all were survived."""
+        return self.counts[SURVIVED] == self.tried
+
+
+def try_class(chosen: FaultClass, *, count: int, first: int = 0) -> Tally:
+    """Try faults of a class, batch by batch.
+
+    Parameters
+    ----------
+    chosen
+        The class.
+    count
+        How many.
+    first
+        Seed of the first fault; the others follow.
+    """
+    counts, shown = Counter(dict.fromkeys(OUTCOMES, 0)), list[str]()
+    for start in range(first, first + count, chosen.batch):
+        stop = min(start + chosen.batch, first + count)
+        what = f"the batch of faults {start} to {stop - 1}, {chosen.module},"
+        try:
+            with process.workspace() as folder:
+                found = process.call(run_batch, chosen.module, start, stop, str(folder), what=what, limit=chosen.limit)
+        except process.TimeLimitError as error:  # which of them it was is not known: all count
+            found = {"counts": {HANG: stop - start}, "shown": [str(error)]}
+        except RuntimeError as error:
+            found = {"counts": {LOST: stop - start}, "shown": [str(error)]}
+        counts.update(found["counts"])
+        shown += found["shown"]
+    return Tally(dict(counts), tuple(shown))
+
+
+def run_batch(module: str, start: int, stop: int, folder: str) -> dict[str, object]:
+    """Try the faults of some seeds in this process, as data for JSON."""
+    from importlib import import_module  # noqa: PLC0415  # a class needs only its own module
+
+    trial: Callable[[int, Path], tuple[str, str]] = import_module(f"{__name__}.{module}").trial
+    counts: Counter[str] = Counter()
+    shown: list[str] = []
+    for seed in range(start, stop):
+        place = Path(folder, str(seed))
+        place.mkdir()
+        outcome, said = trial(seed, place)
+        counts[outcome] += 1
+        if outcome != SURVIVED and len(shown) < _SHOWN:
+            shown.append(f"seed {seed}: {outcome}: {said}")
+    return {"counts": dict(counts), "shown": shown}

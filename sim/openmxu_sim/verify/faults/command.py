@@ -1,0 +1,47 @@
+"""The command line in this process, and what it says."""
+
+import io
+import logging
+import os
+from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+
+from openmxu import cli
+
+__all__ = ["Said", "call"]
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command gave.
+
+    Parameters
+    ----------
+    code
+        The exit code.
+    errors
+        The lines on stderr, but for notes and what a command tells of its work.
+    """
+
+    code: int
+    errors: tuple[str, ...]
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether it has done its work, or says in one line why not."""
+        return self.code == 0 or (self.code in (1, 2) and len(self.errors) == 1 and "Traceback" not in self.errors[0])
+
+
+def call(arguments: Sequence[str]) -> Said:
+    """Run a command; an exception that it does not handle is raised."""
+    errors = io.StringIO()
+    logging.getLogger("openmxu").setLevel(logging.CRITICAL)
+    os.environ["COLUMNS"] = "500"
+    with redirect_stdout(io.StringIO()), redirect_stderr(errors):
+        try:
+            code = cli.main(arguments)
+        except SystemExit as ended:
+            code = ended.code if isinstance(ended.code, int) else 1
+    lines = tuple(line for line in errors.getvalue().splitlines() if line.startswith("openmxu"))
+    return Said(code, lines)

@@ -1,0 +1,45 @@
+"""Sources that change while a process runs: no netlist is ever kept under others than made it."""
+
+from pathlib import Path
+from random import Random
+
+from openmxu_sim.verify.faults import LOST, SURVIVED, WRONG
+from openmxu_sim.verify.faults.products import Product
+from openmxu_sim.verify.faults.sources import EDITS, Copy, Edit, references
+
+__all__ = ["trial"]
+
+_IMPORTS = ("openmxu.arith.round", "openmxu.pe", "openmxu.accumulator", "openmxu_sim.engines.compiled.source",
+            "openmxu_sim.engines.compiled.trial")
+
+_known: list[tuple[Product, dict[Edit | None, bytes | str]]] = []
+
+
+def trial(seed: int, folder: Path) -> tuple[str, str]:
+    """An edit between a process's imports and its product, then a process on each version."""
+    random = Random(f"edits {seed}")
+    if not _known:
+        _known.append(references(random, folder))
+    product, right = _known[0]
+    edit, imports = random.choice(EDITS), random.sample(_IMPORTS, random.randrange(len(_IMPORTS) + 1))
+    from_edited, taken_back = random.random() < 0.5, random.random() < 0.3
+    said = f"{edit}, edited first: {from_edited}, taken back: {taken_back}, imported: {imports}"
+    copy, cache = Copy(folder / "copy"), folder / "cache"
+    if from_edited:
+        copy.change(edit)
+    process = copy.start(product, cache, imports)
+    process.wait()
+    copy.change(edit, back=from_edited)
+    if taken_back:
+        copy.change(edit, back=not from_edited)
+    found = process.answer()
+    if found not in (right[edit], right[None]):
+        return (LOST if isinstance(found, str) else WRONG), f"{said}: {found!r}"
+    now = edit if from_edited == taken_back else None
+    for version in (now, edit if now is None else None):
+        if version != now:
+            copy.change(edit, back=version is None)
+        found = copy.multiply(product, cache)
+        if found != right[version]:
+            return (LOST if isinstance(found, str) else WRONG), f"{said}: {found!r} afterwards"
+    return SURVIVED, said

@@ -1,0 +1,36 @@
+"""Entries of the cache, damaged in every way: what comes out is what was put in, or made again."""
+
+import logging
+import os
+from pathlib import Path
+from random import Random
+
+from openmxu import cache
+from openmxu_sim.verify.faults import LOST, SURVIVED, WRONG
+from openmxu_sim.verify.faults.damage import damage_entry
+
+__all__ = ["trial"]
+
+
+def trial(seed: int, folder: Path) -> tuple[str, str]:
+    """A few entries, one of them damaged, all of them asked for twice."""
+    logging.getLogger("openmxu.cache").setLevel(logging.ERROR)  # it notes what it refuses
+    random = Random(f"entries {seed}")
+    os.environ["XDG_CACHE_HOME"] = str(folder)
+    cache._kept.clear()
+    wanted = {}
+    for number in range(random.randrange(1, 5)):
+        kind, key = random.choice(cache.KINDS), cache.key(str(seed), str(number))
+        wanted[kind, key] = random.randbytes(random.choice((0, 1, 31, 32, 33, 500, 5000)))
+        cache.keep(kind, key, wanted[kind, key])
+    paths = [cache.directory() / kind / key for kind, key in wanted]
+    done = damage_entry(random.choice(paths), paths, random)
+    for _ in range(2):
+        for (kind, key), content in wanted.items():
+            try:
+                found = cache.fetch(kind, key, lambda content=content: content)  # type: ignore[misc]
+            except Exception as error:
+                return LOST, f"{done}: {error!r}"
+            if found != content:
+                return WRONG, done
+    return SURVIVED, done

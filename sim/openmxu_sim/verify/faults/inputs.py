@@ -1,0 +1,77 @@
+"""Files that a command reads, damaged: the right result of what they say, or one line."""
+
+import io
+import json
+import os
+from pathlib import Path
+from random import Random
+
+import numpy as np
+
+from openmxu.synth.liberty import generic_library, parse_library
+from openmxu_sim import golden, vectors
+from openmxu_sim.verify.faults import LOST, SURVIVED, WRONG
+from openmxu_sim.verify.faults.command import call
+from openmxu_sim.verify.faults.damage import damage_content
+
+__all__ = ["trial"]
+
+
+def trial(seed: int, folder: Path) -> tuple[str, str]:
+    """A damaged matrix, cell library or report."""
+    random = Random(f"inputs {seed}")
+    os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
+    return random.choice((_matrix, _matrix, _library, _report))(random, folder)
+
+
+def _matrix(random: Random, folder: Path) -> tuple[str, str]:
+    seed = random.randrange(1 << 30)
+    a, b = (golden.from_bits(vectors.matrix(shape, "fp32", seed)) for shape in ((3, 4), (4, 2)))
+    buffer = io.BytesIO()
+    np.save(buffer, a)
+    damaged = damage_content(buffer.getvalue(), random)
+    (folder / "A.npy").write_bytes(damaged)
+    np.save(folder / "B.npy", b)
+    names = [str(folder / name) for name in ("A.npy", "B.npy", "C.npy")]
+    try:
+        said = call(["matmul", *names[:2], "-o", names[2], "--rows", "2", "--columns", "2", "--engine", "golden"])
+    except Exception as error:
+        return LOST, f"{damaged!r}: {error!r}"
+    if not said.is_clear or (said.code == 0) != Path(names[2]).exists():
+        return LOST, f"{damaged!r}: {said}"
+    if said.code != 0:
+        return SURVIVED, said.errors[0]
+    found = np.load(names[2])
+    try:
+        left = np.load(names[0], allow_pickle=False)
+    except Exception as error:
+        return WRONG, f"{damaged!r} was taken: {error}"
+    if left.dtype != np.float32:
+        return SURVIVED, f"another dtype, {left.dtype}"
+    right = golden.matmul(left, b, rows=2)
+    return (SURVIVED if found.tobytes() == right.tobytes() else WRONG), repr(damaged)
+
+
+def _library(random: Random, folder: Path) -> tuple[str, str]:
+    text = damage_content(generic_library().text, random)
+    try:
+        library = parse_library(text, "cells.lib")
+    except ValueError as error:
+        return (SURVIVED if "\n" not in str(error) else LOST), repr(error)
+    except Exception as error:
+        return LOST, repr(error)
+    whole = 0 < library.nand2_area < float("inf")
+    return (SURVIVED if whole else WRONG), f"nand2_area {library.nand2_area}"
+
+
+def _report(random: Random, folder: Path) -> tuple[str, str]:
+    """One that another run is compared with, or asked of."""
+    figure = {"name": "adder fp32", "target": "generic", "recipe": "area", "area": 1.5, "script": "synth"}
+    text = json.dumps({"openmxu": "0.1.0", "tool": "Yosys", "results": [figure]})
+    damaged = damage_content(text.encode(), random)
+    (folder / "area.json").write_bytes(damaged)
+    try:
+        said = call(["area", "--explain", "adder fp32", "-o", str(folder)])
+    except Exception as error:
+        return LOST, f"{damaged!r}: {error!r}"
+    return (SURVIVED if said.is_clear else LOST), f"{damaged!r}: {said}"

@@ -1,0 +1,84 @@
+"""Commands that are ended by a signal at a random moment: nothing is left, and the next one has the right result."""
+
+import os
+import signal
+import sys
+import uuid
+from pathlib import Path
+from random import Random
+
+import numpy as np
+
+from openmxu.synth import yowasp
+from openmxu_sim.cosim.simulators import find_simulator
+from openmxu_sim.verify.faults import HANG, LEFTOVER, LOST, SURVIVED, WRONG
+from openmxu_sim.verify.faults.products import Product
+from openmxu_sim.verify.leftovers import end_at
+
+__all__ = ["trial"]
+
+_MATMUL = "matmul A.npy B.npy --rows 2 --columns 2 -o out/C.npy --stats out/stats.json"
+_COMMANDS = {
+    "compiled": (f"{_MATMUL} --engine compiled --vcd out/wave.vcd", 2.5),
+    "pysim": (f"{_MATMUL} --engine pysim --vcd out/wave.vcd", 1.5),
+    "golden": (f"{_MATMUL} --engine golden", 0.6),
+    "model": (f"{_MATMUL} --engine model", 5.0),
+    "icarus": (f"{_MATMUL} --engine icarus --vcd out/wave.vcd", 4.0),
+    "verilator": (f"{_MATMUL} --engine verilator", 8.0),
+    "verilog": ("verilog mxu --rows 3 --columns 3 -o out/mxu.v", 1.5),
+    "wave": ("wave --rows 3 --columns 3 -o out/wave.svg", 2.5),
+    "area": ("area --format e3f2 --target generic -o area", 5.0),
+    "verify": ("verify --only converter", 8.0),
+    "accuracy": ("accuracy --json out/accuracy.json", 8.0),
+    "roofline": ("roofline --json out/roofline.json", 1.0),
+    "bench": ("bench --quick --json out/speed.json", 10.0),
+    "board": ("board build icebreaker -o board", 20.0),
+    "demo": ("demo -o demo", 10.0),
+    "list": ("list", 1.5),
+}
+"""Arguments, and the seconds within which the signal comes."""
+
+_SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_OLD = "what stood there before"
+_LATE = 10.0
+"""Seconds to the end on a machine that does other things, too. On an idle one it is one."""
+
+
+def trial(seed: int, folder: Path) -> tuple[str, str]:
+    """A command, ended; sometimes a product with what it has left in the cache."""
+    random = Random(f"kills {seed}")
+    names = [name for name in _COMMANDS if name not in ("icarus", "verilator") or find_simulator(name)]
+    name, number = random.choice(names), random.choice(_SIGNALS)
+    arguments, longest = _COMMANDS[name]
+    seconds = random.random() * longest
+    for each in ("tmp", "cache", "work/out"):
+        (folder / each).mkdir(parents=True)
+    work = folder / "work"
+    environment = os.environ | {"XDG_CACHE_HOME": str(folder / "cache"), "YOWASP_CACHE_DIR": str(yowasp.folder())}
+    product = Product(random)
+    np.save(work / "A.npy", product.a)
+    np.save(work / "B.npy", product.b)
+    outputs = {word.partition("/")[2] for word in arguments.split() if word.startswith("out/")}
+    for output in outputs:
+        (work / "out" / output).write_text(_OLD)
+    command = [sys.executable, "-m", "openmxu"]
+    ending = end_at(seconds, number, [*command, *arguments.split()], marker=uuid.uuid4().hex, folder=folder / "tmp",
+                    environment=environment, directory=work)
+    said = f"{name}, {number.name} after {seconds:.2f} s: {ending}"
+    if ending.left or {path.name for path in (work / "out").iterdir()} != outputs:
+        return LEFTOVER, said
+    if ending.sent and ending.seconds > _LATE:
+        return HANG, said
+    if "Traceback" in ending.errors:
+        return LOST, said
+    if ending.sent and ending.code and any((work / "out" / output).read_bytes() == b"" for output in outputs):
+        return LOST, said
+    if name in ("compiled", "pysim", "golden", "model", "icarus", "verilator") and random.random() < 0.5:
+        again = [*command, *arguments.split(), "--subnormals", product.mode]
+        after = end_at(300.0, signal.SIGKILL, again, marker=uuid.uuid4().hex, folder=folder / "tmp",
+                       environment=environment, directory=work)
+        if after.code != 0:
+            return LOST, f"{said}, then {after}"
+        if np.load(work / "out" / "C.npy").tobytes() != product.right:
+            return WRONG, said
+    return SURVIVED, said

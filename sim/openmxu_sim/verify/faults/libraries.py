@@ -1,0 +1,49 @@
+"""A warm cache with something damaged in it, then a product: netlists and libraries are right or made again."""
+
+import logging
+import os
+from pathlib import Path
+from random import Random
+
+from openmxu import cache
+from openmxu_sim.engines.compiled.model import load_model
+from openmxu_sim.verify.faults import LOST, SURVIVED, WRONG
+from openmxu_sim.verify.faults.damage import damage_entry
+from openmxu_sim.verify.faults.products import Product
+
+__all__ = ["trial"]
+
+_warm: dict[str, dict[Path, bytes]] = {}
+"""A cache after a product in a mode: paths in it and contents."""
+
+
+def trial(seed: int, folder: Path) -> tuple[str, str]:
+    """A product with the engine compiled, from a cache in which one entry is damaged."""
+    logging.getLogger("openmxu.cache").setLevel(logging.ERROR)
+    random = Random(f"libraries {seed}")
+    product = Product(random)
+    os.environ["XDG_CACHE_HOME"] = str(folder)
+    if product.mode not in _warm:
+        _forget()
+        product.by("compiled")
+        _warm[product.mode] = {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*")
+                               if path.is_file()}
+    for name, content in _warm[product.mode].items():
+        path = folder / name
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.write_bytes(content)
+        path.chmod(0o600)
+    paths = [folder / name for name in sorted(_warm[product.mode])]
+    chosen = random.choice(paths)
+    said = f"{chosen.parent.name} {damage_entry(chosen, paths, random)}"
+    _forget()
+    try:
+        return (SURVIVED if product.by("compiled") == product.right else WRONG), said
+    except Exception as error:
+        return LOST, f"{said}: {error!r}"
+
+
+def _forget() -> None:
+    """What this process has loaded."""
+    cache._kept.clear()
+    load_model.cache_clear()

@@ -1,0 +1,98 @@
+"""Places where an output cannot be written, or only half: all of it or nothing, and what stood there stays."""
+
+import os
+import resource
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import numpy as np
+
+from openmxu_sim.verify.faults import LEFTOVER, LOST, SURVIVED, WRONG
+from openmxu_sim.verify.faults.command import call
+from openmxu_sim.verify.faults.products import Product
+
+__all__ = ["trial"]
+
+_OLD = b"what stood there before"
+
+
+def trial(seed: int, folder: Path) -> tuple[str, str]:
+    """A product into a hostile place."""
+    random = Random(f"outputs {seed}")
+    os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
+    os.environ["HOME"] = str(folder / "home")
+    (folder / "home").mkdir()
+    (folder / "out").mkdir()
+    product = Product(random, size=40)  # more than a page, so that the disk can be full in the middle
+    np.save(folder / "A.npy", product.a)
+    np.save(folder / "B.npy", product.b)
+    target, size = folder / "out" / "C.npy", 1 << 30
+    name = random.choice([*_PLACES, "file size", "file size"])
+    if random.random() < 0.5 and name in ("file size", "nothing wrong"):
+        target.write_bytes(_OLD)
+    if name == "file size":
+        size = random.randrange(8000)
+    else:
+        target = _PLACES.get(name, lambda target, folder: target)(target, folder)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and not path.is_symlink()}
+    arguments = ["matmul", str(folder / "A.npy"), str(folder / "B.npy"), "-o", str(target), "--rows", "2", "--columns",
+                 "2", "--engine", "golden", "--subnormals", product.mode]
+    # As in a program of its own, where Python ignores this signal, too.
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (min(size, hard) if hard != resource.RLIM_INFINITY else size, hard))
+    try:
+        said = call(arguments)
+    except Exception as error:
+        return LOST, f"{name}: {error!r}"
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    return _judge(name, folder, target, before, product.right, said.code, said.is_clear)
+
+
+def _judge(name: str, folder: Path, target: Path, before: dict[Path, bytes], right: bytes, code: int,
+           clear: bool) -> tuple[str, str]:
+    said = f"{name}: exit code {code}"
+    if not clear:
+        return LOST, f"{said}, more than a line"
+    after = {path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()}
+    if any(path.name.startswith(".") for path in after - before.keys()):
+        return LEFTOVER, said
+    if code == 0:
+        if not target.is_file():  # a device took it
+            return SURVIVED, said
+        return (SURVIVED if np.load(target).tobytes() == right else WRONG), said
+    damaged = [path for path, content in before.items() if not path.exists() or path.read_bytes() != content]
+    return (LOST if damaged else SURVIVED), f"{said}, {damaged}"
+
+
+def _link(target: Path, old: Path) -> None:
+    old.write_bytes(_OLD)
+    target.symlink_to(old)
+
+
+def _make(change: Callable[[Path, Path], object]) -> Callable[[Path, Path], Path]:
+    def prepare(target: Path, folder: Path) -> Path:
+        change(target, folder)
+        return target
+    return prepare
+
+
+_PLACES: dict[str, Callable[[Path, Path], Path]] = {
+    "nothing wrong": lambda target, _: target,
+    "missing folder": lambda target, _: target.parent / "none" / "C.npy",
+    "folder a file": lambda target, folder: folder / "A.npy" / "C.npy",
+    "a folder": _make(lambda target, _: target.mkdir()),
+    "link to nothing": _make(lambda target, _: os.symlink("/no/such/folder/C.npy", target)),
+    "link to a file": _make(lambda target, folder: _link(target, folder / "old")),
+    "link to itself": _make(lambda target, _: os.symlink("C.npy", target)),
+    "full device": lambda target, _: Path("/dev/full"),
+    "null device": lambda target, _: Path("/dev/null"),
+    "proc": lambda target, _: Path("/proc/C.npy"),
+    "too long": lambda target, _: target.with_name("C" * 300 + ".npy"),
+    "one of the inputs": lambda target, folder: folder / "A.npy",
+    "odd name": lambda target, _: target.with_name("C\n\udcff \x1b[31m.npy"),
+    "nothing": lambda target, _: Path(""),
+}

@@ -1,0 +1,114 @@
+"""Copies of the project's sources in which the hardware can be changed, and programs that run on them."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+import openmxu
+import openmxu_sim
+from openmxu_sim.verify.faults.products import Product
+
+__all__ = ["EDITS", "Copy", "Edit", "Question", "references"]
+
+
+class Edit(NamedTuple):
+    """A change of the hardware by which the product has other bits: a file, what stands there, and what then does."""
+
+    file: str
+    old: str
+    new: str
+
+
+EDITS = (
+    Edit("hw/openmxu/arith/round.py", "return kept, guard & (kept[0]", "return kept, Const(0, 1) & (kept[0]"),
+    Edit("hw/openmxu/arith/round.py", "return kept, guard & (kept[0]", "return kept, guard | (kept[0]"),
+    Edit("hw/openmxu/pe.py", "adder.i_b.eq(multiplier.o)", "adder.i_b.eq(self.i_psum)"),
+    Edit("hw/openmxu/accumulator.py", "Mux(control.add, kept,", "Mux(control.add & 0, kept,"),
+)
+
+_PROGRAM = """\
+import sys
+import numpy as np
+import openmxu_sim
+{imports}
+print("ready", flush=True)
+sys.stdin.readline()
+a, b = (np.frombuffer(bytes.fromhex(text), np.float32) for text in ("{a}", "{b}"))
+print(openmxu_sim.matmul(a.reshape(3, -1), b.reshape(-1, 3), rows=2, columns=2, subnormals="{mode}",
+                         engine="compiled").tobytes().hex())
+"""
+
+
+class Copy:
+    """The sources of both packages in a folder.
+
+    Parameters
+    ----------
+    folder
+        An empty one.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for package, place in ((openmxu, "hw/openmxu"), (openmxu_sim, "sim/openmxu_sim")):
+            shutil.copytree(Path(str(package.__file__)).parent, folder / place,
+                            ignore=shutil.ignore_patterns("__pycache__"))
+
+    def change(self, edit: Edit, *, back: bool = False) -> None:
+        """Make an edit, or take it back."""
+        file = self.folder / edit.file
+        old, new = (edit.new, edit.old) if back else (edit.old, edit.new)
+        text = file.read_text()
+        if text.count(old) != 1:
+            raise ValueError(f"edit must be of what stands once in {edit.file}, not {text.count(old)} times: {old}")
+        file.write_text(text.replace(old, new))
+
+    def start(self, product: Product, cache: Path, imports: Sequence[str] = ()) -> "Question":
+        """A process that has imported some modules, and multiplies when it is told to."""
+        program = _PROGRAM.format(imports="\n".join(f"import {name}" for name in imports), a=product.a.tobytes().hex(),
+                                  b=product.b.tobytes().hex(), mode=product.mode)
+        environment = os.environ | {"XDG_CACHE_HOME": str(cache),
+                                    "PYTHONPATH": os.pathsep.join(str(self.folder / name) for name in ("hw", "sim"))}
+        return Question(subprocess.Popen([sys.executable, "-c", program], env=environment, text=True,
+                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+
+    def multiply(self, product: Product, cache: Path) -> bytes | str:
+        """What a process says that is told at once."""
+        return self.start(product, cache).answer()
+
+
+class Question:
+    """A process of :meth:`Copy.start`."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self._process = process
+
+    def wait(self) -> None:
+        """Until it has imported what it should."""
+        if self._process.stdout is not None:
+            self._process.stdout.readline()
+
+    def answer(self) -> bytes | str:
+        """The product's bits; or what the process complained of."""
+        output, errors = self._process.communicate("\n")
+        if self._process.returncode:
+            return errors
+        return bytes.fromhex(output.split()[-1])
+
+
+def references(random: Random, folder: Path) -> tuple[Product, dict[Edit | None, bytes | str]]:
+    """A product, and its bits on each version of the sources, each with a cache of its own."""
+    product = Product(random)
+    found: dict[Edit | None, bytes | str] = {None: product.right}
+    for number, edit in enumerate(EDITS):
+        copy = Copy(folder / f"reference {number}")
+        copy.change(edit)
+        found[edit] = copy.multiply(product, folder / f"reference cache {number}")
+    if len(set(found.values())) != len(found) or not all(isinstance(bits, bytes) for bits in found.values()):
+        raise ValueError(f"edits must give bits of their own, not {found}")
+    return product, found

@@ -1,0 +1,32 @@
+"""Processes of two versions of the sources that start at once, with one empty cache: each gets its own bits."""
+
+from pathlib import Path
+from random import Random
+
+from openmxu_sim.verify.faults import LOST, SURVIVED, WRONG
+from openmxu_sim.verify.faults.products import Product
+from openmxu_sim.verify.faults.sources import EDITS, Copy, Edit, references
+
+__all__ = ["trial"]
+
+_known: list[tuple[Product, dict[Edit | None, bytes | str]]] = []
+
+
+def trial(seed: int, folder: Path) -> tuple[str, str]:
+    """Two or three processes, then one more of each version."""
+    random = Random(f"versions {seed}")
+    if not _known:
+        _known.append(references(random, folder))
+    product, right = _known[0]
+    edit = random.choice(EDITS)
+    copies = {None: Copy(folder / "right"), edit: Copy(folder / "edited")}
+    copies[edit].change(edit)
+    versions = [None, edit, *random.choices((None, edit), k=random.randrange(2))]
+    random.shuffle(versions)
+    started = [(version, copies[version].start(product, folder / "cache")) for version in versions]
+    found = [(version, process.answer()) for version, process in started]
+    found += [(version, copy.multiply(product, folder / "cache")) for version, copy in copies.items()]
+    for version, bits in found:
+        if bits != right[version]:
+            return (LOST if isinstance(bits, str) else WRONG), f"{version}: {bits!r}"
+    return SURVIVED, str(edit)

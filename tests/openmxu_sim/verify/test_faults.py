@@ -1,0 +1,174 @@
+"""The campaign of faults in short, and that it would notice if something gave way."""
+
+import ctypes
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from openmxu import cache, files
+from openmxu_sim.engines.compiled import model, trial
+from openmxu_sim.golden import environment
+from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
+from openmxu_sim.verify import faults
+from openmxu_sim.verify.checks import checks
+from openmxu_sim.verify.faults import (
+    CLASSES,
+    HANG,
+    LEFTOVER,
+    LOST,
+    OUTCOMES,
+    SURVIVED,
+    WRONG,
+    FaultClass,
+    compilers,
+    entries,
+    inputs,
+    libraries,
+    outputs,
+    settings,
+    try_class,
+)
+from openmxu_sim.verify.report import Evidence, Row, faults_to_markdown
+
+try:
+    find_compiler()
+except CompilerNotFoundError as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+
+@pytest.fixture(autouse=True)
+def own_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Trials change it: each process of a campaign runs one batch."""
+    for name in ("XDG_CACHE_HOME", "HOME", "CC", "COLUMNS"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    yield
+    model.load_model.cache_clear()
+
+
+@pytest.mark.parametrize("chosen", [each for each in CLASSES if each.short], ids=lambda each: each.module)
+def test_all_are_survived(chosen: FaultClass) -> None:
+    tally = try_class(chosen, count=chosen.short, first=1_000_000)
+    assert tally.holds, tally
+    assert tally.tried == chosen.short
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["kills", "edits", "versions", "compilers"])
+def test_more_are_survived(name: str) -> None:
+    [chosen] = [each for each in CLASSES if each.module == name]
+    tally = try_class(chosen, count=4, first=2_000_000)
+    assert tally.holds, tally
+
+
+def outcomes(module: ModuleType, folder: Path, count: int) -> set[str]:
+    """How the first faults end in this process."""
+    found = set()
+    for seed in range(count):
+        (folder / str(seed)).mkdir()
+        found.add(module.trial(seed, folder / str(seed))[0])
+    return found
+
+
+def test_a_cache_that_compares_no_digests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "_digest", lambda key, content: bytes(32))
+    assert WRONG in outcomes(entries, tmp_path, 40)
+
+
+def test_a_cache_that_trips_over_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def trip(path: Path, **_: object) -> None:
+        if path.is_dir() and path.name not in cache.KINDS:
+            raise RuntimeError
+
+    monkeypatch.setattr(cache, "_clear_way", trip)
+    assert outcomes(entries, tmp_path, 120) == {SURVIVED, LOST}
+
+
+def test_settings_that_are_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "_found", None)
+    monkeypatch.setattr(environment, "_check", lambda: None)
+    monkeypatch.setattr(settings, "_ENGINES", ("golden",))
+    assert outcomes(settings, tmp_path, 40) == {SURVIVED, WRONG}
+
+
+def test_settings_that_are_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "_ENGINES", ("golden",))
+    libm = ctypes.CDLL("libm.so.6")
+    by = settings.Product.by
+
+    def changing(self: settings.Product, engine: str) -> bytes:
+        found = by(self, engine)
+        libm.fesetround(0x400)
+        return found
+
+    monkeypatch.setattr(settings.Product, "by", changing)
+    try:
+        assert LOST in outcomes(settings, tmp_path, 10)
+    finally:
+        libm.fesetround(0)
+
+
+def test_outputs_that_are_written_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(self: files.Outputs, path: Path | str, content: bytes) -> None:
+        Path(path).write_bytes(content)
+
+    monkeypatch.setattr(files.Outputs, "write_bytes", write)
+    assert LOST in outcomes(outputs, tmp_path, 120)
+
+
+def test_matrices_that_are_not_read_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = {"A": (3, 4), "B": (4, 2)}
+    monkeypatch.setattr("openmxu_sim.npy.read_matrix", lambda path, name: np.ones(sizes[name], np.float32))
+    assert WRONG in outcomes(inputs, tmp_path, 40)
+
+
+def test_a_compiler_that_is_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "check", lambda library, config: True)
+    lie = compilers._KINDS["lie"].replace("{change}", "s/int64_t k = ROWS - 1 - s->beat/int64_t k = s->beat/")
+    monkeypatch.setattr(compilers, "_KINDS", dict.fromkeys(compilers._KINDS, lie))
+    assert compilers.trial(0, tmp_path)[0] == WRONG
+
+
+def test_a_library_of_another_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    by = libraries.Product.by
+    monkeypatch.setattr(libraries.Product, "by", lambda self, engine: by(self, engine)[engine == "compiled":])
+    assert outcomes(libraries, tmp_path, 2) == {WRONG}
+
+
+
+
+def test_batches_that_hang_or_die() -> None:
+    hang = FaultClass("hangs", "..faults.kills", 1, 1, 5, 0.05)
+    tally = try_class(hang, count=5)
+    assert (tally.counts[HANG], tally.tried, tally.holds) == (5, 5, False)
+    dead = FaultClass("dies", "no_such_module", 1, 1, 5, 60)
+    tally = try_class(dead, count=7)
+    assert (tally.counts[LOST], tally.tried) == (7, 7)
+    assert "no_such_module" in tally.shown[0]
+
+
+def test_what_goes_wrong_is_counted_and_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = iter([(SURVIVED, ""), (WRONG, "bits"), (LEFTOVER, "a file"), (SURVIVED, "")])
+    monkeypatch.setattr(entries, "trial", lambda seed, folder: next(said))
+    assert faults.run_batch("entries", 5, 9, str(tmp_path)) == {
+        "counts": {SURVIVED: 2, WRONG: 1, LEFTOVER: 1},
+        "shown": [f"seed 6: {WRONG}: bits", f"seed 7: {LEFTOVER}: a file"],
+    }
+
+
+def test_the_campaign_is_large_enough() -> None:
+    assert sum(each.long for each in CLASSES) >= 5000
+    assert len(checks(thorough=False, faults=True)) == len(CLASSES)
+
+
+def test_table() -> None:
+    rows = (Row("faults", "one", "", "holds", "", "", 1.0, dict.fromkeys(OUTCOMES, 1000)),
+            Row("faults", "two", "", "holds", "", "", 1.0, {SURVIVED: 7}))
+    text = faults_to_markdown(Evidence("2026-01-31", False, 120.0, "a machine", {}, rows))
+    assert text.splitlines()[0] == "`openmxu verify --faults`, 2026-01-31, a machine, 2 minutes."
+    assert "| one | 5,000 | 1,000 | 1,000 | 1,000 | 1,000 | 1,000 |" in text
+    assert "| two | 7 | 7 | 0 | 0 | 0 | 0 |" in text
+    assert "| **all** | 5,007 | 1,007 | 1,000 | 1,000 | 1,000 | 1,000 |" in text
