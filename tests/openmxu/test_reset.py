@@ -47,6 +47,7 @@ module run_{run}(output reg done);
     #1 reset = 0;
     for (cycle = 0; cycle < {cycles}; cycle = cycle + 1) begin
       inputs = RANDOM;
+      {idle}
       #1;
       if (cycle >= {settled} && (^{{{known}}} === 1'bx{offered})) begin
         $display("run_{run}, cycle %0d: %b", cycle, {{{known}}});
@@ -64,6 +65,7 @@ endmodule
 def bench(component: Any, name: str, text: str, starts: list[tuple[str, str]], cycles: int) -> str:
     """A test bench that says ``known`` if no run had an unknown output that must be known.
 
+    Random beats are offered; what goes with a valid mark is unknown while that is not set.
     These are all valid and ready and what a unit says of itself, at once; what is offered while it is valid between
     a stream's arithmetic, and all outputs of a design without streams, when operands have passed it.
     """
@@ -76,11 +78,15 @@ def bench(component: Any, name: str, text: str, starts: list[tuple[str, str]], c
     inputs = {port: width for port, (is_output, width) in members.items() if not is_output}
     connections = [f".{port}({port})" for port in outputs]
     connections += [f".{port}({wire})" for port, wire in ((clock, "clock"), (reset, f"{level}reset")) if port in ports]
-    low = 0
+    low, places = 0, {}
     for port, width in inputs.items():
         if port not in (clock, reset):
-            connections.append(f".{port}(inputs[{low} +: {width}])")
+            places[port] = f"inputs[{low} +: {width}]"
+            connections.append(f".{port}({places[port]})")
             low += width
+    idle = [f"if (!{place}) {places[beside]} = 'bx;" for port, place in places.items() if port.endswith("valid")
+            for beside in places if beside != port and not beside.endswith(("valid", "ready"))
+            and beside.startswith(port.removesuffix("valid").removesuffix("t"))]
     known = [port for port in outputs if re.search(r"(valid|ready)$|^status__", port)]
     offered = " || o__valid === 1 && ^o__payload === 1'bx" if "o__valid" in outputs else ""
     words = ", ".join(["$random"] * (-(-low // 32)))
@@ -89,6 +95,7 @@ def bench(component: Any, name: str, text: str, starts: list[tuple[str, str]], c
         outputs=" ".join(f"wire [{width - 1}:0] {port};" for port, width in outputs.items()), name=name,
         connections=", ".join(connections), before=_BEFORE[before], rises=_STARTS[start][1], held=_STARTS[start][2],
         cycles=cycles, settled=0 if known else cycles // 2, known=", ".join(known or outputs), offered=offered,
+        idle=" ".join(idle),
     ) for start, before in starts).replace("RANDOM", f"{{{words}}}")
     names = [f"{start}_{before}" for start, before in starts]
     instances = "".join(f"  run_{run} {run}(done[{index}]);\n" for index, run in enumerate(names))

@@ -47,6 +47,8 @@ class Testbench:
         self.activations = StreamSource(dut, "activations", pauses[1])
         self.results = StreamSink(dut, "results", self.scoreboard.receive, pauses[2])
         self._bank = np.empty((0, CONFIG.columns), dtype=np.uint32)
+        if CONFIG.status:
+            dut.status__clear.value = 0
 
     def start(self) -> None:
         """Begin on all streams."""
