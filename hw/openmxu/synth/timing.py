@@ -69,7 +69,7 @@ def delay(netlist: str, top: str, library: bytes) -> float:
             done = process.run([command, "-no_splash", "-exit", "script.tcl"], what="OpenSTA", limit=_LIMIT,
                                directory=work)
         except TimeLimitError:
-            raise TimingError(f"OpenSTA: no result within {_LIMIT:.0f} s") from None
+            raise TimingError(f"OpenSTA: no result within {_LIMIT:g} s") from None
     slack = re.search(r"^\s*(-?\d+\.\d+)\s+slack", done.output, re.MULTILINE)
     if done.code or slack is None:
         raise TimingError("\n".join([f"OpenSTA: no delay, exit code {done.code}", *done.last(6)]))
