@@ -221,17 +221,28 @@ def _exploration(thorough: bool) -> Iterator[Check]:
                 f"tiles up to {tile} {'beat' if tile == 1 else 'beats'}, sums up to {tiles}")
         yield Check(group, name, "terms in the contract's order", partial(_explore, config, tile, tiles),
                     thorough=(rows, columns, stages, depth, tile, tiles, seconds) in slow, seconds=seconds)
+    group = "every state of a small unit, whatever its senders do wrong"
+    # Rows, columns, stages, depth, longest tile, longest sum, mistakes, seconds.
+    wrong = [(2, 1, 1, 2, 1, 1, 1, 15), (1, 1, 1, 2, 2, 1, 1, 60), (1, 1, 1, 2, 1, 1, 2, 120),
+             (2, 2, 1, 2, 1, 1, 1, 60), (2, 1, 1, 2, 2, 1, 1, 150), (2, 1, 3, 2, 1, 1, 1, 100)]
+    for rows, columns, stages, depth, tile, tiles, mistakes, seconds in wrong:
+        config = MxuConfig(rows=rows, columns=columns, stages=stages, depth=depth)
+        name = (f"{rows}x{columns}, {stages} {'stage' if stages == 1 else 'stages'}, depth {depth}, tiles up to {tile} "
+                f"{'beat' if tile == 1 else 'beats'}, {mistakes} {'mistake' if mistakes == 1 else 'mistakes'}")
+        yield Check(group, name, "the reference of streams", partial(_explore, config, tile, tiles, mistakes),
+                    thorough=seconds > 15, seconds=seconds)
     bugs = tuple(SEEDED_BUGS) if thorough else (
         "swap marks are a cycle late", "columns of weights are reversed", "a beat that waits is overwritten",
         "places are never freed", "an empty edge takes nothing",
+        "results go where their tile says", "a mistake is told when its beat enters the array",
     )
     for bug in bugs:
-        yield Check("controls: what must fail", f"unit in which {bug}", "the exploration of 2x2",
-                    partial(_find_bug, bug), seconds=6)
+        against = "the exploration of 2x1 with a mistake" if SEEDED_BUGS[bug].mistakes else "the exploration of 2x2"
+        yield Check("controls: what must fail", f"unit in which {bug}", against, partial(_find_bug, bug), seconds=6)
 
 
-def _explore(config: MxuConfig, longest_tile: int, longest_sum: int) -> Outcome:
-    found = explore(config, longest_tile=longest_tile, longest_sum=longest_sum)
+def _explore(config: MxuConfig, longest_tile: int, longest_sum: int, mistakes: int = 0) -> Outcome:
+    found = explore(config, longest_tile=longest_tile, longest_sum=longest_sum, mistakes=mistakes)
     looked_at = f"{found.states:,} states, {found.transitions:,} transitions"
     if found.failure is not None:
         return Outcome(FAILED, looked_at, found.failure)
@@ -242,8 +253,10 @@ def _explore(config: MxuConfig, longest_tile: int, longest_sum: int) -> Outcome:
 
 def _find_bug(name: str) -> Outcome:
     bug = SEEDED_BUGS[name]
-    config = MxuConfig(rows=2, columns=2, depth=2)
-    found = explore(config, longest_tile=bug.longest_tile, longest_sum=bug.longest_sum, unit=seeded(bug))
+    # What a sender does wrong makes many states: they are those of one column less.
+    config = MxuConfig(rows=2, columns=1 if bug.mistakes else 2, depth=2)
+    found = explore(config, longest_tile=bug.longest_tile, longest_sum=bug.longest_sum, mistakes=bug.mistakes,
+                    unit=seeded(bug))
     looked_at = f"{found.control_states:,} states of control, {found.states:,} with data"
     if found.failure is None:
         return Outcome(FAILED, looked_at, "not found")
@@ -294,7 +307,7 @@ def _check_wiring(config: MxuConfig) -> Outcome:
 
 def _find_wrong_units() -> Outcome:
     """Seeded bugs are changes of the netlist: one check or the other must tell each from what is compiled."""
-    config = MxuConfig(rows=2, columns=2, depth=2, stages=2)
+    config = MxuConfig(rows=2, columns=2, depth=2, stages=2, status=True)
     missed = []
     for name, bug in SEEDED_BUGS.items():
         unit = seeded(bug)

@@ -33,10 +33,14 @@ def _yosys() -> None:
     ("a result that nobody takes is withdrawn", "a result is withdrawn"),
     ("sums that are kept are emitted", "a result comes that nobody waits for"),
     ("marks are read where no beat is", "a handshake depends on what is undefined"),
+    pytest.param("results go where their tile says", "a result is wrong", marks=pytest.mark.slow),
+    ("a mistake is told when its beat enters the array", "the error is wrong"),
 ])
 def test_bugs_are_found(name: str, symptom: str) -> None:
     bug = SEEDED_BUGS[name]
-    failure = explore(_SMALL, longest_tile=bug.longest_tile, unit=seeded(bug)).failure
+    config = replace(_SMALL, columns=1) if bug.mistakes else _SMALL
+    failure = explore(config, longest_tile=bug.longest_tile, longest_sum=bug.longest_sum, mistakes=bug.mistakes,
+                      unit=seeded(bug)).failure
     assert failure is not None
     first, *cycles = failure.splitlines()
     assert first == symptom
@@ -80,6 +84,8 @@ def test_bounds_are_checked() -> None:
         explore(_SMALL, longest_tile=3)
     with pytest.raises(ValueError, match="longest sum must be from 1 to 255, not 0"):
         explore(_SMALL, longest_sum=0)
+    with pytest.raises(ValueError, match="mistakes must be from 0 to 255, not -1"):
+        explore(_SMALL, mistakes=-1)
 
 
 def test_too_many_states_are_an_error() -> None:

@@ -13,6 +13,12 @@ legal beat, take a result or not. It checks that
   from the finite graph of states, without a bound on cycles;
 - ``ready`` does not wait for ``valid``, and no handshake depends on what was never defined.
 
+With ``mistakes`` the senders may go wrong, each time with any marks, in whatever state. Then it checks further that
+
+- ``status__error`` is the first mistake in each cycle: so no mistake leads to a silent wait;
+- each beat with ``emit`` is a result, in order, and those whose sums the reference of streams still promises are right:
+  all before the mistake, and those after it. Only what is added to sums that a tile has left behind may be anything.
+
 Why this is about all data. Multiplier, adder, converter and the replacement of NaN are uninterpreted functions:
 a word is a term. The reader of the netlist (:mod:`~openmxu_sim.verify.exploration.words`) refuses control that is
 computed from data and data that are not moved as whole words. A sequence of choices therefore fixes, for every
@@ -31,18 +37,20 @@ What keeps the states few loses nothing: bits that nobody defined are carried as
 words that cannot reach a result any more, as the graph of control shows, are replaced by ``POISON``, which can
 only make the exploration fail.
 
-What is bounded: the unit's size, beats of a tile, tiles of a sum. What is taken for granted: that arithmetic of N
-stages is its function N cycles later, which is proven elsewhere, and Yosys's translation into gates.
+What is bounded: the unit's size, beats of a tile, tiles of a sum, mistakes; with mistakes, as they make many states,
+only activations of row 0 are tagged, and the status sees ``clear_nan`` low. What is taken for granted: that arithmetic
+of N stages is its function N cycles later, which is proven elsewhere, and Yosys's translation into gates.
 """
 
 import ctypes
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from openmxu.config import MxuConfig
 from openmxu.mxu import Mxu
+from openmxu.status import Error
 from openmxu_sim.netlist.native import compile_c
 from openmxu_sim.verify.exploration.program import program
 from openmxu_sim.verify.exploration.words import Words, read_unit
@@ -53,13 +61,15 @@ COVERS = (
     "weights refused", "activations refused", "result refused", "result taken", "weights taken during a tile",
     "activations taken before their weights", "pause in a tile", "pause between tiles", "take", "add",
     "add to an added sum", "keep", "emit", "longest tile", "tile shorter than the sum", "bank full",
-    "beats on all streams at once", "tagged result", "plain result",
+    "beats on all streams at once", "tagged result", "plain result", "wait for weights after a mistake",
+    *(f"after {error.name}" for error in Error if error),
 )
 """What must have happened at least once, as far as the bounds allow it."""
 
 _FAILURES = (
     None, "a handshake depends on what is undefined", "a result is wrong", "a result comes that nobody waits for",
     "a result is withdrawn", "more is taken than there is room for", "results are lost", "the unit hangs",
+    "the error is wrong",
 )
 _GIVEN_UP = ("more terms than there is room for", "more states than there is room for")
 
@@ -76,7 +86,7 @@ class Exploration:
 
     Parameters
     ----------
-    config, longest_tile, longest_sum
+    config, longest_tile, longest_sum, mistakes
         What was explored.
     control_states, states, transitions
         States without data, states with data, and steps between the latter.
@@ -91,6 +101,7 @@ class Exploration:
     config: MxuConfig
     longest_tile: int
     longest_sum: int
+    mistakes: int
     control_states: int
     states: int
     transitions: int
@@ -108,6 +119,15 @@ class Exploration:
             impossible |= {"add", "tile shorter than the sum"}
         if self.longest_sum < 3:
             impossible.add("add to an added sum")
+        if not self.mistakes:
+            impossible |= {name for name in COVERS if "after" in name}
+        if self.config.rows == 1:
+            impossible.add("after WEIGHTS_SHORT")
+        # To be too long is a mistake for each beat behind the bound, and what ends such a tile may be one more.
+        if self.longest_tile == 1 and self.mistakes == 1:
+            impossible |= {"after TILE_CUT", "after MARKS_CHANGED"}
+        if self.longest_tile + self.mistakes <= self.config.depth:
+            impossible.add("after TILE_LONG")
         return tuple(name for name, times in self.covers.items() if not times and name not in impossible)
 
 
@@ -115,7 +135,8 @@ class _Choice(ctypes.Structure):
     """As in ``search.c``."""
 
     _fields_ = [(name, ctypes.c_uint8) for name in
-                ("ready", "weights", "activations", "weights_tag", "activations_tag", "first", "last", "add", "emit")]
+                ("ready", "weights", "activations", "weights_last", "weights_tag", "activations_tag", "first", "last",
+                 "add", "emit")]
 
 
 class _Report(ctypes.Structure):
@@ -133,6 +154,7 @@ def explore(
     *,
     longest_tile: int = 2,
     longest_sum: int = 2,
+    mistakes: int = 0,
     most_states: int = 50_000_000,
     unit: Callable[[MxuConfig], Any] = Mxu,
     progress: Callable[[int, int], object] | None = None,
@@ -147,6 +169,8 @@ def explore(
         Most beats of a tile.
     longest_sum
         Most tiles that are added up; 1: sums are only taken.
+    mistakes
+        Beats of which a sender may choose the marks at will: any for activations, a wrong ``last`` for weights.
     most_states
         Where to give up.
     unit
@@ -163,11 +187,14 @@ def explore(
     openmxu.synth.yosys.SynthesisError, openmxu_sim.netlist.native.CompilerNotFoundError
         Yosys failed; there is no C compiler.
     """
-    for noun, value, most in (("longest tile", longest_tile, config.depth), ("longest sum", longest_sum, 255)):
-        if not 1 <= value <= most:
-            raise ValueError(f"{noun} must be from 1 to {most}, not {value!r}")
+    for noun, value, least, most in (("longest tile", longest_tile, 1, config.depth),
+                                     ("longest sum", longest_sum, 1, 255), ("mistakes", mistakes, 0, 255)):
+        if not least <= value <= most:
+            raise ValueError(f"{noun} must be from {least} to {most}, not {value!r}")
+    if mistakes:
+        config = replace(config, status=True)  # which shows them
     words = Words(read_unit(unit, config), config)
-    library = compile_c(program(words, config, longest_tile=longest_tile, longest_sum=longest_sum))
+    library = compile_c(program(words, config, longest_tile=longest_tile, longest_sum=longest_sum, mistakes=mistakes))
     report = _Report()
     callback = ctypes.CFUNCTYPE(None, ctypes.c_uint64, ctypes.c_uint64)(progress or (lambda done, known: None))
     start = time.monotonic()
@@ -178,7 +205,7 @@ def explore(
                                f"of control and {report.states} of data")
     failure = _FAILURES[report.failure]
     return Exploration(
-        config, longest_tile, longest_sum, report.control_states, report.states, report.transitions, seconds,
+        config, longest_tile, longest_sum, mistakes, report.control_states, report.states, report.transitions, seconds,
         dict(zip(COVERS, report.covers, strict=True)), failure and "\n".join([failure, *_describe(report)]),
     )
 
@@ -192,7 +219,8 @@ def _describe(report: _Report) -> list[str]:
         for stream, tag in (("weights", choice.weights_tag), ("activations", choice.activations_tag)):
             happens = ("absent", "refused", "taken")[getattr(choice, stream)]
             if happens == "taken":
-                happens += "".join(f" {mark}" for mark in marks if stream == "activations")
+                given = marks if stream == "activations" else ["last"] * choice.weights_last
+                happens += "".join(f" {mark}" for mark in given)
                 happens += f" (word {tag - 1} tagged)" if tag else ""
             parts.append(f"{stream} {happens}")
         lines.append(f"cycle {cycle}: {', '.join(parts)}, results {'ready' if choice.ready else 'not ready'}")

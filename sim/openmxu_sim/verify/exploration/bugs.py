@@ -31,8 +31,8 @@ class Bug:
         Name within ``openmxu``.
     right, wrong
         What stands there, exactly once, and what is put in its place.
-    longest_tile, longest_sum
-        Beats of a tile, and tiles of a sum, that it takes to show it.
+    longest_tile, longest_sum, mistakes
+        Beats of a tile, tiles of a sum, and mistakes of a sender that it takes to show it.
     """
 
     module: str
@@ -40,6 +40,7 @@ class Bug:
     wrong: str
     longest_tile: int = 1
     longest_sum: int = 2
+    mistakes: int = 0
 
 
 SEEDED_BUGS: Mapping[str, Bug] = {
@@ -90,6 +91,28 @@ SEEDED_BUGS: Mapping[str, Bug] = {
         "mxu", "self.i.ready.eq(self.o.ready | ~self.o.valid)", "self.i.ready.eq(self.o.ready)"),
     "last comes from another beat": Bug(
         "accumulator", "mark_in.data.eq(last)", "mark_in.data.eq(self.i_control.last)"),
+    "results go where their tile says": Bug(
+        "mxu", """m.d.comb += place_.eq(head + ahead)
+        given = self.o_go & self.i_emit
+        with m.If(self.o_go):
+            m.d.sync += row.eq(Mux(self.i_last, 0, ahead + 1))
+        m.d.sync += [head.eq(head + given), """, """offset = Mux(self.i_first, 0, row)
+        m.d.comb += place_.eq(head + offset)
+        given = self.o_go & self.i_emit
+        with m.If(self.o_go):
+            m.d.sync += row.eq(offset + 1)
+            with m.If(self.i_last & self.i_emit):
+                m.d.sync += head.eq(place_ + 1)
+        m.d.sync += [""", longest_sum=1, mistakes=1),
+    "a mistake is told when its beat enters the array": Bug(
+        "mxu", """("weights", "activations", "results") for side in ("valid", "ready")),
+            status.i_weights_last.eq(self.weights.payload.last),
+            *(getattr(status, f"i_{mark}").eq(self.activations.payload[mark])
+""", """("weights", "results") for side in ("valid", "ready")),
+            status.i_activations_valid.eq(admission.o_go), status.i_activations_ready.eq(1),
+            status.i_weights_last.eq(self.weights.payload.last),
+            *(getattr(status, f"i_{mark}").eq(getattr(admission, f"i_{mark}"))
+""", longest_sum=1, mistakes=1),
 }
 """What is wrong, and how."""
 

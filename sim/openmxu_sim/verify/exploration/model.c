@@ -12,11 +12,15 @@ typedef uint16_t term;
    and every function of it. */
 enum { POISON, ZERO, NEGATIVE_ZERO, PLAIN, TAGGED, LEAVES };
 enum { MOST_TERMS = 1024, BEATS = 2 * ROWS + 2, PENDING = 2, EXPECTED = DEPTH + 4 };
+enum { PLACES = MOST_MISTAKES ? DEPTH : LONGEST_TILE };
 
 enum failure {
   HOLDS, UNDEFINED, WRONG_RESULT, UNEXPECTED_RESULT, RESULT_WITHDRAWN, TOO_MANY_TAKEN, RESULTS_LOST, HANGS,
-  OUT_OF_TERMS, OUT_OF_STATES
+  WRONG_MISTAKE, OUT_OF_TERMS, OUT_OF_STATES
 };
+
+/* What a unit says of its senders; see the reference of streams. */
+enum mistake { NONE, WEIGHTS_SHORT, WEIGHTS_LONG, TILE_CUT, TILE_UNBEGUN, TILE_LONG, MARKS_CHANGED, MISTAKES };
 
 static term products[MOST_TERMS][MOST_TERMS], sums[MOST_TERMS][MOST_TERMS];
 static term conversions[MOST_TERMS], clearings[MOST_TERMS][MOST_TERMS];
@@ -96,12 +100,12 @@ struct marks {
 
 struct inputs {
   bit rst, weights__valid, activations__valid, results__ready, weights_last;
-  bit activations_first, activations_last, activations_add, activations_emit;
+  bit activations_first, activations_last, activations_add, activations_clear_nan, activations_emit;
   term weights[COLUMNS], activations[ROWS], weights_last_word, activations_last_word, activations_clear_nan_word;
 };
 
 struct outputs {
-  bit weights__ready, activations__ready, results__valid;
+  bit weights__ready, activations__ready, results__valid, mistake[3];
   term result[COLUMNS + 1];
 };
 
@@ -132,15 +136,28 @@ struct model {
   term beats[BEATS][COLUMNS]; /* weights of tiles that have not begun */
   term active[ROWS][COLUMNS];
   term pending[PENDING][ROWS + 2]; /* activations that wait for their weights, and their marks clear_nan and last */
-  term bank[LONGEST_TILE][COLUMNS];
+  term bank[PLACES][COLUMNS]; /* with mistakes a ring, and place 0 where the next result goes */
   term expected[EXPECTED + PENDING][COLUMNS + 1];  // units with bugs give more than there may be
   struct marks pending_marks[PENDING];
   uint8_t beats_taken, weights_taken, pending_taken, row, expected_results;
   /* The sender: beats of the tile that is being sent, its marks, and for each row how many tiles its sum has. */
   uint8_t sent;
   struct marks marks;
-  uint8_t tiles[LONGEST_TILE];
+  uint8_t tiles[PLACES];
+  /* With mistakes: where the next beat goes that is not emitted; mistakes so far, and the first one. */
+  uint8_t place, mistakes, mistake;
 };
+
+/* With mistakes. Where a beat goes that comes when `next` is the place of one that is not emitted; and what is next. */
+static int row_of(struct marks marks, int next) { return marks.first || marks.emit ? 0 : next; }
+static int row_behind(struct marks marks, int place) { return marks.last ? 0 : (place + 1) % DEPTH; }
+
+/* A result goes: the places move on by one. Behind the last one of a tile the others mean nothing, too. */
+static void move_on(void *places, size_t size, bool last) {
+  char *bytes = places;
+  memmove(bytes, bytes + size, (DEPTH - 1) * size);
+  memset(last ? bytes : bytes + (DEPTH - 1) * size, 0, last ? DEPTH * size : size);
+}
 
 /* Zero latency: everything that can be computed is. */
 static void compute(struct model *m) {
@@ -155,6 +172,7 @@ static void compute(struct model *m) {
       memset(m->beats[BEATS - ROWS], 0, sizeof m->beats[0] * ROWS);
       m->row = 0;
     }
+    if (MOST_MISTAKES) m->row = row_of(marks, m->row);
     for (int column = 0; column < COLUMNS; column++) {
       term sum = ZERO;
       for (int row = 0; row < ROWS; row++) {
@@ -170,8 +188,16 @@ static void compute(struct model *m) {
       if (marks.emit) m->expected[m->expected_results][column] = sum;
     }
     if (marks.emit) m->expected[m->expected_results++][COLUMNS] = m->pending[0][ROWS + 1];
-    m->row++;
-    if (marks.last) {
+    if (MOST_MISTAKES) {
+      if (marks.emit) move_on(m->bank, sizeof m->bank[0], marks.last);
+      m->row = row_behind(marks, m->row);
+    } else {
+      m->row++;
+    }
+    if (MOST_MISTAKES) {
+      /* A wrong beat may use these weights, too. */
+      if (marks.last && m->mistakes >= MOST_MISTAKES && m->pending_taken == 1) memset(m->active, 0, sizeof m->active);
+    } else if (marks.last) {
       memset(m->active, 0, sizeof m->active);
       m->row = 0;
       if (marks.emit) memset(m->bank, 0, sizeof m->bank);
@@ -192,8 +218,43 @@ static void compute(struct model *m) {
 static bool take_weights(struct model *m, const struct inputs *i) {
   if (m->beats_taken == BEATS) return false;
   memcpy(m->beats[m->beats_taken++], i->weights, sizeof i->weights);
+  const bool complete = m->weights_taken == ROWS - 1;
+  m->mistakes += MOST_MISTAKES && complete != (i->weights_last == HIGH);
+  if (MOST_MISTAKES && !m->mistake && complete != (i->weights_last == HIGH))
+    m->mistake = complete ? WEIGHTS_LONG : WEIGHTS_SHORT;
   m->weights_taken = (m->weights_taken + 1) % ROWS;
   return true;
+}
+
+static bool may_add(const struct model *m, int place) { return m->tiles[place] && m->tiles[place] < LONGEST_SUM; }
+
+/* Whether a beat is right: its marks go with those before, and there are sums to add to. A tile may always end. */
+static bool is_right(const struct model *m, struct marks marks) {
+  const int place = row_of(marks, m->place);
+  if (marks.first != !m->sent) return false;
+  if (m->sent && (marks.add != m->marks.add || marks.emit != m->marks.emit)) return false;
+  if (m->sent && marks.last) return true;
+  if (marks.add && !may_add(m, place)) return false;
+  return marks.last || (m->sent + 1 < LONGEST_TILE && (!marks.add || may_add(m, (place + 1) % DEPTH)));
+}
+
+static enum mistake mistake_of(const struct model *m, struct marks marks) {
+  if (m->sent && marks.first) return TILE_CUT;
+  if (!m->sent && !marks.first) return TILE_UNBEGUN;
+  if (m->sent == DEPTH) return TILE_LONG;
+  return m->sent && (marks.add != m->marks.add || marks.emit != m->marks.emit) ? MARKS_CHANGED : NONE;
+}
+
+static void follow_sender(struct model *m, struct marks marks) {
+  m->mistakes += !is_right(m, marks);
+  if (!m->mistake) m->mistake = mistake_of(m, marks);
+  if (marks.first || !m->sent) m->marks = marks, m->sent = 0;
+  if (m->sent < DEPTH) m->sent++;
+  const int place = row_of(marks, m->place);
+  m->tiles[place] = marks.add ? m->tiles[place] + 1 : 1;
+  if (marks.emit) move_on(m->tiles, sizeof m->tiles[0], marks.last);
+  m->place = row_behind(marks, place);
+  if (marks.last) m->sent = 0, memset(&m->marks, 0, sizeof m->marks);
 }
 
 static bool take_activations(struct model *m, const struct inputs *i, struct marks marks) {
@@ -202,6 +263,10 @@ static bool take_activations(struct model *m, const struct inputs *i, struct mar
   m->pending[m->pending_taken][ROWS] = i->activations_clear_nan_word;
   m->pending[m->pending_taken][ROWS + 1] = i->activations_last_word;
   m->pending_marks[m->pending_taken++] = marks;
+  if (MOST_MISTAKES) {
+    follow_sender(m, marks);
+    return true;
+  }
   m->tiles[m->sent] = marks.add ? m->tiles[m->sent] + 1 : 1;
   m->sent++, m->marks = marks;
   if (marks.last) {

@@ -10,12 +10,14 @@ from openmxu_sim.verify.exploration.words import Word, Words
 __all__ = ["program"]
 
 
-def program(words: Words, config: MxuConfig, *, longest_tile: int, longest_sum: int) -> str:
+def program(words: Words, config: MxuConfig, *, longest_tile: int, longest_sum: int, mistakes: int) -> str:
     """C text of the whole exploration of one unit."""
     unit = _Unit(words)
     constants = {
         "ROWS": config.rows, "COLUMNS": config.columns, "DEPTH": config.depth,
         "LONGEST_TILE": longest_tile, "LONGEST_SUM": longest_sum, "CONVERTS": int(config.source != config.operand),
+        "MOST_MISTAKES": mistakes, "TAGGED_WEIGHTS": 0 if mistakes else config.columns,
+        "TAGGED_ACTIVATIONS": 1 if mistakes else config.rows + 2,
         "CONTROL_WORDS": max(1, -(-len(words.registers) // 32)), "UNIT_TERMS": unit.size,
     }
     lines = ",\n  ".join(f"{name} = {value}" for name, value in constants.items())
@@ -55,9 +57,8 @@ class _Unit:
         lines += [f"o->{name} = {bit};" for name, bit in words.outputs.items()]
         lines += [f"o->result[{lane}] = s->terms[{self._places[index]}];" for lane, index in enumerate(words.results)]
         lines.append("memset(n, 0, sizeof *n);")
-        unless = dict(words.meaningless)
         for index, bit in enumerate(words.registers):
-            value = f"({words.registers[unless[index]]} == LOW ? EITHER : {bit})" if index in unless else bit
+            value = f"({words.meaningless[index]} == HIGH ? EITHER : {bit})" if index in words.meaningless else bit
             lines.append(f"n->control[{index // 32}] |= (uint64_t){value} << {2 * (index % 32)};")
         return "\n".join([
             f"static const int result_places[] = {{ {places} }};",

@@ -14,17 +14,17 @@ enum { ABSENT, REFUSED, TAKEN };
 /* What happens at the streams in a cycle. A stream is offered nothing, a beat that is refused, or one that is
    taken; the tag, if any, is on one word of a beat that is taken. */
 struct choice {
-  uint8_t ready, weights, activations;
+  uint8_t ready, weights, activations, weights_last;
   uint8_t weights_tag, activations_tag; /* word + 1, or 0 */
   struct marks marks;
 };
 
-enum { CLEAR_NAN_WORD = ROWS, LAST_WORD, ACTIVATION_WORDS };
+enum { CLEAR_NAN_WORD = ROWS, LAST_WORD };
 
 enum cover {
   WEIGHTS_REFUSED, ACTIVATIONS_REFUSED, RESULT_REFUSED, RESULT_TAKEN, WEIGHTS_DURING_TILE, ACTIVATIONS_BEFORE_WEIGHTS,
   PAUSE_IN_TILE, PAUSE_BETWEEN_TILES, TAKE, ADD, ADD_TO_SUM, KEEP, EMIT, LONGEST, SHORTER_THAN_SUM, BANK_FULL,
-  ALL_STREAMS_AT_ONCE, TAGGED_RESULT, PLAIN_RESULT, COVERS
+  ALL_STREAMS_AT_ONCE, TAGGED_RESULT, PLAIN_RESULT, WAIT_AFTER_MISTAKE, MISTAKE, COVERS = MISTAKE + MISTAKES - 1
 };
 
 struct report {
@@ -145,13 +145,16 @@ static struct inputs inputs(const struct choice *c) {
   struct inputs i = {.rst = LOW, .weights__valid = of_bool(c->weights != ABSENT),
                      .activations__valid = of_bool(c->activations != ABSENT), .results__ready = of_bool(c->ready),
                      .weights_last = EITHER, .activations_first = EITHER, .activations_last = EITHER,
-                     .activations_add = EITHER, .activations_emit = EITHER};
-  if (c->weights == TAKEN)
+                     .activations_add = EITHER, .activations_clear_nan = EITHER, .activations_emit = EITHER};
+  if (c->weights == TAKEN) {
+    if (MOST_MISTAKES) i.weights_last = of_bool(c->weights_last);
     for (int column = 0; column < COLUMNS; column++) i.weights[column] = c->weights_tag == column + 1 ? TAGGED : PLAIN;
+  }
   if (c->activations == TAKEN) {
     for (int row = 0; row < ROWS; row++) i.activations[row] = c->activations_tag == row + 1 ? TAGGED : PLAIN;
     i.activations_first = of_bool(c->marks.first), i.activations_last = of_bool(c->marks.last);
     i.activations_add = of_bool(c->marks.add), i.activations_emit = of_bool(c->marks.emit);
+    i.activations_clear_nan = LOW; /* to whoever looks whether it changes; to sums it may be any */
     /* Where a mark means nothing, it may say anything. */
     if (c->marks.add) i.activations_clear_nan_word = c->activations_tag == CLEAR_NAN_WORD + 1 ? TAGGED : PLAIN;
     if (c->marks.emit) i.activations_last_word = c->activations_tag == LAST_WORD + 1 ? TAGGED : PLAIN;
@@ -159,8 +162,22 @@ static struct inputs inputs(const struct choice *c) {
   return i;
 }
 
+enum { MOST_MARKS = 16 };
+
+/* The marks that the next beat of activations may have, if some may be wrong. */
+static int right_and_wrong(const struct model *m, struct marks *found) {
+  int number = 0;
+  for (int bits = 0; bits < MOST_MARKS; bits++) {
+    const struct marks marks = {bits & 1, bits >> 1 & 1, bits >> 2 & 1, bits >> 3};
+    const bool possible = !marks.add || m->tiles[row_of(marks, m->place)] < LONGEST_SUM;
+    if (is_right(m, marks) || (possible && m->mistakes < MOST_MISTAKES)) found[number++] = marks;
+  }
+  return number;
+}
+
 /* The marks that the next beat of activations may have. */
 static int legal(const struct model *m, struct marks *found) {
+  if (MOST_MISTAKES) return right_and_wrong(m, found);
   int number = 0;
   const int row = m->sent;
   const bool longest = row + 1 >= LONGEST_TILE;
@@ -193,11 +210,14 @@ static enum failure step(const struct state *s, const struct choice *c, bool wit
   const struct inputs i = inputs(c);
   cycle(&s->unit, &i, o, &after->unit, NULL, NULL);
   if (o->results__valid == EITHER) return UNDEFINED;
+  for (int place = 0; place < 3 && MOST_MISTAKES; place++)
+    if (o->mistake[place] != of_bool(s->model.mistake >> place & 1)) return WRONG_MISTAKE;
   memcpy(&after->model, &s->model, sizeof after->model);
   struct model *m = &after->model;
   if (o->results__valid == HIGH) {
     if (!m->expected_results) return UNEXPECTED_RESULT;
-    if (with_data && memcmp(o->result, m->expected[0], sizeof o->result)) return WRONG_RESULT;
+    for (int lane = 0; lane <= COLUMNS && with_data; lane++)
+      if (m->expected[0][lane] != o->result[lane] && (m->expected[0][lane] || !MOST_MISTAKES)) return WRONG_RESULT;
     if (c->ready) {
       give_result(m);
     } else {
@@ -236,6 +256,8 @@ static void cover(const struct model *m, const struct choice *c, const struct ou
   covers[SHORTER_THAN_SUM] += taken && c->marks.last && m->sent < LONGEST_TILE - 1 && m->tiles[m->sent + 1];
   covers[BANK_FULL] += c->activations == REFUSED && m->expected_results >= DEPTH;
   covers[ALL_STREAMS_AT_ONCE] += taken && c->weights == TAKEN && result;
+  covers[WAIT_AFTER_MISTAKE] += m->mistake && m->pending_taken && m->beats_taken < ROWS;
+  if (m->mistake) covers[MISTAKE + m->mistake - 1]++;
 }
 
 static void add_edge(uint32_t next, const struct choice *c) {
@@ -254,7 +276,7 @@ static enum failure expand_control(uint32_t index, struct report *report) {
   memcpy(&s, state_of(&control, index), sizeof s);
   memset(&after, 0, sizeof after); /* padding is part of what states are known by */
   const struct model *m = &s.model;
-  struct marks marks[8];
+  struct marks marks[MOST_MARKS];
   const int programs = legal(m, marks);
   /* To drain: end the tile that is being sent, and give it the weights that it waits for. */
   const bool wants_weights = m->pending_taken && m->beats_taken < ROWS;
@@ -269,12 +291,15 @@ static enum failure expand_control(uint32_t index, struct report *report) {
     if (o.weights__ready == EITHER || o.activations__ready == EITHER) return UNDEFINED;
     const bool weights_ready = o.weights__ready == HIGH, activations_ready = o.activations__ready == HIGH;
     const int activation_choices = 1 + (activations_ready ? programs : 1);
-    for (int w = 0; w < 2; w++)
+    /* Absent, the right `last`, and the wrong one. */
+    const bool last = m->weights_taken == ROWS - 1;
+    for (int w = 0; w < (weights_ready && m->mistakes < MOST_MISTAKES ? 3 : 2); w++)
       for (int a = 0; a < activation_choices; a++) {
         struct choice c = none;
         c.weights = !w ? ABSENT : weights_ready ? TAKEN : REFUSED;
         c.activations = !a ? ABSENT : activations_ready ? TAKEN : REFUSED;
         if (c.activations == TAKEN) c.marks = marks[a - 1];
+        if (c.weights == TAKEN) c.weights_last = last ^ (w == 2);
         report->trace[0] = c;
         const enum failure failure = step(&s, &c, false, &after, &o);
         if (failure) return failure;
@@ -285,7 +310,7 @@ static enum failure expand_control(uint32_t index, struct report *report) {
         const bool taken = c.activations == TAKEN;
         if (ready && w == wants_weights && (a > 0) == (m->sent > 0) && (!taken || same(&c.marks, &ending)))
           drains[index] = next;
-        if (ready && w && a && (!taken || same(&c.marks, &whole)))
+        if (ready && w == 1 && a && (!taken || same(&c.marks, &whole)))
           offers[index] = next, progresses[index] = o.results__valid == HIGH;
       }
   }
@@ -430,12 +455,12 @@ static enum failure search_data(struct report *report, void (*progress)(uint64_t
       const struct edge *e = &edges[edge];
       struct choice c = e->choice;
       enum failure failure = follow(index, &s, e, &c, report);
-      for (int word = 0; may_tag && c.weights == TAKEN && word < COLUMNS && !failure; word++) {
+      for (int word = 0; may_tag && c.weights == TAKEN && word < TAGGED_WEIGHTS && !failure; word++) {
         c.weights_tag = word + 1;
         failure = follow(index, &s, e, &c, report);
       }
       c.weights_tag = 0;
-      for (int word = 0; may_tag && c.activations == TAKEN && word < ACTIVATION_WORDS && !failure; word++) {
+      for (int word = 0; may_tag && c.activations == TAKEN && word < TAGGED_ACTIVATIONS && !failure; word++) {
         if ((word == CLEAR_NAN_WORD && !c.marks.add) || (word == LAST_WORD && !c.marks.emit)) continue;
         c.activations_tag = word + 1;
         failure = follow(index, &s, e, &c, report);

@@ -5,8 +5,9 @@ in registers and memories and handed to arithmetic as a whole, bits in order; an
 computed from data. A netlist that does anything else is refused.
 """
 
+import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from openmxu.config import MxuConfig
@@ -122,14 +123,15 @@ class Words:
         self.logic: list[str] = []  # lines of C
         self.registers: list[str] = []  # of control: what they hold next
         self._waiting: list[tuple[int, Bit]] = []
-        self.outputs = {name: self._bit(netlist.outputs[name][0])
-                        for name in ("weights__ready", "activations__ready", "results__valid")}
+        shown = {name: netlist.outputs[name][0] for name in ("weights__ready", "activations__ready", "results__valid")}
+        shown |= {f"mistake[{place}]": bit for place, bit in enumerate(netlist.outputs.get("status__error", ()))}
+        self.outputs = {name: self._bit(bit) for name, bit in shown.items()}
         result = netlist.outputs["results__payload"]
         self.results = [self._word(result[32 * lane:32 * lane + 32]) for lane in range(config.columns)]
         self.results.append(self._word(result[32 * config.columns:]))
         self._finish_registers()
         self.meaningless = self._find_meaningless()
-        self._check_handshakes()
+        self._check_handshakes(shown)
 
     def _check_clocks(self) -> None:
         """Everything runs on the one clock; else registers might never change, and nothing be shown."""
@@ -148,7 +150,7 @@ class Words:
         """Lanes are data; marks, valid and ready are control.
 
         But ``clear_nan`` is only ever applied to data, so it is data; ``last`` is both: control where admission
-        reads it, data on its way to the results.
+        reads it, data on its way to the results. So is ``clear_nan`` where the status looks whether it changes.
         """
         ports, width = self._netlist.inputs, self._config.source.width
         for stream, lanes, marks in (("weights", self._config.columns, ("last",)),
@@ -157,12 +159,14 @@ class Words:
             for lane in range(lanes):
                 self._lanes[payload[width * lane:width * (lane + 1)]] = f"{stream}[{lane}]"
             for mark, bit in zip(marks, payload[width * lanes:], strict=True):
-                if mark != "clear_nan":
+                if mark != "clear_nan" or self._config.status:
                     self._names[bit] = f"i->{stream}_{mark}"
                 if mark in ("clear_nan", "last"):
                     self._lanes[bit,] = f"{stream}_{mark}_word"
         for port in ("weights__valid", "activations__valid", "results__ready", "rst"):
             self._names[ports[port][0]] = f"i->{port}"
+        if self._config.status:
+            self._names[ports["status__clear"][0]] = "LOW"
 
     # Control
 
@@ -191,17 +195,26 @@ class Words:
             index, bit = self._waiting.pop()
             self.registers[index] = self._bit(bit)
 
-    def _find_meaningless(self) -> list[tuple[int, int]]:
-        """Pairs of registers of control: where the second is low, the first means nothing."""
-        found = []
+    def _find_meaningless(self) -> dict[int, str]:
+        """Registers of control that may mean nothing, and the C expression that is high where they do."""
+        found: dict[int, str] = {}
         for name, bits in self._netlist.nets.items():
-            for pattern, valid in _VALID_BITS.items():
+            for pattern, place in _VALID_BITS.items():
                 if re.fullmatch(pattern, name):
-                    registers = [self._names[bit] for bit in bits if self._names.get(bit, "").startswith("r")]
-                    if self._names.get(bits[valid]) in registers:
-                        found += [(int(each[1:]), int(self._names[bits[valid]][1:])) for each in registers
-                                  if each != self._names[bits[valid]]]
+                    for valid in self._registers([bits[place]]):
+                        found |= dict.fromkeys(set(self._registers(bits)) - {valid}, f"not({self.registers[valid]})")
+        # What the status knows of tiles means nothing behind the first mistake.
+        if self._config.status:
+            errors = (self.registers[each] for each in self._registers(self._netlist.outputs["status__error"]))
+            mistaken = functools.reduce("or({}, {})".format, errors)
+            for name in ("inside", "begun_with", "count", "missing"):
+                found |= dict.fromkeys(self._registers(self._netlist.nets.get(f"status.{name}", ())), mistaken)
         return found
+
+    def _registers(self, bits: Sequence[Bit]) -> list[int]:
+        """Those of the bits that are registers of control."""
+        names = (self._names.get(bit, "") for bit in bits)
+        return [int(name[1:]) for name in names if re.fullmatch(r"r\d+", name)]
 
     def _cone(self, bit: Bit) -> set[Bit]:
         """The bits behind registers, memories and inputs that a bit depends on within the cycle."""
@@ -220,12 +233,11 @@ class Words:
                 stack += [bits[0] for port, bits in cell.connections.items() if port != "Y"]
         return leaves
 
-    def _check_handshakes(self) -> None:
-        """Ready and valid follow no input within the cycle; results come from registers."""
+    def _check_handshakes(self, shown: Mapping[str, Bit]) -> None:
+        """Ready, valid and mistakes follow no input within the cycle; results come from registers."""
         owners = {bit: port for port, bits in self._netlist.inputs.items() for bit in bits}
-        for output in self.outputs:
-            leaves = self._cone(self._netlist.outputs[output][0])
-            seen = {owners[bit] for bit in leaves if bit in owners}
+        for output, bit in shown.items():
+            seen = {owners[leaf] for leaf in self._cone(bit) if leaf in owners}
             if seen:
                 raise ValueError(f"{output} must not depend on {', '.join(sorted(seen))} within the cycle")
         if any(self.words[index].kind not in ("register", "read") for index in self.results):
