@@ -107,7 +107,7 @@ def unit(choices: dict[str, Any]) -> Any:
     return build("mxu", **choices | formats | {"operand": operand})
 
 
-@pytest.mark.parametrize("count", [4, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [4, pytest.param(12, marks=pytest.mark.slow)])
 def test_modules_of_one_name_are_the_same(count: int) -> None:
     """In pairs of units of all sorts that differ in one parameter, under the same name and under others."""
     generator = Random(count)

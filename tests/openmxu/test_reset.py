@@ -122,12 +122,12 @@ _QUICK = ("mxu_2x2_splitter", "mxu_2x2_status", "mxu_2x2_axi")
     *(pytest.param(name, {}, marks=pytest.mark.slow) for name, design in CATALOG.items() if design.cells <= 64),
 ])
 def test_known_from_reset_on(name: str, overrides: dict[str, int], tmp_path: Path) -> None:
-    """In all ways that a reset can begin; in larger units, which have the same parts, in one."""
+    """In all ways that a reset can begin; in larger units, which have the same parts, in two."""
     component = build(name, **overrides)
     text = to_verilog(component, name=name)
     starts = [(start, before) for start in _STARTS for before in _BEFORE]
-    if CATALOG[name].cells > 4:
-        starts = [("declared", "x")]
+    if CATALOG[name].cells > 1 and not overrides:
+        starts = [("declared", "x"), ("late", "random")]
     whole = text + bench(component, name, text, starts, 60)
     for language in _LANGUAGES:
         assert icarus(language, "bench", whole, tmp_path) == "known", language
