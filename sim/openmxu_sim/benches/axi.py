@@ -23,6 +23,7 @@ from openmxu.passes import PASSES
 from openmxu.status import Error
 from openmxu.tiling import cycles, tiles
 from openmxu_sim import golden, vectors
+from openmxu_sim.benches.reference import AnyBeats, first_mistake
 from openmxu_sim.benches.task import Task
 from openmxu_sim.cosim.clocking import PERIOD, within
 from openmxu_sim.stimulus import MARKS, collect, stimulus
@@ -102,6 +103,43 @@ class Testbench:
                                  precision=precision, subnormals=CONFIG.subnormals, result=CONFIG.result.name)
         return golden.to_bits(expected) >> np.uint32(FP32.width - CONFIG.result.width), (m, k, n, precision)
 
+    def send_any(self, count: int) -> tuple[Any, Error]:
+        """About so many beats whose TUSER and TLAST may be any; the results, and the mistake."""
+        reference, generator, fmt = AnyBeats(CONFIG), self.generator, CONFIG.source.name
+        sent: list[dict[str, bool]] = []
+        results = []
+        while len(sent) < count:
+            block = vectors.matrix((CONFIG.rows, CONFIG.columns), fmt, int(generator.integers(1 << 30)))
+            reference.load(block)
+            self.weights.send_nowait(_packet(block[::-1], 0))
+            rows = int(generator.integers(1, CONFIG.depth + 3 if generator.random() < 0.1 else 5))
+            words = vectors.matrix((rows, CONFIG.rows), fmt, int(generator.integers(1 << 30)))
+            marks = dict.fromkeys(MARKS, False)
+            users = []
+            for row, activations in enumerate(words):
+                if row == 0 or generator.random() < 0.1:
+                    marks |= {name: bool(generator.random() < 0.5) for name in ("add", "clear_nan", "emit")}
+                marks |= {"first": row == 0, "last": row == rows - 1}
+                marks["emit"] |= marks["last"] and len(sent) >= count - 1
+                marks["add"] &= reference.may_add(marks)
+                result = reference.feed(activations, marks)
+                if marks["emit"]:
+                    results.append(result)
+                users.append(marks["add"] | marks["clear_nan"] << 1 | marks["emit"] << 2)
+                sent.append(dict(marks))
+            self.activations.send_nowait(_packet(words, users))
+        return np.array(results), first_mistake(sent, CONFIG.depth)
+
+    async def receive_all(self, expected: Any) -> None:
+        """Compare results, wherever packets end."""
+        got: list[Any] = []
+        while len(got) < len(expected):
+            packet = await self.results.recv()
+            words = np.frombuffer(bytes(packet.tdata), dtype=f"<u{CONFIG.result.width // 8}")
+            got.extend(words.reshape(-1, CONFIG.columns).astype(np.uint32))
+        wrong = np.argwhere(np.array(got) != expected)
+        assert not len(wrong), f"{len(wrong)} words are wrong, the first at {wrong[0]}, seed {TASK.seed}"
+
     async def receive(self, expected: Any, drawn: tuple[int, int, int, str]) -> None:
         """Compare all packets of a result."""
         m, k, n, precision = drawn
@@ -117,9 +155,11 @@ class Testbench:
         assert not len(wrong), f"{drawn}: {len(wrong)} words are wrong, the first at {wrong[0]}, seed {TASK.seed}"
 
 
-def _packet(words: Any, user: int) -> AxiStreamFrame:
-    """Beats of words as bytes."""
-    return AxiStreamFrame(words.astype(f"<u{CONFIG.source.width // 8}").tobytes(), tuser=int(user))
+def _packet(words: Any, user: Any) -> AxiStreamFrame:
+    """Beats of words as bytes; ``user`` is that of all beats, or one for each."""
+    data = words.astype(f"<u{CONFIG.source.width // 8}").tobytes()
+    users = np.repeat(user, len(data) // np.size(user)).tolist()
+    return AxiStreamFrame(data, tuser=users)
 
 
 def _pauses(seed: int) -> Iterator[bool]:
@@ -309,6 +349,20 @@ async def reset_in_the_middle(dut: Any) -> None:
         assert await bench.read(Register.CYCLES) == 0
         expected, drawn = bench.send()
         await within(400 * cycles(CONFIG, *drawn), bench.receive(expected, drawn), "all packets")
+
+
+@cocotb.test()
+async def any_marks(dut: Any) -> None:
+    """Whatever the marks say, each emitted beat is a result, in order, and the register has the first mistake."""
+    bench = Testbench(dut)
+    await bench.start()
+    for attempt in range(8):
+        bench.pause(yes=attempt % 2 > 0)
+        expected, mistake = bench.send_any(TASK.count // 50)
+        longest = 400 * (TASK.count // 50 + CONFIG.depth + CONFIG.latency)
+        await within(longest, bench.receive_all(expected), "all results")
+        assert await bench.read(Register.ERROR) == mistake
+        await bench.reset()
 
 
 @cocotb.test(skip=CONFIG.rows == 1)

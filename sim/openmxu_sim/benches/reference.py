@@ -61,21 +61,22 @@ class AnyBeats:
         self._row = 0
 
     def load(self, block: Words) -> None:
-        """A tile's weights, row 0 first."""
-        self._loaded.append(block)
+        """A tile's weights, as on the stream, row 0 first."""
+        self._loaded.append(self._converted(block))
 
     def may_add(self, marks: Marks, *, ahead: int = 0) -> bool:
         """Whether it is known what a beat with these marks, or with so many more ahead of it, would be added to."""
         return self._sums[(self._place(marks) + ahead) % self._config.depth] is not None
 
     def feed(self, activations: Words, marks: Marks) -> Words:
-        """A beat's sums; its first must find weights, and ``add`` a sum."""
+        """What a beat of words gives, as on the stream of results; ``first`` must find weights, and ``add`` a sum."""
         if marks["first"]:
             self._active = self._loaded.popleft()
         assert self._active is not None, "no weights have been active yet"
         place, mode = self._place(marks), self._config.subnormals
-        sums = tile_sums(activations[np.newaxis], self._active, np.zeros((1, self._config.columns), dtype=np.uint32),
-                         operand=self._config.operand.name, subnormals=mode)[0]
+        psums = np.zeros((1, self._config.columns), dtype=np.uint32)
+        [sums] = tile_sums(self._converted(activations[np.newaxis]), self._active, psums,
+                           operand=self._config.operand.name, subnormals=mode)
         if marks["add"]:
             old = self._sums[place]
             assert old is not None, "nobody knows what to add to"
@@ -85,7 +86,13 @@ class AnyBeats:
             self._sums.append(None)
             self._sums.popleft()
         self._row = 0 if marks["last"] else place + 1
-        return sums
+        return golden.convert(sums, "fp32", self._config.result.name, subnormals=mode)
+
+    def _converted(self, words: Words) -> Words:
+        source, operand = self._config.source, self._config.operand
+        if source == operand:
+            return words
+        return golden.convert(words, source.name, operand.name, subnormals=self._config.subnormals)
 
     def _place(self, marks: Marks) -> int:
         return 0 if marks["first"] or marks["emit"] else self._row % self._config.depth
