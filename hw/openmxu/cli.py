@@ -13,7 +13,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,8 +25,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from openmxu.files import folder, reserve
+from openmxu.files import NotStoredError, UnreadError, folder, reserve
 from openmxu.formats import FORMATS, SUBNORMALS
+from openmxu.streams import abandon_output, open_streams, printable
 
 if TYPE_CHECKING:
     from openmxu_sim.product import Statistics
@@ -41,7 +42,7 @@ class _Parser(argparse.ArgumentParser):
     """A parser that says what is wrong in one line."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+        self.exit(2, f"{self.prog}: {printable(message)} (see {self.prog} --help)\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,23 +51,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0: done. 1: it was tried and failed. 2: the request cannot be met, said in one line. 130: Ctrl-C, 143: SIGTERM,
     129: SIGHUP, see :mod:`openmxu.signals`.
     """
+    open_streams()
     logging.basicConfig(format="note: %(message)s", level=logging.WARNING, stream=sys.stderr)
     arguments = sys.argv[1:] if arguments is None else arguments
-    options = _parser(arguments).parse_args(arguments)
+    options = argparse.Namespace(prog="openmxu")
     try:
-        code = int(options.run(options) or 0)
-        sys.stdout.flush()  # now, while whoever reads it may go away without a word of ours
+        try:
+            options = _parser(arguments).parse_args(arguments)
+            code = int(options.run(options) or 0)
+        except SystemExit as stop:  # help, version and mistakes
+            code = int(stop.code or 0)
+        if (error := abandon_output()) is not None:  # now: later nobody could say so
+            raise error
         return code
     except KeyboardInterrupt:
-        _notes.print("interrupted")
+        _tell("interrupted")
         return 130
-    except BrokenPipeError:
-        sys.stderr.close()  # whoever read our output has seen enough
-        return 0
     except ModuleNotFoundError as error:
         _complain(options, f"needs {error.name}, which is not installed: pip install 'openmxu[all]'")
         return 2
-    except (ValueError, TypeError, OSError, MemoryError) as error:
+    except OSError as error:
+        reason = abandon_output()
+        if isinstance(error, UnreadError) or isinstance(reason, BrokenPipeError):
+            return 0  # whoever read our output has seen enough
+        _complain(options, error if reason is None else f"standard output cannot be written: {reason.strerror}")
+        return 2 if reason is None else 1
+    except (ValueError, TypeError, OverflowError, MemoryError) as error:
         _complain(options, error)
         return 2
     except RuntimeError as error:
@@ -75,10 +85,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _complain(options: argparse.Namespace, error: Exception | str) -> None:
-    text = str(error)
-    if isinstance(error, OSError) and error.filename is not None:
-        text = f"{error.filename}: {error.strerror}"
-    sys.stderr.write(f"{options.prog}: {text}\n")
+    text = str(error) or "there is not enough memory"
+    if isinstance(error, OSError) and error.strerror:
+        text = f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+    # What a tool said last may take several lines; what was asked wrong takes one.
+    lines = text.split("\n") if type(error) is not NotStoredError and isinstance(error, RuntimeError) else [text]
+    with suppress(OSError):
+        sys.stderr.write(f"{options.prog}: {chr(10).join(map(printable, lines))}\n")
 
 
 def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
@@ -116,7 +129,7 @@ def _integer(text: str) -> int:
 
 
 def _range(text: str) -> range:
-    found = re.fullmatch(r"(\d+):(\d+)", text)
+    found = re.fullmatch(r"(\d{1,18}):(\d{1,18})", text)
     if found is None or int(found[1]) >= int(found[2]):
         raise argparse.ArgumentTypeError(f"must be a range such as 0:8, not {text!r}")
     return range(int(found[1]), int(found[2]))
@@ -137,13 +150,14 @@ def _bar(label: str) -> Iterator[Callable[[int, int], None]]:
             nonlocal last
             if time.monotonic() - last > 10:
                 last = time.monotonic()
-                _notes.print(f"{label}: {done} of {total}")
+                _tell(f"{label}: {done} of {total}")
 
         yield tell
 
 
 def _tell(line: str) -> None:
-    _notes.print(line, markup=False)
+    with suppress(OSError):  # nobody hears it, but the work goes on
+        _notes.print(printable(line), markup=False)
 
 
 # openmxu demo ---------------------------------------------------------------------------------------------
@@ -526,10 +540,10 @@ def _add_verify(commands: Any) -> None:
 
 def _verify(options: argparse.Namespace) -> int:
     from openmxu_sim.verify.checks import HOLDS
-    from openmxu_sim.verify.report import verify
+    from openmxu_sim.verify.report import MOST_JOBS, verify
 
-    if options.jobs is not None and options.jobs < 1:
-        raise ValueError(f"jobs must be an integer >= 1, not {options.jobs}")
+    if options.jobs is not None and not 1 <= options.jobs <= MOST_JOBS:
+        raise ValueError(f"jobs must be an integer from 1 to {MOST_JOBS}, not {options.jobs}")
     with reserve(options.json) as outputs:
         with _bar("checks") as progress:
             evidence = verify(thorough=options.thorough, faults=options.faults, only=options.only, jobs=options.jobs,
@@ -582,8 +596,8 @@ def _add_bench(commands: Any) -> None:
 def _bench(options: argparse.Namespace) -> None:
     from openmxu_sim.throughput import bench, to_markdown
 
-    if options.limit < 1:
-        raise ValueError(f"limit must be an integer >= 1, not {options.limit}")
+    if not 1 <= options.limit <= 1000000:
+        raise ValueError(f"limit must be an integer from 1 to 1000000, not {options.limit}")
     if options.plot is not None:
         from openmxu_sim.throughput.plot import to_svg  # matplotlib is missing sooner than after ten minutes
     with reserve(options.json, options.plot) as outputs:

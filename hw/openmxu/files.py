@@ -27,7 +27,7 @@ from typing import BinaryIO
 
 from openmxu.process import transient, vacant
 
-__all__ = ["NotStoredError", "Outputs", "folder", "reserve", "write_bytes", "write_text", "writing"]
+__all__ = ["NotStoredError", "Outputs", "UnreadError", "folder", "reserve", "write_bytes", "write_text", "writing"]
 
 _PART = re.compile(r"\.openmxu-[0-9a-f]{16}\.part")
 """Names of hidden files."""
@@ -43,6 +43,10 @@ _log = logging.getLogger(__name__)
 
 class NotStoredError(RuntimeError):
     """The work is done, but an output could not be written; the text says where its content is kept."""
+
+
+class UnreadError(BrokenPipeError):
+    """Whoever was to read an output has gone away."""
 
 
 @contextmanager
@@ -138,13 +142,13 @@ class Outputs:
         ------
         NotStoredError
             Some are not where they belong.
-        BrokenPipeError
+        UnreadError
             All are, but a pipe's reader went away.
         """
         if self._failures:
             raise NotStoredError("; ".join(self._failures))
         if self._unread:
-            raise BrokenPipeError
+            raise UnreadError
 
 
 @contextmanager

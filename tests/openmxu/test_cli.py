@@ -2,6 +2,8 @@
 
 import importlib
 import json
+import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -148,6 +150,16 @@ def test_board_list(capsys: pytest.CaptureFixture[str]) -> None:
     ("matmul A.npy B.npy --vcd w.vcd --vcd-rows 4:4", "--vcd-rows: must be a range such as 0:8, not '4:4'"),
     ("matmul A.npy B.npy --vcd w.vcd --vcd-rows 4:400", "rows of a trace must be within 0 to 128, not 4 to 400"),
     ("matmul A.npy B.npy --vcd-rows 4:8", "window needs a waveform of the engine compiled, not none"),
+    ("matmul A.npy B.npy --rows 1000000000", "rows must be an integer from 1 to 65536, not 1000000000"),
+    ("matmul A.npy B.npy --vcd w.vcd --vcd-rows 5:3", "--vcd-rows: must be a range such as 0:8, not '5:3'"),
+    (f"matmul A.npy B.npy --vcd w.vcd --vcd-rows 0:{10**30}", "--vcd-rows: must be a range such as 0:8, not '0:1"),
+    (f"matmul A.npy B.npy --vcd w.vcd --vcd-rows 0:{10**17}", "rows of a trace must be within 0 to 128, not 0 to 1"),
+    (f"matmul A.npy B.npy --vcd w.vcd --vcd-cycles 0:{10**17}", "a trace must be of at most 1024 MB, not of "),
+    (f"matmul A.npy B.npy --rows {'9' * 5000}", "--rows: must be an integer, not '9999"),
+    ("matmul A.npy B.npy --stalls -1", "stalls must be an integer >= 0, not -1"),
+    ("wave --at ,", "--at: must be an integer, not ''"),
+    ("bench --limit 1000000000", "limit must be an integer from 1 to 1000000, not 1000000000"),
+    ("verify --jobs 1000000000", "jobs must be an integer from 1 to 1024, not 1000000000"),
     ("verilog mxu_5x5", "DESIGN must be one of product, "),
     ("verilog adder --rows 3", "adder has the parameters operand, subnormals, stages, not 'rows'"),
     ("verilog multiplier --operand fp12", "format must be one of bf16, "),
@@ -160,10 +172,18 @@ def test_board_list(capsys: pytest.CaptureFixture[str]) -> None:
     ("area -o out --format fp64", "format must be one of bf16, fp16, tf32, fp8_e5m2, fp8_e4m3, fp32 or eXfY"),
     ("area -o out --format bf16 --part divider", "part must be one of significand product, multiplier,"),
     ("area -o out --width 0-3", "width must be fraction bits from 1 to 23, or a range as in 1-23, not '0-3'"),
+    ("area -o out --width 1-100000000", "width must be fraction bits from 1 to 23, or a range as in 1-23, not '1-1000"),
+    (f"area -o out --width {'9' * 5000}", "width must be fraction bits from 1 to 23, or a range as in 1-23, not '9999"),
     ("area -o out --part adder", "part needs designs of your own choice: --format or --width"),
     ("area -o out --timeout 0", "timeout must be a number of seconds > 0 and <= 1000000, not 0.0"),
+    ("area -o out --timeout nan", "timeout must be a number of seconds > 0 and <= 1000000, not nan"),
+    ("area -o out --timeout inf", "timeout must be a number of seconds > 0 and <= 1000000, not inf"),
+    ("area -o out --timeout -1", "timeout must be a number of seconds > 0 and <= 1000000, not -1.0"),
+    ("area -o out --timeout 1e999", "timeout must be a number of seconds > 0 and <= 1000000, not inf"),
+    ("area -o out --jobs 1000000000", "jobs must be an integer from 1 to 1024, not 1000000000"),
+    ("area -o out --format bf16 --part array --rows 1000000000", "rows must be an integer from 1 to 65536, not 1000"),
     ("area -o out --cluster here", "cluster must be the address of a Dask scheduler, as in tcp://host:8786, not"),
-    ("area -o out --jobs 0", "jobs must be an integer >= 1, not 0"),
+    ("area -o out --jobs 0", "jobs must be an integer from 1 to 1024, not 0"),
     ("area -o out --liberty missing.lib", "liberty must be a readable file, not 'missing.lib'"),
     ("cache empty", "invalid choice: 'empty'"),
     ("cache clear --kind toys", "kind must be one of simulations, models, netlists, areas, not 'toys'"),
@@ -259,3 +279,100 @@ def test_failures_and_interrupts(
 def test_version_and_module() -> None:
     done = subprocess.run([sys.executable, "-m", "openmxu", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("openmxu ")
+
+
+def _shell(command: str, **variables: str) -> tuple[int, str, str]:
+    """The same of a command line in a shell, where ``openmxu`` is the module that the tests have."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | variables
+    command = command.replace("openmxu", f"{shlex.quote(sys.executable)} -m openmxu", 1)
+    done = subprocess.run(["bash", "-c", command], capture_output=True, env=environment, check=False, timeout=60)
+    return done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+
+
+@pytest.mark.parametrize(("command", "expected"), [
+    ("openmxu board list > /dev/full", "No space left on device"),
+    ("PYTHONUNBUFFERED=1 openmxu board list > /dev/full", "No space left on device"),
+    ("openmxu --version > /dev/full", "No space left on device"),
+    ("openmxu verilog multiplier > /dev/full", "No space left on device"),
+    ("openmxu board list >&-", "Bad file descriptor"),
+    ("openmxu board list 0<&- >&-", "Bad file descriptor"),
+])
+def test_standard_output_that_cannot_be_written(command: str, expected: str) -> None:
+    code, out, err = _shell(command)
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert err.startswith("openmxu")
+    assert err.endswith(f": standard output cannot be written: {expected}\n")
+
+
+@pytest.mark.parametrize("command", [
+    "(sleep 0.01; openmxu verilog multiplier; echo $? >&2) | true",
+    "openmxu verilog multiplier -o >(true); echo $? >&2",
+])
+def test_nobody_reads_on(command: str) -> None:
+    """Much more than a pipe holds, so that the end is noticed."""
+    assert _shell(command)[1:] == ("", "0\n")
+
+
+@pytest.mark.usefixtures("matrices")
+def test_standard_error_that_cannot_be_written() -> None:
+    """It costs what would have been said, but no result; and no file gets its number."""
+    for place in ("2>&-", "2>/dev/full", "2>&- <&- >&-"):
+        command = f"openmxu matmul A.npy B.npy --engine golden -o C.npy --stats s.json {place}"
+        assert _shell(command) == (0, "", "")
+        assert np.load("C.npy").shape == (3, 5)
+        assert json.loads(Path("s.json").read_text())["engine"] == "golden"
+        assert _shell(f"openmxu matmul A.npy A.npy {place}")[0] == 2
+
+
+@pytest.mark.usefixtures("matrices")
+def test_outputs_into_pipes() -> None:
+    expected = np.load("A.npy") @ np.load("B.npy")
+    for command in ("openmxu matmul A.npy B.npy --engine golden -o /dev/stdout | cat > C.npy",
+                    "openmxu matmul A.npy B.npy --engine golden -o >(cat > C.npy); wait",
+                    "openmxu matmul <(cat A.npy) <(cat B.npy) --engine golden -o C.npy"):
+        Path("C.npy").unlink(missing_ok=True)
+        code, _, err = _shell(f"{command}; sleep 0.2")
+        assert (code, err.count("\n")) == (0, 1)
+        np.testing.assert_allclose(np.load("C.npy"), expected, rtol=0.1, atol=0.1)
+
+
+@pytest.mark.parametrize("name", [
+    "line\nfeed", "carriage\rreturn", "escape\x1b[2J", "half\udcff", "\u202eback", "wide\u3000",
+])
+@pytest.mark.usefixtures("matrices")
+def test_odd_names(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line, and nothing in it that a terminal acts on."""
+    shown = name.encode("unicode_escape").decode()
+    for arguments in (("matmul", f"{name}.npy", "B.npy"), ("matmul", "A.npy", "B.npy", "-o", f"{name}/C.npy"),
+                      ("matmul", "A.npy", "B.npy", name), ("area", "-o", "out", "--liberty", f"{name}.lib"),
+                      ("area", "-o", "out", "--compare", f"{name}.json"), ("verilog", name),
+                      ("board", "build", name, "-o", "out")):
+        code, out, err = _run(capsys, *arguments)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert err[:-1].isprintable()
+        assert shown in err.replace("\\\\", "\\")
+    assert _run(capsys, "matmul", "A.npy", "B.npy", "--engine", "golden", "-o", f"{name}.npy")[0] == 0
+    assert np.load(f"{name}.npy").shape == (3, 5)
+
+
+@pytest.mark.parametrize("variables", [
+    {"LC_ALL": "C"}, {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}, {"PYTHONIOENCODING": "ascii"},
+])
+@pytest.mark.usefixtures("matrices")
+def test_locales(variables: dict[str, str]) -> None:
+    assert _shell("openmxu roofline --json é.json", **variables)[0] == 0
+    assert json.loads(Path("é.json").read_text(encoding="utf-8"))
+    code, _, err = _shell("openmxu matmul ù.npy B.npy", **variables)
+    assert (code, err.count("\n")) == (2, 1)
+
+
+@pytest.mark.usefixtures("matrices")
+def test_a_limit_of_file_sizes() -> None:
+    np.save("A.npy", np.ones((64, 4), np.float32))
+    command = "ulimit -f 8; openmxu matmul A.npy B.npy --engine golden --rows 4 -o C.npy"
+    np.save("B.npy", np.ones((4, 64), np.float32))
+    code, out, err = _shell(command, TMPDIR=os.getcwd(), HOME=os.getcwd())
+    assert (code, out) == (1, "")
+    assert err.splitlines()[-1] == ("openmxu matmul: output C.npy cannot be written: File too large; nor can it be "
+                                    "kept in the temporary or the home directory")
+    assert sorted(path.name for path in Path().iterdir()) == ["A.npy", "B.npy"]

@@ -75,11 +75,13 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(("arguments", "complaint"), [
-    (["roofline", "--clock", "0"], "clock must be more than 0, not 0.0"),
-    (["roofline", "--bandwidth", "nan"], "bandwidth must be more than 0, not nan"),
+    (["roofline", "--clock", "0"], "clock must be a number from 0.001 to 1000000, not 0.0"),
+    (["roofline", "--clock", "inf"], "clock must be a number from 0.001 to 1000000, not inf"),
+    (["roofline", "--clock", "5e-324"], "clock must be a number from 0.001 to 1000000, not 5e-324"),
+    (["roofline", "--bandwidth", "nan"], "bandwidth must be a number from 0.001 to 1000000, not nan"),
     (["roofline", "--rows", "0"], "rows must be an integer from 1 to 65536, not 0"),
     (["accuracy", "--seed", "-1"], "seed must be an integer >= 0, not -1"),
-    (["accuracy", "--json", "/no/such/folder/x"], "output must be in a directory that exists"),
+    (["accuracy", "--json", "/no/such/folder/x"], "output /no/such/folder/x cannot be written: No such"),
 ])
 def test_mistakes(arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(arguments) == 2

@@ -303,7 +303,7 @@ def formats_of_widths(ranges: Sequence[str]) -> list[str]:
     """
     names = []
     for text in ranges:
-        match = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
+        match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", text)
         low, high = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
         if not 1 <= low <= high <= 23:
             raise ValueError(f"width must be fraction bits from 1 to 23, or a range as in 1-23, not {text!r}")

@@ -31,6 +31,9 @@ FILES = ("area.json", "area.csv", "area.png", "area.svg", "costs.svg", "summary.
 TIME_LIMIT = 600.0
 """Seconds after which a measurement is given up and reported as failed."""
 
+_MOST_JOBS = 1024
+"""Yosys processes at a time, also of a cluster."""
+
 _LONGEST = 1e6
 """More seconds than that no run is given."""
 
@@ -83,8 +86,8 @@ def report(output: Path, *, extent: str = "default", targets: Sequence[str] | No
     tell = progress or (lambda line: None)
     if extent not in EXTENTS:
         raise ValueError(f"extent must be one of {', '.join(EXTENTS)}, not {extent!r}")
-    if jobs is not None and jobs < 1:
-        raise ValueError(f"jobs must be an integer >= 1, not {jobs!r}")
+    if jobs is not None and not 1 <= jobs <= _MOST_JOBS:
+        raise ValueError(f"jobs must be an integer from 1 to {_MOST_JOBS}, not {jobs!r}")
     if not 0 < limit <= _LONGEST:
         raise ValueError(f"timeout must be a number of seconds > 0 and <= {_LONGEST:.0f}, not {limit!r}")
     if points is not None and not points:

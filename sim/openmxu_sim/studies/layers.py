@@ -11,6 +11,9 @@ __all__ = ["LAYERS", "STORAGE", "Layer", "Machine", "Roofline", "Share", "roofli
 STORAGE = {"fp32": (4, 4), "bf16 in, fp32 out": (2, 4), "bf16": (2, 2)}
 """How matrices lie in memory: bytes of an operand and of a result."""
 
+_LEAST, _MOST = 0.001, 1000000
+"""Clocks and bandwidths of any machine."""
+
 
 @dataclass(frozen=True)
 class Layer:
@@ -98,14 +101,14 @@ class Machine:
     rows, columns, stages
         The unit.
     clock
-        In MHz.
+        In MHz, from 0.001 to 1000000.
     bandwidth
-        Of the memory, in GB/s, which are 10^9 bytes.
+        Of the memory, in GB/s, which are 10^9 bytes; from 0.001 to 1000000.
 
     Raises
     ------
     ValueError
-        The clock or the bandwidth is not positive.
+        The clock or the bandwidth is outside its domain.
     """
 
     rows: int = 128
@@ -116,8 +119,8 @@ class Machine:
 
     def __post_init__(self) -> None:
         for noun in ("clock", "bandwidth"):
-            if not getattr(self, noun) > 0:
-                raise ValueError(f"{noun} must be more than 0, not {getattr(self, noun)!r}")
+            if not _LEAST <= getattr(self, noun) <= _MOST:
+                raise ValueError(f"{noun} must be a number from {_LEAST} to {_MOST}, not {getattr(self, noun)!r}")
 
     @property
     def config(self) -> MxuConfig:

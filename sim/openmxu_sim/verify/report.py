@@ -25,8 +25,10 @@ from openmxu_sim.netlist.native import compiler_version
 from openmxu_sim.verify.checks import FAILED, HOLDS, OPEN, Outcome, checks
 from openmxu_sim.verify.faults import OUTCOMES
 
-__all__ = ["Evidence", "Row", "faults_to_markdown", "to_markdown", "tools", "verify"]
+__all__ = ["MOST_JOBS", "Evidence", "Row", "faults_to_markdown", "to_markdown", "tools", "verify"]
 
+MOST_JOBS = 1024
+"""Checks at a time."""
 
 _LIMIT = 6 * 3600.0
 """Seconds after which a check is given up. The longest take half an hour."""
@@ -165,7 +167,7 @@ def verify(*, thorough: bool = False, faults: bool = False, only: str = "", jobs
             return Row(*key, chosen[key].against, FAILED, "", f"not run to its end: {error}",
                        round(time.monotonic() - began, 1))
 
-    with process.threads(jobs or os.cpu_count()) as pool:
+    with process.threads(min(jobs or os.cpu_count() or 1, len(chosen))) as pool:
         longest_first = sorted(chosen, key=lambda key: -chosen[key].seconds)
         for future in as_completed([pool.submit(alone, key) for key in longest_first]):
             row = future.result()

@@ -257,5 +257,5 @@ def test_no_points(tmp_path: Path) -> None:
 
 
 def test_jobs(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"^jobs must be an integer >= 1, not 0$"):
+    with pytest.raises(ValueError, match=r"^jobs must be an integer from 1 to 1024, not 0$"):
         report(tmp_path, jobs=0)

@@ -98,8 +98,8 @@ def test_everything_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch,
 
 @pytest.mark.parametrize(("arguments", "message"), [
     (["--only", "wombat"], "only must be part of the name of a check, not 'wombat'"),
-    (["--jobs", "0"], "jobs must be an integer >= 1, not 0"),
-    (["--json", "/no/such/folder/file"], "output must be in a directory that exists"),
+    (["--jobs", "0"], "jobs must be an integer from 1 to 1024, not 0"),
+    (["--json", "/no/such/folder/file"], "output /no/such/folder/file cannot be written: No such file"),
 ])
 def test_messages(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["verify", *arguments]) == 2

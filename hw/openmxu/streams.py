@@ -1,0 +1,65 @@
+"""Standard streams that can be relied on, whatever the caller has closed, filled or chosen as a locale."""
+
+import io
+import os
+import sys
+from contextlib import suppress
+from typing import Any
+
+__all__ = ["abandon_output", "open_streams", "printable"]
+
+
+class _Output(io.FileIO):
+    """Standard output, which remembers that it failed, also where nobody listened then."""
+
+    error: OSError | None = None
+
+    def write(self, content: Any) -> int:
+        """As of any file."""
+        try:
+            return super().write(content)
+        except OSError as error:
+            self.error = error
+            raise
+
+
+def open_streams() -> None:
+    """Prepare the standard streams of a process.
+
+    No file gets the number of one that is closed. To write to a closed output is an error, to a closed standard
+    error nothing. What an encoding lacks is escaped.
+    """
+    for number, mode in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, mode), True)  # the lowest number that is free is this one
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115  # stays open like any standard stream
+    given = sys.stdout
+    if given is not sys.__stdout__:
+        return  # somebody else's, or prepared already
+    lines = given is not None and (given.line_buffering or given.write_through)
+    sys.stdout = io.TextIOWrapper(io.BufferedWriter(_Output(1, "w", closefd=False)), line_buffering=lines,
+                                  encoding=None if given is None else given.encoding, errors="backslashreplace")
+
+
+def abandon_output() -> OSError | None:
+    """Write what is left of standard output; why it cannot be written, if it cannot. Then what is left is dropped."""
+    error = None
+    try:
+        sys.stdout.flush()
+    except OSError as failure:
+        error = failure
+    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    if isinstance(raw, _Output):
+        error = error or raw.error
+    if error is not None:
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return error
+
+
+def printable(text: str) -> str:
+    """``text`` in one line that does nothing to a terminal: control characters and lone surrogates are escaped."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
