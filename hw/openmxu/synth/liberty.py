@@ -3,7 +3,9 @@
 import gzip
 import hashlib
 import importlib.resources
+import io
 import itertools
+import math
 import re
 import zlib
 from collections.abc import Mapping
@@ -11,6 +13,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 __all__ = ["Library", "generic_library", "parse_library", "read_library"]
+
+_MOST = 1 << 30
+"""Bytes of a library, many times those of the largest that are known."""
+
+_AREAS = (1e-9, 1e9)
+"""Areas of a NAND in any unit; those of other cells may also be 0."""
+
+_MOST_SYMBOLS = 200
+"""Symbols in the function of a cell with two inputs: it needs five."""
 
 
 @dataclass(frozen=True)
@@ -63,17 +74,21 @@ def read_library(path: Path) -> Library:
     OSError
         It cannot be read.
     ValueError
-        It is no Liberty library, or has no flip-flop or no 2-input NAND.
+        It is no Liberty library, has no flip-flop or no 2-input NAND, or is larger than 1 GiB.
     """
     try:
-        text = path.read_bytes()
+        with path.open("rb") as file:
+            text = file.read(_MOST + 1)
     except OSError as error:
         raise OSError(f"liberty must be a readable file, not {str(path)!r}: {error.strerror}") from None
     if text.startswith(b"\x1f\x8b"):
         try:
-            text = gzip.decompress(text)
+            with gzip.open(io.BytesIO(text)) as archive:
+                text = archive.read(_MOST + 1)
         except (OSError, EOFError, zlib.error) as error:
             raise ValueError(f"liberty must be a whole gzip file, not {str(path)!r}: {error}") from None
+    if len(text) > _MOST:
+        raise ValueError(f"liberty must be at most {_MOST >> 20} MiB, unpacked, not what stands in {str(path)!r}")
     return parse_library(text, str(path))
 
 
@@ -98,8 +113,9 @@ def parse_library(text: bytes, source: str) -> Library:
         raise ValueError(f"liberty must hold one library, not what stands in {source!r}")
     library = groups[0]
     cells = [g for g in library.groups if g.kind == "cell" and g.attributes.get("dont_use") != "true"]
-    nands = [(_area(cell, source), cell.name) for cell in cells if _is_nand2(cell)]
-    smallest = min((nand for nand in nands if nand[0] > 0), default=None)
+    areas = {cell.name: _area(cell, source) for cell in cells}
+    nands = [(areas[cell.name], cell.name) for cell in cells if _is_nand2(cell, source)]
+    smallest = min((nand for nand in nands if nand[0] >= _AREAS[0]), default=None)
     if smallest is None:
         raise ValueError(f"liberty must have a 2-input NAND, the unit of area; {source!r} has none")
     if not any(group.kind in ("ff", "ff_bank") for cell in cells for group in cell.groups):
@@ -117,7 +133,8 @@ def parse_library(text: bytes, source: str) -> Library:
 
 
 _STORES = ("ff", "ff_bank", "latch", "latch_bank", "statetable")
-_TOKEN = re.compile(r'/\*.*?\*/|"(?:[^"\\]|\\.)*"|[\n{}();:,"]|[^\s{}();:,"]+', re.DOTALL)
+# A comment without an end is taken for one to the end of the text, so that nothing is looked at twice.
+_TOKEN = re.compile(r'/\*.*?(?:\*/|\Z)|"(?:[^"\\]|\\.)*"|[\n{}();:,"]|[^\s{}();:,"]+', re.DOTALL)
 
 
 @dataclass
@@ -146,7 +163,11 @@ def _parse(text: str, source: str) -> list[_Group]:
 
     for match in _TOKEN.finditer(text):
         token = match.group()
-        if token.startswith("/*") or token == "\\":
+        if token.startswith("/*"):
+            if len(token) < 4 or not token.endswith("*/"):
+                raise malformed("a comment without an end", match.start())
+            continue
+        if token == "\\":
             continue
         if token == '"':
             raise malformed("a string without an end", match.start())
@@ -177,18 +198,28 @@ def _parse(text: str, source: str) -> list[_Group]:
 def _area(cell: _Group, source: str) -> float:
     area = cell.attributes.get("area", "0")
     try:
-        return float(area)
+        value = float(area)
     except ValueError:
-        raise ValueError(f"liberty must give numbers as areas, not {area!r} ({cell.name} in {source!r})") from None
+        value = math.nan
+    if not 0 <= value <= _AREAS[1]:
+        raise ValueError(f"liberty must give numbers from 0 to {_AREAS[1]:.0f} as areas, not {area!r} ({cell.name} in "
+                         f"{source!r})")
+    return value
 
 
-def _is_nand2(cell: _Group) -> bool:
+_SYMBOL = r"[\w.\[\]]+|[!'^*&+|()]"
+
+
+def _is_nand2(cell: _Group, source: str) -> bool:
     """Whether the function of a cell, whatever its name, is NAND of two inputs."""
     pins = [group for group in cell.groups if group.kind == "pin"]
     inputs = [name for pin in pins if pin.attributes.get("direction") == "input" for name in pin.names]
     functions = [pin.attributes["function"] for pin in pins if "function" in pin.attributes]
     if len(inputs) != 2 or len(functions) != 1 or any(group.kind in _STORES for group in cell.groups):
         return False
+    if len(re.findall(_SYMBOL, functions[0])) > _MOST_SYMBOLS:
+        raise ValueError(f"liberty must give functions of two inputs in at most {_MOST_SYMBOLS} symbols, not in more "
+                         f"({cell.name} in {source!r})")
     try:
         return all(_evaluate(functions[0], dict(zip(inputs, values, strict=True))) is not all(values)
                    for values in itertools.product((False, True), repeat=2))
@@ -199,7 +230,7 @@ def _is_nand2(cell: _Group) -> bool:
 def _evaluate(function: str, values: Mapping[str, bool]) -> bool:
     """The value of a Liberty function. Binding from strong to weak: ``!`` and ``'``, ``^``, ``*``, ``+``."""
     known = {"0": False, "1": True, **values}
-    tokens = re.findall(r"[\w.\[\]]+|[!'^*&+|()]", function)[::-1]
+    tokens = re.findall(_SYMBOL, function)[::-1]
 
     def take(*wanted: str) -> bool:
         if tokens and tokens[-1] in wanted:

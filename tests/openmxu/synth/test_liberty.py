@@ -88,6 +88,9 @@ def test_a_flip_flop_is_needed() -> None:
     (b"library (x) { }\n }", "line 2: '}' without a group to close"),
     (b'library (x) {\n a : "b;\n}', "line 2: a string without an end"),
     (b"library (x) { { } }", "line 1: '{' without a group name before it"),
+    (b"library (x) {\n /* } ", "line 2: a comment without an end"),
+    (b"library (x) { }\n /*/", "line 2: a comment without an end"),
+    (b"library (x) { } /* " + b" /*" * (1 << 20), "line 1: a comment without an end"),  # for hours, if looked at twice
 ])
 def test_malformed(text: bytes, problem: str) -> None:
     pattern = f"^liberty must be a well-formed Liberty file, not 'test': {re.escape(problem)}$"
@@ -101,9 +104,37 @@ def test_no_library(text: bytes) -> None:
         parse_library(text, "test")
 
 
-def test_areas_are_numbers() -> None:
-    with pytest.raises(ValueError, match=r"^liberty must give numbers as areas, not 'big' \(N in 'test'\)$"):
-        parse_library(library(cell("N", "!(A*B)", area="big"), FLIP_FLOP), "test")
+@pytest.mark.parametrize("area", ["big", "inf", "nan", "-1", "1e400", "1e10"])
+def test_areas_are_numbers(area: str) -> None:
+    """Those of NANDs, and of all other cells, which are summed up."""
+    problem = rf"^liberty must give numbers from 0 to 1000000000 as areas, not '{area}' \(N in 'test'\)$"
+    for function in ("!(A*B)", "A+B"):
+        with pytest.raises(ValueError, match=problem):
+            parse_library(library(cell("N", function, area=area), cell("GOOD", "!(A*B)"), FLIP_FLOP), "test")
+
+
+def test_areas_that_are_too_small_to_divide_by() -> None:
+    found = parse_library(library(cell("N", "!(A*B)", area="1e-320"), cell("GOOD", "!(A*B)"), FLIP_FLOP), "test")
+    assert found.nand2 == "GOOD"
+
+
+@pytest.mark.parametrize("function", ["(" * 5000 + "A" + ")" * 5000, "!" * 20000 + "A", "A" + "'" * 20000])
+def test_functions_without_bounds(function: str) -> None:
+    problem = r"^liberty must give functions of two inputs in at most 200 symbols, not in more \(N in 'test'\)$"
+    with pytest.raises(ValueError, match=problem):
+        parse_library(library(cell("N", function), FLIP_FLOP), "test")
+    assert parse_library(library(cell("N", "(" * 90 + "!(A*B)" + ")" * 90), FLIP_FLOP), "test").nand2 == "N"
+
+
+def test_files_without_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bomb, and a device that never ends."""
+    monkeypatch.setattr("openmxu.synth.liberty._MOST", 10 << 20)
+    bomb = tmp_path / "bomb.lib.gz"
+    bomb.write_bytes(gzip.compress(bytes(100 << 20), 1))
+    for path in (bomb, Path("/dev/zero")):
+        problem = f"^liberty must be at most 10 MiB, unpacked, not what stands in '{path}'$"
+        with pytest.raises(ValueError, match=problem):
+            read_library(path)
 
 
 def test_compression_is_told_by_content(tmp_path: Path) -> None:
