@@ -485,12 +485,13 @@ def _add_area(commands: Any) -> None:
 
 def _area(options: argparse.Namespace) -> int:
     from openmxu.synth import report, to_table
-    from openmxu.synth.compare import read_report, to_text
+    from openmxu.synth.compare import to_text
     from openmxu.synth.explain import explain
     from openmxu.synth.points import SIDE, chosen_points, formats_of_widths
+    from openmxu.synth.schema import read_report
 
     if options.explain is not None:
-        print(explain(read_report(options.output / "area.json"), options.explain))
+        _print_foreign(explain(read_report(options.output / "area.json"), options.explain))
         return 0
     old = None if options.compare is None else read_report(options.compare)  # now: it may be in DIR
     points = None
@@ -511,8 +512,13 @@ def _area(options: argparse.Namespace) -> int:
     for path in found.files:
         _tell(f"wrote {path}")
     if old is not None:
-        print(f"since {options.compare}:\n{to_text(old, read_report(options.output / 'area.json'))}")
+        _print_foreign(f"since {options.compare}:\n{to_text(old, read_report(options.output / 'area.json'))}")
     return 1 if found.failed else 0
+
+
+def _print_foreign(text: str) -> None:
+    """Print lines in which somebody else's words stand."""
+    print("\n".join(map(printable, text.split("\n"))))
 
 
 # openmxu verify -------------------------------------------------------------------------------------------

@@ -1,14 +1,10 @@
 """What has moved between two area reports."""
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from openmxu.synth.export import SCHEMA
-
-__all__ = ["Change", "changes", "read_report", "to_text"]
+__all__ = ["Change", "changes", "to_text"]
 
 
 _OTHERS = {"flip_flops": "", "memory_bits": "", "depth": "", "delay_ns": "ns"}
@@ -45,26 +41,6 @@ class Change:
         moved = f" ({self.new / self.old - 1:+.2%})" if self.old and self.new is not None else ""
         unit = f" {self.unit}" if self.unit else ""
         return f"{self.name}: {self.figure} {before} -> {now}{unit}{moved}"
-
-
-def read_report(path: Path) -> dict[str, Any]:
-    """The content of an ``area.json``.
-
-    Raises
-    ------
-    OSError
-        It cannot be read.
-    ValueError
-        It is none, or one of another layout.
-    """
-    try:
-        found = json.loads(path.read_text())
-        schema = found["schema"]
-    except (ValueError, TypeError, KeyError):
-        raise ValueError(f"the report must be an area.json of openmxu area, not {path}") from None
-    if schema != SCHEMA:
-        raise ValueError(f"the report must have the layout {SCHEMA}, not {schema}: {path}")
-    return dict(found)
 
 
 def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:

@@ -7,12 +7,10 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from openmxu.synth.results import Cost, Entry, Fit, Interval, Ratio, Report, Result
+from openmxu.synth.schema import SCHEMA
 from openmxu.synth.targets import Area, Target
 
 __all__ = ["to_csv", "to_json"]
-
-SCHEMA = 2
-"""Version of the layout of ``area.json``: one more whenever a reader would have to change."""
 
 
 def to_json(report: Report) -> str:
