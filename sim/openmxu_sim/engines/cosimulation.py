@@ -82,15 +82,15 @@ def run(simulator: str, stimulus: Stimulus, *, stalls: Stalls | None, vcd: Path 
     return _simulate(simulator, stimulus, stalls, vcd, progress, lambda run: None)
 
 
-def _check(simulator: str, config: MxuConfig, run: Run) -> None:
-    """Complain about a run of the known product, unless the hardware is to blame."""
-    wrong = difference(config, run)
+def _check(simulator: str, config: MxuConfig, run: Run | None) -> None:
+    """Complain about a run of the known product, ``None`` if its test bench failed, unless the hardware is to blame."""
+    wrong = "its test bench fails" if run is None else difference(config, run)
     if wrong and not hardware_differs(config):
         raise SimulationError(f"{simulator} built a simulation that does not work: {wrong}")
 
 
 def _simulate(simulator: str, stimulus: Stimulus, stalls: Stalls | None, vcd: Path | None, progress: Progress | None,
-              check: Callable[[Run], None]) -> Run:
+              check: Callable[[Run | None], None]) -> Run:
     config = stimulus.config
     verilog, top = _export(config)
 
@@ -106,7 +106,7 @@ def _simulate(simulator: str, stimulus: Stimulus, stalls: Stalls | None, vcd: Pa
             simulator=simulator, environment={DIRECTORY: str(directory)}, vcd=vcd,
             timeout=None,  # a unit that hangs is noticed by its cycles, and a slow simulator may take hours
             tick=None if progress is None else _reporter(directory / PROGRESS, stimulus.results, progress),
-            check=lambda: check(result()),
+            check=lambda: check(result() if (directory / RESULT).is_file() else None),
         )
         run = result()
     if progress is not None:
