@@ -1,6 +1,17 @@
 """What tests of several packages share, and what every test run says at its end: the engines that were not there."""
 
+import signal
+from contextlib import suppress
+
 import pytest
+
+
+def pytest_configure() -> None:
+    """Signals do what they do by default: one that was ignored, as under nohup, would stay so in all children."""
+    with suppress(ValueError):  # not the main thread
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

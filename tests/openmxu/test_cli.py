@@ -110,7 +110,7 @@ def test_cache_that_cannot_be_used(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", f"{tmp_path}/file")
-    said = f"{tmp_path}/file/openmxu/simulations: Not a directory\n"
+    said = f"{tmp_path}/file/openmxu: Not a directory\n"
     assert _run(capsys, "cache") == (2, "", f"openmxu cache: {said}")
     assert _run(capsys, "cache", "clear") == (2, "", f"openmxu cache clear: {said}")
     monkeypatch.setenv("OPENMXU_CACHE_SIZE", "much")

@@ -46,6 +46,9 @@ _LATE = 10.0
 
 def trial(seed: int, folder: Path) -> tuple[str, str]:
     """A command, ended; sometimes a product with what it has left in the cache."""
+    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # as under nohup: the command would ignore it, too
+        if signal.getsignal(ignored) == signal.SIG_IGN:
+            signal.signal(ignored, signal.SIG_DFL)
     random = Random(f"kills {seed}")
     names = [name for name in _COMMANDS if name not in ("icarus", "verilator") or find_simulator(name)]
     name, number = random.choice(names), random.choice(_SIGNALS)
