@@ -16,7 +16,7 @@ from amaranth.lib.wiring import In, Out
 
 from openmxu.arith import Multiplier
 from openmxu.formats import FP8_E5M2
-from openmxu.synth import TARGETS, Point, report, yosys
+from openmxu.synth import TARGETS, Point, report, yosys, yowasp
 from openmxu.synth import job as job_module
 from openmxu.synth.job import Job
 from openmxu.synth.liberty import generic_library
@@ -190,6 +190,8 @@ def test_depth(tmp_path: Path) -> None:
 
 def test_an_interrupted_report_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was measured before Ctrl-C is not measured again."""
+    monkeypatch.setenv("YOWASP_CACHE_DIR", str(yowasp.folder()))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # what an earlier run measured is no help
     module = importlib.import_module("openmxu.synth.schedule")
     runs: list[str] = []
 
