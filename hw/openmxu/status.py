@@ -125,6 +125,11 @@ class Status(wiring.Component):
             | {"o_error": Out(Error)}
         )
 
+    @property
+    def module_name(self) -> str:
+        """Name of the exported module."""
+        return "status"
+
     def elaborate(self, platform: object) -> Module:
         """Count; and follow the tiles."""
         m = Module()

@@ -118,7 +118,7 @@ class WatchedRegisters(wiring.Component):
         reads, *rules = self._follow(m, "ar", "r", self.araddr)
         addresses, *more = self._follow(m, "aw", "b", self.awaddr)
         rules += more
-        words, *more = self._follow(m, "w", "b", self.wdata[:2] & self.wstrb[0].replicate(2))
+        words, *more = self._follow(m, "w", "b", Cat(self.wdata[:2], self.wstrb[0]), _commands)
         rules += more
         read_refused, *more = self._refuse(m, "r", Cat(self.rdata, self.rresp))
         rules += more
@@ -126,7 +126,7 @@ class WatchedRegisters(wiring.Component):
         rules += more
 
         known = addresses.o_oldest == Register.CONTROL
-        commands = words.o_oldest & (self.bvalid & ~write_refused & known).replicate(2)
+        commands = _commands(words.o_oldest) & (self.bvalid & ~write_refused & known).replicate(2)
         rules += [
             self.rvalid == (reads.o_count != 0),
             self.bvalid == ((addresses.o_count != 0) & (words.o_count != 0)),
@@ -141,15 +141,16 @@ class WatchedRegisters(wiring.Component):
         m.d.comb += self.o_covered.eq(happened.all())
         return m
 
-    def _follow(self, m: Module, channel: str, answer: str, request: Value) -> tuple[Any, Value, Value, Value]:
-        """The open requests of a channel; and that the registers have as many, and hold the one that waits."""
+    def _follow(self, m: Module, channel: str, answer: str, request: Value,
+                held: Callable[[Value], Value] = lambda request: request) -> tuple[Any, Value, Value, Value]:
+        """The open requests of a channel; and that the registers have as many, and hold what is of the last one."""
         valid, ready = getattr(self, f"{channel}valid"), getattr(self, f"{channel}ready")
         answered, taken = getattr(self, f"{answer}valid"), getattr(self, f"{answer}ready")
         m.submodules[channel] = open_ = Requests(len(request))
         m.d.comb += [open_.i_taken.eq(valid & ready), open_.i_request.eq(request),
                      open_.i_answered.eq(answered & taken)]
         return (open_, ~open_.o_wrong, open_.o_count == answered + ~ready,
-                ready | (Mux(answered, open_.o_second, open_.o_oldest) == self.registers.held[channel]))
+                ready | (held(Mux(answered, open_.o_second, open_.o_oldest)) == self.registers.held[channel]))
 
     def _refuse(self, m: Module, channel: str, answer: Value) -> tuple[Value, Value]:
         """Whether an answer was refused in the cycle before; and that it then stays."""
@@ -163,8 +164,12 @@ class WatchedRegisters(wiring.Component):
         """That data and response are those of an address in the cycle before."""
         config = self.registers.config
         holds: dict[Register, Value] = {
-            Register.ID: Const(IDENTITY), Register.SIZE: Const(config.rows | config.columns << 16),
-            Register.FORMAT: self.rdata, Register.DEPTH: Const(config.depth), Register.CONTROL: Const(0),
+            Register.ID: Const(IDENTITY),
+            Register.SIZE: Cat(Const(config.rows, 16), Const(config.columns, 16)),
+            Register.FORMAT: Cat(Const(config.stages, 8), config.subnormals == "ieee", config.splitter, Const(0, 6),
+                                 Const(config.source.width, 8), Const(config.result.width, 8)),
+            Register.DEPTH: Const(config.depth),
+            Register.CONTROL: Const(0),
         }
         for name in (*COUNTERS, "error"):
             holds[Register[name.upper()]] = before = Signal.like(getattr(self, f"i_{name}"), name=f"{name}_before")
@@ -177,6 +182,11 @@ class WatchedRegisters(wiring.Component):
             with m.Default():
                 m.d.comb += right.eq((self.rdata == 0) & (self.rresp == _SLVERR))
         return right
+
+
+def _commands(word: Value) -> Value:
+    """Those of two bits of data and the strobe of their byte."""
+    return Mux(word[2], word[:2], 0)
 
 
 class _Forgetful(Registers):

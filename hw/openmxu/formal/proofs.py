@@ -15,6 +15,8 @@ Of arithmetic between streams: when it moves, in whatever state; what comes out 
 register changes. Any run is a run that moves in each cycle, with waits put in between: so these hold together for any
 pattern of waits.
 
+Of a unit's status: what each register holds next, whatever all hold now.
+
 Of the registers on AXI4-Lite: the rules of the bus hold after a reset, and where they held in a cycle, they do in the
 next. Hence they hold in each.
 """
@@ -49,9 +51,11 @@ from openmxu.formal.specification import (
     SAME,
     SHIFT,
     Operation,
+    status,
 )
 from openmxu.formats import BF16, FP32
 from openmxu.pe import ProcessingElement
+from openmxu.status import COUNTERS, Status
 
 __all__ = ["Control", "Counterexample", "Proof", "Verdict", "confirm", "controls", "is_ambiguous", "late",
            "mutant_controls", "proofs", "prove"]
@@ -332,7 +336,9 @@ def mutant_controls(proof: Proof, count: int, *, seed: int) -> list[Control]:
 
     Some change nothing that can be seen outside: for those, and only those, ``proof`` still holds.
     """
-    return [Control(f"{proof.name}, {mutant}", proof, mutant) for mutant in mutants(proof.component, count, seed=seed)]
+    watched = "registers" if isinstance(proof.component, WatchedRegisters) else ""
+    return [Control(f"{proof.name}, {mutant}", proof, mutant)
+            for mutant in mutants(proof.component, count, seed=seed, inside=watched)]
 
 
 def _shipped() -> Iterator[Any]:
@@ -360,6 +366,8 @@ def _about(component: Any) -> Iterator[Proof]:
             yield from _cell(component)
         case Registers(config=config):
             yield from _bus(config)
+        case Status(config=config):
+            yield from _status(Status(replace(config, rows=3, depth=4)))
         case AccumulatorColumn(config=config):
             yield _replacement(AccumulatorColumn(replace(config, depth=2)))
         case Streamed(unit=unit):
@@ -419,6 +427,24 @@ def _replacement(column: AccumulatorColumn) -> Proof:
     operands = (("old__data", 0), ("o_control.add", 0), ("o_control.clear_nan", 0))
     return Proof(f"{column.module_name}_replace", "a sum is added to the old one, NaN replaced if asked for, or to -0",
                  column, REPLACE, operands, (("i_a", 0),), quick=True)
+
+
+def _status(component: Status) -> Iterator[Proof]:
+    """What a status counts, and calls the first mistake; how many rows and places there are makes no difference."""
+    Fragment.get(component, None)
+    streams = ("weights_valid", "weights_ready", "activations_valid", "activations_ready", "results_valid",
+               "results_ready", "weights_last", "first", "last", "add", "clear_nan", "emit")
+    inputs = (*streams, "go", "waits_input", "waits_output", "clear")
+    registers = ("begun", "elapsed", *(f"o_{name}" for name in COUNTERS),
+                 "missing", "inside", "count", "begun_with", "o_error")
+    cleared, operation = status(component.config.rows, component.config.depth)
+    result = tuple((name, 1) for name in registers)
+    yield Proof("status_begin", "a reset clears counters and mistake, and all that they are made of",
+                component, cleared, (), result, given=(("rst", 0, 1),), quick=True)
+    yield Proof("status_next", "counters, the first mistake, and all that they are made of, a cycle later",
+                component, operation,
+                (*((f"i_{name}", 0) for name in inputs), *((name, 0) for name in registers)),
+                result, given=(("rst", 0, 0),), quick=True)
 
 
 def _bus(config: MxuConfig) -> Iterator[Proof]:

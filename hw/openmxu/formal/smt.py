@@ -86,6 +86,8 @@ def transition_system(component: Any, *, cut: str | None = None, change: str = "
         Yosys failed.
     """
     top = component.module_name
+    if change:  # what nobody reads any more can still be asked for
+        change = f"setattr -set keep 1 w:*\n{change}"
     text = yosys.produce(f"""{_flattened(top)}
 {f"cutpoint {top}/w:{cut}" if cut else ""}
 {change}
@@ -105,19 +107,33 @@ write_smt2 -stbv -wires /job/result
     return System(top, text, widths)
 
 
-def mutants(component: Any, count: int, *, seed: int) -> list[str]:
-    """Small changes of ``component``, each a line of script for :func:`transition_system`.
+def mutants(component: Any, count: int, *, seed: int, inside: str = "") -> list[str]:
+    """Small changes of ``component``, each a line of script for :func:`transition_system`; none of clocks, of which a
+    transition system knows nothing.
 
     A mutant has one bit between two cells inverted, stuck, or inverted while another bit is set. Some are
     equivalent to the component. The same numbers give the same mutants.
+
+    Parameters
+    ----------
+    component
+        Any component of this package.
+    count
+        How many, those of clocks included.
+    seed
+        Of their choice.
+    inside
+        A submodule that all changes are in.
 
     Raises
     ------
     openmxu.synth.yosys.SynthesisError
         Yosys failed.
     """
-    script = f"{_flattened(component.module_name)}\nmutate -list {count} -seed {seed} -o /job/result\n"
-    return yosys.produce(script, to_rtlil(component)).splitlines()
+    selection = f"c:*{inside}.*" if inside else ""
+    script = f"{_flattened(component.module_name)}\nmutate -list {count} -seed {seed} -o /job/result {selection}\n"
+    listed = yosys.produce(script, to_rtlil(component)).splitlines()
+    return [line for line in listed if "-port CLK " not in line]
 
 
 def _flattened(top: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 __all__ = ["ACCEPT", "ADD", "ALWAYS", "CONVERT", "MULTIPLY", "NEAREST", "NEVER", "READY", "REPLACE", "SAME", "SHIFT",
-           "Operation"]
+           "Operation", "status"]
 
 
 @dataclass(frozen=True)
@@ -176,3 +176,64 @@ NEVER = Operation("never", "(define-fun never ((o (_ BitVec 1))) Bool (= o #b0))
 
 SAME = Operation("=", "")
 """What it is given."""
+
+
+_STATUS = """\
+(define-sort Mark () (_ BitVec 1))
+(define-sort Counter () (_ BitVec 32))
+(define-sort Left () (_ BitVec {left}))
+(define-sort Beats () (_ BitVec {beats}))
+(define-sort Mistake () (_ BitVec 3))
+(define-fun more ((n Counter) (by Mark)) Counter (bvadd n (concat #b{zeros} by)))
+; The mistake that a beat of weights is, with so many left of its tile; and the one that a beat of activations is.
+(define-fun of-weights ((taken Mark) (last Mark) (left Left)) Mistake
+  (ite (= taken #b0) #b000
+  (ite (and (= last #b1) (distinct left {none_left})) #b001
+  (ite (and (= last #b0) (= left {none_left})) #b010 #b000))))
+(define-fun of-activations ((taken Mark) (first Mark) (inside Mark) (count Beats) (same Bool)) Mistake
+  (ite (= taken #b0) #b000
+  (ite (= first #b1) (ite (= inside #b1) #b011 #b000)
+  (ite (= inside #b0) #b100
+  (ite (= count {depth}) #b101
+  (ite same #b000 #b110))))))
+(define-fun status
+    ((weights Mark) (weights-ready Mark) (activations Mark) (activations-ready Mark) (results Mark) (results-ready Mark)
+     (weights-last Mark) (first Mark) (last Mark) (add Mark) (clear-nan Mark) (emit Mark)
+     (go Mark) (waits-input Mark) (waits-output Mark) (clear Mark)
+     (begun Mark) (elapsed Counter) (cycles Counter) (busy Counter) (input-stalls Counter) (output-stalls Counter)
+     (left Left) (inside Mark) (count Beats) (marks Mistake) (mistake Mistake) (o (_ BitVec {width}))) Bool
+  (let ((taken-weights (bvand weights weights-ready)) (taken (bvand activations activations-ready))
+        (beat (concat emit clear-nan add)) (begins (bvor first (bvnot inside))))
+  (let ((running (bvor begun taken-weights)) (wrong-weights (of-weights taken-weights weights-last left))
+        (wrong (of-activations taken first inside count (= beat marks))))
+  (let ((counters (concat (more elapsed running)
+                          (ite (= (bvand results results-ready) #b1) (bvadd elapsed #x00000001) cycles)
+                          (more busy go) (more input-stalls waits-input) (more output-stalls waits-output))))
+  (= o (concat
+    (ite (= clear #b1) #b0 running)
+    (ite (= clear #b1) (_ bv0 160) counters)
+    (ite (= taken-weights #b0) left (ite (= left {none_left}) {all_left} (bvsub left (_ bv1 {left}))))
+    (ite (= taken #b0) inside (bvnot last))
+    (ite (= taken #b0) count (ite (= begins #b1) (_ bv1 {beats})
+                             (ite (= count {depth}) count (bvadd count (_ bv1 {beats})))))
+    (ite (= (bvand taken begins) #b1) beat marks)
+    (ite (= clear #b1) #b000 (ite (distinct mistake #b000) mistake
+                             (ite (distinct wrong-weights #b000) wrong-weights wrong)))))))))
+"""
+
+
+def status(rows: int, depth: int) -> tuple[Operation, Operation]:
+    """A reset of a unit's status, and another cycle: what all its registers hold next, those inside included.
+
+    The error is the first mistake: 1 ``last`` too early and 2 missing with weights; 3 ``first`` within a tile, 4 none
+    at its beginning, 5 more than ``depth`` beats, 6 other marks than its first beat's.
+    """
+    left, beats = (rows - 1).bit_length(), depth.bit_length()
+    behind = 1 + beats + 3 + 3  # bits behind those of the weights that are left
+    width = 1 + 5 * 32 + left + behind
+    text = _STATUS.format(left=left, beats=beats, zeros="0" * 31, none_left=f"(_ bv0 {left})",
+                          all_left=f"(_ bv{rows - 1} {left})", depth=f"(_ bv{depth} {beats})", width=width)
+    cleared = (rows - 1) << behind
+    return (Operation("cleared", f"(define-fun cleared ((o (_ BitVec {width}))) Bool (= o (_ bv{cleared} {width})))\n",
+                      ((), cleared)),
+            Operation("status", text))

@@ -121,8 +121,12 @@ def splitting(unit: Any) -> Operation:
     def expected(words: Words, parts: Words) -> Words:
         return np.choose(parts, [split(words, name, subnormals=unit.subnormals) for name in "xhrml"]).astype(np.uint32)
 
+    # What truncation leaves of small numbers is subnormal, or just not: each exponent, each bit as the highest left.
+    exponents, bits = np.meshgrid(np.arange(48, dtype=np.uint32) << 23, 1 << np.arange(23, dtype=np.uint32))
+    small = np.concatenate([(exponents | left).ravel() for left in (bits, 2 * bits - 1)])
+
     def corners(_most: int, _seed: int) -> tuple[Words, Words]:
-        numbers = vectors.corners("fp32")
+        numbers = np.concatenate([vectors.corners("fp32"), small, small | 1 << 31]).astype(np.uint32)
         return np.tile(numbers, len(Part)), np.repeat(np.arange(len(Part), dtype=np.uint32), len(numbers))
 
     def random(count: int, seed: int) -> tuple[Words, Words]:

@@ -344,10 +344,11 @@ def _of_agreement(found: Agreement) -> Outcome:
 
 def _mutants(thorough: bool) -> Iterator[Check]:
     for name, subject in SUBJECTS.items():
-        arithmetic = subject.everything is not None
-        count = 100 if thorough else 10 if arithmetic else 3
-        yield Check("mutants on the test benches", name, "the benches, or a proof of equivalence",
-                    partial(_grade, name, count, thorough), seconds=(20 if arithmetic else 900) if thorough else 20)
+        count = 100 if thorough else 10 if subject.is_quick else 3
+        group = "mutants on the proofs" if subject.proofs else "mutants on the test benches"
+        against = "the proofs" if subject.proofs else "the benches, or a proof of equivalence"
+        yield Check(group, name, against, partial(_grade, name, count, thorough),
+                    seconds=(80 if subject.proofs else 20 if subject.is_quick else 900) if thorough else 20)
 
 
 def _grade(name: str, count: int, thorough: bool) -> Outcome:

@@ -4,6 +4,9 @@ Mistakes in the arithmetic are looked for with the very operands of the benches,
 find nothing, with all operands. Mistakes in the processing element, the array and the unit are looked for by the
 cocotb benches on Verilator. A mutant that passes is either proven to do what the design does, or open: a hole in
 the bench, unless somebody can say why not.
+
+The status and the registers have counters of 32 bits, which no bench lets run for long enough. There the proofs are
+graded: one that holds of a mutant, too, shows that the mutant keeps to all that is claimed.
 """
 
 import os
@@ -16,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from openmxu import process
+from openmxu.formal.proofs import mutant_controls, proofs, prove
 from openmxu.synth.mutation import PLUSARG, Mutants, mutants
 from openmxu_sim.benches.operations import OPERATIONS
 from openmxu_sim.benches.task import Task, run_bench
@@ -40,17 +44,25 @@ class Subject:
     name
         What it is called.
     task
-        The design and its bench.
+        The design and its bench; none where a proof is graded.
     without
         Modules in which no mistakes are made, because they are subjects of their own.
     everything
         Arithmetic: looks for a mistake with all operands that can be had, given the ``change`` of the RTLIL.
+    proofs
+        The proofs that are graded together, all about one component.
     """
 
     name: str
-    task: Task
+    task: Task | None
     without: tuple[str, ...] = ()
     everything: Callable[..., Tally] | None = None
+    proofs: tuple[str, ...] = ()
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether a mutant takes less than a second or two."""
+        return self.task is None or self.task.family in OPERATIONS
 
 
 def _subjects() -> Iterator[Subject]:
@@ -61,12 +73,15 @@ def _subjects() -> Iterator[Subject]:
             ("adder", partial(additions, mode, 0, _SUMS)),
         ):
             yield Subject(f"{family}, {mode}", Task(family, {"subnormals": mode}), everything=everything)
+        yield Subject(f"splitter, {mode}", Task("splitter", {"subnormals": mode}))
     arithmetic = ("*.adder", "*.multiplier*", "converter_*")
     yield Subject("processing element", Task("pe"))
     yield Subject("array", Task("array_4x4", {"rows": 3, "columns": 2, "stages": 3}), arithmetic)
     # Three columns: a mistake is in each of them, and an inversion that is made twice is none.
     unit = {"columns": 3, "stages": 3, "depth": 16, "subnormals": "ieee"}
     yield Subject("matrix unit", Task("mxu_2x2", unit), arithmetic)
+    yield Subject("status", None, proofs=("status_begin", "status_next"))
+    yield Subject("registers on AXI4-Lite", None, proofs=("registers_begin", "registers_kept"))
 
 
 SUBJECTS = {subject.name: subject for subject in _subjects()}
@@ -109,7 +124,7 @@ class Grade:
 
 def grade(name: str, count: int, *, seed: int = 0, spare: int = 0, jobs: int | None = None,
           progress: Progress | None = None) -> Grade:
-    """Try mutants of a subject on its bench.
+    """Try mutants of a subject on its bench or its proof.
 
     Parameters
     ----------
@@ -130,19 +145,33 @@ def grade(name: str, count: int, *, seed: int = 0, spare: int = 0, jobs: int | N
     Raises
     ------
     RuntimeError
-        The bench refuses the design without a mistake.
+        The bench or the proof refuses the design without a mistake.
     openmxu_sim.cosim.simulators.SimulatorNotFoundError, openmxu_sim.netlist.native.CompilerNotFoundError
         Verilator or a compiler is missing.
     openmxu.synth.yosys.SynthesisError, openmxu_sim.netlist.native.CompilationError, SimulationError
         A tool fails.
     """
     subject = SUBJECTS[name]
-    component = subject.task.component()
-    drawn = mutants(component, count + spare, seed, flat=subject.everything is not None, without=subject.without)
-    kills = _by_operands(subject, component, drawn) if subject.everything else _by_simulation(subject, drawn)
+    tries = _tries(subject, count + spare, seed) if subject.task else _proof_tries(subject, count + spare, seed)
+    with process.threads(jobs or os.cpu_count()) as pool:
+        fates = pool.map(lambda try_: try_(), tries)
+        try:
+            tried = tuple(islice(_wanted(fates, count, spare, progress), count))
+        finally:
+            pool.shutdown(cancel_futures=True)
+    return Grade(name, tried)
+
+
+def _tries(subject: Subject, count: int, seed: int) -> list[Callable[[], Mutant]]:
+    """What tries mutants on a bench, one each."""
+    task = subject.task
+    assert task is not None, "else a proof is graded"
+    component = task.component()
+    drawn = mutants(component, count, seed, flat=task.family in OPERATIONS, without=subject.without)
+    kills = _by_operands(task, component, drawn) if task.family in OPERATIONS else _by_simulation(task, drawn)
     refusal = kills(0)
     if refusal:
-        raise RuntimeError(f"{name}: the bench refuses the design itself: {refusal}")
+        raise RuntimeError(f"{subject.name}: the bench refuses the design itself: {refusal}")
 
     def try_(number: int) -> Mutant:
         made = Mutant(number, drawn.describe(number), "killed", "")
@@ -163,13 +192,26 @@ def grade(name: str, count: int, *, seed: int = 0, spare: int = 0, jobs: int | N
             return replace(made, fate="equivalent", by="all operands")
         return replace(made, fate="open", by=f"{tally.count} operands do not see it")
 
-    with process.threads(jobs or os.cpu_count()) as pool:
-        fates = pool.map(try_, range(1, len(drawn.mistakes) + 1))
-        try:
-            tried = tuple(islice(_wanted(fates, count, spare, progress), count))
-        finally:
-            pool.shutdown(cancel_futures=True)
-    return Grade(name, tried)
+    return [partial(try_, number) for number in range(1, len(drawn.mistakes) + 1)]
+
+
+def _proof_tries(subject: Subject, count: int, seed: int) -> list[Callable[[], Mutant]]:
+    """What tries mutants on proofs, one each."""
+    graded = [proofs()[name] for name in subject.proofs]
+    if not all(prove(proof).holds for proof in graded):
+        raise RuntimeError(f"{subject.name}: the design itself is refuted")
+
+    def try_(number: int, change: str) -> Mutant:
+        made = Mutant(number, change.removeprefix("mutate "), "equivalent", ", ".join(subject.proofs))
+        for proof in graded:
+            verdict = prove(proof, change=change)
+            if not verdict.holds:
+                fate = "open" if verdict.holds is None else "killed"
+                return replace(made, fate=fate, by=f"{proof.name}: {verdict.counterexample or 'no answer'}")
+        return made
+
+    controls = mutant_controls(graded[0], 2 * count, seed=seed)[:count]  # those of clocks are left out
+    return [partial(try_, number, control.change) for number, control in enumerate(controls, start=1)]
 
 
 def _wanted(fates: Iterator[Mutant], count: int, spare: int, progress: Progress | None) -> Iterator[Mutant]:
@@ -180,10 +222,10 @@ def _wanted(fates: Iterator[Mutant], count: int, spare: int, progress: Progress 
             yield mutant
 
 
-def _by_operands(subject: Subject, component: Any, drawn: Mutants) -> Callable[[int], str]:
+def _by_operands(task: Task, component: Any, drawn: Mutants) -> Callable[[int], str]:
     """A function that gives the complaint of an arithmetic bench about mutant ``number``, or nothing."""
-    operation = OPERATIONS[subject.task.family](component)
-    operands = operation.operands(subject.task)
+    operation = OPERATIONS[task.family](component)
+    operands = operation.operands(task)
     expected = operation.expected(*operands)
     gates = Gates(drawn.gates(), [*operation.inputs, "mutant"])
 
@@ -194,13 +236,13 @@ def _by_operands(subject: Subject, component: Any, drawn: Mutants) -> Callable[[
     return kills
 
 
-def _by_simulation(subject: Subject, drawn: Mutants) -> Callable[[int], str]:
+def _by_simulation(task: Task, drawn: Mutants) -> Callable[[int], str]:
     """The same for a bench on Verilator."""
     verilog = drawn.verilog()
 
     def kills(number: int) -> str:
         try:
-            run_bench(subject.task, mutate=lambda _: verilog, plusargs=[f"+{PLUSARG}={number}"], timeout=_TIMEOUT)
+            run_bench(task, mutate=lambda _: verilog, plusargs=[f"+{PLUSARG}={number}"], timeout=_TIMEOUT)
         except BenchFailedError as error:
             return _complaint(error)
         return ""
