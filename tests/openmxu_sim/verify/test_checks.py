@@ -16,7 +16,8 @@ _QUICK = [check for check in checks(thorough=False).values() if not check.group.
 
 
 _SLOW = ("pe_bf16_ieee_s1_sum", "pe_bf16_flush_s6_sum", "processing element", "array", "matrix unit",
-         "bits and cycles under stalls, as pysim has them", "synthesised gates:")
+         "bits and cycles under stalls, as pysim has them", "synthesised gates:",
+         "2x1, 1 stage, depth 2, tiles up to 1 beat, 1 mistake")
 """A quarter of a minute and more: `make slow`."""
 
 
