@@ -59,7 +59,8 @@ def write_vcd(trace: Trace, config: MxuConfig, path: Path) -> None:
     part = ", ".join(f"{name} {value.start} to {value.stop - 1}" for name, value in
                      (("rows", window.rows), ("columns", window.columns), ("cycles", window.cycles)))
     first = 2 * _HALF * window.cycles.start
-    with writing(path) as file, io.TextIOWrapper(file, encoding="ascii") as text:
+    with writing(path) as file:
+        text = io.TextIOWrapper(file, encoding="ascii")
         # Without a date: equal runs give equal files.
         writer = VCDWriter(text, timescale="1 ns", date="", version=f"OpenMXU {version('openmxu')}",
                            comment=f"unit: {unit}; window: {part}", init_timestamp=first, check_values=False)
@@ -72,6 +73,7 @@ def write_vcd(trace: Trace, config: MxuConfig, path: Path) -> None:
         for changes in _changes(groups, len(trace.streams)):
             _write(text, identifiers, first, changes)
         writer.close(2 * _HALF * window.cycles.stop)
+        text.detach()  # written, and not closed: it is not the file yet
 
 
 def _signals(trace: Trace, config: MxuConfig) -> Iterator[tuple[list[tuple[tuple[str, ...], str, str, int]], Words]]:

@@ -64,7 +64,7 @@ CLASSES: tuple[FaultClass, ...] = (
     FaultClass("matrices, cell libraries and reports damaged", "inputs", 60, 1200, 200, 300),
     FaultClass("outputs that cannot be written", "outputs", 40, 600, 100, 300),
     FaultClass("C compilers that lie, fail, crash or hang", "compilers", 1, 100, 5, 600),
-    FaultClass("signals at random moments of a command", "kills", 1, 300, 10, 1200),
+    FaultClass("signals at random moments of a command", "kills", 1, 200, 10, 1200),
     FaultClass("sources edited during a run", "edits", 0, 40, 20, 1800),
     FaultClass("two versions started at once with one empty cache", "versions", 0, 20, 10, 1800),
 )
