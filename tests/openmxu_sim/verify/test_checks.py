@@ -76,9 +76,9 @@ def test_failures(monkeypatch: pytest.MonkeyPatch) -> None:
         raise RuntimeError("the tool fell over")
 
     made = {("group", "name"): Check("group", "name", "", fail)}
-    monkeypatch.setattr(report, "checks", lambda thorough: made)
-    assert report._run("group", "name", False).detail == "RuntimeError: the tool fell over"
-    assert report._run("group", "name", False).status == "failed"
+    monkeypatch.setattr(report, "checks", lambda thorough, faults: made)
+    assert report._run("group", "name", thorough=False, faults=False).detail == "RuntimeError: the tool fell over"
+    assert report._run("group", "name", thorough=False, faults=False).status == "failed"
 
 
 def test_everything_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch,
