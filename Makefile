@@ -50,7 +50,7 @@ $(VENV)/.oracles: $(STAMP)
 verify: $(VENV)/.oracles ## all proofs and exhaustive checks, up to 90 minutes; the record behind the documentation
 	@$(BIN)/openmxu verify --thorough --json docs/reference/verification.json
 
-faults: setup ## thousands of faults on purpose, 40 minutes; the record behind the documentation
+faults: setup ## thousands of faults on purpose, 20 minutes; the record behind the documentation
 	@$(BIN)/openmxu verify --faults --json docs/reference/faults.json
 
 bench: setup ## how fast all engines are on this machine, ten minutes; the record behind the documentation

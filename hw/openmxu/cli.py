@@ -540,7 +540,7 @@ def _add_verify(commands: Any) -> None:
                         "(default: what every test run repeats, a few minutes)")
     extent.add_argument("--faults", action="store_true",
                         help="instead, damage files, kill commands, mislead tools and more, thousands of times, and "
-                        "look for wrong numbers, lost results, hangs and leftovers: 40 minutes on two cores")
+                        "look for wrong numbers, lost results, hangs and leftovers: 20 minutes on two cores")
     parser.add_argument("--only", default="", metavar="TEXT", help="checks whose group or name contains this")
     parser.add_argument("--jobs", type=_integer, metavar="N",
                         help="checks at a time (default: one for each core); some need 3 GB of memory")
