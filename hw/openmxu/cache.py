@@ -31,8 +31,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from openmxu.locks import LockedError, lock
-from openmxu.sources import Sources
+from openmxu.locks import LockedError, lock, stands
+from openmxu.sources import Sources, digest_all, still_all
 
 __all__ = ["KINDS", "Usage", "check_ours", "clear", "directory", "discard", "fetch", "fetch_netlist", "find", "keep",
            "key", "pack", "processor", "size_bound", "unpack", "usage"]
@@ -169,10 +169,10 @@ def fetch_netlist(sources: Sequence[Sources], make: Callable[[], bytes], *what: 
     what
         Tells it from all else that this code makes: the ``repr`` of everything that it is given.
     """
-    digests = [each.digest() or "" for each in sources]
-    if not all(digests):
+    digest = digest_all(sources)
+    if digest is None:
         return make()
-    return fetch("netlists", key(*digests, *what), make, worthy=lambda: all(each.still() for each in sources))
+    return fetch("netlists", key(digest, *what), make, worthy=lambda: still_all(sources))
 
 
 def find(kind: str, key: str) -> bytes | None:
@@ -360,8 +360,8 @@ def _turn(kind: str, key: str) -> Iterator[BinaryIO | None]:
         finally:
             if part is not None:
                 with suppress(OSError):
-                    if os.path.samestat(os.fstat(part.fileno()), os.stat(part.name)):  # it has not become the entry
-                        os.unlink(part.name)
+                    if stands(part, path):  # it has not become the entry
+                        path.unlink()
 
 
 def _clear_way(path: Path, *, wanted: Callable[[int], bool]) -> None:

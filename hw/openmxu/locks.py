@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["LIMIT", "LockedError", "lock"]
+__all__ = ["LIMIT", "LockedError", "lock", "stands"]
 
 LIMIT = 3600.0
 """Seconds that a process waits, unless said otherwise: more than anything takes that is done under a lock."""
@@ -66,7 +66,7 @@ def lock(path: Path, *, what: str, wait: bool = True, limit: float = LIMIT) -> I
                 if not wait:
                     raise
             else:
-                if _stands(file, path):
+                if stands(file, path):
                     yield file
                     return
                 continue
@@ -88,8 +88,8 @@ def _open(path: Path) -> BinaryIO:
     return open(path, "ab", opener=lambda *_: handle)
 
 
-def _stands(file: BinaryIO, path: Path) -> bool:
-    """Whether an open file still has its name."""
+def stands(file: BinaryIO, path: Path) -> bool:
+    """Whether an open file still has its name, which nobody but who has locked it may take away."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), os.lstat(path))
     except FileNotFoundError:

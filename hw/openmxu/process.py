@@ -206,29 +206,32 @@ def transient(path: Path) -> Iterator[None]:
 
     To be entered before the file is made, under a name that nobody else uses.
     """
-    owner = os.getpid()
-    word = b"path " + os.fsencode(path.absolute())
-    _watch.add(word)
-    try:
+    with _told(b"path", path, lambda: remove(str(path))):
         yield
-    finally:
-        if os.getpid() == owner:  # not a process that was forked in the block
-            remove(str(path))
-            _watch.remove(word)
 
 
 @contextmanager
 def vacant(path: Path) -> Iterator[None]:
     """As :func:`transient`, of a folder that goes only if it is empty."""
+    def go() -> None:
+        with suppress(OSError):  # not made, or in use
+            path.rmdir()
+
+    with _told(b"empty", path, go):
+        yield
+
+
+@contextmanager
+def _told(kind: bytes, path: Path, go: Callable[[], None]) -> Iterator[None]:
+    """Have the watcher know a path; ``go`` removes it in good order."""
     owner = os.getpid()
-    word = b"empty " + os.fsencode(path.absolute())
+    word = kind + b" " + os.fsencode(path.absolute())
     _watch.add(word)
     try:
         yield
     finally:
-        if os.getpid() == owner:
-            with suppress(OSError):  # not made, or in use
-                path.rmdir()
+        if os.getpid() == owner:  # not a process that was forked in the block
+            go()
             _watch.remove(word)
 
 

@@ -16,13 +16,14 @@ netlists itself and keeps none.
 import hashlib
 import os
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import cached_property
 from importlib.machinery import SourceFileLoader
 from importlib.util import find_spec
 from pathlib import Path
 
-__all__ = ["Sources"]
+__all__ = ["Sources", "digest_all", "still_all"]
 
 _SUFFIXES = (".py", ".c", ".cpp")
 
@@ -84,6 +85,17 @@ class Sources:
 
     def _imported(self) -> list[str]:
         return [name for name in list(sys.modules) if name.partition(".")[0] == self._package]
+
+
+def digest_all(sources: Iterable[Sources]) -> str | None:
+    """As of :meth:`Sources.digest`, of several packages."""
+    digests = [each.digest() for each in sources]
+    return None if None in digests else " ".join(map(str, digests))
+
+
+def still_all(sources: Iterable[Sources]) -> bool:
+    """As of :meth:`Sources.still`, of several packages."""
+    return all(each.still() for each in sources)
 
 
 def _is_as_written(name: str) -> bool:

@@ -27,7 +27,7 @@ from openmxu.verilog import to_verilog
 from openmxu_sim.cosim.build import ENVIRONMENT, verilator_environment, workspace
 from openmxu_sim.cosim.process import SimulationError, run_program
 from openmxu_sim.cosim.simulators import Simulator, load_simulator
-from openmxu_sim.engines.known_answer import difference, hardware_differs, question
+from openmxu_sim.engines.known_answer import check_simulation, question
 from openmxu_sim.engines.protocol import Progress, Run
 from openmxu_sim.netlist.native import resource
 from openmxu_sim.stimulus import Stalls, Stimulus, read_words
@@ -164,10 +164,8 @@ def build(config: MxuConfig) -> bytes:
     tools = json.dumps([simulator.identity, cache.processor(), environment, _VERILATOR_OPTIONS, _ROW, _REST])
 
     def make() -> bytes:
-        program, asked = _build(simulator, sources, row), question(config)
-        wrong = difference(config, _run(program, asked, None, None)[0])
-        if wrong and not hardware_differs(config):
-            raise SimulationError(f"verilator built a simulation that does not work: {wrong}")
+        program = _build(simulator, sources, row)
+        check_simulation("verilator", config, _run(program, question(config), None, None)[0])
         return program
 
     return cache.fetch("simulations", cache.key("hierarchical", tools, *sources.values()), make)

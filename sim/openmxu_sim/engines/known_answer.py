@@ -12,11 +12,12 @@ import numpy as np
 from openmxu.config import MxuConfig
 from openmxu.formats import FORMATS, FloatFormat
 from openmxu_sim import golden, vectors
+from openmxu_sim.cosim.process import SimulationError
 from openmxu_sim.engines.protocol import Run
 from openmxu_sim.golden.formats import Bits
 from openmxu_sim.stimulus import Stimulus, collect, stimulus
 
-__all__ = ["difference", "hardware_differs", "question"]
+__all__ = ["check_simulation", "difference", "hardware_differs", "question"]
 
 _M, _N = 3, 5
 """Rows and, at most, columns of the result. The inner dimension is two more than the unit's rows: two tiles."""
@@ -43,6 +44,28 @@ def difference(config: MxuConfig, run: Run) -> str:
         return ""
     row, column = wrong[0]
     return f"row {row}, column {column} of a known product is {right[row, column]:08x}, not {found[row, column]:08x}"
+
+
+def check_simulation(simulator: str, config: MxuConfig, run: Run | None) -> None:
+    """Complain about a run of :func:`question` on what a simulator has built, unless the hardware is to blame.
+
+    Parameters
+    ----------
+    simulator
+        Its name.
+    config
+        The unit.
+    run
+        ``None`` if the test bench failed.
+
+    Raises
+    ------
+    SimulationError
+        What was built does not work.
+    """
+    wrong = "its test bench fails" if run is None else difference(config, run)
+    if wrong and not hardware_differs(config):
+        raise SimulationError(f"{simulator} built a simulation that does not work: {wrong}")
 
 
 @lru_cache(maxsize=16)

@@ -15,7 +15,7 @@ from typing import Any
 from numba import config, njit
 
 from openmxu import cache, process
-from openmxu.sources import Sources
+from openmxu.sources import Sources, digest_all, still_all
 
 __all__ = ["Compiler", "kept_code"]
 
@@ -58,12 +58,12 @@ def kept_code(file: str, sources: tuple[Sources, ...]) -> Iterator[Compiler]:
     sources
         What that module was imported from.
     """
-    digests = [each.digest() or "" for each in sources]
+    digest = digest_all(sources)
     settings = sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith("NUMBA_"))
     # numba takes a file's time for its version.
-    key = cache.key("numba", *digests, file, f"{os.stat(file).st_mtime_ns}", version("numba"), version("llvmlite"),
+    key = cache.key("numba", str(digest), file, f"{os.stat(file).st_mtime_ns}", version("numba"), version("llvmlite"),
                     platform.python_version(), cache.processor(), *settings)
-    kept = cache.find("models", key) if all(digests) else None
+    kept = None if digest is None else cache.find("models", key)
     with ExitStack() as stack:
         try:
             folder = stack.enter_context(process.workspace())
@@ -75,7 +75,7 @@ def kept_code(file: str, sources: tuple[Sources, ...]) -> Iterator[Compiler]:
         compiler = Compiler()
         yield compiler
         is_new = compiler.loaded < compiler.functions == len(list(folder.rglob("*.nbc")))
-        if is_new and all(digests) and all(each.still() for each in sources):
+        if is_new and digest is not None and still_all(sources):
             cache.discard("models", key)
             cache.keep("models", key, cache.pack(folder))
 

@@ -4,23 +4,18 @@ from pathlib import Path
 from random import Random
 
 from openmxu_sim.verify.faults import LOST, SURVIVED, WRONG
-from openmxu_sim.verify.faults.products import Product
-from openmxu_sim.verify.faults.sources import EDITS, Copy, Edit, references
+from openmxu_sim.verify.faults.sources import EDITS, Copy, references
 
 __all__ = ["trial"]
 
 _IMPORTS = ("openmxu.arith.round", "openmxu.pe", "openmxu.accumulator", "openmxu_sim.engines.compiled.source",
             "openmxu_sim.engines.compiled.trial")
 
-_known: list[tuple[Product, dict[Edit | None, bytes | str]]] = []
-
 
 def trial(seed: int, folder: Path) -> tuple[str, str]:
     """An edit between a process's imports and its product, then a process on each version."""
     random = Random(f"edits {seed}")
-    if not _known:
-        _known.append(references(random, folder))
-    product, right = _known[0]
+    product, right = references(random, folder)
     edit, imports = random.choice(EDITS), random.sample(_IMPORTS, random.randrange(len(_IMPORTS) + 1))
     from_edited, taken_back = random.random() < 0.5, random.random() < 0.3
     said = f"{edit}, edited first: {from_edited}, taken back: {taken_back}, imported: {imports}"

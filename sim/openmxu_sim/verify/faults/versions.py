@@ -4,20 +4,15 @@ from pathlib import Path
 from random import Random
 
 from openmxu_sim.verify.faults import LOST, SURVIVED, WRONG
-from openmxu_sim.verify.faults.products import Product
-from openmxu_sim.verify.faults.sources import EDITS, Copy, Edit, references
+from openmxu_sim.verify.faults.sources import EDITS, Copy, references
 
 __all__ = ["trial"]
-
-_known: list[tuple[Product, dict[Edit | None, bytes | str]]] = []
 
 
 def trial(seed: int, folder: Path) -> tuple[str, str]:
     """Two or three processes, then one more of each version."""
     random = Random(f"versions {seed}")
-    if not _known:
-        _known.append(references(random, folder))
-    product, right = _known[0]
+    product, right = references(random, folder)
     edit = random.choice(EDITS)
     copies = {None: Copy(folder / "right"), edit: Copy(folder / "edited")}
     copies[edit].change(edit)
