@@ -2,7 +2,6 @@
 
 import io
 import logging
-import os
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -36,12 +35,11 @@ class Said:
 def call(arguments: Sequence[str]) -> Said:
     """Run a command; an exception that it does not handle is raised."""
     errors = io.StringIO()
-    logging.getLogger("openmxu").setLevel(logging.CRITICAL)
-    os.environ["COLUMNS"] = "500"
-    with redirect_stdout(io.StringIO()), redirect_stderr(errors):
-        try:
+    logging.disable()  # thousands of notes
+    try:
+        with redirect_stdout(io.StringIO()), redirect_stderr(errors):
             code = cli.main(arguments)
-        except SystemExit as ended:
-            code = ended.code if isinstance(ended.code, int) else 1
+    finally:
+        logging.disable(logging.NOTSET)
     lines = tuple(line for line in errors.getvalue().splitlines() if line.startswith("openmxu"))
     return Said(code, lines)
