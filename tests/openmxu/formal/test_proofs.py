@@ -90,7 +90,9 @@ def test_wrong_claim(control: Control) -> None:
     assert expected in (None, verdict.counterexample.expected)
 
 
-@pytest.mark.parametrize("name", ["adder_fp32_ieee_s0", "multiplier_bf16_fp32_flush_s0"])
+@pytest.mark.parametrize("name", [
+    pytest.param("adder_fp32_ieee_s0", marks=pytest.mark.slow), "multiplier_bf16_fp32_flush_s0",
+])
 def test_mutant(name: str) -> None:
     proof = proofs()[name]
     mutants = mutant_controls(proof, 4, seed=2)

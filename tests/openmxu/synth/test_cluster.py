@@ -34,6 +34,7 @@ def areas(found: Report) -> dict[str, object]:
     return {result.point.name: result.area for result in found.results}
 
 
+@pytest.mark.slow
 def test_a_lost_worker_loses_nothing(cluster: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     killed: list[int] = []
 

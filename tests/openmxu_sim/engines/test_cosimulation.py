@@ -31,8 +31,12 @@ def operands(m: int, k: int, n: int) -> tuple[np.ndarray, np.ndarray]:
     return vectors.matrix((m, k), "fp32", 1), np.ascontiguousarray(vectors.matrix((n, k), "fp32", 2).T)
 
 
-@pytest.mark.parametrize(("seed", "precision"), [(None, "highest"), (3, "default")], ids=["free", "stalled"])
-@pytest.mark.parametrize("config", [SMALL, PIPELINED], ids=["2x2", "3x2_s7"])
+@pytest.mark.parametrize(("config", "seed", "precision"), [
+    pytest.param(SMALL, None, "highest", id="2x2-free"),
+    pytest.param(SMALL, 3, "default", id="2x2-stalled", marks=pytest.mark.slow),
+    pytest.param(PIPELINED, None, "highest", id="3x2_s7-free", marks=pytest.mark.slow),
+    pytest.param(PIPELINED, 3, "default", id="3x2_s7-stalled"),
+])
 def test_bits_and_cycles(engine: Engine, config: MxuConfig, seed: int | None, precision: str) -> None:
     m, k, n = 11, 7, 5
     a, b = operands(m, k, n)

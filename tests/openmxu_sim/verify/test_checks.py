@@ -15,10 +15,12 @@ from openmxu_sim.verify.report import Evidence, Row, to_markdown
 _QUICK = [check for check in checks(thorough=False).values() if not check.group.startswith("controls")]
 
 
-_SLOW = ("pe_bf16_ieee_s1_sum", "pe_bf16_flush_s6_sum", "processing element", "array", "matrix unit",
+_SLOW = ("status", "registers on AXI4-Lite", "fp16 + fp16, ieee", "fp32 -> bf16, ieee", "bf16 x bf16 -> fp32, ieee",
+         "2x2, 1 stage, depth 2, tiles up to 1 beat, sums up to 2", "pe_bf16_ieee_s1_sum", "pe_bf16_flush_s6_sum",
+         "processing element", "array", "matrix unit",
          "bits and cycles under stalls, as pysim has them", "synthesised gates:",
          "2x1, 1 stage, depth 2, tiles up to 1 beat, 1 mistake")
-"""A quarter of a minute and more: `make slow`."""
+"""Ten seconds and more, and neighbours of what every test run has."""
 
 
 @pytest.mark.parametrize("check", [
