@@ -34,7 +34,7 @@ OLD = "what stood there before"
 
 
 def check(name: str, number: signal.Signals, seconds: float, folder: Path, again: float | None = None) -> None:
-    """Run a command with folders of its own, end it after so many seconds, and look at what is left."""
+    """Run a command with folders of its own, end it after so many seconds of its work, and look at what is left."""
     for each in ("tmp", "cache", "work/out"):
         (folder / each).mkdir(parents=True)
     work = folder / "work"
@@ -48,7 +48,7 @@ def check(name: str, number: signal.Signals, seconds: float, folder: Path, again
     words = [word.strip("'") for word in COMMANDS[name].split()]
     ending = end_at(
         seconds, number, [sys.executable, "-m", "openmxu", *words], marker=uuid.uuid4().hex, folder=folder / "tmp",
-        environment=os.environ | {"XDG_CACHE_HOME": str(folder / "cache")}, directory=work, again=again)
+        environment=os.environ | {"XDG_CACHE_HOME": str(folder / "cache")}, directory=work, again=again, awake=True)
     shown = f"{name}, {number.name} after {seconds} s: {ending}"
     assert ending.left == (), shown
     assert "Traceback" not in ending.errors, shown
@@ -71,7 +71,7 @@ def is_whole(path: Path, content: bytes) -> bool:
 
 
 @pytest.mark.parametrize(("name", "number", "seconds"), [
-    ("help", signal.SIGINT, 0.15), ("pysim", signal.SIGTERM, 1.5), ("verilog", signal.SIGKILL, 1.2),
+    ("help", signal.SIGINT, 0.02), ("pysim", signal.SIGTERM, 1.5), ("verilog", signal.SIGKILL, 1.2),
 ])
 def test_quick(name: str, number: signal.Signals, seconds: float, tmp_path: Path) -> None:
     check(name, number, seconds, tmp_path)

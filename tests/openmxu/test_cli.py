@@ -127,7 +127,9 @@ def test_board_list(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(("arguments", "words"), [
     ("", "COMMAND"),
-    ("multiply", "invalid choice: 'multiply'"),
+    ("multiply", "not 'multiply'"),
+    ("matmull", "not 'matmull'; did you mean matmul?"),
+    ("wave --rowz 3", "unrecognized arguments: --rowz 3; did you mean --rows?"),
     ("matmul A.npy", "B.npy"),
     ("matmul A.npy missing.npy", "missing.npy: No such file or directory"),
     ("matmul A.npy A.npy", "a and b must have the shapes (M, K) and (K, N), not (3, 4) and (3, 4)"),

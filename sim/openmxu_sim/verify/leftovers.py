@@ -75,7 +75,8 @@ def leftovers(marker: str, folder: Path, *, patience: float = 1.0) -> list[str]:
 
 
 def end_at(seconds: float, number: signal.Signals, command: Sequence[str], *, marker: str, folder: Path,
-           environment: Mapping[str, str], directory: Path, again: float | None = None) -> Ending:
+           environment: Mapping[str, str], directory: Path, again: float | None = None,
+           awake: bool = False) -> Ending:
     """Start a command, send it a signal, and see what is left.
 
     Parameters
@@ -90,10 +91,14 @@ def end_at(seconds: float, number: signal.Signals, command: Sequence[str], *, ma
         As for :func:`leftovers`.
     again
         Seconds from the first signal to a second one; ``None``: none.
+    awake
+        Whether to count the seconds from when the command handles signals: before that Python itself starts.
     """
     variables = {**environment, MARKER: marker, "TMPDIR": str(folder)}
     with subprocess.Popen(command, cwd=directory, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE) as process:
+        while awake and process.poll() is None and not _handles_signals(process.pid):
+            time.sleep(0.001)
         try:
             output, errors = process.communicate(timeout=seconds)
             sent, start = False, time.monotonic()
@@ -108,3 +113,14 @@ def end_at(seconds: float, number: signal.Signals, command: Sequence[str], *, ma
         took = time.monotonic() - start
     return Ending(sent, process.returncode, output.decode(errors="replace"), errors.decode(errors="replace"), took,
                   tuple(leftovers(marker, folder)))
+
+
+def _handles_signals(process: int) -> bool:
+    """Whether the command has said what SIGINT, SIGTERM and SIGHUP do. Python itself catches the first one only."""
+    try:
+        lines = Path("/proc", str(process), "status").read_text().splitlines()
+    except OSError:  # it has ended
+        return False
+    masks = dict(line.split(":", 1) for line in lines)
+    told = int(masks["SigCgt"], 16) | int(masks["SigIgn"], 16)
+    return all(told >> number - 1 & 1 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))

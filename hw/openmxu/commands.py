@@ -1,0 +1,265 @@
+"""The commands of this package: ``list``, ``verilog``, ``area``, ``cache``."""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from openmxu.cli import add_command, integer, print_foreign, subcommands, tell
+from openmxu.files import reserve
+from openmxu.formats import FORMATS, SUBNORMALS
+
+__all__ = ["add_area", "add_cache", "add_list", "add_verilog", "sections"]
+
+Section = tuple[str, Sequence[tuple[str, str]]]
+"""A title, and rows of a name and what it is."""
+
+_SECTIONS = "openmxu.sections"
+"""Entry points with this group give the sections of ``openmxu list``."""
+
+
+def add_list(commands: Any) -> None:
+    add_command(commands, "list", _list, "show designs, engines, area targets and boards that are there")
+
+
+def _list(options: argparse.Namespace) -> None:
+    console = Console(highlight=False)
+    # This package first, for the others build on it.
+    for point in sorted(entry_points(group=_SECTIONS), key=lambda point: point.module != __name__):
+        for title, rows in point.load()():
+            console.print(f"[bold]{title}[/bold]")
+            grid = Table(box=None, show_header=False)
+            grid.add_column(no_wrap=True)
+            grid.add_column()
+            for row in rows:
+                grid.add_row(*row)
+            console.print(grid)
+
+
+def sections() -> Iterator[Section]:
+    """What ``openmxu list`` shows of this package."""
+    from openmxu.catalog import CATALOG
+    from openmxu.synth import TARGETS
+    from openmxu.synth.discover import found_libraries
+
+    yield "Designs (openmxu verilog DESIGN)", [(design.name, design.summary) for design in CATALOG.values()]
+    yield "Formats", [(each.name, f"{each.exponent_width} exponent, {each.fraction_width} fraction bits")
+                      for each in FORMATS.values()]
+    libraries = [("", f"found: {path} ({source})") for path, source in found_libraries()]
+    yield "Area targets (openmxu area --target)", [*TARGETS.items(), ("--liberty FILE", "any cell library"), *libraries]
+
+
+def add_verilog(commands: Any) -> None:
+    from openmxu.catalog import CATALOG
+
+    parser = add_command(
+        commands, "verilog", _verilog, "write a design as plain Verilog",
+        "  openmxu verilog mxu --rows 8 --columns 8 -o mxu.v\n"
+        "  openmxu verilog mxu --bus axi --rows 8 --columns 8 -o mxu.v --template instance.v --core mxu.core\n"
+        "  openmxu verilog mxu --rows 8 --columns 8 --ports flat -o mxu.v --template instance.vhd\n"
+        "  openmxu verilog adder --subnormals ieee --stages 2 -o adder.v\n"
+        "  openmxu verilog multiplier --operand fp16 --result fp32 -o multiplier.v\n\n"
+        "designs:\n" + "\n".join(f"  {d.name:<18} {d.summary}" for d in CATALOG.values()),
+    )
+    parser.add_argument("design", metavar="DESIGN", help="one of the designs below")
+    parser.add_argument("-o", "--output-file", type=Path, metavar="FILE",
+                        help="where it goes (default: the terminal)")
+    parser.add_argument("--name", metavar="NAME", help="name of the top module (default: after the design)")
+    parser.add_argument("--prefix", metavar="NAME",
+                        help="what names of the modules inside begin with (default: the top module's name and a digest "
+                        "of the design, so that equal names mean equal modules)")
+    parser.add_argument("--ports", default="nested", metavar="NAME",
+                        help="nested (weights__valid) or flat (weights_valid, which VHDL can name); default: nested")
+    parser.add_argument("--template", type=Path, metavar="FILE",
+                        help="write an instance of it, to copy from: in VHDL with its component if FILE ends with .vhd "
+                        "or .vhdl, else in Verilog")
+    parser.add_argument("--core", type=Path, metavar="FILE.core", help="write a FuseSoC core file beside the Verilog")
+    for name, kind in _design_parameters().items():
+        if kind is bool:
+            parser.add_argument(f"--{name}", action="store_true", default=None, help=_PARAMETERS[name])
+        else:
+            parser.add_argument(f"--{name}", type=integer if kind is int else str,
+                                metavar="N" if kind is int else "NAME", help=_PARAMETERS[name])
+
+
+_PARAMETERS = {
+    "width": "bits of each operand of a product",
+    "operand": "operand format: " + ", ".join(FORMATS) + ", or eXfY",
+    "result": "result format of a multiplier, or of a unit's result stream: fp32 or the operand format",
+    "source": "format a converter takes, or of the words on a unit's streams: fp32 or the operand format",
+    "target": "format a converter gives",
+    "subnormals": "one of " + ", ".join(SUBNORMALS),
+    "stages": "pipeline stages",
+    "rows": "rows of an array or unit",
+    "columns": "columns of an array or unit",
+    "depth": "rows of a unit's accumulator bank, a power of two",
+    "splitter": "let the unit cut fp32 words into the parts that several passes multiply",
+    "status": "give the unit counters and error flags",
+    "bus": "of a unit: none (its own streams) or axi (AXI4-Stream, and registers on AXI4-Lite)",
+}
+
+
+def _design_parameters() -> dict[str, type]:
+    """All parameters that some design has, with their types."""
+    from openmxu.catalog import CATALOG
+
+    return {name: type(default) for design in CATALOG.values() for name, default in design.domain.items()}
+
+
+def _verilog(options: argparse.Namespace) -> None:
+    from openmxu.catalog import CATALOG
+    from openmxu.integration import to_core, to_template, to_vhdl_template
+    from openmxu.names import check_names
+    from openmxu.verilog import to_verilog
+
+    if options.design not in CATALOG:
+        raise ValueError(f"DESIGN must be one of {', '.join(CATALOG)}, not {options.design!r}")
+    check_names(options.name, options.prefix, options.ports)
+    if options.core is not None and (options.output_file is None
+                                     or options.output_file.resolve().parent != options.core.resolve().parent):
+        raise ValueError(f"core must be in the folder of the Verilog file, which -o names, not {options.core}")
+    given = {name: getattr(options, name) for name in _design_parameters() if getattr(options, name) is not None}
+    design = CATALOG[options.design]
+    with reserve(options.output_file, options.template, options.core) as outputs:
+        component = design.build(**given)
+        if design.cells > 1024 and not given:
+            tell(f"writing {design.summary}: about 10 seconds")
+        name = options.name or component.module_name
+        text = to_verilog(component, name=name, prefix=options.prefix, ports=options.ports)
+        template = ""
+        if options.template is not None:
+            write_template = to_vhdl_template if options.template.suffix in (".vhd", ".vhdl") else to_template
+            template = write_template(component, text, name=name, ports=options.ports)
+        if options.output_file is not None:
+            outputs.write_text(options.output_file, text)
+        if options.template is not None:
+            outputs.write_text(options.template, template)
+        if options.core is not None:
+            outputs.write_text(options.core, to_core(options.output_file.name, name=name))
+        if options.output_file is None:
+            print(text)
+
+
+def add_area(commands: Any) -> None:
+    from openmxu.synth import DEFAULT_TARGETS, PARTS, RECIPES, TARGETS, TIME_LIMIT
+
+    parser = add_command(
+        commands, "area", _area, "measure and compare the area of number formats with Yosys",
+        "  openmxu area -o report\n  openmxu area --quick -o report\n"
+        "  openmxu area --full --liberty sky130_fd_sc_hd__tt_025C_1v80.lib.gz -o report\n"
+        "  openmxu area --format e6f9 --format bf16 --part multiplier --part adder --subnormals ieee -o report\n"
+        "  openmxu area --target ecp5 --target ice40 -o report --compare report/area.json\n"
+        "  openmxu area --explain adder -o report",
+    )
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR",
+                        help="where report.html, report.md, summary.md, area.json, area.csv and the plots go")
+    extent = parser.add_mutually_exclusive_group()
+    extent.add_argument("--quick", action="store_const", dest="extent", const="quick", default="default",
+                        help="few designs, generic gates: under a minute")
+    extent.add_argument("--full", action="store_const", dest="extent", const="full",
+                        help="every format, width, part and option on all targets, recipes, and libraries that are "
+                        "found: up to 45 minutes on two cores")
+    parser.add_argument("--target", action="append", metavar="NAME",
+                        help=f"one of {', '.join(TARGETS)}; may be given several times (default: "
+                        f"{', '.join(DEFAULT_TARGETS)})")
+    parser.add_argument("--liberty", action="append", type=Path, default=[], metavar="FILE",
+                        help="a cell library, also compressed (.gz); may be given several times; so does the variable "
+                        "OPENMXU_LIBERTY, and --full takes those below PDK_ROOT and of Debian's qflow")
+    parser.add_argument("--recipe", action="append", metavar="NAME",
+                        help=f"how gates are mapped, one of {', '.join(RECIPES)}; may be given several times "
+                        "(default: area; with --full all)")
+    chosen = parser.add_argument_group("designs of your own choice")
+    chosen.add_argument("--format", action="append", default=[], metavar="NAME",
+                        help="measure this format only: a name, or eXfY for X exponent and Y fraction bits; may be "
+                        "given several times")
+    chosen.add_argument("--part", action="append", default=[], metavar="NAME",
+                        help=f"of what is chosen, one of {', '.join(map(repr, PARTS))}; may be given several times "
+                        "(default: multiplier)")
+    chosen.add_argument("--width", action="append", default=[], metavar="N",
+                        help="fraction bits, 1 to 23, or a range as in 1-23, beside 8 exponent bits; may be given "
+                        "several times")
+    chosen.add_argument("--subnormals", action="append", metavar="MODE",
+                        help="flush or ieee; may be given several times (default: flush)")
+    chosen.add_argument("--stages", action="append", type=integer, metavar="N",
+                        help="pipeline stages; may be given several times (default: as few as there can be)")
+    for side in ("rows", "columns"):
+        chosen.add_argument(f"--{side}", type=integer, metavar="N", help="of arrays, banks and units (default: 4)")
+    parser.add_argument("--jobs", type=integer, metavar="N",
+                        help="Yosys processes at a time (default: one for each core)")
+    parser.add_argument("--cluster", metavar="ADDRESS",
+                        help="give the work to the workers of a Dask scheduler, as in tcp://host:8786")
+    parser.add_argument("--timeout", type=float, default=TIME_LIMIT, metavar="SECONDS",
+                        help="give a measurement up after so long, and report it as failed (default: %(default).0f)")
+    parser.add_argument("--compare", type=Path, metavar="OLD.json", help="say what has moved since that area.json")
+    parser.add_argument("--explain", metavar="FIGURE",
+                        help="measure nothing; of a figure, or a design, of the report in DIR say how it came about, "
+                        "with the script")
+
+
+def _area(options: argparse.Namespace) -> int:
+    from openmxu.synth import report, to_table
+    from openmxu.synth.compare import to_text
+    from openmxu.synth.explain import explain
+    from openmxu.synth.points import SIDE, chosen_points, formats_of_widths
+    from openmxu.synth.schema import read_report
+
+    if options.explain is not None:
+        print_foreign(explain(read_report(options.output / "area.json"), options.explain))
+        return 0
+    old = None if options.compare is None else read_report(options.compare)  # now: it may be in DIR
+    points = None
+    formats = [*options.format, *formats_of_widths(options.width)]
+    choices = {"part": options.part, "subnormals": options.subnormals, "stages": options.stages, "rows": options.rows,
+               "columns": options.columns}
+    if formats:
+        points = chosen_points(options.part, formats, subnormals=options.subnormals or ("flush",),
+                               stages=options.stages or (), rows=SIDE if options.rows is None else options.rows,
+                               columns=SIDE if options.columns is None else options.columns)
+    elif asked := [name for name, value in choices.items() if value not in (None, [])]:
+        name = asked[0]
+        raise ValueError(f"{name} needs designs of your own choice: --format or --width")
+    found = report(options.output, extent=options.extent, targets=options.target, liberty=options.liberty,
+                   recipes=options.recipe, points=points, jobs=options.jobs, cluster=options.cluster,
+                   limit=options.timeout, progress=tell)
+    Console(soft_wrap=True, highlight=False).print(to_table(found))
+    for path in found.files:
+        tell(f"wrote {path}")
+    if old is not None:
+        print_foreign(f"since {options.compare}:\n{to_text(old, read_report(options.output / 'area.json'))}")
+    return 1 if found.failed else 0
+
+
+def add_cache(commands: Any) -> None:
+    parser = add_command(
+        commands, "cache", _cache, "show or clear what is kept: compiled simulations and models, areas",
+        "  openmxu cache\n  openmxu cache clear\n  openmxu cache clear --kind simulations",
+    )
+    actions = subcommands(parser, required=False)
+    clear = add_command(actions, "clear", _cache_clear, "delete what is kept; it is compiled again when it is needed",
+                        "  openmxu cache clear\n  openmxu cache clear --kind simulations")
+    clear.add_argument("--kind", metavar="NAME", help="one of those that openmxu cache shows (default: all)")
+
+
+def _cache(options: argparse.Namespace) -> None:
+    from openmxu import cache
+
+    bound, kinds = cache.size_bound(), cache.usage()
+    total = cache.Usage(*map(sum, zip(*kinds.values(), strict=True)))
+    if not total.entries:
+        print(f"nothing is kept in {cache.directory()}")
+        return
+    print(cache.directory())
+    for kind, (entries, size) in (kinds | {"total": total}).items():
+        print(f"{kind:<12} {entries:>6} entries {size / 2**20:>9.1f} MiB")
+    print(f"{'at most':<12} {'':>14} {bound / 2**20:>9.1f} MiB")
+
+
+def _cache_clear(options: argparse.Namespace) -> None:
+    from openmxu import cache
+
+    entries, size = cache.clear(options.kind)
+    print(f"deleted {entries} entries, {size / 2**20:.1f} MiB, from {cache.directory()}")

@@ -1,0 +1,353 @@
+"""The commands of this package: ``demo``, ``matmul``, ``wave``, ``verify``, ``bench``, ``accuracy``, ``roofline``."""
+
+import argparse
+import io
+import json
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from openmxu.cli import add_command, bar, integer, interval, number, tell
+from openmxu.files import folder, reserve
+from openmxu.formats import SUBNORMALS
+
+if TYPE_CHECKING:
+    from openmxu_sim.product import Statistics
+    from openmxu_sim.verify.report import Evidence
+
+__all__ = ["add_accuracy", "add_bench", "add_demo", "add_matmul", "add_roofline", "add_verify", "add_wave", "sections"]
+
+
+def add_demo(commands: Any) -> None:
+    parser = add_command(
+        commands, "demo", _demo, "classify real digits on the simulated unit, then compare areas",
+        "  openmxu demo\n  openmxu demo -o /some/folder --engine pysim",
+    )
+    parser.add_argument("-o", "--output", type=Path, default=Path("openmxu-demo"), metavar="DIR",
+                        help="where the report goes (default: openmxu-demo)")
+    parser.add_argument("--engine", default="auto", metavar="NAME",
+                        help="one with a clock: compiled, verilator, icarus or pysim (default: the quickest there is)")
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from openmxu.synth import FILES, report, to_table
+    from openmxu_sim.demo import classify
+
+    console = Console(soft_wrap=True, highlight=False)
+    classifier = options.output / "classifier.json"
+    with folder(options.output), reserve(classifier, *(options.output / name for name in FILES)) as outputs:
+        console.print("[bold]1. Handwritten digits on the simulated matrix unit[/bold]")
+        with bar("simulating") as progress:
+            outcome = classify(engine=options.engine, tell=tell, progress=progress)
+        outputs.write_text(classifier, json.dumps(outcome.as_dict(), indent=2) + "\n")
+        console.print(outcome.text())
+        console.print("\n[bold]2. What number formats cost[/bold]")
+        found = report(options.output, extent="quick", progress=tell)
+        console.print(to_table(found))
+    console.print(f"\nReport with plots: {options.output / 'report.html'}")
+    return 0 if outcome.bit_equal and not found.failed else 1
+
+
+def add_matmul(commands: Any) -> None:
+    from openmxu_sim.engines import ENGINES
+    from openmxu_sim.product import OUTPUTS, PRECISIONS
+
+    parser = add_command(
+        commands, "matmul", _matmul, "multiply two matrices on the simulated unit",
+        "  openmxu matmul A.npy B.npy -o C.npy\n"
+        "  openmxu matmul A.npy B.npy --rows 4 --columns 4 --engine verilator --vcd wave.vcd\n"
+        "  openmxu matmul A.npy B.npy --vcd wave.vcd --vcd-rows 120:128 --vcd-cycles 0:2000\n"
+        "  openmxu matmul A.npy B.npy --precision highest --units 2 -o C.npy --stats stats.json\n"
+        "  openmxu matmul A.npy B.npy --output bf16 -o C.npy",
+    )
+    parser.add_argument("a", type=Path, metavar="A.npy",
+                        help="(M, K) activations; float32 and bf16 are taken as they are (a 2-byte void is bf16), "
+                        "other real numbers are converted to float32")
+    parser.add_argument("b", type=Path, metavar="B.npy", help="(K, N) weights, likewise")
+    parser.add_argument("-o", "--output-file", type=Path, metavar="C.npy",
+                        help="where the (M, N) result goes (default: shown on the terminal)")
+    parser.add_argument("--rows", type=integer, default=128, metavar="R", help="rows of the array (default: 128)")
+    parser.add_argument("--columns", type=integer, default=128, metavar="C",
+                        help="columns of the array (default: 128)")
+    parser.add_argument("--stages", type=integer, default=1, metavar="S",
+                        help="pipeline stages of a processing element, 1 to 7 (default: 1)")
+    parser.add_argument("--precision", default="default", metavar="NAME",
+                        help=f"one of {', '.join(PRECISIONS)}: bf16 products in 1, 3, 6 or 9 passes "
+                        "(default: default)")
+    parser.add_argument("--splitter", action="store_true",
+                        help="let the unit cut fp32 into the parts of several passes, not this host")
+    parser.add_argument("--subnormals", default="flush", metavar="MODE",
+                        help=f"one of {', '.join(SUBNORMALS)} (default: flush)")
+    parser.add_argument("--output", default="fp32", metavar="FORMAT",
+                        help=f"one of {', '.join(OUTPUTS)} (default: fp32); bf16 is written as 2-byte voids, to be "
+                        "read with .view(ml_dtypes.bfloat16)")
+    parser.add_argument("--units", type=integer, default=1, metavar="N",
+                        help="share the columns of the result among N units (default: 1)")
+    parser.add_argument("--engine", default="auto", metavar="NAME",
+                        help=f"one of auto, {', '.join(ENGINES)} (default: auto)")
+    parser.add_argument("--stalls", type=integer, metavar="SEED",
+                        help="let all streams wait now and then; the result stays the same")
+    parser.add_argument("--stats", type=Path, metavar="FILE.json", help="write cycles, utilisation and more")
+    parser.add_argument("--vcd", type=Path, metavar="FILE.vcd", help="write a waveform (engines with a clock)")
+    for name, most in (("rows", "8"), ("columns", "8"), ("cycles", "4096")):
+        parser.add_argument(f"--vcd-{name}", type=interval, metavar="A:B",
+                            help=f"{name} in a waveform of the engine compiled: A to B - 1 (default: the first {most})")
+
+
+def _matmul(options: argparse.Namespace) -> None:
+    from openmxu_sim import simulate
+    from openmxu_sim.engines.compiled.trace import Window, small_window
+    from openmxu_sim.npy import read_matrix
+
+    a, b = read_matrix(options.a, "A"), read_matrix(options.b, "B")
+    given = [path.resolve() for path in (options.a, options.b, options.output_file, options.stats, options.vcd) if path]
+    if len(set(given[2:])) < len(given[2:]) or set(given[:2]) & set(given[2:]):
+        raise ValueError("outputs must be different files, and other ones than A and B")
+    window = None
+    if options.vcd_rows or options.vcd_columns or options.vcd_cycles:
+        first = small_window(options.rows, options.columns)
+        window = Window(options.vcd_rows or first.rows, options.vcd_columns or first.columns,
+                        options.vcd_cycles or first.cycles)
+    with reserve(options.output_file, options.stats, options.vcd) as outputs:
+        with bar("rows of the result") as progress:
+            product = simulate(
+                a, b, rows=options.rows, columns=options.columns, stages=options.stages,
+                precision=options.precision, subnormals=options.subnormals, output=options.output,
+                splitter=options.splitter, units=options.units, engine=options.engine, stalls=options.stalls,
+                vcd=options.vcd, window=window, progress=progress,
+            )
+        # Files first: what cannot be said must not cost the result.
+        if options.output_file is not None:
+            buffer = io.BytesIO()
+            # numpy has no name for bfloat16: it writes, and reads, two bytes.
+            np.save(buffer, product.result if options.output == "fp32" else product.result.view("V2"))
+            outputs.write_bytes(options.output_file, buffer.getbuffer())
+        if options.stats is not None:
+            outputs.write_text(options.stats, json.dumps(product.statistics.as_dict(), indent=2) + "\n")
+        _tell_statistics(product.statistics, options.engine)
+        if options.output_file is None:
+            print(product.result)
+
+
+def _tell_statistics(statistics: "Statistics", engine: str) -> None:
+    if engine == "auto":
+        tell(f"engine {statistics.engine} ({statistics.reason})")
+    tell(f"{statistics.m}x{statistics.k}x{statistics.n} on {statistics.rows}x{statistics.columns}: "
+          f"{statistics.cycles} cycles ({statistics.cycles_source}), "
+          f"utilisation {statistics.utilisation:.1%}, {statistics.seconds:.2f} s")
+    counted = statistics.busy, statistics.input_stalls, statistics.output_stalls
+    if statistics.cycles and None not in counted:
+        shares = ((count or 0) / (statistics.cycles * statistics.units) for count in counted)
+        tell("of these cycles: busy {:.1%}, stalled by input {:.1%}, stalled by output {:.1%}".format(*shares))
+
+
+def add_wave(commands: Any) -> None:
+    parser = add_command(
+        commands, "wave", _wave, "draw which processing element is busy when, from a run of the simulated unit",
+        "  openmxu wave\n  openmxu wave --rows 3 --columns 5 --stages 6 --m 7 --stalls 8 -o short-tiles.svg\n"
+        "  openmxu wave --rows 128 --columns 128 --at 140,200,260,320",
+    )
+    parser.add_argument("-o", "--output-file", type=Path, default=Path("wavefront.svg"), metavar="FILE.svg",
+                        help="where the picture goes (default: wavefront.svg)")
+    parser.add_argument("--rows", type=integer, default=8, metavar="R", help="rows of the array (default: 8)")
+    parser.add_argument("--columns", type=integer, default=8, metavar="C", help="columns of the array (default: 8)")
+    parser.add_argument("--stages", type=integer, default=1, metavar="S",
+                        help="pipeline stages of a processing element, 1 to 7 (default: 1)")
+    for name in ("m", "k", "n"):
+        parser.add_argument(f"--{name}", type=integer, metavar=name.upper(),
+                            help={"m": "rows of the left matrix (default: as many as keep the array busy)",
+                                  "k": "the inner dimension (default: 2R)",
+                                  "n": "columns of the right matrix (default: 2C)"}[name])
+    parser.add_argument("--stalls", type=integer, metavar="SEED", help="let all streams wait now and then")
+    parser.add_argument("--at", type=_integers, metavar="CYCLES",
+                        help="cycles in which the array is shown, such as 9,12,15 (default: six of the run)")
+
+
+def _integers(text: str) -> list[int]:
+    return [integer(part) for part in text.split(",")]
+
+
+def _wave(options: argparse.Namespace) -> None:
+    from openmxu.config import MxuConfig
+    from openmxu_sim.stimulus import Stalls
+    from openmxu_sim.wave import default_sizes, draw, observe, product
+
+    config = MxuConfig(rows=options.rows, columns=options.columns, stages=options.stages)
+    m, k, n = (default if given is None else given for given, default in
+               zip((options.m, options.k, options.n), default_sizes(config), strict=True))
+    stalls = None if options.stalls is None else Stalls(options.stalls)
+    given = {"rows": config.rows, "columns": config.columns, "stages": config.stages, "m": m, "k": k, "n": n,
+             "stalls": options.stalls, "at": ",".join(map(str, options.at or []))}
+    made_by = " ".join(f"--{name} {value}" for name, value in given.items() if value not in (None, ""))
+    with reserve(options.output_file) as outputs:
+        with bar("rows of the result") as progress:
+            activity = observe(product(config, m, k, n), stalls=stalls, at=options.at, progress=progress)
+        outputs.write_text(options.output_file, draw(activity, made_by=f"openmxu wave {made_by}"))
+    tell(f"wrote {options.output_file}: {m}x{k}x{n} on {config.rows}x{config.columns}, {len(activity.tiles)} tiles, "
+          f"{activity.cycles} cycles, utilisation {activity.utilisation:.1%}")
+
+
+def add_verify(commands: Any) -> None:
+    parser = add_command(
+        commands, "verify", _verify, "check the arithmetic and the unit for all operands, states and stalls",
+        "  openmxu verify\n  openmxu verify --thorough --json evidence.json\n"
+        "  openmxu verify --only 'proof for all operands'\n"
+        "  openmxu verify --faults --json faults.json",
+    )
+    extent = parser.add_mutually_exclusive_group()
+    extent.add_argument("--thorough", action="store_true",
+                        help="everything, by both solvers and with larger samples: up to 90 minutes on two cores "
+                        "(default: what every test run repeats, a few minutes)")
+    extent.add_argument("--faults", action="store_true",
+                        help="instead, damage files, kill commands, mislead tools and more, thousands of times, and "
+                        "look for wrong numbers, lost results, hangs and leftovers: 20 minutes on two cores")
+    parser.add_argument("--only", default="", metavar="TEXT", help="checks whose group or name contains this")
+    parser.add_argument("--jobs", type=integer, metavar="N",
+                        help="checks at a time (default: one for each core); some need 3 GB of memory")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the evidence: rows, tools, machine")
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from openmxu_sim.verify.checks import HOLDS
+    from openmxu_sim.verify.report import MOST_JOBS, verify
+
+    if options.jobs is not None and not 1 <= options.jobs <= MOST_JOBS:
+        raise ValueError(f"jobs must be an integer from 1 to {MOST_JOBS}, not {options.jobs}")
+    with reserve(options.json) as outputs:
+        with bar("checks") as progress:
+            evidence = verify(thorough=options.thorough, faults=options.faults, only=options.only, jobs=options.jobs,
+                              note=tell, progress=progress)
+        if options.json is not None:
+            outputs.write_text(options.json, evidence.to_json())
+        _print_evidence(evidence)
+    return 1 if evidence.count(HOLDS) < len(evidence.rows) else 0
+
+
+def _print_evidence(evidence: "Evidence") -> None:
+    from openmxu_sim.verify.checks import HOLDS
+
+    table = Table(box=None)
+    for column in ("", "result", "looked at", "s"):
+        table.add_column(column, justify="right" if column == "s" else "left")
+    group = ""
+    for row in evidence.rows:
+        if row.group != group:
+            group = row.group
+            table.add_row(f"[bold]{group}[/bold]")
+        said = row.status if row.status == HOLDS else f"[bold]{row.status}[/bold]"
+        ends = "".join(f", {count:,} {name}" for name, count in row.counts.items())
+        table.add_row(f"  {row.name}", said, f"{row.looked_at}{ends}", f"{row.seconds:.1f}")
+        if row.detail:
+            table.add_row("", "", Text(row.detail))
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+    console.print(table)
+    wrong = len(evidence.rows) - evidence.count(HOLDS)
+    console.print(f"\n{len(evidence.rows)} checks in {evidence.seconds:.0f} s: "
+                  f"{'all hold' if not wrong else f'{wrong} do not hold'}")
+
+
+def add_bench(commands: Any) -> None:
+    parser = add_command(
+        commands, "bench", _bench, "measure how fast the engines are on this machine",
+        "  openmxu bench --quick\n  openmxu bench --json speed.json --plot speed.svg",
+    )
+    parser.add_argument("--quick", action="store_true",
+                        help="small units only, about a minute (default: up to 256x256, ten minutes)")
+    parser.add_argument("--limit", type=integer, default=60, metavar="SECONDS",
+                        help="leave out what would take an engine longer, from one size to the next (default: 60)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the measurements")
+    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="write a plot of speed against size")
+
+
+def _bench(options: argparse.Namespace) -> None:
+    from openmxu_sim.throughput import bench, to_markdown
+
+    if not 1 <= options.limit <= 1000000:
+        raise ValueError(f"limit must be an integer from 1 to 1000000, not {options.limit}")
+    if options.plot is not None:
+        from openmxu_sim.throughput.plot import to_svg  # matplotlib is missing sooner than after ten minutes
+    with reserve(options.json, options.plot) as outputs:
+        with bar("measurements") as progress:
+            report = bench(quick=options.quick, limit=options.limit, note=tell, progress=progress)
+        if options.json is not None:
+            outputs.write_text(options.json, report.to_json())
+        if options.plot is not None:
+            outputs.write_bytes(options.plot, to_svg(report))
+        print(to_markdown(report))
+
+
+def add_accuracy(commands: Any) -> None:
+    parser = add_command(
+        commands, "accuracy", _accuracy, "measure the errors of products in 1, 3, 6 and 9 passes",
+        "  openmxu accuracy\n  openmxu accuracy --seed 7 --json accuracy.json",
+    )
+    parser.add_argument("--seed", type=integer, default=0, metavar="N", help="of the operands (default: 0)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the errors")
+
+
+def _accuracy(options: argparse.Namespace) -> None:
+    from openmxu_sim.studies.accuracy import measure, to_markdown
+
+    if options.seed < 0:
+        raise ValueError(f"seed must be an integer >= 0, not {options.seed}")
+    with reserve(options.json) as outputs:
+        with bar("products") as progress:
+            found = measure(engine="model" if find_spec("numba") else "golden", seed=options.seed, progress=progress)
+        if options.json is not None:
+            outputs.write_text(options.json, found.to_json())
+        print(to_markdown(found))
+
+
+def add_roofline(commands: Any) -> None:
+    parser = add_command(
+        commands, "roofline", _roofline, "derive what bf16 in memory brings to layers of real networks",
+        "  openmxu roofline\n"
+        "  openmxu roofline --rows 32 --columns 32 --clock 200 --bandwidth 12.8 --plot roofline.svg",
+    )
+    for name in ("rows", "columns"):
+        parser.add_argument(f"--{name}", type=integer, default=128, metavar=name[0].upper(),
+                            help=f"{name} of the array (default: 128)")
+    parser.add_argument("--stages", type=integer, default=1, metavar="S",
+                        help="pipeline stages of a processing element, 1 to 7 (default: 1)")
+    parser.add_argument("--clock", type=number, default=700.0, metavar="MHz", help="of the unit (default: 700)")
+    parser.add_argument("--bandwidth", type=number, default=300.0, metavar="GB/s", help="of the memory (default: 300)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
+    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="write the roofline")
+
+
+def _roofline(options: argparse.Namespace) -> None:
+    from openmxu_sim.studies.layers import Machine, roofline, to_markdown
+
+    machine = Machine(options.rows, options.columns, options.stages, options.clock, options.bandwidth)
+    with reserve(options.json, options.plot) as outputs:
+        found = roofline(machine)
+        if options.json is not None:
+            outputs.write_text(options.json, found.to_json())
+        if options.plot is not None:
+            from openmxu_sim.studies.plot import to_svg
+
+            outputs.write_bytes(options.plot, to_svg(found))
+        print(to_markdown(found))
+
+
+def sections() -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """What ``openmxu list`` shows of this package."""
+    from openmxu_sim.cosim.simulators import find_simulator
+    from openmxu_sim.engines import ENGINES
+    from openmxu_sim.netlist.native import compiler_version
+
+    found = {"golden": "always there", "pysim": "always there",
+             "model": "numba" if find_spec("numba") else "not found (pip install 'openmxu[model]')"}
+    try:
+        found["compiled"] = compiler_version()
+    except ValueError as error:
+        found["compiled"] = str(error)
+    yield "Engines (openmxu matmul --engine)", [(name, found.get(name) or find_simulator(name) or "not found")
+                                                for name in ENGINES]
