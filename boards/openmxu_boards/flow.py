@@ -7,6 +7,7 @@ from pathlib import Path
 
 from openmxu import process
 from openmxu.files import folder, reserve
+from openmxu.yosys import wasm
 from openmxu_boards import tools
 from openmxu_boards.report import BuildReport, read_clocks, read_utilisation
 from openmxu_boards.targets import Board, SelfTestTop, find_board
@@ -73,7 +74,7 @@ def build(board: str, output: Path | str, *, progress: Callable[[str], None] | N
         for number, command in enumerate(commands, 1):
             tell(f"{target.name}, step {number} of {len(commands)}: {_STEPS[command[0]]}")
             start = time.monotonic()
-            tools.run(command, work, tell)
+            wasm.run(command[0], command[1:], work, tell)
             seconds[command[0]] = time.monotonic() - start
         figures = json.loads((work / "nextpnr.json").read_text())
         report = BuildReport(

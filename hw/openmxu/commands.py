@@ -42,9 +42,9 @@ def _list(options: argparse.Namespace) -> None:
 
 def sections() -> Iterator[Section]:
     """What ``openmxu list`` shows of this package."""
+    from openmxu.area import TARGETS
+    from openmxu.area.libraries import found_libraries
     from openmxu.catalog import CATALOG
-    from openmxu.synth import TARGETS
-    from openmxu.synth.discover import found_libraries
 
     yield "Designs (openmxu verilog DESIGN)", [(design.name, design.summary) for design in CATALOG.values()]
     yield "Formats", [(each.name, f"{each.exponent_width} exponent, {each.fraction_width} fraction bits")
@@ -145,7 +145,7 @@ def _verilog(options: argparse.Namespace) -> None:
 
 
 def add_area(commands: Any) -> None:
-    from openmxu.synth import DEFAULT_TARGETS, PARTS, RECIPES, TARGETS, TIME_LIMIT
+    from openmxu.area import DEFAULT_TARGETS, PARTS, RECIPES, TARGETS, TIME_LIMIT
 
     parser = add_command(
         commands, "area", _area, "measure and compare the area of number formats with Yosys",
@@ -201,11 +201,11 @@ def add_area(commands: Any) -> None:
 
 
 def _area(options: argparse.Namespace) -> int:
-    from openmxu.synth import report, to_table
-    from openmxu.synth.compare import to_text
-    from openmxu.synth.explain import explain
-    from openmxu.synth.points import SIDE, chosen_points, formats_of_widths
-    from openmxu.synth.schema import read_report
+    from openmxu.area import report, to_table
+    from openmxu.area.pages.compare import to_text
+    from openmxu.area.pages.explain import explain
+    from openmxu.area.pages.schema import read_report
+    from openmxu.area.points import SIDE, chosen_points, formats_of_widths
 
     if options.explain is not None:
         print_foreign(explain(read_report(options.output / "area.json"), options.explain))

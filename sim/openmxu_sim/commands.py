@@ -37,7 +37,7 @@ def add_demo(commands: Any) -> None:
 
 
 def _demo(options: argparse.Namespace) -> int:
-    from openmxu.synth import FILES, report, to_table
+    from openmxu.area import FILES, report, to_table
     from openmxu_sim.demo import classify
 
     console = Console(soft_wrap=True, highlight=False)

@@ -215,7 +215,7 @@ def test_mistakes(
     ("verilog pe --template {}", "openmxu.verilog.to_verilog"),
     ("verilog pe -o pe.v --core {}", "openmxu.verilog.to_verilog"),
     ("demo -o {}", "openmxu_sim.demo.classify"),
-    ("area -o {} --quick", "openmxu.synth.yosys.prepare"),
+    ("area -o {} --quick", "openmxu.yosys.prepare"),
     ("verify --json {}", "openmxu_sim.verify.report.verify"),
     ("bench --json {}", "openmxu_sim.throughput.bench"),
     ("bench --plot {}", "openmxu_sim.throughput.bench"),
@@ -223,7 +223,7 @@ def test_mistakes(
     ("accuracy --json {}", "openmxu_sim.studies.accuracy.measure"),
     ("roofline --json {}", "openmxu_sim.studies.layers.roofline"),
     ("roofline --plot {}", "openmxu_sim.studies.layers.roofline"),
-    ("board build icebreaker -o {}", "openmxu_boards.tools.run"),
+    ("board build icebreaker -o {}", "openmxu.yosys.wasm.run"),
 ])
 @pytest.mark.usefixtures("matrices")
 def test_no_work_without_a_place_for_its_results(

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from openmxu import cli
+from openmxu import cli, yosys
 from openmxu.axi import IDENTITY, Register
 from openmxu.catalog import build
 from openmxu.integration import to_template
-from openmxu.synth import yosys
 from openmxu.verilog import to_verilog
 
 from ..linters import lint

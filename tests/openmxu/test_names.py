@@ -15,11 +15,10 @@ from amaranth.lib.wiring import In, Out
 from pygments.lexers.hdl import SystemVerilogLexer, VhdlLexer
 from pygments.token import Keyword
 
-from openmxu import cli
+from openmxu import cli, yosys
 from openmxu.catalog import build
 from openmxu.integration import to_vhdl_template
 from openmxu.names import PORTS, check_name, check_vhdl_name
-from openmxu.synth import yosys
 from openmxu.verilog import to_verilog
 from openmxu_sim.cosim.runner import simulate
 

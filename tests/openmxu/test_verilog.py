@@ -12,11 +12,11 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
+from openmxu import yosys
 from openmxu.arith import Adder
 from openmxu.catalog import CATALOG, build
 from openmxu.formats import FP32
 from openmxu.hierarchy import repeat
-from openmxu.synth import yosys
 from openmxu.verilog import to_rtlil, to_verilog
 
 from ..linters import lint, verilator_lint

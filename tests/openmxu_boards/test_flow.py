@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from openmxu.files import NotStoredError
-from openmxu.synth import yowasp
-from openmxu_boards import BuildReport, Clock, Usage, build, find_board, tools
+from openmxu.yosys import wasm
+from openmxu_boards import BuildReport, Clock, Usage, build, find_board
 from openmxu_boards.report import read_clocks, read_utilisation
 
 FIGURES: dict[str, Any] = {
@@ -32,15 +32,15 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
     """Tools that succeed at once, and what they are called with."""
     calls: Commands = []
 
-    def run(command: Sequence[str], work: Path, tell: Callable[[str], None]) -> None:
-        calls.append(command)
+    def run(tool: str, arguments: Sequence[str], work: Path, tell: Callable[[str], None]) -> None:
+        calls.append([tool, *arguments])
         made = {"yosys": ["selftest.rpt"], "nextpnr-ice40": ["selftest.tim"], "icepack": ["selftest.bin"]}
-        for name in made[command[0]]:
+        for name in made[tool]:
             (work / name).write_text("new")
-        if command[0].startswith("nextpnr"):
+        if tool.startswith("nextpnr"):
             (work / "nextpnr.json").write_text(json.dumps(FIGURES))
 
-    monkeypatch.setattr(tools, "run", run)
+    monkeypatch.setattr(wasm, "run", run)
     return calls
 
 
@@ -88,11 +88,11 @@ def test_too_slow(commands: Commands, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_failure_leaves_the_output_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(command: Sequence[str], work: Path, tell: Callable[[str], None]) -> None:
+    def run(tool: str, arguments: Sequence[str], work: Path, tell: Callable[[str], None]) -> None:
         (work / "selftest.bin").write_text("half")
         raise RuntimeError("nextpnr-ice40 failed")
 
-    monkeypatch.setattr(tools, "run", run)
+    monkeypatch.setattr(wasm, "run", run)
     (tmp_path / "selftest.bin").write_text("old")
     with pytest.raises(RuntimeError, match="nextpnr-ice40 failed"):
         build("icebreaker", tmp_path)
@@ -139,45 +139,10 @@ def test_a_bitstream_is_not_lost(commands: Commands, tmp_path: Path, monkeypatch
 
 
 def test_missing_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(yowasp.TOOLS, "icepack", ("no_such_tools", "run_icepack"))
+    monkeypatch.setitem(wasm.TOOLS, "icepack", ("no_such_tools", "run_icepack"))
     with pytest.raises(OSError, match=r"^no-such-tools is not .* pip install 'openmxu\[boards\]'$"):
         build("icebreaker", tmp_path / "out")
     assert names(tmp_path) == []
-
-
-FAKE_TOOL = """
-def run(arguments):
-    print(*[f"line {n}" for n in range(20)], sep="\\n")
-    open("made", "w").close()
-    return int(arguments[0])
-"""
-
-
-@pytest.fixture
-def fake_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A tool called ``fake``; returns a directory to run it in."""
-    (tmp_path / "fake_tool.py").write_text(FAKE_TOOL)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setitem(yowasp.TOOLS, "fake", ("fake_tool", "run"))
-    monkeypatch.setattr(yowasp, "prepare", lambda tool, tell: tell())
-    work = tmp_path / "work"
-    work.mkdir()
-    return work
-
-
-def test_run_tells_of_the_first_call(fake_tool: Path) -> None:
-    told: list[str] = []
-    tools.run(["fake", "0"], fake_tool, told.append)
-    assert told == ["fake is compiled for this machine: once only, up to a minute"]
-    assert "made" in names(fake_tool)
-
-
-def test_run_shows_the_last_messages_of_a_failure(fake_tool: Path) -> None:
-    with pytest.raises(RuntimeError) as caught:
-        tools.run(["fake", "3"], fake_tool, lambda line: None)
-    first, *last = str(caught.value).splitlines()
-    assert first == "fake failed with exit code 3:"
-    assert last == [f"line {n}" for n in range(20 - tools.LOG_LINES, 20)]
 
 
 def test_read_figures() -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from openmxu.area import timing
 from openmxu.process import TimeLimitError
-from openmxu.synth import timing
 from openmxu_sim.cosim import simulators
 from openmxu_sim.netlist import native
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from openmxu.synth import yosys
-from openmxu.synth.netlist import Bit, Cell, read_netlist
+from openmxu import yosys
 from openmxu.verilog import to_rtlil
+from openmxu.yosys.netlist import Bit, Cell, read_netlist
 
 __all__ = ["combinational_paths"]
 
@@ -27,7 +27,7 @@ def combinational_paths(component: Any) -> Mapping[str, frozenset[str]]:
 
     Raises
     ------
-    openmxu.synth.yosys.SynthesisError
+    openmxu.yosys.SynthesisError
         Yosys failed.
     """
     top = component.module_name

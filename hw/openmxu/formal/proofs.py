@@ -188,7 +188,7 @@ def prove(proof: Proof, solver: str = "z3", *, change: str = "", limit: float = 
     ------
     ValueError
         There is no such solver.
-    openmxu.formal.solvers.SolverError, openmxu.synth.yosys.SynthesisError
+    openmxu.formal.solvers.SolverError, openmxu.yosys.SynthesisError
         A tool is missing, or failed.
     """
     tool = version(solver)

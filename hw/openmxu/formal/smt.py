@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from openmxu.synth import yosys
+from openmxu import yosys
 from openmxu.verilog import to_rtlil
 
 __all__ = ["REGISTERS", "System", "mutants", "transition_system"]
@@ -82,7 +82,7 @@ def transition_system(component: Any, *, cut: str | None = None, change: str = "
 
     Raises
     ------
-    openmxu.synth.yosys.SynthesisError
+    openmxu.yosys.SynthesisError
         Yosys failed.
     """
     top = component.module_name
@@ -127,7 +127,7 @@ def mutants(component: Any, count: int, *, seed: int, inside: str = "") -> list[
 
     Raises
     ------
-    openmxu.synth.yosys.SynthesisError
+    openmxu.yosys.SynthesisError
         Yosys failed.
     """
     selection = f"c:*{inside}.*" if inside else ""

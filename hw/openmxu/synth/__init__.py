@@ -1,10 +1,8 @@
-"""Area: designs through Yosys, on gates, cell libraries and FPGAs, and reports about it."""
+"""The old name of :mod:`openmxu.area`, for one more release."""
 
-from openmxu.synth.points import PARTS, Point, default_points, full_points, quick_points
-from openmxu.synth.report import FILES, TIME_LIMIT, report
-from openmxu.synth.results import Report, Result
-from openmxu.synth.table import to_table
-from openmxu.synth.targets import DEFAULT_TARGETS, RECIPES, TARGETS
+import warnings
 
-__all__ = ["DEFAULT_TARGETS", "FILES", "PARTS", "RECIPES", "TARGETS", "TIME_LIMIT", "Point", "Report", "Result",
-           "default_points", "full_points", "quick_points", "report", "to_table"]
+from openmxu.area import *  # noqa: F403
+from openmxu.area import __all__ as __all__
+
+warnings.warn("openmxu.synth is openmxu.area now, and goes with the next release", DeprecationWarning, stacklevel=2)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from openmxu.synth.netlist import Bit, Cell, Netlist
+from openmxu.yosys.netlist import Bit, Cell, Netlist
 from openmxu_sim.netlist.native import compile_c, resource
 
 __all__ = ["LANES", "Gates", "bit_slices"]
@@ -32,7 +32,7 @@ def bit_slices(netlist: Netlist, inputs: Sequence[str]) -> str:
     Parameters
     ----------
     netlist
-        Of Yosys's simplest cells, see :func:`openmxu.synth.netlist.gates`. Clock and reset are left out: the
+        Of Yosys's simplest cells, see :func:`openmxu.yosys.netlist.gates`. Clock and reset are left out: the
         function is one clock edge, and nothing it is used for is reset.
     inputs
         The ports that ``i`` holds, one after the other, lowest bit first; all of them.

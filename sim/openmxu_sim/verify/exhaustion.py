@@ -14,10 +14,10 @@ from amaranth.hdl import Module, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from openmxu.area.gates import gates
 from openmxu.arith import Adder, Converter, Multiplier, Splitter
 from openmxu.formats import BF16, FP16, FP32
 from openmxu.passes import Part
-from openmxu.synth.netlist import gates
 from openmxu_sim import vectors
 from openmxu_sim.netlist.bitslice import LANES, bit_slices
 from openmxu_sim.netlist.native import compile_c, resource
@@ -119,7 +119,7 @@ def sweep(name: str, subnormals: str, *, change: Callable[[str], str] | None = N
     ------
     openmxu_sim.netlist.native.CompilerNotFoundError, openmxu_sim.netlist.native.CompilationError
         There is no C compiler, or it fails.
-    openmxu.synth.yosys.SynthesisError
+    openmxu.yosys.SynthesisError
         Yosys fails.
     """
     chosen = SWEEPS[name]
@@ -164,7 +164,7 @@ def additions(subnormals: str, stages: int, count: int, *, seed: int = 0, change
     ------
     openmxu_sim.netlist.native.CompilerNotFoundError, openmxu_sim.netlist.native.CompilationError
         There is no C compiler, or it fails.
-    openmxu.synth.yosys.SynthesisError
+    openmxu.yosys.SynthesisError
         Yosys fails.
     """
     relatives = 96

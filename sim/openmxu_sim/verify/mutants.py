@@ -20,7 +20,7 @@ import numpy as np
 
 from openmxu import process
 from openmxu.formal.proofs import mutant_controls, proofs, prove
-from openmxu.synth.mutation import PLUSARG, Mutants, mutants
+from openmxu.yosys.mutation import PLUSARG, Mutants, mutants
 from openmxu_sim.benches.operations import OPERATIONS
 from openmxu_sim.benches.task import Task, run_bench
 from openmxu_sim.cosim.process import BenchFailedError, SimulationError
@@ -94,7 +94,7 @@ class Mutant:
     Parameters
     ----------
     number
-        Of the mutant, see :class:`~openmxu.synth.mutation.Mutants`.
+        Of the mutant, see :class:`~openmxu.yosys.mutation.Mutants`.
     mistake
         What is wrong with it.
     fate
@@ -148,7 +148,7 @@ def grade(name: str, count: int, *, seed: int = 0, spare: int = 0, jobs: int | N
         The bench or the proof refuses the design without a mistake.
     openmxu_sim.cosim.simulators.SimulatorNotFoundError, openmxu_sim.netlist.native.CompilerNotFoundError
         Verilator or a compiler is missing.
-    openmxu.synth.yosys.SynthesisError, openmxu_sim.netlist.native.CompilationError, SimulationError
+    openmxu.yosys.SynthesisError, openmxu_sim.netlist.native.CompilationError, SimulationError
         A tool fails.
     """
     subject = SUBJECTS[name]

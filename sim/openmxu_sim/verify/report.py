@@ -15,10 +15,9 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from openmxu import process
+from openmxu import process, yosys
 from openmxu.formal.solvers import SOLVERS
 from openmxu.formal.solvers import version as solver_version
-from openmxu.synth import yosys
 from openmxu_sim.cosim.simulators import find_simulator, load_simulator
 from openmxu_sim.machine import machine_name, tool_version
 from openmxu_sim.netlist.native import compiler_version

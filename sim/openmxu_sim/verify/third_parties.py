@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from openmxu.area.gates import gates
 from openmxu.arith import Adder, Converter, Multiplier
 from openmxu.formats import BF16, FP16, FP32
-from openmxu.synth.netlist import gates
 from openmxu_sim import golden, vectors
 from openmxu_sim.golden.arithmetic import check_subnormals
 from openmxu_sim.netlist.bitslice import Gates
@@ -144,7 +144,7 @@ def sample(
         There is no such mode, or the operation has no gates.
     openmxu_sim.netlist.native.CompilerNotFoundError, openmxu_sim.netlist.native.CompilationError
         There is no C compiler, or it fails; SoftFloat and gates need one.
-    openmxu.synth.yosys.SynthesisError
+    openmxu.yosys.SynthesisError
         Yosys fails.
     """
     chosen = OPERATIONS[operation]

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from openmxu import yosys
 from openmxu.catalog import build
 from openmxu.formal.paths import combinational_paths
-from openmxu.synth import yosys
 
 _OPTIONS = {"rows": 2, "columns": 2, "splitter": True, "result": "bf16"}
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from amaranth.hdl import Fragment
 
+from openmxu import yosys
 from openmxu.arith import Converter, streamed
 from openmxu.catalog import CATALOG
 from openmxu.formal import solvers
@@ -17,7 +18,6 @@ from openmxu.formal.smt import transition_system
 from openmxu.formal.solvers import SOLVERS, SolverError, solve
 from openmxu.formal.specification import ADD, CONVERT, MULTIPLY, NEAREST, Operation
 from openmxu.formats import BF16, FP32, SUBNORMALS
-from openmxu.synth import yosys
 from openmxu.verilog import to_rtlil
 from openmxu_sim import golden
 

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from openmxu.area.gates import gates
 from openmxu.arith import Adder
 from openmxu.formats import FP16
-from openmxu.synth.netlist import Cell, Netlist, gates
+from openmxu.yosys.netlist import Cell, Netlist
 from openmxu_sim import golden, vectors
 from openmxu_sim.netlist import native
 from openmxu_sim.netlist.bitslice import LANES, Gates, bit_slices

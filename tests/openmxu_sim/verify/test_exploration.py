@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from openmxu import yosys
 from openmxu.config import MxuConfig
 from openmxu.mxu import Mxu
-from openmxu.synth import yosys
 from openmxu_sim.verify.exploration import ExplorationError, explore
 from openmxu_sim.verify.exploration.bugs import SEEDED_BUGS, Bug, seeded
 from openmxu_sim.verify.exploration.words import Words, read_unit

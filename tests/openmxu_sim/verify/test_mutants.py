@@ -8,7 +8,7 @@ import pytest
 
 from openmxu.arith import Adder
 from openmxu.formats import FP16
-from openmxu.synth.mutation import Mutants, mutants
+from openmxu.yosys.mutation import Mutants, mutants
 from openmxu_sim import golden, vectors
 from openmxu_sim.benches.operations import OPERATIONS
 from openmxu_sim.benches.task import Task

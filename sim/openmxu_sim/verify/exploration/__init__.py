@@ -184,7 +184,7 @@ def explore(
         A bound is outside its domain, or the netlist is not one that moves data as whole words.
     ExplorationError
         There are too many states.
-    openmxu.synth.yosys.SynthesisError, openmxu_sim.netlist.native.CompilerNotFoundError
+    openmxu.yosys.SynthesisError, openmxu_sim.netlist.native.CompilerNotFoundError
         Yosys failed; there is no C compiler.
     """
     for noun, value, least, most in (("longest tile", longest_tile, 1, config.depth),

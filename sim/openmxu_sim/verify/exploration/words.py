@@ -10,11 +10,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from openmxu import yosys
 from openmxu.config import MxuConfig
 from openmxu.stages import split_stages
-from openmxu.synth import yosys
-from openmxu.synth.netlist import Bit, Cell, Netlist, read_netlist
 from openmxu.verilog import to_rtlil
+from openmxu.yosys.netlist import Bit, Cell, Netlist, read_netlist
 
 __all__ = ["Memory", "Word", "Words", "read_unit"]
 

@@ -9,7 +9,7 @@ from random import Random
 
 import numpy as np
 
-from openmxu.synth import yowasp
+from openmxu.yosys import wasm
 from openmxu_sim.cosim.simulators import find_simulator
 from openmxu_sim.verify.faults import HANG, LEFTOVER, LOST, SURVIVED, WRONG
 from openmxu_sim.verify.faults.products import Product
@@ -57,7 +57,7 @@ def trial(seed: int, folder: Path) -> tuple[str, str]:
     for each in ("tmp", "cache", "work/out"):
         (folder / each).mkdir(parents=True)
     work = folder / "work"
-    environment = os.environ | {"XDG_CACHE_HOME": str(folder / "cache"), "YOWASP_CACHE_DIR": str(yowasp.folder())}
+    environment = os.environ | {"XDG_CACHE_HOME": str(folder / "cache"), "YOWASP_CACHE_DIR": str(wasm.folder())}
     product = Product(random)
     np.save(work / "A.npy", product.a)
     np.save(work / "B.npy", product.b)

@@ -1,0 +1,131 @@
+"""Area reports for programs: JSON with all there is to know, CSV with the figures."""
+
+import csv
+import io
+import json
+from dataclasses import asdict, fields
+from typing import Any
+
+from openmxu.area.findings import Cost, Entry, Fit, Interval, Ratio, Report
+from openmxu.area.measure import Result
+from openmxu.area.pages.schema import SCHEMA
+from openmxu.area.targets import Area, Target
+
+__all__ = ["to_csv", "to_json"]
+
+
+def to_json(report: Report) -> str:
+    """The report as JSON. Nothing in it depends on the machine or the time."""
+    return json.dumps({
+        "schema": SCHEMA,
+        "tool": report.tool,
+        "targets": [_target(target) for target in report.targets],
+        "results": [_run(result) for result in report.results],
+        "catalog": [{**_entry(entry), "terms": [{"count": term.count, **_run(term.result)} for term in entry.terms]}
+                    for entry in report.catalog],
+        "fits": [_finding(fit) for fit in report.fits],
+        "ratios": [_finding(ratio) for ratio in report.ratios],
+        "costs": [_cost(cost) for cost in report.costs],
+    }, indent=2) + "\n"
+
+
+def to_csv(report: Report) -> str:
+    """A line for each result and each design of the catalog. Options and cells are lists of ``name=value``."""
+    text = io.StringIO()
+    rows = [*map(_result, report.results), *map(_entry, report.catalog)]
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.DictWriter(text, [*columns, "tool"], lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        row["tool"] = report.tool
+        for name in ("options", "cells"):
+            row[name] = " ".join(f"{key}={value}" for key, value in (row[name] or {}).items())
+        writer.writerow(row)
+    return text.getvalue()
+
+
+def _target(target: Target) -> dict[str, Any]:
+    library = target.library
+    return {
+        "name": target.name,
+        "title": target.title,
+        "recipe": target.recipe,
+        "unit": target.unit,
+        "timing": target.timing,
+        "script": target.script,
+        "library": library and {
+            "name": library.name,
+            "sha256": library.sha256,
+            "nand2": library.nand2,
+            "nand2_area": library.nand2_area,
+        },
+    }
+
+
+def _result(result: Result) -> dict[str, Any]:
+    point, area = result.point, result.area
+    return {
+        "name": point.name,
+        "part": point.part,
+        "variant": point.variant,
+        "format": point.format and str(point.format),
+        "significand_width": point.width,
+        "exponent_width": point.format and point.format.exponent_width,
+        "options": dict(point.options),
+        "target": result.target.name,
+        "recipe": result.target.recipe,
+        "status": "measured" if area else "failed",
+        "unit": result.target.unit,
+        **_figures(area),
+        "depth": result.depth,
+        "delay_ns": result.delay,
+        "note": result.note,
+        "error": result.error,
+        "rtlil_sha256": result.rtlil_sha256,
+        "figure": result.figure,
+    }
+
+
+def _run(result: Result) -> dict[str, Any]:
+    """A result with what it takes to repeat it."""
+    return {**_result(result), "top": result.point.top, "script": result.script}
+
+
+def _entry(entry: Entry) -> dict[str, Any]:
+    """A design of the catalog."""
+    return {
+        "design": entry.design.name,
+        "processing_elements": entry.design.cells,
+        "options": entry.design.domain,
+        "target": entry.target.name,
+        "recipe": entry.target.recipe,
+        "status": entry.status,
+        "unit": entry.target.unit,
+        **_figures(entry.area),
+    }
+
+
+def _figures(area: Area | None) -> dict[str, Any]:
+    return {field.name: area and getattr(area, field.name) for field in fields(Area)}
+
+
+def _finding(finding: Fit | Ratio) -> dict[str, Any]:
+    """A fit or ratio, its target by name."""
+    found = {field.name: getattr(finding, field.name) for field in fields(finding)}
+    for name, value in found.items():
+        if isinstance(value, Interval):
+            found[name] = asdict(value)
+    return {**found, "target": finding.target.name, "recipe": finding.target.recipe}
+
+
+def _cost(cost: Cost) -> dict[str, Any]:
+    return {
+        "feature": cost.ablation.feature,
+        "whole": cost.ablation.whole.name,
+        "without": cost.ablation.without.name,
+        "target": cost.target.name,
+        "recipe": cost.target.recipe,
+        "whole_area": cost.whole,
+        "without_area": cost.without,
+        "saved": cost.saved,
+    }

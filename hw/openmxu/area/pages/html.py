@@ -1,0 +1,65 @@
+"""The area report as one HTML page that needs nothing else: no network, no other file."""
+
+import html
+import importlib.resources
+import re
+from collections.abc import Mapping
+
+from markdown_it import MarkdownIt
+
+from openmxu.area.findings import Report
+from openmxu.area.pages.markdown import to_markdown
+from openmxu.area.pages.plot import BLUE, GREY, INK, LINE, PAPER
+
+__all__ = ["to_html"]
+
+_COLUMNS = ("design", "target", "recipe", "area", "unit", "flip-flops", "depth", "ns", "figure")
+
+
+def to_html(report: Report, images: Mapping[str, bytes]) -> str:
+    """The page.
+
+    Parameters
+    ----------
+    report
+        What it shows: all of :func:`openmxu.area.pages.markdown.to_markdown`, and a table of all figures.
+    images
+        From :func:`openmxu.area.pages.plot.to_images`; the SVG files become part of the page.
+    """
+    body: str = MarkdownIt("commonmark", {"html": False}).enable("table").render(to_markdown(report))
+    body = re.sub(r'<img src="([^"]*)" alt="([^"]*)" ?/?>',
+                  lambda match: _figure(images[match[1]], match[1], match[2]), body)
+    body = re.sub(r"<table>.*?</table>", lambda match: f'<div class="wide">{match[0]}</div>', body, flags=re.DOTALL)
+    page = importlib.resources.files("openmxu.area.pages").joinpath("page.html").read_text(encoding="utf-8")
+    return page.replace("<!-- body -->", body + _figures(report))
+
+
+def _figure(svg: bytes, name: str, alternative: str) -> str:
+    """A plot in the page's own colours, its names of parts unlike those of other plots."""
+    text = svg.decode()
+    text = text[text.index("<svg"):]
+    prefix = re.sub(r"\W", "-", name)
+    text = re.sub(r'\bid="', f'id="{prefix}-', text)
+    text = re.sub(r'(href="|url\()#', rf"\1#{prefix}-", text)
+    for colour, own in ((INK, "currentColor"), (GREY, "currentColor"), (PAPER, "var(--paper)"), (LINE, "var(--line)"),
+                        (BLUE, "var(--blue)")):
+        text = text.replace(colour, own)
+    return text.replace("<svg ", f'<svg role="img" aria-label="{alternative}" ', 1)
+
+
+def _figures(report: Report) -> str:
+    """A row for each measurement."""
+    rows = []
+    for result in report.runs:
+        area = result.area
+        cells = [result.point.name, result.target.name, result.target.recipe,
+                 f"{area.area:,.1f}" if area else "failed", result.target.unit, f"{area.flip_flops:,}" if area else "",
+                 "" if result.depth is None else str(result.depth),
+                 "" if result.delay is None else f"{result.delay:.2f}", result.figure]
+        rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
+    head = "".join(f"<th>{name}</th>" for name in _COLUMNS)
+    body = "".join(rows)
+    return ('<h2>All figures</h2><p>A row for each measurement; also of the parts of the catalog’s large designs. '
+            '<label>Show only rows with <input id="filter" type="search" placeholder="bf16 ecp5"></label></p>'
+            f'<div class="wide"><table id="figures"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+            "</div>")

@@ -1,0 +1,306 @@
+"""Area reports for people."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from openmxu.area.designs import DEVIATION, MEASURED_CELLS
+from openmxu.area.findings import CLAIMS, CONFIDENCE, Cost, Entry, Ratio, Report
+from openmxu.area.measure import Result
+from openmxu.area.pages.conclusion import conclusion
+from openmxu.area.pages.table import CATALOG_WORDS, catalog_table
+from openmxu.area.points import ARRAY, UNIT
+from openmxu.area.targets import RECIPES, Area, Target
+
+__all__ = ["to_markdown", "to_summary"]
+
+# Units of others as they published them: source, conditions, what they are, areas in one unit.
+_PUBLISHED = [
+    ("Horowitz, ISSCC 2014", "45 nm, µm²", "multiplier", {"fp16": 1640, "fp32": 7700}),
+    ("Horowitz, ISSCC 2014", "45 nm, µm²", "adder", {"fp16": 1360, "fp32": 4184}),
+    ("ninjakaib, hardware-accelerators", "Nangate45, µm²", "multiplier", {"fp8": 236, "bf16": 1103, "fp32": 6353}),
+    ("ninjakaib, hardware-accelerators", "Nangate45, µm²", "adder", {"fp8": 466, "bf16": 1033, "fp32": 3230}),
+    ("Horus", "Sky130 HD, µm²", "multiplier", {"fp8_e4m3": 857, "bf16": 2740}),
+]
+
+_GATE_CLOCK, _FPGA_CLOCK = 1000, 100
+"""MHz at which arrays are compared: an assumption, the same for all formats."""
+
+_PASSES = 6
+"""Passes after which a bf16 unit's product is as exact as fp32's; see the page on accuracy."""
+
+
+def to_markdown(report: Report) -> str:
+    """The report as Markdown: the figures, how they came about, and what they say of the claims."""
+    return _document("Area of multipliers, adders, processing elements and matrix units", [
+        *_headline(report),
+        ("Areas", _areas(report)),
+        ("Depth and delay", _paths(report)),
+        ("The catalog's designs", _catalog(report)),
+        ("What was measured", [_conditions(report)]),
+        ("What failed", _failures(report)),
+        ("How to repeat a figure", _scripts(report)),
+    ])
+
+
+def to_summary(report: Report) -> str:
+    """The report's headline page: what it says, and the tables that it says it by."""
+    return _document("Areas, measured", [*_headline(report), ("What was measured", [_conditions(report)])])
+
+
+def _document(title: str, sections: Sequence[tuple[str, Sequence[str]]]) -> str:
+    """Sections that have something in them."""
+    blocks = [
+        f"# {title}",
+        "All figures were measured by the Yosys named below, but for those that are said to be derived or published by "
+        "others. They are areas after mapping to cells, before placing and routing.",
+    ]
+    for heading, content in sections:
+        if content:
+            blocks += [f"## {heading}", *content]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _headline(report: Report) -> list[tuple[str, Sequence[str]]]:
+    sentences = "\n".join(f"- {sentence}" for sentence in conclusion(report))
+    return [
+        ("In short", [sentences or "Too few designs were measured to say anything about the claims."]),
+        ("The claims", _claims(report)),
+        ("Growth with the significand width", _growth(report)),
+        ("What a feature costs", _costs(report)),
+        ("A whole array", _arrays(report)),
+        ("Published by others, not measured here", _published()),
+    ]
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, words: int = 1) -> str:
+    """A Markdown table; all but the first ``words`` columns are numbers, set to the right."""
+    lines = [headings, ["---" if i < words else "---:" for i in range(len(headings))], *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _conditions(report: Report) -> str:
+    lines = [f"- Tool: {report.tool}. Another version gives other areas."]
+    for target in report.targets:
+        line = f"- {target.label}: {target.title}."
+        if target.library:
+            line += (f" Recipe '{target.recipe}': {RECIPES[target.recipe]}. 1 GE is the area of the library's "
+                     f"smallest 2-input NAND: {target.library.nand2}, {target.library.nand2_area:g}. SHA-256 of "
+                     f"the library: {target.library.sha256}.")
+        if target.timing:
+            line += f" Delays: {target.timing}, with the loads of gates, without wires."
+        lines.append(line)
+    lines += [
+        "- GE: combinational cells and flip-flops together; the CSV and JSON files have them apart. The areas of "
+        "generic gates are numbers of transistors in static CMOS, divided by the 4 of a NAND2; they have no timing. "
+        "On cmos, Yosys counts the transistors of its own gates, flip-flops as 16.",
+        "- LUTs: no wide multiplexers. A CCU2C counts as two LUT4, a Gowin ALU as one; an SB_CARRY shares the logic "
+        "cell of the LUT that adds, and a CARRY4 those of four. What DSP blocks do is in no LUT.",
+        "- eXfY is the format with X exponent and Y fraction bits. Multipliers and adders are combinational, take and "
+        "give one format unless said otherwise, round to nearest, ties to even, handle NaN and infinity, and flush "
+        "subnormals to zero; 'ieee' has gradual underflow. Processing elements have one pipeline stage unless said "
+        "otherwise, and fp32 sums.",
+        "- Depth: cells on the longest path between ports, flip-flops, memories and modules that are mapped once.",
+    ]
+    return "\n".join(lines)
+
+
+def _areas(report: Report) -> list[str]:
+    """All areas in comparable units; those on real libraries in the libraries' units, too."""
+    tables = [_by_target(report, report.targets, _with_dsps, unit=True)]
+    real = [target for target in report.targets if target.library and target.library.nand2_area != 1]
+    if real:
+        tables += [
+            "In the unit of the library, which is µm² in most:",
+            _by_target(report, real, lambda result: f"{result.area.cell_area or 0:,.0f}" if result.area else "failed"),
+        ]
+    return tables
+
+
+def _with_dsps(result: Result) -> str:
+    """An area, and the DSP blocks beside it."""
+    if not result.area:
+        return "failed"
+    return f"{result.area.area:,.0f}{_dsps(result.area)}"
+
+
+def _dsps(area: Area, cells: int = 1) -> str:
+    """What stands beside LUTs, of each cell."""
+    return f" + {area.dsps / cells:g} DSP" if area.dsps else ""
+
+
+def _paths(report: Report) -> list[str]:
+    cells = _by_target(report, report.targets, lambda result: "failed" if result.depth is None else str(result.depth))
+    tables = ["Cells on the longest path:", cells]
+    timed = [target for target in report.targets if target.timing]
+    if timed:
+        tables += ["Nanoseconds, setup of flip-flops included, with the loads of gates, without wires:",
+                   _by_target(report, timed, lambda result: "" if result.delay is None else f"{result.delay:.2f}")]
+        notes = {f"{result.point.name} on {result.target.label}: {result.note.splitlines()[-1]}"
+                 for result in report.results if result.note}
+        tables += ["OpenSTA gave no delay for:\n\n" + "\n".join(f"- {note}" for note in sorted(notes))] if notes else []
+    return tables
+
+
+def _by_target(report: Report, targets: Sequence[Target], value: Callable[[Result], str], *, unit: bool = False) -> str:
+    """A row for each point, a column for each target; empty where a point was not measured."""
+    rows = [[point.name, *[value(found) if (found := report.result(point.name, target)) else "" for target in targets]]
+            for point in report.points]
+    headings = [f"{target.label} ({target.unit})" if unit else target.label for target in targets]
+    return _table(["design", *headings], [row for row in rows if any(row[1:])])
+
+
+def _growth(report: Report) -> list[str]:
+    if not report.fits:
+        return ["Too few widths were measured for a curve: it takes four."]
+    rows = [[fit.target.label, fit.part, f"{len(fit.widths)}, {min(fit.widths)} to {max(fit.widths)}",
+             *map(str, (fit.exponent, fit.a, fit.b, fit.c)), f"{fit.r_squared:.4f}", f"{fit.worst:.0%}"]
+            for fit in report.fits]
+    return [
+        "Area = a + b·p + c·p², where p is the significand width, hidden bit included; and p to the power of an "
+        "exponent, by least squares of the logarithms. Over significand products, and over units with 8 exponent bits "
+        f"(so without fp16 and fp8). In brackets {CONFIDENCE:.0%} intervals by Student's t: areas do not vary from run "
+        "to run, so they say how well a curve describes them.",
+        _table(["target", "part", "widths p", "exponent", "a", "b", "c", "R²", "largest deviation"], rows, words=3),
+    ]
+
+
+def _claims(report: Report) -> list[str]:
+    """Google's claim, and each ratio beside it."""
+    headings = ["", "part", "bf16", *CLAIMS]
+    claims = [
+        ["claimed", "multiplier", "1", *[f"{claim:.0f}" for claim in CLAIMS.values()]],
+        ["p²", "for p = 8, 11, 24", "1", *[f"{(width / 8) ** 2:.2f}" for width in (11, 24)]],
+    ]
+    return [
+        "Google's case for bf16 ('BFloat16: The secret to high performance on Cloud TPUs') is that a multiplier's "
+        "size grows with the square of the 'mantissa' width, which makes that for bf16 'half of fp16' and 'an "
+        "eighth of fp32'. In units of bf16:",
+        _table(headings, claims + [_ratio(ratio) for ratio in report.ratios], words=2),
+        "![Area against significand width, and ratios beside the claims](area.svg)",
+    ]
+
+
+def _ratio(ratio: Ratio) -> list[str]:
+    return [ratio.target.label, ratio.part, f"1 ({ratio.bf16:,.0f} {ratio.target.unit})",
+            *[f"{ratio.others[name]:.2f}" if name in ratio.others else "-" for name in CLAIMS]]
+
+
+def _costs(report: Report) -> list[str]:
+    """What features cost: a row for each, a column for each target."""
+    if not report.costs:
+        return []
+    most = Counter(cost.target for cost in report.costs)
+    targets = [target for target, count in most.items() if 2 * count >= max(most.values())]
+    found: dict[tuple[str, str], dict[Target, Cost]] = {}
+    for cost in report.costs:
+        found.setdefault((cost.ablation.subject, cost.ablation.feature), {})[cost.target] = cost
+    rows = [[subject, feature, *[f"{-costs[target].saved:+.1%}" if target in costs else "" for target in targets]]
+            for (subject, feature), costs in found.items()]
+    return [
+        "What leaving a feature out does to the area of a unit that has it. NaN, infinite operands, rounding and "
+        "exponents are taken out by holding wires of the design at a value before synthesis.",
+        _table(["unit", "left out", *[target.label for target in targets]], rows, words=2),
+        "Arm (Burgess and others, ARITH 2019) report for a BFDOT unit against one with all of IEEE 754: one rounding "
+        "mode in place of five saves 25 %, flushing subnormals 15 %, all simplifications together 65 %. Ours "
+        "has one rounding mode from the start, and no flags: only the second figure has a counterpart above.",
+        "![What leaving features out saves](costs.svg)",
+    ]
+
+
+def _arrays(report: Report) -> list[str]:
+    """Arrays and units of the same size: for each processing element, and for what they compute."""
+    rows = []
+    for target in report.targets:
+        for part in (ARRAY, UNIT):
+            found = report.by_format(target, part)
+            if "bf16" not in found:
+                continue
+            base = found["bf16"].area
+            clock = _FPGA_CLOCK if target.recipe == "fpga" else _GATE_CLOCK
+            for name, result in found.items():
+                if not result.area or not base:
+                    continue
+                cells = result.point.cells
+                peak = 2 * cells * clock / 1000
+                own = f"{result.area.area * result.delay / (2 * cells):,.0f}" if result.delay else ""
+                rows.append([target.label, f"{result.point.size} {part}", name,
+                             f"{result.area.area / cells:,.0f} {target.unit}{_dsps(result.area, cells)}",
+                             f"{result.area.flip_flops / cells:,.0f}",
+                             f"{result.area.area / peak:,.0f}", own, f"{result.area.area / base.area:.2f}"])
+    if not rows:
+        return []
+    return [
+        "The same array with other operands; sums are fp32 in all of them, and memories are not counted. A GFLOP/s is "
+        f"half a multiply-add each nanosecond: once at {_GATE_CLOCK} MHz on gates and {_FPGA_CLOCK} MHz on FPGAs, "
+        "which is assumed and the same for all formats; and, where delays were measured, at the clock that the "
+        "design's own longest path allows. "
+        f"A bf16 unit that makes fp32 products in {_PASSES} passes needs {_PASSES} times the area of the bf16 row for "
+        "a GFLOP/s of fp32.",
+        _table(["target", "design", "operands", "for each processing element", "its flip-flops", "for each GFLOP/s",
+                "at its own clock", "in that of bf16"], rows, words=3),
+    ]
+
+
+def _catalog(report: Report) -> list[str]:
+    """The designs of the catalog, and how the areas of those that were not measured come about."""
+    if not report.catalog:
+        return []
+    headings, rows = catalog_table(report)
+    lines = [
+        "Each module that a design has several times, such as the processing element, is mapped once and counted "
+        "as often as it is there; nothing is saved across its borders. Memories are counted in bits. They, with "
+        "their ports and the registers of these, are in no other figure.",
+        _table(headings, rows, words=CATALOG_WORDS),
+    ]
+    derived = [entry for entry in report.catalog if entry.derived and entry.target == report.catalog[0].target]
+    if derived:
+        lines += [
+            f"Designs of more than {MEASURED_CELLS} processing elements are derived: sums of parts that were measured "
+            "at their real size, and of the shift registers of skew and control, bit by bit. A test holds the rule "
+            f"to units measured whole on generic gates, within {DEVIATION:.0%}. On {derived[0].target.label}:",
+            _table(["design", "part", "number", f"area of one ({derived[0].target.unit})", "flip-flops of one",
+                    "memory bits of one"], [row for entry in derived for row in _terms(entry)], words=2),
+        ]
+    return lines
+
+
+def _terms(entry: Entry) -> list[list[str]]:
+    """A row for each part of a derived design."""
+    rows = []
+    for term in entry.terms:
+        area = term.result.area
+        counted = [f"{area.area:,.1f}", f"{area.flip_flops:,}", f"{area.memory_bits:,}"] if area else ["failed"] * 3
+        rows.append([entry.design.name, term.result.point.part, f"{term.count:,}", *counted])
+    return rows
+
+
+def _published() -> list[str]:
+    """What others published, with what is known of the conditions."""
+    rows = []
+    for source, conditions, part, areas in _PUBLISHED:
+        unit = "bf16" if "bf16" in areas else "fp16"
+        rows.append([source, conditions, part, ", ".join(f"{name} {area:,}" for name, area in areas.items()),
+                     ", ".join(f"{name}/{unit} {area / areas[unit]:.2f}" for name, area in areas.items()
+                               if name != unit)])
+    return [
+        "Units of other designs, from other tools and processes: only the ratios within a line mean "
+        f"anything here. The claims together put fp32 at {CLAIMS['fp32'] / CLAIMS['fp16']:.0f} times fp16.",
+        _table(["source", "conditions", "unit", "published areas", "ratios"], rows, words=5),
+    ]
+
+
+def _failures(report: Report) -> list[str]:
+    fence = "`" * 8  # longer than any in a log
+    return [f"{result.point.name} on {result.target.label}:\n\n{fence}\n{result.error}\n{fence}"
+            for result in report.failed]
+
+
+def _scripts(report: Report) -> list[str]:
+    """The scripts; those of the points differ in the name of the top module, and in what is tied."""
+    return [
+        "Each figure has a name made of all that it depends on: `openmxu area --explain FIGURE -o DIR` prints how it "
+        "came about. `area.json` has the exact script for each, and the SHA-256 of the RTLIL that it was run on. "
+        "`/job` is the run's directory, `/lib` that of the library; TOP stands for the design's top module. Designs "
+        "without a feature have lines behind the first that hold wires at a value.",
+        *[f"{target.label}:\n\n```\n{target.script.format(top='TOP', change='')}```" for target in report.targets],
+    ]

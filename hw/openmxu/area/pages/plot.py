@@ -1,0 +1,169 @@
+"""The plots of an area report."""
+
+import io
+import re
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from openmxu.area.findings import CLAIMS, SWEEP_EXPONENT, Cost, Report
+from openmxu.area.points import MULTIPLIER, PRODUCT
+from openmxu.area.targets import Target
+from openmxu.formats import FORMATS
+
+__all__ = ["BLUE", "GREY", "INK", "LINE", "PAPER", "to_images"]
+
+BLUE, GREY, INK, LINE, PAPER = "#0072b2", "#555555", "#010101", "#dddddd", "#fefefe"
+"""Colours that a dark page may replace: of a series, of what stands behind, of text, of the grid and of the ground."""
+
+# Okabe and Ito's palette, which colour-blind readers can tell apart; shapes and labels say the same.
+_COLOURS = {PRODUCT: BLUE, MULTIPLIER: "#D55E00"}
+_MARKERS = {PRODUCT: "o", MULTIPLIER: "s"}
+_TITLES = {PRODUCT: "significand product alone", MULTIPLIER: "complete multiplier"}
+_STYLE = {
+    **{f"{name}.color": INK for name in ("text", "xtick", "ytick")},
+    "axes.labelcolor": INK, "axes.edgecolor": INK, "axes.facecolor": PAPER, "figure.facecolor": PAPER,
+    "svg.hashsalt": "openmxu",  # the same measurements give the same SVG
+}
+
+
+def to_images(report: Report) -> dict[str, bytes]:
+    """The plots: areas and ratios; and, where features were measured, what they cost.
+
+    Returns
+    -------
+    dict
+        The contents of ``area.png`` and ``area.svg``: area against significand width on the first target, beside the
+        ratios on all targets. And of ``costs.svg``: what leaving a feature out saves on the first target where it was
+        measured.
+    """
+    with matplotlib.rc_context(_STYLE):
+        ranked = [target for target in report.targets if target.is_ranked]
+        figure = Figure(figsize=(12, max(5.4, 0.62 * len(ranked))), layout="constrained")
+        left, right = figure.subplots(1, 2, width_ratios=(1.15, 1))
+        _draw_areas(left, report)
+        _draw_ratios(right, report, ranked)
+        images = {"area.png": _save(figure, "png"), "area.svg": _save(figure, "svg")}
+        costs = [cost for cost in report.costs if cost.target == report.costs[0].target]
+        if costs:
+            figure = Figure(figsize=(12, 1.2 + 0.3 * len(costs)), layout="constrained")
+            _draw_costs(figure.subplots(), costs)
+            images["costs.svg"] = _save(figure, "svg")
+    return images
+
+
+def _save(figure: Figure, suffix: str) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=suffix, dpi=150, metadata={"Date": None} if suffix == "svg" else None)
+    return buffer.getvalue()
+
+
+def _draw_costs(axes: Axes, costs: list[Cost]) -> None:
+    """A bar for each feature, what it saves written beside it."""
+    colours = dict(zip(dict.fromkeys(cost.ablation.whole.part for cost in costs),
+                       ("#D55E00", BLUE, "#009E73", "#CC79A7"), strict=False))
+    for row, cost in enumerate(costs):
+        axes.barh(row, 100 * cost.saved, color=colours[cost.ablation.whole.part], height=0.7)
+        axes.annotate(f"{cost.saved:.1%}", (max(100 * cost.saved, 0), row), textcoords="offset points", xytext=(4, 0),
+                      va="center", fontsize=9.5)
+    axes.set_yticks(range(len(costs)), [f"{cost.ablation.subject}: {cost.ablation.feature}" for cost in costs])
+    axes.invert_yaxis()
+    axes.set_xlim(min(0.0, *(100 * cost.saved for cost in costs)), 105)
+    axes.set_xlabel("area saved by leaving the feature out (% of the unit that has it)", fontsize=11)
+    axes.set_title(f"What features cost on {costs[0].target.label}", fontsize=12, loc="left")
+    _plain(axes)
+
+
+def _draw_areas(axes: Axes, report: Report) -> None:
+    """Area against significand width on the first target, with the fitted curves."""
+    target = report.first
+    handles = []
+    for part in (MULTIPLIER, PRODUCT):
+        style: dict[str, Any] = {"marker": _MARKERS[part], "color": _COLOURS[part], "markersize": 6}
+        areas = report.sweep(target, part)
+        axes.plot(list(areas), list(areas.values()), linestyle="none", **style)
+        label = _TITLES[part]
+        fit = next((fit for fit in report.fits if fit.target == target and fit.part == part), None)
+        if fit:
+            p = np.linspace(min(fit.widths), max(fit.widths), 200)
+            axes.plot(p, fit(p), color=_COLOURS[part], linewidth=1.5)
+            label += f"\n{fit.a.value:.0f} {fit.b.value:+.1f}·p {fit.c.value:+.2f}·p²".replace("-", "−")
+        handles.append(Line2D([], [], linewidth=1.5 if fit else 0, label=label, **style))
+    others = _label_formats(axes, report)
+    if others:
+        handles.insert(1, Line2D([], [], linewidth=0, marker=_MARKERS[MULTIPLIER], color=_COLOURS[MULTIPLIER],
+                                 markerfacecolor=PAPER, markersize=6, label=f"not 8 exponent bits: {others}"))
+    axes.set_xlabel("significand width p (bits, hidden bit included)", fontsize=11)
+    axes.set_ylabel(f"area ({target.unit})", fontsize=11)
+    axes.set_title(f"Area on {target.label}", fontsize=12, loc="left")
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+    axes.legend(handles=handles, frameon=False, fontsize=10, loc="upper left", labelspacing=0.8)
+    _plain(axes)
+
+
+def _label_formats(axes: Axes, report: Report) -> str:
+    """Name the multipliers of well-known formats; draw, and return the names of, those not in the sweep."""
+    others = []
+    for result in report.results:
+        fmt = result.point.format
+        shown = result.target == report.first and result.point.part == MULTIPLIER and not result.point.variant
+        if not shown or not result.area or not result.area.area or not fmt:
+            continue
+        at = (result.point.width, result.area.area)
+        if fmt.exponent_width != SWEEP_EXPONENT:
+            axes.plot(*at, linestyle="none", marker=_MARKERS[MULTIPLIER], color=_COLOURS[MULTIPLIER],
+                      markerfacecolor=PAPER, markersize=6)
+            others.append(fmt.name)
+        elif fmt.name in FORMATS:
+            axes.annotate(fmt.name, at, textcoords="offset points", xytext=(-6, 5), ha="right", fontsize=10)
+    return ", ".join(others)
+
+
+def _draw_ratios(axes: Axes, report: Report, rows: list[Target]) -> None:
+    """fp16 and fp32 in units of bf16, a row for each target, the claims as vertical lines."""
+    shown = [ratio for ratio in report.ratios if ratio.part in _MARKERS and ratio.target in rows]
+    for name, claim in CLAIMS.items():
+        axes.axvline(claim, color=GREY, linestyle="--", linewidth=1)
+        axes.annotate(f"claim for {name}: {claim:.0f}", (claim, 1), xycoords=("data", "axes fraction"),
+                      textcoords="offset points", xytext=(5, -4), va="top", fontsize=10, color=GREY)
+    for ratio in shown:
+        height = rows.index(ratio.target) + (0.15 if ratio.part == PRODUCT else -0.15)
+        for name, value in ratio.others.items():
+            axes.plot(value, height, linestyle="none", marker=_MARKERS[ratio.part], color=_COLOURS[ratio.part],
+                      markersize=7)
+            # On the far side of the marker, so that no number stands on the claim's line.
+            left = value < CLAIMS[name]
+            axes.annotate(f"{value:.2f}", (value, height), textcoords="offset points",
+                          xytext=(-7 if left else 7, 0), ha="right" if left else "left", va="center",
+                          fontsize=9.5, color=_COLOURS[ratio.part])
+    axes.set_yticks(range(len(rows)), [_broken(target.label) for target in rows])
+    # The first target on top, and room for the claims' labels above it.
+    count = max(1, len(rows))
+    axes.set_ylim(count - 0.5, -0.5 - 0.1 * count)
+    values = [value for ratio in shown for value in ratio.others.values()]
+    axes.set_xlim(0, 1.15 * max([*CLAIMS.values(), *values]))
+    axes.set_xlabel("area of fp16 and of fp32, in that of bf16", fontsize=11)
+    axes.set_title("Ratios beside the claims", fontsize=12, loc="left")
+    _plain(axes)
+
+
+def _broken(label: str) -> str:
+    """A label in lines of at most 16 characters or one word: names of libraries are long."""
+    lines = [""]
+    for word in re.split(r"(?<=[_ ])", label):
+        if lines[-1] and len(lines[-1]) + len(word) > 16:
+            lines.append("")
+        lines[-1] += word
+    return "\n".join(lines)
+
+
+def _plain(axes: Axes) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=10)
+    axes.grid(axis="x", color=LINE, linewidth=0.6)
+    axes.set_axisbelow(True)

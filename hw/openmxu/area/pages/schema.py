@@ -1,0 +1,106 @@
+"""What an ``area.json`` holds, to be compared and explained; :mod:`openmxu.area.pages.export` writes it."""
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+__all__ = ["SCHEMA", "read_report"]
+
+SCHEMA = 2
+"""Version of the layout of ``area.json``: one more whenever a reader would have to change."""
+
+_MOST_BYTES = 256 << 20
+"""Size of a file; a full report is of 20 MB."""
+
+_TEXT = {"type": "string"}
+_NUMBER = {"type": ["number", "null"], "minimum": 0, "maximum": 1e18}
+_OPTIONS = {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    """An object with these properties, and any others."""
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def _list(items: Any) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+_FIGURES = {
+    "target": _TEXT, "recipe": _TEXT, "unit": _TEXT,
+    "area": _NUMBER, "flip_flops": _NUMBER, "memory_bits": _NUMBER,
+}
+_RUN = {
+    "name": _TEXT, "top": _TEXT, "options": _OPTIONS, **_FIGURES, "depth": _NUMBER, "delay_ns": _NUMBER,
+    "figure": _TEXT, "rtlil_sha256": _TEXT, "script": _TEXT, "error": _TEXT,
+}
+_REPORT = _object(
+    schema={"type": "integer"},
+    tool=_TEXT,
+    targets=_list(_object(
+        name=_TEXT, title=_TEXT, recipe=_TEXT,
+        library={"oneOf": [{"type": "null"}, _object(name=_TEXT, sha256=_TEXT)]},
+    )),
+    results=_list(_object(**_RUN)),
+    catalog=_list(_object(design=_TEXT, **_FIGURES, terms=_list(_object(count={"type": "integer"}, **_RUN)))),
+)
+
+
+def read_report(path: Path) -> dict[str, Any]:
+    """The content of an ``area.json``, all that is read of it checked.
+
+    Raises
+    ------
+    OSError
+        It cannot be read.
+    ValueError
+        It is none, or one of another layout; the text says where.
+    """
+    # Only these two commands need it.
+    import fastjsonschema  # noqa: PLC0415
+
+    def refusal(reason: object) -> ValueError:
+        return ValueError(f"the report must be an area.json of openmxu area, not {path}: {reason}")
+
+    with path.open("rb") as file:
+        text = file.read(_MOST_BYTES + 1)
+    if len(text) > _MOST_BYTES:
+        raise refusal(f"it must be at most {_MOST_BYTES >> 20} MiB")
+    try:
+        found = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+    except RecursionError:
+        raise refusal("it is nested too deeply") from None
+    except ValueError as error:  # no JSON, no UTF-8, or a number beyond all bounds
+        raise refusal(error) from None
+    if isinstance(found, dict) and isinstance(found.get("schema"), int) and found["schema"] != SCHEMA:
+        raise ValueError(f"the report must have the layout {SCHEMA}, not {found['schema']}: {path}")
+    try:
+        fastjsonschema.validate(_REPORT, found)
+    except fastjsonschema.JsonSchemaValueException as error:
+        raise refusal(error.message) from None
+    targets = {(target["name"], target["recipe"]) for target in found["targets"]}
+    for place, run in _runs(found):
+        if (run["target"], run["recipe"]) not in targets:
+            raise refusal(f"{place}.target must be one of data.targets, with its recipe, not {run['target']!r}")
+    return dict(found)
+
+
+def _runs(report: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Everything that names a target, and where it stands."""
+    results = [(f"data.results[{index}]", run) for index, run in enumerate(report["results"])]
+    terms = [(f"data.catalog[{index}].terms[{number}]", term) for index, entry in enumerate(report["catalog"])
+             for number, term in enumerate(entry["terms"])]
+    return results + terms
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is too large a number")
+    return value

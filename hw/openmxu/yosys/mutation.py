@@ -1,0 +1,208 @@
+"""Mutants: designs with one small mistake each, made by Yosys's ``mutate``.
+
+A mistake is an inverted bit at a port of a cell, a constant one, or one that depends on another bit of the same
+port. All mutants of a design are in one netlist, with a number that says which of them it is; 0 is none.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from openmxu import yosys
+from openmxu.verilog import to_rtlil
+from openmxu.yosys.netlist import Bit, Netlist, read_netlist
+
+__all__ = ["PLUSARG", "Mutants", "mutants"]
+
+PLUSARG = "mutant"
+"""The simulator's argument that chooses the mutant, ``+mutant=3``."""
+
+_PORT = "mutant"
+
+# The first as in openmxu.verilog. The second: where a mistake makes one bit of a signal depend on another one,
+# Verilator may see a loop, and be slower for it.
+_LINT = "/* verilator lint_off WIDTHEXPAND */\n/* verilator lint_off UNOPTFLAT */\n"
+
+
+@dataclass(frozen=True)
+class Mutants:
+    """Mutants of a design, numbered from 1.
+
+    Parameters
+    ----------
+    top
+        Name of the design's module.
+    rtlil
+        The design itself.
+    mistakes
+        Yosys's command for each.
+    without
+        Modules in which no mistakes are made; patterns of names as of Yosys.
+    """
+
+    top: str
+    rtlil: str
+    mistakes: tuple[str, ...]
+    without: tuple[str, ...] = ()
+
+    def describe(self, number: int) -> str:
+        """Where mutant ``number`` is, and what is wrong with it."""
+        words = dict(re.findall(r"-(\w+) (\S+)", self.mistakes[number - 1]))
+        where = f"{words['module']} {words['cell']} {words['port']}[{words['portbit']}]"
+        wire = f" ({words['wire']}[{words['wirebit']}])" if "wire" in words else ""
+        by = f" by [{words['ctrlbit']}]" if "ctrlbit" in words else ""
+        return f"{words['mode']}{by} at {where}{wire}"
+
+    def gates(self) -> Netlist:
+        """All of them as a flat netlist of Yosys's simplest cells, with an input ``mutant``.
+
+        Raises
+        ------
+        openmxu.yosys.SynthesisError
+            Yosys failed.
+        """
+        return self._gates("")
+
+    def one(self, number: int) -> str:
+        """RTLIL of mutant ``number`` alone.
+
+        Raises
+        ------
+        openmxu.yosys.SynthesisError
+            Yosys failed.
+        """
+        return yosys.produce(f"{_READ}\n{self.mistakes[number - 1]}\nwrite_rtlil /job/result\n", self.rtlil)
+
+    def verilog(self) -> str:
+        """All of them as Verilog with the ports of the design; ``+mutant=NUMBER`` chooses one in a simulation.
+
+        Raises
+        ------
+        openmxu.yosys.SynthesisError
+            Yosys failed.
+        """
+        text = yosys.produce(f"{self._all()}\nwrite_verilog -noattr /job/result\n", self.rtlil)
+        start = text.index(f"module {self.top}(")
+        end = text.index("endmodule", start)
+        module, ports = re.subn(rf"(module [^;]*), {_PORT}\b", r"\1", text[start:end], count=1)
+        module, declarations = re.subn(
+            rf"  input (\[\d+:0\] )?{_PORT};\n  wire (\[\d+:0\] )?{_PORT};\n",
+            rf'  reg \1{_PORT};\n  initial if (!$value$plusargs("{PLUSARG}=%d", {_PORT})) {_PORT} = 0;\n', module,
+        )
+        assert ports == declarations == 1, "Yosys writes ports in another way"
+        return f"{_LINT}{text[:start]}{module}{text[end:]}"
+
+    def is_equivalent(self, number: int) -> bool:
+        """Whether mutant ``number`` is proven to do what the design does, from whatever state.
+
+        SAT sweeping in ABC proves that all outputs and next states are equal. A mutant that differs only in states
+        that are never reached, or in a state that nobody sees, is not proven.
+
+        Raises
+        ------
+        openmxu.yosys.SynthesisError
+            Yosys failed.
+        """
+        alone = replace(self, mistakes=self.mistakes[number - 1:number])
+        # Modules without mistakes may be left out, if what they are given is the same: that is quicker.
+        cuts = [f"blackbox {' '.join(self.without)}", ""] if self.without else [""]
+        return any(
+            read_netlist(yosys.produce(_SWEEPING, _difference(alone._gates(cut))), "difference").outputs["different"]
+            == ("0",) for cut in cuts
+        )
+
+    def _gates(self, boxes: str) -> Netlist:
+        script = (f"{self._all()}\n{boxes}\nsynth -flatten -noabc -top {self.top}\n"
+                  f"dfflegalize -cell $_DFF_P_ 01\nabc -g AND,OR,XOR\n{_WRITE}")
+        return read_netlist(yosys.produce(script, self.rtlil), self.top)
+
+    def _all(self) -> str:
+        width = len(self.mistakes).bit_length()
+        numbered = (mistake.replace("mutate", f"mutate -ctrl {_PORT} {width} {number}", 1)
+                    for number, mistake in enumerate(self.mistakes, start=1))
+        return "\n".join([_READ, *numbered])
+
+
+_SWEEPING = f"""\
+read_blif /job/design.il
+simplemap
+opt -full
+abc -g AND -script +strash{";&get,-n;&fraig,-x,-C,100000;&put" * 2}
+opt_clean -purge
+write_json /job/result
+"""
+
+_TABLES = {"$_NOT_": ("A", "0 1"), "$_AND_": ("AB", "11 1"), "$_OR_": ("AB", "1- 1\n-1 1"),
+           "$_XOR_": ("AB", "10 1\n01 1")}
+
+
+def _difference(netlist: Netlist) -> str:
+    """BLIF of a module ``difference``, 1 where the gates do not do the same with ``mutant`` 0 and 1.
+
+    Registers, and cells that are no gates, are cut: what they give comes in, what they are given is compared, too.
+    """
+    seen = [bit for bits in netlist.outputs.values() for bit in bits]
+    shared = [bit for name, bits in netlist.inputs.items() if name != _PORT for bit in bits]
+    for cell in netlist.cells:
+        if cell.type not in _TABLES:
+            for port, bits in cell.connections.items():
+                (seen if port in cell.inputs else shared).extend(bits)
+    common = {bit: f"i{bit}" for bit in shared}
+    lines = [".model difference", f".inputs {' '.join(common.values())}", ".outputs different"]
+
+    def name(copy: str, bit: Bit) -> str:
+        return common.get(bit, f"{copy}{bit}")
+
+    for copy, chosen in (("g", "0"), ("m", "1")):
+        values = {"0": "", "1": "1", "x": "", netlist.inputs[_PORT][0]: chosen.replace("0", "")}
+        lines += [f".names {copy}{bit}\n{value}".rstrip() for bit, value in values.items()]
+        for cell in netlist.cells:
+            if cell.type in _TABLES:
+                ports, table = _TABLES[cell.type]
+                wires = [name(copy, cell.connections[port][0]) for port in (*ports, "Y")]
+                lines.append(f".names {' '.join(wires)}\n{table}")
+    lines += [f".names {name('g', bit)} {name('m', bit)} d{index}\n10 1\n01 1" for index, bit in enumerate(seen)]
+    last = len(seen) - 1
+    for first in range(0, 2 * last, 2):  # a tree: ABC follows a chain by recursion
+        last += 1
+        lines.append(f".names d{first} d{first + 1} d{last}\n1- 1\n-1 1")
+    lines += [f".names d{last} different\n1 1", ".end", ""]
+    return "\n".join(lines)
+
+
+_READ = "read_rtlil /job/design.il"
+_WRITE = "write_json /job/result\n"
+
+
+def mutants(component: Any, count: int, seed: int, *, flat: bool = False, without: Sequence[str] = ()) -> Mutants:
+    """Mutants of a component.
+
+    Parameters
+    ----------
+    component
+        Any component.
+    count
+        How many; fewer, if there are not as many.
+    seed
+        The same seed gives the same mutants of the same design.
+    flat
+        Make mistakes in the flattened and optimised design. Otherwise a mistake in a module is in all its
+        instances, as if it had been made by the designer.
+    without
+        Modules in which no mistakes are made; patterns of names as of Yosys.
+
+    Raises
+    ------
+    openmxu.yosys.SynthesisError
+        Yosys failed.
+    """
+    top = component.module_name
+    # Amaranth writes a condition on a whole word once for each bit: a mistake is made in the condition.
+    simplify = "flatten\nopt -full\nopt_clean -purge\n" if flat else "opt_merge\nopt_clean\n"
+    rtlil = yosys.produce(f"{_READ}\nhierarchy -check -top {top}\nproc\n{simplify}write_rtlil /job/result\n",
+                          to_rtlil(component))
+    # What a memory holds at first is no wire.
+    selection = " ".join(["*", "t:$meminit_v2 %d", *(f"{pattern} %d" for pattern in without)])
+    listed = yosys.produce(f"{_READ}\nmutate -list {count} -seed {seed} -o /job/result {selection}\n", rtlil)
+    return Mutants(top, rtlil, tuple(listed.splitlines()), tuple(without))

