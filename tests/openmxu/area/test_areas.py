@@ -27,6 +27,7 @@ def differences(expected: dict[str, dict[str, object]], found: dict[str, dict[st
             if expected.get(name) != found.get(name)]
 
 
+@pytest.mark.slow
 def test_the_areas_of_the_catalog(request: pytest.FixtureRequest) -> None:
     tool = yosys.prepare()
     entries = measure_catalog(list(CATALOG.values()), choose_targets(["generic"], [], ["area"]),

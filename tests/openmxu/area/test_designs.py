@@ -46,6 +46,7 @@ def total(plan: list[Part], results: dict[str, Result]) -> Area:
     return area
 
 
+@pytest.mark.slow
 def test_derived_is_what_is_measured() -> None:
     """The rule for large units, held to units that are measured whole; storage to the bit."""
     plans = [([Part(1, whole(CATALOG[name]))], parts(CATALOG[name])) for name in CHECKED]

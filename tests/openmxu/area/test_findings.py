@@ -243,6 +243,7 @@ def test_plots_are_drawn_whatever_was_measured(results: list[Result]) -> None:
     assert images["area.svg"] == to_images(report(results))["area.svg"]
 
 
+@pytest.mark.slow
 def test_points() -> None:
     points = once([*full_points(), *ablation_points()])
     assert len({point.name for point in points}) == len({point.top for point in points}) == len(points)

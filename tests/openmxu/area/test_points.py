@@ -35,10 +35,15 @@ from openmxu_sim.netlist.bitslice import Gates
 
 IMPOSTORS = [FloatFormat("bf16", 4, 3), FloatFormat("bf16", 8, 7, has_infinity=False),
              FloatFormat("fp8_e4m3", 4, 3), FloatFormat("e4f3", 4, 3, has_infinity=False)]
+CASES = [(part, impostor) for impostor in IMPOSTORS
+         for part in (MULTIPLIER, ADDER, CONVERTER, PROCESSING_ELEMENT, ARRAY, BANK, UNIT)]
 
 
-@pytest.mark.parametrize("impostor", IMPOSTORS, ids=repr)
-@pytest.mark.parametrize("part", [MULTIPLIER, ADDER, CONVERTER, PROCESSING_ELEMENT, ARRAY, BANK, UNIT])
+# Each part and each impostor once in every test run, all pairs in `make slow`.
+@pytest.mark.parametrize(("part", "impostor"), [
+    pytest.param(part, impostor, marks=[] if number % 9 < 2 else pytest.mark.slow, id=f"{part}-{impostor!r}")
+    for number, (part, impostor) in enumerate(CASES)
+])
 def test_a_format_is_its_widths_not_its_name(part: str, impostor: FloatFormat, tmp_path: Path,
                                              monkeypatch: pytest.MonkeyPatch) -> None:
     """Netlists are kept, and figures are shown, by what a format is."""
@@ -66,6 +71,7 @@ def gates(point: Point, ports: list[str]) -> Gates:
     return Gates(mapped(rtlil, point.top, point.change(rtlil)), ports)
 
 
+@pytest.mark.slow
 def test_every_part_of_a_format() -> None:
     points = chosen_points(list(PARTS), ["e5f3"], subnormals=["flush", "ieee"], rows=2, columns=3)
     names = [point.name for point in points]

@@ -39,8 +39,9 @@ def vcd(request: pytest.FixtureRequest) -> Path | None:
     return Path(folder, re.sub(r"[^\w-]+", "_", request.node.name) + ".vcd") if folder else None
 
 
-_SLOW = ("multiplier_ieee", "multiplier_fp16", "multiplier_bf16", "adder_ieee", "converter_ieee", "splitter_ieee",
-         "pe_ieee", "mxu_2x2_splitter", "mxu_2x2_bf16", "mxu_4x4", "mxu_4x4_ieee", "mxu_4x4_pipelined", "mxu_8x8")
+_SLOW = ("product", "multiplier_ieee", "multiplier_fp16", "multiplier_bf16", "multiplier_fp32", "adder", "adder_ieee",
+         "converter_ieee", "splitter_ieee", "stream_multiplier", "stream_converter", "pe_ieee", "mxu_2x2_splitter",
+         "mxu_2x2_bf16", "mxu_4x4", "mxu_4x4_ieee", "mxu_4x4_pipelined", "mxu_8x8")
 """Neighbours of a design that every test run has."""
 
 

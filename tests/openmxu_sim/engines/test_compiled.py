@@ -326,9 +326,9 @@ sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "-n", "0", {__file__!r}, "
 
 @pytest.mark.parametrize("config", [
     MxuConfig(rows=1, columns=2, stages=4, depth=4, status=True),
-    MxuConfig(rows=5, columns=3, depth=64, status=True, splitter=True),
+    pytest.param(MxuConfig(rows=5, columns=3, depth=64, status=True, splitter=True), marks=pytest.mark.slow),
     MxuConfig(rows=4, columns=1, stages=7, depth=8, subnormals="ieee", status=True, result=BF16),
-    MxuConfig(rows=3, columns=4, stages=3, depth=256, status=True),
+    pytest.param(MxuConfig(rows=3, columns=4, stages=3, depth=256, status=True), marks=pytest.mark.slow),
 ], ids=name)
 def test_hundreds_of_shapes(config: MxuConfig) -> None:
     """Below and above the shortest tile without a bubble: golden bits, the formula's cycles, and counters to match."""

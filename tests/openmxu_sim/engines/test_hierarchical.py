@@ -51,6 +51,7 @@ def test_bits_and_cycles(seed: int | None) -> None:
     assert told[-1] == (given.results, given.results)
 
 
+@pytest.mark.slow
 def test_time_is_that_of_the_simulation() -> None:
     timed = hierarchical.run_timed(stimulus(SMALL, *operands(SMALL)))
     assert timed.clocks == timed.run.cycles

@@ -92,7 +92,9 @@ def test_settings_that_cannot_be_changed(setting: str, monkeypatch: pytest.Monke
         golden.add([0x3F800000], [0x3F800000])
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", [
+    pytest.param(engine, marks=pytest.mark.slow) if engine in ("icarus", "verilator") else engine for engine in ENGINES
+])
 @pytest.mark.parametrize("mode", ["flush", "ieee"])
 def test_every_engine_under_every_setting(mode: str, engine: str) -> None:
     have(engine)
