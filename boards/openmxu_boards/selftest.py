@@ -13,7 +13,8 @@ from amaranth.lib.wiring import In, Out
 
 from openmxu.accumulator import ResultBeat
 from openmxu.config import MxuConfig
-from openmxu.mxu import ActivationBeat, Mxu, WeightBeat
+from openmxu.edge import ActivationBeat, WeightBeat
+from openmxu.mxu import Mxu
 from openmxu_sim import golden, vectors
 from openmxu_sim.golden.formats import Bits
 from openmxu_sim.stimulus import stimulus

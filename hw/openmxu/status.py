@@ -7,6 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from openmxu.config import MxuConfig
+from openmxu.edge import MARKS
 
 __all__ = ["COUNTERS", "Error", "Status", "status_signature"]
 
@@ -118,8 +119,7 @@ class Status(wiring.Component):
     def __init__(self, config: MxuConfig) -> None:
         self.config = config
         inputs = ("weights_valid", "weights_ready", "activations_valid", "activations_ready", "results_valid",
-                  "results_ready", "weights_last", "first", "last", "add", "clear_nan", "emit", "go", "waits_input",
-                  "waits_output", "clear")
+                  "results_ready", "weights_last", *MARKS, "go", "waits_input", "waits_output", "clear")
         super().__init__(
             {f"i_{name}": In(1) for name in inputs} | {f"o_{name}": Out(_COUNTER) for name in COUNTERS}
             | {"o_error": Out(Error)}

@@ -9,16 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from openmxu.config import MxuConfig
+from openmxu.edge import MARKS, TILE_MARKS
 from openmxu.passes import PASSES, Part
 from openmxu.tiling import Tile, tiles
 from openmxu_sim.parts import part_of
 
-__all__ = ["MARKS", "Block", "Stalls", "Stimulus", "Traffic", "collect", "read_words", "stimulus"]
+__all__ = ["Block", "Stalls", "Stimulus", "Traffic", "collect", "read_words", "stimulus"]
 
 Words = npt.NDArray[np.uint32]
-
-MARKS = ("first", "last", "add", "clear_nan", "emit")
-"""The marks of an activation beat, in the order of their bits above the data."""
 
 
 _MOST_TILES = 1 << 22
@@ -105,7 +103,7 @@ class Stimulus:
             activations[:, :len(tile.inner)] = part_of(self.a[rows, inner], sent[1])
             marks = np.zeros((len(activations), len(MARKS)), dtype=np.uint8)
             marks[0, MARKS.index("first")] = marks[-1, MARKS.index("last")] = 1
-            for name in ("add", "clear_nan", "emit"):
+            for name in TILE_MARKS:
                 marks[:, MARKS.index(name)] = getattr(tile, name)
             yield Block(weights[::-1], activations, marks, *told)
 

@@ -9,12 +9,13 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from openmxu.accumulator import AccumulatorBank, Control
+from openmxu.admission import Admission
 from openmxu.area.points import Point, kept_rtlil
 from openmxu.array import processing_element
 from openmxu.catalog import Design
 from openmxu.config import MxuConfig
+from openmxu.edge import ActivationBeat, Edge, WeightBeat
 from openmxu.formats import FP32, FloatFormat
-from openmxu.mxu import ActivationBeat, Admission, Edge, WeightBeat
 
 __all__ = ["DEVIATION", "MEASURED_CELLS", "Part", "is_measured", "parts", "whole"]
 

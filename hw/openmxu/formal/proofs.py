@@ -35,6 +35,7 @@ from openmxu.arith import Adder, Converter, Multiplier, Streamed
 from openmxu.axi import Registers
 from openmxu.catalog import CATALOG
 from openmxu.config import MxuConfig
+from openmxu.edge import MARKS
 from openmxu.formal.bus import BROKEN, WatchedRegisters
 from openmxu.formal.smt import REGISTERS, mutants, transition_system
 from openmxu.formal.solvers import SOLVERS, Answer, solve, version
@@ -433,7 +434,7 @@ def _status(component: Status) -> Iterator[Proof]:
     """What a status counts, and calls the first mistake; how many rows and places there are makes no difference."""
     Fragment.get(component, None)
     streams = ("weights_valid", "weights_ready", "activations_valid", "activations_ready", "results_valid",
-               "results_ready", "weights_last", "first", "last", "add", "clear_nan", "emit")
+               "results_ready", "weights_last", *MARKS)
     inputs = (*streams, "go", "waits_input", "waits_output", "clear")
     registers = ("begun", "elapsed", *(f"o_{name}" for name in COUNTERS),
                  "missing", "inside", "count", "begun_with", "o_error")

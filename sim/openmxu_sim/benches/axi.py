@@ -18,6 +18,7 @@ from cocotbext.axi import (
 )
 
 from openmxu.axi import IDENTITY, Register
+from openmxu.edge import MARKS, TILE_MARKS
 from openmxu.formats import FP32
 from openmxu.passes import PASSES
 from openmxu.status import Error
@@ -26,7 +27,7 @@ from openmxu_sim import golden, vectors
 from openmxu_sim.benches.reference import AnyBeats, first_mistake
 from openmxu_sim.benches.task import Task
 from openmxu_sim.cosim.clocking import PERIOD, within
-from openmxu_sim.stimulus import MARKS, collect, stimulus
+from openmxu_sim.stimulus import collect, stimulus
 
 TASK = Task.of_environment()
 CONFIG = TASK.component().config
@@ -118,7 +119,7 @@ class Testbench:
             users = []
             for row, activations in enumerate(words):
                 if row == 0 or generator.random() < 0.1:
-                    marks |= {name: bool(generator.random() < 0.5) for name in ("add", "clear_nan", "emit")}
+                    marks |= {name: bool(generator.random() < 0.5) for name in TILE_MARKS}
                 marks |= {"first": row == 0, "last": row == rows - 1}
                 marks["emit"] |= marks["last"] and len(sent) >= count - 1
                 marks["add"] &= reference.may_add(marks)

@@ -7,6 +7,7 @@ import cocotb
 import numpy as np
 from cocotb.triggers import FallingEdge, RisingEdge
 
+from openmxu.edge import MARKS, TILE_MARKS
 from openmxu.passes import PASSES, Part
 from openmxu.status import COUNTERS, Error
 from openmxu.tiling import cycles
@@ -18,7 +19,7 @@ from openmxu_sim.cosim.scoreboard import Scoreboard
 from openmxu_sim.cosim.stream import StreamSink, StreamSource, no_pauses, random_pauses
 from openmxu_sim.cosim.words import Words, pack
 from openmxu_sim.golden.passes import split
-from openmxu_sim.stimulus import MARKS, stimulus
+from openmxu_sim.stimulus import stimulus
 
 TASK = Task.of_environment()
 CONFIG = TASK.component().config
@@ -143,7 +144,7 @@ class Testbench:
             if not sent or generator.random() >= share:
                 marks["first"] = begins
                 if not begins:
-                    marks |= {mark: sent[-1][mark] for mark in ("add", "clear_nan", "emit")}
+                    marks |= {mark: sent[-1][mark] for mark in TILE_MARKS}
                 marks["last"] |= not reference.may_add(marks, ahead=1)
             marks["add"] &= reference.may_add(marks)
             marks["emit"] |= len(sent) == count - 1

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from openmxu.config import MxuConfig
+from openmxu.edge import TILE_MARKS
 from openmxu.status import Error
 from openmxu_sim import golden
 from openmxu_sim.cosim.words import Words
@@ -108,7 +109,7 @@ def first_mistake(beats: Iterable[Marks], depth: int) -> Error:
             return Error.TILE_UNBEGUN
         if len(tile) == depth:
             return Error.TILE_LONG
-        if any(beat[mark] != tile[0][mark] for mark in ("add", "clear_nan", "emit") if tile):
+        if any(beat[mark] != tile[0][mark] for mark in TILE_MARKS if tile):
             return Error.MARKS_CHANGED
         tile = [] if beat["last"] else [*tile, beat]
     return Error.NONE

@@ -22,7 +22,8 @@ import numpy.typing as npt
 from openmxu import cache, process
 from openmxu.accumulator import ResultBeat
 from openmxu.config import MxuConfig
-from openmxu.mxu import ActivationBeat, Mxu, WeightBeat
+from openmxu.edge import ActivationBeat, WeightBeat
+from openmxu.mxu import Mxu
 from openmxu.verilog import to_verilog
 from openmxu_sim.cosim.build import ENVIRONMENT, verilator_environment, workspace
 from openmxu_sim.cosim.process import SimulationError, run_program

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from openmxu.accumulator import AccumulatorColumn, Emission
+from openmxu.admission import Admission
 from openmxu.array import processing_element
 from openmxu.config import MxuConfig
-from openmxu.mxu import ActivationBeat, Admission, Edge, WeightBeat
+from openmxu.edge import ActivationBeat, Edge, WeightBeat
 from openmxu.status import Status
 from openmxu.verilog import to_rtlil
 from openmxu_sim.engines.protocol import Counters

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from vcd import VCDWriter
 
 from openmxu.config import MxuConfig
+from openmxu.edge import MARKS
 from openmxu.files import writing
 from openmxu_sim.engines.compiled.trace import STREAMS, Trace
-from openmxu_sim.stimulus import MARKS
 
 __all__ = ["write_vcd"]
 

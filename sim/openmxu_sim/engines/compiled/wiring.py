@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from openmxu.config import MxuConfig
+from openmxu.edge import MARKS
 from openmxu.formats import FP32
 from openmxu.mxu import Mxu
 from openmxu.status import COUNTERS
@@ -20,7 +21,6 @@ from openmxu_sim.engines.compiled.source import constants, netlists, parts
 from openmxu_sim.netlist.circuit import Circuit
 from openmxu_sim.netlist.compare import find_difference
 from openmxu_sim.netlist.rtlil import HIGH, LOW, Bit, Box, Flat, Place, flatten, read_interface
-from openmxu_sim.stimulus import MARKS
 
 __all__ = ["WiringError", "check_parts", "check_wiring"]
 

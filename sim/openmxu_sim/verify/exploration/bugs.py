@@ -18,7 +18,7 @@ from openmxu.config import MxuConfig
 __all__ = ["SEEDED_BUGS", "Bug", "seeded"]
 
 # In the order in which they import each other.
-_MODULES = ("skew", "pe", "config", "array", "accumulator", "mxu")
+_MODULES = ("skew", "pe", "config", "edge", "array", "accumulator", "admission", "mxu")
 
 
 @dataclass(frozen=True)
@@ -46,20 +46,21 @@ class Bug:
 SEEDED_BUGS: Mapping[str, Bug] = {
     "weights become active a cycle late": Bug("pe", "m.If(self.i_swap)", "m.If(self.o_swap)"),
     "weights are loaded a cycle late": Bug("pe", "m.If(self.i_load)", "m.If(self.o_load)"),
-    "swap marks are a cycle late": Bug("mxu", "m.d.comb += self.o_swaps", "m.d.sync += self.o_swaps"),
+    "swap marks are a cycle late": Bug("admission", "m.d.comb += self.o_swaps", "m.d.sync += self.o_swaps"),
     "a beat of weights too many may enter": Bug(
-        "mxu", "allowed = Signal(range(rows + 1), init=rows)", "allowed = Signal(range(rows + 2), init=rows + 1)"),
-    "no further weights may enter": Bug("mxu", "allowed + reached - self.o_shift", "allowed - self.o_shift"),
+        "admission", "allowed = Signal(range(rows + 1), init=rows)",
+        "allowed = Signal(range(rows + 2), init=rows + 1)"),
+    "no further weights may enter": Bug("admission", "allowed + reached - self.o_shift", "allowed - self.o_shift"),
     "a tile does not wait for its weights": Bug(
-        "mxu", "(room & written) & (loaded | ~self.i_first)", "(room & written)"),
+        "admission", "(room & written) & (loaded | ~self.i_first)", "(room & written)"),
     "a sum is added to a cycle early": Bug(
-        "mxu", "range(1, self.config.row_latency)", "range(1, self.config.row_latency - 1)"),
-    "a result too many may enter the bank": Bug("mxu", "held + ahead < depth,", "held + ahead <= depth,"),
+        "admission", "range(1, self.config.row_latency)", "range(1, self.config.row_latency - 1)"),
+    "a result too many may enter the bank": Bug("admission", "held + ahead < depth,", "held + ahead <= depth,"),
     "a kept tile runs into results": Bug(
-        "mxu", "held + ahead < depth,", "held < depth,", longest_tile=2, longest_sum=1),
-    "places are never freed": Bug("mxu", "held.eq(held + given - self.i_freed)", "held.eq(held + given)"),
+        "admission", "held + ahead < depth,", "held < depth,", longest_tile=2, longest_sum=1),
+    "places are never freed": Bug("admission", "held.eq(held + given - self.i_freed)", "held.eq(held + given)"),
     "results of a tile go to one place": Bug(
-        "mxu", "head.eq(head + given)", "head.eq(head + (given & self.i_last))", longest_tile=2, longest_sum=1),
+        "admission", "head.eq(head + given)", "head.eq(head + (given & self.i_last))", longest_tile=2, longest_sum=1),
     "activations are skewed too far": Bug("mxu", "step=config.row_step, base=1", "step=config.row_step + 1, base=1"),
     "rows of activations are reversed": Bug(
         "mxu", "Value.cast(beat.data)", "Cat(beat.data[row] for row in reversed(range(config.rows)))"),
@@ -68,7 +69,7 @@ SEEDED_BUGS: Mapping[str, Bug] = {
         "Cat(weights.o.payload.data[column] for column in reversed(range(config.columns)))"),
     "sums start from -0": Bug("mxu", "array.i_psums.eq(0)", "array.i_psums.eq(1 << 31)"),
     "a beat that waits is overwritten": Bug(
-        "mxu", "self.i.ready.eq(self.o.ready | ~self.o.valid)", "self.i.ready.eq(1)"),
+        "edge", "self.i.ready.eq(self.o.ready | ~self.o.valid)", "self.i.ready.eq(1)"),
     "product and sum are exchanged": Bug(
         "pe", "adder.i_a.eq(self.i_psum),\n            adder.i_b.eq(multiplier.o)",
         "adder.i_b.eq(self.i_psum),\n            adder.i_a.eq(multiplier.o)"),
@@ -80,19 +81,19 @@ SEEDED_BUGS: Mapping[str, Bug] = {
     "a result leaves before it is written": Bug(
         "accumulator", "leaving, self.config.write_latency - 1,", "leaving, self.config.write_latency - 2,"),
     "weights that wait for their tile are forgotten": Bug(
-        "mxu", "(loaded | complete) & ~entering", "loaded & ~entering"),
+        "admission", "(loaded | complete) & ~entering", "loaded & ~entering"),
     "a result that nobody takes is withdrawn": Bug(
         "accumulator", "m.If(self.o_fetch | self.i_ready)", "m.If(1)"),
     "sums that are kept are emitted": Bug(
         "accumulator", "self.i_control.valid & self.i_control.emit", "self.i_control.valid"),
     "marks are read where no beat is": Bug(
-        "mxu", "given = self.o_go & self.i_emit", "given = self.i_emit"),
+        "admission", "given = self.o_go & self.i_emit", "given = self.i_emit"),
     "an empty edge takes nothing": Bug(
-        "mxu", "self.i.ready.eq(self.o.ready | ~self.o.valid)", "self.i.ready.eq(self.o.ready)"),
+        "edge", "self.i.ready.eq(self.o.ready | ~self.o.valid)", "self.i.ready.eq(self.o.ready)"),
     "last comes from another beat": Bug(
         "accumulator", "mark_in.data.eq(last)", "mark_in.data.eq(self.i_control.last)"),
     "results go where their tile says": Bug(
-        "mxu", """m.d.comb += place_.eq(head + ahead)
+        "admission", """m.d.comb += place_.eq(head + ahead)
         given = self.o_go & self.i_emit
         with m.If(self.o_go):
             m.d.sync += row.eq(Mux(self.i_last, 0, ahead + 1))

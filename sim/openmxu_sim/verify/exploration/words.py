@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from openmxu import yosys
 from openmxu.config import MxuConfig
+from openmxu.edge import MARKS
 from openmxu.stages import split_stages
 from openmxu.verilog import to_rtlil
 from openmxu.yosys.netlist import Bit, Cell, Netlist, read_netlist
@@ -29,7 +30,6 @@ _ARITHMETIC = {"multiplier": "multiply", "adder": "add", "converter": "convert"}
 # Where a register's valid bit is low, its other bits mean nothing. They are taken as undefined, which leaves fewer
 # states. If this were wrong, the exploration would fail: what is undefined proves nothing.
 _VALID_BITS = {r"control_\d+|bank\.column_\d+\.o_control": 0, r".*\.(write|leaving|given)_\d+": -1}
-_MARKS = ("first", "last", "add", "clear_nan", "emit")
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class Words:
         """
         ports, width = self._netlist.inputs, self._config.source.width
         for stream, lanes, marks in (("weights", self._config.columns, ("last",)),
-                                     ("activations", self._config.rows, _MARKS)):
+                                     ("activations", self._config.rows, MARKS)):
             payload = ports[f"{stream}__payload"]
             for lane in range(lanes):
                 self._lanes[payload[width * lane:width * (lane + 1)]] = f"{stream}[{lane}]"
