@@ -10,8 +10,8 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from openmxu_sim import throughput
-from openmxu_sim.studies import accuracy, layers
+from openmxu_sim import speed
+from openmxu_sim.studies import accuracy, roofline
 from openmxu_sim.verify.checks import FAILED
 from openmxu_sim.verify.report import Evidence, faults_to_markdown, to_markdown
 
@@ -68,11 +68,11 @@ def insert_record(app: Sphinx, docname: str, source: list[str]) -> None:
         app.env.note_dependency(str(record), docname=docname)
         source[0] = source[0].replace("RECORD", accuracy.to_markdown(accuracy.Accuracy.of_json(record.read_text())))
     if docname == "reference/roofline":
-        source[0] = source[0].replace("RECORD", layers.to_markdown(layers.roofline(layers.Machine())))
+        source[0] = source[0].replace("RECORD", roofline.to_markdown(roofline.roofline(roofline.Machine())))
     if docname == "reference/speed":
         record = Path(app.srcdir, "reference", "speed.json")
         app.env.note_dependency(str(record), docname=docname)
-        source[0] = source[0].replace("RECORD", throughput.to_markdown(throughput.Report.of_json(record.read_text())))
+        source[0] = source[0].replace("RECORD", speed.to_markdown(speed.Report.of_json(record.read_text())))
     if docname == "reference/verification":
         record = Path(app.srcdir, "reference", "verification.json")
         app.env.note_dependency(str(record), docname=docname)

@@ -16,7 +16,6 @@ nobody else, or it is refused; nobody else can read it. An entry that belongs to
 """
 
 import errno
-import functools
 import hashlib
 import io
 import logging
@@ -35,7 +34,7 @@ from openmxu.locks import LockedError, lock, stands
 from openmxu.sources import Sources, digest_all, still_all
 
 __all__ = ["KINDS", "Usage", "check_ours", "clear", "directory", "discard", "fetch", "fetch_netlist", "find", "keep",
-           "key", "pack", "processor", "size_bound", "unpack", "usage"]
+           "key", "pack", "size_bound", "unpack", "usage"]
 
 KINDS = ("simulations", "models", "netlists", "areas")
 """What entries may be; each has a folder."""
@@ -79,19 +78,6 @@ def key(*parts: str) -> str:
     for part in parts:
         digest.update(f"{len(part)}:{part}".encode())
     return digest.hexdigest()
-
-
-@functools.cache
-def processor() -> str:
-    """The processor here with its instruction sets, for the key of what is compiled for no other one."""
-    machine = os.uname()
-    try:
-        with open("/proc/cpuinfo") as file:
-            first = file.read(1 << 14).partition("\n\n")[0]
-    except OSError:
-        return " ".join(machine)
-    same = [line for line in first.splitlines() if "mhz" not in line.lower() and "bogomips" not in line.lower()]
-    return "\n".join([machine.machine, *same])
 
 
 def directory() -> Path:

@@ -267,12 +267,12 @@ def add_bench(commands: Any) -> None:
 
 
 def _bench(options: argparse.Namespace) -> None:
-    from openmxu_sim.throughput import bench, to_markdown
+    from openmxu_sim.speed import bench, to_markdown
 
     if not 1 <= options.limit <= 1000000:
         raise ValueError(f"limit must be an integer from 1 to 1000000, not {options.limit}")
     if options.plot is not None:
-        from openmxu_sim.throughput.plot import to_svg  # matplotlib is missing sooner than after ten minutes
+        from openmxu_sim.speed.plot import to_svg  # matplotlib is missing sooner than after ten minutes
     with reserve(options.json, options.plot) as outputs:
         with bar("measurements") as progress:
             report = bench(quick=options.quick, limit=options.limit, note=tell, progress=progress)
@@ -323,7 +323,7 @@ def add_roofline(commands: Any) -> None:
 
 
 def _roofline(options: argparse.Namespace) -> None:
-    from openmxu_sim.studies.layers import Machine, roofline, to_markdown
+    from openmxu_sim.studies.roofline import Machine, roofline, to_markdown
 
     machine = Machine(options.rows, options.columns, options.stages, options.clock, options.bandwidth)
     with reserve(options.json, options.plot) as outputs:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from openmxu import cache
+from openmxu import cache, host
 
 KEY = cache.key("some", "parts")
 CONTENT = bytes(range(256)) * 20
@@ -88,7 +88,7 @@ def test_key_is_everything() -> None:
     keys = {cache.key("1", "a", "bc"), cache.key("1", "ab", "c"), cache.key("2", "a", "bc"),
             cache.key("1", "a", "bc", "")}
     assert len(keys) == 4
-    assert os.uname().machine in cache.processor()
+    assert os.uname().machine in host.processor()
 
 
 @pytest.mark.parametrize("damage", [

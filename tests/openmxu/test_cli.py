@@ -217,12 +217,12 @@ def test_mistakes(
     ("demo -o {}", "openmxu_sim.demo.classify"),
     ("area -o {} --quick", "openmxu.yosys.prepare"),
     ("verify --json {}", "openmxu_sim.verify.report.verify"),
-    ("bench --json {}", "openmxu_sim.throughput.bench"),
-    ("bench --plot {}", "openmxu_sim.throughput.bench"),
+    ("bench --json {}", "openmxu_sim.speed.bench"),
+    ("bench --plot {}", "openmxu_sim.speed.bench"),
     ("wave -o {}", "openmxu_sim.wave.observe"),
     ("accuracy --json {}", "openmxu_sim.studies.accuracy.measure"),
-    ("roofline --json {}", "openmxu_sim.studies.layers.roofline"),
-    ("roofline --plot {}", "openmxu_sim.studies.layers.roofline"),
+    ("roofline --json {}", "openmxu_sim.studies.roofline.roofline"),
+    ("roofline --plot {}", "openmxu_sim.studies.roofline.roofline"),
     ("board build icebreaker -o {}", "openmxu.yosys.wasm.run"),
 ])
 @pytest.mark.usefixtures("matrices")

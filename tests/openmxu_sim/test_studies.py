@@ -11,8 +11,8 @@ from openmxu.config import MxuConfig
 from openmxu.passes import PASSES
 from openmxu.tiling import cycles
 from openmxu_sim import golden
-from openmxu_sim.studies import accuracy, layers
-from openmxu_sim.studies.layers import LAYERS, Layer, Machine, roofline
+from openmxu_sim.studies import accuracy
+from openmxu_sim.studies.roofline import LAYERS, Layer, Machine, roofline, to_markdown
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -71,7 +71,7 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "One unit of 8x8, 1 stage, at 50 MHz, 0.0064 Tflop/s, and 0.5 GB/s" in shown
     assert json.loads(figures.read_text())["machine"]["rows"] == 8
     assert plot.read_text().count("<svg") == 1
-    assert layers.to_markdown(roofline(Machine(8, 8, 1, 50, 0.5))) in shown
+    assert to_markdown(roofline(Machine(8, 8, 1, 50, 0.5))) in shown
 
 
 @pytest.mark.parametrize(("arguments", "complaint"), [

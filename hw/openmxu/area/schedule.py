@@ -1,6 +1,5 @@
 """Many measurements at once, on this machine or on a Dask cluster."""
 
-import os
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +12,7 @@ from openmxu.area.job import Job, execute
 from openmxu.area.measure import Executor, Result, measure
 from openmxu.area.points import Point
 from openmxu.area.targets import Target
+from openmxu.host import cores
 from openmxu.yosys import SynthesisError, ready
 
 __all__ = ["Workers", "measure_all", "workers"]
@@ -63,7 +63,7 @@ def workers(jobs: int | None, cluster: str | None, limit: float) -> Iterator[Wor
         Dask is not installed, or there is no scheduler, or it has no workers.
     """
     if cluster is None:
-        yield Workers(execute, jobs or min(os.cpu_count() or 1, 8), limit)
+        yield Workers(execute, jobs or min(cores(), 8), limit)
         return
     try:
         from distributed import CancelledError, Client, KilledWorker  # noqa: PLC0415  # an extra, which nothing else needs

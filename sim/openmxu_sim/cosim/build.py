@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from openmxu import cache, process
+from openmxu import cache, host, process
 from openmxu_sim.cosim.process import run_child
 from openmxu_sim.cosim.simulators import Simulator, load_simulator, package_directory
 
@@ -118,7 +118,7 @@ def _program(simulator: Simulator, top: str) -> str:
 def _tools(simulator: Simulator, *, waves: bool) -> str:
     """All that goes into a simulation besides the design."""
     environment = [os.environ.get(name, "") for name in ENVIRONMENT]
-    return json.dumps([simulator.name, simulator.identity, cache.processor(), environment, _VERILATOR_OPTIONS,
+    return json.dumps([simulator.name, simulator.identity, host.processor(), environment, _VERILATOR_OPTIONS,
                        _MAKE_VARIABLES, _DUMP, TIMESCALE, waves])
 
 

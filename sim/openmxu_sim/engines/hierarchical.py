@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from openmxu import cache, process
+from openmxu import cache, host, process
 from openmxu.accumulator import ResultBeat
 from openmxu.config import MxuConfig
 from openmxu.edge import ActivationBeat, WeightBeat
@@ -162,7 +162,7 @@ def build(config: MxuConfig) -> bytes:
     design, row = _design(config)
     sources = {"design.v": design, "harness.cpp": resource("openmxu_sim.engines", "hierarchical.cpp")}
     environment = [os.environ.get(name, "") for name in ENVIRONMENT]
-    tools = json.dumps([simulator.identity, cache.processor(), environment, _VERILATOR_OPTIONS, _ROW, _REST])
+    tools = json.dumps([simulator.identity, host.processor(), environment, _VERILATOR_OPTIONS, _ROW, _REST])
 
     def make() -> bytes:
         program = _build(simulator, sources, row)

@@ -14,7 +14,7 @@ from typing import Any
 
 from numba import config, njit
 
-from openmxu import cache, process
+from openmxu import cache, host, process
 from openmxu.sources import Sources, digest_all, still_all
 
 __all__ = ["Compiler", "kept_code"]
@@ -62,7 +62,7 @@ def kept_code(file: str, sources: tuple[Sources, ...]) -> Iterator[Compiler]:
     settings = sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith("NUMBA_"))
     # numba takes a file's time for its version.
     key = cache.key("numba", str(digest), file, f"{os.stat(file).st_mtime_ns}", version("numba"), version("llvmlite"),
-                    platform.python_version(), cache.processor(), *settings)
+                    platform.python_version(), host.processor(), *settings)
     kept = None if digest is None else cache.find("models", key)
     with ExitStack() as stack:
         try:

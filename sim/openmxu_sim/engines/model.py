@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import config, njit, types
 
-from openmxu import cache
+from openmxu import host
 from openmxu.passes import PASSES, Part, check_precision
 from openmxu_sim import SOURCES, golden
 from openmxu_sim.engines.machine_code import kept_code
@@ -329,7 +329,7 @@ def _try() -> None:
             found, right = (product(a, b, rows=3, precision="high", subnormals=mode, result=result).tobytes()
                             for product in (matmul, golden.matmul))
             if found != right:
-                raise RuntimeError(f"numba makes wrong code for this processor ({cache.processor().splitlines()[0]})")
+                raise RuntimeError(f"numba makes wrong code for this processor ({host.processor().splitlines()[0]})")
 
 
 _GIVEN = types.Array(types.uint32, 2, "C", readonly=True)

@@ -6,7 +6,7 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from openmxu_sim.studies.layers import Roofline
+from openmxu_sim.studies.roofline import Roofline
 
 __all__ = ["to_svg"]
 

@@ -9,7 +9,6 @@ The status and the registers have counters of 32 bits, which no bench lets run f
 graded: one that holds of a mutant, too, shows that the mutant keeps to all that is claimed.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,6 +19,7 @@ import numpy as np
 
 from openmxu import process
 from openmxu.formal.proofs import mutant_controls, proofs, prove
+from openmxu.host import cores
 from openmxu.yosys.mutation import PLUSARG, Mutants, mutants
 from openmxu_sim.benches.operations import OPERATIONS
 from openmxu_sim.benches.task import Task, run_bench
@@ -153,7 +153,7 @@ def grade(name: str, count: int, *, seed: int = 0, spare: int = 0, jobs: int | N
     """
     subject = SUBJECTS[name]
     tries = _tries(subject, count + spare, seed) if subject.task else _proof_tries(subject, count + spare, seed)
-    with process.threads(jobs or os.cpu_count()) as pool:
+    with process.threads(jobs or cores()) as pool:
         fates = pool.map(lambda try_: try_(), tries)
         try:
             tried = tuple(islice(_wanted(fates, count, spare, progress), count))

@@ -3,7 +3,6 @@
 import datetime
 import importlib.metadata
 import json
-import os
 import platform
 import time
 from collections import Counter
@@ -18,8 +17,8 @@ from typing import Any
 from openmxu import process, yosys
 from openmxu.formal.solvers import SOLVERS
 from openmxu.formal.solvers import version as solver_version
+from openmxu.host import cores, machine_name, tool_version
 from openmxu_sim.cosim.simulators import find_simulator, load_simulator
-from openmxu_sim.machine import machine_name, tool_version
 from openmxu_sim.netlist.native import compiler_version
 from openmxu_sim.verify.checks import FAILED, HOLDS, OPEN, Outcome, checks
 from openmxu_sim.verify.faults import OUTCOMES
@@ -166,7 +165,7 @@ def verify(*, thorough: bool = False, faults: bool = False, only: str = "", jobs
             return Row(*key, chosen[key].against, FAILED, "", f"not run to its end: {error}",
                        round(time.monotonic() - began, 1))
 
-    with process.threads(min(jobs or os.cpu_count() or 1, len(chosen))) as pool:
+    with process.threads(min(jobs or cores(), len(chosen))) as pool:
         longest_first = sorted(chosen, key=lambda key: -chosen[key].seconds)
         for future in as_completed([pool.submit(alone, key) for key in longest_first]):
             row = future.result()

@@ -1,7 +1,6 @@
 """Engine ``compiled``: the unit's netlist as vector code, many processing elements at a time."""
 
 import ctypes
-import os
 import time
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openmxu.edge import MARKS
+from openmxu.host import cores
 from openmxu.passes import Part
 from openmxu_sim.engines.compiled.model import Model, load_model
 from openmxu_sim.engines.compiled.trace import Trace, Window, small_window
@@ -28,7 +28,7 @@ _CALL = 0.05
 
 def default_threads(cells: int) -> int:
     """How many threads run a unit of so many processing elements."""
-    return max(1, min(len(os.sched_getaffinity(0)), cells // _WORTH_A_THREAD))
+    return max(1, min(cores(), cells // _WORTH_A_THREAD))
 
 
 def run(stimulus: Stimulus, *, stalls: Stalls | None = None, vcd: Path | None = None,

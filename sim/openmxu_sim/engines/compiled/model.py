@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import openmxu
 import openmxu_sim
-from openmxu import cache
+from openmxu import cache, host
 from openmxu.config import MxuConfig
 from openmxu_sim.engines.protocol import Counters
 from openmxu_sim.netlist import native
@@ -72,7 +72,7 @@ def load_model(config: MxuConfig) -> Model:
         The unit's netlist holds what cannot be compiled.
     """
     text = cache.fetch_netlist((*openmxu.SOURCES, *openmxu_sim.SOURCES), lambda: _text(config), "unit", repr(config))
-    parts = text.decode(), cache.processor()
+    parts = text.decode(), host.processor()
     plain = cache.key("plain", *parts)
     try:
         key = cache.key(native.compiler_identity(), *parts)

@@ -5,8 +5,8 @@ import io
 import matplotlib
 from matplotlib.figure import Figure
 
-from openmxu_sim.throughput.measure import Clocked
-from openmxu_sim.throughput.report import Report
+from openmxu_sim.speed.measure import Clocked
+from openmxu_sim.speed.report import Report
 
 __all__ = ["to_svg"]
 

@@ -10,9 +10,9 @@ import pytest
 from openmxu_sim.engines import compiled
 from openmxu_sim.engines.protocol import Run
 from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
-from openmxu_sim.throughput import Report, bench, measure, report, to_markdown
-from openmxu_sim.throughput.measure import ROW_ENGINE, Clocked, Ratio, Whole
-from openmxu_sim.throughput.plot import to_svg
+from openmxu_sim.speed import Report, bench, measure, report, to_markdown
+from openmxu_sim.speed.measure import ROW_ENGINE, Clocked, Ratio, Whole
+from openmxu_sim.speed.plot import to_svg
 
 try:
     find_compiler()

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from openmxu import process
+from openmxu.host import cores, machine_name, tool_version
 from openmxu_sim.cosim.simulators import find_simulator, load_simulator
-from openmxu_sim.machine import machine_name, tool_version
 from openmxu_sim.netlist.native import compiler_version
-from openmxu_sim.throughput.measure import (
+from openmxu_sim.speed.measure import (
     ROW_ENGINE,
     Clocked,
     Ratio,
@@ -170,7 +170,7 @@ def bench(*, quick: bool = False, limit: float = 60.0, note: Callable[[str], Non
     """
     tools = _tools()
     start = time.monotonic()
-    threads = len(os.sched_getaffinity(0))
+    threads = cores()
     sizes = _QUICK_SIZES if quick else SIZES
     jobs: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
         *((measure_clocked, ("compiled", size, 1)) for size in sizes),
