@@ -9,13 +9,11 @@ import numpy.typing as npt
 
 from openmxu.config import MxuConfig
 from openmxu_sim import golden
+from openmxu_sim.aliases import Floats, Progress
 from openmxu_sim.engines import CLOCKED, choose
-from openmxu_sim.engines.protocol import Progress
 from openmxu_sim.product import simulate
 
 __all__ = ["Outcome", "classify"]
-
-Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)

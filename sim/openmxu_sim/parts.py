@@ -6,10 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from openmxu.passes import Part
+from openmxu_sim.aliases import Words
 
-__all__ = ["Words", "part_of"]
-
-Words = npt.NDArray[np.uint32]
+__all__ = ["part_of"]
 
 _SIGN = np.uint32(0x80000000)
 _MAGNITUDE = np.uint32(0x7FFFFFFF)

@@ -18,9 +18,10 @@ from openmxu.passes import PASSES, check_precision
 from openmxu.tiling import cycles as cycle_formula
 from openmxu.tiling import shares, stream_bytes
 from openmxu_sim import golden
+from openmxu_sim.aliases import Progress
 from openmxu_sim.engines import CLOCKED, ENGINES, choose, load, load_product
 from openmxu_sim.engines.compiled.trace import Window
-from openmxu_sim.engines.protocol import Counters, Progress, Run
+from openmxu_sim.engines.protocol import Counters, Run
 from openmxu_sim.golden.environment import ieee_arithmetic
 from openmxu_sim.stimulus import Stalls, collect, stimulus
 

@@ -12,11 +12,10 @@ from openmxu.config import MxuConfig
 from openmxu.edge import MARKS, TILE_MARKS
 from openmxu.passes import PASSES, Part
 from openmxu.tiling import Tile, tiles
+from openmxu_sim.aliases import Words
 from openmxu_sim.parts import part_of
 
 __all__ = ["Block", "Stalls", "Stimulus", "Traffic", "collect", "read_words", "stimulus"]
-
-Words = npt.NDArray[np.uint32]
 
 
 _MOST_TILES = 1 << 22

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from openmxu.config import MxuConfig
-from openmxu_sim.stimulus import Stalls, Traffic, Words, collect, stimulus
+from openmxu_sim.aliases import Words
+from openmxu_sim.stimulus import Stalls, Traffic, collect, stimulus
 
 _CONFIG = MxuConfig(rows=2, columns=3, depth=4)
 _ONE, _TWO = 0x3F800000, 0x40000000

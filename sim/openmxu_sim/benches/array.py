@@ -8,12 +8,13 @@ import numpy as np
 
 from openmxu.config import MxuConfig
 from openmxu_sim import vectors
+from openmxu_sim.aliases import Words
 from openmxu_sim.benches.reference import tile_sums
 from openmxu_sim.benches.task import Task
 from openmxu_sim.cosim.clocking import start_clock
 from openmxu_sim.cosim.rigid import play
 from openmxu_sim.cosim.scoreboard import check
-from openmxu_sim.cosim.words import Words, pack, unpack
+from openmxu_sim.cosim.words import pack, unpack
 
 INPUTS = ("i_activations", "i_swaps", "i_loads", "i_weights", "i_psums")
 

@@ -12,12 +12,13 @@ from openmxu.passes import PASSES, Part
 from openmxu.status import COUNTERS, Error
 from openmxu.tiling import cycles
 from openmxu_sim import golden, vectors
+from openmxu_sim.aliases import Words
 from openmxu_sim.benches.reference import AnyBeats, accumulate, first_mistake, tile_sums
 from openmxu_sim.benches.task import Task
 from openmxu_sim.cosim.clocking import reset, start_clock, within
 from openmxu_sim.cosim.scoreboard import Scoreboard
 from openmxu_sim.cosim.stream import StreamSink, StreamSource, no_pauses, random_pauses
-from openmxu_sim.cosim.words import Words, pack
+from openmxu_sim.cosim.words import pack
 from openmxu_sim.golden.passes import split
 from openmxu_sim.stimulus import stimulus
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from openmxu.passes import Part
 from openmxu_sim import golden, vectors
+from openmxu_sim.aliases import Words
 from openmxu_sim.benches.task import Task
 from openmxu_sim.cosim.clocking import start_clock
 from openmxu_sim.cosim.rigid import play
 from openmxu_sim.cosim.scoreboard import check
-from openmxu_sim.cosim.words import Words
 from openmxu_sim.golden.passes import split
 
 __all__ = ["OPERATIONS", "Operation", "check_rigid"]

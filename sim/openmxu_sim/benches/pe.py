@@ -6,11 +6,11 @@ import cocotb
 import numpy as np
 
 from openmxu_sim import golden, vectors
+from openmxu_sim.aliases import Words
 from openmxu_sim.benches.task import Task
 from openmxu_sim.cosim.clocking import start_clock
 from openmxu_sim.cosim.rigid import play
 from openmxu_sim.cosim.scoreboard import check
-from openmxu_sim.cosim.words import Words
 
 INPUTS = ("i_activation", "i_swap", "i_load", "i_weight", "i_psum")
 OUTPUTS = ("o_activation", "o_swap", "o_load", "o_weight", "o_psum")

@@ -9,7 +9,7 @@ from openmxu.config import MxuConfig
 from openmxu.edge import TILE_MARKS
 from openmxu.status import Error
 from openmxu_sim import golden
-from openmxu_sim.cosim.words import Words
+from openmxu_sim.aliases import Words
 
 __all__ = ["AnyBeats", "accumulate", "first_mistake", "tile_sums"]
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from openmxu_sim.cosim.words import Words
+from openmxu_sim.aliases import Words
 from openmxu_sim.golden import find_format
 from openmxu_sim.golden.formats import decode
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Words", "pack", "unpack"]
+from openmxu_sim.aliases import Words
 
-Words = npt.NDArray[np.uint32]
+__all__ = ["pack", "unpack"]
 
 
 def pack(rows: npt.NDArray[np.unsignedinteger], width: int) -> list[int]:

@@ -14,10 +14,11 @@ from openmxu.mxu import Mxu
 from openmxu.passes import Part
 from openmxu.tiling import Tile
 from openmxu.verilog import to_verilog
+from openmxu_sim.aliases import Progress
 from openmxu_sim.cosim.build import is_built
 from openmxu_sim.cosim.runner import simulate
 from openmxu_sim.engines.known_answer import check_simulation, question
-from openmxu_sim.engines.protocol import Counters, Progress, Run
+from openmxu_sim.engines.protocol import Counters, Run
 from openmxu_sim.stimulus import Stalls, Stimulus
 
 __all__ = ["DIRECTORY", "PROGRESS", "RESULT", "STIMULUS", "read_stimulus", "run", "write_stimulus"]

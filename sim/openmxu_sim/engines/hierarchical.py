@@ -25,11 +25,12 @@ from openmxu.config import MxuConfig
 from openmxu.edge import ActivationBeat, WeightBeat
 from openmxu.mxu import Mxu
 from openmxu.verilog import to_verilog
+from openmxu_sim.aliases import Progress
 from openmxu_sim.cosim.build import ENVIRONMENT, verilator_environment, workspace
 from openmxu_sim.cosim.process import SimulationError, run_program
 from openmxu_sim.cosim.simulators import Simulator, load_simulator
 from openmxu_sim.engines.known_answer import check_simulation, question
-from openmxu_sim.engines.protocol import Progress, Run
+from openmxu_sim.engines.protocol import Run
 from openmxu_sim.netlist.native import resource
 from openmxu_sim.stimulus import Stalls, Stimulus, read_words
 

@@ -28,8 +28,8 @@ from numba import config, njit, types
 from openmxu import host
 from openmxu.passes import PASSES, Part, check_precision
 from openmxu_sim import SOURCES, golden
+from openmxu_sim.aliases import Progress
 from openmxu_sim.engines.machine_code import kept_code
-from openmxu_sim.engines.protocol import Progress
 from openmxu_sim.golden.arithmetic import check_subnormals
 from openmxu_sim.golden.environment import ieee_arithmetic
 from openmxu_sim.golden.matrix import check_count, check_operands, check_result

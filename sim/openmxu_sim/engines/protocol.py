@@ -1,6 +1,5 @@
 """What an engine is."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -8,12 +7,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from openmxu_sim.aliases import Progress
 from openmxu_sim.stimulus import Stalls, Stimulus
 
-__all__ = ["Counters", "Engine", "Progress", "Run"]
-
-Progress = Callable[[int, int], None]
-"""Called now and then with how many results are there and how many there will be."""
+__all__ = ["Counters", "Engine", "Run"]
 
 
 class Counters(NamedTuple):

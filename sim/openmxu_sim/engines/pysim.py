@@ -6,7 +6,8 @@ from amaranth.hdl import Value
 from amaranth.sim import Simulator
 
 from openmxu.mxu import Mxu
-from openmxu_sim.engines.protocol import Counters, Progress, Run
+from openmxu_sim.aliases import Progress
+from openmxu_sim.engines.protocol import Counters, Run
 from openmxu_sim.stimulus import Stalls, Stimulus, Traffic
 from openmxu_sim.waveform import waveform
 

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from openmxu_sim.aliases import Progress
 from openmxu_sim.engines import cosimulation
-from openmxu_sim.engines.protocol import Progress, Run
+from openmxu_sim.engines.protocol import Run
 from openmxu_sim.stimulus import Stalls, Stimulus
 
 __all__ = ["run"]

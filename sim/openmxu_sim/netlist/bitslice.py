@@ -7,14 +7,13 @@ import numpy as np
 import numpy.typing as npt
 
 from openmxu.yosys.netlist import Bit, Cell, Netlist
+from openmxu_sim.aliases import Words
 from openmxu_sim.netlist.native import compile_c, resource
 
 __all__ = ["LANES", "Gates", "bit_slices"]
 
 LANES = 512
 """Operands that pass the gates at a time."""
-
-Words = npt.NDArray[np.uint32]
 
 _CLOCKING = ("clk", "rst")
 _EXPRESSIONS = {

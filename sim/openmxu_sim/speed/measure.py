@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from openmxu import process
 from openmxu.config import MxuConfig
 from openmxu.tiling import cycles
 from openmxu_sim import golden
+from openmxu_sim.aliases import Floats
 from openmxu_sim.engines import compiled, load, load_product
 from openmxu_sim.engines.compiled.model import load_model
 from openmxu_sim.engines.protocol import Run
@@ -39,8 +39,6 @@ _LIMIT = 3600.0
 _RUNS = 3
 _LONG = 10.0
 """Seconds from which on one run is enough."""
-
-Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,10 @@ from openmxu.config import MxuConfig
 from openmxu.passes import PASSES
 from openmxu.tiling import cycles
 from openmxu_sim import golden
+from openmxu_sim.aliases import Progress
 from openmxu_sim.engines import load_product
 
 __all__ = ["DEPTHS", "Accuracy", "Error", "measure", "to_markdown"]
-
-Progress = Callable[[int, int], None]
 
 DEPTHS = (128, 256, 512, 1024, 2048, 4096)
 """Inner dimensions."""

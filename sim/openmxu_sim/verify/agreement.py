@@ -4,20 +4,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from openmxu.config import MxuConfig
 from openmxu.formats import BF16, FP32
 from openmxu.passes import PASSES
 from openmxu.tiling import cycles
 from openmxu_sim import golden, vectors
+from openmxu_sim.aliases import Words
 from openmxu_sim.engines import compiled
 from openmxu_sim.engines.protocol import Run
 from openmxu_sim.stimulus import Stalls, Stimulus, collect, stimulus
 
 __all__ = ["Agreement", "Case", "compare", "compare_with_golden", "draw"]
-
-Words = npt.NDArray[np.uint32]
 
 _MOST_ROWS = 80
 """Rows of a left matrix; most accumulator banks that are drawn have room for fewer."""

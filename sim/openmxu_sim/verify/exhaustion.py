@@ -19,12 +19,11 @@ from openmxu.arith import Adder, Converter, Multiplier, Splitter
 from openmxu.formats import BF16, FP16, FP32
 from openmxu.passes import Part
 from openmxu_sim import vectors
+from openmxu_sim.aliases import Progress
 from openmxu_sim.netlist.bitslice import LANES, bit_slices
 from openmxu_sim.netlist.native import compile_c, resource
 
 __all__ = ["SWEEPS", "Sweep", "Tally", "additions", "sweep"]
-
-Progress = Callable[[int, int], object]
 
 _HALF = 1 << 16
 _PAIRS = 1 << 20

@@ -21,6 +21,7 @@ from openmxu import process
 from openmxu.formal.proofs import mutant_controls, proofs, prove
 from openmxu.host import cores
 from openmxu.yosys.mutation import PLUSARG, Mutants, mutants
+from openmxu_sim.aliases import Progress
 from openmxu_sim.benches.operations import OPERATIONS
 from openmxu_sim.benches.task import Task, run_bench
 from openmxu_sim.cosim.process import BenchFailedError, SimulationError
@@ -28,8 +29,6 @@ from openmxu_sim.netlist.bitslice import Gates
 from openmxu_sim.verify.exhaustion import Tally, additions, sweep
 
 __all__ = ["SUBJECTS", "Grade", "Mutant", "Subject", "grade"]
-
-Progress = Callable[[int, int], object]
 
 _SUMS = 10**8
 _TIMEOUT = 120.0  # seconds; the designs themselves take two to five

@@ -20,22 +20,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from openmxu.area.gates import gates
 from openmxu.arith import Adder, Converter, Multiplier
 from openmxu.formats import BF16, FP16, FP32
 from openmxu_sim import golden, vectors
+from openmxu_sim.aliases import Floats, Progress, Words
 from openmxu_sim.golden.arithmetic import check_subnormals
 from openmxu_sim.netlist.bitslice import Gates
 from openmxu_sim.netlist.native import compile_c
 from openmxu_sim.verify.exhaustion import Tally
 
 __all__ = ["OPERATIONS", "ORACLES", "SUBJECTS", "Operation", "OracleNotFoundError", "products_by_jax", "sample"]
-
-Progress = Callable[[int, int], object]
-Words = npt.NDArray[np.uint32]
-Floats = npt.NDArray[np.float32]
 
 _CHUNK = 1 << 16
 

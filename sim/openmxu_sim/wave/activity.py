@@ -9,9 +9,9 @@ import numpy.typing as npt
 from openmxu.config import MxuConfig
 from openmxu.tiling import Tile, cycles
 from openmxu_sim import golden
+from openmxu_sim.aliases import Progress
 from openmxu_sim.engines.compiled import record
 from openmxu_sim.engines.compiled.trace import STREAMS, Trace, Window, trace_bytes
-from openmxu_sim.engines.protocol import Progress
 from openmxu_sim.stimulus import Stalls, Stimulus, stimulus
 
 __all__ = ["MOST_CELLS", "MOST_CYCLES", "Activity", "default_sizes", "observe", "product"]

@@ -13,7 +13,7 @@ from openmxu.config import MxuConfig
 from openmxu.mxu import Mxu
 from openmxu_sim.verify.exploration import ExplorationError, explore
 from openmxu_sim.verify.exploration.bugs import SEEDED_BUGS, Bug, seeded
-from openmxu_sim.verify.exploration.words import Words, read_unit
+from openmxu_sim.verify.exploration.words import WordNetlist, read_unit
 
 _SMALL = MxuConfig(rows=2, columns=2, depth=2)
 
@@ -67,7 +67,7 @@ def test_a_bug_that_is_not_there_is_refused() -> None:
 ])
 def test_netlists_that_prove_nothing_are_refused(bug: Bug, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Words(read_unit(seeded(bug), _SMALL), _SMALL)
+        WordNetlist(read_unit(seeded(bug), _SMALL), _SMALL)
 
 
 def test_registers_without_the_clock_are_refused() -> None:
@@ -77,7 +77,7 @@ def test_registers_without_the_clock_are_refused() -> None:
         return replace(cell, connections={**cell.connections, "C": ("0",)}) if cell.type == "$_DFF_P_" else cell
 
     with pytest.raises(ValueError, match=r"clock of .* must be the port clk"):
-        Words(replace(netlist, cells=tuple(stop(cell) for cell in netlist.cells)), _SMALL)
+        WordNetlist(replace(netlist, cells=tuple(stop(cell) for cell in netlist.cells)), _SMALL)
 
 
 def test_bounds_are_checked() -> None:

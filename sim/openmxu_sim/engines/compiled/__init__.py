@@ -11,10 +11,11 @@ import numpy.typing as npt
 from openmxu.edge import MARKS
 from openmxu.host import cores
 from openmxu.passes import Part
+from openmxu_sim.aliases import Progress, Words
 from openmxu_sim.engines.compiled.model import Model, load_model
 from openmxu_sim.engines.compiled.trace import Trace, Window, small_window
-from openmxu_sim.engines.protocol import Counters, Progress, Run
-from openmxu_sim.parts import Words, part_of
+from openmxu_sim.engines.protocol import Counters, Run
+from openmxu_sim.parts import part_of
 from openmxu_sim.stimulus import Stalls, Stimulus
 
 __all__ = ["Trace", "Window", "default_threads", "record", "run", "run_model"]

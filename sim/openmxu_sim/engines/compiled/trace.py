@@ -4,9 +4,9 @@ import ctypes
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from openmxu.config import MxuConfig
+from openmxu_sim.aliases import Words
 
 __all__ = ["STREAMS", "Trace", "Window", "small_window", "trace_bytes"]
 
@@ -21,8 +21,6 @@ last three tell when a beat of weights, and one of activations, leaves the edge,
 
 _MOST = 1 << 30
 """Bytes of a trace."""
-
-Words = npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from vcd import VCDWriter
 from openmxu.config import MxuConfig
 from openmxu.edge import MARKS
 from openmxu.files import writing
+from openmxu_sim.aliases import Words
 from openmxu_sim.engines.compiled.trace import STREAMS, Trace
 
 __all__ = ["write_vcd"]
@@ -23,7 +24,6 @@ _HALF = 5
 _AT_ONCE = 1 << 20
 """Words that are looked at at once, so that the changes of a long trace need not fit the memory."""
 
-Words = npt.NDArray[np.uint32]
 Changes = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.object_]]
 
 

@@ -53,7 +53,7 @@ from openmxu.mxu import Mxu
 from openmxu.status import Error
 from openmxu_sim.netlist.native import compile_c
 from openmxu_sim.verify.exploration.program import program
-from openmxu_sim.verify.exploration.words import Words, read_unit
+from openmxu_sim.verify.exploration.words import WordNetlist, read_unit
 
 __all__ = ["COVERS", "Exploration", "ExplorationError", "explore"]
 
@@ -193,7 +193,7 @@ def explore(
             raise ValueError(f"{noun} must be from {least} to {most}, not {value!r}")
     if mistakes:
         config = replace(config, status=True)  # which shows them
-    words = Words(read_unit(unit, config), config)
+    words = WordNetlist(read_unit(unit, config), config)
     library = compile_c(program(words, config, longest_tile=longest_tile, longest_sum=longest_sum, mistakes=mistakes))
     report = _Report()
     callback = ctypes.CFUNCTYPE(None, ctypes.c_uint64, ctypes.c_uint64)(progress or (lambda done, known: None))

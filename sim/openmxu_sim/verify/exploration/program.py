@@ -5,12 +5,12 @@ from collections.abc import Mapping
 
 from openmxu.config import MxuConfig
 from openmxu_sim.netlist.native import resource
-from openmxu_sim.verify.exploration.words import Word, Words
+from openmxu_sim.verify.exploration.words import Word, WordNetlist
 
 __all__ = ["program"]
 
 
-def program(words: Words, config: MxuConfig, *, longest_tile: int, longest_sum: int, mistakes: int) -> str:
+def program(words: WordNetlist, config: MxuConfig, *, longest_tile: int, longest_sum: int, mistakes: int) -> str:
     """C text of the whole exploration of one unit."""
     unit = _Unit(words)
     constants = {
@@ -30,7 +30,7 @@ def program(words: Words, config: MxuConfig, *, longest_tile: int, longest_sum: 
 class _Unit:
     """The C functions of a unit's cycle. Each register of data has a place among the state's terms."""
 
-    def __init__(self, words: Words) -> None:
+    def __init__(self, words: WordNetlist) -> None:
         self._words = words
         self.size = 0
         self._places: dict[int, int] = {}  # of registers, read ports and the first stage of arithmetic
@@ -80,7 +80,7 @@ class _Unit:
 class _Data:
     """Lines of C that compute all words of a cycle, in one domain."""
 
-    def __init__(self, words: Words, places: Mapping[int, int], memories: Mapping[str, int], domain: str) -> None:
+    def __init__(self, words: WordNetlist, places: Mapping[int, int], memories: Mapping[str, int], domain: str) -> None:
         self._words = words
         self._places = places
         self._memories = memories

@@ -17,7 +17,7 @@ from openmxu.stages import split_stages
 from openmxu.verilog import to_rtlil
 from openmxu.yosys.netlist import Bit, Cell, Netlist, read_netlist
 
-__all__ = ["Memory", "Word", "Words", "read_unit"]
+__all__ = ["Memory", "Word", "WordNetlist", "read_unit"]
 
 _GATES = {
     "$_NOT_": "not({A})",
@@ -89,7 +89,7 @@ def _box_kind(module: str) -> str | None:
     return found and _ARITHMETIC[found[1] or found[2]]
 
 
-class Words:
+class WordNetlist:
     """A unit's netlist as control and words.
 
     Parameters
