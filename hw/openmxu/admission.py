@@ -46,10 +46,10 @@ class Admission(wiring.Component):
     i_freed : In(1)
         The bank has read a result for the last time.
     o_waits_input : Out(1)
-        No beat of activations enters the array, as one, or a beat of weights, does not come in the midst of work.
-        Only with ``config.status``.
+        Stalled by input: work is in progress, and the next activation or weight beat has not arrived. Only with
+        ``config.status``.
     o_waits_output : Out(1)
-        None does, as there is no place in the accumulator bank. Likewise.
+        Stalled by output: an activation beat waits for a place in the accumulator bank. Only with ``config.status``.
     """
 
     i_weights: Value

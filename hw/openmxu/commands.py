@@ -145,7 +145,7 @@ def _verilog(options: argparse.Namespace) -> None:
 
 
 def add_area(commands: Any) -> None:
-    from openmxu.area import DEFAULT_TARGETS, PARTS, RECIPES, TARGETS, TIME_LIMIT
+    from openmxu.area import DEFAULT_TARGETS, PART_NAMES, RECIPES, TARGETS, TIME_LIMIT
 
     parser = add_command(
         commands, "area", _area, "measure and compare the area of number formats with Yosys",
@@ -164,40 +164,37 @@ def add_area(commands: Any) -> None:
                         help="every format, width, part and option on all targets, recipes, and libraries that are "
                         "found: up to 45 minutes on two cores")
     parser.add_argument("--target", action="append", metavar="NAME",
-                        help=f"one of {', '.join(TARGETS)}; may be given several times (default: "
+                        help=f"one of {', '.join(TARGETS)}; repeatable (default: "
                         f"{', '.join(DEFAULT_TARGETS)})")
     parser.add_argument("--liberty", action="append", type=Path, default=[], metavar="FILE",
-                        help="a cell library, also compressed (.gz); may be given several times; so does the variable "
-                        "OPENMXU_LIBERTY, and --full takes those below PDK_ROOT and of Debian's qflow")
+                        help="a cell library, plain or .gz; repeatable. Libraries in $OPENMXU_LIBERTY are added; "
+                        "--full also uses those under $PDK_ROOT and of Debian's qflow")
     parser.add_argument("--recipe", action="append", metavar="NAME",
-                        help=f"how gates are mapped, one of {', '.join(RECIPES)}; may be given several times "
-                        "(default: area; with --full all)")
+                        help=f"how gates are mapped, one of {', '.join(RECIPES)}; repeatable (default: area; with "
+                        "--full all)")
     chosen = parser.add_argument_group("designs of your own choice")
     chosen.add_argument("--format", action="append", default=[], metavar="NAME",
-                        help="measure this format only: a name, or eXfY for X exponent and Y fraction bits; may be "
-                        "given several times")
+                        help="measure this format only: a name, or eXfY for X exponent and Y fraction bits; repeatable")
     chosen.add_argument("--part", action="append", default=[], metavar="NAME",
-                        help=f"of what is chosen, one of {', '.join(map(repr, PARTS))}; may be given several times "
-                        "(default: multiplier)")
+                        help=f"of what is chosen, one of {', '.join(PART_NAMES)}; repeatable (default: multiplier)")
     chosen.add_argument("--width", action="append", default=[], metavar="N",
-                        help="fraction bits, 1 to 23, or a range as in 1-23, beside 8 exponent bits; may be given "
-                        "several times")
+                        help="fraction bits, 1 to 23, or a range as in 1-23, with 8 exponent bits; repeatable")
     chosen.add_argument("--subnormals", action="append", metavar="MODE",
-                        help="flush or ieee; may be given several times (default: flush)")
+                        help="flush or ieee; repeatable (default: flush)")
     chosen.add_argument("--stages", action="append", type=integer, metavar="N",
-                        help="pipeline stages; may be given several times (default: as few as there can be)")
+                        help="pipeline stages; repeatable (default: the fewest possible)")
     for side in ("rows", "columns"):
         chosen.add_argument(f"--{side}", type=integer, metavar="N", help="of arrays, banks and units (default: 4)")
     parser.add_argument("--jobs", type=integer, metavar="N",
                         help="Yosys processes at a time (default: one for each core)")
     parser.add_argument("--cluster", metavar="ADDRESS",
-                        help="give the work to the workers of a Dask scheduler, as in tcp://host:8786")
+                        help="run on the workers of a Dask scheduler, such as tcp://host:8786")
     parser.add_argument("--timeout", type=float, default=TIME_LIMIT, metavar="SECONDS",
-                        help="give a measurement up after so long, and report it as failed (default: %(default).0f)")
-    parser.add_argument("--compare", type=Path, metavar="OLD.json", help="say what has moved since that area.json")
+                        help="report a measurement as failed after this time (default: %(default).0f)")
+    parser.add_argument("--compare", type=Path, metavar="OLD.json", help="show what has changed since that area.json")
     parser.add_argument("--explain", metavar="FIGURE",
-                        help="measure nothing; of a figure, or a design, of the report in DIR say how it came about, "
-                        "with the script")
+                        help="do not measure; show how a figure in DIR's report, or those of a design, was produced, "
+                        "with its script")
 
 
 def _area(options: argparse.Namespace) -> int:

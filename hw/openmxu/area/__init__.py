@@ -3,9 +3,9 @@
 from openmxu.area.findings import Report
 from openmxu.area.measure import Result
 from openmxu.area.pages.table import to_table
-from openmxu.area.points import PARTS, Point, default_points, full_points, quick_points
+from openmxu.area.points import PART_NAMES, PARTS, Point, default_points, full_points, quick_points
 from openmxu.area.report import FILES, TIME_LIMIT, report
 from openmxu.area.targets import DEFAULT_TARGETS, RECIPES, TARGETS
 
-__all__ = ["DEFAULT_TARGETS", "FILES", "PARTS", "RECIPES", "TARGETS", "TIME_LIMIT", "Point", "Report", "Result",
-           "default_points", "full_points", "quick_points", "report", "to_table"]
+__all__ = ["DEFAULT_TARGETS", "FILES", "PARTS", "PART_NAMES", "RECIPES", "TARGETS", "TIME_LIMIT", "Point",
+           "Report", "Result", "default_points", "full_points", "quick_points", "report", "to_table"]

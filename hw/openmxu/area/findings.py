@@ -22,7 +22,7 @@ __all__ = ["CLAIMS", "CONFIDENCE", "SWEEP_EXPONENT", "Cost", "Entry", "Fit", "In
 FloatOrArray = TypeVar("FloatOrArray", float, NDArray[np.float64])
 
 CLAIMS = {"fp16": 2.0, "fp32": 8.0}
-"""Area in that of bf16 according to the claims: bf16 half of fp16, and an eighth of fp32."""
+"""Claimed area relative to bf16: bf16 is half of fp16, and an eighth of fp32."""
 
 CONFIDENCE = 0.95
 """Of the intervals."""
@@ -103,7 +103,7 @@ class Ratio:
     bf16
         Area for bf16, in the target's unit.
     others
-        Area for fp16 and fp32 in that for bf16; a format whose run failed is absent.
+        Area for fp16 and fp32 relative to bf16; a format whose run failed is absent.
     """
 
     target: Target

@@ -19,9 +19,9 @@ from openmxu.mxu import Mxu
 from openmxu.pe import ProcessingElement
 from openmxu.verilog import to_rtlil
 
-__all__ = ["ADDER", "ARRAY", "BANK", "CONVERTER", "MULTIPLIER", "MULTIPLIER_TO_FP32", "PARTS", "PROCESSING_ELEMENT",
-           "PRODUCT", "SIDE", "UNIT", "Point", "Tie", "chosen_points", "default_points", "formats_of_widths",
-           "full_points", "kept_rtlil", "once", "quick_points"]
+__all__ = ["ADDER", "ARRAY", "BANK", "CONVERTER", "MULTIPLIER", "MULTIPLIER_TO_FP32", "PARTS", "PART_NAMES",
+           "PROCESSING_ELEMENT", "PRODUCT", "SIDE", "UNIT", "Point", "Tie", "chosen_points", "default_points",
+           "formats_of_widths", "full_points", "kept_rtlil", "once", "quick_points"]
 
 PRODUCT = "significand product"
 MULTIPLIER = "multiplier"
@@ -176,6 +176,11 @@ PARTS: Mapping[str, Callable[[FloatFormat, _Options], Any]] = {
 """What can be measured of a format, by name: from the format and options to the component."""
 
 
+PART_NAMES = {"product": PRODUCT, "multiplier": MULTIPLIER, "multiplier_to_fp32": MULTIPLIER_TO_FP32, "adder": ADDER,
+              "converter": CONVERTER, "pe": PROCESSING_ELEMENT, "array": ARRAY, "bank": BANK, "mxu": UNIT}
+"""What ``openmxu area --part`` calls the parts: as the catalog does, where it has them."""
+
+
 def point(part: str, fmt: FloatFormat, *, subnormals: str = "flush", stages: int | None = None, rows: int = SIDE,
           columns: int = SIDE, scope: str = "everywhere", variant: str = "", ties: Iterable[Tie] = ()) -> Point:
     """A part of a format; see :class:`Point`. Its component is made when it is asked for."""
@@ -318,7 +323,7 @@ def chosen_points(parts: Sequence[str], formats: Sequence[str], *, subnormals: S
     Parameters
     ----------
     parts
-        Names from :data:`PARTS`; none for multipliers.
+        Names from :data:`PART_NAMES` or :data:`PARTS`; none for multipliers.
     formats
         Names of formats, as of :meth:`openmxu.formats.FloatFormat.parse`.
     subnormals, stages, rows, columns
@@ -329,9 +334,10 @@ def chosen_points(parts: Sequence[str], formats: Sequence[str], *, subnormals: S
     ValueError, TypeError
         A name is unknown, or an option outside a part's domain.
     """
+    parts = [PART_NAMES.get(part, part) for part in parts]
     for part in parts:
         if part not in PARTS:
-            raise ValueError(f"part must be one of {', '.join(PARTS)}, not {part!r}")
+            raise ValueError(f"part must be one of {', '.join(PART_NAMES)}, not {part!r}")
     points: list[Point] = []
     choices: list[int | None] = [*stages] or [None]
     for part in parts or [MULTIPLIER]:

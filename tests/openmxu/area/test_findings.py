@@ -134,10 +134,8 @@ def test_verdicts_on_several_targets() -> None:
     products = [result(PRODUCT, None, width, area, DSP) for width, area in ((8, 10.0), (11, 10.0), (24, 10.0))]
     sentences = conclusion(report([*products, *multipliers(bf16=100, fp16=210, fp32=700)]))
     assert sentences == [
-        "In the median over targets, bf16 saves beside fp16 what is claimed, or more, of: multiplier; less than "
-        "claimed of: nothing.",
-        "In the median over targets, bf16 saves beside fp32 what is claimed, or more, of: nothing; less than claimed "
-        "of: multiplier.",
+        "Against fp16, bf16 saves at least the claimed area in multiplier (medians over targets).",
+        "Against fp32, bf16 saves less than the claimed area in multiplier (medians over targets).",
         "Multiplier: fp16 2.10 times bf16 (claim 2: agrees); fp32 7.00 times bf16 (claim 8: bf16 saves less than "
         "claimed).",
     ]

@@ -17,6 +17,7 @@ from openmxu.area.points import (
     BANK,
     CONVERTER,
     MULTIPLIER,
+    PART_NAMES,
     PARTS,
     PROCESSING_ELEMENT,
     PRODUCT,
@@ -29,6 +30,7 @@ from openmxu.area.points import (
     once,
     point,
 )
+from openmxu.catalog import FAMILIES
 from openmxu.formats import BF16, FP32, FloatFormat
 from openmxu_sim import golden, vectors
 from openmxu_sim.netlist.bitslice import Gates
@@ -71,6 +73,12 @@ def gates(point: Point, ports: list[str]) -> Gates:
     return Gates(mapped(rtlil, point.top, point.change(rtlil)), ports)
 
 
+def test_parts_are_called_as_in_the_catalog() -> None:
+    assert [point.part for point in chosen_points(["pe", "product"], ["bf16"])] == [PROCESSING_ELEMENT, PRODUCT]
+    assert list(PART_NAMES.values()) == list(PARTS)
+    assert {"product", "multiplier", "adder", "converter", "pe", "array", "mxu"} <= PART_NAMES.keys() & FAMILIES.keys()
+
+
 @pytest.mark.slow
 def test_every_part_of_a_format() -> None:
     points = chosen_points(list(PARTS), ["e5f3"], subnormals=["flush", "ieee"], rows=2, columns=3)
@@ -88,7 +96,7 @@ def test_stages() -> None:
 
 @pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")  # what is refused goes unused
 @pytest.mark.parametrize(("arguments", "complaint"), [
-    ({"parts": ["divider"]}, "part must be one of significand product, multiplier, .* not 'divider'"),
+    ({"parts": ["divider"]}, "part must be one of product, multiplier, .* not 'divider'"),
     ({"formats": ["fp64"]}, "format must be one of bf16, .* not 'fp64'"),
     ({"parts": [ADDER], "stages": [6]}, "stages must be an integer from 0 to 5, not 6"),
     ({"subnormals": ["some"]}, "subnormals must be 'flush' or 'ieee', not 'some'"),

@@ -65,9 +65,10 @@ def _scope(report: Report) -> Iterator[str]:
         middles = {part: median(values[name]) for part, values in _by_part(report).items() if name in values}
         enough = [part for part, middle in middles.items() if middle >= claim * (1 - _TOLERANCE)]
         less = [part for part in middles if part not in enough]
-        if middles:
-            yield (f"In the median over targets, bf16 saves beside {name} what is claimed, or more, of: "
-                   f"{', '.join(enough) or 'nothing'}; less than claimed of: {', '.join(less) or 'nothing'}.")
+        said = [f"{words} in {', '.join(found)}" for words, found in
+                (("at least the claimed area", enough), ("less than the claimed area", less)) if found]
+        if said:
+            yield f"Against {name}, bf16 saves {', and '.join(said)} (medians over targets)."
 
 
 def _inside(report: Report) -> Iterator[str]:

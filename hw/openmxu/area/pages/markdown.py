@@ -237,7 +237,7 @@ def _arrays(report: Report) -> list[str]:
         f"A bf16 unit that makes fp32 products in {_PASSES} passes needs {_PASSES} times the area of the bf16 row for "
         "a GFLOP/s of fp32.",
         _table(["target", "design", "operands", "for each processing element", "its flip-flops", "for each GFLOP/s",
-                "at its own clock", "in that of bf16"], rows, words=3),
+                "at its own clock", "relative to bf16"], rows, words=3),
     ]
 
 

@@ -147,7 +147,7 @@ def _draw_ratios(axes: Axes, report: Report, rows: list[Target]) -> None:
     axes.set_ylim(count - 0.5, -0.5 - 0.1 * count)
     values = [value for ratio in shown for value in ratio.others.values()]
     axes.set_xlim(0, 1.15 * max([*CLAIMS.values(), *values]))
-    axes.set_xlabel("area of fp16 and of fp32, in that of bf16", fontsize=11)
+    axes.set_xlabel("area of fp16 and of fp32, relative to bf16", fontsize=11)
     axes.set_title("Ratios beside the claims", fontsize=12, loc="left")
     _plain(axes)
 

@@ -45,7 +45,7 @@ def to_table(report: Report) -> RenderableType:
         areas.add_row(point.name, *["" if result is None else f"{result.area.area:.0f}" if result.area else "failed"
                                     for result in found])
     claims = ", ".join(f"{name} {claim:.0f}" for name, claim in CLAIMS.items())
-    ratios = Table(title=f"Area in that of bf16 (claims: {claims})", title_justify="left")
+    ratios = Table(title=f"Area relative to bf16 (claims: {claims})", title_justify="left")
     for heading in ("target", "part"):
         ratios.add_column(heading, overflow="fold")
     for name in CLAIMS:
