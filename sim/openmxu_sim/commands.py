@@ -139,7 +139,8 @@ def _matmul(options: argparse.Namespace) -> None:
 def _tell_statistics(statistics: "Statistics", engine: str) -> None:
     if engine == "auto":
         tell(f"engine {statistics.engine} ({statistics.reason})")
-    tell(f"{statistics.m}x{statistics.k}x{statistics.n} on {statistics.rows}x{statistics.columns}: "
+    config = statistics.config
+    tell(f"{statistics.m}x{statistics.k}x{statistics.n} on {config.rows}x{config.columns}: "
           f"{statistics.cycles} cycles ({statistics.cycles_source}), "
           f"utilisation {statistics.utilisation:.1%}, {statistics.seconds:.2f} s")
     counted = statistics.busy, statistics.input_stalls, statistics.output_stalls

@@ -2,8 +2,8 @@
 
 import logging
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -46,8 +46,10 @@ class Statistics:
         The engine that computed it.
     reason
         Why this one: ``"requested"``, or how ``auto`` came to it.
-    rows, columns, stages, subnormals, precision, source, output, splitter, units
-        The units, and how they were used. ``source``: the format on their streams.
+    config, units
+        The unit, and how many there are of it.
+    precision
+        One of :data:`PRECISIONS`.
     m, k, n, passes
         The product's sizes, and how many times it was made of parts of its operands.
     cycles
@@ -68,15 +70,9 @@ class Statistics:
 
     engine: str
     reason: str
-    rows: int
-    columns: int
-    stages: int
-    subnormals: str
-    precision: str
-    source: str
-    output: str
-    splitter: bool
+    config: MxuConfig
     units: int
+    precision: str
     m: int
     k: int
     n: int
@@ -93,8 +89,13 @@ class Statistics:
     seconds: float
 
     def as_dict(self) -> dict[str, Any]:
-        """The statistics as plain data."""
-        return asdict(self)
+        """The statistics as plain data, the parameters of the unit among them."""
+        config = self.config
+        unit = {"rows": config.rows, "columns": config.columns, "stages": config.stages,
+                "subnormals": config.subnormals, "source": config.source.name, "output": config.result.name,
+                "splitter": config.splitter, "depth": config.depth}
+        own = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "config"}
+        return {name: own.pop(name) for name in ("engine", "reason")} | unit | own
 
 
 @dataclass(frozen=True)
@@ -148,30 +149,19 @@ def _is_real_extension(dtype: np.dtype[Any]) -> bool:
     return dtype.kind == "V" and dtype.type.__module__.startswith("ml_dtypes")
 
 
-def matmul(a: npt.ArrayLike, b: npt.ArrayLike, **options: Any) -> npt.NDArray[Any]:
-    """The product that the unit computes, bit for bit; see :func:`simulate` for the options.
-
-    >>> import numpy as np
-    >>> from openmxu_sim import matmul
-    >>> matmul(np.float32([[1, 2], [3, 4]]), np.float32([[1, 0], [0, 1]]), rows=2, columns=2, engine="golden")
-    array([[1., 2.],
-           [3., 4.]], dtype=float32)
-    """
-    return simulate(a, b, **options).result
-
-
 @ieee_arithmetic()
 def simulate(
     a: npt.ArrayLike,
     b: npt.ArrayLike,
     *,
-    rows: int = 128,
-    columns: int = 128,
-    stages: int = 1,
+    unit: MxuConfig | None = None,
+    rows: int | None = None,
+    columns: int | None = None,
+    stages: int | None = None,
+    subnormals: str | None = None,
+    output: str | None = None,
+    splitter: bool | None = None,
     precision: str = "default",
-    subnormals: str = "flush",
-    output: str = "fp32",
-    splitter: bool = False,
     units: int = 1,
     engine: str = "auto",
     stalls: int | None = None,
@@ -188,15 +178,14 @@ def simulate(
     a, b
         (M, K) activations and (K, N) weights, see :func:`as_operand`. NaN, infinities, subnormal numbers and
         empty matrices are welcome.
-    rows, columns, stages, subnormals
-        The unit, see :class:`openmxu.config.MxuConfig`.
+    unit
+        The unit, with bf16 operands. One whose streams carry bf16 takes bfloat16 arrays only, in one pass.
+    rows, columns, stages, subnormals, output, splitter
+        In place of ``unit``: its parameters, see :class:`openmxu.config.MxuConfig`; 128, 128, 1, ``"flush"``,
+        ``"fp32"`` and false by default. ``output``, one of :data:`OUTPUTS`, is its ``result``. Where both arrays are
+        bfloat16 and one pass will do, its streams carry bf16, else fp32.
     precision
-        One of :data:`PRECISIONS`. Where both operands are bfloat16 and one pass will do, they go over the streams as
-        they are; otherwise as fp32.
-    output
-        One of :data:`OUTPUTS`: bf16 results are converted in the unit.
-    splitter
-        Whether the unit splits fp32 for several passes, instead of this host. The result and the cycles are the same.
+        One of :data:`PRECISIONS`: in how many passes fp32 products are made.
     units
         Among how many units the columns of the result are divided, see :func:`openmxu.tiling.shares`.
     engine
@@ -219,23 +208,16 @@ def simulate(
         The engine failed.
     """
     check_precision(precision)
-    _check_choice("output", output, OUTPUTS)
     _check_choice("engine", engine, ("auto", *ENGINES))
     units = golden.check_count(units, "units")
     left, right = as_operand(a, "a"), as_operand(b, "b")
     if left.shape[1] != right.shape[0]:
         raise ValueError(f"a and b must have the shapes (M, K) and (K, N), not {left.shape} and {right.shape}")
-    narrow = precision == "default" and not splitter and left.dtype == right.dtype == ml_dtypes.bfloat16
-    config = MxuConfig(rows=rows, columns=columns, stages=stages, subnormals=subnormals, splitter=splitter, status=True,
-                       source=BF16 if narrow else FP32, result=FORMATS[output])
-    waits = None if stalls is None else Stalls(stalls)
-    reason = "requested"
-    if engine == "auto":
-        engine, reason = choose(config, clocked=stalls is not None or vcd is not None)
-        _log.info("engine %s: %s", engine, reason)
-    if engine not in CLOCKED and (stalls is not None or vcd is not None):
-        raise ValueError(f"{'vcd' if vcd else 'stalls'} needs an engine with a clock "
-                         f"({', '.join(CLOCKED)}), not {engine!r}")
+    narrow = precision == "default" and left.dtype == right.dtype == ml_dtypes.bfloat16
+    shorthand = {"rows": rows, "columns": columns, "stages": stages, "subnormals": subnormals, "output": output,
+                 "splitter": splitter}
+    config = _unit(unit, {name: value for name, value in shorthand.items() if value is not None}, narrow=narrow)
+    engine, reason = _engine(engine, config, clocked={"vcd": vcd, "stalls": stalls})
     if window is not None and (engine != "compiled" or vcd is None):
         raise ValueError(f"window needs a waveform of the engine compiled, not {'none' if vcd is None else engine}")
     if vcd is not None and units > 1:
@@ -246,10 +228,12 @@ def simulate(
     result: npt.NDArray[Any]
     counters: list[Counters] = []
     if engine not in CLOCKED:
-        result = load_product(engine)(left, right, rows=rows, precision=precision, subnormals=subnormals, result=output)
+        result = load_product(engine)(left, right, rows=config.rows, precision=precision, subnormals=config.subnormals,
+                                      result=config.result.name)
         cycles, source = cycle_formula(config, m, k, n, precision, units), "formula"
     else:
         options: dict[str, Any] = {} if window is None else {"window": window}
+        waits = None if stalls is None else Stalls(stalls)
         run = partial(load(engine), stalls=waits, vcd=None if vcd is None else Path(vcd), **options)
         result, runs = _run_on_units(run, config, left, right, precision, units, progress)
         cycles, source = max((each.cycles for each in runs), default=0), "measured"
@@ -257,15 +241,77 @@ def simulate(
     passes = len(PASSES[precision])
     traffic = stream_bytes(config, m, k, n, precision)
     return Product(result, Statistics(
-        engine=engine, reason=reason, rows=config.rows, columns=config.columns, stages=config.stages,
-        subnormals=subnormals, precision=precision, source=config.source.name, output=output, splitter=splitter,
-        units=units, m=m, k=k, n=n, passes=passes, cycles=cycles, cycles_source=source,
+        engine=engine, reason=reason, config=config, units=units, precision=precision, m=m, k=k, n=n, passes=passes,
+        cycles=cycles, cycles_source=source,
         utilisation=passes * m * k * n / (units * config.rows * config.columns * cycles) if cycles else 0.0,
         **{name: sum(getattr(each, name) for each in counters) if source == "measured" else None
            for name in ("busy", "input_stalls", "output_stalls")},
         weight_bytes=traffic.weights, activation_bytes=traffic.activations, result_bytes=traffic.results,
         seconds=time.perf_counter() - start,
     ))
+
+
+def matmul(
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    *,
+    unit: MxuConfig | None = None,
+    rows: int | None = None,
+    columns: int | None = None,
+    stages: int | None = None,
+    subnormals: str | None = None,
+    output: str | None = None,
+    splitter: bool | None = None,
+    precision: str = "default",
+    units: int = 1,
+    engine: str = "auto",
+    stalls: int | None = None,
+    vcd: Path | str | None = None,
+    window: Window | None = None,
+    progress: Progress | None = None,
+) -> npt.NDArray[Any]:
+    """The product that the unit computes, bit for bit; parameters and errors as of :func:`simulate`.
+
+    >>> import numpy as np
+    >>> from openmxu_sim import matmul
+    >>> matmul(np.float32([[1, 2], [3, 4]]), np.float32([[1, 0], [0, 1]]), rows=2, columns=2, engine="golden")
+    array([[1., 2.],
+           [3., 4.]], dtype=float32)
+    """
+    return simulate(a, b, unit=unit, rows=rows, columns=columns, stages=stages, subnormals=subnormals, output=output,
+                    splitter=splitter, precision=precision, units=units, engine=engine, stalls=stalls, vcd=vcd,
+                    window=window, progress=progress).result
+
+
+def _unit(unit: MxuConfig | None, shorthand: Mapping[str, Any], *, narrow: bool) -> MxuConfig:
+    """The unit that was asked for; ``narrow`` says whether bf16 on its streams will do."""
+    if unit is None:
+        given = {name: value for name, value in shorthand.items() if name != "output"}
+        output = shorthand.get("output", "fp32")
+        _check_choice("output", output, OUTPUTS)
+        source = BF16 if narrow and not given.get("splitter") else FP32
+        return MxuConfig(**given, source=source, result=FORMATS[output], status=True)
+    if not isinstance(unit, MxuConfig):
+        raise TypeError(f"unit must be an MxuConfig, not {unit!r}")
+    if shorthand:
+        raise ValueError(f"{next(iter(shorthand))} must be left to the unit, where one is given")
+    if unit.operand != BF16:
+        raise ValueError(f"unit must have bf16 operands, not {unit.operand}")
+    if unit.source == BF16 and not narrow:
+        raise ValueError("a and b must be bfloat16, in one pass, for a unit whose streams carry bf16")
+    return replace(unit, status=True)
+
+
+def _engine(engine: str, config: MxuConfig, *, clocked: Mapping[str, object]) -> tuple[str, str]:
+    """The engine, chosen if that is left to us, and why; ``clocked`` are options that need a clock, if not ``None``."""
+    needs = next((name for name, value in clocked.items() if value is not None), None)
+    if engine == "auto":
+        engine, reason = choose(config, clocked=needs is not None)
+        _log.info("engine %s: %s", engine, reason)
+        return engine, reason
+    if engine not in CLOCKED and needs is not None:
+        raise ValueError(f"{needs} needs an engine with a clock ({', '.join(CLOCKED)}), not {engine!r}")
+    return engine, "requested"
 
 
 def _run_on_units(run: Callable[..., Run], config: MxuConfig, a: npt.NDArray[Any], b: npt.NDArray[Any],

@@ -1,5 +1,6 @@
 """The Python interface: what it takes, what it gives, what it refuses."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from openmxu.config import MxuConfig
+from openmxu.formats import BF16, FP16, FP32
 from openmxu.passes import PASSES
 from openmxu.tiling import cycles
 from openmxu_sim import engines, golden, matmul, simulate, vectors
@@ -27,11 +29,27 @@ def test_result_and_statistics(engine: str) -> None:
     np.testing.assert_array_equal(product.result, golden.matmul(_A, _B, rows=2))
     statistics = product.statistics
     assert (statistics.engine, statistics.reason) == (engine, "requested")
-    assert (statistics.rows, statistics.columns, statistics.stages) == (2, 2, 3)
+    assert (statistics.config.rows, statistics.config.columns, statistics.config.stages) == (2, 2, 3)
     assert (statistics.m, statistics.k, statistics.n) == (3, 2, 4)
     assert statistics.cycles_source == ("measured" if engine in CLOCKED else "formula")
     assert statistics.utilisation == pytest.approx(3 * 2 * 4 / (4 * statistics.cycles))
     assert statistics.as_dict()["cycles"] == statistics.cycles
+
+
+@pytest.mark.parametrize("engine", ["golden", "compiled"])
+def test_a_unit_of_ones_own(engine: str) -> None:
+    unit = MxuConfig(rows=2, columns=3, stages=2, depth=4, subnormals="ieee", result=BF16, splitter=True)
+    product = simulate(_A, _B, unit=unit, precision="high", engine=engine)
+    same = simulate(_A, _B, rows=2, columns=3, stages=2, subnormals="ieee", output="bf16", splitter=True,
+                    precision="high", engine=engine)
+    assert product.result.tobytes() == same.result.tobytes()
+    assert product.statistics.config == replace(unit, status=True)
+    assert same.statistics.config == replace(unit, status=True, depth=512)
+    said = product.statistics.as_dict()
+    assert (said["rows"], said["columns"], said["depth"], said["output"], said["units"]) == (2, 3, 4, "bf16", 1)
+    narrow = matmul(_A.astype(ml_dtypes.bfloat16), _B.astype(ml_dtypes.bfloat16), unit=MxuConfig(2, 2, source=BF16),
+                    engine=engine)
+    assert narrow.tobytes() == matmul(_A, _B, rows=2, columns=2, engine=engine).tobytes()
 
 
 def test_formula_is_the_clock() -> None:
@@ -93,7 +111,7 @@ def test_bf16_stays_bf16() -> None:
     wide = simulate(a.astype(np.float32), b.astype(np.float32), rows=2, columns=2, engine="compiled")
     assert narrow.result.dtype == ml_dtypes.bfloat16
     np.testing.assert_array_equal(narrow.result, wide.result.astype(ml_dtypes.bfloat16))
-    assert (narrow.statistics.source, wide.statistics.source) == ("bf16", "fp32")
+    assert (narrow.statistics.config.source, wide.statistics.config.source) == (BF16, FP32)
     for name in ("weight_bytes", "activation_bytes", "result_bytes"):
         assert 2 * getattr(narrow.statistics, name) == getattr(wide.statistics, name)
 
@@ -135,6 +153,10 @@ def test_other_dtypes_are_converted_with_a_note(caplog: pytest.LogCaptureFixture
     (_A, _B, {"splitter": 1}, TypeError, "splitter must be True or False, not 1"),
     (_A, _B, {"rows": 0}, ValueError, "rows must be an integer from 1 to 65536, not 0"),
     (_A, _B, {"subnormals": "x"}, ValueError, "subnormals must be 'flush' or 'ieee', not 'x'"),
+    (_A, _B, {"unit": MxuConfig(2, 2), "stages": 1}, ValueError, "stages must be left to the unit, where one is given"),
+    (_A, _B, {"unit": "2x2"}, TypeError, "unit must be an MxuConfig, not '2x2'"),
+    (_A, _B, {"unit": MxuConfig(2, 2, operand=FP16)}, ValueError, "unit must have bf16 operands, not fp16"),
+    (_A, _B, {"unit": MxuConfig(2, 2, source=BF16)}, ValueError, "a and b must be bfloat16, in one pass, for a unit"),
     (_A, _B, {"engine": "golden", "stalls": 3}, ValueError, "stalls needs an engine with a clock .*, not 'golden'"),
     (_A, _B, {"engine": "golden", "vcd": Path("x")}, ValueError, "vcd needs an engine with a clock .* 'golden'"),
     (_A, _B, {"engine": "pysim", "rows": 2, "columns": 2, "vcd": Path("x"), "window": _WINDOW}, ValueError,
