@@ -4,8 +4,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+QUICK := tests/test_architecture.py tests/openmxu/arith $(foreach name,cache catalog cli config files formats locks process \
+  tiling,tests/openmxu/test_$(name).py) tests/openmxu/area/pages tests/openmxu/area/test_liberty.py \
+  tests/openmxu_sim/golden tests/openmxu_sim/netlist tests/openmxu_sim/engines/test_model.py $(foreach name,npy parts \
+  stimulus studies vectors,tests/openmxu_sim/test_$(name).py)
 
-.PHONY: help setup demo test slow lint docs boards verify faults bench areas clean
+.PHONY: help setup demo test quick slow lint docs boards verify faults bench areas clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -26,7 +30,10 @@ demo: setup ## digits on the simulated unit, then areas of number formats; repor
 test: setup ## the tests, in less than ten minutes
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
-slow: setup ## the longest tests, four minutes
+quick: setup ## half of the tests in three minutes: none that runs Yosys, a solver or a compiled simulation
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" $(QUICK)
+
+slow: setup ## the longest tests, ten minutes
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 
 lint: setup ## style, types, direction of dependencies
