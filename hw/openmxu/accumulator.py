@@ -1,4 +1,22 @@
-"""The accumulator bank: fp32 sums over tiles, kept until the receiver takes them."""
+"""The accumulator bank: fp32 sums over tiles, kept until the receiver takes them.
+
+::
+
+    of a column                                    i_psum ──▶ [ ] ──────────────────────┐
+                                                                                        ▼
+    i_control ──▶ [ ] ──▶ o_control,        ┌─▶ NaN cleared ──▶ add ? sum : -0 ──────▶( + ) row_step registers
+        │ row, add        to the next one   │                                           │
+        ▼                                   │                                           │
+    [ memory ] ── old sum ──────────────────┘                                           │
+        ▲ └────── result port: i_fetch, i_row ──▶ o_data                                │
+        └─────────────────────────── row_latency cycles after i_psum ───────────────────┘
+
+Invariants: to take a sum is to add it to -0, which changes no number and no zero's sign. A row is read when its last
+column is written, and rows leave in the order in which they were given: the memory is the queue of results, and the
+skew of the columns is gone by then. Admission gives no row anew before ``o_freed``.
+
+Cost: a memory of ``depth`` words with two read ports and a write port, and an fp32 adder, for each column.
+"""
 
 from typing import Any
 

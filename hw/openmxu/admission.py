@@ -1,4 +1,24 @@
-"""Admission, the issue control of the unit: which beat enters the array, and when."""
+"""Admission, the issue control of the unit: which beat enters the array, and when.
+
+::
+
+    R = 3, row_step = 1; tiles a, b, c of three beats; weights are always there
+
+    cycle            0    1    2    3    4    5    6
+    o_go             a0   a1   a2   b0   b1   b2   c0
+    o_swaps[0]            a              b              in each row the activations from here on meet the weights
+    o_swaps[1]                 a              b         loaded last
+    o_swaps[2]                      a              b
+    o_shift               b    b    b    c    c    c    a beat of weights follows each swap mark; the third
+                                                        completes the tile, whose first activation goes at once
+
+Invariants: the n-th beat of a tile's weights moves rows 0 to n, so it may enter in the cycle in which row n's swap
+mark passes, not earlier. A beat is given a place in the bank only if no result waits there, and adds only to a sum
+that is written by the time it is read.
+
+Cost: a shift register of (R - 1) · row_step + 1 swap marks, a counter of beats allowed, the ring's pointers, and the
+places given in the last row_latency - 1 cycles, each compared with the next one.
+"""
 
 from typing import Any
 

@@ -1,4 +1,20 @@
-"""The systolic array: a row of processing elements, and rows on top of each other."""
+"""The systolic array: a row of processing elements, and rows on top of each other.
+
+::
+
+                        column 0        1         2        weights and sums enter a cycle later in each column
+                            │           │         │
+    activation, row 0 ───▶ pe ──────▶ pe ─────▶ pe
+                            │           │         │
+    row 1, row_step later ▶ pe ──────▶ pe ─────▶ pe
+                            │           │         │
+    row 2, row_step later ▶ pe ──────▶ pe ─────▶ pe
+                            ▼           ▼         ▼        sums leave a cycle later in each column
+
+Invariant: beat n's activation is registered in row r and column c in cycle n + r · row_step + c after it enters row
+0, with the marks beside it; the sum from above needs row_step cycles for each row and starts a cycle later in each
+column. So both meet in every element, and nothing in the array waits or carries a valid bit.
+"""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,21 @@
-"""The matrix unit: weights and activations in, results out, all of them streams."""
+"""The matrix unit: weights and activations in, results out, all of them streams.
+
+::
+
+    weights ─────▶ [ edge ] ───▶ [ skew ] ──────────────┐
+                      ▲ o_shift                         ▼
+                 [ admission ] ── loads, swaps ──▶ [ R x C array ]
+                   ▲  ▲ o_go │ o_control                ▲  │ sums
+                   │  ▼      │                          │  │
+    activations ───┼▶ [ edge ] ───▶ [ skew ] ───────────┘  │
+                   │         └─[ as late as the sums ]──┐  │
+                   │                                    ▼  ▼
+                   └──────── freed places ──── [ accumulator bank ] ───▶ results
+
+Invariant: what admission lets in comes out of the array a fixed number of cycles later, whatever the streams do, and
+has a place in the bank by then. Only the edges and the bank's output wait for anybody; admission alone knows for
+whom.
+"""
 
 from typing import Any
 

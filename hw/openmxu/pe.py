@@ -1,4 +1,25 @@
-"""The processing element: one multiplier, one adder, and the registers between neighbours."""
+"""The processing element: one multiplier, one adder, and the registers between neighbours.
+
+::
+
+                    i_weight                              i_psum
+                       │                                    │
+        i_load ──▶ [ shadow ] ──▶ o_weight, to the row      │
+                       │          below                     │
+        i_swap ──▶ [ active ]                               │
+                       │                                    │
+                       ▼                                    ▼
+    i_activation ─▶[ ]─▶( x )──[ at multiplier ]─────────▶( + )──[ at adder ]──▶ o_psum
+                    │
+                    └──▶ o_activation, to the column at the right; o_swap, o_load beside it
+
+Invariants: a swap mark becomes active in the cycle that registers its activation, so that the product of that
+activation is the first with the new weight. The shadow register shows the weight that the row below loads next, so
+that the column is a chain which each load mark moves by one row.
+
+Cost: two registers for weights and one for the activation, so that weights load while others are in use; two marks;
+one register of 32 bits for each stage behind the multiplier, wider ones inside the adder.
+"""
 
 from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import wiring

@@ -1,4 +1,11 @@
-"""Lines of registers: alignment of lanes at the edges of the array, and marks that travel beside data."""
+"""Lines of registers: alignment of lanes at the edges of the array, and marks that travel beside data.
+
+::
+
+    lane 0  ─[ base ]─────────────────────▶     A triangle of registers: lane n waits n steps.
+    lane 1  ─[ base ]─[ step ]────────────▶     It costs width · (base · lanes + step · lanes · (lanes - 1) / 2)
+    lane 2  ─[ base ]─[ step ]─[ step ]───▶     registers, without reset: data, of which marks say when it counts.
+"""
 
 from typing import Any
 

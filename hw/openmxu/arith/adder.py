@@ -1,4 +1,15 @@
-"""Addition of floating-point numbers."""
+"""Addition of floating-point numbers.
+
+::
+
+    i_a, i_b ─▶ order by ─▶│─▶ align ─▶│─▶ add or   ─▶│─▶ normalise ─▶│─▶ round, ─▶│─▶ o
+                magnitude  │           │   subtract   │               │   pack     │
+                           5           2              3               4            1     stages from which on a
+                                                                                         register stands here
+
+Invariant: the smaller operand is shifted right with three bits more than the significand has, the last of which is 1
+if any bit was lost: guard, round and sticky decide each rounding as the exact sum would.
+"""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
