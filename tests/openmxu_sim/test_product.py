@@ -104,6 +104,18 @@ def test_passes(precision: str, mode: str, engine: str) -> None:
             assert found.statistics.passes == len(PASSES[precision])
 
 
+@pytest.mark.parametrize("units", [1, 2, 3])
+def test_statistics_of_several_units(units: int) -> None:
+    """Five columns of results on units of 3x2: each unit multiplies whole tiles of its share, 3 rows at a time."""
+    m, k, n = 5, 8, 5
+    found = simulate(np.ones((m, k), np.float32), np.ones((k, n), np.float32), rows=3, columns=2, units=units,
+                     precision="high", engine="compiled").statistics
+    assert found.cycles == cycles(MxuConfig(rows=3, columns=2), m, k, n, "high", units)
+    assert found.utilisation == pytest.approx(3 * m * k * n / (units * 3 * 2 * found.cycles), rel=1e-12)
+    tiles = {1: 3, 2: 2 + 1, 3: 1 + 1 + 1}[units]  # of two columns, in the shares 5; 4, 1; 2, 2, 1
+    assert found.busy == 3 * 3 * tiles * m  # passes, tiles of the inner dimension
+
+
 def test_bf16_stays_bf16() -> None:
     """Half the bytes on each stream, and the same numbers."""
     a, b = _A.astype(ml_dtypes.bfloat16), _B.astype(ml_dtypes.bfloat16)

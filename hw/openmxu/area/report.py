@@ -110,7 +110,8 @@ def report(output: Path, *, extent: str = "default", targets: Sequence[str] | No
         tool = yosys.prepare(tell)
         for note in notes:  # only now: of a mistake nothing but the mistake is said
             tell(note)
-        tell(f"{len(plan)} measurements on {len(chosen)} target{'s' * (len(chosen) > 1)} with {tool}")
+        tell(f"{len(plan)} measurement{'s' * (len(plan) != 1)} on {len(chosen)} target{'s' * (len(chosen) != 1)} with "
+             f"{tool}")
         results = measure_all(plan, where, tell)
         gates = [target for target in chosen if target.recipe == "area"]
         catalog = []

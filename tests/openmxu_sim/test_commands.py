@@ -1,0 +1,89 @@
+"""The commands of the simulation: each does its work, and says what came of it, by its exit code too."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import openmxu.area
+from openmxu.area.points import PRODUCT, point
+from openmxu.cli import main
+from openmxu.formats import BF16
+from openmxu_sim import demo, speed
+from openmxu_sim.speed.measure import Clocked
+from openmxu_sim.studies import accuracy
+
+_ACCURACY = Path(__file__).parents[2] / "docs" / "reference" / "accuracy.json"
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_demo(wrong: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+              capsys: pytest.CaptureFixture[str]) -> None:
+    """With the area of one small design."""
+    report = openmxu.area.report
+    monkeypatch.setattr(openmxu.area, "report", lambda *given, **options: report(
+        *given, **options, points=[point(PRODUCT, BF16)]))
+    if wrong:
+        classify = demo.classify
+        monkeypatch.setattr(demo, "classify", lambda **options: replace(classify(**options), bit_equal=False))
+    assert main(["demo", "-o", str(tmp_path / "demo")]) == int(wrong)
+    shown = capsys.readouterr().out
+    assert f"bit-equal to the golden model  {'NO' if wrong else 'yes'}" in shown
+    assert shown.endswith(f"Report with plots: {tmp_path / 'demo' / 'report.html'}\n")
+    said = json.loads((tmp_path / "demo" / "classifier.json").read_text())
+    assert said["images"] == 360
+    assert {"area.json", "report.html", "classifier.json"} <= {path.name for path in (tmp_path / "demo").iterdir()}
+
+
+def test_bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """With a measurement that is there already."""
+    found = speed.Report("2026-01-01", "a machine", 600.0, {"C compiler": "gcc 12", "numpy": "2"},
+                         (Clocked("compiled", 128, 1, 1.0, 8653, 0.25, 3, 60.0),), (), (), ("pysim left out",))
+    asked: dict[str, Any] = {}
+
+    def bench(**options: Any) -> speed.Report:
+        asked.update(options)
+        return found
+
+    monkeypatch.setattr(speed, "bench", bench)
+    json_file, plot = tmp_path / "speed.json", tmp_path / "speed.svg"
+    assert main(["bench", "--quick", "--limit", "7", "--json", str(json_file), "--plot", str(plot)]) == 0
+    assert (asked["quick"], asked["limit"]) == (True, 7)
+    assert speed.Report.of_json(json_file.read_text()) == found
+    assert "<svg" in plot.read_text()
+    assert capsys.readouterr().out == f"{speed.to_markdown(found)}\n"
+
+
+def test_accuracy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """With a measurement that is there already."""
+    found = accuracy.Accuracy.of_json(_ACCURACY.read_text())
+    asked: dict[str, Any] = {}
+
+    def measure(**options: Any) -> accuracy.Accuracy:
+        asked.update(options)
+        return found
+
+    monkeypatch.setattr(accuracy, "measure", measure)
+    file = tmp_path / "accuracy.json"
+    assert main(["accuracy", "--seed", "7", "--json", str(file)]) == 0
+    assert asked["seed"] == 7
+    assert accuracy.Accuracy.of_json(file.read_text()) == found
+    assert capsys.readouterr().out == f"{accuracy.to_markdown(found)}\n"
+
+
+def test_the_window_of_a_waveform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in "AB":
+        np.save(f"{name}.npy", np.ones((6, 6), np.float32))
+    window = ["--vcd-rows", "1:2", "--vcd-columns", "2:4", "--vcd-cycles", "3:9"]
+    assert main(["matmul", "A.npy", "B.npy", "--rows", "4", "--columns", "5", "--engine", "compiled", "-o", "C.npy",
+                 "--vcd", "wave.vcd", *window]) == 0
+    text = Path("wave.vcd").read_text()
+    assert set(re.findall(r"\$scope module (row_\d+) ", text)) == {"row_1"}
+    assert set(re.findall(r"\$scope module (pe_\d+) ", text)) == {"pe_2", "pe_3"}
+    times = [int(time) for time in re.findall(r"^#(\d+)$", text, re.MULTILINE)]
+    assert len(times) == 2 * 6 + 1
