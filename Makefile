@@ -56,12 +56,15 @@ $(VENV)/.oracles: $(STAMP)
 
 verify: $(VENV)/.oracles ## all proofs and exhaustive checks, up to 90 minutes; the record behind the documentation
 	@$(BIN)/openmxu verify --thorough --json docs/reference/verification.json
+	@$(BIN)/python docs/records.py
 
 faults: setup ## thousands of faults on purpose, 20 minutes; the record behind the documentation
 	@$(BIN)/openmxu verify --faults --json docs/reference/faults.json
+	@$(BIN)/python docs/records.py
 
 bench: setup ## how fast all engines are on this machine, ten minutes; the record behind the documentation
 	@$(BIN)/openmxu bench --json docs/reference/speed.json --plot docs/images/speed.svg
+	@$(BIN)/python docs/records.py
 
 AREAS := docs/reference/areas
 areas: setup ## a full area report in build/area, 45 minutes; its headlines behind the documentation

@@ -4,16 +4,10 @@ import os
 import subprocess
 import sys
 from importlib.metadata import version as installed
-from pathlib import Path
 
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
-
-from openmxu_sim import speed
-from openmxu_sim.studies import accuracy, roofline
-from openmxu_sim.verify.checks import FAILED
-from openmxu_sim.verify.report import Evidence, faults_to_markdown, to_markdown
 
 project = "OpenMXU"
 author = "The OpenMXU authors"
@@ -61,35 +55,6 @@ class CommandHelp(SphinxDirective):
         return [section]
 
 
-def insert_record(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Put records of commands, and what is derived, as tables, in place of ``RECORD`` on their pages."""
-    if docname == "reference/accuracy":
-        record = Path(app.srcdir, "reference", "accuracy.json")
-        app.env.note_dependency(str(record), docname=docname)
-        source[0] = source[0].replace("RECORD", accuracy.to_markdown(accuracy.Accuracy.of_json(record.read_text())))
-    if docname == "reference/roofline":
-        source[0] = source[0].replace("RECORD", roofline.to_markdown(roofline.roofline(roofline.Machine())))
-    if docname == "reference/speed":
-        record = Path(app.srcdir, "reference", "speed.json")
-        app.env.note_dependency(str(record), docname=docname)
-        source[0] = source[0].replace("RECORD", speed.to_markdown(speed.Report.of_json(record.read_text())))
-    if docname == "reference/verification":
-        record = Path(app.srcdir, "reference", "verification.json")
-        app.env.note_dependency(str(record), docname=docname)
-        evidence = Evidence.of_json(record.read_text())
-        if not evidence.thorough or evidence.count(FAILED):
-            raise ValueError(f"{record.name} must be the record of a thorough run without failures: make verify")
-        source[0] = source[0].replace("RECORD", to_markdown(evidence))
-    if docname == "reference/promises":
-        record = Path(app.srcdir, "reference", "faults.json")
-        app.env.note_dependency(str(record), docname=docname)
-        evidence = Evidence.of_json(record.read_text())
-        if evidence.count(FAILED):
-            raise ValueError(f"{record.name} must be the record of a campaign without failures: make faults")
-        source[0] = source[0].replace("RECORD", faults_to_markdown(evidence))
-
-
 def setup(app: Sphinx) -> None:
-    """Register the directive and the records."""
-    app.connect("source-read", insert_record)
+    """Register the directive."""
     app.add_directive("command-help", CommandHelp)

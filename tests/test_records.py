@@ -1,0 +1,37 @@
+"""The records behind the documentation: shown as they are, and as old as what they measure."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from openmxu_sim.verify.checks import checks
+from openmxu_sim.verify.report import Evidence
+
+_DOCS = Path(__file__).parent.parent / "docs"
+
+
+def _records() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("records", _DOCS / "records.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("page", ["accuracy.md", "roofline.md", "speed.md", "verification.md", "promises.md"])
+def test_pages_show_their_records(page: str) -> None:
+    records = _records()
+    assert page in records.PAGES
+    assert (_DOCS / "reference" / page).read_text() == records.written(page), "run python docs/records.py"
+
+
+@pytest.mark.parametrize(("record", "expected"), [
+    ("verification.json", checks(thorough=True)), ("faults.json", checks(thorough=False, faults=True)),
+])
+def test_records_have_all_rows(record: str, expected: object) -> None:
+    """A check that is added, or renamed, asks for a new record."""
+    evidence = Evidence.of_json((_DOCS / "reference" / record).read_text())
+    assert {(row.group, row.name) for row in evidence.rows} == set(expected)  # type: ignore[call-overload]
