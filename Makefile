@@ -9,7 +9,7 @@ QUICK := tests/test_architecture.py tests/openmxu/arith $(foreach name,cache cat
   tests/openmxu_sim/golden tests/openmxu_sim/netlist tests/openmxu_sim/engines/test_model.py $(foreach name,npy parts \
   stimulus studies vectors,tests/openmxu_sim/test_$(name).py)
 
-.PHONY: help setup demo test quick slow lint docs boards verify faults bench areas clean
+.PHONY: help setup demo test quick slow lint docs boards wheel verify faults bench areas clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -53,6 +53,14 @@ boards: setup ## bitstreams with a self-test for all boards, in build/
 $(VENV)/.oracles: $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,oracles]'
 	@touch $@
+
+wheel: setup ## sdist and wheel in build/dist, and the wheel alone in an empty environment
+	@rm -rf build/dist build/bare && $(BIN)/python -m build --outdir build/dist . >/dev/null
+	@$(PYTHON) -m venv build/bare && build/bare/bin/pip install --quiet --disable-pip-version-check build/dist/*.whl
+	@cd build/bare && bin/python -c 'import numpy; [numpy.save(f"{n}.npy", numpy.eye(5, dtype="f4")) for n in "AB"]' \
+	  && for command in list "matmul A.npy B.npy" "verilog mxu_2x2 -o mxu.v" "wave -o wave.svg" roofline; do \
+	  bin/openmxu $$command >/dev/null || exit $$?; done
+	@ls build/dist
 
 verify: $(VENV)/.oracles ## all proofs and exhaustive checks, up to 90 minutes; the record behind the documentation
 	@$(BIN)/openmxu verify --thorough --json docs/reference/verification.json

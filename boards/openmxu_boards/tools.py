@@ -6,6 +6,7 @@ They are run by :mod:`openmxu.yosys.wasm`.
 from collections.abc import Sequence
 from importlib.metadata import version
 
+from openmxu.extras import install
 from openmxu.yosys import wasm
 
 __all__ = ["check", "missing", "versions"]
@@ -13,7 +14,7 @@ __all__ = ["check", "missing", "versions"]
 
 def missing(package: str) -> OSError:
     """The error that says which package is not installed, and how to install it."""
-    return OSError(f"{package} is not installed; it comes with: pip install 'openmxu[boards]'")
+    return OSError(f"{package} is not installed; it comes with: {install('boards')}")
 
 
 def check(names: Sequence[str]) -> None:

@@ -21,12 +21,15 @@ from importlib.metadata import entry_points, version
 from typing import Any, NoReturn
 
 from rich.console import Console
+from rich.markdown import Markdown
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from openmxu.extras import extra_of, install
 from openmxu.files import NotStoredError, UnreadError
 from openmxu.streams import abandon_output, open_streams, printable
 
-__all__ = ["add_command", "bar", "integer", "interval", "main", "number", "print_foreign", "subcommands", "tell"]
+__all__ = ["add_command", "bar", "integer", "interval", "main", "number", "parser", "print_foreign",
+           "print_markdown", "subcommands", "tell"]
 
 _COMMANDS = "openmxu.commands"
 """Entry points with this group are functions that take what :func:`add_command` adds to."""
@@ -66,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = argparse.Namespace(prog="openmxu")
     try:
         try:
-            options = _parser(arguments).parse_args(arguments)
+            options = parser(arguments).parse_args(arguments)
             code = int(options.run(options) or 0)
         except SystemExit as stop:  # help, version and mistakes
             code = int(stop.code or 0)
@@ -77,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tell("interrupted")
         return 130
     except ModuleNotFoundError as error:
-        _complain(options, f"needs {error.name}, which is not installed: pip install 'openmxu[all]'")
+        _complain(options, f"needs {error.name}, which is not installed: {install(extra_of(error.name or ''))}")
         return 2
     except OSError as error:
         reason = abandon_output()
@@ -103,7 +106,8 @@ def _complain(options: argparse.Namespace, error: Exception | str) -> None:
         sys.stderr.write(f"{options.prog}: {chr(10).join(map(printable, lines))}\n")
 
 
-def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
+def parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """A parser that knows the command which ``arguments`` name; without one, all commands."""
     parser = _Parser(prog="openmxu", description="An open bf16 matrix unit: simulate, export, measure.",
                      epilog="See openmxu COMMAND --help for each command's options and examples.")
     parser.add_argument("--version", action="version", version=f"openmxu {version('openmxu')}")
@@ -198,6 +202,14 @@ def tell(line: str) -> None:
     """Say something on stderr beside the work."""
     with suppress(OSError):  # nobody hears it, but the work goes on
         _notes.print(printable(line), markup=False)
+
+
+def print_markdown(text: str) -> None:
+    """Print a text: with its tables drawn on a terminal, as it is elsewhere."""
+    if sys.stdout.isatty():
+        Console(highlight=False).print(Markdown(text))
+    else:
+        print(text)
 
 
 def print_foreign(text: str) -> None:

@@ -1,4 +1,4 @@
-"""The commands of this package: ``list``, ``verilog``, ``area``, ``cache``."""
+"""The commands of this package: ``list``, ``verilog``, ``area``, ``cache``, ``completion``."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -6,14 +6,16 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+import shtab
 from rich.console import Console
 from rich.table import Table
 
+from openmxu import cli
 from openmxu.cli import add_command, integer, print_foreign, subcommands, tell
 from openmxu.files import reserve
 from openmxu.formats import FORMATS, SUBNORMALS
 
-__all__ = ["add_area", "add_cache", "add_list", "add_verilog", "sections"]
+__all__ = ["add_area", "add_cache", "add_completion", "add_list", "add_verilog", "sections"]
 
 Section = tuple[str, Sequence[tuple[str, str]]]
 """A title, and rows of a name and what it is."""
@@ -51,6 +53,21 @@ def sections() -> Iterator[Section]:
                       for each in FORMATS.values()]
     libraries = [("", f"found: {path} ({source})") for path, source in found_libraries()]
     yield "Area targets (openmxu area --target)", [*TARGETS.items(), ("--liberty FILE", "any cell library"), *libraries]
+
+
+def add_completion(commands: Any) -> None:
+    """``openmxu completion``."""
+    parser = add_command(
+        commands, "completion", _completion, "print a script by which a shell completes commands and options",
+        "  openmxu completion bash > ~/.local/share/bash-completion/completions/openmxu\n"
+        "  openmxu completion zsh > ~/.zfunc/_openmxu",
+    )
+    parser.add_argument("shell", metavar="SHELL", choices=shtab.SUPPORTED_SHELLS,
+                        help=f"one of {', '.join(shtab.SUPPORTED_SHELLS)}")
+
+
+def _completion(options: argparse.Namespace) -> None:
+    print(shtab.complete(cli.parser(), options.shell))
 
 
 def add_verilog(commands: Any) -> None:

@@ -14,7 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from openmxu.cli import add_command, bar, integer, interval, number, tell
+from openmxu.cli import add_command, bar, integer, interval, number, print_markdown, tell
+from openmxu.extras import install
 from openmxu.files import folder, reserve
 from openmxu.formats import SUBNORMALS
 
@@ -145,8 +146,10 @@ def _tell_statistics(statistics: "Statistics", engine: str) -> None:
           f"utilisation {statistics.utilisation:.1%}, {statistics.seconds:.2f} s")
     counted = statistics.busy, statistics.input_stalls, statistics.output_stalls
     if statistics.cycles and None not in counted:
-        shares = ((count or 0) / (statistics.cycles * statistics.units) for count in counted)
-        tell("of these cycles: busy {:.1%}, stalled by input {:.1%}, stalled by output {:.1%}".format(*shares))
+        shares = [(count or 0) / (statistics.cycles * statistics.units) for count in counted]
+        words = "busy", "stalled by input", "stalled by output", "filling and draining"
+        tell("of these cycles: " + ", ".join(f"{word} {share:.1%}" for word, share in
+                                             zip(words, [*shares, 1 - sum(shares)], strict=True)))
 
 
 def add_wave(commands: Any) -> None:
@@ -281,7 +284,7 @@ def _bench(options: argparse.Namespace) -> None:
             outputs.write_text(options.json, report.to_json())
         if options.plot is not None:
             outputs.write_bytes(options.plot, to_svg(report))
-        print(to_markdown(report))
+        print_markdown(to_markdown(report))
 
 
 def add_accuracy(commands: Any) -> None:
@@ -303,7 +306,7 @@ def _accuracy(options: argparse.Namespace) -> None:
             found = measure(engine="model" if find_spec("numba") else "golden", seed=options.seed, progress=progress)
         if options.json is not None:
             outputs.write_text(options.json, found.to_json())
-        print(to_markdown(found))
+        print_markdown(to_markdown(found))
 
 
 def add_roofline(commands: Any) -> None:
@@ -335,7 +338,7 @@ def _roofline(options: argparse.Namespace) -> None:
             from openmxu_sim.studies.plot import to_svg
 
             outputs.write_bytes(options.plot, to_svg(found))
-        print(to_markdown(found))
+        print_markdown(to_markdown(found))
 
 
 def sections() -> Iterator[tuple[str, list[tuple[str, str]]]]:
@@ -345,7 +348,7 @@ def sections() -> Iterator[tuple[str, list[tuple[str, str]]]]:
     from openmxu_sim.netlist.native import compiler_version
 
     found = {"golden": "always there", "pysim": "always there",
-             "model": "numba" if find_spec("numba") else "not found (pip install 'openmxu[model]')"}
+             "model": "numba" if find_spec("numba") else f"not found ({install('model')})"}
     try:
         found["compiled"] = compiler_version()
     except ValueError as error:

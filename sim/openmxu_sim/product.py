@@ -19,7 +19,7 @@ from openmxu.tiling import cycles as cycle_formula
 from openmxu.tiling import shares, stream_bytes
 from openmxu_sim import golden
 from openmxu_sim.aliases import Progress
-from openmxu_sim.engines import CLOCKED, ENGINES, choose, load, load_product
+from openmxu_sim.engines import CLOCKED, ENGINES, choose, load, load_product, require
 from openmxu_sim.engines.compiled.trace import Window
 from openmxu_sim.engines.protocol import Counters, Run
 from openmxu_sim.golden.environment import ieee_arithmetic
@@ -311,6 +311,7 @@ def _engine(engine: str, config: MxuConfig, *, clocked: Mapping[str, object]) ->
         return engine, reason
     if engine not in CLOCKED and needs is not None:
         raise ValueError(f"{needs} needs an engine with a clock ({', '.join(CLOCKED)}), not {engine!r}")
+    require(engine)
     return engine, "requested"
 
 

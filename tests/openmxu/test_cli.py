@@ -265,7 +265,7 @@ def test_a_result_is_not_lost(
 @pytest.mark.parametrize(("error", "code", "line"), [
     (RuntimeError("it broke"), 1, "openmxu board list: it broke"),
     (ModuleNotFoundError(name="sklearn"), 2,
-     "openmxu board list: needs sklearn, which is not installed: pip install 'openmxu[all]'"),
+     "openmxu board list: needs sklearn, which is not installed: pip install -e '.[demo]'"),
     (KeyboardInterrupt(), 130, "interrupted"),
 ])
 def test_failures_and_interrupts(

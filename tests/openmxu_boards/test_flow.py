@@ -140,7 +140,7 @@ def test_a_bitstream_is_not_lost(commands: Commands, tmp_path: Path, monkeypatch
 
 def test_missing_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(wasm.TOOLS, "icepack", ("no_such_tools", "run_icepack"))
-    with pytest.raises(OSError, match=r"^no-such-tools is not .* pip install 'openmxu\[boards\]'$"):
+    with pytest.raises(OSError, match=r"^no-such-tools is not .* pip install -e '\.\[boards\]'$"):
         build("icebreaker", tmp_path / "out")
     assert names(tmp_path) == []
 

@@ -33,7 +33,7 @@ def test_frequency_is_that_of_the_platform(board: Board) -> None:
 
 def test_missing_pin_tables() -> None:
     board = replace(find_board("icebreaker"), platform=("no_such_boards", "Platform"))
-    with pytest.raises(OSError, match=r"^amaranth-boards is not .* pip install 'openmxu\[boards\]'$"):
+    with pytest.raises(OSError, match=r"^amaranth-boards is not .* pip install -e '\.\[boards\]'$"):
         board.new_platform()
 
 

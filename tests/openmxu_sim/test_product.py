@@ -116,6 +116,17 @@ def test_statistics_of_several_units(units: int) -> None:
     assert found.busy == 3 * 3 * tiles * m  # passes, tiles of the inner dimension
 
 
+@pytest.mark.parametrize(("engine", "missing"), [("verilator", "cocotb"), ("icarus", "cocotb"), ("model", "numba")])
+def test_what_an_engine_lacks_is_said_before_any_work(engine: str, missing: str,
+                                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    find_spec = simulators.find_spec
+    for module in (simulators, engines):
+        monkeypatch.setattr(module, "find_spec", lambda name: None if name == missing else find_spec(name))
+    monkeypatch.setattr("openmxu.verilog.to_verilog", lambda *given, **options: pytest.fail("work was done"))
+    with pytest.raises((OSError, ImportError, ValueError), match=rf"{missing}.* pip install -e '\.\["):
+        simulate(_A, _B, engine=engine)
+
+
 def test_bf16_stays_bf16() -> None:
     """Half the bytes on each stream, and the same numbers."""
     a, b = _A.astype(ml_dtypes.bfloat16), _B.astype(ml_dtypes.bfloat16)

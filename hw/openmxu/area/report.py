@@ -18,6 +18,7 @@ from openmxu.area.points import Point, default_points, full_points, once, quick_
 from openmxu.area.schedule import Workers, measure_all, workers
 from openmxu.area.targets import DEFAULT_TARGETS, RECIPES, TARGETS, Target, choose_targets
 from openmxu.catalog import CATALOG, Design
+from openmxu.extras import install
 from openmxu.files import folder, reserve
 
 __all__ = ["EXTENTS", "FILES", "TIME_LIMIT", "measure_catalog", "report"]
@@ -189,5 +190,5 @@ def _find(module: str, function: str) -> Callable[..., Any]:
         importlib.import_module("scipy.special")  # for the curves' intervals
         found: Callable[..., Any] = getattr(importlib.import_module(f"openmxu.area.pages.{module}"), function)
     except ModuleNotFoundError as error:
-        raise OSError(f"area reports need openmxu[area] to be installed: {error.name} cannot be found") from None
+        raise OSError(f"area reports need {error.name}, which is not installed: {install('area')}") from None
     return found

@@ -12,6 +12,7 @@ from openmxu.area.job import Job, execute
 from openmxu.area.measure import Executor, Result, measure
 from openmxu.area.points import Point
 from openmxu.area.targets import Target
+from openmxu.extras import install
 from openmxu.host import cores
 from openmxu.yosys import SynthesisError, ready
 
@@ -68,7 +69,7 @@ def workers(jobs: int | None, cluster: str | None, limit: float) -> Iterator[Wor
     try:
         from distributed import CancelledError, Client, KilledWorker  # noqa: PLC0415  # an extra, which nothing else needs
     except ModuleNotFoundError:
-        raise OSError("cluster needs openmxu[cluster] to be installed") from None
+        raise OSError(f"cluster needs distributed, which is not installed: {install('cluster')}") from None
     try:
         client = Client(cluster, timeout=_PATIENCE)
     except (OSError, ValueError) as error:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 
 from openmxu import process
+from openmxu.extras import install
 from openmxu.process import TimeLimitError
 
 __all__ = ["SOLVERS", "Answer", "SolverError", "solve", "version"]
@@ -51,7 +52,7 @@ def version(solver: str) -> str:
     if solver not in _PACKAGES:
         raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, not {solver!r}")
     if find_spec(solver) is None:
-        raise SolverError(f"{solver} is missing: pip install 'openmxu[verify]'")
+        raise SolverError(f"{solver} is missing: {install('verify')}")
     return f"{solver} {importlib.metadata.version(_PACKAGES[solver])}"
 
 

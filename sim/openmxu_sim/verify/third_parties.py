@@ -23,6 +23,7 @@ import numpy as np
 
 from openmxu.area.gates import gates
 from openmxu.arith import Adder, Converter, Multiplier
+from openmxu.extras import install
 from openmxu.formats import BF16, FP16, FP32
 from openmxu_sim import golden, vectors
 from openmxu_sim.aliases import Floats, Progress, Words
@@ -229,7 +230,7 @@ def _import(package: str, extra: str) -> Any:
     try:
         return importlib.import_module(package)
     except ModuleNotFoundError:
-        raise OracleNotFoundError(f"{package} is not installed: pip install 'openmxu[{extra}]'") from None
+        raise OracleNotFoundError(f"{package} is not installed: {install(extra)}") from None
 
 
 class OracleNotFoundError(ValueError):

@@ -100,8 +100,8 @@ def test_everything_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch,
     complaint = capsys.readouterr().err
     assert complaint.count("\n") == 1
     assert "CC must name a C compiler that is installed, not 'no-such-compiler'" in complaint
-    assert "gmpy2 is missing: pip install 'openmxu[verify]'; jax is missing" in complaint
-    assert complaint.endswith("pip install 'openmxu[oracles]'\n")
+    assert "gmpy2 is missing: pip install -e '.[verify]'; jax is missing" in complaint
+    assert complaint.endswith("pip install -e '.[oracles]'\n")
 
 
 @pytest.mark.parametrize(("arguments", "message"), [

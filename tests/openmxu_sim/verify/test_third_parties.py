@@ -142,7 +142,7 @@ def test_missing_package(package: str, extra: str, compare: Callable[[], Tally],
     monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
     with pytest.raises(OracleNotFoundError) as caught:
         compare()
-    assert str(caught.value) == f"{package} is not installed: pip install 'openmxu[{extra}]'"
+    assert str(caught.value) == f"{package} is not installed: pip install -e '.[{extra}]'"
 
 
 def test_unknown_mode() -> None:
