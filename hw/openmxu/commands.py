@@ -151,10 +151,8 @@ def _verilog(options: argparse.Namespace) -> None:
         if options.template is not None:
             write_template = to_vhdl_template if options.template.suffix in (".vhd", ".vhdl") else to_template
             template = write_template(component, text, name=name, ports=options.ports)
-        if options.output_file is not None:
-            outputs.write_text(options.output_file, text)
-        if options.template is not None:
-            outputs.write_text(options.template, template)
+        outputs.write_text(options.output_file, text)
+        outputs.write_text(options.template, template)
         if options.core is not None:
             outputs.write_text(options.core, to_core(options.output_file.name, name=name))
         if options.output_file is None:

@@ -118,8 +118,10 @@ class Outputs:
         self._failures: list[str] = []
         self._unread = False
 
-    def write_bytes(self, path: Path | str, content: bytes | memoryview) -> None:
-        """Write the whole of a reserved output."""
+    def write_bytes(self, path: Path | str | None, content: bytes | memoryview) -> None:
+        """Write the whole of a reserved output; nothing for ``None``."""
+        if path is None:
+            return
         path = Path(path)
         place = self._places.pop(path)
         try:
@@ -131,7 +133,7 @@ class Outputs:
             place.discard()  # first, for it may take the room that the content needs
             self._failures.append(f"{_refusal(path, error)}; {_keep(path.name, content)}")
 
-    def write_text(self, path: Path | str, content: str) -> None:
+    def write_text(self, path: Path | str | None, content: str) -> None:
         """As :meth:`write_bytes`, for text in UTF-8."""
         self.write_bytes(path, content.encode())
 

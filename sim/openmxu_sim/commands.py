@@ -130,8 +130,7 @@ def _matmul(options: argparse.Namespace) -> None:
             # numpy has no name for bfloat16: it writes, and reads, two bytes.
             np.save(buffer, product.result if options.output == "fp32" else product.result.view("V2"))
             outputs.write_bytes(options.output_file, buffer.getbuffer())
-        if options.stats is not None:
-            outputs.write_text(options.stats, json.dumps(product.statistics.as_dict(), indent=2) + "\n")
+        outputs.write_text(options.stats, json.dumps(product.statistics.as_dict(), indent=2) + "\n")
         _tell_statistics(product.statistics, options.engine)
         if options.output_file is None:
             print(product.result)
@@ -228,8 +227,7 @@ def _verify(options: argparse.Namespace) -> int:
         with bar("checks") as progress:
             evidence = verify(thorough=options.thorough, faults=options.faults, only=options.only, jobs=options.jobs,
                               note=tell, progress=progress)
-        if options.json is not None:
-            outputs.write_text(options.json, evidence.to_json())
+        outputs.write_text(options.json, evidence.to_json())
         _print_evidence(evidence)
     return 1 if evidence.count(HOLDS) < len(evidence.rows) else 0
 
@@ -280,8 +278,7 @@ def _bench(options: argparse.Namespace) -> None:
     with reserve(options.json, options.plot) as outputs:
         with bar("measurements") as progress:
             report = bench(quick=options.quick, limit=options.limit, note=tell, progress=progress)
-        if options.json is not None:
-            outputs.write_text(options.json, report.to_json())
+        outputs.write_text(options.json, report.to_json())
         if options.plot is not None:
             outputs.write_bytes(options.plot, to_svg(report))
         print_markdown(to_markdown(report))
@@ -304,8 +301,7 @@ def _accuracy(options: argparse.Namespace) -> None:
     with reserve(options.json) as outputs:
         with bar("products") as progress:
             found = measure(engine="model" if find_spec("numba") else "golden", seed=options.seed, progress=progress)
-        if options.json is not None:
-            outputs.write_text(options.json, found.to_json())
+        outputs.write_text(options.json, found.to_json())
         print_markdown(to_markdown(found))
 
 
@@ -332,8 +328,7 @@ def _roofline(options: argparse.Namespace) -> None:
     machine = Machine(options.rows, options.columns, options.stages, options.clock, options.bandwidth)
     with reserve(options.json, options.plot) as outputs:
         found = roofline(machine)
-        if options.json is not None:
-            outputs.write_text(options.json, found.to_json())
+        outputs.write_text(options.json, found.to_json())
         if options.plot is not None:
             from openmxu_sim.studies.plot import to_svg
 

@@ -218,10 +218,7 @@ def simulate(
                  "splitter": splitter}
     config = _unit(unit, {name: value for name, value in shorthand.items() if value is not None}, narrow=narrow)
     engine, reason = _engine(engine, config, clocked={"vcd": vcd, "stalls": stalls})
-    if window is not None and (engine != "compiled" or vcd is None):
-        raise ValueError(f"window needs a waveform of the engine compiled, not {'none' if vcd is None else engine}")
-    if vcd is not None and units > 1:
-        raise ValueError(f"units must be 1 for a waveform, not {units}")
+    _check_waveform(vcd, window, engine, units)
 
     (m, k), n = left.shape, right.shape[1]
     start = time.perf_counter()
@@ -313,6 +310,13 @@ def _engine(engine: str, config: MxuConfig, *, clocked: Mapping[str, object]) ->
         raise ValueError(f"{needs} needs an engine with a clock ({', '.join(CLOCKED)}), not {engine!r}")
     require(engine)
     return engine, "requested"
+
+
+def _check_waveform(vcd: Path | str | None, window: Window | None, engine: str, units: int) -> None:
+    if window is not None and (engine != "compiled" or vcd is None):
+        raise ValueError(f"window needs a waveform of the engine compiled, not {'none' if vcd is None else engine}")
+    if vcd is not None and units > 1:
+        raise ValueError(f"units must be 1 for a waveform, not {units}")
 
 
 def _run_on_units(run: Callable[..., Run], config: MxuConfig, a: npt.NDArray[Any], b: npt.NDArray[Any],

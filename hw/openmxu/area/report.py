@@ -85,14 +85,7 @@ def report(output: Path, *, extent: str = "default", targets: Sequence[str] | No
         A file has lost its place meanwhile; the text says where it is kept.
     """
     tell = progress or (lambda line: None)
-    if extent not in EXTENTS:
-        raise ValueError(f"extent must be one of {', '.join(EXTENTS)}, not {extent!r}")
-    if jobs is not None and not 1 <= jobs <= _MOST_JOBS:
-        raise ValueError(f"jobs must be an integer from 1 to {_MOST_JOBS}, not {jobs!r}")
-    if not 0 < limit <= _LONGEST:
-        raise ValueError(f"timeout must be a number of seconds > 0 and <= {_LONGEST:.0f}, not {limit!r}")
-    if points is not None and not points:
-        raise ValueError("points must be at least one design, not none")
+    _check_options(extent, points, jobs, limit)
     libraries = list({each.sha256: each for each in map(read_library, [*liberty, *named_libraries()])}.values())
     notes: list[str] = []
     if targets is None:
@@ -128,6 +121,17 @@ def report(output: Path, *, extent: str = "default", targets: Sequence[str] | No
         for path in files:
             outputs.write_bytes(path, contents[path.name])
     return replace(found, files=files)
+
+
+def _check_options(extent: str, points: Sequence[Point] | None, jobs: int | None, limit: float) -> None:
+    if extent not in EXTENTS:
+        raise ValueError(f"extent must be one of {', '.join(EXTENTS)}, not {extent!r}")
+    if jobs is not None and not 1 <= jobs <= _MOST_JOBS:
+        raise ValueError(f"jobs must be an integer from 1 to {_MOST_JOBS}, not {jobs!r}")
+    if not 0 < limit <= _LONGEST:
+        raise ValueError(f"timeout must be a number of seconds > 0 and <= {_LONGEST:.0f}, not {limit!r}")
+    if points is not None and not points:
+        raise ValueError("points must be at least one design, not none")
 
 
 def measure_catalog(designs: Sequence[Design], targets: Sequence[Target], where: Workers,
