@@ -19,7 +19,7 @@ from scipy.optimize import curve_fit
 from openmxu.area.ablation import ABLATIONS, ablation_points
 from openmxu.area.findings import Interval, Report, fit_curve
 from openmxu.area.measure import Result
-from openmxu.area.pages.conclusion import conclusion, verdict
+from openmxu.area.pages.conclusion import conclusion, overview, verdict
 from openmxu.area.pages.export import to_csv, to_json
 from openmxu.area.pages.html import to_html
 from openmxu.area.pages.markdown import to_markdown
@@ -113,12 +113,12 @@ def test_ratios_without_a_format() -> None:
 
 
 @pytest.mark.parametrize(("fp16", "verdict"), [
-    (150, "fp16 1.50 times bf16 (claim 2: bf16 saves less than claimed)"),
-    (195, "fp16 1.95 times bf16 (claim 2: agrees)"),
-    (300, "fp16 3.00 times bf16 (claim 2: bf16 saves more than claimed)"),
+    (150, "1.50: bf16 saves less than claimed"),
+    (195, "1.95: agrees"),
+    (300, "3.00: bf16 saves more than claimed"),
 ])
 def test_verdicts_follow_the_figures(fp16: float, verdict: str) -> None:
-    assert f"- Multiplier: {verdict}." in to_markdown(report(multipliers(bf16=100, fp16=fp16)))
+    assert f"| multiplier | {verdict} |" in to_markdown(report(multipliers(bf16=100, fp16=fp16)))
 
 
 def test_nothing_to_say() -> None:
@@ -132,12 +132,14 @@ def test_verdicts_on_several_targets() -> None:
     assert verdict([1.5, 2.0, 2.6], 2) == "within 10% of the claim on 1 of 3 targets"
     assert verdict([1.5, 2.6], 2) == "within 10% of the claim on 0 of 2 targets"
     products = [result(PRODUCT, None, width, area, DSP) for width, area in ((8, 10.0), (11, 10.0), (24, 10.0))]
-    sentences = conclusion(report([*products, *multipliers(bf16=100, fp16=210, fp32=700)]))
-    assert sentences == [
+    found = report([*products, *multipliers(bf16=100, fp16=210, fp32=700)])
+    assert overview(found) == (
+        ["part", "fp16, bf16 = 1 (claim: 2)", "fp32, bf16 = 1 (claim: 8)", "exponent of its growth"],
+        [["multiplier", "2.10: agrees", "7.00: bf16 saves less than claimed", ""]],
+    )
+    assert conclusion(found) == [
         "Against fp16, bf16 saves at least the claimed area in multiplier (medians over targets).",
         "Against fp32, bf16 saves less than the claimed area in multiplier (medians over targets).",
-        "Multiplier: fp16 2.10 times bf16 (claim 2: agrees); fp32 7.00 times bf16 (claim 8: bf16 saves less than "
-        "claimed).",
     ]
 
 
@@ -172,7 +174,6 @@ def test_what_stands_in_a_processing_element() -> None:
     text = to_markdown(report([*parts, *arrays]))
     assert ("the fp32 adder 50%, the exact bf16 multiplier 25%, the significand product in that 20% of its area. The "
             "fp32 adder is the largest part.") in text
-    assert "A 2x4 array takes 200 GE for each processing element of bf16 on generic, 400 for fp16 (2.00 times)" in text
     # 8 processing elements: 16 GFLOP/s at 1 GHz; 8 at the 500 MHz that 2 ns allow.
     assert "| generic | 2x4 array | fp16 | 400 GE | 0 | 200 | 400 | 2.00 |" in text
 

@@ -1,12 +1,12 @@
-"""What an area report says in plain language: sentences whose numbers and verdicts come from the measurements."""
+"""What an area report says first: sentences and a table, whose verdicts come from the measurements."""
 
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from openmxu.area.findings import CLAIMS, CONFIDENCE, Fit, Report
-from openmxu.area.points import ADDER, ARRAY, MULTIPLIER_TO_FP32, PROCESSING_ELEMENT, PRODUCT
+from openmxu.area.findings import CLAIMS, CONFIDENCE, Report
+from openmxu.area.points import ADDER, MULTIPLIER, MULTIPLIER_TO_FP32, PROCESSING_ELEMENT, PRODUCT
 
-__all__ = ["conclusion", "verdict"]
+__all__ = ["conclusion", "overview", "verdict"]
 
 _TOLERANCE = 0.1
 """How far a ratio may be from a claim, as a fraction of the claim, and still be said to agree."""
@@ -16,9 +16,24 @@ _SQUARE = 0.2
 
 
 def conclusion(report: Report) -> list[str]:
-    """The sentences, one for each thing that was found; none if too little was measured."""
-    return [*_scope(report), *_ratios(report), *_exponents(report), *_inside(report), *_costs(report), *_arrays(report),
-            *_failures(report)]
+    """At most five sentences; none if too little was measured. What tables say is not said again."""
+    return [*_scope(report), *_growth(report), *_inside(report), *_failures(report)]
+
+
+def overview(report: Report) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows of a table: each part's areas relative to bf16, over all targets, beside the claims."""
+    exponents: dict[str, list[float]] = {}
+    for fit in filter(lambda fit: fit.target.is_ranked, report.fits):
+        exponents.setdefault(fit.part, []).append(fit.exponent.value)
+    found = _by_part(report)
+    rows = []
+    for part in dict.fromkeys([*found, *exponents]):
+        ratios = found.get(part, {})
+        cells = [f"{_span(ratios[name])}: {verdict(ratios[name], claim)}" if name in ratios else ""
+                 for name, claim in CLAIMS.items()]
+        rows.append([part, *cells, _span(exponents[part]) if part in exponents else ""])
+    claims = [f"{name}, bf16 = 1 (claim: {claim:.0f})" for name, claim in CLAIMS.items()]
+    return ["part", *claims, "exponent of its growth"], rows
 
 
 def verdict(values: Sequence[float], claim: float) -> str:
@@ -34,29 +49,15 @@ def verdict(values: Sequence[float], claim: float) -> str:
     return f"within {_TOLERANCE:.0%} of the claim on {sum(near)} of {len(near)} targets"
 
 
-def _exponents(report: Report) -> Iterator[str]:
-    by_part: dict[str, list[Fit]] = {}
-    for fit in filter(lambda fit: fit.target.is_ranked, report.fits):
-        by_part.setdefault(fit.part, []).append(fit)
-    for part, fits in by_part.items():
-        values = [fit.exponent.value for fit in fits]
-        found = (f"the power of {fits[0].exponent.value:.2f} on {fits[0].target.label} ({CONFIDENCE:.0%} interval "
-                 f"{fits[0].exponent.low:.2f} to {fits[0].exponent.high:.2f})")
-        if len(fits) > 1:
-            found += f", {min(values):.2f} to {max(values):.2f} on all {len(fits)} targets"
-        middle = median(values)
-        words = "about as the square" if abs(middle - 2) <= _SQUARE else (
-            "more slowly than the square" if middle < 2 else "faster than the square")
-        worst = max(fit.worst for fit in fits)
-        yield (f"The {part} grows with the significand width to {found}: {words}. A square polynomial comes within "
-               f"{worst:.0%} of each area.")
-
-
-def _ratios(report: Report) -> Iterator[str]:
-    for part, values in _by_part(report).items():
-        words = [f"{name} {_span(found)} times bf16 (claim {CLAIMS[name]:.0f}: {verdict(found, CLAIMS[name])})"
-                 for name, found in values.items()]
-        yield f"{part[0].upper()}{part[1:]}: {'; '.join(words)}."
+def _growth(report: Report) -> Iterator[str]:
+    """How fast the multiplier grows, on the first target."""
+    fit = next((fit for fit in report.fits if fit.part == MULTIPLIER and fit.target == report.first), None)
+    if fit is not None:
+        exponent = fit.exponent
+        words = "about as the square" if abs(exponent.value - 2) <= _SQUARE else (
+            "more slowly than the square" if exponent.value < 2 else "faster than the square")
+        yield (f"The multiplier grows with the significand width to the power of {exponent.value:.2f} on "
+               f"{fit.target.label} ({CONFIDENCE:.0%} interval {exponent.low:.2f} to {exponent.high:.2f}): {words}.")
 
 
 def _scope(report: Report) -> Iterator[str]:
@@ -82,30 +83,6 @@ def _inside(report: Report) -> Iterator[str]:
         parts = ", ".join(f"the {words} {area / whole:.0%}" for words, area in areas.items())
         yield (f"Beside a bf16 processing element on {first.label}, measured one by one: {parts} of its area. The "
                f"{max(areas, key=lambda words: areas[words])} is the largest part.")
-
-
-def _costs(report: Report) -> Iterator[str]:
-    first = report.first
-    by_subject: dict[str, list[str]] = {}
-    for cost in report.costs:
-        if cost.target == first:
-            subject = f"{cost.ablation.whole.format} {cost.ablation.whole.part}"
-            by_subject.setdefault(subject, []).append(f"{cost.ablation.feature} {cost.saved:.0%}")
-    for subject, found in by_subject.items():
-        yield f"What features take of the {subject} that has them, on {first.label}: {', '.join(found)}."
-
-
-def _arrays(report: Report) -> Iterator[str]:
-    first = report.first
-    areas = {name: each for name, each in report.by_format(first, ARRAY).items() if name in ("bf16", *CLAIMS)}
-    found = {name: each.area.area for name, each in areas.items() if each.area}
-    if len(found) == 1 + len(CLAIMS):
-        bf16 = areas["bf16"].point
-        cells = bf16.cells
-        words = ", ".join(f"{found[name] / cells:,.0f} for {name} ({found[name] / found['bf16']:.2f} times)"
-                          for name in CLAIMS)
-        yield (f"A {bf16.size} array takes {found['bf16'] / cells:,.0f} {first.unit} for each "
-               f"processing element of bf16 on {first.label}, {words}; the sums are fp32 in all of them.")
 
 
 def _failures(report: Report) -> Iterator[str]:

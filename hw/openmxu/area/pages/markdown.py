@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from openmxu.area.designs import DEVIATION, MEASURED_CELLS
 from openmxu.area.findings import CLAIMS, CONFIDENCE, Cost, Entry, Ratio, Report
 from openmxu.area.measure import Result
-from openmxu.area.pages.conclusion import conclusion
+from openmxu.area.pages.conclusion import conclusion, overview
 from openmxu.area.pages.table import CATALOG_WORDS, catalog_table
 from openmxu.area.points import ARRAY, UNIT
 from openmxu.area.targets import RECIPES, Area, Target
@@ -62,8 +62,10 @@ def _document(title: str, sections: Sequence[tuple[str, Sequence[str]]]) -> str:
 
 def _headline(report: Report) -> list[tuple[str, Sequence[str]]]:
     sentences = "\n".join(f"- {sentence}" for sentence in conclusion(report))
+    headings, rows = overview(report)
     return [
-        ("In short", [sentences or "Too few designs were measured to say anything about the claims."]),
+        ("In short", [sentences or "Too few designs were measured to say anything about the claims.",
+                      *([_table(headings, rows)] if rows else [])]),
         ("The claims", _claims(report)),
         ("Growth with the significand width", _growth(report)),
         ("What a feature costs", _costs(report)),
