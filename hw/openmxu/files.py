@@ -226,7 +226,7 @@ class _Part:
         self._stack = ExitStack()
         self._name, self._file = _create(target.parent, mode, self._stack)
         try:
-            os.posix_fallocate(self._file.fileno(), 0, _PROBE)
+            _allocate(self._file.fileno())
             os.ftruncate(self._file.fileno(), 0)
         except BaseException:
             self.discard()
@@ -318,6 +318,14 @@ def _create(where: Path, mode: int, stack: ExitStack) -> tuple[Path, BinaryIO]:
         if os.path.lexists(name):  # nobody swept it before it was locked
             return name, file
         file.close()
+
+
+def _allocate(handle: int) -> None:
+    """Have room for a page in an empty file."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(handle, 0, _PROBE)
+    else:  # macOS
+        os.pwrite(handle, bytes(_PROBE), 0)
 
 
 def _sweep(where: Path) -> None:
