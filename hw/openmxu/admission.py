@@ -28,7 +28,7 @@ from amaranth.lib.wiring import In, Out
 
 from openmxu.accumulator import Control
 from openmxu.config import MxuConfig
-from openmxu.edge import MARKS
+from openmxu.marks import MARKS
 
 __all__ = ["Admission"]
 

@@ -10,15 +10,10 @@ from openmxu.arith import Converter, Splitter
 from openmxu.config import MxuConfig
 from openmxu.formats import FloatFormat
 from openmxu.hierarchy import repeat
+from openmxu.marks import MARKS
 from openmxu.passes import Part
 
-__all__ = ["MARKS", "TILE_MARKS", "ActivationBeat", "Edge", "WeightBeat"]
-
-TILE_MARKS = ("add", "clear_nan", "emit")
-"""What an activation beat says of its tile, a bit each."""
-
-MARKS = ("first", "last", *TILE_MARKS)
-"""All that an activation beat says besides its words, in the order of the bits; see :class:`ActivationBeat`."""
+__all__ = ["ActivationBeat", "Edge", "WeightBeat"]
 
 
 class WeightBeat(data.StructLayout):

@@ -27,8 +27,9 @@ from openmxu.accumulator import AccumulatorBank, ResultBeat
 from openmxu.admission import Admission
 from openmxu.array import SystolicArray
 from openmxu.config import MxuConfig
-from openmxu.edge import MARKS, ActivationBeat, Edge, WeightBeat
+from openmxu.edge import ActivationBeat, Edge, WeightBeat
 from openmxu.hierarchy import repeat
+from openmxu.marks import MARKS
 from openmxu.skew import Skew, delay_marks
 from openmxu.status import COUNTERS, Status, status_signature
 

@@ -7,7 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from openmxu.config import MxuConfig
-from openmxu.edge import MARKS
+from openmxu.marks import MARKS
 
 __all__ = ["COUNTERS", "Error", "Status", "status_signature"]
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openmxu.config import MxuConfig
-from openmxu.edge import MARKS, TILE_MARKS
+from openmxu.marks import MARKS, TILE_MARKS
 from openmxu.passes import PASSES, Part
 from openmxu.tiling import Tile, tiles
 from openmxu_sim.aliases import Words

@@ -69,6 +69,7 @@ def test_passes() -> None:
     assert {tile.clear_nan for tile in tiles(config, 5, 7, 2)} == {False}
 
 
+@pytest.mark.slow
 def test_the_closed_formula_is_what_tile_by_tile_comes_to() -> None:
     generator = np.random.default_rng(1)
     closed = 0

@@ -72,7 +72,9 @@ SIGN = 31
 """Of the lowest word of a beat."""
 
 
-@pytest.mark.parametrize("stream", ["weights", "activations", "results"])
+@pytest.mark.parametrize("stream", [
+    "results", *(pytest.param(name, marks=pytest.mark.slow) for name in ("weights", "activations")),
+])
 def test_one_broken_word_fails(stream: str) -> None:
     sound = program(SMALL)
     broken = replace(sound, **{stream: with_flipped(getattr(sound, stream), 0, SIGN)})

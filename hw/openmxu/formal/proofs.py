@@ -35,7 +35,6 @@ from openmxu.arith import Adder, Converter, Multiplier, Streamed
 from openmxu.axi import Registers
 from openmxu.catalog import CATALOG
 from openmxu.config import MxuConfig
-from openmxu.edge import MARKS
 from openmxu.formal.bus import BROKEN, WatchedRegisters
 from openmxu.formal.smt import REGISTERS, mutants, transition_system
 from openmxu.formal.solvers import SOLVERS, Answer, solve, version
@@ -55,6 +54,7 @@ from openmxu.formal.specification import (
     status,
 )
 from openmxu.formats import BF16, FP32
+from openmxu.marks import MARKS
 from openmxu.pe import ProcessingElement
 from openmxu.status import COUNTERS, Status
 

@@ -18,8 +18,8 @@ from cocotbext.axi import (
 )
 
 from openmxu.axi import IDENTITY, Register
-from openmxu.edge import MARKS, TILE_MARKS
 from openmxu.formats import FP32
+from openmxu.marks import MARKS, TILE_MARKS
 from openmxu.passes import PASSES
 from openmxu.status import Error
 from openmxu.tiling import cycles, tiles

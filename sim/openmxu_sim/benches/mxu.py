@@ -7,7 +7,7 @@ import cocotb
 import numpy as np
 from cocotb.triggers import FallingEdge, RisingEdge
 
-from openmxu.edge import MARKS, TILE_MARKS
+from openmxu.marks import MARKS, TILE_MARKS
 from openmxu.passes import PASSES, Part
 from openmxu.status import COUNTERS, Error
 from openmxu.tiling import cycles

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from openmxu.config import MxuConfig
-from openmxu.edge import TILE_MARKS
+from openmxu.marks import TILE_MARKS
 from openmxu.status import Error
 from openmxu_sim import golden
 from openmxu_sim.aliases import Words

@@ -16,9 +16,9 @@ from openmxu_sim.cosim.simulators import SimulatorNotFoundError, load_simulator
 
 DESIGNS = [name for name, design in CATALOG.items() if design.cells <= 64]
 
-VARIANTS: list[Mapping[str, Any]] = [
+VARIANTS = [
     # The accumulator bank shorter than the adders' latency, the array taller than wide.
-    {"rows": 3, "columns": 2, "stages": 7, "depth": 4, "subnormals": "ieee"},
+    pytest.param({"rows": 3, "columns": 2, "stages": 7, "depth": 4, "subnormals": "ieee"}, marks=pytest.mark.slow),
     # The smallest of everything, a format without infinities, no converters at the edge.
     {"rows": 1, "columns": 3, "stages": 2, "depth": 2, "operand": "fp8_e4m3", "source": "fp8_e4m3"},
 ]
@@ -69,8 +69,11 @@ def test_all_options_on_a_bus(vcd: Path | None) -> None:
 
 # Icarus runs 16 processing elements at some hundred cycles per second: one design of each family, few vectors,
 # and a short accumulator bank, which is the sooner full.
-@pytest.mark.parametrize("design", ["product", "multiplier", "adder_pipelined", "converter", "stream_adder",
-                                    "pe_pipelined", "array_4x4", "mxu_2x2_status"])
+@pytest.mark.parametrize("design", [
+    "adder_pipelined", "pe_pipelined", "mxu_2x2_status",
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("product", "multiplier", "converter", "stream_adder",
+                                                               "array_4x4")),
+])
 def test_icarus(design: str, vcd: Path | None) -> None:
     require("icarus")
     short = {"depth": 32} if CATALOG[design].family == "mxu" else {}
@@ -86,7 +89,8 @@ def delayed_swap(verilog: str) -> str:
 
 
 @pytest.mark.parametrize(("design", "complaint"), [
-    ("pe", "o_swap: "), ("array_4x4", "o_psums of tile "), ("mxu_2x2", "results: beat "),
+    ("pe", "o_swap: "), pytest.param("array_4x4", "o_psums of tile ", marks=pytest.mark.slow),
+    pytest.param("mxu_2x2", "results: beat ", marks=pytest.mark.slow),
 ])
 def test_benches_see_a_late_swap_mark(design: str, complaint: str) -> None:
     require("verilator")
@@ -94,7 +98,7 @@ def test_benches_see_a_late_swap_mark(design: str, complaint: str) -> None:
         run_bench(Task(design), mutate=delayed_swap, timeout=120)
 
 
-@pytest.mark.parametrize("design", ["multiplier_bf16", "stream_adder"])
+@pytest.mark.parametrize("design", ["multiplier_bf16", pytest.param("stream_adder", marks=pytest.mark.slow)])
 def test_benches_see_truncation(design: str, monkeypatch: pytest.MonkeyPatch) -> None:
     require("verilator")
     nearest_even = rounding._nearest_even

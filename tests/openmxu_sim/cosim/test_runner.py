@@ -109,6 +109,7 @@ def test_time_limit(simulator: str) -> None:
         kit(RIGID, simulator, "sleep", timeout=2)
 
 
+@ICARUS_FIRST
 def test_built_once(simulator: str, builds: list[str], tmp_path: Path) -> None:
     built = [build_simulation(RIGID, "top", tmp_path, simulator=simulator, trial=unneeded).read_bytes()
              for _ in range(2)]
@@ -117,6 +118,7 @@ def test_built_once(simulator: str, builds: list[str], tmp_path: Path) -> None:
     assert builds == [f"{simulator} build of top"]
 
 
+@ICARUS_FIRST
 def test_built_side_by_side(simulator: str, builds: list[str], tmp_path: Path) -> None:
     folders = [tmp_path / "1", tmp_path / "2"]
     for folder in folders:
@@ -198,6 +200,7 @@ def test_broken_verilog(simulator: str, tmp_path: Path) -> None:
                          trial=unneeded)
 
 
+@ICARUS_FIRST
 def test_no_test_is_a_failure(simulator: str) -> None:
     with pytest.raises(SimulationError, match="no test was run"):
         simulate(RIGID, "top", "openmxu_sim.cosim.words", simulator=simulator, timeout=60)

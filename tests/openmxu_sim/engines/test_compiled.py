@@ -308,7 +308,7 @@ def test_hardware_that_differs_from_the_definition_is_simulated(monkeypatch: pyt
         hardware_differs.cache_clear()
 
 
-@pytest.mark.parametrize("flags", ["-march=x86-64-v3", "-march=x86-64"])
+@pytest.mark.parametrize("flags", ["-march=x86-64-v3", pytest.param("-march=x86-64", marks=pytest.mark.slow)])
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="other processors have no such flags")
 def test_narrower_vectors(flags: str, tmp_path: Path) -> None:
     """Processors with 256 or 128 bits; in a process of its own, as a library is never unloaded."""

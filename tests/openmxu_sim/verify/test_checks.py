@@ -18,6 +18,7 @@ _QUICK = [check for check in checks(thorough=False).values() if not check.group.
 _SLOW_GROUPS = ("mutants on the proofs", "every state of a small unit, whatever its senders do wrong")
 _SLOW = ("pe_bf16_ieee_s1_sum", "pe_bf16_flush_s6_sum", "processing element", "array", "matrix unit",
          "bits and cycles under stalls, as pysim has them", "synthesised gates:", "fp32 + fp32, ieee",
+         "pe_bf16_flush_s6_product", "golden model: fp32 + fp32", "1x1, 1 stage, depth 2, tiles up to 2 beats",
          "2x2, 1 stage, depth 2", "2x3, 1 stage, depth 2")
 _NEIGHBOURS = ("all operands, on the synthesised gates", "mutants on the test benches")
 """Groups of which ``flush`` stands for ``ieee``."""

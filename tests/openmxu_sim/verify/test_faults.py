@@ -11,6 +11,7 @@ import pytest
 from openmxu import cache, files
 from openmxu_sim.engines.compiled import model, trial
 from openmxu_sim.golden import environment
+from openmxu_sim.netlist import native
 from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
 from openmxu_sim.verify import faults
 from openmxu_sim.verify.checks import checks
@@ -45,6 +46,8 @@ def own_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in ("XDG_CACHE_HOME", "HOME", "CC", "COLUMNS"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
+    for name in ("_LIMIT", "_ANSWER_LIMIT"):
+        monkeypatch.setattr(native, name, getattr(native, name))
     yield
     model.load_model.cache_clear()
 

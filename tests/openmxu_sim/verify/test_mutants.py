@@ -39,6 +39,7 @@ def test_mutants_are_made(drawn: Mutants, differing: list[int]) -> None:
     assert " at adder_fp16_flush_s0 $" in drawn.describe(1)
 
 
+@pytest.mark.slow
 def test_none_that_differs_is_called_equivalent(drawn: Mutants, differing: list[int]) -> None:
     assert not any(drawn.is_equivalent(number) for number in differing[:4])
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from openmxu.edge import MARKS
 from openmxu.host import cores
+from openmxu.marks import MARKS
 from openmxu.passes import Part
 from openmxu_sim.aliases import Progress, Words
 from openmxu_sim.engines.compiled.model import Model, load_model

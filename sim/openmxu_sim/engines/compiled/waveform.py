@@ -11,8 +11,8 @@ import numpy.typing as npt
 from vcd import VCDWriter
 
 from openmxu.config import MxuConfig
-from openmxu.edge import MARKS
 from openmxu.files import writing
+from openmxu.marks import MARKS
 from openmxu_sim.aliases import Words
 from openmxu_sim.engines.compiled.trace import STREAMS, Trace
 

@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import Any
 
 from openmxu.config import MxuConfig
-from openmxu.edge import MARKS
 from openmxu.formats import FP32
+from openmxu.marks import MARKS
 from openmxu.mxu import Mxu
 from openmxu.status import COUNTERS
 from openmxu.verilog import to_rtlil

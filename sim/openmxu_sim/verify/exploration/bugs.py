@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from amaranth.hdl import Cat
+
 from openmxu.config import MxuConfig
 
 __all__ = ["SEEDED_BUGS", "Bug", "seeded"]
@@ -139,6 +141,7 @@ def seeded(bug: Bug) -> Callable[[MxuConfig], Any]:
                 source = source.replace(bug.right, bug.wrong)
             # The copies that follow import this one.
             copies[name] = sys.modules[name] = ModuleType(name)
+            vars(copies[name])["Cat"] = Cat  # for bugs that exchange words
             exec(compile(source, f"<{name} with a bug>", "exec"), copies[name].__dict__)
     finally:
         sys.modules.update(originals)

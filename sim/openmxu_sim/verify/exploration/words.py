@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from openmxu import yosys
 from openmxu.config import MxuConfig
-from openmxu.edge import MARKS
+from openmxu.marks import MARKS
 from openmxu.stages import split_stages
 from openmxu.verilog import to_rtlil
 from openmxu.yosys.netlist import Bit, Cell, Netlist, read_netlist

@@ -1,7 +1,6 @@
 """The command line in this process, and what it says."""
 
 import io
-import logging
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -35,11 +34,7 @@ class Said:
 def call(arguments: Sequence[str]) -> Said:
     """Run a command; an exception that it does not handle is raised."""
     errors = io.StringIO()
-    logging.disable()  # thousands of notes
-    try:
-        with redirect_stdout(io.StringIO()), redirect_stderr(errors):
-            code = cli.main(arguments)
-    finally:
-        logging.disable(logging.NOTSET)
+    with redirect_stdout(io.StringIO()), redirect_stderr(errors):
+        code = cli.main(arguments)
     lines = tuple(line for line in errors.getvalue().splitlines() if line.startswith("openmxu"))
     return Said(code, lines)

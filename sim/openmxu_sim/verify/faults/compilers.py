@@ -1,6 +1,5 @@
 """C compilers that are not what they seem: a product has the right bits, or there is an error that says why."""
 
-import logging
 import os
 from pathlib import Path
 from random import Random
@@ -37,7 +36,6 @@ _KINDS = {
 
 def trial(seed: int, folder: Path) -> tuple[str, str]:
     """A product with a bad compiler and, from the same cache, with the good one."""
-    logging.getLogger("openmxu").setLevel(logging.ERROR)
     random = Random(f"compilers {seed}")
     product = Product(random)
     os.environ["XDG_CACHE_HOME"] = str(folder / "cache")

@@ -1,6 +1,5 @@
 """Entries of the cache, damaged in every way: what comes out is what was put in, or made again."""
 
-import logging
 import os
 from pathlib import Path
 from random import Random
@@ -14,7 +13,6 @@ __all__ = ["trial"]
 
 def trial(seed: int, folder: Path) -> tuple[str, str]:
     """A few entries, one of them damaged, all of them asked for twice."""
-    logging.getLogger("openmxu.cache").setLevel(logging.ERROR)  # it notes what it refuses
     random = Random(f"entries {seed}")
     os.environ["XDG_CACHE_HOME"] = str(folder)
     cache._kept.clear()

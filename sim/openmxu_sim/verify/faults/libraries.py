@@ -1,6 +1,5 @@
 """A warm cache with something damaged in it, then a product: netlists and libraries are right or made again."""
 
-import logging
 import os
 from pathlib import Path
 from random import Random
@@ -19,7 +18,6 @@ _warm: dict[str, dict[Path, bytes]] = {}
 
 def trial(seed: int, folder: Path) -> tuple[str, str]:
     """A product with the engine compiled, from a cache in which one entry is damaged."""
-    logging.getLogger("openmxu.cache").setLevel(logging.ERROR)
     random = Random(f"libraries {seed}")
     product = Product(random)
     os.environ["XDG_CACHE_HOME"] = str(folder)
