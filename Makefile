@@ -33,7 +33,7 @@ test: setup ## the tests, in less than ten minutes
 quick: setup ## half of the tests in three minutes: none that runs Yosys, a solver or a compiled simulation
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" $(QUICK)
 
-slow: setup ## the longest tests, ten minutes
+slow: setup ## the longest tests, a quarter of an hour
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 
 lint: setup ## style, types, direction of dependencies
