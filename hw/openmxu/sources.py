@@ -13,7 +13,6 @@ import. A change that is taken back counts: it leaves another ``ctime``. A proce
 netlists itself and keeps none.
 """
 
-import hashlib
 import os
 import sys
 from collections.abc import Iterable
@@ -21,7 +20,6 @@ from contextlib import suppress
 from functools import cached_property
 from importlib.machinery import SourceFileLoader
 from importlib.util import find_spec
-from pathlib import Path
 
 __all__ = ["Sources", "digest_all", "still_all"]
 
@@ -47,9 +45,13 @@ class Sources:
 
     @cached_property
     def _contents(self) -> str:
+        # Not imported above: until signals are handled, which comes right after, Ctrl-C would show a traceback.
+        import hashlib  # noqa: PLC0415
+
         found = hashlib.sha256()
         for path in self._states:
-            content = Path(path).read_bytes()
+            with open(path, "rb") as file:
+                content = file.read()
             found.update(f"{path.removeprefix(self._folders[0])}:{len(content)}:".encode() + content)
         return found.hexdigest()
 
