@@ -30,7 +30,7 @@ demo: setup ## digits on the simulated unit, then areas of number formats; repor
 test: setup ## the tests, in less than ten minutes
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
-quick: setup ## half of the tests in three minutes: none that runs Yosys, a solver or a compiled simulation
+quick: setup ## half of the tests in two minutes: none that runs Yosys, a solver or a compiled simulation
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" $(QUICK)
 
 slow: setup ## the longest tests, a quarter of an hour
