@@ -1,6 +1,10 @@
 """What tests of several packages share, and what every test run says at its end: the engines that were not there."""
 
+import logging
+import os
 import signal
+import sys
+from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
@@ -17,6 +21,32 @@ def pytest_configure() -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """What writes expected figures anew."""
     parser.addoption("--update-areas", action="store_true", help="write the areas that tests expect anew")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_to_later_tests() -> Iterator[None]:
+    """What a test changes of its process, it restores: or the order of tests, and what runs beside, decide."""
+    before = _process()
+    yield
+    after = _process()
+    left = [f"{name}: {before.get(name)} is {after.get(name)} now" for name in sorted({*before, *after})
+            if before.get(name) != after.get(name)]
+    assert not left, f"left to later tests: {'; '.join(left)}"
+
+
+def _process() -> dict[str, object]:
+    mask = os.umask(0o77)
+    os.umask(mask)
+    return {
+        "muted log": logging.root.manager.disable,
+        "level of the log": logging.getLogger("openmxu").level,
+        "folder": os.getcwd(),
+        "mask of modes": mask,
+        "sys.path": list(sys.path),
+        "signals": [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)],
+        # but for pytest's own, and what OpenMP sets when something imports it
+        **{name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "KMP_"))},
+    }
 
 
 @pytest.fixture(params=["verilator", "icarus"])

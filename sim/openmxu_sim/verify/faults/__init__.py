@@ -130,15 +130,19 @@ def run_batch(module: str, start: int, stop: int, folder: str) -> dict[str, obje
     """Try the faults of some seeds in this process, as data for JSON."""
     from importlib import import_module  # noqa: PLC0415  # a class needs only its own module
 
-    logging.disable()  # thousands of notes
     trial: Callable[[int, Path], tuple[str, str]] = import_module(f"{__name__}.{module}").trial
     counts: Counter[str] = Counter()
     shown: list[str] = []
-    for seed in range(start, stop):
-        place = Path(folder, str(seed))
-        place.mkdir()
-        outcome, said = trial(seed, place)
-        counts[outcome] += 1
-        if outcome != SURVIVED and len(shown) < _SHOWN:
-            shown.append(f"seed {seed}: {outcome}: {said}")
+    before = logging.root.manager.disable
+    logging.disable()  # thousands of notes
+    try:
+        for seed in range(start, stop):
+            place = Path(folder, str(seed))
+            place.mkdir()
+            outcome, said = trial(seed, place)
+            counts[outcome] += 1
+            if outcome != SURVIVED and len(shown) < _SHOWN:
+                shown.append(f"seed {seed}: {outcome}: {said}")
+    finally:
+        logging.disable(before)
     return {"counts": dict(counts), "shown": shown}
