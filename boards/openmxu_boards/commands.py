@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from openmxu.cli import add_command, subcommands, tell
+from openmxu.cli import Section, add_command, subcommands, tell
 
 __all__ = ["add_board", "sections"]
 
@@ -34,7 +34,7 @@ def _board_build(options: argparse.Namespace) -> None:
     print(build(options.board, options.output, progress=tell))
 
 
-def sections() -> Iterator[tuple[str, list[tuple[str, str]]]]:
+def sections() -> Iterator[Section]:
     """What ``openmxu list`` shows of this package."""
     from openmxu_boards import boards
 

@@ -16,20 +16,21 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from difflib import get_close_matches
 from importlib.metadata import entry_points, version
 from typing import Any, NoReturn
 
 from rich.console import Console
-from rich.markdown import Markdown
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from openmxu.extras import extra_of, install
 from openmxu.files import NotStoredError, UnreadError
 from openmxu.streams import abandon_output, open_streams, printable
 
-__all__ = ["add_command", "bar", "integer", "interval", "main", "number", "parser", "print_foreign",
+__all__ = ["Section", "add_command", "bar", "integer", "interval", "main", "make_parser", "number", "print_foreign",
            "print_markdown", "subcommands", "tell"]
+
+Section = tuple[str, Sequence[tuple[str, str]]]
+"""Of ``openmxu list``: a title, and rows of a name and what it is."""
 
 _COMMANDS = "openmxu.commands"
 """Entry points with this group are functions that take what :func:`add_command` adds to."""
@@ -54,6 +55,8 @@ class _Parser(argparse.ArgumentParser):
 
 def _meant(word: str, known: Iterable[str]) -> str:
     """The end of a complaint about an unknown word."""
+    from difflib import get_close_matches  # noqa: PLC0415  # as below: most commands need neither
+
     close = get_close_matches(word.partition("=")[0], known, n=1)
     return f"; did you mean {close[0]}?" if close else ""
 
@@ -69,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = argparse.Namespace(prog="openmxu")
     try:
         try:
-            options = parser(arguments).parse_args(arguments)
+            options = make_parser(arguments).parse_args(arguments)
             code = int(options.run(options) or 0)
         except SystemExit as stop:  # help, version and mistakes
             code = int(stop.code or 0)
@@ -106,7 +109,7 @@ def _complain(options: argparse.Namespace, error: Exception | str) -> None:
         sys.stderr.write(f"{options.prog}: {chr(10).join(map(printable, lines))}\n")
 
 
-def parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
+def make_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     """A parser that knows the command which ``arguments`` name; without one, all commands."""
     parser = _Parser(prog="openmxu", description="An open bf16 matrix unit: simulate, export, measure.",
                      epilog="See openmxu COMMAND --help for each command's options and examples.")
@@ -207,6 +210,8 @@ def tell(line: str) -> None:
 def print_markdown(text: str) -> None:
     """Print a text: with its tables drawn on a terminal, as it is elsewhere."""
     if sys.stdout.isatty():
+        from rich.markdown import Markdown  # noqa: PLC0415  # a third of the time that this module takes to import
+
         Console(highlight=False).print(Markdown(text))
     else:
         print(text)

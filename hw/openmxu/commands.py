@@ -1,24 +1,19 @@
 """The commands of this package: ``list``, ``verilog``, ``area``, ``cache``, ``completion``."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-import shtab
 from rich.console import Console
 from rich.table import Table
 
-from openmxu import cli
-from openmxu.cli import add_command, integer, print_foreign, subcommands, tell
+from openmxu.cli import Section, add_command, integer, make_parser, print_foreign, subcommands, tell
 from openmxu.files import reserve
 from openmxu.formats import FORMATS, SUBNORMALS
 
 __all__ = ["add_area", "add_cache", "add_completion", "add_list", "add_verilog", "sections"]
-
-Section = tuple[str, Sequence[tuple[str, str]]]
-"""A title, and rows of a name and what it is."""
 
 _SECTIONS = "openmxu.sections"
 """Entry points with this group give the sections of ``openmxu list``."""
@@ -56,7 +51,8 @@ def sections() -> Iterator[Section]:
 
 
 def add_completion(commands: Any) -> None:
-    """``openmxu completion``."""
+    import shtab
+
     parser = add_command(
         commands, "completion", _completion, "print a script by which a shell completes commands and options",
         "  openmxu completion bash > ~/.local/share/bash-completion/completions/openmxu\n"
@@ -67,7 +63,9 @@ def add_completion(commands: Any) -> None:
 
 
 def _completion(options: argparse.Namespace) -> None:
-    print(shtab.complete(cli.parser(), options.shell))
+    import shtab
+
+    print(shtab.complete(make_parser(), options.shell))
 
 
 def add_verilog(commands: Any) -> None:

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from openmxu.cli import add_command, bar, integer, interval, number, print_markdown, tell
+from openmxu.cli import Section, add_command, bar, integer, interval, number, print_markdown, tell
 from openmxu.extras import install
 from openmxu.files import folder, reserve
 from openmxu.formats import SUBNORMALS
@@ -24,6 +24,15 @@ if TYPE_CHECKING:
     from openmxu_sim.verify.report import Evidence
 
 __all__ = ["add_accuracy", "add_bench", "add_demo", "add_matmul", "add_roofline", "add_verify", "add_wave", "sections"]
+
+
+def _add_array(parser: argparse.ArgumentParser, *, side: int) -> None:
+    """Size and pipeline of an array, of as many rows as columns unless said otherwise."""
+    for name in ("rows", "columns"):
+        parser.add_argument(f"--{name}", type=integer, default=side, metavar=name[0].upper(),
+                            help=f"{name} of the array (default: {side})")
+    parser.add_argument("--stages", type=integer, default=1, metavar="S",
+                        help="pipeline stages of a processing element, 1 to 7 (default: 1)")
 
 
 def add_demo(commands: Any) -> None:
@@ -74,11 +83,7 @@ def add_matmul(commands: Any) -> None:
     parser.add_argument("b", type=Path, metavar="B.npy", help="(K, N) weights, likewise")
     parser.add_argument("-o", "--output-file", type=Path, metavar="C.npy",
                         help="where the (M, N) result goes (default: shown on the terminal)")
-    parser.add_argument("--rows", type=integer, default=128, metavar="R", help="rows of the array (default: 128)")
-    parser.add_argument("--columns", type=integer, default=128, metavar="C",
-                        help="columns of the array (default: 128)")
-    parser.add_argument("--stages", type=integer, default=1, metavar="S",
-                        help="pipeline stages of a processing element, 1 to 7 (default: 1)")
+    _add_array(parser, side=128)
     parser.add_argument("--precision", default="default", metavar="NAME",
                         help=f"one of {', '.join(PRECISIONS)}: bf16 products in 1, 3, 6 or 9 passes "
                         "(default: default)")
@@ -141,8 +146,8 @@ def _tell_statistics(statistics: "Statistics", engine: str) -> None:
         tell(f"engine {statistics.engine} ({statistics.reason})")
     config = statistics.config
     tell(f"{statistics.m}x{statistics.k}x{statistics.n} on {config.rows}x{config.columns}: "
-          f"{statistics.cycles} cycles ({statistics.cycles_source}), "
-          f"utilisation {statistics.utilisation:.1%}, {statistics.seconds:.2f} s")
+         f"{statistics.cycles} cycles ({statistics.cycles_source}), "
+         f"utilisation {statistics.utilisation:.1%}, {statistics.seconds:.2f} s")
     counted = statistics.busy, statistics.input_stalls, statistics.output_stalls
     if statistics.cycles and None not in counted:
         shares = [(count or 0) / (statistics.cycles * statistics.units) for count in counted]
@@ -159,10 +164,7 @@ def add_wave(commands: Any) -> None:
     )
     parser.add_argument("-o", "--output-file", type=Path, default=Path("wavefront.svg"), metavar="FILE.svg",
                         help="where the picture goes (default: wavefront.svg)")
-    parser.add_argument("--rows", type=integer, default=8, metavar="R", help="rows of the array (default: 8)")
-    parser.add_argument("--columns", type=integer, default=8, metavar="C", help="columns of the array (default: 8)")
-    parser.add_argument("--stages", type=integer, default=1, metavar="S",
-                        help="pipeline stages of a processing element, 1 to 7 (default: 1)")
+    _add_array(parser, side=8)
     for name in ("m", "k", "n"):
         parser.add_argument(f"--{name}", type=integer, metavar=name.upper(),
                             help={"m": "rows of the left matrix (default: as many as keep the array busy)",
@@ -194,7 +196,7 @@ def _wave(options: argparse.Namespace) -> None:
             activity = observe(product(config, m, k, n), stalls=stalls, at=options.at, progress=progress)
         outputs.write_text(options.output_file, draw(activity, made_by=f"openmxu wave {made_by}"))
     tell(f"wrote {options.output_file}: {m}x{k}x{n} on {config.rows}x{config.columns}, {len(activity.tiles)} tiles, "
-          f"{activity.cycles} cycles, utilisation {activity.utilisation:.1%}")
+         f"{activity.cycles} cycles, utilisation {activity.utilisation:.1%}")
 
 
 def add_verify(commands: Any) -> None:
@@ -311,11 +313,7 @@ def add_roofline(commands: Any) -> None:
         "  openmxu roofline\n"
         "  openmxu roofline --rows 32 --columns 32 --clock 200 --bandwidth 12.8 --plot roofline.svg",
     )
-    for name in ("rows", "columns"):
-        parser.add_argument(f"--{name}", type=integer, default=128, metavar=name[0].upper(),
-                            help=f"{name} of the array (default: 128)")
-    parser.add_argument("--stages", type=integer, default=1, metavar="S",
-                        help="pipeline stages of a processing element, 1 to 7 (default: 1)")
+    _add_array(parser, side=128)
     parser.add_argument("--clock", type=number, default=700.0, metavar="MHz", help="of the unit (default: 700)")
     parser.add_argument("--bandwidth", type=number, default=300.0, metavar="GB/s", help="of the memory (default: 300)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
@@ -336,7 +334,7 @@ def _roofline(options: argparse.Namespace) -> None:
         print_markdown(to_markdown(found))
 
 
-def sections() -> Iterator[tuple[str, list[tuple[str, str]]]]:
+def sections() -> Iterator[Section]:
     """What ``openmxu list`` shows of this package."""
     from openmxu_sim.cosim.simulators import find_simulator
     from openmxu_sim.engines import ENGINES

@@ -1,6 +1,7 @@
 """The Python interface: what it takes, what it gives, what it refuses."""
 
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,10 @@ def test_a_unit_of_ones_own(engine: str) -> None:
     narrow = matmul(_A.astype(ml_dtypes.bfloat16), _B.astype(ml_dtypes.bfloat16), unit=MxuConfig(2, 2, source=BF16),
                     engine=engine)
     assert narrow.tobytes() == matmul(_A, _B, rows=2, columns=2, engine=engine).tobytes()
+
+
+def test_matmul_takes_what_simulate_takes() -> None:
+    assert signature(matmul).parameters == signature(simulate).parameters
 
 
 def test_formula_is_the_clock() -> None:
