@@ -38,6 +38,7 @@ slow: setup ## the longest tests, a quarter of an hour
 
 lint: setup ## style, types, direction of dependencies
 	@$(BIN)/ruff check
+	@$(BIN)/ruff format --quiet --diff
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 

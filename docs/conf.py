@@ -46,7 +46,10 @@ class CommandHelp(SphinxDirective):
         """Run the command with ``--help``."""
         command = self.arguments[0]
         done = subprocess.run(
-            [sys.executable, "-m", *command.split(), "--help"], capture_output=True, text=True, check=True,
+            [sys.executable, "-m", *command.split(), "--help"],
+            capture_output=True,
+            text=True,
+            check=True,
             env=os.environ | {"COLUMNS": "100"},
         )
         section = nodes.section(ids=[command.replace(" ", "-")])

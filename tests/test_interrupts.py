@@ -27,8 +27,12 @@ COMMANDS = {
     "demo": "demo -o demo",
     "help": "--help",
 }
-ENDINGS = {signal.SIGINT: (130, "interrupted\n"), signal.SIGTERM: (143, "terminated\n"),
-           signal.SIGHUP: (129, "hung up\n"), signal.SIGKILL: (-9, "")}
+ENDINGS = {
+    signal.SIGINT: (130, "interrupted\n"),
+    signal.SIGTERM: (143, "terminated\n"),
+    signal.SIGHUP: (129, "hung up\n"),
+    signal.SIGKILL: (-9, ""),
+}
 OUTPUTS = {"C.npy", "stats.json", "wave.vcd", "mxu.v", "speed.json"}
 OLD = "what stood there before"
 
@@ -47,8 +51,16 @@ def check(name: str, number: signal.Signals, seconds: float, folder: Path, again
         (work / "out" / file).write_text(OLD)
     words = [word.strip("'") for word in COMMANDS[name].split()]
     ending = end_at(
-        seconds, number, [sys.executable, "-m", "openmxu", *words], marker=uuid.uuid4().hex, folder=folder / "tmp",
-        environment=os.environ | {"XDG_CACHE_HOME": str(folder / "cache")}, directory=work, again=again, awake=True)
+        seconds,
+        number,
+        [sys.executable, "-m", "openmxu", *words],
+        marker=uuid.uuid4().hex,
+        folder=folder / "tmp",
+        environment=os.environ | {"XDG_CACHE_HOME": str(folder / "cache")},
+        directory=work,
+        again=again,
+        awake=True,
+    )
     shown = f"{name}, {number.name} after {seconds} s: {ending}"
     assert ending.left == (), shown
     assert "Traceback" not in ending.errors, shown
@@ -70,9 +82,10 @@ def is_whole(path: Path, content: bytes) -> bool:
     return len(content) > 100 and content.endswith(ends[path.suffix])
 
 
-@pytest.mark.parametrize(("name", "number", "seconds"), [
-    ("help", signal.SIGINT, 0.02), ("pysim", signal.SIGTERM, 1.5), ("verilog", signal.SIGKILL, 1.2),
-])
+@pytest.mark.parametrize(
+    ("name", "number", "seconds"),
+    [("help", signal.SIGINT, 0.02), ("pysim", signal.SIGTERM, 1.5), ("verilog", signal.SIGKILL, 1.2)],
+)
 def test_quick(name: str, number: signal.Signals, seconds: float, tmp_path: Path) -> None:
     check(name, number, seconds, tmp_path)
 

@@ -33,8 +33,14 @@ sys.exit(main(sys.argv[1:]))
 
 def run(*arguments: str, cache: Path) -> str:
     """Run a command without; what it says on standard error."""
-    done = subprocess.run([sys.executable, "-c", WITHOUT, *arguments], capture_output=True, text=True, check=False,
-                          env=os.environ | {"XDG_CACHE_HOME": str(cache)}, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"XDG_CACHE_HOME": str(cache)},
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr
     return done.stderr
 
@@ -45,8 +51,20 @@ def test_engines(engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     a, b = (np.random.default_rng(seed).standard_normal((5, 5), dtype=np.float32) for seed in (0, 1))
     np.save("A.npy", a)
     np.save("B.npy", b)
-    said = run("matmul", "A.npy", "B.npy", "--rows", "2", "--columns", "3", "--engine", engine, "-o", "C.npy",
-               cache=tmp_path / "cache")
+    said = run(
+        "matmul",
+        "A.npy",
+        "B.npy",
+        "--rows",
+        "2",
+        "--columns",
+        "3",
+        "--engine",
+        engine,
+        "-o",
+        "C.npy",
+        cache=tmp_path / "cache",
+    )
     assert "5x5x5 on 2x3" in said
     assert np.load("C.npy").tobytes() == golden.matmul(a, b, rows=2).tobytes()
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".openmxu")] == []

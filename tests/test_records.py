@@ -28,9 +28,10 @@ def test_pages_show_their_records(page: str) -> None:
     assert (_DOCS / "reference" / page).read_text() == records.written(page), "run python docs/records.py"
 
 
-@pytest.mark.parametrize(("record", "expected"), [
-    ("verification.json", checks(thorough=True)), ("faults.json", checks(thorough=False, faults=True)),
-])
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [("verification.json", checks(thorough=True)), ("faults.json", checks(thorough=False, faults=True))],
+)
 def test_records_have_all_rows(record: str, expected: object) -> None:
     """A check that is added, or renamed, asks for a new record."""
     evidence = Evidence.of_json((_DOCS / "reference" / record).read_text())

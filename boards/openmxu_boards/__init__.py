@@ -13,5 +13,4 @@ from openmxu_boards.report import BuildReport, Clock, Usage
 from openmxu_boards.selftest import Program, SelfTest, program
 from openmxu_boards.targets import Board, boards, find_board
 
-__all__ = ["Board", "BuildReport", "Clock", "Program", "SelfTest", "Usage", "boards", "build", "find_board",
-           "program"]
+__all__ = ["Board", "BuildReport", "Clock", "Program", "SelfTest", "Usage", "boards", "build", "find_board", "program"]

@@ -14,11 +14,17 @@ def add_board(commands: Any) -> None:
     parser = add_command(commands, "board", None, "list boards, build bitstreams with a self-test")
     actions = subcommands(parser, required=True)
     add_command(actions, "list", _board_list, "show the boards")
-    build = add_command(actions, "build", _board_build, "build the self-test's bitstream for a board",
-                        "  openmxu board build icebreaker -o build")
+    build = add_command(
+        actions,
+        "build",
+        _board_build,
+        "build the self-test's bitstream for a board",
+        "  openmxu board build icebreaker -o build",
+    )
     build.add_argument("board", metavar="BOARD", help="a name from openmxu board list")
-    build.add_argument("-o", "--output", type=Path, required=True, metavar="DIR",
-                       help="where bitstream, reports and logs go")
+    build.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="DIR", help="where bitstream, reports and logs go"
+    )
 
 
 def _board_list(options: argparse.Namespace) -> None:

@@ -64,10 +64,14 @@ def build(board: str, output: Path | str, *, progress: Callable[[str], None] | N
     names = [command[0] for command in commands]
     tools.check(names)
     bitstream = f"{_NAME}.{target.bitstream}"
-    written = {"yosys.log": f"{_NAME}.rpt", "nextpnr.log": f"{_NAME}.tim", "nextpnr.json": "nextpnr.json",
-               bitstream: bitstream, _SUMMARY: _SUMMARY}
-    with (folder(output), reserve(*(output / name for name in written)) as outputs,
-          process.workspace() as work):
+    written = {
+        "yosys.log": f"{_NAME}.rpt",
+        "nextpnr.log": f"{_NAME}.tim",
+        "nextpnr.json": "nextpnr.json",
+        bitstream: bitstream,
+        _SUMMARY: _SUMMARY,
+    }
+    with folder(output), reserve(*(output / name for name in written)) as outputs, process.workspace() as work:
         for name, content in files.items():
             (work / name).write_text(content)
         seconds = {}
@@ -78,8 +82,13 @@ def build(board: str, output: Path | str, *, progress: Callable[[str], None] | N
             seconds[command[0]] = time.monotonic() - start
         figures = json.loads((work / "nextpnr.json").read_text())
         report = BuildReport(
-            board=target, bitstream=output / bitstream, clocks=read_clocks(figures),
-            utilisation=read_utilisation(figures), versions=tools.versions(names), seed=SEED, seconds=seconds,
+            board=target,
+            bitstream=output / bitstream,
+            clocks=read_clocks(figures),
+            utilisation=read_utilisation(figures),
+            versions=tools.versions(names),
+            seed=SEED,
+            seconds=seconds,
         )
         if not report.met:
             slow = "; ".join(str(clock) for clock in report.clocks if not clock.met)
@@ -97,7 +106,11 @@ def _plan(board: Board) -> dict[str, str]:
     # No places in our sources: they are the machine's. No failure of nextpnr where the design is too slow:
     # its figures are wanted then, too.
     plan = platform.build(
-        SelfTestTop(board), name=_NAME, do_build=False, emit_src=False,
-        nextpnr_opts=f"--seed {SEED} --report nextpnr.json --timing-allow-fail", **board.overrides,
+        SelfTestTop(board),
+        name=_NAME,
+        do_build=False,
+        emit_src=False,
+        nextpnr_opts=f"--seed {SEED} --report nextpnr.json --timing-allow-fail",
+        **board.overrides,
     )
     return dict(plan.files)

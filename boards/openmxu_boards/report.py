@@ -35,8 +35,10 @@ class Clock:
         return self.fmax >= self.constraint
 
     def __str__(self) -> str:
-        return (f"clock {self.name}: {self.fmax:.1f} MHz reached, {self.constraint:.1f} MHz needed, "
-                f"timing {'met' if self.met else 'not met'}")
+        return (
+            f"clock {self.name}: {self.fmax:.1f} MHz reached, {self.constraint:.1f} MHz needed, "
+            f"timing {'met' if self.met else 'not met'}"
+        )
 
 
 @dataclass(frozen=True)
@@ -92,31 +94,43 @@ class BuildReport:
     def to_json(self) -> str:
         """The report for programs; the bitstream's name is relative to the report."""
         config = self.board.config
-        return json.dumps({
-            "board": self.board.name,
-            "device": self.board.device,
-            "unit": {
-                "rows": config.rows, "columns": config.columns, "stages": config.stages,
-                "operand": config.operand.name, "source": config.source.name,
-                "subnormals": config.subnormals, "depth": config.depth,
-            },
-            "bitstream": self.bitstream.name,
-            "timing_met": self.met,
-            "clocks": [asdict(clock) for clock in self.clocks],
-            "utilisation": [asdict(usage) for usage in self.utilisation],
-            "versions": dict(self.versions),
-            "seed": self.seed,
-            "seconds": {name: round(seconds, 1) for name, seconds in self.seconds.items()},
-        }, indent=2) + "\n"
+        return (
+            json.dumps(
+                {
+                    "board": self.board.name,
+                    "device": self.board.device,
+                    "unit": {
+                        "rows": config.rows,
+                        "columns": config.columns,
+                        "stages": config.stages,
+                        "operand": config.operand.name,
+                        "source": config.source.name,
+                        "subnormals": config.subnormals,
+                        "depth": config.depth,
+                    },
+                    "bitstream": self.bitstream.name,
+                    "timing_met": self.met,
+                    "clocks": [asdict(clock) for clock in self.clocks],
+                    "utilisation": [asdict(usage) for usage in self.utilisation],
+                    "versions": dict(self.versions),
+                    "seed": self.seed,
+                    "seconds": {name: round(seconds, 1) for name, seconds in self.seconds.items()},
+                },
+                indent=2,
+            )
+            + "\n"
+        )
 
     def __str__(self) -> str:
-        return "\n".join([
-            self.board.summary,
-            *map(str, self.clocks),
-            *map(str, self.utilisation),
-            f"load it with: {self.board.programmer} {self.bitstream}",
-            f"on the board: {self.board.lights}",
-        ])
+        return "\n".join(
+            [
+                self.board.summary,
+                *map(str, self.clocks),
+                *map(str, self.utilisation),
+                f"load it with: {self.board.programmer} {self.bitstream}",
+                f"on the board: {self.board.lights}",
+            ]
+        )
 
 
 def read_clocks(report: Any) -> tuple[Clock, ...]:
@@ -140,5 +154,6 @@ def read_utilisation(report: Any) -> tuple[Usage, ...]:
     """The kinds of cells in nextpnr's JSON report of which at least one is used."""
     return tuple(
         Usage(kind, figures["used"], figures["available"])
-        for kind, figures in report["utilization"].items() if figures["used"]
+        for kind, figures in report["utilization"].items()
+        if figures["used"]
     )

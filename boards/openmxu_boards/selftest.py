@@ -86,10 +86,19 @@ def _specials(fmt: str) -> Bits:
     lowest_normal = 1 << found.fraction_width
     largest = found.overflow - 1
     one = found.bias << found.fraction_width
-    return np.array([
-        found.sign_bit, found.overflow, found.sign_bit | found.overflow, found.canonical_nan,
-        found.sign_bit | 1, lowest_normal, found.sign_bit | largest, one,
-    ], dtype=np.uint32)
+    return np.array(
+        [
+            found.sign_bit,
+            found.overflow,
+            found.sign_bit | found.overflow,
+            found.canonical_nan,
+            found.sign_bit | 1,
+            lowest_normal,
+            found.sign_bit | largest,
+            one,
+        ],
+        dtype=np.uint32,
+    )
 
 
 def _negative_underflow(fmt: str, columns: int) -> tuple[Bits, Bits]:
@@ -107,21 +116,24 @@ def _play(config: MxuConfig, a: Bits, b: Bits) -> Program:
     # Columns that the unit has too many are part of its results, too: their weights are -0.
     surplus = -b.shape[1] % config.columns
     b = np.pad(b, ((0, 0), (0, surplus)), constant_values=1 << (config.source.width - 1))
-    sums = golden.to_bits(golden.matmul(
-        golden.from_bits(a, config.source.name), golden.from_bits(b, config.source.name),
-        rows=config.rows, subnormals=config.subnormals, operand=config.operand.name,
-    ))
+    sums = golden.to_bits(
+        golden.matmul(
+            golden.from_bits(a, config.source.name),
+            golden.from_bits(b, config.source.name),
+            rows=config.rows,
+            subnormals=config.subnormals,
+            operand=config.operand.name,
+        )
+    )
     results = []
     for left in range(0, b.shape[1], config.columns):
         for top in range(0, len(a), config.depth):
-            block = sums[top:top + config.depth, left:left + config.columns]
+            block = sums[top : top + config.depth, left : left + config.columns]
             words = [int.from_bytes(row.astype("<u4").tobytes(), "little") for row in block]
             words[-1] |= 1 << (32 * config.columns)
             results += words
     return Program(
-        weights=tuple(beats.weight_payloads()),
-        activations=tuple(beats.activation_payloads()),
-        results=tuple(results),
+        weights=tuple(beats.weight_payloads()), activations=tuple(beats.activation_payloads()), results=tuple(results)
     )
 
 
@@ -226,9 +238,7 @@ class StallPattern(wiring.Component):
         m.d.sync += [noise.eq(Cat(feedback, noise)), cycle.eq(cycle + 1)]
         with m.If(cycle == 0):
             m.d.sync += spell.eq(noise)
-        m.d.comb += self.o.eq(Cat(
-            spell[2 * index] & (spell[2 * index + 1] | noise[5 * index]) for index in range(3)
-        ))
+        m.d.comb += self.o.eq(Cat(spell[2 * index] & (spell[2 * index + 1] | noise[5 * index]) for index in range(3)))
         return m
 
 
@@ -268,8 +278,9 @@ class SelfTest(wiring.Component):
     fail: Value
     heartbeat: Value
 
-    def __init__(self, config: MxuConfig, contents: Program | None = None, *, blink: int = 0,
-                 patience: int = PATIENCE) -> None:
+    def __init__(
+        self, config: MxuConfig, contents: Program | None = None, *, blink: int = 0, patience: int = PATIENCE
+    ) -> None:
         self.config = config
         self.contents = program(config) if contents is None else contents
         self.blink = _check_integer(blink, "blink", 0)

@@ -61,8 +61,10 @@ class Board:
     def summary(self) -> str:
         """One line for people."""
         config = self.config
-        return (f"{self.title} ({self.device}): {config.rows}x{config.columns} unit, {config.source} in, "
-                f"stages={config.stages}, at {self.frequency / 1e6:g} MHz")
+        return (
+            f"{self.title} ({self.device}): {config.rows}x{config.columns} unit, {config.source} in, "
+            f"stages={config.stages}, at {self.frequency / 1e6:g} MHz"
+        )
 
     def new_platform(self) -> Any:
         """A new platform object; one build uses it up.
@@ -79,32 +81,44 @@ class Board:
             raise missing("amaranth-boards") from None
 
 
-BOARDS: dict[str, Board] = {board.name: board for board in (
-    # Operands come as bf16, as the converters of fp32 would not fit. A fifth stage would fill 96 % of the
-    # device.
-    Board(
-        "icebreaker", "iCEBreaker", "iCE40UP5K", 12_000_000,
-        MxuConfig(rows=2, columns=2, stages=4, source=BF16, depth=16),
-        platform=("amaranth_boards.icebreaker", "ICEBreakerPlatform"),
-        leds={"pass": ("led_g", 0), "fail": ("led_r", 0)},
-        lights="green blinks while all results are right, red stays on after a wrong one",
-        bitstream="bin", programmer="iceprog",
-        overrides={
-            "synth_opts": "-dsp -device u",
-            # The unit never reads a place of its accumulator bank in the cycle in which it is written (that
-            # is what config.row_latency is for), but Amaranth has no way to say so: without this, Yosys adds
-            # bypasses of 75 LUTs and 206 flip-flops.
-            "script_after_read": "setparam -set COLLISION_X_MASK 1'1 */r:TRANSPARENCY_MASK=1'0",
-        },
-    ),
-    Board(
-        "ulx3s-12f", "ULX3S", "LFE5U-12F", 25_000_000, MxuConfig(rows=2, columns=2, stages=6, depth=16),
-        platform=("amaranth_boards.ulx3s", "ULX3S_12F_Platform"),
-        leds={"pass": ("led", 0), "fail": ("led", 1), "heartbeat": ("led", 2)},
-        lights="LED 0 is on while all results are right, 1 stays on after a wrong one, 2 blinks",
-        bitstream="bit", programmer="openFPGALoader --board ulx3s",
-    ),
-)}
+BOARDS: dict[str, Board] = {
+    board.name: board
+    for board in (
+        # Operands come as bf16, as the converters of fp32 would not fit. A fifth stage would fill 96 % of the
+        # device.
+        Board(
+            "icebreaker",
+            "iCEBreaker",
+            "iCE40UP5K",
+            12_000_000,
+            MxuConfig(rows=2, columns=2, stages=4, source=BF16, depth=16),
+            platform=("amaranth_boards.icebreaker", "ICEBreakerPlatform"),
+            leds={"pass": ("led_g", 0), "fail": ("led_r", 0)},
+            lights="green blinks while all results are right, red stays on after a wrong one",
+            bitstream="bin",
+            programmer="iceprog",
+            overrides={
+                "synth_opts": "-dsp -device u",
+                # The unit never reads a place of its accumulator bank in the cycle in which it is written (that
+                # is what config.row_latency is for), but Amaranth has no way to say so: without this, Yosys adds
+                # bypasses of 75 LUTs and 206 flip-flops.
+                "script_after_read": "setparam -set COLLISION_X_MASK 1'1 */r:TRANSPARENCY_MASK=1'0",
+            },
+        ),
+        Board(
+            "ulx3s-12f",
+            "ULX3S",
+            "LFE5U-12F",
+            25_000_000,
+            MxuConfig(rows=2, columns=2, stages=6, depth=16),
+            platform=("amaranth_boards.ulx3s", "ULX3S_12F_Platform"),
+            leds={"pass": ("led", 0), "fail": ("led", 1), "heartbeat": ("led", 2)},
+            lights="LED 0 is on while all results are right, 1 stays on after a wrong one, 2 blinks",
+            bitstream="bit",
+            programmer="openFPGALoader --board ulx3s",
+        ),
+    )
+}
 """The boards by name."""
 
 

@@ -63,15 +63,18 @@ class DenseLayer(wiring.Component):
     def __init__(self, config: MxuConfig, weights: Sequence[Sequence[int]]) -> None:
         lengths = {len(row) for row in weights}
         if not 1 <= len(weights) <= config.rows or len(lengths) != 1 or not 1 <= max(lengths) <= config.columns:
-            raise ValueError(f"weights must be 1 to {config.rows} rows of 1 to {config.columns} words each, "
-                             f"not {weights!r}")
+            raise ValueError(
+                f"weights must be 1 to {config.rows} rows of 1 to {config.columns} words each, not {weights!r}"
+            )
         self.config = replace(config, status=True)
         self._weights = weights
-        super().__init__({
-            "i": In(stream.Signature(RowBeat(config.source, len(weights)))),
-            "o": Out(stream.Signature(RowBeat(config.result, max(lengths)))),
-            "o_error": Out(Error),
-        })
+        super().__init__(
+            {
+                "i": In(stream.Signature(RowBeat(config.source, len(weights)))),
+                "o": Out(stream.Signature(RowBeat(config.result, max(lengths)))),
+                "o_error": Out(Error),
+            }
+        )
 
     @property
     def latency(self) -> int:
@@ -100,16 +103,9 @@ class DenseLayer(wiring.Component):
         m.submodules.rom = rom = Memory(shape=beat.shape(), depth=self.config.rows, init=self._rom())
         port = rom.read_port()
         address = Signal(range(self.config.rows))
-        m.d.comb += [
-            port.addr.eq(address),
-            port.en.eq(unit.weights.ready | ~unit.weights.valid),
-            beat.eq(port.data),
-        ]
+        m.d.comb += [port.addr.eq(address), port.en.eq(unit.weights.ready | ~unit.weights.valid), beat.eq(port.data)]
         with m.If(port.en):
-            m.d.sync += [
-                unit.weights.valid.eq(1),
-                address.eq(Mux(address == self.config.rows - 1, 0, address + 1)),
-            ]
+            m.d.sync += [unit.weights.valid.eq(1), address.eq(Mux(address == self.config.rows - 1, 0, address + 1))]
 
     def _rom(self) -> list[dict[str, Any]]:
         """A tile's weights, in the order in which they are sent: row R-1 first."""
@@ -117,7 +113,7 @@ class DenseLayer(wiring.Component):
         negative_zero = 1 << (config.source.width - 1)  # changes no sum, as what it is multiplied with is +0
         rows = [[negative_zero] * config.columns for _ in range(config.rows)]
         for row, weights in zip(rows, self._weights, strict=False):
-            row[:len(weights)] = map(int, weights)
+            row[: len(weights)] = map(int, weights)
         return [{"data": row, "last": number == 0} for number, row in reversed(list(enumerate(rows)))]
 
     def _send_activations(self, m: Module, unit: Mxu) -> None:

@@ -50,9 +50,7 @@ class Control(data.StructLayout):
     """
 
     def __init__(self, depth: int) -> None:
-        super().__init__({
-            "valid": 1, "row": (depth - 1).bit_length(), "add": 1, "clear_nan": 1, "emit": 1, "last": 1,
-        })
+        super().__init__({"valid": 1, "row": (depth - 1).bit_length(), "add": 1, "clear_nan": 1, "emit": 1, "last": 1})
 
 
 class ResultBeat(data.StructLayout):
@@ -95,12 +93,16 @@ class AccumulatorColumn(wiring.Component):
     def __init__(self, config: MxuConfig) -> None:
         self.config = config
         control = Control(config.depth)
-        super().__init__({
-            "i_psum": In(FP32.width),
-            "i_control": In(control), "o_control": Out(control),
-            "i_fetch": In(1), "i_row": In(control["row"].shape),
-            "o_data": Out(config.result.width),
-        })
+        super().__init__(
+            {
+                "i_psum": In(FP32.width),
+                "i_control": In(control),
+                "o_control": Out(control),
+                "i_fetch": In(1),
+                "i_row": In(control["row"].shape),
+                "o_data": Out(config.result.width),
+            }
+        )
 
     @property
     def module_name(self) -> str:
@@ -111,9 +113,7 @@ class AccumulatorColumn(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Read the old sum, add, write back; a second port reads results."""
         m = Module()
-        m.submodules.adder = adder = Adder(
-            FP32, subnormals=self.config.subnormals, stages=self.config.row_step
-        )
+        m.submodules.adder = adder = Adder(FP32, subnormals=self.config.subnormals, stages=self.config.row_step)
         m.submodules.memory = memory = Memory(shape=FP32.width, depth=self.config.depth, init=[])
         old = memory.read_port()
         new = memory.write_port()
@@ -122,14 +122,11 @@ class AccumulatorColumn(wiring.Component):
         psum = Signal(FP32.width, reset_less=True)
         control = self.o_control
         m.d.sync += [control.eq(self.i_control), psum.eq(self.i_psum)]
-        m.d.comb += [
-            old.addr.eq(self.i_control.row),
-            old.en.eq(self.i_control.valid & self.i_control.add),
-        ]
+        m.d.comb += [old.addr.eq(self.i_control.row), old.en.eq(self.i_control.valid & self.i_control.add)]
 
         # To take a sum is to add it to -0, the neutral element: no second path beside the adder is needed.
-        exponent = old.data[FP32.fraction_width:-1]
-        is_nan = exponent.all() & old.data[:FP32.fraction_width].any()
+        exponent = old.data[FP32.fraction_width : -1]
+        is_nan = exponent.all() & old.data[: FP32.fraction_width].any()
         kept = old.data & ~(control.clear_nan & is_nan).replicate(FP32.width)
         summand = Mux(control.add, kept, _NEGATIVE_ZERO)
         m.d.comb += [adder.i_a.eq(summand), adder.i_b.eq(psum)]
@@ -145,9 +142,7 @@ class AccumulatorColumn(wiring.Component):
         if self.config.result == FP32:
             m.d.comb += self.o_data.eq(result.data)
         else:
-            m.submodules.converter = converter = Converter(
-                FP32, self.config.result, subnormals=self.config.subnormals
-            )
+            m.submodules.converter = converter = Converter(FP32, self.config.result, subnormals=self.config.subnormals)
             m.d.comb += [converter.i.eq(result.data), self.o_data.eq(converter.o)]
         return m
 
@@ -189,11 +184,16 @@ class Emission(wiring.Component):
     def __init__(self, config: MxuConfig) -> None:
         self.config = config
         control = Control(config.depth)
-        super().__init__({
-            "i_control": In(control),
-            "o_fetch": Out(1), "o_row": Out(control["row"].shape),
-            "o_valid": Out(1), "o_last": Out(1), "i_ready": In(1),
-        })
+        super().__init__(
+            {
+                "i_control": In(control),
+                "o_fetch": Out(1),
+                "o_row": Out(control["row"].shape),
+                "o_valid": Out(1),
+                "o_last": Out(1),
+                "i_ready": In(1),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         """A ring of rows: written ones at its head, those that leave at its tail."""
@@ -208,8 +208,11 @@ class Emission(wiring.Component):
         mark_in, mark_out = lasts.write_port(), lasts.read_port()
         waiting = Signal(range(depth + 1))
         m.d.comb += [
-            mark_in.addr.eq(head), mark_in.data.eq(last), mark_in.en.eq(written),
-            mark_out.addr.eq(self.o_row), mark_out.en.eq(self.o_fetch),
+            mark_in.addr.eq(head),
+            mark_in.data.eq(last),
+            mark_in.en.eq(written),
+            mark_out.addr.eq(self.o_row),
+            mark_out.en.eq(self.o_fetch),
             self.o_last.eq(mark_out.data),
             # The memory's output registers hold the row until it is taken.
             self.o_fetch.eq((waiting != 0) & (self.i_ready | ~self.o_valid)),
@@ -257,12 +260,14 @@ class AccumulatorBank(wiring.Component):
 
     def __init__(self, config: MxuConfig) -> None:
         self.config = config
-        super().__init__({
-            "i_psums": In(config.columns * FP32.width),
-            "i_control": In(Control(config.depth)),
-            "o_freed": Out(1),
-            "o": Out(stream.Signature(ResultBeat(config.result, config.columns))),
-        })
+        super().__init__(
+            {
+                "i_psums": In(config.columns * FP32.width),
+                "i_control": In(Control(config.depth)),
+                "o_freed": Out(1),
+                "o": Out(stream.Signature(ResultBeat(config.result, config.columns))),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         """Control moves right beside the sums; when the last column has written a row, it can leave."""

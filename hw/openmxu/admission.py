@@ -90,15 +90,20 @@ class Admission(wiring.Component):
 
     def __init__(self, config: MxuConfig) -> None:
         self.config = config
-        super().__init__({
-            "i_weights": In(1), "o_shift": Out(1), "o_loads": Out(config.rows),
-            "i_activations": In(1),
-            **{f"i_{mark}": In(1) for mark in MARKS},
-            "o_go": Out(1),
-            "o_swaps": Out(config.rows),
-            "o_control": Out(Control(config.depth)),
-            "i_freed": In(1),
-        } | ({"o_waits_input": Out(1), "o_waits_output": Out(1)} if config.status else {}))
+        super().__init__(
+            {
+                "i_weights": In(1),
+                "o_shift": Out(1),
+                "o_loads": Out(config.rows),
+                "i_activations": In(1),
+                **{f"i_{mark}": In(1) for mark in MARKS},
+                "o_go": Out(1),
+                "o_swaps": Out(config.rows),
+                "o_control": Out(Control(config.depth)),
+                "i_freed": In(1),
+            }
+            | ({"o_waits_input": Out(1), "o_waits_output": Out(1)} if config.status else {})
+        )
 
     def elaborate(self, platform: object) -> Module:
         """Weights, places in the bank, and the beat that needs both."""

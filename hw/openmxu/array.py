@@ -75,11 +75,17 @@ class Row(wiring.Component):
         self.config = config
         weights = config.columns * config.operand.width
         psums = config.columns * FP32.width
-        super().__init__({
-            "i_activation": In(config.operand.width), "i_swap": In(1), "i_load": In(1),
-            "i_weights": In(weights), "o_weights": Out(weights),
-            "i_psums": In(psums), "o_psums": Out(psums),
-        })
+        super().__init__(
+            {
+                "i_activation": In(config.operand.width),
+                "i_swap": In(1),
+                "i_load": In(1),
+                "i_weights": In(weights),
+                "o_weights": Out(weights),
+                "i_psums": In(psums),
+                "o_psums": Out(psums),
+            }
+        )
 
     @property
     def module_name(self) -> str:
@@ -152,12 +158,17 @@ class SystolicArray(wiring.Component):
         self.config = config
         weights = config.columns * config.operand.width
         psums = config.columns * FP32.width
-        super().__init__({
-            "i_activations": In(config.rows * config.operand.width),
-            "i_swaps": In(config.rows), "i_loads": In(config.rows),
-            "i_weights": In(weights), "o_weights": Out(weights),
-            "i_psums": In(psums), "o_psums": Out(psums),
-        })
+        super().__init__(
+            {
+                "i_activations": In(config.rows * config.operand.width),
+                "i_swaps": In(config.rows),
+                "i_loads": In(config.rows),
+                "i_weights": In(weights),
+                "o_weights": Out(weights),
+                "i_psums": In(psums),
+                "o_psums": Out(psums),
+            }
+        )
 
     @property
     def module_name(self) -> str:
@@ -174,8 +185,7 @@ class SystolicArray(wiring.Component):
             ]
         else:
             parts = [
-                (f"band_{start // _BAND}", start, count, band,
-                 (band.i_activations, band.i_swaps, band.i_loads))
+                (f"band_{start // _BAND}", start, count, band, (band.i_activations, band.i_swaps, band.i_loads))
                 for start, count, band in self._bands(platform)
             ]
         width = self.config.operand.width
@@ -183,9 +193,9 @@ class SystolicArray(wiring.Component):
         for name, start, count, part, (activations, swaps, loads) in parts:
             m.submodules[name] = part
             m.d.comb += [
-                activations.eq(self.i_activations[start * width:(start + count) * width]),
-                swaps.eq(self.i_swaps[start:start + count]),
-                loads.eq(self.i_loads[start:start + count]),
+                activations.eq(self.i_activations[start * width : (start + count) * width]),
+                swaps.eq(self.i_swaps[start : start + count]),
+                loads.eq(self.i_loads[start : start + count]),
                 part.i_weights.eq(weights),
                 part.i_psums.eq(psums),
             ]

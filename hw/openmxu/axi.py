@@ -120,19 +120,28 @@ class Registers(wiring.Component):
     def __init__(self, config: MxuConfig) -> None:
         self.config = config
         super().__init__(
-            _axi_lite() | {f"i_{name}": In(_WORD) for name in COUNTERS} | {"i_error": In(Error)}
+            _axi_lite()
+            | {f"i_{name}": In(_WORD) for name in COUNTERS}
+            | {"i_error": In(Error)}
             | {"o_clear": Out(1), "o_reset": Out(1)}
         )
-        self.held = {"ar": Signal.like(self.araddr, name="ar_held", reset_less=True),
-                     "aw": Signal.like(self.awaddr, name="aw_held", reset_less=True),
-                     "w": Signal(2, name="w_held", reset_less=True)}
+        self.held = {
+            "ar": Signal.like(self.araddr, name="ar_held", reset_less=True),
+            "aw": Signal.like(self.awaddr, name="aw_held", reset_less=True),
+            "w": Signal(2, name="w_held", reset_less=True),
+        }
 
     def elaborate(self, platform: object) -> Module:
         """A register for each answer, and one for each request that comes while the answer waits."""
         m = Module()
         config = self.config
-        formats = (config.stages | (config.subnormals == "ieee") << 8 | config.splitter << 9
-                   | config.source.width << 16 | config.result.width << 24)
+        formats = (
+            config.stages
+            | (config.subnormals == "ieee") << 8
+            | config.splitter << 9
+            | config.source.width << 16
+            | config.result.width << 24
+        )
         shown: dict[Register, Value] = {
             Register.ID: Const(IDENTITY, _WORD),
             Register.SIZE: Const(config.rows | config.columns << 16, _WORD),
@@ -177,11 +186,25 @@ def _axi_lite() -> dict[str, Any]:
     """The ports of an AXI4-Lite subordinate."""
     address = max(Register).bit_length()
     return {
-        "awaddr": In(address), "awprot": In(3), "awvalid": In(1), "awready": Out(1, init=1),
-        "wdata": In(_WORD), "wstrb": In(_WORD // 8), "wvalid": In(1), "wready": Out(1, init=1),
-        "bresp": Out(2), "bvalid": Out(1), "bready": In(1),
-        "araddr": In(address), "arprot": In(3), "arvalid": In(1), "arready": Out(1, init=1),
-        "rdata": Out(_WORD), "rresp": Out(2), "rvalid": Out(1), "rready": In(1),
+        "awaddr": In(address),
+        "awprot": In(3),
+        "awvalid": In(1),
+        "awready": Out(1, init=1),
+        "wdata": In(_WORD),
+        "wstrb": In(_WORD // 8),
+        "wvalid": In(1),
+        "wready": Out(1, init=1),
+        "bresp": Out(2),
+        "bvalid": Out(1),
+        "bready": In(1),
+        "araddr": In(address),
+        "arprot": In(3),
+        "arvalid": In(1),
+        "arready": Out(1, init=1),
+        "rdata": Out(_WORD),
+        "rresp": Out(2),
+        "rvalid": Out(1),
+        "rready": In(1),
     }
 
 
@@ -249,8 +272,12 @@ class AxiMxu(wiring.Component):
         ports: dict[str, Any] = {"aclk": In(1), "aresetn": In(1)}
         for name, (flow, data, user) in streams.items():
             against = Out if flow is In else In
-            ports |= {f"{name}_tdata": flow(data), f"{name}_tvalid": flow(1), f"{name}_tready": against(1),
-                      f"{name}_tlast": flow(1)} | ({f"{name}_tuser": flow(user)} if user else {})
+            ports |= {
+                f"{name}_tdata": flow(data),
+                f"{name}_tvalid": flow(1),
+                f"{name}_tready": against(1),
+                f"{name}_tlast": flow(1),
+            } | ({f"{name}_tuser": flow(user)} if user else {})
         super().__init__(ports | {f"s_axil_{name}": port for name, port in _axi_lite().items()})
 
     @property

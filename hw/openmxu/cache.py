@@ -33,8 +33,23 @@ from typing import BinaryIO, NamedTuple
 from openmxu.locks import LockedError, lock, stands
 from openmxu.sources import Sources, digest_all, still_all
 
-__all__ = ["KINDS", "Usage", "check_ours", "clear", "directory", "discard", "fetch", "fetch_netlist", "find", "keep",
-           "key", "pack", "size_bound", "unpack", "usage"]
+__all__ = [
+    "KINDS",
+    "Usage",
+    "check_ours",
+    "clear",
+    "directory",
+    "discard",
+    "fetch",
+    "fetch_netlist",
+    "find",
+    "keep",
+    "key",
+    "pack",
+    "size_bound",
+    "unpack",
+    "usage",
+]
 
 KINDS = ("simulations", "models", "netlists", "areas")
 """What entries may be; each has a folder."""

@@ -20,8 +20,7 @@ def _product(width: int = 8) -> SignificandProduct:
     return SignificandProduct(width)
 
 
-def _multiplier(operand: str = "bf16", result: str = "fp32", subnormals: str = "flush",
-                stages: int = 0) -> Multiplier:
+def _multiplier(operand: str = "bf16", result: str = "fp32", subnormals: str = "flush", stages: int = 0) -> Multiplier:
     formats = FloatFormat.parse(operand), FloatFormat.parse(result)
     return Multiplier(*formats, subnormals=subnormals, stages=stages)
 
@@ -30,8 +29,7 @@ def _adder(operand: str = "fp32", subnormals: str = "flush", stages: int = 0) ->
     return Adder(FloatFormat.parse(operand), subnormals=subnormals, stages=stages)
 
 
-def _converter(source: str = "fp32", target: str = "bf16", subnormals: str = "flush",
-               stages: int = 0) -> Converter:
+def _converter(source: str = "fp32", target: str = "bf16", subnormals: str = "flush", stages: int = 0) -> Converter:
     formats = FloatFormat.parse(source), FloatFormat.parse(target)
     return Converter(*formats, subnormals=subnormals, stages=stages)
 
@@ -40,8 +38,9 @@ def _splitter(subnormals: str = "flush") -> Splitter:
     return Splitter(subnormals=subnormals)
 
 
-def _stream_multiplier(operand: str = "bf16", result: str = "fp32", subnormals: str = "flush",
-                       stages: int = 1) -> Streamed:
+def _stream_multiplier(
+    operand: str = "bf16", result: str = "fp32", subnormals: str = "flush", stages: int = 1
+) -> Streamed:
     return Streamed(_multiplier(operand, result, subnormals, stages))
 
 
@@ -49,8 +48,9 @@ def _stream_adder(operand: str = "fp32", subnormals: str = "flush", stages: int 
     return Streamed(_adder(operand, subnormals, stages))
 
 
-def _stream_converter(source: str = "fp32", target: str = "bf16", subnormals: str = "flush",
-                      stages: int = 1) -> Streamed:
+def _stream_converter(
+    source: str = "fp32", target: str = "bf16", subnormals: str = "flush", stages: int = 1
+) -> Streamed:
     return Streamed(_converter(source, target, subnormals, stages))
 
 
@@ -58,22 +58,52 @@ def _pe(operand: str = "bf16", subnormals: str = "flush", stages: int = 1) -> Pr
     return ProcessingElement(FloatFormat.parse(operand), subnormals=subnormals, stages=stages)
 
 
-def _config(rows: int, columns: int, stages: int, operand: str, source: str, subnormals: str, depth: int,
-            **options: Any) -> MxuConfig:
-    return MxuConfig(rows=rows, columns=columns, stages=stages, operand=FloatFormat.parse(operand),
-                     source=FloatFormat.parse(source), subnormals=subnormals, depth=depth, **options)
+def _config(
+    rows: int, columns: int, stages: int, operand: str, source: str, subnormals: str, depth: int, **options: Any
+) -> MxuConfig:
+    return MxuConfig(
+        rows=rows,
+        columns=columns,
+        stages=stages,
+        operand=FloatFormat.parse(operand),
+        source=FloatFormat.parse(source),
+        subnormals=subnormals,
+        depth=depth,
+        **options,
+    )
 
 
-def _array(rows: int = 128, columns: int = 128, stages: int = 1, operand: str = "bf16",
-           subnormals: str = "flush") -> SystolicArray:
+def _array(
+    rows: int = 128, columns: int = 128, stages: int = 1, operand: str = "bf16", subnormals: str = "flush"
+) -> SystolicArray:
     return SystolicArray(_config(rows, columns, stages, operand, operand, subnormals, depth=512))
 
 
-def _mxu(rows: int = 128, columns: int = 128, stages: int = 1, operand: str = "bf16", source: str = "fp32",
-         result: str = "fp32", subnormals: str = "flush", depth: int = 512, splitter: bool = False,
-         status: bool = False, bus: str = "none") -> Mxu | AxiMxu:
-    config = _config(rows, columns, stages, operand, source, subnormals, depth, result=FloatFormat.parse(result),
-                     splitter=splitter, status=status)
+def _mxu(
+    rows: int = 128,
+    columns: int = 128,
+    stages: int = 1,
+    operand: str = "bf16",
+    source: str = "fp32",
+    result: str = "fp32",
+    subnormals: str = "flush",
+    depth: int = 512,
+    splitter: bool = False,
+    status: bool = False,
+    bus: str = "none",
+) -> Mxu | AxiMxu:
+    config = _config(
+        rows,
+        columns,
+        stages,
+        operand,
+        source,
+        subnormals,
+        depth,
+        result=FloatFormat.parse(result),
+        splitter=splitter,
+        status=status,
+    )
     if bus not in ("none", "axi"):
         raise ValueError(f"bus must be 'none' or 'axi', not {bus!r}")
     # Checked first: Amaranth warns of components that are begun and never used.
@@ -144,45 +174,69 @@ class Design:
         return domain["rows"] * domain["columns"] if "rows" in domain else int(self.family == "pe")
 
 
-CATALOG: dict[str, Design] = {design.name: design for design in (
-    Design("product", "product", "significand product of two bf16 numbers, 8 x 8 bits"),
-    Design("multiplier", "multiplier", "bf16 x bf16 -> fp32, exact: the multiplier of the unit"),
-    Design("multiplier_ieee", "multiplier", "bf16 x bf16 -> fp32 with gradual underflow", {"subnormals": "ieee"}),
-    Design("multiplier_bf16", "multiplier", "bf16 x bf16 -> bf16", {"result": "bf16"}),
-    Design("multiplier_fp16", "multiplier", "fp16 x fp16 -> fp16", {"operand": "fp16", "result": "fp16"}),
-    Design("multiplier_fp32", "multiplier", "fp32 x fp32 -> fp32", {"operand": "fp32"}),
-    Design("adder", "adder", "fp32 + fp32"),
-    Design("adder_ieee", "adder", "fp32 + fp32 with gradual underflow", {"subnormals": "ieee"}),
-    Design("adder_pipelined", "adder", "fp32 + fp32 in five stages", {"stages": 5}),
-    Design("converter", "converter", "fp32 -> bf16"),
-    Design("converter_ieee", "converter", "fp32 -> bf16 with gradual underflow", {"subnormals": "ieee"}),
-    Design("splitter", "splitter", "fp32 -> bf16, the number or a part of it"),
-    Design("splitter_ieee", "splitter", "fp32 -> bf16, the number or a part of it, with gradual underflow",
-           {"subnormals": "ieee"}),
-    Design("stream_multiplier", "stream_multiplier", "bf16 x bf16 -> fp32 between streams"),
-    Design("stream_adder", "stream_adder", "fp32 + fp32 between streams, in five stages", {"stages": 5}),
-    Design("stream_converter", "stream_converter", "fp32 -> bf16 between streams"),
-    Design("pe", "pe", "processing element, multiply-add in one stage"),
-    Design("pe_ieee", "pe", "processing element with gradual underflow", {"subnormals": "ieee"}),
-    Design("pe_pipelined", "pe", "processing element in six stages", {"stages": 6}),
-    Design("array_4x4", "array", "systolic array, 4 x 4", {"rows": 4, "columns": 4}),
-    Design("mxu_2x2", "mxu", "matrix unit, 2 x 2", {"rows": 2, "columns": 2}),
-    Design("mxu_2x2_splitter", "mxu", "matrix unit, 2 x 2, with splitters",
-           {"rows": 2, "columns": 2, "splitter": True}),
-    Design("mxu_2x2_bf16", "mxu", "matrix unit, 2 x 2, with bf16 words on all streams",
-           {"rows": 2, "columns": 2, "source": "bf16", "result": "bf16"}),
-    Design("mxu_2x2_status", "mxu", "matrix unit, 2 x 2, with counters and error flags",
-           {"rows": 2, "columns": 2, "status": True}),
-    Design("mxu_2x2_axi", "mxu", "matrix unit, 2 x 2, on AXI4-Stream and AXI4-Lite",
-           {"rows": 2, "columns": 2, "bus": "axi"}),
-    Design("mxu_4x4", "mxu", "matrix unit, 4 x 4", {"rows": 4, "columns": 4}),
-    Design("mxu_4x4_ieee", "mxu", "matrix unit, 4 x 4, with gradual underflow",
-           {"rows": 4, "columns": 4, "subnormals": "ieee"}),
-    Design("mxu_4x4_pipelined", "mxu", "matrix unit, 4 x 4, in six stages", {"rows": 4, "columns": 4, "stages": 6}),
-    Design("mxu_8x8", "mxu", "matrix unit, 8 x 8", {"rows": 8, "columns": 8}),
-    Design("mxu_16x16", "mxu", "matrix unit, 16 x 16", {"rows": 16, "columns": 16}),
-    Design("mxu", "mxu", "matrix unit at a TPU's size, 128 x 128"),
-)}
+CATALOG: dict[str, Design] = {
+    design.name: design
+    for design in (
+        Design("product", "product", "significand product of two bf16 numbers, 8 x 8 bits"),
+        Design("multiplier", "multiplier", "bf16 x bf16 -> fp32, exact: the multiplier of the unit"),
+        Design("multiplier_ieee", "multiplier", "bf16 x bf16 -> fp32 with gradual underflow", {"subnormals": "ieee"}),
+        Design("multiplier_bf16", "multiplier", "bf16 x bf16 -> bf16", {"result": "bf16"}),
+        Design("multiplier_fp16", "multiplier", "fp16 x fp16 -> fp16", {"operand": "fp16", "result": "fp16"}),
+        Design("multiplier_fp32", "multiplier", "fp32 x fp32 -> fp32", {"operand": "fp32"}),
+        Design("adder", "adder", "fp32 + fp32"),
+        Design("adder_ieee", "adder", "fp32 + fp32 with gradual underflow", {"subnormals": "ieee"}),
+        Design("adder_pipelined", "adder", "fp32 + fp32 in five stages", {"stages": 5}),
+        Design("converter", "converter", "fp32 -> bf16"),
+        Design("converter_ieee", "converter", "fp32 -> bf16 with gradual underflow", {"subnormals": "ieee"}),
+        Design("splitter", "splitter", "fp32 -> bf16, the number or a part of it"),
+        Design(
+            "splitter_ieee",
+            "splitter",
+            "fp32 -> bf16, the number or a part of it, with gradual underflow",
+            {"subnormals": "ieee"},
+        ),
+        Design("stream_multiplier", "stream_multiplier", "bf16 x bf16 -> fp32 between streams"),
+        Design("stream_adder", "stream_adder", "fp32 + fp32 between streams, in five stages", {"stages": 5}),
+        Design("stream_converter", "stream_converter", "fp32 -> bf16 between streams"),
+        Design("pe", "pe", "processing element, multiply-add in one stage"),
+        Design("pe_ieee", "pe", "processing element with gradual underflow", {"subnormals": "ieee"}),
+        Design("pe_pipelined", "pe", "processing element in six stages", {"stages": 6}),
+        Design("array_4x4", "array", "systolic array, 4 x 4", {"rows": 4, "columns": 4}),
+        Design("mxu_2x2", "mxu", "matrix unit, 2 x 2", {"rows": 2, "columns": 2}),
+        Design(
+            "mxu_2x2_splitter", "mxu", "matrix unit, 2 x 2, with splitters", {"rows": 2, "columns": 2, "splitter": True}
+        ),
+        Design(
+            "mxu_2x2_bf16",
+            "mxu",
+            "matrix unit, 2 x 2, with bf16 words on all streams",
+            {"rows": 2, "columns": 2, "source": "bf16", "result": "bf16"},
+        ),
+        Design(
+            "mxu_2x2_status",
+            "mxu",
+            "matrix unit, 2 x 2, with counters and error flags",
+            {"rows": 2, "columns": 2, "status": True},
+        ),
+        Design(
+            "mxu_2x2_axi",
+            "mxu",
+            "matrix unit, 2 x 2, on AXI4-Stream and AXI4-Lite",
+            {"rows": 2, "columns": 2, "bus": "axi"},
+        ),
+        Design("mxu_4x4", "mxu", "matrix unit, 4 x 4", {"rows": 4, "columns": 4}),
+        Design(
+            "mxu_4x4_ieee",
+            "mxu",
+            "matrix unit, 4 x 4, with gradual underflow",
+            {"rows": 4, "columns": 4, "subnormals": "ieee"},
+        ),
+        Design("mxu_4x4_pipelined", "mxu", "matrix unit, 4 x 4, in six stages", {"rows": 4, "columns": 4, "stages": 6}),
+        Design("mxu_8x8", "mxu", "matrix unit, 8 x 8", {"rows": 8, "columns": 8}),
+        Design("mxu_16x16", "mxu", "matrix unit, 16 x 16", {"rows": 16, "columns": 16}),
+        Design("mxu", "mxu", "matrix unit at a TPU's size, 128 x 128"),
+    )
+}
 """The named designs, small ones first."""
 
 

@@ -26,8 +26,20 @@ from openmxu.extras import extra_of, install
 from openmxu.files import NotStoredError, UnreadError
 from openmxu.streams import abandon_output, open_streams, printable
 
-__all__ = ["Section", "add_command", "bar", "integer", "interval", "main", "make_parser", "number", "print_foreign",
-           "print_markdown", "subcommands", "tell"]
+__all__ = [
+    "Section",
+    "add_command",
+    "bar",
+    "integer",
+    "interval",
+    "main",
+    "make_parser",
+    "number",
+    "print_foreign",
+    "print_markdown",
+    "subcommands",
+    "tell",
+]
 
 Section = tuple[str, Sequence[tuple[str, str]]]
 """Of ``openmxu list``: a title, and rows of a name and what it is."""
@@ -111,8 +123,11 @@ def _complain(options: argparse.Namespace, error: Exception | str) -> None:
 
 def make_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     """A parser that knows the command which ``arguments`` name; without one, all commands."""
-    parser = _Parser(prog="openmxu", description="An open bf16 matrix unit: simulate, export, measure.",
-                     epilog="See openmxu COMMAND --help for each command's options and examples.")
+    parser = _Parser(
+        prog="openmxu",
+        description="An open bf16 matrix unit: simulate, export, measure.",
+        epilog="See openmxu COMMAND --help for each command's options and examples.",
+    )
     parser.add_argument("--version", action="version", version=f"openmxu {version('openmxu')}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
     known = {point.name: point for point in entry_points(group=_COMMANDS)}
@@ -124,8 +139,9 @@ def make_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     return parser
 
 
-def add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], int | None] | None, summary: str,
-                examples: str = "") -> argparse.ArgumentParser:
+def add_command(
+    commands: Any, name: str, run: Callable[[argparse.Namespace], int | None] | None, summary: str, examples: str = ""
+) -> argparse.ArgumentParser:
     """Add a command.
 
     Parameters
@@ -143,7 +159,9 @@ def add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], in
         Lines that follow its options in ``--help``.
     """
     parser: argparse.ArgumentParser = commands.add_parser(
-        name, help=summary, description=summary[0].upper() + summary[1:] + ".",
+        name,
+        help=summary,
+        description=summary[0].upper() + summary[1:] + ".",
         epilog=f"examples:\n{examples}" if examples else None,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -153,8 +171,9 @@ def add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], in
 
 def subcommands(parser: argparse.ArgumentParser, *, required: bool) -> Any:
     """Room for commands below a command."""
-    return parser.add_subparsers(dest="action", metavar="ACTION" if required else "[ACTION]", required=required,
-                                 parser_class=_Parser)
+    return parser.add_subparsers(
+        dest="action", metavar="ACTION" if required else "[ACTION]", required=required, parser_class=_Parser
+    )
 
 
 def integer(text: str) -> int:

@@ -44,8 +44,13 @@ def sections() -> Iterator[Section]:
     from openmxu.catalog import CATALOG
 
     yield "Designs (openmxu verilog DESIGN)", [(design.name, design.summary) for design in CATALOG.values()]
-    yield "Formats", [(each.name, f"{each.exponent_width} exponent, {each.fraction_width} fraction bits")
-                      for each in FORMATS.values()]
+    yield (
+        "Formats",
+        [
+            (each.name, f"{each.exponent_width} exponent, {each.fraction_width} fraction bits")
+            for each in FORMATS.values()
+        ],
+    )
     libraries = [("", f"found: {path} ({source})") for path, source in found_libraries()]
     yield "Area targets (openmxu area --target)", [*TARGETS.items(), ("--liberty FILE", "any cell library"), *libraries]
 
@@ -54,12 +59,16 @@ def add_completion(commands: Any) -> None:
     import shtab
 
     parser = add_command(
-        commands, "completion", _completion, "print a script by which a shell completes commands and options",
+        commands,
+        "completion",
+        _completion,
+        "print a script by which a shell completes commands and options",
         "  openmxu completion bash > ~/.local/share/bash-completion/completions/openmxu\n"
         "  openmxu completion zsh > ~/.zfunc/_openmxu",
     )
-    parser.add_argument("shell", metavar="SHELL", choices=shtab.SUPPORTED_SHELLS,
-                        help=f"one of {', '.join(shtab.SUPPORTED_SHELLS)}")
+    parser.add_argument(
+        "shell", metavar="SHELL", choices=shtab.SUPPORTED_SHELLS, help=f"one of {', '.join(shtab.SUPPORTED_SHELLS)}"
+    )
 
 
 def _completion(options: argparse.Namespace) -> None:
@@ -72,7 +81,10 @@ def add_verilog(commands: Any) -> None:
     from openmxu.catalog import CATALOG
 
     parser = add_command(
-        commands, "verilog", _verilog, "write a design as plain Verilog",
+        commands,
+        "verilog",
+        _verilog,
+        "write a design as plain Verilog",
         "  openmxu verilog mxu --rows 8 --columns 8 -o mxu.v\n"
         "  openmxu verilog mxu --bus axi --rows 8 --columns 8 -o mxu.v --template instance.v --core mxu.core\n"
         "  openmxu verilog mxu --rows 8 --columns 8 --ports flat -o mxu.v --template instance.vhd\n"
@@ -81,24 +93,38 @@ def add_verilog(commands: Any) -> None:
         "designs:\n" + "\n".join(f"  {d.name:<18} {d.summary}" for d in CATALOG.values()),
     )
     parser.add_argument("design", metavar="DESIGN", help="one of the designs below")
-    parser.add_argument("-o", "--output-file", type=Path, metavar="FILE",
-                        help="where it goes (default: the terminal)")
+    parser.add_argument("-o", "--output-file", type=Path, metavar="FILE", help="where it goes (default: the terminal)")
     parser.add_argument("--name", metavar="NAME", help="name of the top module (default: after the design)")
-    parser.add_argument("--prefix", metavar="NAME",
-                        help="what names of the modules inside begin with (default: the top module's name and a digest "
-                        "of the design, so that equal names mean equal modules)")
-    parser.add_argument("--ports", default="nested", metavar="NAME",
-                        help="nested (weights__valid) or flat (weights_valid, which VHDL can name); default: nested")
-    parser.add_argument("--template", type=Path, metavar="FILE",
-                        help="write an instance of it, to copy from: in VHDL with its component if FILE ends with .vhd "
-                        "or .vhdl, else in Verilog")
+    parser.add_argument(
+        "--prefix",
+        metavar="NAME",
+        help="what names of the modules inside begin with (default: the top module's name and a digest "
+        "of the design, so that equal names mean equal modules)",
+    )
+    parser.add_argument(
+        "--ports",
+        default="nested",
+        metavar="NAME",
+        help="nested (weights__valid) or flat (weights_valid, which VHDL can name); default: nested",
+    )
+    parser.add_argument(
+        "--template",
+        type=Path,
+        metavar="FILE",
+        help="write an instance of it, to copy from: in VHDL with its component if FILE ends with .vhd "
+        "or .vhdl, else in Verilog",
+    )
     parser.add_argument("--core", type=Path, metavar="FILE.core", help="write a FuseSoC core file beside the Verilog")
     for name, kind in _design_parameters().items():
         if kind is bool:
             parser.add_argument(f"--{name}", action="store_true", default=None, help=_PARAMETERS[name])
         else:
-            parser.add_argument(f"--{name}", type=integer if kind is int else str,
-                                metavar="N" if kind is int else "NAME", help=_PARAMETERS[name])
+            parser.add_argument(
+                f"--{name}",
+                type=integer if kind is int else str,
+                metavar="N" if kind is int else "NAME",
+                help=_PARAMETERS[name],
+            )
 
 
 _PARAMETERS = {
@@ -134,8 +160,9 @@ def _verilog(options: argparse.Namespace) -> None:
     if options.design not in CATALOG:
         raise ValueError(f"DESIGN must be one of {', '.join(CATALOG)}, not {options.design!r}")
     check_names(options.name, options.prefix, options.ports)
-    if options.core is not None and (options.output_file is None
-                                     or options.output_file.resolve().parent != options.core.resolve().parent):
+    if options.core is not None and (
+        options.output_file is None or options.output_file.resolve().parent != options.core.resolve().parent
+    ):
         raise ValueError(f"core must be in the folder of the Verilog file, which -o names, not {options.core}")
     given = {name: getattr(options, name) for name in _design_parameters() if getattr(options, name) is not None}
     design = CATALOG[options.design]
@@ -161,53 +188,115 @@ def add_area(commands: Any) -> None:
     from openmxu.area import DEFAULT_TARGETS, PART_NAMES, RECIPES, TARGETS, TIME_LIMIT
 
     parser = add_command(
-        commands, "area", _area, "measure and compare the area of number formats with Yosys",
+        commands,
+        "area",
+        _area,
+        "measure and compare the area of number formats with Yosys",
         "  openmxu area -o report\n  openmxu area --quick -o report\n"
         "  openmxu area --full --liberty sky130_fd_sc_hd__tt_025C_1v80.lib.gz -o report\n"
         "  openmxu area --format e6f9 --format bf16 --part multiplier --part adder --subnormals ieee -o report\n"
         "  openmxu area --target ecp5 --target ice40 -o report --compare report/area.json\n"
         "  openmxu area --explain adder -o report",
     )
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR",
-                        help="where report.html, report.md, summary.md, area.json, area.csv and the plots go")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="where report.html, report.md, summary.md, area.json, area.csv and the plots go",
+    )
     extent = parser.add_mutually_exclusive_group()
-    extent.add_argument("--quick", action="store_const", dest="extent", const="quick", default="default",
-                        help="few designs, generic gates: under a minute")
-    extent.add_argument("--full", action="store_const", dest="extent", const="full",
-                        help="every format, width, part and option on all targets, recipes, and libraries that are "
-                        "found: up to 45 minutes on two cores")
-    parser.add_argument("--target", action="append", metavar="NAME",
-                        help=f"one of {', '.join(TARGETS)}; repeatable (default: "
-                        f"{', '.join(DEFAULT_TARGETS)})")
-    parser.add_argument("--liberty", action="append", type=Path, default=[], metavar="FILE",
-                        help="a cell library, plain or .gz; repeatable. Libraries in $OPENMXU_LIBERTY are added; "
-                        "--full also uses those under $PDK_ROOT and of Debian's qflow")
-    parser.add_argument("--recipe", action="append", metavar="NAME",
-                        help=f"how gates are mapped, one of {', '.join(RECIPES)}; repeatable (default: area; with "
-                        "--full all)")
+    extent.add_argument(
+        "--quick",
+        action="store_const",
+        dest="extent",
+        const="quick",
+        default="default",
+        help="few designs, generic gates: under a minute",
+    )
+    extent.add_argument(
+        "--full",
+        action="store_const",
+        dest="extent",
+        const="full",
+        help="every format, width, part and option on all targets, recipes, and libraries that are "
+        "found: up to 45 minutes on two cores",
+    )
+    parser.add_argument(
+        "--target",
+        action="append",
+        metavar="NAME",
+        help=f"one of {', '.join(TARGETS)}; repeatable (default: {', '.join(DEFAULT_TARGETS)})",
+    )
+    parser.add_argument(
+        "--liberty",
+        action="append",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="a cell library, plain or .gz; repeatable. Libraries in $OPENMXU_LIBERTY are added; "
+        "--full also uses those under $PDK_ROOT and of Debian's qflow",
+    )
+    parser.add_argument(
+        "--recipe",
+        action="append",
+        metavar="NAME",
+        help=f"how gates are mapped, one of {', '.join(RECIPES)}; repeatable (default: area; with --full all)",
+    )
     chosen = parser.add_argument_group("designs of your own choice")
-    chosen.add_argument("--format", action="append", default=[], metavar="NAME",
-                        help="measure this format only: a name, or eXfY for X exponent and Y fraction bits; repeatable")
-    chosen.add_argument("--part", action="append", default=[], metavar="NAME",
-                        help=f"of what is chosen, one of {', '.join(PART_NAMES)}; repeatable (default: multiplier)")
-    chosen.add_argument("--width", action="append", default=[], metavar="N",
-                        help="fraction bits, 1 to 23, or a range as in 1-23, with 8 exponent bits; repeatable")
-    chosen.add_argument("--subnormals", action="append", metavar="MODE",
-                        help="flush or ieee; repeatable (default: flush)")
-    chosen.add_argument("--stages", action="append", type=integer, metavar="N",
-                        help="pipeline stages; repeatable (default: the fewest possible)")
+    chosen.add_argument(
+        "--format",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="measure this format only: a name, or eXfY for X exponent and Y fraction bits; repeatable",
+    )
+    chosen.add_argument(
+        "--part",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help=f"of what is chosen, one of {', '.join(PART_NAMES)}; repeatable (default: multiplier)",
+    )
+    chosen.add_argument(
+        "--width",
+        action="append",
+        default=[],
+        metavar="N",
+        help="fraction bits, 1 to 23, or a range as in 1-23, with 8 exponent bits; repeatable",
+    )
+    chosen.add_argument(
+        "--subnormals", action="append", metavar="MODE", help="flush or ieee; repeatable (default: flush)"
+    )
+    chosen.add_argument(
+        "--stages",
+        action="append",
+        type=integer,
+        metavar="N",
+        help="pipeline stages; repeatable (default: the fewest possible)",
+    )
     for side in ("rows", "columns"):
         chosen.add_argument(f"--{side}", type=integer, metavar="N", help="of arrays, banks and units (default: 4)")
-    parser.add_argument("--jobs", type=integer, metavar="N",
-                        help="Yosys processes at a time (default: one for each core)")
-    parser.add_argument("--cluster", metavar="ADDRESS",
-                        help="run on the workers of a Dask scheduler, such as tcp://host:8786")
-    parser.add_argument("--timeout", type=float, default=TIME_LIMIT, metavar="SECONDS",
-                        help="report a measurement as failed after this time (default: %(default).0f)")
+    parser.add_argument(
+        "--jobs", type=integer, metavar="N", help="Yosys processes at a time (default: one for each core)"
+    )
+    parser.add_argument(
+        "--cluster", metavar="ADDRESS", help="run on the workers of a Dask scheduler, such as tcp://host:8786"
+    )
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=TIME_LIMIT,
+        metavar="SECONDS",
+        help="report a measurement as failed after this time (default: %(default).0f)",
+    )
     parser.add_argument("--compare", type=Path, metavar="OLD.json", help="show what has changed since that area.json")
-    parser.add_argument("--explain", metavar="FIGURE",
-                        help="do not measure; show how a figure in DIR's report, or those of a design, was produced, "
-                        "with its script")
+    parser.add_argument(
+        "--explain",
+        metavar="FIGURE",
+        help="do not measure; show how a figure in DIR's report, or those of a design, was produced, with its script",
+    )
 
 
 def _area(options: argparse.Namespace) -> int:
@@ -223,18 +312,37 @@ def _area(options: argparse.Namespace) -> int:
     old = None if options.compare is None else read_report(options.compare)  # now: it may be in DIR
     points = None
     formats = [*options.format, *formats_of_widths(options.width)]
-    choices = {"part": options.part, "subnormals": options.subnormals, "stages": options.stages, "rows": options.rows,
-               "columns": options.columns}
+    choices = {
+        "part": options.part,
+        "subnormals": options.subnormals,
+        "stages": options.stages,
+        "rows": options.rows,
+        "columns": options.columns,
+    }
     if formats:
-        points = chosen_points(options.part, formats, subnormals=options.subnormals or ("flush",),
-                               stages=options.stages or (), rows=SIDE if options.rows is None else options.rows,
-                               columns=SIDE if options.columns is None else options.columns)
+        points = chosen_points(
+            options.part,
+            formats,
+            subnormals=options.subnormals or ("flush",),
+            stages=options.stages or (),
+            rows=SIDE if options.rows is None else options.rows,
+            columns=SIDE if options.columns is None else options.columns,
+        )
     elif asked := [name for name, value in choices.items() if value not in (None, [])]:
         name = asked[0]
         raise ValueError(f"{name} needs designs of your own choice: --format or --width")
-    found = report(options.output, extent=options.extent, targets=options.target, liberty=options.liberty,
-                   recipes=options.recipe, points=points, jobs=options.jobs, cluster=options.cluster,
-                   limit=options.timeout, progress=tell)
+    found = report(
+        options.output,
+        extent=options.extent,
+        targets=options.target,
+        liberty=options.liberty,
+        recipes=options.recipe,
+        points=points,
+        jobs=options.jobs,
+        cluster=options.cluster,
+        limit=options.timeout,
+        progress=tell,
+    )
     Console(soft_wrap=True, highlight=False).print(to_table(found))
     for path in found.files:
         tell(f"wrote {path}")
@@ -245,12 +353,20 @@ def _area(options: argparse.Namespace) -> int:
 
 def add_cache(commands: Any) -> None:
     parser = add_command(
-        commands, "cache", _cache, "show or clear what is kept: compiled simulations and models, areas",
+        commands,
+        "cache",
+        _cache,
+        "show or clear what is kept: compiled simulations and models, areas",
         "  openmxu cache\n  openmxu cache clear\n  openmxu cache clear --kind simulations",
     )
     actions = subcommands(parser, required=False)
-    clear = add_command(actions, "clear", _cache_clear, "delete what is kept; it is compiled again when it is needed",
-                        "  openmxu cache clear\n  openmxu cache clear --kind simulations")
+    clear = add_command(
+        actions,
+        "clear",
+        _cache_clear,
+        "delete what is kept; it is compiled again when it is needed",
+        "  openmxu cache clear\n  openmxu cache clear --kind simulations",
+    )
     clear.add_argument("--kind", metavar="NAME", help="one of those that openmxu cache shows (default: all)")
 
 

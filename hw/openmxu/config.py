@@ -88,16 +88,18 @@ class MxuConfig:
             if not isinstance(getattr(self, noun), bool):
                 raise TypeError(f"{noun} must be True or False, not {getattr(self, noun)!r}")
         if self.splitter and not self.has_passes:
-            raise ValueError(f"splitter must be False unless fp32 is converted into bf16, not {self.source} into "
-                             f"{self.operand}")
+            raise ValueError(
+                f"splitter must be False unless fp32 is converted into bf16, not {self.source} into {self.operand}"
+            )
         check_subnormals(self.subnormals)
         split_stages(self.stages)
 
     @classmethod
     def of_dict(cls, fields: Mapping[str, Any]) -> "MxuConfig":
         """The unit of which :func:`dataclasses.asdict` has made ``fields``, also by way of JSON."""
-        values: dict[str, Any] = {name: FloatFormat(**value) if isinstance(value, Mapping) else value
-                                  for name, value in fields.items()}
+        values: dict[str, Any] = {
+            name: FloatFormat(**value) if isinstance(value, Mapping) else value for name, value in fields.items()
+        }
         return cls(**values)
 
     @property

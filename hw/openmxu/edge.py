@@ -54,9 +54,7 @@ class ActivationBeat(data.StructLayout):
     """
 
     def __init__(self, fmt: FloatFormat, rows: int, *, parts: bool = False) -> None:
-        super().__init__({
-            "data": data.ArrayLayout(fmt.width, rows), **dict.fromkeys(MARKS, 1),
-        } | _part(parts))
+        super().__init__({"data": data.ArrayLayout(fmt.width, rows), **dict.fromkeys(MARKS, 1)} | _part(parts))
 
 
 def _part(there: bool) -> dict[str, type[Part]]:
@@ -90,10 +88,12 @@ class Edge(wiring.Component):
     def __init__(self, config: MxuConfig, beat: type[WeightBeat] | type[ActivationBeat], lanes: int) -> None:
         self.config = config
         self.lanes = lanes
-        super().__init__({
-            "i": In(stream.Signature(beat(config.source, lanes, parts=config.splitter))),
-            "o": Out(stream.Signature(beat(config.operand, lanes))),
-        })
+        super().__init__(
+            {
+                "i": In(stream.Signature(beat(config.source, lanes, parts=config.splitter))),
+                "o": Out(stream.Signature(beat(config.operand, lanes))),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         """A converter per lane and a register."""
@@ -111,10 +111,7 @@ class Edge(wiring.Component):
                 if config.splitter:
                     m.d.comb += converter.i_part.eq(self.i.payload.part)
                 m.submodules[f"converter_{lane}"] = converter
-                m.d.comb += [
-                    converter.i.eq(self.i.payload.data[lane]),
-                    converted.data[lane].eq(converter.o),
-                ]
+                m.d.comb += [converter.i.eq(self.i.payload.data[lane]), converted.data[lane].eq(converter.o)]
         held = Signal.like(converted, name="held", reset_less=True)
         m.d.comb += [self.o.payload.eq(held), self.i.ready.eq(self.o.ready | ~self.o.valid)]
         with m.If(self.i.ready):

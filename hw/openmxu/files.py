@@ -169,8 +169,9 @@ def folder(path: Path) -> Iterator[Path]:
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise type(error)(f"output must be a directory that can be written, not {str(path)!r}: "
-                              f"{error.strerror}") from None
+            raise type(error)(
+                f"output must be a directory that can be written, not {str(path)!r}: {error.strerror}"
+            ) from None
         yield path
 
 

@@ -37,8 +37,11 @@ def to_template(component: Any, text: str, *, name: str, ports: str = "nested") 
         As it was exported, see :func:`~openmxu.verilog.to_verilog`.
     """
     found = _ports(component, text, name, ports)
-    wires = [f"wire {f'[{port.width - 1}:0] ' if port.width > 1 else ''}{port.name};  // {port.flow}"
-             f"{port.fields and ': '}{port.fields}" for port in found]
+    wires = [
+        f"wire {f'[{port.width - 1}:0] ' if port.width > 1 else ''}{port.name};  // {port.flow}"
+        f"{port.fields and ': '}{port.fields}"
+        for port in found
+    ]
     connections = [f"  .{port.name}({port.name})" for port in found]
     return "\n".join([*wires, "", f"{name} {name}_0 (", ",\n".join(connections), ");", ""])
 
@@ -61,34 +64,36 @@ def to_vhdl_template(component: Any, text: str, *, name: str, ports: str = "flat
         check_vhdl_name("port", port.name)
     types = {port: f"std_logic_vector({port.width - 1} downto 0)" if port.width > 1 else "std_logic" for port in found}
     declared = [f"      {port.name} : {'out' if port.flow == 'output' else 'in'} {types[port]}" for port in found]
-    return "\n".join([
-        "library ieee;",
-        "use ieee.std_logic_1164.all;",
-        "",
-        f"entity {name}_template is",
-        "end entity;",
-        "",
-        f"architecture template of {name}_template is",
-        f"  component {name}",
-        "    port (",
-        ";\n".join(declared),
-        "    );",
-        "  end component;",
-        "",
-        *(f"  signal {port.name} : {types[port]};{port.fields and f'  -- {port.fields}'}" for port in found),
-        "begin",
-        f"  {name}_0 : {name}",
-        "    port map (",
-        ",\n".join(f"      {port.name} => {port.name}" for port in found),
-        "    );",
-        "end architecture;",
-        "",
-    ])
+    return "\n".join(
+        [
+            "library ieee;",
+            "use ieee.std_logic_1164.all;",
+            "",
+            f"entity {name}_template is",
+            "end entity;",
+            "",
+            f"architecture template of {name}_template is",
+            f"  component {name}",
+            "    port (",
+            ";\n".join(declared),
+            "    );",
+            "  end component;",
+            "",
+            *(f"  signal {port.name} : {types[port]};{port.fields and f'  -- {port.fields}'}" for port in found),
+            "begin",
+            f"  {name}_0 : {name}",
+            "    port map (",
+            ",\n".join(f"      {port.name} => {port.name}" for port in found),
+            "    );",
+            "end architecture;",
+            "",
+        ]
+    )
 
 
 def _ports(component: Any, text: str, name: str, ports: str) -> list[_Port]:
     """Clock and reset, if the module has them, and the component's members."""
-    header = text[text.rindex(f"\nmodule {name}("):].partition(";")[0]
+    header = text[text.rindex(f"\nmodule {name}(") :].partition(";")[0]
     found = [_Port(port, 1, "input") for port in ("clk", "rst") if re.search(rf"[( ]{port}[,)]", header)]
     for path, member, value in component.signature.flatten(component):
         flow = "output" if member.flow == Out else "input"

@@ -73,11 +73,14 @@ class Mxu(wiring.Component):
 
     def __init__(self, config: MxuConfig) -> None:
         self.config = config
-        super().__init__({
-            "weights": In(stream.Signature(WeightBeat(config.source, config.columns, parts=config.splitter))),
-            "activations": In(stream.Signature(ActivationBeat(config.source, config.rows, parts=config.splitter))),
-            "results": Out(stream.Signature(ResultBeat(config.result, config.columns))),
-        } | ({"status": Out(status_signature())} if config.status else {}))
+        super().__init__(
+            {
+                "weights": In(stream.Signature(WeightBeat(config.source, config.columns, parts=config.splitter))),
+                "activations": In(stream.Signature(ActivationBeat(config.source, config.rows, parts=config.splitter))),
+                "results": Out(stream.Signature(ResultBeat(config.result, config.columns))),
+            }
+            | ({"status": Out(status_signature())} if config.status else {})
+        )
 
     @property
     def module_name(self) -> str:
@@ -131,11 +134,13 @@ class Mxu(wiring.Component):
         """Let it see both ends of the unit and what admission does with the beats at the edges."""
         m.submodules.status = status = Status(self.config)
         m.d.comb += [
-            *(getattr(status, f"i_{name}_{side}").eq(getattr(getattr(self, name), side))
-              for name in ("weights", "activations", "results") for side in ("valid", "ready")),
+            *(
+                getattr(status, f"i_{name}_{side}").eq(getattr(getattr(self, name), side))
+                for name in ("weights", "activations", "results")
+                for side in ("valid", "ready")
+            ),
             status.i_weights_last.eq(self.weights.payload.last),
-            *(getattr(status, f"i_{mark}").eq(self.activations.payload[mark])
-              for mark in MARKS),
+            *(getattr(status, f"i_{mark}").eq(self.activations.payload[mark]) for mark in MARKS),
             status.i_go.eq(admission.o_go),
             status.i_waits_input.eq(admission.o_waits_input),
             status.i_waits_output.eq(admission.o_waits_output),

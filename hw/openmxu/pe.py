@@ -87,13 +87,20 @@ class ProcessingElement(wiring.Component):
         self.subnormals = check_subnormals(subnormals)
         self.stages = stages
         self._at_multiplier, self._at_adder = split_stages(stages)
-        super().__init__({
-            "i_activation": In(operand.width), "o_activation": Out(operand.width),
-            "i_swap": In(1), "o_swap": Out(1),
-            "i_load": In(1), "o_load": Out(1),
-            "i_weight": In(operand.width), "o_weight": Out(operand.width),
-            "i_psum": In(FP32.width), "o_psum": Out(FP32.width),
-        })
+        super().__init__(
+            {
+                "i_activation": In(operand.width),
+                "o_activation": Out(operand.width),
+                "i_swap": In(1),
+                "o_swap": Out(1),
+                "i_load": In(1),
+                "o_load": Out(1),
+                "i_weight": In(operand.width),
+                "o_weight": Out(operand.width),
+                "i_psum": In(FP32.width),
+                "o_psum": Out(FP32.width),
+            }
+        )
 
     @property
     def latency(self) -> int:
@@ -120,11 +127,7 @@ class ProcessingElement(wiring.Component):
         activation = Signal(self.operand.width, reset_less=True)
         shadow = Signal(self.operand.width, reset_less=True)
         active = Signal(self.operand.width, reset_less=True)
-        m.d.sync += [
-            activation.eq(self.i_activation),
-            self.o_swap.eq(self.i_swap),
-            self.o_load.eq(self.i_load),
-        ]
+        m.d.sync += [activation.eq(self.i_activation), self.o_swap.eq(self.i_swap), self.o_load.eq(self.i_load)]
         with m.If(self.i_load):
             m.d.sync += shadow.eq(self.i_weight)
         with m.If(self.i_swap):

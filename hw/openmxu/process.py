@@ -77,9 +77,18 @@ class Done:
         return [line for line in (self.output + "\n" + self.errors).splitlines() if line.strip()][-lines:]
 
 
-def run(command: Sequence[str], *, what: str, limit: float | None, directory: Path | None = None,
-        environment: Mapping[str, str] | None = None, text: str = "", log: Path | None = None,
-        lines: Callable[[str], None] | None = None, tick: Callable[[], None] | None = None) -> Done:
+def run(
+    command: Sequence[str],
+    *,
+    what: str,
+    limit: float | None,
+    directory: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    text: str = "",
+    log: Path | None = None,
+    lines: Callable[[str], None] | None = None,
+    tick: Callable[[], None] | None = None,
+) -> Done:
     """Run a program to its end, in a group of its own, which ends with this call in any case.
 
     Parameters
@@ -123,8 +132,10 @@ def run(command: Sequence[str], *, what: str, limit: float | None, directory: Pa
         with _started(command, directory, variables, scratch / "input", *files) as child:
             while not _has_ended(child, _TICK):
                 if deadline is not None and time.monotonic() > deadline:
-                    raise TimeLimitError(f"{what} took longer than {limit:g} s and was ended; "
-                                         f"does {Path(command[0]).name} run by itself?")
+                    raise TimeLimitError(
+                        f"{what} took longer than {limit:g} s and was ended; "
+                        f"does {Path(command[0]).name} run by itself?"
+                    )
                 for tail in tails:
                     tail.tell()
                 if tick is not None:
@@ -135,8 +146,9 @@ def run(command: Sequence[str], *, what: str, limit: float | None, directory: Pa
     return Done(child.returncode, output, errors)
 
 
-def call(function: Callable[..., Any], *arguments: Any, what: str, limit: float,
-         environment: Mapping[str, str] | None = None) -> Any:
+def call(
+    function: Callable[..., Any], *arguments: Any, what: str, limit: float, environment: Mapping[str, str] | None = None
+) -> Any:
     """Call a function in a process of its own, which gives its memory back and may crash.
 
     Parameters
@@ -158,8 +170,13 @@ def call(function: Callable[..., Any], *arguments: Any, what: str, limit: float,
     RuntimeError
         The function raised an exception, whose text this is; or the process died; or as of :func:`run`.
     """
-    done = run([sys.executable, "-P", "-m", "openmxu.callee", function.__module__, function.__qualname__], what=what,
-               limit=limit, environment=environment, text=json.dumps(arguments))
+    done = run(
+        [sys.executable, "-P", "-m", "openmxu.callee", function.__module__, function.__qualname__],
+        what=what,
+        limit=limit,
+        environment=environment,
+        text=json.dumps(arguments),
+    )
     if done.code:
         reason = "; ".join(done.last(1)) or "for want of memory perhaps"
         raise RuntimeError(f"{what} died with exit code {done.code}: {reason}")
@@ -213,6 +230,7 @@ def transient(path: Path) -> Iterator[None]:
 @contextmanager
 def vacant(path: Path) -> Iterator[None]:
     """As :func:`transient`, of a folder that goes only if it is empty."""
+
     def go() -> None:
         with suppress(OSError):  # not made, or in use
             path.rmdir()
@@ -245,8 +263,7 @@ def threads(jobs: int | None) -> Iterator[ThreadPoolExecutor]:
         Their number; by default one for each processor and a few more.
     """
     family = _Family()
-    with _family.get().holding(family), \
-            ThreadPoolExecutor(jobs, initializer=_family.set, initargs=(family,)) as pool:
+    with _family.get().holding(family), ThreadPoolExecutor(jobs, initializer=_family.set, initargs=(family,)) as pool:
         try:
             yield pool
         except BaseException:
@@ -384,8 +401,12 @@ class _Watch:
         reader, self._pipe = os.pipe()
         with open(reader, "rb") as ear:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(Path(__file__).with_name("watcher.py")), self.token], stdin=ear,
-                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", start_new_session=True,
+                [sys.executable, "-I", "-S", str(Path(__file__).with_name("watcher.py")), self.token],
+                stdin=ear,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                start_new_session=True,
                 # One that carried the token of an ancestor would be killed with what it cleans up.
                 env={name: value for name, value in os.environ.items() if name != ANCESTORS},
             )
@@ -406,14 +427,22 @@ atexit.register(_watch.finish)
 
 
 @contextmanager
-def _started(command: Sequence[str], directory: Path | None, environment: Mapping[str, str], source: Path,
-             *files: IO[bytes]) -> Iterator["subprocess.Popen[bytes]"]:
+def _started(
+    command: Sequence[str], directory: Path | None, environment: Mapping[str, str], source: Path, *files: IO[bytes]
+) -> Iterator["subprocess.Popen[bytes]"]:
     """A child, until the end of the block."""
     token = f"{_watch.token}.{next(_numbers)}."
     tokens = ":".join([*filter(None, [environment.get(ANCESTORS)]), token])
     with source.open("rb") as stdin:
-        child = subprocess.Popen(command, cwd=directory, env={**environment, ANCESTORS: tokens}, stdin=stdin,
-                                 stdout=files[0], stderr=files[-1], start_new_session=True)
+        child = subprocess.Popen(
+            command,
+            cwd=directory,
+            env={**environment, ANCESTORS: tokens},
+            stdin=stdin,
+            stdout=files[0],
+            stderr=files[-1],
+            start_new_session=True,
+        )
     try:
         _watch.add(b"group %d" % child.pid)
         with _family.get().holding(child):

@@ -42,8 +42,12 @@ def rename_modules(text: str, rename: Callable[[str], str]) -> str:
         if (new := rename(name)) in renamed.values():
             raise ValueError(f"names of modules must differ, and two would be {new!r}")
         renamed[name] = new
-    return re.sub(r"^(module|  cell) \\(\S+)", lambda found: f"{found[1]} \\{renamed.get(found[2], found[2])}", text,
-                  flags=re.MULTILINE)
+    return re.sub(
+        r"^(module|  cell) \\(\S+)",
+        lambda found: f"{found[1]} \\{renamed.get(found[2], found[2])}",
+        text,
+        flags=re.MULTILINE,
+    )
 
 
 def join_ports(text: str, name: str, joint: str) -> str:
@@ -76,7 +80,7 @@ def join_ports(text: str, name: str, joint: str) -> str:
         return f"\\{renamed[found[1]]}" if found[1] in renamed else found[0]
 
     body = re.sub(rf"{_OF_CELLS}|\\(\S+)", rename, module[0], flags=re.MULTILINE)
-    return text[:module.start()] + body + text[module.end():]
+    return text[: module.start()] + body + text[module.end() :]
 
 
 def prune(text: str) -> str:

@@ -34,7 +34,7 @@ def delay(m: Module, value: Value, cycles: int, *, name: str) -> Value:
         return value
     line = Signal(cycles * len(value), name=name, reset_less=True)
     m.d.sync += line.eq(Cat(value, line))
-    return line[-len(value):]
+    return line[-len(value) :]
 
 
 def delay_marks(m: Module, marks: Any, cycles: int, *, name: str) -> Any:
@@ -92,8 +92,10 @@ class Skew(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """One shift register per lane."""
         m = Module()
-        m.d.comb += self.o.eq(Cat(
-            delay(m, self.i.word_select(lane, self.width), self.base + lane * self.step, name=f"lane_{lane}")
-            for lane in range(self.lanes)
-        ))
+        m.d.comb += self.o.eq(
+            Cat(
+                delay(m, self.i.word_select(lane, self.width), self.base + lane * self.step, name=f"lane_{lane}")
+                for lane in range(self.lanes)
+            )
+        )
         return m

@@ -118,10 +118,23 @@ class Status(wiring.Component):
 
     def __init__(self, config: MxuConfig) -> None:
         self.config = config
-        inputs = ("weights_valid", "weights_ready", "activations_valid", "activations_ready", "results_valid",
-                  "results_ready", "weights_last", *MARKS, "go", "waits_input", "waits_output", "clear")
+        inputs = (
+            "weights_valid",
+            "weights_ready",
+            "activations_valid",
+            "activations_ready",
+            "results_valid",
+            "results_ready",
+            "weights_last",
+            *MARKS,
+            "go",
+            "waits_input",
+            "waits_output",
+            "clear",
+        )
         super().__init__(
-            {f"i_{name}": In(1) for name in inputs} | {f"o_{name}": Out(_COUNTER) for name in COUNTERS}
+            {f"i_{name}": In(1) for name in inputs}
+            | {f"o_{name}": Out(_COUNTER) for name in COUNTERS}
             | {"o_error": Out(Error)}
         )
 

@@ -40,8 +40,12 @@ def open_streams() -> None:
     if given is not sys.__stdout__:
         return  # somebody else's, or prepared already
     lines = given is not None and (given.line_buffering or given.write_through)
-    sys.stdout = io.TextIOWrapper(io.BufferedWriter(_Output(1, "w", closefd=False)), line_buffering=lines,
-                                  encoding=None if given is None else given.encoding, errors="backslashreplace")
+    sys.stdout = io.TextIOWrapper(
+        io.BufferedWriter(_Output(1, "w", closefd=False)),
+        line_buffering=lines,
+        encoding=None if given is None else given.encoding,
+        errors="backslashreplace",
+    )
 
 
 def abandon_output() -> OSError | None:

@@ -57,9 +57,14 @@ def tiles(config: MxuConfig, m: int, k: int, n: int, precision: str = "default")
                 for part in inner:
                     first, last = part is inner[0], number == len(passes) - 1
                     yield Tile(
-                        rows, part, columns, add=not first or number > 0,
-                        clear_nan=first and last and number > 0, emit=last and part is inner[-1],
-                        activation_part=activation_part, weight_part=weight_part,
+                        rows,
+                        part,
+                        columns,
+                        add=not first or number > 0,
+                        clear_nan=first and last and number > 0,
+                        emit=last and part is inner[-1],
+                        activation_part=activation_part,
+                        weight_part=weight_part,
                     )
 
 
@@ -175,8 +180,8 @@ def _follow(config: MxuConfig, m: int, k: int, n: int, precision: str) -> int:
         if tile.emit:
             written = go + to_write
             previous = fetched[-1] if len(fetched) else 0
-            fetched = np.concatenate([
-                fetched, np.maximum(np.maximum.accumulate(written + 1 - row), previous + 1) + row
-            ])
+            fetched = np.concatenate(
+                [fetched, np.maximum(np.maximum.accumulate(written + 1 - row), previous + 1) + row]
+            )
             base = (base + count) % config.depth
     return int(fetched[-1]) + 2 if len(fetched) else 0

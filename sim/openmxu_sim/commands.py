@@ -29,21 +29,44 @@ __all__ = ["add_accuracy", "add_bench", "add_demo", "add_matmul", "add_roofline"
 def _add_array(parser: argparse.ArgumentParser, *, side: int) -> None:
     """Size and pipeline of an array, of as many rows as columns unless said otherwise."""
     for name in ("rows", "columns"):
-        parser.add_argument(f"--{name}", type=integer, default=side, metavar=name[0].upper(),
-                            help=f"{name} of the array (default: {side})")
-    parser.add_argument("--stages", type=integer, default=1, metavar="S",
-                        help="pipeline stages of a processing element, 1 to 7 (default: 1)")
+        parser.add_argument(
+            f"--{name}",
+            type=integer,
+            default=side,
+            metavar=name[0].upper(),
+            help=f"{name} of the array (default: {side})",
+        )
+    parser.add_argument(
+        "--stages",
+        type=integer,
+        default=1,
+        metavar="S",
+        help="pipeline stages of a processing element, 1 to 7 (default: 1)",
+    )
 
 
 def add_demo(commands: Any) -> None:
     parser = add_command(
-        commands, "demo", _demo, "classify real digits on the simulated unit, then compare areas",
+        commands,
+        "demo",
+        _demo,
+        "classify real digits on the simulated unit, then compare areas",
         "  openmxu demo\n  openmxu demo -o /some/folder --engine pysim",
     )
-    parser.add_argument("-o", "--output", type=Path, default=Path("openmxu-demo"), metavar="DIR",
-                        help="where the report goes (default: openmxu-demo)")
-    parser.add_argument("--engine", default="auto", metavar="NAME",
-                        help="one with a clock: compiled, verilator, icarus or pysim (default: the quickest there is)")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("openmxu-demo"),
+        metavar="DIR",
+        help="where the report goes (default: openmxu-demo)",
+    )
+    parser.add_argument(
+        "--engine",
+        default="auto",
+        metavar="NAME",
+        help="one with a clock: compiled, verilator, icarus or pysim (default: the quickest there is)",
+    )
 
 
 def _demo(options: argparse.Namespace) -> int:
@@ -70,41 +93,73 @@ def add_matmul(commands: Any) -> None:
     from openmxu_sim.product import OUTPUTS, PRECISIONS
 
     parser = add_command(
-        commands, "matmul", _matmul, "multiply two matrices on the simulated unit",
+        commands,
+        "matmul",
+        _matmul,
+        "multiply two matrices on the simulated unit",
         "  openmxu matmul A.npy B.npy -o C.npy\n"
         "  openmxu matmul A.npy B.npy --rows 4 --columns 4 --engine verilator --vcd wave.vcd\n"
         "  openmxu matmul A.npy B.npy --vcd wave.vcd --vcd-rows 120:128 --vcd-cycles 0:2000\n"
         "  openmxu matmul A.npy B.npy --precision highest --units 2 -o C.npy --stats stats.json\n"
         "  openmxu matmul A.npy B.npy --output bf16 -o C.npy",
     )
-    parser.add_argument("a", type=Path, metavar="A.npy",
-                        help="(M, K) activations; float32 and bf16 are taken as they are (a 2-byte void is bf16), "
-                        "other real numbers are converted to float32")
+    parser.add_argument(
+        "a",
+        type=Path,
+        metavar="A.npy",
+        help="(M, K) activations; float32 and bf16 are taken as they are (a 2-byte void is bf16), "
+        "other real numbers are converted to float32",
+    )
     parser.add_argument("b", type=Path, metavar="B.npy", help="(K, N) weights, likewise")
-    parser.add_argument("-o", "--output-file", type=Path, metavar="C.npy",
-                        help="where the (M, N) result goes (default: shown on the terminal)")
+    parser.add_argument(
+        "-o",
+        "--output-file",
+        type=Path,
+        metavar="C.npy",
+        help="where the (M, N) result goes (default: shown on the terminal)",
+    )
     _add_array(parser, side=128)
-    parser.add_argument("--precision", default="default", metavar="NAME",
-                        help=f"one of {', '.join(PRECISIONS)}: bf16 products in 1, 3, 6 or 9 passes "
-                        "(default: default)")
-    parser.add_argument("--splitter", action="store_true",
-                        help="let the unit cut fp32 into the parts of several passes, not this host")
-    parser.add_argument("--subnormals", default="flush", metavar="MODE",
-                        help=f"one of {', '.join(SUBNORMALS)} (default: flush)")
-    parser.add_argument("--output", default="fp32", metavar="FORMAT",
-                        help=f"one of {', '.join(OUTPUTS)} (default: fp32); bf16 is written as 2-byte voids, to be "
-                        "read with .view(ml_dtypes.bfloat16)")
-    parser.add_argument("--units", type=integer, default=1, metavar="N",
-                        help="share the columns of the result among N units (default: 1)")
-    parser.add_argument("--engine", default="auto", metavar="NAME",
-                        help=f"one of auto, {', '.join(ENGINES)} (default: auto)")
-    parser.add_argument("--stalls", type=integer, metavar="SEED",
-                        help="let all streams wait now and then; the result stays the same")
+    parser.add_argument(
+        "--precision",
+        default="default",
+        metavar="NAME",
+        help=f"one of {', '.join(PRECISIONS)}: bf16 products in 1, 3, 6 or 9 passes (default: default)",
+    )
+    parser.add_argument(
+        "--splitter", action="store_true", help="let the unit cut fp32 into the parts of several passes, not this host"
+    )
+    parser.add_argument(
+        "--subnormals", default="flush", metavar="MODE", help=f"one of {', '.join(SUBNORMALS)} (default: flush)"
+    )
+    parser.add_argument(
+        "--output",
+        default="fp32",
+        metavar="FORMAT",
+        help=f"one of {', '.join(OUTPUTS)} (default: fp32); bf16 is written as 2-byte voids, to be "
+        "read with .view(ml_dtypes.bfloat16)",
+    )
+    parser.add_argument(
+        "--units",
+        type=integer,
+        default=1,
+        metavar="N",
+        help="share the columns of the result among N units (default: 1)",
+    )
+    parser.add_argument(
+        "--engine", default="auto", metavar="NAME", help=f"one of auto, {', '.join(ENGINES)} (default: auto)"
+    )
+    parser.add_argument(
+        "--stalls", type=integer, metavar="SEED", help="let all streams wait now and then; the result stays the same"
+    )
     parser.add_argument("--stats", type=Path, metavar="FILE.json", help="write cycles, utilisation and more")
     parser.add_argument("--vcd", type=Path, metavar="FILE.vcd", help="write a waveform (engines with a clock)")
     for name, most in (("rows", "8"), ("columns", "8"), ("cycles", "4096")):
-        parser.add_argument(f"--vcd-{name}", type=interval, metavar="A:B",
-                            help=f"{name} in a waveform of the engine compiled: A to B - 1 (default: the first {most})")
+        parser.add_argument(
+            f"--vcd-{name}",
+            type=interval,
+            metavar="A:B",
+            help=f"{name} in a waveform of the engine compiled: A to B - 1 (default: the first {most})",
+        )
 
 
 def _matmul(options: argparse.Namespace) -> None:
@@ -119,15 +174,27 @@ def _matmul(options: argparse.Namespace) -> None:
     window = None
     if options.vcd_rows or options.vcd_columns or options.vcd_cycles:
         first = small_window(options.rows, options.columns)
-        window = Window(options.vcd_rows or first.rows, options.vcd_columns or first.columns,
-                        options.vcd_cycles or first.cycles)
+        window = Window(
+            options.vcd_rows or first.rows, options.vcd_columns or first.columns, options.vcd_cycles or first.cycles
+        )
     with reserve(options.output_file, options.stats, options.vcd) as outputs:
         with bar("rows of the result") as progress:
             product = simulate(
-                a, b, rows=options.rows, columns=options.columns, stages=options.stages,
-                precision=options.precision, subnormals=options.subnormals, output=options.output,
-                splitter=options.splitter, units=options.units, engine=options.engine, stalls=options.stalls,
-                vcd=options.vcd, window=window, progress=progress,
+                a,
+                b,
+                rows=options.rows,
+                columns=options.columns,
+                stages=options.stages,
+                precision=options.precision,
+                subnormals=options.subnormals,
+                output=options.output,
+                splitter=options.splitter,
+                units=options.units,
+                engine=options.engine,
+                stalls=options.stalls,
+                vcd=options.vcd,
+                window=window,
+                progress=progress,
             )
         # Files first: what cannot be said must not cost the result.
         if options.output_file is not None:
@@ -145,34 +212,57 @@ def _tell_statistics(statistics: "Statistics", engine: str) -> None:
     if engine == "auto":
         tell(f"engine {statistics.engine} ({statistics.reason})")
     config = statistics.config
-    tell(f"{statistics.m}x{statistics.k}x{statistics.n} on {config.rows}x{config.columns}: "
-         f"{statistics.cycles} cycles ({statistics.cycles_source}), "
-         f"utilisation {statistics.utilisation:.1%}, {statistics.seconds:.2f} s")
+    tell(
+        f"{statistics.m}x{statistics.k}x{statistics.n} on {config.rows}x{config.columns}: "
+        f"{statistics.cycles} cycles ({statistics.cycles_source}), "
+        f"utilisation {statistics.utilisation:.1%}, {statistics.seconds:.2f} s"
+    )
     counted = statistics.busy, statistics.input_stalls, statistics.output_stalls
     if statistics.cycles and None not in counted:
         shares = [(count or 0) / (statistics.cycles * statistics.units) for count in counted]
         words = "busy", "stalled by input", "stalled by output", "filling and draining"
-        tell("of these cycles: " + ", ".join(f"{word} {share:.1%}" for word, share in
-                                             zip(words, [*shares, 1 - sum(shares)], strict=True)))
+        tell(
+            "of these cycles: "
+            + ", ".join(f"{word} {share:.1%}" for word, share in zip(words, [*shares, 1 - sum(shares)], strict=True))
+        )
 
 
 def add_wave(commands: Any) -> None:
     parser = add_command(
-        commands, "wave", _wave, "draw which processing element is busy when, from a run of the simulated unit",
+        commands,
+        "wave",
+        _wave,
+        "draw which processing element is busy when, from a run of the simulated unit",
         "  openmxu wave\n  openmxu wave --rows 3 --columns 5 --stages 6 --m 7 --stalls 8 -o short-tiles.svg\n"
         "  openmxu wave --rows 128 --columns 128 --at 140,200,260,320",
     )
-    parser.add_argument("-o", "--output-file", type=Path, default=Path("wavefront.svg"), metavar="FILE.svg",
-                        help="where the picture goes (default: wavefront.svg)")
+    parser.add_argument(
+        "-o",
+        "--output-file",
+        type=Path,
+        default=Path("wavefront.svg"),
+        metavar="FILE.svg",
+        help="where the picture goes (default: wavefront.svg)",
+    )
     _add_array(parser, side=8)
     for name in ("m", "k", "n"):
-        parser.add_argument(f"--{name}", type=integer, metavar=name.upper(),
-                            help={"m": "rows of the left matrix (default: as many as keep the array busy)",
-                                  "k": "the inner dimension (default: 2R)",
-                                  "n": "columns of the right matrix (default: 2C)"}[name])
+        parser.add_argument(
+            f"--{name}",
+            type=integer,
+            metavar=name.upper(),
+            help={
+                "m": "rows of the left matrix (default: as many as keep the array busy)",
+                "k": "the inner dimension (default: 2R)",
+                "n": "columns of the right matrix (default: 2C)",
+            }[name],
+        )
     parser.add_argument("--stalls", type=integer, metavar="SEED", help="let all streams wait now and then")
-    parser.add_argument("--at", type=_integers, metavar="CYCLES",
-                        help="cycles in which the array is shown, such as 9,12,15 (default: six of the run)")
+    parser.add_argument(
+        "--at",
+        type=_integers,
+        metavar="CYCLES",
+        help="cycles in which the array is shown, such as 9,12,15 (default: six of the run)",
+    )
 
 
 def _integers(text: str) -> list[int]:
@@ -185,37 +275,62 @@ def _wave(options: argparse.Namespace) -> None:
     from openmxu_sim.wave import default_sizes, draw, observe, product
 
     config = MxuConfig(rows=options.rows, columns=options.columns, stages=options.stages)
-    m, k, n = (default if given is None else given for given, default in
-               zip((options.m, options.k, options.n), default_sizes(config), strict=True))
+    m, k, n = (
+        default if given is None else given
+        for given, default in zip((options.m, options.k, options.n), default_sizes(config), strict=True)
+    )
     stalls = None if options.stalls is None else Stalls(options.stalls)
-    given = {"rows": config.rows, "columns": config.columns, "stages": config.stages, "m": m, "k": k, "n": n,
-             "stalls": options.stalls, "at": ",".join(map(str, options.at or []))}
+    given = {
+        "rows": config.rows,
+        "columns": config.columns,
+        "stages": config.stages,
+        "m": m,
+        "k": k,
+        "n": n,
+        "stalls": options.stalls,
+        "at": ",".join(map(str, options.at or [])),
+    }
     made_by = " ".join(f"--{name} {value}" for name, value in given.items() if value not in (None, ""))
     with reserve(options.output_file) as outputs:
         with bar("rows of the result") as progress:
             activity = observe(product(config, m, k, n), stalls=stalls, at=options.at, progress=progress)
         outputs.write_text(options.output_file, draw(activity, made_by=f"openmxu wave {made_by}"))
-    tell(f"wrote {options.output_file}: {m}x{k}x{n} on {config.rows}x{config.columns}, {len(activity.tiles)} tiles, "
-         f"{activity.cycles} cycles, utilisation {activity.utilisation:.1%}")
+    tell(
+        f"wrote {options.output_file}: {m}x{k}x{n} on {config.rows}x{config.columns}, {len(activity.tiles)} tiles, "
+        f"{activity.cycles} cycles, utilisation {activity.utilisation:.1%}"
+    )
 
 
 def add_verify(commands: Any) -> None:
     parser = add_command(
-        commands, "verify", _verify, "check the arithmetic and the unit for all operands, states and stalls",
+        commands,
+        "verify",
+        _verify,
+        "check the arithmetic and the unit for all operands, states and stalls",
         "  openmxu verify\n  openmxu verify --thorough --json evidence.json\n"
         "  openmxu verify --only 'proof for all operands'\n"
         "  openmxu verify --faults --json faults.json",
     )
     extent = parser.add_mutually_exclusive_group()
-    extent.add_argument("--thorough", action="store_true",
-                        help="everything, by both solvers and with larger samples: up to 90 minutes on two cores "
-                        "(default: what every test run repeats, a few minutes)")
-    extent.add_argument("--faults", action="store_true",
-                        help="instead, damage files, kill commands, mislead tools and more, thousands of times, and "
-                        "look for wrong numbers, lost results, hangs and leftovers: 20 minutes on two cores")
+    extent.add_argument(
+        "--thorough",
+        action="store_true",
+        help="everything, by both solvers and with larger samples: up to 90 minutes on two cores "
+        "(default: what every test run repeats, a few minutes)",
+    )
+    extent.add_argument(
+        "--faults",
+        action="store_true",
+        help="instead, damage files, kill commands, mislead tools and more, thousands of times, and "
+        "look for wrong numbers, lost results, hangs and leftovers: 20 minutes on two cores",
+    )
     parser.add_argument("--only", default="", metavar="TEXT", help="checks whose group or name contains this")
-    parser.add_argument("--jobs", type=integer, metavar="N",
-                        help="checks at a time (default: one for each core); some need 3 GB of memory")
+    parser.add_argument(
+        "--jobs",
+        type=integer,
+        metavar="N",
+        help="checks at a time (default: one for each core); some need 3 GB of memory",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the evidence: rows, tools, machine")
 
 
@@ -227,8 +342,14 @@ def _verify(options: argparse.Namespace) -> int:
         raise ValueError(f"jobs must be an integer from 1 to {MOST_JOBS}, not {options.jobs}")
     with reserve(options.json) as outputs:
         with bar("checks") as progress:
-            evidence = verify(thorough=options.thorough, faults=options.faults, only=options.only, jobs=options.jobs,
-                              note=tell, progress=progress)
+            evidence = verify(
+                thorough=options.thorough,
+                faults=options.faults,
+                only=options.only,
+                jobs=options.jobs,
+                note=tell,
+                progress=progress,
+            )
         outputs.write_text(options.json, evidence.to_json())
         _print_evidence(evidence)
     return 1 if evidence.count(HOLDS) < len(evidence.rows) else 0
@@ -253,19 +374,30 @@ def _print_evidence(evidence: "Evidence") -> None:
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
     console.print(table)
     wrong = len(evidence.rows) - evidence.count(HOLDS)
-    console.print(f"\n{len(evidence.rows)} checks in {evidence.seconds:.0f} s: "
-                  f"{'all hold' if not wrong else f'{wrong} do not hold'}")
+    console.print(
+        f"\n{len(evidence.rows)} checks in {evidence.seconds:.0f} s: "
+        f"{'all hold' if not wrong else f'{wrong} do not hold'}"
+    )
 
 
 def add_bench(commands: Any) -> None:
     parser = add_command(
-        commands, "bench", _bench, "measure how fast the engines are on this machine",
+        commands,
+        "bench",
+        _bench,
+        "measure how fast the engines are on this machine",
         "  openmxu bench --quick\n  openmxu bench --json speed.json --plot speed.svg",
     )
-    parser.add_argument("--quick", action="store_true",
-                        help="small units only, about a minute (default: up to 256x256, ten minutes)")
-    parser.add_argument("--limit", type=integer, default=60, metavar="SECONDS",
-                        help="leave out what would take an engine longer, from one size to the next (default: 60)")
+    parser.add_argument(
+        "--quick", action="store_true", help="small units only, about a minute (default: up to 256x256, ten minutes)"
+    )
+    parser.add_argument(
+        "--limit",
+        type=integer,
+        default=60,
+        metavar="SECONDS",
+        help="leave out what would take an engine longer, from one size to the next (default: 60)",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the measurements")
     parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="write a plot of speed against size")
 
@@ -288,7 +420,10 @@ def _bench(options: argparse.Namespace) -> None:
 
 def add_accuracy(commands: Any) -> None:
     parser = add_command(
-        commands, "accuracy", _accuracy, "measure the errors of products in 1, 3, 6 and 9 passes",
+        commands,
+        "accuracy",
+        _accuracy,
+        "measure the errors of products in 1, 3, 6 and 9 passes",
         "  openmxu accuracy\n  openmxu accuracy --seed 7 --json accuracy.json",
     )
     parser.add_argument("--seed", type=integer, default=0, metavar="N", help="of the operands (default: 0)")
@@ -309,7 +444,10 @@ def _accuracy(options: argparse.Namespace) -> None:
 
 def add_roofline(commands: Any) -> None:
     parser = add_command(
-        commands, "roofline", _roofline, "derive what bf16 in memory brings to layers of real networks",
+        commands,
+        "roofline",
+        _roofline,
+        "derive what bf16 in memory brings to layers of real networks",
         "  openmxu roofline\n"
         "  openmxu roofline --rows 32 --columns 32 --clock 200 --bandwidth 12.8 --plot roofline.svg",
     )
@@ -340,11 +478,16 @@ def sections() -> Iterator[Section]:
     from openmxu_sim.engines import ENGINES
     from openmxu_sim.netlist.native import compiler_version
 
-    found = {"golden": "always there", "pysim": "always there",
-             "model": "numba" if find_spec("numba") else f"not found ({install('model')})"}
+    found = {
+        "golden": "always there",
+        "pysim": "always there",
+        "model": "numba" if find_spec("numba") else f"not found ({install('model')})",
+    }
     try:
         found["compiled"] = compiler_version()
     except ValueError as error:
         found["compiled"] = str(error)
-    yield "Engines (openmxu matmul --engine)", [(name, found.get(name) or find_simulator(name) or "not found")
-                                                for name in ENGINES]
+    yield (
+        "Engines (openmxu matmul --engine)",
+        [(name, found.get(name) or find_simulator(name) or "not found") for name in ENGINES],
+    )

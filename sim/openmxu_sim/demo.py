@@ -58,20 +58,23 @@ class Outcome:
 
     def text(self) -> str:
         """The outcome in lines for people."""
-        return "\n".join([
-            f"  images                         {self.images} (8x8 pixels, not used in training)",
-            f"  accuracy, fp32 in numpy        {self.accuracy_fp32:.2%}",
-            f"  accuracy, bf16 unit            {self.accuracy_unit:.2%} "
-            f"(same class as fp32: {self.same_class} of {self.images})",
-            f"  unit                           {self.rows}x{self.columns}, RTL simulated by {self.engine}",
-            f"  cycles                         {self.cycles}",
-            f"  utilisation                    {self.utilisation:.1%}",
-            f"  bit-equal to the golden model  {'yes' if self.bit_equal else 'NO'} ({self.results} numbers)",
-        ])
+        return "\n".join(
+            [
+                f"  images                         {self.images} (8x8 pixels, not used in training)",
+                f"  accuracy, fp32 in numpy        {self.accuracy_fp32:.2%}",
+                f"  accuracy, bf16 unit            {self.accuracy_unit:.2%} "
+                f"(same class as fp32: {self.same_class} of {self.images})",
+                f"  unit                           {self.rows}x{self.columns}, RTL simulated by {self.engine}",
+                f"  cycles                         {self.cycles}",
+                f"  utilisation                    {self.utilisation:.1%}",
+                f"  bit-equal to the golden model  {'yes' if self.bit_equal else 'NO'} ({self.results} numbers)",
+            ]
+        )
 
 
-def classify(*, engine: str = "auto", tell: Callable[[str], None] = lambda line: None,
-             progress: Progress | None = None) -> Outcome:
+def classify(
+    *, engine: str = "auto", tell: Callable[[str], None] = lambda line: None, progress: Progress | None = None
+) -> Outcome:
     """Train a classifier of handwritten digits, then run it on the simulated unit.
 
     scikit-learn's digits: 1797 real images of 8x8 pixels. A perceptron with one hidden layer is trained in
@@ -130,9 +133,13 @@ def classify(*, engine: str = "auto", tell: Callable[[str], None] = lambda line:
         accuracy_fp32=float(np.mean(reference == labels)),
         accuracy_unit=float(np.mean(found == labels)),
         same_class=int(np.sum(found == reference)),
-        rows=size, columns=size, engine=engine, cycles=cycles,
+        rows=size,
+        columns=size,
+        engine=engine,
+        cycles=cycles,
         utilisation=useful / (size * size * cycles),
-        results=results, bit_equal=bit_equal,
+        results=results,
+        bit_equal=bit_equal,
     )
 
 
@@ -156,8 +163,9 @@ def _train() -> tuple[list[tuple[Floats, Floats]], Floats, npt.NDArray[np.int64]
     return layers, unseen, unseen_labels
 
 
-def _infer(layers: list[tuple[Floats, Floats]], images: Floats,
-           matmul: Callable[[Floats, Floats], Floats]) -> npt.NDArray[np.int64]:
+def _infer(
+    layers: list[tuple[Floats, Floats]], images: Floats, matmul: Callable[[Floats, Floats], Floats]
+) -> npt.NDArray[np.int64]:
     """The class of each image."""
     activations = images
     for index, (weights, bias) in enumerate(layers):

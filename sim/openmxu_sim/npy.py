@@ -33,6 +33,7 @@ def read_matrix(path: Path, parameter: str) -> npt.NDArray[Any]:
     ValueError
         It is no such file, holds Python objects, or less than its header says.
     """
+
     def refusal(reason: str) -> ValueError:
         return ValueError(f"{parameter} must be a .npy file of numbers, not {path}: {reason}")
 
@@ -54,8 +55,11 @@ def read_matrix(path: Path, parameter: str) -> npt.NDArray[Any]:
         left = status.st_size - file.tell() if stat.S_ISREG(status.st_mode) else size
         content = _read(file, size) if size <= left else b""
         if len(content) < size:
-            raise refusal(f"the shape {shape} of {dtype} takes {size} bytes, and it has {max(left, 0)}"
-                          if size > left else f"it ends after {len(content)} of {size} bytes")
+            raise refusal(
+                f"the shape {shape} of {dtype} takes {size} bytes, and it has {max(left, 0)}"
+                if size > left
+                else f"it ends after {len(content)} of {size} bytes"
+            )
     try:
         return np.ndarray(shape, dtype, content, order="F" if fortran else "C")
     except (ValueError, OverflowError) as error:  # a length beyond numpy's, beside a length of 0

@@ -91,9 +91,16 @@ class Statistics:
     def as_dict(self) -> dict[str, Any]:
         """The statistics as plain data, the parameters of the unit among them."""
         config = self.config
-        unit = {"rows": config.rows, "columns": config.columns, "stages": config.stages,
-                "subnormals": config.subnormals, "source": config.source.name, "output": config.result.name,
-                "splitter": config.splitter, "depth": config.depth}
+        unit = {
+            "rows": config.rows,
+            "columns": config.columns,
+            "stages": config.stages,
+            "subnormals": config.subnormals,
+            "source": config.source.name,
+            "output": config.result.name,
+            "splitter": config.splitter,
+            "depth": config.depth,
+        }
         own = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "config"}
         return {name: own.pop(name) for name in ("engine", "reason")} | unit | own
 
@@ -214,8 +221,14 @@ def simulate(
     if left.shape[1] != right.shape[0]:
         raise ValueError(f"a and b must have the shapes (M, K) and (K, N), not {left.shape} and {right.shape}")
     narrow = precision == "default" and left.dtype == right.dtype == ml_dtypes.bfloat16
-    shorthand = {"rows": rows, "columns": columns, "stages": stages, "subnormals": subnormals, "output": output,
-                 "splitter": splitter}
+    shorthand = {
+        "rows": rows,
+        "columns": columns,
+        "stages": stages,
+        "subnormals": subnormals,
+        "output": output,
+        "splitter": splitter,
+    }
     config = _unit(unit, {name: value for name, value in shorthand.items() if value is not None}, narrow=narrow)
     engine, reason = _engine(engine, config, clocked={"vcd": vcd, "stalls": stalls})
     _check_waveform(vcd, window, engine, units)
@@ -225,8 +238,9 @@ def simulate(
     result: npt.NDArray[Any]
     counters: list[Counters] = []
     if engine not in CLOCKED:
-        result = load_product(engine)(left, right, rows=config.rows, precision=precision, subnormals=config.subnormals,
-                                      result=config.result.name)
+        result = load_product(engine)(
+            left, right, rows=config.rows, precision=precision, subnormals=config.subnormals, result=config.result.name
+        )
         cycles, source = cycle_formula(config, m, k, n, precision, units), "formula"
     else:
         options: dict[str, Any] = {} if window is None else {"window": window}
@@ -237,15 +251,31 @@ def simulate(
         counters = [each.counters for each in runs if each.counters is not None]
     passes = len(PASSES[precision])
     traffic = stream_bytes(config, m, k, n, precision)
-    return Product(result, Statistics(
-        engine=engine, reason=reason, config=config, units=units, precision=precision, m=m, k=k, n=n, passes=passes,
-        cycles=cycles, cycles_source=source,
-        utilisation=passes * m * k * n / (units * config.rows * config.columns * cycles) if cycles else 0.0,
-        **{name: sum(getattr(each, name) for each in counters) if source == "measured" else None
-           for name in ("busy", "input_stalls", "output_stalls")},
-        weight_bytes=traffic.weights, activation_bytes=traffic.activations, result_bytes=traffic.results,
-        seconds=time.perf_counter() - start,
-    ))
+    return Product(
+        result,
+        Statistics(
+            engine=engine,
+            reason=reason,
+            config=config,
+            units=units,
+            precision=precision,
+            m=m,
+            k=k,
+            n=n,
+            passes=passes,
+            cycles=cycles,
+            cycles_source=source,
+            utilisation=passes * m * k * n / (units * config.rows * config.columns * cycles) if cycles else 0.0,
+            **{
+                name: sum(getattr(each, name) for each in counters) if source == "measured" else None
+                for name in ("busy", "input_stalls", "output_stalls")
+            },
+            weight_bytes=traffic.weights,
+            activation_bytes=traffic.activations,
+            result_bytes=traffic.results,
+            seconds=time.perf_counter() - start,
+        ),
+    )
 
 
 def matmul(
@@ -275,9 +305,24 @@ def matmul(
     array([[1., 2.],
            [3., 4.]], dtype=float32)
     """
-    return simulate(a, b, unit=unit, rows=rows, columns=columns, stages=stages, subnormals=subnormals, output=output,
-                    splitter=splitter, precision=precision, units=units, engine=engine, stalls=stalls, vcd=vcd,
-                    window=window, progress=progress).result
+    return simulate(
+        a,
+        b,
+        unit=unit,
+        rows=rows,
+        columns=columns,
+        stages=stages,
+        subnormals=subnormals,
+        output=output,
+        splitter=splitter,
+        precision=precision,
+        units=units,
+        engine=engine,
+        stalls=stalls,
+        vcd=vcd,
+        window=window,
+        progress=progress,
+    ).result
 
 
 def _unit(unit: MxuConfig | None, shorthand: Mapping[str, Any], *, narrow: bool) -> MxuConfig:
@@ -319,8 +364,15 @@ def _check_waveform(vcd: Path | str | None, window: Window | None, engine: str, 
         raise ValueError(f"units must be 1 for a waveform, not {units}")
 
 
-def _run_on_units(run: Callable[..., Run], config: MxuConfig, a: npt.NDArray[Any], b: npt.NDArray[Any],
-                  precision: str, units: int, progress: Progress | None) -> tuple[npt.NDArray[Any], list[Run]]:
+def _run_on_units(
+    run: Callable[..., Run],
+    config: MxuConfig,
+    a: npt.NDArray[Any],
+    b: npt.NDArray[Any],
+    precision: str,
+    units: int,
+    progress: Progress | None,
+) -> tuple[npt.NDArray[Any], list[Run]]:
     """One product on one unit, or on several, one after the other; and the runs."""
     words_of = (lambda x: x.view(np.uint16).astype(np.uint32)) if config.source == BF16 else golden.to_bits
     left, right = words_of(a), words_of(b)

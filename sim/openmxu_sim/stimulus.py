@@ -97,9 +97,9 @@ class Stimulus:
             told, sent = (parts, whole) if config.splitter else (whole, parts)
             # Missing rows of the array multiply +0 with -0, which changes no sum; surplus columns are dropped.
             weights = np.full((config.rows, config.columns), 1 << (config.source.width - 1), dtype=np.uint32)
-            weights[:len(tile.inner), :len(tile.columns)] = part_of(self.b[inner, columns], sent[0])
+            weights[: len(tile.inner), : len(tile.columns)] = part_of(self.b[inner, columns], sent[0])
             activations = np.zeros((len(tile.activations), config.rows), dtype=np.uint32)
-            activations[:, :len(tile.inner)] = part_of(self.a[rows, inner], sent[1])
+            activations[:, : len(tile.inner)] = part_of(self.a[rows, inner], sent[1])
             marks = np.zeros((len(activations), len(MARKS)), dtype=np.uint8)
             marks[0, MARKS.index("first")] = marks[-1, MARKS.index("last")] = 1
             for name in TILE_MARKS:
@@ -146,8 +146,10 @@ def stimulus(config: MxuConfig, a: Words, b: Words, precision: str = "default") 
         The unit cannot multiply with this precision, or the product would not fit in memory.
     """
     if precision != "default" and not config.has_passes:
-        raise ValueError(f"precision must be 'default' unless fp32 is converted into bf16, not {precision!r} with "
-                         f"{config.source} into {config.operand}")
+        raise ValueError(
+            f"precision must be 'default' unless fp32 is converted into bf16, not {precision!r} with "
+            f"{config.source} into {config.operand}"
+        )
     (m, k), n = a.shape, b.shape[1]
     _check_size(config, m, k, n, len(PASSES[precision]))
     return Stimulus(config, a, b, tuple(tiles(config, m, k, n, precision)))
@@ -158,12 +160,16 @@ def _check_size(config: MxuConfig, m: int, k: int, n: int, passes: int) -> None:
     columns = -(-n // config.columns)
     count = passes * -(-m // config.depth) * -(-k // config.rows) * columns
     if count > _MOST_TILES:
-        raise ValueError(f"a and b must make at most {_MOST_TILES} tiles on a unit with a clock, not {count}: "
-                         f"{m}x{k}x{n} on {config.rows}x{config.columns}")
+        raise ValueError(
+            f"a and b must make at most {_MOST_TILES} tiles on a unit with a clock, not {count}: "
+            f"{m}x{k}x{n} on {config.rows}x{config.columns}"
+        )
     words = m * columns * config.columns
     if words > _MOST_WORDS:
-        raise ValueError(f"a and b must make at most {_MOST_WORDS} words of results on a unit with a clock, not "
-                         f"{words}: {m}x{k}x{n} on {config.rows}x{config.columns}")
+        raise ValueError(
+            f"a and b must make at most {_MOST_WORDS} words of results on a unit with a clock, not "
+            f"{words}: {m}x{k}x{n} on {config.rows}x{config.columns}"
+        )
 
 
 def collect(config: MxuConfig, beats: Words, m: int, k: int, n: int) -> Words:
@@ -173,9 +179,9 @@ def collect(config: MxuConfig, beats: Words, m: int, k: int, n: int) -> Words:
     for tile in tiles(config, m, k, n):
         if tile.emit:
             rows, columns = tile.activations, tile.columns
-            result[rows.start:rows.stop, columns.start:columns.stop] = (
-                beats[start:start + len(rows), :len(columns)]
-            )
+            result[rows.start : rows.stop, columns.start : columns.stop] = beats[
+                start : start + len(rows), : len(columns)
+            ]
             start += len(rows)
     return result
 
@@ -210,7 +216,7 @@ class Stalls:
         generator = np.random.default_rng(self.seed)
         spells = generator.choice([0.0, 0.05, 0.3, 0.9], size=(3, self.period // 32 + 1))
         share = np.repeat(spells, 32, axis=1)
-        waits = generator.random((3, self.period)) < share[:, :self.period]
+        waits = generator.random((3, self.period)) < share[:, : self.period]
         waits[:, -1] = False  # no stream waits for ever
         object.__setattr__(self, "pattern", waits)
 
@@ -237,9 +243,7 @@ class Traffic:
     def __init__(self, stimulus: Stimulus, stalls: Stalls | None = None) -> None:
         self._stimulus = stimulus
         self._stalls = stalls
-        self._sources: list[Iterator[int]] = [
-            stimulus.weight_payloads(), stimulus.activation_payloads(),
-        ]
+        self._sources: list[Iterator[int]] = [stimulus.weight_payloads(), stimulus.activation_payloads()]
         self._offered: list[int | None] = [None, None]
         self._exhausted = [False, False]
         self._cycle = 0

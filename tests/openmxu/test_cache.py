@@ -62,8 +62,9 @@ def forbidden() -> bytes:
 
 def start(tmp_path: Path) -> subprocess.Popen[str]:
     """A process that is about to ask for KEY."""
-    process = subprocess.Popen([sys.executable, "-c", MAKER, tmp_path / "log", tmp_path / "go"],
-                               stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", MAKER, tmp_path / "log", tmp_path / "go"], stdout=subprocess.PIPE, text=True
+    )
     assert process.stdout is not None
     with process.stdout as output:
         assert output.readline() == "asks\n"
@@ -85,22 +86,30 @@ def test_made_once(folder: Path) -> None:
 
 
 def test_key_is_everything() -> None:
-    keys = {cache.key("1", "a", "bc"), cache.key("1", "ab", "c"), cache.key("2", "a", "bc"),
-            cache.key("1", "a", "bc", "")}
+    keys = {
+        cache.key("1", "a", "bc"),
+        cache.key("1", "ab", "c"),
+        cache.key("2", "a", "bc"),
+        cache.key("1", "a", "bc", ""),
+    }
     assert len(keys) == 4
     assert os.uname().machine in host.processor()
 
 
-@pytest.mark.parametrize("damage", [
-    lambda data: data[:-1],
-    lambda data: data[:-1] + bytes([data[-1] ^ 1]),
-    lambda data: bytes([data[0] ^ 1]) + data[1:],
-    lambda data: data + b"\0",
-    lambda data: data[:10],
-    lambda data: b"",
-    lambda data: CONTENT,
-    lambda data: bytes(len(data)),
-], ids=["cut", "flipped", "digest", "longer", "short", "empty", "bare", "zeros"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: data[:-1],
+        lambda data: data[:-1] + bytes([data[-1] ^ 1]),
+        lambda data: bytes([data[0] ^ 1]) + data[1:],
+        lambda data: data + b"\0",
+        lambda data: data[:10],
+        lambda data: b"",
+        lambda data: CONTENT,
+        lambda data: bytes(len(data)),
+    ],
+    ids=["cut", "flipped", "digest", "longer", "short", "empty", "bare", "zeros"],
+)
 def test_damaged(damage: object, folder: Path) -> None:
     cache.fetch("models", KEY, Maker())
     good = (folder / KEY).read_bytes()
@@ -207,8 +216,7 @@ def test_folder_that_cannot_be_made(tmp_path: Path, caplog: pytest.LogCaptureFix
     assert maker.calls == 1
     cache.fetch("models", cache.key("other"), Maker())
     assert caplog.messages == [
-        f"cache cannot be used ({tmp_path}/a cache: File exists); "
-        "what is compiled now will be compiled again next time"
+        f"cache cannot be used ({tmp_path}/a cache: File exists); what is compiled now will be compiled again next time"
     ]
 
 
@@ -281,8 +289,10 @@ def test_folder_that_others_can_write(mode: int, folder: Path, caplog: pytest.Lo
     cache.fetch("models", KEY, Maker(b"planted"))
     folder.parent.chmod(mode)
     assert cache.fetch("models", KEY, Maker()) == CONTENT
-    assert caplog.messages == [f"cache cannot be used ({folder.parent}: can be written by other users; delete it); "
-                               "what is compiled now will be compiled again next time"]
+    assert caplog.messages == [
+        f"cache cannot be used ({folder.parent}: can be written by other users; delete it); "
+        "what is compiled now will be compiled again next time"
+    ]
     for ask in (cache.usage, cache.clear):
         with pytest.raises(PermissionError, match="can be written by other users; delete it"):
             ask()
@@ -373,8 +383,9 @@ def test_least_recently_used_makes_room(folder: Path, monkeypatch: pytest.Monkey
     assert [path.name for path in folder.parent.rglob("*") if path.is_file()] == [keys[4]]
 
 
-@pytest.mark.parametrize(("text", "size"), [("0", 0), ("12345", 12345), ("3K", 3 << 10), ("500m", 500 << 20),
-                                            ("2G", 2 << 30)])
+@pytest.mark.parametrize(
+    ("text", "size"), [("0", 0), ("12345", 12345), ("3K", 3 << 10), ("500m", 500 << 20), ("2G", 2 << 30)]
+)
 def test_size_bound(text: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cache.size_bound() == 1 << 30
     monkeypatch.setenv("OPENMXU_CACHE_SIZE", text)

@@ -22,7 +22,11 @@ def test_overrides_reach_the_component() -> None:
 
 def test_cells() -> None:
     assert {name: CATALOG[name].cells for name in ("adder", "pe", "array_4x4", "mxu_8x8", "mxu")} == {
-        "adder": 0, "pe": 1, "array_4x4": 16, "mxu_8x8": 64, "mxu": 16384,
+        "adder": 0,
+        "pe": 1,
+        "array_4x4": 16,
+        "mxu_8x8": 64,
+        "mxu": 16384,
     }
 
 

@@ -93,8 +93,10 @@ def test_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     code, out, err = _run(capsys, "cache")
     assert (code, err) == (0, "")
     assert [line.split() for line in out.splitlines()] == [
-        [f"{tmp_path}/openmxu"], ["simulations", "0", "entries", "0.0", "MiB"],
-        ["models", "1", "entries", "1.0", "MiB"], ["netlists", "2", "entries", "2.0", "MiB"],
+        [f"{tmp_path}/openmxu"],
+        ["simulations", "0", "entries", "0.0", "MiB"],
+        ["models", "1", "entries", "1.0", "MiB"],
+        ["netlists", "2", "entries", "2.0", "MiB"],
         ["areas", "0", "entries", "0.0", "MiB"],
         ["total", "3", "entries", "3.0", "MiB"],
         ["at", "most", "10.0", "MiB"],
@@ -125,72 +127,90 @@ def test_board_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert [line.split()[0] for line in out.splitlines()] == ["icebreaker", "ulx3s-12f"]
 
 
-@pytest.mark.parametrize(("arguments", "words"), [
-    ("", "COMMAND"),
-    ("multiply", "not 'multiply'"),
-    ("matmull", "not 'matmull'; did you mean matmul?"),
-    ("wave --rowz 3", "unrecognized arguments: --rowz 3; did you mean --rows?"),
-    ("matmul A.npy", "B.npy"),
-    ("matmul A.npy missing.npy", "missing.npy: No such file or directory"),
-    ("matmul A.npy A.npy", "a and b must have the shapes (M, K) and (K, N), not (3, 4) and (3, 4)"),
-    ("matmul A.npy text.npy", "B must be a .npy file of numbers, not text.npy"),
-    ("matmul objects.npy B.npy", "A must be a .npy file of numbers, not objects.npy"),
-    ("matmul complex.npy B.npy", "a must be an array of real numbers, not of complex64"),
-    ("matmul A.npy B.npy --rows 0", "rows must be an integer from 1 to 65536, not 0"),
-    ("matmul A.npy B.npy --rows two", "--rows: must be an integer, not 'two'"),
-    ("matmul A.npy B.npy --stages 9", "stages must be an integer from 1 to 7, not 9"),
-    ("matmul A.npy B.npy --engine vcs", "engine must be 'auto' or 'golden'"),
-    ("matmul A.npy B.npy --precision low", "precision must be 'default', 'high', 'highest', 'exact9', not 'low'"),
-    ("matmul A.npy B.npy --output fp16", "output must be 'fp32' or 'bf16', not 'fp16'"),
-    ("matmul A.npy B.npy --units 0", "units must be an integer >= 1, not 0"),
-    ("matmul A.npy B.npy --subnormals none", "subnormals must be 'flush' or 'ieee', not 'none'"),
-    ("matmul A.npy B.npy -o missing/C.npy", "output missing/C.npy cannot be written: No such file or directory"),
-    ("matmul A.npy B.npy -o .", "output must be a file, not the directory ."),
-    ("matmul A.npy B.npy -o C.npy --stats C.npy", "outputs must be different files, and other ones than A and B"),
-    ("matmul A.npy B.npy -o ./A.npy", "outputs must be different files, and other ones than A and B"),
-    ("matmul A.npy B.npy --engine golden --vcd w.vcd", "vcd needs an engine with a clock"),
-    ("matmul A.npy B.npy --vcd w.vcd --vcd-rows 4:4", "--vcd-rows: must be a range such as 0:8, not '4:4'"),
-    ("matmul A.npy B.npy --vcd w.vcd --vcd-rows 4:400", "rows of a trace must be within 0 to 128, not 4 to 400"),
-    ("matmul A.npy B.npy --vcd-rows 4:8", "window needs a waveform of the engine compiled, not none"),
-    ("matmul A.npy B.npy --rows 1000000000", "rows must be an integer from 1 to 65536, not 1000000000"),
-    ("matmul A.npy B.npy --vcd w.vcd --vcd-rows 5:3", "--vcd-rows: must be a range such as 0:8, not '5:3'"),
-    (f"matmul A.npy B.npy --vcd w.vcd --vcd-rows 0:{10**30}", "--vcd-rows: must be a range such as 0:8, not '0:1"),
-    (f"matmul A.npy B.npy --vcd w.vcd --vcd-rows 0:{10**17}", "rows of a trace must be within 0 to 128, not 0 to 1"),
-    (f"matmul A.npy B.npy --vcd w.vcd --vcd-cycles 0:{10**17}", "a trace must be of at most 1024 MB, not of "),
-    (f"matmul A.npy B.npy --rows {'9' * 5000}", "--rows: must be an integer, not '9999"),
-    ("matmul A.npy B.npy --stalls -1", "stalls must be an integer >= 0, not -1"),
-    ("wave --at ,", "--at: must be an integer, not ''"),
-    ("bench --limit 1000000000", "limit must be an integer from 1 to 1000000, not 1000000000"),
-    ("verify --jobs 1000000000", "jobs must be an integer from 1 to 1024, not 1000000000"),
-    ("verilog mxu_5x5", "DESIGN must be one of product, "),
-    ("verilog adder --rows 3", "adder has the parameters operand, subnormals, stages, not 'rows'"),
-    ("verilog multiplier --operand fp12", "format must be one of bf16, "),
-    ("verilog adder --name 2fast", "name must be a Verilog identifier, not '2fast'"),
-    ("area -o file.txt", "output must be a directory that can be written"),
-    ("area -o out --target asic", "target must be one of generic, cmos, ecp5, ice40, gowin, xilinx7, ecp5-dsp, "
-     "ice40-dsp, xilinx7-dsp, not 'asic'"),
-    ("area -o out --recipe best", "recipe must be one of area, default, speed, not 'best'"),
-    ("area -o out --target generic --recipe speed", "recipe must be area or default on libraries without"),
-    ("area -o out --format fp64", "format must be one of bf16, fp16, tf32, fp8_e5m2, fp8_e4m3, fp32 or eXfY"),
-    ("area -o out --format bf16 --part divider", "part must be one of product, multiplier,"),
-    ("area -o out --width 0-3", "width must be fraction bits from 1 to 23, or a range as in 1-23, not '0-3'"),
-    ("area -o out --width 1-100000000", "width must be fraction bits from 1 to 23, or a range as in 1-23, not '1-1000"),
-    (f"area -o out --width {'9' * 5000}", "width must be fraction bits from 1 to 23, or a range as in 1-23, not '9999"),
-    ("area -o out --part adder", "part needs designs of your own choice: --format or --width"),
-    ("area -o out --timeout 0", "timeout must be a number of seconds > 0 and <= 1000000, not 0.0"),
-    ("area -o out --timeout nan", "timeout must be a number of seconds > 0 and <= 1000000, not nan"),
-    ("area -o out --timeout inf", "timeout must be a number of seconds > 0 and <= 1000000, not inf"),
-    ("area -o out --timeout -1", "timeout must be a number of seconds > 0 and <= 1000000, not -1.0"),
-    ("area -o out --timeout 1e999", "timeout must be a number of seconds > 0 and <= 1000000, not inf"),
-    ("area -o out --jobs 1000000000", "jobs must be an integer from 1 to 1024, not 1000000000"),
-    ("area -o out --format bf16 --part array --rows 1000000000", "rows must be an integer from 1 to 65536, not 1000"),
-    ("area -o out --cluster here", "cluster must be the address of a Dask scheduler, as in tcp://host:8786, not"),
-    ("area -o out --jobs 0", "jobs must be an integer from 1 to 1024, not 0"),
-    ("area -o out --liberty missing.lib", "liberty must be a readable file, not 'missing.lib'"),
-    ("cache empty", "invalid choice: 'empty'"),
-    ("cache clear --kind toys", "kind must be one of simulations, models, netlists, areas, not 'toys'"),
-    ("board build arty -o out", "board must be one of icebreaker, ulx3s-12f, not 'arty'"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("", "COMMAND"),
+        ("multiply", "not 'multiply'"),
+        ("matmull", "not 'matmull'; did you mean matmul?"),
+        ("wave --rowz 3", "unrecognized arguments: --rowz 3; did you mean --rows?"),
+        ("matmul A.npy", "B.npy"),
+        ("matmul A.npy missing.npy", "missing.npy: No such file or directory"),
+        ("matmul A.npy A.npy", "a and b must have the shapes (M, K) and (K, N), not (3, 4) and (3, 4)"),
+        ("matmul A.npy text.npy", "B must be a .npy file of numbers, not text.npy"),
+        ("matmul objects.npy B.npy", "A must be a .npy file of numbers, not objects.npy"),
+        ("matmul complex.npy B.npy", "a must be an array of real numbers, not of complex64"),
+        ("matmul A.npy B.npy --rows 0", "rows must be an integer from 1 to 65536, not 0"),
+        ("matmul A.npy B.npy --rows two", "--rows: must be an integer, not 'two'"),
+        ("matmul A.npy B.npy --stages 9", "stages must be an integer from 1 to 7, not 9"),
+        ("matmul A.npy B.npy --engine vcs", "engine must be 'auto' or 'golden'"),
+        ("matmul A.npy B.npy --precision low", "precision must be 'default', 'high', 'highest', 'exact9', not 'low'"),
+        ("matmul A.npy B.npy --output fp16", "output must be 'fp32' or 'bf16', not 'fp16'"),
+        ("matmul A.npy B.npy --units 0", "units must be an integer >= 1, not 0"),
+        ("matmul A.npy B.npy --subnormals none", "subnormals must be 'flush' or 'ieee', not 'none'"),
+        ("matmul A.npy B.npy -o missing/C.npy", "output missing/C.npy cannot be written: No such file or directory"),
+        ("matmul A.npy B.npy -o .", "output must be a file, not the directory ."),
+        ("matmul A.npy B.npy -o C.npy --stats C.npy", "outputs must be different files, and other ones than A and B"),
+        ("matmul A.npy B.npy -o ./A.npy", "outputs must be different files, and other ones than A and B"),
+        ("matmul A.npy B.npy --engine golden --vcd w.vcd", "vcd needs an engine with a clock"),
+        ("matmul A.npy B.npy --vcd w.vcd --vcd-rows 4:4", "--vcd-rows: must be a range such as 0:8, not '4:4'"),
+        ("matmul A.npy B.npy --vcd w.vcd --vcd-rows 4:400", "rows of a trace must be within 0 to 128, not 4 to 400"),
+        ("matmul A.npy B.npy --vcd-rows 4:8", "window needs a waveform of the engine compiled, not none"),
+        ("matmul A.npy B.npy --rows 1000000000", "rows must be an integer from 1 to 65536, not 1000000000"),
+        ("matmul A.npy B.npy --vcd w.vcd --vcd-rows 5:3", "--vcd-rows: must be a range such as 0:8, not '5:3'"),
+        (f"matmul A.npy B.npy --vcd w.vcd --vcd-rows 0:{10**30}", "--vcd-rows: must be a range such as 0:8, not '0:1"),
+        (
+            f"matmul A.npy B.npy --vcd w.vcd --vcd-rows 0:{10**17}",
+            "rows of a trace must be within 0 to 128, not 0 to 1",
+        ),
+        (f"matmul A.npy B.npy --vcd w.vcd --vcd-cycles 0:{10**17}", "a trace must be of at most 1024 MB, not of "),
+        (f"matmul A.npy B.npy --rows {'9' * 5000}", "--rows: must be an integer, not '9999"),
+        ("matmul A.npy B.npy --stalls -1", "stalls must be an integer >= 0, not -1"),
+        ("wave --at ,", "--at: must be an integer, not ''"),
+        ("bench --limit 1000000000", "limit must be an integer from 1 to 1000000, not 1000000000"),
+        ("verify --jobs 1000000000", "jobs must be an integer from 1 to 1024, not 1000000000"),
+        ("verilog mxu_5x5", "DESIGN must be one of product, "),
+        ("verilog adder --rows 3", "adder has the parameters operand, subnormals, stages, not 'rows'"),
+        ("verilog multiplier --operand fp12", "format must be one of bf16, "),
+        ("verilog adder --name 2fast", "name must be a Verilog identifier, not '2fast'"),
+        ("area -o file.txt", "output must be a directory that can be written"),
+        (
+            "area -o out --target asic",
+            "target must be one of generic, cmos, ecp5, ice40, gowin, xilinx7, ecp5-dsp, "
+            "ice40-dsp, xilinx7-dsp, not 'asic'",
+        ),
+        ("area -o out --recipe best", "recipe must be one of area, default, speed, not 'best'"),
+        ("area -o out --target generic --recipe speed", "recipe must be area or default on libraries without"),
+        ("area -o out --format fp64", "format must be one of bf16, fp16, tf32, fp8_e5m2, fp8_e4m3, fp32 or eXfY"),
+        ("area -o out --format bf16 --part divider", "part must be one of product, multiplier,"),
+        ("area -o out --width 0-3", "width must be fraction bits from 1 to 23, or a range as in 1-23, not '0-3'"),
+        (
+            "area -o out --width 1-100000000",
+            "width must be fraction bits from 1 to 23, or a range as in 1-23, not '1-1000",
+        ),
+        (
+            f"area -o out --width {'9' * 5000}",
+            "width must be fraction bits from 1 to 23, or a range as in 1-23, not '9999",
+        ),
+        ("area -o out --part adder", "part needs designs of your own choice: --format or --width"),
+        ("area -o out --timeout 0", "timeout must be a number of seconds > 0 and <= 1000000, not 0.0"),
+        ("area -o out --timeout nan", "timeout must be a number of seconds > 0 and <= 1000000, not nan"),
+        ("area -o out --timeout inf", "timeout must be a number of seconds > 0 and <= 1000000, not inf"),
+        ("area -o out --timeout -1", "timeout must be a number of seconds > 0 and <= 1000000, not -1.0"),
+        ("area -o out --timeout 1e999", "timeout must be a number of seconds > 0 and <= 1000000, not inf"),
+        ("area -o out --jobs 1000000000", "jobs must be an integer from 1 to 1024, not 1000000000"),
+        (
+            "area -o out --format bf16 --part array --rows 1000000000",
+            "rows must be an integer from 1 to 65536, not 1000",
+        ),
+        ("area -o out --cluster here", "cluster must be the address of a Dask scheduler, as in tcp://host:8786, not"),
+        ("area -o out --jobs 0", "jobs must be an integer from 1 to 1024, not 0"),
+        ("area -o out --liberty missing.lib", "liberty must be a readable file, not 'missing.lib'"),
+        ("cache empty", "invalid choice: 'empty'"),
+        ("cache clear --kind toys", "kind must be one of simulations, models, netlists, areas, not 'toys'"),
+        ("board build arty -o out", "board must be one of icebreaker, ulx3s-12f, not 'arty'"),
+    ],
+)
 def test_mistakes(
     arguments: str, words: str, matrices: tuple[np.ndarray, np.ndarray], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -207,29 +227,33 @@ def test_mistakes(
     assert sorted(Path().iterdir()) == before
 
 
-@pytest.mark.parametrize(("arguments", "work"), [
-    ("matmul A.npy B.npy -o {}", "openmxu_sim.simulate"),
-    ("matmul A.npy B.npy --stats {}", "openmxu_sim.simulate"),
-    ("matmul A.npy B.npy --engine pysim --vcd {}", "openmxu_sim.simulate"),
-    ("verilog pe -o {}", "openmxu.verilog.to_verilog"),
-    ("verilog pe --template {}", "openmxu.verilog.to_verilog"),
-    ("verilog pe -o pe.v --core {}", "openmxu.verilog.to_verilog"),
-    ("demo -o {}", "openmxu_sim.demo.classify"),
-    ("area -o {} --quick", "openmxu.yosys.prepare"),
-    ("verify --json {}", "openmxu_sim.verify.report.verify"),
-    ("bench --json {}", "openmxu_sim.speed.bench"),
-    ("bench --plot {}", "openmxu_sim.speed.bench"),
-    ("wave -o {}", "openmxu_sim.wave.observe"),
-    ("accuracy --json {}", "openmxu_sim.studies.accuracy.measure"),
-    ("roofline --json {}", "openmxu_sim.studies.roofline.roofline"),
-    ("roofline --plot {}", "openmxu_sim.studies.roofline.roofline"),
-    ("board build icebreaker -o {}", "openmxu.yosys.wasm.run"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "work"),
+    [
+        ("matmul A.npy B.npy -o {}", "openmxu_sim.simulate"),
+        ("matmul A.npy B.npy --stats {}", "openmxu_sim.simulate"),
+        ("matmul A.npy B.npy --engine pysim --vcd {}", "openmxu_sim.simulate"),
+        ("verilog pe -o {}", "openmxu.verilog.to_verilog"),
+        ("verilog pe --template {}", "openmxu.verilog.to_verilog"),
+        ("verilog pe -o pe.v --core {}", "openmxu.verilog.to_verilog"),
+        ("demo -o {}", "openmxu_sim.demo.classify"),
+        ("area -o {} --quick", "openmxu.yosys.prepare"),
+        ("verify --json {}", "openmxu_sim.verify.report.verify"),
+        ("bench --json {}", "openmxu_sim.speed.bench"),
+        ("bench --plot {}", "openmxu_sim.speed.bench"),
+        ("wave -o {}", "openmxu_sim.wave.observe"),
+        ("accuracy --json {}", "openmxu_sim.studies.accuracy.measure"),
+        ("roofline --json {}", "openmxu_sim.studies.roofline.roofline"),
+        ("roofline --plot {}", "openmxu_sim.studies.roofline.roofline"),
+        ("board build icebreaker -o {}", "openmxu.yosys.wasm.run"),
+    ],
+)
 @pytest.mark.usefixtures("matrices")
 def test_no_work_without_a_place_for_its_results(
     arguments: str, work: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """No folder, no rights (the kernel's own folder takes no files), a folder in place of a file."""
+
     def forbidden(*_: object, **__: object) -> None:
         raise AssertionError("this work is lost")
 
@@ -252,22 +276,30 @@ def test_a_result_is_not_lost(
     matrices: tuple[np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(Path.cwd()))
-    code, out, err = _run(capsys, "matmul", "A.npy", "B.npy", "--engine", "golden", "-o", "/dev/full",
-                          "--stats", "s.json")
+    code, out, err = _run(
+        capsys, "matmul", "A.npy", "B.npy", "--engine", "golden", "-o", "/dev/full", "--stats", "s.json"
+    )
     assert (code, out) == (1, "")
-    kept, = Path.cwd().glob("openmxu-kept-*/full")
-    assert err.splitlines()[-1] == ("openmxu matmul: output /dev/full cannot be written: No space left on device; "
-                                    f"it is kept as {kept}")
+    (kept,) = Path.cwd().glob("openmxu-kept-*/full")
+    assert err.splitlines()[-1] == (
+        f"openmxu matmul: output /dev/full cannot be written: No space left on device; it is kept as {kept}"
+    )
     assert np.load(kept).tobytes() == golden.matmul(*matrices, rows=128).tobytes()
     assert Path("s.json").exists()
 
 
-@pytest.mark.parametrize(("error", "code", "line"), [
-    (RuntimeError("it broke"), 1, "openmxu board list: it broke"),
-    (ModuleNotFoundError(name="sklearn"), 2,
-     "openmxu board list: needs sklearn, which is not installed: pip install -e '.[demo]'"),
-    (KeyboardInterrupt(), 130, "interrupted"),
-])
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (RuntimeError("it broke"), 1, "openmxu board list: it broke"),
+        (
+            ModuleNotFoundError(name="sklearn"),
+            2,
+            "openmxu board list: needs sklearn, which is not installed: pip install -e '.[demo]'",
+        ),
+        (KeyboardInterrupt(), 130, "interrupted"),
+    ],
+)
 def test_failures_and_interrupts(
     error: BaseException, code: int, line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -291,14 +323,17 @@ def _shell(command: str, **variables: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
 
 
-@pytest.mark.parametrize(("command", "expected"), [
-    ("openmxu board list > /dev/full", "No space left on device"),
-    ("PYTHONUNBUFFERED=1 openmxu board list > /dev/full", "No space left on device"),
-    ("openmxu --version > /dev/full", "No space left on device"),
-    ("openmxu verilog multiplier > /dev/full", "No space left on device"),
-    ("openmxu board list >&-", "Bad file descriptor"),
-    ("openmxu board list 0<&- >&-", "Bad file descriptor"),
-])
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("openmxu board list > /dev/full", "No space left on device"),
+        ("PYTHONUNBUFFERED=1 openmxu board list > /dev/full", "No space left on device"),
+        ("openmxu --version > /dev/full", "No space left on device"),
+        ("openmxu verilog multiplier > /dev/full", "No space left on device"),
+        ("openmxu board list >&-", "Bad file descriptor"),
+        ("openmxu board list 0<&- >&-", "Bad file descriptor"),
+    ],
+)
 def test_standard_output_that_cannot_be_written(command: str, expected: str) -> None:
     code, out, err = _shell(command)
     assert (code, out, err.count("\n")) == (1, "", 1)
@@ -306,10 +341,13 @@ def test_standard_output_that_cannot_be_written(command: str, expected: str) -> 
     assert err.endswith(f": standard output cannot be written: {expected}\n")
 
 
-@pytest.mark.parametrize("command", [
-    "(sleep 0.01; openmxu verilog multiplier; echo $? >&2) | true",
-    "openmxu verilog multiplier -o >(true); echo $? >&2",
-])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "(sleep 0.01; openmxu verilog multiplier; echo $? >&2) | true",
+        "openmxu verilog multiplier -o >(true); echo $? >&2",
+    ],
+)
 def test_nobody_reads_on(command: str) -> None:
     """Much more than a pipe holds, so that the end is noticed."""
     assert _shell(command)[1:] == ("", "0\n")
@@ -329,26 +367,33 @@ def test_standard_error_that_cannot_be_written() -> None:
 @pytest.mark.usefixtures("matrices")
 def test_outputs_into_pipes() -> None:
     expected = np.load("A.npy") @ np.load("B.npy")
-    for command in ("openmxu matmul A.npy B.npy --engine golden -o /dev/stdout | cat > C.npy",
-                    "openmxu matmul A.npy B.npy --engine golden -o >(cat > C.npy); wait",
-                    "openmxu matmul <(cat A.npy) <(cat B.npy) --engine golden -o C.npy"):
+    for command in (
+        "openmxu matmul A.npy B.npy --engine golden -o /dev/stdout | cat > C.npy",
+        "openmxu matmul A.npy B.npy --engine golden -o >(cat > C.npy); wait",
+        "openmxu matmul <(cat A.npy) <(cat B.npy) --engine golden -o C.npy",
+    ):
         Path("C.npy").unlink(missing_ok=True)
         code, _, err = _shell(f"{command}; sleep 0.2")
         assert (code, err.count("\n")) == (0, 1)
         np.testing.assert_allclose(np.load("C.npy"), expected, rtol=0.1, atol=0.1)
 
 
-@pytest.mark.parametrize("name", [
-    "line\nfeed", "carriage\rreturn", "escape\x1b[2J", "half\udcff", "\u202eback", "wide\u3000",
-])
+@pytest.mark.parametrize(
+    "name", ["line\nfeed", "carriage\rreturn", "escape\x1b[2J", "half\udcff", "\u202eback", "wide\u3000"]
+)
 @pytest.mark.usefixtures("matrices")
 def test_odd_names(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """One line, and nothing in it that a terminal acts on."""
     shown = name.encode("unicode_escape").decode()
-    for arguments in (("matmul", f"{name}.npy", "B.npy"), ("matmul", "A.npy", "B.npy", "-o", f"{name}/C.npy"),
-                      ("matmul", "A.npy", "B.npy", name), ("area", "-o", "out", "--liberty", f"{name}.lib"),
-                      ("area", "-o", "out", "--compare", f"{name}.json"), ("verilog", name),
-                      ("board", "build", name, "-o", "out")):
+    for arguments in (
+        ("matmul", f"{name}.npy", "B.npy"),
+        ("matmul", "A.npy", "B.npy", "-o", f"{name}/C.npy"),
+        ("matmul", "A.npy", "B.npy", name),
+        ("area", "-o", "out", "--liberty", f"{name}.lib"),
+        ("area", "-o", "out", "--compare", f"{name}.json"),
+        ("verilog", name),
+        ("board", "build", name, "-o", "out"),
+    ):
         code, out, err = _run(capsys, *arguments)
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert err[:-1].isprintable()
@@ -357,9 +402,10 @@ def test_odd_names(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert np.load(f"{name}.npy").shape == (3, 5)
 
 
-@pytest.mark.parametrize("variables", [
-    {"LC_ALL": "C"}, {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}, {"PYTHONIOENCODING": "ascii"},
-])
+@pytest.mark.parametrize(
+    "variables",
+    [{"LC_ALL": "C"}, {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}, {"PYTHONIOENCODING": "ascii"}],
+)
 @pytest.mark.usefixtures("matrices")
 def test_locales(variables: dict[str, str]) -> None:
     assert _shell("openmxu roofline --json é.json", **variables)[0] == 0
@@ -375,6 +421,8 @@ def test_a_limit_of_file_sizes() -> None:
     np.save("B.npy", np.ones((4, 64), np.float32))
     code, out, err = _shell(command, TMPDIR=os.getcwd(), HOME=os.getcwd())
     assert (code, out) == (1, "")
-    assert err.splitlines()[-1] == ("openmxu matmul: output C.npy cannot be written: File too large; nor can it be "
-                                    "kept in the temporary or the home directory")
+    assert err.splitlines()[-1] == (
+        "openmxu matmul: output C.npy cannot be written: File too large; nor can it be "
+        "kept in the temporary or the home directory"
+    )
     assert sorted(path.name for path in Path().iterdir()) == ["A.npy", "B.npy"]

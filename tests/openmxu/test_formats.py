@@ -31,8 +31,10 @@ def test_widths_and_largest_number_are_the_dtypes(name: str) -> None:
 @pytest.mark.parametrize("name", _DTYPES)
 def test_overflow_and_quiet_nan_patterns(name: str) -> None:
     fmt = FORMATS[name]
-    overflow, nan = (np.array([bits], dtype=f"u{fmt.width // 8}").view(_DTYPES[name])[0].astype(np.float64)
-                     for bits in (fmt.overflow, fmt.quiet_nan))
+    overflow, nan = (
+        np.array([bits], dtype=f"u{fmt.width // 8}").view(_DTYPES[name])[0].astype(np.float64)
+        for bits in (fmt.overflow, fmt.quiet_nan)
+    )
     assert math.isinf(overflow) if fmt.has_infinity else math.isnan(overflow)
     assert math.isnan(nan)
 
@@ -53,11 +55,14 @@ def test_parse_refuses(text: str) -> None:
         FloatFormat.parse(text)
 
 
-@pytest.mark.parametrize(("widths", "error", "message"), [
-    ((1, 7), ValueError, "exponent_width must be an integer from 2 to 8, not 1"),
-    ((8, 24), ValueError, "fraction_width must be an integer from 1 to 23, not 24"),
-    ((8.0, 7), TypeError, "exponent_width must be an integer from 2 to 8, not 8.0"),
-])
+@pytest.mark.parametrize(
+    ("widths", "error", "message"),
+    [
+        ((1, 7), ValueError, "exponent_width must be an integer from 2 to 8, not 1"),
+        ((8, 24), ValueError, "fraction_width must be an integer from 1 to 23, not 24"),
+        ((8.0, 7), TypeError, "exponent_width must be an integer from 2 to 8, not 8.0"),
+    ],
+)
 def test_messages(widths: tuple[int, int], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         FloatFormat("x", *widths)

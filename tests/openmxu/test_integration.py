@@ -20,23 +20,31 @@ from ..linters import lint
 MXU = ["verilog", "mxu", "--rows", "2", "--columns", "3", "--splitter", "--result", "bf16"]
 
 
-@pytest.mark.parametrize("arguments", [[*MXU, "--status"], [*MXU, "--bus", "axi"], ["verilog", "adder"]],
-                         ids=["streams", "axi", "adder"])
+@pytest.mark.parametrize(
+    "arguments", [[*MXU, "--status"], [*MXU, "--bus", "axi"], ["verilog", "adder"]], ids=["streams", "axi", "adder"]
+)
 def test_files(arguments: list[str], tmp_path: Path) -> None:
     """Exported, instantiated from the template, and clean; and FuseSoC finds the core."""
     design, template, core = (tmp_path / name for name in ("it.v", "instance.v", "it.core"))
-    assert cli.main([*arguments, "--name", "it", "-o", str(design), "--template", str(template),
-                     "--core", str(core)]) == 0
+    assert (
+        cli.main([*arguments, "--name", "it", "-o", str(design), "--template", str(template), "--core", str(core)]) == 0
+    )
     around = tmp_path / "around.v"
     # Wires that nothing drives or reads are what a template is for.
-    off, on = (f"/* verilator lint_{state} UNDRIVEN */ /* verilator lint_{state} UNUSEDSIGNAL */\n"
-               for state in ("off", "on"))
+    off, on = (
+        f"/* verilator lint_{state} UNDRIVEN */ /* verilator lint_{state} UNUSEDSIGNAL */\n" for state in ("off", "on")
+    )
     around.write_text(f"{off}module around;\n{template.read_text()}endmodule\n{on}{design.read_text()}")
     for path, top in ((design, "it"), (around, "around")):
         lint(path, top)
     fusesoc = Path(sys.executable).with_name("fusesoc")
-    done = subprocess.run([fusesoc, "--cores-root", ".", "core", "show", "openmxu::it"], cwd=tmp_path,
-                          capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [fusesoc, "--cores-root", ".", "core", "show", "openmxu::it"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     said = re.findall(r"^(?:Name: +)?(openmxu::it:\S+|default|lint)", done.stdout, re.MULTILINE)
     assert said == [f"openmxu::it:{version('openmxu')}", "default", "lint"]
@@ -45,8 +53,10 @@ def test_files(arguments: list[str], tmp_path: Path) -> None:
 def test_fields_stand_in_the_template() -> None:
     unit = build("mxu_2x2", splitter=True)
     text = to_template(unit, to_verilog(unit), name="mxu")
-    assert ("wire [71:0] activations__payload;  // input: [63:0] data, 2 words, the first lowest; [64] first; "
-            "[65] last; [66] add; [67] clear_nan; [68] emit; [71:69] part") in text
+    assert (
+        "wire [71:0] activations__payload;  // input: [63:0] data, 2 words, the first lowest; [64] first; "
+        "[65] last; [66] add; [67] clear_nan; [68] emit; [71:69] part"
+    ) in text
 
 
 @pytest.mark.slow
@@ -67,16 +77,26 @@ def test_registers_are_where_the_documentation_has_them() -> None:
     assert f"0x{IDENTITY:08X}" in found[0][2]
 
 
-@pytest.mark.parametrize(("arguments", "complaint"), [
-    (["--core", "x.core"], "core must be in the folder of the Verilog file, which -o names, not x.core"),
-    (["-o", "a.v", "--template", "a.v"], "outputs must be different files"),
-    (["--bus", "wishbone"], "bus must be 'none' or 'axi', not 'wishbone'"),
-    (["--bus", "axi", "--operand", "e4f2", "--source", "e4f2"],
-     "source must be a format of whole bytes on AXI4-Stream, not e4f2"),
-    (["--splitter", "--operand", "fp16"], "splitter must be False unless fp32 is converted into bf16"),
-])
-def test_mistakes(arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str],
-                  monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--core", "x.core"], "core must be in the folder of the Verilog file, which -o names, not x.core"),
+        (["-o", "a.v", "--template", "a.v"], "outputs must be different files"),
+        (["--bus", "wishbone"], "bus must be 'none' or 'axi', not 'wishbone'"),
+        (
+            ["--bus", "axi", "--operand", "e4f2", "--source", "e4f2"],
+            "source must be a format of whole bytes on AXI4-Stream, not e4f2",
+        ),
+        (["--splitter", "--operand", "fp16"], "splitter must be False unless fp32 is converted into bf16"),
+    ],
+)
+def test_mistakes(
+    arguments: list[str],
+    complaint: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert cli.main([*MXU[:2], *arguments]) == 2
     assert complaint in capsys.readouterr().err

@@ -32,16 +32,22 @@ def test_one_at_a_time(tmp_path: Path) -> None:
 def test_a_word_and_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(locks, "_PATIENCE", 0.0)
     path = tmp_path / "lock"
-    with lock(path, what="tests"), caplog.at_level(logging.WARNING), \
-            pytest.raises(LockedError, match=f"^another process, which tests, has held {path} for 0.2 s; end it"), \
-            lock(path, what="tests", limit=0.2):
+    with (
+        lock(path, what="tests"),
+        caplog.at_level(logging.WARNING),
+        pytest.raises(LockedError, match=f"^another process, which tests, has held {path} for 0.2 s; end it"),
+        lock(path, what="tests", limit=0.2),
+    ):
         pass
     assert caplog.messages == ["waiting for another process, which tests"]
 
 
 def test_no_wait(tmp_path: Path) -> None:
-    with lock(tmp_path / "lock", what="tests"), pytest.raises(BlockingIOError), \
-            lock(tmp_path / "lock", what="tests", wait=False):
+    with (
+        lock(tmp_path / "lock", what="tests"),
+        pytest.raises(BlockingIOError),
+        lock(tmp_path / "lock", what="tests", wait=False),
+    ):
         pass
 
 

@@ -29,11 +29,18 @@ _SQUARE = (Path(__file__).parents[2] / "docs" / "examples" / "square.v").read_te
 
 def keywords(lexer: Any, beside: str = "") -> list[str]:
     """Those of a language, by a lexer that has nothing to do with this project."""
-    lists = [rule[0].words for rules in lexer.tokens.values() for rule in rules
-             if isinstance(rule, tuple) and hasattr(rule[0], "words")]
+    lists = [
+        rule[0].words
+        for rules in lexer.tokens.values()
+        for rule in rules
+        if isinstance(rule, tuple) and hasattr(rule[0], "words")
+    ]
     words = {word for each in lists for word in each if re.fullmatch("[a-z_0-9]+", word)}
-    return sorted(word for word in words - set(beside.split())
-                  if all(kind in Keyword for kind, text in lexer().get_tokens(word) if text.strip()))
+    return sorted(
+        word
+        for word in words - set(beside.split())
+        if all(kind in Keyword for kind, text in lexer().get_tokens(word) if text.strip())
+    )
 
 
 def test_keywords_are_refused() -> None:
@@ -43,9 +50,12 @@ def test_keywords_are_refused() -> None:
         with pytest.raises(ValueError, match=rf"name must not be a keyword of Verilog or SystemVerilog, '{word}'"):
             check_name("name", word)
     # Types are ordinary identifiers, and so are attributes.
-    vhdl = keywords(VhdlLexer, "bit bit_vector boolean character delay_length file_open_kind file_open_status integer "
-                               "natural positive severity_level signed std_logic std_logic_vector std_ulogic "
-                               "std_ulogic_vector string time unsigned")
+    vhdl = keywords(
+        VhdlLexer,
+        "bit bit_vector boolean character delay_length file_open_kind file_open_status integer "
+        "natural positive severity_level signed std_logic std_logic_vector std_ulogic "
+        "std_ulogic_vector string time unsigned",
+    )
     assert len(vhdl) > 80
     for word in vhdl:
         with pytest.raises(ValueError, match=rf"name must not be a keyword of VHDL, '{word.upper()}'"):
@@ -67,18 +77,26 @@ def test_what_vhdl_cannot_name(name: str) -> None:
         check_vhdl_name("name", name)
 
 
-@pytest.mark.parametrize(("arguments", "complaint"), [
-    (["--name", "module"], "name must not be a keyword of Verilog or SystemVerilog, 'module'"),
-    (["--prefix", "logic"], "prefix must not be a keyword of Verilog or SystemVerilog, 'logic'"),
-    (["--prefix", "1"], "prefix must be a Verilog identifier, not '1'"),
-    (["--name", "entity", "--ports", "flat"], "name must not be a keyword of VHDL, 'entity'"),
-    (["--name", "signal", "--bus", "axi", "--template", "x.vhd"], "name must not be a keyword of VHDL, 'signal'"),
-    (["--name", "my__unit", "--ports", "flat"], "name must be a VHDL identifier, not 'my__unit'"),
-    (["--ports", "vhdl"], "ports must be one of nested, flat, not 'vhdl'"),
-    (["--template", "x.vhd"], "ports must be 'flat' for a template in VHDL, which cannot name weights__payload"),
-])
-def test_mistakes(arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str],
-                  monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--name", "module"], "name must not be a keyword of Verilog or SystemVerilog, 'module'"),
+        (["--prefix", "logic"], "prefix must not be a keyword of Verilog or SystemVerilog, 'logic'"),
+        (["--prefix", "1"], "prefix must be a Verilog identifier, not '1'"),
+        (["--name", "entity", "--ports", "flat"], "name must not be a keyword of VHDL, 'entity'"),
+        (["--name", "signal", "--bus", "axi", "--template", "x.vhd"], "name must not be a keyword of VHDL, 'signal'"),
+        (["--name", "my__unit", "--ports", "flat"], "name must be a VHDL identifier, not 'my__unit'"),
+        (["--ports", "vhdl"], "ports must be one of nested, flat, not 'vhdl'"),
+        (["--template", "x.vhd"], "ports must be 'flat' for a template in VHDL, which cannot name weights__payload"),
+    ],
+)
+def test_mistakes(
+    arguments: list[str],
+    complaint: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert cli.main(["verilog", "mxu", "--rows", "1", "--columns", "1", "-o", "x.v", *arguments]) == 2
     assert capsys.readouterr().err == f"openmxu verilog: {complaint}\n"
@@ -91,9 +109,17 @@ def modules(text: str) -> dict[str, str]:
 
 
 _CHOICES = {
-    "rows": [1, 2, 3], "columns": [1, 2, 3], "stages": [1, 2, 6], "operand": ["bf16", "fp16", "e4f3"],
-    "source": ["fp32", "operand"], "result": ["fp32", "operand"], "subnormals": ["flush", "ieee"],
-    "depth": [2, 4, 16], "splitter": [False, True], "status": [False, True], "bus": ["none", "axi"],
+    "rows": [1, 2, 3],
+    "columns": [1, 2, 3],
+    "stages": [1, 2, 6],
+    "operand": ["bf16", "fp16", "e4f3"],
+    "source": ["fp32", "operand"],
+    "result": ["fp32", "operand"],
+    "subnormals": ["flush", "ieee"],
+    "depth": [2, 4, 16],
+    "splitter": [False, True],
+    "status": [False, True],
+    "bus": ["none", "axi"],
 }
 
 
@@ -166,26 +192,33 @@ def test_flat_ports_and_wires_inside() -> None:
         to_verilog(_Named("a__b", "A_b"), name="it", ports="flat")
 
 
-@pytest.mark.parametrize(("name", "overrides", "ports"), [
-    ("mxu_2x2_status", {"splitter": True}, "flat"), ("mxu_2x2_axi", {}, "nested"), ("stream_adder", {}, "flat"),
-    ("array_4x4", {}, "nested"), ("product", {}, "nested"),
-])
+@pytest.mark.parametrize(
+    ("name", "overrides", "ports"),
+    [
+        ("mxu_2x2_status", {"splitter": True}, "flat"),
+        ("mxu_2x2_axi", {}, "nested"),
+        ("stream_adder", {}, "flat"),
+        ("array_4x4", {}, "nested"),
+        ("product", {}, "nested"),
+    ],
+)
 def test_vhdl_reads_the_template(name: str, overrides: dict[str, Any], ports: str, tmp_path: Path) -> None:
     """As VHDL-93, and every port of the module is in it."""
     component = build(name, **overrides)
     text = to_verilog(component, name="it", ports=ports)
     template = to_vhdl_template(component, text, name="it", ports=ports)
-    header = text[text.rindex("\nmodule it("):].partition(";")[0]
+    header = text[text.rindex("\nmodule it(") :].partition(";")[0]
     names = re.findall(r"\w+", header.partition("(")[2])
     declared = re.findall(r"^      (\w+) : (in|out) ", template, re.MULTILINE)
     assert sorted(port for port, _ in declared) == sorted(names)
-    outputs = set(re.findall(r"^  output (?:\[.*\] )?(\w+);$", text[text.rindex("\nmodule it("):], re.MULTILINE))
+    outputs = set(re.findall(r"^  output (?:\[.*\] )?(\w+);$", text[text.rindex("\nmodule it(") :], re.MULTILINE))
     assert {port for port, flow in declared if flow == "out"} == outputs
     if shutil.which("ghdl") is None:
         pytest.skip("GHDL is not installed: the template has not been analysed")
     (tmp_path / "it.vhd").write_text(template)
-    done = subprocess.run(["ghdl", "-a", "--std=93", "it.vhd"], cwd=tmp_path, capture_output=True, text=True,
-                          check=False, timeout=60)
+    done = subprocess.run(
+        ["ghdl", "-a", "--std=93", "it.vhd"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+    )
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
@@ -224,8 +257,9 @@ def test_two_units_are_read_together(pair: str, tmp_path: Path) -> None:
     path = tmp_path / "pair.v"
     path.write_text(pair)
     lint(path, "pair")
-    script = ("read_verilog /job/design.il\nhierarchy -check -top pair\nproc\ncheck -assert\n"
-              "tee -q -o /job/result stat -json")
+    script = (
+        "read_verilog /job/design.il\nhierarchy -check -top pair\nproc\ncheck -assert\ntee -q -o /job/result stat -json"
+    )
     found = json.loads(yosys.produce(script, pair))["modules"]
     for number, stages in (("0", 1), ("1", 2)):
         name = rf"\\unit_{number}_[0-9a-f]{{8}}_pe_bf16_flush_s{stages}"
@@ -234,5 +268,11 @@ def test_two_units_are_read_together(pair: str, tmp_path: Path) -> None:
 
 def test_two_units_compute_together(pair: str, simulator: str) -> None:
     """In one simulation, random matrices, bit for bit."""
-    simulate(pair, "pair", "examples_bench", simulator=simulator, timeout=100,
-             environment={"PYTHONPATH": str(Path(__file__).parents[1])})
+    simulate(
+        pair,
+        "pair",
+        "examples_bench",
+        simulator=simulator,
+        timeout=100,
+        environment={"PYTHONPATH": str(Path(__file__).parents[1])},
+    )

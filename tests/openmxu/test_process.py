@@ -38,8 +38,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_what_a_child_gets_and_gives(tmp_path: Path) -> None:
     lines: list[str] = []
-    done = run(["sh", "-c", "cat; pwd; echo $MINE >&2; exit 3"], what="sh", limit=60, directory=tmp_path,
-               environment=os.environ | {"MINE": "yours"}, text="given\n", lines=lines.append)
+    done = run(
+        ["sh", "-c", "cat; pwd; echo $MINE >&2; exit 3"],
+        what="sh",
+        limit=60,
+        directory=tmp_path,
+        environment=os.environ | {"MINE": "yours"},
+        text="given\n",
+        lines=lines.append,
+    )
     assert (done.code, done.output, done.errors) == (3, f"given\n{tmp_path}\n", "yours\n")
     assert sorted(lines) == sorted(["given", str(tmp_path), "yours"])
     assert done.last(1) == ["yours"]
@@ -77,8 +84,13 @@ def test_what_a_child_leaves_in_its_folder_goes(folder: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_process_that_is_killed_leaves_nothing(number: signal.Signals, folder: Path) -> None:
     marker = f"{os.getpid()}-{number}"
-    done = subprocess.run([sys.executable, "-c", FAMILY.format(delay=0.3, number=int(number))], text=True, check=False,
-                          env=os.environ | {MARKER: marker, "TMPDIR": str(folder)}, capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-c", FAMILY.format(delay=0.3, number=int(number))],
+        text=True,
+        check=False,
+        env=os.environ | {MARKER: marker, "TMPDIR": str(folder)},
+        capture_output=True,
+    )
     assert done.returncode == -number
     assert leftovers(marker, folder) == []
 
@@ -164,8 +176,13 @@ with workspace() as folder:
         time.sleep(1000)  # must not keep the watcher from its work
     os.kill(os.getpid(), 9)
 """
-    done = subprocess.run([sys.executable, "-c", code], env=os.environ | {"TMPDIR": str(folder), MARKER: "fork"},
-                          check=False, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"TMPDIR": str(folder), MARKER: "fork"},
+        check=False,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert (done.returncode, done.stderr) == (-9, "")
     limit = time.monotonic() + 5
     while list(folder.iterdir()) and time.monotonic() < limit:

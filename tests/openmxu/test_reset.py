@@ -69,11 +69,13 @@ def bench(component: Any, name: str, text: str, starts: list[tuple[str, str]], c
     These are all valid and ready and what a unit says of itself, at once; what is offered while it is valid between
     a stream's arithmetic, and all outputs of a design without streams, when operands have passed it.
     """
-    header = text[text.rindex(f"\nmodule {name}("):].partition(";")[0]
-    ports = set(re.findall(r"[\w$]+", header[header.index("("):]))
+    header = text[text.rindex(f"\nmodule {name}(") :].partition(";")[0]
+    ports = set(re.findall(r"[\w$]+", header[header.index("(") :]))
     clock, reset, level = ("aclk", "aresetn", "~") if "aclk" in ports else ("clk", "rst", "")
-    members = {"__".join(map(str, path)): (member.flow == Out, len(Value.cast(value)))
-               for path, member, value in component.signature.flatten(component)}
+    members = {
+        "__".join(map(str, path)): (member.flow == Out, len(Value.cast(value)))
+        for path, member, value in component.signature.flatten(component)
+    }
     outputs = {port: width for port, (is_output, width) in members.items() if is_output}
     inputs = {port: width for port, (is_output, width) in members.items() if not is_output}
     connections = [f".{port}({port})" for port in outputs]
@@ -84,23 +86,44 @@ def bench(component: Any, name: str, text: str, starts: list[tuple[str, str]], c
             places[port] = f"inputs[{low} +: {width}]"
             connections.append(f".{port}({places[port]})")
             low += width
-    idle = [f"if (!{place}) {places[beside]} = 'bx;" for port, place in places.items() if port.endswith("valid")
-            for beside in places if beside != port and not beside.endswith(("valid", "ready"))
-            and beside.startswith(port.removesuffix("valid").removesuffix("t"))]
+    idle = [
+        f"if (!{place}) {places[beside]} = 'bx;"
+        for port, place in places.items()
+        if port.endswith("valid")
+        for beside in places
+        if beside != port
+        and not beside.endswith(("valid", "ready"))
+        and beside.startswith(port.removesuffix("valid").removesuffix("t"))
+    ]
     known = [port for port in outputs if re.search(r"(valid|ready)$|^status__", port)]
     offered = " || o__valid === 1 && ^o__payload === 1'bx" if "o__valid" in outputs else ""
     words = ", ".join(["$random"] * (-(-low // 32)))
-    runs = "".join(_RUN.format(
-        run=f"{start}_{before}", width=low, is_random=int(before == "random"), declared=_STARTS[start][0],
-        outputs=" ".join(f"wire [{width - 1}:0] {port};" for port, width in outputs.items()), name=name,
-        connections=", ".join(connections), before=_BEFORE[before], rises=_STARTS[start][1], held=_STARTS[start][2],
-        cycles=cycles, settled=0 if known else cycles // 2, known=", ".join(known or outputs), offered=offered,
-        idle=" ".join(idle),
-    ) for start, before in starts).replace("RANDOM", f"{{{words}}}")
+    runs = "".join(
+        _RUN.format(
+            run=f"{start}_{before}",
+            width=low,
+            is_random=int(before == "random"),
+            declared=_STARTS[start][0],
+            outputs=" ".join(f"wire [{width - 1}:0] {port};" for port, width in outputs.items()),
+            name=name,
+            connections=", ".join(connections),
+            before=_BEFORE[before],
+            rises=_STARTS[start][1],
+            held=_STARTS[start][2],
+            cycles=cycles,
+            settled=0 if known else cycles // 2,
+            known=", ".join(known or outputs),
+            offered=offered,
+            idle=" ".join(idle),
+        )
+        for start, before in starts
+    ).replace("RANDOM", f"{{{words}}}")
     names = [f"{start}_{before}" for start, before in starts]
     instances = "".join(f"  run_{run} {run}(done[{index}]);\n" for index, run in enumerate(names))
-    return (f"{runs}module bench;\n  wire [{len(names) - 1}:0] done;\n{instances}"
-            "  always @(&done) if (&done) begin $display(\"known\"); $finish; end\nendmodule\n")
+    return (
+        f"{runs}module bench;\n  wire [{len(names) - 1}:0] done;\n{instances}"
+        '  always @(&done) if (&done) begin $display("known"); $finish; end\nendmodule\n'
+    )
 
 
 def icarus(language: str, top: str, text: str, work: Path) -> str:
@@ -117,10 +140,15 @@ _SMALL = {"depth": 4, "rows": 1, "columns": 1}
 _QUICK = ("mxu_2x2_splitter", "mxu_2x2_status", "mxu_2x2_axi")
 
 
-@pytest.mark.parametrize(("name", "overrides"), [
-    *((name, _SMALL) for name in _QUICK), ("stream_adder", {}), ("pe_pipelined", {}),
-    *(pytest.param(name, {}, marks=pytest.mark.slow) for name, design in CATALOG.items() if design.cells <= 64),
-])
+@pytest.mark.parametrize(
+    ("name", "overrides"),
+    [
+        *((name, _SMALL) for name in _QUICK),
+        ("stream_adder", {}),
+        ("pe_pipelined", {}),
+        *(pytest.param(name, {}, marks=pytest.mark.slow) for name, design in CATALOG.items() if design.cells <= 64),
+    ],
+)
 def test_known_from_reset_on(name: str, overrides: dict[str, int], tmp_path: Path) -> None:
     """In all ways that a reset can begin; in larger units, which have the same parts, in two."""
     component = build(name, **overrides)

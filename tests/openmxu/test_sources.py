@@ -72,8 +72,10 @@ def test_older_code_than_the_file_says(package: Path) -> None:
     subprocess.run(run, env=environment, check=True, capture_output=True)
     (package / "number.py").write_text("NUMBER = 2\n")
     os.utime(package / "number.py", (1e9, 1e9))
-    asks = ("from openmxu.sources import Sources; sources = Sources('twosources'); import twosources.number as it; "
-            "print(it.NUMBER, sources.digest() is not None, sources.still())")
+    asks = (
+        "from openmxu.sources import Sources; sources = Sources('twosources'); import twosources.number as it; "
+        "print(it.NUMBER, sources.digest() is not None, sources.still())"
+    )
     environment["PYTHONPATH"] += os.pathsep + str(ROOT / "hw")
     done = subprocess.run([sys.executable, "-c", asks], env=environment, check=True, capture_output=True, text=True)
     assert done.stdout == "1 True False\n"
@@ -112,10 +114,17 @@ def copy(tmp_path: Path) -> Path:
 
 def multiply(copy: Path, imports: str = "", edit: tuple[str, str] | None = None) -> str:
     """What a new process says; if asked, its sources are edited when it has imported them."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(copy / "hw"), str(copy / "sim")]),
-                                "XDG_CACHE_HOME": str(copy / "cache")}
-    with subprocess.Popen([sys.executable, "-c", USER.format(imports=imports)], env=environment, text=True,
-                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(copy / "hw"), str(copy / "sim")]),
+        "XDG_CACHE_HOME": str(copy / "cache"),
+    }
+    with subprocess.Popen(
+        [sys.executable, "-c", USER.format(imports=imports)],
+        env=environment,
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stdout.readline() == "imported\n"

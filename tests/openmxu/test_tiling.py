@@ -74,8 +74,12 @@ def test_the_closed_formula_is_what_tile_by_tile_comes_to() -> None:
     generator = np.random.default_rng(1)
     closed = 0
     for _ in range(600):
-        config = MxuConfig(rows=int(generator.integers(1, 20)), columns=int(generator.integers(1, 20)),
-                           stages=int(generator.integers(1, 8)), depth=1 << int(generator.integers(3, 9)))
+        config = MxuConfig(
+            rows=int(generator.integers(1, 20)),
+            columns=int(generator.integers(1, 20)),
+            stages=int(generator.integers(1, 8)),
+            depth=1 << int(generator.integers(3, 9)),
+        )
         m, k, n = (int(size) for size in generator.integers(1, 70, 3))
         precision = list(PASSES)[generator.integers(len(PASSES))]
         closed += m * -(-n // config.columns) <= config.depth or config.depth >= _result_delay(config)
@@ -89,10 +93,17 @@ def test_utilisation() -> None:
     assert 6 * 512**3 / (16 * 16 * cycles(config, 512, 512, 512, "highest")) > 0.999
 
 
-@pytest.mark.parametrize(("n", "units", "expected"), [
-    (10, 1, [range(10)]), (10, 2, [range(6), range(6, 10)]), (7, 3, [range(4), range(4, 6), range(6, 7)]),
-    (3, 5, [range(2), range(2, 3)]), (0, 2, []), (8, 2, [range(4), range(4, 8)]),
-])
+@pytest.mark.parametrize(
+    ("n", "units", "expected"),
+    [
+        (10, 1, [range(10)]),
+        (10, 2, [range(6), range(6, 10)]),
+        (7, 3, [range(4), range(4, 6), range(6, 7)]),
+        (3, 5, [range(2), range(2, 3)]),
+        (0, 2, []),
+        (8, 2, [range(4), range(4, 8)]),
+    ],
+)
 def test_shares(n: int, units: int, expected: list[range]) -> None:
     config = MxuConfig(rows=2, columns=2)
     assert shares(config, n, units) == expected
@@ -107,6 +118,8 @@ def test_bytes_are_those_of_the_beats(precision: str) -> None:
     given = stimulus(config, a, b, precision)
     blocks = list(given.blocks())
     assert stream_bytes(config, 9, 7, 5, precision) == (
-        sum(block.weights.size * 4 for block in blocks), sum(block.activations.size * 4 for block in blocks),
-        given.results * config.columns * 2)
+        sum(block.weights.size * 4 for block in blocks),
+        sum(block.activations.size * 4 for block in blocks),
+        given.results * config.columns * 2,
+    )
     assert stream_bytes(config, 9, 0, 5) == (0, 0, 0)

@@ -24,10 +24,13 @@ from ..linters import lint, verilator_lint
 _SMALL = [name for name, design in CATALOG.items() if design.cells <= 64]
 
 
-@pytest.mark.parametrize("name", [
-    pytest.param(name, marks=[pytest.mark.slow] if name not in ("adder", "splitter", "pe", "mxu_2x2_axi") else [])
-    for name in _SMALL
-])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name not in ("adder", "splitter", "pe", "mxu_2x2_axi") else [])
+        for name in _SMALL
+    ],
+)
 def test_small_designs_are_lint_clean(name: str, tmp_path: Path) -> None:
     path = tmp_path / "design.v"
     path.write_text(text := to_verilog(build(name), name=name))
@@ -36,11 +39,17 @@ def test_small_designs_are_lint_clean(name: str, tmp_path: Path) -> None:
     assert all(re.match(r"always @\(posedge \w+\)", waits) for waits in re.findall(r"\balways\b.*", text))
 
 
-@pytest.mark.parametrize(("name", "modules"), [
-    ("mxu_16x16", ("row_bf16_flush_s1_c16", "array_bf16_flush_s1_r16_c16")),
-    pytest.param("mxu", ("row_bf16_flush_s1_c128", "array_bf16_flush_s1_r16_c128", "array_bf16_flush_s1_r128_c128"),
-                 marks=pytest.mark.slow),
-])
+@pytest.mark.parametrize(
+    ("name", "modules"),
+    [
+        ("mxu_16x16", ("row_bf16_flush_s1_c16", "array_bf16_flush_s1_r16_c16")),
+        pytest.param(
+            "mxu",
+            ("row_bf16_flush_s1_c128", "array_bf16_flush_s1_r16_c128", "array_bf16_flush_s1_r128_c128"),
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
 def test_large_units_are_lint_clean_and_hierarchical(name: str, modules: tuple[str, ...], tmp_path: Path) -> None:
     text = to_verilog(build(name), name="mxu", prefix="unit")
     assert len(text) < 1_000_000
@@ -57,8 +66,9 @@ def test_large_units_are_lint_clean_and_hierarchical(name: str, modules: tuple[s
         rest = before + after.partition("endmodule")[2]
     # A box of which only the ports are seen leaves all of them unused.
     off, on = (f"/* verilator lint_{state} UNDRIVEN */\n" for state in ("off", "on"))
-    stub = (f"{off}module unit_pe_bf16_flush_s1(" + body.partition(";")[0] + ";\n" + "\n".join(ports)
-            + f"\nendmodule\n{on}")
+    stub = (
+        f"{off}module unit_pe_bf16_flush_s1(" + body.partition(";")[0] + ";\n" + "\n".join(ports) + f"\nendmodule\n{on}"
+    )
     path = tmp_path / "mxu.v"
     path.write_text(head + stub + rest)
     lint(path, "mxu")
@@ -79,10 +89,11 @@ def test_no_more_is_kept_from_verilator_than_is_said(name: str, tmp_path: Path) 
 
 def test_ports_of_the_unit() -> None:
     text = to_verilog(build("mxu_2x2"))
-    header = text[text.rindex("\nmodule mxu("):]
-    ports = set(header[header.index("(") + 1:header.index(")")].replace(" ", "").split(","))
-    streams = {f"{name}__{port}" for name in ("weights", "activations", "results")
-               for port in ("valid", "ready", "payload")}
+    header = text[text.rindex("\nmodule mxu(") :]
+    ports = set(header[header.index("(") + 1 : header.index(")")].replace(" ", "").split(","))
+    streams = {
+        f"{name}__{port}" for name in ("weights", "activations", "results") for port in ("valid", "ready", "payload")
+    }
     assert ports == {"clk", "rst"} | streams
 
 
@@ -105,8 +116,13 @@ def test_no_paths_and_no_chance() -> None:
     assert str(Path.cwd()) not in first
 
 
-@pytest.mark.parametrize("name", ["stream_converter", *(pytest.param(name, marks=pytest.mark.slow)
-                                                        for name in ("pe", "pe_pipelined", "mxu_2x2_axi"))])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "stream_converter",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("pe", "pe_pipelined", "mxu_2x2_axi")),
+    ],
+)
 def test_yosys_reads_the_same_design(name: str) -> None:
     """From the Verilog as from Amaranth's RTLIL: the same flip-flops, and gates within one in a hundred."""
     component = build(name, **({"rows": 1, "columns": 1, "depth": 4} if "axi" in name else {}))
@@ -117,8 +133,10 @@ def test_yosys_reads_the_same_design(name: str) -> None:
         said = yosys.produce(f"read_{language} /job/design.il\n{script}", text)
         counts.append(Counter(json.loads(said)["design"]["num_cells_by_type"]))
         del counts[-1]["$scopeinfo"]  # names of modules, no logic
-    flip_flops, gates = ([sum(count[cell] for cell in count if ("DFF" in cell) == is_flip_flop) for count in counts]
-                         for is_flip_flop in (True, False))
+    flip_flops, gates = (
+        [sum(count[cell] for cell in count if ("DFF" in cell) == is_flip_flop) for count in counts]
+        for is_flip_flop in (True, False)
+    )
     assert flip_flops[0] == flip_flops[1] > 0
     assert gates[1] == pytest.approx(gates[0], rel=0.01)
 
@@ -158,8 +176,8 @@ def test_every_repeated_module_gets_its_clock(export: Callable[..., str], clock:
     for name in instances:
         head = re.search(rf"^  (cell )?\\?\S+ +\\?{name}( \()?$", text, re.MULTILINE)
         assert head is not None, name
-        body = text[head.end():]
-        assert re.search(clock, body[:re.search(r"\n  (end|\);)\n", body).start()]), name
+        body = text[head.end() :]
+        assert re.search(clock, body[: re.search(r"\n  (end|\);)\n", body).start()]), name
 
 
 def test_combinational_modules_have_no_clock() -> None:

@@ -154,8 +154,13 @@ def test_read_figures() -> None:
 
 def test_report_as_text() -> None:
     report = BuildReport(
-        board=find_board("icebreaker"), bitstream=Path("out/selftest.bin"), clocks=read_clocks(FIGURES),
-        utilisation=read_utilisation(FIGURES), versions={}, seed=1, seconds={},
+        board=find_board("icebreaker"),
+        bitstream=Path("out/selftest.bin"),
+        clocks=read_clocks(FIGURES),
+        utilisation=read_utilisation(FIGURES),
+        versions={},
+        seed=1,
+        seconds={},
     )
     assert str(report).splitlines()[1:] == [
         "clock clk: 21.4 MHz reached, 12.0 MHz needed, timing met",

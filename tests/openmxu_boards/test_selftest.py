@@ -41,7 +41,7 @@ def observe(test: SelfTest, cycles: int) -> list[tuple[int, int, int]]:
 
 
 def with_flipped(beats: tuple[int, ...], beat: int, bit: int) -> tuple[int, ...]:
-    return (*beats[:beat], beats[beat] ^ 1 << bit, *beats[beat + 1:])
+    return (*beats[:beat], beats[beat] ^ 1 << bit, *beats[beat + 1 :])
 
 
 def check_passes(config: MxuConfig) -> None:
@@ -60,10 +60,14 @@ def test_passes_on_boards(board: Any) -> None:
     check_passes(board.config)
 
 
-@pytest.mark.parametrize("config", [
-    MxuConfig(rows=1, columns=3, stages=7, source=BF16, subnormals="ieee", depth=8),
-    MxuConfig(rows=3, columns=1, stages=2, operand=FP8_E4M3, depth=8),
-], ids=["1x3", "3x1"])
+@pytest.mark.parametrize(
+    "config",
+    [
+        MxuConfig(rows=1, columns=3, stages=7, source=BF16, subnormals="ieee", depth=8),
+        MxuConfig(rows=3, columns=1, stages=2, operand=FP8_E4M3, depth=8),
+    ],
+    ids=["1x3", "3x1"],
+)
 def test_passes_on_other_units(config: MxuConfig) -> None:
     check_passes(config)
 
@@ -72,9 +76,9 @@ SIGN = 31
 """Of the lowest word of a beat."""
 
 
-@pytest.mark.parametrize("stream", [
-    "results", *(pytest.param(name, marks=pytest.mark.slow) for name in ("weights", "activations")),
-])
+@pytest.mark.parametrize(
+    "stream", ["results", *(pytest.param(name, marks=pytest.mark.slow) for name in ("weights", "activations"))]
+)
 def test_one_broken_word_fails(stream: str) -> None:
     sound = program(SMALL)
     broken = replace(sound, **{stream: with_flipped(getattr(sound, stream), 0, SIGN)})
@@ -115,8 +119,9 @@ def test_program_reaches_every_sort_of_result() -> None:
     for board in boards():
         config = board.config
         contents = program(config)
-        words = np.array([beat >> 32 * lane & 0xFFFFFFFF for beat in contents.results
-                          for lane in range(config.columns)])
+        words = np.array(
+            [beat >> 32 * lane & 0xFFFFFFFF for beat in contents.results for lane in range(config.columns)]
+        )
         for pattern in (0x00000000, 0x80000000, 0x7F800000, 0xFF800000, 0x7FC00000):
             assert pattern in words, f"{pattern:08X}"
         first, last, add, clear_nan, emit = (
@@ -162,7 +167,8 @@ class PoisonedMemory(wiring.Component):
             with m.If(outer.en):
                 m.d.sync += collided.eq(self.written.en & (self.written.addr == outer.addr))
             m.d.comb += [
-                inner.en.eq(outer.en), inner.addr.eq(outer.addr),
+                inner.en.eq(outer.en),
+                inner.addr.eq(outer.addr),
                 outer.data.eq(inner.data ^ collided.replicate(len(inner.data))),
             ]
         return m
@@ -211,24 +217,30 @@ def test_stalls() -> None:
         assert {0.0, 1.0} < set(spells), "some spells flow freely, some wait all the time, some do both"
 
 
-@pytest.mark.parametrize(("beats", "error", "text"), [
-    ((), ValueError, "beats must be one or more integers of 8 bits, not ()"),
-    ((1, 256), ValueError, "beats must be one or more integers of 8 bits, not 0x100"),
-    ((-1,), ValueError, "beats must be one or more integers of 8 bits, not -0x1"),
-    (("1",), TypeError, "beats must be one or more integers of 8 bits, not ('1',)"),
-])
+@pytest.mark.parametrize(
+    ("beats", "error", "text"),
+    [
+        ((), ValueError, "beats must be one or more integers of 8 bits, not ()"),
+        ((1, 256), ValueError, "beats must be one or more integers of 8 bits, not 0x100"),
+        ((-1,), ValueError, "beats must be one or more integers of 8 bits, not -0x1"),
+        (("1",), TypeError, "beats must be one or more integers of 8 bits, not ('1',)"),
+    ],
+)
 def test_rom_source_messages(beats: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error) as caught:
         RomSource(8, beats)
     assert str(caught.value) == text
 
 
-@pytest.mark.parametrize(("parameters", "error", "text"), [
-    ({"blink": -1}, ValueError, "blink must be an integer >= 0, not -1"),
-    ({"blink": 0.5}, TypeError, "blink must be an integer >= 0, not 0.5"),
-    ({"patience": 0}, ValueError, "patience must be an integer >= 1, not 0"),
-    ({"patience": None}, TypeError, "patience must be an integer >= 1, not None"),
-])
+@pytest.mark.parametrize(
+    ("parameters", "error", "text"),
+    [
+        ({"blink": -1}, ValueError, "blink must be an integer >= 0, not -1"),
+        ({"blink": 0.5}, TypeError, "blink must be an integer >= 0, not 0.5"),
+        ({"patience": 0}, ValueError, "patience must be an integer >= 1, not 0"),
+        ({"patience": None}, TypeError, "patience must be an integer >= 1, not None"),
+    ],
+)
 def test_selftest_messages(parameters: dict[str, Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error) as caught:
         SelfTest(SMALL, Program((0,), (0,), (0,)), **parameters)

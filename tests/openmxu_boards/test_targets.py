@@ -42,17 +42,32 @@ def test_plan_is_the_same_every_time(board: Board) -> None:
     assert _plan(board) == _plan(board)
 
 
-@pytest.mark.parametrize(("name", "file", "lines"), [
-    ("icebreaker", "selftest.pcf", [
-        "set_io led_g_0__io 37", "set_io led_r_0__io 11", "set_io clk12_0__io 35",
-        "set_frequency clk12_0__io 12.0",
-    ]),
-    ("ulx3s-12f", "selftest.lpf", [
-        'LOCATE COMP "led_0__io" SITE "B2";', 'LOCATE COMP "led_1__io" SITE "C2";',
-        'LOCATE COMP "led_2__io" SITE "C1";', 'LOCATE COMP "clk25_0__io" SITE "G2";',
-        'FREQUENCY PORT "clk25_0__io" 25000000.0 HZ;',
-    ]),
-])
+@pytest.mark.parametrize(
+    ("name", "file", "lines"),
+    [
+        (
+            "icebreaker",
+            "selftest.pcf",
+            [
+                "set_io led_g_0__io 37",
+                "set_io led_r_0__io 11",
+                "set_io clk12_0__io 35",
+                "set_frequency clk12_0__io 12.0",
+            ],
+        ),
+        (
+            "ulx3s-12f",
+            "selftest.lpf",
+            [
+                'LOCATE COMP "led_0__io" SITE "B2";',
+                'LOCATE COMP "led_1__io" SITE "C2";',
+                'LOCATE COMP "led_2__io" SITE "C1";',
+                'LOCATE COMP "clk25_0__io" SITE "G2";',
+                'FREQUENCY PORT "clk25_0__io" 25000000.0 HZ;',
+            ],
+        ),
+    ],
+)
 def test_pins_and_clock(name: str, file: str, lines: list[str]) -> None:
     text: Any = _plan(find_board(name))[file]
     assert set(lines) <= set(text.splitlines())

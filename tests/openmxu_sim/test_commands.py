@@ -21,12 +21,12 @@ _ACCURACY = Path(__file__).parents[2] / "docs" / "reference" / "accuracy.json"
 
 
 @pytest.mark.parametrize("wrong", [False, True])
-def test_demo(wrong: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-              capsys: pytest.CaptureFixture[str]) -> None:
+def test_demo(wrong: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """With the area of one small design."""
     report = openmxu.area.report
-    monkeypatch.setattr(openmxu.area, "report", lambda *given, **options: report(
-        *given, **options, points=[point(PRODUCT, BF16)]))
+    monkeypatch.setattr(
+        openmxu.area, "report", lambda *given, **options: report(*given, **options, points=[point(PRODUCT, BF16)])
+    )
     if wrong:
         classify = demo.classify
         monkeypatch.setattr(demo, "classify", lambda **options: replace(classify(**options), bit_equal=False))
@@ -41,8 +41,16 @@ def test_demo(wrong: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 
 def test_bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """With a measurement that is there already."""
-    found = speed.Report("2026-01-01", "a machine", 600.0, {"C compiler": "gcc 12", "numpy": "2"},
-                         (Clocked("compiled", 128, 1, 1.0, 8653, 0.25, 3, 60.0),), (), (), ("pysim left out",))
+    found = speed.Report(
+        "2026-01-01",
+        "a machine",
+        600.0,
+        {"C compiler": "gcc 12", "numpy": "2"},
+        (Clocked("compiled", 128, 1, 1.0, 8653, 0.25, 3, 60.0),),
+        (),
+        (),
+        ("pysim left out",),
+    )
     asked: dict[str, Any] = {}
 
     def bench(**options: Any) -> speed.Report:
@@ -80,8 +88,27 @@ def test_the_window_of_a_waveform(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for name in "AB":
         np.save(f"{name}.npy", np.ones((6, 6), np.float32))
     window = ["--vcd-rows", "1:2", "--vcd-columns", "2:4", "--vcd-cycles", "3:9"]
-    assert main(["matmul", "A.npy", "B.npy", "--rows", "4", "--columns", "5", "--engine", "compiled", "-o", "C.npy",
-                 "--vcd", "wave.vcd", *window]) == 0
+    assert (
+        main(
+            [
+                "matmul",
+                "A.npy",
+                "B.npy",
+                "--rows",
+                "4",
+                "--columns",
+                "5",
+                "--engine",
+                "compiled",
+                "-o",
+                "C.npy",
+                "--vcd",
+                "wave.vcd",
+                *window,
+            ]
+        )
+        == 0
+    )
     text = Path("wave.vcd").read_text()
     assert set(re.findall(r"\$scope module (row_\d+) ", text)) == {"row_1"}
     assert set(re.findall(r"\$scope module (pe_\d+) ", text)) == {"pe_2", "pe_3"}

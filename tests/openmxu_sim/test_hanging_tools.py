@@ -23,8 +23,11 @@ def test_c_compiler(tool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", str(tool))
     monkeypatch.setattr(native, "_ANSWER_LIMIT", 0.2)
     monkeypatch.setattr(native, "_LIMIT", 0.3)
-    with pytest.raises(TimeLimitError, match=r"^C compiler, asked for its version, took longer than 0.2 s and was "
-                                             r"ended; does tool run by itself\?$"):
+    with pytest.raises(
+        TimeLimitError,
+        match=r"^C compiler, asked for its version, took longer than 0.2 s and was "
+        r"ended; does tool run by itself\?$",
+    ):
         native.compiler_version()
     with pytest.raises(TimeLimitError, match=r"^C compiler took longer than 0.3 s and was ended; "):
         native.build_library("")

@@ -22,11 +22,18 @@ def _described(shape: str, descr: str = "'<f4'", fortran: str = "False") -> str:
     return f"{{'descr': {descr}, 'fortran_order': {fortran}, 'shape': {shape}}}\n"
 
 
-@pytest.mark.parametrize("array", [
-    np.arange(6, dtype=np.float32).reshape(2, 3), np.asfortranarray(np.arange(6, dtype=">f8").reshape(2, 3)),
-    np.zeros((0, 5), np.float32), np.zeros((5, 0), np.float32, order="F"), np.float32(3),
-    np.arange(4, dtype=np.uint16).view("V2"), np.frombuffer(np.uint32([0x7F800001, 0xFFC12345]).tobytes(), np.float32),
-])
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(6, dtype=np.float32).reshape(2, 3),
+        np.asfortranarray(np.arange(6, dtype=">f8").reshape(2, 3)),
+        np.zeros((0, 5), np.float32),
+        np.zeros((5, 0), np.float32, order="F"),
+        np.float32(3),
+        np.arange(4, dtype=np.uint16).view("V2"),
+        np.frombuffer(np.uint32([0x7F800001, 0xFFC12345]).tobytes(), np.float32),
+    ],
+)
 def test_what_numpy_writes(array: Any, tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", array)
     found = read_matrix(tmp_path / "a.npy", "A")
@@ -104,6 +111,9 @@ def test_what_is_refused(name: str, tmp_path: Path) -> None:
 def test_sizes_are_said(tmp_path: Path) -> None:
     path = tmp_path / "bad.npy"
     path.write_bytes(_BAD["terabytes"])
-    with pytest.raises(ValueError, match=r"the shape \(1048576, 1048576\) of float32 takes 4398046511104 bytes, and it "
-                                         r"has 64$"):
+    with pytest.raises(
+        ValueError,
+        match=r"the shape \(1048576, 1048576\) of float32 takes 4398046511104 bytes, and it "
+        r"has 64$",
+    ):
         read_matrix(path, "A")

@@ -41,15 +41,26 @@ def test_result_and_statistics(engine: str) -> None:
 def test_a_unit_of_ones_own(engine: str) -> None:
     unit = MxuConfig(rows=2, columns=3, stages=2, depth=4, subnormals="ieee", result=BF16, splitter=True)
     product = simulate(_A, _B, unit=unit, precision="high", engine=engine)
-    same = simulate(_A, _B, rows=2, columns=3, stages=2, subnormals="ieee", output="bf16", splitter=True,
-                    precision="high", engine=engine)
+    same = simulate(
+        _A,
+        _B,
+        rows=2,
+        columns=3,
+        stages=2,
+        subnormals="ieee",
+        output="bf16",
+        splitter=True,
+        precision="high",
+        engine=engine,
+    )
     assert product.result.tobytes() == same.result.tobytes()
     assert product.statistics.config == replace(unit, status=True)
     assert same.statistics.config == replace(unit, status=True, depth=512)
     said = product.statistics.as_dict()
     assert (said["rows"], said["columns"], said["depth"], said["output"], said["units"]) == (2, 3, 4, "bf16", 1)
-    narrow = matmul(_A.astype(ml_dtypes.bfloat16), _B.astype(ml_dtypes.bfloat16), unit=MxuConfig(2, 2, source=BF16),
-                    engine=engine)
+    narrow = matmul(
+        _A.astype(ml_dtypes.bfloat16), _B.astype(ml_dtypes.bfloat16), unit=MxuConfig(2, 2, source=BF16), engine=engine
+    )
     assert narrow.tobytes() == matmul(_A, _B, rows=2, columns=2, engine=engine).tobytes()
 
 
@@ -58,8 +69,9 @@ def test_matmul_takes_what_simulate_takes() -> None:
 
 
 def test_formula_is_the_clock() -> None:
-    results = [simulate(_A, _B, rows=2, columns=3, engine=engine)
-               for engine in ("golden", "model", "pysim", "compiled")]
+    results = [
+        simulate(_A, _B, rows=2, columns=3, engine=engine) for engine in ("golden", "model", "pysim", "compiled")
+    ]
     assert len({result.statistics.cycles for result in results}) == 1
 
 
@@ -84,8 +96,10 @@ def test_bf16_operands_bit_for_bit() -> None:
     wide = (bits.astype(np.uint32) << 16).view(np.float32)
     other = np.ones((3, 2), np.float32)
     for mode in ("flush", "ieee"):
-        results = [matmul(a, other, rows=3, columns=2, subnormals=mode, engine="golden")
-                   for a in (operand, wide, bits.view("V2"))]
+        results = [
+            matmul(a, other, rows=3, columns=2, subnormals=mode, engine="golden")
+            for a in (operand, wide, bits.view("V2"))
+        ]
         assert len({r.tobytes() for r in results}) == 1
 
 
@@ -100,8 +114,9 @@ def test_passes(precision: str, mode: str, engine: str) -> None:
     for output in ("fp32", "bf16"):
         expected = golden.matmul(a, b, rows=3, result=output, **options)
         for splitter, units in ((False, 1), (True, 2)):
-            found = simulate(a, b, rows=3, columns=2, output=output, splitter=splitter, units=units, engine=engine,
-                             **options)
+            found = simulate(
+                a, b, rows=3, columns=2, output=output, splitter=splitter, units=units, engine=engine, **options
+            )
             assert found.result.dtype == expected.dtype
             assert found.result.tobytes() == expected.tobytes()
             config = MxuConfig(rows=3, columns=2)
@@ -113,8 +128,15 @@ def test_passes(precision: str, mode: str, engine: str) -> None:
 def test_statistics_of_several_units(units: int) -> None:
     """Five columns of results on units of 3x2: each unit multiplies whole tiles of its share, 3 rows at a time."""
     m, k, n = 5, 8, 5
-    found = simulate(np.ones((m, k), np.float32), np.ones((k, n), np.float32), rows=3, columns=2, units=units,
-                     precision="high", engine="compiled").statistics
+    found = simulate(
+        np.ones((m, k), np.float32),
+        np.ones((k, n), np.float32),
+        rows=3,
+        columns=2,
+        units=units,
+        precision="high",
+        engine="compiled",
+    ).statistics
     assert found.cycles == cycles(MxuConfig(rows=3, columns=2), m, k, n, "high", units)
     assert found.utilisation == pytest.approx(3 * m * k * n / (units * 3 * 2 * found.cycles), rel=1e-12)
     tiles = {1: 3, 2: 2 + 1, 3: 1 + 1 + 1}[units]  # of two columns, in the shares 5; 4, 1; 2, 2, 1
@@ -122,8 +144,9 @@ def test_statistics_of_several_units(units: int) -> None:
 
 
 @pytest.mark.parametrize(("engine", "missing"), [("verilator", "cocotb"), ("icarus", "cocotb"), ("model", "numba")])
-def test_what_an_engine_lacks_is_said_before_any_work(engine: str, missing: str,
-                                                      monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_an_engine_lacks_is_said_before_any_work(
+    engine: str, missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     find_spec = simulators.find_spec
     for module in (simulators, engines):
         monkeypatch.setattr(module, "find_spec", lambda name: None if name == missing else find_spec(name))
@@ -148,8 +171,9 @@ def test_counters() -> None:
     """Free: busy with each beat. A source or a sink that waits: that is what it is put down to."""
     a = np.ones((40, 8), np.float32)
     b = np.ones((8, 6), np.float32)
-    free, stalled = (simulate(a, b, rows=4, columns=3, engine="compiled", stalls=stalls).statistics
-                     for stalls in (None, 2))
+    free, stalled = (
+        simulate(a, b, rows=4, columns=3, engine="compiled", stalls=stalls).statistics for stalls in (None, 2)
+    )
     assert (free.busy, free.input_stalls, free.output_stalls) == (160, 0, 0)
     assert stalled.busy == 160
     assert 0 < stalled.input_stalls <= stalled.cycles - 160
@@ -161,38 +185,85 @@ def test_other_dtypes_are_converted_with_a_note(caplog: pytest.LogCaptureFixture
     assert "a: int64 converted to float32" in caplog.text
 
 
-@pytest.mark.parametrize(("a", "b", "options", "error", "message"), [
-    (_A.T, _B.T, {}, ValueError, r"a and b must have the shapes \(M, K\) and \(K, N\), not \(2, 3\) and \(4, 2\)"),
-    (_A[0], _B, {}, ValueError, r"a must have two dimensions, not the shape \(2,\)"),
-    (_A, _B[None], {}, ValueError, r"b must have two dimensions, not the shape \(1, 2, 4\)"),
-    (_A * 1j, _B, {}, TypeError, "a must be an array of real numbers, not of complex64"),
-    (_A, [["x"]], {}, TypeError, "b must be an array of real numbers, not of <U1"),
-    (np.array([[None]]), _B, {}, TypeError, "a must be an array of real numbers, not of object"),
-    (_A, _B, {"engine": "vcs"}, ValueError, "engine must be 'auto' or 'golden' .*, not 'vcs'"),
-    (_A, _B, {"precision": "best"}, ValueError,
-     "precision must be 'default', 'high', 'highest', 'exact9', not 'best'"),
-    (_A, _B, {"output": "fp8"}, ValueError, "output must be 'fp32' or 'bf16', not 'fp8'"),
-    (np.ma.masked_equal(_A, 0), _B, {}, TypeError, "a must be an array without a mask, not a masked array: fill it "),
-    (_A, np.ma.masked_equal(_B, 0), {}, TypeError, "b must be an array without a mask, not a masked array: fill it "),
-    (_A, _B, {"rows": 10**9}, ValueError, "rows must be an integer from 1 to 65536, not 1000000000"),
-    (_A, _B, {"units": 0}, ValueError, "units must be an integer >= 1, not 0"),
-    (_A, _B, {"engine": "compiled", "units": 2, "vcd": Path("x")}, ValueError,
-     "units must be 1 for a waveform, not 2"),
-    (_A, _B, {"splitter": 1}, TypeError, "splitter must be True or False, not 1"),
-    (_A, _B, {"rows": 0}, ValueError, "rows must be an integer from 1 to 65536, not 0"),
-    (_A, _B, {"subnormals": "x"}, ValueError, "subnormals must be 'flush' or 'ieee', not 'x'"),
-    (_A, _B, {"unit": MxuConfig(2, 2), "stages": 1}, ValueError, "stages must be left to the unit, where one is given"),
-    (_A, _B, {"unit": "2x2"}, TypeError, "unit must be an MxuConfig, not '2x2'"),
-    (_A, _B, {"unit": MxuConfig(2, 2, operand=FP16)}, ValueError, "unit must have bf16 operands, not fp16"),
-    (_A, _B, {"unit": MxuConfig(2, 2, source=BF16)}, ValueError, "a and b must be bfloat16, in one pass, for a unit"),
-    (_A, _B, {"engine": "golden", "stalls": 3}, ValueError, "stalls needs an engine with a clock .*, not 'golden'"),
-    (_A, _B, {"engine": "golden", "vcd": Path("x")}, ValueError, "vcd needs an engine with a clock .* 'golden'"),
-    (_A, _B, {"engine": "pysim", "rows": 2, "columns": 2, "vcd": Path("x"), "window": _WINDOW}, ValueError,
-     "^window needs a waveform of the engine compiled, not pysim$"),
-    (_A, _B, {"engine": "compiled", "window": _WINDOW}, ValueError,
-     "^window needs a waveform of the engine compiled, not none$"),
-    (_A, _B, {"engine": "pysim", "stalls": -1}, ValueError, "stalls must be an integer >= 0, not -1"),
-])
+@pytest.mark.parametrize(
+    ("a", "b", "options", "error", "message"),
+    [
+        (_A.T, _B.T, {}, ValueError, r"a and b must have the shapes \(M, K\) and \(K, N\), not \(2, 3\) and \(4, 2\)"),
+        (_A[0], _B, {}, ValueError, r"a must have two dimensions, not the shape \(2,\)"),
+        (_A, _B[None], {}, ValueError, r"b must have two dimensions, not the shape \(1, 2, 4\)"),
+        (_A * 1j, _B, {}, TypeError, "a must be an array of real numbers, not of complex64"),
+        (_A, [["x"]], {}, TypeError, "b must be an array of real numbers, not of <U1"),
+        (np.array([[None]]), _B, {}, TypeError, "a must be an array of real numbers, not of object"),
+        (_A, _B, {"engine": "vcs"}, ValueError, "engine must be 'auto' or 'golden' .*, not 'vcs'"),
+        (
+            _A,
+            _B,
+            {"precision": "best"},
+            ValueError,
+            "precision must be 'default', 'high', 'highest', 'exact9', not 'best'",
+        ),
+        (_A, _B, {"output": "fp8"}, ValueError, "output must be 'fp32' or 'bf16', not 'fp8'"),
+        (
+            np.ma.masked_equal(_A, 0),
+            _B,
+            {},
+            TypeError,
+            "a must be an array without a mask, not a masked array: fill it ",
+        ),
+        (
+            _A,
+            np.ma.masked_equal(_B, 0),
+            {},
+            TypeError,
+            "b must be an array without a mask, not a masked array: fill it ",
+        ),
+        (_A, _B, {"rows": 10**9}, ValueError, "rows must be an integer from 1 to 65536, not 1000000000"),
+        (_A, _B, {"units": 0}, ValueError, "units must be an integer >= 1, not 0"),
+        (
+            _A,
+            _B,
+            {"engine": "compiled", "units": 2, "vcd": Path("x")},
+            ValueError,
+            "units must be 1 for a waveform, not 2",
+        ),
+        (_A, _B, {"splitter": 1}, TypeError, "splitter must be True or False, not 1"),
+        (_A, _B, {"rows": 0}, ValueError, "rows must be an integer from 1 to 65536, not 0"),
+        (_A, _B, {"subnormals": "x"}, ValueError, "subnormals must be 'flush' or 'ieee', not 'x'"),
+        (
+            _A,
+            _B,
+            {"unit": MxuConfig(2, 2), "stages": 1},
+            ValueError,
+            "stages must be left to the unit, where one is given",
+        ),
+        (_A, _B, {"unit": "2x2"}, TypeError, "unit must be an MxuConfig, not '2x2'"),
+        (_A, _B, {"unit": MxuConfig(2, 2, operand=FP16)}, ValueError, "unit must have bf16 operands, not fp16"),
+        (
+            _A,
+            _B,
+            {"unit": MxuConfig(2, 2, source=BF16)},
+            ValueError,
+            "a and b must be bfloat16, in one pass, for a unit",
+        ),
+        (_A, _B, {"engine": "golden", "stalls": 3}, ValueError, "stalls needs an engine with a clock .*, not 'golden'"),
+        (_A, _B, {"engine": "golden", "vcd": Path("x")}, ValueError, "vcd needs an engine with a clock .* 'golden'"),
+        (
+            _A,
+            _B,
+            {"engine": "pysim", "rows": 2, "columns": 2, "vcd": Path("x"), "window": _WINDOW},
+            ValueError,
+            "^window needs a waveform of the engine compiled, not pysim$",
+        ),
+        (
+            _A,
+            _B,
+            {"engine": "compiled", "window": _WINDOW},
+            ValueError,
+            "^window needs a waveform of the engine compiled, not none$",
+        ),
+        (_A, _B, {"engine": "pysim", "stalls": -1}, ValueError, "stalls must be an integer >= 0, not -1"),
+    ],
+)
 def test_messages(a: Any, b: Any, options: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         simulate(a, b, **options)
@@ -210,19 +281,29 @@ def test_auto_is_the_compiled_engine() -> None:
     assert product.statistics.cycles == other.statistics.cycles
 
 
-@pytest.mark.parametrize(("size", "clocked", "verilator", "numba", "engine"), [
-    (8, True, True, True, "verilator"), (9, True, True, True, "pysim"), (8, True, False, True, "pysim"),
-    (8, False, True, True, "verilator"), (9, False, True, True, "model"), (9, False, True, False, "golden"),
-    (8, False, False, False, "golden"),
-])
-def test_auto_without_a_c_compiler(size: int, clocked: bool, verilator: bool, numba: bool, engine: str,
-                                   monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("size", "clocked", "verilator", "numba", "engine"),
+    [
+        (8, True, True, True, "verilator"),
+        (9, True, True, True, "pysim"),
+        (8, True, False, True, "pysim"),
+        (8, False, True, True, "verilator"),
+        (9, False, True, True, "model"),
+        (9, False, True, False, "golden"),
+        (8, False, False, False, "golden"),
+    ],
+)
+def test_auto_without_a_c_compiler(
+    size: int, clocked: bool, verilator: bool, numba: bool, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CC", "/no/cc")
     load_model.cache_clear()
     monkeypatch.setattr(simulators, "find_simulator", lambda name: "5" if verilator else None)
     monkeypatch.setattr(engines, "find_spec", lambda name: object() if numba else None)
     assert engines.choose(MxuConfig(rows=size, columns=8), clocked=clocked) == (
-        engine, "auto: not compiled, as CC must name a C compiler that is installed, not '/no/cc'")
+        engine,
+        "auto: not compiled, as CC must name a C compiler that is installed, not '/no/cc'",
+    )
 
 
 def test_what_auto_falls_back_to_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,20 +21,39 @@ except CompilerNotFoundError as error:
 
 FAST = Clocked("compiled", 128, 1, 1.0, 8653, 0.25, 3, 60.0)
 FULL = Report(
-    "2026-01-01", "a machine", 600.0, {"C compiler": "gcc 12", "numpy": "2"},
-    (replace(FAST, size=16, cycles=8245, seconds=0.01), FAST, replace(FAST, threads=2, seconds=0.125),
-     replace(FAST, size=256, cycles=8909, seconds=1.5), replace(FAST, engine=ROW_ENGINE, seconds=50.0)),
-    (Whole("compiled", 1.5, 0.6, 50.0),), (Ratio(512, 0.5, 0.1), Ratio(1024, 2.0, 1.2)), ("pysim left out",),
+    "2026-01-01",
+    "a machine",
+    600.0,
+    {"C compiler": "gcc 12", "numpy": "2"},
+    (
+        replace(FAST, size=16, cycles=8245, seconds=0.01),
+        FAST,
+        replace(FAST, threads=2, seconds=0.125),
+        replace(FAST, size=256, cycles=8909, seconds=1.5),
+        replace(FAST, engine=ROW_ENGINE, seconds=50.0),
+    ),
+    (Whole("compiled", 1.5, 0.6, 50.0),),
+    (Ratio(512, 0.5, 0.1), Ratio(1024, 2.0, 1.2)),
+    ("pysim left out",),
 )
 
 
 def test_figures() -> None:
     assert [(figure.value, figure.reached) for figure in FULL.figures()] == [
-        ("200 x", "least"), ("34612", "least"), ("69224", "aim"), ("0.60", "least"), ("1.50", "aim"),
-        ("1.84 x", "aim"), ("0.20 x", "least"),
+        ("200 x", "least"),
+        ("34612", "least"),
+        ("69224", "aim"),
+        ("0.60", "least"),
+        ("1.50", "aim"),
+        ("1.84 x", "aim"),
+        ("0.20 x", "least"),
     ]
-    slow = replace(FULL, clocked=(replace(FAST, seconds=2.0),), products=(Whole("compiled", 6.0, 2.0, 0.0),),
-                   ratios=(Ratio(512, 1.0, 0.05),))
+    slow = replace(
+        FULL,
+        clocked=(replace(FAST, seconds=2.0),),
+        products=(Whole("compiled", 6.0, 2.0, 0.0),),
+        ratios=(Ratio(512, 1.0, 0.05),),
+    )
     assert [figure.reached for figure in slow.figures()] == ["no"] * 4
     # Clang is held to more.
     clang = replace(FULL, tools={"C compiler": "Debian clang 14"}, clocked=(replace(FAST, seconds=0.8),))
@@ -60,10 +79,16 @@ def test_a_measurement() -> None:
     assert found.updates == found.cycles / found.seconds * 16
 
 
-@pytest.mark.parametrize(("change", "words"), [
-    (lambda run: Run(run.beats ^ np.uint32(1), run.cycles), "compiled on 4x4 gives other bits than the golden model"),
-    (lambda run: Run(run.beats, run.cycles + 1), "compiled on 4x4 takes 8210 cycles, .* not what the formula says"),
-])
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            lambda run: Run(run.beats ^ np.uint32(1), run.cycles),
+            "compiled on 4x4 gives other bits than the golden model",
+        ),
+        (lambda run: Run(run.beats, run.cycles + 1), "compiled on 4x4 takes 8210 cycles, .* not what the formula says"),
+    ],
+)
 def test_wrong_results_are_refused(change: Callable[[Run], Run], words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     right = compiled.run
     monkeypatch.setattr(compiled, "run", lambda *arguments, **options: change(right(*arguments, **options)))

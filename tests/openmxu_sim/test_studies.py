@@ -51,8 +51,10 @@ def test_layers_are_those_of_the_networks() -> None:
 
 def test_what_limits() -> None:
     machine = Machine(rows=4, columns=4, clock=100, bandwidth=1)
-    slow, fast = (roofline(machine, (layer,)).shares[0] for layer in
-                  (Layer("a", "thin", 1000, 4, 4), Layer("a", "thick", 64, 64, 64)))
+    slow, fast = (
+        roofline(machine, (layer,)).shares[0]
+        for layer in (Layer("a", "thin", 1000, 4, 4), Layer("a", "thick", 64, 64, 64))
+    )
     assert slow.cycles == cycles(MxuConfig(rows=4, columns=4), 1000, 4, 4)
     assert slow.bytes == {"fp32": 4 * 8016, "bf16 in, fp32 out": 2 * 4016 + 4 * 4000, "bf16": 2 * 8016}
     assert slow.bound == {"fp32": "memory", "bf16 in, fp32 out": "memory", "bf16": "memory"}
@@ -65,8 +67,26 @@ def test_what_limits() -> None:
 
 def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     figures, plot = tmp_path / "figures.json", tmp_path / "roof.svg"
-    assert cli.main(["roofline", "--rows", "8", "--columns", "8", "--clock", "50", "--bandwidth", "0.5",
-                     "--json", str(figures), "--plot", str(plot)]) == 0
+    assert (
+        cli.main(
+            [
+                "roofline",
+                "--rows",
+                "8",
+                "--columns",
+                "8",
+                "--clock",
+                "50",
+                "--bandwidth",
+                "0.5",
+                "--json",
+                str(figures),
+                "--plot",
+                str(plot),
+            ]
+        )
+        == 0
+    )
     shown = capsys.readouterr().out
     assert "One unit of 8x8, 1 stage, at 50 MHz, 0.0064 Tflop/s, and 0.5 GB/s" in shown
     assert json.loads(figures.read_text())["machine"]["rows"] == 8
@@ -74,15 +94,18 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert to_markdown(roofline(Machine(8, 8, 1, 50, 0.5))) in shown
 
 
-@pytest.mark.parametrize(("arguments", "complaint"), [
-    (["roofline", "--clock", "0"], "clock must be a number from 0.001 to 1000000, not 0.0"),
-    (["roofline", "--clock", "inf"], "clock must be a number from 0.001 to 1000000, not inf"),
-    (["roofline", "--clock", "5e-324"], "clock must be a number from 0.001 to 1000000, not 5e-324"),
-    (["roofline", "--bandwidth", "nan"], "bandwidth must be a number from 0.001 to 1000000, not nan"),
-    (["roofline", "--rows", "0"], "rows must be an integer from 1 to 65536, not 0"),
-    (["accuracy", "--seed", "-1"], "seed must be an integer >= 0, not -1"),
-    (["accuracy", "--json", "/no/such/folder/x"], "output /no/such/folder/x cannot be written: No such"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["roofline", "--clock", "0"], "clock must be a number from 0.001 to 1000000, not 0.0"),
+        (["roofline", "--clock", "inf"], "clock must be a number from 0.001 to 1000000, not inf"),
+        (["roofline", "--clock", "5e-324"], "clock must be a number from 0.001 to 1000000, not 5e-324"),
+        (["roofline", "--bandwidth", "nan"], "bandwidth must be a number from 0.001 to 1000000, not nan"),
+        (["roofline", "--rows", "0"], "rows must be an integer from 1 to 65536, not 0"),
+        (["accuracy", "--seed", "-1"], "seed must be an integer >= 0, not -1"),
+        (["accuracy", "--json", "/no/such/folder/x"], "output /no/such/folder/x cannot be written: No such"),
+    ],
+)
 def test_mistakes(arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(arguments) == 2
     assert complaint in capsys.readouterr().err

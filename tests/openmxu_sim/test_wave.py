@@ -88,8 +88,9 @@ def area(path: str) -> float:
 def shapes(root: ElementTree.Element) -> dict[str, list[tuple[str, float]]]:
     """Classes and areas of the paths that are drawn several times."""
     return {
-        f"#{group.get('id')}":
-            [(path.get("class", ""), area(path.get("d", "")) * float(path.get("fill-opacity", 1))) for path in group]
+        f"#{group.get('id')}": [
+            (path.get("class", ""), area(path.get("d", "")) * float(path.get("fill-opacity", 1))) for path in group
+        ]
         for group in root.find(f"{SVG}defs") or ()
     }
 
@@ -134,7 +135,7 @@ def test_large_pictures_are_small(large: Activity) -> None:
     known = shapes(root)
     drawn = sum(size for use in root.iter(f"{SVG}use") for _, size in known[use.get("href", "")])
     # Shares are rounded up, to sixteenths; padding counts .45.
-    expected = (.45 * sum(len(tile.activations) for tile in large.tiles) * 64**2 + .55 * large.products) / 64
+    expected = (0.45 * sum(len(tile.activations) for tile in large.tiles) * 64**2 + 0.55 * large.products) / 64
     assert expected <= drawn < 1.06 * expected
 
 
@@ -154,23 +155,23 @@ def colours(style: str) -> list[np.ndarray]:
     found = []
     for name in ("idle", "t0", "t1", "t2", "t3"):
         [code] = re.findall(rf"\.{name}{{fill:#(......)}}", style)
-        srgb = np.array([int(code[place:place + 2], 16) / 255 for place in (0, 2, 4)])
-        found.append(np.where(srgb <= .04045, srgb / 12.92, ((srgb + .055) / 1.055) ** 2.4))
+        srgb = np.array([int(code[place : place + 2], 16) / 255 for place in (0, 2, 4)])
+        found.append(np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4))
     return found
 
 
 def lab(light: np.ndarray) -> np.ndarray:
     """CIE Lab."""
-    to_xyz = np.array([[.4124, .3576, .1805], [.2126, .7152, .0722], [.0193, .1192, .9505]])
-    f = np.cbrt(to_xyz @ np.clip(light, 0, 1) / [.9505, 1, 1.089])
+    to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+    f = np.cbrt(to_xyz @ np.clip(light, 0, 1) / [0.9505, 1, 1.089])
     return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
 
 
 VISION = {  # Machado, Oliveira and Fernandes, 2009, severity 1
     "normal": np.eye(3),
-    "protanopia": [[.152286, 1.052583, -.204868], [.114503, .786281, .099216], [-.003882, -.048116, 1.051998]],
-    "deuteranopia": [[.367322, .860646, -.227968], [.280085, .672501, .047413], [-.011820, .042940, .968881]],
-    "tritanopia": [[1.255528, -.076749, -.178779], [-.078411, .930809, .147602], [.004733, .691367, .303900]],
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
 }
 
 
@@ -178,10 +179,10 @@ VISION = {  # Machado, Oliveira and Fernandes, 2009, severity 1
 def test_colours_stay_apart_for_everybody(mode: str, large: Activity) -> None:
     light, dark = draw(large).split("@media (prefers-color-scheme:dark)")
     idle, *tiles = colours(light if mode == "light" else dark)
-    luminance = [.2126 * red + .7152 * green + .0722 * blue for red, green, blue in (idle, *tiles)]
+    luminance = [0.2126 * red + 0.7152 * green + 0.0722 * blue for red, green, blue in (idle, *tiles)]
     for one in luminance[1:]:
         low, high = sorted((one, luminance[0]))
-        assert (high + .05) / (low + .05) >= 3
+        assert (high + 0.05) / (low + 0.05) >= 3
     for matrix in VISION.values():
         for one, other in combinations(tiles, 2):
             assert np.linalg.norm(lab(np.array(matrix) @ one) - lab(np.array(matrix) @ other)) >= 20
@@ -208,20 +209,27 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
     assert described.endswith("--m 7 --k 5 --n 4 --stalls 3 --at 20,30")
 
 
-@pytest.mark.parametrize(("options", "words"), [
-    ("--rows 0", "rows must be an integer from 1 to 65536, not 0"),
-    ("--rows 257", "rows must be at most 256 for a picture, not 257"),
-    ("--m 9999", "m, k and n must be those of a product of at most 4096 cycles for a picture, not of at least 39996"),
-    ("--m 1000000 --k 1000000000", "m, k and n must be those of a product of at most 4096 cycles for a picture"),
-    ("--m 900 --stalls 1", "m, k and n must be those of a product of at most 4096 cycles for a picture, not of "),
-    ("--k 0", "k must be an integer >= 1, not 0"),
-    ("--stages 8", "stages must be an integer from 1 to 7, not 8"),
-    ("--stalls -1", "stalls must be an integer >= 0, not -1"),
-    ("--at 9,77", "at must be cycles from 0 to 76, not 77"),
-    ("-o missing/w.svg", "output missing/w.svg cannot be written: No such file or directory"),
-])
-def test_mistakes(options: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                  capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--rows 0", "rows must be an integer from 1 to 65536, not 0"),
+        ("--rows 257", "rows must be at most 256 for a picture, not 257"),
+        (
+            "--m 9999",
+            "m, k and n must be those of a product of at most 4096 cycles for a picture, not of at least 39996",
+        ),
+        ("--m 1000000 --k 1000000000", "m, k and n must be those of a product of at most 4096 cycles for a picture"),
+        ("--m 900 --stalls 1", "m, k and n must be those of a product of at most 4096 cycles for a picture, not of "),
+        ("--k 0", "k must be an integer >= 1, not 0"),
+        ("--stages 8", "stages must be an integer from 1 to 7, not 8"),
+        ("--stalls -1", "stalls must be an integer >= 0, not -1"),
+        ("--at 9,77", "at must be cycles from 0 to 76, not 77"),
+        ("-o missing/w.svg", "output missing/w.svg cannot be written: No such file or directory"),
+    ],
+)
+def test_mistakes(
+    options: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     code, out, err = run(capsys, *options.split())
     assert (code, out) == (2, "")

@@ -7,5 +7,20 @@ from openmxu.area.points import PART_NAMES, PARTS, Point, default_points, full_p
 from openmxu.area.report import FILES, TIME_LIMIT, report
 from openmxu.area.targets import DEFAULT_TARGETS, RECIPES, TARGETS
 
-__all__ = ["DEFAULT_TARGETS", "FILES", "PARTS", "PART_NAMES", "RECIPES", "TARGETS", "TIME_LIMIT", "Point",
-           "Report", "Result", "default_points", "full_points", "quick_points", "report", "to_table"]
+__all__ = [
+    "DEFAULT_TARGETS",
+    "FILES",
+    "PARTS",
+    "PART_NAMES",
+    "RECIPES",
+    "TARGETS",
+    "TIME_LIMIT",
+    "Point",
+    "Report",
+    "Result",
+    "default_points",
+    "full_points",
+    "quick_points",
+    "report",
+    "to_table",
+]

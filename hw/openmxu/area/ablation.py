@@ -12,17 +12,7 @@ from amaranth.hdl import Module, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from openmxu.area.points import (
-    ADDER,
-    MULTIPLIER,
-    PROCESSING_ELEMENT,
-    PRODUCT,
-    Point,
-    Tie,
-    made_point,
-    once,
-    point,
-)
+from openmxu.area.points import ADDER, MULTIPLIER, PROCESSING_ELEMENT, PRODUCT, Point, Tie, made_point, once, point
 from openmxu.arith import Adder, Multiplier
 from openmxu.formats import BF16, FP32, TF32, FloatFormat
 
@@ -70,7 +60,7 @@ class _Truncated(wiring.Component):
         m.d.comb += [
             multiplier.i_a.eq(self.i_a),
             multiplier.i_b.eq(self.i_b),
-            self.o.eq(multiplier.o[FP32.width - BF16.width:]),
+            self.o.eq(multiplier.o[FP32.width - BF16.width :]),
         ]
         return m
 
@@ -119,8 +109,15 @@ def _inside(prefix: str, *ties: Tie) -> tuple[Tie, ...]:
 
 
 def _accumulating(fmt: FloatFormat) -> Point:
-    return made_point(MULTIPLY_ADD, BF16, BF16.significand_width, lambda: _MultiplyAdd(fmt), (_MultiplyAdd, fmt),
-                      variant=f"sum in {fmt}", options={"sum": fmt.name})
+    return made_point(
+        MULTIPLY_ADD,
+        BF16,
+        BF16.significand_width,
+        lambda: _MultiplyAdd(fmt),
+        (_MultiplyAdd, fmt),
+        variant=f"sum in {fmt}",
+        options={"sum": fmt.name},
+    )
 
 
 def _truncated(variant: str, *ties: Tie) -> Point:
@@ -129,40 +126,59 @@ def _truncated(variant: str, *ties: Tie) -> Point:
 
 def _ablations() -> list[Ablation]:
     on_gates = partial(point, scope="area")
-    multiplier, adder, pe = (point(part, fmt) for part, fmt in
-                             ((MULTIPLIER, BF16), (ADDER, FP32), (PROCESSING_ELEMENT, BF16)))
-    full = [on_gates(part, fmt, subnormals="ieee")
-            for part, fmt in ((MULTIPLIER, BF16), (ADDER, FP32), (PROCESSING_ELEMENT, BF16))]
+    multiplier, adder, pe = (
+        point(part, fmt) for part, fmt in ((MULTIPLIER, BF16), (ADDER, FP32), (PROCESSING_ELEMENT, BF16))
+    )
+    full = [
+        on_gates(part, fmt, subnormals="ieee")
+        for part, fmt in ((MULTIPLIER, BF16), (ADDER, FP32), (PROCESSING_ELEMENT, BF16))
+    ]
     pe_flags = (*_inside("multiplier", *_MULTIPLIER_FLAGS), *_inside("adder", *_ADDER_FLAGS))
     pe_excess = _inside("adder", _ADDER_EXCESS)
     return [
         Ablation("gradual underflow", full[0], multiplier),
         Ablation("rounding to nearest", multiplier, _truncated(_TRUNCATED)),
-        Ablation("NaN and infinite operands", multiplier,
-                 on_gates(MULTIPLIER, BF16, variant=_NO_SPECIALS, ties=_MULTIPLIER_FLAGS)),
-        Ablation("exponents, overflow and underflow", multiplier,
-                 on_gates(MULTIPLIER, BF16, variant="exponent constant", ties=[Tie("multiplied.exponent", 127)])),
+        Ablation(
+            "NaN and infinite operands",
+            multiplier,
+            on_gates(MULTIPLIER, BF16, variant=_NO_SPECIALS, ties=_MULTIPLIER_FLAGS),
+        ),
+        Ablation(
+            "exponents, overflow and underflow",
+            multiplier,
+            on_gates(MULTIPLIER, BF16, variant="exponent constant", ties=[Tie("multiplied.exponent", 127)]),
+        ),
         Ablation("all but the significand product", multiplier, point(PRODUCT, BF16)),
-        Ablation("gradual underflow, rounding, NaN and infinite operands", full[0],
-                 _truncated(_SIMPLE, *_inside("multiplier", *_MULTIPLIER_FLAGS))),
+        Ablation(
+            "gradual underflow, rounding, NaN and infinite operands",
+            full[0],
+            _truncated(_SIMPLE, *_inside("multiplier", *_MULTIPLIER_FLAGS)),
+        ),
         Ablation("two pipeline stages", on_gates(MULTIPLIER, BF16, stages=2), multiplier),
         Ablation("gradual underflow", full[1], adder),
         Ablation("rounding to nearest", adder, on_gates(ADDER, FP32, variant=_TRUNCATED, ties=[_ADDER_EXCESS])),
-        Ablation("NaN and infinite operands", adder,
-                 on_gates(ADDER, FP32, variant=_NO_SPECIALS, ties=_ADDER_FLAGS)),
-        Ablation("gradual underflow, rounding, NaN and infinite operands", full[1],
-                 on_gates(ADDER, FP32, variant=_SIMPLE, ties=[*_ADDER_FLAGS, _ADDER_EXCESS])),
+        Ablation("NaN and infinite operands", adder, on_gates(ADDER, FP32, variant=_NO_SPECIALS, ties=_ADDER_FLAGS)),
+        Ablation(
+            "gradual underflow, rounding, NaN and infinite operands",
+            full[1],
+            on_gates(ADDER, FP32, variant=_SIMPLE, ties=[*_ADDER_FLAGS, _ADDER_EXCESS]),
+        ),
         Ablation("five pipeline stages", on_gates(ADDER, FP32, stages=5), adder),
         Ablation("gradual underflow", full[2], pe),
-        Ablation("rounding to nearest", pe,
-                 on_gates(PROCESSING_ELEMENT, BF16, variant=_TRUNCATED, ties=pe_excess)),
-        Ablation("NaN and infinite operands", pe,
-                 on_gates(PROCESSING_ELEMENT, BF16, variant=_NO_SPECIALS, ties=pe_flags)),
-        Ablation("gradual underflow, rounding, NaN and infinite operands", full[2],
-                 on_gates(PROCESSING_ELEMENT, BF16, variant=_SIMPLE, ties=[*pe_flags, *pe_excess])),
+        Ablation("rounding to nearest", pe, on_gates(PROCESSING_ELEMENT, BF16, variant=_TRUNCATED, ties=pe_excess)),
+        Ablation(
+            "NaN and infinite operands", pe, on_gates(PROCESSING_ELEMENT, BF16, variant=_NO_SPECIALS, ties=pe_flags)
+        ),
+        Ablation(
+            "gradual underflow, rounding, NaN and infinite operands",
+            full[2],
+            on_gates(PROCESSING_ELEMENT, BF16, variant=_SIMPLE, ties=[*pe_flags, *pe_excess]),
+        ),
         Ablation("six pipeline stages in place of one", on_gates(PROCESSING_ELEMENT, BF16, stages=6), pe),
-        *(Ablation(f"fp32 sums in place of {fmt}", _accumulating(FP32), _accumulating(fmt))
-          for fmt in (_E8F15, TF32, BF16)),
+        *(
+            Ablation(f"fp32 sums in place of {fmt}", _accumulating(FP32), _accumulating(fmt))
+            for fmt in (_E8F15, TF32, BF16)
+        ),
     ]
 
 

@@ -47,8 +47,14 @@ def whole(design: Design) -> Point:
     name = domain.get("operand", domain.get("source", None if "width" in domain else FP32.name))
     fmt = FloatFormat.parse(name) if name else None
     width = fmt.significand_width if fmt else domain["width"]
-    return Point(design.name, width, fmt, design.name,
-                 lambda: kept_rtlil(design.build, design.name, (design.family, domain)), domain)
+    return Point(
+        design.name,
+        width,
+        fmt,
+        design.name,
+        lambda: kept_rtlil(design.build, design.name, (design.family, domain)),
+        domain,
+    )
 
 
 def parts(design: Design) -> list[Part]:
@@ -71,8 +77,10 @@ def parts(design: Design) -> list[Part]:
         "admission": lambda: Admission(config),
         "accumulator bank": lambda: AccumulatorBank(config),
     }
-    found += [Part(1, _point(f"{name} {config.rows} x {config.columns}", config, make, size=True))
-              for name, make in once.items()]
+    found += [
+        Part(1, _point(f"{name} {config.rows} x {config.columns}", config, make, size=True))
+        for name, make in once.items()
+    ]
     # The lanes' delays as in openmxu.mxu: c cycles for column c, 1 + r · row_step for row r.
     skew = sum(range(config.columns)) + sum(1 + row * config.row_step for row in range(config.rows))
     control = Control(config.depth).size * (1 + config.array_latency)
@@ -114,8 +122,13 @@ def _point(part: str, config: MxuConfig, make: Callable[[], Any], *, size: bool 
     """A part, which may depend on the size of the unit; equal parts of two units have the same top module."""
     options: dict[str, str | int] = {"subnormals": config.subnormals, "stages": config.stages}
     if size:
-        options |= {"rows": config.rows, "columns": config.columns, "source": str(config.source),
-                    "depth": config.depth}
+        options |= {"rows": config.rows, "columns": config.columns, "source": str(config.source), "depth": config.depth}
     top = "_".join(map(str, [part, config.operand, *options.values()])).replace(" ", "_")
-    return Point(part, config.operand.significand_width, config.operand, top,
-                 lambda: kept_rtlil(make, top, (part, config)), options)
+    return Point(
+        part,
+        config.operand.significand_width,
+        config.operand,
+        top,
+        lambda: kept_rtlil(make, top, (part, config)),
+        options,
+    )

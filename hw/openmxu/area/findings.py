@@ -16,8 +16,19 @@ from openmxu.area.points import ADDER, ARRAY, MULTIPLIER, PROCESSING_ELEMENT, PR
 from openmxu.area.targets import Area, Target
 from openmxu.catalog import Design
 
-__all__ = ["CLAIMS", "CONFIDENCE", "SWEEP_EXPONENT", "Cost", "Entry", "Fit", "Interval", "Ratio", "Report",
-           "Term", "fit_curve"]
+__all__ = [
+    "CLAIMS",
+    "CONFIDENCE",
+    "SWEEP_EXPONENT",
+    "Cost",
+    "Entry",
+    "Fit",
+    "Interval",
+    "Ratio",
+    "Report",
+    "Term",
+    "fit_curve",
+]
 
 FloatOrArray = TypeVar("FloatOrArray", float, NDArray[np.float64])
 
@@ -243,16 +254,21 @@ class Report:
 
     def by_format(self, target: Target, part: str) -> dict[str, Result]:
         """What was measured of a part on a target, by format; products by that of their width."""
-        return {name: result for result in self._ordinary.get((target, part), [])
-                if (name := _name_in_claims(result.point))}
+        return {
+            name: result for result in self._ordinary.get((target, part), []) if (name := _name_in_claims(result.point))
+        }
 
     def sweep(self, target: Target, part: str) -> dict[int, float]:
         """Areas by significand width, in ascending order: of products, or of units with 8 exponent bits."""
-        return dict(sorted(
-            (result.point.width, result.area.area) for result in self._ordinary.get((target, part), [])
-            if result.area and result.area.area > 0
-            and (result.point.format is None or result.point.format.exponent_width == SWEEP_EXPONENT)
-        ))
+        return dict(
+            sorted(
+                (result.point.width, result.area.area)
+                for result in self._ordinary.get((target, part), [])
+                if result.area
+                and result.area.area > 0
+                and (result.point.format is None or result.point.format.exponent_width == SWEEP_EXPONENT)
+            )
+        )
 
     @cached_property
     def fits(self) -> list[Fit]:
@@ -262,8 +278,11 @@ class Report:
         for (_, part), areas in sweeps.items():
             if len(areas) >= _FEWEST:
                 common[part] = common.get(part, set(areas)) & set(areas)
-        found = (fit_curve(target, part, {width: area for width, area in areas.items() if width in common[part]})
-                 for (target, part), areas in sweeps.items() if part in common)
+        found = (
+            fit_curve(target, part, {width: area for width, area in areas.items() if width in common[part]})
+            for (target, part), areas in sweeps.items()
+            if part in common
+        )
         return [fit for fit in found if fit]
 
     @cached_property
@@ -348,8 +367,10 @@ def _least_squares(matrix: NDArray[np.float64], y: NDArray[np.float64]) -> list[
     variance = float(residuals @ residuals) / (count - unknown)
     errors = np.sqrt(variance * np.diag(np.linalg.inv(matrix.T @ matrix)))
     margins = stdtrit(count - unknown, (1 + CONFIDENCE) / 2) * errors
-    return [Interval(float(value), float(value - margin), float(value + margin))
-            for value, margin in zip(found, margins, strict=True)]
+    return [
+        Interval(float(value), float(value - margin), float(value + margin))
+        for value, margin in zip(found, margins, strict=True)
+    ]
 
 
 def _name_in_claims(point: Point) -> str:

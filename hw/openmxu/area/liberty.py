@@ -127,8 +127,13 @@ def parse_library(text: bytes, source: str) -> Library:
         nand2=smallest[1],
         nand2_area=smallest[0],
         sequential=frozenset(cell.name for cell in cells if any(g.kind in _STORES for g in cell.groups)),
-        timed=any(table.kind == "cell_rise" for cell in cells for pin in cell.groups for timing in pin.groups
-                  for table in timing.groups),
+        timed=any(
+            table.kind == "cell_rise"
+            for cell in cells
+            for pin in cell.groups
+            for timing in pin.groups
+            for table in timing.groups
+        ),
     )
 
 
@@ -202,8 +207,9 @@ def _area(cell: _Group, source: str) -> float:
     except ValueError:
         value = math.nan
     if not 0 <= value <= _AREAS[1]:
-        raise ValueError(f"liberty must give numbers from 0 to {_AREAS[1]:.0f} as areas, not {area!r} ({cell.name} in "
-                         f"{source!r})")
+        raise ValueError(
+            f"liberty must give numbers from 0 to {_AREAS[1]:.0f} as areas, not {area!r} ({cell.name} in {source!r})"
+        )
     return value
 
 
@@ -218,11 +224,15 @@ def _is_nand2(cell: _Group, source: str) -> bool:
     if len(inputs) != 2 or len(functions) != 1 or any(group.kind in _STORES for group in cell.groups):
         return False
     if len(re.findall(_SYMBOL, functions[0])) > _MOST_SYMBOLS:
-        raise ValueError(f"liberty must give functions of two inputs in at most {_MOST_SYMBOLS} symbols, not in more "
-                         f"({cell.name} in {source!r})")
+        raise ValueError(
+            f"liberty must give functions of two inputs in at most {_MOST_SYMBOLS} symbols, not in more "
+            f"({cell.name} in {source!r})"
+        )
     try:
-        return all(_evaluate(functions[0], dict(zip(inputs, values, strict=True))) is not all(values)
-                   for values in itertools.product((False, True), repeat=2))
+        return all(
+            _evaluate(functions[0], dict(zip(inputs, values, strict=True))) is not all(values)
+            for values in itertools.product((False, True), repeat=2)
+        )
     except (KeyError, IndexError):
         return False  # The function reads something else than the two inputs.
 

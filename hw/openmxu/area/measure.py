@@ -84,7 +84,8 @@ def measure(point: Point, rtlil: str, target: Target, execute: Executor, limit: 
     job = Job(script, rtlil, point.top, yosys.package(), target.timing, limit)
     try:
         counted = Counted.from_json(cache.fetch("areas", result.key, lambda: execute(job, library)))
-        return replace(result, area=target.count(counted.statistics), depth=counted.depth, delay=counted.delay,
-                       note=counted.note)
+        return replace(
+            result, area=target.count(counted.statistics), depth=counted.depth, delay=counted.delay, note=counted.note
+        )
     except (yosys.SynthesisError, UnmappedError) as problem:
         return replace(result, error=str(problem))

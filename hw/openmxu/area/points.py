@@ -19,9 +19,29 @@ from openmxu.mxu import Mxu
 from openmxu.pe import ProcessingElement
 from openmxu.verilog import to_rtlil
 
-__all__ = ["ADDER", "ARRAY", "BANK", "CONVERTER", "MULTIPLIER", "MULTIPLIER_TO_FP32", "PARTS", "PART_NAMES",
-           "PROCESSING_ELEMENT", "PRODUCT", "SIDE", "UNIT", "Point", "Tie", "chosen_points", "default_points",
-           "formats_of_widths", "full_points", "kept_rtlil", "once", "quick_points"]
+__all__ = [
+    "ADDER",
+    "ARRAY",
+    "BANK",
+    "CONVERTER",
+    "MULTIPLIER",
+    "MULTIPLIER_TO_FP32",
+    "PARTS",
+    "PART_NAMES",
+    "PROCESSING_ELEMENT",
+    "PRODUCT",
+    "SIDE",
+    "UNIT",
+    "Point",
+    "Tie",
+    "chosen_points",
+    "default_points",
+    "formats_of_widths",
+    "full_points",
+    "kept_rtlil",
+    "once",
+    "quick_points",
+]
 
 PRODUCT = "significand product"
 MULTIPLIER = "multiplier"
@@ -67,8 +87,11 @@ class Tie:
             There is no such field, or more than one.
         """
         *path, wire, member = ("." + self.field).split(".")
-        found = set(re.findall(rf"^connect \\{wire}\.{member} \\{wire} \[(\d+)(?::(\d+))?\]$", rtlil.replace("  ", ""),
-                               re.MULTILINE))
+        found = set(
+            re.findall(
+                rf"^connect \\{wire}\.{member} \\{wire} \[(\d+)(?::(\d+))?\]$", rtlil.replace("  ", ""), re.MULTILINE
+            )
+        )
         if len(found) != 1:
             raise ValueError(f"field must be one of the design's, once, not {self.field!r}")
         high, low = found.pop()
@@ -136,8 +159,15 @@ class Point:
         """The lines of a script that hold what is tied; nothing if nothing is."""
         if not self.ties:
             return ""
-        commands = [f"hierarchy -top {self.top}", "proc", "flatten", f"select -module {self.top}",
-                    *(tie.command(rtlil) for tie in self.ties), "select -clear", "check -assert"]
+        commands = [
+            f"hierarchy -top {self.top}",
+            "proc",
+            "flatten",
+            f"select -module {self.top}",
+            *(tie.command(rtlil) for tie in self.ties),
+            "select -clear",
+            "check -assert",
+        ]
         return "".join(f"{command}\n" for command in commands)
 
 
@@ -152,12 +182,21 @@ class _Options:
 
     def config(self, fmt: FloatFormat) -> MxuConfig:
         """Of an array or a unit."""
-        return MxuConfig(rows=self.rows, columns=self.columns, operand=fmt, subnormals=self.subnormals,
-                         stages=self.stages)
+        return MxuConfig(
+            rows=self.rows, columns=self.columns, operand=fmt, subnormals=self.subnormals, stages=self.stages
+        )
 
 
-_STAGED = {MULTIPLIER: 0, MULTIPLIER_TO_FP32: 0, ADDER: 0, CONVERTER: 0, PROCESSING_ELEMENT: 1, ARRAY: 1, BANK: 1,
-           UNIT: 1}
+_STAGED = {
+    MULTIPLIER: 0,
+    MULTIPLIER_TO_FP32: 0,
+    ADDER: 0,
+    CONVERTER: 0,
+    PROCESSING_ELEMENT: 1,
+    ARRAY: 1,
+    BANK: 1,
+    UNIT: 1,
+}
 """The parts that have pipeline stages, and how many unless asked otherwise."""
 
 _SIZED = (ARRAY, BANK, UNIT)
@@ -176,13 +215,32 @@ PARTS: Mapping[str, Callable[[FloatFormat, _Options], Any]] = {
 """What can be measured of a format, by name: from the format and options to the component."""
 
 
-PART_NAMES = {"product": PRODUCT, "multiplier": MULTIPLIER, "multiplier_to_fp32": MULTIPLIER_TO_FP32, "adder": ADDER,
-              "converter": CONVERTER, "pe": PROCESSING_ELEMENT, "array": ARRAY, "bank": BANK, "mxu": UNIT}
+PART_NAMES = {
+    "product": PRODUCT,
+    "multiplier": MULTIPLIER,
+    "multiplier_to_fp32": MULTIPLIER_TO_FP32,
+    "adder": ADDER,
+    "converter": CONVERTER,
+    "pe": PROCESSING_ELEMENT,
+    "array": ARRAY,
+    "bank": BANK,
+    "mxu": UNIT,
+}
 """What ``openmxu area --part`` calls the parts: as the catalog does, where it has them."""
 
 
-def point(part: str, fmt: FloatFormat, *, subnormals: str = "flush", stages: int | None = None, rows: int = SIDE,
-          columns: int = SIDE, scope: str = "everywhere", variant: str = "", ties: Iterable[Tie] = ()) -> Point:
+def point(
+    part: str,
+    fmt: FloatFormat,
+    *,
+    subnormals: str = "flush",
+    stages: int | None = None,
+    rows: int = SIDE,
+    columns: int = SIDE,
+    scope: str = "everywhere",
+    variant: str = "",
+    ties: Iterable[Tie] = (),
+) -> Point:
     """A part of a format; see :class:`Point`. Its component is made when it is asked for."""
     fewest = _STAGED.get(part, 0)
     stages = fewest if stages is None else stages
@@ -199,20 +257,41 @@ def point(part: str, fmt: FloatFormat, *, subnormals: str = "flush", stages: int
     if part in _SIZED:
         options |= {"rows": rows, "columns": columns}
         size = f"{rows}x{columns}"
-    return made_point(part, None if part == PRODUCT else fmt, fmt.significand_width, lambda: PARTS[part](fmt, given),
-                      (part, fmt, given), options=options, variant=", ".join(words), size=size, ties=ties, scope=scope)
+    return made_point(
+        part,
+        None if part == PRODUCT else fmt,
+        fmt.significand_width,
+        lambda: PARTS[part](fmt, given),
+        (part, fmt, given),
+        options=options,
+        variant=", ".join(words),
+        size=size,
+        ties=ties,
+        scope=scope,
+    )
 
 
-def made_point(part: str, fmt: FloatFormat | None, width: int, make: Callable[[], Any], what: object, *,
-               variant: str = "", options: Mapping[str, str | int] | None = None, size: str = "",
-               ties: Iterable[Tie] = (), scope: str = "area") -> Point:
+def made_point(
+    part: str,
+    fmt: FloatFormat | None,
+    width: int,
+    make: Callable[[], Any],
+    what: object,
+    *,
+    variant: str = "",
+    options: Mapping[str, str | int] | None = None,
+    size: str = "",
+    ties: Iterable[Tie] = (),
+    scope: str = "area",
+) -> Point:
     """A point of any component, made by ``make`` when it is asked for: Amaranth warns of components never used.
 
     ``what`` is as for :func:`kept_rtlil`, and the rest as for :class:`Point`.
     """
     top = re.sub(r"\W+", "_", f"{part} {fmt or width} {size} {variant}".strip())
-    return Point(part, width, fmt, top, lambda: kept_rtlil(make, top, what), options or {}, variant, size, tuple(ties),
-                 scope)
+    return Point(
+        part, width, fmt, top, lambda: kept_rtlil(make, top, what), options or {}, variant, size, tuple(ties), scope
+    )
 
 
 def kept_rtlil(make: Callable[[], Any], top: str, what: object) -> str:
@@ -242,8 +321,13 @@ def quick_points() -> list[Point]:
     """As few points as show the same: enough widths for a curve, and the three formats of the claims."""
     widths = (4, 8, 11, 24)
     formats = [_with_width(width) for width in widths]
-    return [*(point(PRODUCT, fmt) for fmt in formats), *(point(MULTIPLIER, fmt) for fmt in [*formats, FP16]),
-            point(MULTIPLIER_TO_FP32, BF16), point(ADDER, FP32), point(PROCESSING_ELEMENT, BF16)]
+    return [
+        *(point(PRODUCT, fmt) for fmt in formats),
+        *(point(MULTIPLIER, fmt) for fmt in [*formats, FP16]),
+        point(MULTIPLIER_TO_FP32, BF16),
+        point(ADDER, FP32),
+        point(PROCESSING_ELEMENT, BF16),
+    ]
 
 
 def default_points() -> list[Point]:
@@ -275,13 +359,21 @@ def full_points() -> list[Point]:
         *(on_gates(CONVERTER, fmt) for fmt in named if fmt != FP32),
         *(on_gates(part, fmt) for part in (ARRAY, UNIT) for fmt in named),
         on_gates(BANK, BF16),
-        *(on_gates(part, fmt, subnormals="ieee") for fmt in named
-          for part in (MULTIPLIER, MULTIPLIER_TO_FP32, ADDER, CONVERTER, PROCESSING_ELEMENT)
-          if (part, fmt) != (CONVERTER, FP32)),
-        *(on_gates(part, fmt, stages=stages)
-          for part, fmt, all_stages in ((MULTIPLIER, BF16, (1, 2)), (ADDER, FP32, range(1, 6)),
-                                        (PROCESSING_ELEMENT, BF16, range(2, 8)))
-          for stages in all_stages),
+        *(
+            on_gates(part, fmt, subnormals="ieee")
+            for fmt in named
+            for part in (MULTIPLIER, MULTIPLIER_TO_FP32, ADDER, CONVERTER, PROCESSING_ELEMENT)
+            if (part, fmt) != (CONVERTER, FP32)
+        ),
+        *(
+            on_gates(part, fmt, stages=stages)
+            for part, fmt, all_stages in (
+                (MULTIPLIER, BF16, (1, 2)),
+                (ADDER, FP32, range(1, 6)),
+                (PROCESSING_ELEMENT, BF16, range(2, 8)),
+            )
+            for stages in all_stages
+        ),
     ]
     return once(points)
 
@@ -316,8 +408,15 @@ def formats_of_widths(ranges: Sequence[str]) -> list[str]:
     return names
 
 
-def chosen_points(parts: Sequence[str], formats: Sequence[str], *, subnormals: Sequence[str] = ("flush",),
-                  stages: Sequence[int] = (), rows: int = SIDE, columns: int = SIDE) -> list[Point]:
+def chosen_points(
+    parts: Sequence[str],
+    formats: Sequence[str],
+    *,
+    subnormals: Sequence[str] = ("flush",),
+    stages: Sequence[int] = (),
+    rows: int = SIDE,
+    columns: int = SIDE,
+) -> list[Point]:
     """The points that were asked for, each part of each format with each option.
 
     Parameters

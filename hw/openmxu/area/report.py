@@ -39,10 +39,19 @@ _LONGEST = 1e6
 """More seconds than that no run is given."""
 
 
-def report(output: Path, *, extent: str = "default", targets: Sequence[str] | None = None,
-           liberty: Sequence[Path] = (), recipes: Sequence[str] | None = None, points: Sequence[Point] | None = None,
-           jobs: int | None = None, cluster: str | None = None, limit: float = TIME_LIMIT,
-           progress: Callable[[str], None] | None = None) -> Report:
+def report(
+    output: Path,
+    *,
+    extent: str = "default",
+    targets: Sequence[str] | None = None,
+    liberty: Sequence[Path] = (),
+    recipes: Sequence[str] | None = None,
+    points: Sequence[Point] | None = None,
+    jobs: int | None = None,
+    cluster: str | None = None,
+    limit: float = TIME_LIMIT,
+    progress: Callable[[str], None] | None = None,
+) -> Report:
     """Measure areas and write ``report.html``, ``report.md``, ``summary.md``, ``area.json``, ``area.csv`` and plots.
 
     A point that fails is reported as failed; the others still come. What was measured is kept, so that a report that
@@ -99,13 +108,14 @@ def report(output: Path, *, extent: str = "default", targets: Sequence[str] | No
     designs = list(CATALOG.values()) if points is None and extent != "quick" else []
     points = points or _points(extent)
     plan = [(target, point) for target in chosen for point in points if point.is_for(target.recipe)]
-    with (folder(output), reserve(*(output / name for name in FILES)) as outputs,
-          workers(jobs, cluster, limit) as where):
+    with folder(output), reserve(*(output / name for name in FILES)) as outputs, workers(jobs, cluster, limit) as where:
         tool = yosys.prepare(tell)
         for note in notes:  # only now: of a mistake nothing but the mistake is said
             tell(note)
-        tell(f"{len(plan)} measurement{'s' * (len(plan) != 1)} on {len(chosen)} target{'s' * (len(chosen) != 1)} with "
-             f"{tool}")
+        tell(
+            f"{len(plan)} measurement{'s' * (len(plan) != 1)} on {len(chosen)} target{'s' * (len(chosen) != 1)} with "
+            f"{tool}"
+        )
         results = measure_all(plan, where, tell)
         gates = [target for target in chosen if target.recipe == "area"]
         catalog = []
@@ -114,9 +124,14 @@ def report(output: Path, *, extent: str = "default", targets: Sequence[str] | No
             catalog = measure_catalog(designs, gates, where, tell)
         found = Report(tool, results, catalog)
         images = to_images(found)
-        contents = {"area.json": to_json(found).encode(), "area.csv": to_csv(found).encode(), **images,
-                    "summary.md": to_summary(found).encode(), "report.md": to_markdown(found).encode(),
-                    "report.html": to_html(found, images).encode()}
+        contents = {
+            "area.json": to_json(found).encode(),
+            "area.csv": to_csv(found).encode(),
+            **images,
+            "summary.md": to_summary(found).encode(),
+            "report.md": to_markdown(found).encode(),
+            "report.html": to_html(found, images).encode(),
+        }
         files = [output / name for name in FILES if name in contents]
         for path in files:
             outputs.write_bytes(path, contents[path.name])
@@ -134,8 +149,9 @@ def _check_options(extent: str, points: Sequence[Point] | None, jobs: int | None
         raise ValueError("points must be at least one design, not none")
 
 
-def measure_catalog(designs: Sequence[Design], targets: Sequence[Target], where: Workers,
-                    tell: Callable[[str], None]) -> list[Entry]:
+def measure_catalog(
+    designs: Sequence[Design], targets: Sequence[Target], where: Workers, tell: Callable[[str], None]
+) -> list[Entry]:
     """Areas of designs, those that are too large to be measured put together from their parts.
 
     Parameters
@@ -150,12 +166,19 @@ def measure_catalog(designs: Sequence[Design], targets: Sequence[Target], where:
     plans = [(design, [Part(1, whole(design))] if is_measured(design) else parts(design)) for design in designs]
     # Parts with the same top module are the same, and measured once.
     points = {part.point.top: part.point for _, plan in plans for part in plan}
-    results = {(result.target, result.point.top): result for result in
-               measure_all([(target, point) for target in targets for point in points.values()], where, tell)}
+    results = {
+        (result.target, result.point.top): result
+        for result in measure_all([(target, point) for target in targets for point in points.values()], where, tell)
+    }
     return [
-        Entry(design, target, not is_measured(design),
-              tuple(Term(part.count, results[target, part.point.top]) for part in plan))
-        for target in targets for design, plan in plans
+        Entry(
+            design,
+            target,
+            not is_measured(design),
+            tuple(Term(part.count, results[target, part.point.top]) for part in plan),
+        )
+        for target in targets
+        for design, plan in plans
     ]
 
 

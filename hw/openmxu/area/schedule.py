@@ -73,8 +73,10 @@ def workers(jobs: int | None, cluster: str | None, limit: float) -> Iterator[Wor
     try:
         client = Client(cluster, timeout=_PATIENCE)
     except (OSError, ValueError) as error:
-        raise OSError(f"cluster must be the address of a Dask scheduler, as in tcp://host:8786, not {cluster!r}: "
-                      f"{str(error).splitlines()[0]}") from None
+        raise OSError(
+            f"cluster must be the address of a Dask scheduler, as in tcp://host:8786, not {cluster!r}: "
+            f"{str(error).splitlines()[0]}"
+        ) from None
     with client:
         try:
             client.wait_for_workers(1, timeout=_PATIENCE)
@@ -135,8 +137,10 @@ def measure_all(plan: Sequence[tuple[Target, Point]], where: Workers, tell: Call
             results[index] = result
             left.finish(costs[index], seconds, time.monotonic() - start)
             outcome = f"{result.area.area:,.0f} {result.target.unit}" if result.area else "failed"
-            tell(f"[{len(results)}/{len(plan)}{left}] {result.target.label}: {result.point.name}: {outcome} "
-                 f"({seconds:.1f} s)")
+            tell(
+                f"[{len(results)}/{len(plan)}{left}] {result.target.label}: {result.point.name}: {outcome} "
+                f"({seconds:.1f} s)"
+            )
     return [results[index] for index in range(len(plan))]
 
 

@@ -193,7 +193,9 @@ opt -fast
 memory_unpack
 """
 
-_GATES = _TO_GATES + """\
+_GATES = (
+    _TO_GATES
+    + """\
 dfflibmap -liberty /lib/cells.lib
 select -set ends c:* t:$* %d t:$mem* %u
 abc -liberty /lib/cells.libABC_SCRIPT
@@ -202,6 +204,7 @@ tee -q -o /job/stat.json stat -json -liberty /lib/cells.lib
 read_liberty -lib /lib/cells.lib
 tee -q -o /job/depth.txt ltp * @ends %d
 """
+)
 
 _NETLIST = """\
 setundef -zero
@@ -217,7 +220,9 @@ _ABC_SCRIPTS = {
 }
 
 # Flip-flops of one kind, so that what a reset or an enable costs is counted as gates.
-_TRANSISTORS = _TO_GATES + """\
+_TRANSISTORS = (
+    _TO_GATES
+    + """\
 dfflegalize -cell $_DFF_P_ 01
 select -set ends t:$_DFF_P_ c:* t:$* %d t:$mem* %u %u
 abc -g cmos
@@ -225,6 +230,7 @@ opt_clean -purge
 tee -q -o /job/stat.json stat -json -tech cmos
 tee -q -o /job/depth.txt ltp * @ends %d
 """
+)
 
 # Without &mfs, a step of ABC that takes up to 95 % of the time and saves 0 to 12 % of the LUTs.
 _LUTS = """\
@@ -255,8 +261,11 @@ def _gates(library: Library, name: str, title: str, recipes: Sequence[str], timi
 
     timing = timing if library.timed else ""
     script = _GATES + (_NETLIST if timing else "")
-    scripts = {recipe: script.replace("ABC_SCRIPT", _ABC_SCRIPTS[recipe]) for recipe in recipes
-               if library.timed or recipe != "speed"}
+    scripts = {
+        recipe: script.replace("ABC_SCRIPT", _ABC_SCRIPTS[recipe])
+        for recipe in recipes
+        if library.timed or recipe != "speed"
+    }
     return [Target(name, title, "GE", recipe, each, count, library, timing) for recipe, each in scripts.items()]
 
 
@@ -292,8 +301,9 @@ class _Family(NamedTuple):
 _ECP5 = _Family(("LUT4",), "CCU2C", 2, ("TRELLIS_FF",), ("DP16KD", "PDPW16KD"))
 _ICE40 = _Family(("SB_LUT4",), "SB_CARRY", 0, ("SB_DFF",), ("SB_RAM40_4K",))
 _GOWIN = _Family(("LUT1", "LUT2", "LUT3", "LUT4", "INV"), "ALU", 1, ("DFF",), ("SDP", "DP", "SP"))
-_XILINX7 = _Family((*(f"LUT{n}" for n in range(1, 7)), "INV"), "CARRY4", 0, ("FDRE", "FDSE", "FDCE", "FDPE"),
-                   ("RAMB18E1", "RAMB36E1"))
+_XILINX7 = _Family(
+    (*(f"LUT{n}" for n in range(1, 7)), "INV"), "CARRY4", 0, ("FDRE", "FDSE", "FDCE", "FDPE"), ("RAMB18E1", "RAMB36E1")
+)
 
 
 def _fpga(name: str, family: _Family, synthesis: str, *, dsp: str = "") -> Target:
@@ -328,15 +338,18 @@ _TO_ICE40 = "synth_ice40"
 _TO_GOWIN = "synth_gowin -family gw2a -nodsp -nolutram -nowidelut -noiopads"
 _TO_XILINX7 = "synth_xilinx -family xc7 -flatten -nolutram -nosrl -nowidelut -noiopad -noclkbuf"
 
-_FPGAS = {target.name: target for target in (
-    _fpga("ecp5", _ECP5, f"{_TO_ECP5} -nodsp"),
-    _fpga("ice40", _ICE40, _TO_ICE40),
-    _fpga("gowin", _GOWIN, _TO_GOWIN),
-    _fpga("xilinx7", _XILINX7, f"{_TO_XILINX7} -nodsp"),
-    _fpga("ecp5-dsp", _ECP5, _TO_ECP5, dsp="MULT18X18D"),
-    _fpga("ice40-dsp", _ICE40, f"{_TO_ICE40} -dsp", dsp="SB_MAC16"),
-    _fpga("xilinx7-dsp", _XILINX7, _TO_XILINX7, dsp="DSP48E1"),
-)}
+_FPGAS = {
+    target.name: target
+    for target in (
+        _fpga("ecp5", _ECP5, f"{_TO_ECP5} -nodsp"),
+        _fpga("ice40", _ICE40, _TO_ICE40),
+        _fpga("gowin", _GOWIN, _TO_GOWIN),
+        _fpga("xilinx7", _XILINX7, f"{_TO_XILINX7} -nodsp"),
+        _fpga("ecp5-dsp", _ECP5, _TO_ECP5, dsp="MULT18X18D"),
+        _fpga("ice40-dsp", _ICE40, f"{_TO_ICE40} -dsp", dsp="SB_MAC16"),
+        _fpga("xilinx7-dsp", _XILINX7, _TO_XILINX7, dsp="DSP48E1"),
+    )
+}
 
 
 # What some families' constants come from; they are no logic.
@@ -346,13 +359,17 @@ _CONSTANTS = frozenset({"GND", "VCC"})
 _MEMORY = frozenset({"$memrd_v2", "$memwr_v2", "$meminit", "$meminit_v2"})
 
 
-def _cells(statistics: Mapping[str, Any], counts: Callable[[str], bool], *,
-           ignored: Set[str] = frozenset()) -> dict[str, int]:
+def _cells(
+    statistics: Mapping[str, Any], counts: Callable[[str], bool], *, ignored: Set[str] = frozenset()
+) -> dict[str, int]:
     """Number of cells of each type; raises :exc:`UnmappedError` for a type that does not count."""
     # Instances of the design's own modules stand among the cells; what is in them is counted already.
     # $scopeinfo remembers the hierarchy of a flattened design; it is no hardware.
-    cells = {cell: number for cell, number in statistics["design"]["num_cells_by_type"].items()
-             if cell != "$scopeinfo" and cell not in ignored and f"\\{cell}" not in statistics["modules"]}
+    cells = {
+        cell: number
+        for cell, number in statistics["design"]["num_cells_by_type"].items()
+        if cell != "$scopeinfo" and cell not in ignored and f"\\{cell}" not in statistics["modules"]
+    }
     strangers = [cell for cell in cells if not counts(cell)]
     if strangers:
         raise UnmappedError(f"cells that cannot be counted on this target: {', '.join(strangers)}")

@@ -66,8 +66,9 @@ def delay(netlist: str, top: str, library: bytes) -> float:
         (work / "netlist.v").write_text(netlist)
         (work / "script.tcl").write_text(script)
         try:
-            done = process.run([command, "-no_splash", "-exit", "script.tcl"], what="OpenSTA", limit=_LIMIT,
-                               directory=work)
+            done = process.run(
+                [command, "-no_splash", "-exit", "script.tcl"], what="OpenSTA", limit=_LIMIT, directory=work
+            )
         except TimeLimitError:
             raise TimingError(f"OpenSTA: no result within {_LIMIT:g} s") from None
     slack = re.search(r"^\s*(-?\d+\.\d+)\s+slack", done.output, re.MULTILINE)

@@ -105,10 +105,15 @@ class Adder(wiring.Component):
         b = unpack(m, self.i_b, fmt, self.subnormals, name="b")
         swap = Signal()
         subtract = Signal()
-        ordered = Signal(_layout(
-            exponent=fmt.exponent_width, distance=fmt.exponent_width,
-            large=fmt.significand_width, small=fmt.significand_width,
-        ), name="by_magnitude")
+        ordered = Signal(
+            _layout(
+                exponent=fmt.exponent_width,
+                distance=fmt.exponent_width,
+                large=fmt.significand_width,
+                small=fmt.significand_width,
+            ),
+            name="by_magnitude",
+        )
         m.d.comb += [
             swap.eq(self.i_a[:-1] < self.i_b[:-1]),
             subtract.eq(a.sign ^ b.sign),
@@ -126,10 +131,12 @@ class Adder(wiring.Component):
     def _align(self, m: Module, ordered: data.View) -> data.View:
         """The smaller significand shifted to the larger one's exponent."""
         fmt = self.fmt
-        aligned = Signal(_layout(
-            exponent=fmt.exponent_width, large=fmt.significand_width,
-            small=fmt.significand_width + _GUARD_BITS,
-        ), name="aligned_operands")
+        aligned = Signal(
+            _layout(
+                exponent=fmt.exponent_width, large=fmt.significand_width, small=fmt.significand_width + _GUARD_BITS
+            ),
+            name="aligned_operands",
+        )
         small = Cat(Const(0, _GUARD_BITS), ordered.small)
         m.d.comb += [
             aligned.exponent.eq(ordered.exponent),
@@ -158,8 +165,7 @@ class Adder(wiring.Component):
         """The sum with its top bit set, or as far left as its exponent allows."""
         fmt = self.fmt
         width = len(summed.significand)
-        normalised = Signal(_layout(exponent=signed(fmt.exponent_width + 2), significand=width),
-                            name="normalised_sum")
+        normalised = Signal(_layout(exponent=signed(fmt.exponent_width + 2), significand=width), name="normalised_sum")
         # The top bit of the sum has the weight of a carry, two: hence one more than the larger exponent.
         limit = None if self.subnormals == "flush" else summed.exponent
         significand, shift = normalise(m, summed.significand, limit=limit, name="shifted")
@@ -177,9 +183,14 @@ class Adder(wiring.Component):
         fmt = self.fmt
         underflow = 1 if self.subnormals == "ieee" else 1 - fmt.significand_width - _GUARD_BITS
         return round_pack(
-            m, fmt, self.subnormals,
-            sign=normalised.sign, exponent=normalised.exponent, significand=normalised.significand,
-            infinite=normalised.infinite, nan=normalised.nan,
+            m,
+            fmt,
+            self.subnormals,
+            sign=normalised.sign,
+            exponent=normalised.exponent,
+            significand=normalised.significand,
+            infinite=normalised.infinite,
+            nan=normalised.nan,
             exponents=range(underflow, fmt.exponent_mask + (1 if fmt.has_infinity else 2)),
         )
 

@@ -53,8 +53,7 @@ class Converter(wiring.Component):
 
     CUTS: ClassVar = {0: (), 1: ("rounded",)}
 
-    def __init__(self, source: FloatFormat, target: FloatFormat, *, subnormals: str = "flush",
-                 stages: int = 0) -> None:
+    def __init__(self, source: FloatFormat, target: FloatFormat, *, subnormals: str = "flush", stages: int = 0) -> None:
         self.source = source
         self.target = target
         self.subnormals = check_subnormals(subnormals)
@@ -89,9 +88,15 @@ class Converter(wiring.Component):
         m.d.comb += rebiased.eq(exponent + rebias)
 
         bits = round_pack(
-            m, self.target, self.subnormals,
-            sign=number.sign, exponent=rebiased, significand=significand,
-            infinite=number.infinite, nan=Const(0, 1), exponents=exponents,
+            m,
+            self.target,
+            self.subnormals,
+            sign=number.sign,
+            exponent=rebiased,
+            significand=significand,
+            infinite=number.infinite,
+            nan=Const(0, 1),
+            exponents=exponents,
         )
         result = Mux(number.nan, self._quiet(number.significand[:-1], number.sign), bits)
         m.d.comb += self.o.eq(Pipeline(m, self.CUTS[self.stages]).cut("rounded", result))

@@ -66,13 +66,7 @@ class _Product(data.StructLayout):
     """What stands between the significand product and its rounding."""
 
     def __init__(self, significand: int, exponent: int) -> None:
-        super().__init__({
-            "sign": 1,
-            "exponent": signed(exponent),
-            "significand": significand,
-            "infinite": 1,
-            "nan": 1,
-        })
+        super().__init__({"sign": 1, "exponent": signed(exponent), "significand": significand, "infinite": 1, "nan": 1})
 
 
 class Multiplier(wiring.Component):
@@ -114,8 +108,9 @@ class Multiplier(wiring.Component):
 
     CUTS = MULTIPLIER_CUTS
 
-    def __init__(self, operand: FloatFormat, result: FloatFormat, *, subnormals: str = "flush",
-                 stages: int = 0) -> None:
+    def __init__(
+        self, operand: FloatFormat, result: FloatFormat, *, subnormals: str = "flush", stages: int = 0
+    ) -> None:
         self.operand = operand
         self.result = result
         self.subnormals = check_subnormals(subnormals)
@@ -160,9 +155,7 @@ class Multiplier(wiring.Component):
             product.exponent.eq(a.exponent + b.exponent + (rebias + 1)),
             product.significand.eq(significands.o),
             product.infinite.eq(a.infinite | b.infinite),
-            product.nan.eq(
-                a.nan | b.nan | (a.infinite & ~b.significand.any()) | (b.infinite & ~a.significand.any())
-            ),
+            product.nan.eq(a.nan | b.nan | (a.infinite & ~b.significand.any()) | (b.infinite & ~a.significand.any())),
         ]
         product = pipeline.cut("product", product)
 
@@ -176,9 +169,15 @@ class Multiplier(wiring.Component):
         exponent = Signal(signed(width), name="exponent")
         m.d.comb += exponent.eq(product.exponent - shift)
         bits = round_pack(
-            m, self.result, self.subnormals,
-            sign=product.sign, exponent=exponent, significand=significand,
-            infinite=product.infinite, nan=product.nan, exponents=exponents,
+            m,
+            self.result,
+            self.subnormals,
+            sign=product.sign,
+            exponent=exponent,
+            significand=significand,
+            infinite=product.infinite,
+            nan=product.nan,
+            exponents=exponents,
         )
         m.d.comb += self.o.eq(pipeline.cut("rounded", bits))
         return m

@@ -72,9 +72,7 @@ def round_pack(
     if exponents.stop > fmt.exponent_mask or not fmt.has_infinity:
         infinite = infinite | (magnitude > fmt.largest)
     bits = Signal(fmt.width, name="rounded_bits")
-    m.d.comb += bits.eq(
-        Mux(nan, fmt.quiet_nan, Cat(Mux(infinite, fmt.overflow, magnitude)[:fmt.width - 1], sign))
-    )
+    m.d.comb += bits.eq(Mux(nan, fmt.quiet_nan, Cat(Mux(infinite, fmt.overflow, magnitude)[: fmt.width - 1], sign)))
     return bits
 
 
@@ -82,8 +80,8 @@ def _to_subnormal(m: Module, fmt: FloatFormat, exponent: Value, significand: Val
     """Exponents below 1 become 1, by shifting the significand to the right."""
     width = fmt.significand_width + 2  # guard and sticky
     if len(significand) > width:
-        sticky = significand[:len(significand) - width + 1].any()
-        significand = Cat(sticky, significand[len(significand) - width + 1:])
+        sticky = significand[: len(significand) - width + 1].any()
+        significand = Cat(sticky, significand[len(significand) - width + 1 :])
     else:
         significand = Cat(Const(0, width - len(significand)), significand)
     tiny = Signal(name="tiny")
@@ -100,4 +98,4 @@ def _nearest_even(fmt: FloatFormat, significand: Value) -> tuple[Value, Value]:
         return Cat(Const(0, -excess), significand), Const(0, 1)
     kept = significand[excess:]
     guard = significand[excess - 1]
-    return kept, guard & (kept[0] | significand[:excess - 1].any())
+    return kept, guard & (kept[0] | significand[: excess - 1].any())

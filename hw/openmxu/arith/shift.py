@@ -22,8 +22,9 @@ def shift_right_sticky(m: Module, value: Value, amount: Value, *, name: str) -> 
     steps = (len(value) - 1).bit_length()
     for step in range(min(steps, len(amount))):
         distance = 1 << step
-        shifted = Cat(value[distance] | value[:distance].any() if distance < len(value) else value.any(),
-                      value[distance + 1:])
+        shifted = Cat(
+            value[distance] | value[:distance].any() if distance < len(value) else value.any(), value[distance + 1 :]
+        )
         staged = Signal(len(value), name=f"{name}_{distance}")
         m.d.comb += staged.eq(Mux(amount[step], shifted, value))
         value = staged

@@ -35,13 +35,10 @@ class Streamed(wiring.Component):
     def __init__(self, unit: Any) -> None:
         self.unit = unit
         inputs = {name: member for name, member in unit.signature.members.items() if member.flow == In}
-        operands = data.StructLayout(
-            {name.removeprefix("i_"): member.shape for name, member in inputs.items()}
+        operands = data.StructLayout({name.removeprefix("i_"): member.shape for name, member in inputs.items()})
+        super().__init__(
+            {"i": In(stream.Signature(operands)), "o": Out(stream.Signature(unit.signature.members["o"].shape))}
         )
-        super().__init__({
-            "i": In(stream.Signature(operands)),
-            "o": Out(stream.Signature(unit.signature.members["o"].shape)),
-        })
         self._inputs = tuple(inputs)
 
     @property

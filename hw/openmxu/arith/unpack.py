@@ -25,13 +25,9 @@ class Unpacked(data.StructLayout):
     """
 
     def __init__(self, fmt: FloatFormat) -> None:
-        super().__init__({
-            "sign": 1,
-            "exponent": fmt.exponent_width,
-            "significand": fmt.significand_width,
-            "infinite": 1,
-            "nan": 1,
-        })
+        super().__init__(
+            {"sign": 1, "exponent": fmt.exponent_width, "significand": fmt.significand_width, "infinite": 1, "nan": 1}
+        )
 
 
 def unpack(m: Module, bits: Value, fmt: FloatFormat, subnormals: str, *, name: str) -> Any:
@@ -48,8 +44,8 @@ def unpack(m: Module, bits: Value, fmt: FloatFormat, subnormals: str, *, name: s
     name
         What the signal is called in waveforms.
     """
-    fraction = bits[:fmt.fraction_width]
-    exponent = bits[fmt.fraction_width:-1]
+    fraction = bits[: fmt.fraction_width]
+    exponent = bits[fmt.fraction_width : -1]
     hidden = exponent.any()
     unpacked = Signal(Unpacked(fmt), name=name)
     kept = fraction & hidden.replicate(fmt.fraction_width) if subnormals == "flush" else fraction

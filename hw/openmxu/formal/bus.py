@@ -46,10 +46,17 @@ class Requests(wiring.Component):
     o_wrong: Value
 
     def __init__(self, width: int) -> None:
-        super().__init__({
-            "i_taken": In(1), "i_answered": In(1), "i_request": In(width),
-            "o_count": Out(2), "o_oldest": Out(width), "o_second": Out(width), "o_wrong": Out(1),
-        })
+        super().__init__(
+            {
+                "i_taken": In(1),
+                "i_answered": In(1),
+                "i_request": In(width),
+                "o_count": Out(2),
+                "o_oldest": Out(width),
+                "o_second": Out(width),
+                "o_wrong": Out(1),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         """A queue of two."""
@@ -141,16 +148,29 @@ class WatchedRegisters(wiring.Component):
         m.d.comb += self.o_covered.eq(happened.all())
         return m
 
-    def _follow(self, m: Module, channel: str, answer: str, request: Value,
-                held: Callable[[Value], Value] = lambda request: request) -> tuple[Any, Value, Value, Value]:
+    def _follow(
+        self,
+        m: Module,
+        channel: str,
+        answer: str,
+        request: Value,
+        held: Callable[[Value], Value] = lambda request: request,
+    ) -> tuple[Any, Value, Value, Value]:
         """The open requests of a channel; and that the registers have as many, and hold what is of the last one."""
         valid, ready = getattr(self, f"{channel}valid"), getattr(self, f"{channel}ready")
         answered, taken = getattr(self, f"{answer}valid"), getattr(self, f"{answer}ready")
         m.submodules[channel] = open_ = Requests(len(request))
-        m.d.comb += [open_.i_taken.eq(valid & ready), open_.i_request.eq(request),
-                     open_.i_answered.eq(answered & taken)]
-        return (open_, ~open_.o_wrong, open_.o_count == answered + ~ready,
-                ready | (held(Mux(answered, open_.o_second, open_.o_oldest)) == self.registers.held[channel]))
+        m.d.comb += [
+            open_.i_taken.eq(valid & ready),
+            open_.i_request.eq(request),
+            open_.i_answered.eq(answered & taken),
+        ]
+        return (
+            open_,
+            ~open_.o_wrong,
+            open_.o_count == answered + ~ready,
+            ready | (held(Mux(answered, open_.o_second, open_.o_oldest)) == self.registers.held[channel]),
+        )
 
     def _refuse(self, m: Module, channel: str, answer: Value) -> tuple[Value, Value]:
         """Whether an answer was refused in the cycle before; and that it then stays."""
@@ -166,8 +186,14 @@ class WatchedRegisters(wiring.Component):
         holds: dict[Register, Value] = {
             Register.ID: Const(IDENTITY),
             Register.SIZE: Cat(Const(config.rows, 16), Const(config.columns, 16)),
-            Register.FORMAT: Cat(Const(config.stages, 8), config.subnormals == "ieee", config.splitter, Const(0, 6),
-                                 Const(config.source.width, 8), Const(config.result.width, 8)),
+            Register.FORMAT: Cat(
+                Const(config.stages, 8),
+                config.subnormals == "ieee",
+                config.splitter,
+                Const(0, 6),
+                Const(config.source.width, 8),
+                Const(config.result.width, 8),
+            ),
             Register.DEPTH: Const(config.depth),
             Register.CONTROL: Const(0),
         }

@@ -32,11 +32,18 @@ def combinational_paths(component: Any) -> Mapping[str, frozenset[str]]:
     """
     top = component.module_name
     netlist = read_netlist(yosys.produce(_SCRIPT.format(top=top), to_rtlil(component)), top)
-    drivers = {bit: cell for cell in netlist.cells for port, bits in cell.connections.items() if port not in cell.inputs
-               for bit in bits}
+    drivers = {
+        bit: cell
+        for cell in netlist.cells
+        for port, bits in cell.connections.items()
+        if port not in cell.inputs
+        for bit in bits
+    }
     owners = {bit: name for name, bits in netlist.inputs.items() for bit in bits}
-    return {name: frozenset(owners[bit] for bit in _cone(bits, drivers) if bit in owners)
-            for name, bits in netlist.outputs.items()}
+    return {
+        name: frozenset(owners[bit] for bit in _cone(bits, drivers) if bit in owners)
+        for name, bits in netlist.outputs.items()
+    }
 
 
 def _cone(bits: tuple[Bit, ...], drivers: Mapping[Bit, Cell]) -> set[Bit]:

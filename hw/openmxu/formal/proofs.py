@@ -58,8 +58,19 @@ from openmxu.marks import MARKS
 from openmxu.pe import ProcessingElement
 from openmxu.status import COUNTERS, Status
 
-__all__ = ["Control", "Counterexample", "Proof", "Verdict", "confirm", "controls", "is_ambiguous", "late",
-           "mutant_controls", "proofs", "prove"]
+__all__ = [
+    "Control",
+    "Counterexample",
+    "Proof",
+    "Verdict",
+    "confirm",
+    "controls",
+    "is_ambiguous",
+    "late",
+    "mutant_controls",
+    "proofs",
+    "prove",
+]
 
 TIME_LIMIT = 900.0
 """Seconds for a proof, or for each of its cases, by default."""
@@ -168,8 +179,7 @@ class Control:
     change: str = ""
 
 
-def prove(proof: Proof, solver: str = "z3", *, change: str = "", limit: float = TIME_LIMIT,
-          jobs: int = 1) -> Verdict:
+def prove(proof: Proof, solver: str = "z3", *, change: str = "", limit: float = TIME_LIMIT, jobs: int = 1) -> Verdict:
     """Ask a solver for operands and a run that contradict ``proof``.
 
     Parameters
@@ -241,13 +251,17 @@ class _Query:
         self._width = sum(system.width(wire) for wire, _ in proof.result)
         result = reduce("(concat {} {})".format, (system.value(*read) for read in proof.result))
         values = zip(self._names, (system.value(*read) for read in proof.operands), strict=True)
-        self._assertions = "".join([
-            system.run(max(cycle for _, cycle in reads)),
-            *(f"(assert (= {name} {value}))\n" for name, value in values),
-            f"(assert (= result {result}))\n",
-            *(f"(assert (= {system.value(wire, cycle)} {_constant(value, system.width(wire))}))\n"
-              for wire, cycle, value in proof.given),
-        ])
+        self._assertions = "".join(
+            [
+                system.run(max(cycle for _, cycle in reads)),
+                *(f"(assert (= {name} {value}))\n" for name, value in values),
+                f"(assert (= result {result}))\n",
+                *(
+                    f"(assert (= {system.value(wire, cycle)} {_constant(value, system.width(wire))}))\n"
+                    for wire, cycle, value in proof.given
+                ),
+            ]
+        )
 
     @property
     def relation(self) -> str:
@@ -269,8 +283,12 @@ class _Query:
     def ask_for_two(self, solver: str, limit: float) -> Answer:
         """Whether two results can both be right, whatever the component does."""
         other = f"({self._operation.name} {' '.join(self._names)} other)"
-        return self._solve(f"(declare-const other (_ BitVec {self._width}))\n",
-                           f"(and {self.relation} {other} (distinct result other))", solver, limit)
+        return self._solve(
+            f"(declare-const other (_ BitVec {self._width}))\n",
+            f"(and {self.relation} {other} (distinct result other))",
+            solver,
+            limit,
+        )
 
     def counterexample(self, found: Mapping[str, int], solver: str) -> Counterexample:
         """What was found, beside what the operation gives for the same operands."""
@@ -280,12 +298,21 @@ class _Query:
         return Counterexample(operands, found.get("result", 0), right.values["result"])
 
     def _equal(self, operands: Sequence[int]) -> str:
-        return " ".join(["true", *(f"(= {name} {_constant(value, width)})" for name, value, width in zip(
-            self._names, operands, self._widths, strict=True))])
+        return " ".join(
+            [
+                "true",
+                *(
+                    f"(= {name} {_constant(value, width)})"
+                    for name, value, width in zip(self._names, operands, self._widths, strict=True)
+                ),
+            ]
+        )
 
     def _solve(self, assertions: str, question: str, solver: str, limit: float) -> Answer:
-        declarations = "".join(f"(declare-const {name} (_ BitVec {width}))\n" for name, width in zip(
-            [*self._names, "result"], [*self._widths, self._width], strict=True))
+        declarations = "".join(
+            f"(declare-const {name} (_ BitVec {width}))\n"
+            for name, width in zip([*self._names, "result"], [*self._widths, self._width], strict=True)
+        )
         text = f"(set-logic QF_BVFP)\n{self._operation.text}{declarations}{assertions}(assert {question})\n"
         return solve(text, solver, limit=limit)
 
@@ -306,8 +333,11 @@ def proofs() -> Mapping[str, Proof]:
 
 def controls() -> list[Control]:
     """Claims that are wrong in time, or about the other treatment of subnormals, for every arithmetic operation."""
-    wrong = [Control(f"{proof.name}, a cycle late", late(proof)) for proof in proofs().values()
-             if proof.quick and proof.operation is not ALWAYS]  # what always holds does so a cycle later
+    wrong = [
+        Control(f"{proof.name}, a cycle late", late(proof))
+        for proof in proofs().values()
+        if proof.quick and proof.operation is not ALWAYS
+    ]  # what always holds does so a cycle later
     for table in (ADD, MULTIPLY, CONVERT):
         for mode, other in (("flush", "ieee"), ("ieee", "flush")):
             proof = next(proof for proof in proofs().values() if proof.operation is table[mode])
@@ -323,8 +353,7 @@ def _broken_buses() -> Iterator[Control]:
     for what, broken in BROKEN.items():
         watched = _watch(broken(proof.component.registers.config))
         yield Control(f"registers that {what}", replace(proof, component=watched, result=(("o_kept", cycles),)))
-    yield Control("registers that never wait nor act",
-                  replace(proof, operation=NEVER, result=(("o_covered", cycles),)))
+    yield Control("registers that never wait nor act", replace(proof, operation=NEVER, result=(("o_covered", cycles),)))
 
 
 def late(proof: Proof) -> Proof:
@@ -338,8 +367,10 @@ def mutant_controls(proof: Proof, count: int, *, seed: int) -> list[Control]:
     Some change nothing that can be seen outside: for those, and only those, ``proof`` still holds.
     """
     watched = "registers" if isinstance(proof.component, WatchedRegisters) else ""
-    return [Control(f"{proof.name}, {mutant}", proof, mutant)
-            for mutant in mutants(proof.component, count, seed=seed, inside=watched)]
+    return [
+        Control(f"{proof.name}, {mutant}", proof, mutant)
+        for mutant in mutants(proof.component, count, seed=seed, inside=watched)
+    ]
 
 
 def _shipped() -> Iterator[Any]:
@@ -384,7 +415,11 @@ def _arithmetic(unit: Any, operations: Mapping[str, Operation]) -> Proof:
     return Proof(
         unit.module_name + ("_nearest" if operations is NEAREST else ""),
         f"o(t + {latency}) = {operation.name}({', '.join(f'{port}(t)' for port in inputs)}), {unit.subnormals}",
-        unit, operation, tuple((port, 0) for port in inputs), (("o", latency),), solvers=_solvers(operation),
+        unit,
+        operation,
+        tuple((port, 0) for port in inputs),
+        (("o", latency),),
+        solvers=_solvers(operation),
         quick=operations is CONVERT and not latency,
     )
 
@@ -405,20 +440,36 @@ def _cell(cell: ProcessingElement) -> Iterator[Proof]:
     quick = (mode == "flush") == (cell.stages > 1)
     latency = cell.psum_latency
     yield Proof(
-        f"{name}_sum", f"o_psum(t + {latency}) = add(i_psum(t), product(t)), {mode}",
-        cell, add, (("i_psum", 0), ("adder.i_b", 0)), (("o_psum", latency),), cut="adder.i_b", quick=quick,
+        f"{name}_sum",
+        f"o_psum(t + {latency}) = add(i_psum(t), product(t)), {mode}",
+        cell,
+        add,
+        (("i_psum", 0), ("adder.i_b", 0)),
+        (("o_psum", latency),),
+        cut="adder.i_b",
+        quick=quick,
     )
     latency = cell.latency - cell.psum_latency
     yield Proof(
-        f"{name}_product", f"product(t + {latency}) = multiply(i_activation(t), active(t + 1)), {mode}",
-        cell, multiply, (("i_activation", 0), ("active", 1)), (("adder.i_b", latency),),
-        solvers=_solvers(multiply), quick=quick and mode == "flush",
+        f"{name}_product",
+        f"product(t + {latency}) = multiply(i_activation(t), active(t + 1)), {mode}",
+        cell,
+        multiply,
+        (("i_activation", 0), ("active", 1)),
+        (("adder.i_b", latency),),
+        solvers=_solvers(multiply),
+        quick=quick and mode == "flush",
     )
     outputs = ("o_activation", "o_swap", "o_load", "o_weight", "shadow", "active")
     yield Proof(
-        f"{name}_shift", "activation and marks move on; the shadow weight is loaded, and becomes active, under marks",
-        cell, SHIFT, tuple((wire, 0) for wire in ("i_activation", "i_swap", "i_load", "i_weight", "shadow", "active")),
-        tuple((wire, 1) for wire in outputs), given=(("rst", 0, 0),), quick=True,
+        f"{name}_shift",
+        "activation and marks move on; the shadow weight is loaded, and becomes active, under marks",
+        cell,
+        SHIFT,
+        tuple((wire, 0) for wire in ("i_activation", "i_swap", "i_load", "i_weight", "shadow", "active")),
+        tuple((wire, 1) for wire in outputs),
+        given=(("rst", 0, 0),),
+        quick=True,
     )
 
 
@@ -426,26 +477,63 @@ def _replacement(column: AccumulatorColumn) -> Proof:
     """What an accumulator column adds sums to; how many of them it holds makes no difference."""
     Fragment.get(column, None)
     operands = (("old__data", 0), ("o_control.add", 0), ("o_control.clear_nan", 0))
-    return Proof(f"{column.module_name}_replace", "a sum is added to the old one, NaN replaced if asked for, or to -0",
-                 column, REPLACE, operands, (("i_a", 0),), quick=True)
+    return Proof(
+        f"{column.module_name}_replace",
+        "a sum is added to the old one, NaN replaced if asked for, or to -0",
+        column,
+        REPLACE,
+        operands,
+        (("i_a", 0),),
+        quick=True,
+    )
 
 
 def _status(component: Status) -> Iterator[Proof]:
     """What a status counts, and calls the first mistake; how many rows and places there are makes no difference."""
     Fragment.get(component, None)
-    streams = ("weights_valid", "weights_ready", "activations_valid", "activations_ready", "results_valid",
-               "results_ready", "weights_last", *MARKS)
+    streams = (
+        "weights_valid",
+        "weights_ready",
+        "activations_valid",
+        "activations_ready",
+        "results_valid",
+        "results_ready",
+        "weights_last",
+        *MARKS,
+    )
     inputs = (*streams, "go", "waits_input", "waits_output", "clear")
-    registers = ("begun", "elapsed", *(f"o_{name}" for name in COUNTERS),
-                 "missing", "inside", "count", "begun_with", "o_error")
+    registers = (
+        "begun",
+        "elapsed",
+        *(f"o_{name}" for name in COUNTERS),
+        "missing",
+        "inside",
+        "count",
+        "begun_with",
+        "o_error",
+    )
     cleared, operation = status(component.config.rows, component.config.depth)
     result = tuple((name, 1) for name in registers)
-    yield Proof("status_begin", "a reset clears counters and mistake, and all that they are made of",
-                component, cleared, (), result, given=(("rst", 0, 1),), quick=True)
-    yield Proof("status_next", "counters, the first mistake, and all that they are made of, a cycle later",
-                component, operation,
-                (*((f"i_{name}", 0) for name in inputs), *((name, 0) for name in registers)),
-                result, given=(("rst", 0, 0),), quick=True)
+    yield Proof(
+        "status_begin",
+        "a reset clears counters and mistake, and all that they are made of",
+        component,
+        cleared,
+        (),
+        result,
+        given=(("rst", 0, 1),),
+        quick=True,
+    )
+    yield Proof(
+        "status_next",
+        "counters, the first mistake, and all that they are made of, a cycle later",
+        component,
+        operation,
+        (*((f"i_{name}", 0) for name in inputs), *((name, 0) for name in registers)),
+        result,
+        given=(("rst", 0, 0),),
+        quick=True,
+    )
 
 
 def _bus(config: MxuConfig) -> Iterator[Proof]:
@@ -467,7 +555,7 @@ def _watch(registers: Registers) -> WatchedRegisters:
 def _streamed(streamed: Streamed, proof: Proof) -> Iterator[Proof]:
     """What arithmetic does between streams, given what the same arithmetic does alone."""
     name, latency = streamed.module_name, streamed.latency
-    (output, _), = proof.result
+    ((output, _),) = proof.result
     assert output == "o"
     suffix = proof.name.removeprefix(streamed.unit.module_name)
     moving = tuple(("i__ready", cycle, 1) for cycle in range(latency))
@@ -478,22 +566,41 @@ def _streamed(streamed: Streamed, proof: Proof) -> Iterator[Proof]:
         operands.append((f"i__payload[{low + width - 1}:{low}]", 0))
         low += width
     yield replace(
-        proof, name=f"streamed_{proof.name}", claim=f"while it moves: {proof.claim}", component=streamed,
-        operands=tuple(operands), result=(("o__payload", latency),), given=moving, quick=False,
+        proof,
+        name=f"streamed_{proof.name}",
+        claim=f"while it moves: {proof.claim}",
+        component=streamed,
+        operands=tuple(operands),
+        result=(("o__payload", latency),),
+        given=moving,
+        quick=False,
     )
     if suffix:
         return
     awake = tuple(("rst", cycle, 0) for cycle in range(latency))
     yield Proof(
-        f"{name}_accept", f"while it moves: what is offered at t is accepted, and its result valid at t + {latency}",
-        streamed, ACCEPT, (("i__valid", 0),), (("i__ready", 0), ("o__valid", latency)), given=moving + awake,
+        f"{name}_accept",
+        f"while it moves: what is offered at t is accepted, and its result valid at t + {latency}",
+        streamed,
+        ACCEPT,
+        (("i__valid", 0),),
+        (("i__ready", 0), ("o__valid", latency)),
+        given=moving + awake,
     )
     yield Proof(
-        f"{name}_ready", "it moves, and accepts, exactly if no result waits: i_ready = o_ready or not o_valid",
-        streamed, READY, (("o__ready", 0), ("o__valid", 0)), (("i__ready", 0),),
+        f"{name}_ready",
+        "it moves, and accepts, exactly if no result waits: i_ready = o_ready or not o_valid",
+        streamed,
+        READY,
+        (("o__ready", 0), ("o__valid", 0)),
+        (("i__ready", 0),),
     )
     yield Proof(
-        f"{name}_hold", "it does not move: every register stays what it is",
-        streamed, SAME, ((REGISTERS, 0),), ((REGISTERS, 1),),
+        f"{name}_hold",
+        "it does not move: every register stays what it is",
+        streamed,
+        SAME,
+        ((REGISTERS, 0),),
+        ((REGISTERS, 1),),
         given=(("rst", 0, 0), ("i__ready", 0, 0)),
     )

@@ -88,14 +88,17 @@ def transition_system(component: Any, *, cut: str | None = None, change: str = "
     top = component.module_name
     if change:  # what nobody reads any more can still be asked for
         change = f"setattr -set keep 1 w:*\n{change}"
-    text = yosys.produce(f"""{_flattened(top)}
+    text = yosys.produce(
+        f"""{_flattened(top)}
 {f"cutpoint {top}/w:{cut}" if cut else ""}
 {change}
 memory_map
 opt_clean
 dffunmap
 write_smt2 -stbv -wires /job/result
-""", to_rtlil(component))
+""",
+        to_rtlil(component),
+    )
     widths = {name: int(width) for name, width in re.findall(r"^; yosys-smt2-wire (\S+) (\d+)$", text, re.MULTILINE)}
     # Each register is what a step gives to the next state.
     registers = re.findall(r"\((\|\S+\|) next_state\)", text)

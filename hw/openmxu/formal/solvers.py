@@ -77,8 +77,9 @@ def solve(text: str, solver: str, *, limit: float) -> Answer:
     """
     version(solver)
     try:
-        done = process.run([sys.executable, "-P", "-m", "openmxu.formal.worker", solver], what=solver, limit=limit,
-                           text=text)
+        done = process.run(
+            [sys.executable, "-P", "-m", "openmxu.formal.worker", solver], what=solver, limit=limit, text=text
+        )
     except TimeLimitError:
         return Answer(None, {})
     if done.code:

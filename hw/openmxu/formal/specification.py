@@ -7,8 +7,21 @@ between bit patterns, as the theory has no function from its numbers back to the
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["ACCEPT", "ADD", "ALWAYS", "CONVERT", "MULTIPLY", "NEAREST", "NEVER", "READY", "REPLACE", "SAME", "SHIFT",
-           "Operation", "status"]
+__all__ = [
+    "ACCEPT",
+    "ADD",
+    "ALWAYS",
+    "CONVERT",
+    "MULTIPLY",
+    "NEAREST",
+    "NEVER",
+    "READY",
+    "REPLACE",
+    "SAME",
+    "SHIFT",
+    "Operation",
+    "status",
+]
 
 
 @dataclass(frozen=True)
@@ -119,18 +132,26 @@ _EQUAL_SIGNS = "(= ((_ extract 31 31) x0) ((_ extract 31 31) x1))"
 _COMPARE_EXPONENTS = "({relation} ((_ extract 30 23) x0) ((_ extract 30 23) x1))"
 _CASES = {
     "flush": {},
-    "ieee": {"bitwuzla": (_EQUAL_SIGNS, *(
-        f"(and (not {_EQUAL_SIGNS}) {_COMPARE_EXPONENTS.format(relation=relation)})"
-        for relation in ("=", "bvult", "bvugt")
-    ))},
+    "ieee": {
+        "bitwuzla": (
+            _EQUAL_SIGNS,
+            *(
+                f"(and (not {_EQUAL_SIGNS}) {_COMPARE_EXPONENTS.format(relation=relation)})"
+                for relation in ("=", "bvult", "bvugt")
+            ),
+        )
+    },
 }
 
-ADD = {mode: Operation("add", _NUMBERS + text, ((0x3F80_0000, 0x4000_0000), 0x4040_0000), _CASES[mode])
-       for mode, text in _ADD.items()}
+ADD = {
+    mode: Operation("add", _NUMBERS + text, ((0x3F80_0000, 0x4000_0000), 0x4040_0000), _CASES[mode])
+    for mode, text in _ADD.items()
+}
 """fp32 + fp32, by treatment of subnormals; 1 + 2 = 3."""
 
-MULTIPLY = {mode: Operation("multiply", _NUMBERS + text, ((0x3FC0, 0xC000), 0xC040_0000))
-            for mode, text in _MULTIPLY.items()}
+MULTIPLY = {
+    mode: Operation("multiply", _NUMBERS + text, ((0x3FC0, 0xC000), 0xC040_0000)) for mode, text in _MULTIPLY.items()
+}
 """bf16 x bf16 -> fp32, by treatment of subnormals; 1.5 · -2 = -3."""
 
 CONVERT = {mode: _conversion(_CONVERT, mode) for mode in ("flush", "ieee")}
@@ -139,33 +160,50 @@ CONVERT = {mode: _conversion(_CONVERT, mode) for mode in ("flush", "ieee")}
 NEAREST = {mode: _conversion(_NEAREST, mode) for mode in ("flush", "ieee")}
 """The same without a format of bf16's widths, which not every solver knows."""
 
-SHIFT = Operation("shift", """\
+SHIFT = Operation(
+    "shift",
+    """\
 (define-fun shift ((activation (_ BitVec 16)) (swap (_ BitVec 1)) (load (_ BitVec 1)) (weight (_ BitVec 16))
                    (shadow (_ BitVec 16)) (active (_ BitVec 16)) (o (_ BitVec 66))) Bool
   (= o (concat activation swap load
                (ite (= load #b1) weight shadow) (ite (= load #b1) weight shadow)
                (ite (= swap #b1) shadow active))))
-""", ((0x1111, 1, 0, 0x2222, 0x3333, 0x4444), 0x1111 << 50 | 0b10 << 48 | 0x3333_3333_3333))
+""",
+    ((0x1111, 1, 0, 0x2222, 0x3333, 0x4444), 0x1111 << 50 | 0b10 << 48 | 0x3333_3333_3333),
+)
 """A cycle of a processing element: activation, swap mark, load mark, weight to the next row, shadow weight,
 active weight."""
 
-ACCEPT = Operation("accept", """\
+ACCEPT = Operation(
+    "accept",
+    """\
 (define-fun accept ((valid (_ BitVec 1)) (o (_ BitVec 2))) Bool (= o (concat #b1 valid)))
-""", ((1,), 0b11))
+""",
+    ((1,), 0b11),
+)
 """A stream moves on: it was ready, and its valid mark comes out."""
 
-REPLACE = Operation("replace", _NUMBERS + """\
+REPLACE = Operation(
+    "replace",
+    _NUMBERS
+    + """\
 (define-fun replace ((old Word) (add (_ BitVec 1)) (clear_nan (_ BitVec 1)) (o Word)) Bool
   (= o (ite (= add #b0) #x80000000
             (ite (and (= clear_nan #b1) (fp.isNaN (number old))) #x00000000 old))))
-""", ((0x7FC0_0000, 1, 1), 0))
+""",
+    ((0x7FC0_0000, 1, 1), 0),
+)
 """What a sum is added to in the accumulator bank: the old one, +0 in place of NaN if that is asked for, or -0 if there
 is none."""
 
-READY = Operation("ready", """\
+READY = Operation(
+    "ready",
+    """\
 (define-fun ready ((ready (_ BitVec 1)) (valid (_ BitVec 1)) (o (_ BitVec 1))) Bool
   (= o (bvor ready (bvnot valid))))
-""", ((0, 0), 1))
+""",
+    ((0, 0), 1),
+)
 """A stream moves: its result is taken, or there is none."""
 
 ALWAYS = Operation("always", "(define-fun always ((o (_ BitVec 1))) Bool (= o #b1))\n", ((), 1))
@@ -231,9 +269,21 @@ def status(rows: int, depth: int) -> tuple[Operation, Operation]:
     left, beats = (rows - 1).bit_length(), depth.bit_length()
     behind = 1 + beats + 3 + 3  # bits behind those of the weights that are left
     width = 1 + 5 * 32 + left + behind
-    text = _STATUS.format(left=left, beats=beats, zeros="0" * 31, none_left=f"(_ bv0 {left})",
-                          all_left=f"(_ bv{rows - 1} {left})", depth=f"(_ bv{depth} {beats})", width=width)
+    text = _STATUS.format(
+        left=left,
+        beats=beats,
+        zeros="0" * 31,
+        none_left=f"(_ bv0 {left})",
+        all_left=f"(_ bv{rows - 1} {left})",
+        depth=f"(_ bv{depth} {beats})",
+        width=width,
+    )
     cleared = (rows - 1) << behind
-    return (Operation("cleared", f"(define-fun cleared ((o (_ BitVec {width}))) Bool (= o (_ bv{cleared} {width})))\n",
-                      ((), cleared)),
-            Operation("status", text))
+    return (
+        Operation(
+            "cleared",
+            f"(define-fun cleared ((o (_ BitVec {width}))) Bool (= o (_ bv{cleared} {width})))\n",
+            ((), cleared),
+        ),
+        Operation("status", text),
+    )

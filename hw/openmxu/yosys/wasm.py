@@ -168,8 +168,12 @@ def _digest(file: Path, size: int, time: int) -> str:
 
 def _compile(tool: str, place: Path) -> None:
     with process.workspace() as work:
-        done = process.run([*command(tool), "--version"], what=f"compiling {tool} for this machine", limit=_LIMIT,
-                           environment=os.environ | {_FOLDER: str(work)})
+        done = process.run(
+            [*command(tool), "--version"],
+            what=f"compiling {tool} for this machine",
+            limit=_LIMIT,
+            environment=os.environ | {_FOLDER: str(work)},
+        )
         made = work / place
         if not made.is_file():
             reason = "; ".join(done.last(1)) or f"exit code {done.code}"

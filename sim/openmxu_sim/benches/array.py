@@ -62,12 +62,15 @@ def schedule(config: MxuConfig, count: int, seed: int) -> list[Tile]:
         beats = [max(loads[-1], previous.beats[-1] if previous else 0) + 1 + gap()]
         while len(beats) < m:
             beats.append(beats[-1] + 1 + gap())
-        tiles.append(Tile(
-            vectors.matrix((m, config.rows), config.operand.name, number),
-            vectors.matrix((config.columns, config.rows), config.operand.name, number + 1).T,
-            vectors.matrix((m, config.columns), "fp32", number + 2),
-            loads, beats,
-        ))
+        tiles.append(
+            Tile(
+                vectors.matrix((m, config.rows), config.operand.name, number),
+                vectors.matrix((config.columns, config.rows), config.operand.name, number + 1).T,
+                vectors.matrix((m, config.columns), "fp32", number + 2),
+                loads,
+                beats,
+            )
+        )
     return tiles
 
 
@@ -87,11 +90,14 @@ def drive(config: MxuConfig, tiles: list[Tile], cycles: int, seed: int) -> dict[
             psums[beat + to_sum + columns, columns] = psum
         swaps[tile.beats[0] + rows * step, rows] = 1
         for row, load in enumerate(tile.loads):
-            loads[load, :row + 1] = 1
+            loads[load, : row + 1] = 1
             weights[load + columns, columns] = tile.weights[config.rows - 1 - row]
     return {
-        "i_activations": pack(activations, width), "i_weights": pack(weights, width),
-        "i_psums": pack(psums, 32), "i_swaps": pack(swaps, 1), "i_loads": pack(loads, 1),
+        "i_activations": pack(activations, width),
+        "i_weights": pack(weights, width),
+        "i_psums": pack(psums, 32),
+        "i_swaps": pack(swaps, 1),
+        "i_loads": pack(loads, 1),
     }
 
 
@@ -116,14 +122,32 @@ async def tiles(dut: Any) -> None:
     columns = np.arange(config.columns)
     for number, tile in enumerate(plan):
         passed_on = weights[tile.loads[-1] + 1 + columns, columns]
-        check(f"o_weights after tile {number}", passed_on, tile.weights[-1], fmt=config.operand.name,
-              operands=[tile.weights[-1]], operand=config.operand.name,
-              cycles=(tile.loads[-1] + 1 + columns).tolist(), seed=task.seed)
-        sums = tile_sums(tile.activations, tile.weights, tile.psums, operand=config.operand.name,
-                         subnormals=config.subnormals)
+        check(
+            f"o_weights after tile {number}",
+            passed_on,
+            tile.weights[-1],
+            fmt=config.operand.name,
+            operands=[tile.weights[-1]],
+            operand=config.operand.name,
+            cycles=(tile.loads[-1] + 1 + columns).tolist(),
+            seed=task.seed,
+        )
+        sums = tile_sums(
+            tile.activations, tile.weights, tile.psums, operand=config.operand.name, subnormals=config.subnormals
+        )
         for m, beat in enumerate(tile.beats):
             when = beat + config.array_latency + columns
-            check(f"o_psums of tile {number}, row {m} by columns", psums[when, columns], sums[m], fmt="fp32",
-                  operands=[tile.psums[m], *(np.repeat(each, config.columns) for each in tile.activations[m]),
-                            *tile.weights],
-                  operand="", cycles=when.tolist(), seed=task.seed)
+            check(
+                f"o_psums of tile {number}, row {m} by columns",
+                psums[when, columns],
+                sums[m],
+                fmt="fp32",
+                operands=[
+                    tile.psums[m],
+                    *(np.repeat(each, config.columns) for each in tile.activations[m]),
+                    *tile.weights,
+                ],
+                operand="",
+                cycles=when.tolist(),
+                seed=task.seed,
+            )

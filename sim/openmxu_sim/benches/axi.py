@@ -35,8 +35,11 @@ CONFIG = TASK.component().config
 CONSTANT = {
     Register.ID: IDENTITY,
     Register.SIZE: CONFIG.rows | CONFIG.columns << 16,
-    Register.FORMAT: CONFIG.stages | (CONFIG.subnormals == "ieee") << 8 | CONFIG.splitter << 9
-    | CONFIG.source.width << 16 | CONFIG.result.width << 24,
+    Register.FORMAT: CONFIG.stages
+    | (CONFIG.subnormals == "ieee") << 8
+    | CONFIG.splitter << 9
+    | CONFIG.source.width << 16
+    | CONFIG.result.width << 24,
     Register.DEPTH: CONFIG.depth,
     Register.CONTROL: 0,
 }
@@ -100,8 +103,14 @@ class Testbench:
             user = first["add"] | first["clear_nan"] << 1 | first["emit"] << 2 | block.activation_part << 3
             self.weights.send_nowait(_packet(block.weights, block.weight_part))
             self.activations.send_nowait(_packet(block.activations, user))
-        expected = golden.matmul(golden.from_bits(a, fmt), golden.from_bits(b, fmt), rows=CONFIG.rows,
-                                 precision=precision, subnormals=CONFIG.subnormals, result=CONFIG.result.name)
+        expected = golden.matmul(
+            golden.from_bits(a, fmt),
+            golden.from_bits(b, fmt),
+            rows=CONFIG.rows,
+            precision=precision,
+            subnormals=CONFIG.subnormals,
+            result=CONFIG.result.name,
+        )
         return golden.to_bits(expected) >> np.uint32(FP32.width - CONFIG.result.width), (m, k, n, precision)
 
     def send_any(self, count: int) -> tuple[Any, Error]:
@@ -289,9 +298,13 @@ async def any_requests(dut: Any) -> None:
     reads = [int(each) for each in draw(64, size=120) if each != Register.INPUT_STALLS]
     writes = [int(Register.CONTROL) ^ int(draw(2)) * int(draw(64)) for _ in range(120)]
     # None of these is a command: another register, no byte 0, or none of its bits.
-    words = [(int(draw(1 << 30)) << 2 | (int(draw(4)) if without or address != Register.CONTROL else 0),
-              int(draw(8)) << 1 | (not without))
-             for address, without in zip(writes, draw(2, size=120), strict=True)]
+    words = [
+        (
+            int(draw(1 << 30)) << 2 | (int(draw(4)) if without or address != Register.CONTROL else 0),
+            int(draw(8)) << 1 | (not without),
+        )
+        for address, without in zip(writes, draw(2, size=120), strict=True)
+    ]
     reading = cocotb.start_soon(bus.read(reads))
     written = await bus.write(writes, words)
     assert written == [(AxiResp.OKAY if address == Register.CONTROL else AxiResp.SLVERR,) for address in writes]

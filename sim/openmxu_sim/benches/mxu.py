@@ -43,8 +43,9 @@ class Testbench:
         self._dut = dut
         self._seed = seed
         self.generator = np.random.default_rng(seed)
-        self.scoreboard = Scoreboard("results", CONFIG.result.name, lanes=CONFIG.columns,
-                                     operand=CONFIG.source.name, seed=seed)
+        self.scoreboard = Scoreboard(
+            "results", CONFIG.result.name, lanes=CONFIG.columns, operand=CONFIG.source.name, seed=seed
+        )
         self.weights = StreamSource(dut, "weights", pauses[0])
         self.activations = StreamSource(dut, "activations", pauses[1])
         self.results = StreamSink(dut, "results", self.scoreboard.receive, pauses[2])
@@ -85,8 +86,13 @@ class Testbench:
         self._send(a, w, (add, clear_nan, emit), *parts)
 
         begin = np.zeros((m, CONFIG.columns), dtype=np.uint32)
-        sums = tile_sums(_converted(a, parts[0]), _converted(w, parts[1]), begin,
-                         operand=CONFIG.operand.name, subnormals=CONFIG.subnormals)
+        sums = tile_sums(
+            _converted(a, parts[0]),
+            _converted(w, parts[1]),
+            begin,
+            operand=CONFIG.operand.name,
+            subnormals=CONFIG.subnormals,
+        )
         if add:
             sums = accumulate(self._bank[:m], sums, clear_nan=clear_nan, subnormals=CONFIG.subnormals)
         self._bank = np.concatenate([sums, self._bank[m:]])
@@ -111,12 +117,15 @@ class Testbench:
         # Surplus columns multiply with -0.
         surplus = np.full((k, -n % CONFIG.columns), 1 << (CONFIG.source.width - 1), dtype=np.uint32)
         wide = (golden.from_bits(words, fmt) for words in (a, np.concatenate([b, surplus], axis=1)))
-        sums = golden.to_bits(golden.matmul(*wide, rows=CONFIG.rows, precision=precision, subnormals=CONFIG.subnormals,
-                                            operand=CONFIG.operand.name))
+        sums = golden.to_bits(
+            golden.matmul(
+                *wide, rows=CONFIG.rows, precision=precision, subnormals=CONFIG.subnormals, operand=CONFIG.operand.name
+            )
+        )
         words = golden.convert(sums, "fp32", CONFIG.result.name, subnormals=CONFIG.subnormals)
         for tile in given.tiles:
             if tile.emit:
-                block = words[tile.activations.start:tile.activations.stop, tile.columns.start:][:, :CONFIG.columns]
+                block = words[tile.activations.start : tile.activations.stop, tile.columns.start :][:, : CONFIG.columns]
                 for row, beat in enumerate(pack(block, width)):
                     last = row + 1 == len(block)
                     self.scoreboard.expect(beat | last << (width * CONFIG.columns), b.T.tolist())
@@ -129,8 +138,9 @@ class Testbench:
             longest = self.known if add else min(CONFIG.depth, 2 * CONFIG.shortest_tile)
             m = int(generator.integers(1, longest + 1))
             beats -= m
-            self.tile(m, add=add, clear_nan=bool(generator.random() < 0.3),
-                      emit=bool(beats <= 0 or generator.random() < 0.4))
+            self.tile(
+                m, add=add, clear_nan=bool(generator.random() < 0.3), emit=bool(beats <= 0 or generator.random() < 0.4)
+            )
 
     def any_beats(self, count: int, share: float) -> Error:
         """Send ``count`` beats, this share of them with any marks, and expect what comes of them; returns the mistake.
@@ -192,14 +202,14 @@ class Testbench:
         width = CONFIG.source.width
         # Missing rows multiply +0 with -0.
         block = np.full((CONFIG.rows, CONFIG.columns), 1 << (width - 1), dtype=np.uint32)
-        block[:len(w)] = w
+        block[: len(w)] = w
         lasts = [row == CONFIG.rows - 1 for row in range(CONFIG.rows)]
         self.weights.send(
             beat | (last | w_part << 1) << (CONFIG.columns * width)
             for beat, last in zip(pack(block[::-1], width), lasts, strict=True)
         )
         rows = np.zeros((len(a), CONFIG.rows), dtype=np.uint32)
-        rows[:, :a.shape[1]] = a
+        rows[:, : a.shape[1]] = a
         for row, beat in enumerate(pack(rows, width)):
             bits = sum(mark << bit for bit, mark in enumerate((row == 0, row == len(a) - 1, *marks)))
             self.activations.send([beat | (bits | a_part << 5) << (CONFIG.rows * width)])
@@ -309,8 +319,9 @@ async def cycles_of_products(dut: Any) -> None:
     for _ in range(TASK.count // 10):
         # Below and above the shortest tile that makes no bubble, and more than the accumulator bank has room for.
         tall = int(generator.choice([CONFIG.shortest_tile, 3 * CONFIG.shortest_tile]))
-        m, k, n = (int(generator.integers(1, most, endpoint=True)) for most in
-                   (tall, 3 * CONFIG.rows, 3 * CONFIG.columns))
+        m, k, n = (
+            int(generator.integers(1, most, endpoint=True)) for most in (tall, 3 * CONFIG.rows, 3 * CONFIG.columns)
+        )
         precision = str(generator.choice(passes))
         bench.product(m, k, n, precision)
         await bench.finish()

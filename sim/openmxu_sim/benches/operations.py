@@ -86,7 +86,9 @@ def multiplication(unit: Any) -> Operation:
     """``o = i_a · i_b``."""
     operand, result = unit.operand.name, unit.result.name
     return Operation(
-        ("i_a", "i_b"), operand, result,
+        ("i_a", "i_b"),
+        operand,
+        result,
         lambda a, b: golden.multiply(a, b, operand, result, subnormals=unit.subnormals),
         lambda most, seed: _corner_pairs(operand, most, seed),
         lambda count, seed: vectors.pairs(operand, count, seed),
@@ -97,7 +99,9 @@ def addition(unit: Any) -> Operation:
     """``o = i_a + i_b``."""
     fmt = unit.fmt.name
     return Operation(
-        ("i_a", "i_b"), fmt, fmt,
+        ("i_a", "i_b"),
+        fmt,
+        fmt,
         lambda a, b: golden.add(a, b, fmt, subnormals=unit.subnormals),
         lambda most, seed: _corner_pairs(fmt, most, seed),
         lambda count, seed: vectors.pairs(fmt, count, seed),
@@ -108,7 +112,9 @@ def conversion(unit: Any) -> Operation:
     """``o = i`` in another format."""
     source, target = unit.source.name, unit.target.name
     return Operation(
-        ("i",), source, target,
+        ("i",),
+        source,
+        target,
         lambda a: golden.convert(a, source, target, subnormals=unit.subnormals),
         lambda _most, _seed: (vectors.corners(source),),
         lambda count, seed: (vectors.operands(source, count, seed),),
@@ -157,7 +163,12 @@ async def check_rigid(dut: Any, operation: Operation, task: Task) -> None:
     inputs = {name: words.tolist() for name, words in zip(operation.inputs, operands, strict=True)}
     seen = await play(dut, inputs, ["o"], more=latency)
     check(
-        "o", np.array(seen["o"][latency:], dtype=np.uint32), operation.expected(*operands),
-        fmt=operation.result, operands=operands, operand=operation.operand,
-        cycles=range(latency, latency + len(operands[0])), seed=task.seed,
+        "o",
+        np.array(seen["o"][latency:], dtype=np.uint32),
+        operation.expected(*operands),
+        fmt=operation.result,
+        operands=operands,
+        operand=operation.operand,
+        cycles=range(latency, latency + len(operands[0])),
+        seed=task.seed,
     )

@@ -50,8 +50,11 @@ async def every_cycle(dut: Any) -> None:
     # A swap takes what the shadow register held before a load in the same cycle.
     active = held(np.concatenate([shadow[:1], shadow[:-1]]), np.concatenate([[1], swaps[1:]]))
     products = golden.multiply(activations, active, operand, "fp32", subnormals=subnormals)
-    psums = np.where(generator.random(count) < 0.8, vectors.partners("fp32", products, task.seed + 1),
-                     near_cancellation(products, generator)).astype(np.uint32)
+    psums = np.where(
+        generator.random(count) < 0.8,
+        vectors.partners("fp32", products, task.seed + 1),
+        near_cancellation(products, generator),
+    ).astype(np.uint32)
     sums = golden.add(psums, products, "fp32", subnormals=subnormals)
 
     for name in INPUTS:
@@ -62,21 +65,32 @@ async def every_cycle(dut: Any) -> None:
     # A partial sum comes when its product is ready.
     early = pe.latency - pe.psum_latency
     inputs = {
-        "i_activation": activations.tolist(), "i_swap": swaps.tolist(), "i_load": loads.tolist(),
-        "i_weight": weights.tolist(), "i_psum": [0] * early + psums.tolist(),
+        "i_activation": activations.tolist(),
+        "i_swap": swaps.tolist(),
+        "i_load": loads.tolist(),
+        "i_weight": weights.tolist(),
+        "i_psum": [0] * early + psums.tolist(),
     }
     inputs = {name: values + [0] * (early + count - len(values)) for name, values in inputs.items()}
     seen = await play(dut, inputs, OUTPUTS, more=pe.psum_latency)
 
     expected = {
-        "o_activation": (activations, 1, operand), "o_swap": (swaps, 1, ""), "o_load": (loads, 1, ""),
-        "o_weight": (shadow, 1, operand), "o_psum": (sums, pe.latency, "fp32"),
+        "o_activation": (activations, 1, operand),
+        "o_swap": (swaps, 1, ""),
+        "o_load": (loads, 1, ""),
+        "o_weight": (shadow, 1, operand),
+        "o_psum": (sums, pe.latency, "fp32"),
     }
     for name, (words, latency, fmt) in expected.items():
         first = 1 if name == "o_psum" else 0  # no weight is active before the first swap
         operands = [psums, products] if name == "o_psum" else [words]
         check(
-            name, np.array(seen[name][latency:latency + count], dtype=np.uint32)[first:], words[first:],
-            fmt=fmt, operands=[each[first:] for each in operands], operand=fmt,
-            cycles=range(latency + first, latency + count), seed=task.seed,
+            name,
+            np.array(seen[name][latency : latency + count], dtype=np.uint32)[first:],
+            words[first:],
+            fmt=fmt,
+            operands=[each[first:] for each in operands],
+            operand=fmt,
+            cycles=range(latency + first, latency + count),
+            seed=task.seed,
         )

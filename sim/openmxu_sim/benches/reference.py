@@ -29,8 +29,7 @@ def tile_sums(activations: Words, weights: Words, psums: Words, *, operand: str,
         See :func:`openmxu_sim.golden.multiply`.
     """
     for k in range(len(weights)):
-        products = golden.multiply(activations[:, k, np.newaxis], weights[k], operand, "fp32",
-                                   subnormals=subnormals)
+        products = golden.multiply(activations[:, k, np.newaxis], weights[k], operand, "fp32", subnormals=subnormals)
         psums = golden.add(psums, products, "fp32", subnormals=subnormals)
     return psums
 
@@ -76,8 +75,13 @@ class AnyBeats:
         assert self._active is not None, "no weights have been active yet"
         place, mode = self._place(marks), self._config.subnormals
         psums = np.zeros((1, self._config.columns), dtype=np.uint32)
-        [sums] = tile_sums(self._converted(activations[np.newaxis]), self._active, psums,
-                           operand=self._config.operand.name, subnormals=mode)
+        [sums] = tile_sums(
+            self._converted(activations[np.newaxis]),
+            self._active,
+            psums,
+            operand=self._config.operand.name,
+            subnormals=mode,
+        )
         if marks["add"]:
             old = self._sums[place]
             assert old is not None, "nobody knows what to add to"

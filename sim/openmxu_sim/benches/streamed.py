@@ -16,16 +16,16 @@ TASK = benches.Task.of_environment()
 OPERATION = OPERATIONS[TASK.family.removeprefix("stream_")](TASK.component().unit)
 
 
-async def run(dut: Any, source_pauses: Iterator[bool], sink_pauses: Iterator[bool],
-              ) -> tuple[StreamSource, StreamSink]:
+async def run(dut: Any, source_pauses: Iterator[bool], sink_pauses: Iterator[bool]) -> tuple[StreamSource, StreamSink]:
     """All operands through the design, compared with the golden model; both ends, done."""
     operands = OPERATION.operands(TASK)
     width = len(dut.i__payload) // len(operands)
     scoreboard = Scoreboard("o", OPERATION.result, operand=OPERATION.operand, seed=TASK.seed)
     source = StreamSource(dut, "i", source_pauses)
     sink = StreamSink(dut, "o", scoreboard.receive, sink_pauses)
-    for expected, *words in zip(OPERATION.expected(*operands).tolist(), *(each.tolist() for each in operands),
-                                strict=True):
+    for expected, *words in zip(
+        OPERATION.expected(*operands).tolist(), *(each.tolist() for each in operands), strict=True
+    ):
         scoreboard.expect(expected, [words])
         source.send([sum(word << (lane * width) for lane, word in enumerate(words))])
     await start_clock(dut)

@@ -79,8 +79,15 @@ class Task:
         return build_design(self.design, **self.overrides)
 
 
-def run_bench(task: Task, *, simulator: str = "verilator", mutate: Callable[[str], str] | None = None,
-              plusargs: Sequence[str] = (), vcd: Path | None = None, timeout: float = 600.0) -> list[str]:
+def run_bench(
+    task: Task,
+    *,
+    simulator: str = "verilator",
+    mutate: Callable[[str], str] | None = None,
+    plusargs: Sequence[str] = (),
+    vcd: Path | None = None,
+    timeout: float = 600.0,
+) -> list[str]:
     """Run the bench of a design.
 
     Parameters
@@ -113,7 +120,12 @@ def run_bench(task: Task, *, simulator: str = "verilator", mutate: Callable[[str
     component = task.component()
     verilog = to_verilog(component)
     return simulate(
-        verilog if mutate is None else mutate(verilog), component.module_name,
+        verilog if mutate is None else mutate(verilog),
+        component.module_name,
         f"openmxu_sim.benches.{task.bench}",
-        simulator=simulator, environment=task.environment, plusargs=plusargs, vcd=vcd, timeout=timeout,
+        simulator=simulator,
+        environment=task.environment,
+        plusargs=plusargs,
+        vcd=vcd,
+        timeout=timeout,
     )

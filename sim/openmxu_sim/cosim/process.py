@@ -31,8 +31,15 @@ class SimulationTimeoutError(SimulationError):
     """It took longer than allowed."""
 
 
-def run_child(spec: Mapping[str, Any], *, directory: Path, environment: Mapping[str, str], what: str,
-              timeout: float | None, tick: Callable[[], None] | None = None) -> None:
+def run_child(
+    spec: Mapping[str, Any],
+    *,
+    directory: Path,
+    environment: Mapping[str, str],
+    what: str,
+    timeout: float | None,
+    tick: Callable[[], None] | None = None,
+) -> None:
     """Run cocotb's runner in a process of its own.
 
     Parameters
@@ -57,19 +64,42 @@ def run_child(spec: Mapping[str, Any], *, directory: Path, environment: Mapping[
         It ended with an error.
     """
     (directory / "spec.json").write_text(json.dumps(spec))
-    run_program([sys.executable, "-m", "openmxu_sim.cosim.child", "spec.json"], directory=directory,
-                environment=environment, what=what, timeout=timeout, tick=tick)
+    run_program(
+        [sys.executable, "-m", "openmxu_sim.cosim.child", "spec.json"],
+        directory=directory,
+        environment=environment,
+        what=what,
+        timeout=timeout,
+        tick=tick,
+    )
 
 
-def run_program(command: Sequence[str], *, directory: Path, environment: Mapping[str, str], what: str,
-                timeout: float | None, tick: Callable[[], None] | None = None) -> None:
+def run_program(
+    command: Sequence[str],
+    *,
+    directory: Path,
+    environment: Mapping[str, str],
+    what: str,
+    timeout: float | None,
+    tick: Callable[[], None] | None = None,
+) -> None:
     """Run a program to its end; the rest is as for :func:`run_child`."""
-    inherited = {name: value for name, value in os.environ.items()
-                 if not name.startswith(_FOREIGN) and name not in _FOREIGN_NAMES}
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(_FOREIGN) and name not in _FOREIGN_NAMES
+    }
     log = directory / "log.txt"
     try:
-        done = process.run(command, what=what, limit=timeout, directory=directory,
-                           environment=inherited | dict(environment), log=log, tick=tick)
+        done = process.run(
+            command,
+            what=what,
+            limit=timeout,
+            directory=directory,
+            environment=inherited | dict(environment),
+            log=log,
+            tick=tick,
+        )
     except TimeLimitError:
         raise SimulationTimeoutError(f"{what} took longer than {timeout:g} s\n{_tail(log)}") from None
     if done.code != 0:

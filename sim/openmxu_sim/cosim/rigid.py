@@ -10,8 +10,9 @@ from openmxu_sim.cosim.clocking import PERIOD
 __all__ = ["play"]
 
 
-async def play(dut: Any, inputs: Mapping[str, Sequence[int]], outputs: Iterable[str], *,
-               more: int = 0) -> dict[str, list[int]]:
+async def play(
+    dut: Any, inputs: Mapping[str, Sequence[int]], outputs: Iterable[str], *, more: int = 0
+) -> dict[str, list[int]]:
     """Set inputs cycle by cycle, and note what outputs show.
 
     Parameters

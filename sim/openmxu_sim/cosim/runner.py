@@ -15,10 +15,19 @@ from openmxu_sim.waveform import waveform
 __all__ = ["BenchFailedError", "SimulationError", "SimulationTimeoutError", "simulate"]
 
 
-def simulate(verilog: str, top: str, module: str, *, simulator: str = "verilator",
-             environment: Mapping[str, str] | None = None, plusargs: Sequence[str] = (), vcd: Path | None = None,
-             timeout: float | None = 600.0, tick: Callable[[], None] | None = None,
-             check: Callable[[], None] | None = None) -> list[str]:
+def simulate(
+    verilog: str,
+    top: str,
+    module: str,
+    *,
+    simulator: str = "verilator",
+    environment: Mapping[str, str] | None = None,
+    plusargs: Sequence[str] = (),
+    vcd: Path | None = None,
+    timeout: float | None = 600.0,
+    tick: Callable[[], None] | None = None,
+    check: Callable[[], None] | None = None,
+) -> list[str]:
     """Build a design, or take it from the cache, and run the tests of a cocotb module on it.
 
     One that was built now is kept if tests ran on it to their ends. One from the cache that does not run is built anew.
@@ -62,9 +71,15 @@ def simulate(verilog: str, top: str, module: str, *, simulator: str = "verilator
         design: dict[str, Any] = {"verilog": verilog, "top": top, "simulator": simulator, "waves": vcd is not None}
         results = directory / "results.xml"
         arguments: dict[str, object] = {
-            "test_module": module, "hdl_toplevel": top, "hdl_toplevel_lang": "verilog",
-            "build_dir": str(directory), "test_dir": str(directory), "results_xml": str(results),
-            "timescale": TIMESCALE, "seed": 0, "plusargs": list(plusargs),
+            "test_module": module,
+            "hdl_toplevel": top,
+            "hdl_toplevel_lang": "verilog",
+            "build_dir": str(directory),
+            "test_dir": str(directory),
+            "results_xml": str(results),
+            "timescale": TIMESCALE,
+            "seed": 0,
+            "plusargs": list(plusargs),
         }
         # A simulation that was linked elsewhere, or long ago, finds cocotb's library all the same.
         variables = {"LD_LIBRARY_PATH": str(package_directory("cocotb") / "libs"), "COCOTB_ANSI_OUTPUT": "0"}
@@ -77,9 +92,14 @@ def simulate(verilog: str, top: str, module: str, *, simulator: str = "verilator
             outcomes: list[list[str] | BenchFailedError] = []
 
             def run() -> None:
-                run_child({"simulator": simulator, "action": "test", "arguments": arguments}, directory=directory,
-                          environment=variables | dict(environment or {}), what=f"{module} on {top} in {simulator}",
-                          timeout=timeout, tick=tick)
+                run_child(
+                    {"simulator": simulator, "action": "test", "arguments": arguments},
+                    directory=directory,
+                    environment=variables | dict(environment or {}),
+                    what=f"{module} on {top} in {simulator}",
+                    timeout=timeout,
+                    tick=tick,
+                )
                 try:
                     outcomes.append(_passed(results, (directory / "log.txt").read_text(errors="replace")))
                 except BenchFailedError as error:
@@ -106,8 +126,11 @@ def simulate(verilog: str, top: str, module: str, *, simulator: str = "verilator
 def _passed(results: Path, log: str) -> list[str]:
     """Names of the tests, all of which must have passed."""
     cases = list(ElementTree.parse(results).getroot().iter("testcase")) if results.is_file() else []
-    failed = [case.get("name", "") for case in cases
-              if any(case.find(outcome) is not None for outcome in ("failure", "error"))]
+    failed = [
+        case.get("name", "")
+        for case in cases
+        if any(case.find(outcome) is not None for outcome in ("failure", "error"))
+    ]
     if failed or not cases:
         if failed:
             raise BenchFailedError(f"failed: {', '.join(failed)}\n{log}")

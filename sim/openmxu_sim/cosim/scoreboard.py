@@ -21,16 +21,26 @@ def describe(pattern: int, fmt: str) -> str:
     return f"{pattern:0{(found.width + 3) // 4}X} ({value!r})"
 
 
-def _complain(what: str, got: int, expected: int, fmt: str, operands: Sequence[int],
-              operand: str, cycle: int, seed: int) -> AssertionError:
+def _complain(
+    what: str, got: int, expected: int, fmt: str, operands: Sequence[int], operand: str, cycle: int, seed: int
+) -> AssertionError:
     return AssertionError(
         f"{what}: got {describe(got, fmt)}, expected {describe(expected, fmt)}, "
         f"operands {', '.join(describe(each, operand) for each in operands)}, cycle {cycle}, seed {seed}"
     )
 
 
-def check(what: str, got: Words, expected: Words, *, fmt: str, operands: Sequence[Words],
-          operand: str, cycles: Sequence[int], seed: int) -> None:
+def check(
+    what: str,
+    got: Words,
+    expected: Words,
+    *,
+    fmt: str,
+    operands: Sequence[Words],
+    operand: str,
+    cycles: Sequence[int],
+    seed: int,
+) -> None:
     """Compare words, all at once.
 
     Parameters
@@ -61,8 +71,14 @@ def check(what: str, got: Words, expected: Words, *, fmt: str, operands: Sequenc
     if different.size:
         first = int(different[0])
         raise _complain(
-            f"{what}: {different.size} of {got.size} differ, first number {first}", int(got[first]),
-            int(expected[first]), fmt, [int(each[first]) for each in operands], operand, cycles[first], seed,
+            f"{what}: {different.size} of {got.size} differ, first number {first}",
+            int(got[first]),
+            int(expected[first]),
+            fmt,
+            [int(each[first]) for each in operands],
+            operand,
+            cycles[first],
+            seed,
         )
 
 
@@ -128,9 +144,15 @@ class Scoreboard:
         for lane in range(self._lanes):
             words = [each >> (lane * width) & ((1 << width) - 1) for each in (beat, expected)]
             if words[0] != words[1]:
-                raise _complain(f"{what}, lane {lane}", words[0], words[1], self._fmt, operands[lane],
-                                self._operand, cycle, self._seed)
+                raise _complain(
+                    f"{what}, lane {lane}",
+                    words[0],
+                    words[1],
+                    self._fmt,
+                    operands[lane],
+                    self._operand,
+                    cycle,
+                    self._seed,
+                )
         marks = [each >> (self._lanes * width) for each in (beat, expected)]
-        raise AssertionError(
-            f"{what}: marks {marks[0]:b}, expected {marks[1]:b}, cycle {cycle}, seed {self._seed}"
-        )
+        raise AssertionError(f"{what}: marks {marks[0]:b}, expected {marks[1]:b}, cycle {cycle}, seed {self._seed}")

@@ -14,8 +14,7 @@ from openmxu import process
 from openmxu.extras import install
 from openmxu_sim.netlist.native import program_identity
 
-__all__ = ["SIMULATORS", "Simulator", "SimulatorNotFoundError", "find_simulator", "load_simulator",
-           "package_directory"]
+__all__ = ["SIMULATORS", "Simulator", "SimulatorNotFoundError", "find_simulator", "load_simulator", "package_directory"]
 
 SIMULATORS = ("verilator", "icarus")
 """The simulators that cocotb is used with."""
@@ -117,8 +116,7 @@ def _load_verilator() -> Simulator:
         missing.append(f"a C++ compiler ({', '.join(candidates)})")
     if missing or compiler is None:
         raise SimulatorNotFoundError(
-            f"verilator needs {' and '.join(missing)}; install it "
-            f"(Debian and Ubuntu: apt install make g++)"
+            f"verilator needs {' and '.join(missing)}; install it (Debian and Ubuntu: apt install make g++)"
         )
     programs = [program_identity(program) for program in (str(package / "bin" / "verilator_bin"), compiler)]
     tools = f"verilator {own}, cocotb {version('cocotb')}, {_first_line(compiler, '--version')}"
@@ -129,8 +127,7 @@ def _load_icarus() -> Simulator:
     for program in ("iverilog", "vvp"):
         if shutil.which(program) is None:
             raise SimulatorNotFoundError(
-                f"icarus needs the program {program}; install Icarus Verilog "
-                f"(Debian and Ubuntu: apt install iverilog)"
+                f"icarus needs the program {program}; install Icarus Verilog (Debian and Ubuntu: apt install iverilog)"
             )
     line = _first_line("iverilog", "-V")
     found = re.search(r"\d+\.\d+", line)

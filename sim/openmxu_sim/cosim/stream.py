@@ -103,8 +103,9 @@ class StreamSink:
         Called with each beat's payload and cycle.
     """
 
-    def __init__(self, dut: Any, prefix: str, receive: Callable[[int, int], None],
-                 pauses: Iterator[bool] | None = None) -> None:
+    def __init__(
+        self, dut: Any, prefix: str, receive: Callable[[int, int], None], pauses: Iterator[bool] | None = None
+    ) -> None:
         self._edge = RisingEdge(dut.clk)
         self._prefix = prefix
         self._valid, self._ready, self._payload = _ports(dut, prefix)

@@ -87,7 +87,8 @@ def require(name: str) -> None:
 def load_product(name: str) -> Callable[..., npt.NDArray[np.float32]]:
     """The product of the engine without a clock called ``name``, with the parameters of the golden one."""
     product: Callable[..., npt.NDArray[np.float32]] = import_module(
-        {"golden": "openmxu_sim.golden", "model": "openmxu_sim.engines.model"}[name]).matmul
+        {"golden": "openmxu_sim.golden", "model": "openmxu_sim.engines.model"}[name]
+    ).matmul
     return product
 
 

@@ -33,10 +33,23 @@ RESULT = "result.npz"
 
 def write_stimulus(file: Path, stimulus: Stimulus, stalls: Stalls | None) -> None:
     """Write what goes in and when to wait, as arrays: what is read back makes numbers, and runs nothing."""
-    tiles = [[*(end for part in (tile.activations, tile.inner, tile.columns) for end in (part.start, part.stop)),
-              tile.add, tile.clear_nan, tile.emit, tile.activation_part, tile.weight_part] for tile in stimulus.tiles]
-    arrays = {"a": stimulus.a, "b": stimulus.b, "config": np.array(json.dumps(asdict(stimulus.config))),
-              "tiles": np.array(tiles, dtype=np.int64)}
+    tiles = [
+        [
+            *(end for part in (tile.activations, tile.inner, tile.columns) for end in (part.start, part.stop)),
+            tile.add,
+            tile.clear_nan,
+            tile.emit,
+            tile.activation_part,
+            tile.weight_part,
+        ]
+        for tile in stimulus.tiles
+    ]
+    arrays = {
+        "a": stimulus.a,
+        "b": stimulus.b,
+        "config": np.array(json.dumps(asdict(stimulus.config))),
+        "tiles": np.array(tiles, dtype=np.int64),
+    }
     if stalls is not None:
         arrays |= {"waits": stalls.pattern, "seed": np.array(stalls.seed)}
     np.savez(file, allow_pickle=False, **arrays)
@@ -55,13 +68,14 @@ def read_stimulus(file: Path) -> tuple[Stimulus, Stalls | None]:
 
 
 def _tile(numbers: list[int]) -> Tile:
-    first, second, third = (range(*numbers[start:start + 2]) for start in (0, 2, 4))
+    first, second, third = (range(*numbers[start : start + 2]) for start in (0, 2, 4))
     add, clear_nan, emit = map(bool, numbers[6:9])
     return Tile(first, second, third, add, clear_nan, emit, *map(Part, numbers[9:]))
 
 
-def run(simulator: str, stimulus: Stimulus, *, stalls: Stalls | None, vcd: Path | None,
-        progress: Progress | None) -> Run:
+def run(
+    simulator: str, stimulus: Stimulus, *, stalls: Stalls | None, vcd: Path | None, progress: Progress | None
+) -> Run:
     """Run the unit in ``simulator``; the rest is as in :class:`~openmxu_sim.engines.protocol.Engine`.
 
     Raises
@@ -77,13 +91,25 @@ def run(simulator: str, stimulus: Stimulus, *, stalls: Stalls | None, vcd: Path 
     verilog, top = _export(config)
     if not is_built(verilog, top, simulator=simulator, waves=vcd is not None):
         with process.workspace() as scratch:
-            _simulate(simulator, question(config), None, None if vcd is None else scratch / "trial.vcd", None,
-                      partial(check_simulation, simulator, config))
+            _simulate(
+                simulator,
+                question(config),
+                None,
+                None if vcd is None else scratch / "trial.vcd",
+                None,
+                partial(check_simulation, simulator, config),
+            )
     return _simulate(simulator, stimulus, stalls, vcd, progress, lambda run: None)
 
 
-def _simulate(simulator: str, stimulus: Stimulus, stalls: Stalls | None, vcd: Path | None, progress: Progress | None,
-              check: Callable[[Run | None], None]) -> Run:
+def _simulate(
+    simulator: str,
+    stimulus: Stimulus,
+    stalls: Stalls | None,
+    vcd: Path | None,
+    progress: Progress | None,
+    check: Callable[[Run | None], None],
+) -> Run:
     config = stimulus.config
     verilog, top = _export(config)
 
@@ -95,8 +121,12 @@ def _simulate(simulator: str, stimulus: Stimulus, stalls: Stalls | None, vcd: Pa
     with process.workspace() as directory:
         write_stimulus(directory / STIMULUS, stimulus, stalls)
         simulate(
-            verilog, top, "openmxu_sim.engines.cosimulation_bench",
-            simulator=simulator, environment={DIRECTORY: str(directory)}, vcd=vcd,
+            verilog,
+            top,
+            "openmxu_sim.engines.cosimulation_bench",
+            simulator=simulator,
+            environment={DIRECTORY: str(directory)},
+            vcd=vcd,
             timeout=None,  # a unit that hangs is noticed by its cycles, and a slow simulator may take hours
             tick=None if progress is None else _reporter(directory / PROGRESS, stimulus.results, progress),
             check=lambda: check(result() if (directory / RESULT).is_file() else None),

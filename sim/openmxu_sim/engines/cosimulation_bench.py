@@ -35,8 +35,11 @@ async def traffic(dut: Any) -> None:
     while not state.done:
         # Setting a signal is what takes time: only those that change are set.
         wanted = [
-            int(state.weights is not None), state.weights or 0,
-            int(state.activations is not None), state.activations or 0, int(state.ready),
+            int(state.weights is not None),
+            state.weights or 0,
+            int(state.activations is not None),
+            state.activations or 0,
+            int(state.ready),
         ]
         for index, value in enumerate(wanted):
             if value != shown[index]:
@@ -44,8 +47,7 @@ async def traffic(dut: Any) -> None:
         shown = wanted
         await edge
         state.advance(
-            bool(weights_ready.value), bool(activations_ready.value),
-            int(payload.value) if valid.value else None,
+            bool(weights_ready.value), bool(activations_ready.value), int(payload.value) if valid.value else None
         )
         if time.monotonic() > next_report:
             (directory / PROGRESS).write_text(str(len(state.results)))

@@ -39,10 +39,21 @@ __all__ = ["Timed", "build", "run", "run_timed"]
 _TIMEOUT = 7200.0  # seconds; 128x128 takes two minutes on one core
 
 _VERILATOR_OPTIONS = (
-    "--cc", "--exe", "--hierarchical", "--top-module", "bench", "--prefix", "Vbench", "--Mdir", "build",
-    "-O3", "--x-initial", "fast",
+    "--cc",
+    "--exe",
+    "--hierarchical",
+    "--top-module",
+    "bench",
+    "--prefix",
+    "Vbench",
+    "--Mdir",
+    "build",
+    "-O3",
+    "--x-initial",
+    "fast",
     # Of many small files, each would begin with Verilator's headers.
-    "--output-split", "0",
+    "--output-split",
+    "0",
 )
 # At 128x128 the rows take nine tenths of the simulation's time, and the rest would take most of the compiler's at -O3.
 _ROW = ("OPT_FAST=-O3 -march=native",)
@@ -93,8 +104,9 @@ class Timed:
     clocks: int
 
 
-def run(stimulus: Stimulus, *, stalls: Stalls | None = None, vcd: Path | None = None,
-        progress: Progress | None = None) -> Run:
+def run(
+    stimulus: Stimulus, *, stalls: Stalls | None = None, vcd: Path | None = None, progress: Progress | None = None
+) -> Run:
     """Run the unit in Verilator, row by row; see :class:`~openmxu_sim.engines.protocol.Engine`.
 
     Raises
@@ -128,8 +140,9 @@ def run_timed(stimulus: Stimulus, *, stalls: Stalls | None = None, progress: Pro
     return Timed(result, built, seconds, clocks)
 
 
-def _run(program: bytes, stimulus: Stimulus, stalls: Stalls | None,
-         progress: Progress | None) -> tuple[Run, int, float]:
+def _run(
+    program: bytes, stimulus: Stimulus, stalls: Stalls | None, progress: Progress | None
+) -> tuple[Run, int, float]:
     """What a program makes of a stimulus, in how many clocks and seconds."""
     size = {name: -(-width // 8) for name, width in _widths(stimulus.config).items()}
     with process.workspace() as directory:
@@ -205,8 +218,13 @@ def _build(simulator: Simulator, sources: dict[str, str], row: str) -> bytes:
             (*make, *_ROW, f"V{row}/lib{row}.a"),
             (*make, *_REST, "hier_build"),
         ):
-            run_program(command, directory=work, environment=environment, what=f"hierarchical build with {row}",
-                        timeout=deadline - time.monotonic())
+            run_program(
+                command,
+                directory=work,
+                environment=environment,
+                what=f"hierarchical build with {row}",
+                timeout=deadline - time.monotonic(),
+            )
         return (work / "build" / "Vbench").read_bytes()
 
 
@@ -220,6 +238,7 @@ def _write_inputs(stimulus: Stimulus, stalls: Stalls | None, size: dict[str, int
 
 def _simulate(command: list[str], directory: Path, results: int, progress: Progress | None) -> list[str]:
     """What the program says last."""
+
     def report(line: str) -> None:
         if progress is not None and line.isdecimal():
             progress(int(line), results)
@@ -233,6 +252,7 @@ def _simulate(command: list[str], directory: Path, results: int, progress: Progr
 
 def _read_beats(file: Path, size: int, config: MxuConfig) -> npt.NDArray[np.uint32]:
     data = file.read_bytes()
-    payloads = (int.from_bytes(data[start:start + size], "little") for start in range(0, len(data), size))
-    return np.array([read_words(payload, config.result.width, config.columns) for payload in payloads],
-                    dtype=np.uint32).reshape(-1, config.columns)
+    payloads = (int.from_bytes(data[start : start + size], "little") for start in range(0, len(data), size))
+    return np.array(
+        [read_words(payload, config.result.width, config.columns) for payload in payloads], dtype=np.uint32
+    ).reshape(-1, config.columns)

@@ -10,8 +10,9 @@ from openmxu_sim.stimulus import Stalls, Stimulus
 __all__ = ["run"]
 
 
-def run(stimulus: Stimulus, *, stalls: Stalls | None = None, vcd: Path | None = None,
-        progress: Progress | None = None) -> Run:
+def run(
+    stimulus: Stimulus, *, stalls: Stalls | None = None, vcd: Path | None = None, progress: Progress | None = None
+) -> Run:
     """Run the unit in Icarus Verilog; see :class:`~openmxu_sim.engines.protocol.Engine`.
 
     Raises

@@ -61,8 +61,17 @@ def kept_code(file: str, sources: tuple[Sources, ...]) -> Iterator[Compiler]:
     digest = digest_all(sources)
     settings = sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith("NUMBA_"))
     # numba takes a file's time for its version.
-    key = cache.key("numba", str(digest), file, f"{os.stat(file).st_mtime_ns}", version("numba"), version("llvmlite"),
-                    platform.python_version(), host.processor(), *settings)
+    key = cache.key(
+        "numba",
+        str(digest),
+        file,
+        f"{os.stat(file).st_mtime_ns}",
+        version("numba"),
+        version("llvmlite"),
+        platform.python_version(),
+        host.processor(),
+        *settings,
+    )
     kept = None if digest is None else cache.find("models", key)
     with ExitStack() as stack:
         try:

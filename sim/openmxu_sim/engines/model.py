@@ -127,8 +127,10 @@ def matmul(
     sums = np.zeros((m, n), np.float32)
     if 0 in (m, k, n):
         return sums.astype(ml_dtypes.bfloat16) if narrow else sums
-    a_parts, b_parts = ({part: _part(bits, part) for part in set(parts)}
-                        for bits, parts in zip((a_bits, b_bits), zip(*passes, strict=True), strict=True))
+    a_parts, b_parts = (
+        {part: _part(bits, part) for part in set(parts)}
+        for bits, parts in zip((a_bits, b_bits), zip(*passes, strict=True), strict=True)
+    )
 
     @ieee_arithmetic()  # here, because every thread has settings of its own
     def multiply(task: tuple[_Span, _Span]) -> None:
@@ -215,8 +217,17 @@ def _tile_sum_of(step: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @njit
-    def steps(psum: np.float32, a0: np.float32, a1: np.float32, a2: np.float32, a3: np.float32,
-              b0: np.float32, b1: np.float32, b2: np.float32, b3: np.float32) -> Any:
+    def steps(
+        psum: np.float32,
+        a0: np.float32,
+        a1: np.float32,
+        a2: np.float32,
+        a3: np.float32,
+        b0: np.float32,
+        b1: np.float32,
+        b2: np.float32,
+        b3: np.float32,
+    ) -> Any:
         return step(step(step(step(psum, a0, b0), a1, b1), a2, b2), a3, b3)
 
     @njit(forceinline=True)
@@ -280,8 +291,9 @@ def _narrow_rows(bits: _Bits, flush: bool, result: npt.NDArray[np.uint16]) -> No
             result[m, n] = np.uint16(_bf16(bits[m, n], flush) >> _DROPPED_WIDTH)
 
 
-def _multiply_panel(a: _Bits, b: _Bits, rows: int, flush: bool, span: _Span, columns: _Span, later: bool, last: bool,
-              result: _Floats) -> None:
+def _multiply_panel(
+    a: _Bits, b: _Bits, rows: int, flush: bool, span: _Span, columns: _Span, later: bool, last: bool, result: _Floats
+) -> None:
     """One pass over some rows and the columns of one panel.
 
     ``later``: it is not the first pass. ``last``: it is the last one.
@@ -320,14 +332,30 @@ def _try() -> None:
     RuntimeError
         They differ.
     """
-    patterns = np.array([0, 1, 0x007FFFFF, 0x00800000, 0x1F818001, 0x3F800000, 0x3F808000, 0x40490FDB, 0x7F7FFFFF,
-                         0x7F800000, 0x7FC00001], dtype=np.uint32)
+    patterns = np.array(
+        [
+            0,
+            1,
+            0x007FFFFF,
+            0x00800000,
+            0x1F818001,
+            0x3F800000,
+            0x3F808000,
+            0x40490FDB,
+            0x7F7FFFFF,
+            0x7F800000,
+            0x7FC00001,
+        ],
+        dtype=np.uint32,
+    )
     column = golden.from_bits(np.concatenate([patterns, patterns | _SIGN]))[:, np.newaxis]
     a, b = np.tile(column, 5), np.tile(column[::-1], 5).T
     for mode in ("flush", "ieee"):
         for result in ("fp32", "bf16"):
-            found, right = (product(a, b, rows=3, precision="high", subnormals=mode, result=result).tobytes()
-                            for product in (matmul, golden.matmul))
+            found, right = (
+                product(a, b, rows=3, precision="high", subnormals=mode, result=result).tobytes()
+                for product in (matmul, golden.matmul)
+            )
             if found != right:
                 raise RuntimeError(f"numba makes wrong code for this processor ({host.processor().splitlines()[0]})")
 
@@ -338,7 +366,11 @@ _SPAN = types.UniTuple(types.intp, 2)
 # Each for one signature and now, so that it can be tried and kept as a whole.
 with kept_code(__file__, SOURCES) as _compile:
     _narrow = _compile(types.void(_GIVEN, types.boolean, types.uint16[:, ::1]), _narrow_rows)
-    _multiply = _compile(types.void(_GIVEN, _GIVEN, types.intp, types.boolean, _SPAN, _SPAN, types.boolean,
-                                    types.boolean, types.float32[:, ::1]), _multiply_panel)
+    _multiply = _compile(
+        types.void(
+            _GIVEN, _GIVEN, types.intp, types.boolean, _SPAN, _SPAN, types.boolean, types.boolean, types.float32[:, ::1]
+        ),
+        _multiply_panel,
+    )
     if _compile.loaded < _compile.functions:
         _try()

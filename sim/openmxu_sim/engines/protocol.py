@@ -45,8 +45,15 @@ class Run:
 class Engine(Protocol):
     """A way to run the hardware of a unit, clock cycle by clock cycle."""
 
-    def __call__(self, stimulus: Stimulus, *, stalls: Stalls | None = None, vcd: Path | None = None,
-                 progress: Progress | None = None, **options: Any) -> Run:
+    def __call__(
+        self,
+        stimulus: Stimulus,
+        *,
+        stalls: Stalls | None = None,
+        vcd: Path | None = None,
+        progress: Progress | None = None,
+        **options: Any,
+    ) -> Run:
         """Run ``stimulus`` through its unit.
 
         Parameters

@@ -14,8 +14,9 @@ from openmxu_sim.waveform import waveform
 __all__ = ["run"]
 
 
-def run(stimulus: Stimulus, *, stalls: Stalls | None = None, vcd: Path | None = None,
-        progress: Progress | None = None) -> Run:
+def run(
+    stimulus: Stimulus, *, stalls: Stalls | None = None, vcd: Path | None = None, progress: Progress | None = None
+) -> Run:
     """Run the unit in Amaranth's simulator; see :class:`~openmxu_sim.engines.protocol.Engine`."""
     unit = Mxu(stimulus.config)
     traffic = Traffic(stimulus, stalls)

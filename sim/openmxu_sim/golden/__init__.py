@@ -19,5 +19,16 @@ from openmxu_sim.golden.arithmetic import add, convert, multiply
 from openmxu_sim.golden.formats import FORMATS, Format, check_unmasked, find_format
 from openmxu_sim.golden.matrix import check_count, from_bits, matmul, to_bits
 
-__all__ = ["FORMATS", "Format", "add", "check_count", "check_unmasked", "convert", "find_format", "from_bits",
-           "matmul", "multiply", "to_bits"]
+__all__ = [
+    "FORMATS",
+    "Format",
+    "add",
+    "check_count",
+    "check_unmasked",
+    "convert",
+    "find_format",
+    "from_bits",
+    "matmul",
+    "multiply",
+    "to_bits",
+]

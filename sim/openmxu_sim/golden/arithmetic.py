@@ -11,16 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openmxu_sim.golden.environment import ieee_arithmetic
-from openmxu_sim.golden.formats import (
-    Bits,
-    Format,
-    Values,
-    check_patterns,
-    decode,
-    encode,
-    find_format,
-    is_nan,
-)
+from openmxu_sim.golden.formats import Bits, Format, Values, check_patterns, decode, encode, find_format, is_nan
 
 __all__ = [
     "add",
@@ -176,9 +167,7 @@ def rounded_sum(a: Values, b: Values, fmt: Format, *, flush: bool) -> Values:
 
 
 @ieee_arithmetic()
-def convert(
-    bits: npt.ArrayLike, source: str = "fp32", target: str = "bf16", *, subnormals: str = "flush"
-) -> Bits:
+def convert(bits: npt.ArrayLike, source: str = "fp32", target: str = "bf16", *, subnormals: str = "flush") -> Bits:
     """Convert bit patterns of one format into another.
 
     Round to nearest, ties to even. What is too large becomes infinity, a NaN in ``fp8_e4m3``, with the sign
@@ -231,12 +220,7 @@ def _convert_nan(patterns: Bits, source: Format, target: Format) -> Bits:
 
 @ieee_arithmetic()
 def multiply(
-    a: npt.ArrayLike,
-    b: npt.ArrayLike,
-    operand: str = "bf16",
-    result: str = "fp32",
-    *,
-    subnormals: str = "flush",
+    a: npt.ArrayLike, b: npt.ArrayLike, operand: str = "bf16", result: str = "fp32", *, subnormals: str = "flush"
 ) -> Bits:
     """Multiply bit patterns of one format, with the product in another.
 
@@ -316,7 +300,5 @@ def _decode_pair(a: npt.ArrayLike, b: npt.ArrayLike, fmt: Format, *, flush: bool
     try:
         np.broadcast_shapes(a_bits.shape, b_bits.shape)
     except ValueError:
-        raise ValueError(
-            f"a and b must have shapes that broadcast, not {a_bits.shape} and {b_bits.shape}"
-        ) from None
+        raise ValueError(f"a and b must have shapes that broadcast, not {a_bits.shape} and {b_bits.shape}") from None
     return operand_values(a_bits, fmt, flush=flush), operand_values(b_bits, fmt, flush=flush)

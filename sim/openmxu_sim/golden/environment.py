@@ -68,5 +68,7 @@ def _check() -> None:
     """Complain about settings that are not IEEE 754's."""
     up, down = _ONE + _TINY, _ONE - _TINY
     if _LARGEST_SUBNORMAL * _ONE == 0 or up != _ONE or down != _ONE or -up != -_ONE:
-        raise RuntimeError("the processor must round to nearest and keep subnormal numbers in this thread; a library "
-                           "compiled with -ffast-math may have changed that, and it cannot be changed back here")
+        raise RuntimeError(
+            "the processor must round to nearest and keep subnormal numbers in this thread; a library "
+            "compiled with -ffast-math may have changed that, and it cannot be changed back here"
+        )

@@ -160,8 +160,7 @@ def find_format(name: str, parameter: str = "fmt") -> Format:
     match = re.fullmatch(r"e([2-8])f([1-9]|1[0-9]|2[0-3])", name)
     if match is None:
         raise ValueError(
-            f"{parameter} must be one of {', '.join(FORMATS)}, "
-            f"or eXfY with 2 <= X <= 8 and 1 <= Y <= 23, not {name!r}"
+            f"{parameter} must be one of {', '.join(FORMATS)}, or eXfY with 2 <= X <= 8 and 1 <= Y <= 23, not {name!r}"
         )
     return Format(name, int(match[1]), int(match[2]))
 
@@ -175,9 +174,11 @@ def check_unmasked(array: npt.ArrayLike, parameter: str) -> None:
         `array` is one, or a sequence of them.
     """
     if isinstance(array, np.ma.MaskedArray) or (
-            isinstance(array, list | tuple) and any(isinstance(row, np.ma.MaskedArray) for row in array)):
-        raise TypeError(f"{parameter} must be an array without a mask, not a masked array: fill it first, as its "
-                        "method filled does")
+        isinstance(array, list | tuple) and any(isinstance(row, np.ma.MaskedArray) for row in array)
+    ):
+        raise TypeError(
+            f"{parameter} must be an array without a mask, not a masked array: fill it first, as its method filled does"
+        )
 
 
 def check_patterns(bits: npt.ArrayLike, fmt: Format, parameter: str) -> Bits:

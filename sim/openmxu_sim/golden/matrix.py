@@ -151,8 +151,9 @@ def matmul(
         for number, (a_part, b_part) in enumerate(passes):
             if number and number == len(passes) - 1:
                 total[np.isnan(total)] = 0
-            sums = _tile_sums(a_bits[m], b_bits[:, n], rows, partial(values, part=a_part),
-                              partial(values, part=b_part), flush=flush)
+            sums = _tile_sums(
+                a_bits[m], b_bits[:, n], rows, partial(values, part=a_part), partial(values, part=b_part), flush=flush
+            )
             for index, tile in enumerate(sums):
                 # Adding the first tile to +0 instead would turn a sum of -0, which flushing can leave, into +0.
                 first = number == 0 and index == 0
@@ -169,8 +170,9 @@ def matmul(
 #          k ->       k ->       k ->               k ->
 #
 # Operands are converted when they are needed, so that a long K takes time but no memory.
-def _tile_sums(a: Bits, b: Bits, rows: int, a_values: Callable[[Bits], Values], b_values: Callable[[Bits], Values], *,
-               flush: bool) -> Iterator[Values]:
+def _tile_sums(
+    a: Bits, b: Bits, rows: int, a_values: Callable[[Bits], Values], b_values: Callable[[Bits], Values], *, flush: bool
+) -> Iterator[Values]:
     """What comes out of the foot of the columns for each tile: operands (M, K) and (K, N), sums (M, N)."""
     m, inner, n = *a.shape, b.shape[1]
     whole = inner // rows
@@ -185,8 +187,9 @@ def _tile_sums(a: Bits, b: Bits, rows: int, a_values: Callable[[Bits], Values], 
         for part in _cut(length, max(1, _SIDE * _SIDE // (count * max(m, n)))):
             left, right = a_values(a_tiles[:, :, part]), b_values(b_tiles[:, part])
             for k in range(right.shape[1]):
-                product = rounded_product(left[:, :, k].T[:, :, np.newaxis], right[:, k, np.newaxis, :], _FP32,
-                                          flush=flush)
+                product = rounded_product(
+                    left[:, :, k].T[:, :, np.newaxis], right[:, k, np.newaxis, :], _FP32, flush=flush
+                )
                 psums = rounded_sum(psums, product, _FP32, flush=flush)
         yield from psums
 

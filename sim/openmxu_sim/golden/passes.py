@@ -15,8 +15,17 @@ PASSES: Mapping[str, Sequence[tuple[str, str]]] = {
     "default": (("x", "x"),),
     "high": (("r", "h"), ("h", "r"), ("h", "h")),
     "highest": (("m", "m"), ("h", "l"), ("l", "h"), ("h", "m"), ("m", "h"), ("h", "h")),
-    "exact9": (("l", "l"), ("m", "l"), ("l", "m"), ("m", "m"), ("l", "h"), ("h", "l"), ("m", "h"), ("h", "m"),
-               ("h", "h")),
+    "exact9": (
+        ("l", "l"),
+        ("m", "l"),
+        ("l", "m"),
+        ("m", "m"),
+        ("l", "h"),
+        ("h", "l"),
+        ("m", "h"),
+        ("h", "m"),
+        ("h", "h"),
+    ),
 }
 """The passes of each precision in their order: parts of the activations and of the weights, see :func:`split`."""
 

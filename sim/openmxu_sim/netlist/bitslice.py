@@ -46,8 +46,10 @@ def bit_slices(netlist: Netlist, inputs: Sequence[str]) -> str:
         types, or a loop.
     """
     if sorted(set(netlist.inputs) - set(_CLOCKING)) != sorted(inputs) or len(netlist.outputs) != 1:
-        raise ValueError(f"netlist must have the inputs {', '.join(inputs)} and one output, not "
-                         f"{', '.join([*netlist.inputs, *netlist.outputs])}")
+        raise ValueError(
+            f"netlist must have the inputs {', '.join(inputs)} and one output, not "
+            f"{', '.join([*netlist.inputs, *netlist.outputs])}"
+        )
     [output] = netlist.outputs.values()
     registers = [cell for cell in netlist.cells if cell.type == "$_DFF_P_"]
     lines: list[str] = []
@@ -62,9 +64,11 @@ def bit_slices(netlist: Netlist, inputs: Sequence[str]) -> str:
     lines += [f"o[{index}] = zero;" for index in range(len(output), 32)]
     lines += [f"state[{index}] = {names[cell.connections['D'][0]]};" for index, cell in enumerate(registers)]
     body = "\n".join(f"  {line}" for line in lines)
-    return (f"enum {{ REGISTERS = {len(registers)} }};\n"
-            "static void gates(const word *restrict i, word *restrict o, word *restrict state) {\n"
-            f"  const word zero = everywhere(0), one = ~zero;\n  (void)zero, (void)one, (void)state;\n{body}\n}}\n")
+    return (
+        f"enum {{ REGISTERS = {len(registers)} }};\n"
+        "static void gates(const word *restrict i, word *restrict o, word *restrict state) {\n"
+        f"  const word zero = everywhere(0), one = ~zero;\n  (void)zero, (void)one, (void)state;\n{body}\n}}\n"
+    )
 
 
 def _expressions(netlist: Netlist, names: dict[Bit, str], wanted: Sequence[Bit]) -> list[str]:
@@ -122,8 +126,12 @@ class Gates:
         self._widths = [len(netlist.inputs[name]) for name in inputs]
         self._latency = latency
         widths = ", ".join(map(str, self._widths))
-        source = [resource("openmxu_sim.netlist", "lanes.c"), bit_slices(netlist, inputs),
-                  f"static const int widths[] = {{ {widths} }};", resource("openmxu_sim.netlist", "evaluate.c")]
+        source = [
+            resource("openmxu_sim.netlist", "lanes.c"),
+            bit_slices(netlist, inputs),
+            f"static const int widths[] = {{ {widths} }};",
+            resource("openmxu_sim.netlist", "evaluate.c"),
+        ]
         self._evaluate = compile_c("\n".join(source)).evaluate
         self._evaluate.restype = None
 
@@ -136,6 +144,10 @@ class Gates:
         padded = np.zeros((len(arrays), (blocks + self._latency) * LANES), dtype=np.uint32)
         padded[:, :count] = arrays
         results = np.empty(blocks * LANES, dtype=np.uint32)
-        self._evaluate(padded.ctypes.data_as(ctypes.c_void_p), results.ctypes.data_as(ctypes.c_void_p),
-                       ctypes.c_size_t(blocks), ctypes.c_size_t(self._latency))
+        self._evaluate(
+            padded.ctypes.data_as(ctypes.c_void_p),
+            results.ctypes.data_as(ctypes.c_void_p),
+            ctypes.c_size_t(blocks),
+            ctypes.c_size_t(self._latency),
+        )
         return results[:count]

@@ -152,8 +152,9 @@ class Circuit:
         elif cell.type == "$memwr_v2":
             if len({self._root(bit) for bit in ports["EN"]}) != 1:
                 raise NetlistError(f"write port {cell.name} must write whole words")
-            self.writes.append(Write(self.memories[str(cell.parameters["MEMID"])], ports["EN"][0], ports["ADDR"],
-                                     ports["DATA"]))
+            self.writes.append(
+                Write(self.memories[str(cell.parameters["MEMID"])], ports["EN"][0], ports["ADDR"], ports["DATA"])
+            )
         elif cell.type == "$meminit_v2":
             if HIGH in ports["DATA"]:
                 raise NetlistError(f"memory {cell.parameters['MEMID']} must be empty at first")
@@ -178,8 +179,14 @@ class Circuit:
     def _measure_use(self) -> None:
         """How many bits of each cell's output anybody looks at; sums, say, are wider than what is made of them."""
         waiting = [bit for bits in self.outputs.values() for bit in bits]
-        waiting += [bit for cell in self._flat.cells if cell.type in ("$dff", "$memrd_v2", "$memwr_v2")
-                    for port, bits in cell.connections.items() if port not in ("Q", "CLK") for bit in bits]
+        waiting += [
+            bit
+            for cell in self._flat.cells
+            if cell.type in ("$dff", "$memrd_v2", "$memwr_v2")
+            for port, bits in cell.connections.items()
+            if port not in ("Q", "CLK")
+            for bit in bits
+        ]
         while waiting:
             index, place = self._sources.get(self._root(waiting.pop()), (None, 0))
             if isinstance(index, int) and place >= self._used.get(index, 0):
@@ -189,7 +196,7 @@ class Circuit:
                     if port != "Y":
                         # Of these, low bits of the result depend on low bits of the operands alone.
                         narrow = cell.type in _FROM_BELOW and port in "AB"
-                        waiting += bits[:place + 1] if narrow else bits
+                        waiting += bits[: place + 1] if narrow else bits
 
     # Words
 
@@ -238,10 +245,16 @@ class Circuit:
                 return piece.node
         return self._node("join", (), sum(piece.width for piece in pieces), pieces=tuple(pieces))
 
-    def _node(self, op: str, operands: tuple[Node, ...], width: int, name: str = "",
-              pieces: tuple[Piece, ...] = ()) -> Node:
-        known = (op, tuple(map(id, operands)), width, name,
-                 tuple((id(piece.node), piece.start, piece.width, piece.repeated) for piece in pieces))
+    def _node(
+        self, op: str, operands: tuple[Node, ...], width: int, name: str = "", pieces: tuple[Piece, ...] = ()
+    ) -> Node:
+        known = (
+            op,
+            tuple(map(id, operands)),
+            width,
+            name,
+            tuple((id(piece.node), piece.start, piece.width, piece.repeated) for piece in pieces),
+        )
         if known not in self._nodes:
             self._nodes[known] = Node(op, operands, width, name, pieces, _bound(op, operands, width, pieces))
         return self._nodes[known]
@@ -312,8 +325,9 @@ class Circuit:
     def _reduce(self, op: str, a: Node) -> Node:
         value = _constant(a)
         if value is not None:
-            return self._value({"any": value != 0, "all": value == (1 << a.width) - 1,
-                                "parity": value.bit_count() % 2 == 1}[op])
+            return self._value(
+                {"any": value != 0, "all": value == (1 << a.width) - 1, "parity": value.bit_count() % 2 == 1}[op]
+            )
         return a if a.width == 1 else self._node(op, (a,), 1)
 
     def _value(self, bit: bool) -> Node:
@@ -352,8 +366,11 @@ class Circuit:
         """Whether a word is like one of some patterns; ``-`` is like either."""
         found = []
         for pattern in str(cell.parameters["PATTERNS"]).split(","):
-            bits = [(bit, digit) for bit, digit in zip(cell.connections["A"], reversed(pattern), strict=True)
-                    if digit != "-"]
+            bits = [
+                (bit, digit)
+                for bit, digit in zip(cell.connections["A"], reversed(pattern), strict=True)
+                if digit != "-"
+            ]
             wanted = self.word([HIGH if digit == "1" else LOW for _, digit in bits])
             found.append(self._equal(self.word([bit for bit, _ in bits]), wanted))
         return reduce(lambda a, b: self._bitwise("or", a, b), found)
@@ -445,7 +462,8 @@ _CELLS: dict[str, Callable[[Circuit, Cell, int], Node]] = {
     "$sub": lambda c, cell, width: c._arithmetic("sub", cell, width),
     "$mul": lambda c, cell, width: c._arithmetic("mul", cell, width),
     "$mux": lambda c, cell, width: c._choose(
-        c._operand(cell, "S"), c.word(cell.connections["A"], width=width), c.word(cell.connections["B"], width=width)),
+        c._operand(cell, "S"), c.word(cell.connections["A"], width=width), c.word(cell.connections["B"], width=width)
+    ),
     "$reduce_or": lambda c, cell, width: c._reduce("any", c._operand(cell, "A")),
     "$reduce_bool": lambda c, cell, width: c._reduce("any", c._operand(cell, "A")),
     "$reduce_and": lambda c, cell, width: c._reduce("all", c._operand(cell, "A")),

@@ -57,8 +57,9 @@ class Code:
         self._text = [
             _structure(f"{name}_state", state or ["char nothing;"]),
             _structure(f"{name}_in", [f"{word} {port}[{_limbs(width)}];" for port, width in circuit.inputs.items()]),
-            _structure(f"{name}_out",
-                       [f"{word} {port}[{_limbs(len(bits))}];" for port, bits in circuit.outputs.items()]),
+            _structure(
+                f"{name}_out", [f"{word} {port}[{_limbs(len(bits))}];" for port, bits in circuit.outputs.items()]
+            ),
             self._begin(),
         ]
 
@@ -82,8 +83,9 @@ class Code:
                     lines.append(f"s->{field}[{limb}] = {_Body.constant(value, self._lanes)};")
         return _function(f"void {self._name}_begin(struct {self._name}_state *s)", ["(void)s;", *lines])
 
-    def function(self, suffix: str, outputs: Iterable[str], *, inputs: Collection[str] = (),
-                 clock: bool = False, copies: int = 1) -> None:
+    def function(
+        self, suffix: str, outputs: Iterable[str], *, inputs: Collection[str] = (), clock: bool = False, copies: int = 1
+    ) -> None:
         """Add ``void NAME_SUFFIX(struct NAME_state *, const struct NAME_in *, struct NAME_out *)``.
 
         Parameters
@@ -113,10 +115,17 @@ class Code:
         if clock:
             body.allow(None, "")
             self._clock(body)
-        lines = [line.replace("@", str(copy)) for line in [
-            f"struct {self._name}_state *const s@ = s + @;", f"const struct {self._name}_in *const i@ = i + @;",
-            f"struct {self._name}_out *const o@ = o + @;", "(void)s@, (void)i@, (void)o@;", *body.lines,
-        ] for copy in range(copies)]
+        lines = [
+            line.replace("@", str(copy))
+            for line in [
+                f"struct {self._name}_state *const s@ = s + @;",
+                f"const struct {self._name}_in *const i@ = i + @;",
+                f"struct {self._name}_out *const o@ = o + @;",
+                "(void)s@, (void)i@, (void)o@;",
+                *body.lines,
+            ]
+            for copy in range(copies)
+        ]
         arguments = f"struct {self._name}_state *s, const struct {self._name}_in *i, struct {self._name}_out *o"
         self._text.append(_function(f"void {self._name}_{suffix}({arguments})", lines))
 
@@ -152,8 +161,10 @@ class Code:
         after = []
         for register in self._registers:
             field, _ = self.fields[register.name]
-            after += [f"s@->{field}[{limb}] = {expression};"
-                      for limb, expression in enumerate(body.limbs(circuit.word(register.bits)))]
+            after += [
+                f"s@->{field}[{limb}] = {expression};"
+                for limb, expression in enumerate(body.limbs(circuit.word(register.bits)))
+            ]
         copies = "for (int l = 0; l < LANES; l++) " if self._lanes else ""
         lane = "[l]" if self._lanes else ""
         place = "l" if self._lanes else "0"
@@ -257,12 +268,15 @@ class _Body:
             sign = {"and": "&", "or": "|", "xor": "^"}[node.op]
             return [self._name(f"{a} {sign} {b}") for a, b in zip(*operands, strict=True)]
         if node.op == "not":
-            return [self._name(f"~{a}" if node.width == 1 else f"{a} ^ {self._constant(_mask(node.width, limb))}")
-                    for limb, a in enumerate(operands[0])]
+            return [
+                self._name(f"~{a}" if node.width == 1 else f"{a} ^ {self._constant(_mask(node.width, limb))}")
+                for limb, a in enumerate(operands[0])
+            ]
         if node.op == "choose":
             [condition] = operands[0]
-            return [self._name(f"({condition} & {a}) | (~{condition} & {b})")
-                    for a, b in zip(*operands[1:], strict=True)]
+            return [
+                self._name(f"({condition} & {a}) | (~{condition} & {b})") for a, b in zip(*operands[1:], strict=True)
+            ]
         if node.op in ("add", "sub"):
             return self._add(node, *operands)
         if node.op == "mul":
@@ -333,8 +347,9 @@ class _Body:
         sign = "+" if node.op == "add" else "-"
         if len(a) == 1:
             # What is added to sums need not be cut to its width first: higher bits do not come down.
-            operands = [self._uncut.get(id(operand), limb)
-                        for operand, limb in zip(node.operands, (a[0], b[0]), strict=True)]
+            operands = [
+                self._uncut.get(id(operand), limb) for operand, limb in zip(node.operands, (a[0], b[0]), strict=True)
+            ]
             total = self._name(f"{operands[0]} {sign} {operands[1]}")
             if operands == [a[0], b[0]] and (node.width == _LIMB or (node.op == "add" and not _overflows(node))):
                 return [total]
@@ -362,9 +377,13 @@ class _Body:
             cut = f" & {self._constant(_mask(node.width, 0))}" if _overflows(node) else ""
             return [self._name(f"({a[0]} * {b[0]}){cut}")]
         # Digits of 16 bits: their products fit, and so do sums of the halves of as many products as there are.
-        digits = [[self._name(f"({limbs[place // 2]} >> {16 * (place % 2)}) & {self._constant(0xFFFF)}")
-                   for place in range(-(-operand.bound // 16))]
-                  for limbs, operand in zip((a, b), node.operands, strict=True)]
+        digits = [
+            [
+                self._name(f"({limbs[place // 2]} >> {16 * (place % 2)}) & {self._constant(0xFFFF)}")
+                for place in range(-(-operand.bound // 16))
+            ]
+            for limbs, operand in zip((a, b), node.operands, strict=True)
+        ]
         columns: list[list[str]] = [[] for _ in range(2 * len(a) + 2)]
         for low, x in enumerate(digits[0]):
             for high, y in enumerate(digits[1]):
@@ -395,8 +414,12 @@ class _Body:
         for piece in node.pieces:
             for limb in range(position // _LIMB, (position + piece.width - 1) // _LIMB + 1):
                 low, high = max(position, limb * _LIMB), min(position + piece.width, (limb + 1) * _LIMB)
-                part = Piece(piece.node, piece.start if piece.repeated else piece.start + low - position, high - low,
-                             piece.repeated)
+                part = Piece(
+                    piece.node,
+                    piece.start if piece.repeated else piece.start + low - position,
+                    high - low,
+                    piece.repeated,
+                )
                 if piece.node is None:
                     part = Piece(None, piece.start >> (low - position) & ((1 << (high - low)) - 1), high - low)
                 terms[limb] += self._place(part, low - limb * _LIMB)

@@ -23,8 +23,12 @@ class _Pair(NamedTuple):
     b: Piece
 
 
-def find_difference(a: Circuit, b: Circuit, pairs: Iterable[tuple[Bit, Bit]],
-                    same_input: Callable[[tuple[str, int], tuple[str, int]], bool]) -> str:
+def find_difference(
+    a: Circuit,
+    b: Circuit,
+    pairs: Iterable[tuple[Bit, Bit]],
+    same_input: Callable[[tuple[str, int], tuple[str, int]], bool],
+) -> str:
     """What makes bits of two circuits differ; empty, if nothing does.
 
     Parameters
@@ -45,8 +49,7 @@ def find_difference(a: Circuit, b: Circuit, pairs: Iterable[tuple[Bit, Bit]],
 class _Search:
     """Pairs that were seen, and those that are still to be looked at."""
 
-    def __init__(self, a: Circuit, b: Circuit,
-                 same_input: Callable[[tuple[str, int], tuple[str, int]], bool]) -> None:
+    def __init__(self, a: Circuit, b: Circuit, same_input: Callable[[tuple[str, int], tuple[str, int]], bool]) -> None:
         self._a, self._b = a, b
         self._same_input = same_input
         self._seen: set[tuple[int, int, int, int]] = set()
@@ -130,10 +133,14 @@ class _Search:
         if (pair[0].name, pair[1].name) in self._memories:
             return True
         self._memories.add((pair[0].name, pair[1].name))
-        writes = [[write for write in circuit.writes if write.memory is memory]
-                  for circuit, memory in zip((self._a, self._b), pair, strict=True)]
-        sizes = [(memory.width, memory.depth, [len(write.address) for write in found])
-                 for memory, found in zip(pair, writes, strict=True)]
+        writes = [
+            [write for write in circuit.writes if write.memory is memory]
+            for circuit, memory in zip((self._a, self._b), pair, strict=True)
+        ]
+        sizes = [
+            (memory.width, memory.depth, [len(write.address) for write in found])
+            for memory, found in zip(pair, writes, strict=True)
+        ]
         if sizes[0] != sizes[1]:
             return False
         for x, y in zip(*writes, strict=True):

@@ -13,13 +13,34 @@ from openmxu import process
 from openmxu.extras import install
 from openmxu_sim.golden.environment import ieee_arithmetic
 
-__all__ = ["FLAGS", "CompilationError", "CompilerNotFoundError", "build_library", "compile_c", "compiler_identity",
-           "compiler_version", "find_compiler", "open_library", "program_identity", "resource"]
+__all__ = [
+    "FLAGS",
+    "CompilationError",
+    "CompilerNotFoundError",
+    "build_library",
+    "compile_c",
+    "compiler_identity",
+    "compiler_version",
+    "find_compiler",
+    "open_library",
+    "program_identity",
+    "resource",
+]
 
 # Contracting a product and a sum into one operation would change what the host computes; errno and traps are
 # of no use here, and without them loops with comparisons become vector code.
-FLAGS = ("-std=gnu11", "-O2", "-ftree-vectorize", "-march=native", "-ffp-contract=off", "-fno-math-errno",
-         "-fno-trapping-math", "-shared", "-fPIC", "-pthread")
+FLAGS = (
+    "-std=gnu11",
+    "-O2",
+    "-ftree-vectorize",
+    "-march=native",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-shared",
+    "-fPIC",
+    "-pthread",
+)
 """What the compiler is told."""
 
 _LIMIT = 1800.0
@@ -29,9 +50,22 @@ _ANSWER_LIMIT = 60.0
 """Seconds within which it says which one it is."""
 
 
-_ENVIRONMENT = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "LD_LIBRARY_PATH", "LD_RUN_PATH",
-                "COMPILER_PATH", "GCC_EXEC_PREFIX", "CCC_OVERRIDE_OPTIONS", "LD_PRELOAD", "SDKROOT",
-                "MACOSX_DEPLOYMENT_TARGET", "DEPENDENCIES_OUTPUT", "SOURCE_DATE_EPOCH")
+_ENVIRONMENT = (
+    "CPATH",
+    "C_INCLUDE_PATH",
+    "CPLUS_INCLUDE_PATH",
+    "LIBRARY_PATH",
+    "LD_LIBRARY_PATH",
+    "LD_RUN_PATH",
+    "COMPILER_PATH",
+    "GCC_EXEC_PREFIX",
+    "CCC_OVERRIDE_OPTIONS",
+    "LD_PRELOAD",
+    "SDKROOT",
+    "MACOSX_DEPLOYMENT_TARGET",
+    "DEPENDENCIES_OUTPUT",
+    "SOURCE_DATE_EPOCH",
+)
 """Variables by which compilers make something else of the same text."""
 
 
@@ -65,8 +99,9 @@ def find_compiler() -> list[str]:
         raise CompilerNotFoundError(f"CC must name a C compiler that is installed, not {os.environ['CC']!r}")
     if find_spec("ziglang") is not None:
         return [sys.executable, "-m", "ziglang", "cc"]
-    raise CompilerNotFoundError("a C compiler is needed; install one (Debian and Ubuntu: apt install gcc; anywhere: "
-                                f"{install('zig')})")
+    raise CompilerNotFoundError(
+        f"a C compiler is needed; install one (Debian and Ubuntu: apt install gcc; anywhere: {install('zig')})"
+    )
 
 
 def compiler_version() -> str:

@@ -9,8 +9,20 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 
-__all__ = ["HIGH", "LOW", "Bit", "Box", "Cell", "Flat", "Interface", "Memory", "NetlistError", "Place", "flatten",
-           "read_interface"]
+__all__ = [
+    "HIGH",
+    "LOW",
+    "Bit",
+    "Box",
+    "Cell",
+    "Flat",
+    "Interface",
+    "Memory",
+    "NetlistError",
+    "Place",
+    "flatten",
+    "read_interface",
+]
 
 Bit = int
 """A net's number, or a constant."""
@@ -225,8 +237,16 @@ def _look_at(modules: Mapping[str, str], name: str) -> Interface:
 class _Module:
     """A module put into a flat design; a hollow one without its cells and processes."""
 
-    def __init__(self, modules: Mapping[str, str], name: str, path: str, flat: Flat,
-                 boxes: Mapping[str, Interface], *, hollow: bool = False) -> None:
+    def __init__(
+        self,
+        modules: Mapping[str, str],
+        name: str,
+        path: str,
+        flat: Flat,
+        boxes: Mapping[str, Interface],
+        *,
+        hollow: bool = False,
+    ) -> None:
         if name not in modules:
             raise NetlistError(f"module {name} is not there")
         self._modules = modules
@@ -261,8 +281,9 @@ class _Module:
             elif line.startswith("memory "):
                 words = line.split()
                 name = self._path + words[-1]
-                self._flat.memories[name] = Memory(name, int(words[words.index("width") + 1]),
-                                                   int(words[words.index("size") + 1]))
+                self._flat.memories[name] = Memory(
+                    name, int(words[words.index("width") + 1]), int(words[words.index("size") + 1])
+                )
             elif not line.startswith("attribute "):
                 initial = None
 
@@ -360,8 +381,11 @@ class _Module:
             patterns = line.removeprefix("case").strip()
             line = self._statements(lines, changed)
             cases.append((patterns, changed))
-        targets = [bit for bit in dict.fromkeys(bit for _, changed in cases for bit in changed)
-                   if any(changed.get(bit) != values.get(bit) for _, changed in cases)]
+        targets = [
+            bit
+            for bit in dict.fromkeys(bit for _, changed in cases for bit in changed)
+            if any(changed.get(bit) != values.get(bit) for _, changed in cases)
+        ]
         for target in targets:
             if target not in values:
                 raise NetlistError(f"net {self._flat.name_of(target)} has no value in all cases")
@@ -381,8 +405,9 @@ class _Module:
 
     def _choose(self, condition: Bit, chosen: tuple[Bit, ...], other: tuple[Bit, ...]) -> tuple[Bit, ...]:
         result = self._flat.new(len(chosen))
-        self._flat.cells.append(Cell("case", "$mux", {"WIDTH": len(chosen)},
-                                     {"A": other, "B": chosen, "S": (condition,), "Y": result}))
+        self._flat.cells.append(
+            Cell("case", "$mux", {"WIDTH": len(chosen)}, {"A": other, "B": chosen, "S": (condition,), "Y": result})
+        )
         return result
 
     def _two(self, text: str) -> tuple[tuple[Bit, ...], tuple[Bit, ...]]:
@@ -411,7 +436,7 @@ class _Module:
         bits = self.wires[token]
         if tokens and tokens[0].startswith("["):
             high, _, low = tokens.pop(0)[1:-1].partition(":")
-            return bits[int(low or high):int(high) + 1]
+            return bits[int(low or high) : int(high) + 1]
         return bits
 
 

@@ -241,4 +241,3 @@ def _memory() -> float:
     scale = 1 if sys.platform == "darwin" else 1024
     who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     return max(resource.getrusage(each).ru_maxrss for each in who) * scale / 2**20
-

@@ -25,8 +25,14 @@ def to_svg(report: Report) -> bytes:
     titles = {"rate": "cycles per second", "updates": "processing elements · cycles per second"}
     for axes, (value, title) in zip(figure.subplots(1, 2), titles.items(), strict=True):
         for ((engine, threads), found), colour, marker in zip(fastest_first, _COLOURS, _MARKERS, strict=False):
-            axes.plot([each.size for each in found], [getattr(each, value) for each in found], color=colour,
-                      marker=marker, linewidth=1.5, label=engine if threads == 1 else f"{engine}, {threads} threads")
+            axes.plot(
+                [each.size for each in found],
+                [getattr(each, value) for each in found],
+                color=colour,
+                marker=marker,
+                linewidth=1.5,
+                label=engine if threads == 1 else f"{engine}, {threads} threads",
+            )
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
         sizes = sorted({each.size for each in report.clocked})

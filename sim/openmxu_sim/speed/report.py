@@ -17,15 +17,7 @@ from openmxu import process
 from openmxu.host import cores, machine_name, tool_version
 from openmxu_sim.cosim.simulators import find_simulator, load_simulator
 from openmxu_sim.netlist.native import compiler_version
-from openmxu_sim.speed.measure import (
-    ROW_ENGINE,
-    Clocked,
-    Ratio,
-    Whole,
-    measure_clocked,
-    measure_command,
-    measure_model,
-)
+from openmxu_sim.speed.measure import ROW_ENGINE, Clocked, Ratio, Whole, measure_clocked, measure_command, measure_model
 
 __all__ = ["SIZES", "Figure", "Report", "bench", "to_markdown"]
 
@@ -106,35 +98,64 @@ class Report:
 
     def find(self, engine: str, size: int, threads: int = 1) -> Clocked | None:
         """A measurement, if it was made."""
-        return next((each for each in self.clocked
-                     if (each.engine, each.size, each.threads) == (engine, size, threads)), None)
+        return next(
+            (each for each in self.clocked if (each.engine, each.size, each.threads) == (engine, size, threads)), None
+        )
 
     def figures(self) -> list[Figure]:
         """The goals that these measurements say anything about."""
         found = []
         one, row = self.find("compiled", 128), self.find(ROW_ENGINE, 128)
         if one and row:
-            found.append(_figure("compiled, 128x128, one thread, against Verilator by rows", one.rate / row.rate, 60,
-                                 250, "{:.0f} x"))
+            found.append(
+                _figure(
+                    "compiled, 128x128, one thread, against Verilator by rows", one.rate / row.rate, 60, 250, "{:.0f} x"
+                )
+            )
         if one:
             least = 12000 if any(name in self.tools["C compiler"].lower() for name in ("clang", "zig")) else 8000
             found.append(_figure("compiled, 128x128, one thread, cycles per second", one.rate, least, 50000, "{:.0f}"))
-        most = max((each for each in self.clocked if (each.engine, each.size) == ("compiled", 128)),
-                   key=lambda each: each.threads, default=None)
+        most = max(
+            (each for each in self.clocked if (each.engine, each.size) == ("compiled", 128)),
+            key=lambda each: each.threads,
+            default=None,
+        )
         if most and most.threads > 1:
             found.append(_figure(f"the same on {most.threads} threads", most.rate, 8000, 50000, "{:.0f}"))
         whole = next((each for each in self.products if each.engine == "compiled"), None)
         if whole:
-            found += [_figure("openmxu matmul, 512x512x512 on 128x128, compiled before, seconds", whole.seconds,
-                              1.5, 0.5, "{:.2f}", less=True),
-                      _figure("its first use, compiling included, seconds", whole.first, 5, 2, "{:.2f}", less=True)]
+            found += [
+                _figure(
+                    "openmxu matmul, 512x512x512 on 128x128, compiled before, seconds",
+                    whole.seconds,
+                    1.5,
+                    0.5,
+                    "{:.2f}",
+                    less=True,
+                ),
+                _figure("its first use, compiling included, seconds", whole.first, 5, 2, "{:.2f}", less=True),
+            ]
         small, large = self.find("compiled", 16), self.find("compiled", 256)
         if small and large:
-            found.append(_figure("updates per second at N = 256 against N = 16, one thread",
-                                 large.updates / small.updates, 0.7, 1, "{:.2f} x"))
+            found.append(
+                _figure(
+                    "updates per second at N = 256 against N = 16, one thread",
+                    large.updates / small.updates,
+                    0.7,
+                    1,
+                    "{:.2f} x",
+                )
+            )
         if self.ratios:
-            found.append(_figure("model against numpy's float32 product, one thread",
-                                 min(ratio.speed for ratio in self.ratios), 0.1, 0.5, "{:.2f} x"))
+            found.append(
+                _figure(
+                    "model against numpy's float32 product, one thread",
+                    min(ratio.speed for ratio in self.ratios),
+                    0.1,
+                    0.5,
+                    "{:.2f} x",
+                )
+            )
         return found
 
 
@@ -146,8 +167,13 @@ def _figure(what: str, value: float, least: float, aim: float, form: str, *, les
     return Figure(what, form.format(value), f"{least:g}", f"{aim:g}", reached)
 
 
-def bench(*, quick: bool = False, limit: float = 60.0, note: Callable[[str], None] = lambda line: None,
-          progress: Callable[[int, int], None] = lambda done, total: None) -> Report:
+def bench(
+    *,
+    quick: bool = False,
+    limit: float = 60.0,
+    note: Callable[[str], None] = lambda line: None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Report:
     """Measure all engines that are here. Leave the machine alone meanwhile.
 
     Parameters
@@ -175,8 +201,13 @@ def bench(*, quick: bool = False, limit: float = 60.0, note: Callable[[str], Non
     jobs: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
         *((measure_clocked, ("compiled", size, 1)) for size in sizes),
         *((measure_clocked, ("compiled", size, threads)) for size in sizes if size >= 64 and threads > 1),
-        *((measure_clocked, (engine, size, 1)) for engine in _SLOW if engine == "pysim" or engine in tools
-          for size in sizes if size <= 64),
+        *(
+            (measure_clocked, (engine, size, 1))
+            for engine in _SLOW
+            if engine == "pysim" or engine in tools
+            for size in sizes
+            if size <= 64
+        ),
     ]
     if not quick:
         jobs += [(measure_clocked, (ROW_ENGINE, size, 1)) for size in _ROW_SIZES if "verilator" in tools]
@@ -196,8 +227,16 @@ def bench(*, quick: bool = False, limit: float = 60.0, note: Callable[[str], Non
             found.append(_alone(measure, *arguments))
     progress(len(jobs), len(jobs))
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
-    return Report(today, machine_name(), time.monotonic() - start, tools,
-                  _of(Clocked, found), _of(Whole, found), _of(Ratio, found), tuple(notes))
+    return Report(
+        today,
+        machine_name(),
+        time.monotonic() - start,
+        tools,
+        _of(Clocked, found),
+        _of(Whole, found),
+        _of(Ratio, found),
+        tuple(notes),
+    )
 
 
 def _expect(found: list[Clocked | Whole | Ratio], arguments: tuple[Any, ...]) -> float:
@@ -224,8 +263,9 @@ def _alone(measure: Callable[..., Any], *arguments: Any) -> Any:
     """Run a measurement in a process of its own, with an empty cache, and numpy on one thread."""
     what = " ".join(str(each) for each in arguments)
     with _environment() as environment:
-        found = process.call(measure, *arguments, what=f"the measurement of {what}", limit=_LIMIT,
-                             environment=environment)
+        found = process.call(
+            measure, *arguments, what=f"the measurement of {what}", limit=_LIMIT, environment=environment
+        )
     return _KINDS[measure](**found)
 
 
@@ -256,23 +296,38 @@ def to_markdown(report: Report) -> str:
     """The report as tables."""
     lines = [
         f"`openmxu bench`, {report.date}, {report.machine}, {report.seconds / 60:.0f} minutes. "
-        + "; ".join(tool_version(name, version) for name, version in report.tools.items()) + ".",
-        "", "| figure | measured | at least | aim | reached |", "|---|--:|--:|--:|---|",
+        + "; ".join(tool_version(name, version) for name, version in report.tools.items())
+        + ".",
+        "",
+        "| figure | measured | at least | aim | reached |",
+        "|---|--:|--:|--:|---|",
         *(f"| {each.what} | {each.value} | {each.least} | {each.aim} | {each.reached} |" for each in report.figures()),
-        "", "| engine | N | threads | build, s | cycles | run, s | cycles/s | updates/s, million | MB |",
+        "",
+        "| engine | N | threads | build, s | cycles | run, s | cycles/s | updates/s, million | MB |",
         "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
-        *(f"| {each.engine} | {each.size} | {each.threads} | {each.build:.2f} | {each.cycles} | {each.seconds:.3g} "
-          f"| {each.rate:,.0f} | {each.updates / 1e6:.3g} | {each.memory:.0f} |" for each in report.clocked),
+        *(
+            f"| {each.engine} | {each.size} | {each.threads} | {each.build:.2f} | {each.cycles} | {each.seconds:.3g} "
+            f"| {each.rate:,.0f} | {each.updates / 1e6:.3g} | {each.memory:.0f} |"
+            for each in report.clocked
+        ),
     ]
     if report.products:
-        lines += ["", "| `openmxu matmul`, 512x512x512 on 128x128 | first use, s | then, s | MB |", "|---|--:|--:|--:|",
-                  *(f"| {each.engine} | {each.first:.2f} | {each.seconds:.2f} | {each.memory:.0f} |"
-                    for each in report.products)]
+        lines += [
+            "",
+            "| `openmxu matmul`, 512x512x512 on 128x128 | first use, s | then, s | MB |",
+            "|---|--:|--:|--:|",
+            *(
+                f"| {each.engine} | {each.first:.2f} | {each.seconds:.2f} | {each.memory:.0f} |"
+                for each in report.products
+            ),
+        ]
     if report.ratios:
-        lines += ["", "| square float32 product, one thread | model, s | numpy `@`, s | model's speed in numpy's |",
-                  "|---|--:|--:|--:|",
-                  *(f"| {each.size} | {each.model:.3f} | {each.numpy:.3f} | {each.speed:.2f} |"
-                    for each in report.ratios)]
+        lines += [
+            "",
+            "| square float32 product, one thread | model, s | numpy `@`, s | model's speed in numpy's |",
+            "|---|--:|--:|--:|",
+            *(f"| {each.size} | {each.model:.3f} | {each.numpy:.3f} | {each.speed:.2f} |" for each in report.ratios),
+        ]
     if report.notes:
         lines += ["", *(f"- {line}" for line in report.notes)]
     return "\n".join([*lines, ""])

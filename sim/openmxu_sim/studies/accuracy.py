@@ -91,12 +91,14 @@ class Accuracy:
     def of_json(cls, text: str) -> "Accuracy":
         """What :meth:`to_json` wrote."""
         fields = json.loads(text)
-        return cls(**fields | {name: tuple(Error(**error) for error in fields[name])
-                               for name in ("by_depth", "by_magnitude")})
+        return cls(
+            **fields | {name: tuple(Error(**error) for error in fields[name]) for name in ("by_depth", "by_magnitude")}
+        )
 
 
-def measure(*, engine: str = "model", seed: int = 0, depths: tuple[int, ...] = DEPTHS,
-            progress: Progress | None = None) -> Accuracy:
+def measure(
+    *, engine: str = "model", seed: int = 0, depths: tuple[int, ...] = DEPTHS, progress: Progress | None = None
+) -> Accuracy:
     """Multiply matrices with each precision and compare with binary64.
 
     Parameters
@@ -122,8 +124,9 @@ def measure(*, engine: str = "model", seed: int = 0, depths: tuple[int, ...] = D
 
     by_depth = tuple(note(error) for error in _by_depth(product, seed, depths))
     by_magnitude = tuple(note(error) for error in _by_magnitude(product, seed))
-    return Accuracy(_SIZE, _ROWS, seed, by_depth, by_magnitude,
-                    {name: cycles(MxuConfig(), 512, 512, 512, name) for name in PASSES})
+    return Accuracy(
+        _SIZE, _ROWS, seed, by_depth, by_magnitude, {name: cycles(MxuConfig(), 512, 512, 512, name) for name in PASSES}
+    )
 
 
 def _by_depth(product: Callable[..., Any], seed: int, depths: tuple[int, ...]) -> Iterator[Error]:
@@ -149,16 +152,30 @@ def _draw(operands: str, k: int, seed: int) -> tuple[npt.NDArray[np.float32], np
     return a, b
 
 
-def _error(product: Callable[..., Any], a: npt.NDArray[np.float32], b: npt.NDArray[np.float32], operands: str,
-           precision: str, subnormals: str, exponent: int) -> Error:
+def _error(
+    product: Callable[..., Any],
+    a: npt.NDArray[np.float32],
+    b: npt.NDArray[np.float32],
+    operands: str,
+    precision: str,
+    subnormals: str,
+    exponent: int,
+) -> Error:
     if precision == _PLAIN:
         got = golden.matmul(a, b, rows=_ROWS, operand="fp32", subnormals=subnormals)
     else:
         got = product(a, b, rows=_ROWS, precision=precision, subnormals=subnormals)
     wide = a.astype(np.float64), b.astype(np.float64)
     error = np.abs(got - wide[0] @ wide[1]) / (np.abs(wide[0]) @ np.abs(wide[1])) / _UNIT
-    return Error(operands, a.shape[1], precision, subnormals, exponent, round(float(np.median(error)), 4),
-                 round(float(error.max()), 4))
+    return Error(
+        operands,
+        a.shape[1],
+        precision,
+        subnormals,
+        exponent,
+        round(float(np.median(error)), 4),
+        round(float(error.max()), 4),
+    )
 
 
 def to_markdown(accuracy: Accuracy) -> str:
@@ -167,18 +184,32 @@ def to_markdown(accuracy: Accuracy) -> str:
     head = " | ".join(names.values())
     lines = []
     for operands in dict.fromkeys(error.operands for error in accuracy.by_depth):
-        lines += [f"Operands {operands}; median and largest error:", "", f"| K | {head} |",
-                  "|--:|" + "--:|" * len(names)]
+        lines += [
+            f"Operands {operands}; median and largest error:",
+            "",
+            f"| K | {head} |",
+            "|--:|" + "--:|" * len(names),
+        ]
         found = {(error.k, error.precision): error for error in accuracy.by_depth if error.operands == operands}
         for k in dict.fromkeys(k for k, _ in found):
             lines.append(f"| {k} | " + " | ".join(_both(found[k, name]) for name in names) + " |")
         lines.append("")
     base = accuracy.cycles["default"]
-    lines += ["| precision | passes | cycles of 512x512x512 on 128x128 | times |", "|---|--:|--:|--:|",
-              *(f"| {name} | {len(PASSES[name])} | {count} | {count / base:.2f} |"
-                for name, count in accuracy.cycles.items()), ""]
-    lines += ["Activations scaled by a power of two and weights by its inverse, K = 128, largest error:", "",
-              "| activations | mode | " + " | ".join(PASSES) + " |", "|--:|---|" + "--:|" * len(PASSES)]
+    lines += [
+        "| precision | passes | cycles of 512x512x512 on 128x128 | times |",
+        "|---|--:|--:|--:|",
+        *(
+            f"| {name} | {len(PASSES[name])} | {count} | {count / base:.2f} |"
+            for name, count in accuracy.cycles.items()
+        ),
+        "",
+    ]
+    lines += [
+        "Activations scaled by a power of two and weights by its inverse, K = 128, largest error:",
+        "",
+        "| activations | mode | " + " | ".join(PASSES) + " |",
+        "|--:|---|" + "--:|" * len(PASSES),
+    ]
     scaled = {(error.exponent, error.subnormals, error.precision): error for error in accuracy.by_magnitude}
     for exponent, mode in dict.fromkeys((exponent, mode) for exponent, mode, _ in scaled):
         errors = " | ".join(_number(scaled[exponent, mode, name].largest) for name in PASSES)

@@ -20,23 +20,40 @@ def to_svg(found: Roofline) -> bytes:
     machine = found.machine
     figure = Figure(figsize=(9, 5.4), layout="constrained")
     axes = figure.subplots()
-    points = {storage: [(share.layer.operations / share.bytes[storage], share.layer.operations / share.seconds[storage])
-                        for share in found.shares] for storage in ("fp32", "bf16")}
+    points = {
+        storage: [
+            (share.layer.operations / share.bytes[storage], share.layer.operations / share.seconds[storage])
+            for share in found.shares
+        ]
+        for storage in ("fp32", "bf16")
+    }
     lowest = min(intensity for intensity, _ in points["fp32"]) / 2
     highest = 2 * max(intensity for intensity, _ in points["bf16"])
     ridge = machine.peak / (machine.bandwidth * 1e9)
     intensities = np.array([lowest, ridge, max(highest, 2 * ridge)])
-    axes.plot(intensities, np.minimum(machine.peak, intensities * machine.bandwidth * 1e9), color="#444444",
-              linewidth=1.5, label=f"{machine.bandwidth:g} GB/s, {machine.peak / 1e12:.3g} Tflop/s")
+    axes.plot(
+        intensities,
+        np.minimum(machine.peak, intensities * machine.bandwidth * 1e9),
+        color="#444444",
+        linewidth=1.5,
+        label=f"{machine.bandwidth:g} GB/s, {machine.peak / 1e12:.3g} Tflop/s",
+    )
     networks = list(dict.fromkeys(share.layer.network for share in found.shares))
     for network, colour, marker in zip(networks, _COLOURS, _MARKERS, strict=False):
         of_network = [index for index, share in enumerate(found.shares) if share.layer.network == network]
         for index in of_network:
-            axes.plot(*zip(points["fp32"][index], points["bf16"][index], strict=True), color=colour, linewidth=0.7,
-                      alpha=0.6)
+            axes.plot(
+                *zip(points["fp32"][index], points["bf16"][index], strict=True), color=colour, linewidth=0.7, alpha=0.6
+            )
         for storage, filled in (("fp32", False), ("bf16", True)):
-            axes.plot(*zip(*(points[storage][index] for index in of_network), strict=True), marker, color=colour,
-                      markerfacecolor=colour if filled else "white", markersize=6, label=f"{network}, {storage}")
+            axes.plot(
+                *zip(*(points[storage][index] for index in of_network), strict=True),
+                marker,
+                color=colour,
+                markerfacecolor=colour if filled else "white",
+                markersize=6,
+                label=f"{network}, {storage}",
+            )
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("operations for each byte that moves between memory and unit")

@@ -54,8 +54,14 @@ def _resnet(images: int) -> list[Layer]:
     name = f"ResNet-50, {images} images"
 
     def convolution(side: int, channels: int, kernel: int, filters: int, count: int = 1) -> Layer:
-        return Layer(name, f"{channels} to {filters}, {kernel}x{kernel}, {side}x{side}", images * side**2,
-                     channels * kernel**2, filters, count)
+        return Layer(
+            name,
+            f"{channels} to {filters}, {kernel}x{kernel}, {side}x{side}",
+            images * side**2,
+            channels * kernel**2,
+            filters,
+            count,
+        )
 
     layers = [convolution(112, 3, 7, 64), convolution(56, 64, 1, 64)]
     for side, width, blocks in ((56, 64, 3), (28, 128, 4), (14, 256, 6), (7, 512, 3)):
@@ -70,8 +76,9 @@ def _resnet(images: int) -> list[Layer]:
     return [*layers, Layer(name, "fully connected", images, 2048, 1000)]
 
 
-def _transformer(name: str, *, blocks: int, width: int, heads: int, tokens: int, context: int,
-                 hidden: int) -> list[Layer]:
+def _transformer(
+    name: str, *, blocks: int, width: int, heads: int, tokens: int, context: int, hidden: int
+) -> list[Layer]:
     """The products of a transformer's blocks for ``tokens`` rows, each attending to ``context`` tokens."""
     head = width // heads
     return [
@@ -167,8 +174,9 @@ class Roofline:
 
     def seconds(self, network: str, storage: str) -> float:
         """Of all layers of a network."""
-        return sum(share.layer.count * share.seconds[storage] for share in self.shares
-                   if share.layer.network == network)
+        return sum(
+            share.layer.count * share.seconds[storage] for share in self.shares if share.layer.network == network
+        )
 
     def to_json(self) -> str:
         """All of it."""
@@ -185,8 +193,13 @@ def _share(machine: Machine, layer: Layer) -> Share:
     by_unit = count / (machine.clock * 1e6)
     moved = {storage: layer.bytes(storage) for storage in STORAGE}
     by_memory = {storage: size / (machine.bandwidth * 1e9) for storage, size in moved.items()}
-    return Share(layer, count, moved, {storage: max(by_unit, time) for storage, time in by_memory.items()},
-                 {storage: "memory" if time > by_unit else "unit" for storage, time in by_memory.items()})
+    return Share(
+        layer,
+        count,
+        moved,
+        {storage: max(by_unit, time) for storage, time in by_memory.items()},
+        {storage: "memory" if time > by_unit else "unit" for storage, time in by_memory.items()},
+    )
 
 
 def to_markdown(found: Roofline) -> str:
@@ -197,18 +210,31 @@ def to_markdown(found: Roofline) -> str:
         f"One unit of {machine.rows}x{machine.columns}, {machine.stages} "
         f"stage{'s' * (machine.stages > 1)}, at {machine.clock:g} MHz, {machine.peak / 1e12:.3g} Tflop/s, and "
         f"{machine.bandwidth:g} GB/s: memory is what limits below "
-        f"{machine.peak / machine.bandwidth / 1e9:.0f} operations for each byte.", "",
-        "| network | " + " | ".join(f"{name}, ms" for name in STORAGE) + " | "
-        + " | ".join(f"faster with {name}" for name in others) + " |",
+        f"{machine.peak / machine.bandwidth / 1e9:.0f} operations for each byte.",
+        "",
+        "| network | "
+        + " | ".join(f"{name}, ms" for name in STORAGE)
+        + " | "
+        + " | ".join(f"faster with {name}" for name in others)
+        + " |",
         "|---|" + "--:|" * (len(STORAGE) + len(others)),
     ]
     for network in dict.fromkeys(share.layer.network for share in found.shares):
         times = {storage: found.seconds(network, storage) for storage in STORAGE}
-        lines.append(f"| {network} | " + " | ".join(f"{1e3 * time:.3g}" for time in times.values()) + " | "
-                     + " | ".join(f"{times[first] / times[name] - 1:.0%}" for name in others) + " |")
-    lines += ["", "MB are for fp32, for bf16 operands and fp32 results, and bf16; limits for fp32 and bf16.", "",
-              "| layer | M x K x N | count | cycles | busy | MB | limit | faster with bf16 |",
-              "|---|---|--:|--:|--:|---|---|--:|"]
+        lines.append(
+            f"| {network} | "
+            + " | ".join(f"{1e3 * time:.3g}" for time in times.values())
+            + " | "
+            + " | ".join(f"{times[first] / times[name] - 1:.0%}" for name in others)
+            + " |"
+        )
+    lines += [
+        "",
+        "MB are for fp32, for bf16 operands and fp32 results, and bf16; limits for fp32 and bf16.",
+        "",
+        "| layer | M x K x N | count | cycles | busy | MB | limit | faster with bf16 |",
+        "|---|---|--:|--:|--:|---|---|--:|",
+    ]
     network = ""
     for share in found.shares:
         layer = share.layer
@@ -220,5 +246,6 @@ def to_markdown(found: Roofline) -> str:
             f"| {layer.name} | {layer.m} x {layer.k} x {layer.n} | {layer.count} | {share.cycles} | {busy:.0%} | "
             + ", ".join(f"{size / 1e6:.3g}" for size in share.bytes.values())
             + f" | {share.bound['fp32']}, {share.bound['bf16']} "
-            f"| {share.seconds['fp32'] / share.seconds['bf16'] - 1:.0%} |")
+            f"| {share.seconds['fp32'] / share.seconds['bf16'] - 1:.0%} |"
+        )
     return "\n".join(lines) + "\n"

@@ -53,16 +53,22 @@ class Case:
     def __str__(self) -> str:
         config = self.config
         options = "".join(f", {name}" for name in ("splitter", "status") if getattr(config, name))
-        return (f"seed {self.seed}: {config.rows}x{config.columns}, {config.stages} stages, {config.subnormals}, "
-                f"depth {config.depth}, {config.source} to {config.result}{options}, {self.m}x{self.k}x{self.n}, "
-                f"{self.kind} patterns, precision {self.precision}, {'no' if self.stalls is None else 'with'} stalls")
+        return (
+            f"seed {self.seed}: {config.rows}x{config.columns}, {config.stages} stages, {config.subnormals}, "
+            f"depth {config.depth}, {config.source} to {config.result}{options}, {self.m}x{self.k}x{self.n}, "
+            f"{self.kind} patterns, precision {self.precision}, {'no' if self.stalls is None else 'with'} stalls"
+        )
 
     def stimulus(self) -> Stimulus:
         """The matrices and what becomes of them."""
         source = self.config.source.name
         b = vectors.matrix((self.n, self.k), source, 2 * self.seed + 1, kind=self.kind)
-        return stimulus(self.config, vectors.matrix((self.m, self.k), source, 2 * self.seed, kind=self.kind),
-                        np.ascontiguousarray(b.T), self.precision)
+        return stimulus(
+            self.config,
+            vectors.matrix((self.m, self.k), source, 2 * self.seed, kind=self.kind),
+            np.ascontiguousarray(b.T),
+            self.precision,
+        )
 
 
 @dataclass(frozen=True)
@@ -89,9 +95,14 @@ def draw(seed: int, sizes: range) -> Case:
     def pick(first: int, last: int) -> int:
         return int(generator.integers(first, last, endpoint=True))
 
-    config = MxuConfig(rows=pick(sizes.start, sizes.stop - 1), columns=pick(sizes.start, sizes.stop - 1),
-                       stages=pick(1, 7), depth=1 << pick(1, 6), source=(FP32, FP32, BF16)[pick(0, 2)],
-                       subnormals=("flush", "ieee")[pick(0, 1)])
+    config = MxuConfig(
+        rows=pick(sizes.start, sizes.stop - 1),
+        columns=pick(sizes.start, sizes.stop - 1),
+        stages=pick(1, 7),
+        depth=1 << pick(1, 6),
+        source=(FP32, FP32, BF16)[pick(0, 2)],
+        subnormals=("flush", "ieee")[pick(0, 1)],
+    )
     shape = pick(1, min(_MOST_ROWS, 4 * config.depth)), pick(1, 5 * config.rows), pick(1, 4 * config.columns)
     kind = ("all", "all", "all", "uniform")[pick(0, 3)]
     result, splitter, status = (FP32, FP32, BF16)[pick(0, 2)], pick(0, 1) == 1, pick(0, 1) == 1
@@ -111,8 +122,9 @@ def compare_with_golden(cases: Iterable[Case], *, engine: Callable[..., Run] = c
         given = case.stimulus()
         config, shape = case.config, (case.m, case.k, case.n)
         wide = (golden.from_bits(bits, config.source.name) for bits in (given.a, given.b))
-        product = golden.matmul(*wide, rows=config.rows, precision=case.precision, subnormals=config.subnormals,
-                                result=config.result.name)
+        product = golden.matmul(
+            *wide, rows=config.rows, precision=case.precision, subnormals=config.subnormals, result=config.result.name
+        )
         expected = golden.to_bits(product) >> np.uint32(FP32.width - config.result.width)
         formula = cycles(config, *shape, case.precision)
         for stalls in (None, Stalls(case.seed)):
@@ -129,8 +141,9 @@ def compare_with_golden(cases: Iterable[Case], *, engine: Callable[..., Run] = c
     return Agreement(products, total)
 
 
-def compare(cases: Iterable[Case], other: Callable[..., Run], *,
-            engine: Callable[..., Run] = compiled.run) -> Agreement:
+def compare(
+    cases: Iterable[Case], other: Callable[..., Run], *, engine: Callable[..., Run] = compiled.run
+) -> Agreement:
     """Compare bits and cycles with those of another engine, under stalls; also words that belong to no result."""
     products = total = 0
     for case in cases:

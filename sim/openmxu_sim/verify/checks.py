@@ -95,21 +95,33 @@ def checks(*, thorough: bool, faults: bool = False) -> Mapping[tuple[str, str], 
     """
     if faults:
         return {(check.group, check.name): check for check in _faults()}
-    makers = (_all_operands, _biased_sums, _proofs, _wrong_claims, _ports, _exploration, _compiled_engine, _mutants,
-              _third_parties)
+    makers = (
+        _all_operands,
+        _biased_sums,
+        _proofs,
+        _wrong_claims,
+        _ports,
+        _exploration,
+        _compiled_engine,
+        _mutants,
+        _third_parties,
+    )
     found = [check for maker in makers for check in maker(thorough)]
     return {(check.group, check.name): check for check in found if thorough or not check.thorough}
 
 
 def _faults() -> Iterator[Check]:
     for chosen in CLASSES:
+
         def run(chosen: FaultClass = chosen) -> Outcome:
             tally = try_class(chosen, count=chosen.long)
-            return Outcome(HOLDS if tally.holds else FAILED, f"{tally.tried:,} faults", "; ".join(tally.shown),
-                           tally.counts)
+            return Outcome(
+                HOLDS if tally.holds else FAILED, f"{tally.tried:,} faults", "; ".join(tally.shown), tally.counts
+            )
 
-        yield Check("faults", chosen.name, "the golden model, or the same program left alone", run,
-                    seconds=int(chosen.limit))
+        yield Check(
+            "faults", chosen.name, "the golden model, or the same program left alone", run, seconds=int(chosen.limit)
+        )
 
 
 def _of_tally(make: Callable[[], Tally], what: str) -> Outcome:
@@ -120,19 +132,26 @@ def _of_tally(make: Callable[[], Tally], what: str) -> Outcome:
 def _all_operands(_: bool) -> Iterator[Check]:
     for name, chosen in SWEEPS.items():
         for mode in SUBNORMALS:
-            yield Check("all operands, on the synthesised gates", f"{name}, {mode}", "this processor's arithmetic",
-                        partial(_of_tally, partial(sweep, name, mode), "operands or pairs"),
-                        thorough=chosen.part != Part.WHOLE)
+            yield Check(
+                "all operands, on the synthesised gates",
+                f"{name}, {mode}",
+                "this processor's arithmetic",
+                partial(_of_tally, partial(sweep, name, mode), "operands or pairs"),
+                thorough=chosen.part != Part.WHOLE,
+            )
 
 
 def _biased_sums(thorough: bool) -> Iterator[Check]:
     count = 10**9 if thorough else 10**8
     for stages in (0, 1, 5):  # combinational, and as in processing elements of one stage and of six
         for mode in SUBNORMALS:
-            yield Check("biased operands, on the synthesised gates", f"fp32 + fp32, {mode}, {stages} stages",
-                        "this processor's arithmetic",
-                        partial(_of_tally, partial(additions, mode, stages, count), "sums"),
-                        seconds=20 if thorough else 3)
+            yield Check(
+                "biased operands, on the synthesised gates",
+                f"fp32 + fp32, {mode}, {stages} stages",
+                "this processor's arithmetic",
+                partial(_of_tally, partial(additions, mode, stages, count), "sums"),
+                seconds=20 if thorough else 3,
+            )
 
 
 def _proofs(_: bool) -> Iterator[Check]:
@@ -140,9 +159,14 @@ def _proofs(_: bool) -> Iterator[Check]:
         for proof in proofs().values():
             if solver in proof.solvers:
                 thorough = solver != "z3" or not proof.quick
-                yield Check(f"proof for all operands and states, {solver}", proof.name,
-                            "SMT-LIB's floating-point theory", partial(_prove, proof, solver),
-                            thorough=thorough, seconds=200 if "ieee" in proof.name and thorough else 20)
+                yield Check(
+                    f"proof for all operands and states, {solver}",
+                    proof.name,
+                    "SMT-LIB's floating-point theory",
+                    partial(_prove, proof, solver),
+                    thorough=thorough,
+                    seconds=200 if "ieee" in proof.name and thorough else 20,
+                )
 
 
 def _prove(proof: Proof, solver: str) -> Outcome:
@@ -157,33 +181,61 @@ def _prove(proof: Proof, solver: str) -> Outcome:
 
 
 def _wrong_claims(_: bool) -> Iterator[Check]:
-    yield Check("controls: what must fail", "wrong claims are refuted", "counterexamples", _refute_wrong_claims,
-                seconds=30)
-    yield Check("controls: what must fail", "specifications have one result", "SMT-LIB", _look_for_ambiguity,
-                thorough=True, seconds=60)
-    yield Check("controls: what must fail", "mutants are refuted", "counterexamples, or a proof of equivalence",
-                _refute_mutants, thorough=True, seconds=300)
+    yield Check(
+        "controls: what must fail", "wrong claims are refuted", "counterexamples", _refute_wrong_claims, seconds=30
+    )
+    yield Check(
+        "controls: what must fail",
+        "specifications have one result",
+        "SMT-LIB",
+        _look_for_ambiguity,
+        thorough=True,
+        seconds=60,
+    )
+    yield Check(
+        "controls: what must fail",
+        "mutants are refuted",
+        "counterexamples, or a proof of equivalence",
+        _refute_mutants,
+        thorough=True,
+        seconds=300,
+    )
 
 
 def _refute_wrong_claims() -> Outcome:
     wrong = controls()
-    believed = [control.name for control in wrong
-                if prove(control.proof, control.proof.solvers[0], limit=_PROOF_LIMIT).holds is not False]
-    return Outcome(FAILED if believed else HOLDS, f"{len(wrong)} claims a cycle late or of the other mode",
-                   f"not refuted: {', '.join(believed)}" if believed else "")
+    believed = [
+        control.name
+        for control in wrong
+        if prove(control.proof, control.proof.solvers[0], limit=_PROOF_LIMIT).holds is not False
+    ]
+    return Outcome(
+        FAILED if believed else HOLDS,
+        f"{len(wrong)} claims a cycle late or of the other mode",
+        f"not refuted: {', '.join(believed)}" if believed else "",
+    )
 
 
 def _look_for_ambiguity() -> Outcome:
     operations = {proof.operation.text: proof for proof in proofs().values() if proof.operation.text}
-    doubtful = [proof.name for proof in operations.values()
-                if is_ambiguous(proof, proof.solvers[-1], limit=_PROOF_LIMIT) is not False]
+    doubtful = [
+        proof.name
+        for proof in operations.values()
+        if is_ambiguous(proof, proof.solvers[-1], limit=_PROOF_LIMIT) is not False
+    ]
     return Outcome(FAILED if doubtful else HOLDS, f"{len(operations)} specifications", ", ".join(doubtful))
 
 
 def _refute_mutants() -> Outcome:
     """Mutants of the arithmetic: all but those that still meet the specification, and few do."""
-    names = ("adder_fp32_flush_s0", "adder_fp32_ieee_s0", "adder_fp32_flush_s5", "multiplier_bf16_fp32_flush_s0",
-             "converter_fp32_bf16_flush_s0", "converter_fp32_bf16_ieee_s0")
+    names = (
+        "adder_fp32_flush_s0",
+        "adder_fp32_ieee_s0",
+        "adder_fp32_flush_s5",
+        "multiplier_bf16_fp32_flush_s0",
+        "converter_fp32_bf16_flush_s0",
+        "converter_fp32_bf16_ieee_s0",
+    )
     mutants = [mutant for name in names for mutant in mutant_controls(proofs()[name], 8, seed=1)]
     verdicts = [prove(mutant.proof, change=mutant.change, limit=_PROOF_LIMIT).holds for mutant in mutants]
     refuted, equivalent, unknown = (verdicts.count(holds) for holds in (False, True, None))
@@ -195,46 +247,102 @@ def _refute_mutants() -> Outcome:
 
 def _ports(_: bool) -> Iterator[Check]:
     units = [name for name, design in CATALOG.items() if design.family == "mxu"]
-    yield Check("ports", f"no output follows an input within the cycle: {', '.join(units)}, each as 2x2",
-                "every path in the netlist", partial(_find_paths, units), thorough=True, seconds=30)
+    yield Check(
+        "ports",
+        f"no output follows an input within the cycle: {', '.join(units)}, each as 2x2",
+        "every path in the netlist",
+        partial(_find_paths, units),
+        thorough=True,
+        seconds=30,
+    )
 
 
 def _find_paths(units: Sequence[str]) -> Outcome:
     paths = {name: combinational_paths(CATALOG[name].build(rows=2, columns=2)) for name in units}
-    found = [f"{name}: {output} follows {', '.join(sorted(inputs))}"
-             for name, outputs in paths.items() for output, inputs in outputs.items() if inputs]
+    found = [
+        f"{name}: {output} follows {', '.join(sorted(inputs))}"
+        for name, outputs in paths.items()
+        for output, inputs in outputs.items()
+        if inputs
+    ]
     return Outcome(FAILED if found else HOLDS, f"{sum(map(len, paths.values()))} outputs", "; ".join(found))
 
 
 def _exploration(thorough: bool) -> Iterator[Check]:
     group = "every state of a small unit, any data, any stalls"
     # Rows, columns, stages, depth, longest tile, longest sum, seconds.
-    quick = [(2, 2, 1, 2, 1, 2, 15), (3, 2, 1, 2, 1, 1, 6), (2, 3, 1, 2, 1, 1, 10), (2, 2, 3, 2, 1, 1, 8),
-             (1, 1, 1, 2, 2, 2, 8)]
-    slow = [(2, 1, 1, 2, 2, 2, 20), (2, 1, 3, 2, 2, 2, 100), (2, 2, 1, 2, 2, 2, 150), (2, 2, 1, 2, 1, 3, 60),
-            (2, 2, 1, 4, 1, 1, 20), (2, 2, 2, 2, 1, 2, 30), (2, 2, 3, 2, 1, 2, 50), (2, 2, 4, 2, 1, 2, 60),
-            (3, 2, 1, 2, 1, 2, 20), (3, 2, 3, 2, 1, 1, 60), (2, 3, 1, 2, 1, 2, 60), (2, 3, 3, 2, 1, 1, 60),
-            (3, 3, 1, 2, 1, 1, 20)]
+    quick = [
+        (2, 2, 1, 2, 1, 2, 15),
+        (3, 2, 1, 2, 1, 1, 6),
+        (2, 3, 1, 2, 1, 1, 10),
+        (2, 2, 3, 2, 1, 1, 8),
+        (1, 1, 1, 2, 2, 2, 8),
+    ]
+    slow = [
+        (2, 1, 1, 2, 2, 2, 20),
+        (2, 1, 3, 2, 2, 2, 100),
+        (2, 2, 1, 2, 2, 2, 150),
+        (2, 2, 1, 2, 1, 3, 60),
+        (2, 2, 1, 4, 1, 1, 20),
+        (2, 2, 2, 2, 1, 2, 30),
+        (2, 2, 3, 2, 1, 2, 50),
+        (2, 2, 4, 2, 1, 2, 60),
+        (3, 2, 1, 2, 1, 2, 20),
+        (3, 2, 3, 2, 1, 1, 60),
+        (2, 3, 1, 2, 1, 2, 60),
+        (2, 3, 3, 2, 1, 1, 60),
+        (3, 3, 1, 2, 1, 1, 20),
+    ]
     for rows, columns, stages, depth, tile, tiles, seconds in [*quick, *slow]:
         config = MxuConfig(rows=rows, columns=columns, stages=stages, depth=depth)
-        name = (f"{rows}x{columns}, {stages} {'stage' if stages == 1 else 'stages'}, depth {depth}, "
-                f"tiles up to {tile} {'beat' if tile == 1 else 'beats'}, sums up to {tiles}")
-        yield Check(group, name, "terms in the contract's order", partial(_explore, config, tile, tiles),
-                    thorough=(rows, columns, stages, depth, tile, tiles, seconds) in slow, seconds=seconds)
+        name = (
+            f"{rows}x{columns}, {stages} {'stage' if stages == 1 else 'stages'}, depth {depth}, "
+            f"tiles up to {tile} {'beat' if tile == 1 else 'beats'}, sums up to {tiles}"
+        )
+        yield Check(
+            group,
+            name,
+            "terms in the contract's order",
+            partial(_explore, config, tile, tiles),
+            thorough=(rows, columns, stages, depth, tile, tiles, seconds) in slow,
+            seconds=seconds,
+        )
     group = "every state of a small unit, whatever its senders do wrong"
     # Rows, columns, stages, depth, longest tile, longest sum, mistakes, seconds.
-    wrong = [(2, 1, 1, 2, 1, 1, 1, 15), (1, 1, 1, 2, 2, 1, 1, 60), (1, 1, 1, 2, 1, 1, 2, 120),
-             (2, 2, 1, 2, 1, 1, 1, 60), (2, 1, 1, 2, 2, 1, 1, 150), (2, 1, 3, 2, 1, 1, 1, 100)]
+    wrong = [
+        (2, 1, 1, 2, 1, 1, 1, 15),
+        (1, 1, 1, 2, 2, 1, 1, 60),
+        (1, 1, 1, 2, 1, 1, 2, 120),
+        (2, 2, 1, 2, 1, 1, 1, 60),
+        (2, 1, 1, 2, 2, 1, 1, 150),
+        (2, 1, 3, 2, 1, 1, 1, 100),
+    ]
     for rows, columns, stages, depth, tile, tiles, mistakes, seconds in wrong:
         config = MxuConfig(rows=rows, columns=columns, stages=stages, depth=depth)
-        name = (f"{rows}x{columns}, {stages} {'stage' if stages == 1 else 'stages'}, depth {depth}, tiles up to {tile} "
-                f"{'beat' if tile == 1 else 'beats'}, {mistakes} {'mistake' if mistakes == 1 else 'mistakes'}")
-        yield Check(group, name, "the reference of streams", partial(_explore, config, tile, tiles, mistakes),
-                    thorough=seconds > 15, seconds=seconds)
-    bugs = tuple(SEEDED_BUGS) if thorough else (
-        "swap marks are a cycle late", "columns of weights are reversed", "a beat that waits is overwritten",
-        "places are never freed", "an empty edge takes nothing",
-        "results go where their tile says", "a mistake is told when its beat enters the array",
+        name = (
+            f"{rows}x{columns}, {stages} {'stage' if stages == 1 else 'stages'}, depth {depth}, tiles up to {tile} "
+            f"{'beat' if tile == 1 else 'beats'}, {mistakes} {'mistake' if mistakes == 1 else 'mistakes'}"
+        )
+        yield Check(
+            group,
+            name,
+            "the reference of streams",
+            partial(_explore, config, tile, tiles, mistakes),
+            thorough=seconds > 15,
+            seconds=seconds,
+        )
+    bugs = (
+        tuple(SEEDED_BUGS)
+        if thorough
+        else (
+            "swap marks are a cycle late",
+            "columns of weights are reversed",
+            "a beat that waits is overwritten",
+            "places are never freed",
+            "an empty edge takes nothing",
+            "results go where their tile says",
+            "a mistake is told when its beat enters the array",
+        )
     )
     for bug in bugs:
         against = "the exploration of 2x1 with a mistake" if SEEDED_BUGS[bug].mistakes else "the exploration of 2x2"
@@ -255,8 +363,9 @@ def _find_bug(name: str) -> Outcome:
     bug = SEEDED_BUGS[name]
     # What a sender does wrong makes many states: they are those of one column less.
     config = MxuConfig(rows=2, columns=1 if bug.mistakes else 2, depth=2)
-    found = explore(config, longest_tile=bug.longest_tile, longest_sum=bug.longest_sum, mistakes=bug.mistakes,
-                    unit=seeded(bug))
+    found = explore(
+        config, longest_tile=bug.longest_tile, longest_sum=bug.longest_sum, mistakes=bug.mistakes, unit=seeded(bug)
+    )
     looked_at = f"{found.control_states:,} states of control, {found.states:,} with data"
     if found.failure is None:
         return Outcome(FAILED, looked_at, "not found")
@@ -267,30 +376,74 @@ def _find_bug(name: str) -> Outcome:
 def _compiled_engine(thorough: bool) -> Iterator[Check]:
     group = "the compiled engine"
     for size in (16, 128):
-        yield Check(group, f"parts and wiring of {size}x{size}", "the netlist of the whole unit",
-                    partial(_check_wiring, MxuConfig(rows=size, columns=size)), thorough=size > 16,
-                    seconds=40 if size > 16 else 3)
-    yield Check("controls: what must fail", "units whose parts or wiring have a bug", "the netlist of the whole unit",
-                _find_wrong_units, thorough=True, seconds=15)
-    yield Check(group, "bits and cycles of random units", "the golden model and the cycle formula",
-                partial(_agree_with_golden, _drawn(200 if thorough else 8, range(1, 41))),
-                seconds=300 if thorough else 20)
-    yield Check(group, "bits and cycles of 128x128", "the golden model and the cycle formula",
-                partial(_agree_with_golden, _drawn(5, range(128, 129))), thorough=True, seconds=40)
+        yield Check(
+            group,
+            f"parts and wiring of {size}x{size}",
+            "the netlist of the whole unit",
+            partial(_check_wiring, MxuConfig(rows=size, columns=size)),
+            thorough=size > 16,
+            seconds=40 if size > 16 else 3,
+        )
+    yield Check(
+        "controls: what must fail",
+        "units whose parts or wiring have a bug",
+        "the netlist of the whole unit",
+        _find_wrong_units,
+        thorough=True,
+        seconds=15,
+    )
+    yield Check(
+        group,
+        "bits and cycles of random units",
+        "the golden model and the cycle formula",
+        partial(_agree_with_golden, _drawn(200 if thorough else 8, range(1, 41))),
+        seconds=300 if thorough else 20,
+    )
+    yield Check(
+        group,
+        "bits and cycles of 128x128",
+        "the golden model and the cycle formula",
+        partial(_agree_with_golden, _drawn(5, range(128, 129))),
+        thorough=True,
+        seconds=40,
+    )
     # The tests of the simulators compare them with Amaranth's own; so that one is enough for a quick run.
     cases = [*_drawn(60, range(1, 7)), *_drawn(260, range(1, 4))[60:]] if thorough else _drawn(3, range(1, 4))
-    yield Check(group, "bits and cycles under stalls, as pysim has them", "another simulator of the RTL",
-                partial(_agree, "pysim", cases), seconds=400 if thorough else 15)
+    yield Check(
+        group,
+        "bits and cycles under stalls, as pysim has them",
+        "another simulator of the RTL",
+        partial(_agree, "pysim", cases),
+        seconds=400 if thorough else 15,
+    )
     for name in ("icarus", "verilator"):
         if find_simulator(name) is not None:
-            yield Check(group, f"bits and cycles under stalls, as {name} has them", "another simulator of the RTL",
-                        partial(_agree, name, _drawn(20, range(1, 7))), thorough=True, seconds=200)
-            yield Check("cycles", f"200 products of any shape and precision in {name}",
-                        "the formula and the unit's counters", partial(_count_cycles, name), thorough=True, seconds=100)
+            yield Check(
+                group,
+                f"bits and cycles under stalls, as {name} has them",
+                "another simulator of the RTL",
+                partial(_agree, name, _drawn(20, range(1, 7))),
+                thorough=True,
+                seconds=200,
+            )
+            yield Check(
+                "cycles",
+                f"200 products of any shape and precision in {name}",
+                "the formula and the unit's counters",
+                partial(_count_cycles, name),
+                thorough=True,
+                seconds=100,
+            )
     if find_simulator("verilator") is not None:
         case = Case(0, MxuConfig(), m=70, k=200, n=150, kind="all")
-        yield Check(group, "bits and cycles of 128x128 under stalls, as Verilator has them row by row",
-                    "another simulator of the RTL", partial(_agree, "hierarchical", [case]), thorough=True, seconds=200)
+        yield Check(
+            group,
+            "bits and cycles of 128x128 under stalls, as Verilator has them row by row",
+            "another simulator of the RTL",
+            partial(_agree, "hierarchical", [case]),
+            thorough=True,
+            seconds=200,
+        )
 
 
 def _count_cycles(simulator: str) -> Outcome:
@@ -347,15 +500,23 @@ def _mutants(thorough: bool) -> Iterator[Check]:
         count = 100 if thorough else 10 if subject.is_quick else 3
         group = "mutants on the proofs" if subject.proofs else "mutants on the test benches"
         against = "the proofs" if subject.proofs else "the benches, or a proof of equivalence"
-        yield Check(group, name, against, partial(_grade, name, count, thorough),
-                    seconds=(80 if subject.proofs else 20 if subject.is_quick else 900) if thorough else 20)
+        yield Check(
+            group,
+            name,
+            against,
+            partial(_grade, name, count, thorough),
+            seconds=(80 if subject.proofs else 20 if subject.is_quick else 900) if thorough else 20,
+        )
 
 
 def _grade(name: str, count: int, thorough: bool) -> Outcome:
     # Tests want so many that are no equivalents, whatever has to be drawn for it.
     found = grade(name, count, seed=0 if thorough else 1, spare=0 if thorough else count, jobs=1)
-    unseen = [f"{mutant.fate}: {mutant.mistake}: {mutant.by}" for mutant in found.mutants
-              if mutant.fate in ("killed late", "open")]
+    unseen = [
+        f"{mutant.fate}: {mutant.mistake}: {mutant.by}"
+        for mutant in found.mutants
+        if mutant.fate in ("killed late", "open")
+    ]
     numbers = {fate: found.count(fate) for fate in ("killed", "killed late", "equivalent", "open")}
     fates = ", ".join(f"{number} {fate}" for fate, number in numbers.items() if number)
     detail = "; ".join(unseen)
@@ -368,11 +529,21 @@ def _third_parties(thorough: bool) -> Iterator[Check]:
     for oracle, title, count in (("softfloat", "Berkeley SoftFloat", 4 * 10**6), ("mpfr", "MPFR", 10**6)):
         for subject, what in (("golden", "golden model"), ("gates", "synthesised gates")):
             names = [name for name, operation in OPERATIONS.items() if subject == "golden" or operation.unit]
-            yield Check("independent oracles", f"{what}: {', '.join(names)}; both modes", title,
-                        partial(_sample, subject, names, oracle, count if thorough else 10**5),
-                        seconds=60 if thorough else 10)
-    yield Check("independent oracles", "golden model: matrix products, flush", "JAX, XLA's multiply and add on the CPU",
-                partial(_of_tally, partial(products_by_jax, 2 * 10**6), "results"), thorough=True, seconds=15)
+            yield Check(
+                "independent oracles",
+                f"{what}: {', '.join(names)}; both modes",
+                title,
+                partial(_sample, subject, names, oracle, count if thorough else 10**5),
+                seconds=60 if thorough else 10,
+            )
+    yield Check(
+        "independent oracles",
+        "golden model: matrix products, flush",
+        "JAX, XLA's multiply and add on the CPU",
+        partial(_of_tally, partial(products_by_jax, 2 * 10**6), "results"),
+        thorough=True,
+        seconds=15,
+    )
 
 
 def _sample(subject: str, names: Sequence[str], oracle: str, count: int) -> Outcome:

@@ -79,14 +79,20 @@ class _PartOf(wiring.Component):
         return m
 
 
-SWEEPS = {sweep.name: sweep for sweep in (
-    Sweep("bf16 x bf16 -> fp32", lambda mode: Multiplier(BF16, FP32, subnormals=mode), ("i_b", "i_a"),
-          "multiplier.c"),
-    Sweep("fp32 -> bf16", lambda mode: Converter(FP32, BF16, subnormals=mode), ("i",), "converter.c"),
-    Sweep("fp16 + fp16", lambda mode: Adder(FP16, subnormals=mode), ("i_b", "i_a"), "adder_fp16.c"),
-    *(Sweep(f"{part.name.lower()} part of fp32", partial(_PartOf, part), ("i",), "splitter.c", part)
-      for part in (Part.REST, Part.MIDDLE, Part.LOW)),
-)}
+SWEEPS = {
+    sweep.name: sweep
+    for sweep in (
+        Sweep(
+            "bf16 x bf16 -> fp32", lambda mode: Multiplier(BF16, FP32, subnormals=mode), ("i_b", "i_a"), "multiplier.c"
+        ),
+        Sweep("fp32 -> bf16", lambda mode: Converter(FP32, BF16, subnormals=mode), ("i",), "converter.c"),
+        Sweep("fp16 + fp16", lambda mode: Adder(FP16, subnormals=mode), ("i_b", "i_a"), "adder_fp16.c"),
+        *(
+            Sweep(f"{part.name.lower()} part of fp32", partial(_PartOf, part), ("i",), "splitter.c", part)
+            for part in (Part.REST, Part.MIDDLE, Part.LOW)
+        ),
+    )
+}
 """What is checked exhaustively. The fp16 adder is the class that adds fp32, too."""
 
 
@@ -99,8 +105,9 @@ class Tally:
     first: str = ""
 
 
-def sweep(name: str, subnormals: str, *, change: Callable[[str], str] | None = None,
-          progress: Progress | None = None) -> Tally:
+def sweep(
+    name: str, subnormals: str, *, change: Callable[[str], str] | None = None, progress: Progress | None = None
+) -> Tally:
     """Compare all 2^32 results of a unit, or those up to the first wrong ones.
 
     Parameters
@@ -122,8 +129,9 @@ def sweep(name: str, subnormals: str, *, change: Callable[[str], str] | None = N
         Yosys fails.
     """
     chosen = SWEEPS[name]
-    function = _compile(gates(chosen.make(subnormals), change=change), chosen.inputs, chosen.oracle, "sweep.c",
-                        part=chosen.part).sweep
+    function = _compile(
+        gates(chosen.make(subnormals), change=change), chosen.inputs, chosen.oracle, "sweep.c", part=chosen.part
+    ).sweep
     function.restype = ctypes.c_uint64
     step = _HALF // 64  # often enough for progress, and to be interrupted
     for start in range(0, _HALF, step):
@@ -138,8 +146,15 @@ def sweep(name: str, subnormals: str, *, change: Callable[[str], str] | None = N
     return Tally(_HALF * _HALF, 0)
 
 
-def additions(subnormals: str, stages: int, count: int, *, seed: int = 0, change: Callable[[str], str] | None = None,
-              progress: Progress | None = None) -> Tally:
+def additions(
+    subnormals: str,
+    stages: int,
+    count: int,
+    *,
+    seed: int = 0,
+    change: Callable[[str], str] | None = None,
+    progress: Progress | None = None,
+) -> Tally:
     """Compare biased fp32 sums, or those up to the first wrong ones: pairs of
     :func:`openmxu_sim.vectors.pairs`, and 95 relatives of each.
 
@@ -175,9 +190,15 @@ def additions(subnormals: str, stages: int, count: int, *, seed: int = 0, change
     while done < count:
         a, b = vectors.pairs("fp32", pairs, seed)
         example = _WRONG()
-        wrong = function(a.ctypes.data_as(ctypes.c_void_p), b.ctypes.data_as(ctypes.c_void_p),
-                         ctypes.c_size_t(pairs // LANES), relatives, ctypes.c_uint32(seed),
-                         int(subnormals == "flush"), example)
+        wrong = function(
+            a.ctypes.data_as(ctypes.c_void_p),
+            b.ctypes.data_as(ctypes.c_void_p),
+            ctypes.c_size_t(pairs // LANES),
+            relatives,
+            ctypes.c_uint32(seed),
+            int(subnormals == "flush"),
+            example,
+        )
         done += pairs * relatives
         if wrong:
             return Tally(done, wrong, "{:08X} {:08X}: got {:08X}, expected {:08X}".format(*example))
@@ -190,5 +211,13 @@ def additions(subnormals: str, stages: int, count: int, *, seed: int = 0, change
 def _compile(netlist: Any, inputs: tuple[str, ...], *sources: str, latency: int = 0, part: Part = Part.WHOLE) -> Any:
     """The gates, and C files of this package behind them."""
     own = [resource("openmxu_sim.verify", name) for name in ("host.c", *sources)]
-    return compile_c("\n".join([resource("openmxu_sim.netlist", "lanes.c"), bit_slices(netlist, inputs),
-                                f"enum {{ LATENCY = {latency}, PART = {int(part)} }};", *own]))
+    return compile_c(
+        "\n".join(
+            [
+                resource("openmxu_sim.netlist", "lanes.c"),
+                bit_slices(netlist, inputs),
+                f"enum {{ LATENCY = {latency}, PART = {int(part)} }};",
+                *own,
+            ]
+        )
+    )

@@ -74,9 +74,18 @@ def leftovers(marker: str, folder: Path, *, patience: float = 1.0) -> list[str]:
         time.sleep(0.02)
 
 
-def end_at(seconds: float, number: signal.Signals, command: Sequence[str], *, marker: str, folder: Path,
-           environment: Mapping[str, str], directory: Path, again: float | None = None,
-           awake: bool = False) -> Ending:
+def end_at(
+    seconds: float,
+    number: signal.Signals,
+    command: Sequence[str],
+    *,
+    marker: str,
+    folder: Path,
+    environment: Mapping[str, str],
+    directory: Path,
+    again: float | None = None,
+    awake: bool = False,
+) -> Ending:
     """Start a command, send it a signal, and see what is left.
 
     Parameters
@@ -95,8 +104,9 @@ def end_at(seconds: float, number: signal.Signals, command: Sequence[str], *, ma
         Whether to count the seconds from when the command handles signals: before that Python itself starts.
     """
     variables = {**environment, MARKER: marker, "TMPDIR": str(folder)}
-    with subprocess.Popen(command, cwd=directory, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        command, cwd=directory, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         while awake and process.poll() is None and not _handles_signals(process.pid):
             time.sleep(0.001)
         try:
@@ -111,8 +121,14 @@ def end_at(seconds: float, number: signal.Signals, command: Sequence[str], *, ma
                 process.send_signal(number)  # nothing happens if it has ended
             output, errors = process.communicate()
         took = time.monotonic() - start
-    return Ending(sent, process.returncode, output.decode(errors="replace"), errors.decode(errors="replace"), took,
-                  tuple(leftovers(marker, folder)))
+    return Ending(
+        sent,
+        process.returncode,
+        output.decode(errors="replace"),
+        errors.decode(errors="replace"),
+        took,
+        tuple(leftovers(marker, folder)),
+    )
 
 
 def _handles_signals(process: int) -> bool:

@@ -121,8 +121,9 @@ class Grade:
         return sum(mutant.fate == fate for mutant in self.mutants)
 
 
-def grade(name: str, count: int, *, seed: int = 0, spare: int = 0, jobs: int | None = None,
-          progress: Progress | None = None) -> Grade:
+def grade(
+    name: str, count: int, *, seed: int = 0, spare: int = 0, jobs: int | None = None, progress: Progress | None = None
+) -> Grade:
     """Try mutants of a subject on its bench or its proof.
 
     Parameters

@@ -122,9 +122,15 @@ def tools(*, thorough: bool, progress: Callable[[str], None] | None = None) -> d
     return found
 
 
-def verify(*, thorough: bool = False, faults: bool = False, only: str = "", jobs: int | None = None,
-           note: Callable[[str], None] | None = None,
-           progress: Callable[[int, int], None] | None = None) -> Evidence:
+def verify(
+    *,
+    thorough: bool = False,
+    faults: bool = False,
+    only: str = "",
+    jobs: int | None = None,
+    note: Callable[[str], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Evidence:
     """Run the checks, each in a process of its own.
 
     Parameters
@@ -163,8 +169,14 @@ def verify(*, thorough: bool = False, faults: bool = False, only: str = "", jobs
         try:
             return Row(**process.call(_run, *key, thorough, faults, what=f"the check {key[0]}: {key[1]}", limit=_LIMIT))
         except RuntimeError as error:
-            return Row(*key, chosen[key].against, FAILED, "", f"not run to its end: {error}",
-                       round(time.monotonic() - began, 1))
+            return Row(
+                *key,
+                chosen[key].against,
+                FAILED,
+                "",
+                f"not run to its end: {error}",
+                round(time.monotonic() - began, 1),
+            )
 
     with process.threads(min(jobs or cores(), len(chosen))) as pool:
         longest_first = sorted(chosen, key=lambda key: -chosen[key].seconds)
@@ -176,8 +188,9 @@ def verify(*, thorough: bool = False, faults: bool = False, only: str = "", jobs
             if progress is not None:
                 progress(len(rows), len(chosen))
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
-    return Evidence(today, thorough, time.monotonic() - start, machine_name(), versions,
-                    tuple(rows[key] for key in chosen))
+    return Evidence(
+        today, thorough, time.monotonic() - start, machine_name(), versions, tuple(rows[key] for key in chosen)
+    )
 
 
 def _run(group: str, name: str, thorough: bool, faults: bool) -> Row:
@@ -188,20 +201,36 @@ def _run(group: str, name: str, thorough: bool, faults: bool) -> Row:
         outcome = check.run()
     except Exception as error:
         outcome = Outcome(FAILED, "", f"{type(error).__name__}: {error}")
-    return Row(group, name, check.against, outcome.status, outcome.looked_at, outcome.detail,
-               round(time.monotonic() - start, 1), outcome.counts)
+    return Row(
+        group,
+        name,
+        check.against,
+        outcome.status,
+        outcome.looked_at,
+        outcome.detail,
+        round(time.monotonic() - start, 1),
+        outcome.counts,
+    )
 
 
 def to_markdown(evidence: Evidence) -> str:
     """The evidence as tables, a group each."""
     statuses = f"{evidence.count(HOLDS)} hold, {evidence.count(FAILED)} failed, {evidence.count(OPEN)} open"
     command = "openmxu verify --thorough" if evidence.thorough else "openmxu verify"
-    lines = [f"`{command}`, {evidence.date}, {evidence.machine}: {len(evidence.rows)} checks in "
-             f"{evidence.seconds / 60:.0f} minutes, {statuses}.", ""]
+    lines = [
+        f"`{command}`, {evidence.date}, {evidence.machine}: {len(evidence.rows)} checks in "
+        f"{evidence.seconds / 60:.0f} minutes, {statuses}.",
+        "",
+    ]
     lines += [f"- {tool_version(name, version)}" for name, version in evidence.tools.items()]
     for group, rows in groupby(sorted(evidence.rows, key=_position(evidence)), key=attrgetter("group")):
-        lines += ["", f"## {group[0].upper()}{group[1:]}", "", "| what | against | result | looked at | s |",
-                  "|---|---|---|---|--:|"]
+        lines += [
+            "",
+            f"## {group[0].upper()}{group[1:]}",
+            "",
+            "| what | against | result | looked at | s |",
+            "|---|---|---|---|--:|",
+        ]
         lines += list(_cells(rows))
     return "\n".join([*lines, ""])
 
@@ -209,8 +238,12 @@ def to_markdown(evidence: Evidence) -> str:
 def faults_to_markdown(evidence: Evidence) -> str:
     """A campaign of faults as a table."""
     total = Counter[str]()
-    lines = [f"`openmxu verify --faults`, {evidence.date}, {evidence.machine}, {evidence.seconds / 60:.0f} minutes.",
-             "", f"| faults | tried | {' | '.join(OUTCOMES)} |", f"|---|{'--:|' * (1 + len(OUTCOMES))}"]
+    lines = [
+        f"`openmxu verify --faults`, {evidence.date}, {evidence.machine}, {evidence.seconds / 60:.0f} minutes.",
+        "",
+        f"| faults | tried | {' | '.join(OUTCOMES)} |",
+        f"|---|{'--:|' * (1 + len(OUTCOMES))}",
+    ]
     for row in evidence.rows:
         total.update(row.counts)
         lines.append(_counted(row.name, row.counts))

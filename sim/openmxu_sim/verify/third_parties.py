@@ -88,14 +88,18 @@ class Operation:
 
 
 OPERATIONS = {
-    "fp32 + fp32": Operation("add", "fp32", "fp32", "f32_add",
-                             (lambda mode: Adder(FP32, subnormals=mode), ("i_a", "i_b"))),
-    "fp16 + fp16": Operation("add", "fp16", "fp16", "f16_add",
-                             (lambda mode: Adder(FP16, subnormals=mode), ("i_a", "i_b"))),
-    "bf16 x bf16 -> fp32": Operation("multiply", "bf16", "fp32", "f32_mul",
-                                     (lambda mode: Multiplier(BF16, FP32, subnormals=mode), ("i_a", "i_b"))),
-    "fp32 -> bf16": Operation("convert", "fp32", "bf16", "f32_to_bf16",
-                              (lambda mode: Converter(FP32, BF16, subnormals=mode), ("i",))),
+    "fp32 + fp32": Operation(
+        "add", "fp32", "fp32", "f32_add", (lambda mode: Adder(FP32, subnormals=mode), ("i_a", "i_b"))
+    ),
+    "fp16 + fp16": Operation(
+        "add", "fp16", "fp16", "f16_add", (lambda mode: Adder(FP16, subnormals=mode), ("i_a", "i_b"))
+    ),
+    "bf16 x bf16 -> fp32": Operation(
+        "multiply", "bf16", "fp32", "f32_mul", (lambda mode: Multiplier(BF16, FP32, subnormals=mode), ("i_a", "i_b"))
+    ),
+    "fp32 -> bf16": Operation(
+        "convert", "fp32", "bf16", "f32_to_bf16", (lambda mode: Converter(FP32, BF16, subnormals=mode), ("i",))
+    ),
     "fp16 x fp16": Operation("multiply", "fp16", "fp16", "f16_mul"),
     "fp32 x fp32": Operation("multiply", "fp32", "fp32", "f32_mul"),
     "fp32 -> fp16": Operation("convert", "fp32", "fp16", "f32_to_f16"),
@@ -176,7 +180,7 @@ def _operands(operation: Operation, count: int, seed: int) -> tuple[Words, ...]:
     else:
         biased = vectors.pairs(operation.operand, count, seed)
     drawn = np.random.default_rng(seed).choice(corners, size=(len(biased), count // 8))
-    return tuple(np.concatenate([edge, rest[count // 8:]]) for edge, rest in zip(drawn, biased, strict=True))
+    return tuple(np.concatenate([edge, rest[count // 8 :]]) for edge, rest in zip(drawn, biased, strict=True))
 
 
 # Who is checked.
@@ -270,13 +274,16 @@ def _softfloat(operation: Operation, flush: bool) -> Callable[..., Words]:
     library = ctypes.CDLL(importlib.import_module("softfloatpy._core").__file__)
     function = ctypes.cast(getattr(library, operation.softfloat), ctypes.c_void_p)
     flags = ctypes.byref(ctypes.c_uint8.in_dll(library, "softfloat_exceptionFlags"))
-    loop = _softfloat_loop(16 if operation.operand == "fp16" else 32, 32 if operation.result == "fp32" else 16,
-                           unary=operation.kind == "convert")
+    loop = _softfloat_loop(
+        16 if operation.operand == "fp16" else 32,
+        32 if operation.result == "fp32" else 16,
+        unary=operation.kind == "convert",
+    )
     source, target = _FORMATS[operation.operand], _FORMATS[operation.result]
 
     def expect(*operands: Words) -> Words:
         stacked = np.zeros((2, len(operands[0])), dtype=np.uint32)
-        stacked[:len(operands)] = [_flushed(each, source) if flush else each for each in operands]
+        stacked[: len(operands)] = [_flushed(each, source) if flush else each for each in operands]
         if operation.operand == "bf16":
             stacked <<= np.uint32(16)
         results = np.empty(len(operands[0]), dtype=np.uint32)
@@ -285,8 +292,14 @@ def _softfloat(operation: Operation, flush: bool) -> Callable[..., Words]:
         package.set_tininess_mode(package.TininessMode.BEFORE_ROUNDING)
         package.set_rounding_mode(package.RoundingMode.NEAR_EVEN)
         try:
-            loop(function, flags, stacked.ctypes.data_as(ctypes.c_void_p), results.ctypes.data_as(ctypes.c_void_p),
-                 raised.ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t(len(results)))
+            loop(
+                function,
+                flags,
+                stacked.ctypes.data_as(ctypes.c_void_p),
+                results.ctypes.data_as(ctypes.c_void_p),
+                raised.ctypes.data_as(ctypes.c_void_p),
+                ctypes.c_size_t(len(results)),
+            )
         finally:
             package.set_tininess_mode(before[0])
             package.set_rounding_mode(before[1])
@@ -300,10 +313,14 @@ def _softfloat(operation: Operation, flush: bool) -> Callable[..., Words]:
 @functools.cache
 def _softfloat_loop(operand: int, result: int, *, unary: bool) -> Any:
     """A C function that applies one of SoftFloat's to arrays."""
-    loop = compile_c(_LOOP.format(
-        operand=operand, result=result, parameters="operand" if unary else "operand, operand",
-        arguments="a" if unary else "a, b",
-    )).loop
+    loop = compile_c(
+        _LOOP.format(
+            operand=operand,
+            result=result,
+            parameters="operand" if unary else "operand, operand",
+            arguments="a" if unary else "a, b",
+        )
+    ).loop
     loop.restype = None
     return loop
 
@@ -322,8 +339,11 @@ def _mpfr(operation: Operation, flush: bool) -> Callable[..., Words]:
     source, target = _FORMATS[operation.operand], _FORMATS[operation.result]
     # MPFR has significands in [1/2, 1), so its exponents are one higher.
     rounding = gmpy2.context(
-        precision=target.fraction_width + 1, emax=2 - target.min_exponent,
-        emin=target.min_exponent - target.fraction_width + 1, subnormalize=True, round=gmpy2.RoundToNearest,
+        precision=target.fraction_width + 1,
+        emax=2 - target.min_exponent,
+        emin=target.min_exponent - target.fraction_width + 1,
+        subnormalize=True,
+        round=gmpy2.RoundToNearest,
     )
     method = {"add": "add", "multiply": "mul", "convert": "plus"}[operation.kind]
     rounded = getattr(rounding, method)
@@ -331,8 +351,10 @@ def _mpfr(operation: Operation, flush: bool) -> Callable[..., Words]:
     smallest = gmpy2.mpfr(2.0**target.min_exponent)
 
     def expect(*operands: Words) -> Words:
-        numbers = [list(map(gmpy2.mpfr, _values(_flushed(each, source) if flush else each, operation.operand)))
-                   for each in operands]
+        numbers = [
+            list(map(gmpy2.mpfr, _values(_flushed(each, source) if flush else each, operation.operand)))
+            for each in operands
+        ]
         results = _patterns([float(each) for each in map(rounded, *numbers)], operation.result)
         if flush:
             tiny = [-smallest < each < smallest for each in map(exact, *numbers)]
@@ -369,11 +391,7 @@ _SIDE = 32
 
 
 def products_by_jax(
-    count: int,
-    *,
-    seed: int = 0,
-    matmul: Callable[..., Floats] = golden.matmul,
-    progress: Progress | None = None,
+    count: int, *, seed: int = 0, matmul: Callable[..., Floats] = golden.matmul, progress: Progress | None = None
 ) -> Tally:
     """Compare matrix products in flush mode with XLA's multiplications and additions, in the documented order.
 
@@ -416,8 +434,10 @@ def products_by_jax(
             different = np.argwhere(got != expected)
             if len(different) and not wrong:
                 i, j = different[0]
-                first = (f"{_SIDE}x{inner}x{_SIDE}, tiles of {rows}, result {i}, {j}: "
-                         f"got {got[i, j]:08X}, expected {expected[i, j]:08X} (seed {seed})")
+                first = (
+                    f"{_SIDE}x{inner}x{_SIDE}, tiles of {rows}, result {i}, {j}: "
+                    f"got {got[i, j]:08X}, expected {expected[i, j]:08X} (seed {seed})"
+                )
             wrong += len(different)
             done += got.size
             seed += 1

@@ -110,8 +110,9 @@ def product(config: MxuConfig, m: int, k: int, n: int) -> Stimulus:
     return stimulus(config, a, b)
 
 
-def observe(given: Stimulus, *, stalls: Stalls | None = None, at: Sequence[int] | None = None,
-            progress: Progress | None = None) -> Activity:
+def observe(
+    given: Stimulus, *, stalls: Stalls | None = None, at: Sequence[int] | None = None, progress: Progress | None = None
+) -> Activity:
     """Run a product on the compiled engine and watch all of its processing elements.
 
     Parameters
@@ -137,8 +138,9 @@ def observe(given: Stimulus, *, stalls: Stalls | None = None, at: Sequence[int] 
             raise ValueError(f"{noun} must be at most {MOST_CELLS} for a picture, not {getattr(config, noun)}")
     _check_cycles(cycles(config, len(given.a), *given.b.shape))
     # How long the run is, and how long the last cell works.
-    corner = Window(range(config.rows - 1, config.rows), range(config.columns - 1, config.columns),
-                    range(MOST_CYCLES + 1))
+    corner = Window(
+        range(config.rows - 1, config.rows), range(config.columns - 1, config.columns), range(MOST_CYCLES + 1)
+    )
     run, trace = record(given, corner, stalls=stalls)
     _check_cycles(trace.ran)
     shown = _shown(at, trace)
@@ -146,23 +148,29 @@ def observe(given: Stimulus, *, stalls: Stalls | None = None, at: Sequence[int] 
     loads = {cycle: np.full((config.rows, config.columns), -1) for cycle in shown}
     parts = _parts(config, trace)
     for number, rows in enumerate(parts):
-        _, part = record(given, Window(rows, range(config.columns), range(trace.ran)), stalls=stalls,
-                         progress=None if progress is None else _share(progress, number, len(parts)))
+        _, part = record(
+            given,
+            Window(rows, range(config.columns), range(trace.ran)),
+            stalls=stalls,
+            progress=None if progress is None else _share(progress, number, len(parts)),
+        )
         # Cell by cell, the n-th swap mark is that of tile n.
         when = np.nonzero(np.moveaxis(part.register("o_swap"), 0, -1))[-1]
-        starts[:, rows.start:rows.stop] = when.reshape(len(rows), config.columns, len(given.tiles)).transpose(2, 0, 1)
+        starts[:, rows.start : rows.stop] = when.reshape(len(rows), config.columns, len(given.tiles)).transpose(2, 0, 1)
         load = part.register("o_load")
         beats = config.rows - np.array(rows)[:, None]  # that a tile moves through a row
         for cycle, tiles in loads.items():
-            tile = (load[:cycle + 1].sum(axis=0, dtype=np.int64) - 1) // beats
-            tiles[rows.start:rows.stop] = np.where(load[cycle], tile, -1)
+            tile = (load[: cycle + 1].sum(axis=0, dtype=np.int64) - 1) // beats
+            tiles[rows.start : rows.stop] = np.where(load[cycle], tile, -1)
     return Activity(config, given.tiles, stalls, run.cycles, trace.streams, starts, loads)
 
 
 def _check_cycles(cycles: int, about: str = "") -> None:
     if cycles > MOST_CYCLES:
-        raise ValueError(f"m, k and n must be those of a product of at most {MOST_CYCLES} cycles for a picture, "
-                         f"not of {about}{cycles}")
+        raise ValueError(
+            f"m, k and n must be those of a product of at most {MOST_CYCLES} cycles for a picture, "
+            f"not of {about}{cycles}"
+        )
 
 
 def _shown(at: Sequence[int] | None, corner: Trace) -> list[int]:

@@ -38,7 +38,7 @@ _COLUMNS_SHOWN = 7
 """Pixels of a row in the timeline from which on it shows each of its columns."""
 
 _SHADES = 16
-_PALE = .45
+_PALE = 0.45
 """How strong padding is coloured."""
 
 _COLOURS = 4
@@ -72,8 +72,10 @@ def draw(activity: Activity, *, made_by: str = "") -> str:
     m, n = (max(getattr(tile, side).stop for tile in activity.tiles) for side in ("activations", "columns"))
     k = max(tile.inner.stop for tile in activity.tiles)
     title = f"Wavefront of {m}×{k} times {k}×{n} on {config.rows}×{config.columns} processing elements"
-    caption = (f"{activity.cycles} cycles from the first weights to the last result, "
-               f"utilisation {activity.utilisation:.1%}, stages {config.stages}")
+    caption = (
+        f"{activity.cycles} cycles from the first weights to the last result, "
+        f"utilisation {activity.utilisation:.1%}, stages {config.stages}"
+    )
     if activity.stalls is not None:
         caption += f", streams wait now and then (seed {activity.stalls.seed})"
     page = _Page()
@@ -83,8 +85,10 @@ def draw(activity: Activity, *, made_by: str = "") -> str:
     _draw_legend(page, activity)
     _draw_snapshots(page, activity)
     _draw_timeline(page, activity)
-    described = (f"{caption}. Above: the array in the cycles {', '.join(map(str, activity.loads))}. Below: what the "
-                 "rows of the array and the streams do in every cycle, coloured by tile.")
+    described = (
+        f"{caption}. Above: the array in the cycles {', '.join(map(str, activity.loads))}. Below: what the "
+        "rows of the array and the streams do in every cycle, coloured by tile."
+    )
     if made_by:
         described += f" Made by: {made_by}"
     return page.svg(title, described)
@@ -101,15 +105,25 @@ class _Page:
     def add(self, element: str) -> None:
         self.parts.append(element)
 
-    def text(self, x: float, y: float, words: str, *, kind: str = "fg", size: int = 14, anchor: str = "start",
-             style: str = "") -> None:
+    def text(
+        self,
+        x: float,
+        y: float,
+        words: str,
+        *,
+        kind: str = "fg",
+        size: int = 14,
+        anchor: str = "start",
+        style: str = "",
+    ) -> None:
         extra = (f' font-size="{size}"' if size != 14 else "") + (f' style="{style}"' if style else "")
         extra += f' text-anchor="{anchor}"' if anchor != "start" else ""
         self.add(f'<text class="{kind}" x="{_short(x)}" y="{_short(y)}"{extra}>{words}</text>')
 
     def box(self, kind: str, x: float, y: float, width: float, height: float) -> None:
-        self.add(f'<rect class="{kind}" x="{_short(x)}" y="{_short(y)}" width="{_short(width)}" '
-                 f'height="{_short(height)}"/>')
+        self.add(
+            f'<rect class="{kind}" x="{_short(x)}" y="{_short(y)}" width="{_short(width)}" height="{_short(height)}"/>'
+        )
 
     def shape(self, elements: str) -> str:
         """The name of what may be drawn several times."""
@@ -119,13 +133,20 @@ class _Page:
         """The whole."""
         shapes = "".join(f'<g id="{name}">{shape}</g>' for shape, name in self.shapes.items())
         height = _short(self.y + _MARGIN)
-        return "\n".join([
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img" '
-            'aria-labelledby="title description" font-family="system-ui, sans-serif" font-size="14">',
-            f'<title id="title">{title}</title>', f'<desc id="description">{description}</desc>',
-            f"<style>{_STYLE}.padding{{fill-opacity:{_PALE}}}</style>", f"<defs>{shapes}</defs>",
-            f'<rect class="bg" width="{_WIDTH}" height="{height}"/>', *self.parts, "</svg>", "",
-        ])
+        return "\n".join(
+            [
+                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img" '
+                'aria-labelledby="title description" font-family="system-ui, sans-serif" font-size="14">',
+                f'<title id="title">{title}</title>',
+                f'<desc id="description">{description}</desc>',
+                f"<style>{_STYLE}.padding{{fill-opacity:{_PALE}}}</style>",
+                f"<defs>{shapes}</defs>",
+                f'<rect class="bg" width="{_WIDTH}" height="{height}"/>',
+                *self.parts,
+                "</svg>",
+                "",
+            ]
+        )
 
 
 def _short(number: float) -> str:
@@ -153,14 +174,23 @@ def _draw_legend(page: _Page, activity: Activity) -> None:
         entries.append(('<rect class="t0 padding" width="14" height="14" rx="2"/>', "padding"))
     if min(_cell_size(config)) >= _MARKED:
         entries += [
-            ('<rect class="t0" width="14" height="14" rx="2"/><circle class="swap" cx="7" cy="7" r="2.5"/>',
-             "first activation"),
-            ('<rect class="idle" width="14" height="14" rx="2"/>'
-             f'<path class="load t1" stroke-width="1" d="{_triangle(7, 7, 9)}"/>', "next weight loaded"),
+            (
+                '<rect class="t0" width="14" height="14" rx="2"/><circle class="swap" cx="7" cy="7" r="2.5"/>',
+                "first activation",
+            ),
+            (
+                '<rect class="idle" width="14" height="14" rx="2"/>'
+                f'<path class="load t1" stroke-width="1" d="{_triangle(7, 7, 9)}"/>',
+                "next weight loaded",
+            ),
         ]
     if any((activity.stream(f"{name}__valid") & ~activity.stream(f"{name}__ready")).any() for name in _STRIPS):
-        entries.append(('<rect class="idle" width="14" height="14" rx="2"/>'
-                        '<rect class="wait" y="9" width="14" height="5"/>', "offered, waits"))
+        entries.append(
+            (
+                '<rect class="idle" width="14" height="14" rx="2"/><rect class="wait" y="9" width="14" height="5"/>',
+                "offered, waits",
+            )
+        )
     x = float(_MARGIN)
     for swatch, label in entries:
         width = 20 + 7.2 * len(label) + 18
@@ -176,7 +206,6 @@ def _span(part: range) -> str:
     return f"{part.start}–{part.stop - 1}" if len(part) > 1 else str(part.start)
 
 
-
 def _cell_size(config: MxuConfig) -> tuple[float, float]:
     """Width and height of a cell in a snapshot: square, unless that were too flat to be seen."""
     size = (_WIDTH - 2 * _MARGIN - (_PER_LINE - 1) * _BETWEEN) / _PER_LINE
@@ -186,7 +215,7 @@ def _cell_size(config: MxuConfig) -> tuple[float, float]:
 
 def _triangle(x: float, y: float, size: float) -> str:
     """A triangle that points down."""
-    return f"M{_short(x - size / 2)} {_short(y - size / 3)}h{_short(size)}l{_short(-size / 2)} {_short(size * .8)}z"
+    return f"M{_short(x - size / 2)} {_short(y - size / 3)}h{_short(size)}l{_short(-size / 2)} {_short(size * 0.8)}z"
 
 
 def _draw_snapshots(page: _Page, activity: Activity) -> None:
@@ -217,8 +246,14 @@ def _draw_snapshots(page: _Page, activity: Activity) -> None:
         page.box("frame", -1.5, -1.5, across + 3, down + 3)
         page.add("</g>")
         page.text(x + across / 2, page.y + down + 20, f"cycle {cycle}", anchor="middle")
-        page.text(x + across / 2, page.y + down + 37, f"{(tiles >= 0).mean():.0%} busy", kind="muted", size=12,
-                  anchor="middle")
+        page.text(
+            x + across / 2,
+            page.y + down + 37,
+            f"{(tiles >= 0).mean():.0%} busy",
+            kind="muted",
+            size=12,
+            anchor="middle",
+        )
     page.y += down + 37
 
 
@@ -226,12 +261,15 @@ def _areas(activity: Activity, tiles: Integers, *, seamless: bool) -> Iterator[t
     """Cells of each tile in a snapshot, useful ones and padding, as paths in cells."""
     for number in np.unique(tiles[tiles >= 0]).tolist():
         useful = np.zeros(tiles.shape, dtype=bool)
-        useful[:len(activity.tiles[number].inner), :len(activity.tiles[number].columns)] = True
+        useful[: len(activity.tiles[number].inner), : len(activity.tiles[number].columns)] = True
         for kind, cells in ((_colour(number), useful), (f"{_colour(number)} padding", ~useful)):
             # A little higher than a row, so that no seam shows between two; what is pale would show twice.
             tall = "1.06" if seamless and not kind.endswith("padding") else "1"
-            runs = [f"M{start} {row}h{stop - start}v{tall}h{start - stop}z"
-                    for row, line in enumerate((tiles == number) & cells) for start, stop in _runs(line)]
+            runs = [
+                f"M{start} {row}h{stop - start}v{tall}h{start - stop}z"
+                for row, line in enumerate((tiles == number) & cells)
+                for start, stop in _runs(line)
+            ]
             if runs:
                 yield kind, "".join(runs)
 
@@ -246,12 +284,15 @@ def _draw_marks(page: _Page, activity: Activity, cycle: int, width: float, heigh
     """Which cells start a tile, and which have a new weight in the shadow register."""
     size, loads = min(width, height), activity.loads[cycle]
     for row, column in np.argwhere(loads >= 0).tolist():
-        page.add(f'<path class="load {_colour(int(loads[row, column]))}" '
-                 f'd="{_triangle((column + .5) * width, (row + .5) * height, min(size * .6, 14))}"/>')
+        page.add(
+            f'<path class="load {_colour(int(loads[row, column]))}" '
+            f'd="{_triangle((column + 0.5) * width, (row + 0.5) * height, min(size * 0.6, 14))}"/>'
+        )
     for _, row, column in np.argwhere(activity.starts == cycle).tolist():
-        page.add(f'<circle class="swap" cx="{_short((column + .5) * width)}" cy="{_short((row + .5) * height)}" '
-                 f'r="{_short(min(size * .15, 4))}"/>')
-
+        page.add(
+            f'<circle class="swap" cx="{_short((column + 0.5) * width)}" cy="{_short((row + 0.5) * height)}" '
+            f'r="{_short(min(size * 0.15, 4))}"/>'
+        )
 
 
 def _draw_timeline(page: _Page, activity: Activity) -> None:
@@ -277,15 +318,22 @@ def _draw_timeline(page: _Page, activity: Activity) -> None:
     page.add("</g>")
     step = next(step for step in (1, 2, 4, 8, 16, 32, 64, 128) if step * pitch >= 14)
     for row in range(0, config.rows, step):
-        page.text(left - 10, page.y + row * pitch + min(high, 28) / 2 + 4.5, f"row {row}", kind="muted", size=12,
-                  anchor="end")
+        page.text(
+            left - 10, page.y + row * pitch + min(high, 28) / 2 + 4.5, f"row {row}", kind="muted", size=12, anchor="end"
+        )
     page.y += pitch * config.rows + 8
     _draw_strip(page, activity, "results", left, scale)
     page.y += _STRIP
     _draw_axis(page, activity, left, scale, top)
-    page.text(left, page.y + 24, "A row shows its columns one below the other, column 0 on top." if columns_shown else
-              "Strength of colour: the share of a row's cells that are busy. Colour: the tile of most of them.",
-              kind="muted", size=12)
+    page.text(
+        left,
+        page.y + 24,
+        "A row shows its columns one below the other, column 0 on top."
+        if columns_shown
+        else "Strength of colour: the share of a row's cells that are busy. Colour: the tile of most of them.",
+        kind="muted",
+        size=12,
+    )
     page.y += 24
 
 
@@ -299,9 +347,11 @@ def _pictures(activity: Activity) -> Iterator[tuple[int, str]]:
             useful = len(tile.columns) if row < len(tile.inner) else 0
             for kind, part in (("", range(useful)), (" padding", range(useful, columns))):
                 if part:
-                    path = _outline(activity.starts[number, row, part.start:part.stop] - begin, beats[number])
-                    shapes.append(f'<path class="{_colour(number)}{kind}" transform="scale(1 {1 / columns:.5f}) '
-                                  f'translate(0 {part.start})" d="{path}"/>')
+                    path = _outline(activity.starts[number, row, part.start : part.stop] - begin, beats[number])
+                    shapes.append(
+                        f'<path class="{_colour(number)}{kind}" transform="scale(1 {1 / columns:.5f}) '
+                        f'translate(0 {part.start})" d="{path}"/>'
+                    )
         yield begin, "".join(shapes)
 
 
@@ -332,7 +382,7 @@ def _shares(activity: Activity) -> Iterator[tuple[int, str]]:
             for counts, used in ((working, columns), (useful, columns_used)):
                 if used:
                     sums = np.convolve(np.bincount(activity.starts[number, row, :used] - begin), flags)
-                    counts[number, :len(sums)] = sums
+                    counts[number, : len(sums)] = sums
         strength = (_PALE * working + (1 - _PALE) * useful).sum(axis=0) / columns
         shade = np.ceil(strength * _SHADES).astype(int)
         key = np.where(shade > 0, working.argmax(axis=0) % _COLOURS + _COLOURS * shade, -1)
@@ -341,8 +391,13 @@ def _shares(activity: Activity) -> Iterator[tuple[int, str]]:
         for start, stop in pairwise(ends):
             paths[int(key[start])] = paths.get(int(key[start]), "") + f"M{start} 0v1h{stop - start}v-1z"
         paths.pop(-1, None)
-        yield begin, "".join(f'<path class="{_colour(key)}" fill-opacity="{_short(key // _COLOURS / _SHADES)}" '
-                             f'd="{path}"/>' for key, path in sorted(paths.items()))
+        yield (
+            begin,
+            "".join(
+                f'<path class="{_colour(key)}" fill-opacity="{_short(key // _COLOURS / _SHADES)}" d="{path}"/>'
+                for key, path in sorted(paths.items())
+            ),
+        )
 
 
 def _draw_strip(page: _Page, activity: Activity, name: str, left: float, scale: float) -> None:
@@ -350,8 +405,11 @@ def _draw_strip(page: _Page, activity: Activity, name: str, left: float, scale: 
     taken, tiles = activity.taken(name), activity.tiles
     page.text(left - 10, page.y + _STRIP - 2.5, name, size=13, anchor="end")
     page.box("idle", left, page.y, len(taken) * scale, _STRIP)
-    lengths = {"weights": [activity.config.rows] * len(tiles), "activations": [len(t.activations) for t in tiles],
-               "results": [len(t.activations) * t.emit for t in tiles]}[name]
+    lengths = {
+        "weights": [activity.config.rows] * len(tiles),
+        "activations": [len(t.activations) for t in tiles],
+        "results": [len(t.activations) * t.emit for t in tiles],
+    }[name]
     owner = np.repeat(np.arange(len(tiles)), lengths)
     colours = np.full(len(taken), -1)
     colours[taken] = owner % _COLOURS
@@ -365,8 +423,10 @@ def _draw_strip(page: _Page, activity: Activity, name: str, left: float, scale: 
         if runs:
             path = "".join(f"M{start} 0v{_STRIP}h{_short(stop - start - gap)}v-{_STRIP}z" for start, stop in runs)
             page.add(f'<path class="{_colour(colour)}" d="{path}"/>')
-    waits = "".join(f"M{start} 8v{_STRIP - 8}h{stop - start}v-{_STRIP - 8}z"
-                    for start, stop in _runs(activity.stream(f"{name}__valid") & ~taken))
+    waits = "".join(
+        f"M{start} 8v{_STRIP - 8}h{stop - start}v-{_STRIP - 8}z"
+        for start, stop in _runs(activity.stream(f"{name}__valid") & ~taken)
+    )
     if waits:
         page.add(f'<path class="wait" d="{waits}"/>')
     page.add("</g>")
@@ -376,13 +436,15 @@ def _draw_axis(page: _Page, activity: Activity, left: float, scale: float, top: 
     """Cycles below the timeline, and where the snapshots are."""
     count = len(activity.streams)
     step = next(step for step in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if step * scale >= 44)
-    lines = "".join(f"M{_short(left + cycle * scale)} {_short(top)}V{_short(page.y + 5)}"
-                    for cycle in range(0, count, step))
+    lines = "".join(
+        f"M{_short(left + cycle * scale)} {_short(top)}V{_short(page.y + 5)}" for cycle in range(0, count, step)
+    )
     page.add(f'<path class="axis" d="{lines}"/>')
-    marks = "".join(f"M{_short(left + (cycle + .5) * scale)} {_short(top - 4)}V{_short(page.y)}"
-                    for cycle in activity.loads)
+    marks = "".join(
+        f"M{_short(left + (cycle + 0.5) * scale)} {_short(top - 4)}V{_short(page.y)}" for cycle in activity.loads
+    )
     page.add(f'<path class="below" d="{marks}"/><path class="at" d="{marks}"/>')
-    tips = "".join(_triangle(left + (cycle + .5) * scale, top - 8, 8) for cycle in activity.loads)
+    tips = "".join(_triangle(left + (cycle + 0.5) * scale, top - 8, 8) for cycle in activity.loads)
     page.add(f'<path class="fg" d="{tips}"/>')
     for cycle in range(0, count, step):
         page.text(left + cycle * scale, page.y + 20, str(cycle), kind="muted", size=12, anchor="middle")

@@ -23,18 +23,23 @@ ROOT = Path(__file__).parents[3]
 
 def differences(expected: dict[str, dict[str, object]], found: dict[str, dict[str, object]]) -> list[str]:
     """What is other, in a line for each design."""
-    return [f"{name}: {expected.get(name)} -> {found.get(name)}" for name in dict.fromkeys([*expected, *found])
-            if expected.get(name) != found.get(name)]
+    return [
+        f"{name}: {expected.get(name)} -> {found.get(name)}"
+        for name in dict.fromkeys([*expected, *found])
+        if expected.get(name) != found.get(name)
+    ]
 
 
 @pytest.mark.slow
 def test_the_areas_of_the_catalog(request: pytest.FixtureRequest) -> None:
     tool = yosys.prepare()
-    entries = measure_catalog(list(CATALOG.values()), choose_targets(["generic"], [], ["area"]),
-                              Workers(execute, 1, 600), lambda line: None)
+    entries = measure_catalog(
+        list(CATALOG.values()), choose_targets(["generic"], [], ["area"]), Workers(execute, 1, 600), lambda line: None
+    )
     areas = {entry.design.name: entry.area for entry in entries if entry.area}
-    found = {name: {"GE": area.area, "memory_bits": area.memory_bits, "cells": area.cells}
-             for name, area in areas.items()}
+    found = {
+        name: {"GE": area.area, "memory_bits": area.memory_bits, "cells": area.cells} for name, area in areas.items()
+    }
     assert list(found) == list(CATALOG), "every design has an area"
     if request.config.getoption("--update-areas"):
         EXPECTED.write_text(json.dumps({"tool": tool, "designs": found}, indent=1) + "\n")
@@ -47,8 +52,11 @@ def test_the_areas_of_the_catalog(request: pytest.FixtureRequest) -> None:
 def test_the_documentation_has_these_figures() -> None:
     """What a unit's options cost."""
     designs = json.loads(EXPECTED.read_text())["designs"]
-    rows = re.findall(r"\(`(\w+)`\) \| ([\d,]+) \| (\d+) \| ([-+ \d,]*) ?\|$",
-                      (ROOT / "docs/reference/area.md").read_text(), re.MULTILINE)
+    rows = re.findall(
+        r"\(`(\w+)`\) \| ([\d,]+) \| (\d+) \| ([-+ \d,]*) ?\|$",
+        (ROOT / "docs/reference/area.md").read_text(),
+        re.MULTILINE,
+    )
     assert len(rows) == 5
     plain = designs[rows[0][0]]["GE"]
     for name, area, flip_flops, more in rows:
@@ -63,9 +71,15 @@ def test_the_readme_has_the_reports_figures() -> None:
     ratios = {(cells[0], cells[1]): cells[3:] for cells in (line.split(" | ") for line in table) if len(cells) == 5}
     lines = (ROOT / "README.md").read_text().splitlines()
     start = next(number for number, line in enumerate(lines) if line.startswith("| | generic gates |"))
-    names = ["generic", "sky130_fd_sc_hd__tt_025C_1v80", "sg13g2_stdcell_typ_1p20V_25C", "osu018_stdcells", "ecp5",
-             "xilinx7"]
-    rows = [line.strip("| ").split(" | ") for line in lines[start + 2:start + 8]]
+    names = [
+        "generic",
+        "sky130_fd_sc_hd__tt_025C_1v80",
+        "sg13g2_stdcell_typ_1p20V_25C",
+        "osu018_stdcells",
+        "ecp5",
+        "xilinx7",
+    ]
+    rows = [line.strip("| ").split(" | ") for line in lines[start + 2 : start + 8]]
     for label, *values in rows:
         part, _, fmt = label.partition(", ")
         part = part.removeprefix("complete ")
@@ -75,4 +89,6 @@ def test_the_readme_has_the_reports_figures() -> None:
 
 def test_what_has_moved_is_said() -> None:
     assert differences({"a": {"GE": 1}, "b": {"GE": 2}}, {"a": {"GE": 1}, "b": {"GE": 3}, "c": {"GE": 4}}) == [
-        "b: {'GE': 2} -> {'GE': 3}", "c: None -> {'GE': 4}"]
+        "b: {'GE': 2} -> {'GE': 3}",
+        "c: None -> {'GE': 4}",
+    ]

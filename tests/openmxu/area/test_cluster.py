@@ -20,8 +20,9 @@ POINTS = chosen_points([MULTIPLIER, ADDER], ["e4f3", "e5f4", "e3f2", "e4f2"])
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     """Two workers, each a process that is started again if it dies."""
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None,
-                                  local_directory=str(tmp_path_factory.mktemp("dask"))) as cluster:
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None, local_directory=str(tmp_path_factory.mktemp("dask"))
+    ) as cluster:
         yield cluster
 
 

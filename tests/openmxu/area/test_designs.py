@@ -27,7 +27,7 @@ from openmxu.catalog import CATALOG, Design
 from openmxu.config import MxuConfig
 from openmxu.formats import FP32
 
-GENERIC, = choose_targets(["generic"], [], ["area"])
+(GENERIC,) = choose_targets(["generic"], [], ["area"])
 CHECKED = ("mxu_4x4_pipelined", "mxu_8x8", "mxu_16x16")
 """Designs that are measured and derived here, one of them among those that reports derive."""
 
@@ -53,8 +53,13 @@ def test_derived_is_what_is_measured() -> None:
     points = {part.point.top: part.point for pair in plans for plan in pair for part in plan}
     texts = {top: point.rtlil() for top, point in points.items()}
     with ThreadPoolExecutor(2) as executor:
-        results = dict(zip(points, executor.map(
-            lambda top: measure(points[top], texts[top], GENERIC, execute), points), strict=True))
+        results = dict(
+            zip(
+                points,
+                executor.map(lambda top: measure(points[top], texts[top], GENERIC, execute), points),
+                strict=True,
+            )
+        )
     for name, (once, plan) in zip(CHECKED, plans, strict=True):
         measured, derived = total(once, results), total(plan, results)
         deviation = derived.area / measured.area - 1
@@ -71,7 +76,7 @@ def test_derived_is_what_is_measured() -> None:
 
 
 def test_an_array_is_its_processing_elements() -> None:
-    part, = parts(CATALOG["array_4x4"])
+    (part,) = parts(CATALOG["array_4x4"])
     assert (part.count, part.point.part) == (16, "processing element")
 
 
@@ -147,12 +152,18 @@ def test_failures_are_said_to_be(tool: str) -> None:
     assert "Module `elsewhere' not found" in text
 
 
-@pytest.mark.parametrize(("extent", "target", "designs"), [
-    ("default", "generic", ["small"]), ("full", "generic", ["small"]), ("quick", "generic", []),
-    ("default", "ice40", []),
-])
-def test_which_reports_have_the_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extent: str, target: str,
-                                        designs: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("extent", "target", "designs"),
+    [
+        ("default", "generic", ["small"]),
+        ("full", "generic", ["small"]),
+        ("quick", "generic", []),
+        ("default", "ice40", []),
+    ],
+)
+def test_which_reports_have_the_catalog(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extent: str, target: str, designs: list[str]
+) -> None:
     module = importlib.import_module("openmxu.area.report")  # whose name in the package is the function's
     for name in ("default_points", "full_points", "quick_points"):
         monkeypatch.setattr(module, name, lambda: [whole(PRODUCT)])

@@ -75,8 +75,9 @@ def test_intervals() -> None:
     found, covariance = curve_fit(lambda p, a, b, c: a + b * p + c * p * p, widths, y)
     margins = stats.t.ppf(0.975, len(y) - 3) * np.sqrt(np.diag(covariance))
     for interval, value, margin in zip((fit.a, fit.b, fit.c), found, margins, strict=True):
-        assert (interval.value, interval.low, interval.high) == pytest.approx((value, value - margin, value + margin),
-                                                                              rel=1e-4)
+        assert (interval.value, interval.low, interval.high) == pytest.approx(
+            (value, value - margin, value + margin), rel=1e-4
+        )
     line = stats.linregress(np.log(widths), np.log(y))
     margin = stats.t.ppf(0.975, len(y) - 2) * line.stderr
     assert fit.exponent.value == pytest.approx(line.slope)
@@ -93,7 +94,7 @@ def test_three_widths_are_no_fit() -> None:
 def test_fits_leave_out_other_exponents_and_failures() -> None:
     sweep = [result(MULTIPLIER, FloatFormat(f"e8f{p - 1}", 8, p - 1), p, 2.0 * p * p) for p in (4, 6, 8, 24)]
     others = [*multipliers(fp16=9999, fp8_e4m3=9999), result(MULTIPLIER, FORMATS["tf32"], 11, None)]
-    fit, = report(sweep + others).fits
+    (fit,) = report(sweep + others).fits
     assert fit.widths == (4, 6, 8, 24)
     assert (fit.a.value, fit.b.value, fit.c.value) == pytest.approx((0, 0, 2), abs=1e-9)
     assert (fit.exponent.value, fit.exponent.low, fit.exponent.high) == pytest.approx((2, 2, 2))
@@ -107,16 +108,15 @@ def test_ratios() -> None:
 
 
 def test_ratios_without_a_format() -> None:
-    ratio, = report(multipliers(bf16=100, fp16=None, fp32=600)).ratios
+    (ratio,) = report(multipliers(bf16=100, fp16=None, fp32=600)).ratios
     assert ratio.others == {"fp32": 6}
     assert report(multipliers(bf16=None, fp32=600)).ratios == []
 
 
-@pytest.mark.parametrize(("fp16", "verdict"), [
-    (150, "1.50: bf16 saves less than claimed"),
-    (195, "1.95: agrees"),
-    (300, "3.00: bf16 saves more than claimed"),
-])
+@pytest.mark.parametrize(
+    ("fp16", "verdict"),
+    [(150, "1.50: bf16 saves less than claimed"), (195, "1.95: agrees"), (300, "3.00: bf16 saves more than claimed")],
+)
 def test_verdicts_follow_the_figures(fp16: float, verdict: str) -> None:
     assert f"| multiplier | {verdict} |" in to_markdown(report(multipliers(bf16=100, fp16=fp16)))
 
@@ -164,26 +164,34 @@ def test_curves_are_over_the_same_widths() -> None:
 
 def test_what_stands_in_a_processing_element() -> None:
     """The sentence, and an array's numbers, computed by hand."""
-    parts = [result("processing element", FORMATS["bf16"], 8, 200.0), result("adder", FORMATS["fp32"], 24, 100.0),
-             result("multiplier to fp32", FORMATS["bf16"], 8, 50.0), result(PRODUCT, None, 8, 40.0)]
+    parts = [
+        result("processing element", FORMATS["bf16"], 8, 200.0),
+        result("adder", FORMATS["fp32"], 24, 100.0),
+        result("multiplier to fp32", FORMATS["bf16"], 8, 50.0),
+        result(PRODUCT, None, 8, 40.0),
+    ]
     arrays = []
     for name, area in (("bf16", 1600.0), ("fp16", 3200.0), ("fp32", 4800.0)):
         found = result("array", FORMATS[name], FORMATS[name].significand_width, area)
         point = replace(found.point, options={"rows": 2, "columns": 4}, size="2x4")
         arrays.append(replace(found, point=point, delay=2.0))
     text = to_markdown(report([*parts, *arrays]))
-    assert ("the fp32 adder 50%, the exact bf16 multiplier 25%, the significand product in that 20% of its area. The "
-            "fp32 adder is the largest part.") in text
+    assert (
+        "the fp32 adder 50%, the exact bf16 multiplier 25%, the significand product in that 20% of its area. The "
+        "fp32 adder is the largest part."
+    ) in text
     # 8 processing elements: 16 GFLOP/s at 1 GHz; 8 at the 500 MHz that 2 ns allow.
     assert "| generic | 2x4 array | fp16 | 400 GE | 0 | 200 | 400 | 2.00 |" in text
 
 
 def test_costs() -> None:
     row = ABLATIONS[0]
-    results = [Result(point, GENERIC, Area(area, area, 0.0, 0, 0, None, None, None, area, {}), "", "", "")
-               for point, area in ((row.whole, 200.0), (row.without, 150.0))]
+    results = [
+        Result(point, GENERIC, Area(area, area, 0.0, 0, 0, None, None, None, area, {}), "", "", "")
+        for point, area in ((row.whole, 200.0), (row.without, 150.0))
+    ]
     found = report(results)
-    cost, = found.costs
+    (cost,) = found.costs
     assert (cost.ablation, cost.whole, cost.without, cost.saved) == (row, 200, 150, 0.25)
     assert f"| multiplier bf16 | {row.feature} | -25.0% |" in to_markdown(found)
     other = report([*multipliers(bf16=1), *(replace(each, target=ECP5) for each in results)])
@@ -229,8 +237,10 @@ def test_failures_are_shown_everywhere() -> None:
         assert "failed" in text
         assert COMPLAINT in text
     rows = list(csv.DictReader(io.StringIO(to_csv(found))))
-    assert [(row["format"], row["status"], row["area"]) for row in rows] == [("bf16", "measured", "100"),
-                                                                             ("fp16", "failed", "")]
+    assert [(row["format"], row["status"], row["area"]) for row in rows] == [
+        ("bf16", "measured", "100"),
+        ("fp16", "failed", ""),
+    ]
     assert [entry["area"] for entry in json.loads(to_json(found))["results"]] == [100, None]
 
 

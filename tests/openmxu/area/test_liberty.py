@@ -30,25 +30,52 @@ def test_generic_areas_are_what_the_comments_count() -> None:
     """Areas are transistors divided by 4, so whole numbers of transistors, and pairs of p and n."""
     text = generic_library().text.decode()
     areas = {name: float(area) for name, area in re.findall(r"cell \((\w+)\) {\s*area : ([\d.]+);", text)}
-    transistors = {"INV": 2, "BUF": 4, "NAND2": 4, "NAND3": 6, "NAND4": 8, "NOR2": 4, "NOR3": 6, "NOR4": 8, "AND2": 6,
-                   "OR2": 6, "AOI21": 6, "AOI22": 8, "OAI21": 6, "OAI22": 8, "XOR2": 10, "XNOR2": 10, "MUX2": 12,
-                   "DFF": 24}
+    transistors = {
+        "INV": 2,
+        "BUF": 4,
+        "NAND2": 4,
+        "NAND3": 6,
+        "NAND4": 8,
+        "NOR2": 4,
+        "NOR3": 6,
+        "NOR4": 8,
+        "AND2": 6,
+        "OR2": 6,
+        "AOI21": 6,
+        "AOI22": 8,
+        "OAI21": 6,
+        "OAI22": 8,
+        "XOR2": 10,
+        "XNOR2": 10,
+        "MUX2": 12,
+        "DFF": 24,
+    }
     assert areas == {name: number / 4 for name, number in transistors.items()}
 
 
-@pytest.mark.parametrize("function", [
-    "!(A*B)", "!(A B)", "(A&B)'", "!A + !B", "(!A) | (!B)", "A'+B'", "(A * B) ^ 1", "!(A & B & 1)", "A' B + B'",
-])
+@pytest.mark.parametrize(
+    "function",
+    ["!(A*B)", "!(A B)", "(A&B)'", "!A + !B", "(!A) | (!B)", "A'+B'", "(A * B) ^ 1", "!(A & B & 1)", "A' B + B'"],
+)
 def test_nand_is_found_by_function(function: str) -> None:
     found = parse_library(library(cell("ODD", function, area="1.5"), FLIP_FLOP), "test")
     assert (found.nand2, found.nand2_area) == ("ODD", 1.5)
 
 
-@pytest.mark.parametrize("decoy", [
-    cell("NAND2", "!(A+B)"), cell("NAND2", "A*B"), cell("NAND2", "A ^ B"), cell("NAND2", "!(A*B*C)", inputs="ABC"),
-    cell("NAND2", "!(A*IQ)"), cell("NAND2", "!(A*"), cell("NAND2", "!(A*B)", extra="dont_use : true;"),
-    cell("NAND2", "!(A*B)", extra='latch (IQ, IQN) { enable : "A"; }'), cell("NAND2", "!(A*B)", area="0"),
-])
+@pytest.mark.parametrize(
+    "decoy",
+    [
+        cell("NAND2", "!(A+B)"),
+        cell("NAND2", "A*B"),
+        cell("NAND2", "A ^ B"),
+        cell("NAND2", "!(A*B*C)", inputs="ABC"),
+        cell("NAND2", "!(A*IQ)"),
+        cell("NAND2", "!(A*"),
+        cell("NAND2", "!(A*B)", extra="dont_use : true;"),
+        cell("NAND2", "!(A*B)", extra='latch (IQ, IQN) { enable : "A"; }'),
+        cell("NAND2", "!(A*B)", area="0"),
+    ],
+)
 def test_what_is_no_nand(decoy: str) -> None:
     with pytest.raises(ValueError, match=r"^liberty must have a 2-input NAND, the unit of area; 'test' has none$"):
         parse_library(library(decoy, FLIP_FLOP), "test")
@@ -83,15 +110,21 @@ def test_a_flip_flop_is_needed() -> None:
         parse_library(library(cell("N", "!(A*B)"), latch), "test")
 
 
-@pytest.mark.parametrize(("text", "problem"), [
-    (b"library (x) {\n cell (y) {\n }", "line 3: 'library' without an end"),
-    (b"library (x) { }\n }", "line 2: '}' without a group to close"),
-    (b'library (x) {\n a : "b;\n}', "line 2: a string without an end"),
-    (b"library (x) { { } }", "line 1: '{' without a group name before it"),
-    (b"library (x) {\n /* } ", "line 2: a comment without an end"),
-    (b"library (x) { }\n /*/", "line 2: a comment without an end"),
-    (b"library (x) { } /* " + b" /*" * (1 << 20), "line 1: a comment without an end"),  # for hours, if looked at twice
-])
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (b"library (x) {\n cell (y) {\n }", "line 3: 'library' without an end"),
+        (b"library (x) { }\n }", "line 2: '}' without a group to close"),
+        (b'library (x) {\n a : "b;\n}', "line 2: a string without an end"),
+        (b"library (x) { { } }", "line 1: '{' without a group name before it"),
+        (b"library (x) {\n /* } ", "line 2: a comment without an end"),
+        (b"library (x) { }\n /*/", "line 2: a comment without an end"),
+        (
+            b"library (x) { } /* " + b" /*" * (1 << 20),
+            "line 1: a comment without an end",
+        ),  # for hours, if looked at twice
+    ],
+)
 def test_malformed(text: bytes, problem: str) -> None:
     pattern = f"^liberty must be a well-formed Liberty file, not 'test': {re.escape(problem)}$"
     with pytest.raises(ValueError, match=pattern):

@@ -12,9 +12,11 @@ from openmxu.area.report import _discover
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine with two process design kits, and qflow."""
-    for name in ("pdk/sky130A/libs.ref/sky130_fd_sc_hd/lib/sky130_fd_sc_hd__tt_025C_1v80.lib",
-                 "pdk/ihp-sg13g2/libs.ref/sg13g2_stdcell/lib/sg13g2_stdcell_typ_1p20V_25C.lib.gz",
-                 "qflow/tech/osu018/osu018_stdcells.lib"):
+    for name in (
+        "pdk/sky130A/libs.ref/sky130_fd_sc_hd/lib/sky130_fd_sc_hd__tt_025C_1v80.lib",
+        "pdk/ihp-sg13g2/libs.ref/sg13g2_stdcell/lib/sg13g2_stdcell_typ_1p20V_25C.lib.gz",
+        "qflow/tech/osu018/osu018_stdcells.lib",
+    ):
         path = tmp_path / name
         path.parent.mkdir(parents=True)
         path.write_bytes(generic_library().text.replace(b"openmxu_generic", path.stem.encode()))
@@ -26,7 +28,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_what_is_there(machine: Path) -> None:
     found = libraries.found_libraries()
     assert [(path.name, source) for path, source in found] == [
-        ("sky130_fd_sc_hd__tt_025C_1v80.lib", "PDK_ROOT"), ("sg13g2_stdcell_typ_1p20V_25C.lib.gz", "PDK_ROOT"),
+        ("sky130_fd_sc_hd__tt_025C_1v80.lib", "PDK_ROOT"),
+        ("sg13g2_stdcell_typ_1p20V_25C.lib.gz", "PDK_ROOT"),
         ("osu018_stdcells.lib", "qflow"),
     ]
 

@@ -35,19 +35,30 @@ from openmxu.formats import BF16, FP32, FloatFormat
 from openmxu_sim import golden, vectors
 from openmxu_sim.netlist.bitslice import Gates
 
-IMPOSTORS = [FloatFormat("bf16", 4, 3), FloatFormat("bf16", 8, 7, has_infinity=False),
-             FloatFormat("fp8_e4m3", 4, 3), FloatFormat("e4f3", 4, 3, has_infinity=False)]
-CASES = [(part, impostor) for impostor in IMPOSTORS
-         for part in (MULTIPLIER, ADDER, CONVERTER, PROCESSING_ELEMENT, ARRAY, BANK, UNIT)]
+IMPOSTORS = [
+    FloatFormat("bf16", 4, 3),
+    FloatFormat("bf16", 8, 7, has_infinity=False),
+    FloatFormat("fp8_e4m3", 4, 3),
+    FloatFormat("e4f3", 4, 3, has_infinity=False),
+]
+CASES = [
+    (part, impostor)
+    for impostor in IMPOSTORS
+    for part in (MULTIPLIER, ADDER, CONVERTER, PROCESSING_ELEMENT, ARRAY, BANK, UNIT)
+]
 
 
 # Each part and each impostor once in every test run, all pairs in `make slow`.
-@pytest.mark.parametrize(("part", "impostor"), [
-    pytest.param(part, impostor, marks=[] if number % 9 < 2 else pytest.mark.slow, id=f"{part}-{impostor!r}")
-    for number, (part, impostor) in enumerate(CASES)
-])
-def test_a_format_is_its_widths_not_its_name(part: str, impostor: FloatFormat, tmp_path: Path,
-                                             monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("part", "impostor"),
+    [
+        pytest.param(part, impostor, marks=[] if number % 9 < 2 else pytest.mark.slow, id=f"{part}-{impostor!r}")
+        for number, (part, impostor) in enumerate(CASES)
+    ],
+)
+def test_a_format_is_its_widths_not_its_name(
+    part: str, impostor: FloatFormat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Netlists are kept, and figures are shown, by what a format is."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     real = FloatFormat.parse(impostor.name)
@@ -95,13 +106,16 @@ def test_stages() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")  # what is refused goes unused
-@pytest.mark.parametrize(("arguments", "complaint"), [
-    ({"parts": ["divider"]}, "part must be one of product, multiplier, .* not 'divider'"),
-    ({"formats": ["fp64"]}, "format must be one of bf16, .* not 'fp64'"),
-    ({"parts": [ADDER], "stages": [6]}, "stages must be an integer from 0 to 5, not 6"),
-    ({"subnormals": ["some"]}, "subnormals must be 'flush' or 'ieee', not 'some'"),
-    ({"parts": [ARRAY], "rows": 0}, "rows must be an integer from 1 to 65536, not 0"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"parts": ["divider"]}, "part must be one of product, multiplier, .* not 'divider'"),
+        ({"formats": ["fp64"]}, "format must be one of bf16, .* not 'fp64'"),
+        ({"parts": [ADDER], "stages": [6]}, "stages must be an integer from 0 to 5, not 6"),
+        ({"subnormals": ["some"]}, "subnormals must be 'flush' or 'ieee', not 'some'"),
+        ({"parts": [ARRAY], "rows": 0}, "rows must be an integer from 1 to 65536, not 0"),
+    ],
+)
 def test_what_cannot_be_measured(arguments: dict[str, object], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         chosen_points(**({"parts": [MULTIPLIER], "formats": ["bf16"]} | arguments))
@@ -157,21 +171,26 @@ def numbers(patterns: np.ndarray, width: int) -> list[Fraction]:
     return [Fraction(float(x)) for x in (patterns << np.uint32(32 - width)).view(np.float32)]
 
 
-@pytest.mark.parametrize("name", ["multiplier bf16, rounding towards zero",
-                                  "multiplier bf16, no NaN or infinite operands, rounding towards zero"])
+@pytest.mark.parametrize(
+    "name",
+    ["multiplier bf16, rounding towards zero", "multiplier bf16, no NaN or infinite operands, rounding towards zero"],
+)
 def test_products_are_cut(name: str) -> None:
     """Exact rational arithmetic says what; for exponents that neither overflow nor underflow."""
     rng = np.random.default_rng(2)
-    a, b = (rng.integers(70 << 7, 180 << 7, 4000, dtype=np.uint32) | rng.integers(2, size=4000, dtype=np.uint32) << 15
-            for _ in range(2))
+    a, b = (
+        rng.integers(70 << 7, 180 << 7, 4000, dtype=np.uint32) | rng.integers(2, size=4000, dtype=np.uint32) << 15
+        for _ in range(2)
+    )
     expected = [towards_zero(x * y, "bf16") for x, y in zip(numbers(a, 16), numbers(b, 16), strict=True)]
     found = gates(named(name), ["i_a", "i_b"])(a, b)
     assert found.tolist() == expected
     assert (found != golden.multiply(a, b, "bf16", "bf16")).any()
 
 
-@pytest.mark.parametrize("name", ["adder fp32, rounding towards zero",
-                                  "adder fp32, no NaN or infinite operands, rounding towards zero"])
+@pytest.mark.parametrize(
+    "name", ["adder fp32, rounding towards zero", "adder fp32, no NaN or infinite operands, rounding towards zero"]
+)
 def test_sums_are_cut(name: str) -> None:
     rng = np.random.default_rng(3)
     a = rng.integers(100 << 23, 150 << 23, 4000, dtype=np.uint32) | rng.integers(2, size=4000, dtype=np.uint32) << 31

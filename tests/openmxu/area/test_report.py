@@ -70,8 +70,13 @@ def test_areas_counted_by_hand(tmp_path: Path, tool: str) -> None:
     text = text.replace(b"cell (NAND2) {\n    area : 1.0", b"cell (NAND2) {\n    area : 2.0")
     library.write_bytes(gzip.compress(text))
     output = tmp_path / "deep" / "out"
-    found = report(output, targets=["generic", "ice40"], liberty=[library], points=[NAND, BROKEN, MAJORITY, REGISTER],
-                   progress=lines.append)
+    found = report(
+        output,
+        targets=["generic", "ice40"],
+        liberty=[library],
+        points=[NAND, BROKEN, MAJORITY, REGISTER],
+        progress=lines.append,
+    )
 
     areas = {(r.point.part, r.target.name): r.area for r in found.results}
     nand, majority, register = (areas[name, "generic"] for name in ("nand", "majority", "register"))
@@ -98,8 +103,11 @@ def test_areas_counted_by_hand(tmp_path: Path, tool: str) -> None:
     assert "\n" not in found.tool
     assert found.tool == tool
 
-    assert sorted(path.name for path in output.iterdir()) == sorted(path.name for path in found.files) == [
-        "area.csv", "area.json", "area.png", "area.svg", "report.html", "report.md", "summary.md"]
+    assert (
+        sorted(path.name for path in output.iterdir())
+        == sorted(path.name for path in found.files)
+        == ["area.csv", "area.json", "area.png", "area.svg", "report.html", "report.md", "summary.md"]
+    )
     entries = json.loads((output / "area.json").read_text())["results"]
     assert len(entries) == len(lines) - 1 == 12
     assert entries[0]["script"].startswith("read_rtlil /job/design.il\nsetattr -mod -set keep_hierarchy 1 A:top\n")
@@ -112,16 +120,26 @@ def test_areas_counted_by_hand(tmp_path: Path, tool: str) -> None:
 @pytest.mark.parametrize("wrong", ["", "!"])
 def test_mapped_netlist_is_the_design(wrong: str) -> None:
     """A whole multiplier through the recipe is proven equal to itself unmapped, and a wrong one is not."""
-    target, = choose_targets(["generic"], [], ["area"])
+    (target,) = choose_targets(["generic"], [], ["area"])
     mapped = target.script.format(top="top", change="").partition("tee ")[0].splitlines()
     library = generic_library().text
     models = library.replace(b'"!(A * B)"', b'"A * B"') if wrong else library
-    script = "\n".join([
-        *mapped, "setattr -mod -unset keep_hierarchy *", "rename top mapped",
-        "read_liberty /lib/models.lib",
-        "flatten mapped", "read_rtlil /job/design.il", "proc", "flatten top",
-        "miter -equiv -make_assert -flatten top mapped miter", "hierarchy -top miter",
-        "sat -verify -prove-asserts miter", "tee -q -o /job/result stat"])
+    script = "\n".join(
+        [
+            *mapped,
+            "setattr -mod -unset keep_hierarchy *",
+            "rename top mapped",
+            "read_liberty /lib/models.lib",
+            "flatten mapped",
+            "read_rtlil /job/design.il",
+            "proc",
+            "flatten top",
+            "miter -equiv -make_assert -flatten top mapped miter",
+            "hierarchy -top miter",
+            "sat -verify -prove-asserts miter",
+            "tee -q -o /job/result stat",
+        ]
+    )
     design = to_rtlil(Multiplier(FP8_E5M2, FP8_E5M2), name="top")
     libraries = {"cells.lib": library, "models.lib": models}
     if wrong:

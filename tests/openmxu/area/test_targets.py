@@ -39,19 +39,22 @@ def test_libraries_are_targets() -> None:
         choose_targets([], [library, library], ["area"])
 
 
-@pytest.mark.parametrize(("names", "recipes", "problem"), [
-    (["asic"], ["area"], f"target must be one of {', '.join(TARGETS)}, not 'asic'"),
-    (["generic"], ["fast"], "recipe must be one of area, default, speed, not 'fast'"),
-    ([], ["area"], "at least one target or Liberty file and one recipe must be given, not none"),
-    (["generic"], [], "at least one target or Liberty file and one recipe must be given, not none"),
-])
+@pytest.mark.parametrize(
+    ("names", "recipes", "problem"),
+    [
+        (["asic"], ["area"], f"target must be one of {', '.join(TARGETS)}, not 'asic'"),
+        (["generic"], ["fast"], "recipe must be one of area, default, speed, not 'fast'"),
+        ([], ["area"], "at least one target or Liberty file and one recipe must be given, not none"),
+        (["generic"], [], "at least one target or Liberty file and one recipe must be given, not none"),
+    ],
+)
 def test_unknown_names(names: list[str], recipes: list[str], problem: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(problem)}$"):
         choose_targets(names, [], recipes)
 
 
 def test_gates_are_counted_in_nands() -> None:
-    target, = choose_targets(["generic"], [], ["area"])
+    (target,) = choose_targets(["generic"], [], ["area"])
     area = target.count(statistics({"XNOR2": 1, "DFF": 2, "INV": 1, "$scopeinfo": 3}))
     assert (area.area, area.combinational, area.sequential, area.cell_area) == (13.5, 1.5, 12.0, 13.5)
     assert (area.flip_flops, area.memory_bits) == (2, 0)
@@ -88,18 +91,25 @@ def test_blocks_are_counted() -> None:
 
 
 def test_transistors_are_counted() -> None:
-    cmos, = choose_targets(["cmos"], [], ["area"])
+    (cmos,) = choose_targets(["cmos"], [], ["area"])
     netlist = statistics({"$_NAND_": 3, "$_DFF_P_": 2, "$memrd_v2": 1}, memory_bits=64)
     netlist["design"]["estimated_num_transistors"] = "44+"
     area = cmos.count(netlist)
     assert (area.area, area.flip_flops, area.memory_bits) == (44, 2, 64)
 
 
-@pytest.mark.parametrize(("name", "cell"), [
-    ("generic", "$_DLATCH_P_"), ("generic", "$mem_v2"), ("ecp5", "$memrd_v2"),
-    ("ecp5", "MULT18X18D"), ("xilinx7", "DSP48E1"), ("gowin", "MUX2_LUT5"),
-])
+@pytest.mark.parametrize(
+    ("name", "cell"),
+    [
+        ("generic", "$_DLATCH_P_"),
+        ("generic", "$mem_v2"),
+        ("ecp5", "$memrd_v2"),
+        ("ecp5", "MULT18X18D"),
+        ("xilinx7", "DSP48E1"),
+        ("gowin", "MUX2_LUT5"),
+    ],
+)
 def test_what_is_not_counted_is_a_failure(name: str, cell: str) -> None:
-    target, = choose_targets([name], [], ["area"])
+    (target,) = choose_targets([name], [], ["area"])
     with pytest.raises(UnmappedError, match=f"^cells that cannot be counted on this target: {re.escape(cell)}$"):
         target.count(statistics({cell: 1}))

@@ -26,7 +26,10 @@ UNITS = b"""  delay_model : table_lookup;
   slew_lower_threshold_pct_rise : 20; slew_lower_threshold_pct_fall : 20;
   slew_upper_threshold_pct_rise : 80; slew_upper_threshold_pct_fall : 80;
 """
-LIBRARY = b"library (linear) {\n" + UNITS + b"""  cell (INV) {
+LIBRARY = (
+    b"library (linear) {\n"
+    + UNITS
+    + b"""  cell (INV) {
     area : 1;
     pin (A) { direction : input; capacitance : 0; }
     pin (Y) {
@@ -40,6 +43,7 @@ LIBRARY = b"library (linear) {\n" + UNITS + b"""  cell (INV) {
   }
 }
 """
+)
 SETUP = b"""timing () { related_pin : "CK"; timing_type : setup_rising;
         rise_constraint (scalar) { values ("0.5"); } fall_constraint (scalar) { values ("0.5"); } }"""
 CLOCK_TO_Q = b"""timing () { related_pin : "CK"; timing_type : rising_edge; timing_sense : non_unate;
@@ -91,9 +95,9 @@ def test_a_design_with_registers(tmp_path: Path) -> None:
     text = re.sub(rb'(pin \(Y\) \{[^}]*?)(function : "([^"]*)";)', _timed, text)
     text = text.replace(b"pin (D) { direction : input;", b"pin (D) { direction : input; " + SETUP)
     text = text.replace(b"pin (Q) { direction : output;", b"pin (Q) { direction : output; " + CLOCK_TO_Q)
-    target, = choose_targets([], [parse_library(text, "timed")], ["area"])
+    (target,) = choose_targets([], [parse_library(text, "timed")], ["area"])
     assert target.timing.startswith("OpenSTA ")
-    point, = chosen_points([ADDER], ["e4f2"], stages=[2])
+    (point,) = chosen_points([ADDER], ["e4f2"], stages=[2])
     result = measure(point, point.rtlil(), target, execute)
     assert (result.error, result.note) == ("", "")
     assert result.delay is not None
@@ -105,22 +109,26 @@ def test_a_design_with_registers(tmp_path: Path) -> None:
 def _timed(match: re.Match[bytes]) -> bytes:
     """A pin that takes a nanosecond from each input of its function."""
     inputs = sorted(set(re.findall(rb"[A-Z]\w*", match[3])))
-    arcs = b"".join(b"""timing () { related_pin : "%s"; timing_sense : non_unate;
+    arcs = b"".join(
+        b"""timing () { related_pin : "%s"; timing_sense : non_unate;
         cell_rise (scalar) { values ("1.0"); } cell_fall (scalar) { values ("1.0"); }
         rise_transition (scalar) { values ("0"); } fall_transition (scalar) { values ("0"); } }
-""" % name for name in inputs)
+"""
+        % name
+        for name in inputs
+    )
     return match[1] + match[2] + b"\n" + arcs
 
 
 def test_an_area_is_kept_without_its_delay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """OpenSTA fails: a note says so, and the point has not failed."""
     program = tmp_path / "sta"
-    program.write_text("#!/bin/sh\n[ \"$1\" = -version ] && echo 9.9.9 || { echo Error: no such path; exit 1; }\n")
+    program.write_text('#!/bin/sh\n[ "$1" = -version ] && echo 9.9.9 || { echo Error: no such path; exit 1; }\n')
     program.chmod(0o755)
     monkeypatch.setattr(shutil, "which", lambda name: str(program))
     assert find_sta() == "OpenSTA 9.9.9"
-    target, = choose_targets([], [replace(generic_library(), name="timed", timed=True)], ["area"])
-    point, = chosen_points([ADDER], ["e3f1"])
+    (target,) = choose_targets([], [replace(generic_library(), name="timed", timed=True)], ["area"])
+    (point,) = chosen_points([ADDER], ["e3f1"])
     result = measure(point, point.rtlil(), target, execute)
     assert result.area is not None
     assert (result.error, result.delay) == ("", None)

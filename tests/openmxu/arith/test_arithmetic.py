@@ -40,10 +40,18 @@ def test_adder(name: str, subnormals: str, evaluate: Evaluate) -> None:
 
 
 @pytest.mark.parametrize("subnormals", SUBNORMALS)
-@pytest.mark.parametrize(("operand", "result"), [
-    *((name, name) for name in _FORMATS), *((name, "fp32") for name in _FORMATS[:-1]),
-    ("fp32", "bf16"), ("bf16", "fp16"), ("fp16", "fp8_e4m3"), ("fp8_e5m2", "e2f1"), ("e2f1", "bf16"),
-])
+@pytest.mark.parametrize(
+    ("operand", "result"),
+    [
+        *((name, name) for name in _FORMATS),
+        *((name, "fp32") for name in _FORMATS[:-1]),
+        ("fp32", "bf16"),
+        ("bf16", "fp16"),
+        ("fp16", "fp8_e4m3"),
+        ("fp8_e5m2", "e2f1"),
+        ("e2f1", "bf16"),
+    ],
+)
 def test_multiplier(operand: str, result: str, subnormals: str, evaluate: Evaluate) -> None:
     a, b = vectors.pairs(operand, _COUNT, seed=2)
     formats = FloatFormat.parse(operand), FloatFormat.parse(result)
@@ -54,17 +62,30 @@ def test_multiplier(operand: str, result: str, subnormals: str, evaluate: Evalua
 @pytest.mark.parametrize("subnormals", SUBNORMALS)
 @pytest.mark.parametrize(("part", "name"), list(zip(Part, "xhrml", strict=True)))
 def test_splitter(part: Part, name: str, subnormals: str, evaluate: Evaluate) -> None:
-    bits = np.concatenate([vectors.corners("fp32"), vectors.operands("fp32", _COUNT, seed=5),
-                           np.arange(0, 0x0D000000, 0x4F1D5, dtype=np.uint32)])  # where what is left is subnormal
+    bits = np.concatenate(
+        [
+            vectors.corners("fp32"),
+            vectors.operands("fp32", _COUNT, seed=5),
+            np.arange(0, 0x0D000000, 0x4F1D5, dtype=np.uint32),
+        ]
+    )  # where what is left is subnormal
     got = evaluate(Splitter(subnormals=subnormals), ((x, part) for x in bits))
     _check(got, split(bits, name, subnormals=subnormals), bits)
 
 
 @pytest.mark.parametrize("subnormals", SUBNORMALS)
-@pytest.mark.parametrize(("source", "target"), [
-    *(("fp32", name) for name in _FORMATS), *((name, "fp32") for name in _FORMATS[:-1]),
-    ("bf16", "fp16"), ("fp16", "bf16"), ("fp16", "fp8_e4m3"), ("fp8_e4m3", "fp8_e5m2"), ("e2f1", "e5f17"),
-])
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        *(("fp32", name) for name in _FORMATS),
+        *((name, "fp32") for name in _FORMATS[:-1]),
+        ("bf16", "fp16"),
+        ("fp16", "bf16"),
+        ("fp16", "fp8_e4m3"),
+        ("fp8_e4m3", "fp8_e5m2"),
+        ("e2f1", "e5f17"),
+    ],
+)
 def test_converter(source: str, target: str, subnormals: str, evaluate: Evaluate) -> None:
     bits = np.concatenate([vectors.corners(source), vectors.operands(source, _COUNT, seed=3)])
     formats = FloatFormat.parse(source), FloatFormat.parse(target)
@@ -101,15 +122,18 @@ def test_significand_product(evaluate: Evaluate) -> None:
     assert got == [int(x) * int(y) for x, y in zip(a, b, strict=True)]
 
 
-@pytest.mark.parametrize(("make", "error", "message"), [
-    (lambda: Adder(FP32, stages=6), ValueError, "stages must be an integer from 0 to 5, not 6"),
-    (lambda: Adder(FP32, stages="2"), TypeError, "stages must be an integer from 0 to 5, not '2'"),
-    (lambda: Adder(FP32, subnormals="no"), ValueError, "subnormals must be 'flush' or 'ieee', not 'no'"),
-    (lambda: Multiplier(BF16, FP32, stages=3), ValueError, "stages must be an integer from 0 to 2, not 3"),
-    (lambda: Converter(FP32, BF16, stages=-1), ValueError, "stages must be an integer from 0 to 1, not -1"),
-    (lambda: SignificandProduct(0), ValueError, "width must be an integer from 1 to 1024, not 0"),
-    (lambda: SignificandProduct(10**6), ValueError, "width must be an integer from 1 to 1024, not 1000000"),
-])
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: Adder(FP32, stages=6), ValueError, "stages must be an integer from 0 to 5, not 6"),
+        (lambda: Adder(FP32, stages="2"), TypeError, "stages must be an integer from 0 to 5, not '2'"),
+        (lambda: Adder(FP32, subnormals="no"), ValueError, "subnormals must be 'flush' or 'ieee', not 'no'"),
+        (lambda: Multiplier(BF16, FP32, stages=3), ValueError, "stages must be an integer from 0 to 2, not 3"),
+        (lambda: Converter(FP32, BF16, stages=-1), ValueError, "stages must be an integer from 0 to 1, not -1"),
+        (lambda: SignificandProduct(0), ValueError, "width must be an integer from 1 to 1024, not 0"),
+        (lambda: SignificandProduct(10**6), ValueError, "width must be an integer from 1 to 1024, not 1000000"),
+    ],
+)
 def test_messages(make: Callable[[], object], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         make()

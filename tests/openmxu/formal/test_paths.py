@@ -16,12 +16,16 @@ def _prepared() -> None:
     yosys.prepare()
 
 
-@pytest.mark.parametrize(("options", "outputs"), [
-    # Ready, valid and payload of the streams, and of the status.
-    ({"status": True}, 4 + 5),
-    # Ready of two streams; data, last and valid of the third; ready and valid of five channels, three payloads.
-    ({"bus": "axi"}, 2 + 3 + 8),
-], ids=["plain", "axi"])
+@pytest.mark.parametrize(
+    ("options", "outputs"),
+    [
+        # Ready, valid and payload of the streams, and of the status.
+        ({"status": True}, 4 + 5),
+        # Ready of two streams; data, last and valid of the third; ready and valid of five channels, three payloads.
+        ({"bus": "axi"}, 2 + 3 + 8),
+    ],
+    ids=["plain", "axi"],
+)
 def test_units_have_no_paths(options: dict[str, Any], outputs: int) -> None:
     paths = combinational_paths(build("mxu", **_OPTIONS, **options))
     assert len(paths) == outputs
@@ -30,5 +34,8 @@ def test_units_have_no_paths(options: dict[str, Any], outputs: int) -> None:
 
 def test_paths_are_found() -> None:
     assert combinational_paths(build("stream_adder")) == {
-        "i__ready": {"o__ready"}, "o__valid": set(), "o__payload": set()}
+        "i__ready": {"o__ready"},
+        "o__valid": set(),
+        "o__payload": set(),
+    }
     assert combinational_paths(build("adder")) == {"o": {"i_a", "i_b"}}

@@ -70,11 +70,15 @@ def test_catalog_is_covered() -> None:
     assert names >= {"adder_fp32_flush_s1", "adder_fp32_flush_s5", "adder_fp32_ieee_s1", "converter_fp32_bf16_ieee_s0"}
     # A quick run has both modes, one stage and several.
     assert {name for name, proof in proofs().items() if name.endswith("_sum") and proof.quick} == {
-        "pe_bf16_ieee_s1_sum", "pe_bf16_flush_s6_sum"}
+        "pe_bf16_ieee_s1_sum",
+        "pe_bf16_flush_s6_sum",
+    }
 
 
-@pytest.mark.parametrize("name", ["multiplier_bf16_fp32_flush_s0", "converter_fp32_bf16_flush_s0_nearest",
-                                  "converter_fp32_bf16_ieee_s0_nearest"])
+@pytest.mark.parametrize(
+    "name",
+    ["multiplier_bf16_fp32_flush_s0", "converter_fp32_bf16_flush_s0_nearest", "converter_fp32_bf16_ieee_s0_nearest"],
+)
 def test_proof_by_another_solver(name: str) -> None:
     assert confirm(proofs()[name], "bitwuzla")
     assert prove(proofs()[name], "bitwuzla").holds
@@ -90,15 +94,13 @@ def test_wrong_claim(control: Control) -> None:
     assert expected in (None, verdict.counterexample.expected)
 
 
-@pytest.mark.parametrize("name", [
-    pytest.param("adder_fp32_ieee_s0", marks=pytest.mark.slow), "multiplier_bf16_fp32_flush_s0",
-])
+@pytest.mark.parametrize(
+    "name", [pytest.param("adder_fp32_ieee_s0", marks=pytest.mark.slow), "multiplier_bf16_fp32_flush_s0"]
+)
 def test_mutant(name: str) -> None:
     proof = proofs()[name]
     mutants = mutant_controls(proof, 4, seed=2)
-    assert [control.change for control in mutants] == [
-        control.change for control in mutant_controls(proof, 4, seed=2)
-    ]
+    assert [control.change for control in mutants] == [control.change for control in mutant_controls(proof, 4, seed=2)]
     for mutant in mutants:
         verdict = prove(proof, change=mutant.change)
         assert verdict.holds is False, mutant.name
@@ -111,13 +113,18 @@ def _evaluate(mutant: Control, operands: tuple[int, ...]) -> int:
     """What Yosys's own evaluation of a mutant gives: no solver, no SMT-LIB."""
     component = mutant.proof.component
     members = component.signature.members
-    values = " ".join(f"-set {wire} {members[wire].shape}'b{operand:b}" for (wire, _), operand in zip(
-        mutant.proof.operands, operands, strict=True))
-    text = yosys.produce(f"""read_rtlil /job/design.il
+    values = " ".join(
+        f"-set {wire} {members[wire].shape}'b{operand:b}"
+        for (wire, _), operand in zip(mutant.proof.operands, operands, strict=True)
+    )
+    text = yosys.produce(
+        f"""read_rtlil /job/design.il
 prep -flatten -top {component.module_name}
 {mutant.change}
 tee -q -o /job/result eval {values} -show o
-""", to_rtlil(component))
+""",
+        to_rtlil(component),
+    )
     width, _, digits = text.rsplit("=", 1)[1].strip().rstrip(".").rpartition("'")
     return int(digits, 2 if width else 10)
 

@@ -55,8 +55,9 @@ def ignore(line: str) -> None:
 
 
 def test_one_compiles_and_all_find_it_whole(place: Path) -> None:
-    started = [subprocess.Popen([sys.executable, "-c", PREPARE, place], stdout=subprocess.PIPE, text=True)
-               for _ in range(3)]
+    started = [
+        subprocess.Popen([sys.executable, "-c", PREPARE, place], stdout=subprocess.PIPE, text=True) for _ in range(3)
+    ]
     said = [process.communicate(timeout=60)[0].split() for process in started]
     assert sorted(said) == [["part" * 10], ["part" * 10], ["told", "part" * 10]]
 
@@ -67,8 +68,11 @@ def test_who_finds_it_waits_for_nobody(place: Path, tmp_path: Path) -> None:
         wasm.prepare("fake", pytest.fail)
 
 
-@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: b"Part" + data[4:], lambda data: b""],
-                         ids=["cut", "flipped", "empty"])
+@pytest.mark.parametrize(
+    "damage",
+    [lambda data: data[:-1], lambda data: b"Part" + data[4:], lambda data: b""],
+    ids=["cut", "flipped", "empty"],
+)
 def test_a_damaged_one_is_compiled_again(damage: Callable[[bytes], bytes], place: Path) -> None:
     wasm.prepare("fake", ignore)
     whole = place.read_bytes()

@@ -39,15 +39,32 @@ def vcd(request: pytest.FixtureRequest) -> Path | None:
     return Path(folder, re.sub(r"[^\w-]+", "_", request.node.name) + ".vcd") if folder else None
 
 
-_SLOW = ("product", "multiplier_ieee", "multiplier_fp16", "multiplier_bf16", "multiplier_fp32", "adder", "adder_ieee",
-         "converter_ieee", "splitter_ieee", "stream_multiplier", "stream_converter", "pe_ieee", "mxu_2x2_splitter",
-         "mxu_2x2_bf16", "mxu_4x4", "mxu_4x4_ieee", "mxu_4x4_pipelined", "mxu_8x8")
+_SLOW = (
+    "product",
+    "multiplier_ieee",
+    "multiplier_fp16",
+    "multiplier_bf16",
+    "multiplier_fp32",
+    "adder",
+    "adder_ieee",
+    "converter_ieee",
+    "splitter_ieee",
+    "stream_multiplier",
+    "stream_converter",
+    "pe_ieee",
+    "mxu_2x2_splitter",
+    "mxu_2x2_bf16",
+    "mxu_4x4",
+    "mxu_4x4_ieee",
+    "mxu_4x4_pipelined",
+    "mxu_8x8",
+)
 """Neighbours of a design that every test run has."""
 
 
-@pytest.mark.parametrize("design", [
-    pytest.param(name, marks=[pytest.mark.slow] if name in _SLOW else []) for name in DESIGNS
-])
+@pytest.mark.parametrize(
+    "design", [pytest.param(name, marks=[pytest.mark.slow] if name in _SLOW else []) for name in DESIGNS]
+)
 def test_verilator(design: str, vcd: Path | None) -> None:
     require("verilator")
     assert run_bench(Task(design), vcd=vcd, timeout=120)
@@ -69,11 +86,18 @@ def test_all_options_on_a_bus(vcd: Path | None) -> None:
 
 # Icarus runs 16 processing elements at some hundred cycles per second: one design of each family, few vectors,
 # and a short accumulator bank, which is the sooner full.
-@pytest.mark.parametrize("design", [
-    "adder_pipelined", "pe_pipelined", "mxu_2x2_status",
-    *(pytest.param(name, marks=pytest.mark.slow) for name in ("product", "multiplier", "converter", "stream_adder",
-                                                               "array_4x4")),
-])
+@pytest.mark.parametrize(
+    "design",
+    [
+        "adder_pipelined",
+        "pe_pipelined",
+        "mxu_2x2_status",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("product", "multiplier", "converter", "stream_adder", "array_4x4")
+        ),
+    ],
+)
 def test_icarus(design: str, vcd: Path | None) -> None:
     require("icarus")
     short = {"depth": 32} if CATALOG[design].family == "mxu" else {}
@@ -82,16 +106,23 @@ def test_icarus(design: str, vcd: Path | None) -> None:
 
 def delayed_swap(verilog: str) -> str:
     """Verilog in which processing elements pass the swap mark on a cycle late."""
-    found = re.subn(r"always @\(posedge clk\)\n\s*o_swap <= (.+);",
-                    r"reg late = 0; always @(posedge clk) begin late <= \1; o_swap <= late; end", verilog)
+    found = re.subn(
+        r"always @\(posedge clk\)\n\s*o_swap <= (.+);",
+        r"reg late = 0; always @(posedge clk) begin late <= \1; o_swap <= late; end",
+        verilog,
+    )
     assert found[1] == 1
     return found[0]
 
 
-@pytest.mark.parametrize(("design", "complaint"), [
-    ("pe", "o_swap: "), pytest.param("array_4x4", "o_psums of tile ", marks=pytest.mark.slow),
-    pytest.param("mxu_2x2", "results: beat ", marks=pytest.mark.slow),
-])
+@pytest.mark.parametrize(
+    ("design", "complaint"),
+    [
+        ("pe", "o_swap: "),
+        pytest.param("array_4x4", "o_psums of tile ", marks=pytest.mark.slow),
+        pytest.param("mxu_2x2", "results: beat ", marks=pytest.mark.slow),
+    ],
+)
 def test_benches_see_a_late_swap_mark(design: str, complaint: str) -> None:
     require("verilator")
     with pytest.raises(SimulationError, match=complaint):

@@ -49,8 +49,9 @@ endmodule
 
 
 # Verilator builds for seconds: where each test builds several times, Icarus stands for both.
-ICARUS_FIRST = pytest.mark.parametrize("simulator", ["icarus", pytest.param("verilator", marks=pytest.mark.slow)],
-                                       indirect=True)
+ICARUS_FIRST = pytest.mark.parametrize(
+    "simulator", ["icarus", pytest.param("verilator", marks=pytest.mark.slow)], indirect=True
+)
 
 
 @pytest.fixture
@@ -78,8 +79,15 @@ def builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def kit(verilog: str, simulator: str, test: str, *, vcd: Path | None = None, timeout: float = 60) -> list[str]:
     """Run a test of ``kit_bench``."""
-    return simulate(verilog, "top", "kit_bench", simulator=simulator, vcd=vcd, timeout=timeout,
-                    environment={"KIT": test, "PYTHONPATH": str(Path(__file__).parent)})
+    return simulate(
+        verilog,
+        "top",
+        "kit_bench",
+        simulator=simulator,
+        vcd=vcd,
+        timeout=timeout,
+        environment={"KIT": test, "PYTHONPATH": str(Path(__file__).parent)},
+    )
 
 
 def unneeded() -> None:
@@ -94,11 +102,14 @@ def test_streams(simulator: str) -> None:
     kit(STREAM, simulator, "stream")
 
 
-@pytest.mark.parametrize(("fault", "complaint"), [
-    ("corrupt", r"o: beat 17, lane 0: got 1110 \(\S+\), expected 1111 \(\S+\), operands 0011 .*, seed 0"),
-    ("fickle", r"o offered 0x\w+ and, before it was taken, nothing, cycle \d+"),
-    ("deaf", r"all beats: not within 30000 cycles"),
-])
+@pytest.mark.parametrize(
+    ("fault", "complaint"),
+    [
+        ("corrupt", r"o: beat 17, lane 0: got 1110 \(\S+\), expected 1111 \(\S+\), operands 0011 .*, seed 0"),
+        ("fickle", r"o offered 0x\w+ and, before it was taken, nothing, cycle \d+"),
+        ("deaf", r"all beats: not within 30000 cycles"),
+    ],
+)
 def test_streams_complain(simulator: str, fault: str, complaint: str) -> None:
     with pytest.raises(SimulationError, match=complaint):
         kit(STREAM, simulator, f"stream {fault}")
@@ -111,8 +122,9 @@ def test_time_limit(simulator: str) -> None:
 
 @ICARUS_FIRST
 def test_built_once(simulator: str, builds: list[str], tmp_path: Path) -> None:
-    built = [build_simulation(RIGID, "top", tmp_path, simulator=simulator, trial=unneeded).read_bytes()
-             for _ in range(2)]
+    built = [
+        build_simulation(RIGID, "top", tmp_path, simulator=simulator, trial=unneeded).read_bytes() for _ in range(2)
+    ]
     assert built[0] == built[1]
     assert "rigid" in " ".join(kit(RIGID, simulator, "rigid"))
     assert builds == [f"{simulator} build of top"]
@@ -124,8 +136,11 @@ def test_built_side_by_side(simulator: str, builds: list[str], tmp_path: Path) -
     for folder in folders:
         folder.mkdir()
     with ThreadPoolExecutor(2) as pool:
-        both = list(pool.map(
-            lambda folder: build_simulation(RIGID, "top", folder, simulator=simulator, trial=unneeded), folders))
+        both = list(
+            pool.map(
+                lambda folder: build_simulation(RIGID, "top", folder, simulator=simulator, trial=unneeded), folders
+            )
+        )
     assert both[0].read_bytes() == both[1].read_bytes()
     assert builds == [f"{simulator} build of top"]
 
@@ -141,8 +156,14 @@ def test_only_what_runs_is_kept(simulator: str, builds: list[str], tmp_path: Pat
         raise SimulationError("wrong answer")
 
     with pytest.raises(SimulationError, match=r"^wrong answer$"):
-        simulate(STREAM, "top", "kit_bench", simulator=simulator, check=wrong,
-                 environment={"KIT": "stream", "PYTHONPATH": str(Path(__file__).parent)})
+        simulate(
+            STREAM,
+            "top",
+            "kit_bench",
+            simulator=simulator,
+            check=wrong,
+            environment={"KIT": "stream", "PYTHONPATH": str(Path(__file__).parent)},
+        )
     assert not is_built(**design)
     with pytest.raises(BenchFailedError):  # it ran, and showed something
         kit(STREAM, simulator, "stream corrupt")
@@ -169,8 +190,9 @@ def test_a_kept_simulation_that_does_not_run_is_built_anew(simulator: str, build
 
 
 @ICARUS_FIRST
-def test_a_simulation_with_a_wrong_answer_is_not_kept(simulator: str, builds: list[str],
-                                                      monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_simulation_with_a_wrong_answer_is_not_kept(
+    simulator: str, builds: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     a, b = np.ones((2, 2), np.float32), np.ones((2, 2), np.float32)
     with monkeypatch.context() as patch:
         patch.setattr("openmxu_sim.engines.known_answer.difference", lambda config, run: "row 0")
@@ -196,8 +218,9 @@ def test_flags_are_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_broken_verilog(simulator: str, tmp_path: Path) -> None:
     with pytest.raises(SimulationError, match=r"build of top failed\n(?s:.)*(nonsense|syntax error)"):
-        build_simulation("module top(input clk); nonsense!; endmodule", "top", tmp_path, simulator=simulator,
-                         trial=unneeded)
+        build_simulation(
+            "module top(input clk); nonsense!; endmodule", "top", tmp_path, simulator=simulator, trial=unneeded
+        )
 
 
 @ICARUS_FIRST
@@ -277,6 +300,5 @@ def test_unknown_simulator() -> None:
 
 def test_simulators_are_looked_for_without_cocotb() -> None:
     """The front door stays quick, and works without the extra."""
-    program = ("import sys, openmxu_sim.cosim.runner, openmxu_sim.cosim.simulators;"
-               "sys.exit('cocotb' in sys.modules)")
+    program = "import sys, openmxu_sim.cosim.runner, openmxu_sim.cosim.simulators;sys.exit('cocotb' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == 0

@@ -30,8 +30,10 @@ def test_equal_beats_pass() -> None:
 
 
 def test_minus_zero_is_not_zero() -> None:
-    text = (r"^results: beat 0, lane 0: got 80000000 \(-0.0\), expected 00000000 \(0.0\), "
-            r"operands 3F80 \(1.0\), cycle 5, seed 7$")
+    text = (
+        r"^results: beat 0, lane 0: got 80000000 \(-0.0\), expected 00000000 \(0.0\), "
+        r"operands 3F80 \(1.0\), cycle 5, seed 7$"
+    )
     with pytest.raises(AssertionError, match=text):
         scoreboard().receive(1 << 64 | 0x3F800000_80000000, 5)
 
@@ -56,12 +58,23 @@ def test_nothing_expected() -> None:
 def test_check() -> None:
     words = np.arange(4, dtype=np.uint32)
     check("o", words, words, fmt="fp16", operands=[words], operand="", cycles=range(4), seed=3)
-    with pytest.raises(AssertionError, match=(
-        r"^o: 2 of 4 differ, first number 1: got 0000 \(0.0\), expected 0001 \(5.9\S+\), "
-        r"operands 11, cycle 101, seed 3$"
-    )):
-        check("o", np.array([0, 0, 2, 2], dtype=np.uint32), words, fmt="fp16", operands=[words + 16],
-              operand="", cycles=range(100, 104), seed=3)
+    with pytest.raises(
+        AssertionError,
+        match=(
+            r"^o: 2 of 4 differ, first number 1: got 0000 \(0.0\), expected 0001 \(5.9\S+\), "
+            r"operands 11, cycle 101, seed 3$"
+        ),
+    ):
+        check(
+            "o",
+            np.array([0, 0, 2, 2], dtype=np.uint32),
+            words,
+            fmt="fp16",
+            operands=[words + 16],
+            operand="",
+            cycles=range(100, 104),
+            seed=3,
+        )
 
 
 def test_shapes_must_agree() -> None:

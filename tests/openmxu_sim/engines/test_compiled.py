@@ -37,8 +37,9 @@ def operands(config: MxuConfig, m: int, k: int, n: int, seed: int = 1) -> tuple[
 def product(config: MxuConfig, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The golden model's bits."""
     wide = (golden.from_bits(bits, config.source.name) for bits in (a, b))
-    return golden.to_bits(golden.matmul(*wide, rows=config.rows, subnormals=config.subnormals,
-                                        operand=config.operand.name))
+    return golden.to_bits(
+        golden.matmul(*wide, rows=config.rows, subnormals=config.subnormals, operand=config.operand.name)
+    )
 
 
 def name(config: MxuConfig) -> str:
@@ -72,12 +73,16 @@ def test_bits_and_cycles_of_any_unit(config: MxuConfig) -> None:
         assert stalls is not None or run.cycles == cycles(config, m, k, n)
 
 
-@pytest.mark.parametrize("config", [
-    MxuConfig(rows=2, columns=2, depth=4, status=True, splitter=True),
-    MxuConfig(rows=3, columns=2, stages=7, depth=4, subnormals="ieee", status=True),
-    MxuConfig(rows=1, columns=3, stages=2, depth=2, result=BF16),
-    MxuConfig(rows=4, columns=1, stages=4, depth=8, source=BF16),
-], ids=name)
+@pytest.mark.parametrize(
+    "config",
+    [
+        MxuConfig(rows=2, columns=2, depth=4, status=True, splitter=True),
+        MxuConfig(rows=3, columns=2, stages=7, depth=4, subnormals="ieee", status=True),
+        MxuConfig(rows=1, columns=3, stages=2, depth=2, result=BF16),
+        MxuConfig(rows=4, columns=1, stages=4, depth=8, source=BF16),
+    ],
+    ids=name,
+)
 @pytest.mark.parametrize("seed", [None, 3])
 def test_the_same_as_amaranth_simulates(config: MxuConfig, seed: int | None) -> None:
     given = stimulus(config, *operands(config, 9, 5, 4), "default" if config.source == BF16 else "high")
@@ -186,11 +191,15 @@ def test_a_compiler_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path:
         fresh(MxuConfig(rows=2, columns=2), monkeypatch, tmp_path, "/no/cc")
 
 
-@pytest.mark.parametrize(("text", "reason"), [
-    ("exit 3", ""),
-    ('[ "$1" = --version ] || { echo "cc: error: out of order" >&2; exit 1; }', "cc: error: out of order"),
-    ('[ "$1" = --version ]', "exit code 1"), ("exit 0", "exit code 0"),
-])
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("exit 3", ""),
+        ('[ "$1" = --version ] || { echo "cc: error: out of order" >&2; exit 1; }', "cc: error: out of order"),
+        ('[ "$1" = --version ]', "exit code 1"),
+        ("exit 0", "exit code 0"),
+    ],
+)
 def test_a_compiler_that_fails(text: str, reason: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     compiler = script(tmp_path / "cc", text)
     with pytest.raises(CompilationError) as caught:
@@ -215,15 +224,18 @@ def multiplies(config: MxuConfig = SMALL) -> bool:
 
 def wrapper(path: Path, change: str) -> str:
     """A compiler that changes a source text before it compiles it."""
-    return script(path, f"""
+    return script(
+        path,
+        f"""
 for each; do case $each in *.c) sed -i '{change}' $each;; esac; done
-exec cc "$@" """)
+exec cc "$@" """,
+    )
 
 
-@pytest.mark.parametrize("command", ["exec cc -ffast-math \"$@\"", "exec cc -DNDEBUG \"$@\""], ids=["fast", "define"])
+@pytest.mark.parametrize("command", ['exec cc -ffast-math "$@"', 'exec cc -DNDEBUG "$@"'], ids=["fast", "define"])
 @pytest.mark.parametrize("how", ["arguments", "same name"])
 def test_each_command_of_a_compiler_has_its_own_library(
-    how: str, command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    how: str, command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Other arguments, or another program where the one before was."""
     built = []
@@ -248,10 +260,17 @@ def test_the_environment_of_a_compiler_is_in_the_key(variable: str, monkeypatch:
     assert native.compiler_identity() != before
 
 
-@pytest.mark.parametrize("change", [
-    "s/-ffp-contract//; s/>> 1/>> 2/", "s/unit_run/unit_walk/", "s/unit_registers/unit_names/",
-    "s/^static void decide.*/& if (u) __builtin_trap();/", "s/^static void decide.*/& for (;;) if (!u) break;/",
-], ids=["wrong bits", "no function", "no names", "crash", "hang"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "s/-ffp-contract//; s/>> 1/>> 2/",
+        "s/unit_run/unit_walk/",
+        "s/unit_registers/unit_names/",
+        "s/^static void decide.*/& if (u) __builtin_trap();/",
+        "s/^static void decide.*/& for (;;) if (!u) break;/",
+    ],
+    ids=["wrong bits", "no function", "no names", "crash", "hang"],
+)
 def test_a_compiler_that_lies(change: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What it makes is tried, not kept; a good compiler's library is loaded afterwards."""
     monkeypatch.setattr(trial, "_LIMIT", 5.0)
@@ -289,14 +308,16 @@ def test_what_is_built_with_options_serves_nobody_else(monkeypatch: pytest.Monke
         fresh(SMALL, monkeypatch, tmp_path, "")
 
 
-def test_hardware_that_differs_from_the_definition_is_simulated(monkeypatch: pytest.MonkeyPatch,
-                                                                tmp_path: Path) -> None:
+def test_hardware_that_differs_from_the_definition_is_simulated(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Somebody may be working on it: the compiler is not to blame."""
     monkeypatch.setattr("openmxu_sim.engines.known_answer._answer", lambda config, asked: np.zeros((3, 2), np.uint32))
     (tmp_path / "plugin").mkdir()
     (tmp_path / "plugin" / "sitecustomize.py").write_text(
         "import numpy, openmxu_sim.engines.known_answer as it\n"
-        "it._answer = lambda config, asked: numpy.zeros((3, 2), numpy.uint32)\n")
+        "it._answer = lambda config, asked: numpy.zeros((3, 2), numpy.uint32)\n"
+    )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "plugin"), prepend=os.pathsep)
     hardware_differs.cache_clear()
     try:
@@ -324,25 +345,36 @@ sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "-n", "0", {__file__!r}, "
     assert "1 passed" in done.stdout
 
 
-@pytest.mark.parametrize("config", [
-    MxuConfig(rows=1, columns=2, stages=4, depth=4, status=True),
-    pytest.param(MxuConfig(rows=5, columns=3, depth=64, status=True, splitter=True), marks=pytest.mark.slow),
-    MxuConfig(rows=4, columns=1, stages=7, depth=8, subnormals="ieee", status=True, result=BF16),
-    pytest.param(MxuConfig(rows=3, columns=4, stages=3, depth=256, status=True), marks=pytest.mark.slow),
-], ids=name)
+@pytest.mark.parametrize(
+    "config",
+    [
+        MxuConfig(rows=1, columns=2, stages=4, depth=4, status=True),
+        pytest.param(MxuConfig(rows=5, columns=3, depth=64, status=True, splitter=True), marks=pytest.mark.slow),
+        MxuConfig(rows=4, columns=1, stages=7, depth=8, subnormals="ieee", status=True, result=BF16),
+        pytest.param(MxuConfig(rows=3, columns=4, stages=3, depth=256, status=True), marks=pytest.mark.slow),
+    ],
+    ids=name,
+)
 def test_hundreds_of_shapes(config: MxuConfig) -> None:
     """Below and above the shortest tile without a bubble: golden bits, the formula's cycles, and counters to match."""
     generator = np.random.default_rng(9)
     for _ in range(80):
         tall = int(generator.choice([config.shortest_tile, 3 * config.shortest_tile]))
-        m, k, n = (int(generator.integers(1, most, endpoint=True)) for most in
-                   (tall, 3 * config.rows, 3 * config.columns))
+        m, k, n = (
+            int(generator.integers(1, most, endpoint=True)) for most in (tall, 3 * config.rows, 3 * config.columns)
+        )
         precision, seed = str(generator.choice(list(PASSES))), int(generator.integers(1 << 30))
         a, b = vectors.matrix((m, k), "fp32", seed), np.ascontiguousarray(vectors.matrix((n, k), "fp32", seed + 1).T)
         given = stimulus(config, a, b, precision)
         found = compiled.run(given)
-        expected = golden.matmul(golden.from_bits(a), golden.from_bits(b), rows=config.rows, precision=precision,
-                                 subnormals=config.subnormals, result=config.result.name)
+        expected = golden.matmul(
+            golden.from_bits(a),
+            golden.from_bits(b),
+            rows=config.rows,
+            precision=precision,
+            subnormals=config.subnormals,
+            result=config.result.name,
+        )
         words = golden.to_bits(expected) >> np.uint32(32 - config.result.width)
         np.testing.assert_array_equal(collect(config, found.beats, m, k, n), words)
         beats = sum(len(tile.activations) for tile in given.tiles)

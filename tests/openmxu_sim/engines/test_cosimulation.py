@@ -31,12 +31,15 @@ def operands(m: int, k: int, n: int) -> tuple[np.ndarray, np.ndarray]:
     return vectors.matrix((m, k), "fp32", 1), np.ascontiguousarray(vectors.matrix((n, k), "fp32", 2).T)
 
 
-@pytest.mark.parametrize(("config", "seed", "precision"), [
-    pytest.param(SMALL, None, "highest", id="2x2-free"),
-    pytest.param(SMALL, 3, "default", id="2x2-stalled", marks=pytest.mark.slow),
-    pytest.param(PIPELINED, None, "highest", id="3x2_s7-free", marks=pytest.mark.slow),
-    pytest.param(PIPELINED, 3, "default", id="3x2_s7-stalled"),
-])
+@pytest.mark.parametrize(
+    ("config", "seed", "precision"),
+    [
+        pytest.param(SMALL, None, "highest", id="2x2-free"),
+        pytest.param(SMALL, 3, "default", id="2x2-stalled", marks=pytest.mark.slow),
+        pytest.param(PIPELINED, None, "highest", id="3x2_s7-free", marks=pytest.mark.slow),
+        pytest.param(PIPELINED, 3, "default", id="3x2_s7-stalled"),
+    ],
+)
 def test_bits_and_cycles(engine: Engine, config: MxuConfig, seed: int | None, precision: str) -> None:
     m, k, n = 11, 7, 5
     a, b = operands(m, k, n)
@@ -44,8 +47,9 @@ def test_bits_and_cycles(engine: Engine, config: MxuConfig, seed: int | None, pr
     stalls = None if seed is None else Stalls(seed)
     told: list[tuple[int, int]] = []
     run = engine(given, stalls=stalls, progress=lambda *state: told.append(state))
-    expected = golden.matmul(golden.from_bits(a), golden.from_bits(b), rows=config.rows, precision=precision,
-                             subnormals=config.subnormals)
+    expected = golden.matmul(
+        golden.from_bits(a), golden.from_bits(b), rows=config.rows, precision=precision, subnormals=config.subnormals
+    )
     np.testing.assert_array_equal(collect(config, run.beats, m, k, n), golden.to_bits(expected))
     other = compiled.run(given, stalls=stalls)
     np.testing.assert_array_equal(run.beats, other.beats)
@@ -60,8 +64,9 @@ def test_bits_and_cycles(engine: Engine, config: MxuConfig, seed: int | None, pr
 def test_what_goes_in_is_written_and_read(stalls: Stalls | None, tmp_path: Path) -> None:
     config = MxuConfig(rows=3, columns=2, stages=7, depth=4, operand=FloatFormat("mine", 4, 3), result=FP32)
     given = stimulus(config, *operands(5, 7, 3))
-    many = Stimulus(replace(config, operand=BF16), given.a, given.b,
-                    tuple(tiles(replace(config, operand=BF16), 5, 7, 3, "highest")))
+    many = Stimulus(
+        replace(config, operand=BF16), given.a, given.b, tuple(tiles(replace(config, operand=BF16), 5, 7, 3, "highest"))
+    )
     if stalls is not None:
         stalls.pattern[1, :7] = True
     for each in (given, many):

@@ -28,8 +28,10 @@ except SimulatorNotFoundError as error:
 
 def operands(config: MxuConfig) -> tuple[np.ndarray, np.ndarray]:
     """Matrices of patterns of every sort."""
-    return (vectors.matrix((M, K), config.source.name, 1),
-            np.ascontiguousarray(vectors.matrix((N, K), config.source.name, 2).T))
+    return (
+        vectors.matrix((M, K), config.source.name, 1),
+        np.ascontiguousarray(vectors.matrix((N, K), config.source.name, 2).T),
+    )
 
 
 @pytest.mark.slow

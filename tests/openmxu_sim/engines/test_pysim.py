@@ -18,8 +18,12 @@ def _product(config: MxuConfig, m: int, k: int, n: int, seed: int) -> tuple[Stim
     name = config.source.name
     a = vectors.matrix((m, k), name, seed)
     b = vectors.matrix((n, k), name, seed + 1000).T
-    expected = golden.matmul(*(golden.from_bits(np.ascontiguousarray(x), name) for x in (a, b)),
-                             rows=config.rows, subnormals=config.subnormals, operand=config.operand.name)
+    expected = golden.matmul(
+        *(golden.from_bits(np.ascontiguousarray(x), name) for x in (a, b)),
+        rows=config.rows,
+        subnormals=config.subnormals,
+        operand=config.operand.name,
+    )
     return stimulus(config, a, b), golden.to_bits(expected), a
 
 
@@ -27,8 +31,11 @@ def _product(config: MxuConfig, m: int, k: int, n: int, seed: int) -> tuple[Stim
 def test_random_units_and_shapes(seed: int) -> None:
     choose = np.random.default_rng(seed)
     config = MxuConfig(
-        rows=int(choose.integers(1, 5)), columns=int(choose.integers(1, 4)), stages=1 + seed % 7,
-        depth=int(choose.choice([2, 4, 8, 16])), subnormals=("flush", "ieee")[seed % 2],
+        rows=int(choose.integers(1, 5)),
+        columns=int(choose.integers(1, 4)),
+        stages=1 + seed % 7,
+        depth=int(choose.choice([2, 4, 8, 16])),
+        subnormals=("flush", "ieee")[seed % 2],
     )
     m, k, n = (int(size) for size in choose.integers(1, 10, 3))
     given, expected, _ = _product(config, m, k, n, seed)

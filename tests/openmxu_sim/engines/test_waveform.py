@@ -91,7 +91,7 @@ def test_the_same_as_in_amaranth(config: MxuConfig, tmp_path: Path) -> None:
         np.nonzero(np.array(at(levels, f"{top}.weights__valid", times)) & at(levels, f"{top}.weights__ready", times))[0]
         for levels, top, times in ((ours, "mxu", edges[0]), (theirs, "bench.top", edges[1]))
     ]
-    times, other = (cycles[first[0]:] for cycles, first in zip(edges, taken, strict=True))
+    times, other = (cycles[first[0] :] for cycles, first in zip(edges, taken, strict=True))
     assert len(times) > 30
     count = min(len(times), len(other))
     assert abs(len(times) - len(other)) <= 1

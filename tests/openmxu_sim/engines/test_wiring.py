@@ -47,31 +47,46 @@ def complaint(check: Callable[..., int], unit: Callable[[MxuConfig], Any]) -> st
     return ""
 
 
-@pytest.mark.parametrize(("name", "wiring"), [
-    ("activations are skewed too far",
-     "pe(1, 0).i_activation[0] must be activation_edge.o__payload[16] 3 cycles later, "
-     "not activation_edge.o__payload[16] 4 cycles later"),
-    ("rows of activations are reversed",
-     "pe(0, 0).i_activation[0] must be activation_edge.o__payload[0] 1 cycle later, "
-     "not activation_edge.o__payload[16] 1 cycle later"),
-    ("columns of weights are reversed",
-     "pe(0, 0).i_weight[0] must be weight_edge.o__payload[0], not weight_edge.o__payload[32]"),
-    ("sums start from -0", "pe(0, 0).i_psum[31] must be constant 0, not constant 1"),
-    ("places are never freed", "admission.i_freed must be in the unit"),
-    ("a beat that waits is overwritten", "weight_edge.o__ready must be in the unit"),
-    ("an empty edge takes nothing",
-     "lane 0 of weight_edge must be in the unit what it is alone: bit 0 of input i__ready is not like bit 0 of or"),
-])
+@pytest.mark.parametrize(
+    ("name", "wiring"),
+    [
+        (
+            "activations are skewed too far",
+            "pe(1, 0).i_activation[0] must be activation_edge.o__payload[16] 3 cycles later, "
+            "not activation_edge.o__payload[16] 4 cycles later",
+        ),
+        (
+            "rows of activations are reversed",
+            "pe(0, 0).i_activation[0] must be activation_edge.o__payload[0] 1 cycle later, "
+            "not activation_edge.o__payload[16] 1 cycle later",
+        ),
+        (
+            "columns of weights are reversed",
+            "pe(0, 0).i_weight[0] must be weight_edge.o__payload[0], not weight_edge.o__payload[32]",
+        ),
+        ("sums start from -0", "pe(0, 0).i_psum[31] must be constant 0, not constant 1"),
+        ("places are never freed", "admission.i_freed must be in the unit"),
+        ("a beat that waits is overwritten", "weight_edge.o__ready must be in the unit"),
+        (
+            "an empty edge takes nothing",
+            "lane 0 of weight_edge must be in the unit what it is alone: bit 0 of input i__ready"
+            " is not like bit 0 of or",
+        ),
+    ],
+)
 def test_bugs_between_parts(name: str, wiring: str) -> None:
     assert complaint(check_wiring, seeded(SEEDED_BUGS[name])) == wiring
 
 
-@pytest.mark.parametrize(("name", "part"), [
-    ("product and sum are exchanged", "pe"),
-    ("another mark clears NaN", "column"),
-    ("a result that nobody takes is withdrawn", "emission"),
-    ("a beat of weights too many may enter", "admission"),
-])
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("product and sum are exchanged", "pe"),
+        ("another mark clears NaN", "column"),
+        ("a result that nobody takes is withdrawn", "emission"),
+        ("a beat of weights too many may enter", "admission"),
+    ],
+)
 def test_bugs_inside_parts(name: str, part: str) -> None:
     """They leave the wiring as it is, and are no business of its check."""
     unit = seeded(SEEDED_BUGS[name])
@@ -79,34 +94,76 @@ def test_bugs_inside_parts(name: str, part: str) -> None:
     assert complaint(check_parts, unit).startswith(f"{part} must be in the unit what it is alone: bit ")
 
 
-@pytest.mark.parametrize(("bug", "wiring"), [
-    (Bug("array", "cell.i_swap.eq(swap)", "cell.i_swap.eq(load)"),
-     "pe(0, 0).i_swap[0] must be admission.o_swaps[0], not admission.o_loads[0]"),
-    (Bug("array", "activation, swap, load = cell.o_activation", "activation, swap, load = activation"),
-     "pe(0, 1).i_activation[0] must be pe(0, 0).o_activation[0], not activation_edge.o__payload[0] 1 cycle later"),
-    (Bug("mxu", "cycles = activation_skew.base + config.array_latency", "cycles = config.array_latency"),
-     "column(0).i_control[0] must be admission.o_control[0] 7 cycles later, not admission.o_control[0] 6 cycles later"),
-    (Bug("skew", 'name=f"{name}_{cycle}")',
-         'name=f"{name}_{cycle}", init={"valid": 1} if name == "control" else None)'),
-     "column(0).i_control[0] must be admission.o_control[0] 7 cycles later, not the net i_control[0]"),
-    (Bug("skew", "m.d.sync += line.eq(Cat(value, line))",
-         "\n    with m.If(value[0]):\n        m.d.sync += line.eq(Cat(value, line))"),
-     r"pe(0, 0).i_activation[0] must be activation_edge.o__payload[0] 1 cycle later, not the net \w+ 1 cycle later"),
-    (Bug("mxu", "eq(beat[mark])", 'eq(beat["emit" if mark == "add" else mark])'),
-     "admission.i_add[0] must be activation_edge.o__payload[34], not activation_edge.o__payload[36]"),
-    (Bug("accumulator", "column.i_fetch.eq(emission.o_fetch)", "column.i_fetch.eq(emission.o_fetch & self.o.ready)"),
-     "column(0).i_fetch[0] must be emission.o_fetch[0], not the net bank.i_fetch"),
-    (Bug("accumulator", "self.o.payload.data[index].eq", "self.o.payload.data[self.config.columns - 1 - index].eq"),
-     "unit.results__payload[0] must be column(0).o_data[0], not column(2).o_data[0]"),
-    (Bug("edge", "converter.i.eq(self.i.payload.data[lane])", "converter.i.eq(self.i.payload.data[0])"),
-     r"lane 1 of weight_edge must be in the unit what it is alone: bit \d+ of input i__payload is not like .*"),
-    (Bug("edge", "converted[name].eq(self.i.payload[name])", "converted[name].eq(self.i.payload.data[0][0])"),
-     "lane 0 of weight_edge must be in the unit what it is alone: "
-     "bit 0 of input i__payload is not like bit 32 of input i__payload"),
-    (Bug("array", 'm.submodules[f"pe_{column}"]', 'm.submodules[f"pe_{column + 1}"]'), "pe_0 must be in the unit"),
-    (Bug("accumulator", 'm.submodules[f"column_{index}"]', 'm.submodules[f"column_{2 * index}"]'),
-     "column(1) must be in the unit, once"),
-])
+@pytest.mark.parametrize(
+    ("bug", "wiring"),
+    [
+        (
+            Bug("array", "cell.i_swap.eq(swap)", "cell.i_swap.eq(load)"),
+            "pe(0, 0).i_swap[0] must be admission.o_swaps[0], not admission.o_loads[0]",
+        ),
+        (
+            Bug("array", "activation, swap, load = cell.o_activation", "activation, swap, load = activation"),
+            "pe(0, 1).i_activation[0] must be pe(0, 0).o_activation[0],"
+            " not activation_edge.o__payload[0] 1 cycle later",
+        ),
+        (
+            Bug("mxu", "cycles = activation_skew.base + config.array_latency", "cycles = config.array_latency"),
+            "column(0).i_control[0] must be admission.o_control[0] 7 cycles later,"
+            " not admission.o_control[0] 6 cycles later",
+        ),
+        (
+            Bug(
+                "skew",
+                'name=f"{name}_{cycle}")',
+                'name=f"{name}_{cycle}", init={"valid": 1} if name == "control" else None)',
+            ),
+            "column(0).i_control[0] must be admission.o_control[0] 7 cycles later, not the net i_control[0]",
+        ),
+        (
+            Bug(
+                "skew",
+                "m.d.sync += line.eq(Cat(value, line))",
+                "\n    with m.If(value[0]):\n        m.d.sync += line.eq(Cat(value, line))",
+            ),
+            r"pe(0, 0).i_activation[0] must be activation_edge.o__payload[0] 1 cycle later,"
+            r" not the net \w+ 1 cycle later",
+        ),
+        (
+            Bug("mxu", "eq(beat[mark])", 'eq(beat["emit" if mark == "add" else mark])'),
+            "admission.i_add[0] must be activation_edge.o__payload[34], not activation_edge.o__payload[36]",
+        ),
+        (
+            Bug(
+                "accumulator",
+                "column.i_fetch.eq(emission.o_fetch)",
+                "column.i_fetch.eq(emission.o_fetch & self.o.ready)",
+            ),
+            "column(0).i_fetch[0] must be emission.o_fetch[0], not the net bank.i_fetch",
+        ),
+        (
+            Bug(
+                "accumulator",
+                "self.o.payload.data[index].eq",
+                "self.o.payload.data[self.config.columns - 1 - index].eq",
+            ),
+            "unit.results__payload[0] must be column(0).o_data[0], not column(2).o_data[0]",
+        ),
+        (
+            Bug("edge", "converter.i.eq(self.i.payload.data[lane])", "converter.i.eq(self.i.payload.data[0])"),
+            r"lane 1 of weight_edge must be in the unit what it is alone: bit \d+ of input i__payload is not like .*",
+        ),
+        (
+            Bug("edge", "converted[name].eq(self.i.payload[name])", "converted[name].eq(self.i.payload.data[0][0])"),
+            "lane 0 of weight_edge must be in the unit what it is alone: "
+            "bit 0 of input i__payload is not like bit 32 of input i__payload",
+        ),
+        (Bug("array", 'm.submodules[f"pe_{column}"]', 'm.submodules[f"pe_{column + 1}"]'), "pe_0 must be in the unit"),
+        (
+            Bug("accumulator", 'm.submodules[f"column_{index}"]', 'm.submodules[f"column_{2 * index}"]'),
+            "column(1) must be in the unit, once",
+        ),
+    ],
+)
 def test_more_bugs(bug: Bug, wiring: str) -> None:
     assert re.fullmatch(re.sub(r"[][()]", r"\\\g<0>", wiring), complaint(check_wiring, seeded(bug)))
 

@@ -36,12 +36,7 @@ def check_bits() -> CheckBits:
     """A function that compares patterns and names the operands of the first that differ."""
 
     def check(
-        got: npt.ArrayLike,
-        expected: npt.ArrayLike,
-        result: str,
-        *operands: npt.ArrayLike,
-        operand: str,
-        note: str = "",
+        got: npt.ArrayLike, expected: npt.ArrayLike, result: str, *operands: npt.ArrayLike, operand: str, note: str = ""
     ) -> None:
         got_bits = np.asarray(got)
         expected_bits = np.asarray(expected)

@@ -33,9 +33,7 @@ def by_softfloat(fmt: str, operation: str, a: Bits, b: Bits) -> Bits:
     size = FORMATS[fmt].width // 8
     results = [
         int.from_bytes(
-            function(
-                kind.from_bytes(x.to_bytes(size, "big")), kind.from_bytes(y.to_bytes(size, "big"))
-            ).to_bytes(),
+            function(kind.from_bytes(x.to_bytes(size, "big")), kind.from_bytes(y.to_bytes(size, "big"))).to_bytes(),
             "big",
         )
         for x, y in zip(a.tolist(), b.tolist(), strict=True)
@@ -187,9 +185,7 @@ def test_multiply_by_hand(a: int, b: int, flush: int, ieee: int) -> None:
         ("fp8_e4m3", "bf16", 0x7F, 0x38, 0x7FC0, 0x7FC0),
     ],
 )
-def test_multiply_other_formats_by_hand(
-    operand: str, result: str, *, a: int, b: int, flush: int, ieee: int
-) -> None:
+def test_multiply_other_formats_by_hand(operand: str, result: str, *, a: int, b: int, flush: int, ieee: int) -> None:
     """Underflow decided before rounding, and the format without infinity."""
     assert golden.multiply(a, b, operand, result) == flush
     assert golden.multiply(a, b, operand, result, subnormals="ieee") == ieee
@@ -239,12 +235,9 @@ def test_operations_commute() -> None:
     for fmt in ("fp32", "fp8_e4m3"):
         a, b = pairs(fmt, 50_000, 45)
         for mode in ("flush", "ieee"):
+            assert np.array_equal(golden.add(a, b, fmt, subnormals=mode), golden.add(b, a, fmt, subnormals=mode))
             assert np.array_equal(
-                golden.add(a, b, fmt, subnormals=mode), golden.add(b, a, fmt, subnormals=mode)
-            )
-            assert np.array_equal(
-                golden.multiply(a, b, fmt, "fp32", subnormals=mode),
-                golden.multiply(b, a, fmt, "fp32", subnormals=mode),
+                golden.multiply(a, b, fmt, "fp32", subnormals=mode), golden.multiply(b, a, fmt, "fp32", subnormals=mode)
             )
 
 

@@ -163,9 +163,7 @@ def test_agrees_with_softfloat(check_bits: Any) -> None:
         )
         for each in halves
     ]
-    check_bits(
-        golden.convert(halves, "fp16", "fp32", subnormals="ieee"), theirs, "fp32", halves, operand="fp16"
-    )
+    check_bits(golden.convert(halves, "fp16", "fp32", subnormals="ieee"), theirs, "fp32", halves, operand="fp16")
 
 
 def test_nan_stays_nan_in_every_format() -> None:

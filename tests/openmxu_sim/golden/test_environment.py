@@ -24,8 +24,15 @@ pytestmark = pytest.mark.skipif(
 )
 
 # MXCSR: bit 15 flushes results to zero, bit 6 takes subnormal operands for zeros, bits 14 and 13 are the rounding.
-SETTINGS = {"results flushed": 0x8000, "operands flushed": 0x0040, "-ffast-math": 0x8040, "down": 0x2000,
-            "up": 0x4000, "towards zero": 0x6000, "up, flushed": 0xC040}
+SETTINGS = {
+    "results flushed": 0x8000,
+    "operands flushed": 0x0040,
+    "-ffast-math": 0x8040,
+    "down": 0x2000,
+    "up": 0x4000,
+    "towards zero": 0x6000,
+    "up, flushed": 0xC040,
+}
 _CONTROL = 0xFFC0
 """All of it but the flags."""
 
@@ -92,9 +99,13 @@ def test_settings_that_cannot_be_changed(setting: str, monkeypatch: pytest.Monke
         golden.add([0x3F800000], [0x3F800000])
 
 
-@pytest.mark.parametrize("engine", [
-    pytest.param(engine, marks=pytest.mark.slow) if engine in ("icarus", "verilator") else engine for engine in ENGINES
-])
+@pytest.mark.parametrize(
+    "engine",
+    [
+        pytest.param(engine, marks=pytest.mark.slow) if engine in ("icarus", "verilator") else engine
+        for engine in ENGINES
+    ],
+)
 @pytest.mark.parametrize("mode", ["flush", "ieee"])
 def test_every_engine_under_every_setting(mode: str, engine: str) -> None:
     have(engine)
@@ -106,8 +117,11 @@ def test_every_engine_under_every_setting(mode: str, engine: str) -> None:
     options = {"rows": 2, "columns": 2, "subnormals": mode, "engine": engine}
 
     def products() -> list[bytes]:
-        more = [] if engine in slow else [matmul(a, b, **options, output="bf16").tobytes(),
-                                          matmul(a, b, **options, precision="high").tobytes()]
+        more = (
+            []
+            if engine in slow
+            else [matmul(a, b, **options, output="bf16").tobytes(), matmul(a, b, **options, precision="high").tobytes()]
+        )
         return [matmul(doubles, doubles, **options).tobytes(), *more]
 
     slow = ("pysim", "icarus", "verilator")
@@ -125,9 +139,15 @@ def test_the_definition_itself(setting: str) -> None:
     narrow_a, narrow_b = a >> np.uint32(16), b >> np.uint32(16)
 
     def found() -> list[bytes]:
-        return [each.tobytes() for mode in ("flush", "ieee") for each in (
-            golden.add(a, b, subnormals=mode), golden.multiply(narrow_a, narrow_b, subnormals=mode),
-            golden.convert(a, subnormals=mode))]
+        return [
+            each.tobytes()
+            for mode in ("flush", "ieee")
+            for each in (
+                golden.add(a, b, subnormals=mode),
+                golden.multiply(narrow_a, narrow_b, subnormals=mode),
+                golden.convert(a, subnormals=mode),
+            )
+        ]
 
     expected = found()
     with set_to(SETTINGS[setting]):

@@ -319,9 +319,9 @@ def test_a_long_inner_dimension_takes_no_memory() -> None:
     assert peak < 16 << 20
 
 
-@pytest.mark.parametrize("masked", [
-    np.ma.masked_equal(np.ones((2, 2), np.float32), 0), [np.ma.masked_equal(np.ones(2, np.float32), 1)] * 2,
-])
+@pytest.mark.parametrize(
+    "masked", [np.ma.masked_equal(np.ones((2, 2), np.float32), 0), [np.ma.masked_equal(np.ones(2, np.float32), 1)] * 2]
+)
 def test_masks_are_not_lost(masked: Any) -> None:
     ones = np.ones((2, 2), np.float32)
     for parameter, operands in (("a", (masked, ones)), ("b", (ones, masked))):

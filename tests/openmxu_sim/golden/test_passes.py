@@ -18,12 +18,7 @@ Bits = npt.NDArray[np.uint32]
 MODES = pytest.mark.parametrize("mode", ["flush", "ieee"])
 
 # As the contract has them: smallest products first, activations before weights.
-ORDERS = {
-    "default": "xx",
-    "high": "rh hr hh",
-    "highest": "mm hl lh hm mh hh",
-    "exact9": "ll ml lm mm lh hl mh hm hh",
-}
+ORDERS = {"default": "xx", "high": "rh hr hh", "highest": "mm hl lh hm mh hh", "exact9": "ll ml lm mm lh hl mh hm hh"}
 
 
 def parts_of(pattern: int, flush: bool) -> dict[str, int]:
@@ -55,16 +50,23 @@ def parts_of(pattern: int, flush: bool) -> dict[str, int]:
 
 @MODES
 def test_parts(mode: str) -> None:
-    bits = np.concatenate([corners("fp32"), operands("fp32", 4000, 1), np.arange(0x00000000, 0x00001000, 7, np.uint32),
-                           np.arange(0x007FF000, 0x04000000, 0x3E11D, np.uint32)])
+    bits = np.concatenate(
+        [
+            corners("fp32"),
+            operands("fp32", 4000, 1),
+            np.arange(0x00000000, 0x00001000, 7, np.uint32),
+            np.arange(0x007FF000, 0x04000000, 0x3E11D, np.uint32),
+        ]
+    )
     bits = np.concatenate([bits, bits ^ np.uint32(0x80000000)])
     expected = [parts_of(int(pattern), mode == "flush") for pattern in bits]
     for part in "xhrml":
         got = split(bits, part, subnormals=mode)
         wanted = np.array([parts[part] for parts in expected], np.uint32)
         different = np.flatnonzero(got != wanted)
-        assert len(different) == 0, f"{part} of {bits[different[0]]:08X}: {got[different[0]]:04X}, " \
-                                    f"expected {wanted[different[0]]:04X}"
+        assert len(different) == 0, (
+            f"{part} of {bits[different[0]]:08X}: {got[different[0]]:04X}, expected {wanted[different[0]]:04X}"
+        )
 
 
 def test_three_parts_are_the_whole_number() -> None:
@@ -87,8 +89,9 @@ def test_by_scalars(precision: str, mode: str) -> None:
         for j in range(n):
             total: Any = None
             for names in ORDERS[precision].split():
-                x, y = (split(matrix_, part, subnormals=mode)
-                        for matrix_, part in zip((a[i], b[:, j]), names, strict=True))
+                x, y = (
+                    split(matrix_, part, subnormals=mode) for matrix_, part in zip((a[i], b[:, j]), names, strict=True)
+                )
                 if names == "hh" and total & 0x7FFFFFFF > 0x7F800000:
                     total = np.uint32(0)
                 for start in range(0, k, rows):

@@ -69,11 +69,7 @@ class Reference:
         return self.magnitude(1 << self.fraction_width)
 
     def is_nan(self, pattern: int) -> bool:
-        return (
-            pattern % self.sign_bit == 0x7F
-            if self.name == "fp8_e4m3"
-            else pattern % self.sign_bit > self.too_large
-        )
+        return pattern % self.sign_bit == 0x7F if self.name == "fp8_e4m3" else pattern % self.sign_bit > self.too_large
 
     def is_infinite(self, pattern: int) -> bool:
         return self.name != "fp8_e4m3" and pattern % self.sign_bit == self.too_large
@@ -211,9 +207,7 @@ def test_wide_and_odd_formats(fmt: str, mode: str, check_bits: Any) -> None:
 def test_products_in_narrower_formats(operand: str, result: str, mode: str, check_bits: Any) -> None:
     """One rounding, and underflow decided before it, also where most of the product is dropped."""
     a, b = pairs(operand, 2000, 51)
-    expected = over(
-        multiply, a, b, operand=Reference(operand), result=Reference(result), flush=mode == "flush"
-    )
+    expected = over(multiply, a, b, operand=Reference(operand), result=Reference(result), flush=mode == "flush")
     got = golden.multiply(a, b, operand, result, subnormals=mode)
     check_bits(got, expected, result, a, b, operand=operand, note=f"{mode}, seed 51")
 
@@ -243,8 +237,6 @@ def test_products_that_round_up_to_the_smallest_normal_number(mode: str, check_b
 def test_convert_between_formats(source: str, target: str, mode: str, check_bits: Any) -> None:
     """Corners and a biased mix, NaN payloads included."""
     bits = np.concatenate([corners(source), operands(source, 250, 53)])
-    expected = over(
-        convert, bits, source=Reference(source), target=Reference(target), flush=mode == "flush"
-    )
+    expected = over(convert, bits, source=Reference(source), target=Reference(target), flush=mode == "flush")
     got = golden.convert(bits, source, target, subnormals=mode)
     check_bits(got, expected, target, bits, operand=source, note=f"{mode}, seed 53")

@@ -69,29 +69,35 @@ def memory(name: str, depth: int = 8, late: bool = False) -> Logic:
     return logic
 
 
-@pytest.mark.parametrize(("a", "b"), [
-    (register("one"), register("other")),
-    (memory("one"), memory("other")),
-    (lambda m, a, b: Cat(Mux(b[0], a, b)[:2], Mux(b[0], a, b)[2:]), lambda m, a, b: Mux(b[0], a, b)),
-    (lambda m, a, b: a + b, lambda m, a, b: (a + b)[:4]),
-    (lambda m, a, b: 5, lambda m, a, b: Cat(1, 0, 1, 0)),
-])
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (register("one"), register("other")),
+        (memory("one"), memory("other")),
+        (lambda m, a, b: Cat(Mux(b[0], a, b)[:2], Mux(b[0], a, b)[2:]), lambda m, a, b: Mux(b[0], a, b)),
+        (lambda m, a, b: a + b, lambda m, a, b: (a + b)[:4]),
+        (lambda m, a, b: 5, lambda m, a, b: Cat(1, 0, 1, 0)),
+    ],
+)
 def test_the_same(a: Logic, b: Logic) -> None:
     assert difference(a, b) == ""
 
 
-@pytest.mark.parametrize(("a", "b", "found"), [
-    (register("one"), register("one", init=4), "bit 0 of register o is not like bit 0 of register o"),
-    (register("one"), lambda m, a, b: a, "bit 3 of register o is not like bit 3 of input i_a"),
-    (register("one"), register("one", shape=5), "bit 3 of add is not like bit 3 of add"),
-    (memory("one"), memory("one", depth=4), "bit 3 of read o is not like bit 3 of read o"),
-    (memory("one"), memory("one", late=True), "bit 2 of input i_a is not like bit 2 of input i_b"),
-    (lambda m, a, b: a & b, lambda m, a, b: a | b, "bit 3 of and is not like bit 3 of or"),
-    (lambda m, a, b: a, lambda m, a, b: a[::-1], "bit 3 of input i_a is not like bit 0 of input i_a"),
-    (lambda m, a, b: a, lambda m, a, b: Cat(a[:3], 1), "bit 3 of input i_a is not like constant 1"),
-    (lambda m, a, b: a < b, lambda m, a, b: b < a, "bit 3 of input i_b is not like bit 3 of input i_a"),
-    (lambda m, a, b: a == b, lambda m, a, b: a[:3] == b[:3], "bit 0 of equal is not like bit 0 of equal"),
-])
+@pytest.mark.parametrize(
+    ("a", "b", "found"),
+    [
+        (register("one"), register("one", init=4), "bit 0 of register o is not like bit 0 of register o"),
+        (register("one"), lambda m, a, b: a, "bit 3 of register o is not like bit 3 of input i_a"),
+        (register("one"), register("one", shape=5), "bit 3 of add is not like bit 3 of add"),
+        (memory("one"), memory("one", depth=4), "bit 3 of read o is not like bit 3 of read o"),
+        (memory("one"), memory("one", late=True), "bit 2 of input i_a is not like bit 2 of input i_b"),
+        (lambda m, a, b: a & b, lambda m, a, b: a | b, "bit 3 of and is not like bit 3 of or"),
+        (lambda m, a, b: a, lambda m, a, b: a[::-1], "bit 3 of input i_a is not like bit 0 of input i_a"),
+        (lambda m, a, b: a, lambda m, a, b: Cat(a[:3], 1), "bit 3 of input i_a is not like constant 1"),
+        (lambda m, a, b: a < b, lambda m, a, b: b < a, "bit 3 of input i_b is not like bit 3 of input i_a"),
+        (lambda m, a, b: a == b, lambda m, a, b: a[:3] == b[:3], "bit 0 of equal is not like bit 0 of equal"),
+    ],
+)
 def test_others(a: Logic, b: Logic, found: str) -> None:
     assert difference(a, b) == found
 

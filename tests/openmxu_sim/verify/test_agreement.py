@@ -86,10 +86,15 @@ def test_cycles_that_stalls_cannot_save() -> None:
     assert found == Agreement(2, 2 * cycles - 1, f"{NAMED}with stalls: {cycles - 1} cycles, expected {cycles} or more")
 
 
-@pytest.mark.parametrize(("change", "complaint"), [
-    ({"busy": 0}, "busy=0, "), ({"error": 3}, "error=3"), ({"cycles": 9}, "cycles=9, "),
-    ({"input_stalls": 7}, "7 cycles stalled by input, where none was late"),
-])
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"busy": 0}, "busy=0, "),
+        ({"error": 3}, "error=3"),
+        ({"cycles": 9}, "cycles=9, "),
+        ({"input_stalls": 7}, "7 cycles stalled by input, where none was late"),
+    ],
+)
 def test_counters_that_are_wrong(change: dict[str, int], complaint: str) -> None:
     def miscount(run: Run) -> Run:
         assert run.counters is not None

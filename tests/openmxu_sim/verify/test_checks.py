@@ -16,24 +16,41 @@ _QUICK = [check for check in checks(thorough=False).values() if not check.group.
 
 
 _SLOW_GROUPS = ("mutants on the proofs", "every state of a small unit, whatever its senders do wrong")
-_SLOW = ("pe_bf16_ieee_s1_sum", "pe_bf16_flush_s6_sum", "processing element", "array", "matrix unit",
-         "bits and cycles under stalls, as pysim has them", "synthesised gates:", "fp32 + fp32, ieee",
-         "pe_bf16_flush_s6_product", "golden model: fp32 + fp32", "1x1, 1 stage, depth 2, tiles up to 2 beats",
-         "2x2, 1 stage, depth 2", "2x3, 1 stage, depth 2")
+_SLOW = (
+    "pe_bf16_ieee_s1_sum",
+    "pe_bf16_flush_s6_sum",
+    "processing element",
+    "array",
+    "matrix unit",
+    "bits and cycles under stalls, as pysim has them",
+    "synthesised gates:",
+    "fp32 + fp32, ieee",
+    "pe_bf16_flush_s6_product",
+    "golden model: fp32 + fp32",
+    "1x1, 1 stage, depth 2, tiles up to 2 beats",
+    "2x2, 1 stage, depth 2",
+    "2x3, 1 stage, depth 2",
+)
 _NEIGHBOURS = ("all operands, on the synthesised gates", "mutants on the test benches")
 """Groups of which ``flush`` stands for ``ieee``."""
 
 
 def _is_slow(check: Check) -> bool:
     """Whether it takes ten seconds, or has a neighbour in every test run: left to `make slow`."""
-    return (check.group in _SLOW_GROUPS or check.name.startswith(_SLOW)
-            or (check.group in _NEIGHBOURS and check.name.endswith("ieee")))
+    return (
+        check.group in _SLOW_GROUPS
+        or check.name.startswith(_SLOW)
+        or (check.group in _NEIGHBOURS and check.name.endswith("ieee"))
+    )
 
 
-@pytest.mark.parametrize("check", [
-    pytest.param(check, marks=[pytest.mark.slow] if _is_slow(check) else [], id=f"{check.group}: {check.name}")
-    for check in _QUICK
-])
+@pytest.mark.parametrize(
+    "check",
+    [
+        pytest.param(check, marks=[pytest.mark.slow] if _is_slow(check) else [], id=f"{check.group}: {check.name}")
+        for check in _QUICK
+    ],
+)
 def test_check(check: Check) -> None:
     outcome = check.run()
     assert outcome.status == HOLDS, outcome.detail
@@ -50,13 +67,17 @@ def _evidence(*rows: Row) -> Evidence:
 
 
 def test_markdown() -> None:
-    text = to_markdown(_evidence(
-        Row("one way", "a claim", "an oracle", "holds", "4 | 5 pairs", "", 1.25),
-        Row("another way", "a second claim", "an oracle", "open", "", "gave up\nat once", 0.5),
-        Row("one way", "a third claim", "an oracle", "failed", "", "0001: got 2, expected 3", 0.0),
-    ))
-    assert text.startswith("`openmxu verify`, 2026-01-31, a machine, 2 cores: 3 checks in 2 minutes, "
-                           "1 hold, 1 failed, 1 open.\n\n- Python 3.11.7\n\n## One way\n")
+    text = to_markdown(
+        _evidence(
+            Row("one way", "a claim", "an oracle", "holds", "4 | 5 pairs", "", 1.25),
+            Row("another way", "a second claim", "an oracle", "open", "", "gave up\nat once", 0.5),
+            Row("one way", "a third claim", "an oracle", "failed", "", "0001: got 2, expected 3", 0.0),
+        )
+    )
+    assert text.startswith(
+        "`openmxu verify`, 2026-01-31, a machine, 2 cores: 3 checks in 2 minutes, "
+        "1 hold, 1 failed, 1 open.\n\n- Python 3.11.7\n\n## One way\n"
+    )
     assert "| a claim | an oracle | holds | 4 \\| 5 pairs | 1.2 |\n| a third claim |" in text
     assert "## Another way\n" in text
     assert "| open: gave up; at once |" in text
@@ -72,7 +93,7 @@ def test_command(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert "1 checks in" in shown
     evidence = Evidence.of_json(path.read_text())
     assert [(row.name, row.status, row.looked_at) for row in evidence.rows] == [
-        (name, "holds", "4,294,967,296 operands or pairs"),
+        (name, "holds", "4,294,967,296 operands or pairs")
     ]
     assert json.loads(path.read_text())["tools"]["z3"].startswith("z3 ")
 
@@ -89,8 +110,9 @@ def test_failures(monkeypatch: pytest.MonkeyPatch) -> None:
     assert report._run("group", "name", thorough=False, faults=False).status == "failed"
 
 
-def test_everything_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch,
-                                             capsys: pytest.CaptureFixture[str]) -> None:
+def test_everything_that_is_missing_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def version(package: str) -> str:
         raise PackageNotFoundError(package)
 
@@ -105,11 +127,14 @@ def test_everything_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch,
     assert complaint.endswith("pip install -e '.[oracles]'\n")
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (["--only", "wombat"], "only must be part of the name of a check, not 'wombat'"),
-    (["--jobs", "0"], "jobs must be an integer from 1 to 1024, not 0"),
-    (["--json", "/no/such/folder/file"], "output /no/such/folder/file cannot be written: No such file"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--only", "wombat"], "only must be part of the name of a check, not 'wombat'"),
+        (["--jobs", "0"], "jobs must be an integer from 1 to 1024, not 0"),
+        (["--json", "/no/such/folder/file"], "output /no/such/folder/file cannot be written: No such file"),
+    ],
+)
 def test_messages(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["verify", *arguments]) == 2
     assert message in capsys.readouterr().err

@@ -26,14 +26,18 @@ def _keep_subnormals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(multiplier, "unpack", unpack)
 
 
-@pytest.mark.parametrize(("break_", "name", "first"), [
-    (_truncate, "fp32 -> bf16", "00808001: got 80, expected 81"),
-    (_truncate, "fp16 + fp16", ""),
-    (_truncate, "rest part of fp32", "04808081: got 80, expected 81"),
-    (_keep_subnormals, "bf16 x bf16 -> fp32", ""),
-])
-def test_broken_arithmetic_is_seen(break_: Callable[[pytest.MonkeyPatch], None], name: str, first: str,
-                                   monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("break_", "name", "first"),
+    [
+        (_truncate, "fp32 -> bf16", "00808001: got 80, expected 81"),
+        (_truncate, "fp16 + fp16", ""),
+        (_truncate, "rest part of fp32", "04808081: got 80, expected 81"),
+        (_keep_subnormals, "bf16 x bf16 -> fp32", ""),
+    ],
+)
+def test_broken_arithmetic_is_seen(
+    break_: Callable[[pytest.MonkeyPatch], None], name: str, first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     break_(monkeypatch)
     tally = sweep(name, "flush")
     assert tally.wrong

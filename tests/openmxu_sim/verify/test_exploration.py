@@ -25,23 +25,27 @@ def _yosys() -> None:
 
 # One for each thing that the exploration can say, half of them in every test run. `openmxu verify --thorough` tries
 # all bugs.
-@pytest.mark.parametrize(("name", "symptom"), [
-    ("swap marks are a cycle late", "a result is wrong"),
-    pytest.param("columns of weights are reversed", "a result is wrong", marks=pytest.mark.slow),
-    ("a beat that waits is overwritten", "more is taken than there is room for"),
-    pytest.param("places are never freed", "results are lost", marks=pytest.mark.slow),
-    ("an empty edge takes nothing", "the unit hangs"),
-    pytest.param("a result that nobody takes is withdrawn", "a result is withdrawn", marks=pytest.mark.slow),
-    pytest.param("sums that are kept are emitted", "a result comes that nobody waits for", marks=pytest.mark.slow),
-    ("marks are read where no beat is", "a handshake depends on what is undefined"),
-    pytest.param("results go where their tile says", "a result is wrong", marks=pytest.mark.slow),
-    ("a mistake is told when its beat enters the array", "the error is wrong"),
-])
+@pytest.mark.parametrize(
+    ("name", "symptom"),
+    [
+        ("swap marks are a cycle late", "a result is wrong"),
+        pytest.param("columns of weights are reversed", "a result is wrong", marks=pytest.mark.slow),
+        ("a beat that waits is overwritten", "more is taken than there is room for"),
+        pytest.param("places are never freed", "results are lost", marks=pytest.mark.slow),
+        ("an empty edge takes nothing", "the unit hangs"),
+        pytest.param("a result that nobody takes is withdrawn", "a result is withdrawn", marks=pytest.mark.slow),
+        pytest.param("sums that are kept are emitted", "a result comes that nobody waits for", marks=pytest.mark.slow),
+        ("marks are read where no beat is", "a handshake depends on what is undefined"),
+        pytest.param("results go where their tile says", "a result is wrong", marks=pytest.mark.slow),
+        ("a mistake is told when its beat enters the array", "the error is wrong"),
+    ],
+)
 def test_bugs_are_found(name: str, symptom: str) -> None:
     bug = SEEDED_BUGS[name]
     config = replace(_SMALL, columns=1) if bug.mistakes else _SMALL
-    failure = explore(config, longest_tile=bug.longest_tile, longest_sum=bug.longest_sum, mistakes=bug.mistakes,
-                      unit=seeded(bug)).failure
+    failure = explore(
+        config, longest_tile=bug.longest_tile, longest_sum=bug.longest_sum, mistakes=bug.mistakes, unit=seeded(bug)
+    ).failure
     assert failure is not None
     first, *cycles = failure.splitlines()
     assert first == symptom
@@ -57,14 +61,23 @@ def test_a_bug_that_is_not_there_is_refused() -> None:
         seeded(Bug("mxu", "wombat", "wallaby"))
 
 
-@pytest.mark.parametrize(("bug", "message"), [
-    (Bug("mxu", "eq(beat[mark])", 'eq(beat.data[0][0] if mark == "emit" else beat[mark])'),
-     "control must not read data"),
-    (Bug("mxu", "Value.cast(beat.data)", "Value.cast(beat.data).rotate_left(1)"),
-     "data must be moved as whole words"),
-    (Bug("edge", "self.i.ready.eq(self.o.ready | ~self.o.valid)", "self.i.ready.eq(self.i.valid)"),
-     "weights__ready must not depend on weights__valid within the cycle"),
-])
+@pytest.mark.parametrize(
+    ("bug", "message"),
+    [
+        (
+            Bug("mxu", "eq(beat[mark])", 'eq(beat.data[0][0] if mark == "emit" else beat[mark])'),
+            "control must not read data",
+        ),
+        (
+            Bug("mxu", "Value.cast(beat.data)", "Value.cast(beat.data).rotate_left(1)"),
+            "data must be moved as whole words",
+        ),
+        (
+            Bug("edge", "self.i.ready.eq(self.o.ready | ~self.o.valid)", "self.i.ready.eq(self.i.valid)"),
+            "weights__ready must not depend on weights__valid within the cycle",
+        ),
+    ],
+)
 def test_netlists_that_prove_nothing_are_refused(bug: Bug, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         WordNetlist(read_unit(seeded(bug), _SMALL), _SMALL)

@@ -137,10 +137,8 @@ def test_a_compiler_that_is_believed(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_a_library_of_another_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     by = libraries.Product.by
-    monkeypatch.setattr(libraries.Product, "by", lambda self, engine: by(self, engine)[engine == "compiled":])
+    monkeypatch.setattr(libraries.Product, "by", lambda self, engine: by(self, engine)[engine == "compiled" :])
     assert outcomes(libraries, tmp_path, 2) == {WRONG}
-
-
 
 
 def test_batches_that_hang_or_die() -> None:
@@ -168,8 +166,10 @@ def test_the_campaign_is_large_enough() -> None:
 
 
 def test_table() -> None:
-    rows = (Row("faults", "one", "", "holds", "", "", 1.0, dict.fromkeys(OUTCOMES, 1000)),
-            Row("faults", "two", "", "holds", "", "", 1.0, {SURVIVED: 7}))
+    rows = (
+        Row("faults", "one", "", "holds", "", "", 1.0, dict.fromkeys(OUTCOMES, 1000)),
+        Row("faults", "two", "", "holds", "", "", 1.0, {SURVIVED: 7}),
+    )
     text = faults_to_markdown(Evidence("2026-01-31", False, 120.0, "a machine", {}, rows))
     assert text.splitlines()[0] == "`openmxu verify --faults`, 2026-01-31, a machine, 2 minutes."
     assert "| one | 5,000 | 1,000 | 1,000 | 1,000 | 1,000 | 1,000 |" in text

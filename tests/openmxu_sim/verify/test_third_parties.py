@@ -38,9 +38,10 @@ def _truncated(function: Callable[..., Any], cleared: int) -> Callable[..., Any]
 
 
 @BOTH
-@pytest.mark.parametrize(("function", "name"), [
-    ("add", "fp32 + fp32"), ("add", "fp16 + fp16"), ("multiply", "bf16 x bf16 -> fp32"), ("convert", "fp32 -> bf16"),
-])
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [("add", "fp32 + fp32"), ("add", "fp16 + fp16"), ("multiply", "bf16 x bf16 -> fp32"), ("convert", "fp32 -> bf16")],
+)
 def test_truncation_is_seen(function: str, name: str, oracle: str, monkeypatch: pytest.MonkeyPatch) -> None:
     cleared = 0x100 if name == "bf16 x bf16 -> fp32" else 1  # the last bit of an exact product
     monkeypatch.setattr(golden, function, _truncated(getattr(golden, function), cleared))
@@ -107,7 +108,6 @@ def _stand_in() -> Any:
     return SimpleNamespace(jit=jit, devices=lambda kind: [kind], default_device=contextlib.nullcontext)
 
 
-
 def test_products(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jax", _stand_in())
     seen: list[tuple[int, int]] = []
@@ -132,13 +132,17 @@ def test_another_order_of_summation_is_seen(monkeypatch: pytest.MonkeyPatch) -> 
 # What is missing, and what is not there.
 
 
-@pytest.mark.parametrize(("package", "extra", "compare"), [
-    ("jax", "oracles", lambda: products_by_jax(1)),
-    ("softfloatpy", "verify", lambda: sample("golden", "fp32 + fp32", "ieee", "softfloat", 1)),
-    ("gmpy2", "verify", lambda: sample("golden", "fp32 + fp32", "ieee", "mpfr", 1)),
-])
-def test_missing_package(package: str, extra: str, compare: Callable[[], Tally],
-                         monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("package", "extra", "compare"),
+    [
+        ("jax", "oracles", lambda: products_by_jax(1)),
+        ("softfloatpy", "verify", lambda: sample("golden", "fp32 + fp32", "ieee", "softfloat", 1)),
+        ("gmpy2", "verify", lambda: sample("golden", "fp32 + fp32", "ieee", "mpfr", 1)),
+    ],
+)
+def test_missing_package(
+    package: str, extra: str, compare: Callable[[], Tally], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
     with pytest.raises(OracleNotFoundError) as caught:
         compare()

@@ -29,8 +29,10 @@ def overview(report: Report) -> tuple[list[str], list[list[str]]]:
     rows = []
     for part in dict.fromkeys([*found, *exponents]):
         ratios = found.get(part, {})
-        cells = [f"{_span(ratios[name])}: {verdict(ratios[name], claim)}" if name in ratios else ""
-                 for name, claim in CLAIMS.items()]
+        cells = [
+            f"{_span(ratios[name])}: {verdict(ratios[name], claim)}" if name in ratios else ""
+            for name, claim in CLAIMS.items()
+        ]
         rows.append([part, *cells, _span(exponents[part]) if part in exponents else ""])
     claims = [f"{name}, bf16 = 1 (claim: {claim:.0f})" for name, claim in CLAIMS.items()]
     return ["part", *claims, "exponent of its growth"], rows
@@ -54,10 +56,15 @@ def _growth(report: Report) -> Iterator[str]:
     fit = next((fit for fit in report.fits if fit.part == MULTIPLIER and fit.target == report.first), None)
     if fit is not None:
         exponent = fit.exponent
-        words = "about as the square" if abs(exponent.value - 2) <= _SQUARE else (
-            "more slowly than the square" if exponent.value < 2 else "faster than the square")
-        yield (f"The multiplier grows with the significand width to the power of {exponent.value:.2f} on "
-               f"{fit.target.label} ({CONFIDENCE:.0%} interval {exponent.low:.2f} to {exponent.high:.2f}): {words}.")
+        words = (
+            "about as the square"
+            if abs(exponent.value - 2) <= _SQUARE
+            else ("more slowly than the square" if exponent.value < 2 else "faster than the square")
+        )
+        yield (
+            f"The multiplier grows with the significand width to the power of {exponent.value:.2f} on "
+            f"{fit.target.label} ({CONFIDENCE:.0%} interval {exponent.low:.2f} to {exponent.high:.2f}): {words}."
+        )
 
 
 def _scope(report: Report) -> Iterator[str]:
@@ -66,8 +73,11 @@ def _scope(report: Report) -> Iterator[str]:
         middles = {part: median(values[name]) for part, values in _by_part(report).items() if name in values}
         enough = [part for part, middle in middles.items() if middle >= claim * (1 - _TOLERANCE)]
         less = [part for part in middles if part not in enough]
-        said = [f"{words} in {', '.join(found)}" for words, found in
-                (("at least the claimed area", enough), ("less than the claimed area", less)) if found]
+        said = [
+            f"{words} in {', '.join(found)}"
+            for words, found in (("at least the claimed area", enough), ("less than the claimed area", less))
+            if found
+        ]
         if said:
             yield f"Against {name}, bf16 saves {', and '.join(said)} (medians over targets)."
 
@@ -75,14 +85,22 @@ def _scope(report: Report) -> Iterator[str]:
 def _inside(report: Report) -> Iterator[str]:
     """What is large in a processing element."""
     first = report.first
-    areas = {words: area for words, name in (
-        ("fp32 adder", f"{ADDER} fp32"), ("exact bf16 multiplier", f"{MULTIPLIER_TO_FP32} bf16"),
-        ("significand product in that", f"{PRODUCT} 8 x 8")) if (area := report.area(name, first))}
+    areas = {
+        words: area
+        for words, name in (
+            ("fp32 adder", f"{ADDER} fp32"),
+            ("exact bf16 multiplier", f"{MULTIPLIER_TO_FP32} bf16"),
+            ("significand product in that", f"{PRODUCT} 8 x 8"),
+        )
+        if (area := report.area(name, first))
+    }
     whole = report.area(f"{PROCESSING_ELEMENT} bf16", first)
     if whole and len(areas) == 3:
         parts = ", ".join(f"the {words} {area / whole:.0%}" for words, area in areas.items())
-        yield (f"Beside a bf16 processing element on {first.label}, measured one by one: {parts} of its area. The "
-               f"{max(areas, key=lambda words: areas[words])} is the largest part.")
+        yield (
+            f"Beside a bf16 processing element on {first.label}, measured one by one: {parts} of its area. The "
+            f"{max(areas, key=lambda words: areas[words])} is the largest part."
+        )
 
 
 def _failures(report: Report) -> Iterator[str]:

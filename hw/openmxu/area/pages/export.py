@@ -16,17 +16,25 @@ __all__ = ["to_csv", "to_json"]
 
 def to_json(report: Report) -> str:
     """The report as JSON. Nothing in it depends on the machine or the time."""
-    return json.dumps({
-        "schema": SCHEMA,
-        "tool": report.tool,
-        "targets": [_target(target) for target in report.targets],
-        "results": [_run(result) for result in report.results],
-        "catalog": [{**_entry(entry), "terms": [{"count": term.count, **_run(term.result)} for term in entry.terms]}
-                    for entry in report.catalog],
-        "fits": [_finding(fit) for fit in report.fits],
-        "ratios": [_finding(ratio) for ratio in report.ratios],
-        "costs": [_cost(cost) for cost in report.costs],
-    }, indent=2) + "\n"
+    return (
+        json.dumps(
+            {
+                "schema": SCHEMA,
+                "tool": report.tool,
+                "targets": [_target(target) for target in report.targets],
+                "results": [_run(result) for result in report.results],
+                "catalog": [
+                    {**_entry(entry), "terms": [{"count": term.count, **_run(term.result)} for term in entry.terms]}
+                    for entry in report.catalog
+                ],
+                "fits": [_finding(fit) for fit in report.fits],
+                "ratios": [_finding(ratio) for ratio in report.ratios],
+                "costs": [_cost(cost) for cost in report.costs],
+            },
+            indent=2,
+        )
+        + "\n"
+    )
 
 
 def to_csv(report: Report) -> str:
@@ -53,12 +61,8 @@ def _target(target: Target) -> dict[str, Any]:
         "unit": target.unit,
         "timing": target.timing,
         "script": target.script,
-        "library": library and {
-            "name": library.name,
-            "sha256": library.sha256,
-            "nand2": library.nand2,
-            "nand2_area": library.nand2_area,
-        },
+        "library": library
+        and {"name": library.name, "sha256": library.sha256, "nand2": library.nand2, "nand2_area": library.nand2_area},
     }
 
 

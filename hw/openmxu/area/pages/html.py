@@ -27,8 +27,9 @@ def to_html(report: Report, images: Mapping[str, bytes]) -> str:
         From :func:`openmxu.area.pages.plot.to_images`; the SVG files become part of the page.
     """
     body: str = MarkdownIt("commonmark", {"html": False}).enable("table").render(to_markdown(report))
-    body = re.sub(r'<img src="([^"]*)" alt="([^"]*)" ?/?>',
-                  lambda match: _figure(images[match[1]], match[1], match[2]), body)
+    body = re.sub(
+        r'<img src="([^"]*)" alt="([^"]*)" ?/?>', lambda match: _figure(images[match[1]], match[1], match[2]), body
+    )
     body = re.sub(r"<table>.*?</table>", lambda match: f'<div class="wide">{match[0]}</div>', body, flags=re.DOTALL)
     page = importlib.resources.files("openmxu.area.pages").joinpath("page.html").read_text(encoding="utf-8")
     return page.replace("<!-- body -->", body + _figures(report))
@@ -37,12 +38,17 @@ def to_html(report: Report, images: Mapping[str, bytes]) -> str:
 def _figure(svg: bytes, name: str, alternative: str) -> str:
     """A plot in the page's own colours, its names of parts unlike those of other plots."""
     text = svg.decode()
-    text = text[text.index("<svg"):]
+    text = text[text.index("<svg") :]
     prefix = re.sub(r"\W", "-", name)
     text = re.sub(r'\bid="', f'id="{prefix}-', text)
     text = re.sub(r'(href="|url\()#', rf"\1#{prefix}-", text)
-    for colour, own in ((INK, "currentColor"), (GREY, "currentColor"), (PAPER, "var(--paper)"), (LINE, "var(--line)"),
-                        (BLUE, "var(--blue)")):
+    for colour, own in (
+        (INK, "currentColor"),
+        (GREY, "currentColor"),
+        (PAPER, "var(--paper)"),
+        (LINE, "var(--line)"),
+        (BLUE, "var(--blue)"),
+    ):
         text = text.replace(colour, own)
     return text.replace("<svg ", f'<svg role="img" aria-label="{alternative}" ', 1)
 
@@ -52,14 +58,23 @@ def _figures(report: Report) -> str:
     rows = []
     for result in report.runs:
         area = result.area
-        cells = [result.point.name, result.target.name, result.target.recipe,
-                 f"{area.area:,.1f}" if area else "failed", result.target.unit, f"{area.flip_flops:,}" if area else "",
-                 "" if result.depth is None else str(result.depth),
-                 "" if result.delay is None else f"{result.delay:.2f}", result.figure]
+        cells = [
+            result.point.name,
+            result.target.name,
+            result.target.recipe,
+            f"{area.area:,.1f}" if area else "failed",
+            result.target.unit,
+            f"{area.flip_flops:,}" if area else "",
+            "" if result.depth is None else str(result.depth),
+            "" if result.delay is None else f"{result.delay:.2f}",
+            result.figure,
+        ]
         rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
     head = "".join(f"<th>{name}</th>" for name in _COLUMNS)
     body = "".join(rows)
-    return ('<h2>All figures</h2><p>A row for each measurement; also of the parts of the catalog’s large designs. '
-            '<label>Show only rows with <input id="filter" type="search" placeholder="bf16 ecp5"></label></p>'
-            f'<div class="wide"><table id="figures"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-            "</div>")
+    return (
+        "<h2>All figures</h2><p>A row for each measurement; also of the parts of the catalog’s large designs. "
+        '<label>Show only rows with <input id="filter" type="search" placeholder="bf16 ecp5"></label></p>'
+        f'<div class="wide"><table id="figures"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+        "</div>"
+    )

@@ -31,15 +31,18 @@ _PASSES = 6
 
 def to_markdown(report: Report) -> str:
     """The report as Markdown: the figures, how they came about, and what they say of the claims."""
-    return _document("Area of multipliers, adders, processing elements and matrix units", [
-        *_headline(report),
-        ("Areas", _areas(report)),
-        ("Depth and delay", _paths(report)),
-        ("The catalog's designs", _catalog(report)),
-        ("What was measured", [_conditions(report)]),
-        ("What failed", _failures(report)),
-        ("How to repeat a figure", _scripts(report)),
-    ])
+    return _document(
+        "Area of multipliers, adders, processing elements and matrix units",
+        [
+            *_headline(report),
+            ("Areas", _areas(report)),
+            ("Depth and delay", _paths(report)),
+            ("The catalog's designs", _catalog(report)),
+            ("What was measured", [_conditions(report)]),
+            ("What failed", _failures(report)),
+            ("How to repeat a figure", _scripts(report)),
+        ],
+    )
 
 
 def to_summary(report: Report) -> str:
@@ -64,8 +67,13 @@ def _headline(report: Report) -> list[tuple[str, Sequence[str]]]:
     sentences = "\n".join(f"- {sentence}" for sentence in conclusion(report))
     headings, rows = overview(report)
     return [
-        ("In short", [sentences or "Too few designs were measured to say anything about the claims.",
-                      *([_table(headings, rows)] if rows else [])]),
+        (
+            "In short",
+            [
+                sentences or "Too few designs were measured to say anything about the claims.",
+                *([_table(headings, rows)] if rows else []),
+            ],
+        ),
         ("The claims", _claims(report)),
         ("Growth with the significand width", _growth(report)),
         ("What a feature costs", _costs(report)),
@@ -85,9 +93,11 @@ def _conditions(report: Report) -> str:
     for target in report.targets:
         line = f"- {target.label}: {target.title}."
         if target.library:
-            line += (f" Recipe '{target.recipe}': {RECIPES[target.recipe]}. 1 GE is the area of the library's "
-                     f"smallest 2-input NAND: {target.library.nand2}, {target.library.nand2_area:g}. SHA-256 of "
-                     f"the library: {target.library.sha256}.")
+            line += (
+                f" Recipe '{target.recipe}': {RECIPES[target.recipe]}. 1 GE is the area of the library's "
+                f"smallest 2-input NAND: {target.library.nand2}, {target.library.nand2_area:g}. SHA-256 of "
+                f"the library: {target.library.sha256}."
+            )
         if target.timing:
             line += f" Delays: {target.timing}, with the loads of gates, without wires."
         lines.append(line)
@@ -135,18 +145,25 @@ def _paths(report: Report) -> list[str]:
     tables = ["Cells on the longest path:", cells]
     timed = [target for target in report.targets if target.timing]
     if timed:
-        tables += ["Nanoseconds, setup of flip-flops included, with the loads of gates, without wires:",
-                   _by_target(report, timed, lambda result: "" if result.delay is None else f"{result.delay:.2f}")]
-        notes = {f"{result.point.name} on {result.target.label}: {result.note.splitlines()[-1]}"
-                 for result in report.results if result.note}
+        tables += [
+            "Nanoseconds, setup of flip-flops included, with the loads of gates, without wires:",
+            _by_target(report, timed, lambda result: "" if result.delay is None else f"{result.delay:.2f}"),
+        ]
+        notes = {
+            f"{result.point.name} on {result.target.label}: {result.note.splitlines()[-1]}"
+            for result in report.results
+            if result.note
+        }
         tables += ["OpenSTA gave no delay for:\n\n" + "\n".join(f"- {note}" for note in sorted(notes))] if notes else []
     return tables
 
 
 def _by_target(report: Report, targets: Sequence[Target], value: Callable[[Result], str], *, unit: bool = False) -> str:
     """A row for each point, a column for each target; empty where a point was not measured."""
-    rows = [[point.name, *[value(found) if (found := report.result(point.name, target)) else "" for target in targets]]
-            for point in report.points]
+    rows = [
+        [point.name, *[value(found) if (found := report.result(point.name, target)) else "" for target in targets]]
+        for point in report.points
+    ]
     headings = [f"{target.label} ({target.unit})" if unit else target.label for target in targets]
     return _table(["design", *headings], [row for row in rows if any(row[1:])])
 
@@ -154,9 +171,17 @@ def _by_target(report: Report, targets: Sequence[Target], value: Callable[[Resul
 def _growth(report: Report) -> list[str]:
     if not report.fits:
         return ["Too few widths were measured for a curve: it takes four."]
-    rows = [[fit.target.label, fit.part, f"{len(fit.widths)}, {min(fit.widths)} to {max(fit.widths)}",
-             *map(str, (fit.exponent, fit.a, fit.b, fit.c)), f"{fit.r_squared:.4f}", f"{fit.worst:.0%}"]
-            for fit in report.fits]
+    rows = [
+        [
+            fit.target.label,
+            fit.part,
+            f"{len(fit.widths)}, {min(fit.widths)} to {max(fit.widths)}",
+            *map(str, (fit.exponent, fit.a, fit.b, fit.c)),
+            f"{fit.r_squared:.4f}",
+            f"{fit.worst:.0%}",
+        ]
+        for fit in report.fits
+    ]
     return [
         "Area = a + b·p + c·p², where p is the significand width, hidden bit included; and p to the power of an "
         "exponent, by least squares of the logarithms. Over significand products, and over units with 8 exponent bits "
@@ -183,8 +208,12 @@ def _claims(report: Report) -> list[str]:
 
 
 def _ratio(ratio: Ratio) -> list[str]:
-    return [ratio.target.label, ratio.part, f"1 ({ratio.bf16:,.0f} {ratio.target.unit})",
-            *[f"{ratio.others[name]:.2f}" if name in ratio.others else "-" for name in CLAIMS]]
+    return [
+        ratio.target.label,
+        ratio.part,
+        f"1 ({ratio.bf16:,.0f} {ratio.target.unit})",
+        *[f"{ratio.others[name]:.2f}" if name in ratio.others else "-" for name in CLAIMS],
+    ]
 
 
 def _costs(report: Report) -> list[str]:
@@ -196,8 +225,10 @@ def _costs(report: Report) -> list[str]:
     found: dict[tuple[str, str], dict[Target, Cost]] = {}
     for cost in report.costs:
         found.setdefault((cost.ablation.subject, cost.ablation.feature), {})[cost.target] = cost
-    rows = [[subject, feature, *[f"{-costs[target].saved:+.1%}" if target in costs else "" for target in targets]]
-            for (subject, feature), costs in found.items()]
+    rows = [
+        [subject, feature, *[f"{-costs[target].saved:+.1%}" if target in costs else "" for target in targets]]
+        for (subject, feature), costs in found.items()
+    ]
     return [
         "What leaving a feature out does to the area of a unit that has it. NaN, infinite operands, rounding and "
         "exponents are taken out by holding wires of the design at a value before synthesis.",
@@ -225,10 +256,18 @@ def _arrays(report: Report) -> list[str]:
                 cells = result.point.cells
                 peak = 2 * cells * clock / 1000
                 own = f"{result.area.area * result.delay / (2 * cells):,.0f}" if result.delay else ""
-                rows.append([target.label, f"{result.point.size} {part}", name,
-                             f"{result.area.area / cells:,.0f} {target.unit}{_dsps(result.area, cells)}",
-                             f"{result.area.flip_flops / cells:,.0f}",
-                             f"{result.area.area / peak:,.0f}", own, f"{result.area.area / base.area:.2f}"])
+                rows.append(
+                    [
+                        target.label,
+                        f"{result.point.size} {part}",
+                        name,
+                        f"{result.area.area / cells:,.0f} {target.unit}{_dsps(result.area, cells)}",
+                        f"{result.area.flip_flops / cells:,.0f}",
+                        f"{result.area.area / peak:,.0f}",
+                        own,
+                        f"{result.area.area / base.area:.2f}",
+                    ]
+                )
     if not rows:
         return []
     return [
@@ -238,8 +277,20 @@ def _arrays(report: Report) -> list[str]:
         "design's own longest path allows. "
         f"A bf16 unit that makes fp32 products in {_PASSES} passes needs {_PASSES} times the area of the bf16 row for "
         "a GFLOP/s of fp32.",
-        _table(["target", "design", "operands", "for each processing element", "its flip-flops", "for each GFLOP/s",
-                "at its own clock", "relative to bf16"], rows, words=3),
+        _table(
+            [
+                "target",
+                "design",
+                "operands",
+                "for each processing element",
+                "its flip-flops",
+                "for each GFLOP/s",
+                "at its own clock",
+                "relative to bf16",
+            ],
+            rows,
+            words=3,
+        ),
     ]
 
 
@@ -260,8 +311,18 @@ def _catalog(report: Report) -> list[str]:
             f"Designs of more than {MEASURED_CELLS} processing elements are derived: sums of parts that were measured "
             "at their real size, and of the shift registers of skew and control, bit by bit. A test holds the rule "
             f"to units measured whole on generic gates, within {DEVIATION:.0%}. On {derived[0].target.label}:",
-            _table(["design", "part", "number", f"area of one ({derived[0].target.unit})", "flip-flops of one",
-                    "memory bits of one"], [row for entry in derived for row in _terms(entry)], words=2),
+            _table(
+                [
+                    "design",
+                    "part",
+                    "number",
+                    f"area of one ({derived[0].target.unit})",
+                    "flip-flops of one",
+                    "memory bits of one",
+                ],
+                [row for entry in derived for row in _terms(entry)],
+                words=2,
+            ),
         ]
     return lines
 
@@ -281,9 +342,15 @@ def _published() -> list[str]:
     rows = []
     for source, conditions, part, areas in _PUBLISHED:
         unit = "bf16" if "bf16" in areas else "fp16"
-        rows.append([source, conditions, part, ", ".join(f"{name} {area:,}" for name, area in areas.items()),
-                     ", ".join(f"{name}/{unit} {area / areas[unit]:.2f}" for name, area in areas.items()
-                               if name != unit)])
+        rows.append(
+            [
+                source,
+                conditions,
+                part,
+                ", ".join(f"{name} {area:,}" for name, area in areas.items()),
+                ", ".join(f"{name}/{unit} {area / areas[unit]:.2f}" for name, area in areas.items() if name != unit),
+            ]
+        )
     return [
         "Units of other designs, from other tools and processes: only the ratios within a line mean "
         f"anything here. The claims together put fp32 at {CLAIMS['fp32'] / CLAIMS['fp16']:.0f} times fp16.",
@@ -293,8 +360,9 @@ def _published() -> list[str]:
 
 def _failures(report: Report) -> list[str]:
     fence = "`" * 8  # longer than any in a log
-    return [f"{result.point.name} on {result.target.label}:\n\n{fence}\n{result.error}\n{fence}"
-            for result in report.failed]
+    return [
+        f"{result.point.name} on {result.target.label}:\n\n{fence}\n{result.error}\n{fence}" for result in report.failed
+    ]
 
 
 def _scripts(report: Report) -> list[str]:

@@ -26,7 +26,10 @@ _MARKERS = {PRODUCT: "o", MULTIPLIER: "s"}
 _TITLES = {PRODUCT: "significand product alone", MULTIPLIER: "complete multiplier"}
 _STYLE = {
     **{f"{name}.color": INK for name in ("text", "xtick", "ytick")},
-    "axes.labelcolor": INK, "axes.edgecolor": INK, "axes.facecolor": PAPER, "figure.facecolor": PAPER,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": INK,
+    "axes.facecolor": PAPER,
+    "figure.facecolor": PAPER,
     "svg.hashsalt": "openmxu",  # the same measurements give the same SVG
 }
 
@@ -64,12 +67,23 @@ def _save(figure: Figure, suffix: str) -> bytes:
 
 def _draw_costs(axes: Axes, costs: list[Cost]) -> None:
     """A bar for each feature, what it saves written beside it."""
-    colours = dict(zip(dict.fromkeys(cost.ablation.whole.part for cost in costs),
-                       ("#D55E00", BLUE, "#009E73", "#CC79A7"), strict=False))
+    colours = dict(
+        zip(
+            dict.fromkeys(cost.ablation.whole.part for cost in costs),
+            ("#D55E00", BLUE, "#009E73", "#CC79A7"),
+            strict=False,
+        )
+    )
     for row, cost in enumerate(costs):
         axes.barh(row, 100 * cost.saved, color=colours[cost.ablation.whole.part], height=0.7)
-        axes.annotate(f"{cost.saved:.1%}", (max(100 * cost.saved, 0), row), textcoords="offset points", xytext=(4, 0),
-                      va="center", fontsize=9.5)
+        axes.annotate(
+            f"{cost.saved:.1%}",
+            (max(100 * cost.saved, 0), row),
+            textcoords="offset points",
+            xytext=(4, 0),
+            va="center",
+            fontsize=9.5,
+        )
     axes.set_yticks(range(len(costs)), [f"{cost.ablation.subject}: {cost.ablation.feature}" for cost in costs])
     axes.invert_yaxis()
     axes.set_xlim(min(0.0, *(100 * cost.saved for cost in costs)), 105)
@@ -95,8 +109,19 @@ def _draw_areas(axes: Axes, report: Report) -> None:
         handles.append(Line2D([], [], linewidth=1.5 if fit else 0, label=label, **style))
     others = _label_formats(axes, report)
     if others:
-        handles.insert(1, Line2D([], [], linewidth=0, marker=_MARKERS[MULTIPLIER], color=_COLOURS[MULTIPLIER],
-                                 markerfacecolor=PAPER, markersize=6, label=f"not 8 exponent bits: {others}"))
+        handles.insert(
+            1,
+            Line2D(
+                [],
+                [],
+                linewidth=0,
+                marker=_MARKERS[MULTIPLIER],
+                color=_COLOURS[MULTIPLIER],
+                markerfacecolor=PAPER,
+                markersize=6,
+                label=f"not 8 exponent bits: {others}",
+            ),
+        )
     axes.set_xlabel("significand width p (bits, hidden bit included)", fontsize=11)
     axes.set_ylabel(f"area ({target.unit})", fontsize=11)
     axes.set_title(f"Area on {target.label}", fontsize=12, loc="left")
@@ -116,8 +141,14 @@ def _label_formats(axes: Axes, report: Report) -> str:
             continue
         at = (result.point.width, result.area.area)
         if fmt.exponent_width != SWEEP_EXPONENT:
-            axes.plot(*at, linestyle="none", marker=_MARKERS[MULTIPLIER], color=_COLOURS[MULTIPLIER],
-                      markerfacecolor=PAPER, markersize=6)
+            axes.plot(
+                *at,
+                linestyle="none",
+                marker=_MARKERS[MULTIPLIER],
+                color=_COLOURS[MULTIPLIER],
+                markerfacecolor=PAPER,
+                markersize=6,
+            )
             others.append(fmt.name)
         elif fmt.name in FORMATS:
             axes.annotate(fmt.name, at, textcoords="offset points", xytext=(-6, 5), ha="right", fontsize=10)
@@ -129,18 +160,34 @@ def _draw_ratios(axes: Axes, report: Report, rows: list[Target]) -> None:
     shown = [ratio for ratio in report.ratios if ratio.part in _MARKERS and ratio.target in rows]
     for name, claim in CLAIMS.items():
         axes.axvline(claim, color=GREY, linestyle="--", linewidth=1)
-        axes.annotate(f"claim for {name}: {claim:.0f}", (claim, 1), xycoords=("data", "axes fraction"),
-                      textcoords="offset points", xytext=(5, -4), va="top", fontsize=10, color=GREY)
+        axes.annotate(
+            f"claim for {name}: {claim:.0f}",
+            (claim, 1),
+            xycoords=("data", "axes fraction"),
+            textcoords="offset points",
+            xytext=(5, -4),
+            va="top",
+            fontsize=10,
+            color=GREY,
+        )
     for ratio in shown:
         height = rows.index(ratio.target) + (0.15 if ratio.part == PRODUCT else -0.15)
         for name, value in ratio.others.items():
-            axes.plot(value, height, linestyle="none", marker=_MARKERS[ratio.part], color=_COLOURS[ratio.part],
-                      markersize=7)
+            axes.plot(
+                value, height, linestyle="none", marker=_MARKERS[ratio.part], color=_COLOURS[ratio.part], markersize=7
+            )
             # On the far side of the marker, so that no number stands on the claim's line.
             left = value < CLAIMS[name]
-            axes.annotate(f"{value:.2f}", (value, height), textcoords="offset points",
-                          xytext=(-7 if left else 7, 0), ha="right" if left else "left", va="center",
-                          fontsize=9.5, color=_COLOURS[ratio.part])
+            axes.annotate(
+                f"{value:.2f}",
+                (value, height),
+                textcoords="offset points",
+                xytext=(-7 if left else 7, 0),
+                ha="right" if left else "left",
+                va="center",
+                fontsize=9.5,
+                color=_COLOURS[ratio.part],
+            )
     axes.set_yticks(range(len(rows)), [_broken(target.label) for target in rows])
     # The first target on top, and room for the claims' labels above it.
     count = max(1, len(rows))

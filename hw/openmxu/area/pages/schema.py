@@ -29,20 +29,36 @@ def _list(items: Any) -> dict[str, Any]:
 
 
 _FIGURES = {
-    "target": _TEXT, "recipe": _TEXT, "unit": _TEXT,
-    "area": _NUMBER, "flip_flops": _NUMBER, "memory_bits": _NUMBER,
+    "target": _TEXT,
+    "recipe": _TEXT,
+    "unit": _TEXT,
+    "area": _NUMBER,
+    "flip_flops": _NUMBER,
+    "memory_bits": _NUMBER,
 }
 _RUN = {
-    "name": _TEXT, "top": _TEXT, "options": _OPTIONS, **_FIGURES, "depth": _NUMBER, "delay_ns": _NUMBER,
-    "figure": _TEXT, "rtlil_sha256": _TEXT, "script": _TEXT, "error": _TEXT,
+    "name": _TEXT,
+    "top": _TEXT,
+    "options": _OPTIONS,
+    **_FIGURES,
+    "depth": _NUMBER,
+    "delay_ns": _NUMBER,
+    "figure": _TEXT,
+    "rtlil_sha256": _TEXT,
+    "script": _TEXT,
+    "error": _TEXT,
 }
 _REPORT = _object(
     schema={"type": "integer"},
     tool=_TEXT,
-    targets=_list(_object(
-        name=_TEXT, title=_TEXT, recipe=_TEXT,
-        library={"oneOf": [{"type": "null"}, _object(name=_TEXT, sha256=_TEXT)]},
-    )),
+    targets=_list(
+        _object(
+            name=_TEXT,
+            title=_TEXT,
+            recipe=_TEXT,
+            library={"oneOf": [{"type": "null"}, _object(name=_TEXT, sha256=_TEXT)]},
+        )
+    ),
     results=_list(_object(**_RUN)),
     catalog=_list(_object(design=_TEXT, **_FIGURES, terms=_list(_object(count={"type": "integer"}, **_RUN)))),
 )
@@ -90,8 +106,11 @@ def read_report(path: Path) -> dict[str, Any]:
 def _runs(report: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
     """Everything that names a target, and where it stands."""
     results = [(f"data.results[{index}]", run) for index, run in enumerate(report["results"])]
-    terms = [(f"data.catalog[{index}].terms[{number}]", term) for index, entry in enumerate(report["catalog"])
-             for number, term in enumerate(entry["terms"])]
+    terms = [
+        (f"data.catalog[{index}].terms[{number}]", term)
+        for index, entry in enumerate(report["catalog"])
+        for number, term in enumerate(entry["terms"])
+    ]
     return results + terms
 
 

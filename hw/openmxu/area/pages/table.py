@@ -29,8 +29,15 @@ def catalog_table(report: Report) -> tuple[list[str], list[list[str]]]:
         first = entries[0]
         labels = [f"{entry.target.label} ({entry.target.unit})" for entry in entries]
         counted = [f"{first.area.flip_flops:,}", f"{first.area.memory_bits:,}"] if first.area else ["failed"] * 2
-        rows.append([name, "derived" if first.derived else "measured", f"{first.design.cells:,}",
-                     *[f"{entry.area.area:,.0f}" if entry.area else "failed" for entry in entries], *counted])
+        rows.append(
+            [
+                name,
+                "derived" if first.derived else "measured",
+                f"{first.design.cells:,}",
+                *[f"{entry.area.area:,.0f}" if entry.area else "failed" for entry in entries],
+                *counted,
+            ]
+        )
     return ["design", "area is", "PEs", *labels, "flip-flops", "memory bits"], rows
 
 
@@ -42,8 +49,10 @@ def to_table(report: Report) -> RenderableType:
         areas.add_column(f"{target.label}\n{target.unit}", justify="right", overflow="fold")
     for point in report.points:
         found = [report.result(point.name, target) for target in report.targets]
-        areas.add_row(point.name, *["" if result is None else f"{result.area.area:.0f}" if result.area else "failed"
-                                    for result in found])
+        areas.add_row(
+            point.name,
+            *["" if result is None else f"{result.area.area:.0f}" if result.area else "failed" for result in found],
+        )
     claims = ", ".join(f"{name} {claim:.0f}" for name, claim in CLAIMS.items())
     ratios = Table(title=f"Area relative to bf16 (claims: {claims})", title_justify="left")
     for heading in ("target", "part"):
@@ -58,13 +67,16 @@ def to_table(report: Report) -> RenderableType:
     for index, heading in enumerate(headings):
         # Headings may be broken on a narrow terminal, what stands below them must not.
         width = max((len(row[index]) for row in rows), default=0)
-        catalog.add_column(heading, justify="left" if index < CATALOG_WORDS else "right", overflow="fold",
-                           min_width=width)
+        catalog.add_column(
+            heading, justify="left" if index < CATALOG_WORDS else "right", overflow="fold", min_width=width
+        )
     for row in rows:
         catalog.add_row(*row)
     # As Text, for rich would take the brackets in a log for markup.
-    failures = [Text(f"failed: {result.point.name} on {result.target.label}\n{result.error}", style="red")
-                for result in report.failed]
+    failures = [
+        Text(f"failed: {result.point.name} on {result.target.label}\n{result.error}", style="red")
+        for result in report.failed
+    ]
     sentences = Text("\n".join(f"- {sentence}" for sentence in conclusion(report)))
     tables = [table for table, found in ((ratios, report.ratios), (catalog, report.catalog)) if found]
     if len(report.targets) > _TARGETS:  # the rest is for the files, where there is room

@@ -32,8 +32,15 @@ def default_threads(cells: int) -> int:
     return max(1, min(cores(), cells // _WORTH_A_THREAD))
 
 
-def run(stimulus: Stimulus, *, stalls: Stalls | None = None, vcd: Path | None = None,
-        progress: Progress | None = None, threads: int | None = None, window: Window | None = None) -> Run:
+def run(
+    stimulus: Stimulus,
+    *,
+    stalls: Stalls | None = None,
+    vcd: Path | None = None,
+    progress: Progress | None = None,
+    threads: int | None = None,
+    window: Window | None = None,
+) -> Run:
     """Run the unit as machine code; see :class:`~openmxu_sim.engines.protocol.Engine`.
 
     Parameters
@@ -70,39 +77,67 @@ def run(stimulus: Stimulus, *, stalls: Stalls | None = None, vcd: Path | None = 
     return result
 
 
-def record(stimulus: Stimulus, window: Window, *, stalls: Stalls | None = None,
-           progress: Progress | None = None) -> tuple[Run, Trace]:
+def record(
+    stimulus: Stimulus, window: Window, *, stalls: Stalls | None = None, progress: Progress | None = None
+) -> tuple[Run, Trace]:
     """As :func:`run`, and what happened in a part of the unit."""
     window.check(stimulus.config)
     trace = Trace(window, load_model(stimulus.config).registers)
     return _run(stimulus, stalls, progress, None, trace), trace
 
 
-def _run(stimulus: Stimulus, stalls: Stalls | None, progress: Progress | None, threads: int | None,
-         trace: Trace | None) -> Run:
+def _run(
+    stimulus: Stimulus, stalls: Stalls | None, progress: Progress | None, threads: int | None, trace: Trace | None
+) -> Run:
     return run_model(load_model(stimulus.config), stimulus, stalls, progress, threads, trace)
 
 
-def run_model(model: Model, stimulus: Stimulus, stalls: Stalls | None = None, progress: Progress | None = None,
-              threads: int | None = None, trace: Trace | None = None) -> Run:
+def run_model(
+    model: Model,
+    stimulus: Stimulus,
+    stalls: Stalls | None = None,
+    progress: Progress | None = None,
+    threads: int | None = None,
+    trace: Trace | None = None,
+) -> Run:
     """As :func:`run`, on a model of the unit that is there."""
     config = stimulus.config
     a, rows = _parts(stimulus.a, [tile.activation_part for tile in stimulus.tiles], split=not config.splitter)
     b, weight_rows = _parts(stimulus.b, [tile.weight_part for tile in stimulus.tiles], split=not config.splitter)
-    tiles = np.array([
-        (row + tile.activations.start, len(tile.activations), tile.inner.start, len(tile.inner),
-         weight_row + tile.inner.start, tile.columns.start, len(tile.columns),
-         sum(getattr(tile, mark) << bit for bit, mark in enumerate(MARKS) if mark not in ("first", "last"))
-         | config.splitter * tile.activation_part << len(MARKS), config.splitter * tile.weight_part << 1)
-        for tile, row, weight_row in zip(stimulus.tiles, rows, weight_rows, strict=True)
-    ], dtype=np.int64)
+    tiles = np.array(
+        [
+            (
+                row + tile.activations.start,
+                len(tile.activations),
+                tile.inner.start,
+                len(tile.inner),
+                weight_row + tile.inner.start,
+                tile.columns.start,
+                len(tile.columns),
+                sum(getattr(tile, mark) << bit for bit, mark in enumerate(MARKS) if mark not in ("first", "last"))
+                | config.splitter * tile.activation_part << len(MARKS),
+                config.splitter * tile.weight_part << 1,
+            )
+            for tile, row, weight_row in zip(stimulus.tiles, rows, weight_rows, strict=True)
+        ],
+        dtype=np.int64,
+    )
     waits = None if stalls is None else np.ascontiguousarray(stalls.pattern, dtype=np.uint8)
     period = 1 if waits is None else waits.shape[1]
     results = stimulus.results
     beats = np.empty((results, config.columns), dtype=np.uint32)
     unit = model.new(
-        _address(a), _address(b), a.shape[1], b.shape[1], _address(tiles), len(tiles), results, _address(waits), period,
-        stimulus.patience + (0 if waits is None else period), _address(beats),
+        _address(a),
+        _address(b),
+        a.shape[1],
+        b.shape[1],
+        _address(tiles),
+        len(tiles),
+        results,
+        _address(waits),
+        period,
+        stimulus.patience + (0 if waits is None else period),
+        _address(beats),
         threads or default_threads(config.rows * config.columns),
         None if trace is None else ctypes.byref(trace.structure()),
     )
@@ -119,8 +154,9 @@ def run_model(model: Model, stimulus: Stimulus, stalls: Stalls | None = None, pr
             if progress is not None:
                 progress(state[3], results)
         if state[0] != 1:
-            raise RuntimeError(f"the unit hangs: nothing moved up to cycle {state[1]}, {state[3]} of {results} results "
-                               "are there")
+            raise RuntimeError(
+                f"the unit hangs: nothing moved up to cycle {state[1]}, {state[3]} of {results} results are there"
+            )
         if trace is not None:
             trace.end(state[1])
         counters = Counters(*state[4:]) if config.status else None

@@ -37,8 +37,21 @@ class Model:
         functions = native.open_library(library)
         pointer, number = ctypes.c_void_p, ctypes.c_int64
         self.new = functions.unit_new
-        self.new.argtypes = [pointer, pointer, number, number, pointer, number, number, pointer, number, number,
-                             pointer, ctypes.c_int, pointer]
+        self.new.argtypes = [
+            pointer,
+            pointer,
+            number,
+            number,
+            pointer,
+            number,
+            number,
+            pointer,
+            number,
+            number,
+            pointer,
+            ctypes.c_int,
+            pointer,
+        ]
         self.new.restype = pointer
         self.run = functions.unit_run
         self.run.argtypes = [pointer, number]

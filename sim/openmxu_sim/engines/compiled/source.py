@@ -49,9 +49,13 @@ def constants(config: MxuConfig) -> dict[str, int]:
     ``CONTROL_DELAY`` those from admission to the accumulator bank.
     """
     return {
-        "ROWS": config.rows, "COLUMNS": config.columns, "ROW_STEP": config.row_step, "SKEW_BASE": 1,
+        "ROWS": config.rows,
+        "COLUMNS": config.columns,
+        "ROW_STEP": config.row_step,
+        "SKEW_BASE": 1,
         "CONTROL_DELAY": 1 + config.array_latency,
-        "SOURCE_WIDTH": config.source.width, "OPERAND_WIDTH": config.operand.width,
+        "SOURCE_WIDTH": config.source.width,
+        "OPERAND_WIDTH": config.operand.width,
     }
 
 

@@ -11,10 +11,18 @@ from openmxu_sim.aliases import Words
 __all__ = ["STREAMS", "Trace", "Window", "small_window", "trace_bytes"]
 
 STREAMS = (
-    "weights__valid", "weights__ready", "weights__marks",
-    "activations__valid", "activations__ready", "activations__marks",
-    "results__valid", "results__ready", "results__last",
-    "admission.o_shift", "admission.o_go", "admission.i_first",
+    "weights__valid",
+    "weights__ready",
+    "weights__marks",
+    "activations__valid",
+    "activations__ready",
+    "activations__marks",
+    "results__valid",
+    "results__ready",
+    "results__last",
+    "admission.o_shift",
+    "admission.o_go",
+    "admission.i_first",
 )
 """What stands on the streams: each a bit, but for the marks, which are all that stands above the data of a beat. The
 last three tell when a beat of weights, and one of activations, leaves the edge, and that the latter begins a tile."""
@@ -67,8 +75,7 @@ class _Window(ctypes.Structure):
     """As in ``unit.c``."""
 
     _fields_ = [
-        *((name, ctypes.c_int64) for name in
-          ("first_row", "rows", "first_column", "columns", "first_cycle", "cycles")),
+        *((name, ctypes.c_int64) for name in ("first_row", "rows", "first_column", "columns", "first_cycle", "cycles")),
         *((name, ctypes.c_void_p) for name in ("cells", "streams", "activations", "weights", "results")),
     ]
 
@@ -106,8 +113,10 @@ class Trace:
         self._registers = registers
         size = trace_bytes(window, dict(registers))
         if size > _MOST:
-            raise ValueError(f"a trace must be of at most {_MOST >> 20} MB, not of {size >> 20} MB: "
-                             "trace fewer rows, columns or cycles")
+            raise ValueError(
+                f"a trace must be of at most {_MOST >> 20} MB, not of {size >> 20} MB: "
+                "trace fewer rows, columns or cycles"
+            )
         limbs = sum(_limbs(width) for _, width in registers)
         rows, columns, cycles = len(window.rows), len(window.columns), len(window.cycles)
         self._cells: Words = np.zeros((cycles, rows, columns, limbs), dtype=np.uint32)
@@ -145,8 +154,15 @@ class Trace:
         """What a run is given to write to."""
         window = self.window
         places = (self._cells, self.streams, self.activations, self.weights, self.results)
-        return _Window(window.rows.start, len(window.rows), window.columns.start, len(window.columns),
-                       window.cycles.start, len(window.cycles), *(array.ctypes.data for array in places))
+        return _Window(
+            window.rows.start,
+            len(window.rows),
+            window.columns.start,
+            len(window.columns),
+            window.cycles.start,
+            len(window.cycles),
+            *(array.ctypes.data for array in places),
+        )
 
     def end(self, cycles: int) -> None:
         """The run is over, after so many cycles."""

@@ -39,8 +39,14 @@ def check(library: bytes, config: MxuConfig) -> bool:
     with process.workspace() as folder:
         file = folder / "library.so"
         file.write_bytes(library)
-        command = [sys.executable, "-P", "-m", "openmxu_sim.engines.compiled.trial", str(file),
-                   json.dumps(asdict(config))]
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "openmxu_sim.engines.compiled.trial",
+            str(file),
+            json.dumps(asdict(config)),
+        ]
         try:
             done = process.run(command, what="a known product on the compiled unit", limit=_LIMIT)
         except TimeLimitError as error:

@@ -53,17 +53,27 @@ def write_vcd(trace: Trace, config: MxuConfig, path: Path) -> None:
     """
     window = trace.window
     if not len(trace.streams):
-        raise ValueError(f"cycles of a trace must begin within the run, which had {trace.ran}, "
-                         f"not at {window.cycles.start}")
+        raise ValueError(
+            f"cycles of a trace must begin within the run, which had {trace.ran}, not at {window.cycles.start}"
+        )
     unit = f"{config.rows}x{config.columns}, {config.operand}, {config.subnormals}, stages {config.stages}"
-    part = ", ".join(f"{name} {value.start} to {value.stop - 1}" for name, value in
-                     (("rows", window.rows), ("columns", window.columns), ("cycles", window.cycles)))
+    part = ", ".join(
+        f"{name} {value.start} to {value.stop - 1}"
+        for name, value in (("rows", window.rows), ("columns", window.columns), ("cycles", window.cycles))
+    )
     first = 2 * _HALF * window.cycles.start
     with writing(path) as file:
         text = io.TextIOWrapper(file, encoding="ascii")
         # Without a date: equal runs give equal files.
-        writer = VCDWriter(text, timescale="1 ns", date="", version=f"OpenMXU {version('openmxu')}",
-                           comment=f"unit: {unit}; window: {part}", init_timestamp=first, check_values=False)
+        writer = VCDWriter(
+            text,
+            timescale="1 ns",
+            date="",
+            version=f"OpenMXU {version('openmxu')}",
+            comment=f"unit: {unit}; window: {part}",
+            init_timestamp=first,
+            check_values=False,
+        )
         identifiers, groups = [(writer.register_var("mxu", "clk", "wire", 1, init=1).ident, 1)], []
         for names, values in _signals(trace, config):
             groups.append((len(identifiers), values))
@@ -124,7 +134,7 @@ def _changes(groups: list[tuple[int, Words]], cycles: int) -> Iterator[Changes]:
         halves, numbers, news = [clock], [np.zeros_like(clock)], [(1 - clock % 2).astype(object)]
         second = max(start, 1)  # the very first cycle's values stand in the header
         for first, values in groups:
-            late, which = np.nonzero((values[second:stop] != values[second - 1:stop - 1]).any(axis=2))
+            late, which = np.nonzero((values[second:stop] != values[second - 1 : stop - 1]).any(axis=2))
             halves.append(2 * (second + late))
             numbers.append(first + which)
             news.append(_integers(values[second + late, which]))
@@ -146,11 +156,15 @@ def _write(text: TextIO, identifiers: list[tuple[str, int]], first: int, changes
 
     Variables are known by their identifiers and widths; ``first`` is the first cycle's time.
     """
-    before, after = zip(*(("b", f" {identifier}\n") if width > 1 else ("", f"{identifier}\n")
-                          for identifier, width in identifiers), strict=True)
+    before, after = zip(
+        *(("b", f" {identifier}\n") if width > 1 else ("", f"{identifier}\n") for identifier, width in identifiers),
+        strict=True,
+    )
     halves, numbers, values = changes
-    lines = [f"{before[number]}{value:b}{after[number]}"
-             for number, value in zip(numbers.tolist(), values.tolist(), strict=True)]
+    lines = [
+        f"{before[number]}{value:b}{after[number]}"
+        for number, value in zip(numbers.tolist(), values.tolist(), strict=True)
+    ]
     for half, place in zip(*(array.tolist() for array in np.unique(halves, return_index=True)), strict=True):
         lines[place] = f"#{first + _HALF * half}\n{lines[place]}"
     text.writelines(lines)

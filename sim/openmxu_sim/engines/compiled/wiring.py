@@ -68,79 +68,113 @@ def _rules(config: MxuConfig) -> Iterator[tuple[str, dict[str, Sequence[Signal]]
         return Signal("weight_edge", "o__payload", column * word, word, later=column)
 
     def activation(row: int) -> Signal:
-        return Signal("activation_edge", "o__payload", row * word, word,
-                      later=number["SKEW_BASE"] + row * number["ROW_STEP"])
+        return Signal(
+            "activation_edge", "o__payload", row * word, word, later=number["SKEW_BASE"] + row * number["ROW_STEP"]
+        )
 
     # The array: what the left neighbour and the one above show.
     for r in range(rows):
         for c in range(columns):
             left, above = f"pe({r}, {c - 1})", f"pe({r - 1}, {c})"
-            yield f"pe({r}, {c})", {
-                "i_activation": [all_of(left, "o_activation") if c else activation(r)],
-                "i_swap": [Signal(left, "o_swap") if c else Signal("admission", "o_swaps", r)],
-                "i_load": [Signal(left, "o_load") if c else Signal("admission", "o_loads", r)],
-                "i_weight": [all_of(above, "o_weight") if r else weight(c)],
-                "i_psum": [all_of(above, "o_psum") if r else Signal(_CONSTANT, "", width=FP32.width)],
-                **clock,
-            }
+            yield (
+                f"pe({r}, {c})",
+                {
+                    "i_activation": [all_of(left, "o_activation") if c else activation(r)],
+                    "i_swap": [Signal(left, "o_swap") if c else Signal("admission", "o_swaps", r)],
+                    "i_load": [Signal(left, "o_load") if c else Signal("admission", "o_loads", r)],
+                    "i_weight": [all_of(above, "o_weight") if r else weight(c)],
+                    "i_psum": [all_of(above, "o_psum") if r else Signal(_CONSTANT, "", width=FP32.width)],
+                    **clock,
+                },
+            )
     # The accumulator bank.
     for c in range(columns):
-        yield f"column({c})", {
-            "i_psum": [all_of(f"pe({rows - 1}, {c})", "o_psum")],
-            "i_control": [all_of(f"column({c - 1})", "o_control") if c
-                          else all_of("admission", "o_control", later=number["CONTROL_DELAY"])],
-            "i_fetch": [Signal("emission", "o_fetch")],
-            "i_row": [all_of("emission", "o_row")],
-            **clock,
-        }
+        yield (
+            f"column({c})",
+            {
+                "i_psum": [all_of(f"pe({rows - 1}, {c})", "o_psum")],
+                "i_control": [
+                    all_of(f"column({c - 1})", "o_control")
+                    if c
+                    else all_of("admission", "o_control", later=number["CONTROL_DELAY"])
+                ],
+                "i_fetch": [Signal("emission", "o_fetch")],
+                "i_row": [all_of("emission", "o_row")],
+                **clock,
+            },
+        )
     # What decides, and what looks on.
-    marks = {f"i_{mark}": [Signal("activation_edge", "o__payload", rows * word + bit)]
-             for bit, mark in enumerate(MARKS)}
-    yield "emission", {
-        "i_control": [all_of(f"column({columns - 1})", "o_control")],
-        "i_ready": [Signal(_UNIT, "results__ready")],
-        **clock,
+    marks = {
+        f"i_{mark}": [Signal("activation_edge", "o__payload", rows * word + bit)] for bit, mark in enumerate(MARKS)
     }
-    yield "admission", {
-        "i_weights": [Signal("weight_edge", "o__valid")],
-        "i_activations": [Signal("activation_edge", "o__valid")],
-        **marks,
-        "i_freed": [Signal("emission", "o_fetch")],
-        **clock,
-    }
+    yield (
+        "emission",
+        {
+            "i_control": [all_of(f"column({columns - 1})", "o_control")],
+            "i_ready": [Signal(_UNIT, "results__ready")],
+            **clock,
+        },
+    )
+    yield (
+        "admission",
+        {
+            "i_weights": [Signal("weight_edge", "o__valid")],
+            "i_activations": [Signal("activation_edge", "o__valid")],
+            **marks,
+            "i_freed": [Signal("emission", "o_fetch")],
+            **clock,
+        },
+    )
     # The streams.
     for name, taken in (("weight", "o_shift"), ("activation", "o_go")):
-        yield f"{name}_edge", {
-            "i__valid": [Signal(_UNIT, f"{name}s__valid")],
-            "i__payload": [all_of(_UNIT, f"{name}s__payload")],
-            "o__ready": [Signal("admission", taken)],
-            **clock,
-        }
-    yield _UNIT, {
-        "weights__ready": [Signal("weight_edge", "i__ready")],
-        "activations__ready": [Signal("activation_edge", "i__ready")],
-        "results__valid": [Signal("emission", "o_valid")],
-        "results__payload": [*(all_of(f"column({c})", "o_data") for c in range(columns)), Signal("emission", "o_last")],
-        **({f"status__{name}": [all_of("status", f"o_{name}")] for name in (*COUNTERS, "error")}
-           if config.status else {}),
-    }
+        yield (
+            f"{name}_edge",
+            {
+                "i__valid": [Signal(_UNIT, f"{name}s__valid")],
+                "i__payload": [all_of(_UNIT, f"{name}s__payload")],
+                "o__ready": [Signal("admission", taken)],
+                **clock,
+            },
+        )
+    yield (
+        _UNIT,
+        {
+            "weights__ready": [Signal("weight_edge", "i__ready")],
+            "activations__ready": [Signal("activation_edge", "i__ready")],
+            "results__valid": [Signal("emission", "o_valid")],
+            "results__payload": [
+                *(all_of(f"column({c})", "o_data") for c in range(columns)),
+                Signal("emission", "o_last"),
+            ],
+            **(
+                {f"status__{name}": [all_of("status", f"o_{name}")] for name in (*COUNTERS, "error")}
+                if config.status
+                else {}
+            ),
+        },
+    )
     if config.status:
-        yield "status", {
-            "i_weights_valid": [Signal(_UNIT, "weights__valid")],
-            "i_weights_ready": [Signal("weight_edge", "i__ready")],
-            "i_activations_valid": [Signal(_UNIT, "activations__valid")],
-            "i_activations_ready": [Signal("activation_edge", "i__ready")],
-            "i_results_valid": [Signal("emission", "o_valid")],
-            "i_results_ready": [Signal(_UNIT, "results__ready")],
-            "i_weights_last": [Signal(_UNIT, "weights__payload", columns * source)],
-            **{f"i_{mark}": [Signal(_UNIT, "activations__payload", rows * source + bit)]
-               for bit, mark in enumerate(MARKS)},
-            "i_go": [Signal("admission", "o_go")],
-            "i_waits_input": [Signal("admission", "o_waits_input")],
-            "i_waits_output": [Signal("admission", "o_waits_output")],
-            "i_clear": [Signal(_UNIT, "status__clear")],
-            **clock,
-        }
+        yield (
+            "status",
+            {
+                "i_weights_valid": [Signal(_UNIT, "weights__valid")],
+                "i_weights_ready": [Signal("weight_edge", "i__ready")],
+                "i_activations_valid": [Signal(_UNIT, "activations__valid")],
+                "i_activations_ready": [Signal("activation_edge", "i__ready")],
+                "i_results_valid": [Signal("emission", "o_valid")],
+                "i_results_ready": [Signal(_UNIT, "results__ready")],
+                "i_weights_last": [Signal(_UNIT, "weights__payload", columns * source)],
+                **{
+                    f"i_{mark}": [Signal(_UNIT, "activations__payload", rows * source + bit)]
+                    for bit, mark in enumerate(MARKS)
+                },
+                "i_go": [Signal("admission", "o_go")],
+                "i_waits_input": [Signal("admission", "o_waits_input")],
+                "i_waits_output": [Signal("admission", "o_waits_output")],
+                "i_clear": [Signal(_UNIT, "status__clear")],
+                **clock,
+            },
+        )
 
 
 def check_wiring(config: MxuConfig, unit: Callable[[MxuConfig], Any] = Mxu) -> int:
@@ -229,8 +263,12 @@ class _Unit:
 @lru_cache(maxsize=1)
 def _elaborate(config: MxuConfig, unit: Callable[[MxuConfig], Any]) -> _Unit:
     text = to_rtlil(unit(config))
-    modules = {"weight_edge": "mxu.weight_edge", "activation_edge": "mxu.activation_edge",
-               "admission": "mxu.admission", "emission": "mxu.bank.emission"}
+    modules = {
+        "weight_edge": "mxu.weight_edge",
+        "activation_edge": "mxu.activation_edge",
+        "admission": "mxu.admission",
+        "emission": "mxu.bank.emission",
+    }
     if config.status:
         modules["status"] = "mxu.status"
     for part in ("pe", "column"):
@@ -300,7 +338,7 @@ class _Design:
         if signal.part == _CONSTANT:
             return (LOW,) * (signal.width or 0)
         bits = self._wire(signal.part, signal.wire)
-        return bits if signal.width is None else bits[signal.low:signal.low + signal.width]
+        return bits if signal.width is None else bits[signal.low : signal.low + signal.width]
 
     def _trace(self, bit: Bit | None) -> tuple[Bit | None, int]:
         """Where a bit comes from, and by how many plain registers."""
@@ -323,8 +361,9 @@ class _Design:
             origin, later = self._trace(bit)
             found, delay = self._trace(taken[index])
             if found is None or (found, delay) != (origin, later + source.later):
-                raise WiringError(f"{part}.{wire}[{index}] must be {source.bit(place)}, "
-                                  f"not {self._describe(found)}{_later(delay)}")
+                raise WiringError(
+                    f"{part}.{wire}[{index}] must be {source.bit(place)}, not {self._describe(found)}{_later(delay)}"
+                )
 
     def check_covered(self, part: str, wires: Collection[str]) -> None:
         """Check that wires are all that a part takes, or all that the unit gives.
@@ -343,8 +382,12 @@ class _Design:
             known = id(interface), tuple(wires)
             if known not in self._missing:
                 reached = {place for wire in wires for place in interface.wires[wire]}
-                self._missing[known] = [f"{port}[{index}]" for port, width in interface.inputs.items()
-                                        for index in range(width) if (port, index) not in reached]
+                self._missing[known] = [
+                    f"{port}[{index}]"
+                    for port, width in interface.inputs.items()
+                    for index in range(width)
+                    if (port, index) not in reached
+                ]
             missing = self._missing[known]
         if missing:
             raise WiringError(f"{part}.{missing[0]} must be known to the machine code, which takes no notice of it")

@@ -58,17 +58,39 @@ from openmxu_sim.verify.exploration.words import WordNetlist, read_unit
 __all__ = ["COVERS", "Exploration", "ExplorationError", "explore"]
 
 COVERS = (
-    "weights refused", "activations refused", "result refused", "result taken", "weights taken during a tile",
-    "activations taken before their weights", "pause in a tile", "pause between tiles", "take", "add",
-    "add to an added sum", "keep", "emit", "longest tile", "tile shorter than the sum", "bank full",
-    "beats on all streams at once", "tagged result", "plain result", "wait for weights after a mistake",
+    "weights refused",
+    "activations refused",
+    "result refused",
+    "result taken",
+    "weights taken during a tile",
+    "activations taken before their weights",
+    "pause in a tile",
+    "pause between tiles",
+    "take",
+    "add",
+    "add to an added sum",
+    "keep",
+    "emit",
+    "longest tile",
+    "tile shorter than the sum",
+    "bank full",
+    "beats on all streams at once",
+    "tagged result",
+    "plain result",
+    "wait for weights after a mistake",
     *(f"after {error.name}" for error in Error if error),
 )
 """What must have happened at least once, as far as the bounds allow it."""
 
 _FAILURES = (
-    None, "a handshake depends on what is undefined", "a result is wrong", "a result comes that nobody waits for",
-    "a result is withdrawn", "more is taken than there is room for", "results are lost", "the unit hangs",
+    None,
+    "a handshake depends on what is undefined",
+    "a result is wrong",
+    "a result comes that nobody waits for",
+    "a result is withdrawn",
+    "more is taken than there is room for",
+    "results are lost",
+    "the unit hangs",
     "the error is wrong",
 )
 _GIVEN_UP = ("more terms than there is room for", "more states than there is room for")
@@ -134,17 +156,33 @@ class Exploration:
 class _Choice(ctypes.Structure):
     """As in ``search.c``."""
 
-    _fields_ = [(name, ctypes.c_uint8) for name in
-                ("ready", "weights", "activations", "weights_last", "weights_tag", "activations_tag", "first", "last",
-                 "add", "emit")]
+    _fields_ = [
+        (name, ctypes.c_uint8)
+        for name in (
+            "ready",
+            "weights",
+            "activations",
+            "weights_last",
+            "weights_tag",
+            "activations_tag",
+            "first",
+            "last",
+            "add",
+            "emit",
+        )
+    ]
 
 
 class _Report(ctypes.Structure):
     """As in ``search.c``."""
 
     _fields_ = [
-        ("control_states", ctypes.c_uint64), ("states", ctypes.c_uint64), ("transitions", ctypes.c_uint64),
-        ("covers", ctypes.c_uint64 * len(COVERS)), ("failure", ctypes.c_int32), ("steps", ctypes.c_int32),
+        ("control_states", ctypes.c_uint64),
+        ("states", ctypes.c_uint64),
+        ("transitions", ctypes.c_uint64),
+        ("covers", ctypes.c_uint64 * len(COVERS)),
+        ("failure", ctypes.c_int32),
+        ("steps", ctypes.c_int32),
         ("trace", _Choice * _TRACE),
     ]
 
@@ -187,8 +225,11 @@ def explore(
     openmxu.yosys.SynthesisError, openmxu_sim.netlist.native.CompilerNotFoundError
         Yosys failed; there is no C compiler.
     """
-    for noun, value, least, most in (("longest tile", longest_tile, 1, config.depth),
-                                     ("longest sum", longest_sum, 1, 255), ("mistakes", mistakes, 0, 255)):
+    for noun, value, least, most in (
+        ("longest tile", longest_tile, 1, config.depth),
+        ("longest sum", longest_sum, 1, 255),
+        ("mistakes", mistakes, 0, 255),
+    ):
         if not least <= value <= most:
             raise ValueError(f"{noun} must be from {least} to {most}, not {value!r}")
     if mistakes:
@@ -201,19 +242,29 @@ def explore(
     library.explore(ctypes.c_uint64(most_states), callback, ctypes.byref(report))
     seconds = time.monotonic() - start
     if report.failure >= len(_FAILURES):
-        raise ExplorationError(f"{_GIVEN_UP[report.failure - len(_FAILURES)]}, after {report.control_states} states "
-                               f"of control and {report.states} of data")
+        raise ExplorationError(
+            f"{_GIVEN_UP[report.failure - len(_FAILURES)]}, after {report.control_states} states "
+            f"of control and {report.states} of data"
+        )
     failure = _FAILURES[report.failure]
     return Exploration(
-        config, longest_tile, longest_sum, mistakes, report.control_states, report.states, report.transitions, seconds,
-        dict(zip(COVERS, report.covers, strict=True)), failure and "\n".join([failure, *_describe(report)]),
+        config,
+        longest_tile,
+        longest_sum,
+        mistakes,
+        report.control_states,
+        report.states,
+        report.transitions,
+        seconds,
+        dict(zip(COVERS, report.covers, strict=True)),
+        failure and "\n".join([failure, *_describe(report)]),
     )
 
 
 def _describe(report: _Report) -> list[str]:
     """The cycles of a trace, a line each."""
     lines = []
-    for cycle, choice in enumerate(report.trace[:report.steps]):
+    for cycle, choice in enumerate(report.trace[: report.steps]):
         marks = [name for name in ("first", "last", "add", "emit") if getattr(choice, name)]
         parts = []
         for stream, tag in (("weights", choice.weights_tag), ("activations", choice.activations_tag)):

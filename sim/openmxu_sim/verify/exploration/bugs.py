@@ -50,72 +50,88 @@ SEEDED_BUGS: Mapping[str, Bug] = {
     "weights are loaded a cycle late": Bug("pe", "m.If(self.i_load)", "m.If(self.o_load)"),
     "swap marks are a cycle late": Bug("admission", "m.d.comb += self.o_swaps", "m.d.sync += self.o_swaps"),
     "a beat of weights too many may enter": Bug(
-        "admission", "allowed = Signal(range(rows + 1), init=rows)",
-        "allowed = Signal(range(rows + 2), init=rows + 1)"),
+        "admission", "allowed = Signal(range(rows + 1), init=rows)", "allowed = Signal(range(rows + 2), init=rows + 1)"
+    ),
     "no further weights may enter": Bug("admission", "allowed + reached - self.o_shift", "allowed - self.o_shift"),
     "a tile does not wait for its weights": Bug(
-        "admission", "(room & written) & (loaded | ~self.i_first)", "(room & written)"),
+        "admission", "(room & written) & (loaded | ~self.i_first)", "(room & written)"
+    ),
     "a sum is added to a cycle early": Bug(
-        "admission", "range(1, self.config.row_latency)", "range(1, self.config.row_latency - 1)"),
+        "admission", "range(1, self.config.row_latency)", "range(1, self.config.row_latency - 1)"
+    ),
     "a result too many may enter the bank": Bug("admission", "held + ahead < depth,", "held + ahead <= depth,"),
     "a kept tile runs into results": Bug(
-        "admission", "held + ahead < depth,", "held < depth,", longest_tile=2, longest_sum=1),
+        "admission", "held + ahead < depth,", "held < depth,", longest_tile=2, longest_sum=1
+    ),
     "places are never freed": Bug("admission", "held.eq(held + given - self.i_freed)", "held.eq(held + given)"),
     "results of a tile go to one place": Bug(
-        "admission", "head.eq(head + given)", "head.eq(head + (given & self.i_last))", longest_tile=2, longest_sum=1),
+        "admission", "head.eq(head + given)", "head.eq(head + (given & self.i_last))", longest_tile=2, longest_sum=1
+    ),
     "activations are skewed too far": Bug("mxu", "step=config.row_step, base=1", "step=config.row_step + 1, base=1"),
     "rows of activations are reversed": Bug(
-        "mxu", "Value.cast(beat.data)", "Cat(beat.data[row] for row in reversed(range(config.rows)))"),
+        "mxu", "Value.cast(beat.data)", "Cat(beat.data[row] for row in reversed(range(config.rows)))"
+    ),
     "columns of weights are reversed": Bug(
-        "mxu", "Value.cast(weights.o.payload.data)",
-        "Cat(weights.o.payload.data[column] for column in reversed(range(config.columns)))"),
+        "mxu",
+        "Value.cast(weights.o.payload.data)",
+        "Cat(weights.o.payload.data[column] for column in reversed(range(config.columns)))",
+    ),
     "sums start from -0": Bug("mxu", "array.i_psums.eq(0)", "array.i_psums.eq(1 << 31)"),
     "a beat that waits is overwritten": Bug(
-        "edge", "self.i.ready.eq(self.o.ready | ~self.o.valid)", "self.i.ready.eq(1)"),
+        "edge", "self.i.ready.eq(self.o.ready | ~self.o.valid)", "self.i.ready.eq(1)"
+    ),
     "product and sum are exchanged": Bug(
-        "pe", "adder.i_a.eq(self.i_psum),\n            adder.i_b.eq(multiplier.o)",
-        "adder.i_b.eq(self.i_psum),\n            adder.i_a.eq(multiplier.o)"),
+        "pe",
+        "adder.i_a.eq(self.i_psum),\n            adder.i_b.eq(multiplier.o)",
+        "adder.i_b.eq(self.i_psum),\n            adder.i_a.eq(multiplier.o)",
+    ),
     "the first tile is added": Bug("accumulator", "Mux(control.add, kept, _NEGATIVE_ZERO)", "kept"),
     "a sum is written a place too far": Bug("accumulator", "new.addr.eq(write[:-1])", "new.addr.eq(write[:-1] + 1)"),
     "another mark clears NaN": Bug("accumulator", "control.clear_nan & is_nan", "control.last & is_nan"),
     "a refused result is dropped": Bug(
-        "accumulator", "(waiting != 0) & (self.i_ready | ~self.o_valid)", "waiting != 0"),
+        "accumulator", "(waiting != 0) & (self.i_ready | ~self.o_valid)", "waiting != 0"
+    ),
     "a result leaves before it is written": Bug(
-        "accumulator", "leaving, self.config.write_latency - 1,", "leaving, self.config.write_latency - 2,"),
+        "accumulator", "leaving, self.config.write_latency - 1,", "leaving, self.config.write_latency - 2,"
+    ),
     "weights that wait for their tile are forgotten": Bug(
-        "admission", "(loaded | complete) & ~entering", "loaded & ~entering"),
-    "a result that nobody takes is withdrawn": Bug(
-        "accumulator", "m.If(self.o_fetch | self.i_ready)", "m.If(1)"),
+        "admission", "(loaded | complete) & ~entering", "loaded & ~entering"
+    ),
+    "a result that nobody takes is withdrawn": Bug("accumulator", "m.If(self.o_fetch | self.i_ready)", "m.If(1)"),
     "sums that are kept are emitted": Bug(
-        "accumulator", "self.i_control.valid & self.i_control.emit", "self.i_control.valid"),
-    "marks are read where no beat is": Bug(
-        "admission", "given = self.o_go & self.i_emit", "given = self.i_emit"),
+        "accumulator", "self.i_control.valid & self.i_control.emit", "self.i_control.valid"
+    ),
+    "marks are read where no beat is": Bug("admission", "given = self.o_go & self.i_emit", "given = self.i_emit"),
     "an empty edge takes nothing": Bug(
-        "edge", "self.i.ready.eq(self.o.ready | ~self.o.valid)", "self.i.ready.eq(self.o.ready)"),
-    "last comes from another beat": Bug(
-        "accumulator", "mark_in.data.eq(last)", "mark_in.data.eq(self.i_control.last)"),
+        "edge", "self.i.ready.eq(self.o.ready | ~self.o.valid)", "self.i.ready.eq(self.o.ready)"
+    ),
+    "last comes from another beat": Bug("accumulator", "mark_in.data.eq(last)", "mark_in.data.eq(self.i_control.last)"),
     "results go where their tile says": Bug(
-        "admission", """m.d.comb += place_.eq(head + ahead)
+        "admission",
+        """m.d.comb += place_.eq(head + ahead)
         given = self.o_go & self.i_emit
         with m.If(self.o_go):
             m.d.sync += row.eq(Mux(self.i_last, 0, ahead + 1))
-        m.d.sync += [head.eq(head + given), """, """offset = Mux(self.i_first, 0, row)
+        m.d.sync += [head.eq(head + given), """,
+        """offset = Mux(self.i_first, 0, row)
         m.d.comb += place_.eq(head + offset)
         given = self.o_go & self.i_emit
         with m.If(self.o_go):
             m.d.sync += row.eq(offset + 1)
             with m.If(self.i_last & self.i_emit):
                 m.d.sync += head.eq(place_ + 1)
-        m.d.sync += [""", longest_sum=1, mistakes=1),
+        m.d.sync += [""",
+        longest_sum=1,
+        mistakes=1,
+    ),
     "a mistake is told when its beat enters the array": Bug(
-        "mxu", """("weights", "activations", "results") for side in ("valid", "ready")),
-            status.i_weights_last.eq(self.weights.payload.last),
-            *(getattr(status, f"i_{mark}").eq(self.activations.payload[mark])
-""", """("weights", "results") for side in ("valid", "ready")),
-            status.i_activations_valid.eq(admission.o_go), status.i_activations_ready.eq(1),
-            status.i_weights_last.eq(self.weights.payload.last),
-            *(getattr(status, f"i_{mark}").eq(getattr(admission, f"i_{mark}"))
-""", longest_sum=1, mistakes=1),
+        "mxu",
+        'status, f"i_{mark}").eq(self.activations.payload[mark]) for mark in MARKS),',
+        'status, f"i_{mark}").eq(getattr(admission, f"i_{mark}")) for mark in MARKS),'
+        "status.i_activations_valid.eq(admission.o_go), status.i_activations_ready.eq(1),",
+        longest_sum=1,
+        mistakes=1,
+    ),
 }
 """What is wrong, and how."""
 
@@ -136,8 +152,9 @@ def seeded(bug: Bug) -> Callable[[MxuConfig], Any]:
             source = inspect.getsource(originals[name])
             if name == f"openmxu.{bug.module}":
                 if source.count(bug.right) != 1:
-                    raise ValueError(f"right must stand exactly once in {name}, not {source.count(bug.right)} times: "
-                                     f"{bug.right!r}")
+                    raise ValueError(
+                        f"right must stand exactly once in {name}, not {source.count(bug.right)} times: {bug.right!r}"
+                    )
                 source = source.replace(bug.right, bug.wrong)
             # The copies that follow import this one.
             copies[name] = sys.modules[name] = ModuleType(name)

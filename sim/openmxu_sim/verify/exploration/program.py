@@ -14,17 +14,23 @@ def program(words: WordNetlist, config: MxuConfig, *, longest_tile: int, longest
     """C text of the whole exploration of one unit."""
     unit = _Unit(words)
     constants = {
-        "ROWS": config.rows, "COLUMNS": config.columns, "DEPTH": config.depth,
-        "LONGEST_TILE": longest_tile, "LONGEST_SUM": longest_sum, "CONVERTS": int(config.source != config.operand),
-        "MOST_MISTAKES": mistakes, "TAGGED_WEIGHTS": 0 if mistakes else config.columns,
+        "ROWS": config.rows,
+        "COLUMNS": config.columns,
+        "DEPTH": config.depth,
+        "LONGEST_TILE": longest_tile,
+        "LONGEST_SUM": longest_sum,
+        "CONVERTS": int(config.source != config.operand),
+        "MOST_MISTAKES": mistakes,
+        "TAGGED_WEIGHTS": 0 if mistakes else config.columns,
         "TAGGED_ACTIVATIONS": 1 if mistakes else config.rows + 2,
-        "CONTROL_WORDS": max(1, -(-len(words.registers) // 32)), "UNIT_TERMS": unit.size,
+        "CONTROL_WORDS": max(1, -(-len(words.registers) // 32)),
+        "UNIT_TERMS": unit.size,
     }
     lines = ",\n  ".join(f"{name} = {value}" for name, value in constants.items())
     package = "openmxu_sim.verify.exploration"
-    return "\n".join([
-        f"enum {{\n  {lines}\n}};", resource(package, "model.c"), unit.function(), resource(package, "search.c"),
-    ])
+    return "\n".join(
+        [f"enum {{\n  {lines}\n}};", resource(package, "model.c"), unit.function(), resource(package, "search.c")]
+    )
 
 
 class _Unit:
@@ -51,8 +57,10 @@ class _Unit:
         """``cycle``: a unit one cycle later, and, where sets are asked for, the terms that its terms are made of."""
         words = self._words
         places = ", ".join(str(self._places[index]) for index in words.results)
-        lines = [f"const bit r{index} = s->control[{index // 32}] >> {2 * (index % 32)} & EITHER;"
-                 for index in range(len(words.registers))]
+        lines = [
+            f"const bit r{index} = s->control[{index // 32}] >> {2 * (index % 32)} & EITHER;"
+            for index in range(len(words.registers))
+        ]
         lines += words.logic
         lines += [f"o->{name} = {bit};" for name, bit in words.outputs.items()]
         lines += [f"o->result[{lane}] = s->terms[{self._places[index]}];" for lane, index in enumerate(words.results)]
@@ -60,17 +68,25 @@ class _Unit:
         for index, bit in enumerate(words.registers):
             value = f"({words.meaningless[index]} == HIGH ? EITHER : {bit})" if index in words.meaningless else bit
             lines.append(f"n->control[{index // 32}] |= (uint64_t){value} << {2 * (index % 32)};")
-        return "\n".join([
-            f"static const int result_places[] = {{ {places} }};",
-            "static void cycle(const struct unit *s, const struct inputs *i, struct outputs *o, struct unit *n,",
-            "                  const set *before, set *after) {",
-            *(f"  {line}" for line in lines),
-            "  {", "    const term *old = s->terms;", "    term *new = n->terms;",
-            *(f"    {line}" for line in self._data("term")), "  }",
-            "  if (after) {", "    const set *old = before;", "    set *new = after;",
-            *(f"    {line}" for line in self._data("set")), "  }",
-            "}",
-        ])
+        return "\n".join(
+            [
+                f"static const int result_places[] = {{ {places} }};",
+                "static void cycle(const struct unit *s, const struct inputs *i, struct outputs *o, struct unit *n,",
+                "                  const set *before, set *after) {",
+                *(f"  {line}" for line in lines),
+                "  {",
+                "    const term *old = s->terms;",
+                "    term *new = n->terms;",
+                *(f"    {line}" for line in self._data("term")),
+                "  }",
+                "  if (after) {",
+                "    const set *old = before;",
+                "    set *new = after;",
+                *(f"    {line}" for line in self._data("set")),
+                "  }",
+                "}",
+            ]
+        )
 
     def _data(self, domain: str) -> list[str]:
         """What the registers of data hold next, as terms or as sets."""
@@ -96,8 +112,11 @@ class _Data:
         for name, memory in self._words.memories.items():
             first = self._memories[name]
             after += [f"new[{first + place}] = old[{first + place}];" for place in range(memory.depth)]
-            after += [f"{self._domain}_write(new + {first}, {memory.depth}, {enable}, {_number(address)}, "
-                      f"{self._word(data)});" for enable, address, data in memory.writes]
+            after += [
+                f"{self._domain}_write(new + {first}, {memory.depth}, {enable}, {_number(address)}, "
+                f"{self._word(data)});"
+                for enable, address, data in memory.writes
+            ]
         return [*self._lines, *after]
 
     def _next(self, index: int, place: int) -> list[str]:
@@ -111,12 +130,13 @@ class _Data:
             at = _number(tuple(address))
             # What a read at the moment of a write gives is nothing to rely on.
             collides = " || ".join(f"collide({write}, {_number(where)}, {at})" for write, where, _ in memory.writes)
-            return [f"new[{place}] = {self._domain}_read(old + {self._memories[str(word.detail)]}, {memory.depth}, "
-                    f"{enable}, {at}, {collides}, old[{place}]);"]
+            return [
+                f"new[{place}] = {self._domain}_read(old + {self._memories[str(word.detail)]}, {memory.depth}, "
+                f"{enable}, {at}, {collides}, old[{place}]);"
+            ]
         stages = int(word.detail)
         value = self._application(word)
-        return [f"new[{place + stage}] = {f'old[{place + stage - 1}]' if stage else value};"
-                for stage in range(stages)]
+        return [f"new[{place + stage}] = {f'old[{place + stage - 1}]' if stage else value};" for stage in range(stages)]
 
     def _application(self, word: Word) -> str:
         """A function of words."""
@@ -133,7 +153,7 @@ class _Data:
             case "input":
                 return f"{constant}(i->{word.detail})"
             case "constant":
-                return f"{constant}({ {0: 'ZERO', 1 << 31: 'NEGATIVE_ZERO'}.get(int(word.detail), 'POISON')})"
+                return f"{constant}({ {0: 'ZERO', 1 << 31: 'NEGATIVE_ZERO'}.get(int(word.detail), 'POISON') })"
             case "multiply" | "add" if word.detail:
                 return f"old[{self._places[index] + int(word.detail) - 1}]"
         if index not in self._named:

@@ -70,7 +70,7 @@ def read_unit(unit: Callable[[MxuConfig], object], config: MxuConfig) -> Netlist
     modules = re.findall(r"^module \\(\S+)$", rtlil, re.MULTILINE)
     boxes = [name for name in modules if _box_kind(name)]
     script = f"""read_rtlil /job/design.il
-blackbox {' '.join(boxes)}
+blackbox {" ".join(boxes)}
 hierarchy -check -top mxu
 proc
 flatten
@@ -127,8 +127,8 @@ class WordNetlist:
         shown |= {f"mistake[{place}]": bit for place, bit in enumerate(netlist.outputs.get("status__error", ()))}
         self.outputs = {name: self._bit(bit) for name, bit in shown.items()}
         result = netlist.outputs["results__payload"]
-        self.results = [self._word(result[32 * lane:32 * lane + 32]) for lane in range(config.columns)]
-        self.results.append(self._word(result[32 * config.columns:]))
+        self.results = [self._word(result[32 * lane : 32 * lane + 32]) for lane in range(config.columns)]
+        self.results.append(self._word(result[32 * config.columns :]))
         self._finish_registers()
         self.meaningless = self._find_meaningless()
         self._check_handshakes(shown)
@@ -153,12 +153,14 @@ class WordNetlist:
         reads it, data on its way to the results. So is ``clear_nan`` where the status looks whether it changes.
         """
         ports, width = self._netlist.inputs, self._config.source.width
-        for stream, lanes, marks in (("weights", self._config.columns, ("last",)),
-                                     ("activations", self._config.rows, MARKS)):
+        for stream, lanes, marks in (
+            ("weights", self._config.columns, ("last",)),
+            ("activations", self._config.rows, MARKS),
+        ):
             payload = ports[f"{stream}__payload"]
             for lane in range(lanes):
-                self._lanes[payload[width * lane:width * (lane + 1)]] = f"{stream}[{lane}]"
-            for mark, bit in zip(marks, payload[width * lanes:], strict=True):
+                self._lanes[payload[width * lane : width * (lane + 1)]] = f"{stream}[{lane}]"
+            for mark, bit in zip(marks, payload[width * lanes :], strict=True):
                 if mark != "clear_nan" or self._config.status:
                     self._names[bit] = f"i->{stream}_{mark}"
                 if mark in ("clear_nan", "last"):
@@ -271,8 +273,11 @@ class WordNetlist:
             if kind == "$_DFF_P_":
                 return Word("register", (self._word(_port(cells, "D")),))
             if kind == "$_MUX_" and len(set(_port(cells, "S"))) == 1:
-                return Word("choose", (self._word(_port(cells, "B")), self._word(_port(cells, "A"))),
-                            (self._bit(cell.connections["S"][0]),))
+                return Word(
+                    "choose",
+                    (self._word(_port(cells, "B")), self._word(_port(cells, "A"))),
+                    (self._bit(cell.connections["S"][0]),),
+                )
             if kind == "$_AND_" and len(bits) > 1:
                 return self._masked(_port(cells, "A"), _port(cells, "B"))
         raise ValueError(f"data must be moved as whole words, not as {sorted(types)} at {self._net(bits[0])}")
@@ -296,19 +301,24 @@ class WordNetlist:
         """What a memory's port has read."""
         name = cell.parameters["MEMID"]
         if name not in self.memories:
-            ports = [each for each in self._netlist.cells
-                     if each.type == "$memwr_v2" and each.parameters["MEMID"] == name]
+            ports = [
+                each for each in self._netlist.cells if each.type == "$memwr_v2" and each.parameters["MEMID"] == name
+            ]
             self.memories[name] = Memory(1 << len(cell.connections["ADDR"]), ())  # its words may come back to it
             self.memories[name] = Memory(1 << len(cell.connections["ADDR"]), tuple(self._write(port) for port in ports))
-        return Word("read", (), tuple(self._bit(bit) for bit in (cell.connections["EN"][0], *cell.connections["ADDR"])),
-                    name)
+        return Word(
+            "read", (), tuple(self._bit(bit) for bit in (cell.connections["EN"][0], *cell.connections["ADDR"])), name
+        )
 
     def _write(self, cell: Cell) -> tuple[str, tuple[str, ...], int]:
         """Enable, address and word of a memory's write port."""
         if len(set(cell.connections["EN"])) != 1:
             raise ValueError(f"data must be moved as whole words, not written in parts by {cell.name}")
-        return (self._bit(cell.connections["EN"][0]), tuple(self._bit(bit) for bit in cell.connections["ADDR"]),
-                self._word(cell.connections["DATA"]))
+        return (
+            self._bit(cell.connections["EN"][0]),
+            tuple(self._bit(bit) for bit in cell.connections["ADDR"]),
+            self._word(cell.connections["DATA"]),
+        )
 
     def _masked(self, left: tuple[Bit, ...], right: tuple[Bit, ...]) -> Word:
         """A function of a word and a mark: each bit of the word, masked by a bit that depends on all and the mark."""

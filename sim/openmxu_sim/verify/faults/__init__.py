@@ -20,8 +20,19 @@ from pathlib import Path
 
 from openmxu import process
 
-__all__ = ["CLASSES", "HANG", "LEFTOVER", "LOST", "OUTCOMES", "SURVIVED", "WRONG", "FaultClass", "Tally", "run_batch",
-           "try_class"]
+__all__ = [
+    "CLASSES",
+    "HANG",
+    "LEFTOVER",
+    "LOST",
+    "OUTCOMES",
+    "SURVIVED",
+    "WRONG",
+    "FaultClass",
+    "Tally",
+    "run_batch",
+    "try_class",
+]
 
 SURVIVED, WRONG, LOST, HANG, LEFTOVER = "survived", "wrong numbers", "lost results", "hangs", "leftovers"
 OUTCOMES = (SURVIVED, WRONG, LOST, HANG, LEFTOVER)

@@ -70,9 +70,19 @@ def trial(seed: int, folder: Path) -> tuple[str, str]:
 
 def _lie(random: Random) -> str:
     """A command of sed that changes the program: an operator, a constant, a name."""
-    old, new = random.choice((
-        ("[&]", "|"), ("[|]", r"\&"), ("[\\^]", r"\&"), ("[+]", "-"), (">> 1", ">> 2"), ("<<", ">>"), ("0x", "0x1"),
-        ("unit_run", "unit_walk"), ("== 0", "!= 0"), ("COLUMNS", "ROWS"),
-    ))
+    old, new = random.choice(
+        (
+            ("[&]", "|"),
+            ("[|]", r"\&"),
+            ("[\\^]", r"\&"),
+            ("[+]", "-"),
+            (">> 1", ">> 2"),
+            ("<<", ">>"),
+            ("0x", "0x1"),
+            ("unit_run", "unit_walk"),
+            ("== 0", "!= 0"),
+            ("COLUMNS", "ROWS"),
+        )
+    )
     line = random.randrange(50, 1500)
     return f"{line},{line + random.choice((0, 1, 50, 3000))}s/{old}/{new}/"

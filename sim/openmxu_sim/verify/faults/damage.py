@@ -22,10 +22,17 @@ def damage_content(data: bytes, random: Random) -> bytes:
         return bytes(found)
 
     kinds: list[Callable[[], bytes]] = [
-        flipped, flipped, lambda: data[:place], lambda: data[place:], lambda: data + random.randbytes(place % 50 + 1),
-        lambda: b"", lambda: bytes(len(data)), lambda: random.randbytes(len(data)),
-        lambda: data[:place] + random.randbytes(min(16, len(data) - place)) + data[place + 16:],
-        lambda: data[:place] + data[:len(data) - place], lambda: data * 2,
+        flipped,
+        flipped,
+        lambda: data[:place],
+        lambda: data[place:],
+        lambda: data + random.randbytes(place % 50 + 1),
+        lambda: b"",
+        lambda: bytes(len(data)),
+        lambda: random.randbytes(len(data)),
+        lambda: data[:place] + random.randbytes(min(16, len(data) - place)) + data[place + 16 :],
+        lambda: data[:place] + data[: len(data) - place],
+        lambda: data * 2,
     ]
     return random.choice(kinds)()
 
@@ -48,6 +55,7 @@ def damage_entry(path: Path, others: list[Path], random: Random) -> str:
         def change() -> None:
             path.unlink()
             make()
+
         return change
 
     def folder() -> None:
@@ -70,12 +78,17 @@ def damage_entry(path: Path, others: list[Path], random: Random) -> str:
         os.chown(file, 12345, 12345)
 
     kinds: dict[str, Callable[[], object]] = {
-        "content": write, "swapped": swap, "deleted": path.unlink, "folder": become(folder),
+        "content": write,
+        "swapped": swap,
+        "deleted": path.unlink,
+        "folder": become(folder),
         "pipe": become(lambda: os.mkfifo(path)),
         "link to another": become(lambda: path.symlink_to(random.choice(others))),
         "link to nothing": become(lambda: path.symlink_to("/no/such/file")),
-        "part left": leave_part, "writable by others": lambda: allow(path),
-        "not readable": lambda: path.chmod(0), "folder of its kind a file": kind_is_a_file,
+        "part left": leave_part,
+        "writable by others": lambda: allow(path),
+        "not readable": lambda: path.chmod(0),
+        "folder of its kind a file": kind_is_a_file,
         "cache writable by others": lambda: allow(path.parents[1]),
         "part is a folder": lambda: path.with_suffix(".part").mkdir(),
     }

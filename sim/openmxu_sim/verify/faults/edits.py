@@ -8,8 +8,13 @@ from openmxu_sim.verify.faults.sources import EDITS, Copy, references
 
 __all__ = ["trial"]
 
-_IMPORTS = ("openmxu.arith.round", "openmxu.pe", "openmxu.accumulator", "openmxu_sim.engines.compiled.source",
-            "openmxu_sim.engines.compiled.trial")
+_IMPORTS = (
+    "openmxu.arith.round",
+    "openmxu.pe",
+    "openmxu.accumulator",
+    "openmxu_sim.engines.compiled.source",
+    "openmxu_sim.engines.compiled.trial",
+)
 
 
 def trial(seed: int, folder: Path) -> tuple[str, str]:

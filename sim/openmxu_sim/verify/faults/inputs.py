@@ -68,15 +68,37 @@ def _library(random: Random, folder: Path) -> tuple[str, str]:
 def _report(random: Random, folder: Path) -> tuple[str, str]:
     """One that another run is compared with, or asked of."""
     figures = {"target": "generic", "recipe": "area", "unit": "GE", "area": 1.5, "flip_flops": 0, "memory_bits": 0}
-    run = {"name": "adder fp32", "top": "adder", "options": {"stages": 1}, **figures, "depth": 7, "delay_ns": None,
-           "figure": "0123456789ab", "rtlil_sha256": "0" * 64, "script": "synth", "error": ""}
-    whole = {"schema": SCHEMA, "tool": "Yosys", "results": [run], "targets": [
-        {"name": "generic", "title": "gates", "recipe": "area", "library": {"name": "generic", "sha256": "0" * 64}},
-    ], "catalog": [{"design": "adder", **figures, "terms": [{"count": 1, **run}]}]}
+    run = {
+        "name": "adder fp32",
+        "top": "adder",
+        "options": {"stages": 1},
+        **figures,
+        "depth": 7,
+        "delay_ns": None,
+        "figure": "0123456789ab",
+        "rtlil_sha256": "0" * 64,
+        "script": "synth",
+        "error": "",
+    }
+    whole = {
+        "schema": SCHEMA,
+        "tool": "Yosys",
+        "results": [run],
+        "targets": [
+            {"name": "generic", "title": "gates", "recipe": "area", "library": {"name": "generic", "sha256": "0" * 64}}
+        ],
+        "catalog": [{"design": "adder", **figures, "terms": [{"count": 1, **run}]}],
+    }
     text = json.dumps(whole)
     value: object = random.choice((None, [], {}, "", -1, 1e400, "1", True, ["x"], {"a": {}}))
-    text = random.choice((text, text.replace("1.5", json.dumps(value)), text.replace('"synth"', json.dumps(value)),
-                          text.replace('"results"', '"other"')))
+    text = random.choice(
+        (
+            text,
+            text.replace("1.5", json.dumps(value)),
+            text.replace('"synth"', json.dumps(value)),
+            text.replace('"results"', '"other"'),
+        )
+    )
     damaged = damage_content(text.encode(), random) if random.random() < 0.7 else text.encode()
     (folder / "area.json").write_bytes(damaged)
     try:

@@ -65,8 +65,15 @@ def trial(seed: int, folder: Path) -> tuple[str, str]:
     for output in outputs:
         (work / "out" / output).write_text(_OLD)
     command = [sys.executable, "-m", "openmxu"]
-    ending = end_at(seconds, number, [*command, *arguments.split()], marker=uuid.uuid4().hex, folder=folder / "tmp",
-                    environment=environment, directory=work)
+    ending = end_at(
+        seconds,
+        number,
+        [*command, *arguments.split()],
+        marker=uuid.uuid4().hex,
+        folder=folder / "tmp",
+        environment=environment,
+        directory=work,
+    )
     said = f"{name}, {number.name} after {seconds:.2f} s: {ending}"
     if ending.left or {path.name for path in (work / "out").iterdir()} != outputs:
         return LEFTOVER, said
@@ -78,8 +85,15 @@ def trial(seed: int, folder: Path) -> tuple[str, str]:
         return LOST, said
     if name in ("compiled", "pysim", "golden", "model", "icarus", "verilator") and random.random() < 0.5:
         again = [*command, *arguments.split(), "--subnormals", product.mode]
-        after = end_at(300.0, signal.SIGKILL, again, marker=uuid.uuid4().hex, folder=folder / "tmp",
-                       environment=environment, directory=work)
+        after = end_at(
+            300.0,
+            signal.SIGKILL,
+            again,
+            marker=uuid.uuid4().hex,
+            folder=folder / "tmp",
+            environment=environment,
+            directory=work,
+        )
         if after.code != 0:
             return LOST, f"{said}, then {after}"
         if np.load(work / "out" / "C.npy").tobytes() != product.right:

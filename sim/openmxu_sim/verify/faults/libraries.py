@@ -24,8 +24,9 @@ def trial(seed: int, folder: Path) -> tuple[str, str]:
     if product.mode not in _warm:
         _forget()
         product.by("compiled")
-        _warm[product.mode] = {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*")
-                               if path.is_file()}
+        _warm[product.mode] = {
+            path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+        }
     for name, content in _warm[product.mode].items():
         path = folder / name
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -37,8 +37,21 @@ def trial(seed: int, folder: Path) -> tuple[str, str]:
     else:
         target = _PLACES.get(name, lambda target, folder: target)(target, folder)
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and not path.is_symlink()}
-    arguments = ["matmul", str(folder / "A.npy"), str(folder / "B.npy"), "-o", str(target), "--rows", "2", "--columns",
-                 "2", "--engine", "golden", "--subnormals", product.mode]
+    arguments = [
+        "matmul",
+        str(folder / "A.npy"),
+        str(folder / "B.npy"),
+        "-o",
+        str(target),
+        "--rows",
+        "2",
+        "--columns",
+        "2",
+        "--engine",
+        "golden",
+        "--subnormals",
+        product.mode,
+    ]
     # As in a program of its own, where Python ignores this signal, too.
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -52,8 +65,9 @@ def trial(seed: int, folder: Path) -> tuple[str, str]:
     return _judge(name, folder, target, before, product.right, said.code, said.is_clear)
 
 
-def _judge(name: str, folder: Path, target: Path, before: dict[Path, bytes], right: bytes, code: int,
-           clear: bool) -> tuple[str, str]:
+def _judge(
+    name: str, folder: Path, target: Path, before: dict[Path, bytes], right: bytes, code: int, clear: bool
+) -> tuple[str, str]:
     said = f"{name}: exit code {code}"
     if not clear:
         return LOST, f"{said}, more than a line"
@@ -77,6 +91,7 @@ def _make(change: Callable[[Path, Path], object]) -> Callable[[Path, Path], Path
     def prepare(target: Path, folder: Path) -> Path:
         change(target, folder)
         return target
+
     return prepare
 
 

@@ -56,8 +56,9 @@ class Copy:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         for package, place in ((openmxu, "hw/openmxu"), (openmxu_sim, "sim/openmxu_sim")):
-            shutil.copytree(Path(str(package.__file__)).parent, folder / place,
-                            ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(
+                Path(str(package.__file__)).parent, folder / place, ignore=shutil.ignore_patterns("__pycache__")
+            )
 
     def change(self, edit: Edit, *, back: bool = False) -> None:
         """Make an edit, or take it back."""
@@ -70,12 +71,26 @@ class Copy:
 
     def start(self, product: Product, cache: Path, imports: Sequence[str] = ()) -> "Question":
         """A process that has imported some modules, and multiplies when it is told to."""
-        program = _PROGRAM.format(imports="\n".join(f"import {name}" for name in imports), a=product.a.tobytes().hex(),
-                                  b=product.b.tobytes().hex(), mode=product.mode)
-        environment = os.environ | {"XDG_CACHE_HOME": str(cache),
-                                    "PYTHONPATH": os.pathsep.join(str(self.folder / name) for name in ("hw", "sim"))}
-        return Question(subprocess.Popen([sys.executable, "-c", program], env=environment, text=True,
-                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+        program = _PROGRAM.format(
+            imports="\n".join(f"import {name}" for name in imports),
+            a=product.a.tobytes().hex(),
+            b=product.b.tobytes().hex(),
+            mode=product.mode,
+        )
+        environment = os.environ | {
+            "XDG_CACHE_HOME": str(cache),
+            "PYTHONPATH": os.pathsep.join(str(self.folder / name) for name in ("hw", "sim")),
+        }
+        return Question(
+            subprocess.Popen(
+                [sys.executable, "-c", program],
+                env=environment,
+                text=True,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+        )
 
     def multiply(self, product: Product, cache: Path) -> bytes | str:
         """What a process says that is told at once."""

@@ -55,8 +55,15 @@ def test_what_has_moved(old: dict[str, Any]) -> None:
 
 def test_designs_that_come_and_go(old: dict[str, Any]) -> None:
     new = deepcopy(old)
-    entry = {"design": "adder", "target": "generic", "recipe": "area", "area": 5.0, "flip_flops": 0, "memory_bits": 0,
-             "unit": "GE"}
+    entry = {
+        "design": "adder",
+        "target": "generic",
+        "recipe": "area",
+        "area": 5.0,
+        "flip_flops": 0,
+        "memory_bits": 0,
+        "unit": "GE",
+    }
     new["catalog"].append(entry)
     other = {**entry, "target": "ecp5"}  # the old report knows nothing of it
     new["catalog"].append(other)
@@ -64,8 +71,9 @@ def test_designs_that_come_and_go(old: dict[str, Any]) -> None:
     assert [str(change) for change in changes(new, old)] == ["adder, generic, area: gone"]
 
 
-def test_command_compares(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                          capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_compares(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     old = read_report(folder / "area.json")
     old["results"][0]["area"] = 1.0
     (tmp_path / "area.json").write_text(json.dumps(old))
@@ -103,14 +111,23 @@ def test_explain(folder: Path, old: dict[str, Any], capsys: pytest.CaptureFixtur
         assert all(f"    {line}\n" in shown for line in run["script"].strip().splitlines())
 
 
-@pytest.mark.parametrize(("arguments", "complaint"), [
-    (["--explain", "wombat"], "explain must be a figure or a design of the report, not 'wombat'"),
-    (["--compare", "no.json"], "no.json: No such file or directory"),
-    (["--compare", "poor.json"], "the report must be an area.json of openmxu area, not poor.json"),
-    (["--compare", "later.json"], "the report must have the layout 2, not 9: later.json"),
-])
-def test_mistakes(arguments: list[str], complaint: str, folder: Path, tmp_path: Path,
-                  monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--explain", "wombat"], "explain must be a figure or a design of the report, not 'wombat'"),
+        (["--compare", "no.json"], "no.json: No such file or directory"),
+        (["--compare", "poor.json"], "the report must be an area.json of openmxu area, not poor.json"),
+        (["--compare", "later.json"], "the report must have the layout 2, not 9: later.json"),
+    ],
+)
+def test_mistakes(
+    arguments: list[str],
+    complaint: str,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "poor.json").write_text("[1, 2]")
     (tmp_path / "later.json").write_text('{"schema": 9}')
@@ -133,42 +150,63 @@ def _changed(report: dict[str, Any], place: str, value: object) -> str:
 
 
 _REPORT_KEYS = ("schema", "tool", "targets", "results", "catalog")
-_RESULT_KEYS = ("name", "top", "options", "target", "recipe", "unit", "area", "flip_flops", "memory_bits", "depth",
-                "delay_ns", "figure", "rtlil_sha256", "script", "error")
+_RESULT_KEYS = (
+    "name",
+    "top",
+    "options",
+    "target",
+    "recipe",
+    "unit",
+    "area",
+    "flip_flops",
+    "memory_bits",
+    "depth",
+    "delay_ns",
+    "figure",
+    "rtlil_sha256",
+    "script",
+    "error",
+)
 
 
-@pytest.mark.parametrize(("place", "value", "complaint"), [
-    *((f"results.0.{key}", ..., f"data.results[0] must contain ['{key}'] properties") for key in _RESULT_KEYS),
-    *((key, ..., f"data must contain ['{key}'] properties") for key in _REPORT_KEYS),
-    ("schema", [2], "data.schema must be integer"),
-    ("tool", 7, "data.tool must be string"),
-    ("targets", {}, "data.targets must be array"),
-    ("targets", [], "data.results[0].target must be one of data.targets, with its recipe, not 'generic'"),
-    ("targets.0.library", 7, "data.targets[0].library must be valid exactly by one definition"),
-    ("results", None, "data.results must be array"),
-    ("results.1", [], "data.results[1] must be object"),
-    ("results.1.area", "7", "data.results[1].area must be number or null"),
-    ("results.1.area", True, "data.results[1].area must be number or null"),
-    ("results.1.area", -1, "data.results[1].area must be bigger than or equal to 0"),
-    ("results.1.area", 10**400, "data.results[1].area must be smaller than or equal to 1e+18"),
-    ("results.1.area", float("nan"), "NaN is no number of JSON"),
-    ("results.1.delay_ns", float("inf"), "Infinity is no number of JSON"),
-    ("results.1.depth", {}, "data.results[1].depth must be number or null"),
-    ("results.1.options", [1], "data.results[1].options must be object"),
-    ("results.1.options", {"rows": [1]}, "data.results[1].options.rows must be string or number or boolean"),
-    ("results.1.target", "asic", "data.results[1].target must be one of data.targets, with its recipe, not 'asic'"),
-    ("catalog", [{"design": "adder"}], "data.catalog[0] must contain ['area', 'flip_flops', "),
-])
-def test_reports_that_are_none(place: str, value: object, complaint: str, old: dict[str, Any], tmp_path: Path,
-                               capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("place", "value", "complaint"),
+    [
+        *((f"results.0.{key}", ..., f"data.results[0] must contain ['{key}'] properties") for key in _RESULT_KEYS),
+        *((key, ..., f"data must contain ['{key}'] properties") for key in _REPORT_KEYS),
+        ("schema", [2], "data.schema must be integer"),
+        ("tool", 7, "data.tool must be string"),
+        ("targets", {}, "data.targets must be array"),
+        ("targets", [], "data.results[0].target must be one of data.targets, with its recipe, not 'generic'"),
+        ("targets.0.library", 7, "data.targets[0].library must be valid exactly by one definition"),
+        ("results", None, "data.results must be array"),
+        ("results.1", [], "data.results[1] must be object"),
+        ("results.1.area", "7", "data.results[1].area must be number or null"),
+        ("results.1.area", True, "data.results[1].area must be number or null"),
+        ("results.1.area", -1, "data.results[1].area must be bigger than or equal to 0"),
+        ("results.1.area", 10**400, "data.results[1].area must be smaller than or equal to 1e+18"),
+        ("results.1.area", float("nan"), "NaN is no number of JSON"),
+        ("results.1.delay_ns", float("inf"), "Infinity is no number of JSON"),
+        ("results.1.depth", {}, "data.results[1].depth must be number or null"),
+        ("results.1.options", [1], "data.results[1].options must be object"),
+        ("results.1.options", {"rows": [1]}, "data.results[1].options.rows must be string or number or boolean"),
+        ("results.1.target", "asic", "data.results[1].target must be one of data.targets, with its recipe, not 'asic'"),
+        ("catalog", [{"design": "adder"}], "data.catalog[0] must contain ['area', 'flip_flops', "),
+    ],
+)
+def test_reports_that_are_none(
+    place: str, value: object, complaint: str, old: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Both ways to read one; each says in a line which file is wrong, and where, and does nothing else."""
     (tmp_path / "area.json").write_text(_changed(old, place, value))
     _check_refused(tmp_path, complaint, capsys)
 
 
 def _check_refused(folder: Path, complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments in (["-o", str(folder), "--explain", "multiplier"],
-                      ["-o", str(folder / "new"), "--compare", str(folder / "area.json")]):
+    for arguments in (
+        ["-o", str(folder), "--explain", "multiplier"],
+        ["-o", str(folder / "new"), "--compare", str(folder / "area.json")],
+    ):
         assert cli.main(["area", *arguments]) == 2
         out, err = capsys.readouterr()
         assert (out, err.count("\n")) == ("", 1)
@@ -176,29 +214,34 @@ def _check_refused(folder: Path, complaint: str, capsys: pytest.CaptureFixture[s
         assert [path.name for path in folder.iterdir()] == ["area.json"]
 
 
-@pytest.mark.parametrize(("text", "complaint"), [
-    (b"", "Expecting value: line 1"),
-    (b"[1, 2]", "data must be object"),
-    (b"null", "data must be object"),
-    (b'{"schema": 2, "tool": 1e999}', "1e999 is too large a number"),
-    (b'{"schema": ' + b"9" * 5000 + b"}", "Exceeds the limit"),
-    (b"[" * 200000, "it is nested too deeply"),
-    (b'{"a":' * 200000, "it is nested too deeply"),
-    (b"\xff\xfe\x00", "'utf-16"),
-    (b'{"tool": "\xff"}', "'utf-8' codec can't decode"),
-    (bytes(100), "Expecting value"),
-    (b" " * 2000, "it must be at most 0 MiB"),
-])
-def test_files_that_are_no_reports(text: bytes, complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                   capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (b"", "Expecting value: line 1"),
+        (b"[1, 2]", "data must be object"),
+        (b"null", "data must be object"),
+        (b'{"schema": 2, "tool": 1e999}', "1e999 is too large a number"),
+        (b'{"schema": ' + b"9" * 5000 + b"}", "Exceeds the limit"),
+        (b"[" * 200000, "it is nested too deeply"),
+        (b'{"a":' * 200000, "it is nested too deeply"),
+        (b"\xff\xfe\x00", "'utf-16"),
+        (b'{"tool": "\xff"}', "'utf-8' codec can't decode"),
+        (bytes(100), "Expecting value"),
+        (b" " * 2000, "it must be at most 0 MiB"),
+    ],
+)
+def test_files_that_are_no_reports(
+    text: bytes, complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     if text.isspace():
         monkeypatch.setattr("openmxu.area.pages.schema._MOST_BYTES", 1000)
     (tmp_path / "area.json").write_bytes(text)
     _check_refused(tmp_path, complaint, capsys)
 
 
-def test_words_of_others_do_nothing_to_a_terminal(old: dict[str, Any], tmp_path: Path,
-                                                  capsys: pytest.CaptureFixture[str]) -> None:
+def test_words_of_others_do_nothing_to_a_terminal(
+    old: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "area.json").write_text(_changed(old, "tool", "Yosys \x1b[2J \ud800"))
     assert cli.main(["area", "--explain", old["results"][0]["figure"], "-o", str(tmp_path)]) == 0
     assert "tool     Yosys \\x1b[2J \\ud800" in capsys.readouterr().out
