@@ -2,10 +2,14 @@
 
 import logging
 import os
+import re
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,6 +66,43 @@ def simulator(request: pytest.FixtureRequest) -> str:
     except SimulatorNotFoundError as error:
         pytest.skip(str(error))
     return str(request.param)
+
+
+slow = partial(pytest.param, marks=pytest.mark.slow)
+"""A case for `make slow`, beside others for `make test`."""
+
+Bench = Callable[..., None]
+
+
+@pytest.fixture
+def bench(request: pytest.FixtureRequest) -> Bench:
+    """Run the test bench of a design in a simulator; skip where that is not installed.
+
+    The waveform, named by the test, goes to the folder that OPENMXU_WAVES names; there is none if it is not set.
+    """
+    from openmxu_sim.benches import Task, run_bench  # noqa: PLC0415  # as below
+    from openmxu_sim.cosim.simulators import SimulatorNotFoundError, load_simulator  # noqa: PLC0415  # as below
+
+    waves = os.environ.get("OPENMXU_WAVES")
+    vcd = Path(waves, re.sub(r"[^\w-]+", "_", request.node.name) + ".vcd") if waves else None
+
+    def run(
+        design: str,
+        options: Mapping[str, Any] | None = None,
+        *,
+        count: int = 2000,
+        simulator: str = "verilator",
+        timeout: int = 120,
+        mutate: Callable[[str], str] | None = None,
+    ) -> None:
+        try:
+            load_simulator(simulator)
+        except SimulatorNotFoundError as error:
+            pytest.skip(str(error))
+        task = Task(design, options or {}, count=count)
+        assert run_bench(task, simulator=simulator, vcd=vcd, timeout=timeout, mutate=mutate)
+
+    return run
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

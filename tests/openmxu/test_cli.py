@@ -16,6 +16,8 @@ from openmxu import cache
 from openmxu.cli import main
 from openmxu_sim import golden
 
+from ..bits import same_bits
+
 
 @pytest.fixture
 def matrices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[np.ndarray, np.ndarray]:
@@ -44,7 +46,7 @@ def test_matmul(matrices: tuple[np.ndarray, np.ndarray], capsys: pytest.CaptureF
     assert code == 0
     expected = golden.matmul(*matrices, rows=2)
     result = np.load("C.npy")
-    assert (result.dtype, result.tobytes()) == (np.float32, expected.tobytes())
+    same_bits(result, expected)
     statistics = json.loads(Path("s.json").read_text())
     assert {"cycles", "cycles_source", "utilisation", "engine", "rows", "columns"} <= set(statistics)
     assert f"{statistics['cycles']} cycles (measured)" in notes
@@ -65,7 +67,7 @@ def test_bf16_files(matrices: tuple[np.ndarray, np.ndarray], capsys: pytest.Capt
     np.save("V.npy", bits.view("V2"))
     assert _run(capsys, "matmul", "V.npy", "B.npy", "--engine", "golden", "-o", "C.npy")[0] == 0
     wide = (bits.astype(np.uint32) << 16).view(np.float32)
-    assert np.load("C.npy").tobytes() == golden.matmul(wide, matrices[1], rows=128).tobytes()
+    same_bits(np.load("C.npy"), golden.matmul(wide, matrices[1], rows=128))
 
 
 def test_verilog(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -284,7 +286,7 @@ def test_a_result_is_not_lost(
     assert err.splitlines()[-1] == (
         f"openmxu matmul: output /dev/full cannot be written: No space left on device; it is kept as {kept}"
     )
-    assert np.load(kept).tobytes() == golden.matmul(*matrices, rows=128).tobytes()
+    same_bits(np.load(kept), golden.matmul(*matrices, rows=128))
     assert Path("s.json").exists()
 
 

@@ -22,6 +22,8 @@ from openmxu_sim.netlist import native
 from openmxu_sim.netlist.native import CompilationError, CompilerNotFoundError, find_compiler
 from openmxu_sim.stimulus import Stalls, Stimulus, collect, stimulus
 
+from ...bits import same_bits
+
 try:
     find_compiler()
 except CompilerNotFoundError as error:
@@ -68,7 +70,7 @@ def test_bits_and_cycles_of_any_unit(config: MxuConfig) -> None:
     expected = product(config, a, b)
     for stalls in (None, Stalls(1), Stalls(2)):
         run = compiled.run(given, stalls=stalls)
-        np.testing.assert_array_equal(collect(config, run.beats, m, k, n), expected)
+        same_bits(collect(config, run.beats, m, k, n), expected)
         assert run.cycles >= cycles(config, m, k, n)
         assert stalls is not None or run.cycles == cycles(config, m, k, n)
 
@@ -88,7 +90,7 @@ def test_the_same_as_amaranth_simulates(config: MxuConfig, seed: int | None) -> 
     given = stimulus(config, *operands(config, 9, 5, 4), "default" if config.source == BF16 else "high")
     stalls = None if seed is None else Stalls(seed)
     run, other = compiled.run(given, stalls=stalls), pysim.run(given, stalls=stalls)
-    np.testing.assert_array_equal(run.beats, other.beats)
+    same_bits(run.beats, other.beats)
     assert run.cycles == other.cycles
     assert run.counters == other.counters
     assert (run.counters is None) == (not config.status)
@@ -109,7 +111,7 @@ def test_marks_in_any_order() -> None:
     given = Stimulus(config, a, b, tuple(tiles))
     for stalls in (None, Stalls(7)):
         run, other = compiled.run(given, stalls=stalls), pysim.run(given, stalls=stalls)
-        np.testing.assert_array_equal(run.beats, other.beats)
+        same_bits(run.beats, other.beats)
         assert run.cycles == other.cycles
 
 
@@ -127,7 +129,7 @@ def test_threads_make_no_difference(threads: int) -> None:
     config = MxuConfig(rows=9, columns=40, depth=32)
     given = stimulus(config, *operands(config, 70, 40, 90))
     run, other = compiled.run(given, threads=threads), compiled.run(given, threads=1)
-    np.testing.assert_array_equal(run.beats, other.beats)
+    same_bits(run.beats, other.beats)
     assert run.cycles == other.cycles == cycles(config, 70, 40, 90)
 
 
@@ -136,7 +138,7 @@ def test_full_size() -> None:
     m, k, n = 96, 300, 150
     a, b = operands(config, m, k, n)
     run = compiled.run(stimulus(config, a, b))
-    np.testing.assert_array_equal(collect(config, run.beats, m, k, n), product(config, a, b))
+    same_bits(collect(config, run.beats, m, k, n), product(config, a, b))
     assert run.cycles == cycles(config, m, k, n)
 
 
@@ -376,7 +378,7 @@ def test_hundreds_of_shapes(config: MxuConfig) -> None:
             result=config.result.name,
         )
         words = golden.to_bits(expected) >> np.uint32(32 - config.result.width)
-        np.testing.assert_array_equal(collect(config, found.beats, m, k, n), words)
+        same_bits(collect(config, found.beats, m, k, n), words)
         beats = sum(len(tile.activations) for tile in given.tiles)
         assert found.cycles == cycles(config, m, k, n, precision)
         assert found.counters is not None

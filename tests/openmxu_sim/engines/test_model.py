@@ -12,6 +12,8 @@ from openmxu_sim import golden, vectors
 from openmxu_sim.engines import model
 from openmxu_sim.golden.formats import Bits
 
+from ...bits import same_bits
+
 MODES = ("flush", "ieee")
 NAN, INFINITY, MINUS_ZERO = 0x7FC00000, 0x7F800000, 0x80000000
 LARGEST = (2.0 - 2.0**-7) * 2.0**127
@@ -21,9 +23,7 @@ LARGEST = (2.0 - 2.0**-7) * 2.0**127
 def _check(a: npt.ArrayLike, b: npt.ArrayLike, *, rows: int, subnormals: str) -> None:
     """Compare the model with the golden model."""
     result = model.matmul(a, b, rows=rows, subnormals=subnormals)
-    assert result.dtype == np.float32
-    expected = golden.matmul(a, b, rows=rows, subnormals=subnormals)
-    np.testing.assert_array_equal(golden.to_bits(result), golden.to_bits(expected), f"{rows=} {subnormals=}")
+    same_bits(result, golden.matmul(a, b, rows=rows, subnormals=subnormals), note=f"{rows=} {subnormals=}")
 
 
 def _matrices(m: int, k: int, n: int, kind: str, seed: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
@@ -167,15 +167,15 @@ def test_bfloat16_operands(subnormals: str) -> None:
 
 def test_any_layout_in_memory() -> None:
     a, b = _matrices(7, 40, 33, "all", seed=3)
-    expected = model.matmul(a, b, rows=16).tobytes()
+    expected = model.matmul(a, b, rows=16)
     frozen = a.copy()
     frozen.flags.writeable = False
     unaligned = np.frombuffer(b"\0" + a.tobytes(), dtype=np.uint8)[1:].view(np.float32).reshape(a.shape)
     assert not unaligned.flags.aligned
     backwards = a[::-1, ::-1].copy()[::-1, ::-1]
     for layout in (np.asfortranarray(a), np.repeat(a, 2, axis=1)[:, ::2], backwards, frozen, unaligned):
-        assert model.matmul(layout, b, rows=16).tobytes() == expected
-        assert model.matmul(b.T, layout.T, rows=16).tobytes() == model.matmul(b.T, a.T, rows=16).tobytes()
+        same_bits(model.matmul(layout, b, rows=16), expected)
+        same_bits(model.matmul(b.T, layout.T, rows=16), model.matmul(b.T, a.T, rows=16))
 
 
 @pytest.mark.parametrize("shape", [(0, 3, 2), (3, 0, 2), (3, 2, 0), (0, 0, 0)])
@@ -189,13 +189,14 @@ def test_empty_matrices(shape: tuple[int, int, int]) -> None:
 
 def test_threads_and_progress() -> None:
     a, b = _matrices(520, 20, 300, "all", seed=5)
-    expected = model.matmul(a, b, rows=8, threads=1).tobytes()
+    expected = model.matmul(a, b, rows=8, threads=1)
     seen: list[tuple[int, int]] = []
-    assert model.matmul(a, b, rows=8, threads=3, progress=lambda *rows: seen.append(rows)).tobytes() == expected
+    same_bits(model.matmul(a, b, rows=8, threads=3, progress=lambda *rows: seen.append(rows)), expected)
     assert seen == [(256, 520), (512, 520), (520, 520)]
     with ThreadPoolExecutor(4) as pool:
         results = [pool.submit(model.matmul, a, b, rows=8) for _ in range(8)]
-    assert {each.result().tobytes() for each in results} == {expected}
+    for each in results:
+        same_bits(each.result(), expected)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ from openmxu_sim.golden import FORMATS
 from openmxu_sim.golden.formats import is_nan
 from openmxu_sim.vectors import corners, matrix, pairs
 
+from ...bits import same_bits
+
 Bits = npt.NDArray[np.uint32]
 
 SOFTFLOAT: dict[tuple[str, str], tuple[Any, Callable[[Any, Any], Any]]] = {
@@ -70,37 +72,37 @@ def mixed(fmt: str, count: int, seed: int) -> tuple[Bits, Bits]:
 
 
 @pytest.mark.parametrize("fmt", ["fp32", "fp16"])
-def test_add_agrees_with_softfloat(fmt: str, check_bits: Any) -> None:
+def test_add_agrees_with_softfloat(fmt: str) -> None:
     """Both modes. A sum below the smallest normal number is exact, so flushing it afterwards is right."""
     a, b = mixed(fmt, 60_000, 40)
     theirs = by_softfloat(fmt, "add", a, b)
-    check_bits(golden.add(a, b, fmt, subnormals="ieee"), theirs, fmt, a, b, operand=fmt, note="ieee, seed 40")
+    same_bits(golden.add(a, b, fmt, subnormals="ieee"), theirs, a, b, fmt=fmt, operand=fmt, note="ieee, seed 40")
     theirs = flushed(by_softfloat(fmt, "add", flushed(a, fmt), flushed(b, fmt)), fmt)
-    check_bits(golden.add(a, b, fmt), theirs, fmt, a, b, operand=fmt, note="flush, seed 40")
+    same_bits(golden.add(a, b, fmt), theirs, a, b, fmt=fmt, operand=fmt, note="flush, seed 40")
 
 
 @pytest.mark.parametrize("fmt", ["fp32", "fp16"])
-def test_multiply_agrees_with_softfloat(fmt: str, check_bits: Any) -> None:
+def test_multiply_agrees_with_softfloat(fmt: str) -> None:
     """The ieee mode; flush mode decides on the exact product, which SoftFloat does not show."""
     a, b = mixed(fmt, 60_000, 41)
     theirs = by_softfloat(fmt, "multiply", a, b)
     got = golden.multiply(a, b, fmt, fmt, subnormals="ieee")
-    check_bits(got, theirs, fmt, a, b, operand=fmt, note="ieee, seed 41")
+    same_bits(got, theirs, a, b, fmt=fmt, operand=fmt, note="ieee, seed 41")
 
 
-def test_bf16_products_agree_with_softfloat(check_bits: Any) -> None:
+def test_bf16_products_agree_with_softfloat() -> None:
     """Both modes: the product of two bf16 numbers is exact below 2**-126 too, unless it is below 2**-149."""
     a, b = mixed("bf16", 60_000, 42)
     wide_a, wide_b = a << np.uint32(16), b << np.uint32(16)
     theirs = by_softfloat("fp32", "multiply", wide_a, wide_b)
     got = golden.multiply(a, b, subnormals="ieee")
-    check_bits(got, theirs, "fp32", a, b, operand="bf16", note="ieee, seed 42")
+    same_bits(got, theirs, a, b, operand="bf16", note="ieee, seed 42")
     theirs = by_softfloat("fp32", "multiply", flushed(wide_a, "fp32"), flushed(wide_b, "fp32"))
     theirs = flushed(theirs, "fp32")
-    check_bits(golden.multiply(a, b), theirs, "fp32", a, b, operand="bf16", note="flush, seed 42")
+    same_bits(golden.multiply(a, b), theirs, a, b, operand="bf16", note="flush, seed 42")
 
 
-def test_agrees_with_numpy(check_bits: Any) -> None:
+def test_agrees_with_numpy() -> None:
     """More pairs than SoftFloat does in the time: fp32 and fp16, and all corners of each."""
     types: dict[str, tuple[Any, Any]] = {"fp32": (np.uint32, np.float32), "fp16": (np.uint16, np.float16)}
     for fmt, (unsigned, floating) in types.items():
@@ -110,10 +112,10 @@ def test_agrees_with_numpy(check_bits: Any) -> None:
             total, product = ((x + y).view(unsigned), (x * y).view(unsigned))
         expected = canonical(total.astype(np.uint32), fmt)
         got = golden.add(a, b, fmt, subnormals="ieee")
-        check_bits(got, expected, fmt, a, b, operand=fmt, note="add, seed 43")
+        same_bits(got, expected, a, b, fmt=fmt, operand=fmt, note="add, seed 43")
         expected = canonical(product.astype(np.uint32), fmt)
         got = golden.multiply(a, b, fmt, fmt, subnormals="ieee")
-        check_bits(got, expected, fmt, a, b, operand=fmt, note="multiply, seed 43")
+        same_bits(got, expected, a, b, fmt=fmt, operand=fmt, note="multiply, seed 43")
 
 
 @pytest.mark.parametrize(
@@ -125,14 +127,14 @@ def test_agrees_with_numpy(check_bits: Any) -> None:
         ("fp8_e4m3", np.uint8, ml_dtypes.float8_e4m3fn),
     ],
 )
-def test_products_in_fp32_agree_with_numpy(operand: str, unsigned: Any, dtype: Any, check_bits: Any) -> None:
+def test_products_in_fp32_agree_with_numpy(operand: str, unsigned: Any, dtype: Any) -> None:
     """Every operand format of the unit, decoded by ml_dtypes and multiplied by numpy."""
     a, b = (np.concatenate(both) for both in zip(pairs(operand, 300_000, 44), crossed(operand), strict=True))
     with np.errstate(all="ignore"):
         x, y = (each.astype(unsigned).view(dtype).astype(np.float32) for each in (a, b))
         expected = canonical((x * y).view(np.uint32), "fp32")
     got = golden.multiply(a, b, operand, "fp32", subnormals="ieee")
-    check_bits(got, expected, "fp32", a, b, operand=operand, note="seed 44")
+    same_bits(got, expected, a, b, operand=operand, note="seed 44")
 
 
 @pytest.mark.parametrize(

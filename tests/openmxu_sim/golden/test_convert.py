@@ -13,6 +13,8 @@ from openmxu_sim.golden import FORMATS, find_format
 from openmxu_sim.golden.formats import decode, is_nan
 from openmxu_sim.vectors import corners, operands
 
+from ...bits import same_bits
+
 OTHER_TYPES: dict[str, Any] = {
     "bf16": ml_dtypes.bfloat16,
     "fp16": np.float16,
@@ -122,18 +124,18 @@ def sources(seed: int) -> npt.NDArray[np.uint32]:
 
 
 @pytest.mark.parametrize("target", OTHER_TYPES)
-def test_ieee_mode_agrees_with_casts(target: str, check_bits: Any) -> None:
+def test_ieee_mode_agrees_with_casts(target: str) -> None:
     """All that is no NaN, infinities and overflow included, as numpy and ml_dtypes cast it."""
     bits = sources(30)
     bits = bits[~is_nan(bits, FORMATS["fp32"])]
     with np.errstate(over="ignore", under="ignore"):
         expected = patterns_of(bits.view(np.float32).astype(OTHER_TYPES[target]))
     got = golden.convert(bits, "fp32", target, subnormals="ieee")
-    check_bits(got, expected, target, bits, operand="fp32", note="seed 30")
+    same_bits(got, expected, bits, fmt=target, note="seed 30")
 
 
 @pytest.mark.parametrize("target", OTHER_TYPES)
-def test_flush_mode_differs_below_the_smallest_normal_number_only(target: str, check_bits: Any) -> None:
+def test_flush_mode_differs_below_the_smallest_normal_number_only(target: str) -> None:
     """Flush mode by comparing values: too small ones are zeros, all others as in ieee mode."""
     bits = sources(31)
     fmt = find_format(target)
@@ -142,10 +144,10 @@ def test_flush_mode_differs_below_the_smallest_normal_number_only(target: str, c
     signs = np.where(bits >> 31 == 1, np.uint32(fmt.sign_bit), np.uint32(0))
     expected = np.where(small, signs, golden.convert(bits, "fp32", target, subnormals="ieee"))
     got = golden.convert(bits, "fp32", target, subnormals="flush")
-    check_bits(got, expected, target, bits, operand="fp32", note="seed 31")
+    same_bits(got, expected, bits, fmt=target, note="seed 31")
 
 
-def test_agrees_with_softfloat(check_bits: Any) -> None:
+def test_agrees_with_softfloat() -> None:
     """fp32 to bf16 and fp16, and fp16 to fp32, by an implementation that never uses a host FPU."""
     bits = np.concatenate([corners("fp32"), operands("fp32", 20_000, 32)])
     bits = bits[~is_nan(bits, FORMATS["fp32"])]
@@ -153,7 +155,7 @@ def test_agrees_with_softfloat(check_bits: Any) -> None:
     for target, function in (("bf16", softfloat.f32_to_bf16), ("fp16", softfloat.f32_to_f16)):
         theirs = [int.from_bytes(function(each).to_bytes(), "big") for each in singles]
         got = golden.convert(bits, "fp32", target, subnormals="ieee")
-        check_bits(got, theirs, target, bits, operand="fp32", note="seed 32")
+        same_bits(got, theirs, bits, fmt=target, note="seed 32")
 
     halves = np.arange(1 << 16, dtype=np.uint32)
     halves = halves[~is_nan(halves, FORMATS["fp16"])]
@@ -163,7 +165,7 @@ def test_agrees_with_softfloat(check_bits: Any) -> None:
         )
         for each in halves
     ]
-    check_bits(golden.convert(halves, "fp16", "fp32", subnormals="ieee"), theirs, "fp32", halves, operand="fp16")
+    same_bits(golden.convert(halves, "fp16", "fp32", subnormals="ieee"), theirs, halves, operand="fp16")
 
 
 def test_nan_stays_nan_in_every_format() -> None:

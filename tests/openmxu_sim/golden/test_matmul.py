@@ -13,6 +13,8 @@ from openmxu_sim import golden
 from openmxu_sim.golden import from_bits, to_bits
 from openmxu_sim.vectors import matrix
 
+from ...bits import same_bits
+
 Bits = npt.NDArray[np.uint32]
 Floats = npt.NDArray[np.float32]
 
@@ -102,8 +104,7 @@ def test_agrees_with_a_loop_over_scalars(*, m: int, k: int, n: int, rows: int, m
     for operand in ("bf16", "fp8_e4m3", "fp32"):
         got = golden.matmul(a, b, rows=rows, subnormals=mode, operand=operand)
         expected = by_scalars(to_bits(a), to_bits(b), rows, mode, operand)
-        assert got.dtype == np.float32
-        assert np.array_equal(to_bits(got), expected), f"{operand}, seed 60"
+        same_bits(got, from_bits(expected), note=f"{operand}, seed 60")
 
 
 @MODES
@@ -113,7 +114,9 @@ def test_agrees_with_softfloat(*, m: int, k: int, n: int, rows: int, mode: str, 
     """All shapes, and one large enough for every sort of result."""
     a, b = generated(m, k, n, seed)
     got = golden.matmul(a, b, rows=rows, subnormals=mode)
-    assert np.array_equal(to_bits(got), by_softfloat(to_bits(a), to_bits(b), rows, mode == "flush"))
+    same_bits(
+        to_bits(got), by_softfloat(to_bits(a), to_bits(b), rows, mode == "flush"), note=f"{rows=}, {mode}, {seed=}"
+    )
 
 
 def test_order_and_tiles_matter() -> None:
@@ -174,7 +177,7 @@ def test_padding_with_minus_zero_products_changes_nothing(mode: str) -> None:
     padded_b = np.vstack([b, np.full((3, 6), -0.0, dtype=np.float32)])
     plain = golden.matmul(a, b, rows=8, subnormals=mode)
     padded = golden.matmul(padded_a, padded_b, rows=8, subnormals=mode)
-    assert np.array_equal(to_bits(plain), to_bits(padded))
+    same_bits(padded, plain)
 
 
 @MODES
@@ -183,7 +186,7 @@ def test_results_do_not_depend_on_other_rows_and_columns(mode: str) -> None:
     a, b = generated(11, 20, 13, 65)
     whole = to_bits(golden.matmul(a, b, rows=8, subnormals=mode))
     part = to_bits(golden.matmul(a[2::3], b[:, 1::4], rows=8, subnormals=mode))
-    assert np.array_equal(part, whole[2::3, 1::4])
+    same_bits(part, whole[2::3, 1::4])
 
 
 @MODES
@@ -195,7 +198,7 @@ def test_bfloat16_counts_as_its_widened_self(mode: str) -> None:
     wide_a, wide_b = (from_bits(each.view(np.uint16).astype(np.uint32) << 16) for each in (a, b))
     expected = to_bits(golden.matmul(wide_a, wide_b, rows=4, subnormals=mode))
     for left, right in ((a, b), (a, wide_b), (wide_a, b)):
-        assert np.array_equal(to_bits(golden.matmul(left, right, rows=4, subnormals=mode)), expected)
+        same_bits(to_bits(golden.matmul(left, right, rows=4, subnormals=mode)), expected)
 
 
 def test_bfloat16_subnormal_numbers_flush() -> None:
@@ -245,8 +248,8 @@ def test_inputs_may_be_views_and_stay_as_they_are() -> None:
     transposed = np.asfortranarray(b)
     strided.flags.writeable = False
     before = to_bits(transposed).copy()
-    assert np.array_equal(to_bits(golden.matmul(strided, transposed, rows=4)), expected)
-    assert np.array_equal(to_bits(transposed), before)
+    same_bits(to_bits(golden.matmul(strided, transposed, rows=4)), expected)
+    same_bits(to_bits(transposed), before)
 
 
 def test_bits_and_arrays_are_the_same_patterns() -> None:

@@ -13,6 +13,8 @@ from openmxu_sim.golden.formats import FORMATS, decode
 from openmxu_sim.golden.passes import PASSES, split
 from openmxu_sim.vectors import corners, matrix, operands
 
+from ...bits import same_bits
+
 Bits = npt.NDArray[np.uint32]
 
 MODES = pytest.mark.parametrize("mode", ["flush", "ieee"])
@@ -102,7 +104,7 @@ def test_by_scalars(precision: str, mode: str) -> None:
                     total = psum if total is None else golden.add(total, psum, subnormals=mode)
             expected[i, j] = total
     got = golden.matmul(from_bits(a), from_bits(b), rows=rows, precision=precision, subnormals=mode)
-    np.testing.assert_array_equal(to_bits(got), expected)
+    same_bits(to_bits(got), expected, note=f"{precision}, {mode}")
 
 
 def test_each_precision_is_better_than_the_one_before() -> None:
@@ -128,7 +130,7 @@ def test_infinite_and_large_operands(precision: str) -> None:
     b = np.float32([[2], [3]])
     b_one = np.float32([[1], [1]])
     got = golden.matmul(a, b, rows=2, precision=precision)[:, 0]
-    np.testing.assert_array_equal(got, np.float32([np.inf, np.nan, np.inf, np.nan, np.inf]))
+    same_bits(got, np.float32([np.inf, np.nan, np.inf, np.nan, np.inf]))
     assert golden.matmul(a, b_one, rows=2, precision=precision)[4, 0] == large
     assert golden.matmul(a, b_one, rows=2)[4, 0] == np.inf
 

@@ -3,7 +3,6 @@
 import sys
 from typing import Any
 
-import numpy as np
 import pytest
 
 from openmxu.area.gates import gates
@@ -14,14 +13,16 @@ from openmxu_sim import golden, vectors
 from openmxu_sim.netlist import native
 from openmxu_sim.netlist.bitslice import LANES, Gates, bit_slices
 
+from ...bits import same_bits
+
 
 @pytest.mark.parametrize("stages", [0, 2])
 @pytest.mark.parametrize("count", [1, LANES - 1, LANES + 1])
 def test_sums(stages: int, count: int) -> None:
     a, b = vectors.pairs("fp16", count, seed=5)
     adder = Gates(gates(Adder(FP16, stages=stages)), ["i_a", "i_b"], latency=stages)
-    assert np.array_equal(adder(a, b), golden.add(a, b, "fp16"))
-    assert np.array_equal(adder(a, int(b[0])), golden.add(a, b[0], "fp16"))
+    same_bits(adder(a, b), golden.add(a, b, "fp16"), a, b, fmt="fp16", operand="fp16", note="seed 5")
+    same_bits(adder(a, int(b[0])), golden.add(a, b[0], "fp16"), a, b[0], fmt="fp16", operand="fp16", note="seed 5")
 
 
 def _netlist(*cells: tuple[str, dict[str, Any]]) -> Netlist:

@@ -1,0 +1,70 @@
+"""The one comparison of words, for all tests."""
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from openmxu_sim.golden import find_format
+from openmxu_sim.golden.formats import decode
+
+_FORMATS = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
+
+
+def same_bits(
+    got: npt.ArrayLike,
+    expected: npt.ArrayLike,
+    *operands: npt.ArrayLike,
+    fmt: str = "fp32",
+    operand: str = "fp32",
+    note: str = "",
+) -> None:
+    """Fail unless two arrays have the same shape and bits; say what the first that differ mean, and of what they are.
+
+    Parameters
+    ----------
+    got, expected
+        Patterns of ``fmt``, those of ``got`` in uint32; or floats of a dtype that has a format. Both of one kind.
+    fmt
+        What patterns mean.
+    operands
+        What each word was made of, as patterns; broadcast to the shape of ``got``.
+    operand
+        What those mean.
+    note
+        Configuration and seed.
+    """
+    (found, fmt), (wanted, other) = _patterns(got, fmt), _patterns(expected, fmt)
+    assert fmt == other, f"got {fmt}, expected {other}: {note}"
+    assert found.dtype.kind == "u", f"got {found.dtype}: {note}"
+    assert found.dtype.itemsize <= 4, f"got {found.dtype}: {note}"
+    assert found.shape == wanted.shape, f"got the shape {found.shape}, expected {wanted.shape}: {note}"
+    different = found != wanted
+    if not different.any():
+        return
+    where = np.unravel_index(np.argmax(different), different.shape)
+    given = [np.broadcast_to(np.asarray(each), different.shape)[where] for each in operands]
+    lines = [
+        f"{np.count_nonzero(different)} of {different.size} differ, first at {tuple(map(int, where))}",
+        f"got      {_describe(found[where], fmt)}",
+        f"expected {_describe(wanted[where], fmt)}",
+        *(f"operand  {_describe(each, operand)}" for each in given),
+        *([note] if note else []),
+    ]
+    pytest.fail("\n".join(lines))
+
+
+def _patterns(words: npt.ArrayLike, fmt: str) -> tuple[npt.NDArray[Any], str]:
+    array = np.asarray(words)
+    if array.dtype.kind in "iu":
+        return array, fmt
+    assert array.dtype in (np.float32, np.float16, ml_dtypes.bfloat16), f"{array.dtype} has no bits to compare"
+    return array.view(f"u{array.dtype.itemsize}"), _FORMATS[array.dtype.name]
+
+
+def _describe(pattern: Any, fmt: str) -> str:
+    found = find_format(fmt)
+    value = float(decode(np.array(pattern, dtype=np.uint32), found))
+    return f"{int(pattern):0{(found.width + 3) // 4}X} ({value!r})"

@@ -1,0 +1,38 @@
+"""The arithmetic's designs pass their benches in the simulators."""
+
+import pytest
+
+from ...conftest import Bench, slow
+
+
+@pytest.mark.parametrize(
+    "design",
+    [
+        slow("product"),
+        "multiplier",
+        slow("multiplier_ieee"),
+        slow("multiplier_bf16"),
+        slow("multiplier_fp16"),
+        slow("multiplier_fp32"),
+        slow("adder"),
+        slow("adder_ieee"),
+        "adder_pipelined",
+        "converter",
+        slow("converter_ieee"),
+        "splitter",
+        slow("splitter_ieee"),
+        slow("stream_multiplier"),
+        "stream_adder",
+        slow("stream_converter"),
+    ],
+)
+def test_bench(bench: Bench, design: str) -> None:
+    bench(design)
+
+
+@pytest.mark.parametrize(
+    "design", ["adder_pipelined", slow("product"), slow("multiplier"), slow("converter"), slow("stream_adder")]
+)
+def test_icarus(bench: Bench, design: str) -> None:
+    """Few vectors: Icarus is slow."""
+    bench(design, count=200, simulator="icarus")

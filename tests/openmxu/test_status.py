@@ -1,0 +1,12 @@
+"""Counters and the error flag, beside a unit at work."""
+
+from ..conftest import Bench
+
+
+def test_bench(bench: Bench) -> None:
+    bench("mxu_2x2_status")
+
+
+def test_icarus(bench: Bench) -> None:
+    """A short bank, which is the sooner full."""
+    bench("mxu_2x2_status", {"depth": 32}, count=200, simulator="icarus")
