@@ -93,9 +93,7 @@ def checks(*, thorough: bool, faults: bool = False) -> Mapping[tuple[str, str], 
     faults
         Those of :mod:`~openmxu_sim.verify.faults`, and no others.
     """
-    if faults:
-        return {(check.group, check.name): check for check in _faults()}
-    makers = (
+    makers: tuple[Callable[[bool], Iterator[Check]], ...] = (
         _all_operands,
         _biased_sums,
         _proofs,
@@ -106,11 +104,15 @@ def checks(*, thorough: bool, faults: bool = False) -> Mapping[tuple[str, str], 
         _mutants,
         _third_parties,
     )
-    found = [check for maker in makers for check in maker(thorough)]
-    return {(check.group, check.name): check for check in found if thorough or not check.thorough}
+    found: dict[tuple[str, str], Check] = {}
+    for check in (check for maker in ((_faults,) if faults else makers) for check in maker(thorough)):
+        if (check.group, check.name) in found:
+            raise ValueError(f"name must be another one: {check.group} has two of {check.name!r}")
+        found[check.group, check.name] = check
+    return {name: check for name, check in found.items() if thorough or not check.thorough}
 
 
-def _faults() -> Iterator[Check]:
+def _faults(_: bool) -> Iterator[Check]:
     for chosen in CLASSES:
 
         def run(chosen: FaultClass = chosen) -> Outcome:
@@ -162,7 +164,7 @@ def _proofs(_: bool) -> Iterator[Check]:
                 yield Check(
                     f"proof for all operands and states, {solver}",
                     proof.name,
-                    "SMT-LIB's floating-point theory",
+                    "SMT-LIB's floating-point theory" if "fp." in proof.operation.text else "SMT-LIB's bit vectors",
                     partial(_prove, proof, solver),
                     thorough=thorough,
                     seconds=200 if "ieee" in proof.name and thorough else 20,
@@ -531,7 +533,7 @@ def _third_parties(thorough: bool) -> Iterator[Check]:
             names = [name for name, operation in OPERATIONS.items() if subject == "golden" or operation.unit]
             yield Check(
                 "independent oracles",
-                f"{what}: {', '.join(names)}; both modes",
+                f"{what} against {title}: {', '.join(names)}; both modes",
                 title,
                 partial(_sample, subject, names, oracle, count if thorough else 10**5),
                 seconds=60 if thorough else 10,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from openmxu import cli
+from openmxu_sim.verify import checks as module
 from openmxu_sim.verify import report
 from openmxu_sim.verify.checks import HOLDS, Check, Outcome, checks
 from openmxu_sim.verify.report import Evidence, Row, to_markdown
@@ -23,10 +24,10 @@ _SLOW = (
     "array",
     "matrix unit",
     "bits and cycles under stalls, as pysim has them",
-    "synthesised gates:",
+    "synthesised gates against",
     "fp32 + fp32, ieee",
     "pe_bf16_flush_s6_product",
-    "golden model: fp32 + fp32",
+    "golden model against MPFR",
     "1x1, 1 stage, depth 2, tiles up to 2 beats",
     "2x2, 1 stage, depth 2",
     "2x3, 1 stage, depth 2",
@@ -64,6 +65,16 @@ def test_the_thorough_run_holds_the_quick_one() -> None:
 
 def _evidence(*rows: Row) -> Evidence:
     return Evidence("2026-01-31", False, 90.0, "a machine, 2 cores", {"Python": "3.11.7"}, rows)
+
+
+def test_every_check_has_a_name_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or one would take another's place, and nobody would notice."""
+    against = [check.against for check in checks(thorough=True).values() if check.group == "independent oracles"]
+    assert against == 2 * ["Berkeley SoftFloat"] + 2 * ["MPFR"] + ["JAX, XLA's multiply and add on the CPU"]
+    ports = module._ports
+    monkeypatch.setattr(module, "_ports", lambda thorough: 2 * [*ports(thorough)])
+    with pytest.raises(ValueError, match="name must be another one: ports has two of"):
+        checks.__wrapped__(thorough=False)
 
 
 def test_markdown() -> None:
