@@ -1,12 +1,15 @@
 """Writes the records of measurements into their pages, as tables: ``python docs/records.py``.
 
-A page has a mark where its record begins and one where it ends. A test compares what stands between with the record.
+A page has a mark where its record begins and one where it ends. A test compares what stands between with the record. A
+record of a unit that has changed since says so there: the page is as honest as the record is old.
 """
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from openmxu.provenance import NETLIST, provenance
 from openmxu_sim import speed
 from openmxu_sim.studies import accuracy, roofline
 from openmxu_sim.verify.checks import FAILED
@@ -31,11 +34,59 @@ def _evidence(name: str, target: str, *, thorough: bool) -> Evidence:
     return evidence
 
 
+def _age(tools: Mapping[str, str], target: str) -> str:
+    """What is to be said of a record that is older than the unit."""
+    if tools.get(NETLIST) == provenance()[NETLIST]:
+        return ""
+    return f"The unit has changed since this was measured; `make {target}` measures it anew.\n\n"
+
+
+def _speed() -> str:
+    report = speed.Report.of_json(_read("speed.json"))
+    return _age(report.tools, "bench") + speed.to_markdown(report)
+
+
+def _verification() -> str:
+    evidence = _evidence("verification.json", "verify", thorough=True)
+    return _age(evidence.tools, "verify") + to_markdown(evidence)
+
+
+_HEADLINES = {
+    "significand product": "product",
+    "multiplier": "multiplier_bf16",
+    "processing element": "pe",
+    "array": "array_4x4",
+    "unit": "mxu_4x4",
+}
+"""Parts on the headline page, and the designs of the catalog that are the same."""
+
+
+def _areas() -> str:
+    """The headline page beside the catalog's areas, which a test measures: both on generic gates."""
+    rows = re.findall(r"^\| generic \| ([\w ]+) \| 1 \(([\d,]+) GE\)", _read("areas/summary.md"), re.MULTILINE)
+    then = {part: int(area.replace(",", "")) for part, area in rows}
+    now = json.loads(_AREAS.read_text())["designs"]
+    lines = [
+        "| bf16, on generic gates | headline page, GE | now, GE |",
+        "|---|--:|--:|",
+        *(f"| {part} | {then[part]:,} | {now[name]['GE']:,.0f} |" for part, name in _HEADLINES.items()),
+    ]
+    moved = [part for part, name in _HEADLINES.items() if abs(then[part] - now[name]["GE"]) > _NOISE * then[part]]
+    if moved:
+        lines += ["", f"Moved since the headline page was measured: {', '.join(moved)}. `make areas` measures it anew."]
+    return "\n".join(lines)
+
+
+_AREAS = Path(__file__).parent.parent / "tests/openmxu/area/areas.json"
+_NOISE = 0.005
+"""By how much ABC's results differ for equal logic in another context."""
+
 PAGES: Mapping[str, Callable[[], str]] = {
     "accuracy.md": lambda: accuracy.to_markdown(accuracy.Accuracy.of_json(_read("accuracy.json"))),
     "roofline.md": lambda: roofline.to_markdown(roofline.roofline(roofline.Machine())),
-    "speed.md": lambda: speed.to_markdown(speed.Report.of_json(_read("speed.json"))),
-    "verification.md": lambda: to_markdown(_evidence("verification.json", "verify", thorough=True)),
+    "speed.md": _speed,
+    "verification.md": _verification,
+    "area.md": _areas,
     "promises.md": lambda: faults_to_markdown(_evidence("faults.json", "faults", thorough=False)),
 }
 """What makes the table of each page."""

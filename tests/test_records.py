@@ -21,7 +21,9 @@ def _records() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("page", ["accuracy.md", "roofline.md", "speed.md", "verification.md", "promises.md"])
+@pytest.mark.parametrize(
+    "page", ["accuracy.md", "roofline.md", "speed.md", "verification.md", "promises.md", "area.md"]
+)
 def test_pages_show_their_records(page: str) -> None:
     records = _records()
     assert page in records.PAGES
@@ -36,3 +38,14 @@ def test_records_have_all_rows(record: str, expected: object) -> None:
     """A check that is added, or renamed, asks for a new record."""
     evidence = Evidence.of_json((_DOCS / "reference" / record).read_text())
     assert {(row.group, row.name) for row in evidence.rows} == set(expected)  # type: ignore[call-overload]
+
+
+def test_an_old_record_is_called_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    records = _records()
+    monkeypatch.setattr(records, "provenance", lambda: {records.NETLIST: "another"})
+    for page, target in (("speed.md", "bench"), ("verification.md", "verify")):
+        assert f"has changed since this was measured; `make {target}` measures it anew" in records.written(page)
+    monkeypatch.setattr(records, "_NOISE", -1.0)
+    assert "Moved since the headline page was measured: significand product, multiplier, proc" in records.written(
+        "area.md"
+    )

@@ -386,7 +386,8 @@ def add_bench(commands: Any) -> None:
         "bench",
         _bench,
         "measure how fast the engines are on this machine",
-        "  openmxu bench --quick\n  openmxu bench --json speed.json --plot speed.svg",
+        "  openmxu bench --quick\n  openmxu bench --json speed.json --plot speed.svg\n"
+        "  openmxu bench --compare speed.json",
     )
     parser.add_argument(
         "--quick", action="store_true", help="small units only, about a minute (default: up to 256x256, ten minutes)"
@@ -400,15 +401,19 @@ def add_bench(commands: Any) -> None:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the measurements")
     parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="write a plot of speed against size")
+    parser.add_argument(
+        "--compare", type=Path, metavar="OLD.json", help="show how speeds differ from an earlier --json"
+    )
 
 
 def _bench(options: argparse.Namespace) -> None:
-    from openmxu_sim.speed import bench, to_markdown
+    from openmxu_sim.speed import bench, compare, read_report, to_markdown
 
     if not 1 <= options.limit <= 1000000:
         raise ValueError(f"limit must be an integer from 1 to 1000000, not {options.limit}")
     if options.plot is not None:
         from openmxu_sim.speed.plot import to_svg  # matplotlib is missing sooner than after ten minutes
+    old = None if options.compare is None else read_report(options.compare)  # now: it may be --json
     with reserve(options.json, options.plot) as outputs:
         with bar("measurements") as progress:
             report = bench(quick=options.quick, limit=options.limit, note=tell, progress=progress)
@@ -416,6 +421,8 @@ def _bench(options: argparse.Namespace) -> None:
         if options.plot is not None:
             outputs.write_bytes(options.plot, to_svg(report))
         print_markdown(to_markdown(report))
+        if old is not None:
+            print_markdown(compare(old, report))
 
 
 def add_accuracy(commands: Any) -> None:

@@ -2,15 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from openmxu import cli
 from openmxu_sim.engines import compiled
 from openmxu_sim.engines.protocol import Run
 from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
-from openmxu_sim.speed import Report, bench, measure, report, to_markdown
+from openmxu_sim.speed import Report, bench, compare, measure, read_report, report, to_markdown
 from openmxu_sim.speed.measure import ROW_ENGINE, Clocked, Ratio, Whole
 from openmxu_sim.speed.plot import to_svg
 
@@ -68,6 +70,32 @@ def test_written_and_read() -> None:
     svg = to_svg(FULL)
     assert b"compiled, 2 threads" in svg
     assert svg == to_svg(FULL)
+
+
+def test_compared() -> None:
+    """Only what both have, and faster is more than one."""
+    new = replace(FULL, date="2026-02-01", clocked=(replace(FAST, seconds=0.125), replace(FAST, engine="pysim")))
+    assert compare(FULL, replace(new, products=(Whole("compiled", 1.5, 0.3, 50.0),))).splitlines() == [
+        "Before: 2026-01-01, a machine. Now: 2026-02-01, a machine. Cycles per second, or seconds.",
+        "",
+        "| measurement | before | now | times as fast |",
+        "|---|--:|--:|--:|",
+        "| compiled, 128x128, 1 thread | 34,612 | 69,224 | 2.00 |",
+        "| `openmxu matmul`, compiled | 0.60 s | 0.30 s | 2.00 |",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", FULL.to_json().replace("0.25", '"x"'), FULL.to_json().replace('"a machine"', "[").strip()]
+)
+def test_what_cannot_be_compared(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused before anything is measured."""
+    monkeypatch.setattr("openmxu_sim.speed.bench", pytest.fail)
+    path = tmp_path / "old.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match="must be what `openmxu bench --json` wrote: "):
+        read_report(path)
+    assert cli.main(["bench", "--compare", str(path)]) == 2
 
 
 def test_a_measurement() -> None:

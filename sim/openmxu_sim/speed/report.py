@@ -15,11 +15,12 @@ from typing import Any, TypeVar
 
 from openmxu import process
 from openmxu.host import cores, machine_name, tool_version
+from openmxu.provenance import provenance
 from openmxu_sim.cosim.simulators import find_simulator, load_simulator
 from openmxu_sim.netlist.native import compiler_version
 from openmxu_sim.speed.measure import ROW_ENGINE, Clocked, Ratio, Whole, measure_clocked, measure_command, measure_model
 
-__all__ = ["SIZES", "Figure", "Report", "bench", "to_markdown"]
+__all__ = ["SIZES", "Figure", "Report", "bench", "compare", "read_report", "to_markdown"]
 
 SIZES = (4, 8, 16, 32, 64, 128, 256)
 """Rows and columns of the units that are measured."""
@@ -68,7 +69,7 @@ class Report:
     date, machine, seconds
         When, on what, and how long it took.
     tools
-        Versions, by name.
+        Versions, by name; what :func:`openmxu.provenance.provenance` says, first.
     clocked, products, ratios
         The measurements.
     notes
@@ -282,7 +283,7 @@ def _environment() -> Iterator[dict[str, str]]:
 
 def _tools() -> dict[str, str]:
     """The versions of what is here."""
-    found = {"Python": platform.python_version(), "C compiler": compiler_version()}
+    found = {**provenance(), "Python": platform.python_version(), "C compiler": compiler_version()}
     found |= {name: importlib.metadata.version(name) for name in ("numpy", "amaranth")}
     if find_spec("numba") is not None:
         found["numba"] = importlib.metadata.version("numba")
@@ -331,3 +332,41 @@ def to_markdown(report: Report) -> str:
     if report.notes:
         lines += ["", *(f"- {line}" for line in report.notes)]
     return "\n".join([*lines, ""])
+
+
+def compare(old: Report, new: Report) -> str:
+    """What both have measured, side by side, as a table. Speeds of two machines, or two days, differ by themselves."""
+    lines = [
+        f"Before: {old.date}, {old.machine}. Now: {new.date}, {new.machine}. Cycles per second, or seconds.",
+        "",
+        "| measurement | before | now | times as fast |",
+        "|---|--:|--:|--:|",
+    ]
+    for each in new.clocked:
+        if (before := old.find(each.engine, each.size, each.threads)) is not None:
+            what = f"{each.engine}, {each.size}x{each.size}, {each.threads} thread{'s' * (each.threads > 1)}"
+            lines.append(f"| {what} | {before.rate:,.0f} | {each.rate:,.0f} | {each.rate / before.rate:.2f} |")
+    products = {each.engine: each for each in old.products}
+    for whole in new.products:
+        if (earlier := products.get(whole.engine)) is not None:
+            times = f"{earlier.seconds:.2f} s | {whole.seconds:.2f} s | {earlier.seconds / whole.seconds:.2f}"
+            lines.append(f"| `openmxu matmul`, {whole.engine} | {times} |")
+    return "\n".join(lines) + "\n"
+
+
+def read_report(path: Path) -> Report:
+    """An earlier report, to be compared.
+
+    Raises
+    ------
+    ValueError
+        It is not what :meth:`Report.to_json` wrote.
+    OSError
+        It cannot be read.
+    """
+    try:
+        report = Report.of_json(path.read_text())
+        compare(report, report)  # whatever is wrong with it shows now, not after ten minutes
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} must be what `openmxu bench --json` wrote: {error!r}") from error
+    return report

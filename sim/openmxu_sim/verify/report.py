@@ -19,6 +19,7 @@ from openmxu.extras import install
 from openmxu.formal.solvers import SOLVERS
 from openmxu.formal.solvers import version as solver_version
 from openmxu.host import cores, machine_name, tool_version
+from openmxu.provenance import provenance
 from openmxu_sim.cosim.simulators import find_simulator, load_simulator
 from openmxu_sim.netlist.native import compiler_version
 from openmxu_sim.verify.checks import FAILED, HOLDS, OPEN, Outcome, checks
@@ -62,7 +63,7 @@ class Evidence:
     machine
         Processor and cores.
     tools
-        Versions, by name.
+        Versions, by name; what :func:`openmxu.provenance.provenance` says, first.
     rows
         In the order of the checks.
     """
@@ -109,7 +110,7 @@ def tools(*, thorough: bool, progress: Callable[[str], None] | None = None) -> d
             missing.append(str(error))
         return ""
 
-    found = {"Python": platform.python_version(), "C compiler": ask(compiler_version)}
+    found = {**provenance(), "Python": platform.python_version(), "C compiler": ask(compiler_version)}
     found["Yosys"] = ask(lambda: yosys.prepare(progress))
     found["Verilator"] = ask(lambda: load_simulator("verilator").tools)
     if find_simulator("icarus") is not None:  # nothing but a comparison or two needs it
