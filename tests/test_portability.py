@@ -75,3 +75,18 @@ def test_engines(engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_export(tmp_path: Path) -> None:
     run("verilog", "pe", "-o", str(tmp_path / "pe.v"), cache=tmp_path / "cache")
     assert "endmodule" in (tmp_path / "pe.v").read_text()
+
+
+def test_windows_is_refused_in_a_line() -> None:
+    """Its Python has neither fcntl nor SIGHUP."""
+    program = (
+        "import sys, _signal; sys.modules['fcntl'] = None; del _signal.SIGHUP; from openmxu.__main__ import main; "
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program} sys.exit(main())", "list"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert (
+        done.stderr
+        == "openmxu: OpenMXU runs on Linux, and is prepared for macOS; Windows has no fcntl, so use WSL there\n"
+    )

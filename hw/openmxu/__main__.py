@@ -10,8 +10,11 @@ __all__ = ["main"]
 def main() -> int:
     """Run the command line; returns the exit code."""
     signals.install()
-    from openmxu import cli  # noqa: PLC0415  # half a second of imports, in which Ctrl-C would show a traceback
-
+    try:
+        from openmxu import cli  # noqa: PLC0415  # a while of imports, in which Ctrl-C would show a traceback
+    except ImportError as error:
+        print(f"openmxu: {error}", file=sys.stderr)
+        return 2
     try:
         return cli.main()
     finally:

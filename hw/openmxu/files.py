@@ -12,7 +12,6 @@ that writes to their folder deletes them.
 """
 
 import errno
-import fcntl
 import logging
 import os
 import re
@@ -25,6 +24,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from openmxu.posix import fcntl
 from openmxu.process import transient, vacant
 
 __all__ = ["NotStoredError", "Outputs", "UnreadError", "folder", "reserve", "write_bytes", "write_text", "writing"]

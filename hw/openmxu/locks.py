@@ -1,6 +1,5 @@
 """Locks between the processes of a user, with a word and a limit for those that wait."""
 
-import fcntl
 import logging
 import os
 import stat
@@ -9,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
+
+from openmxu.posix import fcntl
 
 __all__ = ["LIMIT", "LockedError", "lock", "stands"]
 

@@ -19,7 +19,6 @@ nobody has locked.
 
 import atexit
 import contextvars
-import fcntl
 import itertools
 import json
 import os
@@ -39,6 +38,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from openmxu.posix import fcntl
 from openmxu.watcher import ANCESTORS, kill_descendants, kill_group, remove
 
 __all__ = ["Done", "TimeLimitError", "call", "run", "stop", "threads", "transient", "vacant", "workspace"]

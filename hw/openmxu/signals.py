@@ -7,7 +7,9 @@ import sys
 
 __all__ = ["ignore", "install"]
 
-_WORDS = {_signal.SIGINT: "interrupted", _signal.SIGTERM: "terminated", _signal.SIGHUP: "hung up"}
+_WORDS = {_signal.SIGINT: "interrupted", _signal.SIGTERM: "terminated"}
+if hasattr(_signal, "SIGHUP"):  # else __main__ says what system it takes
+    _WORDS[_signal.SIGHUP] = "hung up"
 
 
 def install() -> None:
