@@ -79,14 +79,9 @@ def test_export(tmp_path: Path) -> None:
 
 def test_windows_is_refused_in_a_line() -> None:
     """Its Python has neither fcntl nor SIGHUP."""
-    program = (
-        "import sys, _signal; sys.modules['fcntl'] = None; del _signal.SIGHUP; from openmxu.__main__ import main; "
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", f"{program} sys.exit(main())", "list"], capture_output=True, text=True, check=False
-    )
+    without = "import sys, _signal; sys.modules['fcntl'] = None; del _signal.SIGHUP"
+    program = f"{without}; from openmxu.__main__ import main; sys.exit(main())"
+    done = subprocess.run([sys.executable, "-c", program, "list"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert (
-        done.stderr
-        == "openmxu: OpenMXU runs on Linux, and is prepared for macOS; Windows has no fcntl, so use WSL there\n"
-    )
+    said = "OpenMXU runs on Linux, and is prepared for macOS; Windows has no fcntl, so use WSL there"
+    assert done.stderr == f"openmxu: {said}\n"
