@@ -61,8 +61,7 @@ def build(board: str, output: Path | str, *, progress: Callable[[str], None] | N
     tell = progress or (lambda line: None)
     files = _plan(target)
     commands = json.loads(files[f"build_{_NAME}.json"])["commands"]
-    names = [command[0] for command in commands]
-    tools.check(names)
+    tools.check([command[0] for command in commands])
     bitstream = f"{_NAME}.{target.bitstream}"
     written = {
         "yosys.log": f"{_NAME}.rpt",
@@ -80,23 +79,35 @@ def build(board: str, output: Path | str, *, progress: Callable[[str], None] | N
             start = time.monotonic()
             wasm.run(command[0], command[1:], work, tell)
             seconds[command[0]] = time.monotonic() - start
-        figures = json.loads((work / "nextpnr.json").read_text())
-        report = BuildReport(
-            board=target,
-            bitstream=output / bitstream,
-            clocks=read_clocks(figures),
-            utilisation=read_utilisation(figures),
-            versions=tools.versions(names),
-            seed=SEED,
-            seconds=seconds,
-        )
-        if not report.met:
-            slow = "; ".join(str(clock) for clock in report.clocks if not clock.met)
-            raise RuntimeError(f"no bitstream for {target.name}: {slow}")
+        report = _report(target, output / bitstream, work / "nextpnr.json", seconds)
         (work / _SUMMARY).write_text(report.to_json())
         # The summary comes last: where it is, everything is.
         for name, source in written.items():
             outputs.write_bytes(output / name, (work / source).read_bytes())
+    return report
+
+
+def _report(board: Board, bitstream: Path, figures: Path, seconds: dict[str, float]) -> BuildReport:
+    """The report on a build; ``figures``: nextpnr's, ``seconds``: of each tool.
+
+    Raises
+    ------
+    RuntimeError
+        The design is too slow.
+    """
+    read = json.loads(figures.read_text())
+    report = BuildReport(
+        board=board,
+        bitstream=bitstream,
+        clocks=read_clocks(read),
+        utilisation=read_utilisation(read),
+        versions=tools.versions(list(seconds)),
+        seed=SEED,
+        seconds=seconds,
+    )
+    if not report.met:
+        slow = "; ".join(str(clock) for clock in report.clocks if not clock.met)
+        raise RuntimeError(f"no bitstream for {board.name}: {slow}")
     return report
 
 

@@ -304,7 +304,11 @@ class AxiMxu(wiring.Component):
         for name, port in _axi_lite().items():
             inside, outside = getattr(registers, name), getattr(self, f"s_axil_{name}")
             m.d.comb += inside.eq(outside) if port.flow == In else outside.eq(inside)
+        self._connect_streams(m, unit)
+        return m
 
+    def _connect_streams(self, m: Module, unit: Mxu) -> None:
+        """The unit's streams as AXI4-Streams: a tile of activations begins behind the last beat of another."""
         begins = Signal(init=1)
         with m.If(self.s_axis_activations_tvalid & self.s_axis_activations_tready):
             m.d.sync += begins.eq(self.s_axis_activations_tlast)
@@ -328,4 +332,3 @@ class AxiMxu(wiring.Component):
         ]
         if self.config.splitter:
             m.d.comb += [weights.part.eq(self.s_axis_weights_tuser), activations.part.eq(user[3:])]
-        return m

@@ -59,7 +59,7 @@ def _pe(operand: str = "bf16", subnormals: str = "flush", stages: int = 1) -> Pr
 
 
 def _config(
-    rows: int, columns: int, stages: int, operand: str, source: str, subnormals: str, depth: int, **options: Any
+    rows: int, columns: int, stages: int, *, operand: str, source: str, subnormals: str, depth: int, **options: Any
 ) -> MxuConfig:
     return MxuConfig(
         rows=rows,
@@ -76,10 +76,13 @@ def _config(
 def _array(
     rows: int = 128, columns: int = 128, stages: int = 1, operand: str = "bf16", subnormals: str = "flush"
 ) -> SystolicArray:
-    return SystolicArray(_config(rows, columns, stages, operand, operand, subnormals, depth=512))
+    return SystolicArray(
+        _config(rows, columns, stages, operand=operand, source=operand, subnormals=subnormals, depth=512)
+    )
 
 
 def _mxu(
+    *,
     rows: int = 128,
     columns: int = 128,
     stages: int = 1,
@@ -96,10 +99,10 @@ def _mxu(
         rows,
         columns,
         stages,
-        operand,
-        source,
-        subnormals,
-        depth,
+        operand=operand,
+        source=source,
+        subnormals=subnormals,
+        depth=depth,
         result=FloatFormat.parse(result),
         splitter=splitter,
         status=status,

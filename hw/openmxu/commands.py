@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -12,6 +12,9 @@ from rich.table import Table
 from openmxu.cli import Section, add_command, integer, make_parser, print_foreign, subcommands, tell
 from openmxu.files import reserve
 from openmxu.formats import FORMATS, SUBNORMALS
+
+if TYPE_CHECKING:
+    from openmxu.area.points import Point
 
 __all__ = ["add_area", "add_cache", "add_completion", "add_list", "add_verilog", "sections"]
 
@@ -115,6 +118,11 @@ def add_verilog(commands: Any) -> None:
         "or .vhdl, else in Verilog",
     )
     parser.add_argument("--core", type=Path, metavar="FILE.core", help="write a FuseSoC core file beside the Verilog")
+    _add_parameters(parser)
+
+
+def _add_parameters(parser: argparse.ArgumentParser) -> None:
+    """All parameters that some design has."""
     for name, kind in _design_parameters().items():
         if kind is bool:
             parser.add_argument(f"--{name}", action="store_true", default=None, help=_PARAMETERS[name])
@@ -185,8 +193,6 @@ def _verilog(options: argparse.Namespace) -> None:
 
 
 def add_area(commands: Any) -> None:
-    from openmxu.area import DEFAULT_TARGETS, PART_NAMES, RECIPES, TARGETS, TIME_LIMIT
-
     parser = add_command(
         commands,
         "area",
@@ -206,6 +212,21 @@ def add_area(commands: Any) -> None:
         metavar="DIR",
         help="where report.html, report.md, summary.md, area.json, area.csv and the plots go",
     )
+    _add_extent(parser)
+    _add_own_designs(parser)
+    _add_workers(parser)
+    parser.add_argument("--compare", type=Path, metavar="OLD.json", help="show what has changed since that area.json")
+    parser.add_argument(
+        "--explain",
+        metavar="FIGURE",
+        help="do not measure; show how a figure in DIR's report, or those of a design, was produced, with its script",
+    )
+
+
+def _add_extent(parser: argparse.ArgumentParser) -> None:
+    """How much is measured, and on which targets."""
+    from openmxu.area import DEFAULT_TARGETS, RECIPES, TARGETS
+
     extent = parser.add_mutually_exclusive_group()
     extent.add_argument(
         "--quick",
@@ -244,6 +265,12 @@ def add_area(commands: Any) -> None:
         metavar="NAME",
         help=f"how gates are mapped, one of {', '.join(RECIPES)}; repeatable (default: area; with --full all)",
     )
+
+
+def _add_own_designs(parser: argparse.ArgumentParser) -> None:
+    """Designs in place of those of the extent."""
+    from openmxu.area import PART_NAMES
+
     chosen = parser.add_argument_group("designs of your own choice")
     chosen.add_argument(
         "--format",
@@ -278,6 +305,12 @@ def add_area(commands: Any) -> None:
     )
     for side in ("rows", "columns"):
         chosen.add_argument(f"--{side}", type=integer, metavar="N", help="of arrays, banks and units (default: 4)")
+
+
+def _add_workers(parser: argparse.ArgumentParser) -> None:
+    """Where Yosys runs, and how long."""
+    from openmxu.area import TIME_LIMIT
+
     parser.add_argument(
         "--jobs", type=integer, metavar="N", help="Yosys processes at a time (default: one for each core)"
     )
@@ -291,12 +324,6 @@ def add_area(commands: Any) -> None:
         metavar="SECONDS",
         help="report a measurement as failed after this time (default: %(default).0f)",
     )
-    parser.add_argument("--compare", type=Path, metavar="OLD.json", help="show what has changed since that area.json")
-    parser.add_argument(
-        "--explain",
-        metavar="FIGURE",
-        help="do not measure; show how a figure in DIR's report, or those of a design, was produced, with its script",
-    )
 
 
 def _area(options: argparse.Namespace) -> int:
@@ -304,40 +331,18 @@ def _area(options: argparse.Namespace) -> int:
     from openmxu.area.pages.compare import to_text
     from openmxu.area.pages.explain import explain
     from openmxu.area.pages.schema import read_report
-    from openmxu.area.points import SIDE, chosen_points, formats_of_widths
 
     if options.explain is not None:
         print_foreign(explain(read_report(options.output / "area.json"), options.explain))
         return 0
     old = None if options.compare is None else read_report(options.compare)  # now: it may be in DIR
-    points = None
-    formats = [*options.format, *formats_of_widths(options.width)]
-    choices = {
-        "part": options.part,
-        "subnormals": options.subnormals,
-        "stages": options.stages,
-        "rows": options.rows,
-        "columns": options.columns,
-    }
-    if formats:
-        points = chosen_points(
-            options.part,
-            formats,
-            subnormals=options.subnormals or ("flush",),
-            stages=options.stages or (),
-            rows=SIDE if options.rows is None else options.rows,
-            columns=SIDE if options.columns is None else options.columns,
-        )
-    elif asked := [name for name, value in choices.items() if value not in (None, [])]:
-        name = asked[0]
-        raise ValueError(f"{name} needs designs of your own choice: --format or --width")
     found = report(
         options.output,
         extent=options.extent,
         targets=options.target,
         liberty=options.liberty,
         recipes=options.recipe,
-        points=points,
+        points=_own_designs(options),
         jobs=options.jobs,
         cluster=options.cluster,
         limit=options.timeout,
@@ -349,6 +354,26 @@ def _area(options: argparse.Namespace) -> int:
     if old is not None:
         print_foreign(f"since {options.compare}:\n{to_text(old, read_report(options.output / 'area.json'))}")
     return 1 if found.failed else 0
+
+
+def _own_designs(options: argparse.Namespace) -> "list[Point] | None":
+    """The designs that the options choose; none where they leave them to the extent."""
+    from openmxu.area.points import SIDE, chosen_points, formats_of_widths
+
+    formats = [*options.format, *formats_of_widths(options.width)]
+    if formats:
+        return chosen_points(
+            options.part,
+            formats,
+            subnormals=options.subnormals or ("flush",),
+            stages=options.stages or (),
+            rows=SIDE if options.rows is None else options.rows,
+            columns=SIDE if options.columns is None else options.columns,
+        )
+    for name in ("part", "subnormals", "stages", "rows", "columns"):
+        if getattr(options, name) not in (None, []):
+            raise ValueError(f"{name} needs designs of your own choice: --format or --width")
+    return None
 
 
 def add_cache(commands: Any) -> None:

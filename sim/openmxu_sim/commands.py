@@ -20,6 +20,7 @@ from openmxu.files import folder, reserve
 from openmxu.formats import SUBNORMALS
 
 if TYPE_CHECKING:
+    from openmxu_sim.engines.compiled.trace import Window
     from openmxu_sim.product import Statistics
     from openmxu_sim.verify.report import Evidence
 
@@ -89,9 +90,6 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 def add_matmul(commands: Any) -> None:
-    from openmxu_sim.engines import ENGINES
-    from openmxu_sim.product import OUTPUTS, PRECISIONS
-
     parser = add_command(
         commands,
         "matmul",
@@ -119,6 +117,15 @@ def add_matmul(commands: Any) -> None:
         help="where the (M, N) result goes (default: shown on the terminal)",
     )
     _add_array(parser, side=128)
+    _add_arithmetic(parser)
+    _add_run(parser)
+    _add_records(parser)
+
+
+def _add_arithmetic(parser: argparse.ArgumentParser) -> None:
+    """What the result's bits depend on, besides the array."""
+    from openmxu_sim.product import OUTPUTS, PRECISIONS
+
     parser.add_argument(
         "--precision",
         default="default",
@@ -138,6 +145,12 @@ def add_matmul(commands: Any) -> None:
         help=f"one of {', '.join(OUTPUTS)} (default: fp32); bf16 is written as 2-byte voids, to be "
         "read with .view(ml_dtypes.bfloat16)",
     )
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    """How the product is computed."""
+    from openmxu_sim.engines import ENGINES
+
     parser.add_argument(
         "--units",
         type=integer,
@@ -151,6 +164,10 @@ def add_matmul(commands: Any) -> None:
     parser.add_argument(
         "--stalls", type=integer, metavar="SEED", help="let all streams wait now and then; the result stays the same"
     )
+
+
+def _add_records(parser: argparse.ArgumentParser) -> None:
+    """What is written beside the result."""
     parser.add_argument("--stats", type=Path, metavar="FILE.json", help="write cycles, utilisation and more")
     parser.add_argument("--vcd", type=Path, metavar="FILE.vcd", help="write a waveform (engines with a clock)")
     for name, most in (("rows", "8"), ("columns", "8"), ("cycles", "4096")):
@@ -164,19 +181,13 @@ def add_matmul(commands: Any) -> None:
 
 def _matmul(options: argparse.Namespace) -> None:
     from openmxu_sim import simulate
-    from openmxu_sim.engines.compiled.trace import Window, small_window
     from openmxu_sim.npy import read_matrix
 
     a, b = read_matrix(options.a, "A"), read_matrix(options.b, "B")
     given = [path.resolve() for path in (options.a, options.b, options.output_file, options.stats, options.vcd) if path]
     if len(set(given[2:])) < len(given[2:]) or set(given[:2]) & set(given[2:]):
         raise ValueError("outputs must be different files, and other ones than A and B")
-    window = None
-    if options.vcd_rows or options.vcd_columns or options.vcd_cycles:
-        first = small_window(options.rows, options.columns)
-        window = Window(
-            options.vcd_rows or first.rows, options.vcd_columns or first.columns, options.vcd_cycles or first.cycles
-        )
+    window = _window(options)
     with reserve(options.output_file, options.stats, options.vcd) as outputs:
         with bar("rows of the result") as progress:
             product = simulate(
@@ -206,6 +217,18 @@ def _matmul(options: argparse.Namespace) -> None:
         _tell_statistics(product.statistics, options.engine)
         if options.output_file is None:
             print(product.result)
+
+
+def _window(options: argparse.Namespace) -> "Window | None":
+    """What the waveform shows, where an option says so."""
+    from openmxu_sim.engines.compiled.trace import Window, small_window
+
+    if not (options.vcd_rows or options.vcd_columns or options.vcd_cycles):
+        return None
+    first = small_window(options.rows, options.columns)
+    return Window(
+        options.vcd_rows or first.rows, options.vcd_columns or first.columns, options.vcd_cycles or first.cycles
+    )
 
 
 def _tell_statistics(statistics: "Statistics", engine: str) -> None:

@@ -113,20 +113,8 @@ def classify(
         time = "a second or two" if engine == "compiled" else "half a minute"
         tell(f"building the simulation of an {size}x{size} unit with {engine} ({time} the first time)")
 
-    cycles = results = useful = 0
-    bit_equal = True
-
-    def unit(a: Floats, b: Floats) -> Floats:
-        nonlocal cycles, results, useful, bit_equal
-        product = simulate(a, b, rows=size, columns=size, engine=engine, progress=progress)
-        expected = golden.matmul(a, b, rows=size)
-        bit_equal &= product.result.tobytes() == expected.tobytes()
-        cycles += product.statistics.cycles
-        results += product.result.size
-        useful += a.shape[0] * a.shape[1] * b.shape[1]
-        return product.result
-
-    found = _infer(layers, images, unit)
+    unit = _Unit(size, engine, progress)
+    found = _infer(layers, images, unit.matmul)
     reference = _infer(layers, images, np.matmul)
     return Outcome(
         images=len(images),
@@ -136,11 +124,31 @@ def classify(
         rows=size,
         columns=size,
         engine=engine,
-        cycles=cycles,
-        utilisation=useful / (size * size * cycles),
-        results=results,
-        bit_equal=bit_equal,
+        cycles=unit.cycles,
+        utilisation=unit.useful / (size * size * unit.cycles),
+        results=unit.results,
+        bit_equal=unit.bit_equal,
     )
+
+
+class _Unit:
+    """A simulated unit, and what its products add up to; see :class:`Outcome`."""
+
+    def __init__(self, size: int, engine: str, progress: Progress | None) -> None:
+        self._size = size
+        self._engine = engine
+        self._progress = progress
+        self.cycles = self.results = self.useful = 0
+        self.bit_equal = True
+
+    def matmul(self, a: Floats, b: Floats) -> Floats:
+        product = simulate(a, b, rows=self._size, columns=self._size, engine=self._engine, progress=self._progress)
+        expected = golden.matmul(a, b, rows=self._size)
+        self.bit_equal &= product.result.tobytes() == expected.tobytes()
+        self.cycles += product.statistics.cycles
+        self.results += product.result.size
+        self.useful += a.shape[0] * a.shape[1] * b.shape[1]
+        return product.result
 
 
 def _train() -> tuple[list[tuple[Floats, Floats]], Floats, npt.NDArray[np.int64]]:

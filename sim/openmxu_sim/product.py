@@ -21,7 +21,7 @@ from openmxu_sim import golden
 from openmxu_sim.aliases import Progress
 from openmxu_sim.engines import CLOCKED, ENGINES, choose, load, load_product, require
 from openmxu_sim.engines.compiled.trace import Window
-from openmxu_sim.engines.protocol import Counters, Run
+from openmxu_sim.engines.protocol import Run
 from openmxu_sim.golden.environment import ieee_arithmetic
 from openmxu_sim.stimulus import Stalls, collect, stimulus
 
@@ -233,49 +233,27 @@ def simulate(
     engine, reason = _engine(engine, config, clocked={"vcd": vcd, "stalls": stalls})
     _check_waveform(vcd, window, engine, units)
 
-    (m, k), n = left.shape, right.shape[1]
     start = time.perf_counter()
     result: npt.NDArray[Any]
-    counters: list[Counters] = []
+    runs: list[Run] | None = None
     if engine not in CLOCKED:
         result = load_product(engine)(
             left, right, rows=config.rows, precision=precision, subnormals=config.subnormals, result=config.result.name
         )
-        cycles, source = cycle_formula(config, m, k, n, precision, units), "formula"
     else:
-        options: dict[str, Any] = {} if window is None else {"window": window}
-        waits = None if stalls is None else Stalls(stalls)
-        run = partial(load(engine), stalls=waits, vcd=None if vcd is None else Path(vcd), **options)
-        result, runs = _run_on_units(run, config, left, right, precision, units, progress)
-        cycles, source = max((each.cycles for each in runs), default=0), "measured"
-        counters = [each.counters for each in runs if each.counters is not None]
-    passes = len(PASSES[precision])
-    traffic = stream_bytes(config, m, k, n, precision)
-    return Product(
-        result,
-        Statistics(
-            engine=engine,
-            reason=reason,
-            config=config,
-            units=units,
-            precision=precision,
-            m=m,
-            k=k,
-            n=n,
-            passes=passes,
-            cycles=cycles,
-            cycles_source=source,
-            utilisation=passes * m * k * n / (units * config.rows * config.columns * cycles) if cycles else 0.0,
-            **{
-                name: sum(getattr(each, name) for each in counters) if source == "measured" else None
-                for name in ("busy", "input_stalls", "output_stalls")
-            },
-            weight_bytes=traffic.weights,
-            activation_bytes=traffic.activations,
-            result_bytes=traffic.results,
-            seconds=time.perf_counter() - start,
-        ),
+        run = _clocked(engine, stalls, vcd, window)
+        result, runs = _run_on_units(run, config, left, right, precision=precision, units=units, progress=progress)
+    statistics = _statistics(
+        config,
+        (*left.shape, right.shape[1]),
+        runs,
+        precision=precision,
+        units=units,
+        engine=engine,
+        reason=reason,
+        seconds=time.perf_counter() - start,
     )
+    return Product(result, statistics)
 
 
 def matmul(
@@ -364,11 +342,19 @@ def _check_waveform(vcd: Path | str | None, window: Window | None, engine: str, 
         raise ValueError(f"units must be 1 for a waveform, not {units}")
 
 
+def _clocked(engine: str, stalls: int | None, vcd: Path | str | None, window: Window | None) -> Callable[..., Run]:
+    """An engine with a clock, and options that are the same for all units."""
+    options: dict[str, Any] = {} if window is None else {"window": window}
+    waits = None if stalls is None else Stalls(stalls)
+    return partial(load(engine), stalls=waits, vcd=None if vcd is None else Path(vcd), **options)
+
+
 def _run_on_units(
     run: Callable[..., Run],
     config: MxuConfig,
     a: npt.NDArray[Any],
     b: npt.NDArray[Any],
+    *,
     precision: str,
     units: int,
     progress: Progress | None,
@@ -392,6 +378,50 @@ def _run_on_units(
     if config.result == BF16:
         return words.astype(np.uint16).view(ml_dtypes.bfloat16), runs
     return words.view(np.float32), runs
+
+
+def _statistics(
+    config: MxuConfig,
+    sizes: tuple[int, int, int],
+    runs: Sequence[Run] | None,
+    *,
+    precision: str,
+    units: int,
+    engine: str,
+    reason: str,
+    seconds: float,
+) -> Statistics:
+    """Statistics of a product; ``runs``: of each unit, ``None`` of an engine without a clock."""
+    m, k, n = sizes
+    passes = len(PASSES[precision])
+    if runs is None:
+        cycles, source = cycle_formula(config, m, k, n, precision, units), "formula"
+    else:
+        cycles, source = max((each.cycles for each in runs), default=0), "measured"
+    counters = [each.counters for each in runs or () if each.counters is not None]
+    traffic = stream_bytes(config, m, k, n, precision)
+    return Statistics(
+        engine=engine,
+        reason=reason,
+        config=config,
+        units=units,
+        precision=precision,
+        m=m,
+        k=k,
+        n=n,
+        passes=passes,
+        cycles=cycles,
+        cycles_source=source,
+        utilisation=passes * m * k * n / (units * config.rows * config.columns * cycles) if cycles else 0.0,
+        **{
+            name: None if runs is None else sum(getattr(each, name) for each in counters)
+            for name in ("busy", "input_stalls", "output_stalls")
+        },
+        weight_bytes=traffic.weights,
+        activation_bytes=traffic.activations,
+        result_bytes=traffic.results,
+        seconds=seconds,
+    )
 
 
 def _check_choice(parameter: str, value: str, domain: Sequence[str]) -> None:

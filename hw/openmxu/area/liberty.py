@@ -6,10 +6,12 @@ import importlib.resources
 import io
 import itertools
 import math
+import operator
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 __all__ = ["Library", "generic_library", "parse_library", "read_library"]
@@ -260,11 +262,13 @@ def _evaluate(function: str, values: Mapping[str, bool]) -> bool:
             value = not value
         return value
 
-    def exclusive() -> bool:
-        value = factor()
-        while take("^"):
-            value ^= factor()
+    def chain(operand: Callable[[], bool], combine: Callable[[bool, bool], bool], *signs: str) -> bool:
+        value = operand()
+        while take(*signs):
+            value = combine(value, operand())
         return value
+
+    exclusive = partial(chain, factor, operator.xor, "^")
 
     def conjunction() -> bool:
         value = exclusive()
@@ -274,9 +278,6 @@ def _evaluate(function: str, values: Mapping[str, bool]) -> bool:
         return value
 
     def disjunction() -> bool:
-        value = conjunction()
-        while take("+", "|"):
-            value |= conjunction()
-        return value
+        return chain(conjunction, operator.or_, "+", "|")
 
     return disjunction()

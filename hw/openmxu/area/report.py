@@ -1,7 +1,7 @@
 """Area reports: measure design points on targets, write what was found."""
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -95,15 +95,7 @@ def report(
     """
     tell = progress or (lambda line: None)
     _check_options(extent, points, jobs, limit)
-    libraries = list({each.sha256: each for each in map(read_library, [*liberty, *named_libraries()])}.values())
-    notes: list[str] = []
-    if targets is None:
-        libraries += _discover(libraries, extent, notes.append)
-        targets = {"quick": ["generic"], "default": DEFAULT_TARGETS, "full": list(TARGETS)}[extent]
-    chosen = choose_targets(targets, libraries, recipes or (list(RECIPES) if extent == "full" else ["area"]))
-    for library in libraries if "speed" in (recipes or ()) else ():
-        if not library.timed:
-            notes.append(f"{library.name} has no timing: not measured with the recipe speed")
+    chosen, notes = _choose(extent, targets, liberty, recipes)
     to_images, to_html = _find("plot", "to_images"), _find("html", "to_html")
     designs = list(CATALOG.values()) if points is None and extent != "quick" else []
     points = points or _points(extent)
@@ -123,15 +115,7 @@ def report(
             tell(f"the catalog's {len(designs)} designs on gates")
             catalog = measure_catalog(designs, gates, where, tell)
         found = Report(tool, results, catalog)
-        images = to_images(found)
-        contents = {
-            "area.json": to_json(found).encode(),
-            "area.csv": to_csv(found).encode(),
-            **images,
-            "summary.md": to_summary(found).encode(),
-            "report.md": to_markdown(found).encode(),
-            "report.html": to_html(found, images).encode(),
-        }
+        contents = _contents(found, to_images(found), to_html)
         files = [output / name for name in FILES if name in contents]
         for path in files:
             outputs.write_bytes(path, contents[path.name])
@@ -147,6 +131,34 @@ def _check_options(extent: str, points: Sequence[Point] | None, jobs: int | None
         raise ValueError(f"timeout must be a number of seconds > 0 and <= {_LONGEST:.0f}, not {limit!r}")
     if points is not None and not points:
         raise ValueError("points must be at least one design, not none")
+
+
+def _choose(
+    extent: str, targets: Sequence[str] | None, liberty: Sequence[Path], recipes: Sequence[str] | None
+) -> tuple[list[Target], list[str]]:
+    """The targets, and notes about libraries, each of which counts once."""
+    libraries = list({each.sha256: each for each in map(read_library, [*liberty, *named_libraries()])}.values())
+    notes: list[str] = []
+    if targets is None:
+        libraries += _discover(libraries, extent, notes.append)
+        targets = {"quick": ["generic"], "default": DEFAULT_TARGETS, "full": list(TARGETS)}[extent]
+    chosen = choose_targets(targets, libraries, recipes or (list(RECIPES) if extent == "full" else ["area"]))
+    for library in libraries if "speed" in (recipes or ()) else ():
+        if not library.timed:
+            notes.append(f"{library.name} has no timing: not measured with the recipe speed")
+    return chosen, notes
+
+
+def _contents(found: Report, images: Mapping[str, bytes], to_html: Callable[..., str]) -> dict[str, bytes]:
+    """The files of a report, by name."""
+    return {
+        "area.json": to_json(found).encode(),
+        "area.csv": to_csv(found).encode(),
+        **images,
+        "summary.md": to_summary(found).encode(),
+        "report.md": to_markdown(found).encode(),
+        "report.html": to_html(found, images).encode(),
+    }
 
 
 def measure_catalog(

@@ -159,13 +159,7 @@ class Multiplier(wiring.Component):
         ]
         product = pipeline.cut("product", product)
 
-        if self.subnormals == "flush":
-            # Both operands are normalised or zero: their product lacks one bit at most.
-            shift = ~product.significand[-1]
-            significand = Signal(len(significands.o), name="normalised")
-            m.d.comb += significand.eq(Mux(shift, product.significand << 1, product.significand))
-        else:
-            significand, shift = normalise(m, product.significand, name="normalised")
+        significand, shift = self._normalise(m, product.significand)
         exponent = Signal(signed(width), name="exponent")
         m.d.comb += exponent.eq(product.exponent - shift)
         bits = round_pack(
@@ -181,3 +175,13 @@ class Multiplier(wiring.Component):
         )
         m.d.comb += self.o.eq(pipeline.cut("rounded", bits))
         return m
+
+    def _normalise(self, m: Module, product: Value) -> tuple[Value, Value]:
+        """The significands' product shifted left until its top bit is set, and how far that is."""
+        if self.subnormals == "ieee":
+            return normalise(m, product, name="normalised")
+        # Both operands are normalised or zero: their product lacks one bit at most.
+        shift = ~product[-1]
+        normalised = Signal(len(product), name="normalised")
+        m.d.comb += normalised.eq(Mux(shift, product << 1, product))
+        return normalised, shift

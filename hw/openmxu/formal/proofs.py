@@ -403,8 +403,8 @@ def _about(component: Any) -> Iterator[Proof]:
         case AccumulatorColumn(config=config):
             yield _replacement(AccumulatorColumn(replace(config, depth=2)))
         case Streamed(unit=unit):
-            for proof in _about(unit):
-                yield from _streamed(component, proof)
+            yield from (_streamed(component, proof) for proof in _about(unit))
+            yield from _handshake(component)
 
 
 def _arithmetic(unit: Any, operations: Mapping[str, Operation]) -> Proof:
@@ -488,32 +488,32 @@ def _replacement(column: AccumulatorColumn) -> Proof:
     )
 
 
+_STATUS_INPUTS = (
+    *(f"i_{stream}_{wire}" for stream in ("weights", "activations", "results") for wire in ("valid", "ready")),
+    "i_weights_last",
+    *(f"i_{mark}" for mark in MARKS),
+    "i_go",
+    "i_waits_input",
+    "i_waits_output",
+    "i_clear",
+)
+_STATUS_REGISTERS = (
+    "begun",
+    "elapsed",
+    *(f"o_{name}" for name in COUNTERS),
+    "missing",
+    "inside",
+    "count",
+    "begun_with",
+    "o_error",
+)
+
+
 def _status(component: Status) -> Iterator[Proof]:
     """What a status counts, and calls the first mistake; how many rows and places there are makes no difference."""
     Fragment.get(component, None)
-    streams = (
-        "weights_valid",
-        "weights_ready",
-        "activations_valid",
-        "activations_ready",
-        "results_valid",
-        "results_ready",
-        "weights_last",
-        *MARKS,
-    )
-    inputs = (*streams, "go", "waits_input", "waits_output", "clear")
-    registers = (
-        "begun",
-        "elapsed",
-        *(f"o_{name}" for name in COUNTERS),
-        "missing",
-        "inside",
-        "count",
-        "begun_with",
-        "o_error",
-    )
     cleared, operation = status(component.config.rows, component.config.depth)
-    result = tuple((name, 1) for name in registers)
+    result = tuple((name, 1) for name in _STATUS_REGISTERS)
     yield Proof(
         "status_begin",
         "a reset clears counters and mistake, and all that they are made of",
@@ -529,7 +529,7 @@ def _status(component: Status) -> Iterator[Proof]:
         "counters, the first mistake, and all that they are made of, a cycle later",
         component,
         operation,
-        (*((f"i_{name}", 0) for name in inputs), *((name, 0) for name in registers)),
+        tuple((name, 0) for name in (*_STATUS_INPUTS, *_STATUS_REGISTERS)),
         result,
         given=(("rst", 0, 0),),
         quick=True,
@@ -552,31 +552,36 @@ def _watch(registers: Registers) -> WatchedRegisters:
     return watched
 
 
-def _streamed(streamed: Streamed, proof: Proof) -> Iterator[Proof]:
+def _streamed(streamed: Streamed, proof: Proof) -> Proof:
     """What arithmetic does between streams, given what the same arithmetic does alone."""
-    name, latency = streamed.module_name, streamed.latency
     ((output, _),) = proof.result
     assert output == "o"
-    suffix = proof.name.removeprefix(streamed.unit.module_name)
-    moving = tuple(("i__ready", cycle, 1) for cycle in range(latency))
     low = 0
     operands = []
     for port, _ in proof.operands:
         width = streamed.unit.signature.members[port].shape
         operands.append((f"i__payload[{low + width - 1}:{low}]", 0))
         low += width
-    yield replace(
+    return replace(
         proof,
         name=f"streamed_{proof.name}",
         claim=f"while it moves: {proof.claim}",
         component=streamed,
         operands=tuple(operands),
-        result=(("o__payload", latency),),
-        given=moving,
+        result=(("o__payload", streamed.latency),),
+        given=_moving(streamed),
         quick=False,
     )
-    if suffix:
-        return
+
+
+def _moving(streamed: Streamed) -> tuple[tuple[str, int, int], ...]:
+    """Given: it moves in each cycle from operands to result."""
+    return tuple(("i__ready", cycle, 1) for cycle in range(streamed.latency))
+
+
+def _handshake(streamed: Streamed) -> Iterator[Proof]:
+    """When arithmetic between streams takes operands and gives a result, whatever they are."""
+    name, latency = streamed.module_name, streamed.latency
     awake = tuple(("rst", cycle, 0) for cycle in range(latency))
     yield Proof(
         f"{name}_accept",
@@ -585,7 +590,7 @@ def _streamed(streamed: Streamed, proof: Proof) -> Iterator[Proof]:
         ACCEPT,
         (("i__valid", 0),),
         (("i__ready", 0), ("o__valid", latency)),
-        given=moving + awake,
+        given=_moving(streamed) + awake,
     )
     yield Proof(
         f"{name}_ready",

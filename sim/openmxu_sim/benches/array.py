@@ -118,36 +118,42 @@ async def tiles(dut: Any) -> None:
     seen = await play(dut, inputs, ["o_psums", "o_weights"])
     psums = unpack(seen["o_psums"], 32, config.columns)
     weights = unpack(seen["o_weights"], config.operand.width, config.columns)
-
-    columns = np.arange(config.columns)
     for number, tile in enumerate(plan):
-        passed_on = weights[tile.loads[-1] + 1 + columns, columns]
+        check_weights(config, number, tile, weights, task.seed)
+        check_psums(config, number, tile, psums, task.seed)
+
+
+def check_weights(config: MxuConfig, number: int, tile: Tile, seen: Words, seed: int) -> None:
+    """Compare what leaves the last row, once a tile's weights are loaded, with its last row of weights."""
+    columns = np.arange(config.columns)
+    when = tile.loads[-1] + 1 + columns
+    check(
+        f"o_weights after tile {number}",
+        seen[when, columns],
+        tile.weights[-1],
+        fmt=config.operand.name,
+        operands=[tile.weights[-1]],
+        operand=config.operand.name,
+        cycles=when.tolist(),
+        seed=seed,
+    )
+
+
+def check_psums(config: MxuConfig, number: int, tile: Tile, seen: Words, seed: int) -> None:
+    """Compare a tile's sums with those of the golden model."""
+    columns = np.arange(config.columns)
+    sums = tile_sums(
+        tile.activations, tile.weights, tile.psums, operand=config.operand.name, subnormals=config.subnormals
+    )
+    for m, beat in enumerate(tile.beats):
+        when = beat + config.array_latency + columns
         check(
-            f"o_weights after tile {number}",
-            passed_on,
-            tile.weights[-1],
-            fmt=config.operand.name,
-            operands=[tile.weights[-1]],
-            operand=config.operand.name,
-            cycles=(tile.loads[-1] + 1 + columns).tolist(),
-            seed=task.seed,
+            f"o_psums of tile {number}, row {m} by columns",
+            seen[when, columns],
+            sums[m],
+            fmt="fp32",
+            operands=[tile.psums[m], *(np.repeat(each, config.columns) for each in tile.activations[m]), *tile.weights],
+            operand="",
+            cycles=when.tolist(),
+            seed=seed,
         )
-        sums = tile_sums(
-            tile.activations, tile.weights, tile.psums, operand=config.operand.name, subnormals=config.subnormals
-        )
-        for m, beat in enumerate(tile.beats):
-            when = beat + config.array_latency + columns
-            check(
-                f"o_psums of tile {number}, row {m} by columns",
-                psums[when, columns],
-                sums[m],
-                fmt="fp32",
-                operands=[
-                    tile.psums[m],
-                    *(np.repeat(each, config.columns) for each in tile.activations[m]),
-                    *tile.weights,
-                ],
-                operand="",
-                cycles=when.tolist(),
-                seed=task.seed,
-            )

@@ -1,10 +1,12 @@
 """Bench of the processing element."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import cocotb
 import numpy as np
 
+from openmxu.pe import ProcessingElement
 from openmxu_sim import golden, vectors
 from openmxu_sim.aliases import Words
 from openmxu_sim.benches.task import Task
@@ -31,16 +33,36 @@ def near_cancellation(products: Words, generator: np.random.Generator) -> Words:
     return ((products ^ 0x8000_0000) + ulps).astype(np.uint32)
 
 
-@cocotb.test()
-async def every_cycle(dut: Any) -> None:
-    """New operands in every cycle, weights loaded and swapped at any time, and all that is handed on."""
-    task = Task.of_environment()
-    pe = task.component()
-    operand, subnormals = pe.operand.name, pe.subnormals
-    generator = np.random.default_rng(task.seed)
-    count = 4 * task.count  # a cycle tries one sum only
+@dataclass(frozen=True)
+class Cycles:
+    """What a processing element is given in each cycle, and what it makes of that.
 
-    activations, weights = vectors.pairs(operand, count, task.seed)
+    Parameters
+    ----------
+    activations, weights, loads, swaps
+        Operands and marks.
+    psums
+        The partial sum that meets the product of this cycle's activation.
+    shadow
+        What the shadow register holds at the end of the cycle.
+    products, sums
+        What comes of this cycle's activation.
+    """
+
+    activations: Words
+    weights: Words
+    loads: Words
+    swaps: Words
+    psums: Words
+    shadow: Words
+    products: Words
+    sums: Words
+
+
+def draw(operand: str, subnormals: str, count: int, seed: int) -> Cycles:
+    """New operands in every cycle, weights loaded and swapped at any time."""
+    generator = np.random.default_rng(seed)
+    activations, weights = vectors.pairs(operand, count, seed)
     # Marks are dense in some spells and rare in others, and may come together.
     share = np.repeat(generator.choice([0.02, 0.2, 0.8], size=(2, count // 50 + 1)), 50, axis=1)[:, :count]
     loads, swaps = (generator.random((2, count)) < share).astype(np.uint32)
@@ -52,11 +74,20 @@ async def every_cycle(dut: Any) -> None:
     products = golden.multiply(activations, active, operand, "fp32", subnormals=subnormals)
     psums = np.where(
         generator.random(count) < 0.8,
-        vectors.partners("fp32", products, task.seed + 1),
+        vectors.partners("fp32", products, seed + 1),
         near_cancellation(products, generator),
     ).astype(np.uint32)
     sums = golden.add(psums, products, "fp32", subnormals=subnormals)
+    return Cycles(activations, weights, loads, swaps, psums, shadow, products, sums)
 
+
+@cocotb.test()
+async def every_cycle(dut: Any) -> None:
+    """New operands in every cycle, weights loaded and swapped at any time, and all that is handed on."""
+    task = Task.of_environment()
+    pe = task.component()
+    count = 4 * task.count  # a cycle tries one sum only
+    given = draw(pe.operand.name, pe.subnormals, count, task.seed)
     for name in INPUTS:
         getattr(dut, name).value = 0
     await start_clock(dut, cycles=pe.latency + 2)
@@ -65,25 +96,29 @@ async def every_cycle(dut: Any) -> None:
     # A partial sum comes when its product is ready.
     early = pe.latency - pe.psum_latency
     inputs = {
-        "i_activation": activations.tolist(),
-        "i_swap": swaps.tolist(),
-        "i_load": loads.tolist(),
-        "i_weight": weights.tolist(),
-        "i_psum": [0] * early + psums.tolist(),
+        "i_activation": given.activations.tolist(),
+        "i_swap": given.swaps.tolist(),
+        "i_load": given.loads.tolist(),
+        "i_weight": given.weights.tolist(),
+        "i_psum": [0] * early + given.psums.tolist(),
     }
     inputs = {name: values + [0] * (early + count - len(values)) for name, values in inputs.items()}
-    seen = await play(dut, inputs, OUTPUTS, more=pe.psum_latency)
+    compare(pe, given, await play(dut, inputs, OUTPUTS, more=pe.psum_latency), task.seed)
 
+
+def compare(pe: ProcessingElement, given: Cycles, seen: dict[str, list[int]], seed: int) -> None:
+    """Compare what each output shows, from its latency on, with what is expected."""
+    operand, count = pe.operand.name, len(given.activations)
     expected = {
-        "o_activation": (activations, 1, operand),
-        "o_swap": (swaps, 1, ""),
-        "o_load": (loads, 1, ""),
-        "o_weight": (shadow, 1, operand),
-        "o_psum": (sums, pe.latency, "fp32"),
+        "o_activation": (given.activations, 1, operand),
+        "o_swap": (given.swaps, 1, ""),
+        "o_load": (given.loads, 1, ""),
+        "o_weight": (given.shadow, 1, operand),
+        "o_psum": (given.sums, pe.latency, "fp32"),
     }
     for name, (words, latency, fmt) in expected.items():
         first = 1 if name == "o_psum" else 0  # no weight is active before the first swap
-        operands = [psums, products] if name == "o_psum" else [words]
+        operands = [given.psums, given.products] if name == "o_psum" else [words]
         check(
             name,
             np.array(seen[name][latency : latency + count], dtype=np.uint32)[first:],
@@ -92,5 +127,5 @@ async def every_cycle(dut: Any) -> None:
             operands=[each[first:] for each in operands],
             operand=fmt,
             cycles=range(latency + first, latency + count),
-            seed=task.seed,
+            seed=seed,
         )

@@ -14,6 +14,8 @@ from openmxu_sim.waveform import waveform
 
 __all__ = ["BenchFailedError", "SimulationError", "SimulationTimeoutError", "simulate"]
 
+_RESULTS = "results.xml"
+
 
 def simulate(
     verilog: str,
@@ -69,26 +71,8 @@ def simulate(
     """
     with process.workspace() as directory:
         design: dict[str, Any] = {"verilog": verilog, "top": top, "simulator": simulator, "waves": vcd is not None}
-        results = directory / "results.xml"
-        arguments: dict[str, object] = {
-            "test_module": module,
-            "hdl_toplevel": top,
-            "hdl_toplevel_lang": "verilog",
-            "build_dir": str(directory),
-            "test_dir": str(directory),
-            "results_xml": str(results),
-            "timescale": TIMESCALE,
-            "seed": 0,
-            "plusargs": list(plusargs),
-        }
-        # A simulation that was linked elsewhere, or long ago, finds cocotb's library all the same.
-        variables = {"LD_LIBRARY_PATH": str(package_directory("cocotb") / "libs"), "COCOTB_ANSI_OUTPUT": "0"}
         with nullcontext() if vcd is None else waveform(vcd) as made:
-            if made is not None and simulator == "verilator":
-                arguments |= {"waves": True, "test_args": ["--trace-file", str(made)]}
-            elif made is not None:
-                arguments["plusargs"] = [*plusargs, f"+dump={made}"]
-                variables["SIM_CMD_SUFFIX"] = "-vcd"  # comes last and wins over the runner's "no waveform"
+            arguments, variables = _arguments(module, top, simulator, directory, plusargs, made)
             outcomes: list[list[str] | BenchFailedError] = []
 
             def run() -> None:
@@ -101,7 +85,7 @@ def simulate(
                     tick=tick,
                 )
                 try:
-                    outcomes.append(_passed(results, (directory / "log.txt").read_text(errors="replace")))
+                    outcomes.append(_passed(directory))
                 except BenchFailedError as error:
                     outcomes.append(error)
                 if check is not None:
@@ -123,8 +107,34 @@ def simulate(
     return outcome
 
 
-def _passed(results: Path, log: str) -> list[str]:
+def _arguments(
+    module: str, top: str, simulator: str, directory: Path, plusargs: Sequence[str], made: Path | None
+) -> tuple[dict[str, object], dict[str, str]]:
+    """Arguments of cocotb's runner and variables of its process; ``made``: the waveform, if there is to be one."""
+    arguments: dict[str, object] = {
+        "test_module": module,
+        "hdl_toplevel": top,
+        "hdl_toplevel_lang": "verilog",
+        "build_dir": str(directory),
+        "test_dir": str(directory),
+        "results_xml": str(directory / _RESULTS),
+        "timescale": TIMESCALE,
+        "seed": 0,
+        "plusargs": list(plusargs),
+    }
+    # A simulation that was linked elsewhere, or long ago, finds cocotb's library all the same.
+    variables = {"LD_LIBRARY_PATH": str(package_directory("cocotb") / "libs"), "COCOTB_ANSI_OUTPUT": "0"}
+    if made is not None and simulator == "verilator":
+        arguments |= {"waves": True, "test_args": ["--trace-file", str(made)]}
+    elif made is not None:
+        arguments["plusargs"] = [*plusargs, f"+dump={made}"]
+        variables["SIM_CMD_SUFFIX"] = "-vcd"  # comes last and wins over the runner's "no waveform"
+    return arguments, variables
+
+
+def _passed(directory: Path) -> list[str]:
     """Names of the tests, all of which must have passed."""
+    results, log = directory / _RESULTS, (directory / "log.txt").read_text(errors="replace")
     cases = list(ElementTree.parse(results).getroot().iter("testcase")) if results.is_file() else []
     failed = [
         case.get("name", "")

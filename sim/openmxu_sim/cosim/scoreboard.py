@@ -22,7 +22,7 @@ def describe(pattern: int, fmt: str) -> str:
 
 
 def _complain(
-    what: str, got: int, expected: int, fmt: str, operands: Sequence[int], operand: str, cycle: int, seed: int
+    what: str, got: int, expected: int, *, fmt: str, operands: Sequence[int], operand: str, cycle: int, seed: int
 ) -> AssertionError:
     return AssertionError(
         f"{what}: got {describe(got, fmt)}, expected {describe(expected, fmt)}, "
@@ -74,11 +74,11 @@ def check(
             f"{what}: {different.size} of {got.size} differ, first number {first}",
             int(got[first]),
             int(expected[first]),
-            fmt,
-            [int(each[first]) for each in operands],
-            operand,
-            cycles[first],
-            seed,
+            fmt=fmt,
+            operands=[int(each[first]) for each in operands],
+            operand=operand,
+            cycle=cycles[first],
+            seed=seed,
         )
 
 
@@ -148,11 +148,11 @@ class Scoreboard:
                     f"{what}, lane {lane}",
                     words[0],
                     words[1],
-                    self._fmt,
-                    operands[lane],
-                    self._operand,
-                    cycle,
-                    self._seed,
+                    fmt=self._fmt,
+                    operands=operands[lane],
+                    operand=self._operand,
+                    cycle=cycle,
+                    seed=self._seed,
                 )
         marks = [each >> (self._lanes * width) for each in (beat, expected)]
         raise AssertionError(f"{what}: marks {marks[0]:b}, expected {marks[1]:b}, cycle {cycle}, seed {self._seed}")

@@ -135,8 +135,8 @@ def matmul(
     @ieee_arithmetic()  # here, because every thread has settings of its own
     def multiply(task: tuple[_Span, _Span]) -> None:
         for number, (a_part, b_part) in enumerate(passes):
-            last = number == len(passes) - 1
-            _multiply(a_parts[a_part], b_parts[b_part], min(rows, k), flush, *task, number > 0, last, sums)
+            later, last = number > 0, number == len(passes) - 1
+            _multiply(a_parts[a_part], b_parts[b_part], min(rows, k), flush, *task, later=later, last=last, result=sums)
 
     tasks = [(row_span, column_span) for row_span in _spans(m, _TASK_ROWS) for column_span in _spans(n, _PANEL)]
     with ThreadPoolExecutor(threads) as pool:
@@ -292,7 +292,7 @@ def _narrow_rows(bits: _Bits, flush: bool, result: npt.NDArray[np.uint16]) -> No
 
 
 def _multiply_panel(
-    a: _Bits, b: _Bits, rows: int, flush: bool, span: _Span, columns: _Span, later: bool, last: bool, result: _Floats
+    a: _Bits, b: _Bits, rows: int, flush: bool, span: _Span, columns: _Span, *, later: bool, last: bool, result: _Floats
 ) -> None:
     """One pass over some rows and the columns of one panel.
 

@@ -105,59 +105,42 @@ class Report:
 
     def figures(self) -> list[Figure]:
         """The goals that these measurements say anything about."""
-        found = []
+        return [*self._rates(), *self._waits(), *self._comparisons()]
+
+    def _rates(self) -> Iterator[Figure]:
+        """Cycles per second of the largest unit."""
         one, row = self.find("compiled", 128), self.find(ROW_ENGINE, 128)
         if one and row:
-            found.append(
-                _figure(
-                    "compiled, 128x128, one thread, against Verilator by rows", one.rate / row.rate, 60, 250, "{:.0f} x"
-                )
-            )
+            times = one.rate / row.rate
+            yield _figure("compiled, 128x128, one thread, against Verilator by rows", times, 60, 250, "{:.0f} x")
         if one:
             least = 12000 if any(name in self.tools["C compiler"].lower() for name in ("clang", "zig")) else 8000
-            found.append(_figure("compiled, 128x128, one thread, cycles per second", one.rate, least, 50000, "{:.0f}"))
+            yield _figure("compiled, 128x128, one thread, cycles per second", one.rate, least, 50000, "{:.0f}")
         most = max(
             (each for each in self.clocked if (each.engine, each.size) == ("compiled", 128)),
             key=lambda each: each.threads,
             default=None,
         )
         if most and most.threads > 1:
-            found.append(_figure(f"the same on {most.threads} threads", most.rate, 8000, 50000, "{:.0f}"))
+            yield _figure(f"the same on {most.threads} threads", most.rate, 8000, 50000, "{:.0f}")
+
+    def _waits(self) -> Iterator[Figure]:
+        """Seconds that a user waits for a product."""
         whole = next((each for each in self.products if each.engine == "compiled"), None)
         if whole:
-            found += [
-                _figure(
-                    "openmxu matmul, 512x512x512 on 128x128, compiled before, seconds",
-                    whole.seconds,
-                    1.5,
-                    0.5,
-                    "{:.2f}",
-                    less=True,
-                ),
-                _figure("its first use, compiling included, seconds", whole.first, 5, 2, "{:.2f}", less=True),
-            ]
+            what = "openmxu matmul, 512x512x512 on 128x128, compiled before, seconds"
+            yield _figure(what, whole.seconds, 1.5, 0.5, "{:.2f}", less=True)
+            yield _figure("its first use, compiling included, seconds", whole.first, 5, 2, "{:.2f}", less=True)
+
+    def _comparisons(self) -> Iterator[Figure]:
+        """Speeds in terms of each other."""
         small, large = self.find("compiled", 16), self.find("compiled", 256)
         if small and large:
-            found.append(
-                _figure(
-                    "updates per second at N = 256 against N = 16, one thread",
-                    large.updates / small.updates,
-                    0.7,
-                    1,
-                    "{:.2f} x",
-                )
-            )
+            times = large.updates / small.updates
+            yield _figure("updates per second at N = 256 against N = 16, one thread", times, 0.7, 1, "{:.2f} x")
         if self.ratios:
-            found.append(
-                _figure(
-                    "model against numpy's float32 product, one thread",
-                    min(ratio.speed for ratio in self.ratios),
-                    0.1,
-                    0.5,
-                    "{:.2f} x",
-                )
-            )
-        return found
+            times = min(ratio.speed for ratio in self.ratios)
+            yield _figure("model against numpy's float32 product, one thread", times, 0.1, 0.5, "{:.2f} x")
 
 
 def _figure(what: str, value: float, least: float, aim: float, form: str, *, less: bool = False) -> Figure:
@@ -197,25 +180,7 @@ def bench(
     """
     tools = _tools()
     start = time.monotonic()
-    threads = cores()
-    sizes = _QUICK_SIZES if quick else SIZES
-    jobs: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
-        *((measure_clocked, ("compiled", size, 1)) for size in sizes),
-        *((measure_clocked, ("compiled", size, threads)) for size in sizes if size >= 64 and threads > 1),
-        *(
-            (measure_clocked, (engine, size, 1))
-            for engine in _SLOW
-            if engine == "pysim" or engine in tools
-            for size in sizes
-            if size <= 64
-        ),
-    ]
-    if not quick:
-        jobs += [(measure_clocked, (ROW_ENGINE, size, 1)) for size in _ROW_SIZES if "verilator" in tools]
-        engines = ["compiled", *(["model"] if "numba" in tools else []), "golden"]
-        jobs += [(measure_command, (engine, 3 if engine == "golden" else 7)) for engine in engines]
-    if "numba" in tools:
-        jobs += [(measure_model, (size,)) for size in ((512,) if quick else (512, 1024, 2048))]
+    jobs = _jobs(tools, quick=quick)
     found: list[Clocked | Whole | Ratio] = []
     notes: list[str] = []
     for done, (measure, arguments) in enumerate(jobs):
@@ -238,6 +203,30 @@ def bench(
         _of(Ratio, found),
         tuple(notes),
     )
+
+
+def _jobs(tools: Mapping[str, str], *, quick: bool) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
+    """What is measured, and its arguments; of each engine the small sizes first."""
+    threads = cores()
+    sizes = _QUICK_SIZES if quick else SIZES
+    jobs: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
+        *((measure_clocked, ("compiled", size, 1)) for size in sizes),
+        *((measure_clocked, ("compiled", size, threads)) for size in sizes if size >= 64 and threads > 1),
+        *(
+            (measure_clocked, (engine, size, 1))
+            for engine in _SLOW
+            if engine == "pysim" or engine in tools
+            for size in sizes
+            if size <= 64
+        ),
+    ]
+    if not quick:
+        jobs += [(measure_clocked, (ROW_ENGINE, size, 1)) for size in _ROW_SIZES if "verilator" in tools]
+        engines = ["compiled", *(["model"] if "numba" in tools else []), "golden"]
+        jobs += [(measure_command, (engine, 3 if engine == "golden" else 7)) for engine in engines]
+    if "numba" in tools:
+        jobs += [(measure_model, (size,)) for size in ((512,) if quick else (512, 1024, 2048))]
+    return jobs
 
 
 def _expect(found: list[Clocked | Whole | Ratio], arguments: tuple[Any, ...]) -> float:

@@ -134,7 +134,7 @@ def _by_depth(product: Callable[..., Any], seed: int, depths: tuple[int, ...]) -
         for k in depths:
             a, b = _draw(operands, k, seed)
             for precision in (*PASSES, _PLAIN):
-                yield _error(product, a, b, operands, precision, "flush", 0)
+                yield _error(product, a, b, operands=operands, precision=precision)
 
 
 def _by_magnitude(product: Callable[..., Any], seed: int) -> Iterator[Error]:
@@ -143,7 +143,9 @@ def _by_magnitude(product: Callable[..., Any], seed: int) -> Iterator[Error]:
         scaled = np.ldexp(a, exponent), np.ldexp(b, -exponent)
         for subnormals in ("flush", "ieee"):
             for precision in PASSES:
-                yield _error(product, *scaled, "normal", precision, subnormals, exponent)
+                yield _error(
+                    product, *scaled, operands="normal", precision=precision, subnormals=subnormals, exponent=exponent
+                )
 
 
 def _draw(operands: str, k: int, seed: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
@@ -156,10 +158,11 @@ def _error(
     product: Callable[..., Any],
     a: npt.NDArray[np.float32],
     b: npt.NDArray[np.float32],
+    *,
     operands: str,
     precision: str,
-    subnormals: str,
-    exponent: int,
+    subnormals: str = "flush",
+    exponent: int = 0,
 ) -> Error:
     if precision == _PLAIN:
         got = golden.matmul(a, b, rows=_ROWS, operand="fp32", subnormals=subnormals)

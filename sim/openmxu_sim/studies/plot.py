@@ -4,9 +4,10 @@ import io
 
 import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from openmxu_sim.studies.roofline import Roofline
+from openmxu_sim.studies.roofline import Machine, Roofline
 
 __all__ = ["to_svg"]
 
@@ -17,7 +18,6 @@ _MARKERS = "os^D"
 
 def to_svg(found: Roofline) -> bytes:
     """Operations per second against operations for each byte: the roof, and each layer in fp32 and in bf16."""
-    machine = found.machine
     figure = Figure(figsize=(9, 5.4), layout="constrained")
     axes = figure.subplots()
     points = {
@@ -29,15 +29,7 @@ def to_svg(found: Roofline) -> bytes:
     }
     lowest = min(intensity for intensity, _ in points["fp32"]) / 2
     highest = 2 * max(intensity for intensity, _ in points["bf16"])
-    ridge = machine.peak / (machine.bandwidth * 1e9)
-    intensities = np.array([lowest, ridge, max(highest, 2 * ridge)])
-    axes.plot(
-        intensities,
-        np.minimum(machine.peak, intensities * machine.bandwidth * 1e9),
-        color="#444444",
-        linewidth=1.5,
-        label=f"{machine.bandwidth:g} GB/s, {machine.peak / 1e12:.3g} Tflop/s",
-    )
+    _draw_roof(axes, found.machine, lowest, highest)
     networks = list(dict.fromkeys(share.layer.network for share in found.shares))
     for network, colour, marker in zip(networks, _COLOURS, _MARKERS, strict=False):
         of_network = [index for index, share in enumerate(found.shares) if share.layer.network == network]
@@ -54,6 +46,28 @@ def to_svg(found: Roofline) -> bytes:
                 markersize=6,
                 label=f"{network}, {storage}",
             )
+    _label(axes)
+    buffer = io.BytesIO()
+    # No date and a fixed salt: the same figures give the same SVG.
+    with matplotlib.rc_context({"svg.hashsalt": "openmxu"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue()
+
+
+def _draw_roof(axes: Axes, machine: Machine, lowest: float, highest: float) -> None:
+    """What memory and unit allow, beyond the ridge in any case."""
+    ridge = machine.peak / (machine.bandwidth * 1e9)
+    intensities = np.array([lowest, ridge, max(highest, 2 * ridge)])
+    axes.plot(
+        intensities,
+        np.minimum(machine.peak, intensities * machine.bandwidth * 1e9),
+        color="#444444",
+        linewidth=1.5,
+        label=f"{machine.bandwidth:g} GB/s, {machine.peak / 1e12:.3g} Tflop/s",
+    )
+
+
+def _label(axes: Axes) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("operations for each byte that moves between memory and unit")
@@ -62,8 +76,3 @@ def to_svg(found: Roofline) -> bytes:
     axes.grid(color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.legend(frameon=False, fontsize=9, loc="lower right")
-    buffer = io.BytesIO()
-    # No date and a fixed salt: the same figures give the same SVG.
-    with matplotlib.rc_context({"svg.hashsalt": "openmxu"}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return buffer.getvalue()

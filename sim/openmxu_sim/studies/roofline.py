@@ -205,13 +205,25 @@ def _share(machine: Machine, layer: Layer) -> Share:
 def to_markdown(found: Roofline) -> str:
     """Tables of it: networks, then layers."""
     machine = found.machine
-    first, *others = STORAGE
     lines = [
         f"One unit of {machine.rows}x{machine.columns}, {machine.stages} "
         f"stage{'s' * (machine.stages > 1)}, at {machine.clock:g} MHz, {machine.peak / 1e12:.3g} Tflop/s, and "
         f"{machine.bandwidth:g} GB/s: memory is what limits below "
         f"{machine.peak / machine.bandwidth / 1e9:.0f} operations for each byte.",
         "",
+        *_networks(found),
+        "",
+        "MB are for fp32, for bf16 operands and fp32 results, and bf16; limits for fp32 and bf16.",
+        "",
+        *_layers(found),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _networks(found: Roofline) -> list[str]:
+    """What each network takes, by how matrices are stored."""
+    first, *others = STORAGE
+    lines = [
         "| network | "
         + " | ".join(f"{name}, ms" for name in STORAGE)
         + " | "
@@ -228,10 +240,13 @@ def to_markdown(found: Roofline) -> str:
             + " | ".join(f"{times[first] / times[name] - 1:.0%}" for name in others)
             + " |"
         )
-    lines += [
-        "",
-        "MB are for fp32, for bf16 operands and fp32 results, and bf16; limits for fp32 and bf16.",
-        "",
+    return lines
+
+
+def _layers(found: Roofline) -> list[str]:
+    """What each layer takes, below its network."""
+    machine = found.machine
+    lines = [
         "| layer | M x K x N | count | cycles | busy | MB | limit | faster with bf16 |",
         "|---|---|--:|--:|--:|---|---|--:|",
     ]
@@ -248,4 +263,4 @@ def to_markdown(found: Roofline) -> str:
             + f" | {share.bound['fp32']}, {share.bound['bf16']} "
             f"| {share.seconds['fp32'] / share.seconds['bf16'] - 1:.0%} |"
         )
-    return "\n".join(lines) + "\n"
+    return lines

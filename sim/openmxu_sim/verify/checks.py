@@ -100,7 +100,9 @@ def checks(*, thorough: bool, faults: bool = False) -> Mapping[tuple[str, str], 
         _wrong_claims,
         _ports,
         _exploration,
+        _seeded_bugs,
         _compiled_engine,
+        _other_simulators,
         _mutants,
         _third_parties,
     )
@@ -270,83 +272,82 @@ def _find_paths(units: Sequence[str]) -> Outcome:
     return Outcome(FAILED if found else HOLDS, f"{sum(map(len, paths.values()))} outputs", "; ".join(found))
 
 
-def _exploration(thorough: bool) -> Iterator[Check]:
-    group = "every state of a small unit, any data, any stalls"
-    # Rows, columns, stages, depth, longest tile, longest sum, seconds.
-    quick = [
-        (2, 2, 1, 2, 1, 2, 15),
-        (3, 2, 1, 2, 1, 1, 6),
-        (2, 3, 1, 2, 1, 1, 10),
-        (2, 2, 3, 2, 1, 1, 8),
-        (1, 1, 1, 2, 2, 2, 8),
-    ]
-    slow = [
-        (2, 1, 1, 2, 2, 2, 20),
-        (2, 1, 3, 2, 2, 2, 100),
-        (2, 2, 1, 2, 2, 2, 150),
-        (2, 2, 1, 2, 1, 3, 60),
-        (2, 2, 1, 4, 1, 1, 20),
-        (2, 2, 2, 2, 1, 2, 30),
-        (2, 2, 3, 2, 1, 2, 50),
-        (2, 2, 4, 2, 1, 2, 60),
-        (3, 2, 1, 2, 1, 2, 20),
-        (3, 2, 3, 2, 1, 1, 60),
-        (2, 3, 1, 2, 1, 2, 60),
-        (2, 3, 3, 2, 1, 1, 60),
-        (3, 3, 1, 2, 1, 1, 20),
-    ]
-    for rows, columns, stages, depth, tile, tiles, seconds in [*quick, *slow]:
+# Rows, columns, stages, depth, longest tile, longest sum, seconds.
+_EXPLORED = (
+    (2, 2, 1, 2, 1, 2, 15),
+    (3, 2, 1, 2, 1, 1, 6),
+    (2, 3, 1, 2, 1, 1, 10),
+    (2, 2, 3, 2, 1, 1, 8),
+    (1, 1, 1, 2, 2, 2, 8),
+)
+_EXPLORED_WHEN_THOROUGH = (
+    (2, 1, 1, 2, 2, 2, 20),
+    (2, 1, 3, 2, 2, 2, 100),
+    (2, 2, 1, 2, 2, 2, 150),
+    (2, 2, 1, 2, 1, 3, 60),
+    (2, 2, 1, 4, 1, 1, 20),
+    (2, 2, 2, 2, 1, 2, 30),
+    (2, 2, 3, 2, 1, 2, 50),
+    (2, 2, 4, 2, 1, 2, 60),
+    (3, 2, 1, 2, 1, 2, 20),
+    (3, 2, 3, 2, 1, 1, 60),
+    (2, 3, 1, 2, 1, 2, 60),
+    (2, 3, 3, 2, 1, 1, 60),
+    (3, 3, 1, 2, 1, 1, 20),
+)
+# Rows, columns, stages, depth, longest tile, longest sum, mistakes, seconds.
+_EXPLORED_WITH_MISTAKES = (
+    (2, 1, 1, 2, 1, 1, 1, 15),
+    (1, 1, 1, 2, 2, 1, 1, 60),
+    (1, 1, 1, 2, 1, 1, 2, 120),
+    (2, 2, 1, 2, 1, 1, 1, 60),
+    (2, 1, 1, 2, 2, 1, 1, 150),
+    (2, 1, 3, 2, 1, 1, 1, 100),
+)
+_QUICK_BUGS = (
+    "swap marks are a cycle late",
+    "columns of weights are reversed",
+    "a beat that waits is overwritten",
+    "places are never freed",
+    "an empty edge takes nothing",
+    "results go where their tile says",
+    "a mistake is told when its beat enters the array",
+)
+
+
+def _exploration(_: bool) -> Iterator[Check]:
+    for rows, columns, stages, depth, tile, tiles, seconds in (*_EXPLORED, *_EXPLORED_WHEN_THOROUGH):
         config = MxuConfig(rows=rows, columns=columns, stages=stages, depth=depth)
         name = (
             f"{rows}x{columns}, {stages} {'stage' if stages == 1 else 'stages'}, depth {depth}, "
             f"tiles up to {tile} {'beat' if tile == 1 else 'beats'}, sums up to {tiles}"
         )
         yield Check(
-            group,
+            "every state of a small unit, any data, any stalls",
             name,
             "terms in the contract's order",
             partial(_explore, config, tile, tiles),
-            thorough=(rows, columns, stages, depth, tile, tiles, seconds) in slow,
+            thorough=(rows, columns, stages, depth, tile, tiles, seconds) in _EXPLORED_WHEN_THOROUGH,
             seconds=seconds,
         )
-    group = "every state of a small unit, whatever its senders do wrong"
-    # Rows, columns, stages, depth, longest tile, longest sum, mistakes, seconds.
-    wrong = [
-        (2, 1, 1, 2, 1, 1, 1, 15),
-        (1, 1, 1, 2, 2, 1, 1, 60),
-        (1, 1, 1, 2, 1, 1, 2, 120),
-        (2, 2, 1, 2, 1, 1, 1, 60),
-        (2, 1, 1, 2, 2, 1, 1, 150),
-        (2, 1, 3, 2, 1, 1, 1, 100),
-    ]
-    for rows, columns, stages, depth, tile, tiles, mistakes, seconds in wrong:
+    for rows, columns, stages, depth, tile, tiles, mistakes, seconds in _EXPLORED_WITH_MISTAKES:
         config = MxuConfig(rows=rows, columns=columns, stages=stages, depth=depth)
         name = (
             f"{rows}x{columns}, {stages} {'stage' if stages == 1 else 'stages'}, depth {depth}, tiles up to {tile} "
             f"{'beat' if tile == 1 else 'beats'}, {mistakes} {'mistake' if mistakes == 1 else 'mistakes'}"
         )
         yield Check(
-            group,
+            "every state of a small unit, whatever its senders do wrong",
             name,
             "the reference of streams",
             partial(_explore, config, tile, tiles, mistakes),
             thorough=seconds > 15,
             seconds=seconds,
         )
-    bugs = (
-        tuple(SEEDED_BUGS)
-        if thorough
-        else (
-            "swap marks are a cycle late",
-            "columns of weights are reversed",
-            "a beat that waits is overwritten",
-            "places are never freed",
-            "an empty edge takes nothing",
-            "results go where their tile says",
-            "a mistake is told when its beat enters the array",
-        )
-    )
-    for bug in bugs:
+
+
+def _seeded_bugs(thorough: bool) -> Iterator[Check]:
+    for bug in SEEDED_BUGS if thorough else _QUICK_BUGS:
         against = "the exploration of 2x1 with a mistake" if SEEDED_BUGS[bug].mistakes else "the exploration of 2x2"
         yield Check("controls: what must fail", f"unit in which {bug}", against, partial(_find_bug, bug), seconds=6)
 
@@ -375,11 +376,13 @@ def _find_bug(name: str) -> Outcome:
     return Outcome(HOLDS, looked_at, f"found: {symptom} after {len(cycles)} cycles")
 
 
+_COMPILED = "the compiled engine"
+
+
 def _compiled_engine(thorough: bool) -> Iterator[Check]:
-    group = "the compiled engine"
     for size in (16, 128):
         yield Check(
-            group,
+            _COMPILED,
             f"parts and wiring of {size}x{size}",
             "the netlist of the whole unit",
             partial(_check_wiring, MxuConfig(rows=size, columns=size)),
@@ -395,24 +398,27 @@ def _compiled_engine(thorough: bool) -> Iterator[Check]:
         seconds=15,
     )
     yield Check(
-        group,
+        _COMPILED,
         "bits and cycles of random units",
         "the golden model and the cycle formula",
         partial(_agree_with_golden, _drawn(200 if thorough else 8, range(1, 41))),
         seconds=300 if thorough else 20,
     )
     yield Check(
-        group,
+        _COMPILED,
         "bits and cycles of 128x128",
         "the golden model and the cycle formula",
         partial(_agree_with_golden, _drawn(5, range(128, 129))),
         thorough=True,
         seconds=40,
     )
+
+
+def _other_simulators(thorough: bool) -> Iterator[Check]:
     # The tests of the simulators compare them with Amaranth's own; so that one is enough for a quick run.
     cases = [*_drawn(60, range(1, 7)), *_drawn(260, range(1, 4))[60:]] if thorough else _drawn(3, range(1, 4))
     yield Check(
-        group,
+        _COMPILED,
         "bits and cycles under stalls, as pysim has them",
         "another simulator of the RTL",
         partial(_agree, "pysim", cases),
@@ -421,7 +427,7 @@ def _compiled_engine(thorough: bool) -> Iterator[Check]:
     for name in ("icarus", "verilator"):
         if find_simulator(name) is not None:
             yield Check(
-                group,
+                _COMPILED,
                 f"bits and cycles under stalls, as {name} has them",
                 "another simulator of the RTL",
                 partial(_agree, name, _drawn(20, range(1, 7))),
@@ -439,7 +445,7 @@ def _compiled_engine(thorough: bool) -> Iterator[Check]:
     if find_simulator("verilator") is not None:
         case = Case(0, MxuConfig(), m=70, k=200, n=150, kind="all")
         yield Check(
-            group,
+            _COMPILED,
             "bits and cycles of 128x128 under stalls, as Verilator has them row by row",
             "another simulator of the RTL",
             partial(_agree, "hierarchical", [case]),

@@ -159,40 +159,8 @@ def _colour(tile: int) -> str:
 
 def _draw_legend(page: _Page, activity: Activity) -> None:
     """What the colours and marks mean, in as many lines as it takes."""
-    tiles, config = activity.tiles, activity.config
-    entries = []
-    for colour in range(min(_COLOURS, len(tiles))):
-        alike = [str(number) for number in range(colour, len(tiles), _COLOURS)]
-        label = f"tile {', '.join(alike[:3])}{', …' if len(alike) > 3 else ''}"
-        if len(tiles) <= _COLOURS:
-            tile = tiles[colour]
-            m = f"M {_span(tile.activations)}, " if len({t.activations for t in tiles}) > 1 else ""
-            label += f": {m}K {_span(tile.inner)}, N {_span(tile.columns)}"
-        entries.append((f'<rect class="{_colour(colour)}" width="14" height="14" rx="2"/>', label))
-    entries.append(('<rect class="idle" width="14" height="14" rx="2"/>', "idle"))
-    if any(len(tile.inner) < config.rows or len(tile.columns) < config.columns for tile in tiles):
-        entries.append(('<rect class="t0 padding" width="14" height="14" rx="2"/>', "padding"))
-    if min(_cell_size(config)) >= _MARKED:
-        entries += [
-            (
-                '<rect class="t0" width="14" height="14" rx="2"/><circle class="swap" cx="7" cy="7" r="2.5"/>',
-                "first activation",
-            ),
-            (
-                '<rect class="idle" width="14" height="14" rx="2"/>'
-                f'<path class="load t1" stroke-width="1" d="{_triangle(7, 7, 9)}"/>',
-                "next weight loaded",
-            ),
-        ]
-    if any((activity.stream(f"{name}__valid") & ~activity.stream(f"{name}__ready")).any() for name in _STRIPS):
-        entries.append(
-            (
-                '<rect class="idle" width="14" height="14" rx="2"/><rect class="wait" y="9" width="14" height="5"/>',
-                "offered, waits",
-            )
-        )
     x = float(_MARGIN)
-    for swatch, label in entries:
+    for swatch, label in _entries(activity):
         width = 20 + 7.2 * len(label) + 18
         if x + width > _WIDTH:
             x, page.y = float(_MARGIN), page.y + 22
@@ -200,6 +168,37 @@ def _draw_legend(page: _Page, activity: Activity) -> None:
         page.text(x + 20, page.y + 12, label, size=13)
         x += width
     page.y += 14
+
+
+def _entries(activity: Activity) -> Iterator[tuple[str, str]]:
+    """Swatches of a legend and their labels: of what there is to be seen."""
+    tiles, config = activity.tiles, activity.config
+    for colour in range(min(_COLOURS, len(tiles))):
+        alike = [str(number) for number in range(colour, len(tiles), _COLOURS)]
+        label = f"tile {', '.join(alike[:3])}{', …' if len(alike) > 3 else ''}"
+        if len(tiles) <= _COLOURS:
+            tile = tiles[colour]
+            m = f"M {_span(tile.activations)}, " if len({t.activations for t in tiles}) > 1 else ""
+            label += f": {m}K {_span(tile.inner)}, N {_span(tile.columns)}"
+        yield f'<rect class="{_colour(colour)}" width="14" height="14" rx="2"/>', label
+    yield '<rect class="idle" width="14" height="14" rx="2"/>', "idle"
+    if any(len(tile.inner) < config.rows or len(tile.columns) < config.columns for tile in tiles):
+        yield '<rect class="t0 padding" width="14" height="14" rx="2"/>', "padding"
+    if min(_cell_size(config)) >= _MARKED:
+        yield (
+            '<rect class="t0" width="14" height="14" rx="2"/><circle class="swap" cx="7" cy="7" r="2.5"/>',
+            "first activation",
+        )
+        yield (
+            '<rect class="idle" width="14" height="14" rx="2"/>'
+            f'<path class="load t1" stroke-width="1" d="{_triangle(7, 7, 9)}"/>',
+            "next weight loaded",
+        )
+    if any((activity.stream(f"{name}__valid") & ~activity.stream(f"{name}__ready")).any() for name in _STRIPS):
+        yield (
+            '<rect class="idle" width="14" height="14" rx="2"/><rect class="wait" y="9" width="14" height="5"/>',
+            "offered, waits",
+        )
 
 
 def _span(part: range) -> str:

@@ -1,7 +1,7 @@
 """Area reports for people."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from openmxu.area.designs import DEVIATION, MEASURED_CELLS
 from openmxu.area.findings import CLAIMS, CONFIDENCE, Cost, Entry, Ratio, Report
@@ -242,32 +242,7 @@ def _costs(report: Report) -> list[str]:
 
 def _arrays(report: Report) -> list[str]:
     """Arrays and units of the same size: for each processing element, and for what they compute."""
-    rows = []
-    for target in report.targets:
-        for part in (ARRAY, UNIT):
-            found = report.by_format(target, part)
-            if "bf16" not in found:
-                continue
-            base = found["bf16"].area
-            clock = _FPGA_CLOCK if target.recipe == "fpga" else _GATE_CLOCK
-            for name, result in found.items():
-                if not result.area or not base:
-                    continue
-                cells = result.point.cells
-                peak = 2 * cells * clock / 1000
-                own = f"{result.area.area * result.delay / (2 * cells):,.0f}" if result.delay else ""
-                rows.append(
-                    [
-                        target.label,
-                        f"{result.point.size} {part}",
-                        name,
-                        f"{result.area.area / cells:,.0f} {target.unit}{_dsps(result.area, cells)}",
-                        f"{result.area.flip_flops / cells:,.0f}",
-                        f"{result.area.area / peak:,.0f}",
-                        own,
-                        f"{result.area.area / base.area:.2f}",
-                    ]
-                )
+    rows = list(_array_rows(report))
     if not rows:
         return []
     return [
@@ -292,6 +267,31 @@ def _arrays(report: Report) -> list[str]:
             words=3,
         ),
     ]
+
+
+def _array_rows(report: Report) -> Iterator[list[str]]:
+    """Each array and unit beside the one of bf16; none where that one was not measured."""
+    for target in report.targets:
+        for part in (ARRAY, UNIT):
+            found = report.by_format(target, part)
+            base = found["bf16"].area if "bf16" in found else None
+            clock = _FPGA_CLOCK if target.recipe == "fpga" else _GATE_CLOCK
+            for name, result in found.items():
+                if not result.area or not base:
+                    continue
+                cells = result.point.cells
+                peak = 2 * cells * clock / 1000
+                own = f"{result.area.area * result.delay / (2 * cells):,.0f}" if result.delay else ""
+                yield [
+                    target.label,
+                    f"{result.point.size} {part}",
+                    name,
+                    f"{result.area.area / cells:,.0f} {target.unit}{_dsps(result.area, cells)}",
+                    f"{result.area.flip_flops / cells:,.0f}",
+                    f"{result.area.area / peak:,.0f}",
+                    own,
+                    f"{result.area.area / base.area:.2f}",
+                ]
 
 
 def _catalog(report: Report) -> list[str]:

@@ -104,24 +104,7 @@ def run_model(
     config = stimulus.config
     a, rows = _parts(stimulus.a, [tile.activation_part for tile in stimulus.tiles], split=not config.splitter)
     b, weight_rows = _parts(stimulus.b, [tile.weight_part for tile in stimulus.tiles], split=not config.splitter)
-    tiles = np.array(
-        [
-            (
-                row + tile.activations.start,
-                len(tile.activations),
-                tile.inner.start,
-                len(tile.inner),
-                weight_row + tile.inner.start,
-                tile.columns.start,
-                len(tile.columns),
-                sum(getattr(tile, mark) << bit for bit, mark in enumerate(MARKS) if mark not in ("first", "last"))
-                | config.splitter * tile.activation_part << len(MARKS),
-                config.splitter * tile.weight_part << 1,
-            )
-            for tile, row, weight_row in zip(stimulus.tiles, rows, weight_rows, strict=True)
-        ],
-        dtype=np.int64,
-    )
+    tiles = _tiles(stimulus, rows, weight_rows)
     waits = None if stalls is None else np.ascontiguousarray(stalls.pattern, dtype=np.uint8)
     period = 1 if waits is None else waits.shape[1]
     results = stimulus.results
@@ -144,25 +127,60 @@ def run_model(
     if unit is None:
         raise MemoryError(f"too little memory for a unit of {config.rows}x{config.columns}")
     try:
-        blocks = 16
-        state = model.progress(unit).contents
-        while state[0] == 0:
-            start = time.perf_counter()
-            model.run(unit, blocks)
-            if time.perf_counter() - start < _CALL / 2:
-                blocks *= 2
-            if progress is not None:
-                progress(state[3], results)
-        if state[0] != 1:
-            raise RuntimeError(
-                f"the unit hangs: nothing moved up to cycle {state[1]}, {state[3]} of {results} results are there"
-            )
+        state = _advance(model, unit, results, progress)
         if trace is not None:
             trace.end(state[1])
         counters = Counters(*state[4:]) if config.status else None
         return Run(beats, state[2], counters)
     finally:
         model.delete(unit)
+
+
+def _tiles(stimulus: Stimulus, rows: list[int], weight_rows: list[int]) -> npt.NDArray[np.int64]:
+    """Each tile as ``struct tile`` of ``unit.c``; ``rows``: where its parts of the matrices begin."""
+    splitter = stimulus.config.splitter
+    return np.array(
+        [
+            (
+                row + tile.activations.start,
+                len(tile.activations),
+                tile.inner.start,
+                len(tile.inner),
+                weight_row + tile.inner.start,
+                tile.columns.start,
+                len(tile.columns),
+                sum(getattr(tile, mark) << bit for bit, mark in enumerate(MARKS) if mark not in ("first", "last"))
+                | splitter * tile.activation_part << len(MARKS),
+                splitter * tile.weight_part << 1,
+            )
+            for tile, row, weight_row in zip(stimulus.tiles, rows, weight_rows, strict=True)
+        ],
+        dtype=np.int64,
+    )
+
+
+def _advance(model: Model, unit: int, results: int, progress: Progress | None) -> Any:
+    """Run a unit until all results are there; gives its state.
+
+    Raises
+    ------
+    RuntimeError
+        It hangs.
+    """
+    blocks = 16
+    state = model.progress(unit).contents
+    while state[0] == 0:
+        start = time.perf_counter()
+        model.run(unit, blocks)
+        if time.perf_counter() - start < _CALL / 2:
+            blocks *= 2
+        if progress is not None:
+            progress(state[3], results)
+    if state[0] != 1:
+        raise RuntimeError(
+            f"the unit hangs: nothing moved up to cycle {state[1]}, {state[3]} of {results} results are there"
+        )
+    return state
 
 
 def _parts(matrix: Words, parts: list[Part], *, split: bool) -> tuple[Words, list[int]]:

@@ -39,62 +39,68 @@ def damage_content(data: bytes, random: Random) -> bytes:
 
 def damage_entry(path: Path, others: list[Path], random: Random) -> str:
     """Do something to a file of the cache, and say what."""
-    content = path.read_bytes()
+    entry = _Entry(path, others, random)
+    kinds: dict[str, Callable[[], object]] = {
+        "content": entry.write,
+        "swapped": entry.swap,
+        "deleted": path.unlink,
+        "folder": lambda: entry.become(entry.make_folder),
+        "pipe": lambda: entry.become(lambda: os.mkfifo(path)),
+        "link to another": lambda: entry.become(lambda: path.symlink_to(random.choice(others))),
+        "link to nothing": lambda: entry.become(lambda: path.symlink_to("/no/such/file")),
+        "part left": entry.leave_part,
+        "writable by others": lambda: entry.allow(path),
+        "not readable": lambda: path.chmod(0),
+        "folder of its kind a file": entry.make_kind_a_file,
+        "cache writable by others": lambda: entry.allow(path.parents[1]),
+        "part is a folder": lambda: path.with_suffix(".part").mkdir(),
+    }
+    if os.geteuid() == 0:
+        kinds["of another user"] = lambda: entry.give_away(path)
+        kinds["cache of another user"] = lambda: entry.give_away(path.parents[1])
+    name = random.choice([*kinds, *["content", "swapped"] * 6])
+    kinds[name]()
+    return name
 
-    def write() -> None:
-        path.write_bytes(damage_content(content, random))
 
-    def swap() -> None:
-        other = random.choice(others)
+class _Entry:
+    """A file of the cache, and what takes several steps to do to it."""
+
+    def __init__(self, path: Path, others: list[Path], random: Random) -> None:
+        self._path = path
+        self._content = path.read_bytes()
+        self._others = others
+        self._random = random
+
+    def write(self) -> None:
+        self._path.write_bytes(damage_content(self._content, self._random))
+
+    def leave_part(self) -> None:
+        self._path.with_suffix(".part").write_bytes(damage_content(self._content, self._random))
+
+    def swap(self) -> None:
+        path, other = self._path, self._random.choice(self._others)
         if other != path:
             path.replace(path.with_suffix(".x"))
             other.replace(path)
             path.with_suffix(".x").replace(other)
 
-    def become(make: Callable[[], object]) -> Callable[[], None]:
-        def change() -> None:
-            path.unlink()
-            make()
+    def become(self, make: Callable[[], object]) -> None:
+        self._path.unlink()
+        make()
 
-        return change
+    def make_folder(self) -> None:
+        self._path.mkdir()
+        (self._path / "inside").write_bytes(self._content)
 
-    def folder() -> None:
-        path.mkdir()
-        (path / "inside").write_bytes(content)
+    def make_kind_a_file(self) -> None:
+        shutil.rmtree(self._path.parent)
+        self._path.parent.write_bytes(b"")
 
-    def leave_part() -> None:
-        path.with_suffix(".part").write_bytes(damage_content(content, random))
-
-    def kind_is_a_file() -> None:
-        shutil.rmtree(path.parent)
-        path.parent.write_bytes(b"")
-
-    def allow(file: Path) -> None:
-        write()
+    def allow(self, file: Path) -> None:
+        self.write()
         file.chmod(0o777)
 
-    def give_away(file: Path) -> None:
-        write()
+    def give_away(self, file: Path) -> None:
+        self.write()
         os.chown(file, 12345, 12345)
-
-    kinds: dict[str, Callable[[], object]] = {
-        "content": write,
-        "swapped": swap,
-        "deleted": path.unlink,
-        "folder": become(folder),
-        "pipe": become(lambda: os.mkfifo(path)),
-        "link to another": become(lambda: path.symlink_to(random.choice(others))),
-        "link to nothing": become(lambda: path.symlink_to("/no/such/file")),
-        "part left": leave_part,
-        "writable by others": lambda: allow(path),
-        "not readable": lambda: path.chmod(0),
-        "folder of its kind a file": kind_is_a_file,
-        "cache writable by others": lambda: allow(path.parents[1]),
-        "part is a folder": lambda: path.with_suffix(".part").mkdir(),
-    }
-    if os.geteuid() == 0:
-        kinds["of another user"] = lambda: give_away(path)
-        kinds["cache of another user"] = lambda: give_away(path.parents[1])
-    name = random.choice([*kinds, *["content", "swapped"] * 6])
-    kinds[name]()
-    return name

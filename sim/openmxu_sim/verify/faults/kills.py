@@ -13,7 +13,7 @@ from openmxu.yosys import wasm
 from openmxu_sim.cosim.simulators import find_simulator
 from openmxu_sim.verify.faults import HANG, LEFTOVER, LOST, SURVIVED, WRONG
 from openmxu_sim.verify.faults.products import Product
-from openmxu_sim.verify.leftovers import end_at
+from openmxu_sim.verify.leftovers import Ending, end_at
 
 __all__ = ["trial"]
 
@@ -46,56 +46,69 @@ _LATE = 10.0
 
 def trial(seed: int, folder: Path) -> tuple[str, str]:
     """A command, ended; sometimes a product with what it has left in the cache."""
-    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # as under nohup: the command would ignore it, too
-        if signal.getsignal(ignored) == signal.SIG_IGN:
-            signal.signal(ignored, signal.SIG_DFL)
+    _hear_signals()
     random = Random(f"kills {seed}")
     names = [name for name in _COMMANDS if name not in ("icarus", "verilator") or find_simulator(name)]
     name, number = random.choice(names), random.choice(_SIGNALS)
     arguments, longest = _COMMANDS[name]
     seconds = random.random() * longest
-    for each in ("tmp", "cache", "work/out"):
-        (folder / each).mkdir(parents=True)
-    work = folder / "work"
-    environment = os.environ | {"XDG_CACHE_HOME": str(folder / "cache"), "YOWASP_CACHE_DIR": str(wasm.folder())}
     product = Product(random)
-    np.save(work / "A.npy", product.a)
-    np.save(work / "B.npy", product.b)
-    outputs = {word.partition("/")[2] for word in arguments.split() if word.startswith("out/")}
-    for output in outputs:
-        (work / "out" / output).write_text(_OLD)
-    command = [sys.executable, "-m", "openmxu"]
-    ending = end_at(
-        seconds,
-        number,
-        [*command, *arguments.split()],
-        marker=uuid.uuid4().hex,
-        folder=folder / "tmp",
-        environment=environment,
-        directory=work,
-    )
+    outputs = {word for word in arguments.split() if word.startswith("out/")}
+    work = _prepare(folder, product, outputs)
+    ending = _end(folder, arguments.split(), seconds, number)
     said = f"{name}, {number.name} after {seconds:.2f} s: {ending}"
-    if ending.left or {path.name for path in (work / "out").iterdir()} != outputs:
-        return LEFTOVER, said
-    if ending.sent and ending.seconds > _LATE:
-        return HANG, said
-    if "Traceback" in ending.errors:
-        return LOST, said
-    if ending.sent and ending.code and any((work / "out" / output).read_bytes() == b"" for output in outputs):
-        return LOST, said
+    fate = _judge(ending, work, outputs)
+    if fate != SURVIVED:
+        return fate, said
     if name in ("compiled", "pysim", "golden", "model", "icarus", "verilator") and random.random() < 0.5:
-        again = [*command, *arguments.split(), "--subnormals", product.mode]
-        after = end_at(
-            300.0,
-            signal.SIGKILL,
-            again,
-            marker=uuid.uuid4().hex,
-            folder=folder / "tmp",
-            environment=environment,
-            directory=work,
-        )
+        after = _end(folder, [*arguments.split(), "--subnormals", product.mode], 300.0, signal.SIGKILL)
         if after.code != 0:
             return LOST, f"{said}, then {after}"
         if np.load(work / "out" / "C.npy").tobytes() != product.right:
             return WRONG, said
     return SURVIVED, said
+
+
+def _hear_signals() -> None:
+    """Ignore no signal, as under nohup: the command would ignore it, too."""
+    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(ignored) == signal.SIG_IGN:
+            signal.signal(ignored, signal.SIG_DFL)
+
+
+def _prepare(folder: Path, product: Product, outputs: set[str]) -> Path:
+    """Make the folder that a command runs in, with its matrices, and old files in place of its outputs."""
+    for each in ("tmp", "cache", "work/out"):
+        (folder / each).mkdir(parents=True)
+    work = folder / "work"
+    np.save(work / "A.npy", product.a)
+    np.save(work / "B.npy", product.b)
+    for output in outputs:
+        (work / output).write_text(_OLD)
+    return work
+
+
+def _end(folder: Path, arguments: list[str], seconds: float, number: signal.Signals) -> Ending:
+    """Run a command and end it."""
+    return end_at(
+        seconds,
+        number,
+        [sys.executable, "-m", "openmxu", *arguments],
+        marker=uuid.uuid4().hex,
+        folder=folder / "tmp",
+        environment=os.environ | {"XDG_CACHE_HOME": str(folder / "cache"), "YOWASP_CACHE_DIR": str(wasm.folder())},
+        directory=folder / "work",
+    )
+
+
+def _judge(ending: Ending, work: Path, outputs: set[str]) -> str:
+    """What came of a command, by what it left behind, when it ended and what it wrote."""
+    if ending.left or {f"out/{path.name}" for path in (work / "out").iterdir()} != outputs:
+        return LEFTOVER
+    if ending.sent and ending.seconds > _LATE:
+        return HANG
+    if "Traceback" in ending.errors:
+        return LOST
+    if ending.sent and ending.code and any((work / output).read_bytes() == b"" for output in outputs):
+        return LOST
+    return SURVIVED

@@ -3,14 +3,15 @@
 import os
 import resource
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
 import numpy as np
 
 from openmxu_sim.verify.faults import LEFTOVER, LOST, SURVIVED, WRONG
-from openmxu_sim.verify.faults.command import call
+from openmxu_sim.verify.faults.command import Said, call
 from openmxu_sim.verify.faults.products import Product
 
 __all__ = ["trial"]
@@ -37,49 +38,43 @@ def trial(seed: int, folder: Path) -> tuple[str, str]:
     else:
         target = _PLACES.get(name, lambda target, folder: target)(target, folder)
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and not path.is_symlink()}
-    arguments = [
-        "matmul",
-        str(folder / "A.npy"),
-        str(folder / "B.npy"),
-        "-o",
-        str(target),
-        "--rows",
-        "2",
-        "--columns",
-        "2",
-        "--engine",
-        "golden",
-        "--subnormals",
-        product.mode,
-    ]
+    operands = str(folder / "A.npy"), str(folder / "B.npy")
+    options = f"--rows 2 --columns 2 --engine golden --subnormals {product.mode}".split()
+    try:
+        with _size_limit(size):
+            said = call(["matmul", *operands, "-o", str(target), *options])
+    except Exception as error:
+        return LOST, f"{name}: {error!r}"
+    fate, what = _judge(said, folder, target, before, product.right)
+    return fate, f"{name}: {what}"
+
+
+@contextmanager
+def _size_limit(size: int) -> Iterator[None]:
+    """No file that is written can be larger."""
     # As in a program of its own, where Python ignores this signal, too.
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (min(size, hard) if hard != resource.RLIM_INFINITY else size, hard))
     try:
-        said = call(arguments)
-    except Exception as error:
-        return LOST, f"{name}: {error!r}"
+        yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    return _judge(name, folder, target, before, product.right, said.code, said.is_clear)
 
 
-def _judge(
-    name: str, folder: Path, target: Path, before: dict[Path, bytes], right: bytes, code: int, clear: bool
-) -> tuple[str, str]:
-    said = f"{name}: exit code {code}"
-    if not clear:
-        return LOST, f"{said}, more than a line"
+def _judge(said: Said, folder: Path, target: Path, before: dict[Path, bytes], right: bytes) -> tuple[str, str]:
+    what = f"exit code {said.code}"
+    if not said.is_clear:
+        return LOST, f"{what}, more than a line"
     after = {path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()}
     if any(path.name.startswith(".") for path in after - before.keys()):
-        return LEFTOVER, said
-    if code == 0:
+        return LEFTOVER, what
+    if said.code == 0:
         if not target.is_file():  # a device took it
-            return SURVIVED, said
-        return (SURVIVED if np.load(target).tobytes() == right else WRONG), said
+            return SURVIVED, what
+        return (SURVIVED if np.load(target).tobytes() == right else WRONG), what
     damaged = [path for path, content in before.items() if not path.exists() or path.read_bytes() != content]
-    return (LOST if damaged else SURVIVED), f"{said}, {damaged}"
+    return (LOST if damaged else SURVIVED), f"{what}, {damaged}"
 
 
 def _link(target: Path, old: Path) -> None:
