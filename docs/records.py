@@ -1,7 +1,7 @@
 """Writes the records of measurements into their pages, as tables: ``python docs/records.py``.
 
-A page has a mark where its record begins and one where it ends. A test compares what stands between with the record. A
-record of a unit that has changed since says so there: the page is as honest as the record is old.
+A page has a mark where its record begins and one where it ends. A test compares the text between them with the record.
+If the unit has changed since a record was measured, the page says so.
 """
 
 import json

@@ -15,7 +15,7 @@ from openmxu_boards.targets import Board, SelfTestTop, find_board
 __all__ = ["SEED", "build"]
 
 SEED = 1
-"""Of nextpnr, so that a build can be repeated bit for bit."""
+"""Seed of nextpnr, so that a build can be repeated bit for bit."""
 
 _NAME = "selftest"
 _SUMMARY = "report.json"
@@ -43,7 +43,7 @@ def build(board: str, output: Path | str, *, progress: Callable[[str], None] | N
     output
         A directory; it is made if there is none.
     progress
-        Told what is being done.
+        Called with one line of progress.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def build(board: str, output: Path | str, *, progress: Callable[[str], None] | N
     RuntimeError
         A tool failed, or the design is too slow for the board's clock.
     openmxu.files.NotStoredError
-        A file that is done has lost its place; the text says where it is kept.
+        A finished file can no longer be written; the text says where it was saved.
     """
     target = find_board(board)
     output = Path(output)

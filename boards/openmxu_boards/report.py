@@ -71,9 +71,9 @@ class BuildReport:
         ``TRELLIS_COMB`` is a LUT, ``TRELLIS_FF`` a flip-flop, ``DP16KD`` a memory, ``MULT18X18D`` a
         multiplier.
     versions
-        Of the packages that made it.
+        Versions of the packages that made the bitstream.
     seed
-        Of nextpnr.
+        Seed of nextpnr.
     seconds
         How long each tool took.
     """

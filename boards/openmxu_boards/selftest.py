@@ -146,7 +146,7 @@ class RomSource(wiring.Component):
     Parameters
     ----------
     shape
-        Of the payload.
+        Shape of the payload.
     beats
         Payloads, one or more.
 

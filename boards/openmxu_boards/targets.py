@@ -27,7 +27,7 @@ class Board:
     title, device
         What its maker calls it, and the device on it.
     frequency
-        Of the clock that the design runs from, in Hz: the board's oscillator.
+        Frequency of the design's clock in Hz: the board's oscillator.
     config
         The unit.
     platform

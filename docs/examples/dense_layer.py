@@ -31,7 +31,7 @@ class DenseLayer(wiring.Component):
     NaN stays NaN.
 
     Latency: :attr:`latency` cycles from a row to its result, if nothing waits. Throughput: one row per cycle, if
-    packets have ``config.shortest_tile`` rows or more and ``config.depth`` is no less than the latency.
+    packets have ``config.shortest_tile`` rows or more and ``config.depth`` is at least ``config.latency - 1``.
     Back-pressure: on both streams, for any time; nothing is lost.
 
     Parameters
@@ -82,7 +82,7 @@ class DenseLayer(wiring.Component):
         return self.config.latency
 
     def elaborate(self, platform: object) -> Module:
-        """The unit, the memory that loads it, and what stands before and behind it."""
+        """The unit, the memory that loads it, and the logic on both sides."""
         m = Module()
         m.submodules.unit = unit = Mxu(self.config)
         self._send_weights(m, unit)

@@ -1,7 +1,7 @@
 // The square of a matrix of 2x2 fp32 numbers, y = x * x, by the unit that
 //   openmxu verilog mxu --rows 2 --columns 2 --depth 4 --status -o mxu.v
-// writes. Element (0,0) stands in bits 31:0, then (0,1), (1,0) and (1,1).
-// Takes one matrix at a time. The results are bf16 products summed in fp32.
+// writes. Element (0,0) is in bits 31:0, then (0,1), (1,0) and (1,1).
+// Accepts one matrix at a time. The results are bf16 products summed in fp32.
 
 module square (
   input  wire         clk,

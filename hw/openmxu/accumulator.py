@@ -1,4 +1,4 @@
-"""The accumulator bank: fp32 sums over tiles, kept until the receiver takes them.
+"""The accumulator bank: fp32 sums over tiles, stored until the receiver accepts them.
 
 ::
 
@@ -13,7 +13,7 @@
 
 Invariants: to take a sum is to add it to -0, which changes no number and no zero's sign. A row is read when its last
 column is written, and rows leave in the order in which they were given: the memory is the queue of results, and the
-skew of the columns is gone by then. Admission gives no row anew before ``o_freed``.
+skew of the columns is gone by then. Admission uses no place again before ``o_freed``.
 
 Cost: a memory of ``depth`` words with two read ports and a write port, and an fp32 adder, for each column.
 """
@@ -196,7 +196,7 @@ class Emission(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """A ring of rows: written ones at its head, those that leave at its tail."""
+        """A ring of places: written at its head, read at its tail."""
         m = Module()
         depth = self.config.depth
         # The last column's control is one cycle old: what is left is its adder.
@@ -234,7 +234,7 @@ class AccumulatorBank(wiring.Component):
     takes it. Rows are emitted in the order in which they were given.
 
     Latency: ``columns + config.row_latency`` cycles from column 0's sum to the row on the result stream.
-    Throughput: one row per cycle. Back-pressure: ``o.ready`` may stay low forever; no row may be given anew
+    Throughput: one row per cycle. Back-pressure: ``o.ready`` may stay low forever; no place may be used again
     before ``o_freed``.
 
     Parameters

@@ -12,9 +12,9 @@
     o_shift               b    b    b    c    c    c    a beat of weights follows each swap mark; the third
                                                         completes the tile, whose first activation goes at once
 
-Invariants: the n-th beat of a tile's weights moves rows 0 to n, so it may enter in the cycle in which row n's swap
-mark passes, not earlier. A beat is given a place in the bank only if no result waits there, and adds only to a sum
-that is written by the time it is read.
+Invariants: beat n of a tile's weights, counted from 0, moves rows 0 to n, so it may enter in the cycle in which row n's
+swap mark passes, not earlier. A beat gets a place in the bank only if no waiting result occupies it, and adds only to a
+sum that has been written by the time it is read.
 
 Cost: a shift register of (R - 1) · row_step + 1 swap marks, a counter of beats allowed, the ring's pointers, and the
 places given in the last row_latency - 1 cycles, each compared with the next one.
@@ -36,9 +36,9 @@ __all__ = ["Admission"]
 class Admission(wiring.Component):
     """Decides when the next beat of weights and of activations enters the array, which cannot stall.
 
-    A row of shadow registers is loaded anew only when the swap mark has passed it; a tile starts only when
-    all its weights are loaded; a sum is given only to a place in the accumulator bank that holds no result
-    that waits for the receiver, and added only to one that is written by then.
+    A row of shadow registers is loaded again only when the swap mark has passed it; a tile starts only when all its
+    weights are loaded; a beat gets a place in the accumulator bank only if no waiting result occupies it, and adds only
+    to a sum that has been written by then.
 
     Parameters
     ----------

@@ -142,7 +142,7 @@ class SystolicArray(wiring.Component):
     o_weights : Out(columns · operand.width)
         The last row's shadow registers.
     i_psums : In(columns · 32)
-        Into row 0, rows · ``config.row_step`` cycles before their sums; +0 where the array stands alone.
+        Into row 0, rows · ``config.row_step`` cycles before their sums; +0 if the array is used alone.
     o_psums : Out(columns · 32)
     """
 

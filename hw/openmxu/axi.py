@@ -213,7 +213,7 @@ class AxiMxu(wiring.Component):
 
     A packet of weights is the R beats of a tile, row R-1 first; one of activations is a tile, so that its first beat
     is the one behind TLAST. TDATA holds the words of a beat, word 0 in the lowest bytes, each little-endian. All bytes
-    of all beats count: there is no TKEEP. What is constant within a tile stands in TUSER of each beat.
+    of all beats count: there is no TKEEP. Marks that are constant within a tile are in TUSER of each beat.
 
     Latency and throughput: those of :class:`~openmxu.mxu.Mxu`. Back-pressure: on all streams.
 

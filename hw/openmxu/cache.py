@@ -1,15 +1,15 @@
-"""What takes long to make, kept on disk: compiled simulations and models, netlists, what synthesis has counted.
+"""A cache on disk for results that take long: compiled simulations and models, netlists, counts of synthesis.
 
 The cache is the folder ``openmxu`` under ``XDG_CACHE_HOME`` or ``~/.cache``. ``openmxu cache`` shows it, ``openmxu
 cache clear`` empties it, and whatever is in it may be deleted at any time. It holds at most 1 GiB, or what the variable
-``OPENMXU_CACHE_SIZE`` says in bytes (also ``500M``, ``2G``): what has gone unused for longest makes room. The newest
-entry stays in any case.
+``OPENMXU_CACHE_SIZE`` says in bytes (also ``500M``, ``2G``): the entry that has been unused for longest is deleted
+first. The newest entry always stays.
 
-An entry is a file that carries a digest of its key and its content, and appears under its name at once. One that is
-damaged is made again; so no entry is flushed to the disk before it appears. Of several processes that need the same
-entry, one makes it and the others wait. Where the cache cannot be used, a note says so, and what is made serves the one
-process only. Compiled programs run from copies in the folder for temporary files, which must allow that; ``TMPDIR``
-names another one.
+An entry is a file that carries a digest of its key and its content, and appears under its name at once. A damaged entry
+is made again; so no entry is flushed to the disk before it appears. If several processes need the same entry, one makes
+it and the others wait. If the cache cannot be used, a note says so, and the process makes its entries for itself only.
+Compiled programs run from copies in the folder for temporary files, which must allow execution; ``TMPDIR`` names
+another folder.
 
 Entries are executed, so nobody else may have written them. The folder must belong to this user and be writable by
 nobody else, or it is refused; nobody else can read it. An entry that belongs to another user counts as damaged.
@@ -122,7 +122,7 @@ def size_bound() -> int:
     text = os.environ.get(_SIZE, "1G")
     found = re.fullmatch(r"([0-9]{1,18})([KMG]?)", text, re.IGNORECASE)
     if found is None:
-        raise ValueError(f"{_SIZE} must be a number of bytes, or one with K, M or G behind it, not {text!r}")
+        raise ValueError(f"{_SIZE} must be a number of bytes, or a number followed by K, M or G, not {text!r}")
     return int(found[1]) << _UNITS[found[2].upper()]
 
 
@@ -136,7 +136,7 @@ def fetch(kind: str, key: str, make: Callable[[], bytes], *, worthy: Callable[[]
     key
         What :func:`key` says for everything that goes into the content.
     make
-        Makes the content, and tries it if it is a program. What it raises is handed on, and nothing is kept.
+        Makes the content, and tries it if it is a program. Its exceptions are passed on, and nothing is cached.
     worthy
         Whether what was made is still what ``key`` says; if not, it serves this process only.
 

@@ -21,16 +21,16 @@ def _product(width: int = 8) -> SignificandProduct:
 
 
 def _multiplier(operand: str = "bf16", result: str = "fp32", subnormals: str = "flush", stages: int = 0) -> Multiplier:
-    formats = FloatFormat.parse(operand), FloatFormat.parse(result)
+    formats = FloatFormat.parse(operand, "operand"), FloatFormat.parse(result, "result")
     return Multiplier(*formats, subnormals=subnormals, stages=stages)
 
 
 def _adder(operand: str = "fp32", subnormals: str = "flush", stages: int = 0) -> Adder:
-    return Adder(FloatFormat.parse(operand), subnormals=subnormals, stages=stages)
+    return Adder(FloatFormat.parse(operand, "operand"), subnormals=subnormals, stages=stages)
 
 
 def _converter(source: str = "fp32", target: str = "bf16", subnormals: str = "flush", stages: int = 0) -> Converter:
-    formats = FloatFormat.parse(source), FloatFormat.parse(target)
+    formats = FloatFormat.parse(source, "source"), FloatFormat.parse(target, "target")
     return Converter(*formats, subnormals=subnormals, stages=stages)
 
 
@@ -55,7 +55,7 @@ def _stream_converter(
 
 
 def _pe(operand: str = "bf16", subnormals: str = "flush", stages: int = 1) -> ProcessingElement:
-    return ProcessingElement(FloatFormat.parse(operand), subnormals=subnormals, stages=stages)
+    return ProcessingElement(FloatFormat.parse(operand, "operand"), subnormals=subnormals, stages=stages)
 
 
 def _config(
@@ -65,8 +65,8 @@ def _config(
         rows=rows,
         columns=columns,
         stages=stages,
-        operand=FloatFormat.parse(operand),
-        source=FloatFormat.parse(source),
+        operand=FloatFormat.parse(operand, "operand"),
+        source=FloatFormat.parse(source, "source"),
         subnormals=subnormals,
         depth=depth,
         **options,
@@ -103,7 +103,7 @@ def _mxu(
         source=source,
         subnormals=subnormals,
         depth=depth,
-        result=FloatFormat.parse(result),
+        result=FloatFormat.parse(result, "result"),
         splitter=splitter,
         status=status,
     )
@@ -167,7 +167,7 @@ class Design:
         domain = self.domain
         for name in overrides:
             if name not in domain:
-                raise ValueError(f"{self.name} has the parameters {', '.join(domain)}, not {name!r}")
+                raise ValueError(f"{self.name} has no parameter {name!r}; it has {', '.join(domain)}")
         return FAMILIES[self.family](**(domain | overrides))
 
     @property
@@ -218,7 +218,7 @@ CATALOG: dict[str, Design] = {
         Design(
             "mxu_2x2_status",
             "mxu",
-            "matrix unit, 2 x 2, with counters and error flags",
+            "matrix unit, 2 x 2, with counters and an error code",
             {"rows": 2, "columns": 2, "status": True},
         ),
         Design(

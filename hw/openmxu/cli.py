@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 Section = tuple[str, Sequence[tuple[str, str]]]
-"""Of ``openmxu list``: a title, and rows of a name and what it is."""
+"""A section of ``openmxu list``: a title, and rows of a name and what it is."""
 
 _COMMANDS = "openmxu.commands"
 """Entry points with this group are functions that take what :func:`add_command` adds to."""
@@ -57,7 +57,7 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {printable(message)} (see {self.prog} --help)\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As of the base class, but an unknown option is an error of the command that it was given to."""
+        """Parse like the base class, but report an unknown option for the command that it was given to."""
         options, unknown = super().parse_known_args(args, namespace)
         if unknown:
             meant = _meant(unknown[0], self._option_string_actions)
@@ -237,5 +237,5 @@ def print_markdown(text: str) -> None:
 
 
 def print_foreign(text: str) -> None:
-    """Print lines in which somebody else's words stand."""
+    """Print lines that contain text from other sources, with unprintable characters escaped."""
     print("\n".join(map(printable, text.split("\n"))))

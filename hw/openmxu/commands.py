@@ -23,7 +23,7 @@ _SECTIONS = "openmxu.sections"
 
 
 def add_list(commands: Any) -> None:
-    add_command(commands, "list", _list, "show designs, engines, area targets and boards that are there")
+    add_command(commands, "list", _list, "show designs, engines, area targets and boards")
 
 
 def _list(options: argparse.Namespace) -> None:
@@ -65,7 +65,7 @@ def add_completion(commands: Any) -> None:
         commands,
         "completion",
         _completion,
-        "print a script by which a shell completes commands and options",
+        "print a script with which a shell completes commands and options",
         "  openmxu completion bash > ~/.local/share/bash-completion/completions/openmxu\n"
         "  openmxu completion zsh > ~/.zfunc/_openmxu",
     )
@@ -96,12 +96,14 @@ def add_verilog(commands: Any) -> None:
         "designs:\n" + "\n".join(f"  {d.name:<18} {d.summary}" for d in CATALOG.values()),
     )
     parser.add_argument("design", metavar="DESIGN", help="one of the designs below")
-    parser.add_argument("-o", "--output-file", type=Path, metavar="FILE", help="where it goes (default: the terminal)")
+    parser.add_argument(
+        "-o", "--output-file", type=Path, metavar="FILE", help="file for the Verilog (default: the terminal)"
+    )
     parser.add_argument("--name", metavar="NAME", help="name of the top module (default: after the design)")
     parser.add_argument(
         "--prefix",
         metavar="NAME",
-        help="what names of the modules inside begin with (default: the top module's name and a digest "
+        help="prefix of the names of the modules inside (default: the top module's name and a digest "
         "of the design, so that equal names mean equal modules)",
     )
     parser.add_argument(
@@ -114,7 +116,7 @@ def add_verilog(commands: Any) -> None:
         "--template",
         type=Path,
         metavar="FILE",
-        help="write an instance of it, to copy from: in VHDL with its component if FILE ends with .vhd "
+        help="write an instance to copy from: in VHDL with its component if FILE ends with .vhd "
         "or .vhdl, else in Verilog",
     )
     parser.add_argument("--core", type=Path, metavar="FILE.core", help="write a FuseSoC core file beside the Verilog")
@@ -139,16 +141,16 @@ _PARAMETERS = {
     "width": "bits of each operand of a product",
     "operand": "operand format: " + ", ".join(FORMATS) + ", or eXfY",
     "result": "result format of a multiplier, or of a unit's result stream: fp32 or the operand format",
-    "source": "format a converter takes, or of the words on a unit's streams: fp32 or the operand format",
-    "target": "format a converter gives",
+    "source": "input format of a converter, or of a unit's input streams: fp32 or the operand format",
+    "target": "output format of a converter",
     "subnormals": "one of " + ", ".join(SUBNORMALS),
     "stages": "pipeline stages",
     "rows": "rows of an array or unit",
     "columns": "columns of an array or unit",
-    "depth": "rows of a unit's accumulator bank, a power of two",
-    "splitter": "let the unit cut fp32 words into the parts that several passes multiply",
-    "status": "give the unit counters and error flags",
-    "bus": "of a unit: none (its own streams) or axi (AXI4-Stream, and registers on AXI4-Lite)",
+    "depth": "places in a unit's accumulator bank, a power of two",
+    "splitter": "let the unit split fp32 words into the parts that several passes multiply",
+    "status": "give the unit counters and an error code",
+    "bus": "bus of a unit: none (its own streams) or axi (AXI4-Stream, and registers on AXI4-Lite)",
 }
 
 
@@ -215,7 +217,7 @@ def add_area(commands: Any) -> None:
     _add_extent(parser)
     _add_own_designs(parser)
     _add_workers(parser)
-    parser.add_argument("--compare", type=Path, metavar="OLD.json", help="show what has changed since that area.json")
+    parser.add_argument("--compare", type=Path, metavar="OLD.json", help="list what changed since that area.json")
     parser.add_argument(
         "--explain",
         metavar="FIGURE",
@@ -284,7 +286,7 @@ def _add_own_designs(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help=f"of what is chosen, one of {', '.join(PART_NAMES)}; repeatable (default: multiplier)",
+        help=f"what to measure of each format, one of {', '.join(PART_NAMES)}; repeatable (default: multiplier)",
     )
     chosen.add_argument(
         "--width",
@@ -304,7 +306,9 @@ def _add_own_designs(parser: argparse.ArgumentParser) -> None:
         help="pipeline stages; repeatable (default: the fewest possible)",
     )
     for side in ("rows", "columns"):
-        chosen.add_argument(f"--{side}", type=integer, metavar="N", help="of arrays, banks and units (default: 4)")
+        chosen.add_argument(
+            f"--{side}", type=integer, metavar="N", help=f"{side} of arrays, banks and units (default: 4)"
+        )
 
 
 def _add_workers(parser: argparse.ArgumentParser) -> None:
@@ -372,7 +376,7 @@ def _own_designs(options: argparse.Namespace) -> "list[Point] | None":
         )
     for name in ("part", "subnormals", "stages", "rows", "columns"):
         if getattr(options, name) not in (None, []):
-            raise ValueError(f"{name} needs designs of your own choice: --format or --width")
+            raise ValueError(f"--{name} applies only to designs chosen with --format or --width")
     return None
 
 
@@ -381,7 +385,7 @@ def add_cache(commands: Any) -> None:
         commands,
         "cache",
         _cache,
-        "show or clear what is kept: compiled simulations and models, areas",
+        "show or clear the cache: compiled simulations and models, areas",
         "  openmxu cache\n  openmxu cache clear\n  openmxu cache clear --kind simulations",
     )
     actions = subcommands(parser, required=False)
@@ -389,10 +393,10 @@ def add_cache(commands: Any) -> None:
         actions,
         "clear",
         _cache_clear,
-        "delete what is kept; it is compiled again when it is needed",
+        "delete cache entries; they are built or measured again when needed",
         "  openmxu cache clear\n  openmxu cache clear --kind simulations",
     )
-    clear.add_argument("--kind", metavar="NAME", help="one of those that openmxu cache shows (default: all)")
+    clear.add_argument("--kind", metavar="NAME", help="a kind that openmxu cache shows (default: all)")
 
 
 def _cache(options: argparse.Namespace) -> None:
@@ -401,7 +405,7 @@ def _cache(options: argparse.Namespace) -> None:
     bound, kinds = cache.size_bound(), cache.usage()
     total = cache.Usage(*map(sum, zip(*kinds.values(), strict=True)))
     if not total.entries:
-        print(f"nothing is kept in {cache.directory()}")
+        print(f"nothing is cached in {cache.directory()}")
         return
     print(cache.directory())
     for kind, (entries, size) in (kinds | {"total": total}).items():

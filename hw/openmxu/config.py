@@ -44,7 +44,7 @@ class MxuConfig:
     result
         Format of the words on the result stream: fp32, or the operand format, into which sums are converted.
     status
-        Whether there are counters and error flags, see :class:`~openmxu.status.Status`.
+        Whether the unit has counters and an error code, see :class:`~openmxu.status.Status`.
 
     Raises
     ------
@@ -109,7 +109,7 @@ class MxuConfig:
 
     @property
     def row_step(self) -> int:
-        """Cycles by which each row of the array runs behind the one above it, which is its adder's latency."""
+        """Cycles by which each row of the array is later than the row above: the adder's latency."""
         return split_stages(self.stages)[1]
 
     @property
@@ -137,7 +137,7 @@ class MxuConfig:
     def shortest_tile(self) -> int:
         """Activation beats from which on tiles that are added up follow one another without a bubble.
 
-        A row of weights must have been passed by the swap mark before it is loaded anew, and a sum must be
+        A row of weights must have been passed by the swap mark before it is loaded again, and a sum must be
         written before it is added to.
         """
         return max(self.rows, (self.rows - 1) * self.row_step + 1, self.row_latency)

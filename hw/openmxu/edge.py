@@ -64,8 +64,8 @@ def _part(there: bool) -> dict[str, type[Part]]:
 class Edge(wiring.Component):
     """The edge of the unit: converts a beat's words to the operand format and holds one beat.
 
-    Latency: one cycle. Throughput: one beat per cycle. Back-pressure: none is lost; ``i.ready`` follows
-    ``o.ready`` within the cycle.
+    Latency: one cycle. Throughput: one beat per cycle. Back-pressure: ``i.ready`` follows ``o.ready`` combinationally;
+    no beat is lost.
 
     Parameters
     ----------

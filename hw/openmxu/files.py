@@ -1,13 +1,13 @@
-"""Outputs: there is a place for them before the work, and nobody ever finds half of one.
+"""Outputs: checked before the work, and never visible while incomplete.
 
 ::
 
     reserve ──> a hidden file beside each output ──> the work ──> fill it, sync it, rename it, sync the folder
                 .openmxu-0123456789abcdef.part, locked             │
-                                                                   └──> no room any more: keep the result elsewhere
+                                                                   └──> no room any more: save the result elsewhere
 
-Invariant: the name of an output stands for the old file or for the whole new one, at any time. The hidden files of a
-killed process go with it (:mod:`openmxu.process`). Where they could not, their locks are gone, and the next process
+Invariant: the name of an output stands for the old file or for the whole new one, at any time. The watcher removes the
+hidden files of a killed process (:mod:`openmxu.process`). If it could not, their locks are gone, and the next process
 that writes to their folder deletes them.
 """
 
@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 
 class NotStoredError(RuntimeError):
-    """The work is done, but an output could not be written; the text says where its content is kept."""
+    """The work is done, but an output could not be written; the text says where its content was saved."""
 
 
 class UnreadError(BrokenPipeError):
@@ -53,7 +53,7 @@ class UnreadError(BrokenPipeError):
 def writing(path: Path | str) -> Iterator[BinaryIO]:
     """A file that becomes ``path`` when the block ends: all of it or, on any error in between, nothing.
 
-    A file that stands there keeps its mode and, where this process may say so, its owner. A link stays a link, and its
+    An existing file keeps its mode and, where this process may set it, its owner. A link stays a link, and its
     target is written. A pipe, a device or an open descriptor (``/dev/stdout``, ``/dev/fd/3``) is written to.
 
     Raises
@@ -155,7 +155,7 @@ class Outputs:
 
 @contextmanager
 def folder(path: Path) -> Iterator[Path]:
-    """A folder for outputs, made with its parents if it is missing; afterwards those that are new and empty go.
+    """A folder for outputs, made with its parents if missing; new folders that stay empty are removed afterwards.
 
     Raises
     ------
@@ -176,7 +176,7 @@ def folder(path: Path) -> Iterator[Path]:
 
 
 class _Stream:
-    """A place that is written to as it stands: a pipe, a device, or a descriptor that is open already."""
+    """An output that is written directly: a pipe, a device, or a descriptor that is open already."""
 
     target: Path | None = None
 
@@ -193,7 +193,7 @@ class _Stream:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     def open(self) -> BinaryIO:
-        """What to write to. Of a pipe it waits for the reader, and says so."""
+        """The file to write to. For a pipe it waits for the reader, and says so."""
         if sys.stdout is not None:
             sys.stdout.flush()  # what was printed before may go to the same place
         if self._file is None:
@@ -222,7 +222,7 @@ class _Part:
     def __init__(self, target: Path) -> None:
         self.target = target
         _sweep(target.parent)
-        # Never more open than the file that stands there.
+        # Never with more rights for others than the existing file.
         mode = stat.S_IMODE(target.stat().st_mode) & 0o777 if target.exists() else 0o666
         self._stack = ExitStack()
         self._name, self._file = _create(target.parent, mode, self._stack)
@@ -345,7 +345,7 @@ def _sweep(where: Path) -> None:
 
 
 def _resemble(handle: int, path: Path) -> None:
-    """Give an open file the owner, the group and the mode of the one that stands at ``path``, as far as allowed."""
+    """Give an open file the owner, the group and the mode of the file at ``path``, as far as allowed."""
     try:
         old, new = path.stat(), os.fstat(handle)
     except FileNotFoundError:
@@ -368,7 +368,7 @@ def _sync(where: Path) -> None:
 
 
 def _keep(name: str, content: bytes | memoryview) -> str:
-    """Put what has lost its place elsewhere, and say where."""
+    """Save the content of an output that cannot be written elsewhere, and say where."""
     for where in (tempfile.gettempdir, Path.home):
         with suppress(OSError, RuntimeError):  # try the next one
             shelf = Path(tempfile.mkdtemp(prefix="openmxu-kept-", dir=where()))
@@ -377,5 +377,5 @@ def _keep(name: str, content: bytes | memoryview) -> str:
             except OSError:
                 shelf.rmdir()
                 raise
-            return f"it is kept as {shelf / name}"
-    return "nor can it be kept in the temporary or the home directory"
+            return f"it was saved as {shelf / name}"
+    return "nor can it be saved in the temporary or the home directory"

@@ -37,14 +37,14 @@ class FloatFormat:
     Parameters
     ----------
     name
-        What reports and generated module names call it.
+        Name in reports and generated module names.
     exponent_width
         Bits of the biased exponent, 2 to 8.
     fraction_width
         Stored bits of the significand, 1 to 23.
     has_infinity
-        ``True``: the all-ones exponent holds infinity and NaN, as in IEEE 754. ``False``: it holds
-        ordinary numbers, but for the all-ones pattern, which is NaN, as in OCP FP8 E4M3.
+        ``True``: the all-ones exponent holds infinity and NaN, as in IEEE 754. ``False``: it holds ordinary numbers,
+        except the all-ones pattern, which is NaN, as in OCP FP8 E4M3.
 
     Raises
     ------
@@ -70,8 +70,9 @@ class FloatFormat:
                 raise ValueError(f"{noun} must be an integer from {low} to {high}, not {value!r}")
 
     @classmethod
-    def parse(cls, text: str) -> "FloatFormat":
-        """The format called ``text``: a name from :data:`FORMATS`, or ``eXfY`` for any other widths.
+    def parse(cls, text: str, noun: str = "format") -> "FloatFormat":
+        """The format called ``text``: a name from :data:`FORMATS`, or ``eXfY`` for any other widths. Errors name
+        ``noun``.
 
         >>> from openmxu.formats import FloatFormat
         >>> FloatFormat.parse("bf16").width, FloatFormat.parse("e6f9").width
@@ -84,7 +85,7 @@ class FloatFormat:
             if text.startswith("e") and exponent.isdecimal() and fraction.isdecimal():
                 return cls(text, int(exponent), int(fraction))
         raise ValueError(
-            f"format must be one of {', '.join(FORMATS)} or eXfY (X exponent, Y fraction bits), not {text!r}"
+            f"{noun} must be one of {', '.join(FORMATS)} or eXfY (X exponent, Y fraction bits), not {text!r}"
         )
 
     @property
@@ -116,7 +117,7 @@ class FloatFormat:
 
     @property
     def overflow(self) -> int:
-        """The bit pattern, but for the sign, of a result too large, which is infinity where there is one, else NaN."""
+        """The bit pattern, without sign, of a result that is too large: infinity if the format has it, else NaN."""
         return self.largest + 1
 
     @property
@@ -127,7 +128,7 @@ class FloatFormat:
         return self.overflow
 
     def __str__(self) -> str:
-        """The name; with the widths behind it, unless it is one that says them."""
+        """The name, followed by the widths unless the name contains them."""
         widths = f"e{self.exponent_width}f{self.fraction_width}{'' if self.has_infinity else '_finite'}"
         return self.name if self == FORMATS.get(self.name) or self.name == widths else f"{self.name}_{widths}"
 

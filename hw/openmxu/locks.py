@@ -1,4 +1,4 @@
-"""Locks between the processes of a user, with a word and a limit for those that wait."""
+"""Locks between the processes of a user, with a note and a time limit for waiting processes."""
 
 import logging
 import os
@@ -31,16 +31,16 @@ class LockedError(RuntimeError):
 
 @contextmanager
 def lock(path: Path, *, what: str, wait: bool = True, limit: float = LIMIT) -> Iterator[BinaryIO]:
-    """Have a file, which is made if there is none, for oneself; the kernel unlocks what a killed process held.
+    """Hold an exclusive lock on a file, created if missing. The kernel releases it when the process dies.
 
-    The file may be removed or renamed by who has locked it: those that wait then make a new one.
+    The holder of the lock may remove or rename the file: processes that wait then make a new one.
 
     Parameters
     ----------
     path
         The file, in a folder of this user alone; its folders are made.
     what
-        What a process does that holds it, for those that wait, as in "compiles Yosys".
+        What the holder of the lock does, for messages of waiting processes, such as "compiles Yosys".
     wait
         Whether to wait for another one.
     limit
@@ -90,7 +90,7 @@ def _open(path: Path) -> BinaryIO:
 
 
 def stands(file: BinaryIO, path: Path) -> bool:
-    """Whether an open file still has its name, which nobody but who has locked it may take away."""
+    """Whether an open file still has its name, which only the holder of the lock may remove."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), os.lstat(path))
     except FileNotFoundError:

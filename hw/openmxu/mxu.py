@@ -13,8 +13,8 @@
                    └──────── freed places ──── [ accumulator bank ] ───▶ results
 
 Invariant: what admission lets in comes out of the array a fixed number of cycles later, whatever the streams do, and
-has a place in the bank by then. Only the edges and the bank's output wait for anybody; admission alone knows for
-whom.
+has a place in the bank by then. Only the edges and the bank's output ever wait. Admission decides when a beat may leave
+an edge.
 """
 
 from typing import Any
@@ -40,7 +40,7 @@ class Mxu(wiring.Component):
     """The matrix unit: ``results = Σ over tiles of activations x weights``.
 
     Weight-stationary systolic array with double-buffered weights, converters at the edge and an fp32
-    accumulator bank. One beat of a stream is one row; element 0 stands in the low bits. Weights of a tile
+    accumulator bank. One beat of a stream is one row; word 0 is in the low bits. Weights of a tile
     come as R beats, row R-1 first; activations as 1 to ``depth`` beats; results leave in the order of the
     activations of tiles marked ``emit``. A tile starts when its weights are complete. Rows without an
     operand are fed with activation +0 and weight -0.

@@ -13,12 +13,12 @@
                     │
                     └──▶ o_activation, to the column at the right; o_swap, o_load beside it
 
-Invariants: a swap mark becomes active in the cycle that registers its activation, so that the product of that
-activation is the first with the new weight. The shadow register shows the weight that the row below loads next, so
-that the column is a chain which each load mark moves by one row.
+Invariants: the shadow weight becomes active in the cycle that registers the activation with the swap mark, so that this
+activation is the first to be multiplied with the new weight. The shadow register shows the weight that the row below
+loads next, so that the column is a chain that each load mark moves by one row.
 
 Cost: two registers for weights and one for the activation, so that weights load while others are in use; two marks;
-one register of 32 bits for each stage behind the multiplier, wider ones inside the adder.
+one register of 32 bits for each stage after the multiplier, wider ones inside the adder.
 """
 
 from amaranth.hdl import Module, Signal, Value

@@ -1,4 +1,4 @@
-"""Children and temporary folders: the only place that starts the ones and makes the others.
+"""Starts child processes and makes temporary folders, and ensures that neither outlives this process.
 
 Nothing outlives the process that made it, whether that returns, fails, is interrupted or is killed::
 
@@ -96,19 +96,19 @@ def run(
     command
         The program and its arguments.
     what
-        What is run, for messages.
+        Name of the command, for messages.
     limit
-        Seconds after which it is ended; ``None``: any time.
+        Seconds after which it is ended; ``None``: no limit.
     directory
         Where it runs; by default where this process does.
     environment
-        All its variables, but for TMPDIR, a folder that goes with it; by default those of this process.
+        All its variables except TMPDIR, a folder that is removed with it; by default the variables of this process.
     text
         Its standard input.
     log
         A file that takes output and errors.
     lines
-        Told each line of output and errors while it runs.
+        Called with each line of output and errors while it runs.
     tick
         Called some ten times per second.
 

@@ -60,7 +60,7 @@ def join_ports(text: str, name: str, joint: str) -> str:
     name
         The module.
     joint
-        What stands between a stream and its members.
+        Text between a stream's name and its members' names.
 
     Raises
     ------

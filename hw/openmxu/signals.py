@@ -13,14 +13,14 @@ if hasattr(_signal, "SIGHUP"):  # else __main__ says what system it takes
 
 
 def install() -> None:
-    """Have these signals end the program with 128 and their number. One that was ignored stays so, as under nohup."""
+    """Make these signals end the program with exit code 128 plus the signal's number, unless they are ignored."""
     for number in _WORDS:
         if _signal.getsignal(number) != _signal.SIG_IGN:
             _signal.signal(number, _end)
 
 
 def ignore() -> None:
-    """Have these signals do nothing, once the work is done: the interpreter's tidying up changes no exit code."""
+    """Make these signals do nothing once the work is done: the interpreter's cleanup must not change the exit code."""
     for number in _WORDS:
         _signal.signal(number, _signal.SIG_IGN)
 

@@ -47,7 +47,7 @@ def delay_marks(m: Module, marks: Any, cycles: int, *, name: str) -> Any:
     marks
         A value or a view.
     name
-        What the registers are called in waveforms, a number behind it each.
+        Name of the registers in waveforms, each followed by a number.
     """
     for cycle in range(cycles):
         later = Signal.like(marks, name=f"{name}_{cycle}")

@@ -1,4 +1,4 @@
-"""The source files behind this process's code: what may be kept under their digest, and whether they still are.
+"""The source files that this process's code came from: their digest, and whether they have changed since import.
 
 A netlist follows from the code that makes it. To look it up under a digest of that code is quicker than to make it,
 but the code is in memory and the digest is of files, which an editor or a checkout may change at any moment::
@@ -90,13 +90,13 @@ class Sources:
 
 
 def digest_all(sources: Iterable[Sources]) -> str | None:
-    """As of :meth:`Sources.digest`, of several packages."""
+    """A digest of several packages; see :meth:`Sources.digest`."""
     digests = [each.digest() for each in sources]
     return None if None in digests else " ".join(map(str, digests))
 
 
 def still_all(sources: Iterable[Sources]) -> bool:
-    """As of :meth:`Sources.still`, of several packages."""
+    """Whether several packages are unchanged; see :meth:`Sources.still`."""
     return all(each.still() for each in sources)
 
 

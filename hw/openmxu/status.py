@@ -18,10 +18,11 @@ _COUNTER = 32
 
 
 class Error(IntEnum):
-    """What a sender did wrong first, told in the cycle behind the one in which the unit took the beat.
+    """The first mistake of a sender, shown in the cycle after the unit accepted the beat.
 
     The unit never stops for a mistake. A result leaves for each beat with ``emit``, and results of tiles before the
-    mistake are right. What a mistake spoils is said below; only a reset makes sure after the first three.
+    mistake are right. Each member says what its mistake spoils. After one of the first three, only a reset guarantees
+    right results.
     """
 
     NONE = 0
@@ -35,10 +36,10 @@ class Error(IntEnum):
     """``first`` came before the tile before it had its ``last``. The new tile begins: it waits for weights as any other
     does, and takes those of the next tile if it has none of its own."""
     TILE_UNBEGUN = 4
-    """A beat of activations came behind a ``last`` and without ``first``. A tile begins that is multiplied with the
-    weights that are there; later tiles are right."""
+    """A beat of activations came after a ``last`` and without ``first``. A tile begins that is multiplied with the
+    active weights; later tiles are right."""
     TILE_LONG = 5
-    """A tile had more beats than the accumulator bank has rows. Those that are kept begin anew with its first row;
+    """A tile had more beats than the accumulator bank has rows. Beats without ``emit`` wrap to the tile's first place;
     later sums are right."""
     MARKS_CHANGED = 6
     """``add``, ``clear_nan`` or ``emit`` changed within a tile. Each beat is treated as it says; later sums are
@@ -51,25 +52,25 @@ def status_signature() -> wiring.Signature:
     Members
     -------
     cycles : Out(32)
-        From the first weight beat taken to the last result beat given, both included.
+        Cycles from the first weight beat accepted to the last result beat sent, both included.
     busy : Out(32)
         Cycles in which a beat of activations entered the array.
     input_stalls : Out(32)
-        Cycles in which none did, as activations or weights did not come, between the first weight beat of a tile and
-        its last beat of activations.
+        Cycles without a beat entering the array because an activation or weight beat is missing, from a tile's first
+        weight beat to its last activation beat.
     output_stalls : Out(32)
-        Cycles in which none did, as there was no place in the accumulator bank: the receiver was late, or the bank is
-        too shallow for this stream of tiles.
+        Cycles without a beat entering the array because no place in the accumulator bank is free: the receiver was
+        late, or the bank is too shallow for this stream of tiles.
     error : Out(3)
         An :class:`Error`: the first one since reset or ``clear``.
     clear : In(1)
-        Zero all of them. ``cycles`` begins anew with the next weight beat.
+        Zero the counters and ``error``. ``cycles`` starts again with the next weight beat.
     """
     return wiring.Signature({name: Out(_COUNTER) for name in COUNTERS} | {"error": Out(Error), "clear": In(1)})
 
 
 class Status(wiring.Component):
-    """Counters and the error flag of a unit; it looks at the unit's signals and changes none.
+    """Counters and the error code of a unit; it observes the unit's signals and changes none.
 
     Latency: one cycle from what happens to what is shown. Throughput and back-pressure: none.
 
@@ -81,13 +82,13 @@ class Status(wiring.Component):
     Members
     -------
     i_weights_valid, i_weights_ready, i_activations_valid, i_activations_ready, i_results_valid, i_results_ready : In(1)
-        Of the unit's streams.
+        ``valid`` and ``ready`` of the unit's streams.
     i_weights_last, i_first, i_last, i_add, i_clear_nan, i_emit : In(1)
         Marks on the streams of weights and activations.
     i_go : In(1)
         A beat of activations enters the array.
     i_waits_input, i_waits_output : In(1)
-        None does, and who is to blame.
+        No beat enters the array: ``i_waits_input`` if an input beat is missing, ``i_waits_output`` if no place is free.
     i_clear : In(1)
     o_cycles, o_busy, o_input_stalls, o_output_stalls : Out(32)
     o_error : Out(3)

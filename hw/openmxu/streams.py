@@ -10,12 +10,12 @@ __all__ = ["abandon_output", "open_streams", "printable"]
 
 
 class _Output(io.FileIO):
-    """Standard output, which remembers that it failed, also where nobody listened then."""
+    """Standard output, which remembers that it failed, even if the error was ignored."""
 
     error: OSError | None = None
 
     def write(self, content: Any) -> int:
-        """As of any file."""
+        """Write as to any file, and remember a failure."""
         try:
             return super().write(content)
         except OSError as error:
@@ -26,8 +26,8 @@ class _Output(io.FileIO):
 def open_streams() -> None:
     """Prepare the standard streams of a process.
 
-    No file gets the number of one that is closed. To write to a closed output is an error, to a closed standard
-    error nothing. What an encoding lacks is escaped.
+    No file gets the number of a closed stream. Writing to a closed standard output is an error; writing to a closed
+    standard error is ignored. Characters that an encoding lacks are escaped.
     """
     for number, mode in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):
         try:

@@ -69,9 +69,9 @@ def tiles(config: MxuConfig, m: int, k: int, n: int, precision: str = "default")
 
 
 def shares(config: MxuConfig, n: int, units: int) -> list[range]:
-    """The columns of a result that each of several units computes: whole tiles, as evenly as they go.
+    """The columns of a result that each of several units computes: whole tiles, divided as evenly as possible.
 
-    Units without work are left out; each has a tile more than others at most.
+    Units without work are left out. The numbers of tiles differ by one at most.
     """
     cut = _cut(n, config.columns)
     each, more = divmod(len(cut), units)
@@ -111,7 +111,7 @@ def _cut(length: int, most: int) -> list[range]:
 def cycles(config: MxuConfig, m: int, k: int, n: int, precision: str = "default", units: int = 1) -> int:
     """Cycles that a unit takes for an (m, k) x (k, n) product, if no stream ever waits for its other side.
 
-    Of several units, which begin at the same time: those of the one with most to do, see :func:`shares`.
+    For several units, which begin at the same time: the cycles of the unit with the most tiles, see :func:`shares`.
 
     Counted from the first weight beat taken to the last result beat given, both included; 0 if there is
     nothing to do. With c rows of a block, of which there are several if ``m`` is more than ``depth``, a tile
@@ -120,9 +120,9 @@ def cycles(config: MxuConfig, m: int, k: int, n: int, precision: str = "default"
         max(c, 1 + (rows - 1) · row_step, row_latency)    cycles later, if it is added to the same rows,
         max(c, 1 + (rows - 1) · row_step)                 cycles later, if new sums begin;
 
-    and ``rows - 1 + last block's c + latency`` cycles are for the first weights and the last results. That is
-    all, if no tile has to wait for results to leave the accumulator bank: if they all fit in, or if it is as deep as
-    a result is late. Otherwise (a shallow bank, deep pipelines) the tiles are followed one by one.
+    and ``rows - 1 + last block's c + latency`` cycles are for the first weights and the last results. This is exact if
+    no tile waits for a place in the accumulator bank: if the bank holds all results, or if ``depth`` is at least
+    ``latency - 1``. Otherwise (a shallow bank, deep pipelines) the tiles are followed one by one.
     """
     check_precision(precision)
     if 0 in (m, k, n):
@@ -150,7 +150,7 @@ def _follow(config: MxuConfig, m: int, k: int, n: int, precision: str) -> int:
     """The same, tile by tile, by the rules of the admission control.
 
     A row of weights is loaded when the swap mark has passed the row, a tile starts when its weights are complete, a
-    sum is added to when it is written, and a place in the accumulator bank is given anew when its result has left.
+    sum is added to when it is written, and a place in the accumulator bank is used again when its result has left.
     """
     # Cycle 0 takes the first weight beat into the edge; a beat of activations waits there from cycle 1 on.
     to_write = 1 + config.array_latency + config.columns - 1 + config.write_latency

@@ -104,7 +104,7 @@ def to_rtlil(component: Any, *, name: str | None = None) -> str:
     name = name or component.module_name
     top = library.convert(component, name)
     if name in library.modules:
-        raise ValueError(f"name must not be that of a module inside, {name!r}")
+        raise ValueError(f"name must differ from the modules inside, not {name!r}")
     return "\n".join([*library.modules.values(), top])
 
 

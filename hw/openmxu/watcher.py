@@ -1,4 +1,4 @@
-"""Cleans up behind a process, however that ends: ``python -I -S watcher.py TOKEN``; see :mod:`openmxu.process`.
+"""Cleans up after a process, however it ends: ``python -I -S watcher.py TOKEN``; see :mod:`openmxu.process`.
 
 Standard input is a pipe that closes when the process ends. Each message ends with a zero byte: ``+group 123`` and
 ``-group 123`` (a group of processes comes, goes), ``+path /tmp/x`` and ``-path /tmp/x``, ``+empty /tmp/x`` and

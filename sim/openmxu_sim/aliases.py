@@ -14,4 +14,4 @@ Floats = npt.NDArray[np.float32]
 """The numbers themselves."""
 
 Progress = Callable[[int, int], object]
-"""Told how much is done, of how much."""
+"""Called with what is done, and the total."""

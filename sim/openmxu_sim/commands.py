@@ -60,13 +60,13 @@ def add_demo(commands: Any) -> None:
         type=Path,
         default=Path("openmxu-demo"),
         metavar="DIR",
-        help="where the report goes (default: openmxu-demo)",
+        help="folder of the report (default: openmxu-demo)",
     )
     parser.add_argument(
         "--engine",
         default="auto",
         metavar="NAME",
-        help="one with a clock: compiled, verilator, icarus or pysim (default: the quickest there is)",
+        help="an engine with a clock: compiled, verilator, icarus or pysim (default: the fastest installed)",
     )
 
 
@@ -105,7 +105,7 @@ def add_matmul(commands: Any) -> None:
         "a",
         type=Path,
         metavar="A.npy",
-        help="(M, K) activations; float32 and bf16 are taken as they are (a 2-byte void is bf16), "
+        help="(M, K) activations; float32 and bf16 are used as they are (a 2-byte void is bf16), "
         "other real numbers are converted to float32",
     )
     parser.add_argument("b", type=Path, metavar="B.npy", help="(K, N) weights, likewise")
@@ -114,7 +114,7 @@ def add_matmul(commands: Any) -> None:
         "--output-file",
         type=Path,
         metavar="C.npy",
-        help="where the (M, N) result goes (default: shown on the terminal)",
+        help="file for the (M, N) result (default: shown on the terminal)",
     )
     _add_array(parser, side=128)
     _add_arithmetic(parser)
@@ -130,10 +130,12 @@ def _add_arithmetic(parser: argparse.ArgumentParser) -> None:
         "--precision",
         default="default",
         metavar="NAME",
-        help=f"one of {', '.join(PRECISIONS)}: bf16 products in 1, 3, 6 or 9 passes (default: default)",
+        help=f"one of {', '.join(PRECISIONS)}: bf16 products in 1, 3, 6 or 9 passes (without it: default, 1 pass)",
     )
     parser.add_argument(
-        "--splitter", action="store_true", help="let the unit cut fp32 into the parts of several passes, not this host"
+        "--splitter",
+        action="store_true",
+        help="let the unit, not this host, split fp32 into the parts of several passes",
     )
     parser.add_argument(
         "--subnormals", default="flush", metavar="MODE", help=f"one of {', '.join(SUBNORMALS)} (default: flush)"
@@ -156,13 +158,13 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         type=integer,
         default=1,
         metavar="N",
-        help="share the columns of the result among N units (default: 1)",
+        help="divide the columns of the result among N units (default: 1)",
     )
     parser.add_argument(
         "--engine", default="auto", metavar="NAME", help=f"one of auto, {', '.join(ENGINES)} (default: auto)"
     )
     parser.add_argument(
-        "--stalls", type=integer, metavar="SEED", help="let all streams wait now and then; the result stays the same"
+        "--stalls", type=integer, metavar="SEED", help="let all streams stall now and then; the result stays the same"
     )
 
 
@@ -175,7 +177,7 @@ def _add_records(parser: argparse.ArgumentParser) -> None:
             f"--vcd-{name}",
             type=interval,
             metavar="A:B",
-            help=f"{name} in a waveform of the engine compiled: A to B - 1 (default: the first {most})",
+            help=f"{name} in a waveform by the engine compiled: A to B - 1 (default: the first {most})",
         )
 
 
@@ -186,7 +188,7 @@ def _matmul(options: argparse.Namespace) -> None:
     a, b = read_matrix(options.a, "A"), read_matrix(options.b, "B")
     given = [path.resolve() for path in (options.a, options.b, options.output_file, options.stats, options.vcd) if path]
     if len(set(given[2:])) < len(given[2:]) or set(given[:2]) & set(given[2:]):
-        raise ValueError("outputs must be different files, and other ones than A and B")
+        raise ValueError("outputs must differ from each other and from A and B")
     window = _window(options)
     with reserve(options.output_file, options.stats, options.vcd) as outputs:
         with bar("rows of the result") as progress:
@@ -265,7 +267,7 @@ def add_wave(commands: Any) -> None:
         type=Path,
         default=Path("wavefront.svg"),
         metavar="FILE.svg",
-        help="where the picture goes (default: wavefront.svg)",
+        help="file for the picture (default: wavefront.svg)",
     )
     _add_array(parser, side=8)
     for name in ("m", "k", "n"):
@@ -274,17 +276,17 @@ def add_wave(commands: Any) -> None:
             type=integer,
             metavar=name.upper(),
             help={
-                "m": "rows of the left matrix (default: as many as keep the array busy)",
+                "m": "rows of the left matrix (default: 1.5 times the rows that hide weight loading)",
                 "k": "the inner dimension (default: 2R)",
                 "n": "columns of the right matrix (default: 2C)",
             }[name],
         )
-    parser.add_argument("--stalls", type=integer, metavar="SEED", help="let all streams wait now and then")
+    parser.add_argument("--stalls", type=integer, metavar="SEED", help="let all streams stall now and then")
     parser.add_argument(
         "--at",
         type=_integers,
         metavar="CYCLES",
-        help="cycles in which the array is shown, such as 9,12,15 (default: six of the run)",
+        help="cycles in which the array is shown, such as 9,12,15 (default: six, evenly spread over the run)",
     )
 
 
@@ -338,16 +340,18 @@ def add_verify(commands: Any) -> None:
     extent.add_argument(
         "--thorough",
         action="store_true",
-        help="everything, by both solvers and with larger samples: up to 90 minutes on two cores "
-        "(default: what every test run repeats, a few minutes)",
+        help="everything, by both solvers and with larger samples: about 95 minutes on two cores "
+        "(default: one solver, smaller samples, 5 minutes)",
     )
     extent.add_argument(
         "--faults",
         action="store_true",
-        help="instead, damage files, kill commands, mislead tools and more, thousands of times, and "
+        help="run a campaign of faults instead: damage files, kill commands, mislead tools, thousands of times, and "
         "look for wrong numbers, lost results, hangs and leftovers: 20 minutes on two cores",
     )
-    parser.add_argument("--only", default="", metavar="TEXT", help="checks whose group or name contains this")
+    parser.add_argument(
+        "--only", default="", metavar="TEXT", help="run only the checks whose group or name contains TEXT"
+    )
     parser.add_argument(
         "--jobs",
         type=integer,
@@ -420,7 +424,7 @@ def add_bench(commands: Any) -> None:
         type=integer,
         default=60,
         metavar="SECONDS",
-        help="leave out what would take an engine longer, from one size to the next (default: 60)",
+        help="skip sizes for which an engine is expected to take longer, judged by the size before (default: 60)",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the measurements")
     parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="write a plot of speed against size")
@@ -456,7 +460,7 @@ def add_accuracy(commands: Any) -> None:
         "measure the errors of products in 1, 3, 6 and 9 passes",
         "  openmxu accuracy\n  openmxu accuracy --seed 7 --json accuracy.json",
     )
-    parser.add_argument("--seed", type=integer, default=0, metavar="N", help="of the operands (default: 0)")
+    parser.add_argument("--seed", type=integer, default=0, metavar="N", help="seed of the operands (default: 0)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the errors")
 
 
@@ -482,8 +486,10 @@ def add_roofline(commands: Any) -> None:
         "  openmxu roofline --rows 32 --columns 32 --clock 200 --bandwidth 12.8 --plot roofline.svg",
     )
     _add_array(parser, side=128)
-    parser.add_argument("--clock", type=number, default=700.0, metavar="MHz", help="of the unit (default: 700)")
-    parser.add_argument("--bandwidth", type=number, default=300.0, metavar="GB/s", help="of the memory (default: 300)")
+    parser.add_argument("--clock", type=number, default=700.0, metavar="MHz", help="clock of the unit (default: 700)")
+    parser.add_argument(
+        "--bandwidth", type=number, default=300.0, metavar="GB/s", help="bandwidth of the memory (default: 300)"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
     parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="write the roofline")
 

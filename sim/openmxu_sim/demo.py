@@ -31,7 +31,7 @@ class Outcome:
     rows, columns, engine
         The unit and what simulated it.
     cycles
-        Of all products together, measured on the clock.
+        Cycles of all products together, measured on the clock.
     utilisation
         Useful multiply-adds per processing element and cycle.
     results
@@ -86,9 +86,9 @@ def classify(
     engine
         A clocked engine, or ``"auto"``.
     tell
-        Told in a line what is going on.
+        Called with one line of progress.
     progress
-        Of the simulation.
+        Called with the progress of the simulation.
 
     Raises
     ------

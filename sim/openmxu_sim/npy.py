@@ -56,7 +56,7 @@ def read_matrix(path: Path, parameter: str) -> npt.NDArray[Any]:
         content = _read(file, size) if size <= left else b""
         if len(content) < size:
             raise refusal(
-                f"the shape {shape} of {dtype} takes {size} bytes, and it has {max(left, 0)}"
+                f"the shape {shape} of {dtype} needs {size} bytes, and the file has {max(left, 0)}"
                 if size > left
                 else f"it ends after {len(content)} of {size} bytes"
             )

@@ -19,7 +19,7 @@ _FRACTION_WIDTH = 23
 
 
 def part_of(words: Words, part: Part) -> Words:
-    """The fp32 numbers of which a unit's converters make the part of fp32 numbers that a pass multiplies.
+    """fp32 words to send to a unit without splitter: its converters turn them into ``part`` of the given numbers.
 
     Integers only: nothing depends on how the host rounds or flushes.
 

@@ -314,11 +314,11 @@ def _unit(unit: MxuConfig | None, shorthand: Mapping[str, Any], *, narrow: bool)
     if not isinstance(unit, MxuConfig):
         raise TypeError(f"unit must be an MxuConfig, not {unit!r}")
     if shorthand:
-        raise ValueError(f"{next(iter(shorthand))} must be left to the unit, where one is given")
+        raise ValueError(f"{next(iter(shorthand))} must not be given together with unit")
     if unit.operand != BF16:
         raise ValueError(f"unit must have bf16 operands, not {unit.operand}")
     if unit.source == BF16 and not narrow:
-        raise ValueError("a and b must be bfloat16, in one pass, for a unit whose streams carry bf16")
+        raise ValueError("a unit with bf16 streams requires bfloat16 a and b and precision 'default'")
     return replace(unit, status=True)
 
 
@@ -337,7 +337,8 @@ def _engine(engine: str, config: MxuConfig, *, clocked: Mapping[str, object]) ->
 
 def _check_waveform(vcd: Path | str | None, window: Window | None, engine: str, units: int) -> None:
     if window is not None and (engine != "compiled" or vcd is None):
-        raise ValueError(f"window needs a waveform of the engine compiled, not {'none' if vcd is None else engine}")
+        given = "vcd=None" if vcd is None else f"engine {engine!r}"
+        raise ValueError(f"window requires vcd and engine 'compiled', not {given}")
     if vcd is not None and units > 1:
         raise ValueError(f"units must be 1 for a waveform, not {units}")
 

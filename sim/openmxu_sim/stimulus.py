@@ -49,7 +49,7 @@ class Block(NamedTuple):
     marks
         (beats, 5) of 0 and 1: :data:`MARKS`.
     weight_part, activation_part
-        What the unit's splitters are told; :attr:`~openmxu.passes.Part.WHOLE` if it has none.
+        The part that the unit's splitters make; :attr:`~openmxu.passes.Part.WHOLE` if it has none.
     """
 
     weights: Words
@@ -85,7 +85,7 @@ class Stimulus:
 
     @property
     def patience(self) -> int:
-        """Cycles after which nothing will move any more, if nothing has and nobody waits."""
+        """Cycles without a transfer after which a unit that nobody stalls is taken to hang."""
         return self.config.latency + self.config.rows * self.config.row_step
 
     def blocks(self) -> Iterator[Block]:
@@ -161,13 +161,13 @@ def _check_size(config: MxuConfig, m: int, k: int, n: int, passes: int) -> None:
     count = passes * -(-m // config.depth) * -(-k // config.rows) * columns
     if count > _MOST_TILES:
         raise ValueError(
-            f"a and b must make at most {_MOST_TILES} tiles on a unit with a clock, not {count}: "
+            f"the product must have at most {_MOST_TILES} tiles on a clocked engine, not {count}: "
             f"{m}x{k}x{n} on {config.rows}x{config.columns}"
         )
     words = m * columns * config.columns
     if words > _MOST_WORDS:
         raise ValueError(
-            f"a and b must make at most {_MOST_WORDS} words of results on a unit with a clock, not "
+            f"the product must have at most {_MOST_WORDS} words of results on a clocked engine, not "
             f"{words}: {m}x{k}x{n} on {config.rows}x{config.columns}"
         )
 

@@ -51,7 +51,7 @@ def corners(fmt: str, *, ties: bool = True) -> Bits:
     Raises
     ------
     TypeError, ValueError
-        As of :func:`openmxu_sim.golden.find_format`.
+        See :func:`openmxu_sim.golden.find_format`.
     """
     found = find_format(fmt, "fmt")
     patterns = _landmarks(found)
@@ -208,7 +208,7 @@ def partners(fmt: str, a: npt.ArrayLike, seed: int) -> Bits:
     Raises
     ------
     TypeError, ValueError
-        As of :func:`openmxu_sim.golden.find_format`.
+        See :func:`openmxu_sim.golden.find_format`.
     """
     found = find_format(fmt, "fmt")
     return _partners(found, np.asarray(a, dtype=np.int64), np.random.default_rng(seed)).astype(np.uint32)

@@ -33,7 +33,7 @@ def test_cells() -> None:
 def test_messages() -> None:
     with pytest.raises(ValueError, match=r"design must be one of product, .*, not 'mxu_3x3'"):
         build("mxu_3x3")
-    with pytest.raises(ValueError, match="adder has the parameters operand, subnormals, stages, not 'rows'"):
+    with pytest.raises(ValueError, match="adder has no parameter 'rows'; it has operand, subnormals, stages"):
         build("adder", rows=2)
 
 

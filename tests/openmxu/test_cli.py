@@ -89,7 +89,7 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
 def test_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("OPENMXU_CACHE_SIZE", "10M")
-    assert _run(capsys, "cache") == (0, f"nothing is kept in {tmp_path}/openmxu\n", "")
+    assert _run(capsys, "cache") == (0, f"nothing is cached in {tmp_path}/openmxu\n", "")
     for kind, name in (("models", "a"), ("netlists", "a"), ("netlists", "b")):
         cache.fetch(kind, cache.key(name), lambda: bytes(1 << 20))
     code, out, err = _run(capsys, "cache")
@@ -106,7 +106,7 @@ def test_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     for arguments, count in ((("--kind", "netlists"), 2), ((), 1)):
         said = f"deleted {count} entries, {count}.0 MiB, from {tmp_path}/openmxu\n"
         assert _run(capsys, "cache", "clear", *arguments) == (0, said, "")
-    assert _run(capsys, "cache") == (0, f"nothing is kept in {tmp_path}/openmxu\n", "")
+    assert _run(capsys, "cache") == (0, f"nothing is cached in {tmp_path}/openmxu\n", "")
 
 
 def test_cache_that_cannot_be_used(
@@ -152,12 +152,12 @@ def test_board_list(capsys: pytest.CaptureFixture[str]) -> None:
         ("matmul A.npy B.npy --subnormals none", "subnormals must be 'flush' or 'ieee', not 'none'"),
         ("matmul A.npy B.npy -o missing/C.npy", "output missing/C.npy cannot be written: No such file or directory"),
         ("matmul A.npy B.npy -o .", "output must be a file, not the directory ."),
-        ("matmul A.npy B.npy -o C.npy --stats C.npy", "outputs must be different files, and other ones than A and B"),
-        ("matmul A.npy B.npy -o ./A.npy", "outputs must be different files, and other ones than A and B"),
+        ("matmul A.npy B.npy -o C.npy --stats C.npy", "outputs must differ from each other and from A and B"),
+        ("matmul A.npy B.npy -o ./A.npy", "outputs must differ from each other and from A and B"),
         ("matmul A.npy B.npy --engine golden --vcd w.vcd", "vcd needs an engine with a clock"),
         ("matmul A.npy B.npy --vcd w.vcd --vcd-rows 4:4", "--vcd-rows: must be a range such as 0:8, not '4:4'"),
         ("matmul A.npy B.npy --vcd w.vcd --vcd-rows 4:400", "rows of a trace must be within 0 to 128, not 4 to 400"),
-        ("matmul A.npy B.npy --vcd-rows 4:8", "window needs a waveform of the engine compiled, not none"),
+        ("matmul A.npy B.npy --vcd-rows 4:8", "window requires vcd and engine 'compiled', not vcd=None"),
         ("matmul A.npy B.npy --rows 1000000000", "rows must be an integer from 1 to 65536, not 1000000000"),
         ("matmul A.npy B.npy --vcd w.vcd --vcd-rows 5:3", "--vcd-rows: must be a range such as 0:8, not '5:3'"),
         (f"matmul A.npy B.npy --vcd w.vcd --vcd-rows 0:{10**30}", "--vcd-rows: must be a range such as 0:8, not '0:1"),
@@ -172,8 +172,8 @@ def test_board_list(capsys: pytest.CaptureFixture[str]) -> None:
         ("bench --limit 1000000000", "limit must be an integer from 1 to 1000000, not 1000000000"),
         ("verify --jobs 1000000000", "jobs must be an integer from 1 to 1024, not 1000000000"),
         ("verilog mxu_5x5", "DESIGN must be one of product, "),
-        ("verilog adder --rows 3", "adder has the parameters operand, subnormals, stages, not 'rows'"),
-        ("verilog multiplier --operand fp12", "format must be one of bf16, "),
+        ("verilog adder --rows 3", "adder has no parameter 'rows'; it has operand, subnormals, stages"),
+        ("verilog multiplier --operand fp12", "operand must be one of bf16, "),
         ("verilog adder --name 2fast", "name must be a Verilog identifier, not '2fast'"),
         ("area -o file.txt", "output must be a directory that can be written"),
         (
@@ -194,7 +194,7 @@ def test_board_list(capsys: pytest.CaptureFixture[str]) -> None:
             f"area -o out --width {'9' * 5000}",
             "width must be fraction bits from 1 to 23, or a range as in 1-23, not '9999",
         ),
-        ("area -o out --part adder", "part needs designs of your own choice: --format or --width"),
+        ("area -o out --part adder", "--part applies only to designs chosen with --format or --width"),
         ("area -o out --timeout 0", "timeout must be a number of seconds > 0 and <= 1000000, not 0.0"),
         ("area -o out --timeout nan", "timeout must be a number of seconds > 0 and <= 1000000, not nan"),
         ("area -o out --timeout inf", "timeout must be a number of seconds > 0 and <= 1000000, not inf"),
@@ -284,7 +284,7 @@ def test_a_result_is_not_lost(
     assert (code, out) == (1, "")
     (kept,) = Path.cwd().glob("openmxu-kept-*/full")
     assert err.splitlines()[-1] == (
-        f"openmxu matmul: output /dev/full cannot be written: No space left on device; it is kept as {kept}"
+        f"openmxu matmul: output /dev/full cannot be written: No space left on device; it was saved as {kept}"
     )
     same_bits(np.load(kept), golden.matmul(*matrices, rows=128))
     assert Path("s.json").exists()
@@ -425,6 +425,6 @@ def test_a_limit_of_file_sizes() -> None:
     assert (code, out) == (1, "")
     assert err.splitlines()[-1] == (
         "openmxu matmul: output C.npy cannot be written: File too large; nor can it be "
-        "kept in the temporary or the home directory"
+        "saved in the temporary or the home directory"
     )
     assert sorted(path.name for path in Path().iterdir()) == ["A.npy", "B.npy"]

@@ -330,8 +330,8 @@ def test_results_are_kept_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for temporary, kept in ((tmp_path / "temporary", "temporary"), (Path("/proc"), "home")):
         monkeypatch.setattr(tempfile, "tempdir", str(temporary))
         found = re.fullmatch(
-            r"output (\S+) cannot be written: No such file or directory; it is kept as (\S+); "
-            r"output (\S+) cannot be written: No space left on device; it is kept as (\S+)",
+            r"output (\S+) cannot be written: No such file or directory; it was saved as (\S+); "
+            r"output (\S+) cannot be written: No space left on device; it was saved as (\S+)",
             _work(tmp_path),
         )
         assert found is not None
@@ -341,7 +341,7 @@ def test_results_are_kept_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert Path(found[2]).parent.stat().st_mode & 0o777 == 0o700
         assert Path(found[4]).read_text() == "result c"
     monkeypatch.setenv("HOME", "/proc")
-    assert "; nor can it be kept in the temporary or the home directory" in _work(tmp_path)
+    assert "; nor can it be saved in the temporary or the home directory" in _work(tmp_path)
 
 
 def test_a_pipe_that_nobody_reads(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Counters and the error flag, beside a unit at work."""
+"""Counters and the error code, beside a unit at work."""
 
 from ..conftest import Bench
 

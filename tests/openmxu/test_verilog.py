@@ -98,7 +98,7 @@ def test_ports_of_the_unit() -> None:
 
 
 def test_a_name_that_is_taken() -> None:
-    with pytest.raises(ValueError, match="name must not be that of a module inside, 'pe_bf16_flush_s1'"):
+    with pytest.raises(ValueError, match="name must differ from the modules inside, not 'pe_bf16_flush_s1'"):
         to_rtlil(build("mxu_2x2"), name="pe_bf16_flush_s1")
 
 

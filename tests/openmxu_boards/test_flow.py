@@ -133,7 +133,9 @@ def test_a_bitstream_is_not_lost(commands: Commands, tmp_path: Path, monkeypatch
         return read_clocks(FIGURES)
 
     monkeypatch.setattr("openmxu_boards.flow.read_clocks", read)
-    with pytest.raises(NotStoredError, match=r"selftest.bin cannot be written: No such file or directory; it is kept"):
+    with pytest.raises(
+        NotStoredError, match=r"selftest.bin cannot be written: No such file or directory; it was saved"
+    ):
         build("icebreaker", output)
     assert [path.read_text() for path in tmp_path.glob("openmxu-kept-*/selftest.bin")] == ["new"]
 

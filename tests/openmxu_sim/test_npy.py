@@ -113,7 +113,7 @@ def test_sizes_are_said(tmp_path: Path) -> None:
     path.write_bytes(_BAD["terabytes"])
     with pytest.raises(
         ValueError,
-        match=r"the shape \(1048576, 1048576\) of float32 takes 4398046511104 bytes, and it "
+        match=r"the shape \(1048576, 1048576\) of float32 needs 4398046511104 bytes, and the file "
         r"has 64$",
     ):
         read_matrix(path, "A")

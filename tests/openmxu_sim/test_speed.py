@@ -42,13 +42,13 @@ FULL = Report(
 
 def test_figures() -> None:
     assert [(figure.value, figure.reached) for figure in FULL.figures()] == [
-        ("200 x", "least"),
-        ("34612", "least"),
+        ("200 x", "minimum"),
+        ("34612", "minimum"),
         ("69224", "aim"),
-        ("0.60", "least"),
+        ("0.60", "minimum"),
         ("1.50", "aim"),
         ("1.84 x", "aim"),
-        ("0.20 x", "least"),
+        ("0.20 x", "minimum"),
     ]
     slow = replace(
         FULL,

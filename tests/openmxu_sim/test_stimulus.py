@@ -85,13 +85,13 @@ def test_products_that_do_not_fit_in_memory() -> None:
 
     with pytest.raises(
         ValueError,
-        match=r"^a and b must make at most 4194304 tiles on a unit with a clock, not "
+        match=r"^the product must have at most 4194304 tiles on a clocked engine, not "
         r"16777216: 8x4096x4096 on 1x1$",
     ):
         stimulus(MxuConfig(rows=1, columns=1), words(8, 4096), words(4096, 4096))
     with pytest.raises(
         ValueError,
-        match=r"^a and b must make at most 2147483648 words of results on a unit with a "
-        r"clock, not 6553600000: 100000x1x1 on 1x65536$",
+        match=r"^the product must have at most 2147483648 words of results on a clocked "
+        r"engine, not 6553600000: 100000x1x1 on 1x65536$",
     ):
         stimulus(MxuConfig(rows=1, columns=65536), words(100000, 1), words(1, 1))

@@ -214,12 +214,9 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
     [
         ("--rows 0", "rows must be an integer from 1 to 65536, not 0"),
         ("--rows 257", "rows must be at most 256 for a picture, not 257"),
-        (
-            "--m 9999",
-            "m, k and n must be those of a product of at most 4096 cycles for a picture, not of at least 39996",
-        ),
-        ("--m 1000000 --k 1000000000", "m, k and n must be those of a product of at most 4096 cycles for a picture"),
-        ("--m 900 --stalls 1", "m, k and n must be those of a product of at most 4096 cycles for a picture, not of "),
+        ("--m 9999", "the product of m, k and n must take at most 4096 cycles for a picture, not at least 39996"),
+        ("--m 1000000 --k 1000000000", "the product of m, k and n must take at most 4096 cycles for a picture"),
+        ("--m 900 --stalls 1", "the product of m, k and n must take at most 4096 cycles for a picture, not "),
         ("--k 0", "k must be an integer >= 1, not 0"),
         ("--stages 8", "stages must be an integer from 1 to 7, not 8"),
         ("--stalls -1", "stalls must be an integer >= 0, not -1"),

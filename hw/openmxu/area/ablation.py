@@ -1,8 +1,8 @@
 """What a feature costs: pairs of designs that differ in it alone.
 
 Most are two components, one with and one without. What our hardware always has, NaN and infinite operands, rounding,
-exponents, is taken out of a design by holding wires at a value before synthesis: what is measured is the design itself
-without the logic behind them, and not a second one written for the purpose.
+exponents, is removed from a design by holding wires at a value before synthesis. So the design itself is measured,
+without the logic behind these wires, and not a second design written for the purpose.
 """
 
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Ablation:
 
     @property
     def subject(self) -> str:
-        """Of what it is a feature, in words."""
+        """The design that has the feature, in words."""
         return f"{self.whole.part} {self.whole.format}"
 
 

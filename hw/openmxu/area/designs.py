@@ -62,7 +62,7 @@ def parts(design: Design) -> list[Part]:
 
     That is one processing element R·C times; in a unit also both edges with their converters, the admission
     and the accumulator bank with its columns, once each, and the shift registers of skew and of control one
-    bit at a time. The sum is exact but for what is saved where parts meet: registers of the admission and of
+    bit at a time. The sum is exact except for logic saved where parts meet: registers of the admission and of
     control that hold the same, and the mark of the weights that the unit does not use. What is left is
     ABC's: it maps equal modules a little differently, as names and cells around them go.
     """

@@ -36,7 +36,7 @@ CLAIMS = {"fp16": 2.0, "fp32": 8.0}
 """Claimed area relative to bf16: bf16 is half of fp16, and an eighth of fp32."""
 
 CONFIDENCE = 0.95
-"""Of the intervals."""
+"""Confidence level of the intervals."""
 
 _CLAIMED_WIDTHS = {"bf16": 8, "fp16": 11, "fp32": 24}
 _FEWEST = 4
@@ -73,7 +73,7 @@ class Fit:
     target
         Where the areas were measured.
     part
-        Of which part.
+        The part that was measured.
     widths
         The significand widths that it rests on.
     a, b, c
@@ -110,7 +110,7 @@ class Ratio:
     target
         Where they were measured.
     part
-        Of which part; of the significand product for 8, 11 and 24 bits.
+        The part that was measured; for the significand product with 8, 11 and 24 bits.
     bf16
         Area for bf16, in the target's unit.
     others
@@ -217,12 +217,12 @@ class Report:
 
     @cached_property
     def counted(self) -> list[Target]:
-        """Those whose areas are those of whole designs."""
+        """The targets whose area covers the whole design, without DSP blocks beside it."""
         return [target for target in self.targets if target.counts_all]
 
     @property
     def first(self) -> Target:
-        """The first one of these; the first target if there is none."""
+        """The first target of :attr:`counted`; the first of all targets if there is none."""
         return (self.counted or self.targets)[0]
 
     @cached_property

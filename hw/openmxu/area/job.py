@@ -49,11 +49,11 @@ class Counted:
     Parameters
     ----------
     statistics
-        Of the netlist, as ``stat -json`` gives them.
+        Statistics of the netlist, as ``stat -json`` gives them.
     depth
         Cells on the longest path between ports, flip-flops, memories and modules that are mapped once.
     delay
-        Of the longest path in nanoseconds; none without timing, with memories, which have none, or where OpenSTA
+        Delay of the longest path in ns; none without timing, with memories, which have none, or where OpenSTA
         failed.
     note
         Why OpenSTA failed.

@@ -37,7 +37,7 @@ class Library:
     text
         The file, unpacked.
     sha256
-        Of ``text``.
+        Digest of ``text``.
     nand2
         Name of the smallest cell that is a 2-input NAND.
     nand2_area
@@ -90,7 +90,7 @@ def read_library(path: Path) -> Library:
         except (OSError, EOFError, zlib.error) as error:
             raise ValueError(f"liberty must be a whole gzip file, not {str(path)!r}: {error}") from None
     if len(text) > _MOST:
-        raise ValueError(f"liberty must be at most {_MOST >> 20} MiB, unpacked, not what stands in {str(path)!r}")
+        raise ValueError(f"liberty must be at most {_MOST >> 20} MiB, unpacked; {str(path)!r} is larger")
     return parse_library(text, str(path))
 
 
@@ -109,10 +109,10 @@ def parse_library(text: bytes, source: str) -> Library:
     ValueError
         It is no Liberty library, or has no flip-flop or no 2-input NAND, cells marked ``dont_use`` left out.
     """
-    # Liberty is ASCII; Latin-1 takes whatever else stands in comments.
+    # Liberty is ASCII; Latin-1 accepts any other bytes in comments.
     groups = _parse(text.decode("latin-1"), source)
     if len(groups) != 1 or groups[0].kind != "library":
-        raise ValueError(f"liberty must hold one library, not what stands in {source!r}")
+        raise ValueError(f"{source!r} must contain exactly one Liberty library")
     library = groups[0]
     cells = [g for g in library.groups if g.kind == "cell" and g.attributes.get("dont_use") != "true"]
     areas = {cell.name: _area(cell, source) for cell in cells}

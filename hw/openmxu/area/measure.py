@@ -31,11 +31,11 @@ class Result:
     script
         The Yosys script that was run.
     rtlil_sha256
-        Of the design that it was run on.
+        Digest of the design that was measured.
     depth
         Cells on the longest path; see :class:`openmxu.area.job.Counted`.
     delay
-        Of the longest path in nanoseconds, before placing and routing; none without timing.
+        Delay of the longest path in nanoseconds, before placing and routing; none without timing.
     note
         Why there is none, if OpenSTA failed.
     """
@@ -55,7 +55,7 @@ class Result:
         """What the result depends on: a digest of the design, the script, the library and the tools."""
         library = self.target.library.sha256 if self.target.library else ""
         timing = (self.target.timing, SCRIPT) if self.target.timing else ("",)
-        # What is kept holds depth and delay: "area" must change with how they come about.
+        # Cached results hold depth and delay: "area" must change with the way they are measured.
         return cache.key("area", yosys.package(), *timing, self.script, self.rtlil_sha256, library)
 
     @property
@@ -65,7 +65,8 @@ class Result:
 
 
 def measure(point: Point, rtlil: str, target: Target, execute: Executor, limit: float = yosys.TIME_LIMIT) -> Result:
-    """Synthesise one design for one target, or look up what that gave; a failure is a result, too, but is not kept.
+    """Synthesise one design for one target, or look up its cached result; a failure is a result, too, but is not
+    cached.
 
     Parameters
     ----------

@@ -181,7 +181,7 @@ class _Options:
     columns: int
 
     def config(self, fmt: FloatFormat) -> MxuConfig:
-        """Of an array or a unit."""
+        """The configuration of an array or a unit."""
         return MxuConfig(
             rows=self.rows, columns=self.columns, operand=fmt, subnormals=self.subnormals, stages=self.stages
         )
@@ -297,7 +297,7 @@ def made_point(
 def kept_rtlil(make: Callable[[], Any], top: str, what: object) -> str:
     """The RTLIL of a component of this package.
 
-    It is kept: to make it takes longer than to look up what was measured of it.
+    The text is cached, because making it takes longer than looking up its measurement.
 
     Parameters
     ----------
@@ -379,7 +379,7 @@ def full_points() -> list[Point]:
 
 
 def once(points: Iterable[Point]) -> list[Point]:
-    """The points without those that have the name of one before them."""
+    """The points, each name once; the first one stays."""
     found: dict[str, Point] = {}
     for each in points:
         found.setdefault(each.name, each)

@@ -54,7 +54,7 @@ def report(
 ) -> Report:
     """Measure areas and write ``report.html``, ``report.md``, ``summary.md``, ``area.json``, ``area.csv`` and plots.
 
-    A point that fails is reported as failed; the others still come. What was measured is kept, so that a report that
+    A point that fails is reported as failed; the others still come. Measurements are cached, so that a report that
     is interrupted goes on where it was.
 
     Parameters
@@ -81,7 +81,7 @@ def report(
     limit
         Seconds that Yosys may take for one design.
     progress
-        Told in a line what is going on.
+        Called with one line of progress.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def report(
     ValueError
         An unknown extent, target or recipe, a Liberty file of no use, no points, or no jobs.
     openmxu.files.NotStoredError
-        A file has lost its place meanwhile; the text says where it is kept.
+        A file can no longer be written; the text says where it was saved.
     """
     tell = progress or (lambda line: None)
     _check_options(extent, points, jobs, limit)

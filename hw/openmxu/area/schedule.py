@@ -54,7 +54,7 @@ def workers(jobs: int | None, cluster: str | None, limit: float) -> Iterator[Wor
         At a time; by default one for each core, but at most 8, or two for each thread of the cluster.
     cluster
         Address of a Dask scheduler. Its workers need the ``openmxu[area]`` that is here, and the OpenSTA if it is
-        installed here. What a worker that is lost was doing is done by another one.
+        installed here. If a worker is lost, another worker repeats its measurement.
     limit
         Seconds that a job may take.
 
@@ -114,7 +114,7 @@ def measure_all(plan: Sequence[tuple[Target, Point]], where: Workers, tell: Call
     where
         Where the work is done.
     tell
-        Told in a line what each measurement gave, and about how long the rest will take.
+        Called with a line for each measurement: its result, and an estimate of the remaining time.
     """
     points = {point.top: point for _, point in plan}
     texts = {top: point.rtlil() for top, point in points.items()}

@@ -23,12 +23,12 @@ TARGETS = {
 """The targets that are always there, and what they are. Any Liberty library is one more."""
 
 DEFAULT_TARGETS = ("generic", "ecp5", "ice40")
-"""Those that are measured unless asked otherwise."""
+"""Targets that are measured by default."""
 
 RECIPES = {
-    "area": "ABC told to minimise area (amap)",
-    "default": "Yosys's own choice of steps: ABC told to minimise delay first (&nf)",
-    "speed": "ABC told to minimise delay, then to buffer and size gates by the library's timing",
+    "area": "ABC minimises area (amap)",
+    "default": "Yosys's own steps: ABC minimises delay first (&nf)",
+    "speed": "ABC minimises delay, then buffers and sizes gates by the library's timing",
 }
 """The ways to map to gates, and what they are.
 
@@ -94,7 +94,7 @@ class Target:
     title
         What reports call it.
     unit
-        Of :attr:`Area.area`.
+        Unit of :attr:`Area.area`.
     recipe
         A name from :data:`RECIPES`, ``fpga`` or ``cmos``.
     script
@@ -107,7 +107,7 @@ class Target:
     timing
         The tool that measures delays, and its version; empty if nothing does.
     counts_all
-        Whether the area is that of the whole design, with nothing beside it in DSP blocks.
+        Whether the area covers the whole design, without DSP blocks beside it.
     """
 
     name: str
@@ -122,7 +122,7 @@ class Target:
 
     @property
     def is_ranked(self) -> bool:
-        """Whether it is one of those that statements are about: each library once, by its area."""
+        """Whether statements include this target: each library counts once, by its area."""
         return self.counts_all and self.recipe not in _ASIDE
 
     @property
@@ -363,7 +363,7 @@ def _cells(
     statistics: Mapping[str, Any], counts: Callable[[str], bool], *, ignored: Set[str] = frozenset()
 ) -> dict[str, int]:
     """Number of cells of each type; raises :exc:`UnmappedError` for a type that does not count."""
-    # Instances of the design's own modules stand among the cells; what is in them is counted already.
+    # Instances of the design's own modules are among the cells; their contents are counted already.
     # $scopeinfo remembers the hierarchy of a flattened design; it is no hardware.
     cells = {
         cell: number

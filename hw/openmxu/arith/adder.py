@@ -99,7 +99,7 @@ class Adder(wiring.Component):
         return m
 
     def _order(self, m: Module) -> data.View:
-        """The operand of larger magnitude, and how far the other one stands behind it."""
+        """The operand of larger magnitude, and by how far the other operand must be shifted."""
         fmt = self.fmt
         a = unpack(m, self.i_a, fmt, self.subnormals, name="a")
         b = unpack(m, self.i_b, fmt, self.subnormals, name="b")

@@ -63,7 +63,7 @@ class SignificandProduct(wiring.Component):
 
 
 class _Product(data.StructLayout):
-    """What stands between the significand product and its rounding."""
+    """Signals between the significand product and its rounding."""
 
     def __init__(self, significand: int, exponent: int) -> None:
         super().__init__({"sign": 1, "exponent": signed(exponent), "significand": significand, "infinite": 1, "nan": 1})
@@ -73,7 +73,7 @@ class Multiplier(wiring.Component):
     """Floating-point product, ``o = round(i_a · i_b)``, a rigid pipeline.
 
     Rounds once, to nearest, ties to even; where the product fits the result's significand (bf16 x bf16 ->
-    fp32), it is exact but for overflow and underflow.
+    fp32), it is exact except for overflow and underflow.
 
     Latency: :attr:`latency` cycles, equal to ``stages``. Throughput: one product per cycle.
     Back-pressure: none; see :class:`~openmxu.arith.Streamed`.

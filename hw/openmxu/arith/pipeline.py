@@ -27,7 +27,7 @@ class Pipeline:
         self._registered = registered
 
     def cut(self, name: str, value: Any) -> Any:
-        """``value`` behind the cut ``name``: a signal of the same shape."""
+        """``value`` after the cut ``name``: a signal of the same shape."""
         signal = Signal.like(value, name=name, reset_less=True)
         if name in self._registered:
             self._m.d.sync += signal.eq(value)

@@ -32,7 +32,7 @@ def round_pack(
     fmt, subnormals
         The result's format, and ``"flush"`` or ``"ieee"``.
     sign
-        Of the result, zeros and infinities included.
+        Sign of the result, zeros and infinities included.
     exponent
         Biased for ``fmt``: 1 is the smallest normal exponent. Signed.
     significand

@@ -81,12 +81,13 @@ class WatchedRegisters(wiring.Component):
 
     - an answer that was refused is still there, and the same;
     - there is an answer exactly if a read, or address and data of a write, were taken and not answered: so none comes
-      without a request, each request has one, one cycle after it or behind the answer before it;
+      without a request, each request has one, one cycle after it or after the answer before it;
     - the answer is that to the oldest request: the response to its address; a counter's value when the answer was made;
       zero where there is nothing;
     - commands come with the answer to a write that holds them, for one cycle, and at no other time.
 
-    It is an invariant: what is held in the registers takes part, so that it follows from itself a cycle earlier.
+    ``o_kept`` is inductive: it also constrains the held requests, so that ``o_kept`` in one cycle implies ``o_kept`` in
+    the next.
 
     Parameters
     ----------
@@ -95,7 +96,7 @@ class WatchedRegisters(wiring.Component):
 
     Members
     -------
-    As of :class:`~openmxu.axi.Registers`, and:
+    All members of :class:`~openmxu.axi.Registers`, and:
 
     o_kept : Out(1)
     o_covered : Out(1)

@@ -1,24 +1,23 @@
 """The proofs: for all operands and all states, arithmetic does what the numerics contract says.
 
-The components are those of the catalog, found in its designs, each with its parameters. Of a processing
-element three things are proven, which together say that ``o_psum(t + latency)`` is
-``add(i_psum(t + latency - psum_latency), multiply(i_activation(t), weight))``, the weight being the one that is
-active from the cycle after that activation on:
+The components are those of the catalog, found in its designs, each with its parameters. For a processing element three
+properties are proven, which together say that ``o_psum(t + latency)`` is ``add(i_psum(t + latency - psum_latency),
+multiply(i_activation(t), weight))``, with the weight that is active from the cycle after that activation on:
 
 - ``sum``: the adder between the registers, whatever the multiplier gives (its wire is cut)
 - ``product``: what the multiplier gives to the adder
 - ``shift``: how activations and weights move
 
-Of the accumulator bank: what it adds sums to, the replacement of NaN included.
+For the accumulator bank: the value that it adds sums to, the replacement of NaN included.
 
-Of arithmetic between streams: when it moves, in whatever state; what comes out while it moves; that otherwise no
-register changes. Any run is a run that moves in each cycle, with waits put in between: so these hold together for any
-pattern of waits.
+For arithmetic between streams: when it moves, in any state; its output while it moves; and that otherwise no register
+changes. Any run is a run that moves in each cycle, with stalls inserted: so these properties together hold for any
+pattern of stalls.
 
-Of a unit's status: what each register holds next, whatever all hold now.
+For a unit's status: the next value of each register, from any state.
 
-Of the registers on AXI4-Lite: the rules of the bus hold after a reset, and where they held in a cycle, they do in the
-next. Hence they hold in each.
+For the registers on AXI4-Lite: the rules of the bus hold after a reset, and if they hold in one cycle they hold in the
+next. Hence they always hold.
 """
 
 import time
@@ -81,28 +80,28 @@ Read = tuple[str, int]
 
 @dataclass(frozen=True)
 class Proof:
-    """A claim about a component: ``result = operation(*operands)`` in every run that agrees with ``given``.
+    """A property of a component: ``result = operation(*operands)`` in every run that satisfies ``given``.
 
     Parameters
     ----------
     name
-        What it is called everywhere.
+        Name of the proof.
     claim
-        The same for people.
+        The property in words.
     component
-        What it is about.
+        The component.
     operation
-        What has to be computed.
+        What the component must compute.
     operands
-        Where the operands stand.
+        Wires and cycles of the operands.
     result
-        Where the result stands; several wires are put side by side, the first one on top.
+        Wires and cycles of the result; several wires are concatenated, the first one on top.
     given
-        Wires that have a value.
+        Assumptions: wires that have a value in a cycle.
     cut
         A wire that may have any value, whatever drives it.
     solvers
-        Solvers that find it.
+        Names of the solvers that can decide this proof.
     quick
         Whether it belongs to the few that every test run repeats with one solver.
     """
@@ -121,7 +120,7 @@ class Proof:
 
 @dataclass(frozen=True)
 class Counterexample:
-    """Operands for which a component does not do what is claimed. As text: all in hexadecimal."""
+    """Operands for which the property does not hold. As text: all in hexadecimal."""
 
     operands: tuple[int, ...]
     got: int
@@ -162,7 +161,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Control:
-    """A claim that is wrong; where it holds, proofs mean nothing.
+    """A wrong property; if it is not refuted, proofs mean nothing.
 
     Parameters
     ----------
@@ -222,9 +221,9 @@ def prove(proof: Proof, solver: str = "z3", *, change: str = "", limit: float = 
 
 
 def confirm(proof: Proof, solver: str = "z3", *, limit: float = TIME_LIMIT) -> bool | None:
-    """Whether a run in which the operation's example gives its result is one of those that ``proof`` is about.
+    """Whether the assumptions of ``proof`` allow a run with the operation's worked example.
 
-    If there were no such runs, the proof would hold whatever the component does. Parameters as for
+    Without such a run the proof would hold whatever the component does. Parameters as for
     :func:`prove`; ``None``: the solver gave up.
     """
     query = _Query(proof)
@@ -346,7 +345,7 @@ def controls() -> list[Control]:
 
 
 def _broken_buses() -> Iterator[Control]:
-    """Claims about some cycles behind a reset: broken registers keep to the rules; right ones never wait nor act."""
+    """Wrong properties of some cycles after a reset: broken registers obey the rules; right ones never wait nor act."""
     cycles = 8
     given = (("rst", 0, 1), *(("rst", cycle, 0) for cycle in range(1, cycles)))
     proof = replace(proofs()["registers_kept"], given=given)
@@ -357,7 +356,7 @@ def _broken_buses() -> Iterator[Control]:
 
 
 def late(proof: Proof) -> Proof:
-    """The claim that the result comes a cycle later than it does."""
+    """The wrong property that the result comes a cycle later than it does."""
     return replace(proof, result=tuple((wire, cycle + 1) for wire, cycle in proof.result))
 
 
@@ -474,7 +473,7 @@ def _cell(cell: ProcessingElement) -> Iterator[Proof]:
 
 
 def _replacement(column: AccumulatorColumn) -> Proof:
-    """What an accumulator column adds sums to; how many of them it holds makes no difference."""
+    """The value that an accumulator column adds sums to; the number of its places makes no difference."""
     Fragment.get(column, None)
     operands = (("old__data", 0), ("o_control.add", 0), ("o_control.clear_nan", 0))
     return Proof(
@@ -510,13 +509,13 @@ _STATUS_REGISTERS = (
 
 
 def _status(component: Status) -> Iterator[Proof]:
-    """What a status counts, and calls the first mistake; how many rows and places there are makes no difference."""
+    """The counters and the error code of a status; the numbers of rows and places make no difference."""
     Fragment.get(component, None)
     cleared, operation = status(component.config.rows, component.config.depth)
     result = tuple((name, 1) for name in _STATUS_REGISTERS)
     yield Proof(
         "status_begin",
-        "a reset clears counters and mistake, and all that they are made of",
+        "a reset clears counters and error code, and the registers behind them",
         component,
         cleared,
         (),
@@ -526,7 +525,7 @@ def _status(component: Status) -> Iterator[Proof]:
     )
     yield Proof(
         "status_next",
-        "counters, the first mistake, and all that they are made of, a cycle later",
+        "counters and error code, and the registers behind them, a cycle later",
         component,
         operation,
         tuple((name, 0) for name in (*_STATUS_INPUTS, *_STATUS_REGISTERS)),
@@ -537,11 +536,11 @@ def _status(component: Status) -> Iterator[Proof]:
 
 
 def _bus(config: MxuConfig) -> Iterator[Proof]:
-    """That registers keep to the rules of AXI4-Lite, by induction."""
+    """Registers obey the rules of AXI4-Lite, by induction."""
     watched = _watch(Registers(config))
     for name, claim, given in (
-        ("begin", "the rules of AXI4-Lite are kept behind a reset, whatever was before", (("rst", 0, 1),)),
-        ("kept", "where the rules of AXI4-Lite are kept, so they are a cycle later", (("rst", 0, 0), ("o_kept", 0, 1))),
+        ("begin", "the rules of AXI4-Lite hold after a reset, whatever was before", (("rst", 0, 1),)),
+        ("kept", "if the rules of AXI4-Lite hold, they hold a cycle later", (("rst", 0, 0), ("o_kept", 0, 1))),
     ):
         yield Proof(f"registers_{name}", claim, watched, ALWAYS, (), (("o_kept", 1),), given=given, quick=True)
 

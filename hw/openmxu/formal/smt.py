@@ -22,7 +22,7 @@ class System:
     Parameters
     ----------
     name
-        Of its module.
+        Name of its module.
     text
         SMT-LIB definitions. A state holds inputs, registers, and wires that were cut; every wire is a function
         of it.
@@ -124,7 +124,7 @@ def mutants(component: Any, count: int, *, seed: int, inside: str = "") -> list[
     count
         How many, those of clocks included.
     seed
-        Of their choice.
+        Seed of their choice.
     inside
         A submodule that all changes are in.
 

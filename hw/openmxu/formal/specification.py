@@ -100,7 +100,7 @@ _CONVERT = """\
 # The sums are exact in binary64, in which twice the operand is compared with twice the midpoint.
 _NEAREST = """\
 (define-sort Wide () (_ FloatingPoint 11 53))
-; Where a magnitude stands; infinity where the next number would be if exponents went on.
+; Where a magnitude lies; infinity where the next number would be if exponents went on.
 (define-fun place ((m Half)) Wide
   (ite (= m #x7f80) ((_ to_fp 11 53) #x47f0000000000000) ((_ to_fp 11 53) RNE (number (widened m)))))
 (define-fun twice-midpoint ((m Half)) Wide (fp.add RNE (place m) (place (bvadd m #x0001))))

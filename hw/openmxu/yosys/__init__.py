@@ -2,7 +2,7 @@
 
 The Yosys from PyPI is compiled to WebAssembly and sees only the directories that it is given. It is given
 ``/job`` (the run's own directory) and ``/lib`` (the cell libraries), wherever those are on this machine, so
-that scripts hold no path of the machine. By default it would see the whole file system, but for ``/tmp``.
+that scripts hold no path of the machine. By default it would see the whole file system except ``/tmp``.
 """
 
 import importlib.metadata
@@ -38,7 +38,7 @@ def prepare(progress: Callable[[str], None] | None = None) -> str:
     Parameters
     ----------
     progress
-        Told when the long first call begins.
+        Called with a line when the long first call begins.
 
     Returns
     -------
@@ -133,7 +133,7 @@ def produce(script: str, rtlil: str, *, libraries: Mapping[str, bytes] | None = 
 
 @cache
 def ready() -> str:
-    """As of :func:`prepare`, which is called once in this process."""
+    """The result of :func:`prepare`, which is called once in this process."""
     return prepare()
 
 

@@ -98,7 +98,7 @@ class Mutants:
         """Whether mutant ``number`` is proven to do what the design does, from whatever state.
 
         SAT sweeping in ABC proves that all outputs and next states are equal. A mutant that differs only in states
-        that are never reached, or in a state that nobody sees, is not proven.
+        that are never reached, or in a state that is never observed, is not proven.
 
         Raises
         ------

@@ -45,7 +45,7 @@ class Netlist:
     Parameters
     ----------
     name
-        Of the module.
+        Name of the module.
     inputs, outputs
         The bits of each port, lowest first.
     cells

@@ -69,12 +69,12 @@ def prepare(tool: str, tell: Callable[[str], None]) -> None:
     tool
         One of :data:`TOOLS`.
     tell
-        Told before something that takes up to a minute.
+        Called with a line before something that takes up to a minute.
 
     Raises
     ------
     OSError
-        It cannot be compiled, or not be kept, or what is there could be another user's.
+        It cannot be compiled or stored, or the existing file could belong to another user.
     openmxu.process.TimeLimitError, openmxu.locks.LockedError
         This, or another process, took too long.
     """
@@ -84,7 +84,7 @@ def prepare(tool: str, tell: Callable[[str], None]) -> None:
     with lock(kept.directory() / "locks" / package(tool), what=f"compiles {tool} for this machine"):
         if _is_whole(place):
             return
-        tell(f"{tool} is compiled for this machine: once only, up to a minute")
+        tell(f"compiling {tool} for this machine (once, up to a minute)")
         _compile(tool, place)
 
 

@@ -221,7 +221,7 @@ class Bus:
     dut
         The unit.
     seed
-        Of the pauses on all channels.
+        Seed of the stalls on all channels.
     """
 
     def __init__(self, dut: Any, seed: int) -> None:

@@ -34,9 +34,9 @@ class Testbench:
     dut
         The unit.
     seed
-        Of operands.
+        Seed of the operands.
     pauses
-        Of weights, activations and results.
+        Stalls of weights, activations and results.
     """
 
     def __init__(self, dut: Any, seed: int, *pauses: Iterator[bool]) -> None:
@@ -103,7 +103,7 @@ class Testbench:
             for row, (beat, terms) in enumerate(zip(pack(words, width), a.tolist(), strict=True)):
                 last = row == m - 1
                 self.scoreboard.expect(beat | last << (width * CONFIG.columns), [terms + each for each in columns])
-            # The bank is a ring: the next tile begins behind the results.
+            # The bank is a ring: the next tile begins after the results.
             self._bank = self._bank[:0]
 
     def product(self, m: int, k: int, n: int, precision: str) -> None:
@@ -283,7 +283,7 @@ async def replaced_sums_are_not_waited_for(dut: Any) -> None:
 
 @cocotb.test()
 async def long_stall(dut: Any) -> None:
-    """Results that nobody takes stop the unit; when they are taken, none is missing."""
+    """A receiver that accepts nothing stalls the unit; when it accepts results again, none is missing."""
     stalled = True
 
     def pauses() -> Iterator[bool]:

@@ -34,9 +34,9 @@ class Operation:
     expected
         The golden model: results for arrays of operands.
     corners
-        Arrays of operands: those at the edges, crossed with each other. Told how many of the ties, and a seed.
+        Arrays of operands: those at the edges, crossed with each other. Called with the number of ties, and a seed.
     random
-        Arrays of operands of every sort. Told how many, and a seed.
+        Arrays of operands of every sort. Called with their number, and a seed.
     """
 
     inputs: Sequence[str]

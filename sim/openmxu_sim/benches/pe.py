@@ -28,7 +28,7 @@ def held(values: Words, marks: Words) -> Words:
 
 
 def near_cancellation(products: Words, generator: np.random.Generator) -> Words:
-    """Numbers that cancel ``products`` exactly, or but for a few ulps."""
+    """Numbers that cancel ``products`` exactly, or up to a few ulps."""
     ulps = generator.integers(-3, 4, size=len(products)) * generator.integers(2, size=len(products))
     return ((products ^ 0x8000_0000) + ulps).astype(np.uint32)
 

@@ -45,12 +45,13 @@ class AnyBeats:
     """What a unit makes of its beats in whatever order their marks come: what the reference of streams promises.
 
     The n-th ``first`` takes the n-th R beats of weights. A beat that is emitted uses row 0 of the sums that are being
-    built and moves them on by one; any other uses the row behind the beat before, from row 0 with each tile.
+    built and moves them on by one; any other beat uses the place after that of the beat before, from place 0 with each
+    tile.
 
     Parameters
     ----------
     config
-        Of the unit.
+        Configuration of the unit.
     """
 
     def __init__(self, config: MxuConfig) -> None:
@@ -65,7 +66,7 @@ class AnyBeats:
         self._loaded.append(self._converted(block))
 
     def may_add(self, marks: Marks, *, ahead: int = 0) -> bool:
-        """Whether it is known what a beat with these marks, or with so many more ahead of it, would be added to."""
+        """Whether the sum is defined that a beat with these marks would be added to, after ``ahead`` further beats."""
         return self._sums[(self._place(marks) + ahead) % self._config.depth] is not None
 
     def feed(self, activations: Words, marks: Marks) -> Words:
@@ -84,7 +85,7 @@ class AnyBeats:
         )
         if marks["add"]:
             old = self._sums[place]
-            assert old is not None, "nobody knows what to add to"
+            assert old is not None, "the sum to add to is not defined"
             sums = accumulate(old, sums, clear_nan=marks["clear_nan"], subnormals=mode)
         self._sums[place] = sums
         if marks["emit"]:

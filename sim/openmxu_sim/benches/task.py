@@ -1,4 +1,4 @@
-"""What a bench is told, and how it is started."""
+"""The task of a bench, and how a bench is started."""
 
 import json
 import os
@@ -43,7 +43,7 @@ class Task:
     overrides
         Parameters in which the design differs from the entry.
     seed
-        Of operands and pauses.
+        Seed of operands and stalls.
     count
         Random vectors.
     """

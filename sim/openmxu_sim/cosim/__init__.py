@@ -4,7 +4,7 @@ Outside of a simulator, without cocotb being imported:
 
 =================  =====================================================================================
 ``simulators``     which simulators are here, and what is missing
-``build``          Verilog text into a compiled simulation, kept in a cache
+``build``          Verilog text into a compiled simulation, cached
 ``runner``         a cocotb module on a compiled simulation
 =================  =====================================================================================
 

@@ -1,4 +1,4 @@
-"""Verilog text into a compiled simulation, kept in the cache."""
+"""Verilog text into a compiled simulation, cached."""
 
 import json
 import os
@@ -69,7 +69,7 @@ def build_simulation(
 ) -> Path:
     """Put the compiled simulation of a design into a folder, from the cache or built now.
 
-    The simulators' own parts that it is linked with are kept, too.
+    The simulator's own object files that it is linked with are cached, too.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def build_simulation(
     waves
         Whether it can write a waveform.
     trial
-        Runs a simulation that was built now and is in the folder. If it raises, nothing is kept.
+        Runs a simulation that was built now and is in the folder. If it raises, nothing is cached.
 
     Raises
     ------

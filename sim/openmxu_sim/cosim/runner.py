@@ -32,7 +32,7 @@ def simulate(
 ) -> list[str]:
     """Build a design, or take it from the cache, and run the tests of a cocotb module on it.
 
-    One that was built now is kept if tests ran on it to their ends. One from the cache that does not run is built anew.
+    A new build is cached if tests ran on it to their ends. A cached build that does not run is built again.
 
     Parameters
     ----------

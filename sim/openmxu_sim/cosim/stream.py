@@ -36,7 +36,7 @@ class StreamSource:
     dut
         The design, with ``clk``.
     prefix
-        Of the ports ``prefix__valid``, ``prefix__ready``, ``prefix__payload``.
+        Prefix of the ports ``prefix__valid``, ``prefix__ready``, ``prefix__payload``.
     pauses
         Looked at in each cycle in which a new beat could be offered.
     """

@@ -16,7 +16,7 @@ def pack(rows: npt.NDArray[np.unsignedinteger], width: int) -> list[int]:
 
 
 def unpack(values: Sequence[int], width: int, lanes: int) -> Words:
-    """(rows, lanes) words of ``width`` bits, at most 32; what stands above them is left out."""
+    """(rows, lanes) words of ``width`` bits, at most 32; higher bits are left out."""
     mask = (1 << width) - 1
     words = [[(value >> (lane * width)) & mask for lane in range(lanes)] for value in values]
     return np.array(words, dtype=np.uint32).reshape(len(values), lanes)

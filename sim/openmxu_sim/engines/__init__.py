@@ -36,8 +36,8 @@ _VERILATOR_CELLS = 64
 def choose(config: MxuConfig, *, clocked: bool = False) -> tuple[str, str]:
     """The engine that ``auto`` means for a unit, and why.
 
-    ``compiled``, whose model of the unit is built now if it is not in the cache; where that cannot be, the first
-    of ``verilator`` for small units, ``model`` and ``golden``, or ``pysim`` where a clock is needed.
+    ``compiled``, if its library is cached or can be built. Otherwise ``verilator``, if the unit is small and Verilator
+    is installed. Otherwise ``pysim`` if a clock is needed, else ``model`` if numba is installed, else ``golden``.
 
     Parameters
     ----------

@@ -2,10 +2,10 @@
 
 What the engine ``compiled`` is measured by and checked against; no simulator of this project has a part in it.
 
-Verilator compiles each processing element of a design anew, half a second each, and takes more memory at 128x128 than
+Verilator compiles each processing element of a design again, half a second each, and takes more memory at 128x128 than
 most machines have. As a hierarchical block, a row is compiled once and called for each row, more than once in a cycle:
-Verilator does not know that nothing passes a row within a cycle. The design is the exported Verilog, but for two things
-that save such calls and double the speed, see :func:`build`.
+Verilator does not know that nothing passes a row within a cycle. The design is the exported Verilog, except for two
+things that save such calls and double the speed, see :func:`build`.
 """
 
 import json
@@ -93,7 +93,7 @@ class Timed:
     build
         Seconds until the program was there: built, or taken from the cache.
     seconds
-        Seconds of the simulation alone, without reset, and without what comes before and after it.
+        Seconds of the simulation alone, without reset, start and end of the program.
     clocks
         Cycles simulated in these seconds.
     """
@@ -114,7 +114,7 @@ def run(
     ValueError
         A waveform is asked for.
     SimulatorNotFoundError, SimulationError
-        As of :func:`run_timed`.
+        See :func:`run_timed`.
     """
     if vcd is not None:
         raise ValueError(f"vcd must be None, as rows that are compiled once have no waveform, not {str(vcd)!r}")
@@ -163,7 +163,7 @@ def build(config: MxuConfig) -> bytes:
     """The program that simulates a unit, from the cache or built now; see ``hierarchical.cpp`` for what it does.
 
     Reset goes through a register: all rows depend on it, and Verilator takes every input for changed at every call.
-    Registers take over at both edges of the clock, so that a cycle is one edge; the other would cost as many calls.
+    Registers are clocked on both edges, so that one edge is one cycle: an idle edge would cost as many calls.
 
     Raises
     ------

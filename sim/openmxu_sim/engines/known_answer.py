@@ -1,6 +1,6 @@
-"""A product whose result is known, by which a program that was just compiled is tried before it is kept.
+"""A product whose result is known, with which a newly compiled program is tried before it is cached.
 
-A wrong answer need not be the compiler's fault: somebody may be changing the hardware, and wants to see what it does.
+A wrong answer need not be the compiler's fault: the user may have changed the hardware and wants to see the effect.
 Amaranth's own simulator, which compiles nothing, decides.
 """
 
@@ -33,7 +33,7 @@ def question(config: MxuConfig) -> Stimulus:
 
 
 def difference(config: MxuConfig, run: Run) -> str:
-    """What is wrong with the answer of a run, in words; empty if it is the right one."""
+    """What is wrong with the answer of a run, in words; empty if it is right."""
     asked = question(config)
     m, k, n = _sizes(config)
     if run.beats.shape != (asked.results, config.columns):

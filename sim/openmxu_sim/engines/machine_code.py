@@ -1,4 +1,4 @@
-"""What numba compiles, kept in the project's own cache.
+"""Code compiled by numba, stored in the project's own cache.
 
 numba's cache knows no digests: a damaged file is unpickled, or run. Here its files exist only while functions are
 compiled or loaded, in a temporary folder; in between they are one entry of :mod:`openmxu.cache`.
@@ -49,12 +49,12 @@ class Compiler:
 def kept_code(file: str, sources: tuple[Sources, ...]) -> Iterator[Compiler]:
     """What compiles the functions of a module.
 
-    If it has not loaded all of them, the block must try them. If that raises, nothing is kept.
+    If it has not loaded all of them, the block must try them. If that raises, nothing is cached.
 
     Parameters
     ----------
     file
-        The module that the block stands in.
+        The module that contains the block.
     sources
         What that module was imported from.
     """

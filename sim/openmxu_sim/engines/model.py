@@ -114,7 +114,7 @@ def matmul(
     ValueError
         The shapes do not match, ``rows`` or ``threads`` is less than 1, or precision, mode or result are unknown.
     RuntimeError
-        As of :func:`~openmxu_sim.golden.environment.ieee_arithmetic`.
+        See :func:`~openmxu_sim.golden.environment.ieee_arithmetic`.
     """
     a_bits, b_bits = check_operands(a, b)
     rows = check_count(rows, "rows")

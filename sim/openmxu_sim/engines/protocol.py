@@ -34,7 +34,7 @@ class Run:
     cycles
         From the first weight beat taken to the last result beat given, both included.
     counters
-        Of the unit, if it has ``status``, on engines that read it.
+        Counters of the unit, if it has ``status``, on engines that read it.
     """
 
     beats: npt.NDArray[np.uint32]
@@ -65,7 +65,7 @@ class Engine(Protocol):
         vcd
             Where to write a waveform.
         progress
-            Told how far the run is.
+            Called with the progress of the run.
         options
             What only some engines know.
         """

@@ -123,14 +123,14 @@ def rounded_product(a: Values, b: Values, fmt: Format, *, flush: bool) -> Values
         Numbers with significands of at most 24 bits, so that binary64 holds their product exactly. They
         broadcast.
     fmt : Format
-        Of the product.
+        Format of the product.
     flush : bool
         As for :func:`rounded`.
 
     Returns
     -------
     float64 array
-        As of :func:`rounded`.
+        See :func:`rounded`.
     """
     with np.errstate(invalid="ignore"):  # 0 × infinity is meant to be NaN
         product = a * b
@@ -152,7 +152,7 @@ def rounded_sum(a: Values, b: Values, fmt: Format, *, flush: bool) -> Values:
     Returns
     -------
     float64 array
-        As of :func:`rounded`.
+        See :func:`rounded`.
 
     Notes
     -----

@@ -31,7 +31,7 @@ def bit_slices(netlist: Netlist, inputs: Sequence[str]) -> str:
     Parameters
     ----------
     netlist
-        Of Yosys's simplest cells, see :func:`openmxu.yosys.netlist.gates`. Clock and reset are left out: the
+        Netlist of Yosys's simplest cells, see :func:`openmxu.yosys.netlist.gates`. Clock and reset are left out: the
         function is one clock edge, and nothing it is used for is reset.
     inputs
         The ports that ``i`` holds, one after the other, lowest bit first; all of them.
@@ -117,7 +117,7 @@ class Gates:
     Raises
     ------
     ValueError
-        As of :func:`bit_slices`.
+        See :func:`bit_slices`.
     openmxu_sim.netlist.native.CompilerNotFoundError, openmxu_sim.netlist.native.CompilationError
         It cannot be compiled.
     """

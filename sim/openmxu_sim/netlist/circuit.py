@@ -43,7 +43,8 @@ class Node:
         ``"mul"``, ``"choose"`` (the second where the first is high, else the third), ``"any"``, ``"all"``,
         ``"parity"``, ``"equal"``, ``"less"`` (unsigned).
     operands
-        As wide as the result, but for ``"choose"``'s first, which is a bit, and the operations that give one.
+        As wide as the result, except the first of ``"choose"``, which is a bit, and operands of operations that give a
+        bit.
     width
         Bits.
     name, pieces
@@ -161,7 +162,7 @@ class Circuit:
         elif cell.type in _CELLS:
             self._sources |= {bit: (index, place) for place, bit in enumerate(ports["Y"])}
         else:
-            raise NetlistError(f"cells of type {cell.type} are not known, as is {cell.name}")
+            raise NetlistError(f"cell {cell.name} has the unsupported type {cell.type}")
 
     def _drive(self, bits: Sequence[Bit], node: Node) -> None:
         self._sources |= {bit: (node, index) for index, bit in enumerate(bits)}

@@ -91,7 +91,7 @@ class Code:
         Parameters
         ----------
         suffix
-            Of the function's name.
+            Suffix of the function's name.
         outputs
             The outputs that it computes, as they are before the clock edge.
         inputs

@@ -38,7 +38,7 @@ def find_difference(
     pairs
         Bits of ``a`` and of ``b``, such as those of outputs.
     same_input
-        Told a bit of an input of ``a`` and one of ``b``, each by name and place: whether they are the same signal.
+        Called with an input bit of ``a`` and one of ``b``, by name and index: whether they are the same signal.
     """
     search = _Search(a, b, same_input)
     for one, other in pairs:

@@ -41,7 +41,7 @@ FLAGS = (
     "-fPIC",
     "-pthread",
 )
-"""What the compiler is told."""
+"""Options of the compiler."""
 
 _LIMIT = 1800.0
 """Seconds after which the compiler is ended. The largest texts take it ten."""
@@ -123,14 +123,14 @@ def compiler_identity() -> str:
     Raises
     ------
     CompilerNotFoundError, CompilationError
-        As of :func:`compiler_version`.
+        See :func:`compiler_version`.
     """
     compiler = find_compiler()
     return json.dumps([program_identity(compiler[0]), compiler, _version(compiler), FLAGS])
 
 
 def program_identity(program: str) -> list[str]:
-    """What tells a compiler, and what it is told by the environment, from another one of the same name."""
+    """What distinguishes a compiler, and its environment, from another one of the same name."""
     path = os.path.realpath(program)
     status = os.stat(path)
     settings = [f"{name}={os.environ[name]}" for name in _ENVIRONMENT if name in os.environ]

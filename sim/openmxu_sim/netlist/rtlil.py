@@ -84,7 +84,7 @@ class Box:
     name, type
         Path within the design, and module.
     interface
-        Of the module.
+        Ports of the module.
     connections
         The bits at each port, lowest first.
     """
@@ -209,7 +209,7 @@ def read_interface(text: str, name: str) -> Interface:
 
 
 def _split(text: str) -> dict[str, str]:
-    """What stands in modules, by name."""
+    """Contents of modules, by name."""
     modules = {}
     for block in re.split(r"^module ", text, flags=re.MULTILINE)[1:]:
         name, _, body = block.partition("\n")
@@ -260,7 +260,7 @@ class _Module:
         self._place(iter(lines), hollow)
 
     def _declare(self, lines: Sequence[str]) -> None:
-        """Wires and memories, wherever they stand."""
+        """Wires and memories, anywhere in the text."""
         initial = None
         for line in lines:
             if line.startswith("attribute \\init "):
@@ -388,7 +388,7 @@ class _Module:
         ]
         for target in targets:
             if target not in values:
-                raise NetlistError(f"net {self._flat.name_of(target)} has no value in all cases")
+                raise NetlistError(f"net {self._flat.name_of(target)} is not assigned in every case")
         decided = tuple(values[target] for target in targets)
         for patterns, changed in reversed(cases):
             chosen = tuple(changed[target] for target in targets)

@@ -52,9 +52,9 @@ class Clocked:
     build
         Seconds until it can run, nothing being in the cache.
     cycles
-        Of the work.
+        Cycles of the work.
     seconds
-        Of a run, the median.
+        Median time of a run.
     runs
         How many there were.
     memory
@@ -108,7 +108,7 @@ class Ratio:
     Parameters
     ----------
     size
-        Of the square matrices; 128 rows in the array.
+        Rows and columns of the square matrices; the array has 128 rows.
     model, numpy
         Seconds, medians of runs that took turns.
     """
@@ -149,7 +149,7 @@ def _measure_simulator(engine: str, given: Stimulus, threads: int) -> tuple[Run,
     start = time.perf_counter()
     found = load(engine)(given)
     first = time.perf_counter() - start
-    if engine == "pysim":  # builds anew each time
+    if engine == "pysim":  # builds each time
         return found, 0.0, [first]
     times = _repeat(lambda: load(engine)(given))
     return found, max(0.0, first - statistics.median(times)), times

@@ -50,7 +50,7 @@ class Figure:
     least, aim
         What it should be.
     reached
-        ``"aim"``, ``"least"`` or ``"no"``.
+        ``"aim"``, ``"minimum"`` or ``"no"``.
     """
 
     what: str
@@ -147,7 +147,7 @@ def _figure(what: str, value: float, least: float, aim: float, form: str, *, les
     def holds(bound: float) -> bool:
         return value <= bound if less else value >= bound
 
-    reached = "aim" if holds(aim) else "least" if holds(least) else "no"
+    reached = "aim" if holds(aim) else "minimum" if holds(least) else "no"
     return Figure(what, form.format(value), f"{least:g}", f"{aim:g}", reached)
 
 
@@ -167,9 +167,9 @@ def bench(
     limit
         Seconds: an engine that would take longer for a size, judged by the size before, is left out from there on.
     note
-        Told a line now and then.
+        Called with a line of text now and then.
     progress
-        Told how many measurements of how many are done.
+        Called with the number of measurements done and of all measurements.
 
     Raises
     ------
@@ -289,7 +289,7 @@ def to_markdown(report: Report) -> str:
         + "; ".join(tool_version(name, version) for name, version in report.tools.items())
         + ".",
         "",
-        "| figure | measured | at least | aim | reached |",
+        "| figure | measured | minimum | aim | reached |",
         "|---|--:|--:|--:|---|",
         *(f"| {each.what} | {each.value} | {each.least} | {each.aim} | {each.reached} |" for each in report.figures()),
         "",

@@ -73,7 +73,7 @@ class Accuracy:
     by_depth, by_magnitude
         The errors.
     cycles
-        Of 512x512x512 on 128x128, by precision; from the formula.
+        Cycles of 512x512x512 on 128x128, by precision; from the formula.
     """
 
     size: int
@@ -106,11 +106,11 @@ def measure(
     engine
         ``"model"`` or ``"golden"``: the same bits.
     seed
-        Of the operands.
+        Seed of the operands.
     depths
         Inner dimensions.
     progress
-        Told how many products of how many are done.
+        Called with the number of products done and of all products.
     """
     product = load_product(engine)
     count = len(_OPERANDS) * len(depths) * (len(PASSES) + 1) + len(_EXPONENTS) * 2 * len(PASSES)
@@ -187,12 +187,8 @@ def to_markdown(accuracy: Accuracy) -> str:
     head = " | ".join(names.values())
     lines = []
     for operands in dict.fromkeys(error.operands for error in accuracy.by_depth):
-        lines += [
-            f"Operands {operands}; median and largest error:",
-            "",
-            f"| K | {head} |",
-            "|--:|" + "--:|" * len(names),
-        ]
+        drawn = "Normally distributed operands" if operands == "normal" else f"Operands {operands}"
+        lines += [f"{drawn}: median error, largest error", "", f"| K | {head} |", "|--:|" + "--:|" * len(names)]
         found = {(error.k, error.precision): error for error in accuracy.by_depth if error.operands == operands}
         for k in dict.fromkeys(k for k, _ in found):
             lines.append(f"| {k} | " + " | ".join(_both(found[k, name]) for name in names) + " |")

@@ -110,7 +110,7 @@ class Machine:
     clock
         In MHz, from 0.001 to 1000000.
     bandwidth
-        Of the memory, in GB/s, which are 10^9 bytes; from 0.001 to 1000000.
+        Bandwidth of the memory in GB/s (10^9 bytes per second); from 0.001 to 1000000.
 
     Raises
     ------
@@ -173,7 +173,7 @@ class Roofline:
     shares: tuple[Share, ...]
 
     def seconds(self, network: str, storage: str) -> float:
-        """Of all layers of a network."""
+        """Seconds for all layers of a network."""
         return sum(
             share.layer.count * share.seconds[storage] for share in self.shares if share.layer.network == network
         )
@@ -208,12 +208,12 @@ def to_markdown(found: Roofline) -> str:
     lines = [
         f"One unit of {machine.rows}x{machine.columns}, {machine.stages} "
         f"stage{'s' * (machine.stages > 1)}, at {machine.clock:g} MHz, {machine.peak / 1e12:.3g} Tflop/s, and "
-        f"{machine.bandwidth:g} GB/s: memory is what limits below "
-        f"{machine.peak / machine.bandwidth / 1e9:.0f} operations for each byte.",
+        f"{machine.bandwidth:g} GB/s: memory limits the speed below "
+        f"{machine.peak / machine.bandwidth / 1e9:.0f} operations per byte.",
         "",
         *_networks(found),
         "",
-        "MB are for fp32, for bf16 operands and fp32 results, and bf16; limits for fp32 and bf16.",
+        "MB: fp32; bf16 operands with fp32 results; bf16. Limit: fp32; bf16.",
         "",
         *_layers(found),
     ]

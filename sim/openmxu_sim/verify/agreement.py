@@ -34,11 +34,11 @@ class Case:
     m, k, n
         Sizes of the matrices.
     kind
-        Of their patterns, see :func:`openmxu_sim.vectors.matrix`.
+        Kind of their patterns, see :func:`openmxu_sim.vectors.matrix`.
     precision
         How many passes.
     stalls
-        Of the streams; ``None``: none.
+        Stalls of the streams; ``None``: none.
     """
 
     seed: int

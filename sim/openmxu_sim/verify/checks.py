@@ -9,6 +9,7 @@ from openmxu.config import MxuConfig
 from openmxu.formal.paths import combinational_paths
 from openmxu.formal.proofs import Proof, confirm, controls, is_ambiguous, mutant_controls, proofs, prove
 from openmxu.formal.solvers import SOLVERS
+from openmxu.formal.specification import ALWAYS
 from openmxu.formats import SUBNORMALS
 from openmxu.passes import Part
 from openmxu_sim.benches import Task, run_bench
@@ -41,11 +42,11 @@ class Outcome:
     status
         ``"holds"``, ``"failed"``, or ``"open"``: neither shown nor refuted.
     looked_at
-        How much was looked at.
+        Number of cases, states or operands.
     detail
-        What is wrong, or open; or what else there is to say.
+        What is wrong or open, or a remark.
     counts
-        Of faults: how many ended how.
+        Number of faults by outcome.
     """
 
     status: str
@@ -61,17 +62,17 @@ class Check:
     Parameters
     ----------
     group
-        The way it is checked.
+        The method of the check.
     name
-        What is claimed; group and name together are unique.
+        What is claimed. Group and name together identify the check.
     against
-        Where what is expected comes from.
+        Source of the expected values.
     run
-        Does it.
+        Runs the check.
     thorough
-        Whether it takes too long for every test run.
+        Whether only the thorough run has it.
     seconds
-        How long it takes, roughly, on one core: what takes long is begun first.
+        Rough time on one core: the longest checks start first.
     """
 
     group: str
@@ -89,9 +90,9 @@ def checks(*, thorough: bool, faults: bool = False) -> Mapping[tuple[str, str], 
     Parameters
     ----------
     thorough
-        With those that take minutes, and with larger samples.
+        Include checks that take minutes, with larger samples.
     faults
-        Those of :mod:`~openmxu_sim.verify.faults`, and no others.
+        The checks of :mod:`~openmxu_sim.verify.faults` instead.
     """
     makers: tuple[Callable[[bool], Iterator[Check]], ...] = (
         _all_operands,
@@ -166,17 +167,25 @@ def _proofs(_: bool) -> Iterator[Check]:
                 yield Check(
                     f"proof for all operands and states, {solver}",
                     proof.name,
-                    "SMT-LIB's floating-point theory" if "fp." in proof.operation.text else "SMT-LIB's bit vectors",
+                    _reference(proof),
                     partial(_prove, proof, solver),
                     thorough=thorough,
                     seconds=200 if "ieee" in proof.name and thorough else 20,
                 )
 
 
+def _reference(proof: Proof) -> str:
+    """Source of what a proof expects: only arithmetic has a theory of its own."""
+    if proof.operation is ALWAYS:
+        return "AXI4-Lite rules as watching hardware"
+    is_arithmetic = "fp." in proof.operation.text
+    return "SMT-LIB's floating-point theory" if is_arithmetic else "the reference as SMT-LIB"
+
+
 def _prove(proof: Proof, solver: str) -> Outcome:
     possible = confirm(proof, solver, limit=_PROOF_LIMIT)
     if possible is False:
-        return Outcome(FAILED, proof.claim, "no run agrees with the claim: it would mean nothing")
+        return Outcome(FAILED, proof.claim, "no run satisfies the assumptions: the proof is vacuous")
     verdict = prove(proof, solver, limit=_PROOF_LIMIT)
     if None in (possible, verdict.holds):
         return Outcome(OPEN, proof.claim, f"{verdict.solver} gave up after {_PROOF_LIMIT:.0f} s")

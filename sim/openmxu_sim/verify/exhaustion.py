@@ -45,7 +45,7 @@ class Sweep:
     oracle
         The file that says what results must be.
     part
-        Of a splitter: what it is told.
+        The part that a splitter is told to make.
     """
 
     name: str
@@ -119,7 +119,7 @@ def sweep(
     change
         Changes the unit's RTLIL first, to see that wrong results are found.
     progress
-        Told how much of how much is done.
+        Called with what is done, and the total.
 
     Raises
     ------
@@ -164,15 +164,15 @@ def additions(
     Parameters
     ----------
     subnormals, stages
-        Of the :class:`~openmxu.arith.Adder`.
+        Parameters of the :class:`~openmxu.arith.Adder`.
     count
         How many at least.
     seed
-        Of the operands.
+        Seed of the operands.
     change
         As for :func:`sweep`.
     progress
-        Told how much of how much is done.
+        Called with what is done, and the total.
 
     Raises
     ------

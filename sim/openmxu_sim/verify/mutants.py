@@ -1,4 +1,4 @@
-"""The test benches graded: designs with one mistake each, and which of them the benches find.
+"""The test benches graded: designs with one change each, and which of them the benches find.
 
 Mistakes in the arithmetic are looked for with the very operands of the benches, on the mutants' gates; if these
 find nothing, with all operands. Mistakes in the processing element, the array and the unit are looked for by the
@@ -45,9 +45,9 @@ class Subject:
     task
         The design and its bench; none where a proof is graded.
     without
-        Modules in which no mistakes are made, because they are subjects of their own.
+        Modules that are not changed, because they are subjects of their own.
     everything
-        Arithmetic: looks for a mistake with all operands that can be had, given the ``change`` of the RTLIL.
+        Arithmetic: tries all possible operands on the RTLIL with ``change``.
     proofs
         The proofs that are graded together, all about one component.
     """
@@ -93,7 +93,7 @@ class Mutant:
     Parameters
     ----------
     number
-        Of the mutant, see :class:`~openmxu.yosys.mutation.Mutants`.
+        Number of the mutant, see :class:`~openmxu.yosys.mutation.Mutants`.
     mistake
         What is wrong with it.
     fate
@@ -135,17 +135,17 @@ def grade(
     seed
         The same seed gives the same mutants of the same design.
     spare
-        Further mutants, by which those that are proven equivalent are replaced: then ``count`` is the number of
-        those that are not, in the order in which they were drawn.
+        Extra mutants that replace equivalent ones, in the order in which they were drawn, so that ``count`` mutants are
+        not equivalent.
     jobs
         Simulations at a time, by default as many as there are processors.
     progress
-        Told how many mutants of how many are done.
+        Called with the number of mutants done and of all mutants.
 
     Raises
     ------
     RuntimeError
-        The bench or the proof refuses the design without a mistake.
+        The bench or the proof refuses the unchanged design.
     openmxu_sim.cosim.simulators.SimulatorNotFoundError, openmxu_sim.netlist.native.CompilerNotFoundError
         Verilator or a compiler is missing.
     openmxu.yosys.SynthesisError, openmxu_sim.netlist.native.CompilationError, SimulationError

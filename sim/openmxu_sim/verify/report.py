@@ -55,7 +55,7 @@ class Evidence:
     Parameters
     ----------
     date
-        Of its end, as in 2026-01-31.
+        Date of the run's end, such as 2026-01-31.
     thorough
         Whether it was the long one.
     seconds
@@ -119,7 +119,7 @@ def tools(*, thorough: bool, progress: Callable[[str], None] | None = None) -> d
     packages = ["amaranth", "numpy", "softfloatpy", "gmpy2", *(["jax"] if thorough else [])]
     found |= {package: ask(partial(importlib.metadata.version, package)) for package in packages}
     if missing:
-        raise ValueError("tools must be installed that are not: " + "; ".join(missing))
+        raise ValueError("missing tools: " + "; ".join(missing))
     return found
 
 
@@ -137,17 +137,17 @@ def verify(
     Parameters
     ----------
     thorough
-        All of them, and with larger samples.
+        Run all checks, with larger samples.
     faults
-        The campaign of faults in their place.
+        Run the campaign of faults instead.
     only
-        Those whose group or name contains this.
+        Run only the checks whose group or name contains this text.
     jobs
         Processes at a time, by default as many as there are processors.
     note
-        Told a line now and then.
+        Called with a line of text now and then.
     progress
-        Told how many checks of how many are done.
+        Called with the number of checks done and of all checks.
 
     Raises
     ------
@@ -157,7 +157,7 @@ def verify(
     known = checks(thorough=thorough, faults=faults)
     chosen = {key: check for key, check in known.items() if only in f"{key[0]}: {key[1]}"}
     if not chosen:
-        raise ValueError(f"only must be part of the name of a check, not {only!r}")
+        raise ValueError(f"no check has {only!r} in its group or name")
     versions = tools(thorough=thorough, progress=note)
     start = time.monotonic()
     if progress is not None:
@@ -195,7 +195,7 @@ def verify(
 
 
 def _run(group: str, name: str, thorough: bool, faults: bool) -> Row:
-    """Run one check; what goes wrong in it is its failure."""
+    """Run one check; an exception makes it fail."""
     check = checks(thorough=thorough, faults=faults)[group, name]
     start = time.monotonic()
     try:

@@ -133,9 +133,9 @@ def sample(
     count
         How many.
     seed
-        Of the operands.
+        Seed of the operands.
     progress
-        Told how much of how much is done.
+        Called with what is done, and the total.
 
     Raises
     ------
@@ -230,7 +230,7 @@ def _flushed(bits: Words, fmt: _Format) -> Words:
 
 
 def _import(package: str, extra: str) -> Any:
-    """A package that not everybody has."""
+    """An optional package."""
     try:
         return importlib.import_module(package)
     except ModuleNotFoundError:
@@ -408,11 +408,11 @@ def products_by_jax(
     count
         How many results at least.
     seed
-        Of the operands.
+        Seed of the operands.
     matmul
         Who is checked; called as :func:`openmxu_sim.golden.matmul` is.
     progress
-        Told how much of how much is done.
+        Called with what is done, and the total.
 
     Raises
     ------

@@ -125,7 +125,7 @@ def observe(
         Cycles for which to see where weights are loaded; by default six, evenly spread over the time in which the
         array works.
     progress
-        Told how many results there are, and will be, of all the runs that it takes to watch a large unit.
+        Called with the results done and all results, over all runs that a large unit needs.
 
     Raises
     ------
@@ -168,8 +168,7 @@ def observe(
 def _check_cycles(cycles: int, about: str = "") -> None:
     if cycles > MOST_CYCLES:
         raise ValueError(
-            f"m, k and n must be those of a product of at most {MOST_CYCLES} cycles for a picture, "
-            f"not of {about}{cycles}"
+            f"the product of m, k and n must take at most {MOST_CYCLES} cycles for a picture, not {about}{cycles}"
         )
 
 

@@ -80,7 +80,7 @@ def test_a_damaged_one_is_compiled_again(damage: Callable[[bytes], bytes], place
     told: list[str] = []
     wasm.prepare("fake", told.append)
     assert place.read_bytes() == whole
-    assert told == ["fake is compiled for this machine: once only, up to a minute"]
+    assert told == ["compiling fake for this machine (once, up to a minute)"]
 
 
 @pytest.mark.parametrize("what", [".", "fake_tool", "fake_tool/fake.wasm", ""])

@@ -141,7 +141,7 @@ def test_everything_that_is_missing_is_named(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--only", "wombat"], "only must be part of the name of a check, not 'wombat'"),
+        (["--only", "wombat"], "no check has 'wombat' in its group or name"),
         (["--jobs", "0"], "jobs must be an integer from 1 to 1024, not 0"),
         (["--json", "/no/such/folder/file"], "output /no/such/folder/file cannot be written: No such file"),
     ],

@@ -13,7 +13,7 @@ _OTHERS = {"flip_flops": "", "memory_bits": "", "depth": "", "delay_ns": "ns"}
 
 @dataclass(frozen=True)
 class Change:
-    """A figure that is other than it was.
+    """A figure that changed.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class Change:
     old, new
         Before and now; ``None`` where there is none.
     unit
-        Of an area or a delay.
+        Unit of an area or a delay.
     """
 
     name: str

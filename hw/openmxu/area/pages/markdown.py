@@ -54,8 +54,8 @@ def _document(title: str, sections: Sequence[tuple[str, Sequence[str]]]) -> str:
     """Sections that have something in them."""
     blocks = [
         f"# {title}",
-        "All figures were measured by the Yosys named below, but for those that are said to be derived or published by "
-        "others. They are areas after mapping to cells, before placing and routing.",
+        "All figures were measured by the Yosys named below, except those marked as derived or published by others. "
+        "They are areas after mapping to cells, before placing and routing.",
     ]
     for heading, content in sections:
         if content:
@@ -136,7 +136,7 @@ def _with_dsps(result: Result) -> str:
 
 
 def _dsps(area: Area, cells: int = 1) -> str:
-    """What stands beside LUTs, of each cell."""
+    """For each cell, what is counted beside LUTs."""
     return f" + {area.dsps / cells:g} DSP" if area.dsps else ""
 
 
@@ -295,7 +295,7 @@ def _array_rows(report: Report) -> Iterator[list[str]]:
 
 
 def _catalog(report: Report) -> list[str]:
-    """The designs of the catalog, and how the areas of those that were not measured come about."""
+    """The designs of the catalog, and how the areas of designs that were not measured are derived."""
     if not report.catalog:
         return []
     headings, rows = catalog_table(report)
@@ -371,6 +371,6 @@ def _scripts(report: Report) -> list[str]:
         "Each figure has a name made of all that it depends on: `openmxu area --explain FIGURE -o DIR` prints how it "
         "came about. `area.json` has the exact script for each, and the SHA-256 of the RTLIL that it was run on. "
         "`/job` is the run's directory, `/lib` that of the library; TOP stands for the design's top module. Designs "
-        "without a feature have lines behind the first that hold wires at a value.",
+        "without a feature have lines after the first that hold wires at a value.",
         *[f"{target.label}:\n\n```\n{target.script.format(top='TOP', change='')}```" for target in report.targets],
     ]

@@ -18,7 +18,7 @@ from openmxu.formats import FORMATS
 __all__ = ["BLUE", "GREY", "INK", "LINE", "PAPER", "to_images"]
 
 BLUE, GREY, INK, LINE, PAPER = "#0072b2", "#555555", "#010101", "#dddddd", "#fefefe"
-"""Colours that a dark page may replace: of a series, of what stands behind, of text, of the grid and of the ground."""
+"""Colours that a dark page may replace: of a series, of background marks, of text, of the grid and of the ground."""
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart; shapes and labels say the same.
 _COLOURS = {PRODUCT: BLUE, MULTIPLIER: "#D55E00"}

@@ -104,7 +104,7 @@ def read_report(path: Path) -> dict[str, Any]:
 
 
 def _runs(report: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Everything that names a target, and where it stands."""
+    """Everything that names a target, and its place in the report."""
     results = [(f"data.results[{index}]", run) for index, run in enumerate(report["results"])]
     terms = [
         (f"data.catalog[{index}].terms[{number}]", term)

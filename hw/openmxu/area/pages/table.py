@@ -15,7 +15,7 @@ _TARGETS = 5
 """Most targets that a terminal has columns for."""
 
 CATALOG_WORDS = 2
-"""Columns of :func:`catalog_table` that are no numbers; they stand first."""
+"""Columns of :func:`catalog_table` that are no numbers; they come first."""
 
 
 def catalog_table(report: Report) -> tuple[list[str], list[list[str]]]:
@@ -65,7 +65,7 @@ def to_table(report: Report) -> RenderableType:
     catalog = Table(title="The catalog's designs (memories are not in the area)", title_justify="left", box=box.SIMPLE)
     headings, rows = catalog_table(report)
     for index, heading in enumerate(headings):
-        # Headings may be broken on a narrow terminal, what stands below them must not.
+        # Headings may be broken on a narrow terminal; the cells below them must not.
         width = max((len(row[index]) for row in rows), default=0)
         catalog.add_column(
             heading, justify="left" if index < CATALOG_WORDS else "right", overflow="fold", min_width=width

@@ -74,8 +74,8 @@ class Model:
 def load_model(config: MxuConfig) -> Model:
     """The model of a unit, from the cache or built now, which takes a second or two.
 
-    A new one is tried before it is kept; see :mod:`openmxu_sim.engines.compiled.trial`. Where there is no compiler, one
-    serves that any compiler has built without options of the user's, and that gives the bits of the definition.
+    A new model is tried before it is cached; see :mod:`openmxu_sim.engines.compiled.trial`. Without a compiler, a
+    cached model is used if it was built with ``CC`` unset, by whichever compiler, and gave the golden model's bits.
 
     Raises
     ------

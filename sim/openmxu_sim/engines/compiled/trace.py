@@ -1,4 +1,4 @@
-"""Looking inside a run: what some processing elements hold, and what stands on the streams, cycle by cycle."""
+"""Looking inside a run: the registers of some processing elements and the streams, cycle by cycle."""
 
 import ctypes
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ STREAMS = (
     "admission.o_go",
     "admission.i_first",
 )
-"""What stands on the streams: each a bit, but for the marks, which are all that stands above the data of a beat. The
+"""Signals of the streams: one bit each, except the marks, which are all bits above the data of a beat. The
 last three tell when a beat of weights, and one of activations, leaves the edge, and that the latter begins a tile."""
 
 _MOST = 1 << 30
@@ -95,7 +95,7 @@ class Trace:
     window
         Which part of the run. :meth:`end` cuts it to the cycles that there were.
     streams
-        (cycles, signals): what stands on the streams, see :data:`STREAMS`.
+        (cycles, signals): the signals of the streams, see :data:`STREAMS`.
     activations, weights, results
         (cycles, rows) and twice (cycles, columns): words of the streams' payloads.
     ran

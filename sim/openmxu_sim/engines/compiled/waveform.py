@@ -38,7 +38,7 @@ def write_vcd(trace: Trace, config: MxuConfig, path: Path) -> None:
     Parameters
     ----------
     trace
-        Of a run that is over.
+        Trace of a run that has ended.
     config
         Its unit.
     path
@@ -47,7 +47,7 @@ def write_vcd(trace: Trace, config: MxuConfig, path: Path) -> None:
     Raises
     ------
     ValueError
-        The window lies behind the end of the run.
+        The window begins after the end of the run.
     OSError
         The file cannot be written.
     """
@@ -132,7 +132,7 @@ def _changes(groups: list[tuple[int, Words]], cycles: int) -> Iterator[Changes]:
         stop = min(start + step, cycles)
         clock = np.arange(2 * start + (start == 0), 2 * stop)
         halves, numbers, news = [clock], [np.zeros_like(clock)], [(1 - clock % 2).astype(object)]
-        second = max(start, 1)  # the very first cycle's values stand in the header
+        second = max(start, 1)  # the very first cycle's values are in the header
         for first, values in groups:
             late, which = np.nonzero((values[second:stop] != values[second - 1 : stop - 1]).any(axis=2))
             halves.append(2 * (second + late))

@@ -248,7 +248,7 @@ class _Unit:
     Parameters
     ----------
     text
-        Of the whole unit.
+        RTLIL text of the whole unit.
     modules
         What the modules of its parts are called there.
     alone

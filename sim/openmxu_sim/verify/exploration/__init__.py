@@ -33,7 +33,7 @@ One law is used: -0 + s = s, where s is itself a sum. That is how the accumulato
 holds for the adder in either mode, as its results are never subnormal in the mode that flushes, and its NaN is
 the canonical one.
 
-What keeps the states few loses nothing: bits that nobody defined are carried as such (three-valued logic), and
+Reducing the states loses nothing: undefined bits are carried as such (three-valued logic), and
 words that cannot reach a result any more, as the graph of control shows, are replaced by ``POISON``, which can
 only make the exploration fail.
 
@@ -145,7 +145,7 @@ class Exploration:
             impossible |= {name for name in COVERS if "after" in name}
         if self.config.rows == 1:
             impossible.add("after WEIGHTS_SHORT")
-        # To be too long is a mistake for each beat behind the bound, and what ends such a tile may be one more.
+        # To be too long is a mistake for each beat after the bound, and what ends such a tile may be one more.
         if self.longest_tile == 1 and self.mistakes == 1:
             impossible |= {"after TILE_CUT", "after MARKS_CHANGED"}
         if self.longest_tile + self.mistakes <= self.config.depth:
@@ -202,7 +202,7 @@ def explore(
     Parameters
     ----------
     config
-        Of a small unit; the states are many.
+        Configuration of a unit; it must be small, because the states are many.
     longest_tile
         Most beats of a tile.
     longest_sum
@@ -214,7 +214,7 @@ def explore(
     unit
         What is built from ``config``; a unit with a bug must fail.
     progress
-        Told the states that are done and those that are known, in each of the two passes.
+        Called with the number of states done and known, in each of the two passes.
 
     Raises
     ------

@@ -32,7 +32,7 @@ class Bug:
     module
         Name within ``openmxu``.
     right, wrong
-        What stands there, exactly once, and what is put in its place.
+        Text that is there exactly once, and the text that replaces it.
     longest_tile, longest_sum, mistakes
         Beats of a tile, tiles of a sum, and mistakes of a sender that it takes to show it.
     """

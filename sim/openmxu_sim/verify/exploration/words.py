@@ -97,7 +97,7 @@ class WordNetlist:
     netlist
         Gates, memory ports and black boxes.
     config
-        Of the unit: formats, and how long its arithmetic takes.
+        Configuration of the unit: formats, and the latency of its arithmetic.
 
     Raises
     ------
@@ -205,7 +205,7 @@ class WordNetlist:
                 if re.fullmatch(pattern, name):
                     for valid in self._registers([bits[place]]):
                         found |= dict.fromkeys(set(self._registers(bits)) - {valid}, f"not({self.registers[valid]})")
-        # What the status knows of tiles means nothing behind the first mistake.
+        # What the status knows of tiles means nothing after the first mistake.
         if self._config.status:
             errors = (self.registers[each] for each in self._registers(self._netlist.outputs["status__error"]))
             mistaken = functools.reduce("or({}, {})".format, errors)

@@ -39,7 +39,7 @@ OUTCOMES = (SURVIVED, WRONG, LOST, HANG, LEFTOVER)
 """What may come of a fault."""
 
 _SHOWN = 3
-"""Faults that went wrong of which the seed and what happened are kept, for each batch."""
+"""Number of wrong faults in a batch whose seed and outcome are stored."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ class Said:
     code
         The exit code.
     errors
-        The lines on stderr, but for notes and what a command tells of its work.
+        The lines on stderr, without notes and progress of the command.
     """
 
     code: int

@@ -1,4 +1,4 @@
-"""Sources that change while a process runs: no netlist is ever kept under others than made it."""
+"""Sources that change while a process runs: no netlist is ever cached under other sources than made it."""
 
 from pathlib import Path
 from random import Random

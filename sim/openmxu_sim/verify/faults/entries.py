@@ -1,4 +1,4 @@
-"""Entries of the cache, damaged in every way: what comes out is what was put in, or made again."""
+"""Entries of the cache, damaged in every way: a look-up returns the stored content, or it is made again."""
 
 import os
 from pathlib import Path

@@ -17,7 +17,7 @@ __all__ = ["EDITS", "Copy", "Edit", "Question", "references"]
 
 
 class Edit(NamedTuple):
-    """A change of the hardware by which the product has other bits: a file, what stands there, and what then does."""
+    """A change of the hardware that changes the bits of the product: a file, the old text, and the new text."""
 
     file: str
     old: str
@@ -70,7 +70,7 @@ class Copy:
         file.write_text(text.replace(old, new))
 
     def start(self, product: Product, cache: Path, imports: Sequence[str] = ()) -> "Question":
-        """A process that has imported some modules, and multiplies when it is told to."""
+        """A process that has imported some modules, and multiplies on request."""
         program = _PROGRAM.format(
             imports="\n".join(f"import {name}" for name in imports),
             a=product.a.tobytes().hex(),
