@@ -11,6 +11,7 @@ from pathlib import Path
 
 from openmxu.provenance import NETLIST, provenance
 from openmxu_sim import speed
+from openmxu_sim.speed.measure import ROW_ENGINE
 from openmxu_sim.studies import accuracy, roofline
 from openmxu_sim.verify.checks import FAILED
 from openmxu_sim.verify.report import Evidence, faults_to_markdown, to_markdown
@@ -51,6 +52,45 @@ def _verification() -> str:
     return _age(evidence.tools, "verify") + to_markdown(evidence)
 
 
+_ENGINES = {
+    ("compiled", 1): "`compiled`, one thread",
+    ("compiled", 2): "`compiled`, two threads",
+    (ROW_ENGINE, 1): "Verilator, a row compiled once, C++ around it",
+    ("verilator", 1): "`verilator` (cocotb)",
+    ("icarus", 1): "`icarus` (cocotb)",
+    ("pysim", 1): "`pysim`",
+}
+_SIZES = (4, 16, 128, 256)
+
+
+def _readme() -> str:
+    """The speed record in short."""
+    report = speed.Report.of_json(_read("speed.json"))
+    when = f"{report.machine}, {report.date}, {report.tools['C compiler']}"
+    lines = [
+        f"Cycles per second of an N x N unit, by `openmxu bench` ({when};\n[all of it](docs/reference/speed.md)):",
+        "",
+        f"| engine | {' | '.join(f'{size}x{size}' for size in _SIZES)} |",
+        f"|---|{'---:|' * len(_SIZES)}",
+    ]
+    for (engine, threads), label in _ENGINES.items():
+        found = [report.find(engine, size, threads) for size in _SIZES]
+        lines.append(f"| {label} | {' | '.join(f'{each.rate:,.0f}' if each else '' for each in found)} |")
+    full, rows = report.find("compiled", 128), report.find(ROW_ENGINE, 128)
+    whole = next(each for each in report.products if each.engine == "compiled")
+    ratios = [ratio.speed for ratio in report.ratios]
+    assert full is not None, "a full run has it"
+    assert rows is not None, "a full run has it"
+    lines += [
+        "",
+        f"On one thread, the RTL of a 128x128 unit runs {full.rate / rows.rate:.0f} times as fast as in Verilator.",
+        f"`openmxu matmul` multiplies 512x512x512 on it in {whole.seconds:.2f} s ({whole.first:.1f} s the first time, "
+        "with the build).",
+        f"Without a clock, `model` has {min(ratios):.1f} to {max(ratios):.1f} times the speed of numpy's float32 product.",
+    ]
+    return _age(report.tools, "bench") + "\n".join(lines)
+
+
 _HEADLINES = {
     "significand product": "product",
     "multiplier": "multiplier_bf16",
@@ -87,6 +127,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "speed.md": _speed,
     "verification.md": _verification,
     "area.md": _areas,
+    "../../README.md": _readme,
     "promises.md": lambda: faults_to_markdown(_evidence("faults.json", "faults", thorough=False)),
 }
 """What makes the table of each page."""
