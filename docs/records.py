@@ -86,7 +86,7 @@ def _readme() -> str:
         f"On one thread, the RTL of a 128x128 unit runs {full.rate / rows.rate:.0f} times as fast as in Verilator.",
         f"`openmxu matmul` multiplies 512x512x512 on it in {whole.seconds:.2f} s ({whole.first:.1f} s the first time, "
         "with the build).",
-        f"Without a clock, `model` has {min(ratios):.1f} to {max(ratios):.1f} times the speed of numpy's float32 product.",
+        f"`model`, without a clock, has {min(ratios):.1f} to {max(ratios):.1f} times the speed of numpy's float32 `@`.",
     ]
     return _age(report.tools, "bench") + "\n".join(lines)
 
