@@ -318,7 +318,9 @@ async def reset_in_the_middle(dut: Any) -> None:
             await RisingEdge(dut.clk)
         bench.stop()
         await reset(dut, cycles=1 + attempt % 2)  # one is enough: nothing may pass on in it what it held
+        await FallingEdge(dut.clk)
         assert not int(dut.results__valid.value)
+        await RisingEdge(dut.clk)
         bench.random_tiles(4 * CONFIG.shortest_tile)
         bench.start()
         await bench.finish()

@@ -90,6 +90,7 @@ def test_hierarchy_adds_up() -> None:
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_points_of_the_catalog() -> None:
     """Each design has a plan; those with equal top modules are equal parts."""
     tops: dict[str, str] = {}

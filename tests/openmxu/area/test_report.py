@@ -187,6 +187,7 @@ def test_each_target_on_its_own_cells(tmp_path: Path) -> None:
             assert 9 <= result.area.area <= 12  # 6 of the flip-flop
 
 
+@pytest.mark.slow
 def test_what_is_all_in_a_dsp_block(tmp_path: Path) -> None:
     """No LUT at all: a report divides by nothing of the kind."""
     points = chosen_points([PRODUCT], ["bf16", "e8f16"])

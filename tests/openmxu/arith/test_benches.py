@@ -17,7 +17,7 @@ from ...conftest import Bench, slow
         slow("adder"),
         slow("adder_ieee"),
         "adder_pipelined",
-        "converter",
+        slow("converter"),
         slow("converter_ieee"),
         "splitter",
         slow("splitter_ieee"),

@@ -63,6 +63,7 @@ def test_time_is_that_of_the_simulation() -> None:
     assert hierarchical.run_timed(stimulus(SMALL, *operands(SMALL))).build < 1  # it is there
 
 
+@pytest.mark.slow
 def test_a_unit_that_hangs_is_reported() -> None:
     given = stimulus(SMALL, *operands(SMALL))
     stalls = Stalls(1, period=32)
