@@ -1,19 +1,23 @@
 """The command line: results, exit codes, and one clear line for each mistake."""
 
+import argparse
 import importlib
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from openmxu import cache
-from openmxu.cli import main
+from openmxu.cli import bar, main, make_parser
 from openmxu_sim import golden
 
 from ..bits import same_bits
@@ -84,6 +88,7 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0
     for word in ("mxu_8x8", "fp8_e4m3", "verilator", "generic", "icebreaker"):
         assert word in out
+    assert re.search(r"^ fp8_e4m3 +4 exponent, 3 fraction bits *$", out, re.MULTILINE)
 
 
 def test_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -299,6 +304,7 @@ def test_a_result_is_not_lost(
             2,
             "openmxu board list: needs sklearn, which is not installed: pip install -e '.[demo]'",
         ),
+        (MemoryError(), 2, "openmxu board list: there is not enough memory"),
         (KeyboardInterrupt(), 130, "interrupted"),
     ],
 )
@@ -310,6 +316,38 @@ def test_failures_and_interrupts(
 
     monkeypatch.setattr("openmxu_boards.boards", fail)
     assert _run(capsys, "board", "list") == (code, "", f"{line}\n")
+
+
+def _parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """The parser of each command, and of those below."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for below in action.choices.values():
+                yield from _parsers(below)
+
+
+def test_help_says_the_defaults_that_are() -> None:
+    """Of options with one; where it follows from something else, help has several words."""
+    compared = 0
+    for parser in _parsers(make_parser()):
+        for action in parser._actions:
+            said = re.search(r"\(default: ([^) ;]+)[);]", (action.help or "") % vars(action))
+            if said is not None and action.default not in (None, []):
+                kind = action.type if callable(action.type) else str
+                assert kind(said[1]) == action.default, f"{parser.prog} {action.option_strings}"
+                compared += 1
+    assert compared >= 20
+
+
+def test_progress_without_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line every ten seconds."""
+    now = 100.0
+    monkeypatch.setattr("openmxu.cli.time", SimpleNamespace(monotonic=lambda: now))
+    with bar("rows") as show:
+        for done, now in enumerate((101.0, 109.0, 111.0, 112.0, 120.0, 122.0)):  # noqa: B007
+            show(done, 6)
+    assert capsys.readouterr().err == "rows: 2 of 6\nrows: 5 of 6\n"
 
 
 def test_version_and_module() -> None:

@@ -6,7 +6,9 @@ import resource
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -130,6 +132,15 @@ def test_an_existing_file_keeps_its_owner(tmp_path: Path) -> None:
     assert (path.stat().st_uid, path.stat().st_gid, path.stat().st_mode & 0o7777) == (1234, 4321, 0o600)
 
 
+def test_rights_of_whoever_runs_it_are_not_for_new_content(tmp_path: Path) -> None:
+    """No program that was put in an output's place runs as its owner."""
+    path = tmp_path / "out.txt"
+    path.touch()
+    path.chmod(0o6755)
+    write_text(path, "new")
+    assert path.stat().st_mode & 0o7777 == 0o755
+
+
 def test_the_umask_stays_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def forbidden(mask: int) -> int:
         raise AssertionError("the umask is that of all threads")
@@ -231,6 +242,16 @@ def test_a_process_that_is_killed(tmp_path: Path) -> None:
         file.write(b"used")
         write_text(tmp_path / "out.txt", "new")
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"out.txt": "new", "used.txt": "used"}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_hidden_files_of_others_stay(tmp_path: Path) -> None:
+    ours, theirs = (tmp_path / f".openmxu-{digit * 16}.part" for digit in "01")
+    for path in (ours, theirs):
+        path.touch()
+    os.chown(theirs, 1234, 1234)
+    write_text(tmp_path / "out.txt", "")
+    assert {path.name for path in tmp_path.iterdir()} == {"out.txt", theirs.name}
 
 
 def _refusal(path: Path | str) -> str:
@@ -357,6 +378,27 @@ def test_a_pipe_that_nobody_reads(tmp_path: Path) -> None:
         work()
     os.close(writer)
     assert (tmp_path / "b").read_text() == "result"
+
+
+def test_a_pipe_that_waits_for_its_reader(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It says so, and not where somebody reads already."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    said = f"waiting for somebody to read the pipe {pipe}"
+    with ThreadPoolExecutor(1) as pool:
+        written = pool.submit(write_text, pipe, "through")
+        limit = time.monotonic() + 10
+        while said not in caplog.messages and time.monotonic() < limit:
+            time.sleep(0.01)
+        with pipe.open() as reader:
+            assert reader.read() == "through"
+        written.result()
+        assert caplog.messages == [said]
+        reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        write_text(pipe, "once more")
+        assert os.read(reading, 100) == b"once more"
+        os.close(reading)
+    assert caplog.messages == [said]
 
 
 def test_folders(tmp_path: Path) -> None:

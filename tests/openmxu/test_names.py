@@ -163,6 +163,12 @@ def test_the_same_unit_has_the_same_names() -> None:
     assert "my_bank_emission" in chosen
 
 
+def test_names_that_the_command_is_given(tmp_path: Path) -> None:
+    path = tmp_path / "x.v"
+    assert cli.main(["verilog", "mxu_2x2", "-o", str(path), "--name", "its", "--prefix", "my"]) == 0
+    assert {module.partition("_")[0] for module in modules(path.read_text())} == {"its", "my"}
+
+
 def test_a_name_inside_is_not_for_the_top() -> None:
     with pytest.raises(ValueError, match="names of modules must differ, and two would be 'my_bank'"):
         to_verilog(build("mxu_2x2"), name="my_bank", prefix="my")
@@ -209,10 +215,16 @@ def test_vhdl_reads_the_template(name: str, overrides: dict[str, Any], ports: st
     template = to_vhdl_template(component, text, name="it", ports=ports)
     header = text[text.rindex("\nmodule it(") :].partition(";")[0]
     names = re.findall(r"\w+", header.partition("(")[2])
-    declared = re.findall(r"^      (\w+) : (in|out) ", template, re.MULTILINE)
+    declared = re.findall(r"^      (\w+) : (.*?);?$", template, re.MULTILINE)
     assert sorted(port for port, _ in declared) == sorted(names)
-    outputs = set(re.findall(r"^  output (?:\[.*\] )?(\w+);$", text[text.rindex("\nmodule it(") :], re.MULTILINE))
-    assert {port for port, flow in declared if flow == "out"} == outputs
+    module = text[text.rindex("\nmodule it(") :]
+    types = {
+        port: (flow, f"std_logic_vector({high} downto 0)" if high else "std_logic")
+        for flow, high, port in re.findall(r"^  (in|out)put (?:\[(\d+):0\] )?(\w+);$", module, re.MULTILINE)
+    }
+    assert {port: tuple(kind.split(" ", 1)) for port, kind in declared} == types
+    signals = re.findall(r"^  signal (\w+) : (.*?);", template, re.MULTILINE)
+    assert dict(signals) == {port: kind for port, (_, kind) in types.items()}
     if shutil.which("ghdl") is None:
         pytest.skip("GHDL is not installed: the template has not been analysed")
     (tmp_path / "it.vhd").write_text(template)

@@ -62,6 +62,12 @@ def test_lines_come_while_it_runs() -> None:
     assert times[1] - times[0] > 0.2
 
 
+def test_the_last_line_needs_no_end() -> None:
+    lines: list[str] = []
+    run(["printf", "a\\nb"], what="printf", limit=60, lines=lines.append)
+    assert lines == ["a", "b"]
+
+
 def test_a_limit_ends_the_whole_group(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(MARKER, "limit")
     with pytest.raises(TimeLimitError, match=r"^the test took longer than 0.2 s and was ended; does sh run by itself"):
@@ -131,6 +137,24 @@ def test_threads_whose_block_fails() -> None:
     assert time.monotonic() - start < 10
     assert all(future.done() for future in futures)
     assert run(["true"], what="true", limit=60).code == 0
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_so_many_threads_at_a_time(jobs: int) -> None:
+    inside: list[int] = []
+    most: list[int] = []
+    together = threading.Barrier(jobs)
+
+    def work(number: int) -> None:
+        inside.append(number)
+        together.wait(60)
+        time.sleep(0.05)
+        most.append(len(inside))
+        inside.pop()
+
+    with threads(jobs) as pool:
+        list(pool.map(work, range(4 * jobs)))
+    assert max(most) == jobs
 
 
 def test_threads_inside_threads() -> None:

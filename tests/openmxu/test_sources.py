@@ -42,7 +42,7 @@ def test_sources_that_stay(package: Path) -> None:
         del sys.modules[name]
 
 
-@pytest.mark.parametrize("change", ["edited", "taken back", "C edited", "deleted", "added"])
+@pytest.mark.parametrize("change", ["edited", "taken back", "C edited", "deleted", "added", "renamed"])
 def test_sources_that_change(change: str, package: Path) -> None:
     sources = Sources("twosources")
     before = sources.digest()
@@ -50,6 +50,8 @@ def test_sources_that_change(change: str, package: Path) -> None:
     content = target.read_text()
     if change == "deleted":
         target.unlink()
+    elif change == "renamed":
+        target.rename(package / "numbers.py")
     elif change == "added":
         (package / "other.py").touch()
     else:

@@ -9,6 +9,7 @@ from openmxu.config import MxuConfig
 from openmxu.formats import BF16
 from openmxu.passes import PASSES, Part
 from openmxu.tiling import _follow, _result_delay, cycles, shares, stream_bytes, tiles
+from openmxu_sim import simulate
 from openmxu_sim.stimulus import stimulus
 
 
@@ -87,6 +88,24 @@ def test_the_closed_formula_is_what_tile_by_tile_comes_to() -> None:
     assert closed > 200
 
 
+@pytest.mark.parametrize(
+    ("config", "sizes"),
+    [
+        (
+            MxuConfig(rows=1, columns=1, stages=7, depth=16),
+            (15, 1, 3),
+        ),  # a result leaves a cycle after its place is wanted
+        (MxuConfig(rows=5, columns=2, stages=6, depth=2), (3, 11, 5)),  # weights wait for the rows of the tile before
+    ],
+    ids=["late by one", "late by many"],
+)
+def test_banks_that_tiles_wait_for(config: MxuConfig, sizes: tuple[int, int, int]) -> None:
+    """Places are rarer than results that are underway; the unit's own clock says how long that takes."""
+    m, k, n = sizes
+    unit = simulate(np.ones((m, k), np.float32), np.ones((k, n), np.float32), unit=config, engine="pysim")
+    assert cycles(config, m, k, n) == unit.statistics.cycles
+
+
 def test_utilisation() -> None:
     config = MxuConfig(rows=16, columns=16)
     assert 512**3 / (16 * 16 * cycles(config, 512, 512, 512)) > 0.999
@@ -113,11 +132,12 @@ def test_shares(n: int, units: int, expected: list[range]) -> None:
 
 @pytest.mark.parametrize("precision", ["default", "high"])
 def test_bytes_are_those_of_the_beats(precision: str) -> None:
+    """Three blocks of rows, two of the inner dimension, four of columns, all with padding."""
     config = MxuConfig(rows=3, columns=2, depth=4, result=BF16)
-    a, b = np.zeros((9, 7), np.uint32), np.zeros((7, 5), np.uint32)
+    a, b = np.zeros((9, 5), np.uint32), np.zeros((5, 7), np.uint32)
     given = stimulus(config, a, b, precision)
     blocks = list(given.blocks())
-    assert stream_bytes(config, 9, 7, 5, precision) == (
+    assert stream_bytes(config, 9, 5, 7, precision) == (
         sum(block.weights.size * 4 for block in blocks),
         sum(block.activations.size * 4 for block in blocks),
         given.results * config.columns * 2,

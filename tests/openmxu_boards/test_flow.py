@@ -36,7 +36,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
         calls.append([tool, *arguments])
         made = {"yosys": ["selftest.rpt"], "nextpnr-ice40": ["selftest.tim"], "icepack": ["selftest.bin"]}
         for name in made[tool]:
-            (work / name).write_text("new")
+            (work / name).write_text(f"by {tool}")
         if tool.startswith("nextpnr"):
             (work / "nextpnr.json").write_text(json.dumps(FIGURES))
 
@@ -55,12 +55,17 @@ def test_build(commands: Commands, tmp_path: Path) -> None:
     assert names(output) == FILES
     assert [command[0] for command in commands] == ["yosys", "nextpnr-ice40", "icepack"]
     assert {"--seed", "--report", "--timing-allow-fail"} <= set(commands[1])
+    assert int(commands[1][commands[1].index("--seed") + 1]) == report.seed
     assert [line.partition(":")[0] for line in told] == [f"icebreaker, step {n} of 3" for n in (1, 2, 3)]
     assert report.bitstream == output / "selftest.bin"
     assert report.clocks == (Clock("clk", 21.43, 12.0),)
 
+    assert (output / "yosys.log").read_text() == "by yosys"
+    assert (output / "nextpnr.log").read_text() == "by nextpnr-ice40"
+
     summary = json.loads((output / "report.json").read_text())
     assert summary["board"] == "icebreaker"
+    assert summary["seed"] == report.seed
     assert summary["bitstream"] == "selftest.bin"
     assert summary["timing_met"] is True
     assert summary["clocks"] == [{"name": "clk", "fmax": 21.43, "constraint": 12.0}]
@@ -74,7 +79,7 @@ def test_output_may_hold_other_files(commands: Commands, tmp_path: Path) -> None
     (tmp_path / "selftest.bin").write_text("old")
     build("icebreaker", tmp_path)
     assert names(tmp_path) == sorted([*FILES, "notes.txt"])
-    assert (tmp_path / "selftest.bin").read_text() == "new"
+    assert (tmp_path / "selftest.bin").read_text() == "by icepack"
 
 
 def test_too_slow(commands: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +142,7 @@ def test_a_bitstream_is_not_lost(commands: Commands, tmp_path: Path, monkeypatch
         NotStoredError, match=r"selftest.bin cannot be written: No such file or directory; it was saved"
     ):
         build("icebreaker", output)
-    assert [path.read_text() for path in tmp_path.glob("openmxu-kept-*/selftest.bin")] == ["new"]
+    assert [path.read_text() for path in tmp_path.glob("openmxu-kept-*/selftest.bin")] == ["by icepack"]
 
 
 def test_missing_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

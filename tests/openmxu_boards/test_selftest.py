@@ -16,7 +16,7 @@ from openmxu import accumulator
 from openmxu.config import MxuConfig
 from openmxu.formats import BF16, FP8_E4M3
 from openmxu_boards import Program, SelfTest, boards, find_board, program
-from openmxu_boards.selftest import RomSource, StallPattern
+from openmxu_boards.selftest import RomSource, StallPattern, _play
 
 SMALL = MxuConfig(rows=2, columns=2, stages=1, depth=4)
 ROUND = 600
@@ -113,6 +113,15 @@ def test_no_results_is_failure() -> None:
     failed = [fail for _, fail, _ in seen]
     assert patience <= failed.index(1) <= patience + 2
     assert not any(pass_ for pass_, _, _ in seen)
+
+
+def test_blink_divides_the_heartbeat() -> None:
+    words = np.zeros((2, 2), dtype=np.uint32)
+    short = _play(SMALL, words, words)
+    each, fourth = ([beat for _, _, beat in observe(SelfTest(SMALL, short, blink=blink), ROUND)] for blink in (0, 2))
+    rounds = np.flatnonzero(np.diff(each))
+    assert len(rounds) >= 8
+    assert np.flatnonzero(np.diff(fourth)).tolist() == rounds[3::4].tolist()
 
 
 def test_program_reaches_every_sort_of_result() -> None:

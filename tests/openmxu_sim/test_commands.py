@@ -83,6 +83,44 @@ def test_accuracy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert capsys.readouterr().out == f"{accuracy.to_markdown(found)}\n"
 
 
+def test_where_the_cycles_went(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In words as in the file."""
+    monkeypatch.chdir(tmp_path)
+    np.save("A.npy", np.ones((40, 8), np.float32))
+    np.save("B.npy", np.ones((8, 6), np.float32))
+    assert (
+        main(
+            [
+                "matmul",
+                "A.npy",
+                "B.npy",
+                "--rows",
+                "4",
+                "--columns",
+                "3",
+                "--engine",
+                "compiled",
+                "--stalls",
+                "2",
+                "-o",
+                "C.npy",
+                "--stats",
+                "s.json",
+            ]
+        )
+        == 0
+    )
+    said = json.loads(Path("s.json").read_text())
+    busy, by_input, by_output = (said[name] / said["cycles"] for name in ("busy", "input_stalls", "output_stalls"))
+    assert f"{by_input:.1%}" != f"{by_output:.1%}"
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        f"of these cycles: busy {busy:.1%}, stalled by input {by_input:.1%}, stalled by output {by_output:.1%}, "
+        f"filling and draining {1 - busy - by_input - by_output:.1%}"
+    )
+
+
 def test_the_window_of_a_waveform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in "AB":

@@ -12,13 +12,15 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from rich.console import Console
 from scipy import stats
 from scipy.optimize import curve_fit
 
 from openmxu.area.ablation import ABLATIONS, ablation_points
-from openmxu.area.findings import Interval, Report, fit_curve
+from openmxu.area.findings import Entry, Interval, Report, Term, fit_curve
 from openmxu.area.measure import Result
+from openmxu.area.pages import plot
 from openmxu.area.pages.conclusion import conclusion, overview, verdict
 from openmxu.area.pages.export import to_csv, to_json
 from openmxu.area.pages.html import to_html
@@ -27,6 +29,7 @@ from openmxu.area.pages.plot import to_images
 from openmxu.area.pages.table import to_table
 from openmxu.area.points import MULTIPLIER, PRODUCT, Point, default_points, full_points, once, quick_points
 from openmxu.area.targets import Area, Target, choose_targets
+from openmxu.catalog import CATALOG
 from openmxu.formats import FORMATS, FloatFormat
 
 COMPLAINT = "ERROR: [red]no[/red] </code><script>``` | &"
@@ -55,6 +58,30 @@ def test_fit_finds_the_coefficients() -> None:
     assert (fit.a.value, fit.b.value, fit.c.value) == pytest.approx((3, 5, 7))
     assert (fit.r_squared, fit.worst) == pytest.approx((1, 0), abs=1e-9)
     assert fit(10) == pytest.approx(753)
+
+
+def test_a_curve_in_a_table() -> None:
+    text = to_markdown(report([result(PRODUCT, None, p, 3.0 + 5 * p + 7 * p**2) for p in (3, 8, 11, 24)]))
+    [headings], [cells] = (
+        re.findall(rf"^\| {start} \| (.*) \|$", text, re.MULTILINE)
+        for start in (r"target \| part \| widths p", r"generic \| significand product \| 4, 3 to 24")
+    )
+    said = dict(zip(headings.split(" | "), cells.split(" | "), strict=True))
+    assert [round(float(said[name].partition(" (")[0])) for name in "abc"] == [3, 5, 7]
+    assert (said["R²"], said["largest deviation"]) == ("1.0000", "0%")
+
+
+@pytest.mark.parametrize(
+    ("power", "words"),
+    [
+        (1.5, "1.50 on generic (95% interval 1.50 to 1.50): more slowly than the square."),
+        (1.9, "1.90 on generic (95% interval 1.90 to 1.90): about as the square."),
+        (2.5, "2.50 on generic (95% interval 2.50 to 2.50): faster than the square."),
+    ],
+)
+def test_growth_in_words(power: float, words: str) -> None:
+    sweep = [result(MULTIPLIER, FloatFormat(f"e8f{p - 1}", 8, p - 1), p, p**power) for p in (4, 6, 8, 24)]
+    assert f"The multiplier grows with the significand width to the power of {words}" in conclusion(report(sweep))
 
 
 def test_fit_says_how_far_off_it_is() -> None:
@@ -174,14 +201,27 @@ def test_what_stands_in_a_processing_element() -> None:
     for name, area in (("bf16", 1600.0), ("fp16", 3200.0), ("fp32", 4800.0)):
         found = result("array", FORMATS[name], FORMATS[name].significand_width, area)
         point = replace(found.point, options={"rows": 2, "columns": 4}, size="2x4")
-        arrays.append(replace(found, point=point, delay=2.0))
+        counted = found.area and replace(found.area, flip_flops=24)
+        arrays.append(replace(found, point=point, area=counted, delay=2.0))
     text = to_markdown(report([*parts, *arrays]))
     assert (
         "the fp32 adder 50%, the exact bf16 multiplier 25%, the significand product in that 20% of its area. The "
         "fp32 adder is the largest part."
     ) in text
     # 8 processing elements: 16 GFLOP/s at 1 GHz; 8 at the 500 MHz that 2 ns allow.
-    assert "| generic | 2x4 array | fp16 | 400 GE | 0 | 200 | 400 | 2.00 |" in text
+    assert "| generic | 2x4 array | fp16 | 400 GE | 3 | 200 | 400 | 2.00 |" in text
+
+
+def test_a_sum_has_each_part_as_often_as_it_is_there() -> None:
+    """Memories too."""
+    areas = [
+        Area(2.0, 1.5, 0.5, 3, 10, None, None, None, 4.0, {"DFF": 3, "INV": 1}),
+        Area(1.0, 1.0, 0.0, 0, 1, None, None, None, 2.5, {"INV": 2}),
+    ]
+    five, two = (replace(result(PRODUCT, None, 8, 1.0), area=area) for area in areas)
+    assert Entry(CATALOG["mxu"], GENERIC, True, (Term(5, five), Term(2, two))).area == Area(
+        12.0, 9.5, 2.5, 15, 52, None, None, None, 25.0, {"DFF": 15, "INV": 9}
+    )
 
 
 def test_costs() -> None:
@@ -229,6 +269,24 @@ def test_one_page() -> None:
     assert page == to_html(found, to_images(found))
 
 
+def test_a_row_of_the_page_has_what_its_heading_says() -> None:
+    area = Area(1234.5, 1000.0, 234.5, 7, 0, None, None, None, 1234.5, {})
+    one = replace(result(MULTIPLIER, FORMATS["bf16"], 8, 1.0), area=area, depth=31, delay=2.5)
+    table = to_html(report([one]), to_images(report([one]))).partition('<table id="figures">')[2]
+    headings, cells = (re.findall(rf"<{tag}>(.*?)</{tag}>", table) for tag in ("th", "td"))
+    assert dict(zip(headings, cells, strict=True)) == {
+        "design": one.point.name,
+        "target": "generic",
+        "recipe": "area",
+        "area": "1,234.5",
+        "unit": "GE",
+        "flip-flops": "7",
+        "depth": "31",
+        "ns": "2.50",
+        "figure": one.figure,
+    }
+
+
 def test_failures_are_shown_everywhere() -> None:
     found = report(multipliers(bf16=100, fp16=None))
     console = Console(record=True, width=100, file=io.StringIO())
@@ -250,6 +308,27 @@ def test_plots_are_drawn_whatever_was_measured(results: list[Result]) -> None:
     assert images["area.png"].startswith(b"\x89PNG")
     assert b"<svg" in images["area.svg"]
     assert images["area.svg"] == to_images(report(results))["area.svg"]
+
+
+def test_points_of_the_plot_are_the_areas() -> None:
+    """Of each part its own, with its own curve; formats of another exponent beside them."""
+    widths = (4, 6, 8, 24)
+    sweep = [result(MULTIPLIER, FloatFormat(f"e8f{p - 1}", 8, p - 1), p, 3.0 * p * p) for p in widths]
+    found = report([*sweep, *multipliers(fp16=400), *(result(PRODUCT, None, p, 2.0 * p * p) for p in widths)])
+    axes = Figure().subplots()
+    plot._draw_areas(axes, found)
+    points: dict[str, list[list[tuple[float, float]]]] = {}
+    curves: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    for line in axes.lines:
+        x, y = (np.asarray(values, dtype=float) for values in line.get_data())
+        if line.get_linestyle() == "None":
+            points.setdefault(str(line.get_color()), []).append(list(zip(x.tolist(), y.tolist(), strict=True)))
+        else:
+            curves[str(line.get_color())] = x, y
+    for part, factor, others in ((MULTIPLIER, 3, [[(11, 400)]]), (PRODUCT, 2, [])):
+        colour = plot._COLOURS[part]
+        assert points[colour] == [[(p, factor * p * p) for p in widths], *others]
+        np.testing.assert_allclose(curves[colour][1], factor * curves[colour][0] ** 2)
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Reports beside each other, and what is behind a figure."""
 
+import hashlib
 import json
 import sys
 from copy import deepcopy
@@ -10,6 +11,7 @@ import pytest
 
 from openmxu import cli, yosys
 from openmxu.area import report
+from openmxu.area.liberty import generic_library
 from openmxu.area.pages.compare import changes, to_text
 from openmxu.area.pages.schema import read_report
 from openmxu.area.points import default_points
@@ -51,6 +53,23 @@ def test_what_has_moved(old: dict[str, Any]) -> None:
     assert " -> 99 (" in to_text(old, new).splitlines()[3]
     first["area"] = None
     assert f"area {before:g} -> failed GE" in to_text(old, new)
+
+
+@pytest.mark.parametrize(
+    ("figure", "words"),
+    [
+        ("area", "area 2 -> 3 GE (+50.00%)"),
+        ("flip_flops", "flip_flops 2 -> 3 (+50.00%)"),
+        ("memory_bits", "memory_bits 2 -> 3 (+50.00%)"),
+        ("depth", "depth 2 -> 3 (+50.00%)"),
+        ("delay_ns", "delay 2 -> 3 ns (+50.00%)"),
+    ],
+)
+def test_each_figure_that_has_moved(figure: str, words: str, old: dict[str, Any]) -> None:
+    new = deepcopy(old)
+    old["results"][0][figure], new["results"][0][figure] = 2, 3
+    [change] = changes(old, new)
+    assert str(change).endswith(f", generic, area: {words}")
 
 
 def test_designs_that_come_and_go(old: dict[str, Any]) -> None:
@@ -106,7 +125,8 @@ def test_explain(folder: Path, old: dict[str, Any], capsys: pytest.CaptureFixtur
         assert cli.main(["area", "--explain", name, "-o", str(folder)]) == 0
         shown = capsys.readouterr().out
         assert f"figure {run['figure']}: {run['top']}, {run['area']:g} GE" in shown
-        assert run["rtlil_sha256"] in shown
+        assert f"RTLIL    sha256 {run['rtlil_sha256']}\n" in shown
+        assert f"library  openmxu_generic, sha256 {hashlib.sha256(generic_library().text).hexdigest()}\n" in shown
         assert old["tool"] in shown
         assert all(f"    {line}\n" in shown for line in run["script"].strip().splitlines())
 
