@@ -16,7 +16,7 @@ from ...conftest import Bench, slow
         slow("multiplier_fp32"),
         slow("adder"),
         slow("adder_ieee"),
-        "adder_pipelined",
+        slow("adder_pipelined"),
         slow("converter"),
         slow("converter_ieee"),
         "splitter",

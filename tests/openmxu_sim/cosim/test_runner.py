@@ -229,6 +229,7 @@ def test_no_test_is_a_failure(simulator: str) -> None:
         simulate(RIGID, "top", "openmxu_sim.cosim.words", simulator=simulator, timeout=60)
 
 
+@ICARUS_FIRST
 def test_waveform(simulator: str, tmp_path: Path) -> None:
     path = tmp_path / "a wave.vcd"
     kit(RIGID, simulator, "rigid", vcd=path)
