@@ -7,8 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from openmxu_sim.golden import find_format
-from openmxu_sim.golden.formats import decode
+from openmxu_sim.cosim.scoreboard import describe
 
 _FORMATS = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 
@@ -48,9 +47,9 @@ def same_bits(
     given = [np.broadcast_to(np.asarray(each), different.shape)[where] for each in operands]
     lines = [
         f"{np.count_nonzero(different)} of {different.size} differ, first at {tuple(map(int, where))}",
-        f"got      {_describe(found[where], fmt)}",
-        f"expected {_describe(wanted[where], fmt)}",
-        *(f"operand  {_describe(each, operand)}" for each in given),
+        f"got      {describe(int(found[where]), fmt)}",
+        f"expected {describe(int(wanted[where]), fmt)}",
+        *(f"operand  {describe(int(each), operand)}" for each in given),
         *([note] if note else []),
     ]
     pytest.fail("\n".join(lines))
@@ -62,9 +61,3 @@ def _patterns(words: npt.ArrayLike, fmt: str) -> tuple[npt.NDArray[Any], str]:
         return array, fmt
     assert array.dtype in (np.float32, np.float16, ml_dtypes.bfloat16), f"{array.dtype} has no bits to compare"
     return array.view(f"u{array.dtype.itemsize}"), _FORMATS[array.dtype.name]
-
-
-def _describe(pattern: Any, fmt: str) -> str:
-    found = find_format(fmt)
-    value = float(decode(np.array(pattern, dtype=np.uint32), found))
-    return f"{int(pattern):0{(found.width + 3) // 4}X} ({value!r})"

@@ -53,20 +53,7 @@ def test_engines(engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     a, b = (np.random.default_rng(seed).standard_normal((5, 5), dtype=np.float32) for seed in (0, 1))
     np.save("A.npy", a)
     np.save("B.npy", b)
-    said = run(
-        "matmul",
-        "A.npy",
-        "B.npy",
-        "--rows",
-        "2",
-        "--columns",
-        "3",
-        "--engine",
-        engine,
-        "-o",
-        "C.npy",
-        cache=tmp_path / "cache",
-    )
+    said = run(*f"matmul A.npy B.npy --rows 2 --columns 3 --engine {engine} -o C.npy".split(), cache=tmp_path / "cache")
     assert "5x5x5 on 2x3" in said
     same_bits(np.load("C.npy"), golden.matmul(a, b, rows=2))
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".openmxu")] == []

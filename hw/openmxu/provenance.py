@@ -1,5 +1,6 @@
 """What a record was measured with: which state of this project, and which unit."""
 
+import functools
 import hashlib
 import subprocess
 from importlib.metadata import version
@@ -14,6 +15,7 @@ NETLIST = "netlist of mxu_2x2"
 """Names the digest of the unit in :func:`provenance`."""
 
 
+@functools.cache
 def provenance() -> dict[str, str]:
     """Version and commit of this project, and a digest of a small unit, which has all parts of a large one.
 

@@ -83,6 +83,11 @@ def test_accuracy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert capsys.readouterr().out == f"{accuracy.to_markdown(found)}\n"
 
 
+def _multiply(options: str) -> int:
+    """A.npy and B.npy by the compiled engine; the exit code."""
+    return main(["matmul", "A.npy", "B.npy", "--engine", "compiled", "-o", "C.npy", *options.split()])
+
+
 def test_where_the_cycles_went(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -90,28 +95,7 @@ def test_where_the_cycles_went(
     monkeypatch.chdir(tmp_path)
     np.save("A.npy", np.ones((40, 8), np.float32))
     np.save("B.npy", np.ones((8, 6), np.float32))
-    assert (
-        main(
-            [
-                "matmul",
-                "A.npy",
-                "B.npy",
-                "--rows",
-                "4",
-                "--columns",
-                "3",
-                "--engine",
-                "compiled",
-                "--stalls",
-                "2",
-                "-o",
-                "C.npy",
-                "--stats",
-                "s.json",
-            ]
-        )
-        == 0
-    )
+    assert _multiply("--rows 4 --columns 3 --stalls 2 --stats s.json") == 0
     said = json.loads(Path("s.json").read_text())
     busy, by_input, by_output = (said[name] / said["cycles"] for name in ("busy", "input_stalls", "output_stalls"))
     assert f"{by_input:.1%}" != f"{by_output:.1%}"
@@ -125,28 +109,8 @@ def test_the_window_of_a_waveform(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(tmp_path)
     for name in "AB":
         np.save(f"{name}.npy", np.ones((6, 6), np.float32))
-    window = ["--vcd-rows", "1:2", "--vcd-columns", "2:4", "--vcd-cycles", "3:9"]
-    assert (
-        main(
-            [
-                "matmul",
-                "A.npy",
-                "B.npy",
-                "--rows",
-                "4",
-                "--columns",
-                "5",
-                "--engine",
-                "compiled",
-                "-o",
-                "C.npy",
-                "--vcd",
-                "wave.vcd",
-                *window,
-            ]
-        )
-        == 0
-    )
+    window = "--vcd-rows 1:2 --vcd-columns 2:4 --vcd-cycles 3:9"
+    assert _multiply(f"--rows 4 --columns 5 --vcd wave.vcd {window}") == 0
     text = Path("wave.vcd").read_text()
     assert set(re.findall(r"\$scope module (row_\d+) ", text)) == {"row_1"}
     assert set(re.findall(r"\$scope module (pe_\d+) ", text)) == {"pe_2", "pe_3"}

@@ -325,34 +325,41 @@ _QUICK_BUGS = (
 
 
 def _exploration(_: bool) -> Iterator[Check]:
-    for rows, columns, stages, depth, tile, tiles, seconds in (*_EXPLORED, *_EXPLORED_WHEN_THOROUGH):
-        config = MxuConfig(rows=rows, columns=columns, stages=stages, depth=depth)
-        name = (
-            f"{rows}x{columns}, {stages} {'stage' if stages == 1 else 'stages'}, depth {depth}, "
-            f"tiles up to {tile} {'beat' if tile == 1 else 'beats'}, sums up to {tiles}"
-        )
-        yield Check(
-            "every state of a small unit, any data, any stalls",
-            name,
-            "terms in the contract's order",
-            partial(_explore, config, tile, tiles),
-            thorough=(rows, columns, stages, depth, tile, tiles, seconds) in _EXPLORED_WHEN_THOROUGH,
-            seconds=seconds,
-        )
-    for rows, columns, stages, depth, tile, tiles, mistakes, seconds in _EXPLORED_WITH_MISTAKES:
-        config = MxuConfig(rows=rows, columns=columns, stages=stages, depth=depth)
-        name = (
-            f"{rows}x{columns}, {stages} {'stage' if stages == 1 else 'stages'}, depth {depth}, tiles up to {tile} "
-            f"{'beat' if tile == 1 else 'beats'}, {mistakes} {'mistake' if mistakes == 1 else 'mistakes'}"
-        )
+    for thorough, units in ((False, _EXPLORED), (True, _EXPLORED_WHEN_THOROUGH)):
+        for *sizes, tile, tiles, seconds in units:
+            config = _small(*sizes)
+            yield Check(
+                "every state of a small unit, any data, any stalls",
+                f"{_described(config, tile)}, sums up to {tiles}",
+                "terms in the contract's order",
+                partial(_explore, config, tile, tiles),
+                thorough=thorough,
+                seconds=seconds,
+            )
+    for *sizes, tile, tiles, mistakes, seconds in _EXPLORED_WITH_MISTAKES:
+        config = _small(*sizes)
         yield Check(
             "every state of a small unit, whatever its senders do wrong",
-            name,
+            f"{_described(config, tile)}, {_count(mistakes, 'mistake')}",
             "the reference of streams",
             partial(_explore, config, tile, tiles, mistakes),
             thorough=seconds > 15,
             seconds=seconds,
         )
+
+
+def _small(rows: int, columns: int, stages: int, depth: int) -> MxuConfig:
+    return MxuConfig(rows=rows, columns=columns, stages=stages, depth=depth)
+
+
+def _described(config: MxuConfig, tile: int) -> str:
+    """A small unit and its longest tile, in the names of explorations."""
+    size, stages = f"{config.rows}x{config.columns}", _count(config.stages, "stage")
+    return f"{size}, {stages}, depth {config.depth}, tiles up to {_count(tile, 'beat')}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def _seeded_bugs(thorough: bool) -> Iterator[Check]:
