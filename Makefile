@@ -27,7 +27,7 @@ $(STAMP): pyproject.toml
 demo: setup ## digits on the simulated unit, then areas of number formats; report in openmxu-demo/
 	@$(BIN)/openmxu demo
 
-test: setup ## the tests, in less than ten minutes
+test: setup ## the tests, in about ten minutes
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 quick: setup ## half of the tests in two minutes: none that runs Yosys, a solver or a compiled simulation
