@@ -1,4 +1,4 @@
-"""The processing element: one multiplier, one adder, and the registers between neighbours.
+"""The processing element: a multiply-add, and the registers between neighbours.
 
 ::
 
@@ -9,7 +9,7 @@
         i_swap ──▶ [ active ]                               │
                        │                                    │
                        ▼                                    ▼
-    i_activation ─▶[ ]─▶( x )──[ at multiplier ]─────────▶( + )──[ at adder ]──▶ o_psum
+    i_activation ─▶[ ]─▶( x )──[ at product ]────────────▶( + )──[ at sum ]──▶ o_psum
                     │
                     └──▶ o_activation, to the column at the right; o_swap, o_load beside it
 
@@ -18,14 +18,14 @@ activation is the first to be multiplied with the new weight. The shadow registe
 loads next, so that the column is a chain that each load mark moves by one row.
 
 Cost: two registers for weights and one for the activation, so that weights load while others are in use; two marks;
-one register of 32 bits for each stage after the multiplier, wider ones inside the adder.
+29 bits for each stage behind the product, more inside the sum.
 """
 
 from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from openmxu.arith import Adder, Multiplier
+from openmxu.arith import MultiplyAdd
 from openmxu.formats import BF16, FP32, FloatFormat, check_subnormals
 from openmxu.stages import split_stages
 
@@ -35,7 +35,8 @@ __all__ = ["ProcessingElement"]
 class ProcessingElement(wiring.Component):
     """A cell of the weight-stationary array, ``o_psum = i_psum + activation · weight``.
 
-    Multiplies, then adds: two roundings in the sense of the numerics contract, not a fused multiply-add.
+    Multiplies, then adds: two roundings in the sense of the numerics contract, not a fused multiply-add; see
+    :class:`~openmxu.arith.MultiplyAdd`.
     It is rigid: it never stalls and knows no valid mark. Every output is a register.
 
     The activation is registered, passed to the right, and multiplied with the active weight a cycle later.
@@ -64,6 +65,7 @@ class ProcessingElement(wiring.Component):
     i_weight, o_weight : operand.width
         The chain of shadow registers, from above to below.
     i_psum, o_psum : 32
+        What comes in is +0, or what another element gave: its NaN is the canonical one.
 
     Raises
     ------
@@ -86,7 +88,7 @@ class ProcessingElement(wiring.Component):
         self.operand = operand
         self.subnormals = check_subnormals(subnormals)
         self.stages = stages
-        self._at_multiplier, self._at_adder = split_stages(stages)
+        self._at_product, self._at_sum = split_stages(stages)
         super().__init__(
             {
                 "i_activation": In(operand.width),
@@ -105,12 +107,12 @@ class ProcessingElement(wiring.Component):
     @property
     def latency(self) -> int:
         """Cycles from activation to the partial sum that it goes into."""
-        return 1 + self._at_multiplier + self._at_adder
+        return 1 + self._at_product + self._at_sum
 
     @property
     def psum_latency(self) -> int:
         """Cycles from partial sum in to partial sum out."""
-        return self._at_adder
+        return self._at_sum
 
     @property
     def module_name(self) -> str:
@@ -120,10 +122,9 @@ class ProcessingElement(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Weights: shadow and active; then multiply and add."""
         m = Module()
-        m.submodules.multiplier = multiplier = Multiplier(
-            self.operand, FP32, subnormals=self.subnormals, stages=self._at_multiplier
+        m.submodules.multiply_add = multiply_add = MultiplyAdd(
+            self.operand, subnormals=self.subnormals, stages=self.stages
         )
-        m.submodules.adder = adder = Adder(FP32, subnormals=self.subnormals, stages=self._at_adder)
         activation = Signal(self.operand.width, reset_less=True)
         shadow = Signal(self.operand.width, reset_less=True)
         active = Signal(self.operand.width, reset_less=True)
@@ -135,10 +136,9 @@ class ProcessingElement(wiring.Component):
         m.d.comb += [
             self.o_activation.eq(activation),
             self.o_weight.eq(shadow),
-            multiplier.i_a.eq(activation),
-            multiplier.i_b.eq(active),
-            adder.i_a.eq(self.i_psum),
-            adder.i_b.eq(multiplier.o),
-            self.o_psum.eq(adder.o),
+            multiply_add.i_a.eq(activation),
+            multiply_add.i_b.eq(active),
+            multiply_add.i_c.eq(self.i_psum),
+            self.o_psum.eq(multiply_add.o),
         ]
         return m

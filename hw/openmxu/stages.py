@@ -3,7 +3,7 @@
 import operator
 from collections.abc import Collection, Mapping
 
-__all__ = ["ADDER_CUTS", "MULTIPLIER_CUTS", "check_stages", "split_stages"]
+__all__ = ["ADDER_CUTS", "MULTIPLIER_CUTS", "PRODUCT_CUTS", "check_stages", "split_stages"]
 
 MULTIPLIER_CUTS: Mapping[int, tuple[str, ...]] = {0: (), 1: ("rounded",), 2: ("product", "rounded")}
 """Number of stages of a multiplier, and the names of the cuts that are registers then."""
@@ -11,14 +11,17 @@ MULTIPLIER_CUTS: Mapping[int, tuple[str, ...]] = {0: (), 1: ("rounded",), 2: ("p
 ADDER_CUTS: Mapping[int, tuple[str, ...]] = {
     0: (),
     1: ("rounded",),
-    2: ("aligned", "rounded"),
-    3: ("aligned", "summed", "rounded"),
-    4: ("aligned", "summed", "normalised", "rounded"),
-    5: ("ordered", "aligned", "summed", "normalised", "rounded"),
+    2: ("summed", "rounded"),
+    3: ("aligned", "half_normalised", "rounded"),
+    4: ("half_aligned", "summed", "half_normalised", "rounded"),
+    5: ("half_aligned", "aligned", "summed", "half_normalised", "rounded"),
 }
-"""The same of an adder."""
+"""The same of an adder, and of what comes behind the product in a multiply-add."""
 
-_STAGES = range(1, max(MULTIPLIER_CUTS) + max(ADDER_CUTS) + 1)
+PRODUCT_CUTS: Mapping[int, tuple[str, ...]] = {0: (), 1: ("multiplied",), 2: ("multiplied", "product")}
+"""The same of a multiply-add's product."""
+
+_SPLIT = {1: (0, 1), 2: (1, 1), 3: (1, 2), 4: (1, 3), 5: (1, 4), 6: (2, 4), 7: (2, 5)}
 
 
 def check_stages(stages: int, known: Collection[int]) -> int:
@@ -42,16 +45,14 @@ def check_stages(stages: int, known: Collection[int]) -> int:
 
 
 def split_stages(stages: int) -> tuple[int, int]:
-    """How many of a processing element's ``stages`` its multiplier gets, and how many its adder.
+    """How many of a processing element's ``stages`` its product gets, and how many its sum.
 
-    The adder gets the last register. From 2 on the multiplier has one, as it costs no skew; then the adder
-    takes all that it can use, and the multiplier the rest.
+    The sum gets the last register. From 2 on the product has one, as it costs no skew. Then the sum takes all that
+    divide it well, and the product another one, before the last is given to the sum.
 
     Raises
     ------
     TypeError, ValueError
         There is no such number of stages.
     """
-    stages = check_stages(stages, _STAGES)
-    at_adder = max(1, min(stages - 1, max(ADDER_CUTS)))
-    return stages - at_adder, at_adder
+    return _SPLIT[check_stages(stages, _SPLIT)]

@@ -54,6 +54,6 @@ def test_any_format_is_an_operand() -> None:
 
 def test_all_stages_are_spent() -> None:
     for stages in range(1, 8):
-        multiplier, adder = split_stages(stages)
-        assert multiplier + adder == stages
-        assert adder >= 1
+        at_product, at_sum = split_stages(stages)
+        assert at_product + at_sum == stages
+        assert at_sum >= 1

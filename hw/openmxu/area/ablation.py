@@ -13,7 +13,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from openmxu.area.points import ADDER, MULTIPLIER, PROCESSING_ELEMENT, PRODUCT, Point, Tie, made_point, once, point
-from openmxu.arith import Adder, Multiplier
+from openmxu.arith import Multiplier, MultiplyAdd
 from openmxu.formats import BF16, FP32, TF32, FloatFormat
 
 __all__ = ["ABLATIONS", "MULTIPLY_ADD", "Ablation", "ablation_points"]
@@ -65,42 +65,17 @@ class _Truncated(wiring.Component):
         return m
 
 
-class _MultiplyAdd(wiring.Component):
-    """``o = i_c + i_a · i_b``, rounded twice, in a format that need not be fp32."""
-
-    i_a: Value
-    i_b: Value
-    i_c: Value
-    o: Value
-
-    def __init__(self, fmt: FloatFormat) -> None:
-        self._fmt = fmt
-        super().__init__({"i_a": In(BF16.width), "i_b": In(BF16.width), "i_c": In(fmt.width), "o": Out(fmt.width)})
-
-    def elaborate(self, platform: object) -> Module:
-        """A multiplier and an adder."""
-        m = Module()
-        m.submodules.multiplier = multiplier = Multiplier(BF16, self._fmt)
-        m.submodules.adder = adder = Adder(self._fmt)
-        m.d.comb += [
-            multiplier.i_a.eq(self.i_a),
-            multiplier.i_b.eq(self.i_b),
-            adder.i_a.eq(self.i_c),
-            adder.i_b.eq(multiplier.o),
-            self.o.eq(adder.o),
-        ]
-        return m
-
-
 _E8F15 = FloatFormat.parse("e8f15")
 
 _NO_SPECIALS = "no NaN or infinite operands"
 _TRUNCATED = "rounding towards zero"
 _SIMPLE = "no NaN or infinite operands, rounding towards zero"
 
-_MULTIPLIER_FLAGS = (Tie("multiplied.nan"), Tie("multiplied.infinite"))
-_ADDER_FLAGS = (Tie("by_magnitude.nan"), Tie("by_magnitude.infinite"))
-_ADDER_EXCESS = Tie("normalised_sum.significand", bits=4)
+_FLAGS = ("nan", "infinite")
+_MULTIPLIER_FLAGS = tuple(Tie(f"exact.{flag}") for flag in _FLAGS)
+_ADDER_FLAGS = tuple(Tie(f"{operand}.{flag}") for operand in ("a", "b") for flag in _FLAGS)
+_SUM = "normalised_sum.significand"
+_ADDER_EXCESS = Tie(_SUM, bits=4)
 """What rounding looks at: the sum's bits below the 24 that stay."""
 
 
@@ -113,8 +88,8 @@ def _accumulating(fmt: FloatFormat) -> Point:
         MULTIPLY_ADD,
         BF16,
         BF16.significand_width,
-        lambda: _MultiplyAdd(fmt),
-        (_MultiplyAdd, fmt),
+        lambda: MultiplyAdd(BF16, fmt),
+        (MultiplyAdd, fmt),
         variant=f"sum in {fmt}",
         options={"sum": fmt.name},
     )
@@ -133,8 +108,8 @@ def _ablations() -> list[Ablation]:
         on_gates(part, fmt, subnormals="ieee")
         for part, fmt in ((MULTIPLIER, BF16), (ADDER, FP32), (PROCESSING_ELEMENT, BF16))
     ]
-    pe_flags = (*_inside("multiplier", *_MULTIPLIER_FLAGS), *_inside("adder", *_ADDER_FLAGS))
-    pe_excess = _inside("adder", _ADDER_EXCESS)
+    pe_flags = _inside("multiply_add", *_MULTIPLIER_FLAGS, *(Tie(f"c.{flag}") for flag in _FLAGS))
+    pe_excess = _inside("multiply_add", Tie(_SUM, bits=5))
     return [
         Ablation("gradual underflow", full[0], multiplier),
         Ablation("rounding to nearest", multiplier, _truncated(_TRUNCATED)),
@@ -146,7 +121,7 @@ def _ablations() -> list[Ablation]:
         Ablation(
             "exponents, overflow and underflow",
             multiplier,
-            on_gates(MULTIPLIER, BF16, variant="exponent constant", ties=[Tie("multiplied.exponent", 127)]),
+            on_gates(MULTIPLIER, BF16, variant="exponent constant", ties=[Tie("exact.exponent", 255)]),
         ),
         Ablation("all but the significand product", multiplier, point(PRODUCT, BF16)),
         Ablation(

@@ -67,7 +67,7 @@ class Tie:
     Parameters
     ----------
     field
-        A field of a structure, with the submodules that it is in: ``adder.normalised_sum.significand``.
+        A field of a structure, with the submodules that it is in: ``multiply_add.normalised_sum.significand``.
     value
         What its bits are held at.
     bits

@@ -2,8 +2,10 @@
 
 from openmxu.arith.adder import Adder
 from openmxu.arith.converter import Converter
-from openmxu.arith.multiplier import Multiplier, SignificandProduct
+from openmxu.arith.multiplier import Multiplier
+from openmxu.arith.multiply_add import MultiplyAdd
+from openmxu.arith.product import SignificandProduct
 from openmxu.arith.splitter import Splitter
 from openmxu.arith.streamed import Streamed
 
-__all__ = ["Adder", "Converter", "Multiplier", "SignificandProduct", "Splitter", "Streamed"]
+__all__ = ["Adder", "Converter", "Multiplier", "MultiplyAdd", "SignificandProduct", "Splitter", "Streamed"]

@@ -80,7 +80,7 @@ class Converter(wiring.Component):
         exponent, significand = number.exponent, number.significand
         if self.subnormals == "ieee" and rebias > 0:
             # Subnormal numbers of the source are normal, or nearer to it, in the target.
-            significand, shift = normalise(m, significand, name="normalised")
+            significand, shift, _ = normalise(m, significand, name="normalised")
             exponent = exponent - shift
             smallest -= self.source.fraction_width
         exponents = range(smallest + rebias, largest + rebias + 1)

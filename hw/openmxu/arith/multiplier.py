@@ -1,72 +1,16 @@
 """Multiplication of floating-point numbers."""
 
-from amaranth.hdl import Module, Mux, Signal, Value, signed
-from amaranth.lib import data, wiring
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from openmxu.arith.pipeline import Pipeline
+from openmxu.arith.product import multiply, rebias
 from openmxu.arith.round import round_pack
-from openmxu.arith.shift import normalise
-from openmxu.arith.unpack import unpack
 from openmxu.formats import FloatFormat, check_subnormals
 from openmxu.stages import MULTIPLIER_CUTS, check_stages
 
-__all__ = ["Multiplier", "SignificandProduct"]
-
-_MOST_WIDTH = 1024
-"""Bits of an operand that Yosys still maps in minutes."""
-
-
-class SignificandProduct(wiring.Component):
-    """Unsigned product of two significands, ``o = i_a · i_b``, combinational.
-
-    The part of a multiplier whose area is said to grow with the square of the significand width.
-
-    Parameters
-    ----------
-    width
-        Bits of each operand, from 1 to 1024.
-
-    Members
-    -------
-    i_a, i_b : In(width)
-    o : Out(2 · width)
-
-    Raises
-    ------
-    ValueError
-        ``width`` is not positive, or too large for any tool.
-    """
-
-    i_a: Value
-    i_b: Value
-    o: Value
-
-    def __init__(self, width: int) -> None:
-        if not isinstance(width, int) or not 1 <= width <= _MOST_WIDTH:
-            raise ValueError(f"width must be an integer from 1 to {_MOST_WIDTH}, not {width!r}")
-        self.width = width
-        super().__init__({"i_a": In(width), "i_b": In(width), "o": Out(2 * width)})
-
-    latency = 0
-
-    @property
-    def module_name(self) -> str:
-        """Name of the exported module."""
-        return f"significand_product_{self.width}"
-
-    def elaborate(self, platform: object) -> Module:
-        """Leave the structure of the product to the synthesis tool."""
-        m = Module()
-        m.d.comb += self.o.eq(self.i_a * self.i_b)
-        return m
-
-
-class _Product(data.StructLayout):
-    """Signals between the significand product and its rounding."""
-
-    def __init__(self, significand: int, exponent: int) -> None:
-        super().__init__({"sign": 1, "exponent": signed(exponent), "significand": significand, "infinite": 1, "nan": 1})
+__all__ = ["Multiplier"]
 
 
 class Multiplier(wiring.Component):
@@ -136,52 +80,30 @@ class Multiplier(wiring.Component):
         return range(2 + rebias - lost, 2 * largest + rebias + 2)
 
     def elaborate(self, platform: object) -> Module:
-        """Multiply significands, add exponents; normalise, round."""
+        """Multiply; normalise by at most one bit; round."""
         m = Module()
-        m.submodules.significands = significands = SignificandProduct(self.operand.significand_width)
         pipeline = Pipeline(m, self.CUTS[self.stages])
-        a = unpack(m, self.i_a, self.operand, self.subnormals, name="a")
-        b = unpack(m, self.i_b, self.operand, self.subnormals, name="b")
-
+        product = pipeline.cut("product", multiply(m, self.i_a, self.i_b, self.operand, self.subnormals))
         exponents = self._exponents
-        width = 1 + max(abs(exponents.start), exponents.stop).bit_length()
-        rebias = self.result.bias - 2 * self.operand.bias
-        product = Signal(_Product(len(significands.o), width), name="multiplied")
+        top = product.significand[-1]
+        normalised = Signal(len(product.significand) - 1, name="normalised")
+        exponent = Signal(signed(1 + max(abs(exponents.start), exponents.stop).bit_length()), name="exponent")
         m.d.comb += [
-            significands.i_a.eq(a.significand),
-            significands.i_b.eq(b.significand),
-            product.sign.eq(a.sign ^ b.sign),
-            # The top bit of the product has weight two: hence the one more.
-            product.exponent.eq(a.exponent + b.exponent + (rebias + 1)),
-            product.significand.eq(significands.o),
-            product.infinite.eq(a.infinite | b.infinite),
-            product.nan.eq(a.nan | b.nan | (a.infinite & ~b.significand.any()) | (b.infinite & ~a.significand.any())),
+            normalised.eq(Mux(top, product.significand, product.significand << 1)),
+            exponent.eq(
+                rebias(product.exponent, self.operand, self.result) + (top if self.subnormals == "flush" else top - 1)
+            ),
         ]
-        product = pipeline.cut("product", product)
-
-        significand, shift = self._normalise(m, product.significand)
-        exponent = Signal(signed(width), name="exponent")
-        m.d.comb += exponent.eq(product.exponent - shift)
         bits = round_pack(
             m,
             self.result,
             self.subnormals,
             sign=product.sign,
             exponent=exponent,
-            significand=significand,
+            significand=Cat(normalised, ~product.zero),
             infinite=product.infinite,
             nan=product.nan,
             exponents=exponents,
         )
         m.d.comb += self.o.eq(pipeline.cut("rounded", bits))
         return m
-
-    def _normalise(self, m: Module, product: Value) -> tuple[Value, Value]:
-        """The significands' product shifted left until its top bit is set, and how far that is."""
-        if self.subnormals == "ieee":
-            return normalise(m, product, name="normalised")
-        # Both operands are normalised or zero: their product lacks one bit at most.
-        shift = ~product[-1]
-        normalised = Signal(len(product), name="normalised")
-        m.d.comb += normalised.eq(Mux(shift, product << 1, product))
-        return normalised, shift

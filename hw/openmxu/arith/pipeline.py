@@ -4,6 +4,7 @@ from collections.abc import Collection
 from typing import Any
 
 from amaranth.hdl import Module, Signal
+from amaranth.lib import data
 
 __all__ = ["Pipeline"]
 
@@ -27,10 +28,19 @@ class Pipeline:
         self._registered = registered
 
     def cut(self, name: str, value: Any) -> Any:
-        """``value`` after the cut ``name``: a signal of the same shape."""
+        """``value`` after the cut ``name``: a signal of the same shape.
+
+        Each field of a structure has a register of its own: Yosys 0.70 packs a register into iCE40's SB_MAC16 whole if
+        a part of it is the product, and loses the rest.
+        """
         signal = Signal.like(value, name=name, reset_less=True)
-        if name in self._registered:
-            self._m.d.sync += signal.eq(value)
-        else:
+        if name not in self._registered:
             self._m.d.comb += signal.eq(value)
+        elif isinstance(value, data.View):
+            for field, _ in value.shape():
+                register = Signal.like(value[field], name=f"{name}_{field}", reset_less=True)
+                self._m.d.sync += register.eq(value[field])
+                self._m.d.comb += signal[field].eq(register)
+        else:
+            self._m.d.sync += signal.eq(value)
         return signal

@@ -19,6 +19,8 @@ def round_pack(
     infinite: Value,
     nan: Value,
     exponents: range,
+    short: Value | None = None,
+    offset: int = 0,
 ) -> Value:
     """The bit pattern of ``±significand · 2^exponent`` in ``fmt``, rounded to nearest, ties to even.
 
@@ -42,6 +44,11 @@ def round_pack(
         Override the number; ``nan`` overrides ``infinite``.
     exponents
         The values that ``exponent`` can take for a finite non-zero number.
+    short
+        If given, numbers below the smallest normal one are exact; where it is 1, so is the number, but for one in its
+        last place that it lacks, and the bits below that place are ones.
+    offset
+        0 to 3: what ``exponent`` lacks. The rounding's adder adds it at no cost.
 
     Returns
     -------
@@ -53,27 +60,62 @@ def round_pack(
         exponent, significand = _to_subnormal(m, fmt, exponent, significand)
 
     kept, increment = _nearest_even(fmt, significand)
-    normal = Signal(name="normal")
-    if subnormals == "flush" and underflows:
-        m.d.comb += normal.eq(significand[-1] & ~exponent[-1] & exponent.any())
-    else:
-        m.d.comb += normal.eq(significand[-1])
-
+    if short is not None:
+        increment = increment | short
     # A carry out of the fraction is a carry into the exponent; a subnormal number has exponent field 0.
-    field_width = max(fmt.exponent_width, exponents.stop.bit_length())
-    field = exponent[:field_width] & normal.replicate(field_width)
-    fraction = kept[:-1]
-    if subnormals == "flush":
-        fraction = fraction & normal.replicate(fmt.fraction_width)
-        increment = increment & normal
-    magnitude = Signal(field_width + fmt.fraction_width, name="magnitude")
-    m.d.comb += magnitude.eq(Cat(fraction, field) + increment)
+    width = max(fmt.exponent_width, (exponents.stop - 1).bit_length())
+    top = significand[-1]
+    field, more = exponent[:width], Const(offset, 2)
+    if subnormals == "ieee":
+        field, more = field & top.replicate(width), more & top.replicate(2)
+    magnitude = Signal(width + fmt.fraction_width, name="magnitude")
+    m.d.comb += magnitude.eq(Cat(kept[:-1], field) + Cat(Const(0, fmt.fraction_width), more) + increment)
 
-    if exponents.stop > fmt.exponent_mask or not fmt.has_infinity:
-        infinite = infinite | (magnitude > fmt.largest)
+    # The exponent before rounding says what counts of it, so that nothing waits for the carry. One that gets into the
+    # exponent leaves a fraction of 0, which is right for the smallest normal number, and for infinity.
+    has_exponent = has_fraction = Const(1, 1)
+    if subnormals == "flush":
+        has_exponent = has_fraction = top
+        if underflows:
+            has_fraction = top & _is_at_least(exponent, 1 - offset)
+            has_exponent = has_fraction if short is None else top & _is_at_least(exponent, -offset)
+    overflows = Const(0, 1)
+    if not fmt.has_infinity:
+        overflows = magnitude > fmt.largest
+    elif exponents.stop > fmt.exponent_mask:
+        overflows = _is_at_least(exponent, fmt.exponent_mask - offset, exponents.stop - 1 - offset)
+    fraction = _masked(magnitude[: fmt.fraction_width], has_fraction)
+    field = _masked(magnitude[fmt.fraction_width :], has_exponent)
     bits = Signal(fmt.width, name="rounded_bits")
-    m.d.comb += bits.eq(Mux(nan, fmt.quiet_nan, Cat(Mux(infinite, fmt.overflow, magnitude)[: fmt.width - 1], sign)))
+    m.d.comb += bits.eq(Cat(_special(fmt, fraction, field, overflows & has_exponent, infinite, nan), sign & ~nan))
     return bits
+
+
+def _special(fmt: FloatFormat, fraction: Value, field: Value, overflows: Value, infinite: Value, nan: Value) -> Value:
+    """A number without its sign, or infinity or NaN in its place."""
+    special = nan | infinite
+    if not fmt.has_infinity:
+        return (Cat(fraction, field) | (special | overflows).replicate(fmt.width))[: fmt.width - 1]
+    # An exponent of the field's width that is too large is all ones already.
+    ones = special if len(field) == fmt.exponent_width else special | overflows
+    fraction = _masked(fraction, ~(special | overflows))
+    fraction = fraction | Cat(Const(0, fmt.fraction_width - 1), nan)
+    return Cat(fraction, field[: fmt.exponent_width] | ones.replicate(fmt.exponent_width))
+
+
+def _masked(value: Value, keep: Value) -> Value:
+    return value & keep.replicate(len(value))
+
+
+def _is_at_least(exponent: Value, bound: int, most: int | None = None) -> Value:
+    """Whether a signed exponent, which is ``most`` at most, is ``bound`` or more."""
+    if bound == most:
+        return exponent == bound
+    if bound == 1:
+        return ~exponent[-1] & exponent.any()
+    if bound in (0, -1, -2):  # the negative ones are all ones, but for the lowest bits
+        return ~exponent[-1] | exponent[-1 - bound :].all() if bound else ~exponent[-1]
+    return exponent >= bound
 
 
 def _to_subnormal(m: Module, fmt: FloatFormat, exponent: Value, significand: Value) -> tuple[Value, Value]:

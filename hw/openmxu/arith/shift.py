@@ -1,11 +1,15 @@
 """Shifts that floating-point datapaths are made of."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from typing import NamedTuple
 
-__all__ = ["normalise", "shift_right_sticky"]
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+
+__all__ = ["Normalised", "normalise", "shift_right_sticky"]
 
 
-def shift_right_sticky(m: Module, value: Value, amount: Value, *, name: str) -> Signal:
+def shift_right_sticky(
+    m: Module, value: Value, amount: Value, *, name: str, steps: range | None = None, keep: Value | None = None
+) -> Signal:
     """``value >> amount``, with every one that falls out kept in the lowest bit.
 
     Parameters
@@ -18,26 +22,69 @@ def shift_right_sticky(m: Module, value: Value, amount: Value, *, name: str) -> 
         Unsigned; any width, also one that shifts everything out.
     name
         What the result is called in waveforms.
+    steps
+        The bits of ``amount`` to shift by; all by default.
+    keep
+        If it is 0, the result is 0, without a sticky bit.
     """
-    steps = (len(value) - 1).bit_length()
-    for step in range(min(steps, len(amount))):
+    most = (len(value) - 1).bit_length()
+    sticky, value = value[0], value[1:]
+    if steps is None:
+        steps = range(min(most, len(amount)))
+        if len(amount) > most:
+            beyond = amount[most:].any()
+            sticky = sticky | (beyond & value.any())
+            value = _masked(value, ~beyond)
+    keep = Const(1) if keep is None else keep
+    for step in reversed(steps):
         distance = 1 << step
-        shifted = Cat(
-            value[distance] | value[:distance].any() if distance < len(value) else value.any(), value[distance + 1 :]
-        )
+        lost = Signal(name=f"{name}_lost_{distance}")
         staged = Signal(len(value), name=f"{name}_{distance}")
-        m.d.comb += staged.eq(Mux(amount[step], shifted, value))
-        value = staged
-    result = Signal(len(value), name=name)
-    if len(amount) > steps:
-        m.d.comb += result.eq(Mux(amount[steps:].any(), value.any(), value))
-    else:
-        m.d.comb += result.eq(value)
+        stays, moves = keep & ~amount[step], keep & amount[step]
+        m.d.comb += [
+            lost.eq((sticky & keep) | (value[:distance].any() & moves)),
+            staged.eq(_masked(value, stays) | _masked(value[distance:], moves)),
+        ]
+        sticky, value, keep = lost, staged, Const(1)
+    sticky, value = sticky & keep, _masked(value, keep)  # where there is no step at all
+    result = Signal(1 + len(value), name=name)
+    m.d.comb += result.eq(Cat(sticky, value))
     return result
 
 
-def normalise(m: Module, value: Value, *, limit: Value | None = None, name: str) -> tuple[Signal, Value]:
-    """``value`` shifted left until its top bit is set, and by how much.
+def _masked(value: Value, keep: Value) -> Value:
+    return value & keep.replicate(len(value))
+
+
+class Normalised(NamedTuple):
+    """What became of a value.
+
+    Members
+    -------
+    value
+        The value, shifted left.
+    shift
+        By how much, less what came before.
+    more : 1
+        What is left of the limit is more than the steps that are left.
+    """
+
+    value: Value
+    shift: Value
+    more: Value
+
+
+def normalise(
+    m: Module,
+    value: Value,
+    *,
+    steps: range | None = None,
+    limit: Value | None = None,
+    more: Value | None = None,
+    fill: Value | None = None,
+    name: str,
+) -> Normalised:
+    """Shift ``value`` left until its top bit is set.
 
     Every step looks at the top bits and decides for itself: that is smaller than counting the leading
     zeros first and shifting then.
@@ -48,18 +95,23 @@ def normalise(m: Module, value: Value, *, limit: Value | None = None, name: str)
         The module that the logic is written into.
     value
         Any width. Zero stays zero; its shift then means nothing.
+    steps
+        Shift by ``2**step`` for these; all by default. The larger ones must have been done before.
     limit
         Unsigned: shift by no more than this, so that exponents do not fall below the smallest.
+    more
+        From the larger steps, if there are any.
+    fill
+        The bit that is shifted in from below; 0 by default.
     name
         What the result is called in waveforms.
-
-    Returns
-    -------
-    result, shift
-        ``result`` as wide as ``value``; ``shift`` wide enough for any shift.
     """
+    steps = range((len(value) - 1).bit_length()) if steps is None else steps
+    fill = Const(0, 1) if fill is None else fill
+    if more is None:
+        more = Const(0, 1) if limit is None else limit[steps.stop :].any()
     taken: list[Value] = []
-    for step in reversed(range((len(value) - 1).bit_length())):
+    for step in reversed(steps):
         distance = 1 << step
         shift = Signal(name=f"{name}_by_{distance}")
         staged = Signal(len(value), name=f"{name}_{distance}")
@@ -67,11 +119,11 @@ def normalise(m: Module, value: Value, *, limit: Value | None = None, name: str)
         if limit is None:
             m.d.comb += shift.eq(free)
         else:
-            m.d.comb += shift.eq(free & limit[step:].any())
-            remaining = Signal(len(limit), name=f"{name}_limit_{distance}")
-            m.d.comb += remaining.eq(Cat(limit[:step], limit[step:] - shift))
-            limit = remaining
-        m.d.comb += staged.eq(Mux(shift, Cat(Value.cast(0).replicate(distance), value[:-distance]), value))
+            allowed = limit[step : step + 1].any()
+            left = Signal(name=f"{name}_beyond_{distance}")
+            m.d.comb += [shift.eq(free & (more | allowed)), left.eq(more | (allowed & ~shift))]
+            more = left
+        m.d.comb += staged.eq(Mux(shift, Cat(fill.replicate(distance), value[:-distance]), value))
         value = staged
         taken.insert(0, shift)
-    return value, Cat(*taken)
+    return Normalised(value, Cat(Const(0, steps.start), *taken), more)

@@ -84,7 +84,7 @@ class Splitter(wiring.Component):
         if self.subnormals == "ieee":
             limit = Signal(FP32.exponent_width, name=f"{name}_limit")
             m.d.comb += limit.eq(number.exponent - 1)
-        significand, shift = normalise(m, left, limit=limit, name=name)
+        significand, shift, _ = normalise(m, left, limit=limit, name=name)
         exponent = Signal(FP32.exponent_width + 1, name=f"{name}_exponent")
         m.d.comb += exponent.eq(number.exponent - shift)
         normal = significand[-1] & ~exponent[-1]

@@ -17,21 +17,30 @@ class Unpacked(data.StructLayout):
     -------
     sign : 1
     exponent : exponent_width
-        Biased; 1 for a subnormal number, which has the smallest normal number's exponent.
+        Biased. A subnormal number that is not flushed has 1 here, the smallest normal number's exponent.
     significand : significand_width
-        With the hidden bit on top; 0 for everything that counts as zero.
+        With the hidden bit on top.
+    zero : 1
+        It counts as zero. If it is a flushed subnormal number, the significand's lower bits are not 0.
     infinite, nan : 1
         If one of them is set, exponent and significand mean nothing.
     """
 
     def __init__(self, fmt: FloatFormat) -> None:
         super().__init__(
-            {"sign": 1, "exponent": fmt.exponent_width, "significand": fmt.significand_width, "infinite": 1, "nan": 1}
+            {
+                "sign": 1,
+                "exponent": fmt.exponent_width,
+                "significand": fmt.significand_width,
+                "zero": 1,
+                "infinite": 1,
+                "nan": 1,
+            }
         )
 
 
-def unpack(m: Module, bits: Value, fmt: FloatFormat, subnormals: str, *, name: str) -> Any:
-    """The :class:`Unpacked` view of ``bits``, in which flushed subnormal operands are zeros already.
+def unpack(m: Module, bits: Value, fmt: FloatFormat, subnormals: str, *, name: str, canonical: bool = False) -> Any:
+    """The :class:`Unpacked` view of ``bits``.
 
     Parameters
     ----------
@@ -43,22 +52,22 @@ def unpack(m: Module, bits: Value, fmt: FloatFormat, subnormals: str, *, name: s
         Its format, and ``"flush"`` or ``"ieee"``.
     name
         What the signal is called in waveforms.
+    canonical
+        Whether the only NaN is the canonical one: then one bit tells it from infinity.
     """
     fraction = bits[: fmt.fraction_width]
     exponent = bits[fmt.fraction_width : -1]
     hidden = exponent.any()
     unpacked = Signal(Unpacked(fmt), name=name)
-    kept = fraction & hidden.replicate(fmt.fraction_width) if subnormals == "flush" else fraction
     m.d.comb += [
         unpacked.sign.eq(bits[-1]),
-        unpacked.exponent.eq(Cat(exponent[0] | ~hidden, exponent[1:])),
-        unpacked.significand.eq(Cat(kept, hidden)),
+        unpacked.exponent.eq(exponent if subnormals == "flush" else Cat(exponent[0] | ~hidden, exponent[1:])),
+        unpacked.significand.eq(Cat(fraction, hidden)),
+        unpacked.zero.eq(~hidden if subnormals == "flush" else ~bits[:-1].any()),
     ]
     if fmt.has_infinity:
-        m.d.comb += [
-            unpacked.infinite.eq(exponent.all() & ~fraction.any()),
-            unpacked.nan.eq(exponent.all() & fraction.any()),
-        ]
+        is_nan = fraction[-1] if canonical else fraction.any()
+        m.d.comb += [unpacked.infinite.eq(exponent.all() & ~is_nan), unpacked.nan.eq(exponent.all() & is_nan)]
     else:
         m.d.comb += unpacked.nan.eq(bits[:-1].all())
     return unpacked

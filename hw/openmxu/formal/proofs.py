@@ -4,8 +4,8 @@ The components are those of the catalog, found in its designs, each with its par
 properties are proven, which together say that ``o_psum(t + latency)`` is ``add(i_psum(t + latency - psum_latency),
 multiply(i_activation(t), weight))``, with the weight that is active from the cycle after that activation on:
 
-- ``sum``: the adder between the registers, whatever the multiplier gives (its wire is cut)
-- ``product``: what the multiplier gives to the adder
+- ``sum``: the sum, whatever product comes (its wire is cut) that the ``product`` can be
+- ``product``: what the product is, as it is handed to the sum
 - ``shift``: how activations and weights move
 
 For the accumulator bank: the value that it adds sums to, the replacement of NaN included.
@@ -40,11 +40,13 @@ from openmxu.formal.solvers import SOLVERS, Answer, solve, version
 from openmxu.formal.specification import (
     ACCEPT,
     ADD,
+    ADD_PRODUCT,
     ALWAYS,
     CONVERT,
     MULTIPLY,
     NEAREST,
     NEVER,
+    PRODUCT,
     READY,
     REPLACE,
     SAME,
@@ -282,9 +284,11 @@ class _Query:
     def ask_for_two(self, solver: str, limit: float) -> Answer:
         """Whether two results can both be right, whatever the component does."""
         other = f"({self._operation.name} {' '.join(self._names)} other)"
+        means = self._operation.means
+        meanings = f"({means} result) ({means} other)" if means else "result other"
         return self._solve(
             f"(declare-const other (_ BitVec {self._width}))\n",
-            f"(and {self.relation} {other} (distinct result other))",
+            f"(and {self.relation} {other} (distinct {meanings}))",
             solver,
             limit,
         )
@@ -312,7 +316,9 @@ class _Query:
             f"(declare-const {name} (_ BitVec {width}))\n"
             for name, width in zip([*self._names, "result"], [*self._widths, self._width], strict=True)
         )
-        text = f"(set-logic QF_BVFP)\n{self._operation.text}{declarations}{assertions}(assert {question})\n"
+        operation = self._operation
+        given = f"(assert {operation.given})\n"
+        text = f"(set-logic QF_BVFP)\n{operation.text}{declarations}{given}{assertions}(assert {question})\n"
         return solve(text, solver, limit=limit)
 
 
@@ -426,7 +432,7 @@ def _arithmetic(unit: Any, operations: Mapping[str, Operation]) -> Proof:
 def _solvers(operation: Operation) -> tuple[str, ...]:
     if operation in CONVERT.values():
         return ("z3",)  # bitwuzla has no numbers of bf16's widths
-    if operation is MULTIPLY["ieee"]:
+    if operation in (MULTIPLY["ieee"], PRODUCT["ieee"]):
         return ("bitwuzla",)  # z3 does not come to an end
     return SOLVERS
 
@@ -434,18 +440,18 @@ def _solvers(operation: Operation) -> tuple[str, ...]:
 def _cell(cell: ProcessingElement) -> Iterator[Proof]:
     """What a processing element computes, in three parts that meet at wires."""
     name, mode = cell.module_name, cell.subnormals
-    add, multiply = ADD[mode], MULTIPLY[mode]
     # A quick run has each mode and each number of stages once.
     quick = (mode == "flush") == (cell.stages > 1)
+    product = "multiply_add.product"
     latency = cell.psum_latency
     yield Proof(
         f"{name}_sum",
         f"o_psum(t + {latency}) = add(i_psum(t), product(t)), {mode}",
         cell,
-        add,
-        (("i_psum", 0), ("adder.i_b", 0)),
+        ADD_PRODUCT[mode],
+        (("i_psum", 0), (product, 0)),
         (("o_psum", latency),),
-        cut="adder.i_b",
+        cut=product,
         quick=quick,
     )
     latency = cell.latency - cell.psum_latency
@@ -453,10 +459,10 @@ def _cell(cell: ProcessingElement) -> Iterator[Proof]:
         f"{name}_product",
         f"product(t + {latency}) = multiply(i_activation(t), active(t + 1)), {mode}",
         cell,
-        multiply,
+        PRODUCT[mode],
         (("i_activation", 0), ("active", 1)),
-        (("adder.i_b", latency),),
-        solvers=_solvers(multiply),
+        ((product, latency),),
+        solvers=_solvers(PRODUCT[mode]),
         quick=quick and mode == "flush",
     )
     outputs = ("o_activation", "o_swap", "o_load", "o_weight", "shadow", "active")

@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 __all__ = [
     "ACCEPT",
     "ADD",
+    "ADD_PRODUCT",
     "ALWAYS",
     "CONVERT",
     "MULTIPLY",
     "NEAREST",
     "NEVER",
+    "PRODUCT",
     "READY",
     "REPLACE",
     "SAME",
@@ -36,6 +38,10 @@ class Operation:
         SMT-LIB that defines it.
     example
         Operands and result of one case, worked out by hand; none where any operands will do.
+    given
+        A condition on the operands ``x0``, ``x1``, ...: nothing is said of others.
+    means
+        A function of results: those that it gives the same for are the same. None: each is another one.
     cases
         For solvers that take too long otherwise: conditions on the operands ``x0``, ``x1``. They may be any, as
         it is proven, too, that one of them always holds.
@@ -44,6 +50,8 @@ class Operation:
     name: str
     text: str
     example: tuple[tuple[int, ...], int] | None = None
+    given: str = "true"
+    means: str = ""
     cases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
@@ -144,7 +152,7 @@ _CASES = {
 }
 
 ADD = {
-    mode: Operation("add", _NUMBERS + text, ((0x3F80_0000, 0x4000_0000), 0x4040_0000), _CASES[mode])
+    mode: Operation("add", _NUMBERS + text, ((0x3F80_0000, 0x4000_0000), 0x4040_0000), cases=_CASES[mode])
     for mode, text in _ADD.items()
 }
 """fp32 + fp32, by treatment of subnormals; 1 + 2 = 3."""
@@ -153,6 +161,86 @@ MULTIPLY = {
     mode: Operation("multiply", _NUMBERS + text, ((0x3FC0, 0xC000), 0xC040_0000)) for mode, text in _MULTIPLY.items()
 }
 """bf16 x bf16 -> fp32, by treatment of subnormals; 1.5 · -2 = -3."""
+
+# A product as a multiply-add hands it from its first half to its second one, and the word that it stands for. With
+# top bits of weight one, its significand may lack the top bit, but not two; its exponent is one less, or that itself.
+_PRODUCT = {
+    "flush": """\
+(define-sort Product () (_ BitVec 28))
+(define-fun sign-of ((p Product)) (_ BitVec 1) ((_ extract 0 0) p))
+(define-fun exponent-of ((p Product)) (_ BitVec 8) ((_ extract 8 1) p))
+(define-fun significand-of ((p Product)) Half ((_ extract 24 9) p))
+(define-fun has ((p Product) (bit (_ BitVec 28))) Bool (distinct (bvand p bit) (_ bv0 28)))
+(define-fun is-zero ((p Product)) Bool (has p #x2000000))
+(define-fun is-infinite ((p Product)) Bool (has p #x4000000))
+(define-fun is-nan ((p Product)) Bool (has p #x8000000))
+(define-fun top ((p Product)) Bool (= ((_ extract 24 24) p) #b1))
+(define-fun magnitude ((p Product)) (_ BitVec 31)
+  (ite (top p) (concat (bvadd (exponent-of p) #x01) ((_ extract 14 0) (significand-of p)) #x00)
+               (concat (exponent-of p) ((_ extract 13 0) (significand-of p)) #b000000000)))
+(define-fun is-number ((p Product)) Bool
+  (ite (top p) (bvult (exponent-of p) #xfe)
+               (and (= ((_ extract 14 14) (significand-of p)) #b1)
+                    (distinct (exponent-of p) #x00) (distinct (exponent-of p) #xff))))
+""",
+    "ieee": """\
+(define-sort Product () (_ BitVec 31))
+(define-fun sign-of ((p Product)) (_ BitVec 1) ((_ extract 0 0) p))
+(define-fun exponent-of ((p Product)) (_ BitVec 10) ((_ extract 10 1) p))
+(define-fun significand-of ((p Product)) (_ BitVec 17) ((_ extract 27 11) p))
+(define-fun has ((p Product) (bit Product)) Bool (distinct (bvand p bit) (_ bv0 31)))
+(define-fun is-zero ((p Product)) Bool (has p (_ bv268435456 31)))
+(define-fun is-infinite ((p Product)) Bool (has p (_ bv536870912 31)))
+(define-fun is-nan ((p Product)) Bool (has p (_ bv1073741824 31)))
+(define-fun top ((p Product)) Bool (= ((_ extract 26 26) p) #b1))
+(define-fun is-tiny ((p Product)) Bool (bvsle (exponent-of p) (_ bv1 10)))
+; How far to the right of its place with exponent 1, with eight bits below those of the significand.
+(define-fun right ((p Product)) (_ BitVec 31) ((_ sign_extend 21) (bvsub (_ bv1 10) (exponent-of p))))
+(define-fun wide ((p Product)) (_ BitVec 31) (concat #b000000 (significand-of p) #x00))
+(define-fun magnitude ((p Product)) (_ BitVec 31)
+  (ite (is-tiny p) (bvlshr (wide p) (right p))
+  (ite (top p) (concat ((_ extract 7 0) (exponent-of p)) ((_ extract 14 0) (significand-of p)) #x00)
+               (concat ((_ extract 7 0) (bvsub (exponent-of p) (_ bv1 10)))
+                       ((_ extract 13 0) (significand-of p)) #b000000000))))
+(define-fun is-number ((p Product)) Bool
+  (ite (is-tiny p)
+       (and (bvsge (exponent-of p) (bvneg (_ bv300 10)))
+            (= (bvshl (bvlshr (wide p) (right p)) (right p)) (wide p))
+            (=> (= ((_ extract 16 16) (significand-of p)) #b1) (bvslt (exponent-of p) (bvneg (_ bv7 10))))
+            (or (top p) (= ((_ extract 14 14) (significand-of p)) #b1) (bvslt (exponent-of p) (bvneg (_ bv7 10)))))
+       (and (= ((_ extract 16 16) (significand-of p)) #b0)
+            (ite (top p) (bvsle (exponent-of p) (_ bv254 10))
+                         (and (= ((_ extract 14 14) (significand-of p)) #b1)
+                              (bvsle (exponent-of p) (_ bv255 10)))))))
+""",
+}
+
+_HALVES = """\
+(define-fun word ((p Product)) Word
+  (ite (is-nan p) #x7fc00000
+  (ite (is-infinite p) (concat (sign-of p) #b1111111100000000000000000000000)
+  (ite (is-zero p) (concat (sign-of p) #b0000000000000000000000000000000)
+                   (concat (sign-of p) (magnitude p))))))
+(define-fun is-product ((p Product)) Bool (or (is-nan p) (is-infinite p) (is-zero p) (is-number p)))
+(define-fun product ((a Half) (b Half) (o Product)) Bool (and (is-product o) (multiply a b (word o))))
+(define-fun add-product ((c Word) (p Product) (o Word)) Bool (add c (word p) o))
+"""
+
+
+def _halves(mode: str) -> str:
+    return _NUMBERS + _MULTIPLY[mode] + _ADD[mode] + _PRODUCT[mode] + _HALVES
+
+
+PRODUCT = {mode: Operation("product", _halves(mode), means="word") for mode in ("flush", "ieee")}
+"""The first half of a multiply-add, by treatment of subnormals: the product of two operands, not packed."""
+
+ADD_PRODUCT = {
+    mode: Operation(
+        "add-product", _halves(mode), given="(and (is-product x1) (=> (fp.isNaN (number x0)) (= x0 #x7fc00000)))"
+    )
+    for mode in ("flush", "ieee")
+}
+"""The second half: a sum, whose NaN is the canonical one, and any product that the first half can give."""
 
 CONVERT = {mode: _conversion(_CONVERT, mode) for mode in ("flush", "ieee")}
 """fp32 -> bf16, by treatment of subnormals; a tie goes to the even neighbour."""

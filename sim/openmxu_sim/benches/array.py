@@ -66,7 +66,7 @@ def schedule(config: MxuConfig, count: int, seed: int) -> list[Tile]:
             Tile(
                 vectors.matrix((m, config.rows), config.operand.name, number),
                 vectors.matrix((config.columns, config.rows), config.operand.name, number + 1).T,
-                vectors.matrix((m, config.columns), "fp32", number + 2),
+                vectors.canonical(vectors.matrix((m, config.columns), "fp32", number + 2)),
                 loads,
                 beats,
             )

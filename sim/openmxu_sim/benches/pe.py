@@ -72,11 +72,13 @@ def draw(operand: str, subnormals: str, count: int, seed: int) -> Cycles:
     # A swap takes what the shadow register held before a load in the same cycle.
     active = held(np.concatenate([shadow[:1], shadow[:-1]]), np.concatenate([[1], swaps[1:]]))
     products = golden.multiply(activations, active, operand, "fp32", subnormals=subnormals)
-    psums = np.where(
-        generator.random(count) < 0.8,
-        vectors.partners("fp32", products, seed + 1),
-        near_cancellation(products, generator),
-    ).astype(np.uint32)
+    psums = vectors.canonical(
+        np.where(
+            generator.random(count) < 0.8,
+            vectors.partners("fp32", products, seed + 1),
+            near_cancellation(products, generator),
+        )
+    )
     sums = golden.add(psums, products, "fp32", subnormals=subnormals)
     return Cycles(activations, weights, loads, swaps, psums, shadow, products, sums)
 

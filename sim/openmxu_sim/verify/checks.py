@@ -230,7 +230,9 @@ def _refute_wrong_claims() -> Outcome:
 
 
 def _look_for_ambiguity() -> Outcome:
-    operations = {proof.operation.text: proof for proof in proofs().values() if proof.operation.text}
+    operations = {
+        (proof.operation.name, proof.operation.text): proof for proof in proofs().values() if proof.operation.text
+    }
     doubtful = [
         proof.name
         for proof in operations.values()

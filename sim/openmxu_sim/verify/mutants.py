@@ -73,7 +73,7 @@ def _subjects() -> Iterator[Subject]:
         ):
             yield Subject(f"{family}, {mode}", Task(family, {"subnormals": mode}), everything=everything)
         yield Subject(f"splitter, {mode}", Task("splitter", {"subnormals": mode}))
-    arithmetic = ("*.adder", "*.multiplier*", "converter_*")
+    arithmetic = ("*.adder", "*.multiply_add*", "converter_*")
     yield Subject("processing element", Task("pe"))
     yield Subject("array", Task("array_4x4", {"rows": 3, "columns": 2, "stages": 3}), arithmetic)
     # Three columns: a mistake is in each of them, and an inversion that is made twice is none.

@@ -81,7 +81,7 @@ def test_bugs_between_parts(name: str, wiring: str) -> None:
 @pytest.mark.parametrize(
     ("name", "part"),
     [
-        ("product and sum are exchanged", "pe"),
+        ("activation and weight are exchanged", "pe"),
         ("another mark clears NaN", "column"),
         ("a result that nobody takes is withdrawn", "emission"),
         ("a beat of weights too many may enter", "admission"),

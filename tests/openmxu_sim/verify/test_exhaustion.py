@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from amaranth.hdl import Value
 
-from openmxu.arith import multiplier
+from openmxu.arith import product
 from openmxu.arith import round as rounding
 from openmxu_sim.verify.exhaustion import additions, sweep
 
@@ -18,12 +18,12 @@ def _truncate(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _keep_subnormals(monkeypatch: pytest.MonkeyPatch) -> None:
     """Operands are unpacked as in the other mode."""
-    right = multiplier.unpack
+    right = product.unpack
 
     def unpack(m: Any, bits: Value, fmt: Any, _: str, *, name: str) -> Any:
         return right(m, bits, fmt, "ieee", name=name)
 
-    monkeypatch.setattr(multiplier, "unpack", unpack)
+    monkeypatch.setattr(product, "unpack", unpack)
 
 
 @pytest.mark.parametrize(

@@ -80,10 +80,10 @@ SEEDED_BUGS: Mapping[str, Bug] = {
     "a beat that waits is overwritten": Bug(
         "edge", "self.i.ready.eq(self.o.ready | ~self.o.valid)", "self.i.ready.eq(1)"
     ),
-    "product and sum are exchanged": Bug(
+    "activation and weight are exchanged": Bug(
         "pe",
-        "adder.i_a.eq(self.i_psum),\n            adder.i_b.eq(multiplier.o)",
-        "adder.i_b.eq(self.i_psum),\n            adder.i_a.eq(multiplier.o)",
+        "multiply_add.i_a.eq(activation),\n            multiply_add.i_b.eq(active)",
+        "multiply_add.i_b.eq(activation),\n            multiply_add.i_a.eq(active)",
     ),
     "the first tile is added": Bug("accumulator", "Mux(control.add, kept, _NEGATIVE_ZERO)", "kept"),
     "a sum is written a place too far": Bug("accumulator", "new.addr.eq(write[:-1])", "new.addr.eq(write[:-1] + 1)"),

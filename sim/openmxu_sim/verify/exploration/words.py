@@ -26,7 +26,7 @@ _GATES = {
     "$_XOR_": "xor({A}, {B})",
     "$_MUX_": "choose({S}, {B}, {A})",
 }
-_ARITHMETIC = {"multiplier": "multiply", "adder": "add", "converter": "convert"}
+_ARITHMETIC = {"multiply_add": "multiply and add", "adder": "add", "converter": "convert"}
 # Where a register's valid bit is low, its other bits mean nothing. They are taken as undefined, which leaves fewer
 # states. If this were wrong, the exploration would fail: what is undefined proves nothing.
 _VALID_BITS = {r"control_\d+|bank\.column_\d+\.o_control": 0, r".*\.(write|leaving|given)_\d+": -1}
@@ -85,7 +85,7 @@ write_json /job/result
 
 def _box_kind(module: str) -> str | None:
     """Which arithmetic a module is, by its name."""
-    found = re.fullmatch(r".*\.(multiplier|adder)|(converter)_.*", module)
+    found = re.fullmatch(r".*\.(multiply_add|adder)|(converter)_.*", module)
     return found and _ARITHMETIC[found[1] or found[2]]
 
 
@@ -292,10 +292,17 @@ class WordNetlist:
         box = _box_kind(cell.type)
         if box is None:
             raise ValueError(f"data must be moved as whole words, not through {cell.type}")
-        operands = ("i",) if box == "convert" else ("i_a", "i_b")
-        multiplier, adder = split_stages(self._config.stages)
-        latency = {"convert": 0, "multiply": multiplier, "add": adder}[box]
-        return Word(box, tuple(self._word(cell.connections[port]) for port in operands), detail=latency)
+        at_product, at_sum = split_stages(self._config.stages)
+        if box == "convert":
+            return Word(box, self._operands(cell, "i"), detail=0)
+        if box == "add":
+            return Word(box, self._operands(cell, "i_a", "i_b"), detail=at_sum)
+        self.words.append(Word("multiply", self._operands(cell, "i_a", "i_b"), detail=at_product))
+        product = len(self.words) - 1
+        return Word("add", (*self._operands(cell, "i_c"), product), detail=at_sum)
+
+    def _operands(self, cell: Cell, *ports: str) -> tuple[int, ...]:
+        return tuple(self._word(cell.connections[port]) for port in ports)
 
     def _read(self, cell: Cell) -> Word:
         """What a memory's port has read."""

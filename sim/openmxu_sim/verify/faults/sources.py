@@ -27,7 +27,7 @@ class Edit(NamedTuple):
 EDITS = (
     Edit("hw/openmxu/arith/round.py", "return kept, guard & (kept[0]", "return kept, Const(0, 1) & (kept[0]"),
     Edit("hw/openmxu/arith/round.py", "return kept, guard & (kept[0]", "return kept, guard | (kept[0]"),
-    Edit("hw/openmxu/pe.py", "adder.i_b.eq(multiplier.o)", "adder.i_b.eq(self.i_psum)"),
+    Edit("hw/openmxu/pe.py", "multiply_add.i_b.eq(active)", "multiply_add.i_b.eq(activation)"),
     Edit("hw/openmxu/accumulator.py", "Mux(control.add, kept,", "Mux(control.add & 0, kept,"),
 )
 

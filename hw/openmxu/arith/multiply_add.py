@@ -1,0 +1,236 @@
+"""Multiplication and addition in one datapath, with the results of a multiplier and an adder.
+
+::
+
+    i_a, i_b ─▶ multiply    ─▶│─▶ flags, ─▶│─▶ compare      ─▶ select ─▶ align, add, normalise, round ─▶ o
+                significands, │   product  │   exponents               └────── as in sum.py ───────┘
+                add exponents │            │       ▲
+                          multiplied    product    └─ i_c
+
+    weight              2 1 . 1/2 1/4 ...
+    product             1 x . x x x x x x x x x x x x x x       from 1 on, below 4
+                     or 0 1 . x x x x x x x x x x x x x x
+    summand a             1 . x x x x x x x x x x x x x x x     the same bits, the exponent one more
+                     or   0 . 1 x x x x x x x x x x x x x x
+    summand b             1 . y y y y y y y y y y y y y y y y y y y y y y y         i_c
+
+What it saves beside a multiplier and an adder, and why each bit stays the same:
+
+- The product of two significands fits that of the result: the multiplier would not have rounded it, but where it is
+  tiny or huge. So it need not be packed, nor normalised: the sum is normalised anyway. Its top bit may be missing; one
+  guard bit more makes up for that. With its top bit at weight one a difference of nearly equal exponents still fits
+  the significand and one guard bit, and is exact; with that bit at weight two it would not be.
+- The exponents' sum has the one as its carry-in that makes of their bias a power of two: taking it off changes the
+  upper bits only. What is left is one less than the exponent of the product. That is the right value to compare with
+  i_c's: with a carry-in it gives the distance less one if the product's is larger, which :mod:`openmxu.arith.sum`
+  wants. The one that is missing in the larger exponent is the carry-in of a later adder.
+- A product is a zero, infinite or NaN by three wires, and never a bit pattern that is taken apart again. An infinite
+  summand takes the sign of the sum for itself, and nothing is subtracted then: the sum cannot become negative.
+- A sum that comes in has one NaN, the canonical one: one bit tells it from infinity.
+- With gradual underflow a tiny product is rounded where it stands: what is dropped of it is a row of ones that depends
+  on its exponent only. It is aligned to i_c later, as every product is.
+"""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from openmxu.arith.adder import Adder
+from openmxu.arith.multiplier import Multiplier
+from openmxu.arith.pipeline import Pipeline
+from openmxu.arith.product import multiply, rebias
+from openmxu.arith.sum import Order, Sum, Summand
+from openmxu.arith.unpack import unpack
+from openmxu.formats import FP32, FloatFormat, check_subnormals
+from openmxu.stages import ADDER_CUTS, PRODUCT_CUTS, split_stages
+
+__all__ = ["MultiplyAdd"]
+
+_GUARD_BITS = 4  # one more than an adder's: the product may lack its top bit
+
+
+class MultiplyAdd(wiring.Component):
+    """``o = round(i_c + round(i_a · i_b))``, a rigid pipeline.
+
+    The two roundings of the numerics contract, not a fused multiply-add: a product below the smallest normal number is
+    flushed, or rounded, before it is added, and one above the largest is infinite. Where a product does not fit the
+    result's significand (tf32 and bf16 do, fp32 does not), this is a :class:`Multiplier` and an :class:`Adder`.
+
+    Latency: :attr:`latency` cycles from ``i_a`` and ``i_b`` to ``o``, of which the last :attr:`addend_latency` are
+    those from ``i_c``. Throughput: one result per cycle. Back-pressure: none.
+
+    Parameters
+    ----------
+    operand, result
+        Formats of ``i_a`` and ``i_b``, and of ``i_c`` and ``o``.
+    subnormals
+        ``"flush"`` or ``"ieee"``.
+    stages
+        0: combinational. From 1 to 7: see :func:`~openmxu.stages.split_stages`.
+
+    Members
+    -------
+    i_a, i_b : In(operand.width)
+    i_c : In(result.width)
+        A NaN must be the canonical one, as every sum's is.
+    o : Out(result.width)
+
+    Raises
+    ------
+    TypeError, ValueError
+        A parameter is outside its domain.
+    """
+
+    i_a: Value
+    i_b: Value
+    i_c: Value
+    o: Value
+
+    def __init__(
+        self, operand: FloatFormat, result: FloatFormat = FP32, *, subnormals: str = "flush", stages: int = 0
+    ) -> None:
+        self.operand = operand
+        self.result = result
+        self.subnormals = check_subnormals(subnormals)
+        self.stages = stages
+        self._at_product, self._at_sum = split_stages(stages) if stages else (0, 0)
+        width = result.width
+        super().__init__({"i_a": In(operand.width), "i_b": In(operand.width), "i_c": In(width), "o": Out(width)})
+
+    @property
+    def latency(self) -> int:
+        """Cycles from operands to result."""
+        return self.stages
+
+    @property
+    def addend_latency(self) -> int:
+        """Cycles from ``i_c`` to the result."""
+        return self._at_sum
+
+    @property
+    def module_name(self) -> str:
+        """Name of the exported module."""
+        return f"multiply_add_{self.operand}_{self.result}_{self.subnormals}_s{self.stages}"
+
+    @property
+    def is_one_datapath(self) -> bool:
+        """Whether products fit the result's significand."""
+        return self.result.has_infinity and 2 * self.operand.significand_width <= self.result.significand_width
+
+    def elaborate(self, platform: object) -> Module:
+        """Multiply; then compare product and addend, and add."""
+        m = Module()
+        if not self.is_one_datapath:
+            return self._apart(m)
+        pipeline = Pipeline(m, PRODUCT_CUTS[self._at_product] + ADDER_CUTS[self._at_sum])
+        exact = pipeline.cut("multiplied", multiply(m, self.i_a, self.i_b, self.operand, self.subnormals))
+        product = pipeline.cut("product", self._product(m, exact))
+        total = Sum(m, pipeline, self.result, self.subnormals, guard=_GUARD_BITS)
+        m.d.comb += self.o.eq(total.add(*self._order(m, product)))
+        return m
+
+    def _apart(self, m: Module) -> Module:
+        """A multiplier, and an adder behind it."""
+        m.submodules.multiplier = multiplier = Multiplier(
+            self.operand, self.result, subnormals=self.subnormals, stages=self._at_product
+        )
+        m.submodules.adder = adder = Adder(self.result, subnormals=self.subnormals, stages=self._at_sum)
+        m.d.comb += [
+            multiplier.i_a.eq(self.i_a),
+            multiplier.i_b.eq(self.i_b),
+            adder.i_a.eq(self.i_c),
+            adder.i_b.eq(multiplier.o),
+            self.o.eq(adder.o),
+        ]
+        return m
+
+    def _product(self, m: Module, exact: data.View) -> data.View:
+        """The product as a multiplier would round it: its significand need not have its top bit set."""
+        flush, fmt = self.subnormals == "flush", self.result
+        exponent = Signal(signed(1 + self._most_exponent.bit_length()), name="product_exponent")
+        significand = exact.significand
+        # Flushed: one less than the exponent.
+        top, most = significand[-1], fmt.exponent_mask - 1 if flush else fmt.exponent_mask
+        tiny = exponent[-1] | ((exponent == 0) & ~top) if flush else Const(0, 1)
+        huge = ~exponent[-1] & ((exponent > most) | ((exponent == most) & top))
+        significand = significand if flush else self._round(m, significand, exponent)
+        product = Signal(
+            data.StructLayout(
+                {
+                    "sign": 1,
+                    "exponent": fmt.exponent_width if flush else exponent.shape(),
+                    "significand": len(significand),
+                    "zero": 1,
+                    "infinite": 1,
+                    "nan": 1,
+                }
+            ),
+            name="rounded_product",
+        )
+        m.d.comb += [
+            exponent.eq(rebias(exact.exponent, self.operand, fmt)),
+            product.sign.eq(exact.sign),
+            product.exponent.eq(exponent),
+            product.significand.eq(significand),
+            product.zero.eq(exact.zero | tiny),
+            product.infinite.eq(exact.infinite | (huge & ~exact.zero)),
+            product.nan.eq(exact.nan),
+        ]
+        return product
+
+    @property
+    def _most_exponent(self) -> int:
+        """The magnitude of the largest and of the smallest exponent of a product, biased for the result."""
+        operand = self.operand
+        offset = self.result.bias - 2 * operand.bias
+        lost = 0 if self.subnormals == "flush" else 2 * operand.fraction_width
+        return max(2 * operand.exponent_mask + 1 + offset, lost - offset)
+
+    def _round(self, m: Module, significand: Value, exponent: Value) -> Value:
+        """The significand rounded to a multiple of the smallest subnormal number, in place; a bit more for its carry.
+
+        ::
+
+            significand   1 x x x x x x x x x x x x x x x     dropped[1:] is half the place of the last bit that stays,
+            dropped     0 0 0 0 0 0 0 0 0 0 0 1 1 1 1 1 1     less one; with the one that makes a tie even, it carries
+        """
+        width = len(significand)
+        room = self.result.significand_width - width
+        dropped = Signal(width + 1, name="dropped")
+        is_odd = Signal(name="is_odd")
+        rounded = Signal(width + 1, name="rounded_significand")
+        m.d.comb += [
+            dropped.eq(Cat(exponent < 1 - room - place for place in range(width + 1))),
+            is_odd.eq((significand & ~dropped & (dropped << 1)).any()),
+            rounded.eq((significand + dropped[1:] + is_odd) & ~dropped),
+        ]
+        return rounded
+
+    def _order(self, m: Module, product: data.View) -> tuple[Summand, Summand, Order]:
+        """Product and addend, and which of them has the larger exponent."""
+        flush, fmt = self.subnormals == "flush", self.result
+        c = unpack(m, self.i_c, fmt, self.subnormals, name="c", canonical=True)
+        special = c.infinite | c.nan
+        subtract, larger = Signal(name="subtract"), Signal(name="product_is_larger")
+        width = len(product.exponent)
+        difference, distance = Signal(1 + width, name="difference"), Signal(width, name="distance")
+        m.d.comb += [
+            subtract.eq(product.sign ^ c.sign),
+            difference.eq(product.exponent + ~c.exponent + 1 if flush else product.exponent - c.exponent - 1),
+            distance.eq(difference[:-1] ^ (~larger).replicate(width)),
+            larger.eq((difference[-1] if flush else ~difference[-1]) & ~product.zero),
+        ]
+        order = Order(
+            a_is_larger=larger,
+            distance=distance,
+            exponent=Mux(larger, product.exponent[: fmt.exponent_width], c.exponent),
+            above=larger if flush else Const(0, 1),
+            sign=Mux(product.infinite | (larger & ~special), product.sign, c.sign),
+            subtract=subtract & ~product.infinite & ~special,
+            infinite=product.infinite | special,
+            nan=product.nan | c.nan | (product.infinite & c.infinite & subtract),
+        )
+        room = fmt.significand_width - 2 * self.operand.significand_width
+        significand = Cat(Const(0, room), product.significand)
+        counts = ~c.zero if flush else Const(1)
+        return Summand(significand, product.sign, ~product.zero), Summand(c.significand, c.sign, counts), order

@@ -1,0 +1,133 @@
+"""Exact products: what the multiplier and the multiply-add have in common."""
+
+from amaranth.hdl import Cat, Const, Module, Signal, Value, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from openmxu.arith.shift import normalise
+from openmxu.arith.unpack import unpack
+from openmxu.formats import FloatFormat
+
+__all__ = ["ExactProduct", "SignificandProduct", "multiply", "rebias"]
+
+_MOST_WIDTH = 1024
+"""Bits of an operand that Yosys still maps in minutes."""
+
+
+class SignificandProduct(wiring.Component):
+    """Unsigned product of two significands, ``o = i_a · i_b``, combinational.
+
+    The part of a multiplier whose area is said to grow with the square of the significand width.
+
+    Parameters
+    ----------
+    width
+        Bits of each operand, from 1 to 1024.
+
+    Members
+    -------
+    i_a, i_b : In(width)
+    o : Out(2 · width)
+
+    Raises
+    ------
+    ValueError
+        ``width`` is not positive, or too large for any tool.
+    """
+
+    i_a: Value
+    i_b: Value
+    o: Value
+
+    def __init__(self, width: int) -> None:
+        if not isinstance(width, int) or not 1 <= width <= _MOST_WIDTH:
+            raise ValueError(f"width must be an integer from 1 to {_MOST_WIDTH}, not {width!r}")
+        self.width = width
+        super().__init__({"i_a": In(width), "i_b": In(width), "o": Out(2 * width)})
+
+    latency = 0
+
+    @property
+    def module_name(self) -> str:
+        """Name of the exported module."""
+        return f"significand_product_{self.width}"
+
+    def elaborate(self, platform: object) -> Module:
+        """Leave the structure of the product to the synthesis tool."""
+        m = Module()
+        m.d.comb += self.o.eq(self.i_a * self.i_b)
+        return m
+
+
+class ExactProduct(data.StructLayout):
+    """The product of two numbers of a format, before any rounding.
+
+    Members
+    -------
+    sign : 1
+    significand : 2 * significand_width
+        The product of two significands whose top bits are set: so is its top bit, or else the one below.
+    exponent
+        Signed. The weight of the significand's top bit is ``2**(exponent + less - 2 * bias)``.
+    zero, infinite, nan : 1
+        Override the number, and each the ones before it.
+    """
+
+    def __init__(self, fmt: FloatFormat, subnormals: str) -> None:
+        self.less = 1 if subnormals == "flush" else 0
+        """What is left to the user of the exponent: it saves an adder where there is another one to do it."""
+        super().__init__(
+            {
+                "sign": 1,
+                "exponent": fmt.exponent_width + 1 if subnormals == "flush" else signed(fmt.exponent_width + 3),
+                "significand": 2 * fmt.significand_width,
+                "zero": 1,
+                "infinite": 1,
+                "nan": 1,
+            }
+        )
+
+
+def multiply(m: Module, bits_a: Value, bits_b: Value, fmt: FloatFormat, subnormals: str) -> data.View:
+    """The :class:`ExactProduct` of two bit patterns."""
+    m.submodules.significands = significands = SignificandProduct(fmt.significand_width)
+    a, b = (unpack(m, bits, fmt, subnormals, name=name) for bits, name in ((bits_a, "a"), (bits_b, "b")))
+    product = Signal(ExactProduct(fmt, subnormals), name="exact")
+    if subnormals == "flush":
+        # A zero is taken for a number, as it is overridden.
+        m.d.comb += [
+            significands.i_a.eq(Cat(a.significand[:-1], 1)),
+            significands.i_b.eq(Cat(b.significand[:-1], 1)),
+            product.exponent.eq(a.exponent + b.exponent + 1),
+        ]
+    else:
+        shifted = [normalise(m, each.significand, name=f"{name}_normalised") for each, name in ((a, "a"), (b, "b"))]
+        rest = Signal(signed(2 + fmt.significand_width.bit_length()), name="two_less_shifts")
+        m.d.comb += [
+            rest.eq(2 - (shifted[0].shift + shifted[1].shift)),
+            significands.i_a.eq(shifted[0].value),
+            significands.i_b.eq(shifted[1].value),
+            product.exponent.eq(a.exponent + b.exponent + rest),
+        ]
+    m.d.comb += [
+        product.sign.eq(a.sign ^ b.sign),
+        product.significand.eq(significands.o),
+        product.zero.eq(a.zero | b.zero),
+        product.infinite.eq(a.infinite | b.infinite),
+        product.nan.eq(a.nan | b.nan | (a.infinite & b.zero) | (b.infinite & a.zero)),
+    ]
+    return product
+
+
+def rebias(exponent: Value, operand: FloatFormat, result: FloatFormat) -> Value:
+    """The exponent of an :class:`ExactProduct` of ``operand``, biased for ``result``. Signed.
+
+    The constant to be added, less one, is a multiple of a power of two, mostly a large one: few bits change.
+    """
+    offset = result.bias - 2 * operand.bias - 1
+    if not offset:
+        return exponent
+    low = (offset & -offset).bit_length() - 1
+    high = exponent[low:].as_signed() if exponent.shape().signed else exponent[low:]
+    changed = high + (offset >> low)
+    return Cat(exponent[:low], changed, *([] if changed.shape().signed else [Const(0, 1)])).as_signed()

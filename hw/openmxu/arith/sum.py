@@ -1,0 +1,304 @@
+"""The sum of two numbers whose order is known: what the adder and the multiply-add have in common.
+
+::
+
+    Summand a ─┐
+    Summand b ─┴▶ order ─▶ align ─▶│─▶ align ─▶│─▶ add or   ─▶│─▶ normalise ─▶│─▶ normalise ─▶ round, pack ─▶│─▶ bits
+                           by 16   │   by 8 to │   subtract   │   by 16, 8, 4 │   by 2, 1                    │
+                             half_aligned  aligned         summed      half_normalised                    rounded
+                                                                                                 names of the cuts
+
+Why it is exact:
+
+- The smaller operand is shifted right with guard bits below the significand; the last one is 1 if any bit was lost.
+  They decide each rounding as the exact sum would.
+- Operands are ordered by exponent alone, so a difference d is negative where the exponents are equal, or nearly so, and
+  the significands are not in order. No bit was lost then: d is exact, and so is its magnitude, ~d + 1.
+- That one is added where results are rounded. Ones are shifted in from below, so that all bits below the last place are
+  ones; and the carry that the rounding adds to that place is the carry of the one through them.
+- The distance of exponents is the difference without its carry-in, that is one too small, where a's exponent is larger:
+  then b is aligned from one place further right. Else it is the inverted difference, which is exact.
+"""
+
+from typing import Any, NamedTuple
+
+from amaranth.hdl import Cat, Const, Module, Signal, Value, signed
+from amaranth.lib import data
+
+from openmxu.arith.pipeline import Pipeline
+from openmxu.arith.round import round_pack
+from openmxu.arith.shift import normalise, shift_right_sticky
+from openmxu.formats import FloatFormat
+
+__all__ = ["Order", "Sum", "Summand"]
+
+_FINE_ALIGNMENT, _FINE_NORMALISATION = 4, 2
+"""So many of the shifters' steps come behind the cut in their midst: the halves then take the same time."""
+
+
+class Summand(NamedTuple):
+    """A finite number to add. Where ``counts`` is 0 it is a zero of its sign, whatever else it says."""
+
+    significand: Value
+    sign: Value
+    counts: Value
+
+
+class Order(NamedTuple):
+    """What is known of two summands before they are aligned.
+
+    Members
+    -------
+    a_is_larger : 1
+        The exponent of the first one is larger than that of the second one. Then it counts.
+    distance
+        The difference of the exponents, less one where ``a_is_larger``.
+    exponent, above
+        The larger exponent is ``exponent + above``, biased.
+    sign, subtract : 1
+        Of the summand of larger exponent; whether the other one has another sign. If the sum is infinite: its sign, 0.
+    infinite, nan : 1
+        They override the sum.
+    """
+
+    a_is_larger: Value
+    distance: Value
+    exponent: Value
+    above: Value
+    sign: Value
+    subtract: Value
+    infinite: Value
+    nan: Value
+
+
+def _layout(**fields: object) -> data.StructLayout:
+    """What passes a cut: ``fields``, and what every cut carries."""
+    return data.StructLayout({**fields, "above": 1, "sign": 1, "subtract": 1, "infinite": 1, "nan": 1})
+
+
+def _kept(target: data.View, source: Any) -> list[object]:
+    """Statements that carry over a cut what every cut carries."""
+    return [
+        getattr(target, name).eq(getattr(source, name)) for name in ("above", "sign", "subtract", "infinite", "nan")
+    ]
+
+
+class Sum:
+    """Adds two numbers in a module.
+
+    Parameters
+    ----------
+    m
+        The module that the logic is written into.
+    pipeline
+        Says which cuts are registers.
+    fmt, subnormals
+        The format of the sum, and ``"flush"`` or ``"ieee"``. Exact sums below its smallest normal number must be
+        multiples of the smallest subnormal one.
+    guard
+        Bits below the significand: 3 for operands whose top bit is set, 4 where that of ``a`` may be the one below it.
+    """
+
+    def __init__(self, m: Module, pipeline: Pipeline, fmt: FloatFormat, subnormals: str, *, guard: int) -> None:
+        self._m = m
+        self._pipeline = pipeline
+        self._fmt = fmt
+        self._subnormals = subnormals
+        self._guard = guard
+        self._width = fmt.significand_width + guard
+
+    def add(self, a: Summand, b: Summand, order: Order) -> Value:
+        """The bit pattern of ``a + b``, rounded to nearest, ties to even, behind all cuts.
+
+        ``a.significand`` may be wider than that of the format where it is not the larger one.
+        """
+        half_aligned = self._pipeline.cut("half_aligned", self._align(self._order(a, b, order)))
+        aligned = self._pipeline.cut("aligned", self._align_finely(half_aligned))
+        summed = self._pipeline.cut("summed", self._sum(aligned))
+        half_normalised = self._pipeline.cut("half_normalised", self._normalise(summed))
+        return self._pipeline.cut("rounded", self._round(self._normalise_finely(half_normalised)))
+
+    def _order(self, a: Summand, b: Summand, order: Order) -> data.View:
+        """The summand of larger exponent; the other one, and how far to the right it belongs."""
+        fmt = self._fmt
+        # Farther away it changes no rounding.
+        width = min(len(order.distance), (fmt.significand_width + 1).bit_length())
+        ordered = Signal(
+            _layout(
+                exponent=fmt.exponent_width,
+                distance=width,
+                near=1,
+                large=fmt.significand_width,
+                small=1 + max(len(a.significand), fmt.significand_width),
+            ),
+            name="by_exponent",
+        )
+        larger = order.a_is_larger
+        self._m.d.comb += [
+            ordered.exponent.eq(order.exponent),
+            ordered.distance.eq(order.distance),
+            ordered.near.eq(~order.distance[width:].any()),
+            ordered.large.eq(_either(a.significand, larger, b.significand, ~larger & b.counts)),
+            ordered.small.eq(_either(Cat(0, a.significand), ~larger & a.counts, b.significand, larger & b.counts)),
+            *_kept(ordered, order),
+        ]
+        return ordered
+
+    def _align(self, ordered: data.View) -> data.View:
+        """The smaller significand shifted right by the larger steps."""
+        small = Cat(Const(0, self._guard - 1), ordered.small)
+        steps = range(len(ordered.distance))
+        aligned = Signal(
+            _layout(
+                exponent=self._fmt.exponent_width,
+                distance=min(_FINE_ALIGNMENT, len(steps)),
+                large=self._fmt.significand_width,
+                small=len(small),
+            ),
+            name="half_aligned_operands",
+        )
+        shifted = shift_right_sticky(
+            self._m, small, ordered.distance, name="coarse", steps=steps[_FINE_ALIGNMENT:], keep=ordered.near
+        )
+        self._m.d.comb += [
+            aligned.exponent.eq(ordered.exponent),
+            aligned.distance.eq(ordered.distance),
+            aligned.large.eq(ordered.large),
+            aligned.small.eq(shifted),
+            *_kept(aligned, ordered),
+        ]
+        return aligned
+
+    def _align_finely(self, half: data.View) -> data.View:
+        """The smaller significand shifted to the larger one's exponent."""
+        aligned = Signal(
+            _layout(exponent=self._fmt.exponent_width, large=self._fmt.significand_width, small=self._width),
+            name="aligned_operands",
+        )
+        self._m.d.comb += [
+            aligned.exponent.eq(half.exponent),
+            aligned.large.eq(half.large),
+            aligned.small.eq(
+                shift_right_sticky(self._m, half.small, half.distance, name="small", steps=range(len(half.distance)))
+            ),
+            *_kept(aligned, half),
+        ]
+        return aligned
+
+    def _sum(self, aligned: data.View) -> data.View:
+        """The sum's magnitude; one too small in its last place, and with ones to follow, where it is ``short``."""
+        width = self._width
+        summed = Signal(_layout(exponent=self._fmt.exponent_width, significand=width + 1, short=1), name="sum")
+        total = Signal(width + 1, name="total")
+        small = aligned.small ^ aligned.subtract.replicate(width)
+        self._m.d.comb += [
+            total.eq(Cat(Const(0, self._guard), aligned.large) + small + aligned.subtract),
+            summed.exponent.eq(aligned.exponent),
+            summed.short.eq(aligned.subtract & ~total[-1]),
+            summed.significand.eq(Cat(total[:-1] ^ summed.short.replicate(width), total[-1] & ~aligned.subtract)),
+            *_kept(summed, aligned),
+            summed.sign.eq(aligned.sign ^ summed.short),
+        ]
+        return summed
+
+    @property
+    def _steps(self) -> range:
+        """The steps that normalise a sum, with the bit of its carry."""
+        return range(self._width.bit_length())
+
+    def _limit(self, exponent: Value) -> Value | None:
+        """How far a sum may be shifted left. The top bit has the weight of a carry: hence not one less."""
+        return exponent if self._subnormals == "ieee" else None
+
+    def _normalise(self, summed: data.View) -> data.View:
+        """The sum shifted left by the larger steps."""
+        shifted = normalise(
+            self._m,
+            summed.significand,
+            steps=self._steps[_FINE_NORMALISATION:],
+            limit=self._limit(summed.exponent),
+            fill=summed.short,
+            name="coarsely",
+        )
+        half = Signal(
+            _layout(
+                exponent=self._fmt.exponent_width,
+                significand=len(summed.significand),
+                short=1,
+                shift=len(self._steps),
+                more=1,
+            ),
+            name="half_normalised_sum",
+        )
+        self._m.d.comb += [
+            half.exponent.eq(summed.exponent),
+            half.significand.eq(shifted.value),
+            half.short.eq(summed.short),
+            half.shift.eq(shifted.shift),
+            half.more.eq(shifted.more),
+            *_kept(half, summed),
+        ]
+        return half
+
+    def _normalise_finely(self, half: data.View) -> data.View:
+        """The sum with its top bit set, or as far left as its exponent allows; its exponent is two too small."""
+        shifted = normalise(
+            self._m,
+            half.significand,
+            steps=self._steps[:_FINE_NORMALISATION],
+            limit=self._limit(half.exponent),
+            more=half.more,
+            fill=half.short,
+            name="finely",
+        )
+        exponents = self._exponents
+        fields = {
+            "exponent": signed(1 + max(-exponents.start, exponents.stop - 1).bit_length()),
+            "significand": len(half.significand),
+            "short": 1,
+            "sign": 1,
+            "infinite": 1,
+            "nan": 1,
+        }
+        normalised = Signal(data.StructLayout(fields), name="normalised_sum")
+        is_zero = ~shifted.value[-1] if self._subnormals == "flush" else ~half.significand.any()
+        width = len(normalised.exponent)
+        unshifted = Cat(~(half.shift | shifted.shift), Const(-1, width))[:width]
+        self._m.d.comb += [
+            # exponent + above + 1 - shift, but for two
+            normalised.exponent.eq(half.exponent + unshifted + half.above),
+            normalised.significand.eq(shifted.value),
+            normalised.short.eq(half.short),
+            # Exact cancellation is +0, whatever was cancelled.
+            normalised.sign.eq(half.sign & ~(half.subtract & is_zero)),
+            normalised.infinite.eq(half.infinite),
+            normalised.nan.eq(half.nan),
+        ]
+        return normalised
+
+    @property
+    def _exponents(self) -> range:
+        """Exponents that a sum can have."""
+        lowest = 1 if self._subnormals == "ieee" else 2 - self._width
+        return range(lowest, self._fmt.exponent_mask + (1 if self._fmt.has_infinity else 2))
+
+    def _round(self, normalised: data.View) -> Value:
+        """The sum's bit pattern."""
+        return round_pack(
+            self._m,
+            self._fmt,
+            self._subnormals,
+            sign=normalised.sign,
+            exponent=normalised.exponent,
+            significand=normalised.significand,
+            short=normalised.short,
+            offset=2,
+            infinite=normalised.infinite,
+            nan=normalised.nan,
+            exponents=self._exponents,
+        )
+
+
+def _either(a: Value, takes_a: Value, b: Value, takes_b: Value) -> Value:
+    """One of two words, or neither, which is 0."""
+    return (a & takes_a.replicate(len(a))) | (b & takes_b.replicate(len(b)))

@@ -1,0 +1,116 @@
+# amaranth: UnusedElaboratable=no
+# (components whose latencies are asked for, and refused ones, go unused)
+"""The multiply-add on the gates that synthesis makes of it, against the golden model's product and sum."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from openmxu.area.gates import gates
+from openmxu.arith import Adder, Multiplier, MultiplyAdd
+from openmxu.formats import BF16, FP32, SUBNORMALS, FloatFormat
+from openmxu_sim import golden, vectors
+from openmxu_sim.netlist.bitslice import Gates
+
+from ...bits import same_bits
+
+_COUNT = 20_000
+_Bits = npt.NDArray[np.uint32]
+
+
+def _check(dut: MultiplyAdd, a: _Bits, b: _Bits, c: _Bits) -> None:
+    """Compare all results with those of a multiplier and an adder of the golden model."""
+    got = Gates(gates(dut), ["i_a", "i_b", "i_c"], latency=0)(a, b, c)
+    operand, result = str(dut.operand), str(dut.result)
+    products = golden.multiply(a, b, operand, result, subnormals=dut.subnormals)
+    expected = golden.add(c, products, result, subnormals=dut.subnormals)
+    same_bits(got, expected, a, b, c, fmt=result, operand=operand, note=dut.module_name)
+
+
+def _canonical(bits: _Bits, fmt: FloatFormat) -> _Bits:
+    magnitude = bits & ((1 << (fmt.width - 1)) - 1)
+    return np.where(magnitude > fmt.overflow, np.uint32(fmt.quiet_nan), bits).astype(np.uint32)
+
+
+@pytest.mark.parametrize("subnormals", SUBNORMALS)
+@pytest.mark.parametrize(
+    ("operand", "result"),
+    [
+        ("e3f1", "e3f5"),  # products that are tiny, huge and ordinary; two places to spare below them
+        ("e4f1", "e3f3"),  # more exponents than the sum has; none to spare
+        ("e2f2", "e4f5"),  # products that are never tiny or huge
+        ("e3f2", "e3f5"),
+    ],
+)
+def test_all_operands(operand: str, result: str, subnormals: str) -> None:
+    formats = FloatFormat.parse(operand), FloatFormat.parse(result)
+    dut = MultiplyAdd(*formats, subnormals=subnormals)
+    assert dut.is_one_datapath
+    sums = np.unique(_canonical(np.arange(1 << formats[1].width, dtype=np.uint32), formats[1]))
+    factors = np.arange(1 << formats[0].width, dtype=np.uint32)
+    a, b, c = (np.ascontiguousarray(each.ravel()) for each in np.meshgrid(factors, factors, sums))
+    _check(dut, a, b, c)
+
+
+@pytest.mark.parametrize("subnormals", SUBNORMALS)
+@pytest.mark.parametrize(
+    "operand",
+    ["bf16", "fp16", *(pytest.param(f, marks=pytest.mark.slow) for f in ("tf32", "fp8_e4m3", "e8f11", "e2f1"))],
+)
+def test_sums_in_fp32(operand: str, subnormals: str) -> None:
+    dut = MultiplyAdd(FloatFormat.parse(operand), subnormals=subnormals)
+    assert dut.is_one_datapath
+    a, b = vectors.pairs(operand, _COUNT, seed=1)
+    products = golden.multiply(a, b, operand, "fp32", subnormals=subnormals)
+    addends = _addends(products)
+    _check(dut, *(np.tile(each, len(addends)) for each in (a, b)), vectors.canonical(np.concatenate(addends)))
+
+
+def _addends(products: _Bits) -> Sequence[_Bits]:
+    """Partners of any kind; then those that nearly cancel; then subnormal ones and small ones."""
+    generator = np.random.default_rng(2)
+    count = len(products)
+    opposite = (products ^ np.uint32(1 << 31)).astype(np.int64)
+    near = opposite + (generator.integers(-3, 4, count) << 23) + generator.integers(-(1 << 22), 1 << 22, count)
+    small = generator.integers(0, 1 << 25, count) | (generator.integers(0, 2, count) << 31)
+    ulps = opposite + generator.integers(-3, 4, count)
+    return [vectors.partners("fp32", products, 3), *(each.astype(np.uint32) for each in (near, ulps, small))]
+
+
+@pytest.mark.parametrize(("operand", "result"), [(FP32, FP32), (BF16, BF16), (BF16, FloatFormat.parse("fp8_e4m3"))])
+def test_two_parts_where_products_do_not_fit(operand: FloatFormat, result: FloatFormat) -> None:
+    dut = MultiplyAdd(operand, result)
+    assert not dut.is_one_datapath
+    a, b = vectors.pairs(str(operand), _COUNT // 10, seed=4)
+    c = vectors.partners(str(result), golden.multiply(a, b, str(operand), str(result)), 5)
+    _check(dut, a, b, c)
+
+
+@pytest.mark.parametrize("stages", range(8))
+def test_latencies(stages: int) -> None:
+    dut = MultiplyAdd(BF16, stages=stages)
+    assert (dut.latency, dut.addend_latency <= stages) == (stages, True)
+    apart = MultiplyAdd(FP32, stages=stages)
+    assert (dut.latency, dut.addend_latency) == (apart.latency, apart.addend_latency)
+
+
+def test_smaller_than_its_parts() -> None:
+    """The reason why it is there."""
+    whole, *parts = (len(gates(each).cells) for each in (MultiplyAdd(BF16), Multiplier(BF16, FP32), Adder(FP32)))
+    assert whole < sum(parts)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"stages": 8}, ValueError, "stages must be an integer from 1 to 7, not 8"),
+        ({"stages": "2"}, TypeError, "stages must be an integer from 1 to 7, not '2'"),
+        ({"subnormals": "no"}, ValueError, "subnormals must be 'flush' or 'ieee', not 'no'"),
+    ],
+)
+def test_mistakes(options: dict[str, object], error: type[Exception], message: str) -> None:
+    with pytest.raises(error) as caught:
+        MultiplyAdd(BF16, **options)  # type: ignore[arg-type]
+    assert str(caught.value) == message
