@@ -15,8 +15,18 @@ from openmxu.formats import FORMATS, SUBNORMALS
 
 if TYPE_CHECKING:
     from openmxu.area.points import Point
+    from openmxu.catalog import Design
 
-__all__ = ["add_area", "add_cache", "add_completion", "add_list", "add_verilog", "sections"]
+__all__ = [
+    "add_area",
+    "add_cache",
+    "add_completion",
+    "add_list",
+    "add_parameters",
+    "add_verilog",
+    "requested",
+    "sections",
+]
 
 _SECTIONS = "openmxu.sections"
 """Entry points with this group give the sections of ``openmxu list``."""
@@ -120,10 +130,10 @@ def add_verilog(commands: Any) -> None:
         "or .vhdl, else in Verilog",
     )
     parser.add_argument("--core", type=Path, metavar="FILE.core", help="write a FuseSoC core file beside the Verilog")
-    _add_parameters(parser)
+    add_parameters(parser)
 
 
-def _add_parameters(parser: argparse.ArgumentParser) -> None:
+def add_parameters(parser: argparse.ArgumentParser) -> None:
     """All parameters that some design has."""
     for name, kind in _design_parameters().items():
         if kind is bool:
@@ -161,21 +171,33 @@ def _design_parameters() -> dict[str, type]:
     return {name: type(default) for design in CATALOG.values() for name, default in design.domain.items()}
 
 
-def _verilog(options: argparse.Namespace) -> None:
+def requested(options: argparse.Namespace) -> "tuple[Design, dict[str, Any]]":
+    """The design that is asked for, and the parameters that are given with it.
+
+    Raises
+    ------
+    ValueError
+        There is no such design.
+    """
     from openmxu.catalog import CATALOG
+
+    if options.design not in CATALOG:
+        raise ValueError(f"DESIGN must be one of {', '.join(CATALOG)}, not {options.design!r}")
+    given = {name: getattr(options, name) for name in _design_parameters() if getattr(options, name) is not None}
+    return CATALOG[options.design], given
+
+
+def _verilog(options: argparse.Namespace) -> None:
     from openmxu.integration import to_core, to_template, to_vhdl_template
     from openmxu.names import check_names
     from openmxu.verilog import to_verilog
 
-    if options.design not in CATALOG:
-        raise ValueError(f"DESIGN must be one of {', '.join(CATALOG)}, not {options.design!r}")
+    design, given = requested(options)
     check_names(options.name, options.prefix, options.ports)
     if options.core is not None and (
         options.output_file is None or options.output_file.resolve().parent != options.core.resolve().parent
     ):
         raise ValueError(f"core must be in the folder of the Verilog file, which -o names, not {options.core}")
-    given = {name: getattr(options, name) for name in _design_parameters() if getattr(options, name) is not None}
-    design = CATALOG[options.design]
     with reserve(options.output_file, options.template, options.core) as outputs:
         component = design.build(**given)
         if design.cells > 1024 and not given:

@@ -1,0 +1,254 @@
+"""How fast any design is on an FPGA, and what it takes there, placed and routed: a figure, and no bitstream.
+
+::
+
+    pin ─▶[ ]─▶[ ]─▶ … a register per input bit        a register per output bit … ─▶(+)─▶[ ]─▶ pin
+           │    │                                                 │
+           ▼    ▼                                                 │
+          the design's inputs ──▶ design ──▶ its outputs ─────────┘   (+): exclusive or
+
+A design has more ports than a device has pins. So registers go around it: every path begins and ends at one, and three
+pins are enough. The third one enables the shift of inputs: else a register of the design that repeats an input would be
+merged with the next bit. They are taken off the figures: a flip-flop for each bit of a port, a LUT for each bit of an
+output.
+"""
+
+import json
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from openmxu import process
+from openmxu.verilog import to_rtlil
+from openmxu.yosys import wasm
+from openmxu_boards import tools
+from openmxu_boards.report import read_clocks, read_utilisation
+
+__all__ = ["DEVICES", "Device", "Routed", "find_device", "route"]
+
+_TOP = "registered"
+
+
+class Device(NamedTuple):
+    """A device, what makes a netlist for it, and what places and routes that."""
+
+    title: str
+    synthesis: str
+    router: tuple[str, ...]
+    lut: str
+    flip_flop: str
+
+
+def _ecp5(size: str) -> Device:
+    # With wide multiplexers no one number says how large a design is.
+    router = ("nextpnr-ecp5", f"--{size}k", "--package", "CABGA381", "--speed", "6", "--freq", "200")
+    return Device(
+        f"Lattice ECP5 LFE5U-{size}F, speed grade 6",
+        "synth_ecp5 -nowidelut",
+        (*router, "--lpf-allow-unconstrained"),
+        "TRELLIS_COMB",
+        "TRELLIS_FF",
+    )
+
+
+DEVICES: Mapping[str, Device] = {
+    "ecp5-25f": _ecp5("25"),
+    "ecp5-85f": _ecp5("85"),
+    "up5k": Device(
+        "Lattice iCE40 UP5K",
+        "synth_ice40 -dsp -device u",
+        ("nextpnr-ice40", "--up5k", "--package", "sg48", "--freq", "48", "--pcf-allow-unconstrained"),
+        "ICESTORM_LC",
+        "",
+    ),
+}
+"""The devices by name."""
+
+
+class _Registered(wiring.Component):
+    """A design between registers, with three pins."""
+
+    i: Value
+    i_shift: Value
+    o: Value
+
+    def __init__(self, design: Any) -> None:
+        self._design = design
+        flat = list(design.signature.flatten(design))
+        self.inputs = Cat(Value.cast(value) for _, member, value in flat if member.flow == In)
+        self.outputs = Cat(Value.cast(value) for _, member, value in flat if member.flow == Out)
+        super().__init__({"i": In(1), "i_shift": In(1), "o": Out(1)})
+
+    def elaborate(self, platform: object) -> Module:
+        """Bits come in one by one, and go out so, mixed with those of later cycles."""
+        m = Module()
+        m.submodules.design = self._design
+        entered = Signal(len(self.inputs), reset_less=True)
+        left = Signal(len(self.outputs), reset_less=True)
+        with m.If(self.i_shift):
+            m.d.sync += entered.eq(Cat(self.i, entered))
+        m.d.sync += left.eq(Cat(0, left) ^ self.outputs)
+        m.d.comb += [self.inputs.eq(entered), self.o.eq(left[-1])]
+        return m
+
+
+@dataclass(frozen=True)
+class Routed:
+    """What became of a design on a device.
+
+    Parameters
+    ----------
+    design, device
+        The design's module, and a name from :data:`DEVICES`.
+    megahertz
+        The clock that the routed design reaches, in the worst case that nextpnr knows of, by seed.
+    cells
+        The kinds of cells that are used, as nextpnr calls them, without the registers around the design.
+    path
+        The longest path for the median seed: from, to, and nanoseconds of logic and of routing.
+    versions
+        Packages that made it.
+    """
+
+    design: str
+    device: str
+    megahertz: Mapping[int, float]
+    cells: Mapping[str, int]
+    path: Mapping[str, Any]
+    versions: Mapping[str, str]
+
+    @property
+    def median(self) -> float:
+        """Of the clocks, in MHz."""
+        return statistics.median_low(self.megahertz.values())
+
+    def to_json(self) -> str:
+        """For programs."""
+        fields = {"design": self.design, "device": self.device, "median": self.median}
+        seeds = {str(seed): clock for seed, clock in self.megahertz.items()}
+        rest = {"megahertz": seeds, "cells": self.cells, "path": self.path, "versions": self.versions}
+        return json.dumps(fields | rest, indent=2) + "\n"
+
+    def __str__(self) -> str:
+        clocks = sorted(self.megahertz.values())
+        path = self.path
+        return "\n".join(
+            [
+                f"{self.design} on {DEVICES[self.device].title}",
+                f"clock: {self.median:.1f} MHz, median of {len(clocks)} seeds ({clocks[0]:.1f} to {clocks[-1]:.1f})",
+                *(f"{kind}: {number:,}" for kind, number in self.cells.items()),
+                f"longest path: {path['logic']:.1f} ns of logic and {path['routing']:.1f} ns of routing",
+                f"  from {path['from']}",
+                f"  to   {path['to']}",
+            ]
+        )
+
+
+def find_device(name: str) -> Device:
+    """The device called ``name``.
+
+    Raises
+    ------
+    ValueError
+        There is none.
+    """
+    if name not in DEVICES:
+        raise ValueError(f"device must be one of {', '.join(DEVICES)}, not {name!r}")
+    return DEVICES[name]
+
+
+def route(
+    design: Any, device: str, seeds: Sequence[int] = range(1, 6), *, progress: Callable[[str], None] | None = None
+) -> Routed:
+    """Place and route a design between registers, once for each seed.
+
+    Parameters
+    ----------
+    design
+        A component of any package.
+    device
+        A name from :data:`DEVICES`.
+    seeds
+        Seeds of nextpnr; the clock depends on them by some per cent.
+    progress
+        Called with one line of progress.
+
+    Raises
+    ------
+    ValueError
+        There is no such device, or no seed.
+    OSError
+        A tool is not installed.
+    RuntimeError
+        A tool failed, as where the design does not fit.
+    """
+    target = find_device(device)
+    if not seeds:
+        raise ValueError("seeds must be one or more, not none")
+    names = ["yosys", target.router[0]]
+    tools.check(names)
+    tell = progress or (lambda line: None)
+    with process.workspace() as work, process.threads(None) as pool:
+        registered = _Registered(design)
+        (work / "design.il").write_text(to_rtlil(registered, name=_TOP))
+        script = f"read_rtlil design.il; {target.synthesis} -top {_TOP} -json design.json"
+        tell(f"synthesis of {design.module_name}")
+        wasm.run("yosys", ["-q", "-p", script], work, tell)
+        wasm.prepare(target.router[0], tell)
+
+        def one(seed: int) -> Any:
+            tell(f"placement and routing, seed {seed}")
+            return _place(target, work, seed, tell)
+
+        reports = dict(zip(seeds, pool.map(one, seeds), strict=True))
+    clocks = {seed: max(clock.fmax for clock in read_clocks(report)) for seed, report in reports.items()}
+    median = statistics.median_low(clocks.values())
+    shown = reports[next(seed for seed, clock in clocks.items() if clock == median)]
+    return Routed(
+        design.module_name, device, clocks, _cells(target, registered, shown), _path(shown), tools.versions(names)
+    )
+
+
+def _place(target: Device, work: Path, seed: int, tell: Callable[[str], None]) -> Any:
+    """What nextpnr reports for a seed."""
+    folder = work / str(seed)
+    folder.mkdir()
+    (folder / "design.json").write_bytes((work / "design.json").read_bytes())
+    tool, *options = target.router
+    files = ["--json", "design.json", "--report", "report.json"]
+    wasm.run(tool, [*options, *files, "--seed", str(seed), "--timing-allow-fail"], folder, tell)
+    return json.loads((folder / "report.json").read_text())
+
+
+def _cells(target: Device, registered: _Registered, report: Any) -> dict[str, int]:
+    """The cells that are used, without pins and the registers around the design."""
+    found = {usage.kind: usage.used for usage in read_utilisation(report) if not usage.kind.endswith("_IO")}
+    bits = len(registered.inputs) + len(registered.outputs)
+    if target.flip_flop:
+        found[target.flip_flop] = found.get(target.flip_flop, 0) - bits
+        found[target.lut] -= len(registered.outputs)
+    else:  # a cell holds both
+        found[target.lut] -= bits
+    return found
+
+
+def _path(report: Any) -> dict[str, Any]:
+    """The longest path between registers."""
+    steps = max((path["path"] for path in report["critical_paths"]), key=_delay)
+    routing = sum(step["delay"] for step in steps if step["type"] == "routing")
+    return {
+        "from": steps[0]["from"]["cell"],
+        "to": steps[-1]["to"]["cell"],
+        "logic": round(_delay(steps) - routing, 2),
+        "routing": round(routing, 2),
+    }
+
+
+def _delay(steps: Sequence[Any]) -> float:
+    return float(sum(step["delay"] for step in steps))
