@@ -10,7 +10,7 @@ import pytest
 from vcd.reader import TokenKind, tokenize
 
 from openmxu.config import MxuConfig
-from openmxu.formats import BF16, FloatFormat
+from openmxu.formats import BF16, FP32, FloatFormat
 from openmxu_sim import vectors
 from openmxu_sim.engines import compiled, pysim
 from openmxu_sim.engines.compiled.trace import Window
@@ -72,7 +72,7 @@ def product(config: MxuConfig, m: int, k: int, n: int) -> Stimulus:
 E4F2 = FloatFormat.parse("e4f2")
 UNITS = [
     MxuConfig(rows=3, columns=2),
-    MxuConfig(rows=2, columns=3, stages=6, depth=4),  # registers of more than 32 and of more than 64 bits
+    MxuConfig(rows=2, columns=3, stages=6, depth=4, operand=FP32),  # registers of more than 32 bits
     MxuConfig(rows=2, columns=2, stages=2, source=BF16, depth=4, subnormals="ieee"),
     MxuConfig(rows=1, columns=1, stages=3, operand=E4F2, source=E4F2, depth=2),
 ]
@@ -137,7 +137,7 @@ def test_a_window_behind_the_end(tmp_path: Path) -> None:
 
 
 def test_wide_registers() -> None:
-    config = MxuConfig(rows=1, columns=1, stages=6)
+    config = MxuConfig(rows=1, columns=1, stages=6, operand=FP32)
     _, trace = compiled.record(product(config, 4, 1, 1), Window(range(1), range(1), range(64)))
     name, width = max(trace.registers.items(), key=lambda item: item[1])
     limbs = trace.limbs(name)
