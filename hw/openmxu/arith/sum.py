@@ -189,15 +189,17 @@ class Sum:
         """The sum's magnitude; one too small in its last place, and with ones to follow, where it is ``short``."""
         width = self._width
         summed = Signal(_layout(exponent=self._fmt.exponent_width, significand=width + 1, short=1), name="sum")
-        total = Signal(width + 1, name="total")
+        # Outside of the structure: simulators take a word that depends on itself for a loop.
+        total, short = Signal(width + 1, name="total"), Signal(name="short")
         small = aligned.small ^ aligned.subtract.replicate(width)
         self._m.d.comb += [
             total.eq(Cat(Const(0, self._guard), aligned.large) + small + aligned.subtract),
             summed.exponent.eq(aligned.exponent),
-            summed.short.eq(aligned.subtract & ~total[-1]),
-            summed.significand.eq(Cat(total[:-1] ^ summed.short.replicate(width), total[-1] & ~aligned.subtract)),
+            short.eq(aligned.subtract & ~total[-1]),
+            summed.short.eq(short),
+            summed.significand.eq(Cat(total[:-1] ^ short.replicate(width), total[-1] & ~aligned.subtract)),
             *_kept(summed, aligned),
-            summed.sign.eq(aligned.sign ^ summed.short),
+            summed.sign.eq(aligned.sign ^ short),
         ]
         return summed
 
