@@ -17,7 +17,7 @@ from openmxu import process
 from openmxu.names import PORTS, check_names
 from openmxu.rtlil import join_ports, prune, rename_modules
 
-__all__ = ["to_rtlil", "to_verilog"]
+__all__ = ["to_rtlil", "to_verilog", "write_nor"]
 
 _WAIVERS = {
     "DECLFILENAME": "Many modules share this file, which may be called anything.",
@@ -165,9 +165,14 @@ def _write_verilog(text: str) -> str:
     text = re.sub(
         r"^module .*?^endmodule$", lambda found: _shorten(found[0]), done.output, flags=re.MULTILINE | re.DOTALL
     )
-    # Linters dislike two things: a register that is declared with a value and assigned to, and "not" of a word.
+    # Linters dislike a register that is declared with a value and assigned to.
     text = re.sub(r"^  reg (.*\] )?(\S+ ?) = (.*;)$", r"  reg \1\2;\n  initial \2 = \3", text, flags=re.MULTILINE)
-    return re.sub(r"^(  assign .* = )! ", r"\1~| ", text, flags=re.MULTILINE)
+    return write_nor(text)
+
+
+def write_nor(verilog: str) -> str:
+    """Yosys's Verilog with ``~|`` of a word where Yosys writes ``!``, of which linters warn."""
+    return re.sub(r"^(  assign .* = )! ", r"\1~| ", verilog, flags=re.MULTILINE)
 
 
 def _shorten(module: str) -> str:

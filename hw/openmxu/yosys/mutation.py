@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from openmxu import yosys
-from openmxu.verilog import to_rtlil
+from openmxu.verilog import to_rtlil, write_nor
 from openmxu.yosys.netlist import Bit, Netlist, read_netlist
 
 __all__ = ["PLUSARG", "Mutants", "mutants"]
@@ -92,7 +92,7 @@ class Mutants:
             module,
         )
         assert ports == declarations == 1, "Yosys writes ports in another way"
-        return f"{_LINT}{text[:start]}{module}{text[end:]}"
+        return f"{_LINT}{write_nor(text[:start] + module + text[end:])}"
 
     def is_equivalent(self, number: int) -> bool:
         """Whether mutant ``number`` is proven to do what the design does, from whatever state.
