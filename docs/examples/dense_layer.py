@@ -31,7 +31,7 @@ class DenseLayer(wiring.Component):
     NaN stays NaN.
 
     Latency: :attr:`latency` cycles from a row to its result, if nothing waits. Throughput: one row per cycle, if
-    packets have ``config.shortest_tile`` rows or more and ``config.depth`` is at least ``config.latency - 1``.
+    packets have ``config.shortest_tile`` rows or more and ``config.depth`` is at least ``config.latency``.
     Back-pressure: on both streams, for any time; nothing is lost.
 
     Parameters

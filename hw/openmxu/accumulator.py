@@ -2,14 +2,17 @@
 
 ::
 
-    of a column                                    i_psum ──▶ [ ] ──────────────────────┐
+    of a column                                                   i_psum ──▶ [ ] ───────┐
                                                                                         ▼
-    i_control ──▶ [ ] ──▶ o_control,        ┌─▶ NaN cleared ──▶ add ? sum : -0 ──────▶( + ) row_step registers
+    i_control ──▶ [ ] ──▶ o_control,        ┌─▶ NaN cleared ──▶ add ? sum : -0 ─▶[ ]─▶( + ) row_step registers
         │ row, add        to the next one   │                                           │
         ▼                                   │                                           │
     [ memory ] ── old sum ──────────────────┘                                           │
         ▲ └────── result port: i_fetch, i_row ──▶ o_data                                │
-        └─────────────────────────── row_latency cycles after i_psum ───────────────────┘
+        └─────────────────────────── write_latency cycles after i_psum ─────────────────┘
+
+``i_control`` is a cycle ahead of ``i_psum``: so the old sum leaves the memory as the new one arrives, and both are
+registered in front of the adder.
 
 Invariants: to take a sum is to add it to -0, which changes no number and no zero's sign. A row is read when its last
 column is written, and rows leave in the order in which they were given: the memory is the queue of results, and the
@@ -63,9 +66,9 @@ class ResultBeat(data.StructLayout):
 class AccumulatorColumn(wiring.Component):
     """One column's sums, ``memory[row] = psum`` or ``memory[row] + psum``.
 
-    Latency: the sum can be read ``config.row_latency`` cycles after ``i_psum``; ``o_control`` is
-    ``i_control`` one cycle later, for the next column. Throughput: one row per cycle, but a row may be added
-    to only ``config.row_latency`` cycles after it was last given. Back-pressure: none.
+    Latency: the sum is written ``config.write_latency`` cycles after ``i_psum``, and can be read in the next cycle;
+    ``o_control`` is ``i_control`` one cycle later, for the next column. Throughput: one row per cycle, but a row may be
+    added to only ``config.row_latency`` cycles after it was last given. Back-pressure: none.
 
     Parameters
     ----------
@@ -76,6 +79,7 @@ class AccumulatorColumn(wiring.Component):
     -------
     i_psum : In(32)
     i_control : In(Control)
+        One cycle before its sum.
     o_control : Out(Control)
     i_fetch : In(1)
         Read ``i_row``; ``o_data`` shows it from the next cycle on, until the next fetch.
@@ -120,6 +124,7 @@ class AccumulatorColumn(wiring.Component):
         result = memory.read_port()
 
         psum = Signal(FP32.width, reset_less=True)
+        summand = Signal(FP32.width, reset_less=True)
         control = self.o_control
         m.d.sync += [control.eq(self.i_control), psum.eq(self.i_psum)]
         m.d.comb += [old.addr.eq(self.i_control.row), old.en.eq(self.i_control.valid & self.i_control.add)]
@@ -128,10 +133,10 @@ class AccumulatorColumn(wiring.Component):
         exponent = old.data[FP32.fraction_width : -1]
         is_nan = exponent.all() & old.data[: FP32.fraction_width].any()
         kept = old.data & ~(control.clear_nan & is_nan).replicate(FP32.width)
-        summand = Mux(control.add, kept, _NEGATIVE_ZERO)
+        m.d.sync += summand.eq(Mux(control.add, kept, _NEGATIVE_ZERO))
         m.d.comb += [adder.i_a.eq(summand), adder.i_b.eq(psum)]
 
-        write = delay_marks(m, Cat(control.row, control.valid), adder.latency, name="write")
+        write = delay_marks(m, Cat(control.row, control.valid), self.config.write_latency, name="write")
         m.d.comb += [
             new.addr.eq(write[:-1]),
             new.en.eq(write[-1]),
@@ -150,8 +155,8 @@ class AccumulatorColumn(wiring.Component):
 class Emission(wiring.Component):
     """Decides when a row leaves the accumulator bank: in the order in which rows were given, when it is written.
 
-    Latency: ``config.write_latency - 1`` cycles from ``i_control`` to the row being written; one more to
-    ``o_fetch``, one more to ``o_valid``. Throughput: one row per cycle. Back-pressure: ``i_ready`` may stay low
+    Latency: ``config.write_latency`` cycles from ``i_control`` to the row being written; one more to ``o_fetch``, one
+    more to ``o_valid``. Throughput: one row per cycle. Back-pressure: ``i_ready`` may stay low
     forever.
 
     Parameters
@@ -162,7 +167,7 @@ class Emission(wiring.Component):
     Members
     -------
     i_control : In(Control)
-        What the last column of the bank shows.
+        What the last column of the bank shows, with its sum.
     o_fetch : Out(1)
         All columns read ``o_row`` now, for the last time.
     o_row : Out(log2(depth))
@@ -199,9 +204,8 @@ class Emission(wiring.Component):
         """A ring of places: written at its head, read at its tail."""
         m = Module()
         depth = self.config.depth
-        # The last column's control is one cycle old: what is left is its adder.
         leaving = Cat(self.i_control.last, self.i_control.valid & self.i_control.emit)
-        last, written = delay_marks(m, leaving, self.config.write_latency - 1, name="leaving")
+        last, written = delay_marks(m, leaving, self.config.write_latency, name="leaving")
 
         m.submodules.lasts = lasts = Memory(shape=1, depth=depth, init=[])
         head = Signal(range(depth))
@@ -233,7 +237,7 @@ class AccumulatorBank(wiring.Component):
     The bank is also the buffer for results: a row that is to be emitted stays in memory until the receiver
     takes it. Rows are emitted in the order in which they were given.
 
-    Latency: ``columns + config.row_latency`` cycles from column 0's sum to the row on the result stream.
+    Latency: ``columns + config.write_latency + 1`` cycles from column 0's sum to the row on the result stream.
     Throughput: one row per cycle. Back-pressure: ``o.ready`` may stay low forever; no place may be used again
     before ``o_freed``.
 
@@ -247,7 +251,7 @@ class AccumulatorBank(wiring.Component):
     i_psums : In(columns · 32)
         Column c's c cycles after column 0's.
     i_control : In(Control)
-        With column 0's sum.
+        One cycle before column 0's sum.
     o_freed : Out(1)
         A row has been read from memory for the last time.
     o : Out(stream of ResultBeat)

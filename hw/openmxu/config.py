@@ -119,19 +119,22 @@ class MxuConfig:
 
     @property
     def write_latency(self) -> int:
-        """Cycles from a sum's arrival in the accumulator bank to its write, for reading the old one and adding."""
+        """Cycles from a sum's arrival in the accumulator bank to its write: a register, and the adder's."""
         return 1 + self.row_step
 
     @property
     def row_latency(self) -> int:
-        """Cycles after which a row of the accumulator bank may be added to again."""
-        return self.write_latency + 1
+        """Cycles after which a row of the accumulator bank may be added to again.
+
+        It is read a cycle before the new sum arrives, and can be read from the cycle after its write on.
+        """
+        return self.write_latency + 2
 
     @property
     def latency(self) -> int:
         """Cycles from an activation beat taken to its result beat offered, if nothing waits."""
-        edge, skew, read = 1, 1, 1
-        return edge + skew + self.array_latency + self.columns - 1 + self.row_latency + read
+        edge, skew, write, read = 2, 1, 1, 1
+        return edge + skew + self.array_latency + self.columns - 1 + self.write_latency + write + read
 
     @property
     def shortest_tile(self) -> int:

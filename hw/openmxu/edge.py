@@ -1,9 +1,7 @@
 """The edge of the unit: the beats of its streams, and the converters that their words pass."""
 
-from typing import Any
-
-from amaranth.hdl import Module, Signal
-from amaranth.lib import data, stream, wiring
+from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from openmxu.arith import Converter, Splitter
@@ -62,60 +60,76 @@ def _part(there: bool) -> dict[str, type[Part]]:
 
 
 class Edge(wiring.Component):
-    """The edge of the unit: converts a beat's words to the operand format and holds one beat.
+    """The edge of the unit: converts words to the operand format, and holds those of the beat that was taken last.
 
-    Latency: one cycle. Throughput: one beat per cycle. Back-pressure: ``i.ready`` follows ``o.ready`` combinationally;
-    no beat is lost.
+    ::
+
+        words ──▶ converters ──▶ [ ] ──▶ [ hold ] ──▶ operands       hold: loaded a cycle after i_take
+                                           ▲
+        i_take ─────────────────▶ [ ] ─────┘
+
+    Whether a beat is taken is decided late in a cycle. So all words are converted, whether they are taken or not; a
+    cycle later it is known, and one register enables them all.
+
+    Latency: two cycles. Throughput: one beat per cycle. Back-pressure: none; :class:`~openmxu.admission.Admission`
+    takes a beat only if the one before has entered the array.
 
     Parameters
     ----------
     config
         The unit; its ``source`` and ``operand`` say what is converted into what.
-    beat
-        Layout of a beat: :class:`WeightBeat` or :class:`ActivationBeat`.
     lanes
         Words of a beat.
 
     Members
     -------
-    i : In(stream of a beat of source words)
-    o : Out(stream of the same of operand words)
+    i_words : In(lanes · source width)
+        Lane 0 lowest.
+    i_part : In(:class:`~openmxu.passes.Part`)
+        Of all words; only with ``config.splitter``.
+    i_take : In(1)
+        They are those of a beat that is taken now.
+    o_words : Out(lanes · operand width)
     """
 
-    i: Any
-    o: Any
+    i_words: Value
+    i_part: Value
+    i_take: Value
+    o_words: Value
 
-    def __init__(self, config: MxuConfig, beat: type[WeightBeat] | type[ActivationBeat], lanes: int) -> None:
+    def __init__(self, config: MxuConfig, lanes: int) -> None:
         self.config = config
         self.lanes = lanes
         super().__init__(
-            {
-                "i": In(stream.Signature(beat(config.source, lanes, parts=config.splitter))),
-                "o": Out(stream.Signature(beat(config.operand, lanes))),
-            }
+            {"i_words": In(lanes * config.source.width), "i_take": In(1), "o_words": Out(lanes * config.operand.width)}
+            | ({"i_part": In(Part)} if config.splitter else {})
         )
 
+    @property
+    def module_name(self) -> str:
+        """Name of the exported module."""
+        return "edge"
+
     def elaborate(self, platform: object) -> Module:
-        """A converter per lane and a register."""
+        """A converter per lane and two registers."""
         m = Module()
         config = self.config
-        converted = Signal.like(self.o.payload, name="converted")
-        for name, _ in self.o.payload.shape():
-            if name != "data":
-                m.d.comb += converted[name].eq(self.i.payload[name])
-        if config.source == config.operand:
-            m.d.comb += converted.data.eq(self.i.payload.data)
-        else:
+        words = [self.i_words.word_select(lane, config.source.width) for lane in range(self.lanes)]
+        if config.source != config.operand:
             converters = repeat(platform, lambda: _converter(config), self.lanes)
             for lane, converter in enumerate(converters):
-                if config.splitter:
-                    m.d.comb += converter.i_part.eq(self.i.payload.part)
                 m.submodules[f"converter_{lane}"] = converter
-                m.d.comb += [converter.i.eq(self.i.payload.data[lane]), converted.data[lane].eq(converter.o)]
-        held = Signal.like(converted, name="held", reset_less=True)
-        m.d.comb += [self.o.payload.eq(held), self.i.ready.eq(self.o.ready | ~self.o.valid)]
-        with m.If(self.i.ready):
-            m.d.sync += [self.o.valid.eq(self.i.valid), held.eq(converted)]
+                m.d.comb += converter.i.eq(words[lane])
+                if config.splitter:
+                    m.d.comb += converter.i_part.eq(self.i_part)
+                words[lane] = converter.o
+        offered = Signal.like(self.o_words, reset_less=True)
+        held = Signal.like(self.o_words, reset_less=True)
+        taken = Signal()
+        m.d.sync += [offered.eq(Cat(words)), taken.eq(self.i_take)]
+        with m.If(taken):
+            m.d.sync += held.eq(offered)
+        m.d.comb += self.o_words.eq(held)
         return m
 
 

@@ -2,19 +2,18 @@
 
 ::
 
-    weights ─────▶ [ edge ] ───▶ [ skew ] ──────────────┐
-                      ▲ o_shift                         ▼
-                 [ admission ] ── loads, swaps ──▶ [ R x C array ]
-                   ▲  ▲ o_go │ o_control                ▲  │ sums
-                   │  ▼      │                          │  │
-    activations ───┼▶ [ edge ] ───▶ [ skew ] ───────────┘  │
-                   │         └─[ as late as the sums ]──┐  │
-                   │                                    ▼  ▼
-                   └──────── freed places ──── [ accumulator bank ] ───▶ results
+    weights ───────┬─▶ [ edge ] ───▶ [ skew ] ──────────────┐
+                   ▼                                        ▼
+              [ admission ] ────── loads, swaps ──────▶ [ R x C array ]
+                 ▲ ▲ │ o_control                            ▲  │ sums
+                 │ │ └─────[ as late as the sums ]─────┐    │  │
+    activations ─┼─┴─▶ [ edge ] ───▶ [ skew ] ─────────┼────┘  │
+                 │                                     ▼       ▼
+                 └───────── freed places ─────── [ accumulator bank ] ───▶ results
 
 Invariant: what admission lets in comes out of the array a fixed number of cycles later, whatever the streams do, and
-has a place in the bank by then. Only the edges and the bank's output ever wait. Admission decides when a beat may leave
-an edge.
+has a place in the bank by then. Only admission and the bank's output ever wait. Admission sees valid bits and marks,
+the edges see words: an edge holds the words of the beat that waits at admission, a cycle behind it.
 """
 
 from typing import Any
@@ -48,7 +47,7 @@ class Mxu(wiring.Component):
     Latency: ``config.latency`` cycles from an activation beat to its result beat, if nothing waits.
     Throughput: one beat per cycle on each stream; tiles that are added up follow one another without a
     bubble from ``config.shortest_tile`` beats on, if the accumulator bank holds all results or is as deep as
-    ``config.latency - 1``. Back-pressure: on all streams, for any time; nothing is lost.
+    ``config.latency``. Back-pressure: on all streams, for any time; nothing is lost.
 
     Reset is synchronous and clears valid bits, marks and pointers, not the memories.
 
@@ -88,47 +87,51 @@ class Mxu(wiring.Component):
         return "mxu"
 
     def elaborate(self, platform: object) -> Module:
-        """Edges, admission, skew, array, bank."""
+        """Admission, array, bank, and the words' ways into the array."""
         m = Module()
         config = self.config
-        m.submodules.weight_edge = weights = Edge(config, WeightBeat, config.columns)
-        m.submodules.activation_edge = activations = Edge(config, ActivationBeat, config.rows)
+        m.submodules.admission = admission = Admission(config)
         [array] = repeat(platform, lambda: SystolicArray(config), 1)
         m.submodules.array = array
         m.submodules.bank = bank = AccumulatorBank(config)
-        m.submodules.admission = admission = Admission(config)
-        width = config.operand.width
-        m.submodules.weight_skew = weight_skew = Skew(width, config.columns)
-        activation_skew = Skew(width, config.rows, step=config.row_step, base=1)
-        m.submodules.activation_skew = activation_skew
-        wiring.connect(m, wiring.flipped(self.weights), weights.i)
-        wiring.connect(m, wiring.flipped(self.activations), activations.i)
         wiring.connect(m, bank.o, wiring.flipped(self.results))
-
-        beat = activations.o.payload
         m.d.comb += [
-            admission.i_weights.eq(weights.o.valid),
-            weights.o.ready.eq(admission.o_shift),
-            admission.i_activations.eq(activations.o.valid),
-            *(getattr(admission, f"i_{mark}").eq(beat[mark]) for mark in MARKS),
-            activations.o.ready.eq(admission.o_go),
+            admission.i_weights.eq(self.weights.valid),
+            self.weights.ready.eq(admission.o_weights_ready),
+            admission.i_activations.eq(self.activations.valid),
+            *(getattr(admission, f"i_{mark}").eq(self.activations.payload[mark]) for mark in MARKS),
+            self.activations.ready.eq(admission.o_activations_ready),
             admission.i_freed.eq(bank.o_freed),
-        ]
-        m.d.comb += [
-            weight_skew.i.eq(Value.cast(weights.o.payload.data)),
-            activation_skew.i.eq(Value.cast(beat.data)),
-            array.i_weights.eq(weight_skew.o),
-            array.i_activations.eq(activation_skew.o),
             array.i_loads.eq(admission.o_loads),
             array.i_swaps.eq(admission.o_swaps),
             array.i_psums.eq(0),
             bank.i_psums.eq(array.o_psums),
         ]
+        skew = self._connect_words(m, admission, array)
+        # Control is a cycle ahead of the sums.
+        cycles = skew.base + config.array_latency
+        m.d.comb += bank.i_control.eq(delay_marks(m, admission.o_control, cycles, name="control"))
         if config.status:
             self._connect_status(m, admission)
-        cycles = activation_skew.base + config.array_latency
-        m.d.comb += bank.i_control.eq(delay_marks(m, admission.o_control, cycles, name="control"))
         return m
+
+    def _connect_words(self, m: Module, admission: Admission, array: SystolicArray) -> Skew:
+        """Lead the words of beats that are taken into the array; the skew of activations is returned."""
+        config, width = self.config, self.config.operand.width
+        m.submodules.weight_edge = weight_edge = Edge(config, config.columns)
+        m.submodules.activation_edge = activation_edge = Edge(config, config.rows)
+        m.submodules.weight_skew = weight_skew = Skew(width, config.columns)
+        activation_skew = Skew(width, config.rows, step=config.row_step, base=1)
+        m.submodules.activation_skew = activation_skew
+        for beat, taken, edge, skew in (
+            (self.weights.payload, admission.o_weights_taken, weight_edge, weight_skew),
+            (self.activations.payload, admission.o_activations_taken, activation_edge, activation_skew),
+        ):
+            m.d.comb += [edge.i_words.eq(Value.cast(beat.data)), edge.i_take.eq(taken), skew.i.eq(edge.o_words)]
+            if config.splitter:
+                m.d.comb += edge.i_part.eq(beat.part)
+        m.d.comb += [array.i_weights.eq(weight_skew.o), array.i_activations.eq(activation_skew.o)]
+        return activation_skew
 
     def _connect_status(self, m: Module, admission: Admission) -> None:
         """Let it see both ends of the unit and what admission does with the beats at the edges."""

@@ -122,7 +122,7 @@ def cycles(config: MxuConfig, m: int, k: int, n: int, precision: str = "default"
 
     and ``rows - 1 + last block's c + latency`` cycles are for the first weights and the last results. This is exact if
     no tile waits for a place in the accumulator bank: if the bank holds all results, or if ``depth`` is at least
-    ``latency - 1``. Otherwise (a shallow bank, deep pipelines) the tiles are followed one by one.
+    ``latency``. Otherwise (a shallow bank, deep pipelines) the tiles are followed one by one.
     """
     check_precision(precision)
     if 0 in (m, k, n):
@@ -132,7 +132,7 @@ def cycles(config: MxuConfig, m: int, k: int, n: int, precision: str = "default"
     counts = [len(rows) for rows in _cut(m, config.depth)]
     sums = len(_cut(n, config.columns))
     added = len(PASSES[precision]) * len(_cut(k, config.rows))
-    if m * sums > config.depth and config.depth < _result_delay(config):
+    if m * sums > config.depth and config.depth < config.latency:
         return _follow(config, m, k, n, precision)
     weights = 1 + (config.rows - 1) * config.row_step
     begin = [max(count, weights) for count in counts]
@@ -141,19 +141,15 @@ def cycles(config: MxuConfig, m: int, k: int, n: int, precision: str = "default"
     return config.rows - 1 + steps - begin[-1] + counts[-1] + config.latency
 
 
-def _result_delay(config: MxuConfig) -> int:
-    """Cycles from the beat that gives a result to the first that may take its place in the accumulator bank."""
-    return config.latency - 1
-
-
 def _follow(config: MxuConfig, m: int, k: int, n: int, precision: str) -> int:
     """The same, tile by tile, by the rules of the admission control.
 
     A row of weights is loaded when the swap mark has passed the row, a tile starts when its weights are complete, a
     sum is added to when it is written, and a place in the accumulator bank is used again when its result has left.
     """
-    # Cycle 0 takes the first weight beat into the edge; a beat of activations waits there from cycle 1 on.
-    to_write = 1 + config.array_latency + config.columns - 1 + config.write_latency
+    # Cycle 0 takes the first beat of weights; a beat of activations waits from cycle 1 on. It enters the array two
+    # cycles after it leaves admission.
+    to_write = 2 + config.array_latency + config.columns - 1 + config.write_latency
     weights_complete = 0  # when the last row of a tile's weights moves into the array
     tile_start = None  # when the first beat of a tile leaves the edge
     last_go = 0
@@ -173,7 +169,7 @@ def _follow(config: MxuConfig, m: int, k: int, n: int, precision: str) -> int:
         # The result that must have left before: ``depth`` places before this one.
         leaving = len(fetched) + row - config.depth
         waits = leaving >= 0
-        earliest[waits] = np.maximum(earliest[waits], fetched[leaving[waits]] + 1)
+        earliest[waits] = np.maximum(earliest[waits], fetched[leaving[waits]] + 2)
         go = np.maximum.accumulate(earliest - row) + row
         given[place] = go
         tile_start, last_go = int(go[0]), int(go[-1])

@@ -86,7 +86,7 @@ class Stimulus:
     @property
     def patience(self) -> int:
         """Cycles without a transfer after which a unit that nobody stalls is taken to hang."""
-        return self.config.latency + self.config.rows * self.config.row_step
+        return self.config.latency + self.config.rows * self.config.row_step + self.config.row_latency
 
     def blocks(self) -> Iterator[Block]:
         """The beats, tile by tile."""

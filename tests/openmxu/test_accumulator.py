@@ -29,11 +29,12 @@ def test_column(stages: int, mode: str) -> None:
 
     async def bench(ctx: Any) -> None:
         for cycle, psum in enumerate(psums):
+            # The sum of the control before.
+            ctx.set(dut.i_psum, int(psums[cycle - 1]))
             rows = [row for row in range(config.depth) if free[row] <= cycle]
             given = bool(rows) and generator.random() < 0.8
             row = int(generator.choice(rows)) if rows else 0
             add, clear = row in sums and bool(generator.integers(2)), bool(generator.integers(2))
-            ctx.set(dut.i_psum, int(psum))
             control = {"valid": given, "row": row, "add": add, "clear_nan": clear, "emit": 0, "last": 0}
             ctx.set(dut.i_control, control)
             readable = [each for each in sums if free[each] <= cycle]

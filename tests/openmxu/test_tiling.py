@@ -8,7 +8,7 @@ import pytest
 from openmxu.config import MxuConfig
 from openmxu.formats import BF16
 from openmxu.passes import PASSES, Part
-from openmxu.tiling import _follow, _result_delay, cycles, shares, stream_bytes, tiles
+from openmxu.tiling import _follow, cycles, shares, stream_bytes, tiles
 from openmxu_sim import simulate
 from openmxu_sim.stimulus import stimulus
 
@@ -83,7 +83,7 @@ def test_the_closed_formula_is_what_tile_by_tile_comes_to() -> None:
         )
         m, k, n = (int(size) for size in generator.integers(1, 70, 3))
         precision = list(PASSES)[generator.integers(len(PASSES))]
-        closed += m * -(-n // config.columns) <= config.depth or config.depth >= _result_delay(config)
+        closed += m * -(-n // config.columns) <= config.depth or config.depth >= config.latency
         assert cycles(config, m, k, n, precision) == _follow(config, m, k, n, precision), (config, m, k, n, precision)
     assert closed > 200
 

@@ -14,7 +14,7 @@ from openmxu.area.points import Point, kept_rtlil
 from openmxu.array import processing_element
 from openmxu.catalog import Design
 from openmxu.config import MxuConfig
-from openmxu.edge import ActivationBeat, Edge, WeightBeat
+from openmxu.edge import Edge
 from openmxu.formats import FP32, FloatFormat
 
 __all__ = ["DEVIATION", "MEASURED_CELLS", "Part", "is_measured", "parts", "whole"]
@@ -63,7 +63,7 @@ def parts(design: Design) -> list[Part]:
     That is one processing element R·C times; in a unit also both edges with their converters, the admission
     and the accumulator bank with its columns, once each, and the shift registers of skew and of control one
     bit at a time. The sum is exact except for logic saved where parts meet: registers of the admission and of
-    control that hold the same, and the mark of the weights that the unit does not use. What is left is
+    control that hold the same. What is left is
     ABC's: it maps equal modules a little differently, as names and cells around them go.
     """
     config = _config(design)
@@ -72,8 +72,8 @@ def parts(design: Design) -> list[Part]:
     if design.family == "array":
         return found
     once: dict[str, Callable[[], Any]] = {
-        "weight edge": lambda: Edge(config, WeightBeat, config.columns),
-        "activation edge": lambda: Edge(config, ActivationBeat, config.rows),
+        "weight edge": lambda: Edge(config, config.columns),
+        "activation edge": lambda: Edge(config, config.rows),
         "admission": lambda: Admission(config),
         "accumulator bank": lambda: AccumulatorBank(config),
     }

@@ -484,11 +484,11 @@ def _replacement(column: AccumulatorColumn) -> Proof:
     operands = (("old__data", 0), ("o_control.add", 0), ("o_control.clear_nan", 0))
     return Proof(
         f"{column.module_name}_replace",
-        "a sum is added to the old one, NaN replaced if asked for, or to -0",
+        "a sum is added to the old one, NaN replaced if asked for, or to -0, a cycle later",
         column,
         REPLACE,
         operands,
-        (("i_a", 0),),
+        (("i_a", 1),),
         quick=True,
     )
 

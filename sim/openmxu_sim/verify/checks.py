@@ -320,7 +320,7 @@ _QUICK_BUGS = (
     "columns of weights are reversed",
     "a beat that waits is overwritten",
     "places are never freed",
-    "an empty edge takes nothing",
+    "nothing is taken unless something leaves",
     "results go where their tile says",
     "a mistake is told when its beat enters the array",
 )

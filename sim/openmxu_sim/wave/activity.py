@@ -71,9 +71,9 @@ class Activity:
 
     @property
     def beats(self) -> list[Integers]:
-        """For each tile, when its beats are multiplied, in cycles after its first one: as they left the edge."""
+        """For each tile, when its beats are multiplied, in cycles after its first one: as they left admission."""
         go = np.flatnonzero(self.stream("admission.o_go"))
-        [first] = np.nonzero(self.stream("admission.i_first")[go])
+        [first] = np.nonzero(self.stream("admission.o_first")[go])
         return [part - part[0] for part in np.split(go, first[1:])]
 
     def tile_at(self, cycle: int) -> Integers:
@@ -175,7 +175,7 @@ def _check_cycles(cycles: int, about: str = "") -> None:
 def _shown(at: Sequence[int] | None, corner: Trace) -> list[int]:
     """The cycles to show, if need be from the trace of the last cell."""
     if at is None:
-        go, first = (corner.streams[:, STREAMS.index(f"admission.{name}")] != 0 for name in ("o_go", "i_first"))
+        go, first = (corner.streams[:, STREAMS.index(f"admission.{name}")] != 0 for name in ("o_go", "o_first"))
         [begin, *_, end] = np.flatnonzero(go).repeat(2)
         end += np.flatnonzero(corner.register("o_swap"))[-1] - np.flatnonzero(go & first)[-1]
         return np.linspace(begin, end, _SNAPSHOTS + 2).round().astype(int)[1:-1].tolist()

@@ -68,10 +68,9 @@ def test_derived_is_what_is_measured() -> None:
         config = MxuConfig(rows=domain["rows"], columns=domain["columns"], stages=domain["stages"])
         bits = config.depth * (config.columns * FP32.width + 1)
         assert (measured.memory_bits, derived.memory_bits) == (bits, bits), name
-        # Admission remembers places and valid marks of sums underway, as the registers of control do; and a
-        # unit does not look at the last mark of weights.
+        # Admission remembers places and valid marks of sums underway, as the registers of control do.
         remembered = Control(config.depth)["row"].width + 1
-        shared = (config.row_latency - 1) * remembered + 1
+        shared = (config.row_latency - 1) * remembered
         assert derived.flip_flops - measured.flip_flops == shared, name
 
 

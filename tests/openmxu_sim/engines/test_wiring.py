@@ -30,7 +30,7 @@ UNITS = [
 def test_units(config: MxuConfig) -> None:
     cells, columns = config.rows * config.columns, config.columns
     # Emission, admission, two edges, the unit's own outputs.
-    others = 4 + 10 + 2 * 5 + 3 + columns + 1
+    others = 4 + 10 + 2 * 4 + 3 + columns + 1
     assert check_wiring(config) == 7 * cells + 6 * columns + others
     assert check_parts(config) == 4
 
@@ -52,25 +52,24 @@ def complaint(check: Callable[..., int], unit: Callable[[MxuConfig], Any]) -> st
     [
         (
             "activations are skewed too far",
-            "pe(1, 0).i_activation[0] must be activation_edge.o__payload[16] 3 cycles later, "
-            "not activation_edge.o__payload[16] 4 cycles later",
+            "pe(1, 0).i_activation[0] must be activation_edge.o_words[16] 3 cycles later, "
+            "not activation_edge.o_words[16] 4 cycles later",
         ),
         (
             "rows of activations are reversed",
-            "pe(0, 0).i_activation[0] must be activation_edge.o__payload[0] 1 cycle later, "
-            "not activation_edge.o__payload[16] 1 cycle later",
+            "pe(0, 0).i_activation[0] must be activation_edge.o_words[0] 1 cycle later, "
+            "not activation_edge.o_words[16] 1 cycle later",
         ),
         (
             "columns of weights are reversed",
-            "pe(0, 0).i_weight[0] must be weight_edge.o__payload[0], not weight_edge.o__payload[32]",
+            "pe(0, 0).i_weight[0] must be weight_edge.o_words[0], not weight_edge.o_words[32]",
         ),
         ("sums start from -0", "pe(0, 0).i_psum[31] must be constant 0, not constant 1"),
         ("places are never freed", "admission.i_freed must be in the unit"),
-        ("a beat that waits is overwritten", "weight_edge.o__ready must be in the unit"),
         (
-            "an empty edge takes nothing",
-            "lane 0 of weight_edge must be in the unit what it is alone: bit 0 of input i__ready"
-            " is not like bit 0 of or",
+            "words that wait are overwritten",
+            "lane 0 of weight_edge must be in the unit what it is alone:"
+            " bit 15 of register offered is not like bit 15 of choose",
         ),
     ],
 )
@@ -85,6 +84,7 @@ def test_bugs_between_parts(name: str, wiring: str) -> None:
         ("another mark clears NaN", "column"),
         ("a result that nobody takes is withdrawn", "emission"),
         ("a beat of weights too many may enter", "admission"),
+        ("a beat that waits is overwritten", "admission"),
     ],
 )
 def test_bugs_inside_parts(name: str, part: str) -> None:
@@ -103,11 +103,10 @@ def test_bugs_inside_parts(name: str, part: str) -> None:
         ),
         (
             Bug("array", "activation, swap, load = cell.o_activation", "activation, swap, load = activation"),
-            "pe(0, 1).i_activation[0] must be pe(0, 0).o_activation[0],"
-            " not activation_edge.o__payload[0] 1 cycle later",
+            "pe(0, 1).i_activation[0] must be pe(0, 0).o_activation[0], not activation_edge.o_words[0] 1 cycle later",
         ),
         (
-            Bug("mxu", "cycles = activation_skew.base + config.array_latency", "cycles = config.array_latency"),
+            Bug("mxu", "cycles = skew.base + config.array_latency", "cycles = config.array_latency"),
             "column(0).i_control[0] must be admission.o_control[0] 7 cycles later,"
             " not admission.o_control[0] 6 cycles later",
         ),
@@ -125,12 +124,16 @@ def test_bugs_inside_parts(name: str, part: str) -> None:
                 "m.d.sync += line.eq(Cat(value, line))",
                 "\n    with m.If(value[0]):\n        m.d.sync += line.eq(Cat(value, line))",
             ),
-            r"pe(0, 0).i_activation[0] must be activation_edge.o__payload[0] 1 cycle later,"
+            r"pe(0, 0).i_activation[0] must be activation_edge.o_words[0] 1 cycle later,"
             r" not the net \w+ 1 cycle later",
         ),
         (
-            Bug("mxu", "eq(beat[mark])", 'eq(beat["emit" if mark == "add" else mark])'),
-            "admission.i_add[0] must be activation_edge.o__payload[34], not activation_edge.o__payload[36]",
+            Bug(
+                "mxu",
+                'getattr(admission, f"i_{mark}").eq(self.activations.payload[mark])',
+                'getattr(admission, f"i_{mark}").eq(self.activations.payload["emit" if mark == "add" else mark])',
+            ),
+            "admission.i_add[0] must be unit.activations__payload[66], not unit.activations__payload[68]",
         ),
         (
             Bug(
@@ -149,13 +152,12 @@ def test_bugs_inside_parts(name: str, part: str) -> None:
             "unit.results__payload[0] must be column(0).o_data[0], not column(2).o_data[0]",
         ),
         (
-            Bug("edge", "converter.i.eq(self.i.payload.data[lane])", "converter.i.eq(self.i.payload.data[0])"),
-            r"lane 1 of weight_edge must be in the unit what it is alone: bit \d+ of input i__payload is not like .*",
+            Bug("edge", "converter.i.eq(words[lane])", "converter.i.eq(words[-1])"),
+            r"lane 0 of weight_edge must be in the unit what it is alone: bit \d+ of input i_words is not like .*",
         ),
         (
-            Bug("edge", "converted[name].eq(self.i.payload[name])", "converted[name].eq(self.i.payload.data[0][0])"),
-            "lane 0 of weight_edge must be in the unit what it is alone: "
-            "bit 0 of input i__payload is not like bit 32 of input i__payload",
+            Bug("mxu", "edge.i_take.eq(taken)", "edge.i_take.eq(1)"),
+            "weight_edge.i_take[0] must be admission.o_weights_taken[0], not constant 1",
         ),
         (Bug("array", 'm.submodules[f"pe_{column}"]', 'm.submodules[f"pe_{column + 1}"]'), "pe_0 must be in the unit"),
         (

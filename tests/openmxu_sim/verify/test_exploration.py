@@ -32,7 +32,7 @@ def _yosys() -> None:
         pytest.param("columns of weights are reversed", "a result is wrong", marks=pytest.mark.slow),
         ("a beat that waits is overwritten", "more is taken than there is room for"),
         pytest.param("places are never freed", "results are lost", marks=pytest.mark.slow),
-        ("an empty edge takes nothing", "the unit hangs"),
+        ("nothing is taken unless something leaves", "the unit hangs"),
         pytest.param("a result that nobody takes is withdrawn", "a result is withdrawn", marks=pytest.mark.slow),
         pytest.param("sums that are kept are emitted", "a result comes that nobody waits for", marks=pytest.mark.slow),
         ("marks are read where no beat is", "a handshake depends on what is undefined"),
@@ -65,7 +65,12 @@ def test_a_bug_that_is_not_there_is_refused() -> None:
     ("bug", "message"),
     [
         (
-            Bug("mxu", "eq(beat[mark])", 'eq(beat.data[0][0] if mark == "emit" else beat[mark])'),
+            Bug(
+                "mxu",
+                'getattr(admission, f"i_{mark}").eq(self.activations.payload[mark])',
+                'getattr(admission, f"i_{mark}").eq('
+                'self.activations.payload.data[0][0] if mark == "emit" else self.activations.payload[mark])',
+            ),
             "control must not read data",
         ),
         (
@@ -73,7 +78,11 @@ def test_a_bug_that_is_not_there_is_refused() -> None:
             "data must be moved as whole words",
         ),
         (
-            Bug("edge", "self.i.ready.eq(self.o.ready | ~self.o.valid)", "self.i.ready.eq(self.i.valid)"),
+            Bug(
+                "admission",
+                "self.o_weights_ready.eq(self.o_shift | ~weights)",
+                "self.o_weights_ready.eq(self.i_weights)",
+            ),
             "weights__ready must not depend on weights__valid within the cycle",
         ),
     ],

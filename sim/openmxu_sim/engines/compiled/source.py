@@ -7,7 +7,7 @@ from openmxu.accumulator import AccumulatorColumn, Emission
 from openmxu.admission import Admission
 from openmxu.array import processing_element
 from openmxu.config import MxuConfig
-from openmxu.edge import ActivationBeat, Edge, WeightBeat
+from openmxu.edge import Edge
 from openmxu.status import Status
 from openmxu.verilog import to_rtlil
 from openmxu_sim.engines.protocol import Counters
@@ -18,10 +18,9 @@ from openmxu_sim.netlist.native import resource
 __all__ = ["constants", "netlists", "parts", "unit_source"]
 
 _PARTS: dict[str, Callable[[MxuConfig], Any]] = {
-    # Lanes of an edge hold the same marks and are taken together: each is an edge of one lane.
-    "weight_edge": lambda config: Edge(config, WeightBeat, 1),
-    "activation_edge": lambda config: Edge(config, ActivationBeat, 1),
     "admission": Admission,
+    # Lanes of an edge are taken together: each is an edge of one lane.
+    "edge": lambda config: Edge(config, 1),
     "emission": Emission,
     "pe": processing_element,
     "column": AccumulatorColumn,
@@ -76,11 +75,12 @@ def unit_source(config: MxuConfig, rtlil: dict[str, str]) -> str:
     """
     circuits = {name: Circuit(text, name) for name, text in rtlil.items()}
     text = [resource("openmxu_sim.engines.compiled", "vectors.c")]
-    for part in ("weight_edge", "activation_edge"):
-        code = Code(circuits[part], part, lanes=True)
-        code.function("look", ["o__valid", "o__payload"])
-        code.function("step", ["i__ready"], inputs=["o__ready"], clock=True)
-        text.append(code.text())
+    code = Code(circuits["edge"], "edge", lanes=True)
+    code.function("look", ["o_words"])
+    code.function("step", [], clock=True)
+    text.append(code.text())
+    if config.splitter:
+        text.append("#define SPLITTER")
     for part in ("admission", "emission", *(["status"] if config.status else [])):
         code = Code(circuits[part], part, lanes=False)
         if part == "status":

@@ -22,10 +22,10 @@ STREAMS = (
     "results__last",
     "admission.o_shift",
     "admission.o_go",
-    "admission.i_first",
+    "admission.o_first",
 )
 """Signals of the streams: one bit each, except the marks, which are all bits above the data of a beat. The
-last three tell when a beat of weights, and one of activations, leaves the edge, and that the latter begins a tile."""
+last three tell when a beat of weights, and one of activations, leaves admission, and that the latter begins a tile."""
 
 _MOST = 1 << 30
 """Bytes of a trace."""

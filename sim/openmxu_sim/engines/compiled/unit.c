@@ -15,6 +15,7 @@ enum {
   COLUMN_BLOCKS = (COLUMNS + LANES - 1) / LANES,
   MARK_LIMBS = (ROWS + 31) / 32,
   MARKS = 5, LAST_MARK = 1,
+  WEIGHT_PART = 1, ACTIVATION_PART = MARKS,  /* the lowest bit of the part among the marks of a beat */
   CELL_LIMBS = sizeof(struct pe_state) / sizeof(word),
   MOST_THREADS = 16,
   /* Cycles of a block: sums and weights between two rows should fit the nearest cache. */
@@ -86,9 +87,8 @@ struct unit {
   uint32_t weight_marks, activation_marks;
   int64_t start, idle;
 
-  struct weight_edge_state weight_edge[COLUMN_BLOCKS];
-  struct activation_edge_state activation_edge[ROW_BLOCKS];
   struct admission_state admission;
+  struct edge_state weight_edge[COLUMN_BLOCKS], activation_edge[ROW_BLOCKS];
   struct emission_state emission;
 #ifdef STATUS
   struct status_state status;
@@ -112,18 +112,6 @@ struct unit {
   int there;
   int64_t meeting;
 };
-
-/* Words and marks of a beat: the marks stand above the word. */
-#define LIMBS(x) (sizeof(x) / sizeof *(x))
-#define PUT_BEAT(payload, width, data, marks) do { \
-    (payload)[0] = (data); \
-    if ((width) < 32) (payload)[0] |= everywhere((marks) << ((width) & 31)); \
-    if (LIMBS(payload) > 1) (payload)[LIMBS(payload) - 1] = everywhere((marks) >> ((32 - (width)) & 31)); \
-  } while (0)
-#define WORD_OF(payload, width) ((payload)[0] & everywhere(0xffffffffu >> (32 - (width))))
-#define MARKS_OF(payload, width) \
-  (((width) < 32 ? (payload)[0][0] >> ((width) & 31) : 0) | \
-   (LIMBS(payload) > 1 ? (payload)[LIMBS(payload) - 1][0] << ((32 - (width)) & 31) : 0))
 
 /* A row of `count` words into lanes, and `rest` behind them. */
 static void fill(word *lanes, int blocks, const uint32_t *row, int64_t count, uint32_t rest) {
@@ -170,6 +158,16 @@ static void offer_activations(struct unit *u) {
   if (++s->beat == tile->rows) u->activation_marks |= 1u << LAST_MARK, s->beat = 0, s->tile++;
 }
 
+/* The words of a beat, whether it is taken, and which part of them is multiplied. */
+static void step_edge(struct edge_state *edge, word words, uint32_t taken, uint32_t part) {
+  struct edge_in in = { .i_words = { words }, .i_take = { everywhere(taken) } };
+#ifdef SPLITTER
+  in.i_part[0] = everywhere(part);
+#endif
+  (void)part;
+  edge_step(edge, &in, 0);
+}
+
 /* Everything that decides, for one cycle. */
 static void decide(struct unit *u) {
   int64_t t = u->progress.cycle;
@@ -191,19 +189,16 @@ static void decide(struct unit *u) {
   now->taken = ready && emission_out.o_valid[0];
 
   /* What the edges hold goes to the array, each lane in its time. */
-  struct weight_edge_out weights;
-  struct activation_edge_out activations;
+  struct edge_out shown;
   uint32_t lanes[LANES];
   for (int j = COLUMN_BLOCKS; j--;) {
-    weight_edge_look(&u->weight_edge[j], 0, &weights);
-    word words = WORD_OF(weights.o__payload, OPERAND_WIDTH);
-    memcpy(lanes, &words, sizeof lanes);
+    edge_look(&u->weight_edge[j], 0, &shown);
+    memcpy(lanes, shown.o_words, sizeof lanes);
     for (int l = 0; l < LANES; l++) u->weights[(t + j * LANES + l) % WEIGHTS][j * LANES + l] = lanes[l];
   }
   for (int j = ROW_BLOCKS; j--;) {
-    activation_edge_look(&u->activation_edge[j], 0, &activations);
-    word words = WORD_OF(activations.o__payload, OPERAND_WIDTH);
-    memcpy(lanes, &words, sizeof lanes);
+    edge_look(&u->activation_edge[j], 0, &shown);
+    memcpy(lanes, shown.o_words, sizeof lanes);
     int count = ROWS - j * LANES < LANES ? ROWS - j * LANES : LANES;
     for (int l = 0; l < count; l++) {
       int row = j * LANES + l;
@@ -211,42 +206,31 @@ static void decide(struct unit *u) {
     }
   }
 
-  /* Admission, of what the first lanes hold; marks are alike in all. */
+  /* Admission. */
   struct admission_in in;
   struct admission_out out;
-  uint32_t marks = MARKS_OF(activations.o__payload, OPERAND_WIDTH);
   uint32_t *places[MARKS] = { in.i_first, in.i_last, in.i_add, in.i_clear_nan, in.i_emit };
-  for (int mark = 0; mark < MARKS; mark++) *places[mark] = -(marks >> mark & 1);
-  in.i_weights[0] = weights.o__valid[0][0];
-  in.i_activations[0] = activations.o__valid[0][0];
+  for (int mark = 0; mark < MARKS; mark++) *places[mark] = -(u->activation_marks >> mark & 1);
+  in.i_weights[0] = -(uint32_t)u->weight_source.offered;
+  in.i_activations[0] = -(uint32_t)u->activation_source.offered;
   in.i_freed[0] = emission_out.o_fetch[0];
   admission_step(&u->admission, &in, &out);
   memcpy(now->loads, out.o_loads, sizeof now->loads);
   memcpy(now->swaps, out.o_swaps, sizeof now->swaps);
   u->controls[(t + CONTROL_DELAY) % CONTROLS] = out.o_control[0];
+  int took_weights = out.o_weights_taken[0] != 0, took_activations = out.o_activations_taken[0] != 0;
 
-  /* The clock edge of the edges: they take what is offered, if they are ready. */
-  uint32_t took_weights = 0, took_activations = 0;
-  for (int j = 0; j < COLUMN_BLOCKS; j++) {
-    struct weight_edge_in edge = { .i__valid = { everywhere(-(uint32_t)u->weight_source.offered) },
-                                   .o__ready = { everywhere(out.o_shift[0]) } };
-    PUT_BEAT(edge.i__payload, SOURCE_WIDTH, u->weight_beat[j], u->weight_marks);
-    weight_edge_step(&u->weight_edge[j], &edge, &weights);
-    took_weights = u->weight_source.offered && weights.i__ready[0][0];
-  }
-  for (int j = 0; j < ROW_BLOCKS; j++) {
-    struct activation_edge_in edge = { .i__valid = { everywhere(-(uint32_t)u->activation_source.offered) },
-                                       .o__ready = { everywhere(out.o_go[0]) } };
-    PUT_BEAT(edge.i__payload, SOURCE_WIDTH, u->activation_beat[j], u->activation_marks);
-    activation_edge_step(&u->activation_edge[j], &edge, &activations);
-    took_activations = u->activation_source.offered && activations.i__ready[0][0];
-  }
+  /* The clock edge of the edges. */
+  for (int j = 0; j < COLUMN_BLOCKS; j++)
+    step_edge(&u->weight_edge[j], u->weight_beat[j], out.o_weights_taken[0], u->weight_marks >> WEIGHT_PART);
+  for (int j = 0; j < ROW_BLOCKS; j++)
+    step_edge(&u->activation_edge[j], u->activation_beat[j], out.o_activations_taken[0], u->activation_marks >> ACTIVATION_PART);
 #ifdef STATUS
   struct status_out status_out;
   struct status_in status = {
-    .i_weights_valid = { -(uint32_t)u->weight_source.offered }, .i_weights_ready = { weights.i__ready[0][0] },
+    .i_weights_valid = { -(uint32_t)u->weight_source.offered }, .i_weights_ready = { out.o_weights_ready[0] },
     .i_activations_valid = { -(uint32_t)u->activation_source.offered },
-    .i_activations_ready = { activations.i__ready[0][0] },
+    .i_activations_ready = { out.o_activations_ready[0] },
     .i_results_valid = { emission_out.o_valid[0] }, .i_results_ready = { -(uint32_t)ready },
     .i_weights_last = { -(u->weight_marks & 1) }, .i_go = { out.o_go[0] },
     .i_waits_input = { out.o_waits_input[0] }, .i_waits_output = { out.o_waits_output[0] }, .i_clear = { 0 },
@@ -257,9 +241,9 @@ static void decide(struct unit *u) {
 #endif
   if (watched(u, t)) {
     uint32_t signals[STREAM_SIGNALS] = {
-      u->weight_source.offered, -weights.i__ready[0][0], u->weight_marks, u->activation_source.offered,
-      -activations.i__ready[0][0], u->activation_marks, -emission_out.o_valid[0], ready, -emission_out.o_last[0],
-      -out.o_shift[0], -out.o_go[0], marks & 1,
+      u->weight_source.offered, -out.o_weights_ready[0], u->weight_marks, u->activation_source.offered,
+      -out.o_activations_ready[0], u->activation_marks, -emission_out.o_valid[0], ready, -emission_out.o_last[0],
+      -out.o_shift[0], -out.o_go[0], -out.o_first[0],
     };
     int64_t n = t - u->window.first_cycle;
     memcpy(u->window.streams[n], signals, sizeof signals);
@@ -453,12 +437,12 @@ struct unit *unit_new(const uint32_t *a, const uint32_t *b, int64_t inner, int64
   u->start = -1;
   if (window) u->window = *window;
   for (int j = 0; j < COLUMN_BLOCKS; j++) {
-    weight_edge_begin(&u->weight_edge[j]);
+    edge_begin(&u->weight_edge[j]);
     column_marks_begin(&u->column_marks[j]);
     column_begin(&u->bank[j]);
     for (int r = 0; r < ROWS; r++) pe_begin(&u->cells[r][j]);
   }
-  for (int j = 0; j < ROW_BLOCKS; j++) activation_edge_begin(&u->activation_edge[j]);
+  for (int j = 0; j < ROW_BLOCKS; j++) edge_begin(&u->activation_edge[j]);
   admission_begin(&u->admission);
   emission_begin(&u->emission);
 #ifdef STATUS

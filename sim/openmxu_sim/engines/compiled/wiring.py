@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from amaranth.hdl import Shape
+
 from openmxu.config import MxuConfig
 from openmxu.formats import FP32
 from openmxu.marks import MARKS
 from openmxu.mxu import Mxu
+from openmxu.passes import Part
 from openmxu.status import COUNTERS
 from openmxu.verilog import to_rtlil
 from openmxu_sim.engines.compiled.source import constants, netlists, parts
@@ -30,7 +33,7 @@ _UNIT = "unit"
 _CONSTANT = "constant 0"
 """What +0 belongs to."""
 
-_LANES = {"weight_edge": lambda config: config.columns, "activation_edge": lambda config: config.rows}
+_EDGES = {"weight_edge": lambda config: config.columns, "activation_edge": lambda config: config.rows}
 """Lanes of the edges in the unit, which are compiled as edges of one lane."""
 
 
@@ -65,11 +68,11 @@ def _rules(config: MxuConfig) -> Iterator[tuple[str, dict[str, Sequence[Signal]]
         return Signal(part, wire, width=None, later=later)
 
     def weight(column: int) -> Signal:
-        return Signal("weight_edge", "o__payload", column * word, word, later=column)
+        return Signal("weight_edge", "o_words", column * word, word, later=column)
 
     def activation(row: int) -> Signal:
         return Signal(
-            "activation_edge", "o__payload", row * word, word, later=number["SKEW_BASE"] + row * number["ROW_STEP"]
+            "activation_edge", "o_words", row * word, word, later=number["SKEW_BASE"] + row * number["ROW_STEP"]
         )
 
     # The array: what the left neighbour and the one above show.
@@ -105,7 +108,7 @@ def _rules(config: MxuConfig) -> Iterator[tuple[str, dict[str, Sequence[Signal]]
         )
     # What decides, and what looks on.
     marks = {
-        f"i_{mark}": [Signal("activation_edge", "o__payload", rows * word + bit)] for bit, mark in enumerate(MARKS)
+        f"i_{mark}": [Signal(_UNIT, "activations__payload", rows * source + bit)] for bit, mark in enumerate(MARKS)
     }
     yield (
         "emission",
@@ -118,29 +121,30 @@ def _rules(config: MxuConfig) -> Iterator[tuple[str, dict[str, Sequence[Signal]]
     yield (
         "admission",
         {
-            "i_weights": [Signal("weight_edge", "o__valid")],
-            "i_activations": [Signal("activation_edge", "o__valid")],
+            "i_weights": [Signal(_UNIT, "weights__valid")],
+            "i_activations": [Signal(_UNIT, "activations__valid")],
             **marks,
             "i_freed": [Signal("emission", "o_fetch")],
             **clock,
         },
     )
-    # The streams.
-    for name, taken in (("weight", "o_shift"), ("activation", "o_go")):
+    # The streams. A part is above the data and all other marks.
+    for stream, lanes, others in (("weights", columns, 1), ("activations", rows, len(MARKS))):
+        part = Signal(_UNIT, f"{stream}__payload", lanes * source + others, Shape.cast(Part).width)
         yield (
-            f"{name}_edge",
+            f"{stream.removesuffix('s')}_edge",
             {
-                "i__valid": [Signal(_UNIT, f"{name}s__valid")],
-                "i__payload": [all_of(_UNIT, f"{name}s__payload")],
-                "o__ready": [Signal("admission", taken)],
+                "i_words": [Signal(_UNIT, f"{stream}__payload", 0, lanes * source)],
+                "i_take": [Signal("admission", f"o_{stream}_taken")],
+                **({"i_part": [part]} if config.splitter else {}),
                 **clock,
             },
         )
     yield (
         _UNIT,
         {
-            "weights__ready": [Signal("weight_edge", "i__ready")],
-            "activations__ready": [Signal("activation_edge", "i__ready")],
+            "weights__ready": [Signal("admission", "o_weights_ready")],
+            "activations__ready": [Signal("admission", "o_activations_ready")],
             "results__valid": [Signal("emission", "o_valid")],
             "results__payload": [
                 *(all_of(f"column({c})", "o_data") for c in range(columns)),
@@ -158,16 +162,13 @@ def _rules(config: MxuConfig) -> Iterator[tuple[str, dict[str, Sequence[Signal]]
             "status",
             {
                 "i_weights_valid": [Signal(_UNIT, "weights__valid")],
-                "i_weights_ready": [Signal("weight_edge", "i__ready")],
+                "i_weights_ready": [Signal("admission", "o_weights_ready")],
                 "i_activations_valid": [Signal(_UNIT, "activations__valid")],
-                "i_activations_ready": [Signal("activation_edge", "i__ready")],
+                "i_activations_ready": [Signal("admission", "o_activations_ready")],
                 "i_results_valid": [Signal("emission", "o_valid")],
                 "i_results_ready": [Signal(_UNIT, "results__ready")],
                 "i_weights_last": [Signal(_UNIT, "weights__payload", columns * source)],
-                **{
-                    f"i_{mark}": [Signal(_UNIT, "activations__payload", rows * source + bit)]
-                    for bit, mark in enumerate(MARKS)
-                },
+                **marks,
                 "i_go": [Signal("admission", "o_go")],
                 "i_waits_input": [Signal("admission", "o_waits_input")],
                 "i_waits_output": [Signal("admission", "o_waits_output")],
@@ -214,7 +215,7 @@ def check_wiring(config: MxuConfig, unit: Callable[[MxuConfig], Any] = Mxu) -> i
         design.check_covered(part, inputs)
     if left:
         raise WiringError(f"{min(left)} must not be in the unit")
-    for part, lanes in _LANES.items():
+    for part, lanes in _EDGES.items():
         _check_lanes(config, elaborated, part, lanes(config))
     return looked_at
 
@@ -235,7 +236,7 @@ def check_parts(config: MxuConfig, unit: Callable[[MxuConfig], Any] = Mxu) -> in
         The netlist cannot be read.
     """
     elaborated = _elaborate(config, unit)
-    compared = [part for part in parts(config) if part not in _LANES]
+    compared = [part for part in parts(config) if part != "edge"]
     for part in compared:
         _Comparison(elaborated, part)(part, lambda wire, place: (wire, place))
     return len(compared)
@@ -427,15 +428,14 @@ def _later(cycles: int) -> str:
 
 
 def _check_lanes(config: MxuConfig, unit: _Unit, part: str, lanes: int) -> None:
-    """Check that an edge of so many lanes is as many edges of one lane, which share handshake and marks."""
-    widths = {"i__payload": config.source.width, "o__payload": config.operand.width}
-    compare = _Comparison(unit, part)
+    """Check that an edge of so many lanes is as many edges of one lane, which are taken together."""
+    widths = {"i_words": config.source.width, "o_words": config.operand.width}
+    compare = _Comparison(unit, part, "edge")
     for lane in range(lanes):
 
         def whole(wire: str, place: int, lane: int = lane) -> tuple[str, int]:
             """Where a bit of an edge of one lane is in the unit."""
-            width = widths.get(wire, 0)
-            return wire, place + width * (lane if place < width else lanes - 1)
+            return wire, place + widths.get(wire, 0) * lane
 
         compare(f"lane {lane} of {part}", whole)
 
@@ -443,12 +443,13 @@ def _check_lanes(config: MxuConfig, unit: _Unit, part: str, lanes: int) -> None:
 class _Comparison:
     """A part inside a unit beside the part that is compiled."""
 
-    def __init__(self, unit: _Unit, part: str) -> None:
+    def __init__(self, unit: _Unit, part: str, compiled: str = "") -> None:
+        compiled = compiled or part
         module = unit.modules[part]
         self._part = part
         self._interface = read_interface(unit.text, module)  # its signals are known by name, not its ports
         self._inside = Circuit(unit.text, module)
-        self._alone = Circuit(unit.alone[part], part)
+        self._alone = Circuit(unit.alone[compiled], compiled)
 
     def __call__(self, name: str, whole: Callable[[str, int], tuple[str, int]]) -> None:
         """Check that all that is shown alone comes about inside as it does alone.

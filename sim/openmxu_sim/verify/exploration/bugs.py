@@ -50,36 +50,41 @@ SEEDED_BUGS: Mapping[str, Bug] = {
     "weights are loaded a cycle late": Bug("pe", "m.If(self.i_load)", "m.If(self.o_load)"),
     "swap marks are a cycle late": Bug("admission", "m.d.comb += self.o_swaps", "m.d.sync += self.o_swaps"),
     "a beat of weights too many may enter": Bug(
-        "admission", "allowed = Signal(range(rows + 1), init=rows)", "allowed = Signal(range(rows + 2), init=rows + 1)"
+        "admission", "more = Signal(range(rows), init=rows - 1)", "more = Signal(range(rows + 1), init=rows)"
     ),
-    "no further weights may enter": Bug("admission", "allowed + reached - self.o_shift", "allowed - self.o_shift"),
+    "no further weights may enter": Bug("admission", "more.eq(more + some)", "more.eq(more)"),
     "a tile does not wait for its weights": Bug(
-        "admission", "(room & written) & (loaded | ~self.i_first)", "(room & written)"
+        "admission", "(room & written) & (loaded | ~first)", "(room & written)"
     ),
     "a sum is added to a cycle early": Bug(
         "admission", "range(1, self.config.row_latency)", "range(1, self.config.row_latency - 1)"
     ),
-    "a result too many may enter the bank": Bug("admission", "held + ahead < depth,", "held + ahead <= depth,"),
+    "a result too many may enter the bank": Bug("admission", "held < limit,", "held <= limit,"),
     "a kept tile runs into results": Bug(
-        "admission", "held + ahead < depth,", "held < depth,", longest_tile=2, longest_sum=1
+        "admission", "limit.eq(depth - ahead)", "limit.eq(depth)", longest_tile=2, longest_sum=1
     ),
-    "places are never freed": Bug("admission", "held.eq(held + given - self.i_freed)", "held.eq(held + given)"),
+    "places are never freed": Bug("admission", "freed.eq(self.i_freed)", "freed.eq(0)"),
     "results of a tile go to one place": Bug(
-        "admission", "head.eq(head + given)", "head.eq(head + (given & self.i_last))", longest_tile=2, longest_sum=1
+        "admission", "head + self.i_emit", "head + (self.i_emit & self.i_last)", longest_tile=2, longest_sum=1
     ),
     "activations are skewed too far": Bug("mxu", "step=config.row_step, base=1", "step=config.row_step + 1, base=1"),
     "rows of activations are reversed": Bug(
-        "mxu", "Value.cast(beat.data)", "Cat(beat.data[row] for row in reversed(range(config.rows)))"
+        "mxu",
+        "skew.i.eq(edge.o_words)",
+        "skew.i.eq(edge.o_words if edge is weight_edge else"
+        " Cat(edge.o_words.word_select(row, width) for row in reversed(range(config.rows))))",
     ),
     "columns of weights are reversed": Bug(
         "mxu",
-        "Value.cast(weights.o.payload.data)",
-        "Cat(weights.o.payload.data[column] for column in reversed(range(config.columns)))",
+        "skew.i.eq(edge.o_words)",
+        "skew.i.eq(edge.o_words if edge is activation_edge else"
+        " Cat(edge.o_words.word_select(column, width) for column in reversed(range(config.columns))))",
     ),
     "sums start from -0": Bug("mxu", "array.i_psums.eq(0)", "array.i_psums.eq(1 << 31)"),
     "a beat that waits is overwritten": Bug(
-        "edge", "self.i.ready.eq(self.o.ready | ~self.o.valid)", "self.i.ready.eq(1)"
+        "admission", "self.o_activations_ready.eq(self.o_go | ~activations)", "self.o_activations_ready.eq(1)"
     ),
+    "words that wait are overwritten": Bug("edge", "m.If(taken)", "m.If(1)"),
     "activation and weight are exchanged": Bug(
         "pe",
         "multiply_add.i_a.eq(activation),\n            multiply_add.i_b.eq(active)",
@@ -92,7 +97,7 @@ SEEDED_BUGS: Mapping[str, Bug] = {
         "accumulator", "(waiting != 0) & (self.i_ready | ~self.o_valid)", "waiting != 0"
     ),
     "a result leaves before it is written": Bug(
-        "accumulator", "leaving, self.config.write_latency - 1,", "leaving, self.config.write_latency - 2,"
+        "accumulator", "leaving, self.config.write_latency,", "leaving, self.config.write_latency - 1,"
     ),
     "weights that wait for their tile are forgotten": Bug(
         "admission", "(loaded | complete) & ~entering", "loaded & ~entering"
@@ -101,33 +106,34 @@ SEEDED_BUGS: Mapping[str, Bug] = {
     "sums that are kept are emitted": Bug(
         "accumulator", "self.i_control.valid & self.i_control.emit", "self.i_control.valid"
     ),
-    "marks are read where no beat is": Bug("admission", "given = self.o_go & self.i_emit", "given = self.i_emit"),
-    "an empty edge takes nothing": Bug(
-        "edge", "self.i.ready.eq(self.o.ready | ~self.o.valid)", "self.i.ready.eq(self.o.ready)"
+    "marks are read where no beat leaves": Bug(
+        "admission", 'given.eq(self.o_go & marks["emit"])', 'given.eq(marks["emit"])'
+    ),
+    "marks are read where no beat is": Bug("admission", "m.If(self.i_activations)", "m.If(1)"),
+    "nothing is taken unless something leaves": Bug(
+        "admission", "self.o_activations_ready.eq(self.o_go | ~activations)", "self.o_activations_ready.eq(self.o_go)"
     ),
     "last comes from another beat": Bug("accumulator", "mark_in.data.eq(last)", "mark_in.data.eq(self.i_control.last)"),
     "results go where their tile says": Bug(
         "admission",
-        """m.d.comb += place_.eq(head + ahead)
-        given = self.o_go & self.i_emit
-        with m.If(self.o_go):
-            m.d.sync += row.eq(Mux(self.i_last, 0, ahead + 1))
-        m.d.sync += [head.eq(head + given), """,
-        """offset = Mux(self.i_first, 0, row)
-        m.d.comb += place_.eq(head + offset)
-        given = self.o_go & self.i_emit
-        with m.If(self.o_go):
-            m.d.sync += row.eq(offset + 1)
-            with m.If(self.i_last & self.i_emit):
-                m.d.sync += head.eq(place_ + 1)
-        m.d.sync += [""",
+        """place.eq(head + ahead), limit.eq(depth - ahead)]
+            with m.If(self.i_activations):
+                m.d.sync += [head.eq(head + self.i_emit), row.eq(Mux(self.i_last, 0, ahead + 1))]
+""",
+        """place.eq(head + Mux(self.i_first, 0, row)), limit.eq(depth - ahead)]
+            with m.If(self.i_activations):
+                m.d.sync += row.eq(Mux(self.i_first, 0, row) + 1)
+                with m.If(self.i_last & self.i_emit):
+                    m.d.sync += head.eq(head + Mux(self.i_first, 0, row) + 1)
+""",
         longest_sum=1,
         mistakes=1,
     ),
     "a mistake is told when its beat enters the array": Bug(
         "mxu",
         'status, f"i_{mark}").eq(self.activations.payload[mark]) for mark in MARKS),',
-        'status, f"i_{mark}").eq(getattr(admission, f"i_{mark}")) for mark in MARKS),'
+        'status, f"i_{mark}").eq(admission.o_first if mark == "first" else admission.o_control[mark])'
+        " for mark in MARKS),"
         "status.i_activations_valid.eq(admission.o_go), status.i_activations_ready.eq(1),",
         longest_sum=1,
         mistakes=1,
