@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from openmxu.formats import BF16, FP32, FloatFormat, check_subnormals
-from openmxu.stages import split_stages
+from openmxu.stages import STAGES, check_stages, split_stages
 
 __all__ = ["MOST_CELLS", "MOST_SIDE", "MxuConfig"]
 
@@ -92,7 +92,7 @@ class MxuConfig:
                 f"splitter must be False unless fp32 is converted into bf16, not {self.source} into {self.operand}"
             )
         check_subnormals(self.subnormals)
-        split_stages(self.stages)
+        check_stages(self.stages, STAGES)
 
     @classmethod
     def of_dict(cls, fields: Mapping[str, Any]) -> "MxuConfig":

@@ -27,7 +27,7 @@ from amaranth.lib.wiring import In, Out
 
 from openmxu.arith import MultiplyAdd
 from openmxu.formats import BF16, FP32, FloatFormat, check_subnormals
-from openmxu.stages import split_stages
+from openmxu.stages import STAGES, check_stages, split_stages
 
 __all__ = ["ProcessingElement"]
 
@@ -87,8 +87,7 @@ class ProcessingElement(wiring.Component):
     def __init__(self, operand: FloatFormat = BF16, *, subnormals: str = "flush", stages: int = 1) -> None:
         self.operand = operand
         self.subnormals = check_subnormals(subnormals)
-        self.stages = stages
-        self._at_product, self._at_sum = split_stages(stages)
+        self.stages = check_stages(stages, STAGES)
         super().__init__(
             {
                 "i_activation": In(operand.width),
@@ -107,12 +106,12 @@ class ProcessingElement(wiring.Component):
     @property
     def latency(self) -> int:
         """Cycles from activation to the partial sum that it goes into."""
-        return 1 + self._at_product + self._at_sum
+        return 1 + self.stages
 
     @property
     def psum_latency(self) -> int:
         """Cycles from partial sum in to partial sum out."""
-        return self._at_sum
+        return split_stages(self.stages)[1]
 
     @property
     def module_name(self) -> str:

@@ -3,7 +3,7 @@
 import operator
 from collections.abc import Collection, Mapping
 
-__all__ = ["ADDER_CUTS", "MULTIPLIER_CUTS", "PRODUCT_CUTS", "check_stages", "split_stages"]
+__all__ = ["ADDER_CUTS", "MULTIPLIER_CUTS", "PRODUCT_CUTS", "STAGES", "check_stages", "split_stages"]
 
 MULTIPLIER_CUTS: Mapping[int, tuple[str, ...]] = {0: (), 1: ("rounded",), 2: ("product", "rounded")}
 """Number of stages of a multiplier, and the names of the cuts that are registers then."""
@@ -21,7 +21,10 @@ ADDER_CUTS: Mapping[int, tuple[str, ...]] = {
 PRODUCT_CUTS: Mapping[int, tuple[str, ...]] = {0: (), 1: ("multiplied",), 2: ("multiplied", "product")}
 """The same of a multiply-add's product."""
 
-_SPLIT = {1: (0, 1), 2: (1, 1), 3: (1, 2), 4: (1, 3), 5: (1, 4), 6: (2, 4), 7: (2, 5)}
+STAGES = range(1, 8)
+"""Numbers of stages that a processing element can have."""
+
+_SPLIT = {0: (0, 0), 1: (0, 1), 2: (1, 1), 3: (1, 2), 4: (1, 3), 5: (1, 4), 6: (2, 4), 7: (2, 5)}
 
 
 def check_stages(stages: int, known: Collection[int]) -> int:
@@ -45,7 +48,7 @@ def check_stages(stages: int, known: Collection[int]) -> int:
 
 
 def split_stages(stages: int) -> tuple[int, int]:
-    """How many of a processing element's ``stages`` its product gets, and how many its sum.
+    """How many of a multiply-add's ``stages`` its product gets, and how many its sum.
 
     The sum gets the last register. From 2 on the product has one, as it costs no skew. Then the sum takes all that
     divide it well, and the product another one, before the last is given to the sum.

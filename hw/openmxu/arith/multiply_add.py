@@ -92,8 +92,8 @@ class MultiplyAdd(wiring.Component):
         self.operand = operand
         self.result = result
         self.subnormals = check_subnormals(subnormals)
+        self._product_stages, self._sum_stages = split_stages(stages)
         self.stages = stages
-        self._at_product, self._at_sum = split_stages(stages) if stages else (0, 0)
         width = result.width
         super().__init__({"i_a": In(operand.width), "i_b": In(operand.width), "i_c": In(width), "o": Out(width)})
 
@@ -105,7 +105,7 @@ class MultiplyAdd(wiring.Component):
     @property
     def addend_latency(self) -> int:
         """Cycles from ``i_c`` to the result."""
-        return self._at_sum
+        return self._sum_stages
 
     @property
     def module_name(self) -> str:
@@ -122,7 +122,7 @@ class MultiplyAdd(wiring.Component):
         m = Module()
         if not self.is_one_datapath:
             return self._apart(m)
-        pipeline = Pipeline(m, PRODUCT_CUTS[self._at_product] + ADDER_CUTS[self._at_sum])
+        pipeline = Pipeline(m, PRODUCT_CUTS[self._product_stages] + ADDER_CUTS[self._sum_stages])
         exact = pipeline.cut("multiplied", multiply(m, self.i_a, self.i_b, self.operand, self.subnormals))
         product = pipeline.cut("product", self._product(m, exact))
         total = Sum(m, pipeline, self.result, self.subnormals, guard=_GUARD_BITS)
@@ -132,9 +132,9 @@ class MultiplyAdd(wiring.Component):
     def _apart(self, m: Module) -> Module:
         """A multiplier, and an adder behind it."""
         m.submodules.multiplier = multiplier = Multiplier(
-            self.operand, self.result, subnormals=self.subnormals, stages=self._at_product
+            self.operand, self.result, subnormals=self.subnormals, stages=self._product_stages
         )
-        m.submodules.adder = adder = Adder(self.result, subnormals=self.subnormals, stages=self._at_sum)
+        m.submodules.adder = adder = Adder(self.result, subnormals=self.subnormals, stages=self._sum_stages)
         m.d.comb += [
             multiplier.i_a.eq(self.i_a),
             multiplier.i_b.eq(self.i_b),

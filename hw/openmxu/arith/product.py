@@ -68,14 +68,13 @@ class ExactProduct(data.StructLayout):
     significand : 2 * significand_width
         The product of two significands whose top bits are set: so is its top bit, or else the one below.
     exponent
-        Signed. The weight of the significand's top bit is ``2**(exponent + less - 2 * bias)``.
+        The weight of the significand's top bit is ``2**(exponent - 2 * bias)``, bias being that of the format; with
+        gradual underflow ``2**(exponent - 1 - 2 * bias)``, and signed.
     zero, infinite, nan : 1
         Override the number, and each the ones before it.
     """
 
     def __init__(self, fmt: FloatFormat, subnormals: str) -> None:
-        self.less = 1 if subnormals == "flush" else 0
-        """What is left to the user of the exponent: it saves an adder where there is another one to do it."""
         super().__init__(
             {
                 "sign": 1,
@@ -120,9 +119,9 @@ def multiply(m: Module, bits_a: Value, bits_b: Value, fmt: FloatFormat, subnorma
 
 
 def rebias(exponent: Value, operand: FloatFormat, result: FloatFormat) -> Value:
-    """The exponent of an :class:`ExactProduct` of ``operand``, biased for ``result``. Signed.
+    """The exponent of an :class:`ExactProduct` of ``operand``, less one, biased for ``result``. Signed.
 
-    The constant to be added, less one, is a multiple of a power of two, mostly a large one: few bits change.
+    The constant to be added is mostly a multiple of a large power of two, as it is less by one: few bits change.
     """
     offset = result.bias - 2 * operand.bias - 1
     if not offset:

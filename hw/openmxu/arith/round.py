@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 
-from openmxu.arith.shift import shift_right_sticky
+from openmxu.arith.shift import masked, shift_right_sticky
 from openmxu.formats import FloatFormat
 
 __all__ = ["round_pack"]
@@ -67,7 +67,7 @@ def round_pack(
     top = significand[-1]
     field, more = exponent[:width], Const(offset, 2)
     if subnormals == "ieee":
-        field, more = field & top.replicate(width), more & top.replicate(2)
+        field, more = masked(field, top), masked(more, top)
     magnitude = Signal(width + fmt.fraction_width, name="magnitude")
     m.d.comb += magnitude.eq(Cat(kept[:-1], field) + Cat(Const(0, fmt.fraction_width), more) + increment)
 
@@ -84,8 +84,8 @@ def round_pack(
         overflows = magnitude > fmt.largest
     elif exponents.stop > fmt.exponent_mask:
         overflows = _is_at_least(exponent, fmt.exponent_mask - offset, exponents.stop - 1 - offset)
-    fraction = _masked(magnitude[: fmt.fraction_width], has_fraction)
-    field = _masked(magnitude[fmt.fraction_width :], has_exponent)
+    fraction = masked(magnitude[: fmt.fraction_width], has_fraction)
+    field = masked(magnitude[fmt.fraction_width :], has_exponent)
     bits = Signal(fmt.width, name="rounded_bits")
     m.d.comb += bits.eq(Cat(_special(fmt, fraction, field, overflows & has_exponent, infinite, nan), sign & ~nan))
     return bits
@@ -98,13 +98,9 @@ def _special(fmt: FloatFormat, fraction: Value, field: Value, overflows: Value, 
         return (Cat(fraction, field) | (special | overflows).replicate(fmt.width))[: fmt.width - 1]
     # An exponent of the field's width that is too large is all ones already.
     ones = special if len(field) == fmt.exponent_width else special | overflows
-    fraction = _masked(fraction, ~(special | overflows))
+    fraction = masked(fraction, ~(special | overflows))
     fraction = fraction | Cat(Const(0, fmt.fraction_width - 1), nan)
     return Cat(fraction, field[: fmt.exponent_width] | ones.replicate(fmt.exponent_width))
-
-
-def _masked(value: Value, keep: Value) -> Value:
-    return value & keep.replicate(len(value))
 
 
 def _is_at_least(exponent: Value, bound: int, most: int | None = None) -> Value:
@@ -129,7 +125,7 @@ def _to_subnormal(m: Module, fmt: FloatFormat, exponent: Value, significand: Val
     tiny = Signal(name="tiny")
     missing = Signal(signed(len(exponent) + 2), name="missing")
     m.d.comb += [missing.eq(1 - exponent), tiny.eq(missing > 0)]
-    amount = missing[:-1] & tiny.replicate(len(missing) - 1)
+    amount = masked(missing[:-1], tiny)
     return Mux(tiny, 1, exponent), shift_right_sticky(m, significand, amount, name="subnormal")
 
 

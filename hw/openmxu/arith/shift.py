@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
-__all__ = ["Normalised", "normalise", "shift_right_sticky"]
+__all__ = ["Normalised", "masked", "normalise", "shift_right_sticky"]
 
 
 def shift_right_sticky(
@@ -34,7 +34,7 @@ def shift_right_sticky(
         if len(amount) > most:
             beyond = amount[most:].any()
             sticky = sticky | (beyond & value.any())
-            value = _masked(value, ~beyond)
+            value = masked(value, ~beyond)
     keep = Const(1) if keep is None else keep
     for step in reversed(steps):
         distance = 1 << step
@@ -43,16 +43,17 @@ def shift_right_sticky(
         stays, moves = keep & ~amount[step], keep & amount[step]
         m.d.comb += [
             lost.eq((sticky & keep) | (value[:distance].any() & moves)),
-            staged.eq(_masked(value, stays) | _masked(value[distance:], moves)),
+            staged.eq(masked(value, stays) | masked(value[distance:], moves)),
         ]
         sticky, value, keep = lost, staged, Const(1)
-    sticky, value = sticky & keep, _masked(value, keep)  # where there is no step at all
+    sticky, value = sticky & keep, masked(value, keep)  # where there is no step at all
     result = Signal(1 + len(value), name=name)
     m.d.comb += result.eq(Cat(sticky, value))
     return result
 
 
-def _masked(value: Value, keep: Value) -> Value:
+def masked(value: Value, keep: Value) -> Value:
+    """``value`` where ``keep`` is 1, else 0."""
     return value & keep.replicate(len(value))
 
 

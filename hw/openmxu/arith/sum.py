@@ -27,7 +27,7 @@ from amaranth.lib import data
 
 from openmxu.arith.pipeline import Pipeline
 from openmxu.arith.round import round_pack
-from openmxu.arith.shift import normalise, shift_right_sticky
+from openmxu.arith.shift import masked, normalise, shift_right_sticky
 from openmxu.formats import FloatFormat
 
 __all__ = ["Order", "Sum", "Summand"]
@@ -71,16 +71,18 @@ class Order(NamedTuple):
     nan: Value
 
 
+_CARRIED = ("above", "sign", "subtract", "infinite", "nan")
+"""What every cut carries, a bit each; see :class:`Order`."""
+
+
 def _layout(**fields: object) -> data.StructLayout:
     """What passes a cut: ``fields``, and what every cut carries."""
-    return data.StructLayout({**fields, "above": 1, "sign": 1, "subtract": 1, "infinite": 1, "nan": 1})
+    return data.StructLayout({**fields, **dict.fromkeys(_CARRIED, 1)})
 
 
 def _kept(target: data.View, source: Any) -> list[object]:
     """Statements that carry over a cut what every cut carries."""
-    return [
-        getattr(target, name).eq(getattr(source, name)) for name in ("above", "sign", "subtract", "infinite", "nan")
-    ]
+    return [getattr(target, name).eq(getattr(source, name)) for name in _CARRIED]
 
 
 class Sum:
@@ -138,8 +140,10 @@ class Sum:
             ordered.exponent.eq(order.exponent),
             ordered.distance.eq(order.distance),
             ordered.near.eq(~order.distance[width:].any()),
-            ordered.large.eq(_either(a.significand, larger, b.significand, ~larger & b.counts)),
-            ordered.small.eq(_either(Cat(0, a.significand), ~larger & a.counts, b.significand, larger & b.counts)),
+            ordered.large.eq(masked(a.significand, larger) | masked(b.significand, ~larger & b.counts)),
+            ordered.small.eq(
+                masked(Cat(0, a.significand), ~larger & a.counts) | masked(b.significand, larger & b.counts)
+            ),
             *_kept(ordered, order),
         ]
         return ordered
@@ -299,8 +303,3 @@ class Sum:
             nan=normalised.nan,
             exponents=self._exponents,
         )
-
-
-def _either(a: Value, takes_a: Value, b: Value, takes_b: Value) -> Value:
-    """One of two words, or neither, which is 0."""
-    return (a & takes_a.replicate(len(a))) | (b & takes_b.replicate(len(b)))

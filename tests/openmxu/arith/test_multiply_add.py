@@ -108,8 +108,8 @@ def test_smaller_than_its_parts() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"stages": 8}, ValueError, "stages must be an integer from 1 to 7, not 8"),
-        ({"stages": "2"}, TypeError, "stages must be an integer from 1 to 7, not '2'"),
+        ({"stages": 8}, ValueError, "stages must be an integer from 0 to 7, not 8"),
+        ({"stages": "2"}, TypeError, "stages must be an integer from 0 to 7, not '2'"),
         ({"subnormals": "no"}, ValueError, "subnormals must be 'flush' or 'ieee', not 'no'"),
     ],
 )
