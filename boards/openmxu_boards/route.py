@@ -14,7 +14,6 @@ output.
 """
 
 import json
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +24,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from openmxu import process
+from openmxu.host import cores
 from openmxu.verilog import to_rtlil
 from openmxu.yosys import wasm
 from openmxu_boards import tools
@@ -126,7 +126,7 @@ class Routed:
     @property
     def median(self) -> float:
         """Of the clocks, in MHz."""
-        return statistics.median_low(self.megahertz.values())
+        return _median(self.megahertz)[1]
 
     def to_json(self) -> str:
         """For programs."""
@@ -194,7 +194,7 @@ def route(
     names = ["yosys", target.router[0]]
     tools.check(names)
     tell = progress or (lambda line: None)
-    with process.workspace() as work, process.threads(None) as pool:
+    with process.workspace() as work, process.threads(cores()) as pool:
         registered = _Registered(design)
         (work / "design.il").write_text(to_rtlil(registered, name=_TOP))
         script = f"read_rtlil design.il; {target.synthesis} -top {_TOP} -json design.json"
@@ -208,11 +208,16 @@ def route(
 
         reports = dict(zip(seeds, pool.map(one, seeds), strict=True))
     clocks = {seed: max(clock.fmax for clock in read_clocks(report)) for seed, report in reports.items()}
-    median = statistics.median_low(clocks.values())
-    shown = reports[next(seed for seed, clock in clocks.items() if clock == median)]
+    shown = reports[_median(clocks)[0]]
     return Routed(
         design.module_name, device, clocks, _cells(target, registered, shown), _path(shown), tools.versions(names)
     )
+
+
+def _median(clocks: Mapping[int, float]) -> tuple[int, float]:
+    """The seed whose clock is the median, the lower one of two; and that clock."""
+    ordered = sorted(clocks.items(), key=lambda each: each[1])
+    return ordered[(len(ordered) - 1) // 2]
 
 
 def _place(target: Device, work: Path, seed: int, tell: Callable[[str], None]) -> Any:

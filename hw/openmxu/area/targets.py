@@ -187,14 +187,28 @@ def choose_targets(names: Sequence[str], libraries: Sequence[Library], recipes: 
 _TO_GATES = """\
 read_rtlil /job/design.il
 {change}setattr -mod -set keep_hierarchy 1 A:top
-synth -flatten -noabc -top {top} -run begin:fine
+COARSE
 opt -fast -full
 memory_map -rom-only
 opt -full
-techmap
+FINE
 opt -fast
 memory_unpack
 """
+_COARSE = "synth -flatten -noabc -top {top} -run begin:fine"
+_FINE = "techmap"
+
+# With products and carries of the smallest gates, of which there are modules called %leaf.
+_COARSE_WITH_ROWS = """\
+synth -flatten -noabc -top {top} -run begin:coarse
+proc
+flatten
+opt_expr
+opt_clean
+wreduce t:$mul
+techmap -map %leaf t:$mul
+synth -flatten -noabc -top {top} -run coarse:fine"""
+_FINE_WITH_RIPPLES = "techmap -map +/techmap.v -map %leaf"
 
 # A carry of a sum, and a product as a sum of rows, each of which gives a bit of the result and is added to the next.
 # Names with a smaller number come before those of Yosys's own rules.
@@ -241,22 +255,12 @@ endmodule
 """
 
 
-def _to_smallest_gates() -> str:
-    """:data:`_TO_GATES` with the smallest carries and products."""
-    steps = _TO_GATES.replace(
-        "synth -flatten -noabc -top {top} -run begin:fine\n",
-        """\
-synth -flatten -noabc -top {top} -run begin:coarse
-proc
-flatten
-opt_expr
-opt_clean
-wreduce t:$mul
-techmap -map %leaf t:$mul
-synth -flatten -noabc -top {top} -run coarse:fine
-""",
-    ).replace("\ntechmap\nopt -fast\n", "\ntechmap -map +/techmap.v -map %leaf\nopt -fast\n")
+def _to_gates(recipe: str) -> str:
+    """The steps up to the mapping."""
+    if recipe != "area":
+        return _TO_GATES.replace("COARSE", _COARSE).replace("FINE", _FINE)
     cells = _LEAF_CELLS.replace("{", "{{").replace("}", "}}")
+    steps = _TO_GATES.replace("COARSE", _COARSE_WITH_ROWS).replace("FINE", _FINE_WITH_RIPPLES)
     return f"read_verilog <<verilog\n{cells}verilog\ndesign -stash leaf\n{steps}"
 
 
@@ -326,8 +330,7 @@ def _gates(library: Library, name: str, title: str, recipes: Sequence[str], timi
     timing = timing if library.timed else ""
     script = _GATES + (_NETLIST if timing else "")
     scripts = {
-        recipe: (_to_smallest_gates() if recipe == "area" else _TO_GATES)
-        + script.replace("ABC_SCRIPT", _ABC_SCRIPTS[recipe])
+        recipe: _to_gates(recipe) + script.replace("ABC_SCRIPT", _ABC_SCRIPTS[recipe])
         for recipe in recipes
         if library.timed or recipe != "speed"
     }
