@@ -36,7 +36,7 @@ def test_summary_is_one_line_that_names_the_device(board: Board) -> None:
 @pytest.mark.parametrize(
     ("name", "end"),
     [
-        ("icebreaker", ": 2x2 unit, bf16 in, stages=4, at 12 MHz"),
+        ("icebreaker", ": 2x2 unit, bf16 in, stages=5, at 12 MHz"),
         ("ulx3s-12f", ": 2x2 unit, fp32 in, stages=6, at 25 MHz"),
     ],
 )
