@@ -156,7 +156,7 @@ def test_relu_of_negative_zero() -> None:
 
 def test_latency_and_throughput_of_the_dense_layer() -> None:
     """They are what its docstring says, once the first weights are loaded."""
-    config = MxuConfig(rows=2, columns=4, depth=16, stages=3)
+    config = MxuConfig(rows=2, columns=3, depth=16, stages=3)
     layer = dense_layer(config, np.full((2, 2), 0x3F800000))
     assert config.depth == layer.latency
     rows = np.zeros((config.shortest_tile, 2), dtype=np.uint32)

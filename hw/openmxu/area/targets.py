@@ -289,7 +289,7 @@ _ABC_SCRIPTS = {
 
 # Flip-flops of one kind, so that what a reset or an enable costs is counted as gates.
 _TRANSISTORS = (
-    _TO_GATES
+    _to_gates("default")
     + """\
 dfflegalize -cell $_DFF_P_ 01
 select -set ends t:$_DFF_P_ c:* t:$* %d t:$mem* %u %u
