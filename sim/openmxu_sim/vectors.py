@@ -10,7 +10,7 @@ of them give uint32 patterns of any format of the golden model, and the same one
 :func:`pairs`       pairs of operands, for addition and multiplication
 :func:`partners`    second operands of such pairs, where the first ones are given
 :func:`matrix`      matrices, most of whose products are finite
-:func:`canonical`   fp32 patterns as partial sums have them, with one NaN
+:func:`canonical`   patterns as partial sums have them, with one NaN
 ==================  =====================================================================================
 """
 
@@ -21,27 +21,29 @@ import numpy as np
 import numpy.typing as npt
 
 from openmxu_sim.golden import check_count, convert, find_format, to_bits
-from openmxu_sim.golden.formats import Bits, Format
+from openmxu_sim.golden.formats import Bits, Format, is_nan
 
 __all__ = ["canonical", "corners", "matrix", "operands", "pairs", "partners"]
 
 _Ints = npt.NDArray[np.int64]
 
 
-def canonical(bits: npt.ArrayLike) -> Bits:
-    """fp32 patterns, each NaN replaced by the canonical quiet one: a processing element takes no other as a sum.
+def canonical(bits: npt.ArrayLike, fmt: str = "fp32") -> Bits:
+    """Patterns of a format, each NaN replaced by the canonical quiet one: a processing element takes no other as a sum.
 
     Parameters
     ----------
     bits : uint32 array
         Any shape.
+    fmt
+        Name of the format.
 
     Returns
     -------
     uint32 array, same shape
     """
-    bits = np.asarray(bits, dtype=np.uint32)
-    return np.where((bits & 0x7FFF_FFFF) > 0x7F80_0000, np.uint32(0x7FC0_0000), bits)
+    bits, found = np.asarray(bits, dtype=np.uint32), find_format(fmt)
+    return np.where(is_nan(bits, found), np.uint32(found.canonical_nan), bits)
 
 
 def corners(fmt: str, *, ties: bool = True) -> Bits:

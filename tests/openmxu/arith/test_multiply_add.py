@@ -29,11 +29,6 @@ def _check(dut: MultiplyAdd, a: _Bits, b: _Bits, c: _Bits) -> None:
     same_bits(got, expected, a, b, c, fmt=result, operand=operand, note=dut.module_name)
 
 
-def _canonical(bits: _Bits, fmt: FloatFormat) -> _Bits:
-    magnitude = bits & ((1 << (fmt.width - 1)) - 1)
-    return np.where(magnitude > fmt.overflow, np.uint32(fmt.quiet_nan), bits).astype(np.uint32)
-
-
 @pytest.mark.parametrize("subnormals", SUBNORMALS)
 @pytest.mark.parametrize(
     ("operand", "result"),
@@ -48,7 +43,7 @@ def test_all_operands(operand: str, result: str, subnormals: str) -> None:
     formats = FloatFormat.parse(operand), FloatFormat.parse(result)
     dut = MultiplyAdd(*formats, subnormals=subnormals)
     assert dut.is_one_datapath
-    sums = np.unique(_canonical(np.arange(1 << formats[1].width, dtype=np.uint32), formats[1]))
+    sums = np.unique(vectors.canonical(np.arange(1 << formats[1].width), str(formats[1])))
     factors = np.arange(1 << formats[0].width, dtype=np.uint32)
     a, b, c = (np.ascontiguousarray(each.ravel()) for each in np.meshgrid(factors, factors, sums))
     _check(dut, a, b, c)

@@ -1,6 +1,7 @@
 """Proofs fail where they should, and the second solver agrees; all proofs are run by `openmxu verify`."""
 
 import inspect
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -16,7 +17,7 @@ from openmxu.formal import solvers
 from openmxu.formal.proofs import Control, Proof, confirm, controls, is_ambiguous, mutant_controls, proofs, prove
 from openmxu.formal.smt import transition_system
 from openmxu.formal.solvers import SOLVERS, SolverError, solve
-from openmxu.formal.specification import ADD, CONVERT, MULTIPLY, NEAREST, Operation
+from openmxu.formal.specification import ADD, ADD_PRODUCT, CONVERT, MULTIPLY, NEAREST, PRODUCT, Operation
 from openmxu.formats import BF16, FP32, SUBNORMALS
 from openmxu.verilog import to_rtlil
 from openmxu_sim import golden
@@ -36,13 +37,34 @@ def _golden(operation: Operation, operands: tuple[int, ...]) -> int | None:
         if operation is ADD[mode]:
             a, b = (np.array([operand], dtype=np.uint32) for operand in operands)
             return int(golden.add(a, b, "fp32", subnormals=mode)[0])
-        if operation is MULTIPLY[mode]:
+        if operation is ADD_PRODUCT[mode]:
+            c, product = operands
+            return _golden(ADD[mode], (c, _word(product, mode)))
+        if operation in (MULTIPLY[mode], PRODUCT[mode]):
             a, b = (np.array([operand], dtype=np.uint32) for operand in operands)
             return int(golden.multiply(a, b, "bf16", "fp32", subnormals=mode)[0])
         if operation in (CONVERT[mode], NEAREST[mode]):
             [x] = (np.array([operand], dtype=np.uint32) for operand in operands)
             return int(golden.convert(x, "fp32", "bf16", subnormals=mode)[0])
     return None
+
+
+def _word(product: int, mode: str) -> int:
+    """The fp32 pattern of the product that goes from one half of a multiply-add to the other."""
+    exponent_width, width = (8, 16) if mode == "flush" else (10, 17)
+    fields = []
+    for each in (1, exponent_width, width, 1, 1, 1):
+        fields.append(product & ((1 << each) - 1))
+        product >>= each
+    sign, exponent, significand, zero, infinite, nan = fields
+    if nan:
+        return FP32.quiet_nan
+    if mode == "ieee" and exponent >> (exponent_width - 1):
+        exponent -= 1 << exponent_width
+    # A top bit has weight one; flushed, its exponent is one more.
+    number = math.ldexp(significand, exponent - FP32.bias - (14 if mode == "flush" else 15))
+    magnitude = math.inf if infinite else 0.0 if zero else number
+    return int(np.float32(magnitude).view(np.uint32)) | sign << (FP32.width - 1)
 
 
 @pytest.mark.parametrize("table", [ADD, MULTIPLY, CONVERT, NEAREST], ids=["add", "multiply", "convert", "nearest"])
@@ -90,8 +112,10 @@ def test_wrong_claim(control: Control) -> None:
     assert verdict.holds is False
     assert verdict.counterexample
     assert verdict.counterexample.got != verdict.counterexample.expected
-    expected = _golden(control.proof.operation, verdict.counterexample.operands)
-    assert expected in (None, verdict.counterexample.expected)
+    operation, solved = control.proof.operation, verdict.counterexample.expected
+    modes = [mode for mode in SUBNORMALS if operation is PRODUCT[mode]]
+    expected = _golden(operation, verdict.counterexample.operands)
+    assert expected in (None, _word(solved, modes[0]) if modes else solved)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import softfloatpy as softfloat
 from openmxu_sim import golden
 from openmxu_sim.golden import FORMATS
 from openmxu_sim.golden.formats import is_nan
-from openmxu_sim.vectors import corners, matrix, pairs
+from openmxu_sim.vectors import canonical, corners, matrix, pairs
 
 from ...bits import same_bits
 
@@ -41,12 +41,6 @@ def by_softfloat(fmt: str, operation: str, a: Bits, b: Bits) -> Bits:
         for x, y in zip(a.tolist(), b.tolist(), strict=True)
     ]
     return canonical(np.array(results, dtype=np.uint32), fmt)
-
-
-def canonical(bits: Bits, fmt: str) -> Bits:
-    """Replace every NaN by the canonical one."""
-    found = FORMATS[fmt]
-    return np.where(is_nan(bits, found), np.uint32(found.canonical_nan), bits)
 
 
 def flushed(bits: Bits, fmt: str) -> Bits:
