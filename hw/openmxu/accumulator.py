@@ -156,8 +156,7 @@ class Emission(wiring.Component):
     """Decides when a row leaves the accumulator bank: in the order in which rows were given, when it is written.
 
     Latency: ``config.write_latency`` cycles from ``i_control`` to the row being written; one more to ``o_fetch``, one
-    more to ``o_valid``. Throughput: one row per cycle. Back-pressure: ``i_ready`` may stay low
-    forever.
+    more to ``o_valid``. Throughput: one row per cycle. Back-pressure: ``i_ready`` may stay low forever.
 
     Parameters
     ----------

@@ -25,8 +25,8 @@ sum that has been written by the time it is read.
 
 Speed: a beat's place depends on the beats before it, but not on when they leave. So it is found as the beat is taken.
 
-Cost: a shift register of (R - 1) · row_step + 2 swap marks, counters of beats allowed and of beats
-missing, the ring's pointers, and the places given in the last row_latency - 1 cycles, each compared with the next one.
+Cost: a shift register of (R - 1) · row_step + 2 swap marks, counters of beats allowed and of beats missing, the ring's
+pointers, and the places given in the last row_latency - 1 cycles, each compared with the next one.
 """
 
 from collections.abc import Mapping
@@ -138,11 +138,6 @@ class Admission(wiring.Component):
             }
             | ({"o_waits_input": Out(1), "o_waits_output": Out(1)} if config.status else {})
         )
-
-    @property
-    def module_name(self) -> str:
-        """Name of the exported module."""
-        return "admission"
 
     def elaborate(self, platform: object) -> Module:
         """Weights, places in the bank, and the beat that needs both."""
@@ -256,7 +251,7 @@ class Admission(wiring.Component):
 
         # What decides in this cycle is a counter; the marks of all rows follow in the next.
         left = Signal(range(rows), init=rows - 1)  # beats of the tile behind this one
-        final = Signal(init=rows == 1)  # there are none
+        final = Signal(init=rows == 1)  # there are none; a register of its own, as o_go waits for it
         complete = Signal()
         m.d.comb += complete.eq(self.o_shift & final)
         with m.If(self.o_shift):

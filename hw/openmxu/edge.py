@@ -105,11 +105,6 @@ class Edge(wiring.Component):
             | ({"i_part": In(Part)} if config.splitter else {})
         )
 
-    @property
-    def module_name(self) -> str:
-        """Name of the exported module."""
-        return "edge"
-
     def elaborate(self, platform: object) -> Module:
         """A converter per lane and two registers."""
         m = Module()

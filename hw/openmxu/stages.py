@@ -21,10 +21,10 @@ ADDER_CUTS: Mapping[int, tuple[str, ...]] = {
 PRODUCT_CUTS: Mapping[int, tuple[str, ...]] = {0: (), 1: ("multiplied",), 2: ("multiplied", "product")}
 """The same of a multiply-add's product."""
 
-STAGES = range(1, 8)
-"""Numbers of stages that a processing element can have."""
-
 _SPLIT = {0: (0, 0), 1: (0, 1), 2: (1, 1), 3: (1, 2), 4: (1, 3), 5: (1, 4), 6: (2, 4), 7: (2, 5)}
+
+STAGES = range(1, len(_SPLIT))
+"""Numbers of stages that a processing element can have."""
 
 
 def check_stages(stages: int, known: Collection[int]) -> int:

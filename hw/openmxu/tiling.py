@@ -151,7 +151,7 @@ def _follow(config: MxuConfig, m: int, k: int, n: int, precision: str) -> int:
     # cycles after it leaves admission.
     to_write = 2 + config.array_latency + config.columns - 1 + config.write_latency
     weights_complete = 0  # when the last row of a tile's weights moves into the array
-    tile_start = None  # when the first beat of a tile leaves the edge
+    tile_start = None  # when the first beat of a tile leaves admission
     last_go = 0
     given = np.full(config.depth, -config.row_latency)  # when each place in the bank was last given
     fetched = np.empty(0, dtype=np.int64)  # when each result was read from the bank

@@ -2,12 +2,12 @@
 
 from typing import ClassVar
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from openmxu.arith.pipeline import Pipeline
-from openmxu.arith.round import round_pack
+from openmxu.arith.round import exponent_shape, round_pack
 from openmxu.arith.shift import normalise
 from openmxu.arith.unpack import unpack
 from openmxu.formats import FloatFormat, check_subnormals
@@ -84,7 +84,7 @@ class Converter(wiring.Component):
             exponent = exponent - shift
             smallest -= self.source.fraction_width
         exponents = range(smallest + rebias, largest + rebias + 1)
-        rebiased = Signal(signed(1 + max(abs(exponents.start), exponents.stop).bit_length()), name="exponent")
+        rebiased = Signal(exponent_shape(exponents), name="exponent")
         m.d.comb += rebiased.eq(exponent + rebias)
 
         bits = round_pack(

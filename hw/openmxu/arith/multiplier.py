@@ -1,12 +1,12 @@
 """Multiplication of floating-point numbers."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from openmxu.arith.pipeline import Pipeline
 from openmxu.arith.product import multiply, rebias
-from openmxu.arith.round import round_pack
+from openmxu.arith.round import exponent_shape, round_pack
 from openmxu.formats import FloatFormat, check_subnormals
 from openmxu.stages import MULTIPLIER_CUTS, check_stages
 
@@ -87,7 +87,7 @@ class Multiplier(wiring.Component):
         exponents = self._exponents
         top = product.significand[-1]
         normalised = Signal(len(product.significand) - 1, name="normalised")
-        exponent = Signal(signed(1 + max(abs(exponents.start), exponents.stop).bit_length()), name="exponent")
+        exponent = Signal(exponent_shape(exponents), name="exponent")
         m.d.comb += [
             normalised.eq(Mux(top, product.significand, product.significand << 1)),
             exponent.eq(

@@ -1,11 +1,16 @@
 """Rounding: the only place that rounds, overflows, underflows and packs."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed
 
 from openmxu.arith.shift import masked, shift_right_sticky
 from openmxu.formats import FloatFormat
 
-__all__ = ["round_pack"]
+__all__ = ["exponent_shape", "round_pack"]
+
+
+def exponent_shape(exponents: range) -> Shape:
+    """The signed shape that holds each of ``exponents``."""
+    return signed(1 + max(abs(exponents.start), exponents.stop - 1).bit_length())
 
 
 def round_pack(

@@ -22,11 +22,11 @@ Why it is exact:
 
 from typing import Any, NamedTuple
 
-from amaranth.hdl import Cat, Const, Module, Signal, Value, signed
+from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib import data
 
 from openmxu.arith.pipeline import Pipeline
-from openmxu.arith.round import round_pack
+from openmxu.arith.round import exponent_shape, round_pack
 from openmxu.arith.shift import masked, normalise, shift_right_sticky
 from openmxu.formats import FloatFormat
 
@@ -259,7 +259,7 @@ class Sum:
         )
         exponents = self._exponents
         fields = {
-            "exponent": signed(1 + max(-exponents.start, exponents.stop - 1).bit_length()),
+            "exponent": exponent_shape(exponents),
             "significand": len(half.significand),
             "short": 1,
             "sign": 1,
