@@ -23,6 +23,7 @@ from openmxu_sim.cosim.simulators import find_simulator
 from openmxu_sim.golden.formats import Bits
 from openmxu_sim.stimulus import Stalls, read_words
 
+from .conftest import slow
 from .linters import lint
 
 _DOCS = Path(__file__).parent.parent / "docs"
@@ -113,7 +114,7 @@ def relu(values: Any) -> Bits:
 @pytest.mark.parametrize(
     ("config", "k", "n", "seed"),
     [
-        (MxuConfig(rows=3, columns=2, depth=4), 2, 1, 5),
+        slow(MxuConfig(rows=3, columns=2, depth=4), 2, 1, 5),
         (MxuConfig(rows=2, columns=2, depth=4, stages=6), 2, 2, 2),
         (MxuConfig(rows=2, columns=2, depth=8, source=BF16, result=BF16), 1, 2, 3),
         (MxuConfig(rows=1, columns=1, depth=2, splitter=True), 1, 1, 4),

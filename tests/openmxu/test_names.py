@@ -22,6 +22,7 @@ from openmxu.names import PORTS, check_name, check_vhdl_name
 from openmxu.verilog import to_verilog
 from openmxu_sim.cosim.runner import simulate
 
+from ..conftest import slow
 from ..linters import lint
 
 _SQUARE = (Path(__file__).parents[2] / "docs" / "examples" / "square.v").read_text()
@@ -132,7 +133,7 @@ def unit(choices: dict[str, Any]) -> Any:
     return build("mxu", **choices | formats | {"operand": operand})
 
 
-@pytest.mark.parametrize("count", [4, pytest.param(12, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [2, slow(12)])
 def test_modules_of_one_name_are_the_same(count: int) -> None:
     """In pairs of units of all sorts that differ in one parameter, under the same name and under others."""
     generator = Random(count)

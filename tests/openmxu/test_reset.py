@@ -13,6 +13,8 @@ from amaranth.lib.wiring import Out
 from openmxu.catalog import CATALOG, build
 from openmxu.verilog import to_verilog
 
+from ..conftest import slow
+
 pytestmark = pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus Verilog is not installed")
 
 _LANGUAGES = ("2005", "2012")
@@ -137,16 +139,17 @@ def icarus(language: str, top: str, text: str, work: Path) -> str:
 
 # The smallest units: Icarus is slow, and all that a reset clears has no size.
 _SMALL = {"depth": 4, "rows": 1, "columns": 1}
-_QUICK = ("mxu_2x2_splitter", "mxu_2x2_status", "mxu_2x2_axi")
+_QUICK = ("mxu_2x2_splitter", "mxu_2x2_axi")
 
 
 @pytest.mark.parametrize(
     ("name", "overrides"),
     [
         *((name, _SMALL) for name in _QUICK),
+        slow("mxu_2x2_status", _SMALL),
         ("stream_adder", {}),
         ("pe_pipelined", {}),
-        *(pytest.param(name, {}, marks=pytest.mark.slow) for name, design in CATALOG.items() if design.cells <= 64),
+        *(slow(name, {}) for name, design in CATALOG.items() if design.cells <= 64),
     ],
 )
 def test_known_from_reset_on(name: str, overrides: dict[str, int], tmp_path: Path) -> None:

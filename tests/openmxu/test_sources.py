@@ -11,6 +11,8 @@ import pytest
 from openmxu.sources import Sources
 from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
 
+from ..conftest import slow
+
 ROOT = Path(__file__).parents[2]
 ROUND = "hw/openmxu/arith/round.py"
 RIGHT, TRUNCATING = "return kept, guard & (kept[0]", "return kept, Const(0, 1) & (kept[0]"
@@ -143,7 +145,7 @@ def replace(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
-@pytest.mark.parametrize("imports", ["", "import openmxu_sim.engines.compiled.source"])
+@pytest.mark.parametrize("imports", ["", slow("import openmxu_sim.engines.compiled.source")])
 def test_an_edit_while_a_process_lives(imports: str, copy: Path) -> None:
     """Neither netlist is kept under the other's sources."""
     said = multiply(copy, imports, edit=(RIGHT, TRUNCATING))

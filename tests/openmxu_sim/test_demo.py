@@ -22,6 +22,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "_train", lambda: (layers, images, classes))
 
 
+@pytest.mark.slow  # `openmxu demo` says the same of a whole run
 @pytest.mark.usefixtures("small")
 def test_outcome() -> None:
     outcome = demo.classify(engine="pysim")

@@ -9,7 +9,7 @@ from ...conftest import Bench, slow
     "design",
     [
         slow("product"),
-        "multiplier",
+        slow("multiplier"),
         slow("multiplier_ieee"),
         slow("multiplier_bf16"),
         slow("multiplier_fp16"),

@@ -23,6 +23,7 @@ from openmxu_sim.netlist.native import CompilationError, CompilerNotFoundError, 
 from openmxu_sim.stimulus import Stalls, Stimulus, collect, stimulus
 
 from ...bits import same_bits
+from ...conftest import slow
 
 try:
     find_compiler()
@@ -80,7 +81,7 @@ def test_bits_and_cycles_of_any_unit(config: MxuConfig) -> None:
     [
         MxuConfig(rows=2, columns=2, depth=4, status=True, splitter=True),
         MxuConfig(rows=3, columns=2, stages=7, depth=4, subnormals="ieee", status=True),
-        MxuConfig(rows=1, columns=3, stages=2, depth=2, result=BF16),
+        slow(MxuConfig(rows=1, columns=3, stages=2, depth=2, result=BF16)),
         MxuConfig(rows=4, columns=1, stages=4, depth=8, source=BF16),
     ],
     ids=name,
@@ -331,7 +332,7 @@ def test_hardware_that_differs_from_the_definition_is_simulated(
         hardware_differs.cache_clear()
 
 
-@pytest.mark.parametrize("flags", ["-march=x86-64-v3", pytest.param("-march=x86-64", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("flags", ["-march=x86-64-v3", slow("-march=x86-64")])
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="other processors have no such flags")
 def test_narrower_vectors(flags: str, tmp_path: Path) -> None:
     """Processors with 256 or 128 bits; in a process of its own, as a library is never unloaded."""
@@ -351,9 +352,9 @@ sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "-n", "0", {__file__!r}, "
     "config",
     [
         MxuConfig(rows=1, columns=2, stages=4, depth=4, status=True),
-        pytest.param(MxuConfig(rows=5, columns=3, depth=64, status=True, splitter=True), marks=pytest.mark.slow),
+        slow(MxuConfig(rows=5, columns=3, depth=64, status=True, splitter=True)),
         MxuConfig(rows=4, columns=1, stages=7, depth=8, subnormals="ieee", status=True, result=BF16),
-        pytest.param(MxuConfig(rows=3, columns=4, stages=3, depth=256, status=True), marks=pytest.mark.slow),
+        slow(MxuConfig(rows=3, columns=4, stages=3, depth=256, status=True)),
     ],
     ids=name,
 )

@@ -32,8 +32,10 @@ _SLOW = (
     "bits and cycles of random units",
     "pe_bf16_flush_s6_product",
     "golden model against MPFR",
+    "fp32 -> bf16, flush",
     "1x1, 1 stage, depth 2, tiles up to 2 beats",
     "2x2, 1 stage, depth 2",
+    "2x2, 3 stages, depth 2",
     "2x3, 1 stage, depth 2",
 )
 _NEIGHBOURS = ("all operands, on the synthesised gates", "mutants on the test benches")
