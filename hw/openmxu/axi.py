@@ -44,6 +44,10 @@ class Register(IntEnum):
     """Cycles in which none did for want of activations or weights."""
     OUTPUT_STALLS = 0x24
     """Cycles in which none did for want of a place for its sums."""
+    LATENCY = 0x28
+    """Cycles from an activation beat taken to its result beat offered, if nothing waits."""
+    SHORTEST_TILE = 0x2C
+    """Activation beats from which on tiles that are added up follow one another without a bubble."""
 
 
 def axi_config(config: MxuConfig) -> MxuConfig:
@@ -134,30 +138,13 @@ class Registers(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """A register for each answer, and one for each request that comes while the answer waits."""
         m = Module()
-        config = self.config
-        formats = (
-            config.stages
-            | (config.subnormals == "ieee") << 8
-            | config.splitter << 9
-            | config.source.width << 16
-            | config.result.width << 24
-        )
-        shown: dict[Register, Value] = {
-            Register.ID: Const(IDENTITY, _WORD),
-            Register.SIZE: Const(config.rows | config.columns << 16, _WORD),
-            Register.FORMAT: Const(formats, _WORD),
-            Register.DEPTH: Const(config.depth, _WORD),
-            Register.CONTROL: Const(0, _WORD),
-            Register.ERROR: self.i_error,
-        } | {Register[name.upper()]: getattr(self, f"i_{name}") for name in COUNTERS}
-
         reading = Signal()
         asked, address = self._take(m, "ar", self.araddr, reading)
         m.d.comb += reading.eq(asked & (self.rready | ~self.rvalid))
         with m.If(self.rready | ~self.rvalid):
             m.d.sync += self.rvalid.eq(reading)
             with m.Switch(address):
-                for register, value in shown.items():
+                for register, value in self._shown().items():
                     with m.Case(register):
                         m.d.sync += [self.rdata.eq(value), self.rresp.eq(_OKAY)]
                 with m.Default():
@@ -172,6 +159,27 @@ class Registers(wiring.Component):
         with m.If(self.bready | ~self.bvalid):
             m.d.sync += [self.bvalid.eq(writing), self.bresp.eq(Mux(known, _OKAY, _SLVERR))]
         return m
+
+    def _shown(self) -> dict[Register, Value]:
+        """What each register reads as."""
+        config = self.config
+        formats = (
+            config.stages
+            | (config.subnormals == "ieee") << 8
+            | config.splitter << 9
+            | config.source.width << 16
+            | config.result.width << 24
+        )
+        return {
+            Register.ID: Const(IDENTITY, _WORD),
+            Register.SIZE: Const(config.rows | config.columns << 16, _WORD),
+            Register.FORMAT: Const(formats, _WORD),
+            Register.DEPTH: Const(config.depth, _WORD),
+            Register.CONTROL: Const(0, _WORD),
+            Register.ERROR: self.i_error,
+            Register.LATENCY: Const(config.latency, _WORD),
+            Register.SHORTEST_TILE: Const(config.shortest_tile, _WORD),
+        } | {Register[name.upper()]: getattr(self, f"i_{name}") for name in COUNTERS}
 
     def _take(self, m: Module, channel: str, request: Value, used: Value) -> tuple[Value, Value]:
         """Say whether a channel has a request, and which; one that is not ``used`` in its cycle is held."""

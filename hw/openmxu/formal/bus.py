@@ -197,6 +197,8 @@ class WatchedRegisters(wiring.Component):
             ),
             Register.DEPTH: Const(config.depth),
             Register.CONTROL: Const(0),
+            Register.LATENCY: Const(config.latency),
+            Register.SHORTEST_TILE: Const(config.shortest_tile),
         }
         for name in (*COUNTERS, "error"):
             holds[Register[name.upper()]] = before = Signal.like(getattr(self, f"i_{name}"), name=f"{name}_before")

@@ -42,8 +42,13 @@ CONSTANT = {
     | CONFIG.result.width << 24,
     Register.DEPTH: CONFIG.depth,
     Register.CONTROL: 0,
+    Register.LATENCY: CONFIG.latency,
+    Register.SHORTEST_TILE: CONFIG.shortest_tile,
 }
 """What registers hold at any time."""
+
+_EMIT = 1 << 2
+"""TUSER of activations whose results leave."""
 
 
 class Testbench:
@@ -185,7 +190,7 @@ async def what_it_is(dut: Any) -> None:
     await bench.start()
     for register, value in CONSTANT.items():
         assert await bench.read(register) == value
-    for address in (0x28, 0x3C):
+    for address in (0x30, 0x3C):
         answer = await bench.registers.read(address, 4)
         assert (answer.resp, bytes(answer.data)) == (AxiResp.SLVERR, bytes(4))
     for register in (Register.ID, Register.CYCLES):
@@ -333,6 +338,26 @@ async def products(dut: Any) -> None:
             if not pauses:
                 assert await bench.read(Register.CYCLES) == cycles(CONFIG, *drawn)
                 assert await bench.read(Register.INPUT_STALLS) == 0
+
+
+@cocotb.test()
+async def latency_is_what_the_register_says(dut: Any) -> None:
+    """Of one beat into an empty unit, counted at the ports."""
+    bench = Testbench(dut)
+    await bench.start()
+    latency = await bench.read(Register.LATENCY)
+    await bench.weights.send(_packet(np.zeros((CONFIG.rows, CONFIG.columns), np.uint32), 0))
+    await bench.weights.wait()
+    await ClockCycles(dut.aclk, CONFIG.latency)
+    bench.activations.send_nowait(_packet(np.zeros((1, CONFIG.rows), np.uint32), _EMIT))
+    taken, offered = dut.s_axis_activations_tvalid, dut.m_axis_results_tvalid
+    while not int(taken.value):
+        assert not int(offered.value)
+        await RisingEdge(dut.aclk)
+    for cycle in range(latency):
+        assert not int(offered.value), f"a result after {cycle} cycles, {latency} in the register"
+        await RisingEdge(dut.aclk)
+    assert int(offered.value), f"no result after {latency} cycles"
 
 
 @cocotb.test()
