@@ -121,7 +121,7 @@ class SystolicArray(wiring.Component):
 
     Arrays can be stacked; a tall one is a stack of bands, as a band's buses are then written once.
 
-    Latency: ``config.array_latency`` cycles from row 0's activation to column 0's sum. Row r's activation is
+    Latency: :attr:`latency` cycles from row 0's activation to column 0's sum. Row r's activation is
     expected r · ``config.row_step`` cycles after row 0's, column c's sum comes out c cycles after column 0's.
     Throughput: one sum per column and cycle. Back-pressure: none.
 
@@ -169,6 +169,11 @@ class SystolicArray(wiring.Component):
                 "o_psums": Out(psums),
             }
         )
+
+    @property
+    def latency(self) -> int:
+        """Cycles from row 0's activation to column 0's sum."""
+        return self.config.array_latency
 
     @property
     def module_name(self) -> str:

@@ -1,6 +1,7 @@
 """The commands of this package: ``list``, ``verilog``, ``area``, ``cache``, ``completion``."""
 
 import argparse
+import shlex
 from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -203,7 +204,8 @@ def _verilog(options: argparse.Namespace) -> None:
         if design.cells > 1024 and not given:
             tell(f"writing {design.summary}: about 10 seconds")
         name = options.name or component.module_name
-        text = to_verilog(component, name=name, prefix=options.prefix, ports=options.ports)
+        command = _verilog_command(options, given)
+        text = to_verilog(component, name=name, prefix=options.prefix, ports=options.ports, command=command)
         template = ""
         if options.template is not None:
             write_template = to_vhdl_template if options.template.suffix in (".vhd", ".vhdl") else to_template
@@ -213,7 +215,20 @@ def _verilog(options: argparse.Namespace) -> None:
         if options.core is not None:
             outputs.write_text(options.core, to_core(options.output_file.name, name=name))
         if options.output_file is None:
-            print(text)
+            print(text, end="")
+
+
+def _verilog_command(options: argparse.Namespace, given: dict[str, Any]) -> str:
+    """The command that writes the same Verilog: the design and what was chosen, without the paths of outputs."""
+    words = ["openmxu", "verilog", options.design]
+    for name, value in given.items():
+        words += [f"--{name}"] if value is True else [f"--{name}", str(value)]
+    for name in ("name", "prefix"):
+        if (value := getattr(options, name)) is not None:
+            words += [f"--{name}", value]
+    if options.ports != "nested":
+        words += ["--ports", options.ports]
+    return shlex.join(words)
 
 
 def add_area(commands: Any) -> None:

@@ -86,6 +86,16 @@ class Mxu(wiring.Component):
         """Name of the exported module."""
         return "mxu"
 
+    @property
+    def latency(self) -> int:
+        """Cycles from an activation beat taken to its result beat offered, if nothing waits."""
+        return self.config.latency
+
+    @property
+    def shortest_tile(self) -> int:
+        """Activation beats from which on tiles that are added up follow one another without a bubble."""
+        return self.config.shortest_tile
+
     def elaborate(self, platform: object) -> Module:
         """Admission, array, bank, and the words' ways into the array."""
         m = Module()

@@ -1,10 +1,8 @@
 """Export: a component as plain Verilog or RTLIL, each repeated module written once."""
 
-import dataclasses
 import hashlib
 import re
 import sys
-import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +12,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
 from openmxu import process
+from openmxu.header import check_command, header
 from openmxu.names import PORTS, check_names
 from openmxu.rtlil import join_ports, prune, rename_modules
 
@@ -108,7 +107,9 @@ def to_rtlil(component: Any, *, name: str | None = None) -> str:
     return "\n".join([*library.modules.values(), top])
 
 
-def to_verilog(component: Any, *, name: str | None = None, prefix: str | None = None, ports: str = "nested") -> str:
+def to_verilog(
+    component: Any, *, name: str | None = None, prefix: str | None = None, ports: str = "nested", command: str = ""
+) -> str:
     """Verilog text of ``component``, its own module last.
 
     Clock and reset (synchronous, active high) are called ``clk`` and ``rst``; members of a stream are
@@ -126,17 +127,20 @@ def to_verilog(component: Any, *, name: str | None = None, prefix: str | None = 
     ports
         A key of :data:`~openmxu.names.PORTS`: ``"flat"`` joins by one underscore, and gives names of ports that VHDL
         has, too.
+    command
+        The command that writes the same file, for the comment at its top.
 
     Raises
     ------
     ValueError
-        A name is not what its language allows, a module inside is called ``name``, or two ports would be called the
-        same.
+        A name is not what its language allows, a module inside is called ``name``, two ports would be called the same,
+        or ``command`` cannot stand in a comment.
     RuntimeError
         Yosys fails.
     """
     name = component.module_name if name is None else name
     check_names(name, prefix, ports)
+    check_command(command)
     design = to_rtlil(component, name=name)
     if prefix is None:
         prefix = f"{name}_{hashlib.sha256(design.encode()).hexdigest()[:8]}"
@@ -145,7 +149,8 @@ def to_verilog(component: Any, *, name: str | None = None, prefix: str | None = 
         text = join_ports(text, name, PORTS[ports])
     head, *modules = re.split(r"^(?=module )", _write_verilog(prune(text)), flags=re.MULTILINE)
     modules.sort(key=lambda text: re.match(rf"module \\?{re.escape(name)} ?\(", text) is not None)
-    return f"{_header(component, name)}\n{head}{''.join(modules)}\n{_switch('on')}"
+    top = header(component, name, command, _WAIVERS) + _switch("off")
+    return f"{top}\n{head}{''.join(modules)}\n{_switch('on')}"
 
 
 def _rename(module: str, top: str, prefix: str) -> str:
@@ -192,17 +197,6 @@ def _shorten(module: str) -> str:
         return name
 
     return re.sub(r"\b_\d+_\b", signal, module)
-
-
-def _header(component: Any, name: str) -> str:
-    """Whose text it is, which unit, and what Verilator is not to say of it."""
-    lines = ["/* Written by OpenMXU. Licensed under the Apache License, Version 2.0."]
-    if dataclasses.is_dataclass(config := getattr(component, "config", None)):
-        values = (f"{field.name} {getattr(config, field.name)}" for field in dataclasses.fields(config))
-        lines += ["", *textwrap.wrap(f"{name}: {', '.join(values)}.", 112)]
-    lines += ["", "Verilator -Wall has nothing to say but this, which is switched off up to the end of this file:"]
-    lines += [f"- {warning}. {reason}" for warning, reason in _WAIVERS.items()]
-    return "\n   ".join(lines).replace("\n   \n", "\n\n") + " */\n" + _switch("off")
 
 
 def _switch(state: str) -> str:

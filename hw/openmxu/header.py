@@ -1,0 +1,65 @@
+"""The comment at the top of an exported file: who wrote it, how to write it again, and which design it is."""
+
+import dataclasses
+import textwrap
+from importlib.metadata import version
+from typing import Any
+
+__all__ = ["check_command", "header"]
+
+_WIDTH = 112
+
+_FIGURES = {"latency": ("Latency", "cycle"), "shortest_tile": ("Shortest tile", "beat")}
+"""Properties that tell how a design behaves in time, with what they are called and counted in."""
+
+
+def check_command(command: str) -> str:
+    """Return ``command`` if it can stand in a comment.
+
+    Raises
+    ------
+    ValueError
+        It has several lines, or what begins or ends a comment.
+    """
+    if not command.isprintable() or "/*" in command or "*/" in command:
+        raise ValueError(f"command must be one printable line without '/*' and '*/', not {command!r}")
+    return command
+
+
+def header(component: Any, name: str, command: str, waivers: dict[str, str]) -> str:
+    """A comment of Verilog that says all that somebody who has only the file needs to know.
+
+    It is the same whenever and wherever this version writes it: no date, no path.
+
+    Parameters
+    ----------
+    component
+        What is exported.
+    name
+        Name of its module.
+    command
+        The command that writes the same file; ``""`` if there is none.
+    waivers
+        What the file keeps Verilator from saying, and why.
+    """
+    paragraphs = [
+        [f"Written by OpenMXU {version('openmxu')}. Licensed under the Apache License, Version 2.0."],
+        [command],
+        _describe(component, name),
+        [
+            "Verilator -Wall has nothing to say but this, which is switched off up to the end of this file:",
+            *(f"- {warning}. {reason}" for warning, reason in waivers.items()),
+        ],
+    ]
+    return "/* " + "\n\n   ".join("\n   ".join(lines) for lines in paragraphs if any(lines)) + " */\n"
+
+
+def _describe(component: Any, name: str) -> list[str]:
+    """Configuration, latency and shortest tile, where the component has them."""
+    lines = []
+    if dataclasses.is_dataclass(config := getattr(component, "config", None)):
+        values = (f"{field.name} {getattr(config, field.name)}" for field in dataclasses.fields(config))
+        lines += textwrap.wrap(f"{name}: {', '.join(values)}.", _WIDTH)
+    figures = ((*words, getattr(component, figure, None)) for figure, words in _FIGURES.items())
+    said = [f"{noun}: {count} {unit}{'s' * (count != 1)}." for noun, unit, count in figures if count is not None]
+    return [*lines, *([" ".join(said)] if said else [])]
