@@ -110,6 +110,20 @@ def add_verilog(commands: Any) -> None:
     parser.add_argument(
         "-o", "--output-file", type=Path, metavar="FILE", help="file for the Verilog (default: the terminal)"
     )
+    parser.add_argument(
+        "--template",
+        type=Path,
+        metavar="FILE",
+        help="write an instance to copy from: in VHDL with its component if FILE ends with .vhd "
+        "or .vhdl, else in Verilog",
+    )
+    parser.add_argument("--core", type=Path, metavar="FILE.core", help="write a FuseSoC core file beside the Verilog")
+    _add_form(parser)
+    add_parameters(parser)
+
+
+def _add_form(parser: argparse.ArgumentParser) -> None:
+    """What is the same design whatever is chosen: names, ports, where memories are."""
     parser.add_argument("--name", metavar="NAME", help="name of the top module (default: after the design)")
     parser.add_argument(
         "--prefix",
@@ -124,14 +138,12 @@ def add_verilog(commands: Any) -> None:
         help="nested (weights__valid) or flat (weights_valid, which VHDL can name); default: nested",
     )
     parser.add_argument(
-        "--template",
-        type=Path,
-        metavar="FILE",
-        help="write an instance to copy from: in VHDL with its component if FILE ends with .vhd "
-        "or .vhdl, else in Verilog",
+        "--memories",
+        default="inline",
+        metavar="NAME",
+        help="inline (in the modules that use them) or wrapped (each shape of memory a module of its own, in whose "
+        "place a foundry's or vendor's can be put); default: inline",
     )
-    parser.add_argument("--core", type=Path, metavar="FILE.core", help="write a FuseSoC core file beside the Verilog")
-    add_parameters(parser)
 
 
 def add_parameters(parser: argparse.ArgumentParser) -> None:
@@ -190,22 +202,23 @@ def requested(options: argparse.Namespace) -> "tuple[Design, dict[str, Any]]":
 
 def _verilog(options: argparse.Namespace) -> None:
     from openmxu.integration import to_core, to_template, to_vhdl_template
-    from openmxu.names import check_names
     from openmxu.verilog import to_verilog
 
     design, given = requested(options)
-    check_names(options.name, options.prefix, options.ports)
-    if options.core is not None and (
-        options.output_file is None or options.output_file.resolve().parent != options.core.resolve().parent
-    ):
-        raise ValueError(f"core must be in the folder of the Verilog file, which -o names, not {options.core}")
+    _check_verilog(options)
     with reserve(options.output_file, options.template, options.core) as outputs:
         component = design.build(**given)
         if design.cells > 1024 and not given:
             tell(f"writing {design.summary}: about 10 seconds")
         name = options.name or component.module_name
-        command = _verilog_command(options, given)
-        text = to_verilog(component, name=name, prefix=options.prefix, ports=options.ports, command=command)
+        text = to_verilog(
+            component,
+            name=name,
+            prefix=options.prefix,
+            ports=options.ports,
+            memories=options.memories,
+            command=_verilog_command(options, given),
+        )
         template = ""
         if options.template is not None:
             write_template = to_vhdl_template if options.template.suffix in (".vhd", ".vhdl") else to_template
@@ -218,6 +231,19 @@ def _verilog(options: argparse.Namespace) -> None:
             print(text, end="")
 
 
+def _check_verilog(options: argparse.Namespace) -> None:
+    """Refuse what is wrong with a request before any work is done."""
+    from openmxu.memories import check_memories
+    from openmxu.names import check_names
+
+    check_names(options.name, options.prefix, options.ports)
+    check_memories(options.memories)
+    if options.core is not None and (
+        options.output_file is None or options.output_file.resolve().parent != options.core.resolve().parent
+    ):
+        raise ValueError(f"core must be in the folder of the Verilog file, which -o names, not {options.core}")
+
+
 def _verilog_command(options: argparse.Namespace, given: dict[str, Any]) -> str:
     """The command that writes the same Verilog: the design and what was chosen, without the paths of outputs."""
     words = ["openmxu", "verilog", options.design]
@@ -226,8 +252,9 @@ def _verilog_command(options: argparse.Namespace, given: dict[str, Any]) -> str:
     for name in ("name", "prefix"):
         if (value := getattr(options, name)) is not None:
             words += [f"--{name}", value]
-    if options.ports != "nested":
-        words += ["--ports", options.ports]
+    for name, default in (("ports", "nested"), ("memories", "inline")):
+        if (value := getattr(options, name)) != default:
+            words += [f"--{name}", value]
     return shlex.join(words)
 
 

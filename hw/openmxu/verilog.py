@@ -9,10 +9,12 @@ from typing import Any
 from amaranth.back import rtlil
 from amaranth.hdl import ClockSignal, Instance, ResetSignal, Value
 from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In
 
 from openmxu import process
 from openmxu.header import check_command, header
+from openmxu.memories import WrappedMemory, check_memories, reference, wrap
 from openmxu.names import PORTS, check_names
 from openmxu.rtlil import join_ports, prune, rename_modules
 
@@ -73,8 +75,7 @@ class _Library:
     def references(self, component: Any, count: int) -> Sequence[_Reference]:
         name = component.module_name
         text = self.convert(component, name)
-        if self.modules.setdefault(name, text) != text:
-            raise AssertionError(f"two different modules are called {name}")
+        self.add(name, text)
         # Amaranth gives a module that has registers anywhere both ports, one without neither.
         clocked = re.search(r"^ *wire width 1 input \d+ +\\clk$", text, re.MULTILINE) is not None
         return [_Reference(component, clocked=clocked) for _ in range(count)]
@@ -83,8 +84,30 @@ class _Library:
         text: str = rtlil.convert(component, name=name, platform=self, emit_src=False)
         return text
 
+    def add(self, name: str, text: str) -> None:
+        if self.modules.setdefault(name, text) != text:
+            raise AssertionError(f"two different modules are called {name}")
 
-def to_rtlil(component: Any, *, name: str | None = None) -> str:
+
+class _Wrapping(_Library):
+    """A library that has modules for memories, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.memories: dict[str, WrappedMemory] = {}
+
+    def get_memory(self, memory: Memory) -> Any:
+        """What Amaranth builds in place of a memory."""
+        wrapped = wrap(memory)
+        if wrapped is None:
+            return memory.elaborate(None)
+        name = wrapped.module_name
+        self.add(name, rtlil.convert(wrapped, name=name, emit_src=False))
+        self.memories[name] = wrapped
+        return reference(memory, name)
+
+
+def to_rtlil(component: Any, *, name: str | None = None, memories: str = "inline") -> str:
     """RTLIL text of ``component``, its own module last.
 
     Parameters
@@ -93,22 +116,35 @@ def to_rtlil(component: Any, *, name: str | None = None) -> str:
         Any component of this package.
     name
         Name of its module; by default its ``module_name``.
+    memories
+        One of :data:`~openmxu.memories.MEMORIES`: ``"wrapped"`` makes a module of each shape of memory.
 
     Raises
     ------
     ValueError
-        A module inside is called ``name``.
+        A module inside is called ``name``, or ``memories`` is none of those.
     """
-    library = _Library()
-    name = name or component.module_name
+    return _convert(component, name or component.module_name, memories)[0]
+
+
+def _convert(component: Any, name: str, memories: str) -> tuple[str, dict[str, WrappedMemory]]:
+    """RTLIL text of a component, and which of its modules are memories."""
+    wrapping = _Wrapping()
+    library = wrapping if check_memories(memories) == "wrapped" else _Library()
     top = library.convert(component, name)
     if name in library.modules:
         raise ValueError(f"name must differ from the modules inside, not {name!r}")
-    return "\n".join([*library.modules.values(), top])
+    return "\n".join([*library.modules.values(), top]), wrapping.memories
 
 
 def to_verilog(
-    component: Any, *, name: str | None = None, prefix: str | None = None, ports: str = "nested", command: str = ""
+    component: Any,
+    *,
+    name: str | None = None,
+    prefix: str | None = None,
+    ports: str = "nested",
+    memories: str = "inline",
+    command: str = "",
 ) -> str:
     """Verilog text of ``component``, its own module last.
 
@@ -127,6 +163,9 @@ def to_verilog(
     ports
         A key of :data:`~openmxu.names.PORTS`: ``"flat"`` joins by one underscore, and gives names of ports that VHDL
         has, too.
+    memories
+        One of :data:`~openmxu.memories.MEMORIES`: ``"wrapped"`` makes a :class:`~openmxu.memories.WrappedMemory` of
+        each shape of memory. The text leaves that module out where a macro of its name is defined.
     command
         The command that writes the same file, for the comment at its top.
 
@@ -134,21 +173,23 @@ def to_verilog(
     ------
     ValueError
         A name is not what its language allows, a module inside is called ``name``, two ports would be called the same,
-        or ``command`` cannot stand in a comment.
+        ``memories`` is not known, or ``command`` cannot stand in a comment.
     RuntimeError
         Yosys fails.
     """
     name = component.module_name if name is None else name
     check_names(name, prefix, ports)
     check_command(command)
-    design = to_rtlil(component, name=name)
+    design, wrapped = _convert(component, name, check_memories(memories))
     if prefix is None:
         prefix = f"{name}_{hashlib.sha256(design.encode()).hexdigest()[:8]}"
     text = rename_modules(design, lambda module: _rename(module, name, prefix))
     if ports == "flat":
         text = join_ports(text, name, PORTS[ports])
     head, *modules = re.split(r"^(?=module )", _write_verilog(prune(text)), flags=re.MULTILINE)
-    modules.sort(key=lambda text: re.match(rf"module \\?{re.escape(name)} ?\(", text) is not None)
+    modules.sort(key=lambda text: _module_name(text) == name)
+    kept = {_rename(module, name, prefix): memory for module, memory in wrapped.items()}
+    modules = [_guard(text, kept.get(_module_name(text))) for text in modules]
     top = header(component, name, command, _WAIVERS) + _switch("off")
     return f"{top}\n{head}{''.join(modules)}\n{_switch('on')}"
 
@@ -156,6 +197,20 @@ def to_verilog(
 def _rename(module: str, top: str, prefix: str) -> str:
     """What a module is called: the top one ``top``, others without what they are in."""
     return top if module == top else f"{prefix}_{re.sub('[^A-Za-z0-9_$]', '_', module.removeprefix(f'{top}.'))}"
+
+
+def _module_name(text: str) -> str:
+    """Name of the module that a text of Verilog begins with."""
+    [name] = re.findall(r"\Amodule \\?([^\s(]+)", text)
+    return str(name)
+
+
+def _guard(text: str, memory: WrappedMemory | None) -> str:
+    """A module; one of a memory with what is to be said of it, and so that another one can take its place."""
+    if memory is None:
+        return text
+    name = _module_name(text)
+    return f"{memory.comment(name)}`ifndef {name}\n{text.rstrip()}\n`endif\n\n"
 
 
 def _write_verilog(text: str) -> str:

@@ -1,0 +1,111 @@
+"""Two exported designs side by side in Icarus Verilog: the same random inputs, and outputs that must not differ."""
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from amaranth.hdl import Value
+from amaranth.lib.wiring import Out
+
+_BENCH = """\
+module bench;
+  reg clock = 0, enable = 1, often = 0, reset = 1;
+  reg [WIDTH-1:0] inputs = 0;
+  wire [OUTPUTS-1:0] left, right;
+  integer cycle, seed = SEED, enabled = 0, resets = 0, offered = 0;
+  wire gated = clock & enable;
+  LEFT;
+  RIGHT;
+  initial begin
+    for (cycle = 0; cycle < CYCLES; cycle = cycle + 1) begin
+      if (cycle % 50 == 0) often = $random(seed);
+      enable = cycle == 0 || ALWAYS || ($random(seed) & 3) < (often ? 3 : 1);
+      reset = cycle == 0 || ($random(seed) & 255) == 0;
+      inputs = {RANDOM};
+      #4;
+      if (left !== right) begin
+        $display("cycle %0d: %h, %h", cycle, left, right);
+        $finish;
+      end
+      enabled = enabled + enable;
+      resets = resets + (reset & ~enable);
+      offered = offered + (enable & VALID);
+      #1 clock = 1;
+      #5 clock = 0;
+    end
+    $display("equal; %0d enabled, %0d resets of none, %0d results", enabled, resets, offered);
+  end
+endmodule
+"""
+
+_CLOCKS = {"clk": "rst", "aclk": "aresetn"}
+
+
+def _connect(name: str, label: str, places: dict[str, str], clocks: dict[str, str]) -> str:
+    """An instance of a design."""
+    ports = {**places, **clocks}
+    return f"{name} {label}_design({', '.join(f'.{port}({place})' for port, place in ports.items())})"
+
+
+def compare(
+    component: Any,
+    left: tuple[str, str],
+    right: tuple[str, str],
+    work: Path,
+    *,
+    enable: str = "",
+    cycles: int = 3000,
+    seed: int = 1,
+) -> tuple[str, dict[str, int]]:
+    """Run two exports of ``component``, each a name and a text, on the same inputs.
+
+    The clock of the right one is gated. If the left one has a port ``enable``, this is low where the gate is closed;
+    else the gate is always open. Inputs change in every cycle, and reset now and then, whatever the gate does.
+
+    Returns what was seen first: ``"equal"`` or a difference; and how often what happened.
+    """
+    members = {
+        "__".join(map(str, path)): (member.flow == Out, len(Value.cast(value)))
+        for path, member, value in component.signature.flatten(component)
+    }
+    clock = next(name for name in _CLOCKS if re.search(rf"\b{name}\b", _head(*left)))
+    level = "~" if clock == "aclk" else ""
+    low = {True: 0, False: 0}
+    places: dict[str, dict[str, str]] = {"left": {}, "right": {}}
+    for port, (is_output, width) in members.items():
+        if port in (*_CLOCKS, *_CLOCKS.values()):
+            continue
+        for side, found in places.items():
+            found[port] = f"{side if is_output else 'inputs'}[{low[is_output]} +: {width}]"
+        low[is_output] += width
+    common = {_CLOCKS[clock]: f"{level}reset"}
+    valid = next(place for port, place in places["left"].items() if re.fullmatch(r"(m_axis_)?results_+t?valid", port))
+    text = _BENCH
+    for word, value in {
+        "WIDTH": low[False],
+        "OUTPUTS": low[True],
+        "SEED": seed,
+        "CYCLES": cycles,
+        "ALWAYS": int(not enable),
+        "RANDOM": ", ".join(["$random(seed)"] * (-(-low[False] // 32))),
+        "VALID": valid,
+        "LEFT": _connect(left[0], "left", places["left"], {**common, clock: "clock"} | _enabled(enable)),
+        "RIGHT": _connect(right[0], "right", places["right"], {**common, clock: "gated"}),
+    }.items():
+        text = re.sub(rf"\b{word}\b", str(value).replace("\\", r"\\"), text)
+    source, program = work / "miter.v", work / "miter"
+    source.write_text(left[1] + right[1] + text)
+    subprocess.run(["iverilog", "-g2012", "-s", "bench", "-o", program, source], check=True, timeout=60)
+    done = subprocess.run(["vvp", "-n", program], capture_output=True, text=True, check=True, timeout=100)
+    said, _, counts = done.stdout.strip().partition("; ")
+    return said, {what: int(count) for count, _, what in (each.partition(" ") for each in counts.split(", ") if each)}
+
+
+def _enabled(enable: str) -> dict[str, str]:
+    return {enable: "enable"} if enable else {}
+
+
+def _head(name: str, text: str) -> str:
+    """The list of ports of a module."""
+    return text[text.rindex(f"\nmodule {name}(") :].partition(";")[0]
