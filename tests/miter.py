@@ -21,7 +21,7 @@ module bench;
     for (cycle = 0; cycle < CYCLES; cycle = cycle + 1) begin
       if (cycle % 50 == 0) often = $random(seed);
       enable = cycle == 0 || ALWAYS || ($random(seed) & 3) < (often ? 3 : 1);
-      reset = cycle == 0 || ($random(seed) & 255) == 0;
+      reset = cycle == 0 || ($random(seed) & (enable ? 255 : 7)) == 0;
       inputs = {RANDOM};
       #4;
       if (left !== right) begin
@@ -80,7 +80,7 @@ def compare(
             found[port] = f"{side if is_output else 'inputs'}[{low[is_output]} +: {width}]"
         low[is_output] += width
     common = {_CLOCKS[clock]: f"{level}reset"}
-    valid = next(place for port, place in places["left"].items() if re.fullmatch(r"(m_axis_)?results_+t?valid", port))
+    valids = (place for port, place in places["left"].items() if re.fullmatch(r"((m_axis_)?results|o)_+t?valid", port))
     text = _BENCH
     for word, value in {
         "WIDTH": low[False],
@@ -89,7 +89,7 @@ def compare(
         "CYCLES": cycles,
         "ALWAYS": int(not enable),
         "RANDOM": ", ".join(["$random(seed)"] * (-(-low[False] // 32))),
-        "VALID": valid,
+        "VALID": next(valids, "1"),
         "LEFT": _connect(left[0], "left", places["left"], {**common, clock: "clock"} | _enabled(enable)),
         "RIGHT": _connect(right[0], "right", places["right"], {**common, clock: "gated"}),
     }.items():

@@ -102,6 +102,7 @@ def add_verilog(commands: Any) -> None:
         "  openmxu verilog mxu --rows 8 --columns 8 -o mxu.v\n"
         "  openmxu verilog mxu --bus axi --rows 8 --columns 8 -o mxu.v --template instance.v --core mxu.core\n"
         "  openmxu verilog mxu --rows 8 --columns 8 --ports flat -o mxu.v --template instance.vhd\n"
+        "  openmxu verilog mxu --rows 8 --columns 8 --memories wrapped --clock-enable --prefix my -o mxu.v\n"
         "  openmxu verilog adder --subnormals ieee --stages 2 -o adder.v\n"
         "  openmxu verilog multiplier --operand fp16 --result fp32 -o multiplier.v\n\n"
         "designs:\n" + "\n".join(f"  {d.name:<18} {d.summary}" for d in CATALOG.values()),
@@ -123,7 +124,7 @@ def add_verilog(commands: Any) -> None:
 
 
 def _add_form(parser: argparse.ArgumentParser) -> None:
-    """What is the same design whatever is chosen: names, ports, where memories are."""
+    """Choices of form: names, ports, where memories are, a clock enable."""
     parser.add_argument("--name", metavar="NAME", help="name of the top module (default: after the design)")
     parser.add_argument(
         "--prefix",
@@ -143,6 +144,11 @@ def _add_form(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="inline (in the modules that use them) or wrapped (each shape of memory a module of its own, in whose "
         "place a foundry's or vendor's can be put); default: inline",
+    )
+    parser.add_argument(
+        "--clock-enable",
+        action="store_true",
+        help="add an input clk_en, on AXI aclken: at a clock edge at which it is low, nothing changes",
     )
 
 
@@ -217,6 +223,7 @@ def _verilog(options: argparse.Namespace) -> None:
             prefix=options.prefix,
             ports=options.ports,
             memories=options.memories,
+            clock_enable=options.clock_enable,
             command=_verilog_command(options, given),
         )
         template = ""
@@ -255,6 +262,7 @@ def _verilog_command(options: argparse.Namespace, given: dict[str, Any]) -> str:
     for name, default in (("ports", "nested"), ("memories", "inline")):
         if (value := getattr(options, name)) != default:
             words += [f"--{name}", value]
+    words += ["--clock-enable"] * options.clock_enable
     return shlex.join(words)
 
 

@@ -92,9 +92,11 @@ def to_vhdl_template(component: Any, text: str, *, name: str, ports: str = "flat
 
 
 def _ports(component: Any, text: str, name: str, ports: str) -> list[_Port]:
-    """Clock and reset, if the module has them, and the component's members."""
+    """Clock, reset and clock enable, if the module has them, and the component's members."""
     header = text[text.rindex(f"\nmodule {name}(") :].partition(";")[0]
-    found = [_Port(port, 1, "input") for port in ("clk", "rst") if re.search(rf"[( ]{port}[,)]", header)]
+    found = [
+        _Port(port, 1, "input") for port in ("clk", "rst", "clk_en", "aclken") if re.search(rf"[( ]{port}[,)]", header)
+    ]
     for path, member, value in component.signature.flatten(component):
         flow = "output" if member.flow == Out else "input"
         found.append(_Port(PORTS[ports].join(map(str, path)), len(Value.cast(value)), flow, _fields(member.shape)))

@@ -9,12 +9,16 @@ import re
 from collections import Counter
 from collections.abc import Callable
 
-__all__ = ["join_ports", "module_names", "prune", "rename_modules"]
+__all__ = ["MODULE", "PORT", "join_ports", "module_names", "prune", "rename_modules"]
 
-_MODULE = re.compile(r"^module \\(\S+)\n.*?^end$", re.MULTILINE | re.DOTALL)
+MODULE = re.compile(r"^module \\(\S+)\n.*?^end$", re.MULTILINE | re.DOTALL)
+"""A module, and its name."""
+
+PORT = re.compile(r"^  wire .*(?:input|output|inout) \d+ +\\(\S+)$", re.MULTILINE)
+"""A port, and its name."""
+
 # What is not a wire though its name looks like one: a cell's type and name, and the port of a cell that is connected.
 _OF_CELLS = r"^    connect \\\S+|^  cell .*"
-_PORT = re.compile(r"^  wire .*(?:input|output|inout) \d+ +\\(\S+)$", re.MULTILINE)
 
 
 def module_names(text: str) -> list[str]:
@@ -67,8 +71,8 @@ def join_ports(text: str, name: str, joint: str) -> str:
     ValueError
         Two ports would have the same name.
     """
-    [module] = (found for found in _MODULE.finditer(text) if found[1] == name)
-    ports = _PORT.findall(module[0])
+    [module] = (found for found in MODULE.finditer(text) if found[1] == name)
+    ports = PORT.findall(module[0])
     joined = {port: port.replace("__", joint) for port in ports}
     if len({port.lower() for port in joined.values()}) < len(ports):
         raise ValueError(f"ports must differ when joined by {joint!r}, not {', '.join(ports)}")
@@ -85,13 +89,13 @@ def join_ports(text: str, name: str, joint: str) -> str:
 
 def prune(text: str) -> str:
     """Leave out wires that nothing reads: other names for a signal, or for a field of it."""
-    return _MODULE.sub(lambda found: _prune(found[0]), text)
+    return MODULE.sub(lambda found: _prune(found[0]), text)
 
 
 def _prune(module: str) -> str:
     wires = re.sub(_OF_CELLS, "", module, flags=re.MULTILINE)
     count = Counter(re.findall(r"\\(\S+)", wires))
-    kept = {*_PORT.findall(module), *(name for name, uses in count.items() if uses > 2)}
+    kept = {*PORT.findall(module), *(name for name, uses in count.items() if uses > 2)}
     driven = set(re.findall(r"^connect \\(\S+) ", module, re.MULTILINE))
     dead = driven - kept
 

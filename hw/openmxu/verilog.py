@@ -13,6 +13,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In
 
 from openmxu import process
+from openmxu.enable import enable_clock
 from openmxu.header import check_command, header
 from openmxu.memories import WrappedMemory, check_memories, reference, wrap
 from openmxu.names import PORTS, check_names
@@ -107,7 +108,7 @@ class _Wrapping(_Library):
         return reference(memory, name)
 
 
-def to_rtlil(component: Any, *, name: str | None = None, memories: str = "inline") -> str:
+def to_rtlil(component: Any, *, name: str | None = None, memories: str = "inline", clock_enable: bool = False) -> str:
     """RTLIL text of ``component``, its own module last.
 
     Parameters
@@ -118,23 +119,27 @@ def to_rtlil(component: Any, *, name: str | None = None, memories: str = "inline
         Name of its module; by default its ``module_name``.
     memories
         One of :data:`~openmxu.memories.MEMORIES`: ``"wrapped"`` makes a module of each shape of memory.
+    clock_enable
+        Whether the design has an input ``clk_en``, see :func:`~openmxu.enable.enable_clock`.
 
     Raises
     ------
     ValueError
-        A module inside is called ``name``, or ``memories`` is none of those.
+        A module inside is called ``name``, ``memories`` is none of those, or the clock cannot be enabled.
     """
-    return _convert(component, name or component.module_name, memories)[0]
+    name = name or component.module_name
+    return _convert(component, name, memories, clock_enable=clock_enable)[0]
 
 
-def _convert(component: Any, name: str, memories: str) -> tuple[str, dict[str, WrappedMemory]]:
+def _convert(component: Any, name: str, memories: str, *, clock_enable: bool) -> tuple[str, dict[str, WrappedMemory]]:
     """RTLIL text of a component, and which of its modules are memories."""
     wrapping = _Wrapping()
     library = wrapping if check_memories(memories) == "wrapped" else _Library()
     top = library.convert(component, name)
     if name in library.modules:
         raise ValueError(f"name must differ from the modules inside, not {name!r}")
-    return "\n".join([*library.modules.values(), top]), wrapping.memories
+    text = "\n".join([*library.modules.values(), top])
+    return enable_clock(text, name, wrapping.memories) if clock_enable else text, wrapping.memories
 
 
 def to_verilog(
@@ -144,6 +149,7 @@ def to_verilog(
     prefix: str | None = None,
     ports: str = "nested",
     memories: str = "inline",
+    clock_enable: bool = False,
     command: str = "",
 ) -> str:
     """Verilog text of ``component``, its own module last.
@@ -166,6 +172,8 @@ def to_verilog(
     memories
         One of :data:`~openmxu.memories.MEMORIES`: ``"wrapped"`` makes a :class:`~openmxu.memories.WrappedMemory` of
         each shape of memory. The text leaves that module out where a macro of its name is defined.
+    clock_enable
+        Whether the design has an input ``clk_en``, on AXI ``aclken``, see :func:`~openmxu.enable.enable_clock`.
     command
         The command that writes the same file, for the comment at its top.
 
@@ -173,14 +181,14 @@ def to_verilog(
     ------
     ValueError
         A name is not what its language allows, a module inside is called ``name``, two ports would be called the same,
-        ``memories`` is not known, or ``command`` cannot stand in a comment.
+        ``memories`` is not known, the clock cannot be enabled, or ``command`` cannot stand in a comment.
     RuntimeError
         Yosys fails.
     """
     name = component.module_name if name is None else name
     check_names(name, prefix, ports)
     check_command(command)
-    design, wrapped = _convert(component, name, check_memories(memories))
+    design, wrapped = _convert(component, name, check_memories(memories), clock_enable=clock_enable)
     if prefix is None:
         prefix = f"{name}_{hashlib.sha256(design.encode()).hexdigest()[:8]}"
     text = rename_modules(design, lambda module: _rename(module, name, prefix))
