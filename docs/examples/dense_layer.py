@@ -31,7 +31,7 @@ class DenseLayer(wiring.Component):
     NaN stays NaN.
 
     Latency: :attr:`latency` cycles from a row to its result, if nothing waits. Throughput: one row per cycle, if
-    packets have ``config.shortest_tile`` rows or more and ``config.depth`` is at least ``config.latency``.
+    ``config.depth`` is at least ``config.latency``.
     Back-pressure: on both streams, for any time; nothing is lost.
 
     Parameters
@@ -98,14 +98,15 @@ class DenseLayer(wiring.Component):
         return m
 
     def _send_weights(self, m: Module, unit: Mxu) -> None:
-        """Offer the weights again and again: the unit takes those of the next tile as soon as it has room."""
+        """Offer the weights once: all packets but the first keep them."""
         beat = unit.weights.payload
         m.submodules.rom = rom = Memory(shape=beat.shape(), depth=self.config.rows, init=self._rom())
         port = rom.read_port()
-        address = Signal(range(self.config.rows))
+        address = Signal(range(self.config.rows + 1))
         m.d.comb += [port.addr.eq(address), port.en.eq(unit.weights.ready | ~unit.weights.valid), beat.eq(port.data)]
+        missing = address != self.config.rows
         with m.If(port.en):
-            m.d.sync += [unit.weights.valid.eq(1), address.eq(Mux(address == self.config.rows - 1, 0, address + 1))]
+            m.d.sync += [unit.weights.valid.eq(missing), address.eq(address + missing)]
 
     def _rom(self) -> list[dict[str, Any]]:
         """A tile's weights, in the order in which they are sent: row R-1 first."""
@@ -119,9 +120,9 @@ class DenseLayer(wiring.Component):
     def _send_activations(self, m: Module, unit: Mxu) -> None:
         """A packet is a tile. Words without a weight are not driven, which makes them +0."""
         beat = unit.activations.payload
-        first = Signal(init=1)
+        first, keep = Signal(init=1), Signal()
         with m.If(self.i.valid & self.i.ready):
-            m.d.sync += first.eq(self.i.payload.last)
+            m.d.sync += [first.eq(self.i.payload.last), keep.eq(keep | self.i.payload.last)]
         m.d.comb += [
             unit.activations.valid.eq(self.i.valid),
             self.i.ready.eq(unit.activations.ready),
@@ -129,4 +130,5 @@ class DenseLayer(wiring.Component):
             beat.first.eq(first),
             beat.last.eq(self.i.payload.last),
             beat.emit.eq(1),
+            beat.keep.eq(keep),
         ]

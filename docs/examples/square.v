@@ -45,8 +45,8 @@ module square (
     .weights__payload({weights_last, weights_data}),
     .activations__valid(activations_valid),
     .activations__ready(activations_ready),
-    // From the top: emit the sums; no NaN is cleared; they are not added to others.
-    .activations__payload({1'b1, 1'b0, 1'b0, activations_last, activations_first, activations_data}),
+    // From the top: take new weights; emit the sums; no NaN is cleared; they are not added to others.
+    .activations__payload({1'b0, 1'b1, 1'b0, 1'b0, activations_last, activations_first, activations_data}),
     .results__valid(results_valid),
     .results__ready(busy),
     .results__payload(results_payload),

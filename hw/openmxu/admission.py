@@ -47,7 +47,8 @@ class Admission(wiring.Component):
     """Takes beats of weights and of activations, and decides when they enter the array, which cannot stall.
 
     Of each stream one beat waits here, without its words. A row of shadow registers is loaded again only when the swap
-    mark has passed it; a tile starts only when all its weights are loaded; a beat gets a place in the accumulator bank
+    mark has passed it; a tile that does not keep the active weights starts only when its own
+    are loaded; a beat gets a place in the accumulator bank
     only if no waiting result occupies it, and adds only to a sum that has been written by then.
 
     Latency: from a beat being taken to ``o_shift`` or ``o_go`` one cycle, if nothing is waited for; from there to
@@ -73,7 +74,7 @@ class Admission(wiring.Component):
         Load marks for the array.
     i_activations : In(1)
         A beat of activations is offered.
-    i_first, i_last, i_add, i_clear_nan, i_emit : In(1)
+    i_first, i_last, i_add, i_clear_nan, i_emit, i_keep : In(1)
         Its marks.
     o_activations_ready : Out(1)
         It is taken, if it is offered.
@@ -107,6 +108,7 @@ class Admission(wiring.Component):
     i_add: Value
     i_clear_nan: Value
     i_emit: Value
+    i_keep: Value
     o_activations_ready: Value
     o_activations_taken: Value
     o_go: Value
@@ -145,7 +147,8 @@ class Admission(wiring.Component):
         # What waits: a beat of weights, and one of activations with its place.
         weights = Signal()
         activations = Signal()
-        marks = {mark: Signal(name=mark, reset_less=True) for mark in MARKS}
+        marks = {mark: Signal(name=mark, reset_less=True) for mark in MARKS if mark != "keep"}
+        swapping = Signal(reset_less=True)
         m.d.comb += [
             self.o_weights_ready.eq(self.o_shift | ~weights),
             self.o_weights_taken.eq(self.i_weights & self.o_weights_ready),
@@ -157,15 +160,15 @@ class Admission(wiring.Component):
         with m.If(self.o_activations_ready):
             m.d.sync += [
                 activations.eq(self.i_activations),
-                *(marks[mark].eq(getattr(self, f"i_{mark}")) for mark in MARKS),
+                swapping.eq(self.i_first & ~self.i_keep),
+                *(marks[mark].eq(getattr(self, f"i_{mark}")) for mark in marks),
             ]
         place, limit = self._assign_place(m)
-        first = marks["first"]
-        loaded, loading = self._load_weights(m, weights, first)
+        loaded, loading = self._load_weights(m, weights, swapping)
         room, written = self._check_place(m, place, limit, marks)
         m.d.comb += [
-            self.o_go.eq(activations & (room & written) & (loaded | ~first)),
-            self.o_first.eq(first),
+            self.o_go.eq(activations & (room & written) & (loaded | ~swapping)),
+            self.o_first.eq(marks["first"]),
             self.o_control.valid.eq(self.o_go),
             self.o_control.row.eq(place),
             *(self.o_control[mark].eq(marks[mark]) for mark in ("add", "clear_nan", "emit", "last")),
@@ -174,10 +177,10 @@ class Admission(wiring.Component):
             inside = Signal()
             with m.If(self.o_go):
                 m.d.sync += inside.eq(~marks["last"])
-            missing = Mux(activations, first & ~loaded & ~weights, 1)
+            missing = Mux(activations, swapping & ~loaded & ~weights, 1)
             m.d.comb += [
                 self.o_waits_input.eq((inside | loading) & missing),
-                self.o_waits_output.eq(activations & (loaded | ~first) & ~room),
+                self.o_waits_output.eq(activations & (loaded | ~swapping) & ~room),
             ]
         return m
 
@@ -227,13 +230,13 @@ class Admission(wiring.Component):
             underway = earlier
         return held < limit, ~(conflict & marks["add"])
 
-    def _load_weights(self, m: Module, waiting: Value, first: Value) -> tuple[Value, Value]:
+    def _load_weights(self, m: Module, waiting: Value, swapping: Value) -> tuple[Value, Value]:
         """Shift weights in as rows of shadow registers come free; say when a tile's are complete, and when begun."""
         rows, step = self.config.rows, self.config.row_step
         # The swap mark enters row 0 with the first activation, two cycles after its beat leaves,
         # and each further row when that row's activation does.
         swaps = Signal((rows - 1) * step + 2)
-        entering = self.o_go & first
+        entering = self.o_go & swapping
         m.d.sync += swaps.eq(Cat(entering, swaps))
         m.d.comb += self.o_swaps.eq(Cat(swaps[row * step + 1] for row in range(rows)))
 

@@ -9,6 +9,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from openmxu.config import MxuConfig
+from openmxu.marks import TILE_MARKS
 from openmxu.mxu import Mxu
 from openmxu.status import COUNTERS, Error
 
@@ -239,8 +240,8 @@ class AxiMxu(wiring.Component):
     s_axis_weights_tuser : In(3)
         The :class:`~openmxu.passes.Part`; only with ``splitter``.
     s_axis_activations_tdata : In(rows · source.width)
-    s_axis_activations_tuser : In(3 or 6)
-        Bit 0 ``add``, 1 ``clear_nan``, 2 ``emit``; with ``splitter`` 5:3 the :class:`~openmxu.passes.Part`.
+    s_axis_activations_tuser : In(4 or 7)
+        Bit 0 ``add``, 1 ``clear_nan``, 2 ``emit``, 3 ``keep``; with ``splitter`` 6:4 the :class:`~openmxu.passes.Part`.
     m_axis_results_tdata : Out(columns · result.width)
     s_axis_weights, s_axis_activations, m_axis_results : tvalid, tready, tlast
     s_axil : AXI4-Lite
@@ -274,7 +275,7 @@ class AxiMxu(wiring.Component):
         self._part = 3 * config.splitter
         streams = {
             "s_axis_weights": (In, config.columns * config.source.width, self._part),
-            "s_axis_activations": (In, config.rows * config.source.width, 3 + self._part),
+            "s_axis_activations": (In, config.rows * config.source.width, len(TILE_MARKS) + self._part),
             "m_axis_results": (Out, config.columns * config.result.width, 0),
         }
         ports: dict[str, Any] = {"aclk": In(1), "aresetn": In(1)}
@@ -340,7 +341,7 @@ class AxiMxu(wiring.Component):
             Value.cast(activations.data).eq(self.s_axis_activations_tdata),
             activations.first.eq(begins),
             activations.last.eq(self.s_axis_activations_tlast),
-            Cat(activations.add, activations.clear_nan, activations.emit).eq(user[:3]),
+            Cat(activations[mark] for mark in TILE_MARKS).eq(user),
             unit.activations.valid.eq(self.s_axis_activations_tvalid),
             self.s_axis_activations_tready.eq(unit.activations.ready),
             self.m_axis_results_tdata.eq(Value.cast(unit.results.payload.data)),
@@ -349,4 +350,4 @@ class AxiMxu(wiring.Component):
             unit.results.ready.eq(self.m_axis_results_tready),
         ]
         if self.config.splitter:
-            m.d.comb += [weights.part.eq(self.s_axis_weights_tuser), activations.part.eq(user[3:])]
+            m.d.comb += [weights.part.eq(self.s_axis_weights_tuser), activations.part.eq(user[len(TILE_MARKS) :])]

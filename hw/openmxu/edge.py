@@ -38,7 +38,7 @@ class ActivationBeat(data.StructLayout):
     -------
     data : rows x width
     first : 1
-        First beat of a tile: the weights loaded last become active.
+        First beat of a tile: the weights loaded last become active, unless ``keep`` is set.
     last : 1
         Last beat of a tile.
     add : 1
@@ -47,6 +47,8 @@ class ActivationBeat(data.StructLayout):
         A NaN in the accumulator bank counts as +0 before it is added to. Constant within a tile.
     emit : 1
         The sums are results: they go to the result stream. Constant within a tile.
+    keep : 1
+        With ``first``: the active weights stay, and the tile takes none from the weight stream. Constant within a tile.
     part : :class:`~openmxu.passes.Part`
         What is multiplied of each word; only with ``parts``. Constant within a tile.
     """

@@ -2,8 +2,8 @@
 
 __all__ = ["MARKS", "TILE_MARKS"]
 
-TILE_MARKS = ("add", "clear_nan", "emit")
-"""What it says of its tile."""
+TILE_MARKS = ("add", "clear_nan", "emit", "keep")
+"""What it says of its tile: constant within a tile."""
 
 MARKS = ("first", "last", *TILE_MARKS)
 """All of it, in the order of the bits; see :class:`openmxu.edge.ActivationBeat`."""

@@ -7,7 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from openmxu.config import MxuConfig
-from openmxu.marks import MARKS
+from openmxu.marks import MARKS, TILE_MARKS
 
 __all__ = ["COUNTERS", "Error", "Status", "status_signature"]
 
@@ -42,8 +42,11 @@ class Error(IntEnum):
     """A tile had more beats than the accumulator bank has rows. Beats without ``emit`` wrap to the tile's first place;
     later sums are right."""
     MARKS_CHANGED = 6
-    """``add``, ``clear_nan`` or ``emit`` changed within a tile. Each beat is treated as it says; later sums are
-    right."""
+    """``add``, ``clear_nan``, ``emit`` or ``keep`` changed within a tile. Each beat is treated as it says; later
+    sums are right."""
+    WEIGHTS_NONE = 7
+    """``keep`` came with ``first`` when no tile since reset had taken weights. The tile is multiplied with whatever the
+    array holds; later tiles are right."""
 
 
 def status_signature() -> wiring.Signature:
@@ -83,7 +86,7 @@ class Status(wiring.Component):
     -------
     i_weights_valid, i_weights_ready, i_activations_valid, i_activations_ready, i_results_valid, i_results_ready : In(1)
         ``valid`` and ``ready`` of the unit's streams.
-    i_weights_last, i_first, i_last, i_add, i_clear_nan, i_emit : In(1)
+    i_weights_last, i_first, i_last, i_add, i_clear_nan, i_emit, i_keep : In(1)
         Marks on the streams of weights and activations.
     i_go : In(1)
         A beat of activations enters the array.
@@ -107,6 +110,7 @@ class Status(wiring.Component):
     i_add: Value
     i_clear_nan: Value
     i_emit: Value
+    i_keep: Value
     i_go: Value
     i_waits_input: Value
     i_waits_output: Value
@@ -186,19 +190,24 @@ class Status(wiring.Component):
         """What is wrong with the beat of activations that is taken in this cycle."""
         inside = Signal()
         count = Signal(range(self.config.depth + 1))
-        marks = Cat(self.i_add, self.i_clear_nan, self.i_emit)
+        marks = Cat(getattr(self, f"i_{mark}") for mark in TILE_MARKS)
         begun_with = Signal(len(marks))
         full = count == self.config.depth
         begins = self.i_first | ~inside
+        supplied = Signal()  # a tile has taken weights
         error = Signal(Error, name="activations_error")
         with m.If(self.i_activations_valid & self.i_activations_ready):
             m.d.sync += [inside.eq(~self.i_last), count.eq(Mux(begins, 1, count + ~full))]
             with m.If(begins):
                 m.d.sync += begun_with.eq(marks)
+            with m.If(self.i_first & ~self.i_keep):
+                m.d.sync += supplied.eq(1)
             with m.If(begins & inside):
                 m.d.comb += error.eq(Error.TILE_CUT)
             with m.Elif(begins & ~self.i_first):
                 m.d.comb += error.eq(Error.TILE_UNBEGUN)
+            with m.Elif(begins & self.i_keep & ~supplied):
+                m.d.comb += error.eq(Error.WEIGHTS_NONE)
             with m.Elif(~begins & full):
                 m.d.comb += error.eq(Error.TILE_LONG)
             with m.Elif(~begins & (marks != begun_with)):

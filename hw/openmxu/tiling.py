@@ -25,7 +25,7 @@ class Tile:
         The cut through the inner dimension: columns of the left, rows of the right matrix. At most R.
     columns
         Columns of the right matrix. At most C.
-    add, clear_nan, emit
+    add, clear_nan, emit, keep
         As on the activation stream.
     activation_part, weight_part
         What is multiplied of them.
@@ -37,6 +37,7 @@ class Tile:
     add: bool
     clear_nan: bool
     emit: bool
+    keep: bool = False
     activation_part: Part = Part.WHOLE
     weight_part: Part = Part.WHOLE
 
@@ -45,7 +46,7 @@ def tiles(config: MxuConfig, m: int, k: int, n: int, precision: str = "default")
     """The tiles of an (m, k) x (k, n) product, in the order in which a unit takes them.
 
     Outermost loop first: columns of the result, blocks of at most ``depth`` rows, passes, the inner dimension.
-    An empty matrix has no tiles.
+    Where a block is one tile, the next one keeps its weights. An empty matrix has no tiles.
     """
     passes = PASSES[check_precision(precision)]
     if 0 in (m, k, n):
@@ -63,6 +64,7 @@ def tiles(config: MxuConfig, m: int, k: int, n: int, precision: str = "default")
                         add=not first or number > 0,
                         clear_nan=first and last and number > 0,
                         emit=last and part is inner[-1],
+                        keep=rows.start > 0 and _is_one_tile(config, k, precision),
                         activation_part=activation_part,
                         weight_part=weight_part,
                     )
@@ -94,13 +96,19 @@ def stream_bytes(config: MxuConfig, m: int, k: int, n: int, precision: str = "de
     if 0 in (m, k, n):
         return StreamBytes(0, 0, 0)
     passes = len(PASSES[check_precision(precision)])
-    blocks, inner, columns = len(_cut(m, config.depth)), len(_cut(k, config.rows)), len(_cut(n, config.columns))
+    inner, columns = len(_cut(k, config.rows)), len(_cut(n, config.columns))
+    blocks = 1 if _is_one_tile(config, k, precision) else len(_cut(m, config.depth))
     word, result = config.source.width / 8, config.result.width / 8
     return StreamBytes(
         weights=int(passes * blocks * inner * columns * config.rows * config.columns * word),
         activations=int(passes * inner * columns * m * config.rows * word),
         results=int(columns * m * config.columns * result),
     )
+
+
+def _is_one_tile(config: MxuConfig, k: int, precision: str) -> bool:
+    """Whether a block of rows takes one tile for each C columns: so the next block has the same weights."""
+    return k <= config.rows and len(PASSES[precision]) == 1
 
 
 def _cut(length: int, most: int) -> list[range]:
@@ -120,16 +128,17 @@ def cycles(config: MxuConfig, m: int, k: int, n: int, precision: str = "default"
         max(c, 1 + (rows - 1) · row_step, row_latency)    cycles later, if it is added to the same rows,
         max(c, 1 + (rows - 1) · row_step)                 cycles later, if new sums begin;
 
-    and ``rows - 1 + last block's c + latency`` cycles are for the first weights and the last results. This is exact if
-    no tile waits for a place in the accumulator bank: if the bank holds all results, or if ``depth`` is at least
-    ``latency``. Otherwise (a shallow bank, deep pipelines) the tiles are followed one by one.
+    and ``rows - 1 + last block's c + latency`` cycles are for the first weights and the last results. Blocks that keep
+    their weights count as one. This is exact if no tile waits for a place in the accumulator bank: if the bank holds
+    all results, or if ``depth`` is at least ``latency``. Otherwise (a shallow bank, deep pipelines) the tiles are
+    followed one by one.
     """
     check_precision(precision)
     if 0 in (m, k, n):
         return 0
     if units > 1:
         return max((cycles(config, m, k, len(share), precision) for share in shares(config, n, units)), default=0)
-    counts = [len(rows) for rows in _cut(m, config.depth)]
+    counts = [m] if _is_one_tile(config, k, precision) else [len(rows) for rows in _cut(m, config.depth)]
     sums = len(_cut(n, config.columns))
     added = len(PASSES[precision]) * len(_cut(k, config.rows))
     if m * sums > config.depth and config.depth < config.latency:
@@ -151,16 +160,17 @@ def _follow(config: MxuConfig, m: int, k: int, n: int, precision: str) -> int:
     # cycles after it leaves admission.
     to_write = 2 + config.array_latency + config.columns - 1 + config.write_latency
     weights_complete = 0  # when the last row of a tile's weights moves into the array
-    tile_start = None  # when the first beat of a tile leaves admission
+    swap = None  # when the first beat of a tile that takes weights leaves admission
     last_go = 0
     given = np.full(config.depth, -config.row_latency)  # when each place in the bank was last given
     fetched = np.empty(0, dtype=np.int64)  # when each result was read from the bank
     base = 0
     for tile in tiles(config, m, k, n, precision):
         count = len(tile.activations)
-        weights_complete += config.rows
-        if tile_start is not None:
-            weights_complete = max(weights_complete, tile_start + 1 + (config.rows - 1) * config.row_step)
+        if not tile.keep:
+            weights_complete += config.rows
+            if swap is not None:
+                weights_complete = max(weights_complete, swap + 1 + (config.rows - 1) * config.row_step)
         row = np.arange(count)
         place = (base + row) % config.depth
         earliest = np.full(count, max(last_go + 1, weights_complete))
@@ -172,7 +182,7 @@ def _follow(config: MxuConfig, m: int, k: int, n: int, precision: str) -> int:
         earliest[waits] = np.maximum(earliest[waits], fetched[leaving[waits]] + 2)
         go = np.maximum.accumulate(earliest - row) + row
         given[place] = go
-        tile_start, last_go = int(go[0]), int(go[-1])
+        swap, last_go = swap if tile.keep else int(go[0]), int(go[-1])
         if tile.emit:
             written = go + to_write
             previous = fetched[-1] if len(fetched) else 0

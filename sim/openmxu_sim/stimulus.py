@@ -43,11 +43,11 @@ class Block(NamedTuple):
     Parameters
     ----------
     weights
-        (rows of the unit, its columns) words, row R-1 first.
+        (rows of the unit, its columns) words, row R-1 first; no rows if the tile keeps those before it.
     activations
         (beats, rows of the unit) words.
     marks
-        (beats, 5) of 0 and 1: :data:`MARKS`.
+        (beats, 6) of 0 and 1: :data:`MARKS`.
     weight_part, activation_part
         The part that the unit's splitters make; :attr:`~openmxu.passes.Part.WHOLE` if it has none.
     """
@@ -104,7 +104,7 @@ class Stimulus:
             marks[0, MARKS.index("first")] = marks[-1, MARKS.index("last")] = 1
             for name in TILE_MARKS:
                 marks[:, MARKS.index(name)] = getattr(tile, name)
-            yield Block(weights[::-1], activations, marks, *told)
+            yield Block(weights[:0] if tile.keep else weights[::-1], activations, marks, *told)
 
     def weight_payloads(self) -> Iterator[int]:
         """The beats of the weight stream, each as one integer."""

@@ -73,7 +73,8 @@ def wrapping(component: Any, change: Callable[[str], str] = str) -> Callable[[st
     return lambda text: change(to_verilog(component, memories="wrapped"))
 
 
-@pytest.mark.parametrize("simulator", ["icarus", slow("verilator")])
+@pytest.mark.slow
+@pytest.mark.parametrize("simulator", ["icarus", "verilator"])
 def test_a_wrapped_unit(bench: Bench, simulator: str) -> None:
     """On the bench of the unit: bits, cycles, stalls."""
     bench("mxu_2x2", _SMALL, count=200, simulator=simulator, mutate=wrapping(build("mxu_2x2", **_SMALL)))

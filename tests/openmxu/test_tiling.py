@@ -70,6 +70,17 @@ def test_passes() -> None:
     assert {tile.clear_nan for tile in tiles(config, 5, 7, 2)} == {False}
 
 
+def test_blocks_of_one_tile_keep_its_weights() -> None:
+    """As long as nothing else comes between them: not another part of the inner dimension, nor another pass."""
+    config = MxuConfig(rows=3, columns=2, depth=4)
+    assert [tile.keep for tile in tiles(config, 9, 3, 4)] == 2 * [False, True, True]
+    assert not any(tile.keep for tile in tiles(config, 9, 4, 4))
+    assert not any(tile.keep for tile in tiles(config, 9, 3, 4, "high"))
+    sent = stimulus(config, np.zeros((9, 3), np.uint32), np.zeros((3, 4), np.uint32))
+    assert len(list(sent.weight_payloads())) == 2 * config.rows
+    assert cycles(config, 8, 3, 2) - cycles(config, 7, 3, 2) == 1
+
+
 @pytest.mark.slow
 def test_the_closed_formula_is_what_tile_by_tile_comes_to() -> None:
     generator = np.random.default_rng(1)
@@ -130,14 +141,14 @@ def test_shares(n: int, units: int, expected: list[range]) -> None:
     assert cycles(config, 5, 6, n, units=units) == max(times, default=0)
 
 
-@pytest.mark.parametrize("precision", ["default", "high"])
-def test_bytes_are_those_of_the_beats(precision: str) -> None:
-    """Three blocks of rows, two of the inner dimension, four of columns, all with padding."""
+@pytest.mark.parametrize(("precision", "k"), [("default", 5), ("high", 5), ("default", 3), ("high", 3)])
+def test_bytes_are_those_of_the_beats(precision: str, k: int) -> None:
+    """Three blocks of rows, one or two of the inner dimension, four of columns, all with padding."""
     config = MxuConfig(rows=3, columns=2, depth=4, result=BF16)
-    a, b = np.zeros((9, 5), np.uint32), np.zeros((5, 7), np.uint32)
+    a, b = np.zeros((9, k), np.uint32), np.zeros((k, 7), np.uint32)
     given = stimulus(config, a, b, precision)
     blocks = list(given.blocks())
-    assert stream_bytes(config, 9, 5, 7, precision) == (
+    assert stream_bytes(config, 9, k, 7, precision) == (
         sum(block.weights.size * 4 for block in blocks),
         sum(block.activations.size * 4 for block in blocks),
         given.results * config.columns * 2,

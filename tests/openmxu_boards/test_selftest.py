@@ -18,6 +18,8 @@ from openmxu.formats import BF16, FP8_E4M3
 from openmxu_boards import Program, SelfTest, boards, find_board, program
 from openmxu_boards.selftest import RomSource, StallPattern, _play
 
+from ..conftest import slow
+
 SMALL = MxuConfig(rows=2, columns=2, stages=1, depth=4)
 ROUND = 600
 """Cycles: at least one round of any unit here."""
@@ -64,7 +66,7 @@ def test_passes_on_boards(board: Any) -> None:
     "config",
     [
         MxuConfig(rows=1, columns=3, stages=7, source=BF16, subnormals="ieee", depth=8),
-        MxuConfig(rows=3, columns=1, stages=2, operand=FP8_E4M3, depth=8),
+        slow(MxuConfig(rows=3, columns=1, stages=2, operand=FP8_E4M3, depth=8)),
     ],
     ids=["1x3", "3x1"],
 )

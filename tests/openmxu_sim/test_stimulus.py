@@ -24,8 +24,9 @@ def test_beats_and_padding() -> None:
     weights, activations, marks = (np.concatenate(parts) for parts in blocks)
     assert weights.tolist() == [[9, 10, neg], [7, 8, neg], [neg, neg, neg], [11, 12, neg]]
     assert activations.tolist() == [[_ONE, _TWO], [4, 5], [1, 0], [6, 0]]
-    first, last, add, clear, emit = marks.T.tolist()
+    first, last, add, clear, emit, keep = marks.T.tolist()
     assert (first, last, add, clear, emit) == ([1, 0, 1, 0], [0, 1, 0, 1], [0, 0, 1, 1], [0] * 4, [0, 0, 1, 1])
+    assert keep == [0] * 4
     assert given.results == 2
 
 

@@ -510,6 +510,7 @@ _STATUS_REGISTERS = (
     "inside",
     "count",
     "begun_with",
+    "supplied",
     "o_error",
 )
 

@@ -316,22 +316,24 @@ _STATUS = """\
   (ite (= taken #b0) #b000
   (ite (and (= last #b1) (distinct left {none_left})) #b001
   (ite (and (= last #b0) (= left {none_left})) #b010 #b000))))
-(define-fun of-activations ((taken Mark) (first Mark) (inside Mark) (count Beats) (same Bool)) Mistake
+(define-fun of-activations
+    ((taken Mark) (first Mark) (keep Mark) (inside Mark) (supplied Mark) (count Beats) (same Bool)) Mistake
   (ite (= taken #b0) #b000
-  (ite (= first #b1) (ite (= inside #b1) #b011 #b000)
+  (ite (= first #b1) (ite (= inside #b1) #b011 (ite (and (= keep #b1) (= supplied #b0)) #b111 #b000))
   (ite (= inside #b0) #b100
   (ite (= count {depth}) #b101
   (ite same #b000 #b110))))))
 (define-fun status
     ((weights Mark) (weights-ready Mark) (activations Mark) (activations-ready Mark) (results Mark) (results-ready Mark)
-     (weights-last Mark) (first Mark) (last Mark) (add Mark) (clear-nan Mark) (emit Mark)
+     (weights-last Mark) (first Mark) (last Mark) (add Mark) (clear-nan Mark) (emit Mark) (keep Mark)
      (go Mark) (waits-input Mark) (waits-output Mark) (clear Mark)
      (begun Mark) (elapsed Counter) (cycles Counter) (busy Counter) (input-stalls Counter) (output-stalls Counter)
-     (left Left) (inside Mark) (count Beats) (marks Mistake) (mistake Mistake) (o (_ BitVec {width}))) Bool
+     (left Left) (inside Mark) (count Beats) (marks (_ BitVec 4)) (supplied Mark) (mistake Mistake)
+     (o (_ BitVec {width}))) Bool
   (let ((taken-weights (bvand weights weights-ready)) (taken (bvand activations activations-ready))
-        (beat (concat emit clear-nan add)) (begins (bvor first (bvnot inside))))
+        (beat (concat keep emit clear-nan add)) (begins (bvor first (bvnot inside))))
   (let ((running (bvor begun taken-weights)) (wrong-weights (of-weights taken-weights weights-last left))
-        (wrong (of-activations taken first inside count (= beat marks))))
+        (wrong (of-activations taken first keep inside supplied count (= beat marks))))
   (let ((counters (concat (more elapsed running)
                           (ite (= (bvand results results-ready) #b1) (bvadd elapsed #x00000001) cycles)
                           (more busy go) (more input-stalls waits-input) (more output-stalls waits-output))))
@@ -343,6 +345,7 @@ _STATUS = """\
     (ite (= taken #b0) count (ite (= begins #b1) (_ bv1 {beats})
                              (ite (= count {depth}) count (bvadd count (_ bv1 {beats})))))
     (ite (= (bvand taken begins) #b1) beat marks)
+    (bvor supplied (bvand taken first (bvnot keep)))
     (ite (= clear #b1) #b000 (ite (distinct mistake #b000) mistake
                              (ite (distinct wrong-weights #b000) wrong-weights wrong)))))))))
 """
@@ -352,10 +355,11 @@ def status(rows: int, depth: int) -> tuple[Operation, Operation]:
     """A reset of a unit's status, and another cycle: what all its registers hold next, those inside included.
 
     The error is the first mistake: 1 ``last`` too early and 2 missing with weights; 3 ``first`` within a tile, 4 none
-    at its beginning, 5 more than ``depth`` beats, 6 other marks than its first beat's.
+    at its beginning, 5 more than ``depth`` beats, 6 other marks than its first beat's, 7 ``keep`` before any tile
+    has taken weights.
     """
     left, beats = (rows - 1).bit_length(), depth.bit_length()
-    behind = 1 + beats + 3 + 3  # bits behind those of the weights that are left
+    behind = 1 + beats + 4 + 1 + 3  # bits behind those of the weights that are left
     width = 1 + 5 * 32 + left + behind
     text = _STATUS.format(
         left=left,

@@ -105,9 +105,9 @@ class Testbench:
         a, b = vectors.matrix((m, k), fmt, seed), np.ascontiguousarray(vectors.matrix((n, k), fmt, seed + 1).T)
         for block in stimulus(CONFIG, a, b, precision).blocks():
             first = dict(zip(MARKS, block.marks[0].tolist(), strict=True))
-            user = first["add"] | first["clear_nan"] << 1 | first["emit"] << 2 | block.activation_part << 3
-            self.weights.send_nowait(_packet(block.weights, block.weight_part))
-            self.activations.send_nowait(_packet(block.activations, user))
+            if not first["keep"]:
+                self.weights.send_nowait(_packet(block.weights, block.weight_part))
+            self.activations.send_nowait(_packet(block.activations, _user(first) | block.activation_part << 4))
         expected = golden.matmul(
             golden.from_bits(a, fmt),
             golden.from_bits(b, fmt),
@@ -124,9 +124,6 @@ class Testbench:
         sent: list[dict[str, bool]] = []
         results = []
         while len(sent) < count:
-            block = vectors.matrix((CONFIG.rows, CONFIG.columns), fmt, int(generator.integers(1 << 30)))
-            reference.load(block)
-            self.weights.send_nowait(_packet(block[::-1], 0))
             rows = int(generator.integers(1, CONFIG.depth + 3 if generator.random() < 0.1 else 5))
             words = vectors.matrix((rows, CONFIG.rows), fmt, int(generator.integers(1 << 30)))
             marks = dict.fromkeys(MARKS, False)
@@ -135,12 +132,17 @@ class Testbench:
                 if row == 0 or generator.random() < 0.1:
                     marks |= {name: bool(generator.random() < 0.5) for name in TILE_MARKS}
                 marks |= {"first": row == 0, "last": row == rows - 1}
+                marks["keep"] &= reference.may_keep
+                if marks["first"] and not marks["keep"]:
+                    block = vectors.matrix((CONFIG.rows, CONFIG.columns), fmt, int(generator.integers(1 << 30)))
+                    reference.load(block)
+                    self.weights.send_nowait(_packet(block[::-1], 0))
                 marks["emit"] |= marks["last"] and len(sent) >= count - 1
                 marks["add"] &= reference.may_add(marks)
                 result = reference.feed(activations, marks)
                 if marks["emit"]:
                     results.append(result)
-                users.append(marks["add"] | marks["clear_nan"] << 1 | marks["emit"] << 2)
+                users.append(_user(marks))
                 sent.append(dict(marks))
             self.activations.send_nowait(_packet(words, users))
         return np.array(results), first_mistake(sent, CONFIG.depth)
@@ -168,6 +170,11 @@ class Testbench:
         got = collect(CONFIG, np.concatenate(beats), m, k, n)
         wrong = np.argwhere(got != expected)
         assert not len(wrong), f"{drawn}: {len(wrong)} words are wrong, the first at {wrong[0]}, seed {TASK.seed}"
+
+
+def _user(marks: Mapping[str, int]) -> int:
+    """TUSER of a beat of activations, without the part."""
+    return marks["add"] | marks["clear_nan"] << 1 | marks["emit"] << 2 | marks["keep"] << 3
 
 
 def _packet(words: Any, user: Any) -> AxiStreamFrame:

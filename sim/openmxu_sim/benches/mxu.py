@@ -50,6 +50,7 @@ class Testbench:
         self.activations = StreamSource(dut, "activations", pauses[1])
         self.results = StreamSink(dut, "results", self.scoreboard.receive, pauses[2])
         self._bank = np.empty((0, CONFIG.columns), dtype=np.uint32)
+        self._weights: tuple[Words, int] | None = None  # of the last tile that was sent, and their part
         if CONFIG.status:
             dut.status__clear.value = 0
 
@@ -65,30 +66,31 @@ class Testbench:
             end.taken.clear()
         self.scoreboard.forget()
         self._bank = self._bank[:0]
+        self._weights = None
 
     @property
     def known(self) -> int:
         """Rows of the accumulator bank that may be added to."""
         return len(self._bank)
 
-    def tile(self, m: int, *, add: bool, clear_nan: bool = False, emit: bool) -> None:
+    def tile(self, m: int, *, add: bool, clear_nan: bool = False, emit: bool, keep: bool = False) -> None:
         """Send a tile of random operands with ``m`` rows of activations, and expect what comes of it.
 
         Some tiles are ragged: they have fewer terms than the array has rows.
         """
-        ragged = self.generator.random() < 0.3
-        k = int(self.generator.integers(1, CONFIG.rows + 1)) if ragged else CONFIG.rows
         kind = str(self.generator.choice(["all", "all", "uniform", "normal"]))
-        seeds = self.generator.integers(1 << 30, size=2).tolist()
-        a = vectors.matrix((m, k), CONFIG.source.name, seeds[0], kind=kind)
-        w = vectors.matrix((CONFIG.columns, k), CONFIG.source.name, seeds[1], kind=kind).T
-        parts = self.generator.choice(len(Part) if CONFIG.splitter else 1, 2).tolist()
-        self._send(a, w, (add, clear_nan, emit), *parts)
+        if not keep or self._weights is None:
+            keep = False
+            self._weights = self._send_ragged(kind)
+        w, w_part = self._weights
+        a = vectors.matrix((m, len(w)), CONFIG.source.name, int(self.generator.integers(1 << 30)), kind=kind)
+        a_part = self._draw_part()
+        self._send_activations(a, (add, clear_nan, emit, keep), a_part)
 
         begin = np.zeros((m, CONFIG.columns), dtype=np.uint32)
         sums = tile_sums(
-            _converted(a, parts[0]),
-            _converted(w, parts[1]),
+            _converted(a, a_part),
+            _converted(w, w_part),
             begin,
             operand=CONFIG.operand.name,
             subnormals=CONFIG.subnormals,
@@ -138,9 +140,8 @@ class Testbench:
             longest = self.known if add else min(CONFIG.depth, 2 * CONFIG.shortest_tile)
             m = int(generator.integers(1, longest + 1))
             beats -= m
-            self.tile(
-                m, add=add, clear_nan=bool(generator.random() < 0.3), emit=bool(beats <= 0 or generator.random() < 0.4)
-            )
+            clear_nan, emit, keep = (generator.random(3) < (0.3, 0.4, 0.3)).tolist()
+            self.tile(m, add=add, clear_nan=clear_nan, emit=beats <= 0 or emit, keep=keep)
 
     def any_beats(self, count: int, share: float) -> Error:
         """Send ``count`` beats, this share of them with any marks, and expect what comes of them; returns the mistake.
@@ -159,7 +160,8 @@ class Testbench:
                 marks["last"] |= not reference.may_add(marks, ahead=1)
             marks["add"] &= reference.may_add(marks)
             marks["emit"] |= len(sent) == count - 1
-            if marks["first"]:
+            marks["keep"] &= reference.may_keep
+            if marks["first"] and not marks["keep"]:
                 reference.load(self._send_weights())
             sent.append(marks)
             self._send_beat(reference, marks)
@@ -198,21 +200,33 @@ class Testbench:
             shown = [int(getattr(self._dut, f"status__{name}").value) for name in ("cycles", "busy", "error")]
             assert shown == [cycles, len(self.activations.taken), error], "cycles, busy, error"
 
-    def _send(self, a: Words, w: Words, marks: tuple[bool, ...], a_part: int, w_part: int) -> None:
-        width = CONFIG.source.width
+    def _draw_part(self) -> int:
+        return int(self.generator.choice(len(Part) if CONFIG.splitter else 1))
+
+    def _send_ragged(self, kind: str) -> tuple[Words, int]:
+        """Send a tile's random weights, at times for fewer terms than there are rows; they and their part."""
+        width, part = CONFIG.source.width, self._draw_part()
+        ragged = self.generator.random() < 0.3
+        k = int(self.generator.integers(1, CONFIG.rows + 1)) if ragged else CONFIG.rows
+        w = vectors.matrix((CONFIG.columns, k), CONFIG.source.name, int(self.generator.integers(1 << 30)), kind=kind).T
         # Missing rows multiply +0 with -0.
         block = np.full((CONFIG.rows, CONFIG.columns), 1 << (width - 1), dtype=np.uint32)
-        block[: len(w)] = w
+        block[:k] = w
         lasts = [row == CONFIG.rows - 1 for row in range(CONFIG.rows)]
         self.weights.send(
-            beat | (last | w_part << 1) << (CONFIG.columns * width)
+            beat | (last | part << 1) << (CONFIG.columns * width)
             for beat, last in zip(pack(block[::-1], width), lasts, strict=True)
         )
+        return w, part
+
+    def _send_activations(self, a: Words, marks: tuple[bool, ...], part: int) -> None:
+        """Send a tile's activations; ``marks`` are those of :data:`TILE_MARKS`."""
+        width = CONFIG.source.width
         rows = np.zeros((len(a), CONFIG.rows), dtype=np.uint32)
         rows[:, : a.shape[1]] = a
         for row, beat in enumerate(pack(rows, width)):
             bits = sum(mark << bit for bit, mark in enumerate((row == 0, row == len(a) - 1, *marks)))
-            self.activations.send([beat | (bits | a_part << 5) << (CONFIG.rows * width)])
+            self.activations.send([beat | (bits | part << len(MARKS)) << (CONFIG.rows * width)])
 
 
 def _converted(words: Words, part: int) -> Words:
@@ -354,7 +368,7 @@ async def cycles_of_products(dut: Any) -> None:
         bench.activations.taken.clear()
 
 
-_FIRST, _LAST, _ADD, _CLEAR_NAN = 1, 2, 4, 8
+_FIRST, _LAST, _ADD, _CLEAR_NAN, _KEEP = 1, 2, 4, 8, 32
 _RIGHT = [row == CONFIG.rows - 1 for row in range(CONFIG.rows)]
 _MISTAKES: tuple[tuple[Error, list[bool], list[int]], ...] = (
     (Error.WEIGHTS_SHORT, [True], []),
@@ -366,6 +380,7 @@ _MISTAKES: tuple[tuple[Error, list[bool], list[int]], ...] = (
     (Error.TILE_LONG, _RIGHT, [_FIRST] + [0] * CONFIG.depth),
     (Error.MARKS_CHANGED, _RIGHT, [_FIRST, _ADD]),
     (Error.MARKS_CHANGED, _RIGHT, [_FIRST | _CLEAR_NAN, 0]),
+    (Error.MARKS_CHANGED, _RIGHT, [_FIRST, _KEEP]),
 )
 """``last`` of beats of weights, and marks of beats of activations, that are wrong."""
 
@@ -398,6 +413,24 @@ async def mistakes_of_senders(dut: Any) -> None:
         await bench.finish()
         bench.stop()
         await reset(dut)
+
+
+@cocotb.test(skip=not CONFIG.status)
+async def weights_that_never_came(dut: Any) -> None:
+    """A tile that keeps weights when there are none is named, and spoils no other tile."""
+    await start_clock(dut)
+    bench = Testbench(dut, TASK.seed, no_pauses(), no_pauses(), no_pauses())
+    bench.activations.send([(_FIRST | _LAST | _KEEP) << (CONFIG.rows * CONFIG.source.width)])
+    bench.start()
+    for _ in range(2 * CONFIG.latency):
+        await RisingEdge(dut.clk)
+    assert Error(int(dut.status__error.value)) == Error.WEIGHTS_NONE
+    dut.status__clear.value = 1
+    await RisingEdge(dut.clk)
+    dut.status__clear.value = 0
+    bench.activations.taken.clear()
+    bench.random_tiles(4 * CONFIG.shortest_tile)
+    await bench.finish()
 
 
 @cocotb.test()

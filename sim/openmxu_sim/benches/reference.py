@@ -44,9 +44,9 @@ def accumulate(old: Words, sums: Words, *, clear_nan: bool, subnormals: str) -> 
 class AnyBeats:
     """What a unit makes of its beats in whatever order their marks come: what the reference of streams promises.
 
-    The n-th ``first`` takes the n-th R beats of weights. A beat that is emitted uses row 0 of the sums that are being
-    built and moves them on by one; any other beat uses the place after that of the beat before, from place 0 with each
-    tile.
+    The n-th ``first`` without ``keep`` takes the n-th R beats of weights. A beat that is emitted uses row 0 of the sums
+    that are being built and moves them on by one; any other beat uses the place after that of the beat before, from
+    place 0 with each tile.
 
     Parameters
     ----------
@@ -65,13 +65,18 @@ class AnyBeats:
         """A tile's weights, as on the stream, row 0 first."""
         self._loaded.append(self._converted(block))
 
+    @property
+    def may_keep(self) -> bool:
+        """Whether there are active weights."""
+        return self._active is not None
+
     def may_add(self, marks: Marks, *, ahead: int = 0) -> bool:
         """Whether the sum is defined that a beat with these marks would be added to, after ``ahead`` further beats."""
         return self._sums[(self._place(marks) + ahead) % self._config.depth] is not None
 
     def feed(self, activations: Words, marks: Marks) -> Words:
         """What a beat of words gives, as on the stream of results; ``first`` must find weights, and ``add`` a sum."""
-        if marks["first"]:
+        if marks["first"] and not marks["keep"]:
             self._active = self._loaded.popleft()
         assert self._active is not None, "no weights have been active yet"
         place, mode = self._place(marks), self._config.subnormals
@@ -107,11 +112,16 @@ class AnyBeats:
 def first_mistake(beats: Iterable[Marks], depth: int) -> Error:
     """What is wrong with beats of activations first."""
     tile: list[Marks] = []
+    supplied = False
     for beat in beats:
         if tile and beat["first"]:
             return Error.TILE_CUT
         if not tile and not beat["first"]:
             return Error.TILE_UNBEGUN
+        if not tile:
+            if beat["keep"] and not supplied:
+                return Error.WEIGHTS_NONE
+            supplied |= not beat["keep"]
         if len(tile) == depth:
             return Error.TILE_LONG
         if any(beat[mark] != tile[0][mark] for mark in TILE_MARKS if tile):

@@ -39,6 +39,7 @@ def write_stimulus(file: Path, stimulus: Stimulus, stalls: Stalls | None) -> Non
             tile.add,
             tile.clear_nan,
             tile.emit,
+            tile.keep,
             tile.activation_part,
             tile.weight_part,
         ]
@@ -69,8 +70,8 @@ def read_stimulus(file: Path) -> tuple[Stimulus, Stalls | None]:
 
 def _tile(numbers: list[int]) -> Tile:
     first, second, third = (range(*numbers[start : start + 2]) for start in (0, 2, 4))
-    add, clear_nan, emit = map(bool, numbers[6:9])
-    return Tile(first, second, third, add, clear_nan, emit, *map(Part, numbers[9:]))
+    add, clear_nan, emit, keep = map(bool, numbers[6:10])
+    return Tile(first, second, third, add, clear_nan, emit, keep, *map(Part, numbers[10:]))
 
 
 def run(

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
+from typing import Any
 
 from openmxu.catalog import CATALOG
 from openmxu.config import MxuConfig
@@ -315,7 +316,10 @@ _EXPLORED_WITH_MISTAKES = (
     (2, 1, 1, 2, 2, 1, 1, 150),
     (2, 1, 3, 2, 1, 1, 1, 100),
 )
+# Rows, columns, stages, depth, mistakes, seconds: tiles of a beat, which are not added.
+_EXPLORED_WITH_WEIGHTS_KEPT = ((1, 1, 1, 2, 0, 10), (2, 1, 1, 2, 0, 60), (2, 1, 3, 2, 0, 200), (1, 1, 1, 2, 1, 200))
 _QUICK_BUGS = (
+    "weights are never kept",
     "swap marks are a cycle late",
     "columns of weights are reversed",
     "a beat that waits is overwritten",
@@ -334,17 +338,28 @@ def _exploration(_: bool) -> Iterator[Check]:
                 "every state of a small unit, any data, any stalls",
                 f"{_described(config, tile)}, sums up to {tiles}",
                 "terms in the contract's order",
-                partial(_explore, config, tile, tiles),
+                partial(_explore, config, longest_tile=tile, longest_sum=tiles),
                 thorough=thorough,
                 seconds=seconds,
             )
+    for *sizes, mistakes, seconds in _EXPLORED_WITH_WEIGHTS_KEPT:
+        config = _small(*sizes)
+        wrong = f", {_count(mistakes, 'mistake')}" if mistakes else ""
+        yield Check(
+            "every state of a small unit, weights kept or not",
+            f"{_described(config, 1)}{wrong}",
+            "the reference of streams" if mistakes else "terms in the contract's order",
+            partial(_explore, config, longest_tile=1, longest_sum=1, mistakes=mistakes, keeps=True),
+            thorough=seconds > 15,
+            seconds=seconds,
+        )
     for *sizes, tile, tiles, mistakes, seconds in _EXPLORED_WITH_MISTAKES:
         config = _small(*sizes)
         yield Check(
             "every state of a small unit, whatever its senders do wrong",
             f"{_described(config, tile)}, {_count(mistakes, 'mistake')}",
             "the reference of streams",
-            partial(_explore, config, tile, tiles, mistakes),
+            partial(_explore, config, longest_tile=tile, longest_sum=tiles, mistakes=mistakes),
             thorough=seconds > 15,
             seconds=seconds,
         )
@@ -370,8 +385,8 @@ def _seeded_bugs(thorough: bool) -> Iterator[Check]:
         yield Check("controls: what must fail", f"unit in which {bug}", against, partial(_find_bug, bug), seconds=6)
 
 
-def _explore(config: MxuConfig, longest_tile: int, longest_sum: int, mistakes: int = 0) -> Outcome:
-    found = explore(config, longest_tile=longest_tile, longest_sum=longest_sum, mistakes=mistakes)
+def _explore(config: MxuConfig, **bounds: Any) -> Outcome:
+    found = explore(config, **bounds)
     looked_at = f"{found.states:,} states, {found.transitions:,} transitions"
     if found.failure is not None:
         return Outcome(FAILED, looked_at, found.failure)
@@ -382,11 +397,7 @@ def _explore(config: MxuConfig, longest_tile: int, longest_sum: int, mistakes: i
 
 def _find_bug(name: str) -> Outcome:
     bug = SEEDED_BUGS[name]
-    # What a sender does wrong makes many states: they are those of one column less.
-    config = MxuConfig(rows=2, columns=1 if bug.mistakes else 2, depth=2)
-    found = explore(
-        config, longest_tile=bug.longest_tile, longest_sum=bug.longest_sum, mistakes=bug.mistakes, unit=seeded(bug)
-    )
+    found = explore(bug.config, **bug.bounds, unit=seeded(bug))
     looked_at = f"{found.control_states:,} states of control, {found.states:,} with data"
     if found.failure is None:
         return Outcome(FAILED, looked_at, "not found")

@@ -65,7 +65,8 @@ def test_bits_and_cycles(engine: Engine, config: MxuConfig, seed: int | None, pr
 @pytest.mark.parametrize("stalls", [None, Stalls(3, period=64)], ids=["free", "stalled"])
 def test_what_goes_in_is_written_and_read(stalls: Stalls | None, tmp_path: Path) -> None:
     config = MxuConfig(rows=3, columns=2, stages=7, depth=4, operand=FloatFormat("mine", 4, 3), result=FP32)
-    given = stimulus(config, *operands(5, 7, 3))
+    given = stimulus(config, *operands(9, 3, 3))
+    assert any(tile.keep for tile in given.tiles)
     many = Stimulus(
         replace(config, operand=BF16), given.a, given.b, tuple(tiles(replace(config, operand=BF16), 5, 7, 3, "highest"))
     )

@@ -13,16 +13,18 @@ from openmxu_sim.engines.compiled.source import constants, netlists, unit_source
 from openmxu_sim.engines.compiled.wiring import WiringError, check_parts, check_wiring
 from openmxu_sim.verify.exploration.bugs import SEEDED_BUGS, Bug, seeded
 
+from ...conftest import slow
+
 E4F2 = FloatFormat.parse("e4f2")
 
 UNITS = [
     MxuConfig(rows=1, columns=1, depth=2),
-    MxuConfig(rows=1, columns=3, depth=4, subnormals="ieee"),
-    MxuConfig(rows=3, columns=1, depth=16),
+    slow(MxuConfig(rows=1, columns=3, depth=4, subnormals="ieee")),
+    slow(MxuConfig(rows=3, columns=1, depth=16)),
     MxuConfig(rows=5, columns=4, stages=6),
     MxuConfig(rows=18, columns=3, stages=2, depth=8),  # in bands
-    MxuConfig(rows=2, columns=3, stages=7, operand=E4F2, source=E4F2),
-    MxuConfig(rows=16, columns=16),
+    slow(MxuConfig(rows=2, columns=3, stages=7, operand=E4F2, source=E4F2)),
+    slow(MxuConfig(rows=16, columns=16)),
 ]
 
 
@@ -30,7 +32,7 @@ UNITS = [
 def test_units(config: MxuConfig) -> None:
     cells, columns = config.rows * config.columns, config.columns
     # Emission, admission, two edges, the unit's own outputs.
-    others = 4 + 10 + 2 * 4 + 3 + columns + 1
+    others = 4 + 11 + 2 * 4 + 3 + columns + 1
     assert check_wiring(config) == 7 * cells + 6 * columns + others
     assert check_parts(config) == 4
 

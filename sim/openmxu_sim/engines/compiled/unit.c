@@ -14,7 +14,7 @@ enum {
   ROW_BLOCKS = (ROWS + LANES - 1) / LANES,
   COLUMN_BLOCKS = (COLUMNS + LANES - 1) / LANES,
   MARK_LIMBS = (ROWS + 31) / 32,
-  MARKS = 5, LAST_MARK = 1,
+  MARKS = 6, LAST_MARK = 1, KEEP_MARK = 5,
   WEIGHT_PART = 1, ACTIVATION_PART = MARKS,  /* the lowest bit of the part among the marks of a beat */
   CELL_LIMBS = sizeof(struct pe_state) / sizeof(word),
   MOST_THREADS = 16,
@@ -134,6 +134,7 @@ static void offer_weights(struct unit *u) {
   if (s->offered) return;
   fill(u->weight_beat, COLUMN_BLOCKS, 0, 0, 0);
   u->weight_marks = 0;
+  while (s->tile < u->tile_count && u->tiles[s->tile].marks >> KEEP_MARK & 1) s->tile++;
   if (s->tile == u->tile_count || waits(u, 0)) return;
   const struct tile *tile = &u->tiles[s->tile];
   int64_t k = ROWS - 1 - s->beat;  /* the last row first; rows that are missing multiply +0 with -0 */
@@ -209,7 +210,7 @@ static void decide(struct unit *u) {
   /* Admission. */
   struct admission_in in;
   struct admission_out out;
-  uint32_t *places[MARKS] = { in.i_first, in.i_last, in.i_add, in.i_clear_nan, in.i_emit };
+  uint32_t *places[MARKS] = { in.i_first, in.i_last, in.i_add, in.i_clear_nan, in.i_emit, in.i_keep };
   for (int mark = 0; mark < MARKS; mark++) *places[mark] = -(u->activation_marks >> mark & 1);
   in.i_weights[0] = -(uint32_t)u->weight_source.offered;
   in.i_activations[0] = -(uint32_t)u->activation_source.offered;
@@ -235,7 +236,8 @@ static void decide(struct unit *u) {
     .i_weights_last = { -(u->weight_marks & 1) }, .i_go = { out.o_go[0] },
     .i_waits_input = { out.o_waits_input[0] }, .i_waits_output = { out.o_waits_output[0] }, .i_clear = { 0 },
   };
-  uint32_t *seen[MARKS] = { status.i_first, status.i_last, status.i_add, status.i_clear_nan, status.i_emit };
+  uint32_t *seen[MARKS] = { status.i_first, status.i_last, status.i_add, status.i_clear_nan, status.i_emit,
+                            status.i_keep };
   for (int mark = 0; mark < MARKS; mark++) *seen[mark] = -(u->activation_marks >> mark & 1);
   status_step(&u->status, &status, &status_out);
 #endif

@@ -37,9 +37,10 @@ Reducing the states loses nothing: undefined bits are carried as such (three-val
 words that cannot reach a result any more, as the graph of control shows, are replaced by ``POISON``, which can
 only make the exploration fail.
 
-What is bounded: the unit's size, beats of a tile, tiles of a sum, mistakes; with mistakes, as they make many states,
-only activations of row 0 are tagged, and the status sees ``clear_nan`` low. What is taken for granted: that arithmetic
-of N stages is its function N cycles later, which is proven elsewhere, and Yosys's translation into gates.
+What is bounded: the unit's size, beats of a tile, tiles of a sum, mistakes, whether tiles keep weights; with mistakes,
+as they make many states, only activations of row 0 are tagged, and the status sees ``clear_nan`` low. What is taken for
+granted: that arithmetic of N stages is its function N cycles later, which is proven elsewhere, and Yosys's translation
+into gates.
 """
 
 import ctypes
@@ -69,8 +70,9 @@ COVERS = (
     "take",
     "add",
     "add to an added sum",
-    "keep",
+    "store",
     "emit",
+    "keep",
     "longest tile",
     "tile shorter than the sum",
     "bank full",
@@ -108,7 +110,7 @@ class Exploration:
 
     Parameters
     ----------
-    config, longest_tile, longest_sum, mistakes
+    config, longest_tile, longest_sum, mistakes, keeps
         What was explored.
     control_states, states, transitions
         States without data, states with data, and steps between the latter.
@@ -124,6 +126,7 @@ class Exploration:
     longest_tile: int
     longest_sum: int
     mistakes: int
+    keeps: bool
     control_states: int
     states: int
     transitions: int
@@ -141,6 +144,8 @@ class Exploration:
             impossible |= {"add", "tile shorter than the sum"}
         if self.longest_sum < 3:
             impossible.add("add to an added sum")
+        if not self.keeps:
+            impossible |= {"keep", f"after {Error.WEIGHTS_NONE.name}"}
         if not self.mistakes:
             impossible |= {name for name in COVERS if "after" in name}
         if self.config.rows == 1:
@@ -169,6 +174,7 @@ class _Choice(ctypes.Structure):
             "last",
             "add",
             "emit",
+            "keep",
         )
     ]
 
@@ -193,6 +199,7 @@ def explore(
     longest_tile: int = 2,
     longest_sum: int = 2,
     mistakes: int = 0,
+    keeps: bool = False,
     most_states: int = 50_000_000,
     unit: Callable[[MxuConfig], Any] = Mxu,
     progress: Callable[[int, int], object] | None = None,
@@ -209,6 +216,8 @@ def explore(
         Most tiles that are added up; 1: sums are only taken.
     mistakes
         Beats of which a sender may choose the marks at will: any for activations, a wrong ``last`` for weights.
+    keeps
+        Whether tiles may keep the weights of those before them: then there are some ten times more states.
     most_states
         Where to give up.
     unit
@@ -235,7 +244,9 @@ def explore(
     if mistakes:
         config = replace(config, status=True)  # which shows them
     words = WordNetlist(read_unit(unit, config), config)
-    library = compile_c(program(words, config, longest_tile=longest_tile, longest_sum=longest_sum, mistakes=mistakes))
+    library = compile_c(
+        program(words, config, longest_tile=longest_tile, longest_sum=longest_sum, mistakes=mistakes, keeps=keeps)
+    )
     report = _Report()
     callback = ctypes.CFUNCTYPE(None, ctypes.c_uint64, ctypes.c_uint64)(progress or (lambda done, known: None))
     start = time.monotonic()
@@ -252,6 +263,7 @@ def explore(
         longest_tile,
         longest_sum,
         mistakes,
+        keeps,
         report.control_states,
         report.states,
         report.transitions,
@@ -265,7 +277,7 @@ def _describe(report: _Report) -> list[str]:
     """The cycles of a trace, a line each."""
     lines = []
     for cycle, choice in enumerate(report.trace[: report.steps]):
-        marks = [name for name in ("first", "last", "add", "emit") if getattr(choice, name)]
+        marks = [name for name in ("first", "last", "add", "emit", "keep") if getattr(choice, name)]
         parts = []
         for stream, tag in (("weights", choice.weights_tag), ("activations", choice.activations_tag)):
             happens = ("absent", "refused", "taken")[getattr(choice, stream)]

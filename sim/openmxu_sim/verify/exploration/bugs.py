@@ -33,8 +33,8 @@ class Bug:
         Name within ``openmxu``.
     right, wrong
         Text that is there exactly once, and the text that replaces it.
-    longest_tile, longest_sum, mistakes
-        Beats of a tile, tiles of a sum, and mistakes of a sender that it takes to show it.
+    longest_tile, longest_sum, mistakes, keeps
+        Beats of a tile, tiles of a sum, mistakes of a sender, and tiles that keep weights, as it takes to show it.
     """
 
     module: str
@@ -43,6 +43,17 @@ class Bug:
     longest_tile: int = 1
     longest_sum: int = 2
     mistakes: int = 0
+    keeps: bool = False
+
+    @property
+    def config(self) -> MxuConfig:
+        """The unit that shows it: one column where senders may do more, as this makes many states."""
+        return MxuConfig(rows=2, columns=1 if self.mistakes or self.keeps else 2, depth=2)
+
+    @property
+    def bounds(self) -> dict[str, Any]:
+        """The bounds of the exploration that shows it."""
+        return {name: getattr(self, name) for name in ("longest_tile", "longest_sum", "mistakes", "keeps")}
 
 
 SEEDED_BUGS: Mapping[str, Bug] = {
@@ -54,13 +65,30 @@ SEEDED_BUGS: Mapping[str, Bug] = {
     ),
     "no further weights may enter": Bug("admission", "more.eq(more + some)", "more.eq(more)"),
     "a tile does not wait for its weights": Bug(
-        "admission", "(room & written) & (loaded | ~first)", "(room & written)"
+        "admission", "(room & written) & (loaded | ~swapping)", "(room & written)"
+    ),
+    "weights are never kept": Bug(
+        "admission", "self.i_first & ~self.i_keep", "self.i_first", longest_sum=1, keeps=True
+    ),
+    "a tile that keeps its weights waits for others": Bug(
+        "admission",
+        "(room & written) & (loaded | ~swapping)",
+        'room & written & (loaded | ~marks["first"])',
+        longest_sum=1,
+        keeps=True,
+    ),
+    "weights are kept, and those that wait are lost": Bug(
+        "admission",
+        "(loaded | complete) & ~entering",
+        "(loaded | complete) & ~(self.o_go & self.o_first)",
+        longest_sum=1,
+        keeps=True,
     ),
     "a sum is added to a cycle early": Bug(
         "admission", "range(1, self.config.row_latency)", "range(1, self.config.row_latency - 1)"
     ),
     "a result too many may enter the bank": Bug("admission", "held < limit,", "held <= limit,"),
-    "a kept tile runs into results": Bug(
+    "a tile that stays runs into results": Bug(
         "admission", "limit.eq(depth - ahead)", "limit.eq(depth)", longest_tile=2, longest_sum=1
     ),
     "places are never freed": Bug("admission", "freed.eq(self.i_freed)", "freed.eq(0)"),
@@ -103,7 +131,7 @@ SEEDED_BUGS: Mapping[str, Bug] = {
         "admission", "(loaded | complete) & ~entering", "loaded & ~entering"
     ),
     "a result that nobody takes is withdrawn": Bug("accumulator", "m.If(self.o_fetch | self.i_ready)", "m.If(1)"),
-    "sums that are kept are emitted": Bug(
+    "sums that stay are emitted": Bug(
         "accumulator", "self.i_control.valid & self.i_control.emit", "self.i_control.valid"
     ),
     "marks are read where no beat leaves": Bug(
@@ -133,7 +161,7 @@ SEEDED_BUGS: Mapping[str, Bug] = {
         "mxu",
         'status, f"i_{mark}").eq(self.activations.payload[mark]) for mark in MARKS),',
         'status, f"i_{mark}").eq(admission.o_first if mark == "first" else admission.o_control[mark])'
-        " for mark in MARKS),"
+        ' for mark in MARKS if mark != "keep"),'
         "status.i_activations_valid.eq(admission.o_go), status.i_activations_ready.eq(1),",
         longest_sum=1,
         mistakes=1,

@@ -20,7 +20,7 @@ enum failure {
 };
 
 /* What a unit says of its senders; see the reference of streams. */
-enum mistake { NONE, WEIGHTS_SHORT, WEIGHTS_LONG, TILE_CUT, TILE_UNBEGUN, TILE_LONG, MARKS_CHANGED, MISTAKES };
+enum mistake { NONE, WEIGHTS_SHORT, WEIGHTS_LONG, TILE_CUT, TILE_UNBEGUN, TILE_LONG, MARKS_CHANGED, WEIGHTS_NONE, MISTAKES };
 
 static term products[MOST_TERMS][MOST_TERMS], sums[MOST_TERMS][MOST_TERMS];
 static term conversions[MOST_TERMS], clearings[MOST_TERMS][MOST_TERMS];
@@ -95,12 +95,12 @@ struct unit {
 };
 
 struct marks {
-  uint8_t first, last, add, emit;
+  uint8_t first, last, add, emit, keep;
 };
 
 struct inputs {
   bit rst, weights__valid, activations__valid, results__ready, weights_last;
-  bit activations_first, activations_last, activations_add, activations_clear_nan, activations_emit;
+  bit activations_first, activations_last, activations_add, activations_clear_nan, activations_emit, activations_keep;
   term weights[COLUMNS], activations[ROWS], weights_last_word, activations_last_word, activations_clear_nan_word;
 };
 
@@ -140,8 +140,9 @@ struct model {
   term expected[EXPECTED + PENDING][COLUMNS + 1];  // units with bugs give more than there may be
   struct marks pending_marks[PENDING];
   uint8_t beats_taken, weights_taken, pending_taken, row, expected_results;
-  /* The sender: beats of the tile that is being sent, its marks, and for each row how many tiles its sum has. */
-  uint8_t sent;
+  /* The sender: beats of the tile that is being sent, its marks, for each row how many tiles its sum has, and whether
+     a tile has taken weights. */
+  uint8_t sent, supplied;
   struct marks marks;
   uint8_t tiles[PLACES];
   /* With mistakes: where the next beat goes that is not emitted; mistakes so far, and the first one. */
@@ -163,15 +164,15 @@ static void move_on(void *places, size_t size, bool last) {
 static void compute(struct model *m) {
   while (m->pending_taken) {
     const struct marks marks = m->pending_marks[0];
-    if (marks.first) {
+    if (marks.first && !marks.keep) {
       if (m->beats_taken < ROWS) return;
       /* Row R-1 comes first. */
       for (int row = 0; row < ROWS; row++) memcpy(m->active[row], m->beats[ROWS - 1 - row], sizeof m->active[row]);
       m->beats_taken -= ROWS;
       memmove(m->beats, m->beats[ROWS], sizeof m->beats[0] * (BEATS - ROWS));
       memset(m->beats[BEATS - ROWS], 0, sizeof m->beats[0] * ROWS);
-      m->row = 0;
     }
+    if (marks.first) m->row = 0;
     if (MOST_MISTAKES) m->row = row_of(marks, m->row);
     for (int column = 0; column < COLUMNS; column++) {
       term sum = ZERO;
@@ -196,9 +197,10 @@ static void compute(struct model *m) {
     }
     if (MOST_MISTAKES) {
       /* A wrong beat may use these weights, too. */
-      if (marks.last && m->mistakes >= MOST_MISTAKES && m->pending_taken == 1) memset(m->active, 0, sizeof m->active);
+      if (!KEEPS && marks.last && m->mistakes >= MOST_MISTAKES && m->pending_taken == 1)
+        memset(m->active, 0, sizeof m->active);
     } else if (marks.last) {
-      memset(m->active, 0, sizeof m->active);
+      if (!KEEPS) memset(m->active, 0, sizeof m->active);
       m->row = 0;
       if (marks.emit) memset(m->bank, 0, sizeof m->bank);
     }
@@ -226,13 +228,19 @@ static bool take_weights(struct model *m, const struct inputs *i) {
   return true;
 }
 
+/* Whether a tile may keep the weights of the one before it. */
+static bool may_keep(const struct model *m) { return KEEPS && m->supplied; }
+
 static bool may_add(const struct model *m, int place) { return m->tiles[place] && m->tiles[place] < LONGEST_SUM; }
+
+/* Whether marks differ that are constant within a tile. */
+static bool differ(struct marks a, struct marks b) { return a.add != b.add || a.emit != b.emit || a.keep != b.keep; }
 
 /* Whether a beat is right: its marks go with those before, and there are sums to add to. A tile may always end. */
 static bool is_right(const struct model *m, struct marks marks) {
   const int place = row_of(marks, m->place);
-  if (marks.first != !m->sent) return false;
-  if (m->sent && (marks.add != m->marks.add || marks.emit != m->marks.emit)) return false;
+  if (marks.first != !m->sent || (marks.first && marks.keep && !may_keep(m))) return false;
+  if (m->sent && differ(marks, m->marks)) return false;
   if (m->sent && marks.last) return true;
   if (marks.add && !may_add(m, place)) return false;
   return marks.last || (m->sent + 1 < LONGEST_TILE && (!marks.add || may_add(m, (place + 1) % DEPTH)));
@@ -241,8 +249,9 @@ static bool is_right(const struct model *m, struct marks marks) {
 static enum mistake mistake_of(const struct model *m, struct marks marks) {
   if (m->sent && marks.first) return TILE_CUT;
   if (!m->sent && !marks.first) return TILE_UNBEGUN;
+  if (marks.first && marks.keep && !m->supplied) return WEIGHTS_NONE;
   if (m->sent == DEPTH) return TILE_LONG;
-  return m->sent && (marks.add != m->marks.add || marks.emit != m->marks.emit) ? MARKS_CHANGED : NONE;
+  return m->sent && differ(marks, m->marks) ? MARKS_CHANGED : NONE;
 }
 
 static void follow_sender(struct model *m, struct marks marks) {
@@ -263,12 +272,14 @@ static bool take_activations(struct model *m, const struct inputs *i, struct mar
   m->pending[m->pending_taken][ROWS] = i->activations_clear_nan_word;
   m->pending[m->pending_taken][ROWS + 1] = i->activations_last_word;
   m->pending_marks[m->pending_taken++] = marks;
+  const bool supplies = KEEPS && marks.first && !marks.keep;
   if (MOST_MISTAKES) {
     follow_sender(m, marks);
+    m->supplied |= supplies;
     return true;
   }
   m->tiles[m->sent] = marks.add ? m->tiles[m->sent] + 1 : 1;
-  m->sent++, m->marks = marks;
+  m->sent++, m->marks = marks, m->supplied |= supplies;
   if (marks.last) {
     if (marks.emit) memset(m->tiles, 0, sizeof m->tiles);
     m->sent = 0;

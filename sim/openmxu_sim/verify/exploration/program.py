@@ -10,7 +10,9 @@ from openmxu_sim.verify.exploration.words import Word, WordNetlist
 __all__ = ["program"]
 
 
-def program(words: WordNetlist, config: MxuConfig, *, longest_tile: int, longest_sum: int, mistakes: int) -> str:
+def program(
+    words: WordNetlist, config: MxuConfig, *, longest_tile: int, longest_sum: int, mistakes: int, keeps: bool
+) -> str:
     """C text of the whole exploration of one unit."""
     unit = _Unit(words)
     constants = {
@@ -21,6 +23,7 @@ def program(words: WordNetlist, config: MxuConfig, *, longest_tile: int, longest
         "LONGEST_SUM": longest_sum,
         "CONVERTS": int(config.source != config.operand),
         "MOST_MISTAKES": mistakes,
+        "KEEPS": int(keeps),
         "TAGGED_WEIGHTS": 0 if mistakes else config.columns,
         "TAGGED_ACTIVATIONS": 1 if mistakes else config.rows + 2,
         "CONTROL_WORDS": max(1, -(-len(words.registers) // 32)),

@@ -23,7 +23,7 @@ enum { CLEAR_NAN_WORD = ROWS, LAST_WORD };
 
 enum cover {
   WEIGHTS_REFUSED, ACTIVATIONS_REFUSED, RESULT_REFUSED, RESULT_TAKEN, WEIGHTS_DURING_TILE, ACTIVATIONS_BEFORE_WEIGHTS,
-  PAUSE_IN_TILE, PAUSE_BETWEEN_TILES, TAKE, ADD, ADD_TO_SUM, KEEP, EMIT, LONGEST, SHORTER_THAN_SUM, BANK_FULL,
+  PAUSE_IN_TILE, PAUSE_BETWEEN_TILES, TAKE, ADD, ADD_TO_SUM, STORE, EMIT, KEEP, LONGEST, SHORTER_THAN_SUM, BANK_FULL,
   ALL_STREAMS_AT_ONCE, TAGGED_RESULT, PLAIN_RESULT, WAIT_AFTER_MISTAKE, MISTAKE, COVERS = MISTAKE + MISTAKES - 1
 };
 
@@ -145,7 +145,8 @@ static struct inputs inputs(const struct choice *c) {
   struct inputs i = {.rst = LOW, .weights__valid = of_bool(c->weights != ABSENT),
                      .activations__valid = of_bool(c->activations != ABSENT), .results__ready = of_bool(c->ready),
                      .weights_last = EITHER, .activations_first = EITHER, .activations_last = EITHER,
-                     .activations_add = EITHER, .activations_clear_nan = EITHER, .activations_emit = EITHER};
+                     .activations_add = EITHER, .activations_clear_nan = EITHER, .activations_emit = EITHER,
+                     .activations_keep = EITHER};
   if (c->weights == TAKEN) {
     if (MOST_MISTAKES) i.weights_last = of_bool(c->weights_last);
     for (int column = 0; column < COLUMNS; column++) i.weights[column] = c->weights_tag == column + 1 ? TAGGED : PLAIN;
@@ -154,6 +155,7 @@ static struct inputs inputs(const struct choice *c) {
     for (int row = 0; row < ROWS; row++) i.activations[row] = c->activations_tag == row + 1 ? TAGGED : PLAIN;
     i.activations_first = of_bool(c->marks.first), i.activations_last = of_bool(c->marks.last);
     i.activations_add = of_bool(c->marks.add), i.activations_emit = of_bool(c->marks.emit);
+    i.activations_keep = of_bool(c->marks.keep);
     i.activations_clear_nan = LOW; /* to whoever looks whether it changes; to sums it may be any */
     /* Where a mark means nothing, it may say anything. */
     if (c->marks.add) i.activations_clear_nan_word = c->activations_tag == CLEAR_NAN_WORD + 1 ? TAGGED : PLAIN;
@@ -162,13 +164,13 @@ static struct inputs inputs(const struct choice *c) {
   return i;
 }
 
-enum { MOST_MARKS = 16 };
+enum { MOST_MARKS = KEEPS ? 32 : 16 };
 
 /* The marks that the next beat of activations may have, if some may be wrong. */
 static int right_and_wrong(const struct model *m, struct marks *found) {
   int number = 0;
   for (int bits = 0; bits < MOST_MARKS; bits++) {
-    const struct marks marks = {bits & 1, bits >> 1 & 1, bits >> 2 & 1, bits >> 3};
+    const struct marks marks = {bits & 1, bits >> 1 & 1, bits >> 2 & 1, bits >> 3 & 1, bits >> 4};
     const bool possible = !marks.add || m->tiles[row_of(marks, m->place)] < LONGEST_SUM;
     if (is_right(m, marks) || (possible && m->mistakes < MOST_MISTAKES)) found[number++] = marks;
   }
@@ -181,14 +183,15 @@ static int legal(const struct model *m, struct marks *found) {
   int number = 0;
   const int row = m->sent;
   const bool longest = row + 1 >= LONGEST_TILE;
-  for (int add = 0; add < 2; add++)
-    for (int emit = 0; emit < 2; emit++) {
-      if (row && (m->marks.add != add || m->marks.emit != emit)) continue;
-      if (add && (m->tiles[row] == 0 || m->tiles[row] >= LONGEST_SUM)) continue;
-      found[number++] = (struct marks){!row, 1, add, emit};
-      if (longest || (add && (m->tiles[row + 1] == 0 || m->tiles[row + 1] >= LONGEST_SUM))) continue;
-      found[number++] = (struct marks){!row, 0, add, emit};
-    }
+  for (int bits = 0; bits < MOST_MARKS / 4; bits++) {
+    struct marks marks = {!row, 1, bits & 1, bits >> 1 & 1, bits >> 2};
+    if (row ? differ(marks, m->marks) : marks.keep && !may_keep(m)) continue;
+    if (marks.add && (m->tiles[row] == 0 || m->tiles[row] >= LONGEST_SUM)) continue;
+    found[number++] = marks;
+    if (longest || (marks.add && (m->tiles[row + 1] == 0 || m->tiles[row + 1] >= LONGEST_SUM))) continue;
+    marks.last = 0;
+    found[number++] = marks;
+  }
   return number;
 }
 
@@ -244,14 +247,15 @@ static void cover(const struct model *m, const struct choice *c, const struct ou
   covers[RESULT_REFUSED] += o->results__valid == HIGH && !c->ready;
   covers[RESULT_TAKEN] += result;
   covers[WEIGHTS_DURING_TILE] += c->weights == TAKEN && m->sent && !m->pending_taken;
-  covers[ACTIVATIONS_BEFORE_WEIGHTS] += taken && c->marks.first && m->beats_taken < ROWS;
+  covers[ACTIVATIONS_BEFORE_WEIGHTS] += taken && c->marks.first && !c->marks.keep && m->beats_taken < ROWS;
   covers[PAUSE_IN_TILE] += c->activations == ABSENT && o->activations__ready == HIGH && m->sent;
   covers[PAUSE_BETWEEN_TILES] += c->activations == ABSENT && o->activations__ready == HIGH && !m->sent;
   covers[TAKE] += taken && !c->marks.add;
   covers[ADD] += taken && c->marks.add;
   covers[ADD_TO_SUM] += taken && c->marks.add && m->tiles[m->sent] > 1;
-  covers[KEEP] += taken && !c->marks.emit;
+  covers[STORE] += taken && !c->marks.emit;
   covers[EMIT] += taken && c->marks.emit;
+  covers[KEEP] += taken && c->marks.keep;
   covers[LONGEST] += taken && c->marks.last && m->sent == LONGEST_TILE - 1;
   covers[SHORTER_THAN_SUM] += taken && c->marks.last && m->sent < LONGEST_TILE - 1 && m->tiles[m->sent + 1];
   covers[BANK_FULL] += c->activations == REFUSED && m->expected_results >= DEPTH;
@@ -280,8 +284,8 @@ static enum failure expand_control(uint32_t index, struct report *report) {
   const int programs = legal(m, marks);
   /* To drain: end the tile that is being sent, and give it the weights that it waits for. */
   const bool wants_weights = m->pending_taken && m->beats_taken < ROWS;
-  const struct marks ending = {!m->sent, 1, m->marks.add, m->marks.emit};
-  const struct marks whole = m->sent ? ending : (struct marks){1, 1, 0, 1};
+  const struct marks ending = {!m->sent, 1, m->marks.add, m->marks.emit, m->marks.keep};
+  const struct marks whole = m->sent ? ending : (struct marks){1, 1, 0, 1, 0};
   struct outputs o;
   for (int ready = 0; ready < 2; ready++) {
     const struct choice none = {.ready = ready};
