@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from inspect import signature
 from typing import Any
 
-from openmxu.arith import Adder, Converter, Multiplier, SignificandProduct, Splitter, Streamed
+from openmxu.arith import Adder, Converter, Multiplier, MultiplyAdd, SignificandProduct, Splitter, Streamed
 from openmxu.array import SystolicArray
 from openmxu.axi import AxiMxu, axi_config
 from openmxu.config import MxuConfig
@@ -27,6 +27,13 @@ def _multiplier(operand: str = "bf16", result: str = "fp32", subnormals: str = "
 
 def _adder(operand: str = "fp32", subnormals: str = "flush", stages: int = 0) -> Adder:
     return Adder(FloatFormat.parse(operand, "operand"), subnormals=subnormals, stages=stages)
+
+
+def _multiply_add(
+    operand: str = "bf16", result: str = "fp32", subnormals: str = "flush", stages: int = 0
+) -> MultiplyAdd:
+    formats = FloatFormat.parse(operand, "operand"), FloatFormat.parse(result, "result")
+    return MultiplyAdd(*formats, subnormals=subnormals, stages=stages)
 
 
 def _converter(source: str = "fp32", target: str = "bf16", subnormals: str = "flush", stages: int = 0) -> Converter:
@@ -117,6 +124,7 @@ FAMILIES: dict[str, Callable[..., Any]] = {
     "product": _product,
     "multiplier": _multiplier,
     "adder": _adder,
+    "multiply_add": _multiply_add,
     "converter": _converter,
     "splitter": _splitter,
     "stream_multiplier": _stream_multiplier,
