@@ -276,7 +276,8 @@ def add_area(commands: Any) -> None:
         "  openmxu area --full --liberty sky130_fd_sc_hd__tt_025C_1v80.lib.gz -o report\n"
         "  openmxu area --format e6f9 --format bf16 --part multiplier --part adder --subnormals ieee -o report\n"
         "  openmxu area --target ecp5 --target ice40 -o report --compare report/area.json\n"
-        "  openmxu area --explain adder -o report",
+        "  openmxu area --explain adder -o report\n"
+        "  openmxu area --peers folder --liberty sky130_fd_sc_hd__tt_025C_1v80.lib.gz -o beside",
     )
     parser.add_argument(
         "-o",
@@ -284,9 +285,11 @@ def add_area(commands: Any) -> None:
         type=Path,
         required=True,
         metavar="DIR",
-        help="where report.html, report.md, summary.md, area.json, area.csv and the plots go",
+        help="where report.html, report.md, summary.md, area.json, area.csv and the plots go; with --peers peers.md "
+        "and peers.json",
     )
     _add_extent(parser)
+    _add_targets(parser)
     _add_own_designs(parser)
     _add_workers(parser)
     parser.add_argument("--compare", type=Path, metavar="OLD.json", help="list what changed since that area.json")
@@ -298,9 +301,7 @@ def add_area(commands: Any) -> None:
 
 
 def _add_extent(parser: argparse.ArgumentParser) -> None:
-    """How much is measured, and on which targets."""
-    from openmxu.area import DEFAULT_TARGETS, RECIPES, TARGETS
-
+    """Which designs are measured."""
     extent = parser.add_mutually_exclusive_group()
     extent.add_argument(
         "--quick",
@@ -318,6 +319,19 @@ def _add_extent(parser: argparse.ArgumentParser) -> None:
         help="every format, width, part and option on all targets, recipes, and libraries that are "
         "found: up to 45 minutes on two cores",
     )
+    extent.add_argument(
+        "--peers",
+        type=Path,
+        metavar="FOLDER",
+        help="measure the designs of others that FOLDER/peers.toml describes, and our parts beside them, on generic "
+        "gates or the given targets",
+    )
+
+
+def _add_targets(parser: argparse.ArgumentParser) -> None:
+    """What designs are mapped to, and how."""
+    from openmxu.area import DEFAULT_TARGETS, RECIPES, TARGETS
+
     parser.add_argument(
         "--target",
         action="append",
@@ -408,6 +422,8 @@ def _area(options: argparse.Namespace) -> int:
     from openmxu.area.pages.explain import explain
     from openmxu.area.pages.schema import read_report
 
+    if options.peers is not None:
+        return _peers(options)
     if options.explain is not None:
         print_foreign(explain(read_report(options.output / "area.json"), options.explain))
         return 0
@@ -429,6 +445,31 @@ def _area(options: argparse.Namespace) -> int:
         tell(f"wrote {path}")
     if old is not None:
         print_foreign(f"since {options.compare}:\n{to_text(old, read_report(options.output / 'area.json'))}")
+    return 1 if found.failed else 0
+
+
+def _peers(options: argparse.Namespace) -> int:
+    from openmxu.area.comparison import COMPARISON_FILES, compare_peers
+    from openmxu.area.pages.peers import to_markdown
+
+    for name in ("format", "part", "width", "subnormals", "stages", "rows", "columns", "compare", "explain"):
+        if getattr(options, name) not in (None, []):
+            raise ValueError(f"--{name} applies only to reports of our own designs, not to --peers")
+    found = compare_peers(
+        options.peers,
+        options.output,
+        to_markdown,
+        targets=options.target,
+        liberty=options.liberty,
+        recipes=options.recipe,
+        jobs=options.jobs,
+        cluster=options.cluster,
+        limit=options.timeout,
+        progress=tell,
+    )
+    print_foreign(to_markdown(found))
+    for name in COMPARISON_FILES:
+        tell(f"wrote {options.output / name}")
     return 1 if found.failed else 0
 
 

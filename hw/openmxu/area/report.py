@@ -21,7 +21,7 @@ from openmxu.catalog import CATALOG, Design
 from openmxu.extras import install
 from openmxu.files import folder, reserve
 
-__all__ = ["EXTENTS", "FILES", "TIME_LIMIT", "measure_catalog", "report"]
+__all__ = ["EXTENTS", "FILES", "TIME_LIMIT", "check_options", "choose", "measure_catalog", "report"]
 
 EXTENTS = ("quick", "default", "full")
 """How much a report covers."""
@@ -94,8 +94,8 @@ def report(
         A file can no longer be written; the text says where it was saved.
     """
     tell = progress or (lambda line: None)
-    _check_options(extent, points, jobs, limit)
-    chosen, notes = _choose(extent, targets, liberty, recipes)
+    check_options(extent, points, jobs, limit)
+    chosen, notes = choose(extent, targets, liberty, recipes)
     to_images, to_html = _find("plot", "to_images"), _find("html", "to_html")
     designs = list(CATALOG.values()) if points is None and extent != "quick" else []
     points = points or _points(extent)
@@ -122,7 +122,8 @@ def report(
     return replace(found, files=files)
 
 
-def _check_options(extent: str, points: Sequence[Point] | None, jobs: int | None, limit: float) -> None:
+def check_options(extent: str, points: Sequence[Point] | None, jobs: int | None, limit: float) -> None:
+    """Raise a :exc:`ValueError` for an option of :func:`report` that is outside its domain."""
     if extent not in EXTENTS:
         raise ValueError(f"extent must be one of {', '.join(EXTENTS)}, not {extent!r}")
     if jobs is not None and not 1 <= jobs <= _MOST_JOBS:
@@ -133,7 +134,7 @@ def _check_options(extent: str, points: Sequence[Point] | None, jobs: int | None
         raise ValueError("points must be at least one design, not none")
 
 
-def _choose(
+def choose(
     extent: str, targets: Sequence[str] | None, liberty: Sequence[Path], recipes: Sequence[str] | None
 ) -> tuple[list[Target], list[str]]:
     """The targets, and notes about libraries, each of which counts once."""

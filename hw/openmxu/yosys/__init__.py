@@ -74,6 +74,7 @@ def run(
     files: Sequence[str],
     *,
     libraries: Mapping[str, bytes] | None = None,
+    sources: Path | None = None,
     limit: float = TIME_LIMIT,
 ) -> dict[str, str]:
     """Run one script on one design, in a directory that is gone afterwards.
@@ -88,6 +89,8 @@ def run(
         Names of the files that are wanted.
     libraries
         Files that the script finds as ``/lib/NAME``.
+    sources
+        A folder that the script finds as ``/sources``. It sees nothing that a link there leads out to.
     limit
         Seconds after which the run is given up.
 
@@ -111,7 +114,11 @@ def run(
             for name, content in contents.items():
                 (folder / name).write_bytes(content)
         # Names relative to the process's directory, as YOWASP_MOUNT splits at ':', which a path may hold.
-        environment = os.environ | {"YOWASP_MOUNT": "/job=job:/lib=lib"}
+        mount = "/job=job:/lib=lib"
+        if sources is not None:
+            (work / "sources").symlink_to(sources.resolve(), target_is_directory=True)
+            mount += ":/sources=sources"
+        environment = os.environ | {"YOWASP_MOUNT": mount}
         command = [*wasm.command("yosys"), "-q", "-l", "/job/yosys.log", "-s", "/job/script.ys"]
         try:
             done = process.run(command, what="Yosys", limit=limit, directory=work, environment=environment)
