@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from openmxu.area.comparison import Comparison
+from openmxu.area.pages import peers
 from openmxu.provenance import NETLIST, provenance
 from openmxu_sim import speed
 from openmxu_sim.speed.measure import ROW_ENGINE
@@ -121,12 +123,21 @@ _AREAS = Path(__file__).parent.parent / "tests/openmxu/area/areas.json"
 _NOISE = 0.005
 """By how much ABC's results differ for equal logic in another context."""
 
+
+def _peers() -> str:
+    """Designs of others beside ours."""
+    found = Comparison.of_json(_read("peers.json"))
+    is_old = found.tools[NETLIST] != provenance()[NETLIST]
+    return ("The unit has changed since this was measured.\n\n" if is_old else "") + peers.to_markdown(found)
+
+
 PAGES: Mapping[str, Callable[[], str]] = {
     "accuracy.md": lambda: accuracy.to_markdown(accuracy.Accuracy.of_json(_read("accuracy.json"))),
     "roofline.md": lambda: roofline.to_markdown(roofline.roofline(roofline.Machine())),
     "speed.md": _speed,
     "verification.md": _verification,
     "area.md": _areas,
+    "peers.md": _peers,
     "../../README.md": _readme,
     "promises.md": lambda: faults_to_markdown(_evidence("faults.json", "faults", thorough=False)),
 }

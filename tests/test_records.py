@@ -22,7 +22,17 @@ def _records() -> ModuleType:
 
 
 @pytest.mark.parametrize(
-    "page", ["accuracy.md", "roofline.md", "speed.md", "verification.md", "promises.md", "area.md", "../../README.md"]
+    "page",
+    [
+        "accuracy.md",
+        "roofline.md",
+        "speed.md",
+        "verification.md",
+        "promises.md",
+        "area.md",
+        "peers.md",
+        "../../README.md",
+    ],
 )
 def test_pages_show_their_records(page: str) -> None:
     records = _records()
@@ -45,6 +55,7 @@ def test_an_old_record_is_called_old(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "provenance", lambda: {records.NETLIST: "another"})
     for page, target in (("speed.md", "bench"), ("verification.md", "verify")):
         assert f"has changed since this was measured; `make {target}` measures it anew" in records.written(page)
+    assert "The unit has changed since this was measured.\n" in records.written("peers.md")
     monkeypatch.setattr(records, "_NOISE", -1.0)
     assert "Moved since the headline page was measured: significand product, multiplier, proc" in records.written(
         "area.md"
