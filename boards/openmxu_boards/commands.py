@@ -80,5 +80,8 @@ def _board_route(options: argparse.Namespace) -> None:
 def sections() -> Iterator[Section]:
     """What ``openmxu list`` shows of this package."""
     from openmxu_boards import boards
+    from openmxu_boards.route import DEVICES
 
     yield "Boards (openmxu board build)", [(board.name, board.summary) for board in boards()]
+    devices = [(name, f"{device.title}; stages={device.stages} suits it") for name, device in DEVICES.items()]
+    yield "Devices (openmxu board route)", devices

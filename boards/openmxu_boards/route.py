@@ -36,9 +36,14 @@ _TOP = "registered"
 
 
 class Device(NamedTuple):
-    """A device, what makes a netlist for it, and what places and routes that."""
+    """A device, the stages that suit it, what makes a netlist for it, and what places and routes that.
+
+    More stages than those cost flip-flops and latency, and buy less than a seventh of the clock; the explanation of the
+    processing element has the figures.
+    """
 
     title: str
+    stages: int
     synthesis: str
     router: tuple[str, ...]
     lut: str
@@ -50,6 +55,7 @@ def _ecp5(size: str) -> Device:
     router = ("nextpnr-ecp5", f"--{size}k", "--package", "CABGA381", "--speed", "6", "--freq", "200")
     return Device(
         f"Lattice ECP5 LFE5U-{size}F, speed grade 6",
+        5,
         "synth_ecp5 -nowidelut",
         (*router, "--lpf-allow-unconstrained"),
         "TRELLIS_COMB",
@@ -62,6 +68,7 @@ DEVICES: Mapping[str, Device] = {
     "ecp5-85f": _ecp5("85"),
     "up5k": Device(
         "Lattice iCE40 UP5K",
+        5,
         "synth_ice40 -dsp -device u",
         ("nextpnr-ice40", "--up5k", "--package", "sg48", "--freq", "48", "--pcf-allow-unconstrained"),
         "ICESTORM_LC",

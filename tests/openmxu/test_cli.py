@@ -88,6 +88,7 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0
     for word in ("mxu_8x8", "fp8_e4m3", "verilator", "generic", "icebreaker"):
         assert word in out
+    assert re.search(r"^ up5k +Lattice iCE40 UP5K; stages=5 suits it *$", out, re.MULTILINE)
     assert re.search(r"^ fp8_e4m3 +4 exponent, 3 fraction bits *$", out, re.MULTILINE)
 
 
