@@ -328,8 +328,8 @@ def read_peer(peer: Peer, folder: Path, limit: float) -> PeerPoint:
     yosys.ready()
     script = _reading(peer) + _ALIKE.format(clock=clock)
     text = yosys.run(script, "", ["result"], sources=folder, limit=limit)["result"]
-    # Names of cells say in which file, and where in it, they were written; the file's name is none of the design.
-    text = re.sub(r"/sources/[^\s:]*:", "file:", text)
+    # Names of cells say in which file, and where in it, they were written; that is none of the design.
+    text = re.sub(r"/sources/[^\s:]*(:[\d.-]+)*", "file", text)
     # Made of the design itself: equal designs have equal names, and are one to the cache.
     top = f"design_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     text = re.sub(r"\\openmxu_design\b", rf"\\{top}", text)

@@ -317,7 +317,7 @@ _EXPLORED_WITH_MISTAKES = (
     (2, 1, 3, 2, 1, 1, 1, 100),
 )
 # Rows, columns, stages, depth, mistakes, seconds: tiles of a beat, which are not added.
-_EXPLORED_WITH_WEIGHTS_KEPT = ((1, 1, 1, 2, 0, 10), (2, 1, 1, 2, 0, 60), (2, 1, 3, 2, 0, 200), (1, 1, 1, 2, 1, 200))
+_EXPLORED_WITH_WEIGHTS_KEPT = ((1, 1, 1, 2, 0, 10), (2, 1, 1, 2, 0, 60), (1, 1, 3, 2, 0, 130), (1, 1, 1, 2, 1, 150))
 _QUICK_BUGS = (
     "weights are never kept",
     "swap marks are a cycle late",
