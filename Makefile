@@ -33,7 +33,7 @@ test: setup ## the tests, in about ten minutes
 quick: setup ## half of the tests in two minutes: none that runs Yosys, a solver or a compiled simulation
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" $(QUICK)
 
-slow: setup ## the longest tests, a quarter of an hour
+slow: setup ## the longest tests, in about twenty minutes
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 
 lint: setup ## style, types, direction of dependencies
