@@ -380,9 +380,11 @@ def _count(number: int, noun: str) -> str:
 
 
 def _seeded_bugs(thorough: bool) -> Iterator[Check]:
-    for bug in SEEDED_BUGS if thorough else _QUICK_BUGS:
-        against = "the exploration of 2x1 with a mistake" if SEEDED_BUGS[bug].mistakes else "the exploration of 2x2"
-        yield Check("controls: what must fail", f"unit in which {bug}", against, partial(_find_bug, bug), seconds=6)
+    for name in SEEDED_BUGS if thorough else _QUICK_BUGS:
+        bug = SEEDED_BUGS[name]
+        allowed = " with a mistake" if bug.mistakes else " with weights kept" if bug.keeps else ""
+        against = f"the exploration of {bug.config.rows}x{bug.config.columns}{allowed}"
+        yield Check("controls: what must fail", f"unit in which {name}", against, partial(_find_bug, name), seconds=6)
 
 
 def _explore(config: MxuConfig, **bounds: Any) -> Outcome:
