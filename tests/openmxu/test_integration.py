@@ -54,8 +54,8 @@ def test_fields_stand_in_the_template() -> None:
     unit = build("mxu_2x2", splitter=True)
     text = to_template(unit, to_verilog(unit), name="mxu")
     assert (
-        "wire [71:0] activations__payload;  // input: [63:0] data, 2 words, the first lowest; [64] first; "
-        "[65] last; [66] add; [67] clear_nan; [68] emit; [71:69] part"
+        "wire [72:0] activations__payload;  // input: [63:0] data, 2 words, the first lowest; [64] first; "
+        "[65] last; [66] add; [67] clear_nan; [68] emit; [69] keep; [72:70] part"
     ) in text
 
 

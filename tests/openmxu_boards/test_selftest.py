@@ -57,7 +57,7 @@ def check_passes(config: MxuConfig) -> None:
     assert np.count_nonzero(np.diff(heartbeat)) >= 2
 
 
-@pytest.mark.parametrize("board", boards(), ids=lambda board: board.name)
+@pytest.mark.parametrize("board", [boards()[0], *map(slow, boards()[1:])], ids=lambda board: board.name)
 def test_passes_on_boards(board: Any) -> None:
     check_passes(board.config)
 

@@ -189,6 +189,7 @@ def test_a_kept_simulation_that_does_not_run_is_built_anew(simulator: str, build
     assert len(builds) == before + 1
 
 
+@pytest.mark.slow
 @ICARUS_FIRST
 def test_a_simulation_with_a_wrong_answer_is_not_kept(
     simulator: str, builds: list[str], monkeypatch: pytest.MonkeyPatch

@@ -270,8 +270,8 @@ def test_the_environment_of_a_compiler_is_in_the_key(variable: str, monkeypatch:
     "change",
     [
         "s/-ffp-contract//; s/>> 1/>> 2/",
-        "s/unit_run/unit_walk/",
-        "s/unit_registers/unit_names/",
+        slow("s/unit_run/unit_walk/"),
+        slow("s/unit_registers/unit_names/"),
         "s/^static void decide.*/& if (u) __builtin_trap();/",
         "s/^static void decide.*/& for (;;) if (!u) break;/",
     ],

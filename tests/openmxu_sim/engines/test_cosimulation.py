@@ -37,9 +37,9 @@ def operands(m: int, k: int, n: int) -> tuple[np.ndarray, np.ndarray]:
     ("config", "seed", "precision"),
     [
         pytest.param(SMALL, None, "highest", id="2x2-free"),
-        pytest.param(SMALL, 3, "default", id="2x2-stalled", marks=pytest.mark.slow),
+        pytest.param(SMALL, 3, "default", id="2x2-stalled"),
         pytest.param(PIPELINED, None, "highest", id="3x2_s7-free", marks=pytest.mark.slow),
-        pytest.param(PIPELINED, 3, "default", id="3x2_s7-stalled"),
+        pytest.param(PIPELINED, 3, "default", id="3x2_s7-stalled", marks=pytest.mark.slow),
     ],
 )
 def test_bits_and_cycles(engine: Engine, config: MxuConfig, seed: int | None, precision: str) -> None:

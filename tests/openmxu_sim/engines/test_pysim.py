@@ -77,6 +77,7 @@ def test_bf16_source_skips_the_converters() -> None:
     same_bits(collect(config, run(given).beats, 5, 5, 3), expected)
 
 
+@pytest.mark.slow
 def test_one_tile_longer_costs_its_beats_only() -> None:
     """Weights load while the tile before runs: no bubble between tiles."""
     config = MxuConfig(rows=3, columns=2, depth=16)

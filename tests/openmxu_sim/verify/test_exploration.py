@@ -28,7 +28,7 @@ def _yosys() -> None:
 @pytest.mark.parametrize(
     ("name", "symptom"),
     [
-        ("swap marks are a cycle late", "a result is wrong"),
+        pytest.param("swap marks are a cycle late", "a result is wrong", marks=pytest.mark.slow),
         pytest.param("columns of weights are reversed", "a result is wrong", marks=pytest.mark.slow),
         pytest.param(
             "a beat that waits is overwritten", "more is taken than there is room for", marks=pytest.mark.slow
