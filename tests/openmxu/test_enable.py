@@ -120,9 +120,9 @@ def test_other_designs(make: Any, tmp_path: Path) -> None:
     ("make", "change"),
     [
         (_unit, ("if (clk_en) psum <=", "psum <=")),
-        (_unit, ("if (clk_en) o_valid <=", "o_valid <=")),
-        (_unit, (".clk_en(clk_en)", ".clk_en(1'b1)")),
-        (_Words, ("clk_en ? i[0] : 1'h0", "i[0]")),
+        slow(_unit, ("if (clk_en) o_valid <=", "o_valid <=")),
+        slow(_unit, (".clk_en(clk_en)", ".clk_en(1'b1)")),
+        slow(_Words, ("clk_en ? i[0] : 1'h0", "i[0]")),
         (_Words, ("clk_en ? i_en[0] : 1'h0", "i_en[0]")),
     ],
     ids=["data", "mark", "instance", "read", "write"],
@@ -132,7 +132,8 @@ def test_what_is_not_enabled_is_seen(make: Any, change: tuple[str, str], tmp_pat
     assert re.match(r"cycle \d+: ", said)
 
 
-@pytest.mark.parametrize("memories", ["inline", slow("wrapped")])
+@pytest.mark.slow
+@pytest.mark.parametrize("memories", ["inline", "wrapped"])
 def test_every_register_has_it(memories: str) -> None:
     """By Yosys, from the Verilog: as many bits as before, and an enable that comes before any reset."""
     found = []

@@ -92,12 +92,13 @@ def test_another_memory_on_a_bus(bench: Bench) -> None:
     bench("mxu_2x2_axi", options, count=500, simulator="icarus", timeout=240, mutate=change)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
         ("if (read_en) read_data <=", "read_data <="),
-        slow("words[write_addr] <= write_data", "words[0] <= write_data"),
-        slow("if (write_en) words", "words"),
+        ("words[write_addr] <= write_data", "words[0] <= write_data"),
+        ("if (write_en) words", "words"),
     ],
     ids=["does not hold", "writes elsewhere", "always writes"],
 )
@@ -109,8 +110,9 @@ def test_a_wrong_memory_is_seen(bench: Bench, right: str, wrong: str) -> None:
         bench("mxu_2x2", _SMALL, count=200, simulator="icarus", mutate=change)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus Verilog is not installed")
-@pytest.mark.parametrize("options", [{}, slow({"bus": "axi"}), slow({"stages": 6, "columns": 3})])
+@pytest.mark.parametrize("options", [{}, {"bus": "axi"}, {"stages": 6, "columns": 3}])
 def test_wrapped_beside_inline(options: dict[str, Any], tmp_path: Path) -> None:
     """All outputs in each cycle for any inputs, mistakes of senders included; no word is read while it is written."""
     unit, same = (build("mxu", **_SMALL | options) for _ in range(2))
@@ -148,6 +150,7 @@ def test_modules(name: str, tmp_path: Path) -> None:
     lint(path, "unit")
 
 
+@pytest.mark.slow
 def test_yosys_reads_them() -> None:
     """The same flip-flops and memories as inline; and only boxes where their bodies are left out."""
     options = {"rows": 1, "columns": 2, "depth": 4}

@@ -62,11 +62,12 @@ def test_passes_on_boards(board: Any) -> None:
     check_passes(board.config)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "config",
     [
         MxuConfig(rows=1, columns=3, stages=7, source=BF16, subnormals="ieee", depth=8),
-        slow(MxuConfig(rows=3, columns=1, stages=2, operand=FP8_E4M3, depth=8)),
+        MxuConfig(rows=3, columns=1, stages=2, operand=FP8_E4M3, depth=8),
     ],
     ids=["1x3", "3x1"],
 )
@@ -91,6 +92,7 @@ def test_one_broken_word_fails(stream: str) -> None:
     assert seen[-1][0] == 0
 
 
+@pytest.mark.slow
 def test_every_bit_of_a_result_is_compared() -> None:
     sound = program(SMALL)
     for bit in (0, 31, 63, 64):
@@ -201,6 +203,7 @@ def test_poisoned_memory() -> None:
     simulator.run()
 
 
+@pytest.mark.slow
 def test_collisions_in_memories_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the iCEBreaker's build tells Yosys; a small bank is under pressure most."""
     monkeypatch.setattr(accumulator, "Memory", PoisonedMemory)

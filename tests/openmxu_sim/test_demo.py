@@ -34,6 +34,7 @@ def test_outcome() -> None:
     assert "bit-equal to the golden model  yes (42 numbers)" in outcome.text()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_a_wrong_bit_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     right = demo.golden.matmul

@@ -145,6 +145,7 @@ def test_built_side_by_side(simulator: str, builds: list[str], tmp_path: Path) -
     assert builds == [f"{simulator} build of top"]
 
 
+@pytest.mark.slow
 @ICARUS_FIRST
 def test_only_what_runs_is_kept(simulator: str, builds: list[str], tmp_path: Path) -> None:
     design: dict[str, Any] = {"verilog": STREAM, "top": "top", "simulator": simulator, "waves": False}

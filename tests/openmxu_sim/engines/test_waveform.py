@@ -74,7 +74,7 @@ def product(config: MxuConfig, m: int, k: int, n: int) -> Stimulus:
 E4F2 = FloatFormat.parse("e4f2")
 UNITS = [
     slow(MxuConfig(rows=3, columns=2)),
-    MxuConfig(rows=2, columns=3, stages=6, depth=4, operand=FP32),  # registers of more than 32 bits
+    slow(MxuConfig(rows=2, columns=3, stages=6, depth=4, operand=FP32)),  # registers of more than 32 bits
     slow(MxuConfig(rows=2, columns=2, stages=2, source=BF16, depth=4, subnormals="ieee")),
     MxuConfig(rows=1, columns=1, stages=3, operand=E4F2, source=E4F2, depth=2),
 ]

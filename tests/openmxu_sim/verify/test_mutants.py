@@ -56,6 +56,7 @@ def test_spare_mutants_replace_equivalent_ones() -> None:
     assert [mutant.fate for mutant in found.mutants] == ["killed"] * 10
 
 
+@pytest.mark.slow
 def test_holes_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bench with one operand, 0: all operands find what it does not see."""
     subject = grading.SUBJECTS["converter, ieee"]
