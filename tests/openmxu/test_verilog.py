@@ -124,11 +124,11 @@ def test_no_paths_and_no_chance() -> None:
     ],
 )
 def test_yosys_reads_the_same_design(name: str) -> None:
-    """From the Verilog as from Amaranth's RTLIL: the same flip-flops, and gates within one in a hundred."""
+    """From the Verilog as from Amaranth's RTLIL: the same flip-flops, and gates within one in two hundred."""
     component = build(name, **({"rows": 1, "columns": 1, "depth": 4} if "axi" in name else {}))
     top = component.module_name
-    # Minimising area is steadier than ABC's own steps, which weigh delays: the same logic comes out alike.
-    steps = "+strash;ifraig;scorr;dc2;dc2;dch,-f;map,-a"
+    # Mapping for area alone is steadier than ABC's own steps, which weigh delays: the same logic comes out alike.
+    steps = "+strash;ifraig;scorr;dc2;dc2;dch,-f;amap"
     script = (
         f"synth -flatten -top {top}\nabc -g AND,OR,XOR -script {steps}\nopt_clean\ntee -q -o /job/result stat -json"
     )
@@ -142,7 +142,7 @@ def test_yosys_reads_the_same_design(name: str) -> None:
         for is_flip_flop in (True, False)
     )
     assert flip_flops[0] == flip_flops[1] > 0
-    assert gates[1] == pytest.approx(gates[0], rel=0.01)
+    assert gates[1] == pytest.approx(gates[0], rel=0.005)
 
 
 @pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")  # what is refused goes unused
