@@ -11,7 +11,7 @@ from openmxu.area.pages.table import CATALOG_WORDS, catalog_table
 from openmxu.area.points import ARRAY, UNIT
 from openmxu.area.targets import RECIPES, Area, Target
 
-__all__ = ["to_markdown", "to_summary"]
+__all__ = ["table", "to_markdown", "to_summary"]
 
 # Units of others as they published them: source, conditions, what they are, areas in one unit.
 _PUBLISHED = [
@@ -71,7 +71,7 @@ def _headline(report: Report) -> list[tuple[str, Sequence[str]]]:
             "In short",
             [
                 sentences or "Too few designs were measured to say anything about the claims.",
-                *([_table(headings, rows)] if rows else []),
+                *([table(headings, rows)] if rows else []),
             ],
         ),
         ("The claims", _claims(report)),
@@ -82,9 +82,10 @@ def _headline(report: Report) -> list[tuple[str, Sequence[str]]]:
     ]
 
 
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, words: int = 1) -> str:
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, words: int = 1) -> str:
     """A Markdown table; all but the first ``words`` columns are numbers, set to the right."""
-    lines = [headings, ["---" if i < words else "---:" for i in range(len(headings))], *rows]
+    marks = ["---" if i < words else "---:" for i in range(len(headings))]
+    lines = [[cell.replace("|", r"\|") for cell in cells] for cells in (headings, marks, *rows)]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
@@ -165,7 +166,7 @@ def _by_target(report: Report, targets: Sequence[Target], value: Callable[[Resul
         for point in report.points
     ]
     headings = [f"{target.label} ({target.unit})" if unit else target.label for target in targets]
-    return _table(["design", *headings], [row for row in rows if any(row[1:])])
+    return table(["design", *headings], [row for row in rows if any(row[1:])])
 
 
 def _growth(report: Report) -> list[str]:
@@ -187,7 +188,7 @@ def _growth(report: Report) -> list[str]:
         "exponent, by least squares of the logarithms. Over significand products, and over units with 8 exponent bits "
         f"(so without fp16 and fp8). In brackets {CONFIDENCE:.0%} intervals by Student's t: areas do not vary from run "
         "to run, so they say how well a curve describes them.",
-        _table(["target", "part", "widths p", "exponent", "a", "b", "c", "R²", "largest deviation"], rows, words=3),
+        table(["target", "part", "widths p", "exponent", "a", "b", "c", "R²", "largest deviation"], rows, words=3),
     ]
 
 
@@ -202,7 +203,7 @@ def _claims(report: Report) -> list[str]:
         "Google's case for bf16 ('BFloat16: The secret to high performance on Cloud TPUs') is that a multiplier's "
         "size grows with the square of the 'mantissa' width, which makes that for bf16 'half of fp16' and 'an "
         "eighth of fp32'. In units of bf16:",
-        _table(headings, claims + [_ratio(ratio) for ratio in report.ratios], words=2),
+        table(headings, claims + [_ratio(ratio) for ratio in report.ratios], words=2),
         "![Area against significand width, and ratios beside the claims](area.svg)",
     ]
 
@@ -232,7 +233,7 @@ def _costs(report: Report) -> list[str]:
     return [
         "What leaving a feature out does to the area of a unit that has it. NaN, infinite operands, rounding and "
         "exponents are taken out by holding wires of the design at a value before synthesis.",
-        _table(["unit", "left out", *[target.label for target in targets]], rows, words=2),
+        table(["unit", "left out", *[target.label for target in targets]], rows, words=2),
         "Arm (Burgess and others, ARITH 2019) report for a BFDOT unit against one with all of IEEE 754: one rounding "
         "mode in place of five saves 25 %, flushing subnormals 15 %, all simplifications together 65 %. Ours "
         "has one rounding mode from the start, and no flags: only the second figure has a counterpart above.",
@@ -252,7 +253,7 @@ def _arrays(report: Report) -> list[str]:
         "design's own longest path allows. "
         f"A bf16 unit that makes fp32 products in {_PASSES} passes needs {_PASSES} times the area of the bf16 row for "
         "a GFLOP/s of fp32.",
-        _table(
+        table(
             [
                 "target",
                 "design",
@@ -303,7 +304,7 @@ def _catalog(report: Report) -> list[str]:
         "Each module that a design has several times, such as the processing element, is mapped once and counted "
         "as often as it is there; nothing is saved across its borders. Memories are counted in bits. They, with "
         "their ports and the registers of these, are in no other figure.",
-        _table(headings, rows, words=CATALOG_WORDS),
+        table(headings, rows, words=CATALOG_WORDS),
     ]
     derived = [entry for entry in report.catalog if entry.derived and entry.target == report.catalog[0].target]
     if derived:
@@ -311,7 +312,7 @@ def _catalog(report: Report) -> list[str]:
             f"Designs of more than {MEASURED_CELLS} processing elements are derived: sums of parts that were measured "
             "at their real size, and of the shift registers of skew and control, bit by bit. A test holds the rule "
             f"to units measured whole on generic gates, within {DEVIATION:.0%}. On {derived[0].target.label}:",
-            _table(
+            table(
                 [
                     "design",
                     "part",
@@ -354,7 +355,7 @@ def _published() -> list[str]:
     return [
         "Units of other designs, from other tools and processes: only the ratios within a line mean "
         f"anything here. The claims together put fp32 at {CLAIMS['fp32'] / CLAIMS['fp16']:.0f} times fp16.",
-        _table(["source", "conditions", "unit", "published areas", "ratios"], rows, words=5),
+        table(["source", "conditions", "unit", "published areas", "ratios"], rows, words=5),
     ]
 
 

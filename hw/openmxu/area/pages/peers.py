@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from openmxu.area.comparison import ComparedDesign, ComparedTarget, Comparison, Figures
+from openmxu.area.pages.markdown import table
 from openmxu.area.targets import RECIPES
 
 __all__ = ["to_markdown"]
@@ -18,7 +19,7 @@ def to_markdown(found: Comparison) -> str:
         *(block for library in _with_recipes(found) for block in _best(found, library)),
         *(block for target in found.targets for block in _target(found, target)),
         "### The designs",
-        _table(
+        table(
             ["design", "from", "version", "licence", "what it is"],
             [[each.name, each.url, each.version, each.licence, each.notes] for each in found.designs if each.against],
             words=5,
@@ -72,7 +73,7 @@ def _best(found: Comparison, targets: Sequence[ComparedTarget]) -> Iterator[str]
         delay, faster = delays[design.name]
         rows.append(
             [
-                design.name if design.against else f"**{design.name}**, ours",
+                _called(design),
                 "" if area is None else f"{area:,.0f}",
                 "" if area is None else f"{area * nand2:,.0f}",
                 recipe,
@@ -82,7 +83,7 @@ def _best(found: Comparison, targets: Sequence[ComparedTarget]) -> Iterator[str]
                 _ratio(delay, delays[design.against][0] if design.against else None),
             ]
         )
-    yield _table(["design", targets[0].unit, "µm²", "recipe", "to ours", "ns", "recipe", "to ours"], rows)
+    yield table(["design", targets[0].unit, "µm²", "recipe", "to ours", "ns", "recipe", "to ours"], rows)
 
 
 def _least(found: Sequence[tuple[float | None, str]]) -> tuple[float | None, str]:
@@ -109,13 +110,13 @@ def _target(found: Comparison, target: ComparedTarget) -> Iterator[str]:
         "depth",
         *(["ns", "to ours"] if target.timing else []),
     ]
-    yield _table(headings, [_row(found, target, design, in_library) for design in found.designs])
+    yield table(headings, [_row(found, target, design, in_library) for design in found.designs])
 
 
 def _row(found: Comparison, target: ComparedTarget, design: ComparedDesign, in_library: bool) -> list[str]:
     figures = found.find(design.name, target.label)
     ours = found.find(design.against, target.label) if design.against else None
-    name = design.name if design.against else f"**{design.name}**, ours"
+    name = _called(design)
     if figures is None or figures.combinational is None:
         return [name, "not read" if figures is None else "failed"]
     dsps = f" + {figures.dsps} DSP" if figures.dsps else ""
@@ -131,6 +132,10 @@ def _row(found: Comparison, target: ComparedTarget, design: ComparedDesign, in_l
     ]
 
 
+def _called(design: ComparedDesign) -> str:
+    return design.name if design.against else f"**{design.name}**, ours"
+
+
 def _delays(figures: Figures, ours: Figures | None) -> list[str]:
     shown = "" if figures.delay is None else f"{figures.delay:.2f}"
     return [shown, _ratio(figures.delay, ours.delay if ours else None)]
@@ -138,11 +143,3 @@ def _delays(figures: Figures, ours: Figures | None) -> list[str]:
 
 def _ratio(value: float | None, base: float | None) -> str:
     return f"{value / base:.2f}" if value is not None and base else ""
-
-
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, words: int = 1) -> str:
-    """The first columns hold words, the others numbers."""
-    marks = ["---"] * words + ["--:"] * (len(headings) - words)
-    full = [[*row, *[""] * (len(headings) - len(row))] for row in rows]
-    lines = [list(headings), marks, *[[cell.replace("|", "\\|") for cell in row] for row in full]]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
