@@ -51,7 +51,7 @@ def tiles(config: MxuConfig, m: int, k: int, n: int, precision: str = "default")
     passes = PASSES[check_precision(precision)]
     if 0 in (m, k, n):
         return
-    inner = _cut(k, config.rows)
+    inner, one_tile = _cut(k, config.rows), _is_one_tile(config, k, precision)
     for columns in _cut(n, config.columns):
         for rows in _cut(m, config.depth):
             for number, (activation_part, weight_part) in enumerate(passes):
@@ -64,7 +64,7 @@ def tiles(config: MxuConfig, m: int, k: int, n: int, precision: str = "default")
                         add=not first or number > 0,
                         clear_nan=first and last and number > 0,
                         emit=last and part is inner[-1],
-                        keep=rows.start > 0 and _is_one_tile(config, k, precision),
+                        keep=one_tile and rows.start > 0,
                         activation_part=activation_part,
                         weight_part=weight_part,
                     )
