@@ -294,15 +294,8 @@ class AxiMxu(wiring.Component):
         """Name of the exported module."""
         return "mxu_axi"
 
-    @property
-    def latency(self) -> int:
-        """Cycles from an activation beat taken to its result beat offered, if nothing waits."""
-        return self.config.latency
-
-    @property
-    def shortest_tile(self) -> int:
-        """Activation beats from which on tiles that are added up follow one another without a bubble."""
-        return self.config.shortest_tile
+    # The bus adds no cycle.
+    latency, shortest_tile = Mxu.latency, Mxu.shortest_tile
 
     def elaborate(self, platform: object) -> Module:
         """The unit in a clock domain that the registers can reset, the registers in one that they cannot."""

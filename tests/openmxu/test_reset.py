@@ -139,13 +139,12 @@ def icarus(language: str, top: str, text: str, work: Path) -> str:
 
 # The smallest units: Icarus is slow, and all that a reset clears has no size.
 _SMALL = {"depth": 4, "rows": 1, "columns": 1}
-_QUICK = ("mxu_2x2_splitter",)
 
 
 @pytest.mark.parametrize(
     ("name", "overrides"),
     [
-        *((name, _SMALL) for name in _QUICK),
+        ("mxu_2x2_splitter", _SMALL),
         slow("mxu_2x2_status", _SMALL),
         slow("mxu_2x2_axi", _SMALL),
         ("stream_adder", {}),
