@@ -47,9 +47,9 @@ class Admission(wiring.Component):
     """Takes beats of weights and of activations, and decides when they enter the array, which cannot stall.
 
     Of each stream one beat waits here, without its words. A row of shadow registers is loaded again only when the swap
-    mark has passed it; a tile that does not keep the active weights starts only when its own
-    are loaded; a beat gets a place in the accumulator bank
-    only if no waiting result occupies it, and adds only to a sum that has been written by then.
+    mark has passed it; a tile that does not keep the active weights starts only when its own are loaded; a beat gets a
+    place in the accumulator bank only if no waiting result occupies it, and adds only to a sum that has been written by
+    then.
 
     Latency: from a beat being taken to ``o_shift`` or ``o_go`` one cycle, if nothing is waited for; from there to
     ``o_loads`` one, to ``o_swaps[0]`` two. Throughput: one beat per cycle on each stream. Back-pressure: ready when the
@@ -82,8 +82,6 @@ class Admission(wiring.Component):
         It is taken.
     o_go : Out(1)
         The beat of activations that waits leaves: it enters the array two cycles later.
-    o_first : Out(1)
-        It begins a tile.
     o_swaps : Out(rows)
         Swap marks for the array, skewed.
     o_control : Out(Control)
@@ -112,7 +110,6 @@ class Admission(wiring.Component):
     o_activations_ready: Value
     o_activations_taken: Value
     o_go: Value
-    o_first: Value
     o_swaps: Value
     o_control: Any
     i_freed: Value
@@ -133,7 +130,6 @@ class Admission(wiring.Component):
                 "o_activations_ready": Out(1),
                 "o_activations_taken": Out(1),
                 "o_go": Out(1),
-                "o_first": Out(1),
                 "o_swaps": Out(config.rows),
                 "o_control": Out(Control(config.depth)),
                 "i_freed": In(1),
@@ -147,8 +143,8 @@ class Admission(wiring.Component):
         # What waits: a beat of weights, and one of activations with its place.
         weights = Signal()
         activations = Signal()
-        marks = {mark: Signal(name=mark, reset_less=True) for mark in MARKS if mark != "keep"}
-        swapping = Signal(reset_less=True)
+        swap = Signal(reset_less=True)
+        marks = {mark: Signal(name=mark, reset_less=True) for mark in ("add", "clear_nan", "emit", "last")}
         m.d.comb += [
             self.o_weights_ready.eq(self.o_shift | ~weights),
             self.o_weights_taken.eq(self.i_weights & self.o_weights_ready),
@@ -160,27 +156,26 @@ class Admission(wiring.Component):
         with m.If(self.o_activations_ready):
             m.d.sync += [
                 activations.eq(self.i_activations),
-                swapping.eq(self.i_first & ~self.i_keep),
+                swap.eq(self.i_first & ~self.i_keep),
                 *(marks[mark].eq(getattr(self, f"i_{mark}")) for mark in marks),
             ]
         place, limit = self._assign_place(m)
-        loaded, loading = self._load_weights(m, weights, swapping)
+        loaded, loading = self._load_weights(m, weights, swap)
         room, written = self._check_place(m, place, limit, marks)
         m.d.comb += [
-            self.o_go.eq(activations & (room & written) & (loaded | ~swapping)),
-            self.o_first.eq(marks["first"]),
+            self.o_go.eq(activations & (room & written) & (loaded | ~swap)),
             self.o_control.valid.eq(self.o_go),
             self.o_control.row.eq(place),
-            *(self.o_control[mark].eq(marks[mark]) for mark in ("add", "clear_nan", "emit", "last")),
+            *(self.o_control[mark].eq(value) for mark, value in marks.items()),
         ]
         if self.config.status:
             inside = Signal()
             with m.If(self.o_go):
                 m.d.sync += inside.eq(~marks["last"])
-            missing = Mux(activations, swapping & ~loaded & ~weights, 1)
+            missing = Mux(activations, swap & ~loaded & ~weights, 1)
             m.d.comb += [
                 self.o_waits_input.eq((inside | loading) & missing),
-                self.o_waits_output.eq(activations & (loaded | ~swapping) & ~room),
+                self.o_waits_output.eq(activations & (loaded | ~swap) & ~room),
             ]
         return m
 
@@ -230,13 +225,13 @@ class Admission(wiring.Component):
             underway = earlier
         return held < limit, ~(conflict & marks["add"])
 
-    def _load_weights(self, m: Module, waiting: Value, swapping: Value) -> tuple[Value, Value]:
+    def _load_weights(self, m: Module, waiting: Value, swap: Value) -> tuple[Value, Value]:
         """Shift weights in as rows of shadow registers come free; say when a tile's are complete, and when begun."""
         rows, step = self.config.rows, self.config.row_step
         # The swap mark enters row 0 with the first activation, two cycles after its beat leaves,
         # and each further row when that row's activation does.
         swaps = Signal((rows - 1) * step + 2)
-        entering = self.o_go & swapping
+        entering = self.o_go & swap
         m.d.sync += swaps.eq(Cat(entering, swaps))
         m.d.comb += self.o_swaps.eq(Cat(swaps[row * step + 1] for row in range(rows)))
 

@@ -73,8 +73,7 @@ class Activity:
     def beats(self) -> list[Integers]:
         """For each tile, when its beats are multiplied, in cycles after its first one: as they left admission."""
         go = np.flatnonzero(self.stream("admission.o_go"))
-        [first] = np.nonzero(self.stream("admission.o_first")[go])
-        return [part - part[0] for part in np.split(go, first[1:])]
+        return [beats - beats[0] for beats in _by_tile(go, self.tiles)]
 
     def tile_at(self, cycle: int) -> Integers:
         """(rows, columns): the tile that a processing element multiplies an activation of in a cycle; -1 if none."""
@@ -144,7 +143,9 @@ def observe(
     run, trace = record(given, corner, stalls=stalls)
     _check_cycles(trace.ran)
     shown = _shown(at, trace)
-    starts = np.zeros((len(given.tiles), config.rows, config.columns), dtype=np.int64)
+    swapped = np.array([not tile.keep for tile in given.tiles])
+    swapping = np.flatnonzero(swapped)
+    swaps = np.zeros((len(swapping), config.rows, config.columns), dtype=np.int64)
     loads = {cycle: np.full((config.rows, config.columns), -1) for cycle in shown}
     parts = _parts(config, trace)
     for number, rows in enumerate(parts):
@@ -154,14 +155,18 @@ def observe(
             stalls=stalls,
             progress=None if progress is None else _share(progress, number, len(parts)),
         )
-        # Cell by cell, the n-th swap mark is that of tile n.
+        # Cell by cell, the n-th swap mark is that of the n-th tile that has weights of its own.
         when = np.nonzero(np.moveaxis(part.register("o_swap"), 0, -1))[-1]
-        starts[:, rows.start : rows.stop] = when.reshape(len(rows), config.columns, len(given.tiles)).transpose(2, 0, 1)
+        swaps[:, rows.start : rows.stop] = when.reshape(len(rows), config.columns, len(swapping)).transpose(2, 0, 1)
         load = part.register("o_load")
         beats = config.rows - np.array(rows)[:, None]  # that a tile moves through a row
         for cycle, tiles in loads.items():
-            tile = (load[: cycle + 1].sum(axis=0, dtype=np.int64) - 1) // beats
-            tiles[rows.start : rows.stop] = np.where(load[cycle], tile, -1)
+            block = (load[: cycle + 1].sum(axis=0, dtype=np.int64) - 1) // beats
+            tiles[rows.start : rows.stop] = np.where(load[cycle], swapping[block], -1)
+    # All beats take as long from admission to a cell.
+    leaves = np.array([beats[0] for beats in _by_tile(_leaving(trace), given.tiles)])
+    own = np.cumsum(swapped) - 1  # the block of weights that a tile is multiplied with
+    starts = swaps[own] + (leaves - leaves[swapping[own]])[:, None, None]
     return Activity(config, given.tiles, stalls, run.cycles, trace.streams, starts, loads)
 
 
@@ -175,14 +180,23 @@ def _check_cycles(cycles: int, about: str = "") -> None:
 def _shown(at: Sequence[int] | None, corner: Trace) -> list[int]:
     """The cycles to show, if need be from the trace of the last cell."""
     if at is None:
-        go, first = (corner.streams[:, STREAMS.index(f"admission.{name}")] != 0 for name in ("o_go", "o_first"))
-        [begin, *_, end] = np.flatnonzero(go).repeat(2)
-        end += np.flatnonzero(corner.register("o_swap"))[-1] - np.flatnonzero(go & first)[-1]
+        [begin, *_, end] = _leaving(corner).repeat(2)
+        end += np.flatnonzero(corner.register("o_swap"))[0] - begin
         return np.linspace(begin, end, _SNAPSHOTS + 2).round().astype(int)[1:-1].tolist()
     for cycle in at:
         if not 0 <= cycle < corner.ran:
             raise ValueError(f"at must be cycles from 0 to {corner.ran - 1}, not {cycle}")
     return list(at)
+
+
+def _leaving(trace: Trace) -> Integers:
+    """The cycles in which beats of activations leave admission."""
+    return np.flatnonzero(trace.streams[:, STREAMS.index("admission.o_go")])
+
+
+def _by_tile(beats: Integers, tiles: Sequence[Tile]) -> list[Integers]:
+    """The beats of activations of each tile."""
+    return np.split(beats, np.cumsum([len(tile.activations) for tile in tiles])[:-1])
 
 
 def _parts(config: MxuConfig, trace: Trace) -> list[range]:

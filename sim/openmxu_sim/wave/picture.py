@@ -405,7 +405,7 @@ def _draw_strip(page: _Page, activity: Activity, name: str, left: float, scale: 
     page.text(left - 10, page.y + _STRIP - 2.5, name, size=13, anchor="end")
     page.box("idle", left, page.y, len(taken) * scale, _STRIP)
     lengths = {
-        "weights": [activity.config.rows] * len(tiles),
+        "weights": [0 if t.keep else activity.config.rows for t in tiles],
         "activations": [len(t.activations) for t in tiles],
         "results": [len(t.activations) * t.emit for t in tiles],
     }[name]

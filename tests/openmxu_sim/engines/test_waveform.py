@@ -98,7 +98,7 @@ def test_the_same_as_in_amaranth(config: MxuConfig, tmp_path: Path) -> None:
     count = min(len(times), len(other))
     assert abs(len(times) - len(other)) <= 1
     registers = compiled.record(given, whole)[1].registers
-    assert len(ours) == 1 + 11 + 6 + config.rows + 2 * config.columns + config.rows * config.columns * len(registers)
+    assert len(ours) == 1 + 10 + 6 + config.rows + 2 * config.columns + config.rows * config.columns * len(registers)
     for name in ours.keys() - {"mxu.clk"}:
         assert at(ours, name, times[:count]) == at(theirs, name.replace("mxu", "bench.top", 1), other[:count]), name
 

@@ -49,7 +49,7 @@ _SLOW = (
 # It inverts a bit of a row's place where the row's valid bit, [4], is 0: nothing reads the place then, but the proof of
 # equivalence compares all bits of all registers.
 _NOT_PROVEN = {
-    "matrix unit": "open: cnot0 by [4] at accumulator_ieee_s2_d16 $procmux$125 A[0] (write_0[0]): "
+    "matrix unit": "open: cnot0 by [4] at accumulator_ieee_s2_d16 $procmux$123 A[0] (write_0[0]): "
     "the bench does not see it, and it is not proven equivalent"
 }
 _NEIGHBOURS = ("all operands, on the synthesised gates", "mutants on the test benches")

@@ -22,10 +22,9 @@ STREAMS = (
     "results__last",
     "admission.o_shift",
     "admission.o_go",
-    "admission.o_first",
 )
 """Signals of the streams: one bit each, except the marks, which are all bits above the data of a beat. The
-last three tell when a beat of weights, and one of activations, leaves admission, and that the latter begins a tile."""
+last two tell when a beat of weights, and one of activations, leaves admission."""
 
 _MOST = 1 << 30
 """Bytes of a trace."""

@@ -41,7 +41,7 @@ enum {
 /* Signals of the streams, and the beats that leave the edges; STREAMS in trace.py has their names. */
 enum {
   WEIGHTS_VALID, WEIGHTS_READY, WEIGHTS_MARKS, ACTIVATIONS_VALID, ACTIVATIONS_READY, ACTIVATIONS_MARKS,
-  RESULTS_VALID, RESULTS_READY, RESULTS_LAST, ADMISSION_SHIFT, ADMISSION_GO, ADMISSION_FIRST, STREAM_SIGNALS
+  RESULTS_VALID, RESULTS_READY, RESULTS_LAST, ADMISSION_SHIFT, ADMISSION_GO, STREAM_SIGNALS
 };
 
 /* Rows and columns of a tile in the matrices of activations and of weights, and its marks on both streams. */
@@ -245,7 +245,7 @@ static void decide(struct unit *u) {
     uint32_t signals[STREAM_SIGNALS] = {
       u->weight_source.offered, -out.o_weights_ready[0], u->weight_marks, u->activation_source.offered,
       -out.o_activations_ready[0], u->activation_marks, -emission_out.o_valid[0], ready, -emission_out.o_last[0],
-      -out.o_shift[0], -out.o_go[0], -out.o_first[0],
+      -out.o_shift[0], -out.o_go[0],
     };
     int64_t n = t - u->window.first_cycle;
     memcpy(u->window.streams[n], signals, sizeof signals);

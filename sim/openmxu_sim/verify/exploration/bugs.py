@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from amaranth.hdl import Cat
+from amaranth.hdl import Cat, Signal
 
 from openmxu.config import MxuConfig
 
@@ -64,25 +64,15 @@ SEEDED_BUGS: Mapping[str, Bug] = {
         "admission", "more = Signal(range(rows), init=rows - 1)", "more = Signal(range(rows + 1), init=rows)"
     ),
     "no further weights may enter": Bug("admission", "more.eq(more + some)", "more.eq(more)"),
-    "a tile does not wait for its weights": Bug(
-        "admission", "(room & written) & (loaded | ~swapping)", "(room & written)"
-    ),
+    "a tile does not wait for its weights": Bug("admission", "(room & written) & (loaded | ~swap)", "(room & written)"),
     "weights are never kept": Bug(
         "admission", "self.i_first & ~self.i_keep", "self.i_first", longest_sum=1, keeps=True
     ),
     "a tile that keeps its weights waits for others": Bug(
-        "admission",
-        "(room & written) & (loaded | ~swapping)",
-        'room & written & (loaded | ~marks["first"])',
-        longest_sum=1,
-        keeps=True,
+        "admission", "(room & written) & (loaded | ~swap)", "(room & written) & loaded", longest_sum=1, keeps=True
     ),
     "weights are kept, and those that wait are lost": Bug(
-        "admission",
-        "(loaded | complete) & ~entering",
-        "(loaded | complete) & ~(self.o_go & self.o_first)",
-        longest_sum=1,
-        keeps=True,
+        "admission", "(loaded | complete) & ~entering", "(loaded | complete) & ~self.o_go", longest_sum=1, keeps=True
     ),
     "a sum is added to a cycle early": Bug(
         "admission", "range(1, self.config.row_latency)", "range(1, self.config.row_latency - 1)"
@@ -159,10 +149,17 @@ SEEDED_BUGS: Mapping[str, Bug] = {
     ),
     "a mistake is told when its beat enters the array": Bug(
         "mxu",
-        'status, f"i_{mark}").eq(self.activations.payload[mark]) for mark in MARKS),',
-        'status, f"i_{mark}").eq(admission.o_first if mark == "first" else admission.o_control[mark])'
-        ' for mark in MARKS if mark != "keep"),'
-        "status.i_activations_valid.eq(admission.o_go), status.i_activations_ready.eq(1),",
+        """            *(getattr(status, f"i_{mark}").eq(self.activations.payload[mark]) for mark in MARKS),
+""",
+        """        ]
+        waiting = {mark: Signal() for mark in MARKS}
+        with m.If(admission.o_activations_taken):
+            m.d.sync += [waiting[mark].eq(self.activations.payload[mark]) for mark in MARKS]
+        m.d.comb += [
+            *(getattr(status, f"i_{mark}").eq(waiting[mark]) for mark in MARKS),
+            status.i_activations_valid.eq(admission.o_go),
+            status.i_activations_ready.eq(1),
+""",
         longest_sum=1,
         mistakes=1,
     ),
@@ -192,7 +189,7 @@ def seeded(bug: Bug) -> Callable[[MxuConfig], Any]:
                 source = source.replace(bug.right, bug.wrong)
             # The copies that follow import this one.
             copies[name] = sys.modules[name] = ModuleType(name)
-            vars(copies[name])["Cat"] = Cat  # for bugs that exchange words
+            vars(copies[name]).update(Cat=Cat, Signal=Signal)  # for bugs that need them
             exec(compile(source, f"<{name} with a bug>", "exec"), copies[name].__dict__)
     finally:
         sys.modules.update(originals)

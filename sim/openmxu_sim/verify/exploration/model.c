@@ -20,7 +20,9 @@ enum failure {
 };
 
 /* What a unit says of its senders; see the reference of streams. */
-enum mistake { NONE, WEIGHTS_SHORT, WEIGHTS_LONG, TILE_CUT, TILE_UNBEGUN, TILE_LONG, MARKS_CHANGED, WEIGHTS_NONE, MISTAKES };
+enum mistake {
+  NONE, WEIGHTS_SHORT, WEIGHTS_LONG, TILE_CUT, TILE_UNBEGUN, TILE_LONG, MARKS_CHANGED, WEIGHTS_NONE, MISTAKES
+};
 
 static term products[MOST_TERMS][MOST_TERMS], sums[MOST_TERMS][MOST_TERMS];
 static term conversions[MOST_TERMS], clearings[MOST_TERMS][MOST_TERMS];
