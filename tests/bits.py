@@ -2,14 +2,19 @@
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 from openmxu_sim.cosim.scoreboard import describe
 
-_FORMATS = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
+_FORMATS = {
+    "float32": "fp32",
+    "bfloat16": "bf16",
+    "float16": "fp16",
+    "float8_e4m3fn": "fp8_e4m3",
+    "float8_e5m2": "fp8_e5m2",
+}
 
 
 def same_bits(
@@ -59,5 +64,5 @@ def _patterns(words: npt.ArrayLike, fmt: str) -> tuple[npt.NDArray[Any], str]:
     array = np.asarray(words)
     if array.dtype.kind in "iu":
         return array, fmt
-    assert array.dtype in (np.float32, np.float16, ml_dtypes.bfloat16), f"{array.dtype} has no bits to compare"
+    assert array.dtype.name in _FORMATS, f"{array.dtype} has no bits to compare"
     return array.view(f"u{array.dtype.itemsize}"), _FORMATS[array.dtype.name]

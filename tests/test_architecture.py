@@ -14,7 +14,6 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _LARGE = {
     "hw/openmxu/area/ablation.py:_ablations": "a table, each row built on those above",
     "sim/openmxu_sim/engines/compiled/wiring.py:_rules": "the block diagram of the unit, as data",
-    "sim/openmxu_sim/engines/model.py:_tile_sum_of.steps": "compiled code calls it, where numba knows no keywords",
 }
 """Functions that are larger than others may be, and why."""
 

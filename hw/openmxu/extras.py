@@ -13,8 +13,8 @@ def install(extra: str) -> str:
     """What installs an extra in a clone, as no index has this package yet.
 
     >>> from openmxu.extras import install
-    >>> install("model")
-    "pip install -e '.[model]'"
+    >>> install("boards")
+    "pip install -e '.[boards]'"
     """
     return f"pip install -e '.[{extra}]'"
 
@@ -23,8 +23,8 @@ def extra_of(module: str) -> str:
     """The first extra that brings a module; ``all`` if none does.
 
     >>> from openmxu.extras import extra_of
-    >>> extra_of("numba"), extra_of("sklearn"), extra_of("wombat")
-    ('model', 'demo', 'all')
+    >>> extra_of("ziglang"), extra_of("sklearn"), extra_of("wombat")
+    ('zig', 'demo', 'all')
     """
     package = module.partition(".")[0]
     wanted = _DISTRIBUTIONS.get(package, package).replace("_", "-").lower()

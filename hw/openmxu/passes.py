@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from enum import IntEnum
 
-__all__ = ["PASSES", "Part", "check_precision"]
+__all__ = ["ALIASES", "PASSES", "Part", "check_precision", "find_precision"]
 
 
 class Part(IntEnum):
@@ -30,6 +30,47 @@ PASSES: Mapping[str, tuple[tuple[Part, Part], ...]] = {
     "exact9": ((_L, _L), (_M, _L), (_L, _M), (_M, _M), (_L, _H), (_H, _L), (_M, _H), (_H, _M), (_H, _H)),
 }
 """The passes of each precision: the parts of activations and of weights. The smallest products come first."""
+
+
+ALIASES: Mapping[str, str] = {
+    # JAX's Precision and jax_default_matmul_precision
+    "fastest": "default",
+    "bfloat16": "default",
+    "bfloat16_3x": "high",
+    "tensorfloat32": "high",
+    "float32": "highest",
+    # JAX's DotAlgorithmPreset, and XLA's names
+    "bf16_bf16_f32": "default",
+    "bf16_bf16_f32_x3": "high",
+    "bf16_bf16_f32_x6": "highest",
+    "bf16_bf16_f32_x9": "exact9",
+    # PyTorch's set_float32_matmul_precision, and its names of algorithms
+    "medium": "default",
+    "bf16": "default",
+    "bf16x3": "high",
+    "bf16x6": "highest",
+    "bf16x9": "exact9",
+    "bfx9": "exact9",
+}
+"""What others call the same numbers of passes of bf16."""
+
+
+def find_precision(precision: object) -> str:
+    """The key of :data:`PASSES` that is meant: itself, one of :data:`ALIASES`, in capitals, or a member of JAX's enums.
+
+    Raises
+    ------
+    ValueError
+        There is none.
+    """
+    name = getattr(precision, "name", precision)
+    if isinstance(name, str):
+        found = ALIASES.get(name.lower(), name.lower())
+        if found in PASSES:
+            return found
+    raise ValueError(
+        f"precision must be {', '.join(map(repr, PASSES))}, or what JAX or PyTorch call it, not {precision!r}"
+    )
 
 
 def check_precision(precision: str) -> str:

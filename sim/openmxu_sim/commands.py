@@ -5,7 +5,6 @@ import io
 import json
 import sys
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,6 @@ from rich.table import Table
 from rich.text import Text
 
 from openmxu.cli import Section, add_command, bar, integer, interval, number, print_markdown, tell
-from openmxu.extras import install
 from openmxu.files import folder, reserve
 from openmxu.formats import SUBNORMALS
 
@@ -99,14 +97,15 @@ def add_matmul(commands: Any) -> None:
         "  openmxu matmul A.npy B.npy --rows 4 --columns 4 --engine verilator --vcd wave.vcd\n"
         "  openmxu matmul A.npy B.npy --vcd wave.vcd --vcd-rows 120:128 --vcd-cycles 0:2000\n"
         "  openmxu matmul A.npy B.npy --precision highest --units 2 -o C.npy --stats stats.json\n"
-        "  openmxu matmul A.npy B.npy --output bf16 -o C.npy",
+        "  openmxu matmul A.npy B.npy --output bf16 -o C.npy\n"
+        "  openmxu matmul A.npy B.npy --operand fp8_e4m3 --accumulate bf16 -o C.npy",
     )
     parser.add_argument(
         "a",
         type=Path,
         metavar="A.npy",
-        help="(M, K) activations; float32 and bf16 are used as they are (a 2-byte void is bf16), "
-        "other real numbers are converted to float32",
+        help="(M, K) activations, or a vector or a stack, as numpy.matmul takes them; float32, float16 and bf16 are "
+        "used as they are (a 2-byte void is bf16), other real numbers are converted to float32",
     )
     parser.add_argument("b", type=Path, metavar="B.npy", help="(K, N) weights, likewise")
     parser.add_argument(
@@ -124,7 +123,8 @@ def add_matmul(commands: Any) -> None:
 
 def _add_arithmetic(parser: argparse.ArgumentParser) -> None:
     """What the result's bits depend on, besides the array."""
-    from openmxu_sim.product import OUTPUTS, PRECISIONS
+    from openmxu.formats import FORMATS
+    from openmxu_sim.product import PRECISIONS
 
     parser.add_argument(
         "--precision",
@@ -141,10 +141,23 @@ def _add_arithmetic(parser: argparse.ArgumentParser) -> None:
         "--subnormals", default="flush", metavar="MODE", help=f"one of {', '.join(SUBNORMALS)} (default: flush)"
     )
     parser.add_argument(
+        "--operand",
+        default="bf16",
+        metavar="FORMAT",
+        help=f"what is multiplied: one of {', '.join(FORMATS)}, or eXfY of X exponent and Y fraction bits "
+        "(default: bf16)",
+    )
+    parser.add_argument(
+        "--accumulate",
+        default="fp32",
+        metavar="FORMAT",
+        help="format of products and sums, likewise (default: fp32, which the hardware has)",
+    )
+    parser.add_argument(
         "--output",
         default="fp32",
         metavar="FORMAT",
-        help=f"one of {', '.join(OUTPUTS)} (default: fp32); bf16 is written as 2-byte voids, to be "
+        help="fp32 or the operand format (default: fp32); bf16 is written as 2-byte voids, to be "
         "read with .view(ml_dtypes.bfloat16)",
     )
 
@@ -200,8 +213,10 @@ def _matmul(options: argparse.Namespace) -> None:
                 stages=options.stages,
                 precision=options.precision,
                 subnormals=options.subnormals,
+                operand=options.operand,
                 output=options.output,
                 splitter=options.splitter,
+                accumulate=options.accumulate,
                 units=options.units,
                 engine=options.engine,
                 stalls=options.stalls,
@@ -212,8 +227,9 @@ def _matmul(options: argparse.Namespace) -> None:
         # Files first: what cannot be said must not cost the result.
         if options.output_file is not None:
             buffer = io.BytesIO()
-            # numpy has no name for bfloat16: it writes, and reads, two bytes.
-            np.save(buffer, product.result if options.output == "fp32" else product.result.view("V2"))
+            # numpy has no name for bfloat16 and fp8: it writes, and reads, bytes.
+            result = product.result
+            np.save(buffer, result.view(f"V{result.itemsize}") if result.dtype.kind == "V" else result)
             outputs.write_bytes(options.output_file, buffer.getbuffer())
         outputs.write_text(options.stats, json.dumps(product.statistics.as_dict(), indent=2) + "\n")
         _tell_statistics(product.statistics, options.engine)
@@ -465,13 +481,14 @@ def add_accuracy(commands: Any) -> None:
 
 
 def _accuracy(options: argparse.Namespace) -> None:
+    from openmxu_sim.engines import quickest_product
     from openmxu_sim.studies.accuracy import measure, to_markdown
 
     if options.seed < 0:
         raise ValueError(f"seed must be an integer >= 0, not {options.seed}")
     with reserve(options.json) as outputs:
         with bar("products") as progress:
-            found = measure(engine="model" if find_spec("numba") else "golden", seed=options.seed, progress=progress)
+            found = measure(engine=quickest_product(), seed=options.seed, progress=progress)
         outputs.write_text(options.json, found.to_json())
         print_markdown(to_markdown(found))
 
@@ -514,15 +531,12 @@ def sections() -> Iterator[Section]:
     from openmxu_sim.engines import ENGINES
     from openmxu_sim.netlist.native import compiler_version
 
-    found = {
-        "golden": "always there",
-        "pysim": "always there",
-        "model": "numba" if find_spec("numba") else f"not found ({install('model')})",
-    }
+    found = dict.fromkeys(("golden", "pysim"), "always there")
     try:
-        found["compiled"] = compiler_version()
+        compiler = compiler_version()
     except ValueError as error:
-        found["compiled"] = str(error)
+        compiler = str(error)
+    found |= dict.fromkeys(("model", "compiled"), compiler)
     yield (
         "Engines (openmxu matmul --engine)",
         [(name, found.get(name) or find_simulator(name) or "not found") for name in ENGINES],

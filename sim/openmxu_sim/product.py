@@ -1,8 +1,9 @@
 """Matrix products on the simulated unit."""
 
 import logging
+import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -13,27 +14,26 @@ import numpy as np
 import numpy.typing as npt
 
 from openmxu.config import MxuConfig
-from openmxu.formats import BF16, FORMATS, FP32
-from openmxu.passes import PASSES, check_precision
+from openmxu.formats import FP32, FloatFormat
+from openmxu.passes import PASSES, find_precision
 from openmxu.tiling import cycles as cycle_formula
 from openmxu.tiling import shares, stream_bytes
 from openmxu_sim import golden
 from openmxu_sim.aliases import Progress
-from openmxu_sim.engines import CLOCKED, ENGINES, choose, load, load_product, require
+from openmxu_sim.engines import CLOCKED, ENGINES, choose, load, load_product, quickest_product, require
 from openmxu_sim.engines.compiled.trace import Window
+from openmxu_sim.engines.known_answer import golden_name
 from openmxu_sim.engines.protocol import Run
 from openmxu_sim.golden.environment import ieee_arithmetic
+from openmxu_sim.golden.matrix import check_precision
 from openmxu_sim.stimulus import Stalls, collect, stimulus
 
-__all__ = ["OUTPUTS", "PRECISIONS", "Product", "Statistics", "as_operand", "matmul", "simulate"]
+__all__ = ["PRECISIONS", "Product", "Statistics", "as_operand", "matmul", "simulate"]
 
 _log = logging.getLogger(__name__)
 
 PRECISIONS = tuple(PASSES)
 """How fp32 products are made: in one pass of bf16, or in three, six, nine."""
-
-OUTPUTS = ("fp32", "bf16")
-"""Formats of the result."""
 
 
 @dataclass(frozen=True)
@@ -48,16 +48,19 @@ class Statistics:
         Why this one: ``"requested"``, or how ``auto`` came to it.
     config, units
         The unit, and how many there are of it.
+    accumulate
+        Format of the sums.
     precision
         One of :data:`PRECISIONS`.
-    m, k, n, passes
-        The product's sizes, and how many times it was made of parts of its operands.
+    products, m, k, n, passes
+        How many products, their sizes, and how many times each was made of parts of its operands.
     cycles
-        From the first weight beat taken to the last result beat given, both included; of several units, the most.
+        From the first weight beat taken to the last result beat given, both included; of several units, the most; of
+        several products, all together.
     cycles_source
         ``"measured"`` on a clock, or ``"formula"``.
     utilisation
-        passes·M·K·N / (units·R·C·cycles): the share of multiply-adds that were of use; 0 for an empty product.
+        products·passes·M·K·N / (units·R·C·cycles): the share of multiply-adds that were of use; 0 for an empty product.
     busy, input_stalls, output_stalls
         What the units' own counters say, added up: cycles in which a beat of activations entered an array, in which
         none did for want of activations or weights, and for want of a place for its sums; see
@@ -72,7 +75,9 @@ class Statistics:
     reason: str
     config: MxuConfig
     units: int
+    accumulate: str
     precision: str
+    products: int
     m: int
     k: int
     n: int
@@ -96,6 +101,7 @@ class Statistics:
             "columns": config.columns,
             "stages": config.stages,
             "subnormals": config.subnormals,
+            "operand": config.operand.name,
             "source": config.source.name,
             "output": config.result.name,
             "splitter": config.splitter,
@@ -112,7 +118,8 @@ class Product:
     Parameters
     ----------
     result
-        (M, N), float32 or bfloat16.
+        The product's shape by numpy's rules; (M, N) of two matrices. Its type is that of
+        :data:`openmxu_sim.golden.DTYPES` for the unit's ``result``, float32 where there is none.
     statistics
         How it came about.
     """
@@ -122,9 +129,9 @@ class Product:
 
 
 def as_operand(array: npt.ArrayLike, parameter: str) -> npt.NDArray[Any]:
-    """``array`` as a 2-D float32 or bfloat16 array.
+    """``array`` as an array of numbers in one of the types of :data:`openmxu_sim.golden.DTYPES`.
 
-    Both dtypes are taken as they are, bit for bit. A 2-byte void, which is how numpy stores bfloat16 in
+    These are taken as they are, bit for bit. A 2-byte void, which is how numpy stores bfloat16 in
     files, is read as bfloat16. Other real dtypes go through ``astype(float32)``, with a note in the log. Of a subclass
     of numpy's arrays, such as ``numpy.matrix``, the elements count.
 
@@ -132,18 +139,14 @@ def as_operand(array: npt.ArrayLike, parameter: str) -> npt.NDArray[Any]:
     ------
     TypeError
         The array is complex, not numeric, or masked.
-    ValueError
-        It is not 2-D.
     """
     golden.check_unmasked(array, parameter)
     given = np.asarray(array)
     if given.dtype == np.dtype("V2"):
         given = given.view(ml_dtypes.bfloat16)
-    known = given.dtype in (np.dtype(np.float32), np.dtype(ml_dtypes.bfloat16))
+    known = given.dtype in golden.DTYPES.values()
     if not known and given.dtype.kind not in "biuf" and not _is_real_extension(given.dtype):
         raise TypeError(f"{parameter} must be an array of real numbers, not of {given.dtype}")
-    if given.ndim != 2:
-        raise ValueError(f"{parameter} must have two dimensions, not the shape {given.shape}")
     if not known:
         _log.warning("%s: %s converted to float32", parameter, given.dtype)
         with np.errstate(over="ignore"):  # too large for float32 is infinity, as documented
@@ -166,8 +169,10 @@ def simulate(
     columns: int | None = None,
     stages: int | None = None,
     subnormals: str | None = None,
+    operand: str | None = None,
     output: str | None = None,
     splitter: bool | None = None,
+    accumulate: str = "fp32",
     precision: str = "default",
     units: int = 1,
     engine: str = "auto",
@@ -178,21 +183,28 @@ def simulate(
 ) -> Product:
     """The product that the unit computes, and its statistics.
 
-    The same bits on each engine: they depend on ``rows``, ``subnormals`` and ``precision`` alone.
+    The same bits on each engine: they depend on ``rows``, ``subnormals``, the formats and ``precision`` alone.
 
     Parameters
     ----------
     a, b
-        (M, K) activations and (K, N) weights, see :func:`as_operand`. NaN, infinities, subnormal numbers and
-        empty matrices are welcome.
+        (M, K) activations and (K, N) weights, see :func:`as_operand`; or vectors, or stacks of matrices, which are
+        multiplied one after the other, as of :func:`numpy.matmul`. NaN, infinities, subnormal numbers and empty
+        matrices are welcome.
     unit
-        The unit, with bf16 operands. One whose streams carry bf16 takes bfloat16 arrays only, in one pass.
-    rows, columns, stages, subnormals, output, splitter
+        The unit. One whose streams carry its operand format takes arrays of that type only, in one pass.
+    rows, columns, stages, subnormals, operand, output, splitter
         In place of ``unit``: its parameters, see :class:`openmxu.config.MxuConfig`; 128, 128, 1, ``"flush"``,
-        ``"fp32"`` and false by default. ``output``, one of :data:`OUTPUTS`, is its ``result``. Where both arrays are
-        bfloat16 and one pass will do, its streams carry bf16, else fp32.
+        ``"bf16"``, ``"fp32"`` and false by default. ``operand`` is the name of a format: bf16, fp16, tf32, fp8_e4m3,
+        fp8_e5m2, fp32, or eXfY of X exponent and Y fraction bits. ``output``, fp32 or the operand format, is the
+        unit's ``result``. Where both arrays are of the operand format's type and one pass will do, the unit's streams
+        carry that, else fp32.
+    accumulate
+        Format of products and sums, likewise. The hardware's is fp32; others are computed by the engines without a
+        clock.
     precision
-        One of :data:`PRECISIONS`: in how many passes fp32 products are made.
+        One of :data:`PRECISIONS`: in how many passes fp32 products are made. Also what JAX and PyTorch call them, see
+        :data:`openmxu.passes.ALIASES`, and members of JAX's ``Precision``.
     units
         Among how many units the columns of the result are divided, see :func:`openmxu.tiling.shares`.
     engine
@@ -214,46 +226,43 @@ def simulate(
     RuntimeError
         The engine failed.
     """
-    check_precision(precision)
     _check_choice("engine", engine, ("auto", *ENGINES))
     units = golden.check_count(units, "units")
-    left, right = as_operand(a, "a"), as_operand(b, "b")
-    if left.shape[1] != right.shape[0]:
-        raise ValueError(f"a and b must have the shapes (M, K) and (K, N), not {left.shape} and {right.shape}")
-    narrow = precision == "default" and left.dtype == right.dtype == ml_dtypes.bfloat16
-    shorthand = {
-        "rows": rows,
-        "columns": columns,
-        "stages": stages,
-        "subnormals": subnormals,
-        "output": output,
-        "splitter": splitter,
-    }
-    config = _unit(unit, {name: value for name, value in shorthand.items() if value is not None}, narrow=narrow)
-    engine, reason = _engine(engine, config, clocked={"vcd": vcd, "stalls": stalls})
-    _check_waveform(vcd, window, engine, units)
+    golden.find_format(accumulate, "accumulate")
+    left, right, shape = _stacks(as_operand(a, "a"), as_operand(b, "b"))
+    shape_of_unit = {"rows": rows, "columns": columns, "stages": stages, "splitter": splitter}
+    arithmetic = {"subnormals": subnormals, "operand": operand, "output": output}
+    precision = find_precision(precision)
+    dtype = left.dtype if precision == "default" and left.dtype == right.dtype else None
+    config = _unit(unit, shape_of_unit | arithmetic, dtype)
+    check_precision(precision, _name(config.operand), accumulate)
+    engine, reason = _engine(engine, config, accumulate, clocked={"vcd": vcd, "stalls": stalls})
+    _check_waveform(vcd, window, engine, units, len(left))
 
     start = time.perf_counter()
-    result: npt.NDArray[Any]
-    runs: list[Run] | None = None
-    if engine not in CLOCKED:
-        result = load_product(engine)(
-            left, right, rows=config.rows, precision=precision, subnormals=config.subnormals, result=config.result.name
-        )
-    else:
-        run = _clocked(engine, stalls, vcd, window)
-        result, runs = _run_on_units(run, config, left, right, precision=precision, units=units, progress=progress)
+    multiply = (
+        partial(_run_on_units, _clocked(engine, stalls, vcd, window), config, precision=precision, units=units)
+        if engine in CLOCKED
+        else partial(_multiply_at_once, engine, config, accumulate=accumulate, precision=precision)
+    )
+    found = [
+        multiply(*pair, progress=_share(progress, number, len(left)))
+        for number, pair in enumerate(zip(left, right, strict=True))
+    ]
     statistics = _statistics(
         config,
-        (*left.shape, right.shape[1]),
-        runs,
+        (len(left), *left.shape[1:], right.shape[2]),
+        [runs for _, runs in found] if engine in CLOCKED else None,
+        accumulate=accumulate,
         precision=precision,
         units=units,
         engine=engine,
         reason=reason,
         seconds=time.perf_counter() - start,
     )
-    return Product(result, statistics)
+    dtype = golden.DTYPES.get(_name(config.result), np.dtype(np.float32))
+    result = np.stack([values for values, _ in found]) if found else np.empty(0, dtype)
+    return Product(result.reshape(shape), statistics)
 
 
 def matmul(
@@ -265,8 +274,10 @@ def matmul(
     columns: int | None = None,
     stages: int | None = None,
     subnormals: str | None = None,
+    operand: str | None = None,
     output: str | None = None,
     splitter: bool | None = None,
+    accumulate: str = "fp32",
     precision: str = "default",
     units: int = 1,
     engine: str = "auto",
@@ -291,8 +302,10 @@ def matmul(
         columns=columns,
         stages=stages,
         subnormals=subnormals,
+        operand=operand,
         output=output,
         splitter=splitter,
+        accumulate=accumulate,
         precision=precision,
         units=units,
         engine=engine,
@@ -303,30 +316,69 @@ def matmul(
     ).result
 
 
-def _unit(unit: MxuConfig | None, shorthand: Mapping[str, Any], *, narrow: bool) -> MxuConfig:
-    """The unit that was asked for; ``narrow`` says whether bf16 on its streams will do."""
+def _stacks(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any], tuple[int, ...]]:
+    """As many matrices of either, (products, M, K) and (products, K, N), and the shape of the result."""
+    left, right = (a[np.newaxis] if a.ndim == 1 else a), (b[:, np.newaxis] if b.ndim == 1 else b)
+    try:
+        stack = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    except ValueError:
+        stack = None
+    if not a.ndim or not b.ndim or stack is None or left.shape[-1] != right.shape[-2]:
+        raise ValueError(
+            f"a and b must have the shapes (M, K) and (K, N), or others that numpy.matmul takes, "
+            f"not {a.shape} and {b.shape}"
+        )
+    shape = (*stack, *a.shape[-2:-1], *b.shape[1:][-1:])
+    if right.ndim == 2:  # all rows of activations meet the same weights: that is one product
+        left, stack = left.reshape(math.prod(left.shape[:-1]), left.shape[-1]), ()
+    left, right = (
+        np.broadcast_to(each, (*stack, *each.shape[-2:])).reshape(math.prod(stack), *each.shape[-2:])
+        for each in (left, right)
+    )
+    return left, right, shape
+
+
+def _name(fmt: FloatFormat) -> str:
+    """What the golden model calls a format of the unit."""
+    name = golden_name(fmt)
+    if name is None:
+        raise ValueError(f"unit must have operands in fp8_e4m3 or in a format with infinities, not in {fmt}")
+    return name
+
+
+def _unit(unit: MxuConfig | None, shorthand: Mapping[str, Any], dtype: np.dtype[Any] | None) -> MxuConfig:
+    """The unit that was asked for; ``dtype``: of both arrays, if they are of one and there is one pass."""
+    given = {name: value for name, value in shorthand.items() if value is not None}
     if unit is None:
-        given = {name: value for name, value in shorthand.items() if name != "output"}
-        output = shorthand.get("output", "fp32")
-        _check_choice("output", output, OUTPUTS)
-        source = BF16 if narrow and not given.get("splitter") else FP32
-        return MxuConfig(**given, source=source, result=FORMATS[output], status=True)
+        operand = FloatFormat.parse(given.pop("operand", "bf16"), "operand")
+        output = given.pop("output", "fp32")
+        _check_choice("output", output, dict.fromkeys(("fp32", operand.name)))
+        narrow = dtype is not None and dtype == golden.DTYPES.get(_name(operand)) and not given.get("splitter")
+        result = FP32 if output == "fp32" else operand
+        return MxuConfig(**given, operand=operand, source=operand if narrow else FP32, result=result, status=True)
     if not isinstance(unit, MxuConfig):
         raise TypeError(f"unit must be an MxuConfig, not {unit!r}")
-    if shorthand:
-        raise ValueError(f"{next(iter(shorthand))} must not be given together with unit")
-    if unit.operand != BF16:
-        raise ValueError(f"unit must have bf16 operands, not {unit.operand}")
-    if unit.source == BF16 and not narrow:
-        raise ValueError("a unit with bf16 streams requires bfloat16 a and b and precision 'default'")
+    if given:
+        raise ValueError(f"{next(iter(given))} must not be given together with unit")
+    if unit.source != FP32:
+        wanted = golden.DTYPES.get(_name(unit.source))
+        if wanted is None:
+            raise ValueError(f"unit must have fp32 streams, as there are no arrays of {unit.source}")
+        if dtype != wanted:
+            raise ValueError(f"a unit with {unit.source} streams requires {wanted} a and b and precision 'default'")
     return replace(unit, status=True)
 
 
-def _engine(engine: str, config: MxuConfig, *, clocked: Mapping[str, object]) -> tuple[str, str]:
+def _engine(engine: str, config: MxuConfig, accumulate: str, *, clocked: Mapping[str, object]) -> tuple[str, str]:
     """The engine, chosen if that is left to us, and why; ``clocked`` are options that need a clock, if not ``None``."""
     needs = next((name for name, value in clocked.items() if value is not None), None)
+    if accumulate != "fp32" and (engine in CLOCKED or needs is not None):
+        raise ValueError(f"accumulate must be 'fp32' on an engine with a clock, not {accumulate!r}")
     if engine == "auto":
-        engine, reason = choose(config, clocked=needs is not None)
+        if accumulate == "fp32":
+            engine, reason = choose(config, clocked=needs is not None)
+        else:
+            engine, reason = quickest_product(), "auto: the hardware has fp32 sums"
         _log.info("engine %s: %s", engine, reason)
         return engine, reason
     if engine not in CLOCKED and needs is not None:
@@ -335,12 +387,14 @@ def _engine(engine: str, config: MxuConfig, *, clocked: Mapping[str, object]) ->
     return engine, "requested"
 
 
-def _check_waveform(vcd: Path | str | None, window: Window | None, engine: str, units: int) -> None:
+def _check_waveform(vcd: Path | str | None, window: Window | None, engine: str, units: int, products: int) -> None:
     if window is not None and (engine != "compiled" or vcd is None):
         given = "vcd=None" if vcd is None else f"engine {engine!r}"
         raise ValueError(f"window requires vcd and engine 'compiled', not {given}")
     if vcd is not None and units > 1:
         raise ValueError(f"units must be 1 for a waveform, not {units}")
+    if vcd is not None and products != 1:
+        raise ValueError(f"a and b must be one product for a waveform, not {products}")
 
 
 def _clocked(engine: str, stalls: int | None, vcd: Path | str | None, window: Window | None) -> Callable[..., Run]:
@@ -348,6 +402,36 @@ def _clocked(engine: str, stalls: int | None, vcd: Path | str | None, window: Wi
     options: dict[str, Any] = {} if window is None else {"window": window}
     waits = None if stalls is None else Stalls(stalls)
     return partial(load(engine), stalls=waits, vcd=None if vcd is None else Path(vcd), **options)
+
+
+def _share(progress: Progress | None, number: int, count: int) -> Progress | None:
+    """The progress of one of several equal parts as that of all."""
+    return progress and (lambda done, total: progress(number * total + done, count * total))
+
+
+def _multiply_at_once(
+    engine: str,
+    config: MxuConfig,
+    a: npt.NDArray[Any],
+    b: npt.NDArray[Any],
+    *,
+    accumulate: str,
+    precision: str,
+    progress: Progress | None,
+) -> tuple[npt.NDArray[Any], list[Run]]:
+    """One product without a clock."""
+    result = load_product(engine)(
+        a,
+        b,
+        rows=config.rows,
+        precision=precision,
+        subnormals=config.subnormals,
+        operand=_name(config.operand),
+        accumulate=accumulate,
+        result=_name(config.result),
+        **({"progress": progress} if engine == "model" else {}),
+    )
+    return result, []
 
 
 def _run_on_units(
@@ -361,70 +445,71 @@ def _run_on_units(
     progress: Progress | None,
 ) -> tuple[npt.NDArray[Any], list[Run]]:
     """One product on one unit, or on several, one after the other; and the runs."""
-    words_of = (lambda x: x.view(np.uint16).astype(np.uint32)) if config.source == BF16 else golden.to_bits
-    left, right = words_of(a), words_of(b)
+    left, right = (
+        golden.to_bits(each)
+        if config.source == FP32
+        else np.ascontiguousarray(each).view(f"u{each.itemsize}").astype(np.uint32)
+        for each in (a, b)
+    )
     (m, k), n = left.shape, right.shape[1]
     among = shares(config, n, units) if m and k else []
-
-    def of_all(unit: int) -> Progress | None:
-        """Progress of a unit as that of all."""
-        return progress and (lambda done, count: progress(unit * count + done, len(among) * count))
 
     words, runs = np.zeros((m, n), dtype=np.uint32), []
     for unit, share in enumerate(among):
         columns = slice(share.start, share.stop)
         given = stimulus(config, left, np.ascontiguousarray(right[:, columns]), precision)
-        runs.append(run(given, progress=of_all(unit)))
+        runs.append(run(given, progress=_share(progress, unit, len(among))))
         words[:, columns] = collect(config, runs[-1].beats, m, k, len(share))
-    if config.result == BF16:
-        return words.astype(np.uint16).view(ml_dtypes.bfloat16), runs
-    return words.view(np.float32), runs
+    return golden.to_array(words, _name(config.result)), runs
 
 
 def _statistics(
     config: MxuConfig,
-    sizes: tuple[int, int, int],
-    runs: Sequence[Run] | None,
+    sizes: tuple[int, int, int, int],
+    runs: Sequence[Sequence[Run]] | None,
     *,
+    accumulate: str,
     precision: str,
     units: int,
     engine: str,
     reason: str,
     seconds: float,
 ) -> Statistics:
-    """Statistics of a product; ``runs``: of each unit, ``None`` of an engine without a clock."""
-    m, k, n = sizes
+    """Statistics of products; ``runs``: of each product on each unit, ``None`` of an engine without a clock."""
+    products, m, k, n = sizes
     passes = len(PASSES[precision])
     if runs is None:
-        cycles, source = cycle_formula(config, m, k, n, precision, units), "formula"
+        cycles, source = products * cycle_formula(config, m, k, n, precision, units), "formula"
     else:
-        cycles, source = max((each.cycles for each in runs), default=0), "measured"
-    counters = [each.counters for each in runs or () if each.counters is not None]
+        cycles, source = sum(max((each.cycles for each in among), default=0) for among in runs), "measured"
+    counters = [each.counters for among in runs or () for each in among if each.counters is not None]
     traffic = stream_bytes(config, m, k, n, precision)
     return Statistics(
         engine=engine,
         reason=reason,
         config=config,
         units=units,
+        accumulate=accumulate,
         precision=precision,
+        products=products,
         m=m,
         k=k,
         n=n,
         passes=passes,
         cycles=cycles,
         cycles_source=source,
-        utilisation=passes * m * k * n / (units * config.rows * config.columns * cycles) if cycles else 0.0,
+        utilisation=products * passes * m * k * n / (units * config.rows * config.columns * cycles) if cycles else 0.0,
         **{
             name: None if runs is None else sum(getattr(each, name) for each in counters)
             for name in ("busy", "input_stalls", "output_stalls")
         },
-        weight_bytes=traffic.weights,
-        activation_bytes=traffic.activations,
-        result_bytes=traffic.results,
+        weight_bytes=products * traffic.weights,
+        activation_bytes=products * traffic.activations,
+        result_bytes=products * traffic.results,
         seconds=seconds,
     )
 
 
-def _check_choice(parameter: str, value: str, domain: Sequence[str]) -> None:
+def _check_choice(parameter: str, value: str, domain: Collection[str]) -> None:
     if value not in domain:
         raise ValueError(f"{parameter} must be {' or '.join(repr(v) for v in domain)}, not {value!r}")

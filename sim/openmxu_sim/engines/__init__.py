@@ -2,7 +2,7 @@
 
 =============  ==========================================================================================
 ``golden``     The definition, in numpy. No clock: cycles come from the formula.
-``model``      The same sums in the same order, compiled by numba (``openmxu[model]``). No clock either.
+``model``      The same sums in the same order as vector code. Needs a C compiler. No clock either.
 ``pysim``      The RTL in Amaranth's own simulator. Needs nothing; for small arrays and waveforms.
 ``verilator``  The RTL as Verilog, compiled by Verilator and driven by cocotb. Needs a C++ compiler.
 ``icarus``     The RTL as Verilog in Icarus Verilog, driven by cocotb. Needs ``iverilog``.
@@ -12,16 +12,14 @@
 
 from collections.abc import Callable
 from importlib import import_module
-from importlib.util import find_spec
+from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from openmxu.config import MxuConfig
-from openmxu.extras import install
 from openmxu_sim.engines.protocol import Engine
 
-__all__ = ["CLOCKED", "ENGINES", "choose", "load", "load_product", "require"]
+__all__ = ["CLOCKED", "ENGINES", "choose", "load", "load_product", "quickest_product", "require"]
 
 ENGINES = ("golden", "model", "pysim", "icarus", "verilator", "compiled")
 """Names of all engines."""
@@ -37,7 +35,7 @@ def choose(config: MxuConfig, *, clocked: bool = False) -> tuple[str, str]:
     """The engine that ``auto`` means for a unit, and why.
 
     ``compiled``, if its library is cached or can be built. Otherwise ``verilator``, if the unit is small and Verilator
-    is installed. Otherwise ``pysim`` if a clock is needed, else ``model`` if numba is installed, else ``golden``.
+    is installed. Otherwise ``pysim`` if a clock is needed, else what :func:`quickest_product` says.
 
     Parameters
     ----------
@@ -61,13 +59,25 @@ def choose(config: MxuConfig, *, clocked: bool = False) -> tuple[str, str]:
         return "verilator", reason
     if clocked:
         return "pysim", reason
-    return "golden" if find_spec("numba") is None else "model", reason
+    return quickest_product(), reason
+
+
+def quickest_product() -> str:
+    """The faster engine without a clock: ``model``, if its library is cached or can be built, else ``golden``."""
+    from openmxu_sim.engines.model.kernel import load_kernel
+    from openmxu_sim.netlist.native import CompilationError, CompilerNotFoundError
+
+    try:
+        load_kernel()
+    except (CompilerNotFoundError, CompilationError, OSError):
+        return "golden"
+    return "model"
 
 
 def require(name: str) -> None:
     """Make sure, before any work, that an engine has what it needs.
 
-    ``compiled`` may find its library in the cache, and looks for a compiler only if not.
+    ``compiled`` and ``model`` may find their libraries in the cache, and look for a compiler only if not.
 
     Raises
     ------
@@ -75,18 +85,21 @@ def require(name: str) -> None:
         A simulator is missing.
     ModuleNotFoundError
         A package is missing.
+    openmxu_sim.netlist.native.CompilerNotFoundError, openmxu_sim.netlist.native.CompilationError
+        There is no C compiler, or it failed.
     """
     from openmxu_sim.cosim.simulators import SIMULATORS, load_simulator
+    from openmxu_sim.engines.model.kernel import load_kernel
 
     if name in SIMULATORS:
         load_simulator(name)
-    if name == "model" and find_spec("numba") is None:
-        raise ModuleNotFoundError(f"the engine model needs numba: {install('model')}", name="numba")
+    if name == "model":
+        load_kernel()
 
 
-def load_product(name: str) -> Callable[..., npt.NDArray[np.float32]]:
+def load_product(name: str) -> Callable[..., npt.NDArray[Any]]:
     """The product of the engine without a clock called ``name``, with the parameters of the golden one."""
-    product: Callable[..., npt.NDArray[np.float32]] = import_module(
+    product: Callable[..., npt.NDArray[Any]] = import_module(
         {"golden": "openmxu_sim.golden", "model": "openmxu_sim.engines.model"}[name]
     ).matmul
     return product

@@ -17,7 +17,7 @@ from openmxu_sim.engines.protocol import Run
 from openmxu_sim.golden.formats import Bits
 from openmxu_sim.stimulus import Stimulus, collect, stimulus
 
-__all__ = ["check_simulation", "difference", "hardware_differs", "question"]
+__all__ = ["check_simulation", "difference", "golden_name", "hardware_differs", "question"]
 
 _M, _N = 3, 5
 """Rows and, at most, columns of the result. The inner dimension is two more than the unit's rows: two tiles."""
@@ -26,8 +26,8 @@ _M, _N = 3, 5
 def question(config: MxuConfig) -> Stimulus:
     """The product for a unit: patterns of every sort, or zeros in a format that the golden model does not have."""
     m, k, n = _sizes(config)
-    name = _golden_name(config.source)
-    if name is None or _golden_name(config.operand) is None:
+    name = golden_name(config.source)
+    if name is None or golden_name(config.operand) is None:
         return stimulus(config, np.zeros((m, k), np.uint32), np.zeros((k, n), np.uint32))
     return stimulus(config, vectors.matrix((m, k), name, 1), np.ascontiguousarray(vectors.matrix((n, k), name, 2).T))
 
@@ -84,7 +84,7 @@ def _sizes(config: MxuConfig) -> tuple[int, int, int]:
     return _M, config.rows + 2, min(config.columns, _N)
 
 
-def _golden_name(fmt: FloatFormat) -> str | None:
+def golden_name(fmt: FloatFormat) -> str | None:
     """What the golden model calls a format."""
     if fmt == FORMATS.get(fmt.name):
         return fmt.name
@@ -92,7 +92,7 @@ def _golden_name(fmt: FloatFormat) -> str | None:
 
 
 def _answer(config: MxuConfig, asked: Stimulus) -> Bits:
-    source, operand, result = map(_golden_name, (config.source, config.operand, config.result))
+    source, operand, result = map(golden_name, (config.source, config.operand, config.result))
     if source is None or operand is None or result is None:
         return np.zeros((asked.a.shape[0], asked.b.shape[1]), np.uint32)
     a, b = (golden.from_bits(bits, source) for bits in (asked.a, asked.b))

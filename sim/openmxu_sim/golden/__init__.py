@@ -8,18 +8,20 @@ pattern is decoded exactly into binary64, the exact result is formed there, and 
 :func:`convert`         one format into another
 :func:`multiply`        two operands of one format, the product in another
 :func:`add`             two numbers of one format, the sum in the same one
-:func:`matmul`          matrices of float32 or bfloat16, summed in the order the hardware sums
-:func:`to_bits`         the fp32 patterns of a float32 or bfloat16 array
+:func:`matmul`          matrices, summed in the order the hardware sums
+:func:`to_bits`         the fp32 patterns of an array in one of the types of :data:`DTYPES`
 :func:`from_bits`       the float32 array of fp32 patterns
 :func:`find_format`     the :class:`Format` of a name
+:func:`to_array`        the array of a format's patterns, in numpy's type for it
 ======================  ============================================================================
 """
 
 from openmxu_sim.golden.arithmetic import add, convert, multiply
-from openmxu_sim.golden.formats import FORMATS, Format, check_unmasked, find_format
-from openmxu_sim.golden.matrix import check_count, from_bits, matmul, to_bits
+from openmxu_sim.golden.formats import DTYPES, FORMATS, Format, check_unmasked, find_format
+from openmxu_sim.golden.matrix import check_count, from_bits, matmul, to_array, to_bits
 
 __all__ = [
+    "DTYPES",
     "FORMATS",
     "Format",
     "add",
@@ -30,5 +32,6 @@ __all__ = [
     "from_bits",
     "matmul",
     "multiply",
+    "to_array",
     "to_bits",
 ]

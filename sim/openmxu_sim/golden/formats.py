@@ -6,12 +6,16 @@ payload of a NaN.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
 __all__ = [
+    "DTYPES",
     "FORMATS",
     "Bits",
     "Format",
@@ -129,6 +133,15 @@ FORMATS: dict[str, Format] = {
     )
 }
 """The named formats."""
+
+DTYPES: Mapping[str, np.dtype[Any]] = {
+    "fp32": np.dtype(np.float32),
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "fp16": np.dtype(np.float16),
+    "fp8_e4m3": np.dtype(ml_dtypes.float8_e4m3fn),
+    "fp8_e5m2": np.dtype(ml_dtypes.float8_e5m2),
+}
+"""The formats of which numpy, with ml_dtypes, has arrays."""
 
 
 def find_format(name: str, parameter: str = "fmt") -> Format:

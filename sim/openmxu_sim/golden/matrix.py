@@ -6,25 +6,27 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
 from openmxu_sim.golden.arithmetic import check_subnormals, convert, rounded_product, rounded_sum
 from openmxu_sim.golden.environment import ieee_arithmetic
 from openmxu_sim.golden.formats import (
+    DTYPES,
     FORMATS,
     Bits,
+    Format,
     Values,
     check_patterns,
     check_unmasked,
     decode,
     encode,
     find_format,
+    is_nan,
 )
 from openmxu_sim.golden.passes import PASSES, split
 
-__all__ = ["check_count", "check_operands", "check_precision", "check_result", "from_bits", "matmul", "to_bits"]
+__all__ = ["check_count", "check_operands", "check_precision", "from_bits", "matmul", "to_array", "to_bits"]
 
 _FP32 = FORMATS["fp32"]
 
@@ -37,8 +39,8 @@ def to_bits(array: npt.ArrayLike) -> Bits:
 
     Parameters
     ----------
-    array : float32 or bfloat16 array, any shape
-        bfloat16 is padded with 16 zero bits, which is exact for every pattern.
+    array : array in one of the types of :data:`DTYPES`, any shape
+        bfloat16 is padded with 16 zero bits, which is exact for every pattern. Narrower NaNs become quiet.
 
     Returns
     -------
@@ -79,6 +81,32 @@ def from_bits(bits: npt.ArrayLike, fmt: str = "fp32") -> npt.NDArray[np.float32]
     return convert(bits, fmt, "fp32", subnormals="ieee").view(np.float32)
 
 
+def to_array(bits: npt.ArrayLike, fmt: str) -> npt.NDArray[Any]:
+    """The array of bit patterns in numpy's type for their format; in float32 where there is none.
+
+    Parameters
+    ----------
+    bits : integer array, any shape
+        Patterns of `fmt`.
+    fmt : str
+        Their format, see :func:`find_format`.
+
+    Returns
+    -------
+    array of the same shape
+        Its type is that of :data:`DTYPES`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As of :func:`from_bits`.
+    """
+    if fmt not in DTYPES or fmt == "fp32":
+        return from_bits(bits, fmt)
+    dtype = DTYPES[fmt]
+    return check_patterns(bits, FORMATS[fmt], "bits").astype(f"u{dtype.itemsize}").view(dtype)
+
+
 @ieee_arithmetic()
 def matmul(
     a: npt.ArrayLike,
@@ -88,11 +116,12 @@ def matmul(
     precision: str = "default",
     subnormals: str = "flush",
     operand: str = "bf16",
+    accumulate: str = "fp32",
     result: str = "fp32",
 ) -> npt.NDArray[Any]:
     """Multiply two matrices as an array with `rows` rows does.
 
-    The operands are converted to `operand`, the products and sums are fp32, each rounded on its own. K is
+    The operands are converted to `operand`, products and sums to `accumulate`, each rounded on its own. K is
     cut into tiles of `rows`, the last one may be shorter. In a tile a sum starts from +0 and adds the
     products for ascending k; the first tile's sum is taken as it is, each further one is added to what is
     there. The result depends on nothing else.
@@ -103,10 +132,10 @@ def matmul(
 
     Parameters
     ----------
-    a : float32 or bfloat16 array, shape (M, K)
+    a : array in one of the types of :data:`DTYPES`, shape (M, K)
         Activations.
-    b : float32 or bfloat16 array, shape (K, N)
-        Weights. bfloat16 is widened to fp32 and converted like everything else.
+    b : array in one of the types of :data:`DTYPES`, shape (K, N)
+        Weights. Narrower numbers are widened to fp32 and converted like everything else.
     rows : int
         Rows of the systolic array, at least 1.
     precision : str
@@ -115,29 +144,33 @@ def matmul(
     subnormals : str
         ``"flush"`` or ``"ieee"``, as for :func:`convert`, :func:`multiply` and :func:`add`.
     operand : str
-        Format the operands are converted to, see :func:`find_format`. Several passes are made of bf16 only.
+        Format the operands are converted to, see :func:`find_format`.
+    accumulate : str
+        Format of products and sums. Several passes are made of bf16 with sums in fp32 only.
     result : str
-        ``"fp32"``, or ``"bf16"``, to which sums are converted when they are complete.
+        Format to which sums are converted when they are complete.
 
     Returns
     -------
-    float32 or bfloat16 array, shape (M, N)
-        +0 everywhere if K is 0. Every NaN is the canonical one, 7FC00000 or 7FC0.
+    array, shape (M, N), of the type that :func:`to_array` gives for `result`
+        +0 everywhere if K is 0. Every NaN is the canonical one, 7FC00000 in fp32.
 
     Raises
     ------
     TypeError
-        `a` or `b` is of another dtype, `rows` is no integer, or `operand` is no string.
+        `a` or `b` is of another dtype, `rows` is no integer, or a format is no string.
     ValueError
-        The shapes do not match, `rows` is less than 1, the precision, format or mode is unknown, or there are no
-        such passes for the format.
+        The shapes do not match, `rows` is less than 1, the precision, a format or the mode is unknown, or there are
+        no such passes for the formats.
     """
     a_bits, b_bits = check_operands(a, b)
     rows = check_count(rows, "rows")
-    passes = check_precision(precision, operand)
-    check_result(result)
+    passes = check_precision(precision, operand, accumulate)
     flush = check_subnormals(subnormals)
-    fmt = find_format(operand, "operand")
+    fmt, sum_fmt, target = (
+        find_format(name, parameter)
+        for name, parameter in ((operand, "operand"), (accumulate, "accumulate"), (result, "result"))
+    )
 
     def values(bits: Bits, part: str) -> Values:
         # Conversion leaves no subnormal numbers in flush mode, so there are none to flush later.
@@ -151,17 +184,15 @@ def matmul(
         for number, (a_part, b_part) in enumerate(passes):
             if number and number == len(passes) - 1:
                 total[np.isnan(total)] = 0
-            sums = _tile_sums(
-                a_bits[m], b_bits[:, n], rows, partial(values, part=a_part), partial(values, part=b_part), flush=flush
-            )
+            left, right = partial(values, part=a_part), partial(values, part=b_part)
+            sums = _tile_sums(a_bits[m], b_bits[:, n], rows, left, right, sum_fmt, flush=flush)
             for index, tile in enumerate(sums):
                 # Adding the first tile to +0 instead would turn a sum of -0, which flushing can leave, into +0.
                 first = number == 0 and index == 0
-                total = tile if first else rounded_sum(total, tile, _FP32, flush=flush)
-        bits[m, n] = encode(total, _FP32)
-    if result == "fp32":
-        return from_bits(bits)
-    return convert(bits, "fp32", result, subnormals=subnormals).astype(np.uint16).view(ml_dtypes.bfloat16)
+                total = tile if first else rounded_sum(total, tile, sum_fmt, flush=flush)
+        bits[m, n] = encode(total, sum_fmt)
+    numbers = bits if accumulate == result else convert(bits, accumulate, result, subnormals=subnormals)
+    return to_array(np.where(is_nan(bits, sum_fmt), np.uint32(target.canonical_nan), numbers), result)
 
 
 # Sums of different tiles do not depend on each other: numpy adds up as many at a time as are worth its call.
@@ -171,7 +202,14 @@ def matmul(
 #
 # Operands are converted when they are needed, so that a long K takes time but no memory.
 def _tile_sums(
-    a: Bits, b: Bits, rows: int, a_values: Callable[[Bits], Values], b_values: Callable[[Bits], Values], *, flush: bool
+    a: Bits,
+    b: Bits,
+    rows: int,
+    a_values: Callable[[Bits], Values],
+    b_values: Callable[[Bits], Values],
+    fmt: Format,
+    *,
+    flush: bool,
 ) -> Iterator[Values]:
     """What comes out of the foot of the columns for each tile: operands (M, K) and (K, N), sums (M, N)."""
     m, inner, n = *a.shape, b.shape[1]
@@ -188,9 +226,9 @@ def _tile_sums(
             left, right = a_values(a_tiles[:, :, part]), b_values(b_tiles[:, part])
             for k in range(right.shape[1]):
                 product = rounded_product(
-                    left[:, :, k].T[:, :, np.newaxis], right[:, k, np.newaxis, :], _FP32, flush=flush
+                    left[:, :, k].T[:, :, np.newaxis], right[:, k, np.newaxis, :], fmt, flush=flush
                 )
-                psums = rounded_sum(psums, product, _FP32, flush=flush)
+                psums = rounded_sum(psums, product, fmt, flush=flush)
         yield from psums
 
 
@@ -200,14 +238,19 @@ def _cut(length: int, most: int) -> list[slice]:
 
 
 def _fp32_patterns(array: npt.ArrayLike, parameter: str) -> Bits:
-    """Accept an array of float32 or bfloat16 as patterns of fp32; a view, as a cast would quieten NaNs."""
+    """Accept an array in one of the known types as patterns of fp32; views, as a cast would quieten NaNs."""
     check_unmasked(array, parameter)
     given: npt.NDArray[Any] = np.asarray(array)
-    if given.dtype == np.float32:
+    name = next((name for name, dtype in DTYPES.items() if given.dtype == dtype), None)
+    if name is None:
+        types = ", ".join(str(dtype) for dtype in DTYPES.values())
+        raise TypeError(f"{parameter} must be an array of {types}, not {given.dtype}")
+    if name == "fp32":
         return given.view(np.uint32)
-    if given.dtype == ml_dtypes.bfloat16:
-        return given.view(np.uint16).astype(np.uint32) << np.uint32(16)
-    raise TypeError(f"{parameter} must be a float32 or bfloat16 array, not {given.dtype}")
+    patterns = given.view(f"u{given.dtype.itemsize}").astype(np.uint32)
+    if name == "bf16":
+        return patterns << np.uint32(16)
+    return convert(patterns, name, "fp32", subnormals="ieee")
 
 
 def check_operands(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Bits, Bits]:
@@ -216,7 +259,7 @@ def check_operands(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Bits, Bits]:
     Raises
     ------
     TypeError
-        `a` or `b` is neither float32 nor bfloat16.
+        `a` or `b` is in none of the types of :data:`DTYPES`.
     ValueError
         The shapes do not match.
     """
@@ -226,32 +269,21 @@ def check_operands(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Bits, Bits]:
     return a_bits, b_bits
 
 
-def check_precision(precision: str, operand: str = "bf16") -> Sequence[tuple[str, str]]:
+def check_precision(precision: str, operand: str = "bf16", accumulate: str = "fp32") -> Sequence[tuple[str, str]]:
     """The passes of a precision, see :data:`PASSES`.
 
     Raises
     ------
     ValueError
-        There is no such precision, or not for this format.
+        There is no such precision, or not for these formats.
     """
     if precision not in PASSES:
         raise ValueError(f"precision must be {', '.join(map(repr, PASSES))}, not {precision!r}")
     if precision != "default" and operand != "bf16":
         raise ValueError(f"precision must be 'default' for operands in {operand}, not {precision!r}")
+    if precision != "default" and accumulate != "fp32":
+        raise ValueError(f"precision must be 'default' for sums in {accumulate}, not {precision!r}")
     return PASSES[precision]
-
-
-def check_result(result: str) -> str:
-    """Accept the format of results.
-
-    Raises
-    ------
-    ValueError
-        It is not one that the unit gives.
-    """
-    if result not in ("fp32", "bf16"):
-        raise ValueError(f"result must be 'fp32' or 'bf16', not {result!r}")
-    return result
 
 
 def check_count(value: int, parameter: str, least: int = 1) -> int:

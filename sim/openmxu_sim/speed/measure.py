@@ -14,7 +14,7 @@ from openmxu.config import MxuConfig
 from openmxu.tiling import cycles
 from openmxu_sim import golden
 from openmxu_sim.aliases import Floats
-from openmxu_sim.engines import compiled, load, load_product
+from openmxu_sim.engines import compiled, load, load_product, quickest_product
 from openmxu_sim.engines.compiled.model import load_model
 from openmxu_sim.engines.protocol import Run
 from openmxu_sim.stimulus import Stimulus, collect, stimulus
@@ -136,7 +136,7 @@ def measure_clocked(engine: str, size: int, threads: int) -> Clocked:
     given = stimulus(config, golden.to_bits(a), golden.to_bits(b))
     found, build, times = _MEASURES.get(engine, _measure_simulator)(engine, given, threads)
     memory = _memory()  # before the check below, which has its own
-    expected = golden.to_bits(_quickest_product()(a, b, rows=size))
+    expected = golden.to_bits(load_product(quickest_product())(a, b, rows=size))
     if not np.array_equal(collect(config, found.beats, len(a), *b.shape), expected):
         raise RuntimeError(f"{engine} on {size}x{size} gives other bits than the golden model")
     if found.cycles != cycles(config, len(a), *b.shape):
@@ -175,13 +175,6 @@ def _measure_by_rows(engine: str, given: Stimulus, threads: int) -> tuple[Run, f
 
 
 _MEASURES = {"compiled": _measure_compiled, ROW_ENGINE: _measure_by_rows}
-
-
-def _quickest_product() -> Callable[..., Floats]:
-    try:
-        return load_product("model")
-    except ModuleNotFoundError:
-        return load_product("golden")
 
 
 def measure_command(engine: str, runs: int) -> Whole:

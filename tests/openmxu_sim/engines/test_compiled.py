@@ -14,8 +14,7 @@ from openmxu.formats import BF16, FP16, FP32, FloatFormat
 from openmxu.passes import PASSES
 from openmxu.tiling import Tile, cycles
 from openmxu_sim import golden, vectors
-from openmxu_sim.engines import compiled, pysim
-from openmxu_sim.engines.compiled import trial
+from openmxu_sim.engines import compiled, library, pysim
 from openmxu_sim.engines.compiled.model import load_model
 from openmxu_sim.engines.known_answer import hardware_differs
 from openmxu_sim.netlist import native
@@ -279,7 +278,7 @@ def test_the_environment_of_a_compiler_is_in_the_key(variable: str, monkeypatch:
 )
 def test_a_compiler_that_lies(change: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What it makes is tried, not kept; a good compiler's library is loaded afterwards."""
-    monkeypatch.setattr(trial, "_LIMIT", 5.0)
+    monkeypatch.setattr(library, "_LIMIT", 5.0)
     with pytest.raises(CompilationError, match=r"^C compiler made code that does not work: "):
         fresh(SMALL, monkeypatch, tmp_path, wrapper(tmp_path / "liar", change))
     assert not list((tmp_path / "cache" / "openmxu" / "models").glob("*"))

@@ -62,11 +62,9 @@ def set_to(bits: int) -> Iterator[None]:
 
 def have(engine: str) -> None:
     """Skip what is not installed."""
-    if engine == "model":
-        pytest.importorskip("numba")
-    elif engine in ("verilator", "icarus") and find_simulator(engine) is None:
+    if engine in ("verilator", "icarus") and find_simulator(engine) is None:
         pytest.skip(f"{engine} is not installed")
-    elif engine == "compiled":
+    elif engine in ("model", "compiled"):
         try:
             find_compiler()
         except CompilerNotFoundError as error:
@@ -157,7 +155,7 @@ def test_the_definition_itself(setting: str) -> None:
 @pytest.mark.parametrize("setting", ["-ffast-math", "up"])
 def test_threads_of_the_model(setting: str) -> None:
     """Each has settings of its own, which it takes from the one that starts it."""
-    pytest.importorskip("numba")
+    have("model")
     from openmxu_sim.engines import model  # noqa: PLC0415
 
     a, b = (golden.from_bits(vectors.matrix(shape, "fp32", 5)) for shape in ((520, 9), (9, 300)))

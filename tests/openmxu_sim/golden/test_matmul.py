@@ -11,7 +11,7 @@ import softfloatpy as softfloat
 
 from openmxu_sim import golden
 from openmxu_sim.golden import from_bits, to_bits
-from openmxu_sim.vectors import matrix
+from openmxu_sim.vectors import canonical, matrix
 
 from ...bits import same_bits
 
@@ -37,8 +37,8 @@ def generated(m: int, k: int, n: int, seed: int) -> tuple[Floats, Floats]:
     return from_bits(matrix((m, k), "fp32", seed)), from_bits(matrix((n, k), "fp32", seed + 1).T)
 
 
-def by_scalars(a: Bits, b: Bits, rows: int, mode: str, operand: str) -> Bits:
-    """The contract's words as loops over single numbers."""
+def by_scalars(a: Bits, b: Bits, rows: int, mode: str, operand: str, accumulate: str = "fp32") -> Bits:
+    """The contract's words as loops over single numbers; patterns of ``accumulate``."""
     m, inner = a.shape
     n = b.shape[1]
     x = golden.convert(a, "fp32", operand, subnormals=mode)
@@ -50,14 +50,14 @@ def by_scalars(a: Bits, b: Bits, rows: int, mode: str, operand: str) -> Bits:
             for start in range(0, inner, rows):
                 psum: npt.ArrayLike = 0
                 for k in range(start, min(start + rows, inner)):
-                    product = golden.multiply(x[i, k], y[k, j], operand, "fp32", subnormals=mode)
-                    psum = golden.add(psum, product, subnormals=mode)
+                    product = golden.multiply(x[i, k], y[k, j], operand, accumulate, subnormals=mode)
+                    psum = golden.add(psum, product, accumulate, subnormals=mode)
                 tiles.append(psum)
             total = tiles[0]
             for tile in tiles[1:]:
-                total = golden.add(total, tile, subnormals=mode)
+                total = golden.add(total, tile, accumulate, subnormals=mode)
             results[i, j] = total
-    return results
+    return canonical(results, accumulate)
 
 
 def by_softfloat(a: Bits, b: Bits, rows: int, flush: bool) -> Bits:
@@ -105,6 +105,60 @@ def test_agrees_with_a_loop_over_scalars(*, m: int, k: int, n: int, rows: int, m
         got = golden.matmul(a, b, rows=rows, subnormals=mode, operand=operand)
         expected = by_scalars(to_bits(a), to_bits(b), rows, mode, operand)
         same_bits(got, from_bits(expected), note=f"{operand}, seed 60")
+
+
+@MODES
+@pytest.mark.parametrize("accumulate", ["bf16", "fp16", "fp8_e4m3", "e8f22", "e2f1"])
+@pytest.mark.parametrize("operand", ["bf16", "fp8_e4m3", "fp32"])
+def test_narrow_sums_agree_with_a_loop_over_scalars(operand: str, accumulate: str, mode: str) -> None:
+    """In their own format, and converted."""
+    a, b = generated(6, 9, 7, 67)
+    expected = by_scalars(to_bits(a), to_bits(b), 4, mode, operand, accumulate)
+    for result in ("fp32", "bf16", accumulate):
+        got = golden.matmul(a, b, rows=4, subnormals=mode, operand=operand, accumulate=accumulate, result=result)
+        converted = canonical(golden.convert(expected, accumulate, result, subnormals=mode), result)
+        same_bits(got, golden.to_array(converted, result), note=f"{result}, seed 67")
+
+
+@pytest.mark.parametrize("name", ["fp16", "bf16", "fp8_e5m2"])
+def test_narrow_sums_agree_with_numpy(name: str) -> None:
+    """Its types have gradual underflow; ml_dtypes' round fp32 numbers, which is innocuous in so few bits."""
+    dtype = golden.DTYPES[name]
+    for seed, scale in ((1, 1.0), (2, 2.0**-12), (3, 2.0**7)):
+        a, b = (
+            (np.random.default_rng(seed + more).standard_normal(shape) * scale).astype(dtype)
+            for more, shape in ((0, (9, 12)), (100, (12, 8)))
+        )
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            tiles = []
+            for start in range(0, 12, 5):
+                psum = np.zeros((9, 8), dtype)
+                for k in range(start, min(start + 5, 12)):
+                    psum = psum + a[:, k : k + 1] * b[k]
+                tiles.append(psum)
+            total = tiles[0] + tiles[1] + tiles[2]
+        assert total.dtype == dtype
+        got = golden.matmul(a, b, rows=5, subnormals="ieee", operand=name, accumulate=name, result=name)
+        right = golden.to_array(canonical(total.view(f"u{dtype.itemsize}"), name), name)
+        same_bits(got, right, note=f"{name}, {seed}")
+
+
+def test_a_sum_of_e4m3_that_is_too_large_is_the_one_nan() -> None:
+    a, b = np.full((1, 3), 448, np.float32), np.float32([[-1], [-1], [1]])
+    options = {"operand": "fp8_e4m3", "accumulate": "fp8_e4m3"}
+    assert to_bits(golden.matmul(a, b, rows=3, **options)).tolist() == [[0x7FC00000]]
+    got = golden.matmul(a, b, rows=3, result="fp8_e4m3", **options)
+    assert got.view(np.uint8).tolist() == [[0x7F]]
+
+
+@MODES
+@pytest.mark.parametrize("name", golden.DTYPES)
+def test_arrays_of_other_types_count_as_their_widened_selves(name: str, mode: str) -> None:
+    patterns = matrix((6, 7), name, 3), matrix((5, 7), name, 4).T
+    narrow = [golden.to_array(each, name) for each in patterns]
+    wide = [golden.from_bits(golden.convert(each, name, "fp32", subnormals="ieee")) for each in patterns]
+    assert {each.dtype for each in narrow} == {golden.DTYPES[name]}
+    same_bits(*(golden.matmul(*each, rows=3, subnormals=mode, operand=name) for each in (narrow, wide)))
 
 
 @MODES
@@ -285,15 +339,24 @@ def test_shapes_do_not_match(a_shape: tuple[int, ...], b_shape: tuple[int, ...])
     assert str(info.value).endswith(f"not {a_shape} and {b_shape}")
 
 
-@pytest.mark.parametrize("dtype", ["f8", "f2", "i4", "c8", ">f4", "U4", ml_dtypes.float8_e5m2])
+@pytest.mark.parametrize("dtype", ["f8", "i4", "c8", ">f4", "U4", ml_dtypes.float8_e5m2fnuz])
 def test_other_dtypes(dtype: Any) -> None:
     """Nothing is cast silently."""
     good, bad = np.ones((1, 1), np.float32), np.ones((1, 1), dtype)
-    with pytest.raises(TypeError, match=rf"^a must be a float32 or bfloat16 array, not {bad.dtype}$"):
+    with pytest.raises(
+        TypeError,
+        match=rf"^a must be an array of float32, bfloat16, float16, float8_e4m3fn, float8_e5m2, not {bad.dtype}$",
+    ):
         golden.matmul(bad, good, rows=1)
-    with pytest.raises(TypeError, match=rf"^b must be a float32 or bfloat16 array, not {bad.dtype}$"):
+    with pytest.raises(
+        TypeError,
+        match=rf"^b must be an array of float32, bfloat16, float16, float8_e4m3fn, float8_e5m2, not {bad.dtype}$",
+    ):
         golden.matmul(good, bad, rows=1)
-    with pytest.raises(TypeError, match=rf"^array must be a float32 or bfloat16 array, not {bad.dtype}$"):
+    with pytest.raises(
+        TypeError,
+        match=rf"^array must be an array of float32, bfloat16, float16, float8_e4m3fn, float8_e5m2, not {bad.dtype}$",
+    ):
         to_bits(bad)
 
 
@@ -304,6 +367,11 @@ def test_other_messages() -> None:
         golden.matmul(one, one, rows=1, subnormals="x")
     with pytest.raises(ValueError, match=r"^operand must be one of .*, not 'fp64'$"):
         golden.matmul(one, one, rows=1, operand="fp64")
+    for parameter in ("accumulate", "result"):
+        with pytest.raises(ValueError, match=rf"^{parameter} must be one of .*, not 'fp64'$"):
+            golden.matmul(one, one, rows=1, **{parameter: "fp64"})  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"^precision must be 'default' for sums in bf16, not 'high'$"):
+        golden.matmul(one, one, rows=1, precision="high", accumulate="bf16")
     with pytest.raises(ValueError, match=r"^bits must be patterns of 32 bits \(fp32\), not 0x100000000$"):
         from_bits(1 << 32)
 

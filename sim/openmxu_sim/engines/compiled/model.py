@@ -1,13 +1,13 @@
 """A unit as a shared library, built where it is not in the cache yet."""
 
 import ctypes
-import os
 from functools import lru_cache
 
 import openmxu
 import openmxu_sim
-from openmxu import cache, host
+from openmxu import cache
 from openmxu.config import MxuConfig
+from openmxu_sim.engines.library import fetch_library
 from openmxu_sim.engines.protocol import Counters
 from openmxu_sim.netlist import native
 
@@ -74,8 +74,7 @@ class Model:
 def load_model(config: MxuConfig) -> Model:
     """The model of a unit, from the cache or built now, which takes a second or two.
 
-    A new model is tried before it is cached; see :mod:`openmxu_sim.engines.compiled.trial`. Without a compiler, a
-    cached model is used if it was built with ``CC`` unset, by whichever compiler, and gave the golden model's bits.
+    A new model is tried before it is cached; see :mod:`openmxu_sim.engines.compiled.trial`.
 
     Raises
     ------
@@ -85,30 +84,14 @@ def load_model(config: MxuConfig) -> Model:
         The unit's netlist holds what cannot be compiled.
     """
     text = cache.fetch_netlist((*openmxu.SOURCES, *openmxu_sim.SOURCES), lambda: _text(config), "unit", repr(config))
-    parts = text.decode(), host.processor()
-    plain = cache.key("plain", *parts)
-    try:
-        key = cache.key(native.compiler_identity(), *parts)
-    except native.CompilerNotFoundError:
-        found = None if os.environ.get("CC") else cache.find("models", plain)
-        if found is None:
-            raise
-        return Model(found)
 
-    def build() -> bytes:
+    def check(library: bytes) -> bool:
         # What is needed for building only is imported only then.
-        from openmxu_sim.engines.compiled.trial import check  # noqa: PLC0415
+        from openmxu_sim.engines.compiled import trial  # noqa: PLC0415
 
-        library = native.build_library(text.decode())
-        if check(library, config) and not os.environ.get("CC"):
-            cache.keep("models", plain, library)
-        return library
+        return trial.check(library, config)
 
-    try:
-        return Model(cache.fetch("models", key, build))
-    except (OSError, AttributeError):  # it does not fit this system any more
-        cache.discard("models", key)
-        return Model(cache.fetch("models", key, build))
+    return fetch_library(text.decode(), Model, check)
 
 
 def _text(config: MxuConfig) -> bytes:

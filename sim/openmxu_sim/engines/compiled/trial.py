@@ -9,18 +9,11 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from openmxu import process
 from openmxu.config import MxuConfig
-from openmxu.process import TimeLimitError
 from openmxu_sim.engines.known_answer import difference, hardware_differs, question
-from openmxu_sim.netlist.native import CompilationError
+from openmxu_sim.engines.library import OTHER_BITS, try_library
 
 __all__ = ["check", "main"]
-
-_OTHER_BITS = 3
-
-_LIMIT = 120.0
-"""Seconds; a unit of 256x256 takes one."""
 
 
 def check(library: bytes, config: MxuConfig) -> bool:
@@ -36,25 +29,13 @@ def check(library: bytes, config: MxuConfig) -> bool:
     CompilationError
         It does not work.
     """
-    with process.workspace() as folder:
-        file = folder / "library.so"
-        file.write_bytes(library)
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            "openmxu_sim.engines.compiled.trial",
-            str(file),
-            json.dumps(asdict(config)),
-        ]
-        try:
-            done = process.run(command, what="a known product on the compiled unit", limit=_LIMIT)
-        except TimeLimitError as error:
-            raise CompilationError(f"C compiler made code that does not work: {error}") from None
-    if done.code and not (done.code == _OTHER_BITS and hardware_differs(config)):
-        reason = done.errors.strip().rpartition("\n")[2] or f"it ended with {done.code}"
-        raise CompilationError(f"C compiler made code that does not work: {reason}")
-    return done.code == 0
+    return try_library(
+        library,
+        "openmxu_sim.engines.compiled.trial",
+        json.dumps(asdict(config)),
+        what="a known product on the compiled unit",
+        excused=lambda: hardware_differs(config),
+    )
 
 
 def main(library: str, config: str) -> None:
@@ -73,7 +54,7 @@ def main(library: str, config: str) -> None:
     except RuntimeError as error:  # it hangs
         wrong = str(error)
     print(wrong, file=sys.stderr)
-    sys.exit(_OTHER_BITS if wrong else 0)
+    sys.exit(OTHER_BITS if wrong else 0)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,94 @@
+"""Shared libraries that are built where they are not in the cache yet, and tried before they are kept."""
+
+import os
+import sys
+from collections.abc import Callable
+from typing import TypeVar
+
+from openmxu import cache, host, process
+from openmxu.process import TimeLimitError
+from openmxu_sim.netlist import native
+from openmxu_sim.netlist.native import CompilationError
+
+__all__ = ["OTHER_BITS", "fetch_library", "try_library"]
+
+OTHER_BITS = 3
+"""How a trial ends whose result is not the one that is known."""
+
+_LIMIT = 120.0
+"""Seconds of a trial; that of a unit of 256x256 takes one."""
+
+_T = TypeVar("_T")
+
+
+def fetch_library(text: str, open_library: Callable[[bytes], _T], check: Callable[[bytes], bool]) -> _T:
+    """What ``open_library`` makes of the library of a C source text, from the cache or built now.
+
+    Without a compiler, a cached library is used if it was built with ``CC`` unset, by whichever compiler, and ``check``
+    said yes.
+
+    Parameters
+    ----------
+    text
+        The source.
+    open_library
+        Opens a library; raises :exc:`OSError` or :exc:`AttributeError` where it does not fit this system any more.
+    check
+        Tries a new library, and says whether it gives the golden model's bits; raises if it does not work.
+
+    Raises
+    ------
+    openmxu_sim.netlist.native.CompilerNotFoundError, openmxu_sim.netlist.native.CompilationError
+        There is no C compiler, or it failed.
+    """
+    parts = text, host.processor()
+    plain = cache.key("plain", *parts)
+    try:
+        key = cache.key(native.compiler_identity(), *parts)
+    except native.CompilerNotFoundError:
+        found = None if os.environ.get("CC") else cache.find("models", plain)
+        if found is None:
+            raise
+        return open_library(found)
+
+    def build() -> bytes:
+        library = native.build_library(text)
+        if check(library) and not os.environ.get("CC"):
+            cache.keep("models", plain, library)
+        return library
+
+    try:
+        return open_library(cache.fetch("models", key, build))
+    except (OSError, AttributeError):
+        cache.discard("models", key)
+        return open_library(cache.fetch("models", key, build))
+
+
+def try_library(
+    library: bytes, module: str, *arguments: str, what: str, excused: Callable[[], bool] = lambda: False
+) -> bool:
+    """Run ``python -m module LIBRARY arguments`` on a library that was just compiled, and may do anything.
+
+    Returns
+    -------
+    bool
+        Whether it ended with 0, which says that the result had the right bits; not, if it ended with
+        :data:`OTHER_BITS`, and ``excused`` says that the compiler is not to blame.
+
+    Raises
+    ------
+    CompilationError
+        It ended otherwise, or not at all.
+    """
+    with process.workspace() as folder:
+        file = folder / "library.so"
+        file.write_bytes(library)
+        command = [sys.executable, "-P", "-m", module, str(file), *arguments]
+        try:
+            done = process.run(command, what=what, limit=_LIMIT)
+        except TimeLimitError as error:
+            raise CompilationError(f"C compiler made code that does not work: {error}") from None
+    if done.code and not (done.code == OTHER_BITS and excused()):
+        reason = done.errors.strip().rpartition("\n")[2] or f"it ended with {done.code}"
+        raise CompilationError(f"C compiler made code that does not work: {reason}")
+    return done.code == 0

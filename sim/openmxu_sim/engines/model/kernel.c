@@ -1,0 +1,289 @@
+/* Products of matrices with the bits of the unit: operands are packed, then tiles of them are multiplied. */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined __AVX512F__ || defined __FMA__
+#include <immintrin.h>
+#endif
+
+/* A band of rows of activations and a panel of columns of weights are multiplied at a time: their sums are as many
+ * vectors as the processor has registers for, beside two for the weights and one for an activation. */
+#if defined __AVX512F__
+enum { WIDTH = 64, BAND = 12 };
+#elif defined __AVX__
+enum { WIDTH = 32, BAND = 6 };
+#else
+enum { WIDTH = 16, BAND = 6 };
+#endif
+enum { LANES = WIDTH / 4, VECTORS = 2, PANEL = VECTORS * LANES, CHUNK = 256 };
+
+typedef float floats __attribute__((vector_size(WIDTH)));
+typedef int32_t integers __attribute__((vector_size(WIDTH)));
+
+enum { MAGNITUDE = 0x7FFFFFFF, INFINITE = 0x7F800000, CANONICAL_NAN = 0x7FC00000, FRACTION_WIDTH = 23, BIAS = 127 };
+
+/* A format of which fp32 holds every number: its limits as patterns of fp32 and as binary64 numbers. Adding `grid` and
+ * taking it away again rounds to a multiple of the smallest subnormal number. */
+struct format {
+  int32_t fraction_width, min_exponent, max_exponent;
+  uint32_t min_normal, largest, overflow;
+  float grid;
+  double min_normal64, largest64, overflow64, grid64;
+};
+
+struct arithmetic {
+  struct format operand, sum;
+  int32_t flush;
+};
+
+/* The smallest and the largest exponent field of some operands, zeros, infinities and NaNs aside, and whether there are
+ * none of the latter two. */
+struct extent {
+  int16_t least, most;
+  int32_t finite;
+};
+
+/* Operands as the kernel reads them: groups of `size` rows or columns, within a group k by k. */
+struct packed {
+  float *values;
+  struct extent *extents;
+};
+
+int64_t kernel_band(void) { return BAND; }
+int64_t kernel_panel(void) { return PANEL; }
+
+static inline uint32_t bits_of(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
+static inline float float_of(uint32_t bits) {
+  float x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+static inline int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* The number of a format that is nearest to an fp32 pattern. */
+static inline float converted(uint32_t bits, const struct format *format, int flush) {
+  uint32_t magnitude = bits & MAGNITUDE, sign = bits ^ magnitude, dropped = FRACTION_WIDTH - format->fraction_width;
+  /* A carry runs into the exponent by itself. */
+  uint32_t last = magnitude >> dropped & (dropped > 0), below_half = (1u << dropped >> 1) - (dropped > 0);
+  uint32_t normal = (magnitude + below_half + last) >> dropped << dropped;
+  uint32_t tiny = flush ? 0 : bits_of(float_of(magnitude) + format->grid - format->grid);
+  normal = normal > format->largest ? format->overflow : normal;
+  uint32_t number = magnitude < format->min_normal ? tiny : normal;
+  return float_of(magnitude > INFINITE ? CANONICAL_NAN : number | sign);
+}
+
+/* Convert patterns where they lie. */
+void kernel_convert(float *values, int64_t count, const struct format *format, int32_t flush) {
+  struct format f = *format;
+  for (int64_t i = 0; i < count; i++) values[i] = converted(bits_of(values[i]), &f, flush);
+}
+
+/* One group's part of one block: `count` rows or columns, `step` words apart, and `length` k, `k_step` apart. */
+static struct extent pack_block(const uint32_t *source, int64_t step, int64_t k_step, int64_t count,
+                                int64_t length, int64_t size, const struct format *format, int flush, float *values) {
+  uint32_t least = INFINITE, most = 0, odd = 0;
+  if (count < size) memset(values, 0, length * size * sizeof *values);
+  /* Along what is contiguous in memory. */
+  int along_k = step != 1;
+  int64_t lines = along_k ? count : length, line_step = along_k ? step : k_step, line_to = along_k ? 1 : size;
+  int64_t items = along_k ? length : count, item_step = along_k ? k_step : step, item_to = along_k ? size : 1;
+  for (int64_t line = 0; line < lines; line++)
+    for (int64_t first = 0; first < items; first += CHUNK) {
+      uint32_t chunk[CHUNK];
+      int64_t n = least_of(CHUNK, items - first);
+      const uint32_t *from = source + line * line_step + first * item_step;
+      for (int64_t i = 0; i < n; i++) chunk[i] = from[i * item_step];
+      for (int64_t i = 0; i < n; i++) {
+        uint32_t bits = bits_of(converted(chunk[i], format, flush)), magnitude = bits & MAGNITUDE;
+        uint32_t infinite = magnitude >= INFINITE ? MAGNITUDE : 0;
+        uint32_t low = magnitude ? magnitude : INFINITE, high = magnitude & ~infinite;
+        chunk[i] = bits;
+        least = low < least ? low : least;
+        most = high > most ? high : most;
+        odd |= infinite;
+      }
+      float *to = values + line * line_to + first * item_to;
+      if (item_to == 1) memcpy(to, chunk, n * sizeof *to);
+      else for (int64_t i = 0; i < n; i++) to[i * item_to] = float_of(chunk[i]);
+    }
+  return (struct extent){ least >> FRACTION_WIDTH, most >> FRACTION_WIDTH, !odd };
+}
+
+/* Convert and pack `count` rows or columns of `inner` operands each, in blocks of so many k; what is missing in the last
+ * group is zero. */
+void kernel_pack(const uint32_t *source, int64_t step, int64_t k_step, int64_t count, int64_t inner, int64_t size,
+                 int64_t block, const struct format *format, int32_t flush, struct packed *packed) {
+  struct format f = *format;
+  int64_t blocks = (inner + block - 1) / block;
+  for (int64_t first = 0; first < count; first += size)
+    for (int64_t k = 0; k < inner; k += block)
+      packed->extents[first / size * blocks + k / block] = pack_block(
+        source + first * step + k * k_step, step, k_step, least_of(size, count - first), least_of(block, inner - k),
+        size, &f, flush, packed->values + first * inner + k * size);
+}
+
+static inline floats spread(float x) {
+  floats all;
+  for (int lane = 0; lane < LANES; lane++) all[lane] = x;
+  return all;
+}
+
+/* Steps of a processing element. */
+
+static inline floats fused(floats sum, floats a, floats b) {
+#if defined __AVX512F__
+  return (floats)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)sum);
+#elif defined __FMA__
+  return (floats)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)sum);
+#else
+  return sum + a * b;
+#endif
+}
+
+static inline floats flushed(floats x) {
+  integers bits = (integers)x, tiny = (bits & MAGNITUDE) < (1 << FRACTION_WIDTH);
+  return (floats)(bits & ~(tiny & MAGNITUDE));
+}
+
+/* To the nearest number with `dropped` bits less, ties to even, as a sum with a number of its sign and so much larger is;
+ * the sign of a zero is lost. */
+static inline floats rounded(floats x, int dropped) {
+  floats large = (floats)(((integers)x & ~((1 << FRACTION_WIDTH) - 1)) + (dropped << FRACTION_WIDTH));
+  return x + large - large;
+}
+
+/* To the nearest number of a format, whatever x is. */
+static inline double exactly_rounded(double x, const struct format *format, int flush) {
+  int dropped = 52 - format->fraction_width;
+  uint64_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  bits = (bits + (1ull << (dropped - 1)) - 1 + (bits >> dropped & 1)) >> dropped << dropped;
+  double normal, size = fabs(x), tiny = flush ? 0 : size + format->grid64 - format->grid64;
+  memcpy(&normal, &bits, sizeof normal);
+  normal = fabs(normal) > format->largest64 ? format->overflow64 : fabs(normal);
+  return copysign(size < format->min_normal64 ? tiny : normal, x);
+}
+
+/* Sums of a band and a panel over one tile, k by k. The loops over vectors are unrolled: the sums are registers. */
+
+enum step { FUSED, PLAIN, FLUSHING, NARROW, GENERAL };
+
+static inline __attribute__((always_inline)) void sum_up(enum step step, int dropped, const float *a, const float *b,
+                                                         int64_t length, float *out) {
+  floats sums[BAND][VECTORS];
+#pragma GCC unroll 16
+  for (int m = 0; m < BAND; m++)
+#pragma GCC unroll 16
+    for (int v = 0; v < VECTORS; v++) sums[m][v] = (floats){ 0 };
+  for (int64_t k = 0; k < length; k++) {
+    const floats *right = (const floats *)(b + k * PANEL);
+#pragma GCC unroll 16
+    for (int m = 0; m < BAND; m++) {
+      floats left = spread(a[k * BAND + m]);
+#pragma GCC unroll 16
+      for (int v = 0; v < VECTORS; v++) {
+        floats sum = sums[m][v];
+        if (step == FUSED) sum = fused(sum, left, right[v]);
+        if (step == PLAIN) sum = sum + left * right[v];
+        if (step == FLUSHING) sum = flushed(sum + flushed(left * right[v]));
+        if (step == NARROW) sum = rounded(sum + rounded(left * right[v], dropped), dropped);
+        sums[m][v] = sum;
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int m = 0; m < BAND; m++)
+#pragma GCC unroll 16
+    for (int v = 0; v < VECTORS; v++) ((floats *)(out + m * PANEL))[v] = sums[m][v];
+}
+
+static void sum_up_generally(const struct arithmetic *how, const float *a, const float *b, int64_t length, float *out) {
+  double sums[BAND][PANEL] = { 0 };
+  struct format format = how->sum;
+  for (int64_t k = 0; k < length; k++)
+    for (int m = 0; m < BAND; m++)
+      for (int n = 0; n < PANEL; n++) {
+        double product = exactly_rounded((double)a[k * BAND + m] * b[k * PANEL + n], &format, how->flush);
+        sums[m][n] = exactly_rounded(sums[m][n] + product, &format, how->flush);
+      }
+  for (int m = 0; m < BAND; m++)
+    for (int n = 0; n < PANEL; n++) out[m * PANEL + n] = sums[m][n];
+}
+
+static inline int is_fp32(const struct format *format) {
+  return format->fraction_width == FRACTION_WIDTH && format->min_exponent == 1 - BIAS;
+}
+
+/* The fastest step that has the right bits for all operands of a block; why is said in the module's docstring. */
+static enum step choose(const struct arithmetic *how, struct extent a, struct extent b) {
+  int width = how->operand.fraction_width, exact = width <= 11;
+  const struct format *sum = &how->sum;
+  /* Every product is at least 2^least, and less than 2^most. */
+  int least = a.least + b.least - 2 * BIAS, most = a.most + b.most - 2 * BIAS + 2;
+  if (!is_fp32(sum)) {
+    int bound = most + sum->fraction_width + 1;
+    return exact && sum->fraction_width <= 10 && a.finite && b.finite
+      && least - sum->fraction_width >= sum->min_exponent && bound <= sum->max_exponent && bound <= 100
+      ? NARROW : GENERAL;
+  }
+  int grid = least - (exact ? 2 * width : FRACTION_WIDTH);
+  if (how->flush && grid < 1 - BIAS) return exact ? FLUSHING : GENERAL;
+  return exact && most <= BIAS + 1 && grid >= 1 - BIAS - FRACTION_WIDTH ? FUSED : PLAIN;
+}
+
+static void tile(const struct arithmetic *how, enum step step, const float *a, const float *b, int64_t length, float *out) {
+  switch (step) {
+    case FUSED: sum_up(FUSED, 0, a, b, length, out); break;
+    case PLAIN: sum_up(PLAIN, 0, a, b, length, out); break;
+    case FLUSHING: sum_up(FLUSHING, 0, a, b, length, out); break;
+    case NARROW: sum_up(NARROW, FRACTION_WIDTH - how->sum.fraction_width, a, b, length, out); break;
+    case GENERAL: sum_up_generally(how, a, b, length, out);
+  }
+}
+
+/* Add a row of a tile's sums to what is there. */
+static void accumulate(const struct arithmetic *how, float *total, const float *sums, int64_t count) {
+  if (!is_fp32(&how->sum))
+    for (int64_t n = 0; n < count; n++) total[n] = exactly_rounded((double)total[n] + sums[n], &how->sum, how->flush);
+  else if (how->flush)
+    for (int64_t n = 0; n < count; n++) {
+      float sum = total[n] + sums[n];
+      total[n] = fabsf(sum) < 0x1p-126f ? copysignf(0, sum) : sum;
+    }
+  else
+    for (int64_t n = 0; n < count; n++) total[n] += sums[n];
+}
+
+/* One pass: multiply some bands of `a` with some panels of `b` into the result, of (m, n).
+ *
+ * later: it goes on where the pass before ended. clear: NaNs that are there become +0 first. */
+void kernel_multiply(const struct arithmetic *how, const struct packed *a, const struct packed *b, int64_t m,
+                     int64_t inner, int64_t n, int64_t rows, int64_t block, int64_t first_band, int64_t last_band,
+                     int64_t first_panel, int64_t last_panel, int32_t later, int32_t clear, float *result) {
+  int64_t blocks = (inner + block - 1) / block;
+  float sums[BAND * PANEL] __attribute__((aligned(WIDTH)));
+  for (int64_t at = 0; at < blocks; at++)
+    for (int64_t panel = first_panel; panel < last_panel; panel++)
+      for (int64_t band = first_band; band < last_band; band++) {
+        enum step step = choose(how, a->extents[band * blocks + at], b->extents[panel * blocks + at]);
+        int64_t end = least_of((at + 1) * block, inner), used = least_of(PANEL, n - panel * PANEL);
+        for (int64_t k = at * block; k < end; k += rows) {
+          tile(how, step, a->values + (band * inner + k) * BAND, b->values + (panel * inner + k) * PANEL,
+               least_of(rows, end - k), sums);
+          for (int64_t i = 0; i < least_of(BAND, m - band * BAND); i++) {
+            float *total = result + (band * BAND + i) * n + panel * PANEL;
+            if (clear && k == 0)
+              for (int64_t j = 0; j < used; j++) total[j] = total[j] == total[j] ? total[j] : 0;
+            if (!later && k == 0) memcpy(total, sums + i * PANEL, used * sizeof *total);
+            else accumulate(how, total, sums + i * PANEL, used);
+          }
+        }
+      }
+}

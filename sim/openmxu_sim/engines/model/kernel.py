@@ -1,0 +1,130 @@
+"""The functions of ``kernel.c``, and what they are told of number formats."""
+
+import ctypes
+from functools import lru_cache
+
+import numpy as np
+
+from openmxu_sim.engines.library import fetch_library, try_library
+from openmxu_sim.golden.formats import Format
+from openmxu_sim.netlist import native
+
+__all__ = ["Arithmetic", "FormatLimits", "Kernel", "Packed", "arithmetic", "limits", "load_kernel"]
+
+_FRACTION_WIDTH, _FRACTION_WIDTH64 = 23, 52
+"""Of fp32 and of binary64."""
+
+_int32, _int64, _pointer = ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p
+
+
+class FormatLimits(ctypes.Structure):
+    """``struct format``."""
+
+    _fields_ = [
+        ("fraction_width", _int32),
+        ("min_exponent", _int32),
+        ("max_exponent", _int32),
+        ("min_normal", ctypes.c_uint32),
+        ("largest", ctypes.c_uint32),
+        ("overflow", ctypes.c_uint32),
+        ("grid", ctypes.c_float),
+        ("min_normal64", ctypes.c_double),
+        ("largest64", ctypes.c_double),
+        ("overflow64", ctypes.c_double),
+        ("grid64", ctypes.c_double),
+    ]
+
+
+class Arithmetic(ctypes.Structure):
+    """``struct arithmetic``."""
+
+    _fields_ = [("operand", FormatLimits), ("sum", FormatLimits), ("flush", _int32)]
+
+
+class Packed(ctypes.Structure):
+    """``struct packed``."""
+
+    _fields_ = [("values", _pointer), ("extents", _pointer)]
+
+
+def limits(fmt: Format) -> FormatLimits:
+    """What the kernel has to know of a format."""
+    smallest = fmt.min_exponent - fmt.fraction_width
+    overflow = np.inf if fmt.has_infinity else np.nan
+
+    def pattern(value: float) -> int:
+        return int(np.float32(value).view(np.uint32))
+
+    return FormatLimits(
+        fmt.fraction_width,
+        fmt.min_exponent,
+        fmt.max_exponent,
+        pattern(fmt.min_normal),
+        pattern(fmt.max_finite),
+        pattern(overflow),
+        2.0 ** (smallest + _FRACTION_WIDTH),
+        fmt.min_normal,
+        fmt.max_finite,
+        overflow,
+        2.0 ** (smallest + _FRACTION_WIDTH64),
+    )
+
+
+@lru_cache(maxsize=64)
+def arithmetic(operand: Format, accumulate: Format, *, flush: bool) -> Arithmetic:
+    """Formats of operands and sums, and the mode."""
+    return Arithmetic(limits(operand), limits(accumulate), flush)
+
+
+class Kernel:
+    """The functions of the library, with their types; see ``kernel.c``.
+
+    Parameters
+    ----------
+    library
+        The shared library.
+
+    Attributes
+    ----------
+    band, panel
+        How many rows of activations, and columns of weights, are packed and multiplied side by side.
+
+    Raises
+    ------
+    OSError, AttributeError
+        It cannot be opened, or is something else.
+    """
+
+    def __init__(self, library: bytes) -> None:
+        functions = native.open_library(library)
+        for name in ("band", "panel"):
+            function = getattr(functions, f"kernel_{name}")
+            function.argtypes, function.restype = [], _int64
+            setattr(self, name, function())
+        self.pack = functions.kernel_pack
+        self.pack.argtypes = [_pointer, *[_int64] * 6, _pointer, _int32, _pointer]
+        self.multiply = functions.kernel_multiply
+        self.multiply.argtypes = [*[_pointer] * 3, *[_int64] * 9, _int32, _int32, _pointer]
+        self.convert = functions.kernel_convert
+        self.convert.argtypes = [_pointer, _int64, _pointer, _int32]
+        for function in (self.pack, self.multiply, self.convert):
+            function.restype = None
+
+    band: int
+    panel: int
+
+
+@lru_cache(maxsize=1)
+def load_kernel() -> Kernel:
+    """The kernel for this processor, from the cache or built now, which takes two seconds.
+
+    Raises
+    ------
+    openmxu_sim.netlist.native.CompilerNotFoundError, openmxu_sim.netlist.native.CompilationError
+        There is no C compiler, or it failed.
+    """
+    return fetch_library(native.resource(__package__, "kernel.c"), Kernel, _check)
+
+
+def _check(library: bytes) -> bool:
+    return try_library(library, "openmxu_sim.engines.model.trial", what="known products on the model")

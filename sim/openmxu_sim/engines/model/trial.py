@@ -1,0 +1,42 @@
+"""The kernel that was just compiled, tried in a process of its own: it may be anything, and do anything.
+
+The process is ``python -m openmxu_sim.engines.model.trial LIBRARY``. It ends with 0 if products of operands of every
+kind have the golden model's bits.
+"""
+
+import sys
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from openmxu_sim import golden, vectors
+from openmxu_sim.engines import model
+from openmxu_sim.engines.model.kernel import Kernel
+
+__all__ = ["main"]
+
+_FORMATS = (("bf16", "fp32"), ("fp32", "fp32"), ("fp8_e4m3", "fp32"), ("bf16", "bf16"), ("tf32", "fp16"))
+"""Of operands and sums, between them every step of the kernel."""
+
+
+def main(library: str) -> None:
+    """Run the products, and end the process."""
+    try:
+        kernel = Kernel(Path(library).read_bytes())
+    except (OSError, AttributeError) as error:
+        sys.exit(str(error))
+    m, k, n = kernel.band + 1, 9, kernel.panel + 1
+    for kind, mode, (operand, accumulate) in product(("all", "normal"), ("flush", "ieee"), _FORMATS):
+        a = golden.from_bits(vectors.matrix((m, k), "fp32", 1, kind=kind))
+        b = golden.from_bits(vectors.matrix((n, k), "fp32", 2, kind=kind)).T
+        right = golden.matmul(a, b, rows=4, subnormals=mode, operand=operand, accumulate=accumulate)
+        found = model.matmul(a, b, rows=4, subnormals=mode, operand=operand, accumulate=accumulate, kernel=kernel)
+        wrong = np.count_nonzero(golden.to_bits(found) != golden.to_bits(right))
+        if wrong:
+            sys.exit(f"{wrong} of {right.size} elements of a known product are wrong ({operand}, {accumulate}, {mode})")
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

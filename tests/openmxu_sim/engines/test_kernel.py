@@ -1,0 +1,92 @@
+"""The model's kernel: compiled, tried, kept."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from openmxu_sim import golden
+from openmxu_sim.engines import library, model, quickest_product
+from openmxu_sim.engines.model.kernel import load_kernel
+from openmxu_sim.netlist.native import CompilationError, CompilerNotFoundError, find_compiler
+
+from ...bits import same_bits
+from ...conftest import slow
+
+try:
+    find_compiler()
+except CompilerNotFoundError as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """Nothing is loaded yet, and nothing of it stays."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    load_kernel.cache_clear()
+    yield tmp_path / "cache" / "openmxu" / "models"
+    load_kernel.cache_clear()
+
+
+def _compiler(path: Path, text: str) -> str:
+    """A program that may be named by ``CC``."""
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def _multiplies() -> None:
+    a, b = (np.random.default_rng(seed).standard_normal((9, 9), np.float32) for seed in (1, 2))
+    same_bits(model.matmul(a, b, rows=4), golden.matmul(a, b, rows=4))
+
+
+def _change(text: str) -> str:
+    """Changes the source before it is compiled."""
+    return f"for each; do case $each in *.c) sed -i '{text}' $each;; esac; done\nexec cc \"$@\""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'exec cc -ffast-math "$@"',
+        _change("s/bits & ~(tiny/bits | ~(tiny/"),
+        slow(_change("s/magnitude >> dropped/magnitude >> (dropped + 1)/")),
+        slow(_change("s/kernel_pack/kernel_unpack/")),
+        _change("s/int64_t blocks = /__builtin_trap(); &/"),
+        slow(_change("s/int64_t blocks = /for (;;); &/")),
+    ],
+    ids=["fast math", "flushing", "conversion", "no function", "crash", "hang"],
+)
+def test_a_compiler_that_lies(text: str, own_cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(library, "_LIMIT", 10.0)
+    monkeypatch.setenv("CC", _compiler(tmp_path / "liar", text))
+    with pytest.raises(CompilationError, match=r"^C compiler made code that does not work: .+$"):
+        load_kernel()
+    assert quickest_product() == "golden"
+    assert not list(own_cache.glob("*"))
+    monkeypatch.delenv("CC")
+    _multiplies()
+
+
+def test_a_warm_cache_needs_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    _multiplies()
+    load_kernel.cache_clear()
+    monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
+    _multiplies()
+    assert quickest_product() == "model"
+
+
+def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "/no/cc")
+    with pytest.raises(CompilerNotFoundError, match=r"^CC must name a C compiler that is installed, not '/no/cc'$"):
+        model.matmul(np.ones((1, 1), np.float32), np.ones((1, 1), np.float32), rows=1)
+    assert quickest_product() == "golden"
+
+
+@pytest.mark.parametrize("processor", ["-mno-avx512f", slow("-mno-avx512f -mno-avx -mno-fma")])
+def test_processors_with_shorter_vectors(processor: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CC", _compiler(tmp_path / "cc", f'exec cc "$@" {processor}'))
+    _multiplies()
+    assert load_kernel().band == 6
