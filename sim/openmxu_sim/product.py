@@ -19,8 +19,8 @@ from openmxu.passes import PASSES, find_precision
 from openmxu.tiling import cycles as cycle_formula
 from openmxu.tiling import shares, stream_bytes
 from openmxu_sim import golden
-from openmxu_sim.aliases import Progress
-from openmxu_sim.engines import CLOCKED, ENGINES, choose, load, load_product, quickest_product, require
+from openmxu_sim.aliases import Progress, part_of
+from openmxu_sim.engines import CLOCKED, ENGINES, choose, load, quickest_product, require
 from openmxu_sim.engines.compiled.trace import Window
 from openmxu_sim.engines.known_answer import golden_name
 from openmxu_sim.engines.protocol import Run
@@ -241,18 +241,15 @@ def simulate(
 
     start = time.perf_counter()
     multiply = (
-        partial(_run_on_units, _clocked(engine, stalls, vcd, window), config, precision=precision, units=units)
+        partial(_multiply_by_clock, _clocked(engine, stalls, vcd, window), units=units)
         if engine in CLOCKED
-        else partial(_multiply_at_once, engine, config, accumulate=accumulate, precision=precision)
+        else partial(_multiply_at_once, engine, accumulate=accumulate)
     )
-    found = [
-        multiply(*pair, progress=_share(progress, number, len(left)))
-        for number, pair in enumerate(zip(left, right, strict=True))
-    ]
+    result, runs = multiply(config, left, right, precision=precision, progress=progress)
     statistics = _statistics(
         config,
         (len(left), *left.shape[1:], right.shape[2]),
-        [runs for _, runs in found] if engine in CLOCKED else None,
+        runs,
         accumulate=accumulate,
         precision=precision,
         units=units,
@@ -260,8 +257,6 @@ def simulate(
         reason=reason,
         seconds=time.perf_counter() - start,
     )
-    dtype = golden.DTYPES.get(_name(config.result), np.dtype(np.float32))
-    result = np.stack([values for values, _ in found]) if found else np.empty(0, dtype)
     return Product(result.reshape(shape), statistics)
 
 
@@ -404,11 +399,6 @@ def _clocked(engine: str, stalls: int | None, vcd: Path | str | None, window: Wi
     return partial(load(engine), stalls=waits, vcd=None if vcd is None else Path(vcd), **options)
 
 
-def _share(progress: Progress | None, number: int, count: int) -> Progress | None:
-    """The progress of one of several equal parts as that of all."""
-    return progress and (lambda done, total: progress(number * total + done, count * total))
-
-
 def _multiply_at_once(
     engine: str,
     config: MxuConfig,
@@ -418,20 +408,49 @@ def _multiply_at_once(
     accumulate: str,
     precision: str,
     progress: Progress | None,
-) -> tuple[npt.NDArray[Any], list[Run]]:
-    """One product without a clock."""
-    result = load_product(engine)(
-        a,
-        b,
-        rows=config.rows,
-        precision=precision,
-        subnormals=config.subnormals,
-        operand=_name(config.operand),
-        accumulate=accumulate,
-        result=_name(config.result),
-        **({"progress": progress} if engine == "model" else {}),
-    )
-    return result, []
+) -> tuple[npt.NDArray[Any], None]:
+    """Products of (P, M, K) and (P, K, N) without a clock."""
+    options: dict[str, Any] = {
+        "rows": config.rows,
+        "precision": precision,
+        "subnormals": config.subnormals,
+        "operand": _name(config.operand),
+        "accumulate": accumulate,
+        "result": _name(config.result),
+    }
+    if engine == "model":
+        from openmxu_sim.engines.model import products  # noqa: PLC0415  # as engines are, when it is needed
+
+        return products(golden.to_bits(a), golden.to_bits(b), progress=progress, **options), None
+    result = _empty(config, a, b)
+    for values, left, right in zip(result, a, b, strict=True):
+        values[:] = golden.matmul(left, right, **options)
+    return result, None
+
+
+def _multiply_by_clock(
+    run: Callable[..., Run],
+    config: MxuConfig,
+    a: npt.NDArray[Any],
+    b: npt.NDArray[Any],
+    *,
+    precision: str,
+    units: int,
+    progress: Progress | None,
+) -> tuple[npt.NDArray[Any], list[list[Run]]]:
+    """Products of (P, M, K) and (P, K, N), one after the other, and their runs on each unit."""
+    result, runs = _empty(config, a, b), []
+    for number, (values, left, right) in enumerate(zip(result, a, b, strict=True)):
+        share = part_of(progress, number, len(a))
+        values[:], among = _run_on_units(run, config, left, right, precision=precision, units=units, progress=share)
+        runs.append(among)
+    return result, runs
+
+
+def _empty(config: MxuConfig, a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """What results go into."""
+    dtype = golden.DTYPES.get(_name(config.result), np.dtype(np.float32))
+    return np.empty((len(a), a.shape[1], b.shape[2]), dtype)
 
 
 def _run_on_units(
@@ -458,7 +477,7 @@ def _run_on_units(
     for unit, share in enumerate(among):
         columns = slice(share.start, share.stop)
         given = stimulus(config, left, np.ascontiguousarray(right[:, columns]), precision)
-        runs.append(run(given, progress=_share(progress, unit, len(among))))
+        runs.append(run(given, progress=part_of(progress, unit, len(among))))
         words[:, columns] = collect(config, runs[-1].beats, m, k, len(share))
     return golden.to_array(words, _name(config.result)), runs
 

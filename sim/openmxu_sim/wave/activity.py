@@ -9,7 +9,7 @@ import numpy.typing as npt
 from openmxu.config import MxuConfig
 from openmxu.tiling import Tile, cycles
 from openmxu_sim import golden
-from openmxu_sim.aliases import Progress
+from openmxu_sim.aliases import Progress, part_of
 from openmxu_sim.engines.compiled import record
 from openmxu_sim.engines.compiled.trace import STREAMS, Trace, Window, trace_bytes
 from openmxu_sim.stimulus import Stalls, Stimulus, stimulus
@@ -153,7 +153,7 @@ def observe(
             given,
             Window(rows, range(config.columns), range(trace.ran)),
             stalls=stalls,
-            progress=None if progress is None else _share(progress, number, len(parts)),
+            progress=part_of(progress, number, len(parts)),
         )
         # Cell by cell, the n-th swap mark is that of the n-th tile that has weights of its own.
         when = np.nonzero(np.moveaxis(part.register("o_swap"), 0, -1))[-1]
@@ -204,8 +204,3 @@ def _parts(config: MxuConfig, trace: Trace) -> list[range]:
     size = trace_bytes(Window(range(1), range(config.columns), range(trace.ran)), trace.registers)
     step = max(1, _AT_ONCE // size)
     return [range(start, min(start + step, config.rows)) for start in range(0, config.rows, step)]
-
-
-def _share(progress: Progress, number: int, count: int) -> Progress:
-    """The progress of one of several equal runs as that of all."""
-    return lambda done, total: progress(number * total + done, count * total)

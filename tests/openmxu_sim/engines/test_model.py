@@ -1,6 +1,7 @@
 """The model against the definition, bit for bit."""
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import product
 
 import ml_dtypes
@@ -202,6 +203,37 @@ def test_a_product_just_below_the_smallest_normal_number(subnormals: str) -> Non
     same_bits(model.matmul(a, b, **options), right)
 
 
+@pytest.mark.parametrize("size", [(3, 5, 7, 9), (70, 32, 40, 33), (2, 130, 130, 260), (3, 1, 200, 1)])
+@pytest.mark.parametrize("precision", ["default", "high"])
+def test_several_products(precision: str, size: tuple[int, int, int, int]) -> None:
+    """Each as by itself, also where one operand is the same for all, and whatever its layout is."""
+    count, m, k, n = size
+    a = np.stack([vectors.matrix((m, k), "fp32", seed) for seed in range(count)])
+    b = np.stack([vectors.matrix((n, k), "fp32", 500 + seed) for seed in range(count)])
+    options = {"rows": 16, "precision": precision}
+    for left, right in (
+        (a, b.swapaxes(1, 2)),
+        (a, np.broadcast_to(b[0].T, (count, k, n))),
+        (np.broadcast_to(a[0], (count, m, k)), b.swapaxes(1, 2)),
+        (np.asfortranarray(a), np.ascontiguousarray(b.swapaxes(1, 2))[::-1]),
+    ):
+        right_bits = [
+            golden.matmul(golden.from_bits(each), golden.from_bits(other), **options)
+            for each, other in zip(left, right, strict=True)
+        ]
+        for threads in (1, 2):
+            told: list[int] = []
+            found = model.products(left, right, **options, threads=threads, progress=partial(_note, told))
+            for values, expected in zip(found, right_bits, strict=True):
+                same_bits(values, expected)
+            assert told == sorted(told)
+            assert told[-1] == count * m
+
+
+def _note(told: list[int], done: int, _: int) -> None:
+    told.append(done)
+
+
 def test_any_layout_in_memory() -> None:
     a, b = _matrices(7, 40, 33, "all", seed=3)
     expected = model.matmul(a, b, rows=16)
@@ -225,7 +257,7 @@ def test_empty_matrices(shape: tuple[int, int, int]) -> None:
 
 
 def test_threads_and_progress() -> None:
-    a, b = _matrices(520, 20, 300, "all", seed=5)
+    a, b = _matrices(520, 60, 300, "all", seed=5)
     expected = model.matmul(a, b, rows=8, threads=1)
     seen: list[tuple[int, int]] = []
     same_bits(model.matmul(a, b, rows=8, threads=3, progress=lambda *rows: seen.append(rows)), expected)

@@ -25,9 +25,8 @@ overflow. In narrow formats a sum stays where the largest product no longer chan
 
 import ctypes
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -36,18 +35,24 @@ import numpy.typing as npt
 
 from openmxu import host
 from openmxu.passes import PASSES, Part
-from openmxu_sim.aliases import Progress
-from openmxu_sim.engines.model.kernel import Arithmetic, Kernel, Packed, arithmetic, limits, load_kernel
+from openmxu_sim.aliases import Progress, part_of
+from openmxu_sim.engines.model.kernel import (
+    Arithmetic,
+    FormatLimits,
+    Kernel,
+    Packed,
+    Stack,
+    arithmetic,
+    limits,
+    load_kernel,
+)
 from openmxu_sim.golden.arithmetic import check_subnormals
 from openmxu_sim.golden.environment import ieee_arithmetic
 from openmxu_sim.golden.formats import DTYPES, Bits, find_format
 from openmxu_sim.golden.matrix import check_count, check_operands, check_precision
-from openmxu_sim.parts import part_of
+from openmxu_sim.parts import part_of as part_of_words
 
-__all__ = ["matmul"]
-
-_Span = tuple[int, int]
-"""The first, and one past the last."""
+__all__ = ["matmul", "products"]
 
 _DEPTH = 128
 """Of so many k, or of one tile if that is longer, the extents are known; a panel of them fits next to the core."""
@@ -56,13 +61,15 @@ _ROWS, _COLUMNS = 252, 512
 """Of the result, at most, in one call: milliseconds, so that Ctrl-C is heard. Bands are of 6 or 12 rows."""
 
 _SMALL = 1 << 22
-"""Multiply-adds up to which another thread is not worth its start."""
+"""Multiply-adds up to which a product is computed in one call, by one thread."""
+
+_TASK = 1 << 25
+"""Multiply-adds of as many small products as one call computes."""
 
 _ALIGNMENT = 64
 """Bytes of the longest vector."""
 
 
-@ieee_arithmetic()
 def matmul(
     a: npt.ArrayLike,
     b: npt.ArrayLike,
@@ -116,101 +123,204 @@ def matmul(
         There is no C compiler, or it failed.
     """
     left, right = check_operands(a, b)
+    return products(
+        left[np.newaxis],
+        right[np.newaxis],
+        rows=rows,
+        precision=precision,
+        subnormals=subnormals,
+        operand=operand,
+        accumulate=accumulate,
+        result=result,
+        threads=threads,
+        progress=progress,
+        kernel=kernel,
+    )[0]
+
+
+@ieee_arithmetic()
+def products(
+    a: Bits,
+    b: Bits,
+    *,
+    rows: int,
+    precision: str = "default",
+    subnormals: str = "flush",
+    operand: str = "bf16",
+    accumulate: str = "fp32",
+    result: str = "fp32",
+    threads: int | None = None,
+    progress: Progress | None = None,
+    kernel: Kernel | None = None,
+) -> npt.NDArray[Any]:
+    """Several products of the same sizes; small ones take little longer than their sums.
+
+    Parameters
+    ----------
+    a, b
+        (P, M, K) and (P, K, N) patterns of fp32.
+    rows, precision, subnormals, operand, accumulate, result, threads, progress, kernel
+        As of :func:`matmul`; progress is that of the rows of all results.
+
+    Returns
+    -------
+    array, shape (P, M, N)
+        As of :func:`matmul`.
+
+    Raises
+    ------
+    TypeError, ValueError, RuntimeError
+        As of :func:`matmul`.
+    MemoryError
+        There is not enough.
+    """
     rows = check_count(rows, "rows")
     check_precision(precision, operand, accumulate)
     how = arithmetic(
         find_format(operand, "operand"), find_format(accumulate, "accumulate"), flush=check_subnormals(subnormals)
     )
     target = limits(find_format(result, "result"))
-    threads = host.cores() if threads is None else check_count(threads, "threads")
-    (m, k), n = left.shape, right.shape[1]
-    sums = np.zeros((m, n), np.float32)
-    if 0 not in (m, k, n):
-        kernel = kernel or load_kernel()
-        job = _Job.of(kernel, how, (left, right.T), min(rows, k), PASSES[precision], sums)
-        job.run(threads if m * k * n > _SMALL else 1, progress)
-        kernel.convert(sums.ctypes.data, sums.size, ctypes.byref(target), how.flush)
+    threads = None if threads is None else check_count(threads, "threads")
+    (count, m, inner), n = a.shape, b.shape[2]
+    if 0 in (count, m, inner, n):
+        return np.zeros((count, m, n), DTYPES.get(result, np.float32))
+    sums = np.empty((count, m, n), np.float32)
+    setup = _Setup(kernel or load_kernel(), how, target, min(rows, inner), threads, PASSES[precision])
+    if m * inner * n <= _SMALL and len(setup.passes) == 1:
+        _multiply_small(setup, _in_words(a), _in_words(b), sums, progress)
+    else:
+        for number in range(count):
+            job = _Job.of(setup, _in_words(a[number]), _in_words(b[number].T), sums[number])
+            job.run(part_of(progress, number, count))
     return sums.astype(DTYPES.get(result, np.float32), copy=False)
+
+
+class _Setup(NamedTuple):
+    """What computes, in which formats: how many k make a tile, threads if that is said, parts of each pass."""
+
+    kernel: Kernel
+    how: Arithmetic
+    target: FormatLimits
+    rows: int
+    threads: int | None
+    passes: Sequence[tuple[Part, Part]]
+
+    @property
+    def block(self) -> int:
+        """How many k are packed together: whole tiles."""
+        return self.rows * max(1, _DEPTH // self.rows)
+
+    def map(self, function: Callable[..., None], tasks: list[tuple[Any, ...]]) -> Iterator[None]:
+        """Do all of it, by as many threads as may be; each has settings of its own."""
+        threads = min(len(tasks), host.cores() if self.threads is None and len(tasks) > 1 else self.threads or 1)
+        if threads == 1:
+            yield from itertools.starmap(function, tasks)
+        else:
+            with ThreadPoolExecutor(threads) as pool:
+                yield from pool.map(ieee_arithmetic()(function), *zip(*tasks, strict=True))
+
+
+def _in_words(bits: Bits) -> Bits:
+    """The same patterns, a whole number of words apart."""
+    fits = bits.flags.aligned and not any(stride % bits.itemsize for stride in bits.strides)
+    return bits if fits else bits.copy()
+
+
+def _multiply_small(setup: _Setup, a: Bits, b: Bits, sums: npt.NDArray[np.float32], progress: Progress | None) -> None:
+    """Products of (P, M, K) and (P, K, N), some milliseconds of them in one call."""
+    (count, m, inner), n = a.shape, b.shape[2]
+    steps = [[stride // bits.itemsize for stride in bits.strides] for bits in (a, b.swapaxes(1, 2))]
+
+    def multiply(first: int, last: int) -> None:
+        left, right = (
+            Stack(bits.ctypes.data + first * bits.strides[0], *step) for bits, step in zip((a, b), steps, strict=True)
+        )
+        failed = setup.kernel.products(
+            ctypes.byref(setup.how),
+            ctypes.byref(setup.target),
+            ctypes.byref(left),
+            ctypes.byref(right),
+            last - first,
+            m,
+            inner,
+            n,
+            setup.rows,
+            setup.block,
+            sums.ctypes.data + first * sums.strides[0],
+        )
+        if failed:
+            raise MemoryError("not enough memory for the operands of a product")
+
+    each = max(1, _TASK // (m * inner * n))
+    tasks: list[tuple[Any, ...]] = [(first, min(first + each, count)) for first in range(0, count, each)]
+    for (_, last), _ in zip(tasks, setup.map(multiply, tasks), strict=True):
+        if progress is not None:
+            progress(last * m, count * m)
 
 
 @dataclass(frozen=True)
 class _Job:
-    """A product that is not empty, with its operands packed.
+    """A large product, or one in several passes, with its operands packed.
 
     Parameters
     ----------
-    kernel, how
-        What computes, in which formats.
+    setup
+        What computes, and how.
     passes
         Packed activations and weights of each pass.
-    inner, rows, block
-        The inner dimension; how many k make a tile, and a block of tiles.
+    inner
+        The inner dimension.
     sums
         (M, N): the result.
     """
 
-    kernel: Kernel
-    how: Arithmetic
+    setup: _Setup
     passes: list[tuple["_Operands", "_Operands"]]
     inner: int
-    rows: int
-    block: int
     sums: npt.NDArray[np.float32]
 
     @classmethod
-    def of(
-        cls,
-        kernel: Kernel,
-        how: Arithmetic,
-        matrices: tuple[Bits, Bits],
-        rows: int,
-        passes: Sequence[tuple[Part, Part]],
-        sums: npt.NDArray[np.float32],
-    ) -> "_Job":
+    def of(cls, setup: _Setup, a: Bits, b: Bits, sums: npt.NDArray[np.float32]) -> "_Job":
         """Convert and pack each part of the (M, K) and (N, K) matrices once."""
-        block = rows * max(1, _DEPTH // rows)
-        a, b = (
-            {part: _pack(kernel, how, part_of(bits, part), size, block) for part in set(parts)}
-            for bits, size, parts in zip(matrices, (kernel.band, kernel.panel), zip(*passes, strict=True), strict=True)
+        left, right = (
+            {part: _pack(setup, part_of_words(bits, part), size) for part in set(parts)}
+            for bits, size, parts in zip(
+                (a, b), (setup.kernel.band, setup.kernel.panel), zip(*setup.passes, strict=True), strict=True
+            )
         )
-        packed = [(a[a_part], b[b_part]) for a_part, b_part in passes]
-        return cls(kernel, how, packed, matrices[0].shape[1], rows, block, sums)
+        return cls(setup, [(left[a_part], right[b_part]) for a_part, b_part in setup.passes], a.shape[1], sums)
 
-    def run(self, threads: int, progress: Progress | None) -> None:
+    def run(self, progress: Progress | None) -> None:
         """Multiply, a part of the result after the other."""
-        m, n = self.sums.shape
-        steps = _ROWS // self.kernel.band, _COLUMNS // self.kernel.panel
-        counts = -(-m // self.kernel.band), -(-n // self.kernel.panel)
-        spans = [
-            [(first, min(first + step, count)) for first in range(0, count, step)]
-            for step, count in zip(steps, counts, strict=True)
-        ]
-        tasks = list(itertools.product(*spans))
-        with ExitStack() as stack:
-            if threads == 1 or len(tasks) == 1:
-                done: Iterator[None] = itertools.starmap(self._multiply, tasks)
-            else:
-                pool = stack.enter_context(ThreadPoolExecutor(threads))
-                # Every thread has settings of its own.
-                done = pool.map(ieee_arithmetic()(self._multiply), *zip(*tasks, strict=True))
-            for ((_, band), (_, panel)), _ in zip(tasks, done, strict=True):
-                if progress is not None and panel == counts[1]:
-                    progress(min(band * self.kernel.band, m), m)
+        spans = []
+        for length, size, most in zip(
+            self.sums.shape, (self.setup.kernel.band, self.setup.kernel.panel), (_ROWS, _COLUMNS), strict=True
+        ):
+            count, step = -(-length // size), most // size
+            spans.append([(first, min(first + step, count)) for first in range(0, count, step)])
+        tasks: list[tuple[Any, ...]] = list(itertools.product(*spans))
+        m, last_span = len(self.sums), spans[1][-1]
+        for ((_, band), panels), _ in zip(tasks, self.setup.map(self._multiply, tasks), strict=True):
+            if progress is not None and panels == last_span:
+                progress(min(band * self.setup.kernel.band, m), m)
+        self.setup.kernel.convert(
+            self.sums.ctypes.data, self.sums.size, ctypes.byref(self.setup.target), self.setup.how.flush
+        )
 
-    def _multiply(self, bands: _Span, panels: _Span) -> None:
-        """All passes over a part of the result."""
+    def _multiply(self, bands: tuple[int, int], panels: tuple[int, int]) -> None:
+        """All passes over a part of the result, from the first to one past the last band and panel."""
         m, n = self.sums.shape
         for number, (a, b) in enumerate(self.passes):
             later, last = number > 0, number == len(self.passes) - 1
-            self.kernel.multiply(
-                ctypes.byref(self.how),
+            self.setup.kernel.multiply(
+                ctypes.byref(self.setup.how),
                 ctypes.byref(a.address),
                 ctypes.byref(b.address),
                 m,
                 self.inner,
                 n,
-                self.rows,
-                self.block,
+                self.setup.rows,
+                self.setup.block,
                 *bands,
                 *panels,
                 later,
@@ -226,24 +336,22 @@ class _Operands(NamedTuple):
     kept: tuple[npt.NDArray[Any], ...]
 
 
-def _pack(kernel: Kernel, how: Arithmetic, bits: Bits, size: int, block: int) -> _Operands:
+def _pack(setup: _Setup, bits: Bits, size: int) -> _Operands:
     """Convert (rows or columns, inner) patterns of fp32 to operands, ``size`` rows or columns side by side."""
-    if not bits.flags.aligned or any(stride % bits.itemsize for stride in bits.strides):
-        bits = bits.copy()
     count, inner = bits.shape
-    groups, blocks = -(-count // size), -(-inner // block)
+    groups, blocks = -(-count // size), -(-inner // setup.block)
     values = np.empty(groups * size * inner + _ALIGNMENT // 4, np.float32)
     extents = np.empty(groups * blocks, np.int64)
     packed = Packed(values.ctypes.data + -values.ctypes.data % _ALIGNMENT, extents.ctypes.data)
-    kernel.pack(
+    setup.kernel.pack(
         bits.ctypes.data,
         *(stride // bits.itemsize for stride in bits.strides),
         count,
         inner,
         size,
-        block,
-        ctypes.byref(how.operand),
-        how.flush,
+        setup.block,
+        ctypes.byref(setup.how.operand),
+        setup.how.flush,
         ctypes.byref(packed),
     )
     return _Operands(packed, (values, extents))

@@ -1,6 +1,7 @@
 /* Products of matrices with the bits of the unit: operands are packed, then tiles of them are multiplied. */
 #include <math.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #if defined __AVX512F__ || defined __FMA__
@@ -19,7 +20,7 @@ enum { WIDTH = 16, BAND = 6 };
 enum { LANES = WIDTH / 4, VECTORS = 2, PANEL = VECTORS * LANES, CHUNK = 256 };
 
 typedef float floats __attribute__((vector_size(WIDTH)));
-typedef int32_t integers __attribute__((vector_size(WIDTH)));
+typedef uint32_t words __attribute__((vector_size(WIDTH)));
 
 enum { MAGNITUDE = 0x7FFFFFFF, INFINITE = 0x7F800000, CANONICAL_NAN = 0x7FC00000, FRACTION_WIDTH = 23, BIAS = 127 };
 
@@ -50,45 +51,48 @@ struct packed {
   struct extent *extents;
 };
 
+/* Rows or columns of operands, of several products: patterns of fp32, and how many words they are apart. */
+struct stack {
+  const uint32_t *words;
+  int64_t product_step, step, k_step;
+};
+
 int64_t kernel_band(void) { return BAND; }
 int64_t kernel_panel(void) { return PANEL; }
 
-static inline uint32_t bits_of(float x) {
-  uint32_t bits;
-  memcpy(&bits, &x, sizeof bits);
-  return bits;
-}
-
-static inline float float_of(uint32_t bits) {
-  float x;
-  memcpy(&x, &bits, sizeof x);
-  return x;
-}
-
 static inline int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* The number of a format that is nearest to an fp32 pattern. */
-static inline float converted(uint32_t bits, const struct format *format, int flush) {
-  uint32_t magnitude = bits & MAGNITUDE, sign = bits ^ magnitude, dropped = FRACTION_WIDTH - format->fraction_width;
+static inline words chosen(words mask, words yes, words no) { return (mask & yes) | (~mask & no); }
+
+/* The numbers of a format that are nearest to patterns of fp32. */
+static inline words converted(words bits, const struct format *format, int flush) {
+  int dropped = FRACTION_WIDTH - format->fraction_width;
+  words magnitude = bits & MAGNITUDE, sign = bits ^ magnitude;
   /* A carry runs into the exponent by itself. */
-  uint32_t last = magnitude >> dropped & (dropped > 0), below_half = (1u << dropped >> 1) - (dropped > 0);
-  uint32_t normal = (magnitude + below_half + last) >> dropped << dropped;
-  uint32_t tiny = flush ? 0 : bits_of(float_of(magnitude) + format->grid - format->grid);
-  normal = normal > format->largest ? format->overflow : normal;
-  uint32_t number = magnitude < format->min_normal ? tiny : normal;
-  return float_of(magnitude > INFINITE ? CANONICAL_NAN : number | sign);
+  words last = magnitude >> dropped & (dropped > 0);
+  words normal = (magnitude + ((1u << dropped >> 1) - (dropped > 0)) + last) >> dropped << dropped;
+  normal = chosen(normal > format->largest, (words){ 0 } + format->overflow, normal);
+  words tiny = flush ? (words){ 0 } : (words)((floats)magnitude + format->grid - format->grid);
+  words number = chosen(magnitude < format->min_normal, tiny, normal) | sign;
+  return chosen(magnitude > INFINITE, (words){ 0 } + CANONICAL_NAN, number);
 }
 
-/* Convert patterns where they lie. */
+/* Convert numbers where they lie. */
 void kernel_convert(float *values, int64_t count, const struct format *format, int32_t flush) {
   struct format f = *format;
-  for (int64_t i = 0; i < count; i++) values[i] = converted(bits_of(values[i]), &f, flush);
+  for (int64_t i = 0; i < count; i += LANES) {
+    words some = { 0 };
+    size_t size = least_of(LANES, count - i) * sizeof *values;
+    memcpy(&some, values + i, size);
+    some = converted(some, &f, flush);
+    memcpy(values + i, &some, size);
+  }
 }
 
 /* One group's part of one block: `count` rows or columns, `step` words apart, and `length` k, `k_step` apart. */
-static struct extent pack_block(const uint32_t *source, int64_t step, int64_t k_step, int64_t count,
-                                int64_t length, int64_t size, const struct format *format, int flush, float *values) {
-  uint32_t least = INFINITE, most = 0, odd = 0;
+static struct extent pack_block(const uint32_t *source, int64_t step, int64_t k_step, int64_t count, int64_t length,
+                                int64_t size, const struct format *format, int flush, float *values) {
+  words least = (words){ 0 } + INFINITE, most = { 0 }, odd = { 0 };
   if (count < size) memset(values, 0, length * size * sizeof *values);
   /* Along what is contiguous in memory. */
   int along_k = step != 1;
@@ -96,24 +100,31 @@ static struct extent pack_block(const uint32_t *source, int64_t step, int64_t k_
   int64_t items = along_k ? length : count, item_step = along_k ? k_step : step, item_to = along_k ? size : 1;
   for (int64_t line = 0; line < lines; line++)
     for (int64_t first = 0; first < items; first += CHUNK) {
-      uint32_t chunk[CHUNK];
+      union { words vectors[CHUNK / LANES]; uint32_t each[CHUNK]; } chunk;
       int64_t n = least_of(CHUNK, items - first);
       const uint32_t *from = source + line * line_step + first * item_step;
-      for (int64_t i = 0; i < n; i++) chunk[i] = from[i * item_step];
-      for (int64_t i = 0; i < n; i++) {
-        uint32_t bits = bits_of(converted(chunk[i], format, flush)), magnitude = bits & MAGNITUDE;
-        uint32_t infinite = magnitude >= INFINITE ? MAGNITUDE : 0;
-        uint32_t low = magnitude ? magnitude : INFINITE, high = magnitude & ~infinite;
-        chunk[i] = bits;
-        least = low < least ? low : least;
-        most = high > most ? high : most;
+      chunk.vectors[(n - 1) / LANES] = (words){ 0 };
+      if (item_step == 1) memcpy(chunk.each, from, n * sizeof *from);
+      else for (int64_t i = 0; i < n; i++) chunk.each[i] = from[i * item_step];
+      for (int64_t v = 0; v * LANES < n; v++) {
+        words bits = converted(chunk.vectors[v], format, flush), magnitude = bits & MAGNITUDE;
+        words low = chosen(magnitude == 0, (words){ 0 } + INFINITE, magnitude), infinite = magnitude >= INFINITE;
+        chunk.vectors[v] = bits;
+        least = chosen(low < least, low, least);
+        most = chosen(magnitude > most & ~infinite, magnitude, most);
         odd |= infinite;
       }
       float *to = values + line * line_to + first * item_to;
-      if (item_to == 1) memcpy(to, chunk, n * sizeof *to);
-      else for (int64_t i = 0; i < n; i++) to[i * item_to] = float_of(chunk[i]);
+      if (item_to == 1) memcpy(to, chunk.each, n * sizeof *to);
+      else for (int64_t i = 0; i < n; i++) memcpy(to + i * item_to, chunk.each + i, sizeof *to);
     }
-  return (struct extent){ least >> FRACTION_WIDTH, most >> FRACTION_WIDTH, !odd };
+  struct extent extent = { INFINITE >> FRACTION_WIDTH, 0, 1 };
+  for (int lane = 0; lane < LANES; lane++) {
+    extent.least = least_of(extent.least, least[lane] >> FRACTION_WIDTH);
+    extent.most = -least_of(-extent.most, -(int64_t)(most[lane] >> FRACTION_WIDTH));
+    extent.finite &= !odd[lane];
+  }
+  return extent;
 }
 
 /* Convert and pack `count` rows or columns of `inner` operands each, in blocks of so many k; what is missing in the last
@@ -148,14 +159,14 @@ static inline floats fused(floats sum, floats a, floats b) {
 }
 
 static inline floats flushed(floats x) {
-  integers bits = (integers)x, tiny = (bits & MAGNITUDE) < (1 << FRACTION_WIDTH);
+  words bits = (words)x, tiny = (bits & MAGNITUDE) < (1 << FRACTION_WIDTH);
   return (floats)(bits & ~(tiny & MAGNITUDE));
 }
 
 /* To the nearest number with `dropped` bits less, ties to even, as a sum with a number of its sign and so much larger is;
  * the sign of a zero is lost. */
 static inline floats rounded(floats x, int dropped) {
-  floats large = (floats)(((integers)x & ~((1 << FRACTION_WIDTH) - 1)) + (dropped << FRACTION_WIDTH));
+  floats large = (floats)(((words)x & ~((1 << FRACTION_WIDTH) - 1)) + (dropped << FRACTION_WIDTH));
   return x + large - large;
 }
 
@@ -286,4 +297,30 @@ void kernel_multiply(const struct arithmetic *how, const struct packed *a, const
           }
         }
       }
+}
+
+/* Small products, one after the other, each of (m, inner) times (inner, n), and the results converted to a format. Gives
+ * 0, or 1 where there is no memory. */
+int32_t kernel_products(const struct arithmetic *how, const struct format *target, const struct stack *a,
+                        const struct stack *b, int64_t count, int64_t m, int64_t inner, int64_t n, int64_t rows,
+                        int64_t block, float *result) {
+  int64_t bands = (m + BAND - 1) / BAND, panels = (n + PANEL - 1) / PANEL, blocks = (inner + block - 1) / block;
+  int64_t values = (bands * BAND + panels * PANEL) * inner * sizeof(float);
+  int64_t size = values + (bands + panels) * blocks * sizeof(struct extent);
+  char *memory = aligned_alloc(WIDTH, (size + WIDTH - 1) / WIDTH * WIDTH);
+  if (!memory) return 1;
+  struct packed right = { (float *)memory, (struct extent *)(memory + values) };
+  struct packed left = { right.values + panels * PANEL * inner, right.extents + panels * blocks };
+  for (int64_t i = 0; i < count; i++, result += m * n) {
+    if (!i || a->product_step)
+      kernel_pack(a->words + i * a->product_step, a->step, a->k_step, m, inner, BAND, block, &how->operand, how->flush,
+                  &left);
+    if (!i || b->product_step)
+      kernel_pack(b->words + i * b->product_step, b->step, b->k_step, n, inner, PANEL, block, &how->operand, how->flush,
+                  &right);
+    kernel_multiply(how, &left, &right, m, inner, n, rows, block, 0, bands, 0, panels, 0, 0, result);
+    kernel_convert(result, m * n, target, how->flush);
+  }
+  free(memory);
+  return 0;
 }

@@ -9,7 +9,7 @@ from openmxu_sim.engines.library import fetch_library, try_library
 from openmxu_sim.golden.formats import Format
 from openmxu_sim.netlist import native
 
-__all__ = ["Arithmetic", "FormatLimits", "Kernel", "Packed", "arithmetic", "limits", "load_kernel"]
+__all__ = ["Arithmetic", "FormatLimits", "Kernel", "Packed", "Stack", "arithmetic", "limits", "load_kernel"]
 
 _FRACTION_WIDTH, _FRACTION_WIDTH64 = 23, 52
 """Of fp32 and of binary64."""
@@ -47,6 +47,13 @@ class Packed(ctypes.Structure):
     _fields_ = [("values", _pointer), ("extents", _pointer)]
 
 
+class Stack(ctypes.Structure):
+    """``struct stack``."""
+
+    _fields_ = [("words", _pointer), ("product_step", _int64), ("step", _int64), ("k_step", _int64)]
+
+
+@lru_cache(maxsize=64)
 def limits(fmt: Format) -> FormatLimits:
     """What the kernel has to know of a format."""
     smallest = fmt.min_exponent - fmt.fraction_width
@@ -107,6 +114,9 @@ class Kernel:
         self.multiply.argtypes = [*[_pointer] * 3, *[_int64] * 9, _int32, _int32, _pointer]
         self.convert = functions.kernel_convert
         self.convert.argtypes = [_pointer, _int64, _pointer, _int32]
+        self.products = functions.kernel_products
+        self.products.argtypes = [*[_pointer] * 4, *[_int64] * 6, _pointer]
+        self.products.restype = _int32
         for function in (self.pack, self.multiply, self.convert):
             function.restype = None
 
