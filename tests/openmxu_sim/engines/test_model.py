@@ -77,27 +77,79 @@ def test_conversion(subnormals: str) -> None:
 
 
 def _cancelling(fields: int, left: int) -> tuple[Bits, Bits]:
-    """Patterns of two activations and two weights whose smallest exponent fields are ``left`` and ``fields - left``.
+    """Patterns of three activations and weights whose smallest exponent fields are ``left`` and ``fields - left``.
 
-    (1 + 1/128)² - (1 + 1/64) is 2^-14: the last place of a product.
+    (1 + 1/128)² - (1 + 1/64) is 2^-14, the last place of a product; the third product, 1, shows whether it is there.
     """
-    a = np.uint32([left << 23 | 1 << 16, left << 23 | 1 << 17 | MINUS_ZERO])
-    b = np.uint32([(fields - left) << 23 | 1 << 16, (fields - left) << 23])
+    a = np.uint32([left << 23 | 1 << 16, left << 23 | 1 << 17 | MINUS_ZERO, left << 23])
+    b = np.uint32([(fields - left) << 23 | 1 << 16, (fields - left) << 23, (fields - left) << 23])
     return a, b
 
 
 @pytest.mark.parametrize("negative", [False, True])
-@pytest.mark.parametrize(("fields", "expected"), [(142, 0x00800000), (141, 0), (143, 0x01000000)])
-def test_smallest_exponents_that_need_no_flushing(fields: int, expected: int, negative: bool) -> None:
+@pytest.mark.parametrize("fields", [141, 142, 143])
+def test_smallest_exponents_that_need_no_flushing(fields: int, negative: bool) -> None:
     """One binade below the limit a sum can be subnormal, at the limit it cannot: 142 is for a last place of 2^-126."""
+    expected = np.float32(2.0 ** (fields - 254) + (2.0 ** (fields - 268) if fields >= 142 else 0.0))
     for left in range(1, fields):
         a, b = _cancelling(fields, left)
         a ^= np.uint32(MINUS_ZERO * negative)
         operands = golden.from_bits(a)[np.newaxis, :], golden.from_bits(b)[:, np.newaxis]
-        _check(*operands, rows=2, subnormals="flush")
-        bits = golden.to_bits(model.matmul(*operands, rows=2))
-        assert bits.tolist() == [[expected | MINUS_ZERO * negative]], (left, fields)
-        _check(*operands, rows=2, subnormals="ieee")
+        _check(*operands, rows=3, subnormals="flush")
+        assert model.matmul(*operands, rows=3).tolist() == [[-expected if negative else expected]], (left, fields)
+        _check(*operands, rows=3, subnormals="ieee")
+
+
+def test_a_product_is_rounded_where_the_subnormal_numbers_end() -> None:
+    """8320.5 and 16641 in the last place: a fused sum of both would be 24962."""
+    odd = 1 + 2.0**-7
+    assert _dot([(odd * 2.0**-67, odd * 2.0**-68), (odd * 2.0**-68, odd * 2.0**-68)], subnormals="ieee") == 24961
+
+
+@pytest.mark.parametrize("subnormals", MODES)
+def test_a_product_that_just_overflows_stays_so(subnormals: str) -> None:
+    """A fused sum with the first one would be finite."""
+    just = 2 - 2.0**-7
+    assert _dot([(-(2.0**63), just * 2.0**64), (just * 2.0**63, just * 2.0**64)], subnormals=subnormals) == INFINITY
+
+
+@pytest.mark.parametrize("subnormals", MODES)
+@pytest.mark.parametrize("accumulate", ["fp8_e4m3", "fp8_e5m2", "fp16", "bf16", "e8f10", "e8f11"])
+def test_narrow_sums_at_the_ends_of_their_range(accumulate: str, subnormals: str) -> None:
+    """Sums that grow until they are too large, and differences that are just not subnormal, seen by a third product."""
+    fmt = golden.find_format(accumulate)
+    many = 1 << min(fmt.fraction_width + 2, 9)
+    step = 2.0**-fmt.fraction_width
+    for exponent in range(fmt.min_exponent - 4, fmt.max_exponent + 2):
+        left = np.float32(2.0 ** (exponent // 2)), np.float32(2.0 ** (exponent - exponent // 2))
+        growing = np.full((1, many), np.float32(1.9375) * left[0]), np.full((many, 1), left[1])
+        cancelling = np.float32([[1 + step, -1, 1]]) * left[0], np.full((3, 1), left[1])
+        for a, b in (growing, cancelling):
+            options = {"rows": a.shape[1], "subnormals": subnormals, "operand": "tf32", "accumulate": accumulate}
+            same_bits(model.matmul(a, b, **options), golden.matmul(a, b, **options), note=f"2^{exponent}")
+
+
+def test_narrow_sums_with_one_infinity() -> None:
+    for a, b in (((np.inf, 1), (1, 1)), ((1, 1), (np.inf, 1)), ((1, 1), (1, -np.inf))):
+        operands = np.float32([a]), np.float32(b)[:, np.newaxis]
+        options = {"rows": 2, "accumulate": "bf16"}
+        same_bits(model.matmul(*operands, **options), golden.matmul(*operands, **options))
+
+
+def test_sums_of_twelve_bits_are_not_rounded_twice() -> None:
+    """1 + 2^-11 and just less than half a last place: fp32 would make a half of it, and that a whole."""
+    operands = np.float32([[1 + 2.0**-11, 2.0**-12 - 2.0**-24]]), np.ones((2, 1), np.float32)
+    options = {"rows": 2, "operand": "e8f11", "accumulate": "e8f11"}
+    assert model.matmul(*operands, **options).tolist() == [[1 + 2.0**-11]]
+
+
+def test_sums_of_products_that_were_rounded_are_flushed() -> None:
+    """fp32 operands: the difference of two products is below 2^-126, and a third one shows whether it is there."""
+    for exponent in range(-128, -100):
+        a = np.float32([[1 + 2.0**-23, -1, 1]]) * np.float32(2.0 ** (exponent // 2))
+        b = np.full((3, 1), np.float32(2.0 ** (exponent - exponent // 2)))
+        options = {"rows": 3, "operand": "fp32"}
+        same_bits(model.matmul(a, b, **options), golden.matmul(a, b, **options), note=f"2^{exponent}")
 
 
 def test_smallest_exponents_are_found_wherever_they_are() -> None:

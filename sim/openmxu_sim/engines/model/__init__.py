@@ -282,13 +282,17 @@ class _Job:
     @classmethod
     def of(cls, setup: _Setup, a: Bits, b: Bits, sums: npt.NDArray[np.float32]) -> "_Job":
         """Convert and pack each part of the (M, K) and (N, K) matrices once."""
-        left, right = (
-            {part: _pack(setup, part_of_words(bits, part), size) for part in set(parts)}
-            for bits, size, parts in zip(
-                (a, b), (setup.kernel.band, setup.kernel.panel), zip(*setup.passes, strict=True), strict=True
-            )
-        )
-        return cls(setup, [(left[a_part], right[b_part]) for a_part, b_part in setup.passes], a.shape[1], sums)
+        sides = (a, setup.kernel.band), (b, setup.kernel.panel)
+        wanted = list({(side, parts[side]): None for parts in setup.passes for side in (0, 1)})
+        found: dict[tuple[int, Part], _Operands] = {}
+
+        def pack(side: int, part: Part) -> None:
+            bits, size = sides[side]
+            found[side, part] = _pack(setup, part_of_words(bits, part), size)
+
+        for _ in setup.map(pack, wanted):
+            pass
+        return cls(setup, [(found[0, a_part], found[1, b_part]) for a_part, b_part in setup.passes], a.shape[1], sums)
 
     def run(self, progress: Progress | None) -> None:
         """Multiply, a part of the result after the other."""
@@ -303,9 +307,6 @@ class _Job:
         for ((_, band), panels), _ in zip(tasks, self.setup.map(self._multiply, tasks), strict=True):
             if progress is not None and panels == last_span:
                 progress(min(band * self.setup.kernel.band, m), m)
-        self.setup.kernel.convert(
-            self.sums.ctypes.data, self.sums.size, ctypes.byref(self.setup.target), self.setup.how.flush
-        )
 
     def _multiply(self, bands: tuple[int, int], panels: tuple[int, int]) -> None:
         """All passes over a part of the result, from the first to one past the last band and panel."""
@@ -326,6 +327,7 @@ class _Job:
                 later,
                 later and last,
                 self.sums.ctypes.data,
+                ctypes.byref(self.setup.target) if last else None,
             )
 
 

@@ -38,11 +38,9 @@ struct arithmetic {
   int32_t flush;
 };
 
-/* The smallest and the largest exponent field of some operands, zeros, infinities and NaNs aside, and whether there are
- * none of the latter two. */
+/* The smallest and the largest exponent field of some operands, zeros, infinities and NaNs aside. */
 struct extent {
-  int16_t least, most;
-  int32_t finite;
+  int32_t least, most;
 };
 
 /* Operands as the kernel reads them: groups of `size` rows or columns, within a group k by k. */
@@ -78,13 +76,12 @@ static inline words converted(words bits, const struct format *format, int flush
 }
 
 /* Convert numbers where they lie. */
-void kernel_convert(float *values, int64_t count, const struct format *format, int32_t flush) {
-  struct format f = *format;
+static void convert(float *values, int64_t count, const struct format *format, int flush) {
   for (int64_t i = 0; i < count; i += LANES) {
     words some = { 0 };
     size_t size = least_of(LANES, count - i) * sizeof *values;
     memcpy(&some, values + i, size);
-    some = converted(some, &f, flush);
+    some = converted(some, format, flush);
     memcpy(values + i, &some, size);
   }
 }
@@ -92,7 +89,7 @@ void kernel_convert(float *values, int64_t count, const struct format *format, i
 /* One group's part of one block: `count` rows or columns, `step` words apart, and `length` k, `k_step` apart. */
 static struct extent pack_block(const uint32_t *source, int64_t step, int64_t k_step, int64_t count, int64_t length,
                                 int64_t size, const struct format *format, int flush, float *values) {
-  words least = (words){ 0 } + INFINITE, most = { 0 }, odd = { 0 };
+  words least = (words){ 0 } + INFINITE, most = { 0 };
   if (count < size) memset(values, 0, length * size * sizeof *values);
   /* Along what is contiguous in memory. */
   int along_k = step != 1;
@@ -112,23 +109,22 @@ static struct extent pack_block(const uint32_t *source, int64_t step, int64_t k_
         chunk.vectors[v] = bits;
         least = chosen(low < least, low, least);
         most = chosen(magnitude > most & ~infinite, magnitude, most);
-        odd |= infinite;
       }
       float *to = values + line * line_to + first * item_to;
       if (item_to == 1) memcpy(to, chunk.each, n * sizeof *to);
       else for (int64_t i = 0; i < n; i++) memcpy(to + i * item_to, chunk.each + i, sizeof *to);
     }
-  struct extent extent = { INFINITE >> FRACTION_WIDTH, 0, 1 };
+  struct extent extent = { INFINITE >> FRACTION_WIDTH, 0 };
   for (int lane = 0; lane < LANES; lane++) {
-    extent.least = least_of(extent.least, least[lane] >> FRACTION_WIDTH);
-    extent.most = -least_of(-extent.most, -(int64_t)(most[lane] >> FRACTION_WIDTH));
-    extent.finite &= !odd[lane];
+    int32_t low = least[lane] >> FRACTION_WIDTH, high = most[lane] >> FRACTION_WIDTH;
+    if (low < extent.least) extent.least = low;
+    if (high > extent.most) extent.most = high;
   }
   return extent;
 }
 
-/* Convert and pack `count` rows or columns of `inner` operands each, in blocks of so many k; what is missing in the last
- * group is zero. */
+/* Convert and pack `count` rows or columns of `inner` operands each, in blocks of so many k; what is missing in the
+ * last group is zero. */
 void kernel_pack(const uint32_t *source, int64_t step, int64_t k_step, int64_t count, int64_t inner, int64_t size,
                  int64_t block, const struct format *format, int32_t flush, struct packed *packed) {
   struct format f = *format;
@@ -163,8 +159,8 @@ static inline floats flushed(floats x) {
   return (floats)(bits & ~(tiny & MAGNITUDE));
 }
 
-/* To the nearest number with `dropped` bits less, ties to even, as a sum with a number of its sign and so much larger is;
- * the sign of a zero is lost. */
+/* To the nearest number with `dropped` bits less, ties to even, as a sum with a number of its sign and so much larger
+ * is; the sign of a zero is lost. That number is tiny for infinities and NaNs, so they stay. */
 static inline floats rounded(floats x, int dropped) {
   floats large = (floats)(((words)x & ~((1 << FRACTION_WIDTH) - 1)) + (dropped << FRACTION_WIDTH));
   return x + large - large;
@@ -239,17 +235,17 @@ static enum step choose(const struct arithmetic *how, struct extent a, struct ex
   /* Every product is at least 2^least, and less than 2^most. */
   int least = a.least + b.least - 2 * BIAS, most = a.most + b.most - 2 * BIAS + 2;
   if (!is_fp32(sum)) {
-    int bound = most + sum->fraction_width + 1;
-    return exact && sum->fraction_width <= 10 && a.finite && b.finite
-      && least - sum->fraction_width >= sum->min_exponent && bound <= sum->max_exponent && bound <= 100
-      ? NARROW : GENERAL;
+    int bound = most + sum->fraction_width + 1, fits = bound <= sum->max_exponent && bound <= 100;
+    fits = fits && least - sum->fraction_width >= sum->min_exponent;
+    return exact && sum->fraction_width <= 10 && fits ? NARROW : GENERAL;
   }
   int grid = least - (exact ? 2 * width : FRACTION_WIDTH);
   if (how->flush && grid < 1 - BIAS) return exact ? FLUSHING : GENERAL;
   return exact && most <= BIAS + 1 && grid >= 1 - BIAS - FRACTION_WIDTH ? FUSED : PLAIN;
 }
 
-static void tile(const struct arithmetic *how, enum step step, const float *a, const float *b, int64_t length, float *out) {
+static void tile(const struct arithmetic *how, enum step step, const float *a, const float *b, int64_t length,
+                 float *out) {
   switch (step) {
     case FUSED: sum_up(FUSED, 0, a, b, length, out); break;
     case PLAIN: sum_up(PLAIN, 0, a, b, length, out); break;
@@ -274,10 +270,12 @@ static void accumulate(const struct arithmetic *how, float *total, const float *
 
 /* One pass: multiply some bands of `a` with some panels of `b` into the result, of (m, n).
  *
- * later: it goes on where the pass before ended. clear: NaNs that are there become +0 first. */
+ * later: it goes on where the pass before ended. clear: NaNs that are there become +0 first. target: the format to
+ * which sums are converted then, or none. */
 void kernel_multiply(const struct arithmetic *how, const struct packed *a, const struct packed *b, int64_t m,
                      int64_t inner, int64_t n, int64_t rows, int64_t block, int64_t first_band, int64_t last_band,
-                     int64_t first_panel, int64_t last_panel, int32_t later, int32_t clear, float *result) {
+                     int64_t first_panel, int64_t last_panel, int32_t later, int32_t clear, float *result,
+                     const struct format *target) {
   int64_t blocks = (inner + block - 1) / block;
   float sums[BAND * PANEL] __attribute__((aligned(WIDTH)));
   for (int64_t at = 0; at < blocks; at++)
@@ -297,10 +295,13 @@ void kernel_multiply(const struct arithmetic *how, const struct packed *a, const
           }
         }
       }
+  int64_t first = first_panel * PANEL, last = least_of(last_panel * PANEL, n);
+  for (int64_t i = first_band * BAND; target && i < least_of(last_band * BAND, m); i++)
+    convert(result + i * n + first, last - first, target, how->flush);
 }
 
-/* Small products, one after the other, each of (m, inner) times (inner, n), and the results converted to a format. Gives
- * 0, or 1 where there is no memory. */
+/* Small products, one after the other, each of (m, inner) times (inner, n), and the results converted to a format.
+ * Gives 0, or 1 where there is no memory. */
 int32_t kernel_products(const struct arithmetic *how, const struct format *target, const struct stack *a,
                         const struct stack *b, int64_t count, int64_t m, int64_t inner, int64_t n, int64_t rows,
                         int64_t block, float *result) {
@@ -318,8 +319,7 @@ int32_t kernel_products(const struct arithmetic *how, const struct format *targe
     if (!i || b->product_step)
       kernel_pack(b->words + i * b->product_step, b->step, b->k_step, n, inner, PANEL, block, &how->operand, how->flush,
                   &right);
-    kernel_multiply(how, &left, &right, m, inner, n, rows, block, 0, bands, 0, panels, 0, 0, result);
-    kernel_convert(result, m * n, target, how->flush);
+    kernel_multiply(how, &left, &right, m, inner, n, rows, block, 0, bands, 0, panels, 0, 0, result, target);
   }
   free(memory);
   return 0;

@@ -111,13 +111,11 @@ class Kernel:
         self.pack = functions.kernel_pack
         self.pack.argtypes = [_pointer, *[_int64] * 6, _pointer, _int32, _pointer]
         self.multiply = functions.kernel_multiply
-        self.multiply.argtypes = [*[_pointer] * 3, *[_int64] * 9, _int32, _int32, _pointer]
-        self.convert = functions.kernel_convert
-        self.convert.argtypes = [_pointer, _int64, _pointer, _int32]
+        self.multiply.argtypes = [*[_pointer] * 3, *[_int64] * 9, _int32, _int32, _pointer, _pointer]
         self.products = functions.kernel_products
         self.products.argtypes = [*[_pointer] * 4, *[_int64] * 6, _pointer]
         self.products.restype = _int32
-        for function in (self.pack, self.multiply, self.convert):
+        for function in (self.pack, self.multiply):
             function.restype = None
 
     band: int
