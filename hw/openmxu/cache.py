@@ -51,7 +51,7 @@ __all__ = [
     "usage",
 ]
 
-KINDS = ("simulations", "models", "netlists", "areas")
+KINDS = ("simulations", "models", "netlists", "areas", "checks")
 """What entries may be; each has a folder."""
 
 _SIZE = "OPENMXU_CACHE_SIZE"

@@ -498,7 +498,7 @@ def add_cache(commands: Any) -> None:
         commands,
         "cache",
         _cache,
-        "show or clear the cache: compiled simulations and models, areas",
+        "show or clear the cache: compiled simulations and models, areas, checks",
         "  openmxu cache\n  openmxu cache clear\n  openmxu cache clear --kind simulations",
     )
     actions = subcommands(parser, required=False)

@@ -374,6 +374,12 @@ def add_verify(commands: Any) -> None:
         metavar="N",
         help="checks at a time (default: one for each core); some need 3 GB of memory",
     )
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on where a command that was interrupted left off: take what its checks gave, if sources, tools and "
+        "machine are the same",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the evidence: rows, tools, machine")
 
 
@@ -390,6 +396,7 @@ def _verify(options: argparse.Namespace) -> int:
                 faults=options.faults,
                 only=options.only,
                 jobs=options.jobs,
+                resume=options.resume,
                 note=tell,
                 progress=progress,
             )

@@ -14,15 +14,18 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from openmxu import process, yosys
+import openmxu
+import openmxu_sim
+from openmxu import cache, process, yosys
 from openmxu.extras import install
 from openmxu.formal.solvers import SOLVERS
 from openmxu.formal.solvers import version as solver_version
 from openmxu.host import cores, machine_name, tool_version
 from openmxu.provenance import provenance
+from openmxu.sources import digest_all, still_all
 from openmxu_sim.cosim.simulators import find_simulator, load_simulator
 from openmxu_sim.netlist.native import compiler_version
-from openmxu_sim.verify.checks import FAILED, HOLDS, OPEN, Outcome, checks
+from openmxu_sim.verify.checks import FAILED, HOLDS, OPEN, Check, Outcome, checks
 from openmxu_sim.verify.faults import OUTCOMES
 
 __all__ = ["MOST_JOBS", "Evidence", "Row", "faults_to_markdown", "to_markdown", "tools", "verify"]
@@ -66,6 +69,8 @@ class Evidence:
         Versions, by name; what :func:`openmxu.provenance.provenance` says, first.
     rows
         In the order of the checks.
+    resumed
+        How many of them an earlier run left, which did not come to its end.
     """
 
     date: str
@@ -74,6 +79,7 @@ class Evidence:
     machine: str
     tools: Mapping[str, str]
     rows: tuple[Row, ...]
+    resumed: int = 0
 
     def count(self, status: str) -> int:
         """Rows of that status."""
@@ -129,6 +135,7 @@ def verify(
     faults: bool = False,
     only: str = "",
     jobs: int | None = None,
+    resume: bool = False,
     note: Callable[[str], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Evidence:
@@ -144,6 +151,9 @@ def verify(
         Run only the checks whose group or name contains this text.
     jobs
         Processes at a time, by default as many as there are processors.
+    resume
+        Take what checks gave in an earlier run with the same sources, tools and machine, and run the others. What
+        failed is run again.
     note
         Called with a line of text now and then.
     progress
@@ -160,38 +170,68 @@ def verify(
         raise ValueError(f"no check has {only!r} in its group or name")
     versions = tools(thorough=thorough, progress=note)
     start = time.monotonic()
+    kept = _Kept(f"{json.dumps(versions)} {machine_name()} {thorough} {faults}")
+    rows = {key: row for key in chosen if (row := kept.find(*key)) is not None} if resume else {}
+    resumed = len(rows)
     if progress is not None:
-        progress(0, len(chosen))
-    rows: dict[tuple[str, str], Row] = {}
-
-    def alone(key: tuple[str, str]) -> Row:
-        """A process for each check gives all memory back, whatever the tools in it do."""
-        began = time.monotonic()
-        try:
-            return Row(**process.call(_run, *key, thorough, faults, what=f"the check {key[0]}: {key[1]}", limit=_LIMIT))
-        except RuntimeError as error:
-            return Row(
-                *key,
-                chosen[key].against,
-                FAILED,
-                "",
-                f"not run to its end: {error}",
-                round(time.monotonic() - began, 1),
-            )
+        progress(len(rows), len(chosen))
 
     with process.threads(min(jobs or cores(), len(chosen))) as pool:
-        longest_first = sorted(chosen, key=lambda key: -chosen[key].seconds)
-        for future in as_completed([pool.submit(alone, key) for key in longest_first]):
+        longest_first = sorted(chosen.keys() - rows.keys(), key=lambda key: (-chosen[key].seconds, key))
+        alone = partial(_alone, thorough=thorough, faults=faults)
+        for future in as_completed([pool.submit(alone, chosen[key]) for key in longest_first]):
             row = future.result()
             rows[row.group, row.name] = row
+            kept.keep(row)
             if note is not None and row.status != HOLDS:
                 note(f"{row.group}: {row.name}: {row.status}: {row.detail}")
             if progress is not None:
                 progress(len(rows), len(chosen))
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
     return Evidence(
-        today, thorough, time.monotonic() - start, machine_name(), versions, tuple(rows[key] for key in chosen)
+        today, thorough, time.monotonic() - start, machine_name(), versions, tuple(rows[key] for key in chosen), resumed
     )
+
+
+def _alone(check: Check, *, thorough: bool, faults: bool) -> Row:
+    """A process for each check gives all memory back, whatever the tools in it do."""
+    key = check.group, check.name
+    began = time.monotonic()
+    try:
+        return Row(**process.call(_run, *key, thorough, faults, what=f"the check {key[0]}: {key[1]}", limit=_LIMIT))
+    except RuntimeError as error:
+        reason = f"not run to its end: {error}"
+        return Row(*key, check.against, FAILED, "", reason, round(time.monotonic() - began, 1))
+
+
+class _Kept:
+    """What checks have given, in the cache, as long as no source file has changed since this process imported it.
+
+    Parameters
+    ----------
+    conditions
+        All else that it depends on.
+    """
+
+    def __init__(self, conditions: str) -> None:
+        self._sources = (*openmxu.SOURCES, *openmxu_sim.SOURCES)
+        self._digest = digest_all(self._sources)
+        self._conditions = conditions
+
+    def _key(self, group: str, name: str) -> str:
+        return cache.key("check", str(self._digest), self._conditions, group, name)
+
+    def find(self, group: str, name: str) -> Row | None:
+        """What a check gave."""
+        found = None if self._digest is None else cache.find("checks", self._key(group, name))
+        return None if found is None else Row(**json.loads(found))
+
+    def keep(self, row: Row) -> None:
+        """Keep it, unless it failed: that may have had a reason that is gone."""
+        if row.status != FAILED and self._digest is not None and still_all(self._sources):
+            key = self._key(row.group, row.name)
+            cache.discard("checks", key)
+            cache.keep("checks", key, json.dumps(asdict(row)).encode())
 
 
 def _run(group: str, name: str, thorough: bool, faults: bool) -> Row:
@@ -220,7 +260,7 @@ def to_markdown(evidence: Evidence) -> str:
     command = "openmxu verify --thorough" if evidence.thorough else "openmxu verify"
     lines = [
         f"`{command}`, {evidence.date}, {evidence.machine}: {len(evidence.rows)} checks in "
-        f"{evidence.seconds / 60:.0f} minutes, {statuses}.",
+        f"{evidence.seconds / 60:.0f} minutes, {statuses}.{_resumed(evidence)}",
         "",
     ]
     lines += [f"- {tool_version(name, version)}" for name, version in evidence.tools.items()]
@@ -234,6 +274,13 @@ def to_markdown(evidence: Evidence) -> str:
         ]
         lines += list(_cells(rows))
     return "\n".join([*lines, ""])
+
+
+def _resumed(evidence: Evidence) -> str:
+    """Where some of the rows come from."""
+    return (
+        f" {evidence.resumed} of them were run before, by a command that was interrupted." if evidence.resumed else ""
+    )
 
 
 def faults_to_markdown(evidence: Evidence) -> str:

@@ -1,6 +1,8 @@
 """What `openmxu verify` checks, in every test run; and that its record says what came of it."""
 
 import json
+from dataclasses import asdict
+from functools import partial
 from importlib.metadata import PackageNotFoundError
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 from openmxu import cli
 from openmxu_sim.verify import checks as module
 from openmxu_sim.verify import report
-from openmxu_sim.verify.checks import HOLDS, OPEN, Check, Outcome, checks
+from openmxu_sim.verify.checks import FAILED, HOLDS, OPEN, Check, Outcome, checks
 from openmxu_sim.verify.report import Evidence, Row, to_markdown
 
 # Controls have tests of their own, which look at what is found.
@@ -142,6 +144,40 @@ def test_failures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "checks", lambda thorough, faults: made)
     assert report._run("group", "name", thorough=False, faults=False).detail == "RuntimeError: the tool fell over"
     assert report._run("group", "name", thorough=False, faults=False).status == "failed"
+
+
+def test_resumed(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    """What held, or is open, is taken over; what failed or had not been run is run, and all if a source has changed."""
+    ran: list[str] = []
+
+    def run(name: str) -> Outcome:
+        ran.append(name)
+        if name == "d" and len(ran) == 4:
+            raise KeyboardInterrupt
+        return Outcome({"b": OPEN, "c": FAILED}.get(name, HOLDS), f"{name}: {len(ran)}")
+
+    made = {("group", name): Check("group", name, "", partial(run, name)) for name in "abcd"}
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(report, "checks", lambda thorough, faults: made)
+    monkeypatch.setattr(report, "tools", lambda thorough, progress: {"Python": "3"})
+    monkeypatch.setattr(report.process, "call", lambda _, *given, what, limit: asdict(report._run(*given)))
+    with pytest.raises(KeyboardInterrupt):
+        report.verify(jobs=1)
+    told: list[tuple[int, int]] = []
+    found = report.verify(jobs=1, resume=True, progress=lambda *state: told.append(state))
+    assert ran == ["a", "b", "c", "d", "c", "d"]
+    assert [row.looked_at for row in found.rows] == ["a: 1", "b: 2", "c: 5", "d: 6"]
+    assert (found.resumed, told) == (2, [(2, 4), (3, 4), (4, 4)])
+    assert "2 of them were run before, by a command that was interrupted." in to_markdown(found)
+    assert Evidence.of_json(found.to_json()) == found
+    report.verify(jobs=1)
+    assert ran[6:] == ["a", "b", "c", "d"]
+    monkeypatch.setattr(report, "machine_name", lambda: "another one")
+    assert report.verify(jobs=1, resume=True).resumed == 0
+    monkeypatch.setattr(report, "still_all", lambda sources: False)
+    monkeypatch.setattr(report, "machine_name", lambda: "a third one")
+    report.verify(jobs=1)
+    assert report.verify(jobs=1, resume=True).resumed == 0
 
 
 def test_everything_that_is_missing_is_named(
