@@ -35,7 +35,14 @@ FULL = Report(
         replace(FAST, engine=ROW_ENGINE, seconds=50.0),
     ),
     (Whole("compiled", 1.5, 0.6, 50.0),),
-    (Ratio(512, 0.5, 0.1), Ratio(1024, 2.0, 1.2)),
+    (
+        Ratio(512, 512, 512, "bf16", "fp32", 1, 0.5, 0.1, "Zen"),
+        Ratio(32, 64, 64, "bf16", "fp32", 1, 3e-5, 4e-6),
+        Ratio(1024, 1024, 1024, "bf16", "fp32", 1, 2.0, 1.2),
+        Ratio(1024, 1024, 1024, "fp16", "fp32", 1, 2.1, 1.2),
+        Ratio(1024, 1024, 1024, "bf16", "bf16", 1, 14.0, 1.2),
+        Ratio(1024, 1024, 1024, "bf16", "fp32", 2, 1.0, 1.2),
+    ),
     ("pysim left out",),
 )
 
@@ -48,13 +55,18 @@ def test_figures() -> None:
         ("0.60", "minimum"),
         ("1.50", "aim"),
         ("1.84 x", "aim"),
-        ("0.20 x", "minimum"),
+        ("0.20 x", "no"),
+        ("0.60 x", "minimum"),
+        ("30", "minimum"),
+        ("1.05 x", "minimum"),
+        ("7.00 x", "no"),
+        ("0.50 x", "aim"),
     ]
     slow = replace(
         FULL,
         clocked=(replace(FAST, seconds=2.0),),
         products=(Whole("compiled", 6.0, 2.0, 0.0),),
-        ratios=(Ratio(512, 1.0, 0.05),),
+        ratios=(Ratio(512, 512, 512, "bf16", "fp32", 1, 1.0, 0.05),),
     )
     assert [figure.reached for figure in slow.figures()] == ["no"] * 4
     # Clang is held to more.
@@ -67,6 +79,8 @@ def test_written_and_read() -> None:
     text = to_markdown(FULL)
     assert "| compiled | 128 | 2 | 1.00 | 8653 | 0.125 | 69,224 | 1.13e+03 | 60 |" in text
     assert "- pysim left out" in text
+    assert "| 1024x1024x1024 | fp16 | fp32 | 1 | 2.1e+03 | 1.2e+03 | 0.57 |" in text
+    assert "numpy's OpenBLAS chose its kernel by itself: Zen." in text
     svg = to_svg(FULL)
     assert b"compiled, 2 threads" in svg
     assert svg == to_svg(FULL)
@@ -131,7 +145,7 @@ def test_what_takes_too_long_is_left_out(monkeypatch: pytest.MonkeyPatch) -> Non
     def measured(measure_: Callable[..., Any], *arguments: Any) -> Any:
         asked.append(arguments)
         if measure_ is measure.measure_model:
-            return Ratio(arguments[0], 1.0, 0.5)
+            return Ratio(*arguments[0], *arguments[1:], 1.0, 0.5)
         if measure_ is measure.measure_command:
             return Whole(arguments[0], 2.0, 1.0, 50.0)
         engine, size, threads = arguments

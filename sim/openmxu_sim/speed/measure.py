@@ -4,8 +4,11 @@ import resource
 import statistics
 import sys
 import time
+import timeit
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
 
 import numpy as np
 
@@ -37,6 +40,9 @@ _LIMIT = 3600.0
 """Seconds after which a command is given up."""
 
 _RUNS = 3
+_TURNS, _TURN = 9, 1 << 28
+"""How often the model and numpy take turns, and multiply-adds of each turn, of small products in a row."""
+
 _LONG = 10.0
 """Seconds from which on one run is enough."""
 
@@ -103,19 +109,34 @@ class Whole:
 
 @dataclass(frozen=True)
 class Ratio:
-    """The model beside numpy's own product of float32 matrices, each on one thread.
+    """The model beside numpy's own product of float32 matrices, which is on one thread.
 
     Parameters
     ----------
-    size
-        Rows and columns of the square matrices; the array has 128 rows.
+    m, k, n
+        Sizes of the matrices; the array has 128 rows.
+    operand, accumulate, threads
+        The model's formats and threads.
     model, numpy
         Seconds, medians of runs that took turns.
+    kernel
+        What numpy's OpenBLAS chose for this processor; empty where that is not known.
     """
 
-    size: int
+    m: int
+    k: int
+    n: int
+    operand: str
+    accumulate: str
+    threads: int
     model: float
     numpy: float
+    kernel: str = ""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is the unit's own arithmetic, on one thread."""
+        return (self.operand, self.accumulate, self.threads) == ("bf16", "fp32", 1)
 
     @property
     def speed(self) -> float:
@@ -200,16 +221,28 @@ def measure_command(engine: str, runs: int) -> Whole:
     return Whole(engine, first, statistics.median(times), _memory())
 
 
-def measure_model(size: int) -> Ratio:
-    """Multiply square matrices by the model and by numpy in turns. The caller sees to one thread of numpy."""
-    product = load_product("model")
-    a, b = _operands(size, size, size)
+def measure_model(sizes: tuple[int, int, int], operand: str, accumulate: str, threads: int) -> Ratio:
+    """Multiply matrices by the model and by numpy in turns. The caller sees to one thread of numpy."""
+    product = partial(load_product("model"), rows=128, operand=operand, accumulate=accumulate, threads=threads)
+    m, k, n = sizes
+    a, b = _operands(m, k, n)
+    number = max(1, _TURN // (m * k * n))
     model, own = [], []
-    product(a, b, rows=128, threads=1)  # the first call compiles
-    for _ in range(5):
-        model += _repeat(lambda: product(a, b, rows=128, threads=1), runs=1, enough=0)
-        own += _repeat(lambda: a @ b, runs=1, enough=0)
-    return Ratio(size, statistics.median(model), statistics.median(own))
+    product(a, b)  # the first call compiles
+    for _ in range(_TURNS):
+        model.append(timeit.timeit(lambda: product(a, b), number=number) / number)
+        own.append(timeit.timeit(lambda: a @ b, number=number) / number)
+    times = statistics.median(model), statistics.median(own)
+    return Ratio(m, k, n, operand, accumulate, threads, *times, _numpy_kernel())
+
+
+def _numpy_kernel() -> str:
+    """What numpy's OpenBLAS calls the processor whose kernel it has chosen."""
+    if find_spec("threadpoolctl") is None:
+        return ""
+    from threadpoolctl import threadpool_info  # noqa: PLC0415  # it need not be there
+
+    return next((str(each.get("architecture", "")) for each in threadpool_info() if each["user_api"] == "blas"), "")
 
 
 def _operands(m: int, k: int, n: int) -> tuple[Floats, Floats]:

@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -34,6 +34,15 @@ _LIMIT = 2 * 3600.0
 _KINDS: dict[Callable[..., Any], type] = {measure_clocked: Clocked, measure_command: Whole, measure_model: Ratio}
 
 _T = TypeVar("_T", Clocked, Whole, Ratio)
+
+_CUBE = (1024, 1024, 1024)
+_PRODUCTS = (
+    *((size, "bf16", "fp32", 1) for size in ((512,) * 3, (32, 64, 64), (64, 784, 256), (256,) * 3, _CUBE, (2048,) * 3)),
+    *((_CUBE, operand, "fp32", 1) for operand in ("fp16", "fp8_e4m3", "fp32")),
+    (_CUBE, "bf16", "bf16", 1),
+    (_CUBE, "bf16", "fp32", 2),
+)
+"""What the model multiplies: sizes, operands, sums, threads."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +101,7 @@ class Report:
     def of_json(cls, text: str) -> "Report":
         """What :meth:`to_json` wrote."""
         fields = json.loads(text)
-        for name, kind in (("clocked", Clocked), ("products", Whole), ("ratios", Ratio)):
+        for name, kind in (("clocked", Clocked), ("products", Whole), ("ratios", _ratio)):
             fields[name] = tuple(kind(**each) for each in fields[name])
         return cls(**fields | {"notes": tuple(fields["notes"])})
 
@@ -104,7 +113,7 @@ class Report:
 
     def figures(self) -> list[Figure]:
         """The goals that these measurements say anything about."""
-        return [*self._rates(), *self._waits(), *self._comparisons()]
+        return [*self._rates(), *self._waits(), *self._comparisons(), *self._model()]
 
     def _rates(self) -> Iterator[Figure]:
         """Cycles per second of the largest unit."""
@@ -137,9 +146,35 @@ class Report:
         if small and large:
             times = large.updates / small.updates
             yield _figure("updates per second at N = 256 against N = 16, one thread", times, 0.7, 1, "{:.2f} x")
-        if self.ratios:
-            times = min(ratio.speed for ratio in self.ratios)
-            yield _figure("model against numpy's float32 product, one thread", times, 0.1, 0.5, "{:.2f} x")
+
+    def _model(self) -> Iterator[Figure]:
+        """Speeds of the model in terms of numpy's, and of its own."""
+        found = {(each.m, each.k, each.n, each.operand, each.accumulate, each.threads): each for each in self.ratios}
+        for size, least, aim in (((64, 784, 256), 0.3, 0.5), ((512, 512, 512), 0.4, 0.6), (_CUBE, 0.5, 0.8)):
+            if (ratio := found.get((*size, "bf16", "fp32", 1))) is not None:
+                what = f"model against numpy's float32 product, {'x'.join(map(str, size))}, one thread"
+                yield _figure(what, ratio.speed, least, aim, "{:.2f} x")
+        if (ratio := found.get((32, 64, 64, "bf16", "fp32", 1))) is not None:
+            yield _figure("model, 32x64x64, microseconds", ratio.model * 1e6, 50, 20, "{:.0f}", less=True)
+        plain = found.get((*_CUBE, "bf16", "fp32", 1))
+        for what, key, least, aim in (
+            ("fp16 operands", ("fp16", "fp32", 1), 1.1, 1.0),
+            ("fp8_e4m3 operands", ("fp8_e4m3", "fp32", 1), 1.1, 1.0),
+            ("fp32 operands", ("fp32", "fp32", 1), 1.1, 1.0),
+            ("bf16 sums", ("bf16", "bf16", 1), 6.0, 4.0),
+            ("two threads", ("bf16", "fp32", 2), 0.625, 0.55),
+        ):
+            if plain is not None and (other := found.get((*_CUBE, *key))) is not None:
+                times = other.model / plain.model
+                yield _figure(f"model, time of 1024x1024x1024 with {what}", times, least, aim, "{:.2f} x", less=True)
+
+
+def _ratio(**fields: Any) -> Ratio:
+    """A ratio that was written; those of 0.1.0 were of square matrices only."""
+    if "size" in fields:
+        size = fields.pop("size")
+        fields |= {"m": size, "k": size, "n": size, "operand": "bf16", "accumulate": "fp32", "threads": 1}
+    return Ratio(**fields)
 
 
 def _figure(what: str, value: float, least: float, aim: float, form: str, *, less: bool = False) -> Figure:
@@ -222,7 +257,7 @@ def _jobs(tools: Mapping[str, str], *, quick: bool) -> list[tuple[Callable[..., 
     if not quick:
         jobs += [(measure_clocked, (ROW_ENGINE, size, 1)) for size in _ROW_SIZES if "verilator" in tools]
         jobs += [(measure_command, (engine, runs)) for engine, runs in (("compiled", 7), ("model", 7), ("golden", 3))]
-    return jobs + [(measure_model, (size,)) for size in ((512,) if quick else (512, 1024, 2048))]
+    return jobs + [(measure_model, product) for product in (_PRODUCTS[:1] if quick else _PRODUCTS)]
 
 
 def _expect(found: list[Clocked | Whole | Ratio], arguments: tuple[Any, ...]) -> float:
@@ -307,16 +342,30 @@ def to_markdown(report: Report) -> str:
                 for each in report.products
             ),
         ]
-    if report.ratios:
-        lines += [
-            "",
-            "| square float32 product, one thread | model, s | numpy `@`, s | model's speed in numpy's |",
-            "|---|--:|--:|--:|",
-            *(f"| {each.size} | {each.model:.3f} | {each.numpy:.3f} | {each.speed:.2f} |" for each in report.ratios),
-        ]
+    lines += _ratios(report.ratios)
     if report.notes:
         lines += ["", *(f"- {line}" for line in report.notes)]
     return "\n".join([*lines, ""])
+
+
+def _ratios(ratios: Sequence[Ratio]) -> Iterator[str]:
+    """The model beside numpy, as a table."""
+    if not ratios:
+        return
+    yield from (
+        "",
+        "Beside numpy's `@` of float32 matrices on one thread:",
+        "",
+        "| product | operands | sums | threads | model, ms | numpy, ms | model's speed in numpy's |",
+        "|---|---|---|--:|--:|--:|--:|",
+    )
+    for each in ratios:
+        yield (
+            f"| {each.m}x{each.k}x{each.n} | {each.operand} | {each.accumulate} | {each.threads} "
+            f"| {each.model * 1e3:.3g} | {each.numpy * 1e3:.3g} | {each.speed:.2f} |"
+        )
+    if kernels := {each.kernel for each in ratios if each.kernel}:
+        yield from ("", f"numpy's OpenBLAS chose its kernel by itself: {', '.join(sorted(kernels))}.")
 
 
 def compare(old: Report, new: Report) -> str:
