@@ -60,6 +60,7 @@ def test_engines(engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".openmxu")] == []
 
 
+@pytest.mark.slow
 def test_export(tmp_path: Path) -> None:
     run("verilog", "pe", "-o", str(tmp_path / "pe.v"), cache=tmp_path / "cache")
     assert "endmodule" in (tmp_path / "pe.v").read_text()

@@ -80,6 +80,7 @@ def test_a_wrapped_unit(bench: Bench, simulator: str) -> None:
     bench("mxu_2x2", _SMALL, count=200, simulator=simulator, mutate=wrapping(build("mxu_2x2", **_SMALL)))
 
 
+@pytest.mark.slow
 def test_another_memory_in_its_place(bench: Bench) -> None:
     """Which promises no more than the page does."""
     bench("mxu_2x2", _SMALL, count=200, simulator="icarus", mutate=wrapping(build("mxu_2x2", **_SMALL), replaced))

@@ -279,6 +279,7 @@ def test_two_units_are_read_together(pair: str, tmp_path: Path) -> None:
         assert len([module for module in found if re.fullmatch(name, module)]) == 1
 
 
+@pytest.mark.slow
 def test_two_units_compute_together(pair: str, simulator: str) -> None:
     """In one simulation, random matrices, bit for bit."""
     simulate(

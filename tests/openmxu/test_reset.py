@@ -144,7 +144,7 @@ _SMALL = {"depth": 4, "rows": 1, "columns": 1}
 @pytest.mark.parametrize(
     ("name", "overrides"),
     [
-        ("mxu_2x2_splitter", _SMALL),
+        slow("mxu_2x2_splitter", _SMALL),
         slow("mxu_2x2_status", _SMALL),
         slow("mxu_2x2_axi", _SMALL),
         ("stream_adder", {}),

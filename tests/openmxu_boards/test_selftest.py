@@ -100,6 +100,7 @@ def test_every_bit_of_a_result_is_compared() -> None:
         assert observe(SelfTest(SMALL, broken), 100)[-1][:2] == (0, 1), f"bit {bit}"
 
 
+@pytest.mark.slow
 def test_an_error_in_the_last_beat_is_never_a_pass() -> None:
     sound = program(SMALL)
     broken = replace(sound, results=with_flipped(sound.results, len(sound.results) - 1, 0))
@@ -108,6 +109,7 @@ def test_an_error_in_the_last_beat_is_never_a_pass() -> None:
     assert not any(pass_ for pass_, _, _ in seen)
 
 
+@pytest.mark.slow
 def test_no_results_is_failure() -> None:
     emit = 1 << (2 * 32 + 4)
     sound = program(SMALL)

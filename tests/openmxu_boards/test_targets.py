@@ -55,6 +55,7 @@ def test_missing_pin_tables() -> None:
         board.new_platform()
 
 
+@pytest.mark.slow
 @each_board
 def test_plan_is_the_same_every_time(board: Board) -> None:
     assert _plan(board) == _plan(board)

@@ -56,6 +56,7 @@ def test_pysim_that_fails_leaves_the_older_one(tmp_path: Path) -> None:
     assert [path.read_text() for path in tmp_path.iterdir()] == [OLD]
 
 
+@pytest.mark.slow
 def test_a_simulator_shows_why_a_bench_failed(tmp_path: Path) -> None:
     """Its run is over when the bench has seen the mistake: the waveform is whole, and wanted."""
     if find_simulator("icarus") is None:

@@ -55,6 +55,7 @@ def test_a_lost_worker_loses_nothing(cluster: object, tmp_path: Path, monkeypatc
     assert areas(report(tmp_path / "b", targets=["generic"], points=POINTS)) == areas(found)
 
 
+@pytest.mark.slow
 def test_failures_come_back(cluster: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keep_in(tmp_path / "there", monkeypatch)
     found = report(tmp_path, targets=["generic"], points=POINTS[:2], cluster=cluster.scheduler_address, limit=0.01)

@@ -174,6 +174,7 @@ def test_only_what_runs_is_kept(simulator: str, builds: list[str], tmp_path: Pat
     assert len(builds) == before
 
 
+@pytest.mark.slow
 @ICARUS_FIRST
 def test_a_kept_simulation_that_does_not_run_is_built_anew(simulator: str, builds: list[str]) -> None:
     kit(RIGID, simulator, "rigid")
@@ -225,6 +226,7 @@ def test_broken_verilog(simulator: str, tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.slow
 @ICARUS_FIRST
 def test_no_test_is_a_failure(simulator: str) -> None:
     with pytest.raises(SimulationError, match="no test was run"):

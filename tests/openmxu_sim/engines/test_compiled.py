@@ -79,7 +79,7 @@ def test_bits_and_cycles_of_any_unit(config: MxuConfig) -> None:
     "config",
     [
         MxuConfig(rows=2, columns=2, depth=4, status=True, splitter=True),
-        MxuConfig(rows=3, columns=2, stages=7, depth=4, subnormals="ieee", status=True),
+        slow(MxuConfig(rows=3, columns=2, stages=7, depth=4, subnormals="ieee", status=True)),
         slow(MxuConfig(rows=1, columns=3, stages=2, depth=2, result=BF16)),
         MxuConfig(rows=4, columns=1, stages=4, depth=8, source=BF16),
     ],
@@ -96,6 +96,7 @@ def test_the_same_as_amaranth_simulates(config: MxuConfig, seed: int | None) -> 
     assert (run.counters is None) == (not config.status)
 
 
+@pytest.mark.slow
 def test_marks_in_any_order() -> None:
     """Sums and weights that stay, NaN that is cleared, tiles of any length: also what no product asks for."""
     config = MxuConfig(rows=2, columns=3, depth=4)
@@ -272,7 +273,7 @@ def test_the_environment_of_a_compiler_is_in_the_key(variable: str, monkeypatch:
         slow("s/unit_run/unit_walk/"),
         slow("s/unit_registers/unit_names/"),
         "s/^static void decide.*/& if (u) __builtin_trap();/",
-        "s/^static void decide.*/& for (;;) if (!u) break;/",
+        slow("s/^static void decide.*/& for (;;) if (!u) break;/"),
     ],
     ids=["wrong bits", "no function", "no names", "crash", "hang"],
 )

@@ -36,7 +36,7 @@ def operands(m: int, k: int, n: int) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize(
     ("config", "seed", "precision"),
     [
-        pytest.param(SMALL, None, "highest", id="2x2-free"),
+        pytest.param(SMALL, None, "highest", id="2x2-free", marks=pytest.mark.slow),
         pytest.param(SMALL, 3, "default", id="2x2-stalled"),
         pytest.param(PIPELINED, None, "highest", id="3x2_s7-free", marks=pytest.mark.slow),
         pytest.param(PIPELINED, 3, "default", id="3x2_s7-stalled", marks=pytest.mark.slow),

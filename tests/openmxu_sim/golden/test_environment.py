@@ -100,7 +100,7 @@ def test_settings_that_cannot_be_changed(setting: str, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     "engine",
     [
-        pytest.param(engine, marks=pytest.mark.slow) if engine in ("icarus", "verilator") else engine
+        pytest.param(engine, marks=pytest.mark.slow) if engine in ("icarus", "verilator", "pysim") else engine
         for engine in ENGINES
     ],
 )

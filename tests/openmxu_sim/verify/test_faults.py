@@ -52,7 +52,14 @@ def own_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     model.load_model.cache_clear()
 
 
-@pytest.mark.parametrize("chosen", [each for each in CLASSES if each.short], ids=lambda each: each.module)
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        pytest.param(each, marks=[pytest.mark.slow] if each.module in ("compilers", "entries") else [], id=each.module)
+        for each in CLASSES
+        if each.short
+    ],
+)
 def test_all_are_survived(chosen: FaultClass) -> None:
     tally = try_class(chosen, count=chosen.short, first=1_000_000)
     assert tally.holds, tally
