@@ -400,15 +400,20 @@ def test_size_bound_that_is_none(text: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_unknown_kind() -> None:
-    with pytest.raises(ValueError, match=r"^kind must be one of simulations, models, netlists, areas, not 'toys'$"):
+    with pytest.raises(
+        ValueError, match=r"^kind must be one of simulations, models, netlists, areas, checks, not 'toys'$"
+    ):
         cache.fetch("toys", KEY, forbidden)
-    with pytest.raises(ValueError, match=r"^kind must be one of simulations, models, netlists, areas, not 'toys'$"):
+    with pytest.raises(
+        ValueError, match=r"^kind must be one of simulations, models, netlists, areas, checks, not 'toys'$"
+    ):
         cache.clear("toys")
 
 
 def test_usage_and_clear(folder: Path) -> None:
     nothing = cache.Usage(0, 0)
-    assert cache.usage() == {"simulations": nothing, "models": nothing, "netlists": nothing, "areas": nothing}
+    empty = dict.fromkeys(("simulations", "models", "netlists", "areas", "checks"), nothing)
+    assert cache.usage() == empty
     assert cache.clear() == nothing
     for kind, name in (("models", "a"), ("models", "b"), ("netlists", "c")):
         cache.fetch(kind, cache.key(name), Maker())
@@ -417,7 +422,7 @@ def test_usage_and_clear(folder: Path) -> None:
         path.touch()
     (folder / f"{KEY}.part").touch()
     size = len(CONTENT) + 32
-    assert cache.usage() == {"simulations": nothing, "models": (2, 2 * size), "netlists": (1, size), "areas": nothing}
+    assert cache.usage() == empty | {"models": (2, 2 * size), "netlists": (1, size)}
     assert cache.clear("models") == (2, 2 * size)
     assert cache.usage()["netlists"] == (1, size)
     assert cache.clear() == (1, size)

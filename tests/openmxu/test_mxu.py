@@ -27,6 +27,7 @@ def test_short_bank(bench: Bench) -> None:
     bench("mxu", {"rows": 3, "columns": 2, "stages": 7, "depth": 4, "subnormals": "ieee"}, count=500)
 
 
+@pytest.mark.slow
 def test_smallest(bench: Bench) -> None:
     """The smallest of everything, a format without infinities, no converters at the edge."""
     bench(

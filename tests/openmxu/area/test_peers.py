@@ -53,6 +53,7 @@ def compare(folder: Path, output: Path) -> Comparison:
     return compare_peers(folder, output, to_markdown)
 
 
+@pytest.mark.slow
 def test_an_export_of_ours_has_the_area_of_ours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing favours us: what comes from a file of somebody else is measured as our own part is, to the last digit."""
     folder = tmp_path / "theirs"
