@@ -1,11 +1,11 @@
-"""Types that many modules name, and parts of a progress."""
+"""Types that many modules name, and shares of a progress."""
 
 from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Floats", "Progress", "Words", "part_of"]
+__all__ = ["Floats", "Progress", "Words", "share_of"]
 
 Words = npt.NDArray[np.uint32]
 """Bits of numbers, one in each."""
@@ -17,6 +17,6 @@ Progress = Callable[[int, int], object]
 """Called with what is done, and the total."""
 
 
-def part_of(progress: Progress | None, number: int, count: int) -> Progress | None:
-    """The progress of one of several equal parts, counted from 0, as that of all."""
+def share_of(progress: Progress | None, number: int, count: int) -> Progress | None:
+    """The progress of one of several equal parts of the work, counted from 0, as that of all of it."""
     return progress and (lambda done, total: progress(number * total + done, count * total))

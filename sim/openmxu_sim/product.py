@@ -19,8 +19,8 @@ from openmxu.passes import PASSES, find_precision
 from openmxu.tiling import cycles as cycle_formula
 from openmxu.tiling import shares, stream_bytes
 from openmxu_sim import golden
-from openmxu_sim.aliases import Progress, part_of
-from openmxu_sim.engines import CLOCKED, ENGINES, choose, load, quickest_product, require
+from openmxu_sim.aliases import Progress, share_of
+from openmxu_sim.engines import CLOCKED, ENGINES, choose, load, model, quickest_product, require
 from openmxu_sim.engines.compiled.trace import Window
 from openmxu_sim.engines.known_answer import golden_name
 from openmxu_sim.engines.protocol import Run
@@ -419,9 +419,7 @@ def _multiply_at_once(
         "result": _name(config.result),
     }
     if engine == "model":
-        from openmxu_sim.engines.model import products  # noqa: PLC0415  # as engines are, when it is needed
-
-        return products(golden.to_bits(a), golden.to_bits(b), progress=progress, **options), None
+        return model.products(golden.to_bits(a), golden.to_bits(b), progress=progress, **options), None
     result = _empty(config, a, b)
     for values, left, right in zip(result, a, b, strict=True):
         values[:] = golden.matmul(left, right, **options)
@@ -441,7 +439,7 @@ def _multiply_by_clock(
     """Products of (P, M, K) and (P, K, N), one after the other, and their runs on each unit."""
     result, runs = _empty(config, a, b), []
     for number, (values, left, right) in enumerate(zip(result, a, b, strict=True)):
-        share = part_of(progress, number, len(a))
+        share = share_of(progress, number, len(a))
         values[:], among = _run_on_units(run, config, left, right, precision=precision, units=units, progress=share)
         runs.append(among)
     return result, runs
@@ -477,7 +475,7 @@ def _run_on_units(
     for unit, share in enumerate(among):
         columns = slice(share.start, share.stop)
         given = stimulus(config, left, np.ascontiguousarray(right[:, columns]), precision)
-        runs.append(run(given, progress=part_of(progress, unit, len(among))))
+        runs.append(run(given, progress=share_of(progress, unit, len(among))))
         words[:, columns] = collect(config, runs[-1].beats, m, k, len(share))
     return golden.to_array(words, _name(config.result)), runs
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from openmxu.config import MxuConfig
 from openmxu.tiling import Tile, cycles
 from openmxu_sim import golden
-from openmxu_sim.aliases import Progress, part_of
+from openmxu_sim.aliases import Progress, share_of
 from openmxu_sim.engines.compiled import record
 from openmxu_sim.engines.compiled.trace import STREAMS, Trace, Window, trace_bytes
 from openmxu_sim.stimulus import Stalls, Stimulus, stimulus
@@ -72,8 +72,7 @@ class Activity:
     @property
     def beats(self) -> list[Integers]:
         """For each tile, when its beats are multiplied, in cycles after its first one: as they left admission."""
-        go = np.flatnonzero(self.stream("admission.o_go"))
-        return [beats - beats[0] for beats in _by_tile(go, self.tiles)]
+        return [beats - beats[0] for beats in _leaving(self.streams, self.tiles)]
 
     def tile_at(self, cycle: int) -> Integers:
         """(rows, columns): the tile that a processing element multiplies an activation of in a cycle; -1 if none."""
@@ -142,7 +141,8 @@ def observe(
     )
     run, trace = record(given, corner, stalls=stalls)
     _check_cycles(trace.ran)
-    shown = _shown(at, trace)
+    leaving = _leaving(trace.streams, given.tiles)
+    shown = _shown(at, trace, leaving)
     swapped = np.array([not tile.keep for tile in given.tiles])
     swapping = np.flatnonzero(swapped)
     swaps = np.zeros((len(swapping), config.rows, config.columns), dtype=np.int64)
@@ -153,7 +153,7 @@ def observe(
             given,
             Window(rows, range(config.columns), range(trace.ran)),
             stalls=stalls,
-            progress=part_of(progress, number, len(parts)),
+            progress=share_of(progress, number, len(parts)),
         )
         # Cell by cell, the n-th swap mark is that of the n-th tile that has weights of its own.
         when = np.nonzero(np.moveaxis(part.register("o_swap"), 0, -1))[-1]
@@ -164,7 +164,7 @@ def observe(
             block = (load[: cycle + 1].sum(axis=0, dtype=np.int64) - 1) // beats
             tiles[rows.start : rows.stop] = np.where(load[cycle], swapping[block], -1)
     # All beats take as long from admission to a cell.
-    leaves = np.array([beats[0] for beats in _by_tile(_leaving(trace), given.tiles)])
+    leaves = np.array([beats[0] for beats in leaving])
     own = np.cumsum(swapped) - 1  # the block of weights that a tile is multiplied with
     starts = swaps[own] + (leaves - leaves[swapping[own]])[:, None, None]
     return Activity(config, given.tiles, stalls, run.cycles, trace.streams, starts, loads)
@@ -177,10 +177,10 @@ def _check_cycles(cycles: int, about: str = "") -> None:
         )
 
 
-def _shown(at: Sequence[int] | None, corner: Trace) -> list[int]:
+def _shown(at: Sequence[int] | None, corner: Trace, leaving: Sequence[Integers]) -> list[int]:
     """The cycles to show, if need be from the trace of the last cell."""
     if at is None:
-        [begin, *_, end] = _leaving(corner).repeat(2)
+        begin, end = leaving[0][0], leaving[-1][-1]
         end += np.flatnonzero(corner.register("o_swap"))[0] - begin
         return np.linspace(begin, end, _SNAPSHOTS + 2).round().astype(int)[1:-1].tolist()
     for cycle in at:
@@ -189,14 +189,10 @@ def _shown(at: Sequence[int] | None, corner: Trace) -> list[int]:
     return list(at)
 
 
-def _leaving(trace: Trace) -> Integers:
-    """The cycles in which beats of activations leave admission."""
-    return np.flatnonzero(trace.streams[:, STREAMS.index("admission.o_go")])
-
-
-def _by_tile(beats: Integers, tiles: Sequence[Tile]) -> list[Integers]:
-    """The beats of activations of each tile."""
-    return np.split(beats, np.cumsum([len(tile.activations) for tile in tiles])[:-1])
+def _leaving(streams: npt.NDArray[np.uint32], tiles: Sequence[Tile]) -> list[Integers]:
+    """For each tile, the cycles in which its beats of activations leave admission."""
+    go = np.flatnonzero(streams[:, STREAMS.index("admission.o_go")])
+    return np.split(go, np.cumsum([len(tile.activations) for tile in tiles])[:-1])
 
 
 def _parts(config: MxuConfig, trace: Trace) -> list[range]:

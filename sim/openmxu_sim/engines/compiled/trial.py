@@ -6,44 +6,19 @@ the right bits, and with 3 if it has others.
 
 import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 from openmxu.config import MxuConfig
-from openmxu_sim.engines.known_answer import difference, hardware_differs, question
-from openmxu_sim.engines.library import OTHER_BITS, try_library
+from openmxu_sim.engines import compiled
+from openmxu_sim.engines.compiled.model import Model
+from openmxu_sim.engines.known_answer import difference, question
+from openmxu_sim.engines.library import OTHER_BITS
 
-__all__ = ["check", "main"]
-
-
-def check(library: bytes, config: MxuConfig) -> bool:
-    """Try a unit's shared library.
-
-    Returns
-    -------
-    bool
-        Whether the unit gives the bits of the definition; if not, its hardware is to blame.
-
-    Raises
-    ------
-    CompilationError
-        It does not work.
-    """
-    return try_library(
-        library,
-        "openmxu_sim.engines.compiled.trial",
-        json.dumps(asdict(config)),
-        what="a known product on the compiled unit",
-        excused=lambda: hardware_differs(config),
-    )
+__all__ = ["main"]
 
 
 def main(library: str, config: str) -> None:
     """Run the known product, and end the process."""
-    # One that is tried does not come from the cache.
-    from openmxu_sim.engines import compiled  # noqa: PLC0415
-    from openmxu_sim.engines.compiled.model import Model  # noqa: PLC0415
-
     unit = MxuConfig.of_dict(json.loads(config))
     try:
         model = Model(Path(library).read_bytes())

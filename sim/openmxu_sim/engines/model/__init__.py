@@ -35,7 +35,7 @@ import numpy.typing as npt
 
 from openmxu import host
 from openmxu.passes import PASSES, Part
-from openmxu_sim.aliases import Progress, part_of
+from openmxu_sim.aliases import Progress, share_of
 from openmxu_sim.engines.model.kernel import (
     Arithmetic,
     FormatLimits,
@@ -50,7 +50,7 @@ from openmxu_sim.golden.arithmetic import check_subnormals
 from openmxu_sim.golden.environment import ieee_arithmetic
 from openmxu_sim.golden.formats import DTYPES, Bits, find_format
 from openmxu_sim.golden.matrix import check_count, check_operands, check_precision
-from openmxu_sim.parts import part_of as part_of_words
+from openmxu_sim.parts import part_of
 
 __all__ = ["matmul", "products"]
 
@@ -70,72 +70,33 @@ _ALIGNMENT = 64
 """Bytes of the longest vector."""
 
 
-def matmul(
-    a: npt.ArrayLike,
-    b: npt.ArrayLike,
-    *,
-    rows: int,
-    precision: str = "default",
-    subnormals: str = "flush",
-    operand: str = "bf16",
-    accumulate: str = "fp32",
-    result: str = "fp32",
-    threads: int | None = None,
-    progress: Progress | None = None,
-    kernel: Kernel | None = None,
-) -> npt.NDArray[Any]:
-    """Multiply two matrices as an array with ``rows`` rows does: the bits of :func:`openmxu_sim.golden.matmul`.
+def matmul(a: npt.ArrayLike, b: npt.ArrayLike, **options: Any) -> npt.NDArray[Any]:
+    """Multiply two matrices as an array does: the bits of :func:`openmxu_sim.golden.matmul`.
 
     Parameters
     ----------
     a, b
         (M, K) activations and (K, N) weights, in one of the types of :data:`openmxu_sim.golden.DTYPES`.
-    rows
-        Rows of the systolic array, at least 1.
-    precision
-        ``"default"``, ``"high"``, ``"highest"`` or ``"exact9"``: passes, see :data:`openmxu.passes.PASSES`.
-    subnormals
-        ``"flush"`` or ``"ieee"``.
-    operand, accumulate, result
-        Formats that are multiplied, in which sums are formed, and to which these are converted when they are complete;
-        see :func:`openmxu_sim.golden.find_format`. Several passes are made of bf16 with sums in fp32 only.
-    threads
-        How many to use, at least 1; ``None``: one per processor.
-    progress
-        Called with the number of result rows that are there and that will be.
-    kernel
-        What computes; ``None``: :func:`~openmxu_sim.engines.model.kernel.load_kernel`.
+    options
+        As of :func:`products`.
 
     Returns
     -------
-    array, shape (M, N), float32 or the type that numpy has for the result's format
-        +0 everywhere if K is 0. Every NaN is the canonical one.
+    array, shape (M, N)
+        As of :func:`products`.
 
     Raises
     ------
     TypeError
-        ``a`` or ``b`` is of another dtype, ``rows`` or ``threads`` is no integer, or a format is no string.
+        ``a`` or ``b`` is of another dtype.
     ValueError
-        The shapes do not match, ``rows`` or ``threads`` is less than 1, or precision, mode or a format are unknown.
-    RuntimeError
-        See :func:`~openmxu_sim.golden.environment.ieee_arithmetic`.
-    openmxu_sim.netlist.native.CompilerNotFoundError, openmxu_sim.netlist.native.CompilationError
-        There is no C compiler, or it failed.
+        The shapes do not match.
+    TypeError, ValueError, RuntimeError, MemoryError, CompilerNotFoundError, CompilationError
+        As of :func:`products`.
     """
     left, right = check_operands(a, b)
-    return products(
-        left[np.newaxis],
-        right[np.newaxis],
-        rows=rows,
-        precision=precision,
-        subnormals=subnormals,
-        operand=operand,
-        accumulate=accumulate,
-        result=result,
-        threads=threads,
-        progress=progress,
-        kernel=kernel,
-    )[0]
+    [result] = products(left[np.newaxis], right[np.newaxis], **options)
+    return result
 
 
 @ieee_arithmetic()
@@ -159,20 +120,39 @@ def products(
     ----------
     a, b
         (P, M, K) and (P, K, N) patterns of fp32.
-    rows, precision, subnormals, operand, accumulate, result, threads, progress, kernel
-        As of :func:`matmul`; progress is that of the rows of all results.
+    rows
+        Rows of the systolic array, at least 1.
+    precision
+        ``"default"``, ``"high"``, ``"highest"`` or ``"exact9"``: passes, see :data:`openmxu.passes.PASSES`.
+    subnormals
+        ``"flush"`` or ``"ieee"``.
+    operand, accumulate, result
+        Formats that are multiplied, in which sums are formed, and to which these are converted when they are complete;
+        see :func:`openmxu_sim.golden.find_format`. Several passes are made of bf16 with sums in fp32 only.
+    threads
+        How many to use, at least 1; ``None``: one per processor.
+    progress
+        Called with the number of rows of all results that are there and that will be.
+    kernel
+        What computes; ``None``: :func:`~openmxu_sim.engines.model.kernel.load_kernel`.
 
     Returns
     -------
-    array, shape (P, M, N)
-        As of :func:`matmul`.
+    array, shape (P, M, N), float32 or the type that numpy has for the result's format
+        +0 everywhere if K is 0. Every NaN is the canonical one.
 
     Raises
     ------
-    TypeError, ValueError, RuntimeError
-        As of :func:`matmul`.
+    TypeError
+        ``rows`` or ``threads`` is no integer, or a format is no string.
+    ValueError
+        ``rows`` or ``threads`` is less than 1, or precision, mode or a format are unknown.
+    RuntimeError
+        See :func:`~openmxu_sim.golden.environment.ieee_arithmetic`.
     MemoryError
         There is not enough.
+    openmxu_sim.netlist.native.CompilerNotFoundError, openmxu_sim.netlist.native.CompilationError
+        There is no C compiler, or it failed.
     """
     rows = check_count(rows, "rows")
     check_precision(precision, operand, accumulate)
@@ -180,7 +160,7 @@ def products(
         find_format(operand, "operand"), find_format(accumulate, "accumulate"), flush=check_subnormals(subnormals)
     )
     target = limits(find_format(result, "result"))
-    threads = None if threads is None else check_count(threads, "threads")
+    threads = host.cores() if threads is None else check_count(threads, "threads")
     (count, m, inner), n = a.shape, b.shape[2]
     if 0 in (count, m, inner, n):
         return np.zeros((count, m, n), DTYPES.get(result, np.float32))
@@ -191,18 +171,18 @@ def products(
     else:
         for number in range(count):
             job = _Job.of(setup, _in_words(a[number]), _in_words(b[number].T), sums[number])
-            job.run(part_of(progress, number, count))
+            job.run(share_of(progress, number, count))
     return sums.astype(DTYPES.get(result, np.float32), copy=False)
 
 
 class _Setup(NamedTuple):
-    """What computes, in which formats: how many k make a tile, threads if that is said, parts of each pass."""
+    """What computes, in which formats; how many k make a tile; threads at most; parts of each pass."""
 
     kernel: Kernel
     how: Arithmetic
     target: FormatLimits
     rows: int
-    threads: int | None
+    threads: int
     passes: Sequence[tuple[Part, Part]]
 
     @property
@@ -212,7 +192,7 @@ class _Setup(NamedTuple):
 
     def map(self, function: Callable[..., None], tasks: list[tuple[Any, ...]]) -> Iterator[None]:
         """Do all of it, by as many threads as may be; each has settings of its own."""
-        threads = min(len(tasks), host.cores() if self.threads is None and len(tasks) > 1 else self.threads or 1)
+        threads = min(len(tasks), self.threads)
         if threads == 1:
             yield from itertools.starmap(function, tasks)
         else:
@@ -288,7 +268,7 @@ class _Job:
 
         def pack(side: int, part: Part) -> None:
             bits, size = sides[side]
-            found[side, part] = _pack(setup, part_of_words(bits, part), size)
+            found[side, part] = _pack(setup, part_of(bits, part), size)
 
         for _ in setup.map(pack, wanted):
             pass
