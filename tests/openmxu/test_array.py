@@ -5,6 +5,7 @@ import pytest
 from ..conftest import Bench
 
 
+@pytest.mark.slow
 def test_bench(bench: Bench) -> None:
     bench("array_4x4")
 

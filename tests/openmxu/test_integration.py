@@ -15,13 +15,16 @@ from openmxu.catalog import build
 from openmxu.integration import to_template
 from openmxu.verilog import to_verilog
 
+from ..conftest import slow
 from ..linters import lint
 
 MXU = ["verilog", "mxu", "--rows", "2", "--columns", "3", "--splitter", "--result", "bf16"]
 
 
 @pytest.mark.parametrize(
-    "arguments", [[*MXU, "--status"], [*MXU, "--bus", "axi"], ["verilog", "adder"]], ids=["streams", "axi", "adder"]
+    "arguments",
+    [[*MXU, "--status"], slow([*MXU, "--bus", "axi"]), ["verilog", "adder"]],
+    ids=["streams", "axi", "adder"],
 )
 def test_files(arguments: list[str], tmp_path: Path) -> None:
     """Exported, instantiated from the template, and clean; and FuseSoC finds the core."""

@@ -10,7 +10,7 @@ def test_bench(bench: Bench, design: str) -> None:
     bench(design)
 
 
-@pytest.mark.parametrize("design", ["pe_pipelined"])
+@pytest.mark.parametrize("design", [slow("pe_pipelined")])
 def test_icarus(bench: Bench, design: str) -> None:
     """Few vectors: Icarus is slow."""
     bench(design, count=200, simulator="icarus")

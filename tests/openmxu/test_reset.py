@@ -147,7 +147,7 @@ _SMALL = {"depth": 4, "rows": 1, "columns": 1}
         slow("mxu_2x2_splitter", _SMALL),
         slow("mxu_2x2_status", _SMALL),
         slow("mxu_2x2_axi", _SMALL),
-        ("stream_adder", {}),
+        slow("stream_adder", {}),
         slow("pe_pipelined", {}),
         *(slow(name, {}) for name, design in CATALOG.items() if design.cells <= 64),
     ],

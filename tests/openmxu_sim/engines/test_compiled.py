@@ -81,7 +81,7 @@ def test_bits_and_cycles_of_any_unit(config: MxuConfig) -> None:
         MxuConfig(rows=2, columns=2, depth=4, status=True, splitter=True),
         slow(MxuConfig(rows=3, columns=2, stages=7, depth=4, subnormals="ieee", status=True)),
         slow(MxuConfig(rows=1, columns=3, stages=2, depth=2, result=BF16)),
-        MxuConfig(rows=4, columns=1, stages=4, depth=8, source=BF16),
+        slow(MxuConfig(rows=4, columns=1, stages=4, depth=8, source=BF16)),
     ],
     ids=name,
 )
@@ -238,7 +238,7 @@ exec cc "$@" """,
     )
 
 
-@pytest.mark.parametrize("command", ['exec cc -ffast-math "$@"', 'exec cc -DNDEBUG "$@"'], ids=["fast", "define"])
+@pytest.mark.parametrize("command", [slow('exec cc -ffast-math "$@"'), 'exec cc -DNDEBUG "$@"'], ids=["fast", "define"])
 @pytest.mark.parametrize("how", ["arguments", slow("same name")])
 def test_each_command_of_a_compiler_has_its_own_library(
     how: str, command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -272,7 +272,7 @@ def test_the_environment_of_a_compiler_is_in_the_key(variable: str, monkeypatch:
         "s/-ffp-contract//; s/>> 1/>> 2/",
         slow("s/unit_run/unit_walk/"),
         slow("s/unit_registers/unit_names/"),
-        "s/^static void decide.*/& if (u) __builtin_trap();/",
+        slow("s/^static void decide.*/& if (u) __builtin_trap();/"),
         slow("s/^static void decide.*/& for (;;) if (!u) break;/"),
     ],
     ids=["wrong bits", "no function", "no names", "crash", "hang"],

@@ -104,7 +104,7 @@ def test_settings_that_cannot_be_changed(setting: str, monkeypatch: pytest.Monke
         for engine in ENGINES
     ],
 )
-@pytest.mark.parametrize("mode", ["flush", "ieee"])
+@pytest.mark.parametrize("mode", ["flush", pytest.param("ieee", marks=pytest.mark.slow)])
 def test_every_engine_under_every_setting(mode: str, engine: str) -> None:
     have(engine)
     if engine in ("icarus", "verilator") and mode == "flush":
