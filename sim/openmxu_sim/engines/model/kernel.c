@@ -17,7 +17,7 @@ enum { WIDTH = 32, BAND = 6 };
 #else
 enum { WIDTH = 16, BAND = 6 };
 #endif
-enum { LANES = WIDTH / 4, VECTORS = 2, PANEL = VECTORS * LANES, CHUNK = 256 };
+enum { LANES = WIDTH / 4, VECTORS = 2, PANEL = VECTORS * LANES };
 
 typedef float floats __attribute__((vector_size(WIDTH)));
 typedef uint32_t words __attribute__((vector_size(WIDTH)));
@@ -75,15 +75,17 @@ static inline words converted(words bits, const struct format *format, int flush
   return chosen(magnitude > INFINITE, (words){ 0 } + CANONICAL_NAN, number);
 }
 
-/* Convert numbers where they lie. */
-static void convert(float *values, int64_t count, const struct format *format, int flush) {
-  for (int64_t i = 0; i < count; i += LANES) {
-    words some = { 0 };
-    size_t size = least_of(LANES, count - i) * sizeof *values;
-    memcpy(&some, values + i, size);
-    some = converted(some, format, flush);
-    memcpy(values + i, &some, size);
-  }
+/* The first `count` numbers from here, and zeros if these are fewer than a vector has. */
+static inline words load(const void *from, int64_t count) {
+  words some = { 0 };
+  if (count >= LANES) memcpy(&some, from, sizeof some);
+  else memcpy(&some, from, count * sizeof(uint32_t));
+  return some;
+}
+
+static inline void store(void *to, words some, int64_t count) {
+  if (count >= LANES) memcpy(to, &some, sizeof some);
+  else memcpy(to, &some, count * sizeof(uint32_t));
 }
 
 /* One group's part of one block: `count` rows or columns, `step` words apart, and `length` k, `k_step` apart. */
@@ -96,23 +98,21 @@ static struct extent pack_block(const uint32_t *source, int64_t step, int64_t k_
   int64_t lines = along_k ? count : length, line_step = along_k ? step : k_step, line_to = along_k ? 1 : size;
   int64_t items = along_k ? length : count, item_step = along_k ? k_step : step, item_to = along_k ? size : 1;
   for (int64_t line = 0; line < lines; line++)
-    for (int64_t first = 0; first < items; first += CHUNK) {
-      union { words vectors[CHUNK / LANES]; uint32_t each[CHUNK]; } chunk;
-      int64_t n = least_of(CHUNK, items - first);
+    for (int64_t first = 0; first < items; first += LANES) {
+      int64_t n = least_of(LANES, items - first);
       const uint32_t *from = source + line * line_step + first * item_step;
-      chunk.vectors[(n - 1) / LANES] = (words){ 0 };
-      if (item_step == 1) memcpy(chunk.each, from, n * sizeof *from);
-      else for (int64_t i = 0; i < n; i++) chunk.each[i] = from[i * item_step];
-      for (int64_t v = 0; v * LANES < n; v++) {
-        words bits = converted(chunk.vectors[v], format, flush), magnitude = bits & MAGNITUDE;
-        words low = chosen(magnitude == 0, (words){ 0 } + INFINITE, magnitude), infinite = magnitude >= INFINITE;
-        chunk.vectors[v] = bits;
-        least = chosen(low < least, low, least);
-        most = chosen(magnitude > most & ~infinite, magnitude, most);
-      }
+      __builtin_prefetch(from + 16 * line_step);
+      union { words vector; uint32_t each[LANES]; } some = { { 0 } };
+      if (item_step == 1) some.vector = load(from, n);
+      else for (int64_t i = 0; i < n; i++) some.each[i] = from[i * item_step];
+      words bits = converted(some.vector, format, flush), magnitude = bits & MAGNITUDE;
+      words low = chosen(magnitude == 0, (words){ 0 } + INFINITE, magnitude), infinite = magnitude >= INFINITE;
+      least = chosen(low < least, low, least);
+      most = chosen(magnitude > most & ~infinite, magnitude, most);
+      some.vector = bits;
       float *to = values + line * line_to + first * item_to;
-      if (item_to == 1) memcpy(to, chunk.each, n * sizeof *to);
-      else for (int64_t i = 0; i < n; i++) memcpy(to + i * item_to, chunk.each + i, sizeof *to);
+      if (item_to == 1) store(to, bits, n);
+      else for (int64_t i = 0; i < n; i++) memcpy(to + i * item_to, some.each + i, sizeof *to);
     }
   struct extent extent = { INFINITE >> FRACTION_WIDTH, 0 };
   for (int lane = 0; lane < LANES; lane++) {
@@ -255,17 +255,12 @@ static void tile(const struct arithmetic *how, enum step step, const float *a, c
   }
 }
 
-/* Add a row of a tile's sums to what is there. */
-static void accumulate(const struct arithmetic *how, float *total, const float *sums, int64_t count) {
-  if (!is_fp32(&how->sum))
-    for (int64_t n = 0; n < count; n++) total[n] = exactly_rounded((double)total[n] + sums[n], &how->sum, how->flush);
-  else if (how->flush)
-    for (int64_t n = 0; n < count; n++) {
-      float sum = total[n] + sums[n];
-      total[n] = fabsf(sum) < 0x1p-126f ? copysignf(0, sum) : sum;
-    }
-  else
-    for (int64_t n = 0; n < count; n++) total[n] += sums[n];
+/* What is there and a tile's sums. */
+static inline floats added(const struct arithmetic *how, floats total, floats sums) {
+  if (is_fp32(&how->sum)) return how->flush ? flushed(total + sums) : total + sums;
+  for (int lane = 0; lane < LANES; lane++)
+    sums[lane] = exactly_rounded((double)total[lane] + sums[lane], &how->sum, how->flush);
+  return sums;
 }
 
 /* One pass: multiply some bands of `a` with some panels of `b` into the result, of (m, n).
@@ -286,18 +281,21 @@ void kernel_multiply(const struct arithmetic *how, const struct packed *a, const
         for (int64_t k = at * block; k < end; k += rows) {
           tile(how, step, a->values + (band * inner + k) * BAND, b->values + (panel * inner + k) * PANEL,
                least_of(rows, end - k), sums);
-          for (int64_t i = 0; i < least_of(BAND, m - band * BAND); i++) {
-            float *total = result + (band * BAND + i) * n + panel * PANEL;
-            if (clear && k == 0)
-              for (int64_t j = 0; j < used; j++) total[j] = total[j] == total[j] ? total[j] : 0;
-            if (!later && k == 0) memcpy(total, sums + i * PANEL, used * sizeof *total);
-            else accumulate(how, total, sums + i * PANEL, used);
-          }
+          for (int64_t i = 0; i < least_of(BAND, m - band * BAND); i++)
+            for (int64_t j = 0; j < used; j += LANES) {
+              float *place = result + (band * BAND + i) * n + panel * PANEL + j;
+              floats sum = *(floats *)(sums + i * PANEL + j);
+              if (later || k) {
+                floats total = (floats)load(place, used - j);
+                if (clear && !k) total = (floats)((words)total & (words)(total == total));
+                sum = added(how, total, sum);
+              }
+              words number = (words)sum;
+              if (target && k + rows >= inner) number = converted(number, target, how->flush);
+              store(place, number, used - j);
+            }
         }
       }
-  int64_t first = first_panel * PANEL, last = least_of(last_panel * PANEL, n);
-  for (int64_t i = first_band * BAND; target && i < least_of(last_band * BAND, m); i++)
-    convert(result + i * n + first, last - first, target, how->flush);
 }
 
 /* Small products, one after the other, each of (m, inner) times (inner, n), and the results converted to a format.
