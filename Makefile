@@ -9,10 +9,10 @@ QUICK := tests/test_architecture.py tests/openmxu/arith $(foreach name,cache cat
   tests/openmxu_sim/golden tests/openmxu_sim/netlist tests/openmxu_sim/engines/test_model.py $(foreach name,npy parts \
   stimulus studies vectors,tests/openmxu_sim/test_$(name).py)
 
-.PHONY: help setup demo test quick slow lint docs boards wheel verify faults bench areas clean
+.PHONY: help setup setup-models demo test quick slow lint docs boards wheel verify faults bench areas clean
 
 help: ## show this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
 
 setup: $(STAMP) ## make .venv and install everything from PyPI
 
@@ -22,6 +22,15 @@ $(STAMP): pyproject.toml
 	@echo "installing into $(VENV) (about 1.6 GB, a minute or two)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all]'
+	@touch $@
+
+TORCH ?= torch==2.13.0+cpu
+setup-models: $(VENV)/.models ## PyTorch, too, for networks on the unit: 0.8 GB; tests that need it are skipped without
+
+$(VENV)/.models: $(STAMP)
+	@echo "installing $(TORCH)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,torch]' '$(TORCH)' || \
+	  { echo "The index has no $(TORCH), a wheel for CPUs alone; make setup-models TORCH=torch takes its usual one"; exit 2; }
 	@touch $@
 
 demo: setup ## digits on the simulated unit, then areas of number formats; report in openmxu-demo/

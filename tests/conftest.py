@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,12 @@ def _process() -> dict[str, object]:
         "mask of modes": mask,
         "sys.path": list(sys.path),
         "signals": [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)],
-        # but for pytest's own, and what OpenMP sets when something imports it
-        **{name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "KMP_"))},
+        # but for pytest's own, and what OpenMP and PyTorch set when something imports them
+        **{
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PYTEST_", "KMP_", "TORCHINDUCTOR_"))
+        },
     }
 
 
@@ -110,5 +115,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     from openmxu_sim.cosim.simulators import find_simulator  # noqa: PLC0415  # a broken install should still collect tests
 
     absent = [name for name in ("verilator", "icarus") if find_simulator(name) is None]
+    absent += [] if find_spec("torch") else ["PyTorch (make setup-models)"]
     if absent:
         terminalreporter.write_line(f"not tested, because absent: {', '.join(absent)}")

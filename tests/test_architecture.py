@@ -1,6 +1,7 @@
 """The direction of dependencies is a rule, and so is what every file says about itself."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _LARGE = {
     "hw/openmxu/area/ablation.py:_ablations": "a table, each row built on those above",
     "sim/openmxu_sim/engines/compiled/wiring.py:_rules": "the block diagram of the unit, as data",
+    "sim/openmxu_sim/torch/matmul.py:_products": "PyTorch reads the operator's schema from it",
 }
 """Functions that are larger than others may be, and why."""
 
@@ -30,6 +32,16 @@ def test_only_round_rounds() -> None:
     """One module of the arithmetic decides what is added in the last place."""
     rounding = [path.name for path in (_ROOT / "hw/openmxu/arith").glob("*.py") if "guard &" in path.read_text()]
     assert rounding == ["round.py"]
+
+
+def test_frameworks_stay_in_their_packages() -> None:
+    """PyTorch is imported in one package alone."""
+    found = {
+        path.relative_to(_ROOT).parent.as_posix()
+        for path in _SOURCES
+        if re.search(r"^\s*(import|from) torch\b", path.read_text(), re.MULTILINE)
+    }
+    assert found == {"sim/openmxu_sim/torch"}
 
 
 def test_every_module_and_public_class_has_a_docstring() -> None:

@@ -1,0 +1,94 @@
+"""One product as an operator of PyTorch's, with derivatives. ``torch.compile`` and ``torch.export`` keep it."""
+
+import math
+from typing import Any
+
+import torch
+
+from openmxu_sim.torch.products import TYPES, Numerics, multiply
+
+__all__ = ["matmul"]
+
+
+@torch.library.custom_op("openmxu::products", mutates_args=())
+def _products(
+    a: torch.Tensor, b: torch.Tensor, operand: str, accumulate: str, precision: str, subnormals: str, rows: int
+) -> torch.Tensor:
+    """The products of (P, M, K) and (P, K, N), in the operands' type."""
+    return multiply(Numerics(operand, accumulate, precision, subnormals, rows), a, b).to(a.dtype)
+
+
+@_products.register_fake
+def _(a: torch.Tensor, b: torch.Tensor, *_numerics: Any) -> torch.Tensor:
+    return a.new_empty(a.shape[0], a.shape[1], b.shape[2])
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    a, b, *ctx.numerics = inputs
+    ctx.save_for_backward(a, b)
+
+
+def _differentiate(ctx: Any, gradient: torch.Tensor) -> "tuple[torch.Tensor | None, ...]":
+    a, b = ctx.saved_tensors
+    wanted = ctx.needs_input_grad
+    of_a = _products(gradient, b.mT, *ctx.numerics) if wanted[0] else None
+    of_b = _products(a.mT, gradient, *ctx.numerics) if wanted[1] else None
+    return of_a, of_b, *[None] * len(ctx.numerics)
+
+
+_products.register_autograd(_differentiate, setup_context=_keep)
+
+
+@_products.register_vmap
+def _(
+    info: Any, dimensions: tuple[int | None, ...], a: torch.Tensor, b: torch.Tensor, *numerics: Any
+) -> tuple[torch.Tensor, int]:
+    stacks = (
+        tensor.expand(info.batch_size, *tensor.shape) if dimension is None else tensor.movedim(dimension, 0)
+        for tensor, dimension in zip((a, b), dimensions, strict=False)
+    )
+    left, right = (stack.reshape(-1, *stack.shape[2:]) for stack in stacks)
+    result = _products(left, right, *numerics)
+    return result.reshape(info.batch_size, -1, *result.shape[1:]), 0
+
+
+def matmul(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    *,
+    operand: str = "bf16",
+    accumulate: str = "fp32",
+    precision: str = "default",
+    subnormals: str = "flush",
+    rows: int = 128,
+) -> torch.Tensor:
+    """The product that the unit computes, by the rules of :func:`torch.matmul`; its derivatives are the unit's, too.
+
+    Parameters
+    ----------
+    a, b
+        Tensors of one type, on the CPU. Results are rounded to it.
+    operand, accumulate, precision, subnormals, rows
+        As of :func:`openmxu_sim.simulate`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A parameter is outside its domain.
+    """
+    numerics = Numerics(operand, accumulate, precision, subnormals, rows).checked()
+    if a.dtype != b.dtype or a.dtype not in TYPES:
+        raise TypeError(f"a and b must be of one type among {', '.join(map(str, TYPES))}, not {a.dtype} and {b.dtype}")
+    left, right = (a[None] if a.dim() == 1 else a), (b[:, None] if b.dim() == 1 else b)
+    if not a.dim() or not b.dim() or left.shape[-1] != right.shape[-2]:
+        raise ValueError(
+            f"a and b must have the shapes (M, K) and (K, N), or others that torch.matmul takes, "
+            f"not {tuple(a.shape)} and {tuple(b.shape)}"
+        )
+    stack = torch.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    shape = (*stack, *a.shape[-2:-1], *b.shape[1:][-1:])
+    if right.dim() == 2:  # all rows of activations meet the same weights: that is one product
+        left, stack = left.reshape(math.prod(left.shape[:-1]), left.shape[-1]), torch.Size()
+    count = math.prod(stack)
+    left, right = (each.expand(*stack, *each.shape[-2:]).reshape(count, *each.shape[-2:]) for each in (left, right))
+    return _products(left, right, *numerics).reshape(shape)

@@ -1,0 +1,270 @@
+"""Which products PyTorch's operators ask for, and where their results go: on small integers, PyTorch is the oracle."""
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: make setup-models")
+
+import openmxu_sim.torch as mxu  # noqa: E402  # needs PyTorch
+from openmxu_sim import golden, vectors  # noqa: E402
+from openmxu_sim.torch import products  # noqa: E402
+
+F = torch.nn.functional
+Function = Callable[..., Any]
+Shapes = tuple[tuple[int, ...], ...]
+
+
+def _integers(shapes: Shapes, seed: int = 1) -> list[Any]:
+    """Products and sums of these are exact in every format here, in any order."""
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randint(-8, 9, shape, generator=generator).float().requires_grad_() for shape in shapes]
+
+
+def _with_gradients(function: Function, inputs: list[Any]) -> list[Any]:
+    """A function's result, and the gradients of all inputs for some integers as the result's gradient."""
+    for each in inputs:
+        each.grad = None
+    result = function(*inputs)
+    result.backward(torch.arange(result.numel()).remainder(9).sub(4).float().reshape(result.shape).to(result.dtype))
+    return [result.detach(), *(each.grad for each in inputs)]
+
+
+def _check(function: Function, shapes: Shapes, count: int) -> None:
+    """The unit gives what PyTorch does, and computes `count` products or stacks of them."""
+    inputs = _integers(shapes)
+    expected = _with_gradients(function, inputs)
+    with mxu.unit() as unit:
+        found = _with_gradients(function, inputs)
+    assert [each.shape for each in found] == [each.shape for each in expected]
+    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
+    assert sum(unit.work.values()) == count
+
+
+PRODUCTS: dict[str, tuple[Function, Shapes]] = {
+    "mm": (torch.mm, ((5, 7), (7, 3))),
+    "mv": (torch.mv, ((5, 7), (7,))),
+    "dot": (torch.dot, ((7,), (7,))),
+    "vdot": (torch.vdot, ((7,), (7,))),
+    "bmm": (torch.bmm, ((4, 5, 7), (4, 7, 3))),
+    "addmm": (lambda s, a, b: torch.addmm(s, a, b, beta=3, alpha=2), ((4,), (5, 7), (7, 4))),
+    "addmv": (lambda s, a, b: torch.addmv(s, a, b, beta=3, alpha=2), ((5,), (5, 7), (7,))),
+    "addbmm": (lambda s, a, b: torch.addbmm(s, a, b, beta=3, alpha=2), ((5, 4), (3, 5, 7), (3, 7, 4))),
+    "baddbmm": (lambda s, a, b: torch.baddbmm(s, a, b, beta=3, alpha=2), ((1, 5, 4), (3, 5, 7), (3, 7, 4))),
+    "stacks": (torch.matmul, ((2, 1, 5, 7), (3, 7, 4))),
+    "row by stack": (torch.matmul, ((7,), (3, 7, 4))),
+    "stack by column": (torch.matmul, ((3, 4, 7), (7,))),
+    "einsum": (lambda a, b: torch.einsum("bij,kjb->ik", a, b), ((3, 5, 7), (4, 7, 3))),
+    "tensordot": (lambda a, b: torch.tensordot(a, b, 2), ((3, 5, 7), (5, 7, 2))),
+    "linear of a vector": (F.linear, ((7,), (5, 7), (5,))),
+    "linear of a stack": (F.linear, ((2, 3, 7), (5, 7), (5,))),
+    "inner": (torch.inner, ((3, 5), (4, 5))),
+    "transposed": (lambda a, b: a.t() @ b.t(), ((7, 5), (3, 7))),
+    "overlapping": (lambda a, b: a.expand(4, 7) @ b[::2].t(), ((1, 7), (6, 7))),
+    "padding by name": (lambda x, w: F.conv2d(x, w, padding="same"), ((2, 3, 6, 7), (4, 3, 3, 5))),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products(name: str) -> None:
+    _check(*PRODUCTS[name], count=3)
+
+
+def _convolutions() -> list[Any]:
+    cases = []
+    for dimensions, (stride, padding, dilation, groups) in itertools.product(
+        (1, 2, 3), [(1, 0, 1, 1), (2, 1, 1, 2), (1, 2, 2, 1), (3, 1, 2, 4), (3, 4, 1, 1)]
+    ):
+        function = (F.conv1d, F.conv2d, F.conv3d)[dimensions - 1]
+        cases.append((function, dimensions, {"stride": stride, "padding": padding, "dilation": dilation}, groups))
+    for dimensions, (stride, padding, beyond, dilation, groups) in itertools.product(
+        (1, 2, 3), [(1, 0, 0, 1, 1), (2, 1, 1, 1, 2), (3, 1, 2, 2, 4), (1, 0, 2, 3, 1)]
+    ):
+        function = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[dimensions - 1]
+        options = {"stride": stride, "padding": padding, "output_padding": beyond, "dilation": dilation}
+        cases.append((function, dimensions, options, groups))
+    return cases
+
+
+@pytest.mark.parametrize(("function", "dimensions", "options", "groups"), _convolutions())
+@pytest.mark.parametrize("bias", [True, False])
+def test_convolutions(function: Function, dimensions: int, options: dict[str, int], groups: int, bias: bool) -> None:
+    sizes, taps = (9, 8, 7)[:dimensions], (2, 3, 2)[:dimensions]
+    weight = (4, 2, *taps) if "output_padding" in options else (8, 4 // groups, *taps)
+    channels = 2 * groups if "output_padding" in options else 8
+    shapes = ((3, 4, *sizes), weight, *[(channels,)] * bias)
+    _check(lambda *inputs: function(*inputs, groups=groups, **options), shapes, count=3)
+
+
+def test_a_step_for_each_dimension() -> None:
+    options = {"stride": (1, 2), "padding": (2, 0), "dilation": (3, 1)}
+    _check(lambda x, w: F.conv2d(x, w, **options), ((2, 3, 9, 8), (4, 3, 3, 2)), count=3)
+
+
+def _random(shapes: Shapes, seed: int) -> list[Any]:
+    """Patterns of every sort."""
+    return [
+        torch.from_numpy(
+            golden.from_bits(vectors.operands("fp32", int(np.prod(shape)), seed + at)).reshape(shape).copy()
+        )
+        for at, shape in enumerate(shapes)
+    ]
+
+
+def _same_bits(found: Any, expected: np.ndarray) -> None:
+    assert (golden.to_bits(found.detach().numpy()) == golden.to_bits(np.float32(expected))).all()
+
+
+@pytest.mark.parametrize("subnormals", ["flush", "ieee"])
+@pytest.mark.parametrize("operand", ["bf16", "fp16", "fp8_e4m3"])
+def test_bits_of_products(operand: str, subnormals: str) -> None:
+    """Activations are the first factor, the inner dimension is the usual one: one product of golden for each."""
+    options = {"operand": operand, "subnormals": subnormals, "rows": 4}
+    a, b = _random(((5, 11), (3, 11)), 7)
+    weight = b.clone().requires_grad_()
+    with mxu.unit(**options):
+        result = F.linear(a, weight)
+        _same_bits(result, golden.matmul(a.numpy(), b.numpy().T, **options))
+        gradient = _random(((5, 3),), 12)[0]
+        result.backward(gradient)
+    _same_bits(weight.grad.t(), golden.matmul(a.numpy().T, gradient.numpy(), **options))
+
+
+def _by_hand(image: np.ndarray, weight: np.ndarray, gradient: np.ndarray, **options: Any) -> list[np.ndarray]:
+    """A convolution of (N, C, H, W) by (O, C, 2, 3), strides 2 and 1, dilations 1 and 2, and its weights' gradient."""
+    count, _, height, width = image.shape
+    places = [(y, x) for y in range(0, height - 1, 2) for x in range(width - 4)]
+    patches = np.array(
+        [
+            [
+                [image[n, c, y + i, x + 2 * j] for c in range(image.shape[1]) for i in range(2) for j in range(3)]
+                for y, x in places
+            ]
+            for n in range(count)
+        ]
+    )
+    flat = weight.reshape(len(weight), -1)
+    result = [golden.matmul(flat, patch.T, **options) for patch in patches]
+    beside = np.concatenate(gradient.reshape(count, len(weight), -1), axis=1)
+    of_weight = golden.matmul(beside, np.concatenate(patches), **options)
+    return [np.array(result).reshape(gradient.shape), of_weight.reshape(weight.shape)]
+
+
+@pytest.mark.parametrize("subnormals", ["flush", "ieee"])
+def test_bits_of_convolutions(subnormals: str) -> None:
+    options = {"subnormals": subnormals, "rows": 4}
+    image, weight, gradient = _random(((2, 3, 6, 7), (4, 3, 2, 3), (2, 4, 3, 3)), 5)
+    weight.requires_grad_()
+    with mxu.unit(**options):
+        result = F.conv2d(image, weight, stride=(2, 1), dilation=(1, 2))
+        result.backward(gradient)
+    expected = _by_hand(image.numpy(), weight.detach().numpy(), gradient.numpy(), **options)
+    _same_bits(result, expected[0])
+    _same_bits(weight.grad, expected[1])
+
+
+class _Golden:
+    """In place of the engine."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def products(self, a: np.ndarray, b: np.ndarray, *, threads: int, **options: Any) -> np.ndarray:
+        self.count += len(a)
+        pairs = zip(golden.from_bits(a), golden.from_bits(b), strict=True)
+        return np.array([golden.matmul(left, right, **options) for left, right in pairs])
+
+
+def _models() -> dict[str, tuple[Any, Shapes]]:
+    nn = torch.nn
+    torch.manual_seed(2)
+    return {
+        "convolutions": (
+            nn.Sequential(nn.Conv2d(2, 4, 3, stride=2, groups=2), nn.GELU(), nn.ConvTranspose2d(4, 2, 2)),
+            ((2, 2, 7, 6),),
+        ),
+        "attention": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), ((2, 2, 5, 4),) * 3),
+        "encoder": (nn.TransformerEncoderLayer(8, 2, 12, dropout=0, batch_first=True), ((2, 4, 8),)),
+        "LSTM": (nn.LSTM(6, 5, 2, bidirectional=True), ((3, 2, 6),)),
+        "GRU": (nn.GRU(6, 5), ((3, 2, 6),)),
+        "RNN": (nn.RNN(6, 5), ((3, 2, 6),)),
+    }
+
+
+@pytest.mark.parametrize("name", _models())
+def test_bits_of_models(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One product after the other by golden, forward and backward: all values and gradients are the same."""
+    model, shapes = _models()[name]
+    parameters = list(model.parameters()) if isinstance(model, torch.nn.Module) else []
+    results = []
+    engine = _Golden()
+    for _ in range(2):
+        torch.manual_seed(3)
+        inputs = [torch.randn(shape, requires_grad=True) for shape in shapes]
+        for each in parameters:
+            each.grad = None
+        with mxu.unit(rows=8):
+            found = model(*inputs)
+            found = found[0] if isinstance(found, tuple) else found
+            found.square().sum().backward()
+        results.append([found, *(each.grad for each in (*inputs, *parameters))])
+        monkeypatch.setattr(products, "model", engine)
+    assert engine.count
+    for one, other in zip(*results, strict=True):
+        _same_bits(one, other.detach().numpy())
+
+
+def test_types_of_results() -> None:
+    """Of narrower tensors, results are rounded once, bias included."""
+    for dtype, operand in ((torch.bfloat16, "bf16"), (torch.float16, "fp16")):
+        bias, a, b = (torch.randn(shape).to(dtype) for shape in ((2,), (3, 40), (40, 2)))
+        with mxu.unit(operand=operand):
+            plain, added = a @ b, torch.addmm(bias, a, b)
+        exact = torch.from_numpy(golden.matmul(a.float().numpy(), b.float().numpy(), rows=128, operand=operand))
+        assert torch.equal(plain, exact.to(dtype))
+        assert torch.equal(added, (exact + bias.float()).to(dtype))
+
+
+def test_results_in_place() -> None:
+    a, b, s = (torch.randn(4, 4) for _ in range(3))
+    with mxu.unit() as unit:
+        expected, out = a @ b, torch.empty(0)
+        assert torch.mm(a, b, out=out) is out
+        assert torch.equal(out, expected)
+        assert torch.equal(s.clone().addmm_(a, b), s + expected)
+        assert torch.equal(s.clone().addmm_(a, b, beta=0), expected)
+    assert {work.operator for work in unit.work} == {"mm", "addmm"}
+
+
+def test_a_summand_times_zero_is_not_looked_at() -> None:
+    with mxu.unit():
+        result = torch.addmm(torch.tensor(float("nan")), torch.ones(2, 2), torch.ones(2, 2), beta=0)
+    assert torch.equal(result, torch.full((2, 2), 2.0))
+
+
+@pytest.mark.parametrize("shapes", [((0, 3), (3, 2)), ((2, 0), (0, 3)), ((2, 3), (3, 0))])
+def test_nothing_to_multiply(shapes: Shapes) -> None:
+    with mxu.unit() as unit:
+        assert torch.equal(torch.ones(shapes[0]) @ torch.ones(shapes[1]), torch.zeros(shapes[0][0], shapes[1][1]))
+        assert F.conv2d(torch.ones(0, 3, 5, 5), torch.ones(2, 3, 3, 3)).shape == (0, 2, 3, 3)
+    assert not unit.work
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (lambda: torch.ones(2, 3) @ torch.ones(2, 2), "same reduction dim"),
+        (lambda: torch.ones(2, 2) @ torch.ones(2, 2).double(), "one dtype, not of torch.float32 and torch.float64"),
+        (lambda: torch.mm(torch.ones(2), torch.ones(2)), "must be matrices|must be 2D|2D tensor"),
+        (lambda: torch.bmm(torch.ones(2, 3, 3), torch.ones(3, 3, 3)), "batch"),
+        (lambda: F.conv2d(torch.ones(1, 3, 5, 5), torch.ones(2, 4, 3, 3)), "channel"),
+        (lambda: F.conv2d(torch.ones(1, 3, 2, 2), torch.ones(2, 3, 3, 3)), "Kernel size"),
+        (lambda: torch.addmm(torch.ones(3), torch.ones(2, 2), torch.ones(2, 2)), "size|shape|expand"),
+    ],
+)
+def test_mistakes_are_errors_of_pytorch(function: Function, text: str) -> None:
+    with mxu.unit(), pytest.raises(RuntimeError, match=text):
+        function()

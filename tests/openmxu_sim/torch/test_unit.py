@@ -1,0 +1,511 @@
+"""The context: what it computes, what it refuses, what it leaves as it was."""
+
+import gc
+import os
+import runpy
+import subprocess
+import sys
+import threading
+import warnings
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: make setup-models")
+
+from torch.utils.flop_counter import flop_registry  # noqa: E402
+
+import openmxu_sim.torch as mxu  # noqa: E402  # needs PyTorch
+from openmxu_sim.torch.operators import ON_UNIT, escapes  # noqa: E402
+
+from ...conftest import slow  # noqa: E402
+
+F = torch.nn.functional
+Function = Callable[..., Any]
+
+
+def _settings() -> list[Any]:
+    backends = torch.backends
+    cuda = backends.cuda
+    return [
+        *(getattr(backends.mkldnn, name) for name in ("enabled", "deterministic", "allow_tf32")),
+        backends.mha.get_fastpath_enabled(),
+        *(f() for f in (cuda.flash_sdp_enabled, cuda.mem_efficient_sdp_enabled, cuda.math_sdp_enabled)),
+    ]
+
+
+def test_settings_are_restored() -> None:
+    before = _settings()
+    outer, inner = mxu.unit(), mxu.unit()
+    with outer, inner, outer:
+        within = _settings()
+    with pytest.raises(ZeroDivisionError), outer, inner:
+        raise ZeroDivisionError
+    assert _settings() == before != within
+
+
+def test_the_innermost_unit_computes() -> None:
+    a, b = torch.tensor([[1 + 2**-9]]), torch.ones(1, 1)
+    with mxu.unit(operand="bf16") as outer, mxu.unit(operand="fp16") as inner:
+        assert (a @ b).item() == 1 + 2**-9
+    assert (sum(outer.work.values()), sum(inner.work.values())) == (0, 1)
+    with inner, outer:
+        assert (a @ b).item() == 1
+    assert (a @ b).item() == 1 + 2**-9
+
+
+def test_what_was_computed() -> None:
+    with mxu.unit() as unit:
+        for _ in range(2):
+            F.conv2d(torch.ones(3, 4, 5, 5), torch.ones(6, 2, 3, 3), groups=2)
+        torch.ones(2, 3) @ torch.ones(3, 4)
+    assert unit.work == {mxu.Work("convolution", 2, 27, 18, 3): 2, mxu.Work("mm", 1, 2, 3, 4): 1}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_threads_make_no_difference(threads: int) -> None:
+    torch.manual_seed(0)
+    a, b = torch.randn(300, 200), torch.randn(200, 250)
+    with mxu.unit(threads=3):
+        expected = a @ b
+    with mxu.unit(threads=threads):
+        assert torch.equal(a @ b, expected)
+
+
+def test_the_context_is_the_threads() -> None:
+    a = torch.tensor([[1 + 2**-9]])
+    found = []
+    with mxu.unit():
+        thread = threading.Thread(target=lambda: found.append((a @ a.T).item()))
+        thread.start()
+        thread.join()
+    assert found[0] > 1
+    unit, both = mxu.unit(), threading.Barrier(2)
+
+    def compute() -> None:
+        with unit:
+            both.wait()
+            found.append((a @ a.T).item())
+
+    threads = [threading.Thread(target=compute) for _ in range(2)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert found[1:] == [1, 1]
+    assert sum(unit.work.values()) == 2
+
+
+def _made_on_unit(function: Function, *inputs: Any) -> Any:
+    with mxu.unit():
+        return function(*inputs).sum()
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes"),
+    [
+        (torch.mm, ((2, 3), (3, 2))),
+        (torch.mv, ((2, 3), (3,))),
+        (torch.dot, ((3,), (3,))),
+        (F.linear, ((2, 2, 3), (4, 3), (4,))),
+        (F.conv1d, ((1, 2, 5), (2, 2, 3))),
+        (lambda a, b: (a @ b).exp() * 2, ((2, 3), (3, 2))),
+        (lambda s, a, b: (s * 1).addmm_(a, b), ((2, 2), (2, 3), (3, 2))),
+    ],
+)
+def test_derivatives_elsewhere_are_an_error(function: Function, shapes: tuple[tuple[int, ...], ...]) -> None:
+    inputs = [torch.ones(shape, requires_grad=True) for shape in shapes]
+    result = _made_on_unit(function, *inputs)
+    with pytest.raises(mxu.EscapeError, match=r"made on a unit.* call backward\(\) in the context of a unit, too"):
+        result.backward()
+    with mxu.unit():
+        _made_on_unit(function, *inputs).backward()
+
+
+def test_second_derivatives_elsewhere_are_an_error() -> None:
+    a = torch.ones(2, 2, requires_grad=True)
+    with mxu.unit():
+        (gradient,) = torch.autograd.grad((a @ a).square().sum(), a, create_graph=True)
+    with pytest.raises(mxu.EscapeError):
+        gradient.sum().backward()
+
+
+def test_graphs_are_freed() -> None:
+    """Nothing that looks for a unit keeps what it watches."""
+    a, b = torch.ones(2, 2, requires_grad=True), torch.ones(2)
+    gc.collect()
+    gc.disable()
+    try:
+        with mxu.unit():
+            middle = a * 2
+            result = (middle @ b).sum() + torch.mm(middle, middle).sum()
+        seen = weakref.ref(middle)
+        del middle, result
+        assert seen() is None
+    finally:
+        gc.enable()
+
+
+ESCAPES: dict[str, Function] = {
+    "aten::linalg_inv_ex": lambda: torch.linalg.inv(torch.eye(3)),
+    "aten::_linalg_svd": lambda: torch.linalg.svd(torch.eye(3)),
+    "aten::_euclidean_dist": lambda: torch.cdist(torch.ones(30, 3), torch.ones(30, 3)),
+    "aten::_cdist_forward": lambda: torch.cdist(torch.ones(3, 3), torch.ones(3, 3)),
+    "aten::_trilinear": lambda: F.bilinear(torch.ones(2, 3), torch.ones(2, 3), torch.ones(2, 3, 3)),
+    "aten::linalg_matrix_exp": lambda: torch.matrix_exp(torch.eye(3)),
+    "aten::_fft_r2c": lambda: torch.fft.fft(torch.ones(4)),
+    "aten::affine_grid_generator": lambda: F.affine_grid(torch.ones(1, 2, 3), [1, 1, 2, 2], align_corners=True),
+    "aten::conv_tbc": lambda: torch.conv_tbc(torch.ones(4, 1, 2), torch.ones(2, 2, 2), torch.ones(2)),
+    "aten::_sparse_addmm": lambda: torch.sparse.mm(torch.eye(2).to_sparse(), torch.ones(2, 2)),
+    "aten::mm": lambda: torch.ones(2, 2, dtype=torch.int64) @ torch.ones(2, 2, dtype=torch.int64),
+    "aten::bmm": lambda: torch.ones(1, 2, 2, dtype=torch.complex64) @ torch.ones(1, 2, 2, dtype=torch.complex64),
+    "aten::_embedding_bag_forward_only": lambda: F.embedding_bag(
+        torch.tensor([0, 1]), torch.ones(2, 3), torch.tensor([0]), mode="sum", per_sample_weights=torch.ones(2)
+    ),
+    "aten::_scaled_dot_product_flash_attention_for_cpu": lambda: _by_flash(torch.ones(1, 1, 2, 2)),
+}
+
+
+def _by_flash(x: Any) -> Any:
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.FLASH_ATTENTION):
+        return F.scaled_dot_product_attention(x, x, x)
+
+
+@pytest.mark.parametrize("name", ESCAPES)
+def test_products_elsewhere_are_an_error(name: str) -> None:
+    with mxu.unit() as strict, pytest.raises(mxu.EscapeError, match=rf"{name} .* unit\(allow=\('{name}',\)\)"):
+        ESCAPES[name]()
+    assert not strict.escaped
+    with mxu.unit(allow=[name]) as allowed, mxu.unit(strict=False) as open_to_all:
+        ESCAPES[name]()
+    assert name in open_to_all.escaped
+    with allowed:
+        ESCAPES[name]()
+    assert name in allowed.escaped
+
+
+def test_operators_of_others_are_an_error() -> None:
+    with torch.library._scoped_library("openmxu_test", "FRAGMENT") as library:
+        library.define("twice(Tensor x) -> Tensor")
+        library.impl("twice", lambda x: x + x, "CPU")
+        with mxu.unit(), pytest.raises(mxu.EscapeError, match="openmxu_test::twice does not multiply on the unit"):
+            torch.ops.openmxu_test.twice(torch.ones(2))
+        with mxu.unit(allow=["openmxu_test::twice"]):
+            assert torch.equal(torch.ops.openmxu_test.twice(torch.ones(2)), torch.full((2,), 2.0))
+
+
+def test_every_operator_is_known() -> None:
+    """Of all that PyTorch has, those that others are made of: named as products, refused, or none by their names."""
+    found: dict[str, set[str]] = {"unit": set(), "refused": set(), "plain": set()}
+    for full in torch._C._dispatch_get_all_op_names():
+        namespace, _, name = full.partition("::")
+        name = name.partition(".")[0]
+        composed = torch._C._dispatch_has_kernel_for_dispatch_key(full, "CompositeImplicitAutograd")
+        if namespace == "aten" and not composed:
+            on_unit = name.removesuffix("_") in ON_UNIT
+            found["unit" if on_unit else "refused" if escapes(namespace, name) else "plain"].add(name)
+    assert {"mm", "addmm_", "baddbmm", "convolution_backward"} <= found["unit"]
+    counted = {
+        str(each).removeprefix("aten.") for each in flop_registry
+    }  # what PyTorch's own counter knows to multiply
+    assert {"mm", "convolution"} <= counted
+    assert not counted & found["plain"]
+    for part in ("conv", "matmul", "attention", "linalg", "lstm", "gru", "rnn", "solve", "cdist", "addmm", "baddbmm"):
+        suspicious = {name for name in found["plain"] if part in name}
+        assert suspicious <= KNOWN, part
+
+
+KNOWN = {
+    # moves data between layouts
+    "_convert_indices_from_coo_to_csr",
+    "_convert_indices_from_csr_to_coo",
+    "_convert_weight_to_int4pack",
+    "_convert_weight_to_int4pack_for_cpu",
+    "mkldnn_reorder_conv2d_weight",
+    "mkldnn_reorder_conv3d_weight",
+    # work on each element, or on one vector
+    "_thnn_fused_gru_cell",
+    "_thnn_fused_gru_cell_backward",
+    "_thnn_fused_lstm_cell",
+    "_thnn_fused_lstm_cell_backward_impl",
+    "_linalg_check_errors",
+    "linalg__powsum",
+    "linalg_cross",
+    "linalg_vector_norm",
+}
+
+
+_LOGGED = """
+import torch, warnings, sys, os
+import openmxu_sim.torch as mxu
+warnings.simplefilter("ignore")
+def say(text):
+    sys.stdout.flush()
+    os.write(1, (text + chr(10)).encode())
+say("begin")
+with torch.backends.mkl.verbose(torch.backends.mkl.VERBOSE_ON):
+{body}
+say("end")
+"""
+
+
+def _log(body: str) -> list[str]:
+    """What Intel's libraries say that they multiply, in a process of its own; of nothing, they say so, too."""
+    text = _LOGGED.format(body="\n".join("    " + line for line in body.splitlines()))
+    environment = {**os.environ, "ONEDNN_VERBOSE": "1", "PYTHONUNBUFFERED": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, check=False, timeout=900, env=environment
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    lines = done.stdout.splitlines()
+    assert "begin" in lines
+    assert lines[-1] == "end", lines[-1]
+    return [line for line in lines if line.startswith(("MKL_VERBOSE", "onednn_verbose", "## ", "!! "))]
+
+
+def _products_in(log: list[str]) -> list[str]:
+    return [
+        line
+        for line in log
+        if ("(" in line and line.startswith("MKL_VERBOSE") and "oneMKL" not in line)
+        or (line.startswith("onednn_verbose") and ",exec," in line and ",reorder," not in line)
+    ]
+
+
+needs_mkl = pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="this PyTorch has no Intel libraries")
+
+_LAYERS = """
+x, image = torch.randn(2, 6, 16), torch.randn(2, 4, 9, 9)
+nn, F = torch.nn, torch.nn.functional
+def layers():
+    yield nn.Linear(16, 3), (x,)
+    yield nn.Conv2d(4, 4, 3, groups=2), (image,)
+    yield nn.ConvTranspose2d(4, 2, 3), (image,)
+    yield nn.MultiheadAttention(16, 4, batch_first=True), (x, x, x)
+    yield nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 4, 32, batch_first=True), 1), (x,)
+    yield nn.Transformer(16, 4, 1, 1, 32, batch_first=True), (x, x)
+    yield nn.LSTM(16, 8, 2, bidirectional=True), (x,)
+    yield nn.GRU(16, 8), (x,)
+    yield nn.RNN(16, 8), (x,)
+    yield (lambda q: F.scaled_dot_product_attention(q, q, q, is_causal=True)), (x.clone().requires_grad_(),)
+    yield torch.jit.script(nn.Linear(16, 3)), (x,)
+    yield torch.compile(nn.Linear(16, 3), backend="eager"), (x,)
+"""
+
+
+@needs_mkl
+def test_layers_multiply_nowhere_else() -> None:
+    """Forward, backward, and in inference mode, with the fast paths that evaluation takes."""
+    log = _log(
+        _LAYERS
+        + """
+for layer, inputs in layers():
+    with mxu.unit() as unit:
+        result = layer(*inputs)
+        (result[0] if isinstance(result, tuple) else result).sum().backward()
+        count = sum(unit.work.values())
+        assert count >= 2, layer
+        if isinstance(layer, nn.Module):
+            layer.eval()
+            with torch.inference_mode():
+                layer(*inputs)
+            assert sum(unit.work.values()) > count, layer
+"""
+    )
+    assert _products_in(log) == []
+
+
+@needs_mkl
+def test_the_log_shows_products() -> None:
+    log = _log("torch.randn(40, 40) @ torch.randn(40, 40)\ntorch.nn.LSTM(16, 8)(torch.randn(2, 6, 16))")
+    assert any("SGEMM" in line for line in _products_in(log))
+    assert any(",rnn," in line for line in _products_in(log))
+
+
+@needs_mkl
+@pytest.mark.slow
+def test_operators_multiply_nowhere_else() -> None:
+    """All samples that PyTorch's own tests have of its operators, forward and backward."""
+    pytest.importorskip("expecttest", reason="PyTorch's samples need it: make setup-models")
+    log = _log(
+        """
+import itertools
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils._pytree import tree_leaves
+def tensors(values):
+    return [each for each in tree_leaves(values) if isinstance(each, torch.Tensor) and each.requires_grad]
+for op in op_db:
+    if torch.float32 not in op.dtypes:
+        continue
+    inputs = list(itertools.islice(op.sample_inputs("cpu", torch.float32, requires_grad=op.supports_autograd), 40))
+    say(f"## {op.name}")
+    for each in inputs:
+        try:
+            with mxu.unit():
+                found = tensors(op(each.input, *each.args, **each.kwargs))
+                given = tensors((each.input, each.args, each.kwargs))
+                if found:
+                    torch.autograd.grad(found, given, [torch.ones_like(one) for one in found], allow_unused=True)
+        except mxu.EscapeError as error:
+            say(f"!! {str(error).split()[0]}")
+        except (RuntimeError, NotImplementedError, AssertionError) as error:
+            say(f"!! {type(error).__name__} {error}")
+    say("## samples")
+"""
+    )
+    operator, elsewhere, refused, failed = "", set(), set(), set()
+    for line in log:
+        if line.startswith("## "):
+            operator = line[3:]
+        elif line.startswith("!! "):
+            (refused if "::" in line.split()[1] else failed).add((operator, line[3:]))
+        elif operator != "samples" and _products_in([line]) and not _is_empty(line):
+            elsewhere.add((operator, line.split("(")[0]))
+    assert not elsewhere
+    assert len(refused) > 40
+    assert {name for name, _ in failed if "jiterator" not in name} <= {"to_sparse"}
+
+
+def _is_empty(line: str) -> bool:
+    """Whether a routine was called for matrices of no size."""
+    sizes = [word for word in line.partition("(")[2].partition(")")[0].split(",") if word.isdigit()]
+    return "0" in sizes or "(nil)" in line
+
+
+def test_a_seldom_warning() -> None:
+    """float64: once for each line, not for each product."""
+    a = torch.ones(2, 2, dtype=torch.float64)
+
+    def compute() -> Any:
+        with mxu.unit():
+            return [a @ a for _ in range(3)]
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        results = compute()
+    assert {result.dtype for result in results} == {torch.float64}
+    assert [(Path(each.filename), str(each.message)[:27]) for each in caught] == [
+        (Path(__file__), "float64 is rounded to float")
+    ]
+
+
+def test_autocast() -> None:
+    """Inside and around: what it rounds, enters the unit rounded, and results are of its type."""
+    layer, x = torch.nn.Linear(4, 3), torch.randn(2, 4)
+    with mxu.unit(), torch.autocast("cpu", torch.bfloat16):
+        inside = layer(x)
+        inside.float().sum().backward()
+    with torch.autocast("cpu", torch.bfloat16), mxu.unit():
+        around = layer(x)
+    assert inside.dtype == torch.bfloat16
+    assert torch.equal(inside, around)
+    assert layer.weight.grad.dtype == torch.float32
+
+
+def test_shapes_without_values() -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: PLC0415
+
+    with mxu.unit() as unit:
+        assert (torch.ones(2, 3, device="meta") @ torch.ones(3, 4, device="meta")).shape == (2, 4)
+        with FakeTensorMode():
+            assert (torch.ones(2, 3) @ torch.ones(3, 4)).shape == (2, 4)
+    assert not unit.work
+
+
+def test_no_product_at_all() -> None:
+    with mxu.unit() as unit:
+        assert torch.nn.ReLU()(torch.ones(3)).sum() == 3
+    assert not unit.work
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")  # PyTorch's own use of it
+def test_transforms() -> None:
+    a = torch.randint(-3, 4, (3, 4, 4)).float()
+    with mxu.unit() as unit:
+        assert torch.equal(torch.vmap(torch.mm)(a, a), a @ a)
+        assert torch.equal(torch.func.grad(lambda x: (x @ x).sum())(a[0]), a[0].sum(0)[:, None] + a[0].sum(1)[None])
+        assert torch.func.jacfwd(lambda x: x @ x)(a[0]).shape == (4, 4, 4, 4)
+    assert unit.work
+
+
+def test_checkpoints_of_activations() -> None:
+    from torch.utils.checkpoint import checkpoint  # noqa: PLC0415
+
+    layer, x = torch.nn.Linear(4, 4), torch.randn(2, 4, requires_grad=True)
+    with mxu.unit():
+        layer(layer(x)).sum().backward()
+        expected = x.grad.clone()
+        for reentrant in (True, False):
+            x.grad = None
+            checkpoint(lambda y: layer(layer(y)).sum(), x, use_reentrant=reentrant).backward()
+            assert torch.equal(x.grad, expected)
+
+
+def test_parameters_stay_what_they_are(tmp_path: Path) -> None:
+    """Trained on the unit, saved, loaded elsewhere, and back."""
+    torch.manual_seed(0)
+    model, x = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)), torch.randn(6, 4)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    optimizer = torch.optim.AdamW(model.parameters())
+    with mxu.unit():
+        model(x).square().sum().backward()
+        optimizer.step()
+        trained = model(x)
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, tmp_path / "kept.pt")
+    kept = torch.load(tmp_path / "kept.pt", weights_only=True)
+    assert all(
+        value.dtype == torch.float32 and not torch.equal(value, before[name]) for name, value in kept["model"].items()
+    )
+    other = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+    other.load_state_dict(kept["model"])
+    assert not torch.equal(other(x), trained)
+    with mxu.unit():
+        assert torch.equal(other(x), trained)
+
+
+def test_the_example_of_the_tutorial(capsys: pytest.CaptureFixture[str]) -> None:
+    """It learns, on the unit as without it, and its products are those on the page."""
+    docs = Path(__file__).parents[3] / "docs"
+    accuracies = runpy.run_path(str(docs / "examples" / "network.py"))["main"](epochs=15)
+    assert min(accuracies) > 0.85
+    assert abs(accuracies[0] - accuracies[1]) < 0.02
+    page = (docs / "tutorials" / "network.md").read_text().partition("```text\n")[2].partition("```")[0]
+    assert page in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"operand": "bf15"}, "operand must be one of bf16, .* not 'bf15'"),
+        ({"accumulate": 3}, "accumulate must be the name of a format, not 3"),
+        ({"precision": "best"}, "precision must be 'default', .* not 'best'"),
+        ({"precision": "high", "operand": "fp16"}, "precision must be 'default'"),
+        ({"subnormals": "keep"}, "subnormals must be 'flush' or 'ieee', not 'keep'"),
+        ({"rows": 0}, "rows must be .* not 0"),
+        ({"columns": -1}, "columns must be .* not -1"),
+        ({"stages": 99}, "stages must be .* not 99"),
+        ({"threads": 0}, "threads must be .* not 0"),
+        ({"allow": "aten::mm"}, "allow must be names of operators such as 'aten::linalg_inv_ex', not 'aten::mm'"),
+        ({"allow": ["mm"]}, r"allow must be names of operators .* not \['mm'\]"),
+    ],
+)
+def test_bad_parameters(options: dict[str, Any], text: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=text):
+        mxu.unit(**options)
+
+
+@pytest.mark.parametrize("script", [slow("distributed")])
+def test_two_processes(script: str, tmp_path: Path) -> None:
+    """DistributedDataParallel: each process's products are the unit's, PyTorch averages the gradients."""
+    done = subprocess.run(
+        [sys.executable, Path(__file__).with_name(f"{script}.py"), tmp_path / "meeting"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.split() == ["agreed", "agreed"]
