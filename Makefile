@@ -25,11 +25,11 @@ $(STAMP): pyproject.toml
 	@touch $@
 
 TORCH ?= torch==2.13.0+cpu
-setup-models: $(VENV)/.models ## PyTorch, too, for networks on the unit: 0.8 GB; tests that need it are skipped without
+setup-models: $(VENV)/.models ## PyTorch and JAX, too, for networks on the unit: 1.4 GB; tests of them are skipped without
 
 $(VENV)/.models: $(STAMP)
-	@echo "installing $(TORCH)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,torch]' '$(TORCH)' || \
+	@echo "installing $(TORCH) and JAX"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,torch,jax]' '$(TORCH)' || \
 	  { echo "The index has no $(TORCH), a wheel for CPUs alone; make setup-models TORCH=torch takes its usual one"; exit 2; }
 	@touch $@
 

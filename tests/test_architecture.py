@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 _ROOT = Path(__file__).parent.parent
 _SOURCES = [path for root in ("hw", "sim", "boards") for path in sorted((_ROOT / root).rglob("*.py"))]
 
@@ -34,14 +36,14 @@ def test_only_round_rounds() -> None:
     assert rounding == ["round.py"]
 
 
-def test_frameworks_stay_in_their_packages() -> None:
-    """PyTorch is imported in one package alone."""
+@pytest.mark.parametrize("name", ["torch", "jax"])
+def test_frameworks_stay_in_their_packages(name: str) -> None:
     found = {
         path.relative_to(_ROOT).parent.as_posix()
         for path in _SOURCES
-        if re.search(r"^\s*(import|from) torch\b", path.read_text(), re.MULTILINE)
+        if re.search(rf"^\s*(import|from) {name}\b", path.read_text(), re.MULTILINE)
     }
-    assert found == {"sim/openmxu_sim/torch"}
+    assert found == {f"sim/openmxu_sim/{name}"}
 
 
 def test_every_module_and_public_class_has_a_docstring() -> None:

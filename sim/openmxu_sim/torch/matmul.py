@@ -5,7 +5,8 @@ from typing import Any
 
 import torch
 
-from openmxu_sim.torch.products import TYPES, Numerics, multiply
+from openmxu_sim.numerics import Numerics
+from openmxu_sim.torch.products import TYPES, multiply
 
 __all__ = ["matmul"]
 

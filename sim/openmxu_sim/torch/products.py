@@ -5,51 +5,22 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
 
 import openmxu_sim
-from openmxu.passes import find_precision
-from openmxu_sim import golden
 from openmxu_sim.engines import model
-from openmxu_sim.golden.arithmetic import check_subnormals
 from openmxu_sim.golden.formats import Bits
-from openmxu_sim.golden.matrix import check_precision
+from openmxu_sim.numerics import Numerics
 
-__all__ = ["TYPES", "Multiplier", "Numerics", "multiply"]
+__all__ = ["TYPES", "Multiplier", "multiply"]
 
 TYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 """What is multiplied. All but the last go into fp32 exactly."""
 
 _INSIDE = tuple(str(Path(str(module.__file__)).parent) for module in (torch, openmxu_sim))
 """Where frames are not the caller's."""
-
-
-class Numerics(NamedTuple):
-    """What the bits of a product depend on; each is as of :func:`openmxu_sim.simulate`."""
-
-    operand: str = "bf16"
-    accumulate: str = "fp32"
-    precision: str = "default"
-    subnormals: str = "flush"
-    rows: int = 128
-
-    def checked(self) -> "Numerics":
-        """The same, with the name that we have for the precision.
-
-        Raises
-        ------
-        TypeError, ValueError
-            One is outside its domain.
-        """
-        golden.find_format(self.operand, "operand")
-        golden.find_format(self.accumulate, "accumulate")
-        precision = find_precision(self.precision)
-        check_precision(precision, self.operand, self.accumulate)
-        check_subnormals(self.subnormals)
-        return self._replace(precision=precision, rows=golden.check_count(self.rows, "rows"))
 
 
 def multiply(numerics: Numerics, a: torch.Tensor, b: torch.Tensor, threads: int | None = None) -> torch.Tensor:

@@ -17,20 +17,17 @@ from torch.utils._pytree import tree_leaves
 from openmxu.config import MxuConfig
 from openmxu.formats import FP32, FloatFormat
 from openmxu_sim import golden
+from openmxu_sim.numerics import EscapeError, Numerics
 from openmxu_sim.torch.operators import ON_UNIT, escapes
-from openmxu_sim.torch.products import TYPES, Multiplier, Numerics
+from openmxu_sim.torch.products import TYPES, Multiplier
 
-__all__ = ["EscapeError", "Unit", "Work"]
+__all__ = ["Unit", "Work"]
 
 _PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 """Tensors that have no dispatcher of their own."""
 
 _active = threading.local()
 """``depth``: how many contexts this thread is in."""
-
-
-class EscapeError(RuntimeError):
-    """A product would be computed elsewhere than on the unit."""
 
 
 class Work(NamedTuple):

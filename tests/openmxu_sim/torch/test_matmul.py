@@ -72,7 +72,7 @@ def test_compiled_and_exported() -> None:
 
 @pytest.mark.parametrize("dimensions", [(0, 0), (1, None), (None, 1)])
 def test_vmap(dimensions: tuple[int | None, int | None]) -> None:
-    a, b = (torch.randn((3, 3, 3) if dimension is not None else (3, 3)) for dimension in dimensions)
+    a, b = (torch.randn((3, 3, 3, 3) if dimension is not None else (3, 3, 3)) for dimension in dimensions)
     found = torch.vmap(mxu.matmul, in_dims=dimensions)(a, b)
     for at in range(3):
         one, other = (

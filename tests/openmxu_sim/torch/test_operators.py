@@ -134,7 +134,7 @@ def test_bits_of_products(operand: str, subnormals: str) -> None:
 
 
 def _by_hand(image: np.ndarray, weight: np.ndarray, gradient: np.ndarray, **options: Any) -> list[np.ndarray]:
-    """A convolution of (N, C, H, W) by (O, C, 2, 3), strides 2 and 1, dilations 1 and 2, and its weights' gradient."""
+    """A convolution of (N, C, H, W) by (O, C, 2, 3), strides 2 and 1, dilations 1 and 2, and both gradients."""
     count, _, height, width = image.shape
     places = [(y, x) for y in range(0, height - 1, 2) for x in range(width - 4)]
     patches = np.array(
@@ -150,20 +150,29 @@ def _by_hand(image: np.ndarray, weight: np.ndarray, gradient: np.ndarray, **opti
     result = [golden.matmul(flat, patch.T, **options) for patch in patches]
     beside = np.concatenate(gradient.reshape(count, len(weight), -1), axis=1)
     of_weight = golden.matmul(beside, np.concatenate(patches), **options)
-    return [np.array(result).reshape(gradient.shape), of_weight.reshape(weight.shape)]
+    of_image = np.zeros_like(image)
+    for n in range(count):
+        entries = golden.matmul(flat.T, gradient[n].reshape(len(weight), -1), **options)
+        for at, entry in enumerate(entries):
+            c, i, j = np.unravel_index(at, weight.shape[1:])
+            for (y, x), value in zip(places, entry, strict=True):
+                of_image[n, c, y + i, x + 2 * j] += value
+    return [np.array(result).reshape(gradient.shape), of_weight.reshape(weight.shape), of_image]
 
 
 @pytest.mark.parametrize("subnormals", ["flush", "ieee"])
 def test_bits_of_convolutions(subnormals: str) -> None:
+    torch.manual_seed(4)
     options = {"subnormals": subnormals, "rows": 4}
-    image, weight, gradient = _random(((2, 3, 6, 7), (4, 3, 2, 3), (2, 4, 3, 3)), 5)
+    image, weight, gradient = (torch.randn(shape) for shape in ((2, 3, 6, 11), (4, 3, 2, 3), (2, 4, 3, 7)))
     weight.requires_grad_()
+    image.requires_grad_()
     with mxu.unit(**options):
         result = F.conv2d(image, weight, stride=(2, 1), dilation=(1, 2))
         result.backward(gradient)
-    expected = _by_hand(image.numpy(), weight.detach().numpy(), gradient.numpy(), **options)
-    _same_bits(result, expected[0])
-    _same_bits(weight.grad, expected[1])
+    expected = _by_hand(image.detach().numpy(), weight.detach().numpy(), gradient.numpy(), **options)
+    for found, by_hand in zip((result, weight.grad, image.grad), expected, strict=True):
+        _same_bits(found, by_hand)
 
 
 class _Golden:

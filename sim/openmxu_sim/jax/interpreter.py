@@ -1,0 +1,276 @@
+"""Functions whose products the unit computes: their operations are replayed, one by one."""
+
+import itertools
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import wraps
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+
+from openmxu_sim.jax.products import TYPES, multiply
+from openmxu_sim.numerics import EscapeError, Numerics
+
+__all__ = ["on_unit"]
+
+_REFUSED = frozenset(
+    (
+        *("ragged_dot", "ragged_dot_general", "scaled_matmul", "fft", "pallas_call", "ffi_call", "custom_call"),
+        *("cholesky", "cholesky_update", "eig", "eigh", "geqrf", "geqp3", "hessenberg", "householder_product", "lu"),
+        *("ormqr", "qr", "schur", "svd", "symmetric_product", "triangular_solve", "tridiagonal", "tridiagonal_solve"),
+        *("custom_linear_solve", "shard_map"),
+    )
+)
+"""Operations that multiply matrices, or factorise them, in a way of their own, or somewhere else."""
+
+
+class _Unit(NamedTuple):
+    """What computes products, and whether others may."""
+
+    numerics: Numerics
+    strict: bool
+    allow: frozenset[str]
+
+
+def on_unit(
+    function: Callable[..., Any],
+    *,
+    operand: str = "bf16",
+    accumulate: str = "fp32",
+    precision: str = "default",
+    subnormals: str = "flush",
+    rows: int = 128,
+    strict: bool = True,
+    allow: Collection[str] = (),
+    static_argnums: int | Sequence[int] = (),
+) -> Callable[..., Any]:
+    """A function like another, whose products of matrices and convolutions the unit computes.
+
+    Apply it outermost, ``on_unit(jax.grad(loss))``, and the products of derivatives are the unit's, too, as they are
+    where a gradient of the result is taken: ``jax.grad(on_unit(loss))``. ``jax.jit`` of it is as usual.
+
+    Parameters
+    ----------
+    function
+        What ``jax.jit`` takes: a function of arrays, or trees of them.
+    operand, accumulate, precision, subnormals, rows
+        As of :func:`openmxu_sim.simulate`.
+    strict
+        Whether another operation that multiplies matrices, such as a factorisation, is an error.
+    allow
+        Names of such operations that are none all the same.
+    static_argnums
+        As of ``jax.jit``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A parameter is outside its domain.
+    openmxu_sim.numerics.EscapeError
+        When the function is called: a product would be computed elsewhere.
+    """
+    if isinstance(allow, str) or not all(isinstance(name, str) for name in allow):
+        raise ValueError(f"allow must be names of operations such as 'cholesky', not {allow!r}")
+    numerics = Numerics(operand, accumulate, precision, subnormals, rows).checked()
+    unit = _Unit(numerics, strict, frozenset(allow))
+    static = {static_argnums} if isinstance(static_argnums, int) else set(static_argnums)
+
+    @wraps(function)
+    def on_the_unit(*args: Any, **kwargs: Any) -> Any:
+        traced = jax.make_jaxpr(function, static_argnums=tuple(static), return_shape=True)
+        closed, result = traced(*args, **kwargs)
+        given = [each for place, each in enumerate(args) if place not in static]
+        results = _play(unit, closed.jaxpr, closed.consts, jax.tree.leaves((given, kwargs)))
+        return jax.tree.unflatten(jax.tree.structure(result), results)
+
+    return on_the_unit
+
+
+def _play(unit: _Unit, jaxpr: Jaxpr, constants: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
+    """Compute what a function's operations say."""
+    values: dict[Any, Any] = dict(zip(jaxpr.constvars, constants, strict=True))
+    values |= zip(jaxpr.invars, inputs, strict=True)
+
+    def value_of(atom: Any) -> Any:
+        return atom.val if isinstance(atom, Literal) else values[atom]
+
+    for equation in jaxpr.eqns:
+        given = [value_of(atom) for atom in equation.invars]
+        name, parameters = equation.primitive.name, equation.params
+        if name in _REFUSED and unit.strict and name not in unit.allow:
+            raise EscapeError(
+                f"{name} does not multiply on the unit; use operations that do (dot_general, conv_general_dilated), or "
+                f"let it compute by itself: on_unit(..., allow=({name!r},))"
+            )
+        if not _multiplies(equation, unit):
+            found = equation.primitive.bind(*given, **equation.primitive.get_bind_params(parameters))
+            results = found if equation.primitive.multiple_results else [found]
+        elif name in _REPLACED:
+            _check(name, given)
+            results = [_REPLACED[name](unit.numerics, *given, **parameters)]
+        elif name in _CONTAINERS:
+            results = _CONTAINERS[name](unit, parameters, given)
+        else:
+            raise EscapeError(f"{name} contains products in a way that is not known here")
+        values |= zip(equation.outvars, results, strict=True)
+    return [value_of(atom) for atom in jaxpr.outvars]
+
+
+def _check(name: str, given: Sequence[Any]) -> None:
+    types = {jnp.asarray(each).dtype.name for each in given}
+    if not types <= set(TYPES):
+        raise EscapeError(
+            f"{name} must have arrays of {', '.join(TYPES)} to multiply on the unit, not of {', '.join(sorted(types))}"
+        )
+
+
+def _multiplies(equation: Any, unit: _Unit) -> bool:
+    """Whether an operation is a product, or contains one, or what is refused."""
+    if equation.primitive.name in _REPLACED:
+        return True
+    return any(
+        _multiplies(inner, unit) or inner.primitive.name in _REFUSED
+        for jaxpr in _contents(equation.params)
+        for inner in jaxpr.eqns
+    )
+
+
+def _contents(parameters: Mapping[str, Any]) -> list[Jaxpr]:
+    """The functions that an operation contains."""
+    found = []
+    for value in parameters.values():
+        for each in value if isinstance(value, (tuple, list)) else [value]:
+            if isinstance(each, ClosedJaxpr):
+                found.append(each.jaxpr)
+            elif isinstance(each, Jaxpr):
+                found.append(each)
+    return found
+
+
+def _play_closed(unit: _Unit, closed: Any, given: Sequence[Any]) -> list[Any]:
+    if isinstance(closed, Jaxpr):
+        return _play(unit, closed, (), given)
+    return _play(unit, closed.jaxpr, closed.consts, given)
+
+
+def _call(key: str) -> Callable[..., list[Any]]:
+    return lambda unit, parameters, given: _play_closed(unit, parameters[key], given)
+
+
+def _remat(unit: _Unit, parameters: Mapping[str, Any], given: Sequence[Any]) -> list[Any]:
+    options = {name: parameters[name] for name in ("prevent_cse", "policy")}
+    return jax.checkpoint(lambda *values: _play_closed(unit, parameters["jaxpr"], values), **options)(*given)
+
+
+def _scan(unit: _Unit, parameters: Mapping[str, Any], given: Sequence[Any]) -> list[Any]:
+    constants, carried = parameters["num_consts"], parameters["num_carry"]
+    kept, start, items = given[:constants], given[constants : constants + carried], given[constants + carried :]
+
+    def step(state: list[Any], item: list[Any]) -> tuple[list[Any], list[Any]]:
+        found = _play_closed(unit, parameters["jaxpr"], [*kept, *state, *item])
+        return found[:carried], found[carried:]
+
+    options = {name: parameters[name] for name in ("length", "reverse", "unroll")}
+    last, found = jax.lax.scan(step, list(start), list(items), **options)
+    return [*last, *found]
+
+
+def _while(unit: _Unit, parameters: Mapping[str, Any], given: Sequence[Any]) -> list[Any]:
+    first, second = parameters["cond_nconsts"], parameters["body_nconsts"]
+    of_condition, of_body, start = given[:first], given[first : first + second], given[first + second :]
+
+    def goes_on(state: list[Any]) -> Any:
+        return _play_closed(unit, parameters["cond_jaxpr"], [*of_condition, *state])[0]
+
+    def step(state: list[Any]) -> list[Any]:
+        return _play_closed(unit, parameters["body_jaxpr"], [*of_body, *state])
+
+    return list(jax.lax.while_loop(goes_on, step, list(start)))
+
+
+def _cond(unit: _Unit, parameters: Mapping[str, Any], given: Sequence[Any]) -> list[Any]:
+    branches = [lambda *values, branch=branch: _play_closed(unit, branch, values) for branch in parameters["branches"]]
+    return list(jax.lax.switch(given[0], branches, *given[1:]))
+
+
+_CONTAINERS: Mapping[str, Callable[..., list[Any]]] = {
+    **{name: _call("jaxpr") for name in ("jit", "pjit")},
+    **{name: _call("call_jaxpr") for name in ("closed_call", "core_call", "custom_jvp_call", "custom_vjp_call")},
+    "custom_vjp_call_jaxpr": _call("fun_jaxpr"),
+    **dict.fromkeys(("remat", "remat2", "checkpoint"), _remat),
+    "scan": _scan,
+    "while": _while,
+    "cond": _cond,
+}
+"""How operations are replayed that contain others."""
+
+
+def _dot_general(numerics: Numerics, a: Any, b: Any, *, dimension_numbers: Any, **options: Any) -> Any:
+    """Any product of two arrays, with its dimensions in the order (batch, free, contracted, free)."""
+    (contracted_a, contracted_b), (batch_a, batch_b) = dimension_numbers
+    free_a, free_b = (
+        [place for place in range(each.ndim) if place not in (*contracted, *batch)]
+        for each, contracted, batch in ((a, contracted_a, batch_a), (b, contracted_b, batch_b))
+    )
+    left, right = a.transpose(*batch_a, *free_a, *contracted_a), b.transpose(*batch_b, *contracted_b, *free_b)
+    batch, m, n = ([each.shape[place] for place in places] for each, places in ((a, batch_a), (a, free_a), (b, free_b)))
+    k = math.prod(a.shape[place] for place in contracted_a)
+    result = multiply(
+        numerics, left.reshape(math.prod(batch), math.prod(m), k), right.reshape(math.prod(batch), k, math.prod(n))
+    )
+    return result.reshape(*batch, *m, *n).astype(_type_of_result(a, b, options))
+
+
+def _type_of_result(a: Any, b: Any, options: Mapping[str, Any]) -> Any:
+    return options.get("preferred_element_type") or jnp.result_type(a, b)
+
+
+def _convolution(
+    numerics: Numerics,
+    image: Any,
+    kernel: Any,
+    *,
+    window_strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    lhs_dilation: Sequence[int],
+    rhs_dilation: Sequence[int],
+    dimension_numbers: Any,
+    feature_group_count: int,
+    batch_group_count: int,
+    **options: Any,
+) -> Any:
+    """Any convolution, as products of weights and patches: sums over channels and, within each, taps."""
+    image, kernel = image.transpose(dimension_numbers.lhs_spec), kernel.transpose(dimension_numbers.rhs_spec)
+    spread = [(0, 0, 0), (0, 0, 0), *((*pair, step - 1) for pair, step in zip(padding, lhs_dilation, strict=True))]
+    padded = jax.lax.pad(image, jnp.zeros((), image.dtype), spread)
+    groups = feature_group_count * batch_group_count
+    patches, places = _patches(padded, kernel.shape[2:], window_strides, rhs_dilation)
+    # Groups are of channels or of images; only one of them is more than one.
+    count, channels = image.shape[0] // batch_group_count, image.shape[1] // feature_group_count
+    inner, size = channels * math.prod(kernel.shape[2:]), math.prod(places)
+    by_group = patches.reshape(batch_group_count, count, feature_group_count, inner, size)
+    activations = by_group.transpose(0, 2, 3, 1, 4).reshape(groups, inner, count * size)
+    weights = kernel.reshape(groups, kernel.shape[0] // groups, inner)
+    result = multiply(numerics, weights, activations).reshape(kernel.shape[0], count, *places).swapaxes(0, 1)
+    back = [dimension_numbers.out_spec.index(place) for place in range(result.ndim)]
+    return result.transpose(back).astype(_type_of_result(image, kernel, options))
+
+
+def _patches(
+    image: Any, kernel: Sequence[int], strides: Sequence[int], dilation: Sequence[int]
+) -> tuple[Any, tuple[int, ...]]:
+    """(N, C, *kernel, *places) of (N, C, *image), and how many places there are along each dimension."""
+    places = []
+    for axis, (taps, stride, step) in enumerate(zip(kernel, strides, dilation, strict=True)):
+        size = image.shape[2 + 2 * axis]
+        places.append(max(0, (size - step * (taps - 1) - 1) // stride + 1))
+        at = jnp.arange(taps)[:, None] * step + jnp.arange(places[-1])[None] * stride
+        image = jnp.take(image, at, axis=2 + 2 * axis, mode="clip")
+    order = itertools.chain(range(2, image.ndim, 2), range(3, image.ndim, 2))
+    return image.transpose(0, 1, *order), tuple(places)
+
+
+_REPLACED: Mapping[str, Callable[..., Any]] = {"dot_general": _dot_general, "conv_general_dilated": _convolution}
+"""What the unit computes."""

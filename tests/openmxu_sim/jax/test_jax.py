@@ -1,0 +1,269 @@
+"""JAX: on small integers XLA is the oracle, for bits it is golden, product by product."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax", reason="JAX is not installed: make setup-models")
+
+import jax.numpy as jnp  # noqa: E402  # needs JAX
+
+import openmxu_sim.jax as mxu  # noqa: E402
+from openmxu_sim import golden, vectors  # noqa: E402
+
+from ...conftest import slow  # noqa: E402
+
+Shape = tuple[int, ...]
+
+
+def _integers(*shape: int, seed: int = 0) -> Any:
+    """Products and sums of these are exact in bf16, in any order."""
+    return jax.random.randint(jax.random.key(seed + sum(shape)), shape, -6, 7).astype(jnp.float32)
+
+
+def _same(found: Any, expected: Any) -> bool:
+    return bool(
+        jax.tree.all(
+            jax.tree.map(
+                lambda x, y: x.shape == y.shape and x.dtype == y.dtype and bool((x == y).all()), found, expected
+            )
+        )
+    )
+
+
+def _weighted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A number, with a small integer as the derivative of each result."""
+
+    def weighted(*inputs: Any) -> Any:
+        result = function(*inputs)
+        return (result * (jnp.arange(result.size) % 9 - 4.0).reshape(result.shape)).sum()
+
+    return weighted
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((5,), (5,)),
+        ((3, 5), (5,)),
+        ((5,), (5, 4)),
+        ((3, 5), (5, 4)),
+        ((2, 3, 5), (5, 4)),
+        ((7, 1, 3, 5), (2, 5, 4)),
+        ((0, 5), (5, 4)),
+        ((2, 0), (0, 4)),
+    ],
+)
+def test_matmul(left: Shape, right: Shape) -> None:
+    a, b = _integers(*left), _integers(*right, seed=1)
+    for transform in (lambda f: f, jax.jit, lambda f: jax.jit(jax.grad(_weighted(f), (0, 1)))):
+        assert _same(transform(mxu.matmul)(a, b), transform(jnp.matmul)(a, b))
+
+
+def test_vmap() -> None:
+    a, b = _integers(2, 3, 5), _integers(5, 4)
+    each = (0, None)
+    assert _same(jax.vmap(mxu.matmul, each)(a, b), a @ b)
+    gradients = [jax.jit(jax.vmap(jax.grad(_weighted(f), (0, 1)), each))(a, b) for f in (mxu.matmul, jnp.matmul)]
+    assert _same(*gradients)
+
+
+CONVOLUTIONS = [
+    slow(1, 1, "VALID", 1, 1, 1, 1),
+    slow(1, 3, ((3, 2),), 1, 2, 1, 1),
+    slow(2, 2, "SAME", 1, 1, 2, 1),
+    (2, 1, ((2, 1), (-1, 2)), 2, 1, 1, 1),
+    slow(2, 1, ((0, 0), (1, 1)), 1, 2, 1, 2),
+    slow(3, 2, "SAME", 1, 2, 4, 1),
+]
+
+
+@pytest.mark.parametrize(("dimensions", "stride", "padding", "spread", "dilation", "features", "batches"), CONVOLUTIONS)
+def test_convolutions(
+    dimensions: int, stride: int, padding: Any, spread: int, dilation: int, features: int, batches: int
+) -> None:
+    """The function, its derivatives, and derivatives of the replayed function."""
+    image = _integers(4, 4, *(9, 8, 7)[:dimensions])
+    kernel = _integers(8, 4 // features, *(3, 2, 2)[:dimensions])
+    steps = [(each,) * dimensions for each in (stride, spread, dilation)]
+
+    def convolve(x: Any, w: Any) -> Any:
+        return jax.lax.conv_general_dilated(
+            x,
+            w,
+            steps[0],
+            padding,
+            lhs_dilation=steps[1],
+            rhs_dilation=steps[2],
+            feature_group_count=features,
+            batch_group_count=batches,
+        )
+
+    assert _same(mxu.on_unit(convolve)(image, kernel), convolve(image, kernel))
+    gradient = jax.grad(_weighted(convolve), (0, 1))
+    assert _same(jax.jit(mxu.on_unit(gradient))(image, kernel), gradient(image, kernel))
+    assert _same(jax.grad(_weighted(mxu.on_unit(convolve)), (0, 1))(image, kernel), gradient(image, kernel))
+
+
+LAYOUTS = [slow("NHWC", "HWIO", "NHWC"), slow("NCHW", "OIHW", "NHWC"), ("CWNH", "WOHI", "HNWC")]
+
+
+@pytest.mark.parametrize(("image", "kernel", "result"), LAYOUTS)
+def test_layouts(image: str, kernel: str, result: str) -> None:
+    layout = (image, kernel, result)
+    sizes = {"N": 2, "C": 3, "H": 6, "W": 7, "O": 4, "I": 3}
+    inputs = (
+        _integers(*(sizes[each] for each in image)),
+        _integers(*({"H": 3, "W": 2}.get(each, sizes[each]) for each in kernel)),
+    )
+    convolve = partial(jax.lax.conv_general_dilated, window_strides=(1, 2), padding="SAME", dimension_numbers=layout)
+    assert _same(mxu.on_unit(convolve)(*inputs), convolve(*inputs))
+
+
+def _flow(w: Any, x: Any) -> Any:
+    """Products in a loop, in a branch, in what is computed twice, in a function with derivatives of its own."""
+
+    def step(state: Any, _: Any) -> Any:
+        return jnp.clip(state @ w, -3, 3), (state @ w).sum()
+
+    state, found = jax.lax.scan(step, x, jnp.arange(3.0))
+    y = jax.nn.relu(state)
+    y = jax.lax.cond(y.sum() > 0, lambda v: v @ w, lambda v: v, y)
+    y = jax.checkpoint(lambda v: (v @ w) * 2)(y)
+    y = jax.jit(lambda v: jnp.einsum("ij,kj->ik", v, w))(y)
+    return y.sum() + found.sum()
+
+
+@pytest.mark.slow
+def test_control_flow() -> None:
+    w, x = _integers(4, 4), _integers(2, 4)
+    on_unit = partial(mxu.on_unit, operand="fp32")  # sums of sums are too long for bf16
+    assert _same(on_unit(_flow)(w, x), _flow(w, x))
+    expected = jax.grad(_flow, (0, 1))(w, x)
+    assert _same(on_unit(jax.grad(_flow, (0, 1)))(w, x), expected)
+    assert _same(jax.jit(on_unit(jax.grad(_flow, (0, 1))))(w, x), expected)
+    assert _same(jax.grad(on_unit(_flow), (0, 1))(w, x), expected)
+
+
+def test_loops_of_unknown_length() -> None:
+    def repeat(w: Any, x: Any) -> Any:
+        def goes_on(state: Any) -> Any:
+            return (state[1] @ w).sum() + state[0] < 2e3
+
+        return jax.lax.while_loop(goes_on, lambda state: (state[0] + 1e3, jnp.clip(state[1] @ w, -2, 2)), (0.0, x))[1]
+
+    w, x = _integers(4, 4), _integers(2, 4)
+    assert _same(mxu.on_unit(repeat)(w, x), repeat(w, x))
+
+
+def test_nothing_goes_past_the_unit() -> None:
+    """What XLA would compute of a replayed function has no product of its own; the products are calls of the host."""
+    w, x = _integers(4, 4), _integers(2, 4)
+    for function in (_flow, jax.grad(_flow, (0, 1))):
+        text = jax.jit(mxu.on_unit(function)).lower(w, x).as_text()
+        assert "dot_general" not in text
+        assert "xla_ffi_python_cpu_callback" in text
+        assert "dot_general" in jax.jit(function).lower(w, x).as_text()
+
+
+def _random(shape: Shape, seed: int) -> np.ndarray:
+    """Patterns of every sort."""
+    return golden.from_bits(vectors.operands("fp32", int(np.prod(shape)), seed)).reshape(shape)
+
+
+@pytest.mark.parametrize("subnormals", ["flush", "ieee"])
+@pytest.mark.parametrize("operand", ["bf16", "fp16", "fp8_e5m2"])
+def test_bits(operand: str, subnormals: str) -> None:
+    """XLA itself loses subnormal numbers, so there are none here; the engine's tests have them."""
+    a, b = (_random(shape, 3 + at) for at, shape in enumerate(((5, 11), (11, 3))))
+    a, b = (np.where(np.abs(each) < 2.0**-126, np.copysign(1, each), each).astype(np.float32) for each in (a, b))
+    options = {"operand": operand, "subnormals": subnormals, "rows": 4}
+    expected = golden.to_bits(golden.matmul(a, b, **options))
+    for found in (mxu.matmul(a, b, **options), mxu.on_unit(lambda x, y: x @ y, **options)(a, b)):
+        assert (golden.to_bits(np.asarray(found)) == expected).all()
+
+
+def test_order_of_a_convolution() -> None:
+    """Channels and, within each, taps."""
+    image, kernel = (np.asarray(jax.random.normal(jax.random.key(1), shape)) for shape in ((2, 3, 5, 6), (4, 3, 2, 3)))
+    patches = [
+        [image[n, c, y + i, x + j] for c in range(3) for i in range(2) for j in range(3)]
+        for n in range(2)
+        for y in range(4)
+        for x in range(4)
+    ]
+    expected = golden.matmul(kernel.reshape(4, -1), np.array(patches).T, rows=4)
+    found = mxu.on_unit(lambda x, w: jax.lax.conv(x, w, (1, 1), "VALID"), rows=4)(image, kernel)
+    assert (np.asarray(found).transpose(1, 0, 2, 3).reshape(4, -1) == expected).all()
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
+def test_types(dtype: Any) -> None:
+    a, b = (jax.random.normal(jax.random.key(at), (4, 4)).astype(dtype) for at in range(2))
+    name = {"bfloat16": "bf16", "float16": "fp16"}[np.dtype(dtype).name]
+    exact = golden.matmul(np.float32(a), np.float32(b), rows=128, operand=name)
+    found = mxu.on_unit(jnp.matmul, operand=name)(a, b)
+    assert found.dtype == dtype
+    assert (found == jnp.asarray(exact).astype(dtype)).all()
+    wide = mxu.on_unit(partial(jnp.matmul, preferred_element_type=jnp.float32), operand=name)(a, b)
+    assert (np.asarray(wide) == exact).all()
+
+
+ESCAPES: dict[str, Callable[[Any], Any]] = {
+    "lu": lambda x: jax.scipy.linalg.lu(x)[1],
+    "fft": jnp.fft.fft,
+    "svd": jnp.linalg.svd,
+    "cholesky": lambda x: jax.lax.scan(lambda c, _: (jnp.linalg.cholesky(c), c @ c), x, None, length=1),
+}
+
+
+@pytest.mark.parametrize("name", ESCAPES)
+def test_products_elsewhere_are_an_error(name: str) -> None:
+    with pytest.raises(
+        mxu.EscapeError, match=rf"{name} does not multiply on the unit.* on_unit\(.*allow=\('{name}',\)"
+    ):
+        mxu.on_unit(ESCAPES[name])(jnp.eye(3))
+    mxu.on_unit(ESCAPES[name], strict=False)(jnp.eye(3))
+    mxu.on_unit(ESCAPES[name], allow=[name, "triangular_solve"])(jnp.eye(3))
+
+
+@pytest.mark.parametrize("dtype", [jnp.int32, jnp.complex64])
+def test_other_numbers(dtype: Any) -> None:
+    with pytest.raises(mxu.EscapeError, match=f"dot_general must have arrays of .* not of {np.dtype(dtype)}"):
+        mxu.on_unit(jnp.matmul)(jnp.ones((2, 2), dtype), jnp.ones((2, 2), dtype))
+
+
+def test_trees_and_arguments_that_are_no_arrays() -> None:
+    w, x = _integers(4, 4), _integers(2, 4)
+    assert _same(mxu.on_unit(lambda p: {"y": p["x"] @ p["w"][0]})({"x": x, "w": [w]}), {"y": x @ w})
+    assert _same(mxu.on_unit(lambda a, n: a @ w if n else a, static_argnums=1)(x, True), x @ w)
+    assert _same(mxu.on_unit(lambda a, *, b: a @ b)(x, b=w), x @ w)
+
+
+def test_no_product_at_all() -> None:
+    assert _same(mxu.on_unit(jnp.sin)(jnp.ones(3)), jnp.sin(jnp.ones(3)))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "text"),
+    [
+        ((jnp.ones((2, 3)), jnp.ones((2, 3))), {}, r"a and b must have the shapes .* not \(2, 3\) and \(2, 3\)"),
+        ((jnp.ones((2, 2)), jnp.ones((2, 2), jnp.bfloat16)), {}, "a and b must be of one type .* bfloat16"),
+        ((jnp.ones((2, 2), int),) * 2, {}, "a and b must be of one type .* not int32"),
+        ((jnp.ones((2, 2)),) * 2, {"operand": "bf15"}, "operand must be one of"),
+        ((jnp.ones((2, 2)),) * 2, {"precision": "best"}, "precision must be"),
+    ],
+)
+def test_bad_input(arguments: tuple[Any, Any], options: dict[str, Any], text: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=text):
+        mxu.matmul(*arguments, **options)
+
+
+def test_bad_parameters() -> None:
+    with pytest.raises(ValueError, match="operand must be one of"):
+        mxu.on_unit(jnp.sin, operand="bf15")
+    with pytest.raises(ValueError, match="allow must be names of operations such as 'cholesky', not 'svd'"):
+        mxu.on_unit(jnp.sin, allow="svd")
