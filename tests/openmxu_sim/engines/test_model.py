@@ -310,7 +310,7 @@ def test_empty_matrices(shape: tuple[int, int, int]) -> None:
 
 
 def test_threads_and_progress() -> None:
-    a, b = _matrices(520, 60, 300, "all", seed=5)
+    a, b = _matrices(520, 600, 300, "all", seed=5)
     expected = model.matmul(a, b, rows=8, threads=1)
     seen: list[tuple[int, int]] = []
     same_bits(model.matmul(a, b, rows=8, threads=3, progress=lambda *rows: seen.append(rows)), expected)

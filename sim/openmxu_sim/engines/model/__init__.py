@@ -60,11 +60,8 @@ _DEPTH = 128
 _ROWS, _COLUMNS = 252, 512
 """Of the result, at most, in one call: milliseconds, so that Ctrl-C is heard. Bands are of 6 or 12 rows."""
 
-_SMALL = 1 << 22
-"""Multiply-adds up to which a product is not divided among threads."""
-
 _TASK = 1 << 26
-"""Multiply-adds of what one call computes, of one small product or more: milliseconds, too."""
+"""Multiply-adds of what one call, and one thread, computes of small products: milliseconds, too."""
 
 _ALIGNMENT = 64
 """Bytes of the longest vector."""
@@ -166,8 +163,7 @@ def products(
         return np.zeros((count, m, n), DTYPES.get(result, np.float32))
     sums = np.empty((count, m, n), np.float32)
     setup = _Setup(kernel or load_kernel(), how, target, min(rows, inner), threads, PASSES[precision])
-    most = _TASK if threads == 1 or count >= threads else _SMALL
-    if m * inner * n <= most and len(setup.passes) == 1:
+    if m * inner * n <= _TASK and len(setup.passes) == 1:
         _multiply_small(setup, _in_words(a), _in_words(b), sums, progress)
     else:
         for number in range(count):
