@@ -25,11 +25,11 @@ $(STAMP): pyproject.toml
 	@touch $@
 
 TORCH ?= torch==2.13.0+cpu
-setup-models: $(VENV)/.models ## PyTorch and JAX, too, for networks on the unit: 1.4 GB; tests of them are skipped without
+setup-models: $(VENV)/.models ## PyTorch, JAX and ONNX, too, for networks on the unit: 1.5 GB; tests of them are skipped without
 
 $(VENV)/.models: $(STAMP)
-	@echo "installing $(TORCH) and JAX"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,torch,jax]' '$(TORCH)' || \
+	@echo "installing $(TORCH) with JAX and ONNX"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,torch,jax,onnx]' '$(TORCH)' || \
 	  { echo "The index has no $(TORCH), a wheel for CPUs alone; make setup-models TORCH=torch takes its usual one"; exit 2; }
 	@touch $@
 
@@ -60,8 +60,8 @@ boards: setup ## bitstreams with a self-test for all boards, in build/
 	@for board in $$($(BIN)/openmxu board list | cut -d' ' -f1); do \
 	  $(BIN)/openmxu board build $$board -o build/$$board || exit $$?; done
 
-$(VENV)/.oracles: $(STAMP)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,oracles]'
+$(VENV)/.jax: $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,jax]'
 	@touch $@
 
 wheel: setup ## sdist and wheel in build/dist, and the wheel alone in an empty environment
@@ -72,7 +72,7 @@ wheel: setup ## sdist and wheel in build/dist, and the wheel alone in an empty e
 	  bin/openmxu $$command >/dev/null || exit $$?; done
 	@ls build/dist
 
-verify: $(VENV)/.oracles ## all proofs and exhaustive checks, 95 minutes; the record behind the documentation
+verify: $(VENV)/.jax ## all proofs and exhaustive checks, 95 minutes; the record behind the documentation
 	@$(BIN)/openmxu verify --thorough --json docs/reference/verification.json; code=$$?; \
 	  $(BIN)/python docs/records.py && exit $$code  # an open row is a row of the page, too
 

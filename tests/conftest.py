@@ -115,6 +115,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     from openmxu_sim.cosim.simulators import find_simulator  # noqa: PLC0415  # a broken install should still collect tests
 
     absent = [name for name in ("verilator", "icarus") if find_simulator(name) is None]
-    absent += [f"{name} (make setup-models)" for name in ("torch", "jax") if find_spec(name) is None]
+    absent += [f"{name} (make setup-models)" for name in ("torch", "jax", "onnx") if find_spec(name) is None]
     if absent:
         terminalreporter.write_line(f"not tested, because absent: {', '.join(absent)}")

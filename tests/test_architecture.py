@@ -36,7 +36,7 @@ def test_only_round_rounds() -> None:
     assert rounding == ["round.py"]
 
 
-@pytest.mark.parametrize("name", ["torch", "jax"])
+@pytest.mark.parametrize("name", ["torch", "jax", "onnx"])
 def test_frameworks_stay_in_their_packages(name: str) -> None:
     found = {
         path.relative_to(_ROOT).parent.as_posix()

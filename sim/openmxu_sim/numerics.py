@@ -1,13 +1,19 @@
-"""What the bits of a product depend on, and what is said where a framework would compute it elsewhere."""
+"""What the packages for frameworks share: how they have products computed, and what they do not compute."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
+
+import numpy as np
 
 from openmxu.passes import find_precision
 from openmxu_sim import golden
+from openmxu_sim.aliases import Floats
+from openmxu_sim.engines import model
 from openmxu_sim.golden.arithmetic import check_subnormals
 from openmxu_sim.golden.matrix import check_precision
 
-__all__ = ["EscapeError", "Numerics"]
+__all__ = ["EscapeError", "Multiplier", "Numerics", "Work"]
 
 
 class EscapeError(RuntimeError):
@@ -37,3 +43,55 @@ class Numerics(NamedTuple):
         check_precision(precision, self.operand, self.accumulate)
         check_subnormals(self.subnormals)
         return self._replace(precision=precision, rows=golden.check_count(self.rows, "rows"))
+
+
+class Work(NamedTuple):
+    """Products of one kind: the operator that asks for them, how many at once, their sizes, and the layer's name.
+
+    Weights are the (K, N) matrix, activations the (M, K) one: of a convolution, M counts the places of all images.
+    """
+
+    operator: str
+    products: int
+    m: int
+    k: int
+    n: int
+    layer: str = ""
+
+
+@dataclass(frozen=True)
+class Multiplier:
+    """Products for one operator of a framework, on the engine ``model``.
+
+    Parameters
+    ----------
+    numerics
+        What decides their bits.
+    threads
+        As of :func:`openmxu_sim.engines.model.products`.
+    seen
+        Called with how many products there are, and with their M, K and N.
+    """
+
+    numerics: Numerics
+    threads: int | None
+    seen: Callable[[int, int, int, int], object]
+
+    def stacks(self, a: Floats, b: Floats) -> Floats:
+        """The products of (P, M, K) activations and (P, K, N) weights: (P, M, N)."""
+        (count, m, k), n = a.shape, b.shape[2]
+        self.seen(count, m, k, n)
+        return self._multiply(a, b)
+
+    def images(self, weights: Floats, images: Floats) -> Floats:
+        """Those of (groups, N, K) weights and (images, groups, K, places) activations: (images, groups, N, places).
+
+        On the unit, all images are the rows of one product for each group.
+        """
+        (count, groups, k, places), n = images.shape, weights.shape[1]
+        self.seen(groups, count * places, k, n)
+        spread = np.broadcast_to(weights, (count, groups, n, k)).reshape(-1, n, k)
+        return self._multiply(spread, images.reshape(-1, k, places)).reshape(count, groups, n, places)
+
+    def _multiply(self, a: Floats, b: Floats) -> Floats:
+        return model.products(a.view(np.uint32), b.view(np.uint32), **self.numerics._asdict(), threads=self.threads)

@@ -28,7 +28,7 @@ from openmxu_sim.golden.environment import ieee_arithmetic
 from openmxu_sim.golden.matrix import check_precision
 from openmxu_sim.stimulus import Stalls, collect, stimulus
 
-__all__ = ["PRECISIONS", "Product", "Statistics", "as_operand", "matmul", "simulate"]
+__all__ = ["PRECISIONS", "Product", "Statistics", "as_operand", "matmul", "simulate", "to_stacks"]
 
 _log = logging.getLogger(__name__)
 
@@ -229,7 +229,7 @@ def simulate(
     _check_choice("engine", engine, ("auto", *ENGINES))
     units = golden.check_count(units, "units")
     golden.find_format(accumulate, "accumulate")
-    left, right, shape = _stacks(as_operand(a, "a"), as_operand(b, "b"))
+    left, right, shape = to_stacks(as_operand(a, "a"), as_operand(b, "b"))
     shape_of_unit = {"rows": rows, "columns": columns, "stages": stages, "splitter": splitter}
     arithmetic = {"subnormals": subnormals, "operand": operand, "output": output}
     precision = find_precision(precision)
@@ -311,7 +311,7 @@ def matmul(
     ).result
 
 
-def _stacks(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any], tuple[int, ...]]:
+def to_stacks(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any], tuple[int, ...]]:
     """As many matrices of either, (products, M, K) and (products, K, N), and the shape of the result."""
     left, right = (a[np.newaxis] if a.ndim == 1 else a), (b[:, np.newaxis] if b.ndim == 1 else b)
     try:

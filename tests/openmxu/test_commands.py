@@ -66,7 +66,7 @@ def test_completion(capsys: pytest.CaptureFixture[str]) -> None:
         ("z3", "verify"),
         ("amaranth_boards.ulx3s", "boards"),
         ("distributed", "cluster"),
-        ("jax", "oracles"),
+        ("jax", "jax"),
         ("markdown_it", "area"),
         ("rich", "all"),
         ("", "all"),

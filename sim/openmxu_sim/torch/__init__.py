@@ -17,9 +17,9 @@ What is written element by element, ``(a * b).sum()``, is no product of matrices
 thread's that entered it.
 """
 
-from openmxu_sim.numerics import EscapeError
+from openmxu_sim.numerics import EscapeError, Work
 from openmxu_sim.torch.matmul import matmul
-from openmxu_sim.torch.unit import Unit, Work
+from openmxu_sim.torch.unit import Unit
 
 __all__ = ["EscapeError", "Unit", "Work", "matmul", "unit"]
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
-from openmxu_sim.numerics import Numerics
-from openmxu_sim.torch.products import TYPES, multiply
+from openmxu_sim.numerics import Multiplier, Numerics
+from openmxu_sim.torch.products import TYPES, to_array, to_tensor
 
 __all__ = ["matmul"]
 
@@ -16,7 +16,9 @@ def _products(
     a: torch.Tensor, b: torch.Tensor, operand: str, accumulate: str, precision: str, subnormals: str, rows: int
 ) -> torch.Tensor:
     """The products of (P, M, K) and (P, K, N), in the operands' type."""
-    return multiply(Numerics(operand, accumulate, precision, subnormals, rows), a, b).to(a.dtype)
+    numerics = Numerics(operand, accumulate, precision, subnormals, rows)
+    multiplier = Multiplier(numerics, torch.get_num_threads(), lambda *sizes: None)
+    return to_tensor(multiplier.stacks(to_array(a), to_array(b))).to(a.dtype)
 
 
 @_products.register_fake

@@ -7,12 +7,14 @@ from typing import Any, NamedTuple
 
 import torch
 
-from openmxu_sim.torch.convolution import Convolution
-from openmxu_sim.torch.products import Multiplier
+from openmxu_sim.aliases import Floats
+from openmxu_sim.convolution import Convolution
+from openmxu_sim.numerics import Multiplier
+from openmxu_sim.torch.products import to_array, to_tensor
 
 __all__ = ["ON_UNIT", "escapes"]
 
-_Product = Callable[[Multiplier, torch.Tensor, torch.Tensor], torch.Tensor]
+_Product = Callable[[Multiplier, Floats, Floats], Floats]
 
 _NAMESPACES = frozenset(("aten", "prims", "prim", "profiler", "c10d", "_c10d_functional", "openmxu"))
 """Operators of others may multiply anything."""
@@ -41,32 +43,32 @@ def escapes(namespace: str, name: str) -> bool:
     )
 
 
-def _bmm(multiplier: Multiplier, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+def _bmm(multiplier: Multiplier, a: Floats, b: Floats) -> Floats:
     return multiplier.stacks(a, b)
 
 
-def _mm(multiplier: Multiplier, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+def _mm(multiplier: Multiplier, a: Floats, b: Floats) -> Floats:
     return multiplier.stacks(a[None], b[None])[0]
 
 
-def _mv(multiplier: Multiplier, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+def _mv(multiplier: Multiplier, a: Floats, b: Floats) -> Floats:
     return multiplier.stacks(a[None], b[None, :, None])[0, :, 0]
 
 
-def _dot(multiplier: Multiplier, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    return multiplier.stacks(a[None, None], b[None, :, None])[0, 0, 0]
+def _dot(multiplier: Multiplier, a: Floats, b: Floats) -> Floats:
+    return multiplier.stacks(a[None, None], b[None, :, None])[0, 0, 0, ...]
 
 
-def _addbmm(multiplier: Multiplier, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+def _addbmm(multiplier: Multiplier, a: Floats, b: Floats) -> Floats:
     """The sum over a stack is one over the inner dimension."""
     (count, m, k), n = a.shape, b.shape[2]
-    return _mm(multiplier, a.transpose(0, 1).reshape(m, count * k), b.reshape(count * k, n))
+    return _mm(multiplier, a.swapaxes(0, 1).reshape(m, count * k), b.reshape(count * k, n))
 
 
 def _product(
     product: _Product, multiplier: Multiplier, a: torch.Tensor, b: torch.Tensor, out_dtype: "torch.dtype | None" = None
 ) -> torch.Tensor:
-    return product(multiplier, a, b).to(out_dtype or a.dtype)
+    return to_tensor(product(multiplier, to_array(a), to_array(b))).to(out_dtype or a.dtype)
 
 
 def _sum(
@@ -81,7 +83,7 @@ def _sum(
     alpha: float = 1,
 ) -> torch.Tensor:
     """``beta * summand + alpha * product``; a summand times 0 is not looked at, whatever it is."""
-    result = product(multiplier, a, b)
+    result = to_tensor(product(multiplier, to_array(a), to_array(b)))
     if alpha != 1:
         result *= alpha
     if beta != 0:
@@ -99,22 +101,30 @@ class _Steps(NamedTuple):
     output_padding: Sequence[int]
     groups: int
 
-    def over(self, multiplier: Multiplier, weight: torch.Tensor) -> Convolution:
+    def over(self, multiplier: Multiplier, weight: Floats) -> Convolution:
         """The convolution with these weights."""
-        return Convolution.of(multiplier, weight, self.stride, self.padding, self.dilation, self.groups)
+        kernel = weight.shape[2:]
+        stride, padding, dilation = (_expand(each, len(kernel)) for each in (self.stride, self.padding, self.dilation))
+        return Convolution(multiplier, kernel, stride, tuple((each, each) for each in padding), dilation, self.groups)
+
+
+def _expand(values: Sequence[int], dimensions: int) -> tuple[int, ...]:
+    """One value for each dimension; a single one is for all."""
+    return tuple(values) * (dimensions if len(values) == 1 else 1)
 
 
 def _convolution(
     multiplier: Multiplier, image: torch.Tensor, weight: torch.Tensor, bias: "torch.Tensor | None", *others: Any
 ) -> torch.Tensor:
-    steps = _Steps(*others[: len(_Steps._fields)])
-    convolution = steps.over(multiplier, weight)
+    steps, x, w = _Steps(*others[: len(_Steps._fields)]), to_array(image), to_array(weight)
+    convolution = steps.over(multiplier, w)
     if steps.transposed:
-        result = convolution.scatter(image, weight, convolution.image(image.shape[2:], steps.output_padding))
+        beyond = _expand(steps.output_padding, w.ndim - 2)
+        result = to_tensor(convolution.scatter(x, w, convolution.image(x.shape[2:], beyond)))
     else:
-        result = convolution.gather(image, weight, convolution.places(image.shape[2:]))
+        result = to_tensor(convolution.gather(x, w, convolution.places(x.shape[2:])))
     if bias is not None:
-        result += bias.reshape(-1, *[1] * len(convolution.kernel))
+        result += bias.reshape(-1, *[1] * (w.ndim - 2))
     return result.to(image.dtype)
 
 
@@ -127,15 +137,14 @@ def _convolution_backward(
     *others: Any,
 ) -> "tuple[torch.Tensor | None, ...]":
     steps, (of_image, of_weight, of_bias) = _Steps(*others[:-1]), others[-1]
-    convolution = steps.over(multiplier, weight)
+    g, x, w = to_array(gradient), to_array(image), to_array(weight)
+    convolution = steps.over(multiplier, w)
     results: list[torch.Tensor | None] = [None, None, None]
-    if of_image and steps.transposed:
-        results[0] = convolution.gather(gradient, weight, image.shape[2:])
-    elif of_image:
-        results[0] = convolution.scatter(gradient, weight, image.shape[2:])
+    if of_image:
+        back = convolution.gather if steps.transposed else convolution.scatter
+        results[0] = to_tensor(back(g, w, x.shape[2:]))
     if of_weight:
-        pair = (image, gradient) if steps.transposed else (gradient, image)
-        results[1] = convolution.correlate(*pair)
+        results[1] = to_tensor(convolution.correlate(*((x, g) if steps.transposed else (g, x))))
     if of_bias:
         results[2] = gradient.sum((0, *range(2, gradient.dim())), dtype=torch.float32)
     return tuple(result if result is None else result.to(image.dtype) for result in results)

@@ -1,20 +1,15 @@
-"""Products of tensors, by the engine ``model``."""
+"""Tensors to arrays of what the unit takes, and back."""
 
 import inspect
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 
 import openmxu_sim
-from openmxu_sim.engines import model
-from openmxu_sim.golden.formats import Bits
-from openmxu_sim.numerics import Numerics
+from openmxu_sim.aliases import Floats
 
-__all__ = ["TYPES", "Multiplier", "multiply"]
+__all__ = ["TYPES", "to_array", "to_tensor"]
 
 TYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 """What is multiplied. All but the last go into fp32 exactly."""
@@ -23,71 +18,20 @@ _INSIDE = tuple(str(Path(str(module.__file__)).parent) for module in (torch, ope
 """Where frames are not the caller's."""
 
 
-def multiply(numerics: Numerics, a: torch.Tensor, b: torch.Tensor, threads: int | None = None) -> torch.Tensor:
-    """The products of (P, M, K) and (P, K, N), as they leave the unit.
+def to_array(tensor: torch.Tensor) -> Floats:
+    """The numbers of a dense tensor on the CPU, of one of :data:`TYPES`: its very memory, if it is of float32.
 
-    Parameters
-    ----------
-    numerics
-        What decides their bits.
-    a, b
-        Activations and weights, dense and on the CPU, each of one of :data:`TYPES`. float64 is rounded to float32
-        first; a warning says so, once for each line of the caller's.
-    threads
-        How many to use; ``None``: as many as torch does.
-
-    Returns
-    -------
-    tensor, shape (P, M, N), float32
+    float64 is rounded to float32; a warning says so, once for each line of the caller's.
     """
-    if torch.float64 in (a.dtype, b.dtype):
+    if tensor.dtype == torch.float64:
         _warn("float64 is rounded to float32, which is what enters the unit")
-    words = model.products(
-        _patterns(a),
-        _patterns(b),
-        **numerics._asdict(),
-        threads=torch.get_num_threads() if threads is None else threads,
-    )
-    return torch.from_numpy(words)
+    array: Floats = tensor.detach().resolve_neg().to(torch.float32).numpy()
+    return array
 
 
-@dataclass(frozen=True)
-class Multiplier:
-    """Products for one operator.
-
-    Parameters
-    ----------
-    numerics, threads
-        As of :func:`multiply`.
-    seen
-        Called with how many products there are, and with their M, K and N.
-    """
-
-    numerics: Numerics
-    threads: int | None
-    seen: Callable[[int, int, int, int], object]
-
-    def stacks(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        """The products of (P, M, K) activations and (P, K, N) weights."""
-        (count, m, k), n = a.shape, b.shape[2]
-        self.seen(count, m, k, n)
-        return multiply(self.numerics, a, b, self.threads)
-
-    def images(self, weights: torch.Tensor, images: torch.Tensor) -> torch.Tensor:
-        """Those of (groups, N, K) weights and (images, groups, K, places) activations: (images, groups, N, places).
-
-        On the unit, all images are the rows of one product for each group.
-        """
-        (count, groups, k, places), n = images.shape, weights.shape[1]
-        self.seen(groups, count * places, k, n)
-        spread = weights[None].expand(count, groups, n, k).reshape(-1, n, k)
-        result = multiply(self.numerics, spread, images.reshape(-1, k, places), self.threads)
-        return result.reshape(count, groups, n, places)
-
-
-def _patterns(tensor: torch.Tensor) -> Bits:
-    """The fp32 patterns of a tensor: of the very memory, if it is of float32."""
-    return tensor.detach().resolve_neg().to(torch.float32).numpy().view(np.uint32)
+def to_tensor(array: Floats) -> torch.Tensor:
+    """A float32 tensor of an array's memory."""
+    return torch.from_numpy(array)
 
 
 def _warn(text: str) -> None:

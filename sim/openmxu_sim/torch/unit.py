@@ -17,30 +17,17 @@ from torch.utils._pytree import tree_leaves
 from openmxu.config import MxuConfig
 from openmxu.formats import FP32, FloatFormat
 from openmxu_sim import golden
-from openmxu_sim.numerics import EscapeError, Numerics
+from openmxu_sim.numerics import EscapeError, Multiplier, Numerics, Work
 from openmxu_sim.torch.operators import ON_UNIT, escapes
-from openmxu_sim.torch.products import TYPES, Multiplier
+from openmxu_sim.torch.products import TYPES
 
-__all__ = ["Unit", "Work"]
+__all__ = ["Unit"]
 
 _PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 """Tensors that have no dispatcher of their own."""
 
 _active = threading.local()
 """``depth``: how many contexts this thread is in."""
-
-
-class Work(NamedTuple):
-    """Products of one kind: the operator that asks for them, how many at once, and their sizes.
-
-    Weights are the (K, N) matrix, activations the (M, K) one: of a convolution, M counts the places of all images.
-    """
-
-    operator: str
-    products: int
-    m: int
-    k: int
-    n: int
 
 
 class Unit:
@@ -126,7 +113,8 @@ class Unit:
             with self._counting:
                 self.work[Work(operator, products, m, k, n)] += 1
 
-        return Multiplier(self.numerics, self.threads, seen)
+        threads = torch.get_num_threads() if self.threads is None else self.threads
+        return Multiplier(self.numerics, threads, seen)
 
     def escape(self, operator: str, why: str) -> None:
         """An operator is about to compute products elsewhere: count it.

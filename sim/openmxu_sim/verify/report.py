@@ -110,7 +110,7 @@ def tools(*, thorough: bool, progress: Callable[[str], None] | None = None) -> d
         try:
             return question()
         except importlib.metadata.PackageNotFoundError as error:
-            extra = "oracles" if error.name == "jax" else "verify"
+            extra = "jax" if error.name == "jax" else "verify"
             missing.append(f"{error.name} is missing: {install(extra)}")
         except (ValueError, RuntimeError, OSError) as error:
             missing.append(str(error))

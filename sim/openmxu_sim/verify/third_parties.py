@@ -419,7 +419,7 @@ def products_by_jax(
     OracleNotFoundError
         JAX is not installed; the text says how to get it.
     """
-    jax = _import("jax", "oracles")
+    jax = _import("jax", "jax")
     multiply, add = jax.jit(lambda x, y: x * y), jax.jit(lambda x, y: x + y)
     done, wrong, first = 0, 0, ""
     with jax.default_device(jax.devices("cpu")[0]):

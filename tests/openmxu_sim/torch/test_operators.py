@@ -10,8 +10,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: make setup-models")
 
 import openmxu_sim.torch as mxu  # noqa: E402  # needs PyTorch
-from openmxu_sim import golden, vectors  # noqa: E402
-from openmxu_sim.torch import products  # noqa: E402
+from openmxu_sim import golden, numerics, vectors  # noqa: E402
 
 F = torch.nn.functional
 Function = Callable[..., Any]
@@ -220,7 +219,7 @@ def test_bits_of_models(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
             found = found[0] if isinstance(found, tuple) else found
             found.square().sum().backward()
         results.append([found, *(each.grad for each in (*inputs, *parameters))])
-        monkeypatch.setattr(products, "model", engine)
+        monkeypatch.setattr(numerics, "model", engine)
     assert engine.count
     for one, other in zip(*results, strict=True):
         _same_bits(one, other.detach().numpy())

@@ -194,7 +194,7 @@ def test_everything_that_is_missing_is_named(
     assert complaint.count("\n") == 1
     assert "CC must name a C compiler that is installed, not 'no-such-compiler'" in complaint
     assert "gmpy2 is missing: pip install -e '.[verify]'; jax is missing" in complaint
-    assert complaint.endswith("pip install -e '.[oracles]'\n")
+    assert complaint.endswith("pip install -e '.[jax]'\n")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,17 @@
+"""ONNX models with the bits of the unit.
+
+::
+
+    from openmxu_sim.onnx import Network
+
+    network = Network("model.onnx", operand="fp8_e4m3")
+    outputs = network.run({"image": image})
+
+ONNX's own reference evaluator runs the model, operator by operator, in NumPy; the unit computes ``MatMul``, ``Gemm``,
+``Conv`` and ``ConvTranspose``. Results leave the unit in fp32 and are rounded to the type of the operands.
+"""
+
+from openmxu_sim.numerics import EscapeError
+from openmxu_sim.onnx.network import Network
+
+__all__ = ["EscapeError", "Network"]

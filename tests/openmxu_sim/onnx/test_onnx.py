@@ -1,0 +1,198 @@
+"""ONNX models: on small integers onnxruntime is the oracle, for bits it is golden, product by product."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx", reason="ONNX is not installed: make setup-models")
+onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: make setup-models")
+
+from onnx import TensorProto, helper  # noqa: E402  # needs ONNX
+
+from openmxu_sim import golden, vectors  # noqa: E402
+from openmxu_sim.onnx import EscapeError, Network  # noqa: E402
+
+Shape = tuple[int, ...]
+
+
+def _model(operator: str, shapes: tuple[Shape, ...], kind: int = TensorProto.FLOAT, **attributes: Any) -> Any:
+    """A model of one operator, all of whose operands are inputs."""
+    names = [f"i{place}" for place in range(len(shapes))]
+    return helper.make_model(
+        helper.make_graph(
+            [helper.make_node(operator, names, ["o"], name="layer", **attributes)],
+            "graph",
+            [helper.make_tensor_value_info(name, kind, shape) for name, shape in zip(names, shapes, strict=True)],
+            [helper.make_tensor_value_info("o", kind, None)],
+        ),
+        opset_imports=[helper.make_opsetid("", 18)],
+        ir_version=10,
+    )
+
+
+def _integers(shapes: tuple[Shape, ...], dtype: Any = np.float32) -> dict[str, Any]:
+    choose = np.random.default_rng(1)
+    return {f"i{place}": choose.integers(-6, 7, shape).astype(dtype) for place, shape in enumerate(shapes)}
+
+
+def _check(operator: str, *shapes: Shape, **attributes: Any) -> Network:
+    """The unit gives what onnxruntime does."""
+    model, inputs = _model(operator, shapes, **attributes), _integers(shapes)
+    network = Network(model)
+    [found] = network.run(inputs).values()
+    [expected] = onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
+    assert found.shape == expected.shape
+    assert found.dtype == expected.dtype
+    assert (found == expected).all()
+    return network
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [((3, 5), (5, 4)), ((5,), (5, 4)), ((3, 5), (5,)), ((2, 3, 5), (5, 4)), ((7, 1, 3, 5), (2, 5, 4)), ((5,), (5,))],
+)
+def test_matmul(left: Shape, right: Shape) -> None:
+    _check("MatMul", left, right)
+
+
+@pytest.mark.parametrize("transposed", [(0, 0), (0, 1), (1, 0), (1, 1)])
+@pytest.mark.parametrize("scales", [{}, {"alpha": 2.0, "beta": 3.0}, {"beta": 0.0}])
+def test_gemm(transposed: tuple[int, int], scales: dict[str, float]) -> None:
+    left, right = ((5, 3) if transposed[0] else (3, 5)), ((4, 5) if transposed[1] else (5, 4))
+    for summand in ([], [(4,)], [(3, 1)], [(3, 4)]):
+        _check("Gemm", left, right, *summand, transA=transposed[0], transB=transposed[1], **scales)
+
+
+CONVOLUTIONS: list[dict[str, Any]] = [
+    {},
+    {"strides": [2, 1], "pads": [1, 0, 2, 1]},
+    {"dilations": [1, 2], "pads": [0, 2, 0, 2]},
+    {"group": 2},
+    {"group": 4, "strides": [3, 2]},
+    {"auto_pad": "VALID", "strides": [2, 2]},
+    {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
+    {"auto_pad": "SAME_LOWER", "strides": [2, 3]},
+]
+
+
+@pytest.mark.parametrize("attributes", CONVOLUTIONS)
+@pytest.mark.parametrize("bias", [[], [(8,)]])
+def test_conv(attributes: dict[str, Any], bias: list[Shape]) -> None:
+    groups = attributes.get("group", 1)
+    network = _check("Conv", (2, 4, 9, 8), (8, 4 // groups, 3, 2), *bias, **attributes)
+    [work] = network.work
+    assert (work.operator, work.layer, work.products, work.k, work.n) == (
+        "Conv",
+        "layer",
+        groups,
+        24 // groups,
+        8 // groups,
+    )
+
+
+@pytest.mark.parametrize("dimensions", [1, 3])
+def test_conv_of_other_dimensions(dimensions: int) -> None:
+    _check("Conv", (2, 4, *(7, 6, 5)[:dimensions]), (3, 4, *(2, 3, 2)[:dimensions]), pads=[1] * 2 * dimensions)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {},
+        {"strides": [2, 3], "pads": [1, 0, 0, 2]},
+        {"strides": [2, 2], "output_padding": [1, 0]},
+        {"dilations": [2, 2]},
+        {"group": 2},
+        {"strides": [2, 2], "output_shape": [10, 12]},
+        {"strides": [2, 2], "auto_pad": "SAME_UPPER"},
+        {"strides": [2, 2], "auto_pad": "SAME_LOWER"},
+    ],
+)
+def test_conv_transpose(attributes: dict[str, Any]) -> None:
+    _check("ConvTranspose", (2, 4, 5, 6), (4, 3, 3, 2), **attributes)
+
+
+@pytest.mark.parametrize("subnormals", ["flush", "ieee"])
+@pytest.mark.parametrize("operand", ["bf16", "fp16", "fp8_e4m3"])
+def test_bits(operand: str, subnormals: str) -> None:
+    a, b = (
+        golden.from_bits(vectors.operands("fp32", int(np.prod(shape)), 3)).reshape(shape)
+        for shape in ((5, 11), (11, 3))
+    )
+    options: dict[str, Any] = {"operand": operand, "subnormals": subnormals, "rows": 4}
+    [found] = Network(_model("MatMul", (a.shape, b.shape)), **options).run({"i0": a, "i1": b}).values()
+    assert (golden.to_bits(found) == golden.to_bits(golden.matmul(a, b, **options))).all()
+
+
+def test_narrow_tensors() -> None:
+    shapes = ((3, 5), (5, 4))
+    inputs = _integers(shapes, np.float16)
+    [found] = Network(_model("MatMul", shapes, TensorProto.FLOAT16), operand="fp16").run(inputs).values()
+    assert found.dtype == np.float16
+    assert (found == inputs["i0"] @ inputs["i1"]).all()
+
+
+def test_integers() -> None:
+    shapes = ((3, 5), (5, 4))
+    with pytest.raises(EscapeError, match=r"MatMul must have tensors of one type among .* not of int32"):
+        Network(_model("MatMul", shapes, TensorProto.INT32)).run(_integers(shapes, np.int32))
+
+
+def test_products_elsewhere_are_an_error() -> None:
+    """Also in branches, and before anything is computed."""
+    inner = _model("Einsum", ((2, 3), (3, 2)), equation="ij,jk->ik").graph
+    branch = helper.make_graph(inner.node, "branch", [], inner.output)
+    values = [*inner.input, helper.make_tensor_value_info("c", TensorProto.BOOL, ())]
+    node = helper.make_node("If", ["c"], ["o"], then_branch=branch, else_branch=branch)
+    model = helper.make_model(
+        helper.make_graph([node], "graph", values, inner.output), opset_imports=[helper.make_opsetid("", 18)]
+    )
+    with pytest.raises(EscapeError, match=r"Einsum does not multiply on the unit.* allow Einsum"):
+        Network(model)
+    inputs = {"i0": np.ones((2, 3), np.float32), "i1": np.ones((3, 2), np.float32), "c": np.array(True)}
+    for network in (Network(model, strict=False), Network(model, allow=["Einsum"])):
+        assert (network.run(inputs)["o"] == 3).all()
+
+
+def test_every_operator_is_known() -> None:
+    """All that ONNX says to multiply matrices by its name is computed or refused."""
+    from openmxu_sim.onnx.operators import REFUSED, operators  # noqa: PLC0415
+
+    computed = {each.__name__ for each in operators(lambda *_: None)}  # type: ignore[arg-type,return-value]
+    names = {schema.name for schema in onnx.defs.get_all_schemas() if schema.domain in ("", "ai.onnx")}
+    assert computed <= names
+    parts = ("MatMul", "Gemm", "Conv", "Attention", "LSTM", "GRU", "RNN", "Einsum", "Det", "DFT", "STFT")
+    assert {name for name in names if any(part in name for part in parts)} <= computed | REFUSED
+
+
+def test_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    onnx.save(_model("MatMul", ((2, 2), (2, 2))), path)
+    assert Network(path).run(_integers(((2, 2), (2, 2))))["o"].shape == (2, 2)
+    path.write_bytes(b"no model")
+    with pytest.raises(ValueError, match=r"model must be an ONNX file, not .*model.onnx: "):
+        Network(path)
+    with pytest.raises(FileNotFoundError):
+        Network(tmp_path / "absent.onnx")
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"operand": "bf15"}, "operand must be one of"),
+        ({"rows": 0}, "rows must be"),
+        ({"threads": 0}, "threads must be"),
+        ({"allow": "Einsum"}, "allow must be types of operators such as 'Einsum', not 'Einsum'"),
+    ],
+)
+def test_bad_parameters(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        Network(_model("MatMul", ((2, 2), (2, 2))), **options)
+
+
+def test_other_inputs() -> None:
+    network = Network(_model("MatMul", ((2, 2), (2, 2))))
+    with pytest.raises(ValueError, match="inputs must be i0, i1, not x"):
+        network.run({"x": np.ones((2, 2), np.float32)})
