@@ -265,6 +265,7 @@ def pair() -> str:
     return text + _PAIR
 
 
+@pytest.mark.slow
 def test_two_units_are_read_together(pair: str, tmp_path: Path) -> None:
     """By the linters and by Yosys, in one run each."""
     path = tmp_path / "pair.v"

@@ -5,6 +5,7 @@ import pytest
 from ..conftest import Bench
 
 
+@pytest.mark.slow
 def test_bench(bench: Bench) -> None:
     bench("mxu_2x2_status")
 

@@ -79,6 +79,7 @@ def test_an_array_is_its_processing_elements() -> None:
     assert (part.count, part.point.part) == (16, "processing element")
 
 
+@pytest.mark.slow
 def test_hierarchy_adds_up() -> None:
     """The sum over the hierarchy is what there is in the mapped netlist once it is flattened."""
     point = whole(CATALOG["mxu_2x2"])

@@ -88,6 +88,7 @@ def test_an_export_of_ours_has_the_area_of_ours(tmp_path: Path, capsys: pytest.C
     assert " | 1.00 | " in text
 
 
+@pytest.mark.slow
 def test_areas_counted_by_hand(folder: Path, tmp_path: Path) -> None:
     (folder / "peers.toml").write_text(NAND + NAND.replace('"nand"', '"registered"').replace("nand_gate", "registered"))
     (folder / "nand.v").write_text(

@@ -170,6 +170,7 @@ def test_time_limit(tmp_path: Path) -> None:
     assert [result.error for result in found.failed] == ["Yosys: no result within 0.01 s"]
 
 
+@pytest.mark.slow
 def test_each_target_on_its_own_cells(tmp_path: Path) -> None:
     """Real runs: a majority of three bits, and a register, on all that is always there."""
     both = point("both", lambda i: (i[0] & i[1]) | (i[2] & (i[0] | i[1])), registered=True)
