@@ -70,17 +70,17 @@ class Multiplier:
     threads
         As of :func:`openmxu_sim.engines.model.products`.
     seen
-        Called with how many products there are, and with their M, K and N.
+        Called with how many products there are, with their M, K and N, and with activations and weights.
     """
 
     numerics: Numerics
     threads: int | None
-    seen: Callable[[int, int, int, int], object]
+    seen: Callable[[int, int, int, int, Floats, Floats], object]
 
     def stacks(self, a: Floats, b: Floats) -> Floats:
         """The products of (P, M, K) activations and (P, K, N) weights: (P, M, N)."""
         (count, m, k), n = a.shape, b.shape[2]
-        self.seen(count, m, k, n)
+        self.seen(count, m, k, n, a, b)
         return self._multiply(a, b)
 
     def images(self, weights: Floats, images: Floats) -> Floats:
@@ -89,7 +89,7 @@ class Multiplier:
         On the unit, all images are the rows of one product for each group.
         """
         (count, groups, k, places), n = images.shape, weights.shape[1]
-        self.seen(groups, count * places, k, n)
+        self.seen(groups, count * places, k, n, images, weights)
         spread = np.broadcast_to(weights, (count, groups, n, k)).reshape(-1, n, k)
         return self._multiply(spread, images.reshape(-1, k, places)).reshape(count, groups, n, places)
 

@@ -13,10 +13,12 @@ from onnx.reference import ReferenceEvaluator
 from openmxu.config import MxuConfig
 from openmxu.formats import FP32, FloatFormat
 from openmxu_sim import golden
+from openmxu_sim.aliases import Floats
+from openmxu_sim.costs import Costs, Ledger
 from openmxu_sim.numerics import EscapeError, Multiplier, Numerics, Work
 from openmxu_sim.onnx.operators import REFUSED, operators
 
-__all__ = ["Network"]
+__all__ = ["Network", "load"]
 
 
 class Network:
@@ -39,8 +41,6 @@ class Network:
     ----------
     config
         The unit's parameters.
-    work
-        How many times it was asked for which products; layers are named as the model names its nodes.
 
     Raises
     ------
@@ -77,10 +77,10 @@ class Network:
         self.threads = None if threads is None else golden.check_count(threads, "threads")
         if isinstance(allow, str) or not all(isinstance(name, str) for name in allow):
             raise ValueError(f"allow must be types of operators such as 'Einsum', not {allow!r}")
-        self.model = _load(model)
+        self.model = load(model)
         if strict:
             _check(self.model, frozenset(allow))
-        self.work: Counter[Work] = Counter()
+        self._ledger = Ledger(self.config, self.numerics)
         self._evaluator = ReferenceEvaluator(self.model, new_ops=operators(self._multiplier))
 
     def run(self, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
@@ -91,20 +91,73 @@ class Network:
         ValueError
             The inputs are not those of the model.
         """
-        wanted = set(self._evaluator.input_names)
-        if set(inputs) != wanted:
-            raise ValueError(f"inputs must be {', '.join(sorted(wanted))}, not {', '.join(sorted(inputs)) or 'none'}")
+        self.check_inputs(inputs)
         found = self._evaluator.run(None, {name: np.asarray(value) for name, value in inputs.items()})
         return dict(zip(self._evaluator.output_names, found, strict=True))
 
+    def check_inputs(self, inputs: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Raise if these are not the inputs of the model.
+
+        Raises
+        ------
+        ValueError
+            Names, types or shapes are others.
+        """
+        wanted = self._wanted()
+        if set(inputs) != set(wanted):
+            raise ValueError(f"inputs must be {', '.join(sorted(wanted))}, not {', '.join(sorted(inputs)) or 'none'}")
+        for name, tensor in wanted.items():
+            array = np.asarray(inputs[name])
+            dtype = _dtype(tensor)
+            sizes = [each.dim_value or None for each in tensor.shape.dim] if tensor.HasField("shape") else None
+            fits = sizes is None or (
+                len(sizes) == array.ndim
+                and all(size in (None, own) for size, own in zip(sizes, array.shape, strict=True))
+            )
+            if array.dtype != dtype or not fits:
+                shape = "" if sizes is None else f" ({', '.join(str(size or 'any') for size in sizes)})"
+                raise ValueError(f"input {name} must be {dtype}{shape}, not {array.dtype} {array.shape}")
+
+    def zeros(self) -> dict[str, npt.NDArray[Any]]:
+        """Inputs of zeros, of size 1 where the model does not say one."""
+        return {
+            name: np.zeros([each.dim_value or 1 for each in tensor.shape.dim], _dtype(tensor))
+            for name, tensor in self._wanted().items()
+        }
+
+    def _wanted(self) -> dict[str, Any]:
+        """Type and shape of each input."""
+        given = {value.name: value.type.tensor_type for value in self.model.graph.input}
+        return {name: given[name] for name in self._evaluator.input_names}
+
+    @property
+    def work(self) -> Counter[Work]:
+        """How many times the unit was asked for which products; layers are named as the model names its nodes."""
+        return self._ledger.work
+
+    def report(self) -> Costs:
+        """What all products so far cost on the unit."""
+        return self._ledger.costs()
+
     def _multiplier(self, operator: str, layer: str) -> Multiplier:
-        def seen(products: int, m: int, k: int, n: int) -> None:
-            self.work[Work(operator, products, m, k, n, layer)] += 1
+        def seen(products: int, m: int, k: int, n: int, *operands: Floats) -> None:
+            self._ledger.note(Work(operator, products, m, k, n, layer), operands)
 
         return Multiplier(self.numerics, self.threads, seen)
 
 
-def _load(model: "onnx.ModelProto | Path | str") -> onnx.ModelProto:
+def _dtype(tensor: Any) -> np.dtype[Any]:
+    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+
+
+def load(model: "onnx.ModelProto | Path | str") -> onnx.ModelProto:
+    """The model, read if it is a file.
+
+    Raises
+    ------
+    TypeError, ValueError, OSError
+        It is none, or cannot be read.
+    """
     if isinstance(model, onnx.ModelProto):
         return model
     if not isinstance(model, (str, Path)):

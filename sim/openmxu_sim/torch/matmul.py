@@ -17,7 +17,7 @@ def _products(
 ) -> torch.Tensor:
     """The products of (P, M, K) and (P, K, N), in the operands' type."""
     numerics = Numerics(operand, accumulate, precision, subnormals, rows)
-    multiplier = Multiplier(numerics, torch.get_num_threads(), lambda *sizes: None)
+    multiplier = Multiplier(numerics, torch.get_num_threads(), lambda *seen: None)
     return to_tensor(multiplier.stacks(to_array(a), to_array(b))).to(a.dtype)
 
 

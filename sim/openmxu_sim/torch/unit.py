@@ -13,10 +13,13 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+from torch.utils.module_tracker import ModuleTracker
 
 from openmxu.config import MxuConfig
 from openmxu.formats import FP32, FloatFormat
 from openmxu_sim import golden
+from openmxu_sim.aliases import Floats
+from openmxu_sim.costs import Costs, Ledger
 from openmxu_sim.numerics import EscapeError, Multiplier, Numerics, Work
 from openmxu_sim.torch.operators import ON_UNIT, escapes
 from openmxu_sim.torch.products import TYPES
@@ -43,6 +46,8 @@ class Unit:
         Names of such operators that are none all the same, as errors name them: ``"aten::linalg_inv_ex"``.
     threads
         How many to use; ``None``: as many as PyTorch does.
+    trace
+        Whether to note which layer asks for products, and what conversion loses of operands; slower.
 
     Attributes
     ----------
@@ -50,8 +55,6 @@ class Unit:
         The unit's parameters.
     numerics
         What the bits of its products depend on.
-    work
-        How many times it was asked for which products.
     escaped
         How many times operators have computed products elsewhere, by their names.
 
@@ -74,6 +77,7 @@ class Unit:
         strict: bool = True,
         allow: Collection[str] = (),
         threads: int | None = None,
+        trace: bool = False,
     ) -> None:
         self.numerics = Numerics(operand, accumulate, precision, subnormals, rows).checked()
         self.config = MxuConfig(
@@ -88,7 +92,7 @@ class Unit:
         if isinstance(allow, str) or not all(isinstance(name, str) and "::" in name for name in allow):
             raise ValueError(f"allow must be names of operators such as 'aten::linalg_inv_ex', not {allow!r}")
         self.strict, self.allow = strict, frozenset(allow)
-        self.work: Counter[Work] = Counter()
+        self._ledger, self._trace = Ledger(self.config, self.numerics), trace
         self.escaped: Counter[str] = Counter()
         self._counting = threading.Lock()
         self._entered = threading.local()
@@ -97,6 +101,9 @@ class Unit:
         stack = ExitStack()
         stack.enter_context(_decomposed())
         stack.enter_context(_activity())
+        if self._trace and getattr(self._entered, "tracker", None) is None:
+            self._entered.tracker = stack.enter_context(ModuleTracker())
+            stack.callback(setattr, self._entered, "tracker", None)
         stack.enter_context(_Mode(self))
         if not hasattr(self._entered, "stacks"):
             self._entered.stacks = []
@@ -106,15 +113,29 @@ class Unit:
     def __exit__(self, *_exception: object) -> None:
         self._entered.stacks.pop().close()
 
+    @property
+    def work(self) -> Counter[Work]:
+        """How many times the unit was asked for which products."""
+        return self._ledger.work
+
+    def report(self) -> Costs:
+        """What all products so far cost on the unit."""
+        return self._ledger.costs()
+
     def multiplier(self, operator: str) -> Multiplier:
         """What computes products that an operator asks for, and counts them."""
+        layer = self._layer()
 
-        def seen(products: int, m: int, k: int, n: int) -> None:
-            with self._counting:
-                self.work[Work(operator, products, m, k, n)] += 1
+        def seen(products: int, m: int, k: int, n: int, *operands: Floats) -> None:
+            self._ledger.note(Work(operator, products, m, k, n, layer), operands if self._trace else ())
 
         threads = torch.get_num_threads() if self.threads is None else self.threads
         return Multiplier(self.numerics, threads, seen)
+
+    def _layer(self) -> str:
+        """The innermost module that is computing, if that is noted."""
+        tracker = getattr(self._entered, "tracker", None)
+        return "" if tracker is None else max(tracker.parents - {"Global"}, key=len, default="")
 
     def escape(self, operator: str, why: str) -> None:
         """An operator is about to compute products elsewhere: count it.

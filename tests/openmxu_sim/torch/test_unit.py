@@ -65,6 +65,28 @@ def test_what_was_computed() -> None:
     assert unit.work == {mxu.Work("convolution", 2, 27, 18, 3): 2, mxu.Work("mm", 1, 2, 3, 4): 1}
 
 
+def test_what_it_costs() -> None:
+    """Layers forward and backward, and what is lost; without ``trace`` neither is looked for."""
+    model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Linear(3, 2))
+    x = torch.tensor([[1e-9, 1.0, 0.0, 1e9]])
+    with mxu.unit(operand="fp16", trace=True) as unit, mxu.unit(trace=True):
+        pass
+    with unit:
+        model(x).sum().backward()
+    rows = unit.report().rows
+    assert [(row.work.layer, row.work.operator) for row in rows] == [
+        ("Sequential.0", "addmm"),
+        ("Sequential.1", "addmm"),
+        ("Sequential.1", "mm"),
+        ("Sequential.1", "mm"),
+        ("Sequential.0", "mm"),
+    ]
+    assert (rows[0].losses.flushed, rows[0].losses.overflowed) == (1, 1)
+    with mxu.unit(operand="fp16") as plain:
+        model(x)
+    assert [(row.work.layer, row.losses) for row in plain.report().rows] == [("", None), ("", None)]
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_threads_make_no_difference(threads: int) -> None:
     torch.manual_seed(0)

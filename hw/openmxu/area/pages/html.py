@@ -1,15 +1,13 @@
 """The area report as one HTML page that needs nothing else: no network, no other file."""
 
 import html
-import importlib.resources
 import re
 from collections.abc import Mapping
-
-from markdown_it import MarkdownIt
 
 from openmxu.area.findings import Report
 from openmxu.area.pages.markdown import to_markdown
 from openmxu.area.pages.plot import BLUE, GREY, INK, LINE, PAPER
+from openmxu.area.pages.shell import page, render
 
 __all__ = ["to_html"]
 
@@ -26,13 +24,12 @@ def to_html(report: Report, images: Mapping[str, bytes]) -> str:
     images
         From :func:`openmxu.area.pages.plot.to_images`; the SVG files become part of the page.
     """
-    body: str = MarkdownIt("commonmark", {"html": False}).enable("table").render(to_markdown(report))
     body = re.sub(
-        r'<img src="([^"]*)" alt="([^"]*)" ?/?>', lambda match: _figure(images[match[1]], match[1], match[2]), body
+        r'<img src="([^"]*)" alt="([^"]*)" ?/?>',
+        lambda match: _figure(images[match[1]], match[1], match[2]),
+        render(to_markdown(report)),
     )
-    body = re.sub(r"<table>.*?</table>", lambda match: f'<div class="wide">{match[0]}</div>', body, flags=re.DOTALL)
-    page = importlib.resources.files("openmxu.area.pages").joinpath("page.html").read_text(encoding="utf-8")
-    return page.replace("<!-- body -->", body + _figures(report))
+    return page("OpenMXU: areas", body + _figures(report))
 
 
 def _figure(svg: bytes, name: str, alternative: str) -> str:

@@ -1,0 +1,94 @@
+"""What a network costs: the same as what each of its products costs by itself."""
+
+from threading import Thread
+
+import numpy as np
+import pytest
+
+from openmxu.config import MxuConfig
+from openmxu_sim import golden, simulate, vectors
+from openmxu_sim.costs import Ledger, Losses, losses
+from openmxu_sim.numerics import Numerics, Work
+
+FORMATS = ["bf16", "fp16", "tf32", "fp8_e4m3", "fp8_e5m2", "e2f1", "e8f23"]
+
+
+@pytest.mark.parametrize("subnormals", ["flush", "ieee"])
+@pytest.mark.parametrize("operand", FORMATS)
+def test_losses(operand: str, subnormals: str) -> None:
+    """As counted on the converted patterns themselves, of every sort, and all over the range."""
+    everywhere = np.arange(0, 1 << 32, 65521, dtype=np.uint64).astype(np.uint32)
+    bits = np.concatenate([vectors.operands("fp32", 20000, 5), everywhere])
+    converted = golden.convert(bits, "fp32", operand, subnormals=subnormals)
+    after = golden.from_bits(golden.convert(converted, operand, "fp32", subnormals="ieee"))
+    before = golden.from_bits(bits)
+    there = np.isfinite(before) & (before != 0)
+    expected = Losses(int(there.sum()), int((there & (after == 0)).sum()), int((there & ~np.isfinite(after)).sum()))
+    assert losses(before, operand, subnormals) == expected
+    assert expected.overflowed > 0 or operand == "e8f23"
+
+
+def test_bounds_are_exact() -> None:
+    """bf16: half of the last place beyond the largest number, and the smallest normal number."""
+    largest = np.float32((2 - 2.0**-7) * 2.0**127)
+    rounds = np.nextafter(largest + np.float32(2.0**119), np.float32(0), dtype=np.float32)
+    array = np.array([rounds, np.nextafter(rounds, np.float32(np.inf)), 2.0**-126, 2.0**-127, 0, np.inf, np.nan], "f4")
+    assert losses(array, "bf16", "flush") == Losses(operands=4, flushed=1, overflowed=1)
+    assert losses(array, "bf16", "ieee") == Losses(operands=4, flushed=0, overflowed=1)
+
+
+@pytest.mark.parametrize("precision", ["default", "highest"])
+def test_costs_are_those_of_products(precision: str) -> None:
+    config = MxuConfig(rows=4, columns=3, stages=2)
+    ledger = Ledger(config, Numerics(rows=4, precision=precision))
+    for work, times in ((Work("mm", 1, 5, 9, 7, "first"), 2), (Work("bmm", 3, 6, 4, 3), 1)):
+        for _ in range(times):
+            ledger.note(work)
+    costs = ledger.costs()
+    single = simulate(np.ones((5, 9), "f4"), np.ones((9, 7), "f4"), unit=config, precision=precision, engine="golden")
+    stack = simulate(
+        np.ones((3, 6, 4), "f4"), np.ones((3, 4, 3), "f4"), unit=config, precision=precision, engine="golden"
+    )
+    for row, times, found in zip(costs.rows, (2, 1), (single.statistics, stack.statistics), strict=True):
+        assert row.times == times
+        assert row.cycles == times * found.cycles
+        assert row.utilisation == pytest.approx(found.utilisation, rel=1e-12)
+        for name in ("weight_bytes", "activation_bytes", "result_bytes"):
+            assert getattr(row, name) == times * getattr(found, name)
+        assert row.losses is None
+    assert costs.cycles == 2 * single.statistics.cycles + stack.statistics.cycles
+    useful = (2 * 5 * 9 * 7 + 3 * 6 * 4 * 3) * single.statistics.passes
+    assert costs.utilisation == pytest.approx(useful / (12 * costs.cycles), rel=1e-12)
+
+
+def test_what_is_said() -> None:
+    ledger = Ledger(MxuConfig(rows=4, columns=4), Numerics(rows=4, operand="fp16"))
+    ledger.note(Work("mm", 1, 2, 3, 4, "layer"), [np.float32([1, 1e-9]), np.float32([1e9])])
+    ledger.note(Work("mm", 1, 2, 3, 4, "layer"), [np.float32([0])])
+    costs = ledger.costs()
+    plain = costs.as_dict()
+    [row] = plain["layers"]
+    assert (row["layer"], row["operator"], row["m"], row["k"], row["n"], row["times"]) == ("layer", "mm", 2, 3, 4, 2)
+    assert row["losses"] == {"operands": 3, "flushed": 1, "overflowed": 1}
+    assert (plain["cycles"], plain["cycles_source"]) == (row["cycles"], "formula")
+    assert plain["unit"]["rows"] == 4
+    assert plain["numerics"]["operand"] == "fp16"
+    assert f"| layer | mm | 2 | 1 | 2 | 3 | 4 | {row['cycles']:,} |" in costs.to_markdown()
+    assert costs.to_markdown().endswith("| 1 | 1 |")
+
+
+def test_nothing_was_asked_for() -> None:
+    costs = Ledger(MxuConfig(rows=4, columns=4), Numerics(rows=4)).costs()
+    assert (costs.cycles, costs.utilisation, costs.rows) == (0, 0, ())
+
+
+def test_threads_share_a_ledger() -> None:
+    ledger = Ledger(MxuConfig(rows=4, columns=4), Numerics(rows=4))
+    work = Work("mm", 1, 2, 3, 4)
+    threads = [Thread(target=lambda: [ledger.note(work, [np.float32([1e-40])]) for _ in range(500)]) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert ledger.work[work] == 2000
+    assert ledger.losses[work].flushed == 2000
