@@ -28,7 +28,7 @@ html_theme = "furo"
 html_title = "OpenMXU"
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
-autodoc_mock_imports = ["torch", "jax", "onnx"]  # large, and not needed for docstrings
+autodoc_mock_imports = ["torch", "jax", "onnx", "onnxruntime"]  # large, and not needed for docstrings
 autodoc_default_options = {"members": True, "show-inheritance": False}
 napoleon_google_docstring = False
 # Amaranth components list ports under "Members"; it reads best as another table of parameters.

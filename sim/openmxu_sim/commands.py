@@ -1,10 +1,11 @@
-"""The commands of this package: ``demo``, ``matmul``, ``wave``, ``verify``, ``bench``, ``accuracy``, ``roofline``."""
+"""The commands of this package: products, networks, evidence, measurements, pictures."""
 
 import argparse
 import io
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +21,20 @@ from openmxu.formats import SUBNORMALS
 if TYPE_CHECKING:
     from openmxu_sim.engines.compiled.trace import Window
     from openmxu_sim.product import Statistics
+    from openmxu_sim.studies.roofline import Layer
     from openmxu_sim.verify.report import Evidence
 
-__all__ = ["add_accuracy", "add_bench", "add_demo", "add_matmul", "add_roofline", "add_verify", "add_wave", "sections"]
+__all__ = [
+    "add_accuracy",
+    "add_bench",
+    "add_demo",
+    "add_infer",
+    "add_matmul",
+    "add_roofline",
+    "add_verify",
+    "add_wave",
+    "sections",
+]
 
 
 def _add_array(parser: argparse.ArgumentParser, *, side: int) -> None:
@@ -507,9 +519,16 @@ def add_roofline(commands: Any) -> None:
         _roofline,
         "derive what bf16 in memory brings to layers of real networks",
         "  openmxu roofline\n"
+        "  openmxu roofline --layers model.onnx --rows 32 --columns 32\n"
         "  openmxu roofline --rows 32 --columns 32 --clock 200 --bandwidth 12.8 --plot roofline.svg",
     )
     _add_array(parser, side=128)
+    parser.add_argument(
+        "--layers",
+        type=Path,
+        metavar="FILE",
+        help="a table (.csv: Layer, M, N, K, or SCALE-Sim's columns of convolutions) or a model (.onnx)",
+    )
     parser.add_argument("--clock", type=number, default=700.0, metavar="MHz", help="clock of the unit (default: 700)")
     parser.add_argument(
         "--bandwidth", type=number, default=300.0, metavar="GB/s", help="bandwidth of the memory (default: 300)"
@@ -523,13 +542,107 @@ def _roofline(options: argparse.Namespace) -> None:
 
     machine = Machine(options.rows, options.columns, options.stages, options.clock, options.bandwidth)
     with reserve(options.json, options.plot) as outputs:
-        found = roofline(machine)
+        found = roofline(machine) if options.layers is None else roofline(machine, _layers(options.layers))
         outputs.write_text(options.json, found.to_json())
         if options.plot is not None:
             from openmxu_sim.studies.plot import to_svg
 
             outputs.write_bytes(options.plot, to_svg(found))
         print_markdown(to_markdown(found))
+
+
+def _layers(path: Path) -> "tuple[Layer, ...]":
+    from openmxu_sim.numerics import EscapeError
+    from openmxu_sim.studies.layers import read_layers
+
+    try:
+        return read_layers(path)
+    except EscapeError as error:
+        raise ValueError(str(error)) from None  # the model's fault
+
+
+def add_infer(commands: Any) -> None:
+    parser = add_command(
+        commands,
+        "infer",
+        _infer,
+        "run an ONNX model whose products the unit computes",
+        "  openmxu infer model.onnx --input x.npz\n"
+        "  openmxu infer model.onnx --input x.npz --operand bf16,fp16,fp8_e4m3 -o report\n"
+        "  openmxu infer model.onnx --input x.npz --precision highest --rows 32 --columns 32",
+    )
+    parser.add_argument("model", type=Path, metavar="MODEL.onnx", help="the model")
+    parser.add_argument(
+        "--input",
+        type=Path,
+        required=True,
+        metavar="X.npz",
+        help="its inputs, by their names, as numpy.savez writes them",
+    )
+    parser.add_argument(
+        "--operand",
+        default="bf16",
+        metavar="FORMAT,...",
+        help="what is multiplied, a unit for each format (default: bf16)",
+    )
+    parser.add_argument(
+        "--accumulate", default="fp32", metavar="FORMAT", help="format of products and sums (default: fp32)"
+    )
+    parser.add_argument("--precision", default="default", metavar="NAME", help="passes of bf16, as of matmul")
+    parser.add_argument(
+        "--subnormals", default="flush", metavar="MODE", help=f"one of {', '.join(SUBNORMALS)} (default: flush)"
+    )
+    parser.add_argument(
+        "--allow",
+        action="append",
+        default=[],
+        metavar="OPERATOR",
+        help="let this operator multiply by itself, elsewhere than on the unit; may be repeated",
+    )
+    _add_array(parser, side=128)
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="DIR", help="write outputs (FORMAT.npz), report.json and report.html"
+    )
+
+
+def _infer(options: argparse.Namespace) -> None:
+    from openmxu.area.pages.shell import page, render
+    from openmxu_sim.golden import find_format
+    from openmxu_sim.npy import read_arrays
+    from openmxu_sim.numerics import EscapeError
+    from openmxu_sim.onnx.infer import infer, to_json, to_markdown
+
+    operands = list(dict.fromkeys(name.strip() for name in options.operand.split(",")))
+    for name in operands:
+        find_format(name, "operand")
+    names = ("rows", "columns", "stages", "subnormals", "accumulate", "precision", "allow")
+    place = options.output
+    files = [] if place is None else [place / name for name in (*(f"{operand}.npz" for operand in operands), *_REPORTS)]
+    with nullcontext() if place is None else folder(place), reserve(*files) as outputs:
+        inputs = read_arrays(options.input, "--input")
+        arguments = {name: getattr(options, name) for name in names}
+        try:
+            with bar("units") as progress:
+                found = infer(options.model, inputs, operands, progress=progress, **arguments)
+        except EscapeError as error:
+            raise ValueError(str(error)) from None  # the model's fault
+        text = to_markdown(options.model.name, found)
+        if place is not None:
+            for each in found:
+                kept = io.BytesIO()
+                np.savez(kept, allow_pickle=False, **each.outputs)
+                outputs.write_bytes(place / f"{each.operand}.npz", kept.getvalue())
+            contents = (to_json(found), page(f"OpenMXU: {options.model.name}", render(text)))
+            for name, content in zip(_REPORTS, contents, strict=True):
+                outputs.write_text(place / name, content)
+            text = text.partition("\n## ")[0]
+        print_markdown(text)
+    if place is not None:
+        tell(f"report and outputs: {place}")
+
+
+_REPORTS = ("report.json", "report.html")
+"""What ``openmxu infer`` writes beside outputs."""
 
 
 def sections() -> Iterator[Section]:

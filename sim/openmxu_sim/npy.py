@@ -1,16 +1,18 @@
-"""Matrices from ``.npy`` files, of which nothing is believed."""
+"""Arrays from ``.npy`` and ``.npz`` files, of which nothing is believed."""
 
 import os
 import stat
 import warnings
+import zipfile
+import zlib
 from math import prod
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["read_matrix"]
+__all__ = ["read_arrays", "read_matrix"]
 
 _CHUNK = 1 << 24
 """Bytes that are read at a time: a header may promise more than there is memory."""
@@ -33,33 +35,75 @@ def read_matrix(path: Path, parameter: str) -> npt.NDArray[Any]:
     ValueError
         It is no such file, holds Python objects, or less than its header says.
     """
+    with path.open("rb") as file:
+        status = os.fstat(file.fileno())
+        return _array(file, status.st_size if stat.S_ISREG(status.st_mode) else None, path, parameter)
+
+
+def read_arrays(path: Path, parameter: str) -> dict[str, npt.NDArray[Any]]:
+    """The arrays in a ``.npz`` file, by their names.
+
+    Parameters
+    ----------
+    path, parameter
+        As of :func:`read_matrix`.
+
+    Raises
+    ------
+    OSError
+        It cannot be read.
+    ValueError
+        It is no such file, or one of its arrays is none of numbers.
+    """
+    arrays = {}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for member in archive.infolist():
+                name = member.filename
+                with archive.open(member) as file:
+                    arrays[name.removesuffix(".npy")] = _array(
+                        cast(BinaryIO, file), member.file_size, Path(f"{path}:{name}"), parameter
+                    )
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+    ) as error:  # also compressed or locked in other ways
+        raise ValueError(f"{parameter} must be a .npz file of arrays, not {path}: {error}") from None
+    return arrays
+
+
+def _array(file: BinaryIO, length: int | None, path: Path, parameter: str) -> npt.NDArray[Any]:
+    """The array in an open file of so many bytes; ``None``: nobody knows."""
 
     def refusal(reason: str) -> ValueError:
         return ValueError(f"{parameter} must be a .npy file of numbers, not {path}: {reason}")
 
-    with path.open("rb") as file:
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # numpy's, of headers by Python 2, and Python's, of odd literals
-                shape, fortran, dtype = _header(file)
-        except Exception as error:
-            # numpy hands the header to Python's parser, which says no in many ways: SyntaxError, TokenError,
-            # RecursionError, MemoryError ...
-            raise refusal(str(error).partition("\n")[0] or type(error).__name__) from None
-        if dtype.hasobject:
-            raise refusal("it holds Python objects")
-        if any(length < 0 for length in shape):
-            raise refusal(f"its shape is {shape}")
-        size = prod(shape) * dtype.itemsize
-        status = os.fstat(file.fileno())
-        left = status.st_size - file.tell() if stat.S_ISREG(status.st_mode) else size
-        content = _read(file, size) if size <= left else b""
-        if len(content) < size:
-            raise refusal(
-                f"the shape {shape} of {dtype} needs {size} bytes, and the file has {max(left, 0)}"
-                if size > left
-                else f"it ends after {len(content)} of {size} bytes"
-            )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # numpy's, of headers by Python 2, and Python's, of odd literals
+            shape, fortran, dtype = _header(file)
+    except zipfile.BadZipFile:
+        raise
+    except Exception as error:
+        # numpy hands the header to Python's parser, which says no in many ways: SyntaxError, TokenError,
+        # RecursionError, MemoryError ...
+        raise refusal(str(error).partition("\n")[0] or type(error).__name__) from None
+    if dtype.hasobject:
+        raise refusal("it holds Python objects")
+    if any(each < 0 for each in shape):
+        raise refusal(f"its shape is {shape}")
+    size = prod(shape) * dtype.itemsize
+    left = size if length is None else length - file.tell()
+    content = _read(file, size) if size <= left else b""
+    if len(content) < size:
+        raise refusal(
+            f"the shape {shape} of {dtype} needs {size} bytes, and the file has {max(left, 0)}"
+            if size > left
+            else f"it ends after {len(content)} of {size} bytes"
+        )
     try:
         return np.ndarray(shape, dtype, content, order="F" if fortran else "C")
     except (ValueError, OverflowError) as error:  # a length beyond numpy's, beside a length of 0

@@ -3,13 +3,14 @@
 import io
 import os
 import threading
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from openmxu_sim.npy import read_matrix
+from openmxu_sim.npy import read_arrays, read_matrix
 
 
 def _file(header: str, content: bytes = b"", version: bytes = b"\x01\x00") -> bytes:
@@ -117,3 +118,37 @@ def test_sizes_are_said(tmp_path: Path) -> None:
         r"has 64$",
     ):
         read_matrix(path, "A")
+
+
+def test_archives(tmp_path: Path) -> None:
+    arrays = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.ones((3, 2), order="F"), "c": np.int8(3)}
+    for number, save in enumerate((np.savez, np.savez_compressed)):
+        path = tmp_path / f"{number}.npz"
+        save(path, **arrays)
+        found = read_arrays(path, "--input")
+        assert found.keys() == arrays.keys()
+        for name, array in arrays.items():
+            assert found[name].dtype == np.asarray(array).dtype
+            assert np.array_equal(found[name], array)
+
+
+def test_archives_that_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "it.npz"
+    path.write_bytes(b"no archive")
+    with pytest.raises(ValueError, match=r"--input must be a .npz file of arrays, not .*it.npz: File is not"):
+        read_arrays(path, "--input")
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a.npy", "no array")
+    with pytest.raises(ValueError, match=r"--input must be a .npy file of numbers, not .*it.npz:a.npy: "):
+        read_arrays(path, "--input")
+    np.savez(path, a=np.array([{}], dtype=object))
+    with pytest.raises(ValueError, match="it holds Python objects"):
+        read_arrays(path, "--input")
+    np.savez_compressed(path, a=np.zeros(1000))
+    content = bytearray(path.read_bytes())
+    content[60:90] = bytes(30)
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"--input must be a"):
+        read_arrays(path, "--input")
+    with pytest.raises(FileNotFoundError):
+        read_arrays(tmp_path / "absent.npz", "--input")

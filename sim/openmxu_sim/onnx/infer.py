@@ -1,0 +1,140 @@
+"""One model on several units: what it gives, how that differs from fp32, what it costs."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime
+
+from openmxu_sim.costs import Costs
+from openmxu_sim.onnx.network import Network, load
+
+__all__ = ["Difference", "Inference", "infer", "to_json", "to_markdown"]
+
+_Arrays = dict[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """An output on the unit against that of onnxruntime in fp32.
+
+    Parameters
+    ----------
+    output
+        Its name.
+    largest
+        The largest difference of two numbers; infinite where only one of them is finite.
+    agreement
+        The share of rows whose largest number is at the same place; ``None`` of outputs without rows.
+    rows
+        How many there are.
+    """
+
+    output: str
+    largest: float
+    agreement: float | None
+    rows: int
+
+
+@dataclass(frozen=True)
+class Inference:
+    """A model on one unit."""
+
+    operand: str
+    outputs: _Arrays
+    differences: tuple[Difference, ...]
+    costs: Costs
+
+
+def infer(
+    model: Any,
+    inputs: Mapping[str, npt.NDArray[Any]],
+    operands: Sequence[str],
+    *,
+    progress: Callable[[int, int], object] | None = None,
+    **options: Any,
+) -> list[Inference]:
+    """Run a model on a unit for each operand format.
+
+    Parameters
+    ----------
+    model, options
+        As of :class:`openmxu_sim.onnx.Network`.
+    inputs
+        The model's inputs, by their names.
+    operands
+        Formats that are multiplied.
+    progress
+        Called with how many units are done, and how many there are.
+    """
+    loaded: onnx.ModelProto = load(model)
+    networks = [Network(loaded, operand=operand, **options) for operand in operands]
+    for network in networks:
+        network.check_inputs(inputs)
+    session = onnxruntime.InferenceSession(loaded.SerializeToString(), providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    expected = dict(zip(names, session.run(names, dict(inputs)), strict=True))
+    found = []
+    for number, (operand, network) in enumerate(zip(operands, networks, strict=True)):
+        outputs = network.run(inputs)
+        differences = tuple(_difference(name, outputs[name], expected[name]) for name in names)
+        found.append(Inference(operand, outputs, differences, network.report()))
+        if progress is not None:
+            progress(number + 1, len(networks))
+    return found
+
+
+def _difference(name: str, found: Any, expected: Any) -> Difference:
+    one, other = (np.asarray(each, np.float64) for each in (found, expected))
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(one - other)
+    apart[np.isnan(apart)] = np.inf
+    apart[(one == other) | (np.isnan(one) & np.isnan(other))] = 0
+    rows = int(np.prod(one.shape[:-1])) if one.ndim and one.shape[-1] > 1 else 0
+    agreement = float((one.argmax(-1) == other.argmax(-1)).mean()) if rows else None
+    return Difference(name, float(apart.max(initial=0.0)), agreement, rows)
+
+
+def to_json(found: Sequence[Inference]) -> str:
+    """All of it but the outputs."""
+    plain = [
+        {
+            "operand": each.operand,
+            "against": f"onnxruntime {onnxruntime.__version__}",
+            "differences": [vars(difference) for difference in each.differences],
+            **each.costs.as_dict(),
+        }
+        for each in found
+    ]
+    return json.dumps(plain, indent=1, allow_nan=True) + "\n"
+
+
+def to_markdown(name: str, found: Sequence[Inference]) -> str:
+    """A table of all units, then one of layers for each."""
+    lines = [
+        f"# {name} on matrix units",
+        "",
+        f"Outputs against those of onnxruntime {onnxruntime.__version__}; cycles by the formula.",
+        "",
+        "| operands | output | largest difference | rows | same largest | cycles | array in use |",
+        "|---|---|---:|---:|---:|---:|---:|",
+    ]
+    for each in found:
+        for difference in each.differences:
+            agreement = "" if difference.agreement is None else f"{difference.agreement:.4f}"
+            cells = [
+                each.operand,
+                difference.output,
+                f"{difference.largest:.3g}",
+                str(difference.rows or ""),
+                agreement,
+            ]
+            cells += [f"{each.costs.cycles:,}", f"{each.costs.utilisation:.1%}"]
+            lines.append(f"| {' | '.join(cells)} |")
+    for each in found:
+        lines += ["", f"## {each.operand}", "", each.costs.to_markdown()]
+    return "\n".join(lines) + "\n"
