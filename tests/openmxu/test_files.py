@@ -2,7 +2,6 @@
 
 import os
 import re
-import resource
 import subprocess
 import sys
 import tempfile
@@ -36,7 +35,7 @@ def unprivileged(tmp_path: Path) -> Iterator[None]:
             each.chmod(mode)
 
 
-def _python(program: str, tmp_path: Path, **options: object) -> subprocess.CompletedProcess[str]:
+def _python(program: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
     """A program of its own, in ``tmp_path``."""
     path = os.pathsep.join(sys.path)
     return subprocess.run(
@@ -47,8 +46,7 @@ def _python(program: str, tmp_path: Path, **options: object) -> subprocess.Compl
         timeout=60,
         env=os.environ | {"PYTHONPATH": path},
         check=False,
-        **options,
-    )  # type: ignore[call-overload]
+    )
 
 
 def test_new_and_existing(tmp_path: Path) -> None:
@@ -292,9 +290,11 @@ def test_no_work_without_permission(tmp_path: Path) -> None:
 
 def test_no_work_without_room(tmp_path: Path) -> None:
     done = _python(
-        "from openmxu.files import reserve\nwith reserve('out.txt'): print('the work')",
+        "import resource\n"
+        "from openmxu.files import reserve\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
+        "with reserve('out.txt'): print('the work')",
         tmp_path,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),
     )
     assert done.stdout == ""
     assert done.stderr.endswith("output out.txt cannot be written: File too large\n")
