@@ -579,6 +579,15 @@ def add_infer(commands: Any) -> None:
         metavar="X.npz",
         help="its inputs, by their names, as numpy.savez writes them",
     )
+    _add_units(parser)
+    _add_array(parser, side=128)
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="DIR", help="write outputs (FORMAT.npz), report.json and report.html"
+    )
+
+
+def _add_units(parser: argparse.ArgumentParser) -> None:
+    """What the bits of a network's products depend on, and what may be computed elsewhere."""
     parser.add_argument(
         "--operand",
         default="bf16",
@@ -598,10 +607,6 @@ def add_infer(commands: Any) -> None:
         default=[],
         metavar="OPERATOR",
         help="let this operator multiply by itself, elsewhere than on the unit; may be repeated",
-    )
-    _add_array(parser, side=128)
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="DIR", help="write outputs (FORMAT.npz), report.json and report.html"
     )
 
 

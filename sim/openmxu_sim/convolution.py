@@ -74,14 +74,16 @@ class Convolution:
 
     def gather(self, image: Floats, weight: Floats, places: Sequence[int]) -> Floats:
         """From (N, Cin, *image) by (Cout, Cin / groups, *kernel) to (N, Cout, *places): the usual convolution."""
-        patches = self._windows(image, places).reshape(len(image), self.groups, -1, math.prod(places))
+        inner = image.shape[1] // self.groups * math.prod(self.kernel)
+        patches = self._windows(image, places).reshape(len(image), self.groups, inner, math.prod(places))
         return self.multiplier.images(self._flat(weight), patches).reshape(len(image), len(weight), *places)
 
     def scatter(self, values: Floats, weight: Floats, image: Sequence[int]) -> Floats:
         """From (N, Cout, *places) by the same weights to (N, Cin, *image): its transpose."""
         count, places = len(values), values.shape[2:]
         flat = self._flat(weight).swapaxes(1, 2)
-        entries = self.multiplier.images(flat, values.reshape(count, self.groups, -1, math.prod(places)))
+        inner = values.shape[1] // self.groups
+        entries = self.multiplier.images(flat, values.reshape(count, self.groups, inner, math.prod(places)))
         return self._add_entries(entries.reshape(count, -1, *self.kernel, *places), places, image)
 
     def correlate(self, values: Floats, image: Floats) -> Floats:

@@ -216,7 +216,7 @@ class Ledger:
             work,
             times,
             count * taken,
-            useful / (config.rows * config.columns * taken),
+            useful / (config.rows * config.columns * taken) if taken else 0.0,
             count * moved.weights,
             count * moved.activations,
             count * moved.results,

@@ -17,7 +17,7 @@ __all__ = ["on_unit"]
 
 _REFUSED = frozenset(
     (
-        *("ragged_dot", "ragged_dot_general", "scaled_matmul", "fft", "pallas_call", "ffi_call", "custom_call"),
+        *("fft", "pallas_call", "ffi_call", "custom_call"),
         *("cholesky", "cholesky_update", "eig", "eigh", "geqrf", "geqp3", "hessenberg", "householder_product", "lu"),
         *("ormqr", "qr", "schur", "svd", "symmetric_product", "triangular_solve", "tridiagonal", "tridiagonal_solve"),
         *("custom_linear_solve", "shard_map"),
@@ -48,8 +48,9 @@ def on_unit(
 ) -> Callable[..., Any]:
     """A function like another, whose products of matrices and convolutions the unit computes.
 
-    Apply it outermost, ``on_unit(jax.grad(loss))``, and the products of derivatives are the unit's, too, as they are
-    where a gradient of the result is taken: ``jax.grad(on_unit(loss))``. ``jax.jit`` of it is as usual.
+    Apply it outermost, ``on_unit(jax.grad(loss))``, and the products of derivatives are the unit's, too. So they are in
+    ``jax.grad(on_unit(loss))``, where functions with products and derivatives of their own are an error. There is no
+    forward-mode derivative of the result; ``jax.jit`` of it is as usual.
 
     Parameters
     ----------
@@ -75,14 +76,16 @@ def on_unit(
         raise ValueError(f"allow must be names of operations such as 'cholesky', not {allow!r}")
     numerics = Numerics(operand, accumulate, precision, subnormals, rows).checked()
     unit = _Unit(numerics, strict, frozenset(allow))
-    static = {static_argnums} if isinstance(static_argnums, int) else set(static_argnums)
+    named = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
 
     @wraps(function)
     def on_the_unit(*args: Any, **kwargs: Any) -> Any:
-        traced = jax.make_jaxpr(function, static_argnums=tuple(static), return_shape=True)
+        traced = jax.make_jaxpr(function, static_argnums=named, return_shape=True)
         closed, result = traced(*args, **kwargs)
+        static = {place % len(args) for place in named} if args else set()
         given = [each for place, each in enumerate(args) if place not in static]
-        results = _play(unit, closed.jaxpr, closed.consts, jax.tree.leaves((given, kwargs)))
+        inputs = [jnp.asarray(each) for each in jax.tree.leaves((given, kwargs))]
+        results = [jnp.asarray(each) for each in _play(unit, closed.jaxpr, closed.consts, inputs)]
         return jax.tree.unflatten(jax.tree.structure(result), results)
 
     return on_the_unit
@@ -94,21 +97,24 @@ def _play(unit: _Unit, jaxpr: Jaxpr, constants: Sequence[Any], inputs: Sequence[
     values |= zip(jaxpr.invars, inputs, strict=True)
 
     def value_of(atom: Any) -> Any:
-        return atom.val if isinstance(atom, Literal) else values[atom]
+        return jnp.asarray(atom.val) if isinstance(atom, Literal) else values[atom]
 
     for equation in jaxpr.eqns:
         given = [value_of(atom) for atom in equation.invars]
         name, parameters = equation.primitive.name, equation.params
-        if name in _REFUSED and unit.strict and name not in unit.allow:
+        allowed = not unit.strict or name in unit.allow
+        if _is_refused(name) and not allowed:
             raise EscapeError(
                 f"{name} does not multiply on the unit; use operations that do (dot_general, conv_general_dilated), or "
                 f"let it compute by itself: on_unit(..., allow=({name!r},))"
             )
-        if not _multiplies(equation, unit):
+        unsuitable = _unsuitable(name, given)
+        if unsuitable and not allowed:
+            raise EscapeError(unsuitable)
+        if unsuitable or _is_refused(name) or not _multiplies(equation):
             found = equation.primitive.bind(*given, **equation.primitive.get_bind_params(parameters))
             results = found if equation.primitive.multiple_results else [found]
         elif name in _REPLACED:
-            _check(name, given)
             results = [_REPLACED[name](unit.numerics, *given, **parameters)]
         elif name in _CONTAINERS:
             results = _CONTAINERS[name](unit, parameters, given)
@@ -118,20 +124,25 @@ def _play(unit: _Unit, jaxpr: Jaxpr, constants: Sequence[Any], inputs: Sequence[
     return [value_of(atom) for atom in jaxpr.outvars]
 
 
-def _check(name: str, given: Sequence[Any]) -> None:
-    types = {jnp.asarray(each).dtype.name for each in given}
-    if not types <= set(TYPES):
-        raise EscapeError(
-            f"{name} must have arrays of {', '.join(TYPES)} to multiply on the unit, not of {', '.join(sorted(types))}"
-        )
+def _is_refused(name: str) -> bool:
+    """Whether an operation multiplies matrices in a way of its own; there are many products of sparse arrays."""
+    return name in _REFUSED or (
+        name not in _REPLACED and any(part in name for part in ("dot", "matmul", "conv_general"))
+    )
 
 
-def _multiplies(equation: Any, unit: _Unit) -> bool:
+def _unsuitable(name: str, given: Sequence[Any]) -> str | None:
+    """Why the unit cannot take these arrays, if that is so."""
+    types = {each.dtype.name for each in given} if name in _REPLACED else set()
+    if types <= set(TYPES):
+        return None
+    return f"{name} must have arrays of {', '.join(TYPES)} to multiply on the unit, not of {', '.join(sorted(types))}"
+
+
+def _multiplies(equation: Any) -> bool:
     """Whether an operation is a product, or contains one, or what is refused."""
-    if equation.primitive.name in _REPLACED:
-        return True
-    return any(
-        _multiplies(inner, unit) or inner.primitive.name in _REFUSED
+    return equation.primitive.name in _REPLACED or any(
+        _multiplies(inner) or _is_refused(inner.primitive.name)
         for jaxpr in _contents(equation.params)
         for inner in jaxpr.eqns
     )
@@ -157,6 +168,24 @@ def _play_closed(unit: _Unit, closed: Any, given: Sequence[Any]) -> list[Any]:
 
 def _call(key: str) -> Callable[..., list[Any]]:
     return lambda unit, parameters, given: _play_closed(unit, parameters[key], given)
+
+
+def _with_own_rule(key: str) -> Callable[..., list[Any]]:
+    """Of a function with derivatives of its own: what it computes, and an error where these are asked for."""
+
+    def play(unit: _Unit, parameters: Mapping[str, Any], given: Sequence[Any]) -> list[Any]:
+        function = jax.custom_jvp(lambda *values: tuple(_play_closed(unit, parameters[key], values)))
+
+        def refuse(_primals: Any, _tangents: Any) -> Any:
+            raise EscapeError(
+                "a function with derivatives of its own must be differentiated before it goes on the unit: "
+                "on_unit(jax.grad(...))"
+            )
+
+        function.defjvp(refuse)
+        return list(function(*given))
+
+    return play
 
 
 def _remat(unit: _Unit, parameters: Mapping[str, Any], given: Sequence[Any]) -> list[Any]:
@@ -197,8 +226,8 @@ def _cond(unit: _Unit, parameters: Mapping[str, Any], given: Sequence[Any]) -> l
 
 _CONTAINERS: Mapping[str, Callable[..., list[Any]]] = {
     **{name: _call("jaxpr") for name in ("jit", "pjit")},
-    **{name: _call("call_jaxpr") for name in ("closed_call", "core_call", "custom_jvp_call", "custom_vjp_call")},
-    "custom_vjp_call_jaxpr": _call("fun_jaxpr"),
+    **{name: _call("call_jaxpr") for name in ("closed_call", "core_call")},
+    **{name: _with_own_rule("call_jaxpr") for name in ("custom_jvp_call", "custom_vjp_call")},
     **dict.fromkeys(("remat", "remat2", "checkpoint"), _remat),
     "scan": _scan,
     "while": _while,

@@ -91,7 +91,7 @@ def infer(
 def _difference(name: str, found: Any, expected: Any) -> Difference:
     one, other = (np.asarray(each, np.float64) for each in (found, expected))
     with np.errstate(invalid="ignore"):
-        apart = np.abs(one - other)
+        apart = np.asarray(np.abs(one - other))
     apart[np.isnan(apart)] = np.inf
     apart[(one == other) | (np.isnan(one) & np.isnan(other))] = 0
     rows = int(np.prod(one.shape[:-1])) if one.ndim and one.shape[-1] > 1 else 0

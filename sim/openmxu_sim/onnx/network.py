@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
+import onnx.inliner
 from onnx.reference import ReferenceEvaluator
 
 from openmxu.config import MxuConfig
@@ -77,7 +78,8 @@ class Network:
         self.threads = None if threads is None else golden.check_count(threads, "threads")
         if isinstance(allow, str) or not all(isinstance(name, str) for name in allow):
             raise ValueError(f"allow must be types of operators such as 'Einsum', not {allow!r}")
-        self.model = load(model)
+        # Functions of the model's own become what they are made of, or the evaluator would compute them by itself.
+        self.model = onnx.inliner.inline_local_functions(load(model))
         if strict:
             _check(self.model, frozenset(allow))
         self._ledger = Ledger(self.config, self.numerics)
@@ -104,9 +106,11 @@ class Network:
             Names, types or shapes are others.
         """
         wanted = self._wanted()
-        if set(inputs) != set(wanted):
+        optional = {each.name for each in self.model.graph.initializer}
+        if not set(wanted) - optional <= set(inputs) <= set(wanted):
             raise ValueError(f"inputs must be {', '.join(sorted(wanted))}, not {', '.join(sorted(inputs)) or 'none'}")
-        for name, tensor in wanted.items():
+        for name in inputs:
+            tensor = wanted[name]
             array = np.asarray(inputs[name])
             dtype = _dtype(tensor)
             sizes = [each.dim_value or None for each in tensor.shape.dim] if tensor.HasField("shape") else None
@@ -120,9 +124,11 @@ class Network:
 
     def zeros(self) -> dict[str, npt.NDArray[Any]]:
         """Inputs of zeros, of size 1 where the model does not say one."""
+        defaults = {each.name for each in self.model.graph.initializer}
         return {
             name: np.zeros([each.dim_value or 1 for each in tensor.shape.dim], _dtype(tensor))
             for name, tensor in self._wanted().items()
+            if name not in defaults
         }
 
     def _wanted(self) -> dict[str, Any]:
@@ -172,7 +178,7 @@ def load(model: "onnx.ModelProto | Path | str") -> onnx.ModelProto:
 
 def _check(model: onnx.ModelProto, allow: frozenset[str]) -> None:
     for node in _nodes([*model.graph.node, *(node for function in model.functions for node in function.node)]):
-        if node.domain in ("", "ai.onnx") and node.op_type in REFUSED - allow:
+        if node.op_type in REFUSED - allow:
             raise EscapeError(
                 f"{node.op_type} does not multiply on the unit; write it with MatMul, Gemm or Conv, "
                 f"or let it compute by itself: allow {node.op_type}"

@@ -23,8 +23,19 @@ TYPES = tuple(map(np.dtype, (np.float32, ml_dtypes.bfloat16, np.float16, np.floa
 
 REFUSED = frozenset(
     (
-        *("Attention", "CausalConvWithState", "ConvInteger", "DFT", "DeformConv", "Det", "Einsum", "FlexAttention"),
+        *(
+            "AffineGrid",
+            "Attention",
+            "CausalConvWithState",
+            "ConvInteger",
+            "DFT",
+            "DeformConv",
+            "Det",
+            "Einsum",
+            "FlexAttention",
+        ),
         *("GRU", "LSTM", "LinearAttention", "MatMulInteger", "QLinearConv", "QLinearMatMul", "RNN", "STFT"),
+        *("LinearClassifier", "LinearRegressor", "SVMClassifier", "SVMRegressor"),
     )
 )
 """Operators that multiply matrices in a way of their own."""
@@ -89,7 +100,13 @@ def _gemm(
 def _conv(multiplier: Multiplier, x: _Array, w: _Array, b: _Array | None = None, **attributes: Any) -> _Array:
     image, weight = _operands("Conv", x, w)
     convolution = _convolution(multiplier, weight, attributes, image.shape[2:])
-    result = convolution.gather(image, weight, convolution.places(image.shape[2:]))
+    places = convolution.places(image.shape[2:])
+    if min(places) < 1 or image.shape[1] != weight.shape[1] * convolution.groups:
+        raise ValueError(
+            f"Conv must have images that its kernel fits, and their channels: not {weight.shape} on {image.shape}, in "
+            f"{convolution.groups} groups"
+        )
+    result = convolution.gather(image, weight, places)
     return _with_bias(result, b).astype(x.dtype)
 
 
@@ -97,6 +114,7 @@ def _conv_transpose(multiplier: Multiplier, x: _Array, w: _Array, b: _Array | No
     values, weight = _operands("ConvTranspose", x, w)
     beyond = attributes["output_padding"] or [0] * (weight.ndim - 2)
     padded = {**attributes, **_fitted(multiplier, weight, attributes, values.shape[2:], beyond)}
+    beyond = padded["output_padding"] or beyond
     convolution = _convolution(multiplier, weight, padded, ())
     result = convolution.scatter(values, weight, convolution.image(values.shape[2:], beyond))
     return _with_bias(result, b).astype(x.dtype)
@@ -116,10 +134,12 @@ def _fitted(
     if shape is None:
         return {}
     whole = _convolution(multiplier, weight, {**attributes, "auto_pad": "VALID"}, ()).image(places, beyond)
-    over = [max(0, most - size) for most, size in zip(whole, shape[-len(places) :], strict=True)]
+    wanted = shape[-len(places) :]
+    over = [max(0, most - size) for most, size in zip(whole, wanted, strict=True)]
+    more = [own + max(0, size - most) for own, most, size in zip(beyond, whole, wanted, strict=True)]
     smaller, larger = [each // 2 for each in over], [each - each // 2 for each in over]
     pads = [*smaller, *larger] if automatic == "SAME_UPPER" else [*larger, *smaller]
-    return {"auto_pad": "NOTSET", "pads": pads}
+    return {"auto_pad": "NOTSET", "pads": pads, "output_padding": more}
 
 
 def _with_bias(result: Floats, bias: _Array | None) -> Floats:

@@ -50,9 +50,9 @@ def _(
         tensor.expand(info.batch_size, *tensor.shape) if dimension is None else tensor.movedim(dimension, 0)
         for tensor, dimension in zip((a, b), dimensions, strict=False)
     )
-    left, right = (stack.reshape(-1, *stack.shape[2:]) for stack in stacks)
+    left, right = (stack.reshape(info.batch_size * stack.shape[1], *stack.shape[2:]) for stack in stacks)
     result = _products(left, right, *numerics)
-    return result.reshape(info.batch_size, -1, *result.shape[1:]), 0
+    return result.reshape(info.batch_size, len(result) // info.batch_size, *result.shape[1:]), 0
 
 
 def matmul(

@@ -24,7 +24,7 @@ _SUSPECT = re.compile(
     r"(add|hsp|sspadd)?mm|matmul|matrix|dot|einsum|linear|trilinear|cdist|euclidean|generator"
     r"|conv([123]d)?|convolution|depthwise[23]d|dilated[23]d|transpose[23]d"
     r"|attention|encoder|rnn|lstm|gru"
-    r"|linalg|cholesky|lu|ldl|qr|geqrf|orgqr|ormqr|svd|lstsq|inverse|solve|spsolve|fft"
+    r"|to_mkldnn|linalg|cholesky|lu|ldl|qr|geqrf|orgqr|ormqr|svd|lstsq|inverse|solve|spsolve|fft"
     r")(?![a-z0-9])"
 )
 """Words in the names of operators that multiply matrices, or factorise them."""
@@ -84,10 +84,12 @@ def _sum(
 ) -> torch.Tensor:
     """``beta * summand + alpha * product``; a summand times 0 is not looked at, whatever it is."""
     result = to_tensor(product(multiplier, to_array(a), to_array(b)))
-    if alpha != 1:
+    if alpha == 0:
+        result.zero_()
+    elif alpha != 1:
         result *= alpha
     if beta != 0:
-        result += summand if beta == 1 else beta * summand
+        result += summand if beta == 1 else beta * summand.to(result.dtype)
     return result.to(out_dtype or a.dtype)
 
 
@@ -125,7 +127,15 @@ def _convolution(
         result = to_tensor(convolution.gather(x, w, convolution.places(x.shape[2:])))
     if bias is not None:
         result += bias.reshape(-1, *[1] * (w.ndim - 2))
-    return result.to(image.dtype)
+    return result.to(image.dtype, memory_format=_memory_format(image, weight))
+
+
+def _memory_format(*tensors: torch.Tensor) -> "torch.memory_format":
+    """What PyTorch's convolutions give: channels last if an operand has them last."""
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    last = formats.get(tensors[0].dim(), torch.contiguous_format)
+    is_last = any(each.is_contiguous(memory_format=last) and not each.is_contiguous() for each in tensors)
+    return last if is_last else torch.contiguous_format
 
 
 def _convolution_backward(
@@ -146,7 +156,9 @@ def _convolution_backward(
     if of_weight:
         results[1] = to_tensor(convolution.correlate(*((x, g) if steps.transposed else (g, x))))
     if of_bias:
-        results[2] = gradient.sum((0, *range(2, gradient.dim())), dtype=torch.float32)
+        results[2] = gradient.sum(
+            (0, *range(2, gradient.dim())), dtype=torch.promote_types(gradient.dtype, torch.float32)
+        )
     return tuple(result if result is None else result.to(image.dtype) for result in results)
 
 

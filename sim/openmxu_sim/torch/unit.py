@@ -47,7 +47,8 @@ class Unit:
     threads
         How many to use; ``None``: as many as PyTorch does.
     trace
-        Whether to note which layer asks for products, and what conversion loses of operands; slower.
+        Whether to note which layer asks for products, and what conversion loses of operands; slower. PyTorch's tracker
+        of modules says which: not rightly after an error within one, nor while other threads run modules.
 
     Attributes
     ----------
@@ -183,7 +184,7 @@ class _Mode(TorchDispatchMode):
     def __init__(self, unit: Unit) -> None:
         super().__init__()
         self.unit = unit
-        self.results: list[torch.Tensor] = []
+        self.results: list[tuple[torch.Tensor, str, tuple[Any, ...], float]] = []
 
     def __exit__(self, *exception: Any) -> None:
         super().__exit__(*exception)
@@ -238,19 +239,23 @@ class _Mode(TorchDispatchMode):
         written = kwargs.get("out", args[0] if func._schema.is_mutable else None)
         if written is not None:
             result = written.resize_(result.shape).copy_(result) if "out" in kwargs else written.copy_(result)
-        if isinstance(result, torch.Tensor) and torch.is_grad_enabled() and any(each.requires_grad for each in tensors):
-            self.results.append(result)
+        if torch.is_grad_enabled() and any(each.requires_grad for each in tensors):
+            if written is not None and written._is_view() and name in _OUTER:
+                raise EscapeError(f"{func._schema.name} must not write to a view whose derivatives are asked for")
+            parts = [each for each in tree_leaves(result) if isinstance(each, torch.Tensor)]
+            self.results += [(part, name, args, kwargs.get("alpha", 1)) for part in parts]
         return result
 
     def _mark(self) -> None:
         """Have the nodes of what was computed look for a unit when they are asked for derivatives."""
-        for result in self.results:
+        for result, name, args, alpha in self.results:
             node = result.grad_fn
             if node is not None:
                 node.register_prehook(_require_unit)
-                outer = _outer_products(node)
-                if outer is not None:
-                    node.register_hook(outer)
+                if name in _OUTER:
+                    node.register_hook(_outer_products(name, args, alpha))
+            if result._base is not None and result._base.grad_fn is not None:  # where a view was written to
+                result._base.grad_fn.register_prehook(_require_unit)
         self.results.clear()
 
 
@@ -262,21 +267,19 @@ def _require_unit(_gradients: object) -> None:
         )
 
 
-_OUTER: Mapping[str, tuple[tuple[int, str], ...]] = {
-    "DotBackward0": ((0, "_saved_tensor"), (1, "_saved_self")),
-    "VdotBackward0": ((0, "_saved_other"), (1, "_saved_self")),
-    "MvBackward0": ((0, "_saved_vec"),),
-    "AddmvBackward0": ((1, "_saved_vec"),),
+_OUTER: Mapping[str, tuple[tuple[int, int], ...]] = {
+    "dot": ((0, 1), (1, 0)),
+    "vdot": ((0, 1), (1, 0)),
+    "mv": ((0, 1),),
+    "addmv": ((1, 2),),
 }
-"""Nodes some of whose gradients PyTorch computes element by element, though they are products of two vectors: which
-gradients, and where the node keeps the vector that is multiplied by the gradient of the result."""
+"""Operators some of whose gradients PyTorch computes element by element, though they are products of two vectors: the
+gradients of which arguments, and which argument is the vector that the gradient of the result is multiplied by."""
 
 
-def _outer_products(node: Any) -> Callable[..., Any] | None:
+def _outer_products(name: str, args: tuple[Any, ...], alpha: float) -> Callable[..., Any]:
     """What replaces such gradients of a node."""
-    # The vectors and not the node, which would never be freed.
-    factors = [(place, getattr(node, name)) for place, name in _OUTER.get(type(node).__name__, ())]
-    alpha = getattr(node, "_saved_alpha", 1)
+    factors = [(place, args[factor]) for place, factor in _OUTER[name]]
 
     def replace(gradients: tuple[torch.Tensor | None, ...], results: tuple[torch.Tensor, ...]) -> tuple[Any, ...]:
         replaced = list(gradients)
@@ -287,13 +290,18 @@ def _outer_products(node: Any) -> Callable[..., Any] | None:
                 replaced[place] = (product if alpha == 1 else product * alpha).reshape(gradient.shape)
         return tuple(replaced)
 
-    return replace if factors else None
+    return replace
 
 
 def _unsuitable(tensors: list[torch.Tensor]) -> str | None:
     """Why the unit cannot take these tensors, if that is so."""
     for tensor in tensors:
-        if tensor.layout is not torch.strided or tensor.device.type != "cpu" or tensor.dtype not in TYPES:
+        if (
+            tensor.is_nested
+            or tensor.layout is not torch.strided
+            or tensor.device.type != "cpu"
+            or tensor.dtype not in TYPES
+        ):
             return (
                 f"must have dense tensors of {', '.join(map(str, TYPES))} on the CPU to multiply on the unit, not "
                 f"{tensor.dtype}, {tensor.layout} on {tensor.device}; convert them"

@@ -243,6 +243,47 @@ def test_trees_and_arguments_that_are_no_arrays() -> None:
     assert _same(mxu.on_unit(lambda a, *, b: a @ b)(x, b=w), x @ w)
 
 
+def test_derivatives_of_their_own() -> None:
+    """What they are decides where they are asked for; elsewhere is an error."""
+    w = _integers(3, 3)
+
+    @jax.custom_vjp
+    def product(x: Any) -> Any:
+        return x @ w
+
+    product.defvjp(lambda x: (product(x), None), lambda _, gradient: (gradient * 7,))
+    x = _integers(2, 3)
+    assert _same(mxu.on_unit(product)(x), x @ w)
+    assert _same(mxu.on_unit(jax.grad(lambda v: product(v).sum()))(x), jnp.full((2, 3), 7.0))
+    with pytest.raises(mxu.EscapeError, match="a function with derivatives of its own"):
+        jax.grad(lambda v: mxu.on_unit(product)(v).sum())(x)
+
+
+def test_what_is_allowed() -> None:
+    solve = mxu.on_unit(jnp.linalg.solve, strict=False)
+    assert _same(solve(jnp.eye(3), jnp.ones(3)), jnp.ones(3))
+    integers = jnp.ones((2, 2), jnp.int32)
+    assert _same(mxu.on_unit(jnp.matmul, strict=False)(integers, integers), integers @ integers)
+    assert _same(mxu.on_unit(jnp.matmul, allow=["dot_general"])(integers, integers), integers @ integers)
+
+
+def test_sparse_products_are_an_error() -> None:
+    from jax.experimental import sparse  # noqa: PLC0415
+
+    x = _integers(3, 3)
+    with pytest.raises(mxu.EscapeError, match="bcoo_dot_general does not multiply on the unit"):
+        mxu.on_unit(lambda s, v: s @ v)(sparse.BCOO.fromdense(x), x)
+
+
+def test_results_are_arrays() -> None:
+    results = mxu.on_unit(lambda v: (v, 1.0, v * 2))(np.ones(3))
+    assert all(isinstance(each, jax.Array) for each in results)
+    assert results[0].dtype == jnp.float32
+    scalar = jax.lax.dot_general
+    assert mxu.on_unit(lambda x, y: scalar(x, y, (((), ()), ((), ()))))(2.0, 3.0) == 6
+    assert mxu.on_unit(lambda v, n: v @ v if n else v, static_argnums=-1)(jnp.eye(2), True).shape == (2, 2)
+
+
 def test_no_product_at_all() -> None:
     assert _same(mxu.on_unit(jnp.sin)(jnp.ones(3)), jnp.sin(jnp.ones(3)))
 

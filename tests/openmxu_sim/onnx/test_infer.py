@@ -76,6 +76,18 @@ def test_without_a_place(model: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert "| conv | Conv | 1 | 1 | 112 | 9 | 4 |" in capsys.readouterr().out
 
 
+def test_outputs_without_dimensions(tmp_path: Path) -> None:
+    nodes = [helper.make_node("MatMul", ["x", "x"], ["m"]), helper.make_node("ReduceMean", ["m"], ["y"], keepdims=0)]
+    values = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 2]),
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, []),
+    ]
+    graph = helper.make_graph(nodes, "it", values[:1], values[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    [found] = infer(model, {"x": np.ones((2, 2), np.float32)}, ["bf16"])
+    assert (found.differences[0].largest, found.differences[0].agreement) == (0, None)
+
+
 def test_fp32_operands_differ_by_the_order_of_sums_alone(model: Path, tmp_path: Path) -> None:
     inputs = dict(np.load(tmp_path / "x.npz"))
     found = {each.operand: each.differences[0] for each in infer(model, inputs, ["fp32", "bf16", "fp8_e5m2"])}

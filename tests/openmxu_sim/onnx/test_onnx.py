@@ -106,6 +106,7 @@ def test_conv_of_other_dimensions(dimensions: int) -> None:
         {"dilations": [2, 2]},
         {"group": 2},
         {"strides": [2, 2], "output_shape": [10, 12]},
+        {"strides": [3, 3], "output_shape": [16, 18]},
         {"strides": [2, 2], "auto_pad": "SAME_UPPER"},
         {"strides": [2, 2], "auto_pad": "SAME_LOWER"},
     ],
@@ -165,6 +166,46 @@ def test_every_operator_is_known() -> None:
     assert computed <= names
     parts = ("MatMul", "Gemm", "Conv", "Attention", "LSTM", "GRU", "RNN", "Einsum", "Det", "DFT", "STFT")
     assert {name for name in names if any(part in name for part in parts)} <= computed | REFUSED
+
+
+def test_functions_of_a_model() -> None:
+    """They are made of operators that the unit computes."""
+    inner = helper.make_node("MatMul", ["a", "b"], ["c"])
+    function = helper.make_function("own", "Twice", ["a", "b"], ["c"], [inner], [helper.make_opsetid("", 18)])
+    value = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 2])
+    graph = helper.make_graph(
+        [helper.make_node("Twice", ["x", "x"], ["y"], domain="own")],
+        "graph",
+        [value],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 2])],
+    )
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
+    network = Network(helper.make_model(graph, functions=[function], opset_imports=imports, ir_version=10))
+    network.run({"x": np.ones((2, 2), np.float32)})
+    assert [work.operator for work in network.work] == ["MatMul"]
+
+
+def test_inputs_with_values_of_their_own() -> None:
+    model = _model("MatMul", ((2, 3), (3, 2)))
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.full((3, 2), 2, np.float32), "i1"))
+    network = Network(model)
+    ones = np.ones((2, 3), np.float32)
+    assert (network.run({"i0": ones})["o"] == 6).all()
+    assert (network.run({"i0": ones, "i1": np.ones((3, 2), np.float32)})["o"] == 3).all()
+    assert set(network.zeros()) == {"i0"}
+
+
+def test_no_images() -> None:
+    network = Network(_model("Conv", (("n", 3, 5, 5), (4, 3, 3, 3))))
+    found = network.run({"i0": np.ones((0, 3, 5, 5), np.float32), "i1": np.ones((4, 3, 3, 3), np.float32)})
+    assert found["o"].shape == (0, 4, 3, 3)
+    assert network.report().utilisation == 0
+
+
+def test_images_that_are_too_small() -> None:
+    shapes = ((1, 3, 2, 2), (4, 3, 3, 3))
+    with pytest.raises(ValueError, match="Conv must have images that its kernel fits"):
+        Network(_model("Conv", shapes)).run(_integers(shapes))
 
 
 def test_a_file(tmp_path: Path) -> None:

@@ -82,6 +82,10 @@ def test_vmap(dimensions: tuple[int | None, int | None]) -> None:
         assert torch.equal(found[at], mxu.matmul(one, other))
 
 
+def test_vmap_of_nothing() -> None:
+    assert torch.vmap(lambda a: mxu.matmul(a, torch.ones(4, 5)))(torch.ones(3, 0, 4)).shape == (3, 0, 5)
+
+
 def test_second_derivatives() -> None:
     a, b = (torch.randint(-3, 4, (3, 3)).float().requires_grad_() for _ in range(2))
     found = []

@@ -236,6 +236,24 @@ def test_types_of_results() -> None:
         assert torch.equal(added, (exact + bias.float()).to(dtype))
 
 
+def test_channels_last() -> None:
+    """The same strides as PyTorch's, forward and backward."""
+    layer = torch.nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
+    x = torch.randn(2, 3, 6, 6).to(memory_format=torch.channels_last).requires_grad_()
+    plain = layer(x)
+    with mxu.unit():
+        assert layer(x).stride() == plain.stride()
+        assert torch.nn.Conv2d(3, 4, 3)(torch.randn(2, 3, 6, 6)).is_contiguous()
+
+
+def test_summands_are_scaled_in_fp32() -> None:
+    s, a, b = (torch.randn(50, 50).bfloat16() for _ in range(3))
+    with mxu.unit():
+        exact = torch.addmm(torch.zeros(50), a.float(), b.float())
+        assert torch.equal(torch.addmm(s, a, b, beta=0.3), (exact + 0.3 * s.float()).bfloat16())
+        assert torch.equal(torch.addmm(s, a / 0, b, beta=1, alpha=0), s)
+
+
 def test_results_in_place() -> None:
     a, b, s = (torch.randn(4, 4) for _ in range(3))
     with mxu.unit() as unit:

@@ -155,6 +155,39 @@ def test_second_derivatives_elsewhere_are_an_error() -> None:
         gradient.sum().backward()
 
 
+def test_second_derivatives_of_convolutions_elsewhere_are_an_error() -> None:
+    x, w, v = (torch.ones(shape, requires_grad=True) for shape in ((1, 2, 5, 5), (3, 2, 3, 3), (1, 3, 3, 3)))
+    with mxu.unit():
+        (gradient,) = torch.autograd.grad(F.conv2d(x, w), x, v, create_graph=True)
+    with pytest.raises(mxu.EscapeError):
+        torch.autograd.grad(gradient.sum(), v)
+
+
+def test_products_written_to_views() -> None:
+    a, b = torch.ones(3, 4, requires_grad=True), torch.ones(4, 3, requires_grad=True)
+    base = torch.zeros(2, 3, 3)
+    with mxu.unit():
+        base[0].addmm_(a, b)
+        total = base.sum()
+    with pytest.raises(mxu.EscapeError):
+        total.backward()
+    with mxu.unit(), pytest.raises(mxu.EscapeError, match="aten::addmv_ must not write to a view"):
+        torch.zeros(2, 3)[0].addmv_(a, torch.ones(4))
+
+
+def test_checkpoints_of_vectors() -> None:
+    """Nothing that was saved is unpacked before it is needed."""
+    from torch.utils.checkpoint import checkpoint  # noqa: PLC0415
+
+    a, b = torch.randn(4, 5, requires_grad=True), torch.randn(5, requires_grad=True)
+    with mxu.unit():
+        torch.mv(a, b).relu().sum().backward()
+        expected = a.grad.clone()
+        a.grad = None
+        checkpoint(lambda x, y: torch.mv(x, y).relu(), a, b, use_reentrant=False).sum().backward()
+    assert torch.equal(a.grad, expected)
+
+
 def test_graphs_are_freed() -> None:
     """Nothing that looks for a unit keeps what it watches."""
     a, b = torch.ones(2, 2, requires_grad=True), torch.ones(2)
@@ -182,6 +215,7 @@ ESCAPES: dict[str, Function] = {
     "aten::affine_grid_generator": lambda: F.affine_grid(torch.ones(1, 2, 3), [1, 1, 2, 2], align_corners=True),
     "aten::conv_tbc": lambda: torch.conv_tbc(torch.ones(4, 1, 2), torch.ones(2, 2, 2), torch.ones(2)),
     "aten::_sparse_addmm": lambda: torch.sparse.mm(torch.eye(2).to_sparse(), torch.ones(2, 2)),
+    "aten::to_mkldnn": lambda: torch.ones(2, 2).to_mkldnn(),
     "aten::mm": lambda: torch.ones(2, 2, dtype=torch.int64) @ torch.ones(2, 2, dtype=torch.int64),
     "aten::bmm": lambda: torch.ones(1, 2, 2, dtype=torch.complex64) @ torch.ones(1, 2, 2, dtype=torch.complex64),
     "aten::_embedding_bag_forward_only": lambda: F.embedding_bag(
