@@ -564,4 +564,4 @@ def test_two_processes(script: str, tmp_path: Path) -> None:
         timeout=300,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.split() == ["agreed", "agreed"]
+    assert done.stdout.count("agreed") == 2
