@@ -117,8 +117,7 @@ class Costs:
     @property
     def utilisation(self) -> float:
         """Of all of it."""
-        cells = self.config.rows * self.config.columns
-        return sum(row.utilisation * row.cycles for row in self.rows) / self.cycles if cells and self.cycles else 0.0
+        return sum(row.utilisation * row.cycles for row in self.rows) / self.cycles if self.cycles else 0.0
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data."""

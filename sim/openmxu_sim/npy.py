@@ -64,13 +64,7 @@ def read_arrays(path: Path, parameter: str) -> dict[str, npt.NDArray[Any]]:
                     arrays[name.removesuffix(".npy")] = _array(
                         cast(BinaryIO, file), member.file_size, Path(f"{path}:{name}"), parameter
                     )
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        EOFError,
-        NotImplementedError,
-        RuntimeError,
-    ) as error:  # also compressed or locked in other ways
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:  # the last: locked, or packed otherwise
         raise ValueError(f"{parameter} must be a .npz file of arrays, not {path}: {error}") from None
     return arrays
 

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from openmxu.config import MxuConfig
+from openmxu.formats import FP32, FloatFormat
 from openmxu.passes import find_precision
 from openmxu_sim import golden
 from openmxu_sim.aliases import Floats
@@ -43,6 +45,23 @@ class Numerics(NamedTuple):
         check_precision(precision, self.operand, self.accumulate)
         check_subnormals(self.subnormals)
         return self._replace(precision=precision, rows=golden.check_count(self.rows, "rows"))
+
+    def unit(self, columns: int, stages: int) -> MxuConfig:
+        """A unit that has these bits, and takes fp32.
+
+        Raises
+        ------
+        TypeError, ValueError
+            One is outside its domain.
+        """
+        return MxuConfig(
+            rows=self.rows,
+            columns=columns,
+            stages=stages,
+            subnormals=self.subnormals,
+            operand=FloatFormat.parse(self.operand, "operand"),
+            source=FP32,
+        )
 
 
 class Work(NamedTuple):

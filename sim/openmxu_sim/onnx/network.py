@@ -11,8 +11,6 @@ import onnx
 import onnx.inliner
 from onnx.reference import ReferenceEvaluator
 
-from openmxu.config import MxuConfig
-from openmxu.formats import FP32, FloatFormat
 from openmxu_sim import golden
 from openmxu_sim.aliases import Floats
 from openmxu_sim.costs import Costs, Ledger
@@ -67,14 +65,7 @@ class Network:
         threads: int | None = None,
     ) -> None:
         self.numerics = Numerics(operand, accumulate, precision, subnormals, rows).checked()
-        self.config = MxuConfig(
-            rows=rows,
-            columns=columns,
-            stages=stages,
-            subnormals=subnormals,
-            operand=FloatFormat.parse(operand, "operand"),
-            source=FP32,
-        )
+        self.config = self.numerics.unit(columns, stages)
         self.threads = None if threads is None else golden.check_count(threads, "threads")
         if isinstance(allow, str) or not all(isinstance(name, str) for name in allow):
             raise ValueError(f"allow must be types of operators such as 'Einsum', not {allow!r}")

@@ -15,8 +15,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.module_tracker import ModuleTracker
 
-from openmxu.config import MxuConfig
-from openmxu.formats import FP32, FloatFormat
 from openmxu_sim import golden
 from openmxu_sim.aliases import Floats
 from openmxu_sim.costs import Costs, Ledger
@@ -81,14 +79,7 @@ class Unit:
         trace: bool = False,
     ) -> None:
         self.numerics = Numerics(operand, accumulate, precision, subnormals, rows).checked()
-        self.config = MxuConfig(
-            rows=rows,
-            columns=columns,
-            stages=stages,
-            subnormals=subnormals,
-            operand=FloatFormat.parse(operand, "operand"),
-            source=FP32,
-        )
+        self.config = self.numerics.unit(columns, stages)
         self.threads = None if threads is None else golden.check_count(threads, "threads")
         if isinstance(allow, str) or not all(isinstance(name, str) and "::" in name for name in allow):
             raise ValueError(f"allow must be names of operators such as 'aten::linalg_inv_ex', not {allow!r}")
