@@ -311,23 +311,35 @@ def matmul(
     ).result
 
 
-def to_stacks(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any], tuple[int, ...]]:
-    """As many matrices of either, (products, M, K) and (products, K, N), and the shape of the result."""
-    left, right = (a[np.newaxis] if a.ndim == 1 else a), (b[:, np.newaxis] if b.ndim == 1 else b)
+def to_stacks(
+    a: Any, b: Any, *, broadcast_to: Callable[..., Any] = np.broadcast_to, rules: str = "numpy.matmul"
+) -> tuple[Any, Any, tuple[int, ...]]:
+    """As many matrices of either, (products, M, K) and (products, K, N), and the shape of the result.
+
+    Parameters
+    ----------
+    a, b
+        Arrays of numpy, or of a framework whose arrays have numpy's methods.
+    broadcast_to
+        That of the framework.
+    rules
+        What errors say that has these rules.
+    """
+    left, right = (a[None] if a.ndim == 1 else a), (b[:, None] if b.ndim == 1 else b)
     try:
         stack = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
     except ValueError:
         stack = None
     if not a.ndim or not b.ndim or stack is None or left.shape[-1] != right.shape[-2]:
         raise ValueError(
-            f"a and b must have the shapes (M, K) and (K, N), or others that numpy.matmul takes, "
-            f"not {a.shape} and {b.shape}"
+            f"a and b must have the shapes (M, K) and (K, N), or others that {rules} takes, "
+            f"not {tuple(a.shape)} and {tuple(b.shape)}"
         )
     shape = (*stack, *a.shape[-2:-1], *b.shape[1:][-1:])
     if right.ndim == 2:  # all rows of activations meet the same weights: that is one product
         left, stack = left.reshape(math.prod(left.shape[:-1]), left.shape[-1]), ()
     left, right = (
-        np.broadcast_to(each, (*stack, *each.shape[-2:])).reshape(math.prod(stack), *each.shape[-2:])
+        broadcast_to(each, (*stack, *each.shape[-2:])).reshape(math.prod(stack), *each.shape[-2:])
         for each in (left, right)
     )
     return left, right, shape

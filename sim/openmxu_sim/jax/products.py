@@ -1,6 +1,5 @@
 """Products of arrays, by the engine ``model``, with derivatives by the same unit."""
 
-import math
 from functools import partial
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy.typing as npt
 
 from openmxu_sim.engines import model
 from openmxu_sim.numerics import Numerics
+from openmxu_sim.product import to_stacks
 
 __all__ = ["TYPES", "matmul", "multiply"]
 
@@ -80,18 +80,5 @@ def matmul(
     a, b = jnp.asarray(a), jnp.asarray(b)
     if a.dtype != b.dtype or a.dtype.name not in TYPES:
         raise TypeError(f"a and b must be of one type among {', '.join(TYPES)}, not {a.dtype} and {b.dtype}")
-    left, right = (a[None] if a.ndim == 1 else a), (b[:, None] if b.ndim == 1 else b)
-    if not a.ndim or not b.ndim or left.shape[-1] != right.shape[-2]:
-        raise ValueError(
-            f"a and b must have the shapes (M, K) and (K, N), or others that jax.numpy.matmul takes, "
-            f"not {a.shape} and {b.shape}"
-        )
-    stack = jnp.broadcast_shapes(left.shape[:-2], right.shape[:-2])
-    shape = (*stack, *a.shape[-2:-1], *b.shape[1:][-1:])
-    if right.ndim == 2:  # all rows of activations meet the same weights: that is one product
-        left, stack = left.reshape(math.prod(left.shape[:-1]), left.shape[-1]), ()
-    left, right = (
-        jnp.broadcast_to(each, (*stack, *each.shape[-2:])).reshape(math.prod(stack), *each.shape[-2:])
-        for each in (left, right)
-    )
+    left, right, shape = to_stacks(a, b, broadcast_to=jnp.broadcast_to, rules="jax.numpy.matmul")
     return multiply(numerics, left, right).astype(a.dtype).reshape(shape)

@@ -1,11 +1,11 @@
 """One product as an operator of PyTorch's, with derivatives. ``torch.compile`` and ``torch.export`` keep it."""
 
-import math
 from typing import Any
 
 import torch
 
 from openmxu_sim.numerics import Multiplier, Numerics
+from openmxu_sim.product import to_stacks
 from openmxu_sim.torch.products import TYPES, to_array, to_tensor
 
 __all__ = ["matmul"]
@@ -82,16 +82,5 @@ def matmul(
     numerics = Numerics(operand, accumulate, precision, subnormals, rows).checked()
     if a.dtype != b.dtype or a.dtype not in TYPES:
         raise TypeError(f"a and b must be of one type among {', '.join(map(str, TYPES))}, not {a.dtype} and {b.dtype}")
-    left, right = (a[None] if a.dim() == 1 else a), (b[:, None] if b.dim() == 1 else b)
-    if not a.dim() or not b.dim() or left.shape[-1] != right.shape[-2]:
-        raise ValueError(
-            f"a and b must have the shapes (M, K) and (K, N), or others that torch.matmul takes, "
-            f"not {tuple(a.shape)} and {tuple(b.shape)}"
-        )
-    stack = torch.broadcast_shapes(left.shape[:-2], right.shape[:-2])
-    shape = (*stack, *a.shape[-2:-1], *b.shape[1:][-1:])
-    if right.dim() == 2:  # all rows of activations meet the same weights: that is one product
-        left, stack = left.reshape(math.prod(left.shape[:-1]), left.shape[-1]), torch.Size()
-    count = math.prod(stack)
-    left, right = (each.expand(*stack, *each.shape[-2:]).reshape(count, *each.shape[-2:]) for each in (left, right))
+    left, right, shape = to_stacks(a, b, broadcast_to=torch.broadcast_to, rules="torch.matmul")
     return _products(left, right, *numerics).reshape(shape)
