@@ -165,7 +165,7 @@ def _table(rows: Sequence[Cost]) -> Iterator[str]:
         megabytes = (row.weight_bytes + row.activation_bytes + row.result_bytes) / 1e6
         sizes = (row.times, work.products, work.m, work.k, work.n, row.cycles)
         cells = [
-            work.layer,
+            work.layer.replace("|", "\\|"),  # or it would end the cell
             work.operator,
             *(f"{size:,}" for size in sizes),
             f"{row.utilisation:.1%}",

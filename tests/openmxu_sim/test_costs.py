@@ -77,6 +77,12 @@ def test_what_is_said() -> None:
     assert costs.to_markdown().endswith("| 1 | 1 |")
 
 
+def test_names_that_would_end_a_cell() -> None:
+    ledger = Ledger(MxuConfig(rows=4, columns=4), Numerics(rows=4))
+    ledger.note(Work("mm", 1, 2, 3, 4, "a|b"))
+    assert "| a\\|b | mm |" in ledger.costs().to_markdown()
+
+
 def test_nothing_was_asked_for() -> None:
     costs = Ledger(MxuConfig(rows=4, columns=4), Numerics(rows=4)).costs()
     assert (costs.cycles, costs.utilisation, costs.rows) == (0, 0, ())
