@@ -25,7 +25,7 @@ $(STAMP): pyproject.toml
 	@touch $@
 
 TORCH ?= torch==2.13.0+cpu
-setup-models: $(VENV)/.models ## PyTorch, JAX and ONNX, too, for networks on the unit: 1.5 GB; tests of them are skipped without
+setup-models: $(VENV)/.models ## PyTorch, JAX and ONNX, too, for networks on the unit: 1.4 GB; tests of them are skipped without
 
 $(VENV)/.models: $(STAMP)
 	@echo "installing $(TORCH) with JAX and ONNX"
