@@ -17,7 +17,6 @@ import os
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
-from functools import cached_property
 from importlib.machinery import SourceFileLoader
 from importlib.util import find_spec
 
@@ -42,23 +41,31 @@ class Sources:
         spec = find_spec(package)
         self._folders = list((spec and spec.submodule_search_locations) or [])
         self._states = self._look()
+        self._digests: dict[tuple[str, ...], str] = {}
 
-    @cached_property
-    def _contents(self) -> str:
+    def _contents(self, without: tuple[str, ...]) -> str:
         # Not imported above: until signals are handled, which comes right after, Ctrl-C would show a traceback.
         import hashlib  # noqa: PLC0415
 
         found = hashlib.sha256()
         for path in self._states:
-            with open(path, "rb") as file:
-                content = file.read()
-            found.update(f"{path.removeprefix(self._folders[0])}:{len(content)}:".encode() + content)
+            name = path.removeprefix(self._folders[0])
+            if not name.removeprefix("/").startswith(without):
+                with open(path, "rb") as file:
+                    content = file.read()
+                found.update(f"{name}:{len(content)}:".encode() + content)
         return found.hexdigest()
 
-    def digest(self) -> str | None:
-        """A digest of the files; ``None`` if they have changed, or if there are none, as in an archive."""
+    def digest(self, without: tuple[str, ...] = ()) -> str | None:
+        """A digest of the files; ``None`` if they have changed, or if there are none, as in an archive.
+
+        Parameters
+        ----------
+        without
+            How names of files begin, within the package, that nothing depends on.
+        """
         try:
-            contents = self._contents
+            contents = self._digests[without] = self._digests.get(without) or self._contents(without)
         except OSError:
             return None
         return contents if self._states and self._look() == self._states else None

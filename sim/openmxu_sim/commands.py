@@ -389,8 +389,8 @@ def add_verify(commands: Any) -> None:
     parser.add_argument(
         "--resume",
         action="store_true",
-        help="go on where a command that was interrupted left off: take what its checks gave, if sources, tools and "
-        "machine are the same",
+        help="go on where a command that was interrupted left off: take what its checks gave, if the sources that "
+        "they depend on, tools and machine are the same",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the evidence: rows, tools, machine")
 

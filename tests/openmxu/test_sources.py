@@ -44,6 +44,22 @@ def test_sources_that_stay(package: Path) -> None:
         del sys.modules[name]
 
 
+def test_sources_that_do_not_count(package: Path) -> None:
+    """What is left out may change between two processes; what is not may not."""
+
+    def digest() -> str | None:
+        return Sources("twosources").digest(without=("number", "text.c"))
+
+    before, whole = digest(), Sources("twosources").digest()
+    assert before
+    assert before != whole
+    (package / "number.py").write_text("NUMBER = 2\n")
+    (package / "text.c").unlink()
+    assert digest() == before
+    (package / "__init__.py").write_text("NUMBER = 3\n")
+    assert digest() != before
+
+
 @pytest.mark.parametrize("change", ["edited", "taken back", "C edited", "deleted", "added", "renamed"])
 def test_sources_that_change(change: str, package: Path) -> None:
     sources = Sources("twosources")
