@@ -12,17 +12,11 @@ from openmxu.area.job import Job, execute
 from openmxu.area.measure import Executor, Result, measure
 from openmxu.area.points import Point
 from openmxu.area.targets import Target
-from openmxu.extras import install
+from openmxu.cluster import LostError, connected
 from openmxu.host import cores
 from openmxu.yosys import SynthesisError, ready
 
 __all__ = ["Workers", "measure_all", "workers"]
-
-_SHARE = 2
-"""Jobs sent to a cluster for each of its threads, so that none waits for its next one."""
-
-_PATIENCE = 10
-"""Seconds to wait for a scheduler, and for a worker."""
 
 
 @dataclass(frozen=True)
@@ -66,36 +60,19 @@ def workers(jobs: int | None, cluster: str | None, limit: float) -> Iterator[Wor
     if cluster is None:
         yield Workers(execute, jobs or min(cores(), 8), limit)
         return
-    try:
-        from distributed import CancelledError, Client, KilledWorker  # noqa: PLC0415  # an extra, which nothing else needs
-    except ModuleNotFoundError:
-        raise OSError(f"cluster needs distributed, which is not installed: {install('cluster')}") from None
-    try:
-        client = Client(cluster, timeout=_PATIENCE)
-    except (OSError, ValueError) as error:
-        raise OSError(
-            f"cluster must be the address of a Dask scheduler, as in tcp://host:8786, not {cluster!r}: "
-            f"{str(error).splitlines()[0]}"
-        ) from None
-    with client:
-        try:
-            client.wait_for_workers(1, timeout=_PATIENCE)
-        except TimeoutError:
-            raise OSError(f"cluster must have workers; the scheduler {cluster} has none") from None
+    with connected(cluster) as found:
         packed: dict[bytes, bytes] = {}
 
         def send(job: Job, library: bytes | None) -> bytes:
             if library is not None and library not in packed:
                 packed[library] = zlib.compress(library)
-            # Not a function of its arguments alone: how long it may take depends on the machine.
-            future = client.submit(_execute_packed, job, packed[library] if library else None, pure=False)
             try:
-                found: bytes = future.result()
-            except (KilledWorker, CancelledError) as error:
-                raise SynthesisError(f"the cluster lost the job: {type(error).__name__}: {error}") from None
-            return found
+                result: bytes = found.call(_execute_packed, job, packed[library] if library else None)
+            except LostError as error:
+                raise SynthesisError(str(error)) from None
+            return result
 
-        yield Workers(send, jobs or _SHARE * sum(client.ncores().values()), limit)
+        yield Workers(send, jobs or found.jobs, limit)
 
 
 def _execute_packed(job: Job, library: bytes | None) -> bytes:
