@@ -1,4 +1,5 @@
-"""A cache on disk for results that take long: compiled simulations and models, netlists, counts of synthesis.
+"""A cache on disk for results that take long: compiled simulations and models, netlists, counts of synthesis,
+results of checks and of training.
 
 The cache is the folder ``openmxu`` under ``XDG_CACHE_HOME`` or ``~/.cache``. ``openmxu cache`` shows it, ``openmxu
 cache clear`` empties it, and whatever is in it may be deleted at any time. It holds at most 1 GiB, or what the variable
@@ -41,7 +42,7 @@ __all__ = [
     "directory",
     "discard",
     "fetch",
-    "fetch_netlist",
+    "fetch_result",
     "find",
     "keep",
     "key",
@@ -51,7 +52,7 @@ __all__ = [
     "usage",
 ]
 
-KINDS = ("simulations", "models", "netlists", "areas", "checks")
+KINDS = ("simulations", "models", "netlists", "areas", "checks", "studies")
 """What entries may be; each has a folder."""
 
 _SIZE = "OPENMXU_CACHE_SIZE"
@@ -158,8 +159,8 @@ def fetch(kind: str, key: str, make: Callable[[], bytes], *, worthy: Callable[[]
     return content
 
 
-def fetch_netlist(sources: Sequence[Sources], make: Callable[[], bytes], *what: str) -> bytes:
-    """A netlist, or what follows from one, from the cache or made now.
+def fetch_result(sources: Sequence[Sources], make: Callable[[], bytes], *what: str, kind: str = "netlists") -> bytes:
+    """What follows from code, such as a netlist, from the cache or made now.
 
     Parameters
     ----------
@@ -169,11 +170,13 @@ def fetch_netlist(sources: Sequence[Sources], make: Callable[[], bytes], *what: 
         Makes it.
     what
         Tells it from all else that this code makes: the ``repr`` of everything that it is given.
+    kind
+        One of :data:`KINDS`.
     """
     digest = digest_all(sources)
     if digest is None:
         return make()
-    return fetch("netlists", key(digest, *what), make, worthy=lambda: still_all(sources))
+    return fetch(kind, key(digest, *what), make, worthy=lambda: still_all(sources))
 
 
 def find(kind: str, key: str) -> bytes | None:

@@ -401,18 +401,18 @@ def test_size_bound_that_is_none(text: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_unknown_kind() -> None:
     with pytest.raises(
-        ValueError, match=r"^kind must be one of simulations, models, netlists, areas, checks, not 'toys'$"
+        ValueError, match=r"^kind must be one of simulations, models, netlists, areas, checks, studies, not 'toys'$"
     ):
         cache.fetch("toys", KEY, forbidden)
     with pytest.raises(
-        ValueError, match=r"^kind must be one of simulations, models, netlists, areas, checks, not 'toys'$"
+        ValueError, match=r"^kind must be one of simulations, models, netlists, areas, checks, studies, not 'toys'$"
     ):
         cache.clear("toys")
 
 
 def test_usage_and_clear(folder: Path) -> None:
     nothing = cache.Usage(0, 0)
-    empty = dict.fromkeys(("simulations", "models", "netlists", "areas", "checks"), nothing)
+    empty = dict.fromkeys(("simulations", "models", "netlists", "areas", "checks", "studies"), nothing)
     assert cache.usage() == empty
     assert cache.clear() == nothing
     for kind, name in (("models", "a"), ("models", "b"), ("netlists", "c")):

@@ -308,7 +308,7 @@ def kept_rtlil(make: Callable[[], Any], top: str, what: object) -> str:
     what
         Everything that it is made from, by ``repr``: a format is its widths, not its name.
     """
-    return cache.fetch_netlist(SOURCES, lambda: to_rtlil(make(), name=top).encode(), "rtlil", top, repr(what)).decode()
+    return cache.fetch_result(SOURCES, lambda: to_rtlil(make(), name=top).encode(), "rtlil", top, repr(what)).decode()
 
 
 def _with_width(width: int) -> FloatFormat:

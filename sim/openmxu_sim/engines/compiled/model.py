@@ -85,7 +85,7 @@ def load_model(config: MxuConfig) -> Model:
     openmxu_sim.netlist.rtlil.NetlistError
         The unit's netlist holds what cannot be compiled.
     """
-    text = cache.fetch_netlist((*openmxu.SOURCES, *openmxu_sim.SOURCES), lambda: _text(config), "unit", repr(config))
+    text = cache.fetch_result((*openmxu.SOURCES, *openmxu_sim.SOURCES), lambda: _text(config), "unit", repr(config))
 
     def check(library: bytes) -> bool:
         # What is needed for building only is imported only then.
