@@ -68,6 +68,43 @@ def test_corners_times_and_plus_corners(subnormals: str) -> None:
 
 
 @pytest.mark.parametrize("subnormals", MODES)
+@pytest.mark.parametrize("precision", ["high", "highest", "exact9"])
+@pytest.mark.parametrize("rows", [1, 1000])
+def test_corners_in_parts(rows: int, precision: str, subnormals: str) -> None:
+    """Alone, times the largest powers of two, so that the smallest parts are seen, and in sums."""
+    values = golden.from_bits(np.concatenate([vectors.corners("fp32"), vectors.operands("fp32", 2000, seed=3)]))
+    scales = np.ldexp(np.float32(1), [0, 24, 96, 127]).astype(np.float32)
+    options = {"rows": rows, "precision": precision, "subnormals": subnormals}
+    for a, b in (
+        (values[:, np.newaxis], scales[np.newaxis, :]),
+        (scales[:, np.newaxis], values[np.newaxis, :]),
+        (values[: len(values) // 8 * 8].reshape(-1, 8), np.ones((8, 3), np.float32)),
+    ):
+        for result in ("fp32", "bf16"):
+            same_bits(model.matmul(a, b, **options, result=result), golden.matmul(a, b, **options, result=result))
+
+
+@pytest.mark.parametrize("repeat", [1, 20000])
+def test_nans_of_one_pass_stay_until_the_last(repeat: int) -> None:
+    """Two tiles whose sums overflow in the fourth pass; a third one that the fifth would add to."""
+    large, odd = 2.0**62 * (1 + 127 / 128 + 255 / 2**15), -(2.0**62) * (1 + 127 / 128)
+    weights = np.array([large, odd] * 1024 + [-large, -odd] * 1024 + [1], np.float32)
+    activations = np.array([2.0**64] * 4096 + [1 + 2.0**-9], np.float32)
+    a, b = np.tile(activations, (repeat, 1)), weights[:, np.newaxis]
+    options = {"rows": 2048, "precision": "highest"}
+    right = golden.matmul(a[:1], b, **options)
+    assert right.tolist() == [[1.0]]
+    same_bits(model.matmul(a, b, **options), np.tile(right, (repeat, 1)))
+
+
+def test_a_large_result_is_rounded_once() -> None:
+    """After the last pass, not after each."""
+    a, b = _matrices(600, 300, 200, "normal", seed=5)
+    options = {"rows": 128, "precision": "high", "result": "bf16"}
+    same_bits(model.matmul(a, b, **options), golden.matmul(a, b, **options))
+
+
+@pytest.mark.parametrize("subnormals", MODES)
 def test_conversion(subnormals: str) -> None:
     upper = np.arange(1 << 16, dtype=np.uint32) << np.uint32(16)
     lower = np.uint32([0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF])
@@ -257,7 +294,7 @@ def test_a_product_just_below_the_smallest_normal_number(subnormals: str) -> Non
 
 
 @pytest.mark.parametrize("size", [(3, 5, 7, 9), (70, 32, 40, 33), (2, 130, 130, 260), (3, 1, 200, 1)])
-@pytest.mark.parametrize("precision", ["default", "high"])
+@pytest.mark.parametrize("precision", ["default", "high", "highest"])
 def test_several_products(precision: str, size: tuple[int, int, int, int]) -> None:
     """Each as by itself, also where one operand is the same for all, and whatever its layout is."""
     count, m, k, n = size

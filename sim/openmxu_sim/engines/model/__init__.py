@@ -50,7 +50,6 @@ from openmxu_sim.golden.arithmetic import check_subnormals
 from openmxu_sim.golden.environment import ieee_arithmetic
 from openmxu_sim.golden.formats import DTYPES, Bits, find_format
 from openmxu_sim.golden.matrix import check_count, check_operands, check_precision
-from openmxu_sim.parts import part_of
 
 __all__ = ["matmul", "products"]
 
@@ -163,7 +162,7 @@ def products(
         return np.zeros((count, m, n), DTYPES.get(result, np.float32))
     sums = np.empty((count, m, n), np.float32)
     setup = _Setup(kernel or load_kernel(), how, target, min(rows, inner), threads, PASSES[precision])
-    if m * inner * n <= _TASK and len(setup.passes) == 1:
+    if m * inner * n * len(setup.passes) <= _TASK:
         _multiply_small(setup, _in_words(a), _in_words(b), sums, progress)
     else:
         for number in range(count):
@@ -207,6 +206,7 @@ def _multiply_small(setup: _Setup, a: Bits, b: Bits, sums: npt.NDArray[np.float3
     """Products of (P, M, K) and (P, K, N), some milliseconds of them in one call."""
     (count, m, inner), n = a.shape, b.shape[2]
     steps = [[stride // bits.itemsize for stride in bits.strides] for bits in (a, b.swapaxes(1, 2))]
+    parts = (ctypes.c_int32 * 2 * len(setup.passes))(*((ctypes.c_int32 * 2)(*pair) for pair in setup.passes))
 
     def multiply(first: int, last: int) -> None:
         left, right = (
@@ -223,12 +223,14 @@ def _multiply_small(setup: _Setup, a: Bits, b: Bits, sums: npt.NDArray[np.float3
             n,
             setup.rows,
             setup.block,
+            parts,
+            len(parts),
             sums.ctypes.data + first * sums.strides[0],
         )
         if failed:
             raise MemoryError("not enough memory for the operands of a product")
 
-    each = max(1, _TASK // (m * inner * n))
+    each = max(1, _TASK // (m * inner * n * len(parts)))
     tasks: list[tuple[Any, ...]] = [(first, min(first + each, count)) for first in range(0, count, each)]
     for (_, last), _ in zip(tasks, setup.map(multiply, tasks), strict=True):
         if progress is not None:
@@ -237,7 +239,7 @@ def _multiply_small(setup: _Setup, a: Bits, b: Bits, sums: npt.NDArray[np.float3
 
 @dataclass(frozen=True)
 class _Job:
-    """A large product, or one in several passes, with its operands packed.
+    """A large product, with its operands packed.
 
     Parameters
     ----------
@@ -265,7 +267,7 @@ class _Job:
 
         def pack(side: int, part: Part) -> None:
             bits, size = sides[side]
-            found[side, part] = _pack(setup, part_of(bits, part), size)
+            found[side, part] = _pack(setup, bits, part, size)
 
         for _ in setup.map(pack, wanted):
             pass
@@ -315,8 +317,8 @@ class _Operands(NamedTuple):
     kept: tuple[npt.NDArray[Any], ...]
 
 
-def _pack(setup: _Setup, bits: Bits, size: int) -> _Operands:
-    """Convert (rows or columns, inner) patterns of fp32 to operands, ``size`` rows or columns side by side."""
+def _pack(setup: _Setup, bits: Bits, part: Part, size: int) -> _Operands:
+    """Convert a part of (rows or columns, inner) patterns of fp32 to operands, ``size`` rows or columns together."""
     count, inner = bits.shape
     groups, blocks = -(-count // size), -(-inner // setup.block)
     values = np.empty(groups * size * inner + _ALIGNMENT // 4, np.float32)
@@ -329,6 +331,7 @@ def _pack(setup: _Setup, bits: Bits, size: int) -> _Operands:
         inner,
         size,
         setup.block,
+        part,
         ctypes.byref(setup.how.operand),
         setup.how.flush,
         ctypes.byref(packed),

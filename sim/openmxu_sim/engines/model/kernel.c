@@ -22,7 +22,7 @@ enum { LANES = WIDTH / 4, VECTORS = 2, PANEL = VECTORS * LANES };
 typedef float floats __attribute__((vector_size(WIDTH)));
 typedef uint32_t words __attribute__((vector_size(WIDTH)));
 
-enum { MAGNITUDE = 0x7FFFFFFF, INFINITE = 0x7F800000, CANONICAL_NAN = 0x7FC00000, FRACTION_WIDTH = 23, BIAS = 127 };
+enum { MAGNITUDE = 0x7FFFFFFF, UPPER = 0x7FFF0000, INFINITE = 0x7F800000, CANONICAL_NAN = 0x7FC00000, FRACTION_WIDTH = 23, BIAS = 127 };
 
 /* A format of which fp32 holds every number: its limits as patterns of fp32 and as binary64 numbers. Adding `grid` and
  * taking it away again rounds to a multiple of the smallest subnormal number. */
@@ -37,6 +37,9 @@ struct arithmetic {
   struct format operand, sum;
   int32_t flush;
 };
+
+/* What is multiplied in a pass: openmxu.passes.Part. */
+enum part { WHOLE, HIGH, REST, MIDDLE, LOW };
 
 /* The smallest and the largest exponent field of some operands, zeros, infinities and NaNs aside. */
 struct extent {
@@ -75,6 +78,27 @@ static inline words converted(words bits, const struct format *format, int flush
   return chosen(magnitude > INFINITE, (words){ 0 } + CANONICAL_NAN, number);
 }
 
+/* What the upper 16 bits of fp32 numbers leave; of infinities a NaN. Two numbers with one exponent have an exact
+ * difference. */
+static inline words rest_of(words bits) {
+  words magnitude = bits & MAGNITUDE, sign = bits ^ magnitude;
+  return (words)((floats)magnitude - (floats)(magnitude & UPPER)) | sign;
+}
+
+/* A part of fp32 numbers; it is exact, conversion rounds what is to be rounded. */
+static inline words part_of(words bits, enum part part) {
+  words sign = bits & ~MAGNITUDE;
+  switch (part) {
+    case WHOLE: return bits;
+    /* All that makes a number a NaN may be below. */
+    case HIGH: return chosen((bits & MAGNITUDE) > INFINITE, bits, bits & (UPPER | sign));
+    case REST: return rest_of(bits);
+    case MIDDLE: return part_of(rest_of(bits), HIGH);
+    case LOW: return rest_of(rest_of(bits));
+  }
+  return bits;
+}
+
 /* The first `count` numbers from here, and zeros if these are fewer than a vector has. */
 static inline words load(const void *from, int64_t count) {
   words some = { 0 };
@@ -90,7 +114,8 @@ static inline void store(void *to, words some, int64_t count) {
 
 /* One group's part of one block: `count` rows or columns, `step` words apart, and `length` k, `k_step` apart. */
 static struct extent pack_block(const uint32_t *source, int64_t step, int64_t k_step, int64_t count, int64_t length,
-                                int64_t size, const struct format *format, int flush, float *values) {
+                                int64_t size, enum part part, const struct format *format, int flush,
+                                float *values) {
   words least = (words){ 0 } + INFINITE, most = { 0 };
   if (count < size) memset(values, 0, length * size * sizeof *values);
   /* Along what is contiguous in memory. */
@@ -105,7 +130,7 @@ static struct extent pack_block(const uint32_t *source, int64_t step, int64_t k_
       union { words vector; uint32_t each[LANES]; } some = { { 0 } };
       if (item_step == 1) some.vector = load(from, n);
       else for (int64_t i = 0; i < n; i++) some.each[i] = from[i * item_step];
-      words bits = converted(some.vector, format, flush), magnitude = bits & MAGNITUDE;
+      words bits = converted(part_of(some.vector, part), format, flush), magnitude = bits & MAGNITUDE;
       words low = chosen(magnitude == 0, (words){ 0 } + INFINITE, magnitude), infinite = magnitude >= INFINITE;
       least = chosen(low < least, low, least);
       most = chosen(magnitude > most & ~infinite, magnitude, most);
@@ -123,17 +148,17 @@ static struct extent pack_block(const uint32_t *source, int64_t step, int64_t k_
   return extent;
 }
 
-/* Convert and pack `count` rows or columns of `inner` operands each, in blocks of so many k; what is missing in the
- * last group is zero. */
+/* Convert and pack a part of `count` rows or columns of `inner` operands each, in blocks of so many k; what is missing
+ * in the last group is zero. */
 void kernel_pack(const uint32_t *source, int64_t step, int64_t k_step, int64_t count, int64_t inner, int64_t size,
-                 int64_t block, const struct format *format, int32_t flush, struct packed *packed) {
+                 int64_t block, int32_t part, const struct format *format, int32_t flush, struct packed *packed) {
   struct format f = *format;
   int64_t blocks = (inner + block - 1) / block;
   for (int64_t first = 0; first < count; first += size)
     for (int64_t k = 0; k < inner; k += block)
       packed->extents[first / size * blocks + k / block] = pack_block(
         source + first * step + k * k_step, step, k_step, least_of(size, count - first), least_of(block, inner - k),
-        size, &f, flush, packed->values + first * inner + k * size);
+        size, part, &f, flush, packed->values + first * inner + k * size);
 }
 
 static inline floats spread(float x) {
@@ -298,11 +323,11 @@ void kernel_multiply(const struct arithmetic *how, const struct packed *a, const
       }
 }
 
-/* Small products, one after the other, each of (m, inner) times (inner, n), and the results converted to a format.
- * Gives 0, or 1 where there is no memory. */
+/* Small products, one after the other, each of (m, inner) times (inner, n), and the results converted to a format. The
+ * parts of activations and weights are given for each pass. Gives 0, or 1 where there is no memory. */
 int32_t kernel_products(const struct arithmetic *how, const struct format *target, const struct stack *a,
                         const struct stack *b, int64_t count, int64_t m, int64_t inner, int64_t n, int64_t rows,
-                        int64_t block, float *result) {
+                        int64_t block, const int32_t (*parts)[2], int64_t passes, float *result) {
   int64_t bands = (m + BAND - 1) / BAND, panels = (n + PANEL - 1) / PANEL, blocks = (inner + block - 1) / block;
   int64_t values = (bands * BAND + panels * PANEL) * inner * sizeof(float);
   int64_t size = values + (bands + panels) * blocks * sizeof(struct extent);
@@ -310,15 +335,18 @@ int32_t kernel_products(const struct arithmetic *how, const struct format *targe
   if (!memory) return 1;
   struct packed right = { (float *)memory, (struct extent *)(memory + values) };
   struct packed left = { right.values + panels * PANEL * inner, right.extents + panels * blocks };
-  for (int64_t i = 0; i < count; i++, result += m * n) {
-    if (!i || a->product_step)
-      kernel_pack(a->words + i * a->product_step, a->step, a->k_step, m, inner, BAND, block, &how->operand, how->flush,
-                  &left);
-    if (!i || b->product_step)
-      kernel_pack(b->words + i * b->product_step, b->step, b->k_step, n, inner, PANEL, block, &how->operand, how->flush,
-                  &right);
-    kernel_multiply(how, &left, &right, m, inner, n, rows, block, 0, bands, 0, panels, 0, 0, result, target);
-  }
+  for (int64_t i = 0; i < count; i++, result += m * n)
+    for (int64_t pass = 0; pass < passes; pass++) {
+      int last = pass == passes - 1;
+      if (!i || a->product_step || passes > 1)
+        kernel_pack(a->words + i * a->product_step, a->step, a->k_step, m, inner, BAND, block, parts[pass][0],
+                    &how->operand, how->flush, &left);
+      if (!i || b->product_step || passes > 1)
+        kernel_pack(b->words + i * b->product_step, b->step, b->k_step, n, inner, PANEL, block, parts[pass][1],
+                    &how->operand, how->flush, &right);
+      kernel_multiply(how, &left, &right, m, inner, n, rows, block, 0, bands, 0, panels, pass > 0, pass && last, result,
+                      last ? target : 0);
+    }
   free(memory);
   return 0;
 }

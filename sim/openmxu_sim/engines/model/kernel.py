@@ -109,11 +109,11 @@ class Kernel:
             function.argtypes, function.restype = [], _int64
             setattr(self, name, function())
         self.pack = functions.kernel_pack
-        self.pack.argtypes = [_pointer, *[_int64] * 6, _pointer, _int32, _pointer]
+        self.pack.argtypes = [_pointer, *[_int64] * 6, _int32, _pointer, _int32, _pointer]
         self.multiply = functions.kernel_multiply
         self.multiply.argtypes = [*[_pointer] * 3, *[_int64] * 9, _int32, _int32, _pointer, _pointer]
         self.products = functions.kernel_products
-        self.products.argtypes = [*[_pointer] * 4, *[_int64] * 6, _pointer]
+        self.products.argtypes = [*[_pointer] * 4, *[_int64] * 6, _pointer, _int64, _pointer]
         self.products.restype = _int32
         for function in (self.pack, self.multiply):
             function.restype = None

@@ -16,8 +16,16 @@ from openmxu_sim.engines.model.kernel import Kernel
 
 __all__ = ["main"]
 
-_FORMATS = (("bf16", "fp32"), ("fp32", "fp32"), ("fp8_e4m3", "fp32"), ("bf16", "bf16"), ("tf32", "fp16"))
-"""Of operands and sums, between them every step of the kernel."""
+_CASES: tuple[dict[str, str], ...] = (
+    {"operand": "bf16"},
+    {"operand": "fp32"},
+    {"operand": "fp8_e4m3"},
+    {"operand": "bf16", "accumulate": "bf16"},
+    {"operand": "tf32", "accumulate": "fp16"},
+    {"precision": "high"},
+    {"precision": "highest"},
+)
+"""Between them every step of the kernel, and every part of operands."""
 
 
 def main(library: str) -> None:
@@ -27,14 +35,14 @@ def main(library: str) -> None:
     except (OSError, AttributeError) as error:
         sys.exit(str(error))
     m, k, n = kernel.band + 1, 9, kernel.panel + 1
-    for kind, mode, (operand, accumulate) in product(("all", "normal"), ("flush", "ieee"), _FORMATS):
+    for kind, mode, case in product(("all", "normal"), ("flush", "ieee"), _CASES):
         a = golden.from_bits(vectors.matrix((m, k), "fp32", 1, kind=kind))
         b = golden.from_bits(vectors.matrix((n, k), "fp32", 2, kind=kind)).T
-        right = golden.matmul(a, b, rows=4, subnormals=mode, operand=operand, accumulate=accumulate)
-        found = model.matmul(a, b, rows=4, subnormals=mode, operand=operand, accumulate=accumulate, kernel=kernel)
+        right = golden.matmul(a, b, rows=4, subnormals=mode, **case)
+        found = model.matmul(a, b, rows=4, subnormals=mode, **case, kernel=kernel)
         wrong = np.count_nonzero(golden.to_bits(found) != golden.to_bits(right))
         if wrong:
-            sys.exit(f"{wrong} of {right.size} elements of a known product are wrong ({operand}, {accumulate}, {mode})")
+            sys.exit(f"{wrong} of {right.size} elements of a known product are wrong ({mode}, {case})")
     sys.exit(0)
 
 
