@@ -49,8 +49,12 @@ def losses(array: Floats, operand: str, subnormals: str) -> Losses:
     """What is lost of an array where it is converted to a unit's operands."""
     zero, infinite = _bounds(operand, subnormals)
     magnitudes = array.view(np.uint32) & 0x7FFFFFFF
-    counts = [int(np.count_nonzero(magnitudes <= bound)) for bound in (0, zero, infinite, _INFINITY - 1)]
-    return Losses(counts[3] - counts[0], counts[1] - counts[0], counts[3] - counts[2])
+    others = int(np.count_nonzero(magnitudes))
+    below = int(np.count_nonzero(magnitudes <= zero))
+    too_large = infinities = 0
+    if magnitudes.max(initial=0) > infinite:  # seldom, so looked at only then
+        too_large, infinities = (int(np.count_nonzero(magnitudes > bound)) for bound in (infinite, _INFINITY - 1))
+    return Losses(others - infinities, below - (array.size - others), too_large - infinities)
 
 
 @lru_cache(maxsize=64)

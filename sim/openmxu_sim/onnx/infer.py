@@ -12,6 +12,7 @@ import onnxruntime
 
 from openmxu_sim.costs import Costs
 from openmxu_sim.onnx.network import Network, load
+from openmxu_sim.onnx.nodes import session_of
 
 __all__ = ["Difference", "Inference", "infer", "to_json", "to_markdown"]
 
@@ -75,7 +76,7 @@ def infer(
     networks = [Network(loaded, operand=operand, **options) for operand in operands]
     for network in networks:
         network.check_inputs(inputs)
-    session = onnxruntime.InferenceSession(loaded.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = session_of(loaded)
     names = [output.name for output in session.get_outputs()]
     expected = dict(zip(names, session.run(names, dict(inputs)), strict=True))
     found = []

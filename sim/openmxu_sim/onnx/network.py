@@ -1,7 +1,7 @@
 """A model whose products the unit computes."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ from openmxu_sim import golden
 from openmxu_sim.aliases import Floats
 from openmxu_sim.costs import Costs, Ledger
 from openmxu_sim.numerics import EscapeError, Multiplier, Numerics, Work
-from openmxu_sim.onnx.operators import REFUSED, operators
+from openmxu_sim.onnx.nodes import inner_nodes, others
+from openmxu_sim.onnx.operators import COMPUTED, REFUSED, operators
 
 __all__ = ["Network", "load"]
 
@@ -74,7 +75,8 @@ class Network:
         if strict:
             _check(self.model, frozenset(allow))
         self._ledger = Ledger(self.config, self.numerics)
-        self._evaluator = ReferenceEvaluator(self.model, new_ops=operators(self._multiplier))
+        replaced = [*operators(self._multiplier), *others(self.model, COMPUTED)]
+        self._evaluator = ReferenceEvaluator(self.model, new_ops=replaced)
 
     def run(self, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
         """The outputs of the model, by their names.
@@ -168,18 +170,9 @@ def load(model: "onnx.ModelProto | Path | str") -> onnx.ModelProto:
 
 
 def _check(model: onnx.ModelProto, allow: frozenset[str]) -> None:
-    for node in _nodes([*model.graph.node, *(node for function in model.functions for node in function.node)]):
+    for node in inner_nodes([*model.graph.node, *(node for function in model.functions for node in function.node)]):
         if node.op_type in REFUSED - allow:
             raise EscapeError(
                 f"{node.op_type} does not multiply on the unit; write it with MatMul, Gemm or Conv, "
                 f"or let it compute by itself: allow {node.op_type}"
             )
-
-
-def _nodes(nodes: Collection[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """All of them, and those of their branches and loops."""
-    for node in nodes:
-        yield node
-        for attribute in node.attribute:
-            for graph in (attribute.g, *attribute.graphs):
-                yield from _nodes(graph.node)

@@ -14,7 +14,7 @@ from openmxu_sim.convolution import Convolution
 from openmxu_sim.numerics import EscapeError, Multiplier
 from openmxu_sim.product import to_stacks
 
-__all__ = ["REFUSED", "TYPES", "operators"]
+__all__ = ["COMPUTED", "REFUSED", "TYPES", "operators"]
 
 _Array = npt.NDArray[Any]
 
@@ -58,7 +58,7 @@ def operators(multiplier: Callable[[str, str], Multiplier]) -> list[type[OpRun]]
 
         return type(name, (OpRun,), {"op_domain": "", "_run": run})
 
-    return [made(name, compute) for name, compute in _COMPUTED.items()]
+    return [made(name, compute) for name, compute in COMPUTED.items()]
 
 
 def _operands(name: str, *arrays: _Array) -> list[Floats]:
@@ -174,7 +174,7 @@ def _convolution(
     return Convolution(multiplier, kernel, stride, padding, dilation, attributes["group"] or 1)
 
 
-_COMPUTED: Mapping[str, Callable[..., _Array]] = {
+COMPUTED: Mapping[str, Callable[..., _Array]] = {
     "MatMul": _matmul,
     "Gemm": _gemm,
     "Conv": _conv,

@@ -115,6 +115,12 @@ def test_conv_transpose(attributes: dict[str, Any]) -> None:
     _check("ConvTranspose", (2, 4, 5, 6), (4, 3, 3, 2), **attributes)
 
 
+@pytest.mark.parametrize("shape", [(2, 3, 7), (2, 3, 5, 4), (2, 3, 5, 4, 3)])
+def test_global_max_pool(shape: Shape) -> None:
+    """No product, but the evaluator's own one is wrong for all but images."""
+    _check("GlobalMaxPool", shape)
+
+
 @pytest.mark.parametrize("subnormals", ["flush", "ieee"])
 @pytest.mark.parametrize("operand", ["bf16", "fp16", "fp8_e4m3"])
 def test_bits(operand: str, subnormals: str) -> None:
