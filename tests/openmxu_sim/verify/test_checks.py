@@ -1,6 +1,9 @@
 """What `openmxu verify` checks, in every test run; and that its record says what came of it."""
 
 import json
+import subprocess
+import sys
+import time
 from dataclasses import asdict
 from functools import partial
 from importlib.metadata import PackageNotFoundError
@@ -105,16 +108,16 @@ def test_every_check_has_a_name_of_its_own(monkeypatch: pytest.MonkeyPatch) -> N
 def test_markdown() -> None:
     text = to_markdown(
         _evidence(
-            Row("one way", "a claim", "an oracle", "holds", "4 | 5 pairs", "", 1.25),
+            Row("one way", "a claim", "an oracle", "holds", "4 | 5 pairs", "", 121.25),
             Row("another way", "a second claim", "an oracle", "open", "", "gave up\nat once", 0.5),
             Row("one way", "a third claim", "an oracle", "failed", "", "0001: got 2, expected 3", 0.0),
         )
     )
     assert text.startswith(
-        "`openmxu verify`, 2026-01-31, a machine, 2 cores: 3 checks in 2 minutes, "
+        "`openmxu verify`, 2026-01-31, a machine, 2 cores: 3 checks in 2 minutes together, "
         "1 hold, 1 failed, 1 open.\n\n- Python 3.11.7\n\n## One way\n"
     )
-    assert "| a claim | an oracle | holds | 4 \\| 5 pairs | 1.2 |\n| a third claim |" in text
+    assert "| a claim | an oracle | holds | 4 \\| 5 pairs | 121.2 |\n| a third claim |" in text
     assert "## Another way\n" in text
     assert "| open: gave up; at once |" in text
 
@@ -144,6 +147,21 @@ def test_failures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "checks", lambda thorough, faults: made)
     assert report._run("group", "name", thorough=False, faults=False).detail == "RuntimeError: the tool fell over"
     assert report._run("group", "name", thorough=False, faults=False).status == "failed"
+
+
+def test_seconds_are_those_of_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A check's own and its children's, not those in which it sleeps."""
+
+    def work() -> Outcome:
+        time.sleep(1.5)
+        burn = "import time\nwhile time.process_time() < 0.4: pass"
+        subprocess.run([sys.executable, "-c", burn], check=True)
+        return Outcome(HOLDS)
+
+    monkeypatch.setattr(
+        report, "checks", lambda thorough, faults: {("group", "name"): Check("group", "name", "", work)}
+    )
+    assert 0.4 <= report._run("group", "name", thorough=False, faults=False).seconds < 1.5
 
 
 def test_resumed(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
