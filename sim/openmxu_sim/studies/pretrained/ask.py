@@ -1,0 +1,140 @@
+"""Published networks, asked on each unit."""
+
+import datetime
+import platform
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import version
+from itertools import count as counted
+from typing import Any, NamedTuple
+
+import onnx
+
+from openmxu.host import machine_name
+from openmxu.provenance import provenance
+from openmxu_sim.aliases import Progress
+from openmxu_sim.costs import Losses
+from openmxu_sim.onnx import Network
+from openmxu_sim.onnx.nodes import session_of
+from openmxu_sim.studies.packages import from_pypi
+from openmxu_sim.studies.pretrained.record import Finding, Pretrained
+from openmxu_sim.studies.pretrained.samples import Samples, files, lines, pages
+
+__all__ = ["UNITS", "pretrained"]
+
+UNITS: Mapping[str, Mapping[str, Any]] = {
+    "fp32": {"operand": "fp32"},
+    "bf16": {"operand": "bf16"},
+    "bf16, high precision": {"operand": "bf16", "precision": "high"},
+    "bf16, sums in bf16": {"operand": "bf16", "accumulate": "bf16"},
+    "fp16": {"operand": "fp16"},
+    "fp8_e4m3": {"operand": "fp8_e4m3"},
+    "fp8_e5m2": {"operand": "fp8_e5m2"},
+}
+"""What computes the products."""
+
+
+class _Published(NamedTuple):
+    """A network and where it comes from; ``samples`` makes so many, of what its package has beside the model."""
+
+    name: str
+    package: str
+    license: str
+    model: str
+    others: tuple[str, ...]
+    samples: Callable[..., Samples]
+
+
+_OCR = "rapidocr-onnxruntime==1.4.4"
+_PUBLISHED = (
+    _Published(
+        "kinds of files, by Magika",
+        "magika==1.0.3",
+        "Apache-2.0",
+        "magika/models/standard_v3_3/model.onnx",
+        ("magika/models/standard_v3_3/config.min.json", "magika/config/content_types_kb.min.json"),
+        files,
+    ),
+    _Published(
+        "lines of text, by PP-OCRv4",
+        _OCR,
+        "Apache-2.0",
+        "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx",
+        (),
+        lines,
+    ),
+    _Published(
+        "where text is on pages, by PP-OCRv4",
+        _OCR,
+        "Apache-2.0",
+        "rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx",
+        (),
+        pages,
+    ),
+)
+_FULL, _SHORT = (600, 208, 60), (48, 16, 4)
+"""How many samples each is asked."""
+
+
+def pretrained(*, full: bool = False, threads: int | None = None, progress: Progress | None = None) -> Pretrained:
+    """Ask each network on each unit.
+
+    Parameters
+    ----------
+    full
+        Whether to ask as many samples as mean something.
+    threads
+        As of :class:`openmxu_sim.onnx.Network`.
+    progress
+        Called with how many batches are done, and how many there are.
+
+    Raises
+    ------
+    OSError
+        A package cannot be downloaded.
+    """
+    asked = []
+    for published, count in zip(_PUBLISHED, _FULL if full else _SHORT, strict=True):
+        found = from_pypi(published.package, [published.model, *published.others])
+        model = onnx.load_from_string(found[0])
+        asked.append((published, model, published.samples(count, model, *found[1:])))
+    done = counted(1)
+    total = sum(len(samples.batches) for *_, samples in asked) * len(UNITS)
+
+    def note() -> None:
+        if progress is not None:
+            progress(next(done), total)
+
+    findings = [
+        each for published, model, samples in asked for each in _ask(published.name, model, samples, threads, note)
+    ]
+    packages = ("numpy", "onnx", "onnxruntime", "matplotlib", "Pillow")
+    tools = {**provenance(), "Python": platform.python_version(), **{name: version(name) for name in packages}}
+    tools |= {f"{each.name}": f"{each.package.replace('==', ' ')}, {each.license}" for each in _PUBLISHED}
+    today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
+    return Pretrained(today, machine_name(), tools, tuple(findings))
+
+
+def _ask(
+    name: str, model: onnx.ModelProto, samples: Samples, threads: int | None, note: Callable[[], None]
+) -> Iterator[Finding]:
+    """Without a unit first, then on each."""
+    feed = model.graph.input[0].name
+    session = session_of(model)
+    expected = [each for batch in samples.batches for each in samples.answers(session.run(None, {feed: batch})[0])]
+    yield Finding(name, "onnxruntime", len(expected), _same(expected, samples.truth), 0, 0.0, 0)
+    for unit, numerics in UNITS.items():
+        network = Network(model, **numerics, threads=threads)
+        found: list[Any] = []
+        for batch in samples.batches:
+            [output] = network.run({feed: batch}).values()
+            found += samples.answers(output)
+            note()
+        costs = network.report()
+        lost = sum((row.losses for row in costs.rows if row.losses is not None), Losses())
+        changed = len(found) - _same(found, expected)
+        share = lost.flushed / max(lost.operands, 1)
+        yield Finding(name, unit, len(found), _same(found, samples.truth), changed, share, costs.cycles)
+
+
+def _same(one: list[Any], other: list[Any]) -> int:
+    return sum(left == right for left, right in zip(one, other, strict=True))

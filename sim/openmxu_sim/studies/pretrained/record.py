@@ -1,0 +1,83 @@
+"""The record: what published networks said on each unit."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from openmxu.host import tool_version
+
+__all__ = ["Finding", "Pretrained", "to_markdown"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A network on a unit.
+
+    Parameters
+    ----------
+    network, unit
+        Their names; ``"onnxruntime"`` is fp32 without a unit.
+    samples
+        How many it was asked.
+    right
+        How many answers are true.
+    changed
+        How many are not onnxruntime's.
+    lost
+        The share of operands, none of them a zero, that conversion makes zero.
+    cycles
+        Of all samples on a 128x128 unit, by the formula.
+    """
+
+    network: str
+    unit: str
+    samples: int
+    right: int
+    changed: int
+    lost: float
+    cycles: int
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """All findings, and with what they were made."""
+
+    date: str
+    machine: str
+    tools: Mapping[str, str]
+    findings: tuple[Finding, ...]
+
+    def to_json(self) -> str:
+        """All of it."""
+        return json.dumps(asdict(self), indent=1) + "\n"
+
+    @classmethod
+    def of_json(cls, text: str) -> "Pretrained":
+        """What :meth:`to_json` wrote."""
+        fields = json.loads(text)
+        return cls(**fields | {"findings": tuple(Finding(**each) for each in fields["findings"])})
+
+
+def to_markdown(found: Pretrained) -> str:
+    """A table for each network."""
+    lines = [
+        f"`openmxu study pretrained --full`, {found.date}, {found.machine}.",
+        "",
+        *(f"- {tool_version(name, version)}" for name, version in found.tools.items()),
+    ]
+    for name in dict.fromkeys(each.network for each in found.findings):
+        rows = [each for each in found.findings if each.network == name]
+        lines += [
+            "",
+            f"## {name[0].upper()}{name[1:]}",
+            "",
+            f"{rows[0].samples} samples.",
+            "",
+            "| products by | right | changed | operands lost | cycles of all samples |",
+            "|---|--:|--:|--:|--:|",
+        ]
+        for row in rows:
+            cells = [f"{row.right / row.samples:.4f}", str(row.changed)]
+            cells += ["", ""] if row.unit == "onnxruntime" else [f"{row.lost:.2g}", f"{row.cycles:,}"]
+            lines.append(f"| {row.unit} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,160 @@
+"""What published networks are asked: files, lines of text, pages; and what would be right."""
+
+import json
+import pydoc_data.topics
+import sysconfig
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice, zip_longest
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib
+import numpy as np
+import numpy.typing as npt
+import onnx
+from PIL import Image, ImageDraw, ImageFont
+from scipy import ndimage
+
+from openmxu_sim.aliases import Floats
+
+__all__ = ["Samples", "files", "lines", "pages"]
+
+_Answers = list[Any]
+"""What a network says of each sample, as one compares it."""
+
+
+class Samples(NamedTuple):
+    """What a network is asked.
+
+    Parameters
+    ----------
+    batches
+        Its inputs.
+    answers
+        What it says of each sample of a batch, from its output.
+    truth
+        What would be right.
+    """
+
+    batches: list[npt.NDArray[Any]]
+    answers: Callable[[Floats], _Answers]
+    truth: _Answers
+
+
+def files(count: int, model: onnx.ModelProto, config: bytes, kinds: bytes) -> Samples:
+    """Files of Python's own library and of what is installed, and the kinds that their names say they are."""
+    sizes = json.loads(config)
+    labels, begin, end, padding = (
+        sizes[key] for key in ("target_labels_space", "beg_size", "end_size", "padding_token")
+    )
+    known: dict[str, list[str]] = {}
+    for label, kind in json.loads(kinds).items():
+        for extension in kind["extensions"]:
+            known.setdefault(f".{extension}", []).append(label)
+    certain = {suffix: one for suffix, (one, *others) in known.items() if not others and one in labels}
+    chosen = list(_by_turns(certain, count))
+
+    def features(path: Path) -> list[int]:
+        content = path.read_bytes()
+        first, last = content[: sizes["block_size"]].lstrip()[:begin], content[-sizes["block_size"] :].rstrip()[-end:]
+        return [*first, *[padding] * (begin - len(first)), *[padding] * (end - len(last)), *last]
+
+    inputs = np.array([features(path) for path, _ in chosen], np.int32)
+    return Samples(
+        list(_in_batches(inputs)),
+        lambda output: [labels[place] for place in output.argmax(1)],
+        [label for _, label in chosen],
+    )
+
+
+def _by_turns(labels: Mapping[str, str], count: int) -> Iterator[tuple[Path, str]]:
+    """Files whose names tell their kind, of each kind in turn."""
+    places = [Path(sysconfig.get_paths()[name]) for name in ("stdlib", "purelib")]
+    found: dict[str, list[Path]] = {}
+    for path in sorted({path for place in places for path in place.rglob("*") if path.suffix in labels}):
+        if path.is_file() and path.stat().st_size >= _SMALLEST:
+            found.setdefault(path.suffix, []).append(path)
+    turns = (pair for several in zip_longest(*found.values()) for pair in several)
+    return islice(((path, labels[path.suffix]) for path in turns if path is not None), count)
+
+
+_SMALLEST = 64
+"""Bytes of a file that is worth asking about."""
+
+
+def _in_batches(inputs: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
+    return (inputs[first : first + _BATCH] for first in range(0, len(inputs), _BATCH))
+
+
+_BATCH = 16
+
+
+def _sentences(count: int) -> list[str]:
+    """Lines of text without what fonts write alike."""
+    lines = dict.fromkeys(line.strip() for topic in sorted(pydoc_data.topics.topics) for line in _lines_of(topic))
+    fitting = [line for line in lines if 16 <= len(line) <= 28 and line.isascii() and not set(line) & set("`'\"_|~^")]
+    order = np.random.default_rng(0).permutation(len(fitting))[:count]
+    return [fitting[place] for place in order]
+
+
+def _lines_of(topic: str) -> list[str]:
+    return pydoc_data.topics.topics[topic].splitlines()
+
+
+def _drawn(lines: Sequence[str], shape: tuple[int, int], size: int, gap: int, seed: int) -> Floats:
+    """Lines in one of three fonts under noise, as (3, height, width) numbers from -1 to 1."""
+    fonts = Path(matplotlib.get_data_path(), "fonts/ttf")
+    name = ("DejaVuSans", "DejaVuSerif", "DejaVuSansMono")[seed % 3]
+    image = Image.new("L", shape[::-1], 235)
+    draw = ImageDraw.Draw(image)
+    font = ImageFont.truetype(str(fonts / f"{name}.ttf"), size)
+    for number, line in enumerate(lines):
+        draw.text((gap // 2, gap // 2 + number * (size + gap)), line, fill=30, font=font)
+    noise = np.random.default_rng(seed).normal(0, 12, shape)
+    pixels = np.clip(np.asarray(image, np.float64) + noise, 0, 255).astype(np.float32) / 127.5 - 1
+    return np.repeat(pixels[None], 3, 0)
+
+
+def lines(count: int, model: onnx.ModelProto) -> Samples:
+    """Single lines of text, and what they say."""
+    characters = next(each.value for each in model.metadata_props if each.key == "character").splitlines()
+    letters = ["", *characters, " "]
+    lines = sorted(_sentences(count), key=len)
+
+    def answers(output: Floats) -> _Answers:
+        return [_spelt(letters, places) for places in output.argmax(2)]
+
+    batches = []
+    for first in range(0, len(lines), _BATCH):
+        batch = lines[first : first + _BATCH]
+        width = 18 * max(map(len, batch)) + 8
+        batches.append(np.stack([_drawn([line], (48, width), 28, 8, first + i) for i, line in enumerate(batch)]))
+    return Samples(batches, answers, [line.replace(" ", "") for line in lines])
+
+
+def _spelt(letters: Sequence[str], places: npt.NDArray[np.int64]) -> str:
+    """What a row of most likely characters means, spaces aside: repetitions are one, the first of all is none."""
+    firsts = places[np.concatenate([[True], places[1:] != places[:-1]])]
+    return "".join(letters[place] for place in firsts).replace(" ", "")
+
+
+def pages(count: int, model: onnx.ModelProto) -> Samples:
+    """Pages, and how many lines they have."""
+    choose = np.random.default_rng(1)
+    truth = [int(choose.integers(1, 8)) for _ in range(count)]
+    lines = iter(_sentences(sum(truth)))
+    pages = np.stack([_drawn(list(islice(lines, n)), (384, 512), 20, 24, seed) for seed, n in enumerate(truth)])
+    return Samples([page[None] for page in pages], _regions, truth)
+
+
+def _regions(output: Floats) -> _Answers:
+    """How many connected regions are likely to be text, specks aside."""
+    found = []
+    for page in output[:, 0]:
+        regions, count = ndimage.label(page > _LIKELY)
+        sizes = np.bincount(regions.ravel(), minlength=count + 1)[1:]
+        found.append(int((sizes >= _SPECK).sum()))
+    return found
+
+
+_LIKELY, _SPECK = 0.3, 64

@@ -1,0 +1,127 @@
+"""What is trained: cases, seeds, steps."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple
+
+__all__ = ["CASES", "PLAIN", "REFERENCE", "STEPS", "SWEPT", "TASKS", "Case", "Plan", "Trial", "name"]
+
+TASKS = ("digits", "text")
+"""What is learned."""
+
+
+class Case(NamedTuple):
+    """With what a network is trained.
+
+    Parameters
+    ----------
+    operand
+        As of :func:`openmxu_sim.simulate`; ``None``: PyTorch's own fp32, no unit.
+    precision, accumulate, subnormals
+        Likewise.
+    scaling
+        Whether PyTorch's ``GradScaler`` multiplies the loss by what gradients can bear.
+    weight
+        The loss is multiplied by 2 to this power, and the gradients are divided by it before they are used. With real
+        numbers nothing would change.
+    """
+
+    operand: str | None
+    precision: str = "default"
+    accumulate: str = "fp32"
+    subnormals: str = "flush"
+    scaling: bool = False
+    weight: int = 0
+
+
+class Trial(NamedTuple):
+    """A case, what is learned, in how many steps, and the seed; digits come from ``source``."""
+
+    task: str
+    case: Case
+    seed: int
+    steps: int
+    source: str = "mnist"
+
+
+PLAIN = Case(None)
+"""PyTorch without a unit."""
+
+REFERENCE = Case("fp32")
+"""What others are compared with: fp32 operands on a unit."""
+
+CASES = (
+    PLAIN,
+    REFERENCE,
+    Case("tf32"),
+    Case("bf16"),
+    Case("bf16", precision="high"),
+    Case("bf16", precision="highest"),
+    Case("bf16", accumulate="bf16"),
+    Case("fp16"),
+    Case("fp16", scaling=True),
+    Case("fp16", subnormals="ieee"),
+    Case("fp16", subnormals="ieee", scaling=True),
+    Case("fp8_e4m3"),
+    Case("fp8_e4m3", scaling=True),
+    Case("fp8_e5m2"),
+    Case("fp8_e5m2", scaling=True),
+)
+"""All of them."""
+
+SWEPT = (Case("bf16"), Case("fp16"), Case("fp16", subnormals="ieee"), Case("fp16", scaling=True))
+"""Those that are trained with losses of other weights."""
+
+STEPS = {"digits": 250, "text": 200}
+"""Of training."""
+
+_SHORT = (PLAIN, REFERENCE, Case("bf16"), Case("fp16"), Case("fp16", scaling=True), Case("fp8_e4m3"), Case("fp8_e5m2"))
+_WEIGHTS = (-8, -12, -16, -20)
+_SEEDS, _SWEPT_SEEDS, _SHORT_SEEDS = 5, 3, 2
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a study has.
+
+    Parameters
+    ----------
+    full
+        Whether it has all cases with five seeds, and losses of four weights with three, or a few cases and two weights
+        with two seeds.
+    seeds
+        How many at most; ``None``: as above.
+    source
+        Where digits come from.
+    """
+
+    full: bool = False
+    seeds: int | None = None
+    source: str = "mnist"
+
+    def trials(self) -> Iterator[Trial]:
+        """All of them: those of a task and a case follow each other."""
+        weights, swept = (_WEIGHTS, SWEPT) if self.full else (_WEIGHTS[::2], SWEPT[:2])
+        ordinary, others = (_SEEDS, _SWEPT_SEEDS) if self.full else (_SHORT_SEEDS, _SHORT_SEEDS)
+        for task in TASKS:
+            for case in CASES if self.full else _SHORT:
+                yield from self._seeds(task, case, ordinary)
+            for case, weight in product(swept, weights):
+                yield from self._seeds(task, case._replace(weight=weight), others)
+
+    def _seeds(self, task: str, case: Case, seeds: int) -> Iterator[Trial]:
+        for seed in range(min(seeds, self.seeds or seeds)):
+            yield Trial(task, case, seed, STEPS[task], self.source)
+
+
+def name(case: Case) -> str:
+    """What a case is called, without the weight of its loss."""
+    if case.operand is None:
+        return "PyTorch's fp32"
+    words = [case.operand]
+    words += [f"{case.precision} precision"] * (case.precision != "default")
+    words += [f"sums in {case.accumulate}"] * (case.accumulate != "fp32")
+    words += ["subnormals"] * (case.subnormals != "flush")
+    words += ["loss scaled"] * case.scaling
+    return ", ".join(words)

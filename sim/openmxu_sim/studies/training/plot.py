@@ -1,0 +1,81 @@
+"""The study as a picture."""
+
+import io
+from math import isfinite, nan
+from statistics import fmean
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from openmxu.passes import PASSES
+from openmxu_sim.studies.training.plan import REFERENCE, SWEPT, TASKS, name
+from openmxu_sim.studies.training.record import Study
+
+__all__ = ["to_svg"]
+
+# Okabe and Ito's palette, which colour-blind readers can tell apart; markers and labels say the same.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+_MARKERS = "os^Dv<P"
+
+_TITLES = {"digits": "digits: accuracy", "text": "text: loss in nats"}
+
+
+def to_svg(found: Study) -> bytes:
+    """Above, what losses of small weight do to training; below, what training gives for the area of an element."""
+    figure = Figure(figsize=(12, 9), layout="constrained")
+    for (above, below), task in zip(figure.subplots(2, 2).T, TASKS, strict=True):
+        _draw_sweep(above, found, task)
+        _draw_areas(below, found, task)
+        for axes in (above, below):
+            axes.spines[["top", "right"]].set_visible(False)
+            axes.grid(color="#dddddd", linewidth=0.6)
+            axes.set_axisbelow(True)
+    buffer = io.BytesIO()
+    # No date and a fixed salt: the same figures give the same SVG.
+    with matplotlib.rc_context({"svg.hashsalt": "openmxu"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue()
+
+
+def _draw_sweep(axes: Axes, found: Study, task: str) -> None:
+    """A line for each case, with the spread of its seeds."""
+    for case, colour, marker in zip(SWEPT, _COLOURS, _MARKERS, strict=False):
+        weights = sorted(each.weight for each in found.cases(task) if each._replace(weight=0) == case)
+        if len(weights) < 2:
+            continue
+        cases = [case._replace(weight=weight) for weight in weights]
+        means = [_finite(fmean(found.scores(task, each))) for each in cases]
+        spreads = [found.spread(task, each) for each in cases]
+        axes.errorbar(weights, means, spreads, color=colour, marker=marker, capsize=3, label=name(case))
+    axes.set_title(f"{_TITLES[task]}, against the weight of the loss", fontsize=12, loc="left")
+    axes.set_xlabel("the loss is multiplied by 2 to this power")
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend(frameon=False, fontsize=10)
+
+
+def _finite(value: float) -> float:
+    return value if isfinite(value) else nan
+
+
+def _draw_areas(axes: Axes, found: Study, task: str) -> None:
+    """A point for each case that the hardware has: times the passes, as they take so much longer."""
+    shown = [(case, area) for case in found.cases(task) if case.weight == 0 and (area := found.area(case))]
+    for number, (case, area) in enumerate(shown):
+        score = _finite(fmean(found.scores(task, case)))
+        axes.errorbar(
+            area * len(PASSES[case.precision]),
+            score,
+            found.spread(task, case),
+            color=_COLOURS[number % len(_COLOURS)],
+            marker=_MARKERS[number % len(_MARKERS)],
+            markerfacecolor="white" if number >= len(_COLOURS) else None,
+            linestyle="none",
+            capsize=3,
+            label=name(case) if isfinite(score) else f"{name(case)} (failed)",
+        )
+    axes.axhline(fmean(found.scores(task, REFERENCE)), color="#888888", linewidth=0.8)
+    axes.set_xscale("log")
+    axes.set_title(f"{_TITLES[task]}, against area times passes", fontsize=12, loc="left")
+    axes.set_xlabel("area of a processing element times passes, GE on generic gates")
+    axes.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1, 0.5))

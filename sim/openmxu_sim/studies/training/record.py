@@ -1,0 +1,147 @@
+"""The record of the study: what was trained, and what came of it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import isfinite, nan
+from statistics import fmean, stdev
+from typing import Any
+
+from openmxu_sim.studies.training.plan import Case, Trial
+
+__all__ = ["Outcome", "Passage", "Result", "Study", "trial_of"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a trial.
+
+    Parameters
+    ----------
+    score
+        Of digits the accuracy, of text the loss in nats; not finite where training failed.
+    lost
+        The share of gradients of layers' results, none of them a zero, that conversion would make zero.
+    overflowed
+        Likewise infinite, or NaN.
+    cycles
+        Of a step of training on a 128x128 unit, by the formula; 0 without a unit.
+    seconds
+        What all of it took.
+    """
+
+    score: float
+    lost: float
+    overflowed: float
+    cycles: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A network that went from one arithmetic to another.
+
+    Parameters
+    ----------
+    trained, file, used
+        Where it was trained, what carried its parameters, and where it was used.
+    changed
+        How many of its parameters have other bits afterwards.
+    parameters
+        How many it has.
+    before, after
+        Its accuracy where it was trained, and where it was used.
+    """
+
+    trained: str
+    file: str
+    used: str
+    changed: int
+    parameters: int
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """A trial and what came of it."""
+
+    trial: Trial
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class Study:
+    """What was found.
+
+    Parameters
+    ----------
+    date, machine, tools
+        When, on what, and with what: :func:`openmxu.provenance.provenance` first.
+    full
+        Whether it is the long one.
+    source
+        Where digits come from.
+    steps
+        Of training, by task.
+    results
+        All trials.
+    passages
+        Networks that went from one arithmetic to another.
+    areas
+        Of a processing element on generic gates, in GE, by its operands: format and subnormals.
+    seconds
+        What all trials took, each on one core.
+    """
+
+    date: str
+    machine: str
+    tools: Mapping[str, str]
+    full: bool
+    source: str
+    steps: Mapping[str, int]
+    results: tuple[Result, ...]
+    passages: tuple[Passage, ...]
+    areas: Mapping[str, float]
+    seconds: float
+
+    def to_json(self) -> str:
+        """All of it."""
+        return json.dumps(asdict(self), indent=1) + "\n"
+
+    @classmethod
+    def of_json(cls, text: str) -> "Study":
+        """What :meth:`to_json` wrote."""
+        fields = json.loads(text)
+        results = tuple(Result(trial_of(each["trial"]), Outcome(**each["outcome"])) for each in fields["results"])
+        return cls(**fields | {"results": results, "passages": tuple(Passage(**each) for each in fields["passages"])})
+
+    def scores(self, task: str, case: Case) -> list[float]:
+        """Of all seeds, in their order."""
+        return [each.outcome.score for each in self.results if (each.trial.task, each.trial.case) == (task, case)]
+
+    def cases(self, task: str) -> list[Case]:
+        """All cases of a task, in the order of the plan."""
+        return list(dict.fromkeys(each.trial.case for each in self.results if each.trial.task == task))
+
+    def mean(self, task: str, case: Case, what: str) -> float:
+        """Of all seeds, of one field of :class:`~openmxu_sim.studies.training.trial.Outcome`."""
+        found = [each for each in self.results if (each.trial.task, each.trial.case) == (task, case)]
+        return fmean(getattr(each.outcome, what) for each in found)
+
+    def area(self, case: Case) -> float | None:
+        """Of a processing element for a case, if the hardware has one, and it was measured."""
+        return self.areas.get(f"{case.operand} {case.subnormals}") if case.accumulate == "fp32" else None
+
+    def spread(self, task: str, case: Case) -> float:
+        """Standard deviation of the scores; a NaN where training failed."""
+        scores = self.scores(task, case)
+        if not all(map(isfinite, scores)):
+            return nan
+        return stdev(scores) if len(scores) > 1 else 0.0
+
+
+def trial_of(fields: Sequence[Any]) -> Trial:
+    """A trial that was plain data."""
+    task, case, *others = fields
+    return Trial(task, Case(*case), *others)

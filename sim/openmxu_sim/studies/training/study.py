@@ -1,0 +1,143 @@
+"""All trials of a plan, on this machine or on a cluster."""
+
+import datetime
+import os
+import platform
+from collections.abc import Callable, Sequence
+from concurrent.futures import as_completed
+from contextlib import ExitStack
+from functools import partial
+from importlib.metadata import version
+from itertools import groupby
+from typing import Any
+
+from openmxu import process, yosys
+from openmxu.area.points import PROCESSING_ELEMENT, point
+from openmxu.area.schedule import measure_all, workers
+from openmxu.area.targets import choose_targets
+from openmxu.cluster import connected
+from openmxu.formats import FloatFormat
+from openmxu.host import cores, machine_name
+from openmxu.passes import PASSES
+from openmxu.provenance import provenance
+from openmxu_sim.netlist.native import compiler_version
+from openmxu_sim.studies.training import data
+from openmxu_sim.studies.training.passage import pass_all
+from openmxu_sim.studies.training.plan import STEPS, Case, Plan, Trial, name
+from openmxu_sim.studies.training.record import Outcome, Passage, Result, Study, trial_of
+from openmxu_sim.studies.training.trial import train_all
+
+__all__ = ["study"]
+
+_LIMIT = 3 * 3600.0
+"""Seconds after which trials of a case are given up; the longest take a few minutes."""
+
+_YOSYS_LIMIT = 3600.0
+
+
+def study(
+    plan: Plan,
+    *,
+    jobs: int | None = None,
+    cluster: str | None = None,
+    note: Callable[[str], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Study:
+    """Train all networks of a plan. What an earlier run left in the cache is not trained again.
+
+    Parameters
+    ----------
+    plan
+        What to train.
+    jobs
+        Processes at a time, by default one for each processor, or two for each thread of the cluster.
+    cluster
+        Address of a Dask scheduler, whose workers have this package and its extra ``study``.
+    note
+        Called with a line of text now and then.
+    progress
+        Called with the number of trials done and of all trials.
+
+    Raises
+    ------
+    OSError
+        There is no such cluster, or the digits cannot be had.
+    RuntimeError
+        A trial failed.
+    """
+    data.digits(plan.source)  # once, before many processes ask for it
+    trials = list(plan.trials())
+    outcomes: dict[Trial, Outcome] = {}
+    with ExitStack() as stack:
+        far = stack.enter_context(connected(cluster)) if cluster is not None else None
+        pool = stack.enter_context(process.threads(jobs or (far.jobs if far else cores())))
+        run = partial(far.call, train_all) if far else _here
+        waiting = [pool.submit(run, batch) for batch in _batches(trials, single=far is not None)]
+        last = pool.submit(_passages, plan.source)
+        for future in as_completed(waiting):
+            outcomes |= {trial_of(trial): Outcome(**outcome) for trial, outcome in future.result()}
+            if progress is not None:
+                progress(len(outcomes), len(trials))
+        through = last.result()
+    return Study(
+        datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
+        machine_name(),
+        _tools(),
+        plan.full,
+        plan.source,
+        dict(STEPS),
+        tuple(Result(trial, outcomes[trial]) for trial in trials),
+        through,
+        _areas([trial.case for trial in trials], note or (lambda line: None)),
+        sum(outcome.seconds for outcome in outcomes.values()),
+    )
+
+
+def _batches(trials: Sequence[Trial], *, single: bool) -> list[list[Trial]]:
+    """What one process does, the longest first: all seeds of a case, or one trial where processes stay."""
+    if single:
+        batches = [[trial] for trial in trials]
+    else:
+        batches = [list(each) for _, each in groupby(trials, key=lambda trial: (trial.task, trial.case))]
+    return sorted(batches, key=lambda batch: -len(batch) * _cost(batch[0]))
+
+
+def _cost(trial: Trial) -> float:
+    """About what a trial takes, in arbitrary units."""
+    case = trial.case
+    products = 5.0 if case.accumulate != "fp32" else len(PASSES[case.precision])
+    return trial.steps * (1.0 + (case.operand is not None) * products) * (4 if trial.task == "text" else 1)
+
+
+def _here(trials: Sequence[Trial]) -> Any:
+    """Trials in a process of their own, which gives its memory back."""
+    what = f"training with {name(trials[0].case)}"
+    return process.call(train_all, trials, what=what, limit=_LIMIT, environment={**os.environ, **_ONE_THREAD})
+
+
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+"""For libraries that look before they are told."""
+
+
+def _passages(source: str) -> tuple[Passage, ...]:
+    rows = process.call(pass_all, source, what="the checkpoints", limit=_LIMIT)
+    return tuple(Passage(**row) for row in rows)
+
+
+def _tools() -> dict[str, str]:
+    packages = ("torch", "numpy", "onnx", "onnxruntime", "safetensors")
+    compiled = {"Python": platform.python_version(), "C compiler": compiler_version(), "Yosys": yosys.prepare(None)}
+    return {**provenance(), **compiled, **{package: version(package) for package in packages}}
+
+
+def _areas(cases: Sequence[Case], tell: Callable[[str], None]) -> dict[str, float]:
+    """Of a processing element for each format of operands, with products and sums in fp32."""
+    formats = dict.fromkeys((case.operand, case.subnormals) for case in cases if case.operand)
+    [target] = choose_targets(["generic"], [], ["area"])
+    plan = [
+        (target, point(PROCESSING_ELEMENT, FloatFormat.parse(operand, "operand"), subnormals=subnormals))
+        for operand, subnormals in formats
+    ]
+    with workers(None, None, _YOSYS_LIMIT) as where:
+        results = measure_all(plan, where, tell)
+    return {" ".join(kind): result.area.area for kind, result in zip(formats, results, strict=True) if result.area}

@@ -1,0 +1,138 @@
+"""One network trained once: with what arithmetic, and what came of it."""
+
+import json
+import platform
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict
+from functools import partial
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import torch
+
+import openmxu
+import openmxu_sim
+from openmxu import cache
+from openmxu.host import machine_name
+from openmxu_sim import torch as mxu
+from openmxu_sim.costs import Losses, losses
+from openmxu_sim.netlist.native import compiler_version
+from openmxu_sim.studies.training.networks import DigitsTask, Task, TextTask
+from openmxu_sim.studies.training.plan import Case, Trial
+from openmxu_sim.studies.training.record import Outcome, trial_of
+
+__all__ = ["learn", "task", "train", "train_all", "unit"]
+
+_RATE = 1e-3
+"""Adam's."""
+
+_SAMPLED = 10
+"""Of so many steps, one has its gradients looked at."""
+
+_SCALE, _GROWTH = 2.0**16, 50
+"""PyTorch's first factor of the loss, and after how many steps without overflow it doubles: by default 2000."""
+
+
+_Context = AbstractContextManager[Any]
+
+
+def task(trial: Trial) -> Task:
+    """The network of a trial, as it is before."""
+    return DigitsTask(trial.seed, trial.source) if trial.task == "digits" else TextTask(trial.seed)
+
+
+def unit(case: Case, **options: Any) -> _Context:
+    """The unit of a case."""
+    if case.operand is None:
+        return nullcontext()
+    numerics = {name: getattr(case, name) for name in ("operand", "precision", "accumulate", "subnormals")}
+    return mxu.unit(**numerics, threads=1, **options)
+
+
+def train(trial: Trial) -> Outcome:
+    """Train a network, on one thread."""
+    began = time.perf_counter()
+    torch.set_num_threads(1)
+    learned, where = task(trial), unit(trial.case)
+    lost = learn(learned, trial.case, trial.steps, where)
+    cycles = where.report().cycles // trial.steps if isinstance(where, mxu.Unit) else 0
+    with where, torch.no_grad():
+        score = learned.score()
+    gradients = max(lost.operands, 1)
+    return Outcome(score, lost.flushed / gradients, lost.overflowed / gradients, cycles, time.perf_counter() - began)
+
+
+def learn(learned: Task, case: Case, steps: int, where: _Context) -> Losses:
+    """Steps of training.
+
+    Parameters
+    ----------
+    learned
+        What is trained.
+    case
+        How the loss is multiplied, and in what gradients are.
+    steps
+        How many.
+    where
+        What computes products.
+
+    Returns
+    -------
+    Losses
+        Of gradients, in one step of ten.
+    """
+    parameters = list(learned.model.parameters())
+    optimizer = torch.optim.Adam(parameters, lr=_RATE)
+    scaler = torch.amp.GradScaler("cpu", init_scale=_SCALE, growth_interval=_GROWTH, enabled=case.scaling)
+    lost = Losses()
+    for number in range(steps):
+        batch = learned.batch()
+        if number % _SAMPLED == 0:
+            lost += _lost(learned, batch, case, scaler.get_scale())
+        optimizer.zero_grad()
+        with where:
+            scaler.scale(learned.loss(batch) * 2.0**case.weight).backward()
+        scaler.unscale_(optimizer)
+        for parameter in parameters:
+            if parameter.grad is not None:
+                parameter.grad *= 2.0**-case.weight
+        scaler.step(optimizer)
+        scaler.update()
+    return lost
+
+
+def _lost(learned: Task, batch: Any, case: Case, scale: float) -> Losses:
+    """How many gradients of layers' results a case cannot hold, if they are computed in fp32, without a unit.
+
+    On the unit, what is lost in one layer would hide what the layers before it lose.
+    """
+    if case.operand is None:
+        return Losses()
+    results: list[torch.Tensor] = []
+    layers = [layer for layer in learned.model.modules() if isinstance(layer, (torch.nn.Linear, torch.nn.Conv2d))]
+    hooks = [layer.register_forward_hook(lambda *given: results.append(given[-1])) for layer in layers]
+    loss = learned.loss(batch) * 2.0**case.weight * scale
+    for hook in hooks:
+        hook.remove()
+    gradients = torch.autograd.grad(loss, results)
+    found = (losses(np.ascontiguousarray(each.numpy()), case.operand, case.subnormals) for each in gradients)
+    return sum(found, Losses())
+
+
+def train_all(trials: Sequence[Any]) -> list[tuple[Trial, dict[str, Any]]]:
+    """Train each, unless the cache has what came of it on such a machine."""
+    sources = (*openmxu.SOURCES, *openmxu_sim.SOURCES)
+    conditions = (version("torch"), platform.python_version(), compiler_version(), machine_name())
+    found = []
+    for trial in map(trial_of, trials):
+        make = partial(_bytes, trial)
+        kept = cache.fetch_result(sources, make, repr(trial), *conditions, kind="studies")
+        found.append((trial, json.loads(kept)))
+    return found
+
+
+def _bytes(trial: Trial) -> bytes:
+    return json.dumps(asdict(train(trial))).encode()

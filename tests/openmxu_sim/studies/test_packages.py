@@ -1,0 +1,66 @@
+"""Files of packages: the right ones, kept, and a line that says why there are none. Nothing here needs a network."""
+
+import io
+import os
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from openmxu_sim.studies.packages import from_npm, from_pypi
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return
+
+
+def _npm(folder: Path, script: str) -> None:
+    folder.mkdir(exist_ok=True)
+    program = folder / "npm"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+
+
+def test_files_of_npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with tarfile.open(tmp_path / "made.tgz", "w:gz") as archive:
+        for name, content in (("package/one", b"1"), ("package/two", b"\x00two")):
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    _npm(tmp_path / "bin", f'[ "$*" = "pack --silent toy@1.0" ] && cp {tmp_path}/made.tgz toy-1.0.tgz')
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    assert from_npm("toy@1.0", ["package/two", "package/one"]) == [b"\x00two", b"1"]
+    _npm(tmp_path / "bin", "exit 1")
+    assert from_npm("toy@1.0", ["package/two", "package/one"]) == [b"\x00two", b"1"], "kept"
+    with pytest.raises(OSError, match=r"^npm cannot download toy@2.0: it says nothing$"):
+        from_npm("toy@2.0", ["package/one"])
+    _npm(tmp_path / "bin", "echo no such package >&2; exit 1")
+    with pytest.raises(OSError, match=r"^npm cannot download toy@2.0: no such package$"):
+        from_npm("toy@2.0", ["package/one"])
+
+
+def test_without_npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(OSError, match=r"^toy@1.0 comes from npm, which is not installed$"):
+        from_npm("toy@1.0", ["package/one"])
+
+
+def test_files_of_a_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    about = {
+        "METADATA": "Metadata-Version: 2.1\nName: openmxu-toy\nVersion: 1.0\nRequires-Dist: openmxu-toy-needs\n",
+        "WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        "RECORD": "",
+    }
+    with zipfile.ZipFile(tmp_path / "openmxu_toy-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("toy/model.bin", b"\x00model")
+        for name, text in about.items():
+            wheel.writestr(f"openmxu_toy-1.0.dist-info/{name}", text)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    assert from_pypi("openmxu-toy==1.0", ["toy/model.bin"]) == [b"\x00model"]
+    with pytest.raises(OSError, match=r"^pip cannot download openmxu-toy==2.0: .*No matching distribution"):
+        from_pypi("openmxu-toy==2.0", ["toy/model.bin"])

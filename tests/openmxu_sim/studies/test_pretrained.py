@@ -1,0 +1,163 @@
+"""Published networks: what they are asked, and how their answers are counted."""
+
+import json
+import platform
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx", reason="ONNX is not installed: make setup-models")
+onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: make setup-models")
+
+from onnx import TensorProto, helper  # noqa: E402  # needs ONNX
+
+from openmxu import cli  # noqa: E402
+from openmxu_sim.studies.pretrained import ask, samples  # noqa: E402
+from openmxu_sim.studies.pretrained.record import Finding, Pretrained, to_markdown  # noqa: E402
+
+from ...conftest import slow  # noqa: E402
+
+LABELS = ["c", "markdown", "python", "toml"]
+CONFIG = {"target_labels_space": LABELS, "beg_size": 8, "end_size": 4, "padding_token": 256, "block_size": 16}
+KINDS = {
+    "c": {"extensions": ["c", "h"]},
+    "cpp": {"extensions": ["h"]},
+    "python": {"extensions": ["py"]},
+    "toml": {"extensions": ["toml"]},
+    "markdown": {"extensions": ["md"]},
+    "unknown to it": {"extensions": ["so"]},
+}
+
+
+def _model(weights: Any) -> Any:
+    """(batch, 12) bytes times weights."""
+    nodes = [helper.make_node("Cast", ["bytes"], ["x"], to=1), helper.make_node("MatMul", ["x", "w"], ["o"])]
+    graph = helper.make_graph(
+        nodes,
+        "graph",
+        [helper.make_tensor_value_info("bytes", TensorProto.INT32, [None, 12])],
+        [helper.make_tensor_value_info("o", TensorProto.FLOAT, None)],
+        [onnx.numpy_helper.from_array(weights, "w")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A library of Python's and installed packages, of a few files."""
+    for name, content in (
+        ("stdlib/a.py", b"  0123456789" + b"x" * 60 + b"wxyz \n"),
+        ("stdlib/b.py", b"second" + b"." * 60),
+        ("stdlib/empty.py", b""),
+        ("stdlib/c.h", b"h" * 99),
+        ("stdlib/c.so", b"s" * 99),
+        ("purelib/t.toml", b"t" * 99),
+        ("purelib/z/deep.c", b"c" * 99),
+        ("purelib/z/read.md", b"m" * 99),
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    monkeypatch.setattr(samples.sysconfig, "get_paths", lambda: {n: str(tmp_path / n) for n in ("stdlib", "purelib")})
+    return tmp_path
+
+
+@pytest.mark.usefixtures("places")
+def test_files() -> None:
+    """Each kind in turn; of those whose name says one kind, that the network knows; and none that is nearly empty."""
+    found = samples.files(10, None, json.dumps(CONFIG).encode(), json.dumps(KINDS).encode())
+    assert sorted(found.truth) == ["c", "markdown", "python", "python", "toml"]
+    assert set(found.truth[:4]) == {"c", "markdown", "python", "toml"}
+    [batch] = found.batches
+    assert batch.dtype == np.int32
+    first = batch[found.truth.index("python")]
+    assert bytes(first.tolist()) == b"01234567wxyz", "the block's blanks at both ends are not counted"
+    assert len(samples.files(2, None, json.dumps(CONFIG).encode(), json.dumps(KINDS).encode()).truth) == 2
+    assert found.answers(np.eye(4)[[2, 0]]) == ["python", "c"]
+
+
+def test_short_files_are_padded(places: Path) -> None:
+    config = {**CONFIG, "beg_size": 70, "end_size": 70, "block_size": 100}
+    found = samples.files(9, None, json.dumps(config).encode(), json.dumps({"toml": {"extensions": ["py"]}}).encode())
+    assert places.exists()
+    rows = {bytes(row[row < 256].tolist()): row for batch in found.batches for row in batch}
+    row = rows[2 * (b"second" + b"." * 60)]
+    assert row[:66].max() < 256
+    assert (row[66:74] == 256).all()
+    assert row[74:].max() < 256
+
+
+def test_what_is_read() -> None:
+    letters = ["", "a", "b", " "]
+    spelt = [samples._spelt(letters, np.array(places)) for places in ([0, 1, 1, 0, 1, 2, 2, 3, 0], [0, 0], [2, 0, 2])]
+    assert spelt == ["aab", "", "bb"]
+
+
+def test_regions() -> None:
+    page = np.zeros((2, 1, 40, 40), np.float32)
+    page[0, 0, 2:12, 2:12] = page[0, 0, 20:30, 2:30] = 0.9
+    page[0, 0, 35:37, 35:37] = 0.9
+    page[1] = 0.2
+    assert samples._regions(page) == [2, 0]
+
+
+def test_lines_and_pages_are_drawn() -> None:
+    """As many as asked for, the same each time, with ink where the text is."""
+    meta = type("Model", (), {"metadata_props": [onnx.StringStringEntryProto(key="character", value="a\nb")]})()
+    lines = samples.lines(20, meta)
+    assert sum(map(len, lines.batches)) == len(lines.truth) == len(set(lines.truth)) == 20
+    assert all(batch.shape[1:3] == (3, 48) and batch.dtype == np.float32 for batch in lines.batches)
+    assert all(-1 <= batch.min() < -0.5 < 0.5 < batch.max() <= 1 for batch in lines.batches)
+    again = samples.lines(20, meta)
+    assert all(np.array_equal(one, other) for one, other in zip(lines.batches, again.batches, strict=True))
+    pages = samples.pages(5, meta)
+    ink = [
+        [bool((page[0, 0, top : top + 20] < -0.5).any()) for top in range(12, 384 - 20, 44)] for page in pages.batches
+    ]
+    assert [sum(rows) for rows in ink] == pages.truth
+
+
+@pytest.mark.usefixtures("places")
+def test_answers_are_counted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Weights that bf16 cannot tell apart: fp32 says one kind, narrower operands say the first."""
+    weights = np.full((12, 4), 1.0, np.float32)
+    weights[:, 2] += 2.0**-12
+    packed = {"model": _model(weights).SerializeToString(), "config": json.dumps(CONFIG), "kinds": json.dumps(KINDS)}
+    files = [each if isinstance(each, bytes) else each.encode() for each in packed.values()]
+    toy = ask._Published("toys", "toy==1.0", "MIT", "model", ("config", "kinds"), samples.files)
+    monkeypatch.setattr(ask, "_PUBLISHED", (toy,))
+    monkeypatch.setattr(ask, "_SHORT", (5,))
+    monkeypatch.setattr(ask, "from_pypi", lambda package, names: files)
+    told: list[tuple[int, int]] = []
+    found = ask.pretrained(threads=1, progress=lambda *state: told.append(state))
+    assert told == [(n + 1, len(ask.UNITS)) for n in range(len(ask.UNITS))]
+    by_unit = {each.unit: each for each in found.findings}
+    for unit in ("onnxruntime", "fp32", "bf16, high precision"):
+        assert (by_unit[unit].right, by_unit[unit].changed) == (2, 0), unit
+    for unit in ("bf16", "fp16", "fp8_e5m2"):
+        assert (by_unit[unit].right, by_unit[unit].changed, by_unit[unit].lost) == (1, 5, 0), unit
+    assert found.tools["toys"] == "toy 1.0, MIT"
+    assert found.tools["Python"] == platform.python_version()
+    assert Pretrained.of_json(found.to_json()) == found
+    assert "\n| bf16 | 0.2000 | 5 | 0 | 8 | 0 |\n" not in to_markdown(found)
+    assert "\n| onnxruntime | 0.4000 | 0 |  |  |\n" in to_markdown(found)
+    assert cli.main(["study", "pretrained"]) == 0
+    assert "## Toys\n" in capsys.readouterr().out
+
+
+def test_tables() -> None:
+    found = Finding("a net", "bf16", 8, 6, 1, 0.125, 4321)
+    text = to_markdown(Pretrained("2026-01-31", "a machine", {}, (found,)))
+    assert "\n8 samples.\n" in text
+    assert "\n| bf16 | 0.7500 | 1 | 0.12 | 4,321 |\n" in text
+
+
+@slow
+def test_a_published_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The smallest one, downloaded: fp32 products change none of its answers."""
+    monkeypatch.setattr(ask, "_PUBLISHED", ask._PUBLISHED[:1])
+    monkeypatch.setattr(ask, "_SHORT", (16,))
+    found = {each.unit: each for each in ask.pretrained().findings}
+    assert found["fp32"].changed == 0
+    assert found["onnxruntime"].right >= 10
