@@ -1,5 +1,6 @@
 """Shared libraries that are built where they are not in the cache yet, and tried before they are kept."""
 
+import logging
 import os
 import sys
 from collections.abc import Callable
@@ -12,6 +13,8 @@ from openmxu_sim.netlist.native import CompilationError
 
 __all__ = ["OTHER_BITS", "fetch_library", "try_library"]
 
+_log = logging.getLogger(__name__)
+
 OTHER_BITS = 3
 """How a trial ends whose result is not the one that is known."""
 
@@ -21,7 +24,9 @@ _LIMIT = 120.0
 _T = TypeVar("_T")
 
 
-def fetch_library(text: str, open_library: Callable[[bytes], _T], check: Callable[[bytes], bool]) -> _T:
+def fetch_library(
+    text: str, open_library: Callable[[bytes], _T], check: Callable[[bytes], bool], *, note: str = ""
+) -> _T:
     """What ``open_library`` makes of the library of a C source text, from the cache or built now.
 
     Without a compiler, a cached library is used if it was built with ``CC`` unset, by whichever compiler, and ``check``
@@ -35,6 +40,8 @@ def fetch_library(text: str, open_library: Callable[[bytes], _T], check: Callabl
         Opens a library; raises :exc:`OSError` or :exc:`AttributeError` where it does not fit this system any more.
     check
         Tries a new library, and says whether it gives the golden model's bits; raises if it does not work.
+    note
+        What the log says before it is built; nothing if empty.
 
     Raises
     ------
@@ -52,6 +59,8 @@ def fetch_library(text: str, open_library: Callable[[bytes], _T], check: Callabl
         return open_library(found)
 
     def build() -> bytes:
+        if note:
+            _log.warning(note)
         library = native.build_library(text)
         if check(library) and not os.environ.get("CC"):
             cache.keep("models", plain, library)

@@ -13,8 +13,8 @@ from openmxu.config import MxuConfig
 from openmxu.formats import BF16, FP16, FP32, FloatFormat
 from openmxu.passes import PASSES
 from openmxu.tiling import Tile, cycles
-from openmxu_sim import golden, vectors
-from openmxu_sim.engines import compiled, library, pysim
+from openmxu_sim import golden, simulate, vectors
+from openmxu_sim.engines import compiled, library, model, pysim
 from openmxu_sim.engines.compiled.model import load_model
 from openmxu_sim.engines.known_answer import hardware_differs
 from openmxu_sim.netlist import native
@@ -94,6 +94,17 @@ def test_the_same_as_amaranth_simulates(config: MxuConfig, seed: int | None) -> 
     assert run.cycles == other.cycles
     assert run.counters == other.counters
     assert (run.counters is None) == (not config.status)
+
+
+@pytest.mark.parametrize("operand", [slow("fp16"), slow("fp8_e4m3")])
+@pytest.mark.parametrize("size", [4, 128])
+@pytest.mark.parametrize("subnormals", ["flush", "ieee"])
+def test_operand_formats_of_the_model(subnormals: str, size: int, operand: str) -> None:
+    """The RTL of such a unit, at full size too, and the engine without a clock."""
+    a, b = (golden.from_bits(vectors.matrix(shape, "fp32", 9)) for shape in ((40, 2 * size + 3), (150, 2 * size + 3)))
+    options = {"rows": size, "operand": operand, "subnormals": subnormals}
+    found = simulate(a, b.T, columns=size, engine="compiled", **options)
+    same_bits(found.result, model.matmul(a, b.T, **options))
 
 
 @pytest.mark.slow

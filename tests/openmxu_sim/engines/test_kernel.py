@@ -41,6 +41,15 @@ def _multiplies() -> None:
     same_bits(model.matmul(a, b, rows=4), golden.matmul(a, b, rows=4))
 
 
+def test_compiling_is_announced(caplog: pytest.LogCaptureFixture) -> None:
+    """When it is done, and not when the cache has it."""
+    for said in (["compiling the engine model for this processor, once: a few seconds"], []):
+        caplog.clear()
+        load_kernel.cache_clear()
+        _multiplies()
+        assert caplog.messages == said
+
+
 def _change(text: str) -> str:
     """Changes the source before it is compiled."""
     return f"for each; do case $each in *.c) sed -i '{text}' $each;; esac; done\nexec cc \"$@\""

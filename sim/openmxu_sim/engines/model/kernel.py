@@ -131,7 +131,8 @@ def load_kernel() -> Kernel:
     openmxu_sim.netlist.native.CompilerNotFoundError, openmxu_sim.netlist.native.CompilationError
         There is no C compiler, or it failed.
     """
-    return fetch_library(native.resource(__package__, "kernel.c"), Kernel, _check)
+    note = "compiling the engine model for this processor, once: a few seconds"
+    return fetch_library(native.resource(__package__, "kernel.c"), Kernel, _check, note=note)
 
 
 def _check(library: bytes) -> bool:
