@@ -9,7 +9,7 @@ QUICK := tests/test_architecture.py tests/openmxu/arith $(foreach name,cache cat
   tests/openmxu_sim/golden tests/openmxu_sim/netlist tests/openmxu_sim/engines/test_model.py $(foreach name,npy parts \
   stimulus studies vectors,tests/openmxu_sim/test_$(name).py)
 
-.PHONY: help setup setup-models demo test quick slow lint docs boards wheel verify faults bench areas clean
+.PHONY: help setup setup-models demo test quick slow lint docs boards wheel verify faults bench study areas clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -82,6 +82,11 @@ faults: setup ## thousands of faults on purpose, 20 minutes; the record behind t
 
 bench: setup ## how fast all engines are on this machine, ten minutes; the record behind the documentation
 	@$(BIN)/openmxu bench --json docs/reference/speed.json --plot docs/images/speed.svg
+	@$(BIN)/python docs/records.py
+
+study: $(VENV)/.models ## networks trained with each arithmetic, and published ones, an hour and a half; the records
+	@$(BIN)/openmxu study training --full --json docs/reference/training.json --plot docs/images/training.svg
+	@$(BIN)/openmxu study pretrained --full --json docs/reference/pretrained.json
 	@$(BIN)/python docs/records.py
 
 AREAS := docs/reference/areas

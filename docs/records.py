@@ -15,6 +15,9 @@ from openmxu.provenance import NETLIST, provenance
 from openmxu_sim import speed
 from openmxu_sim.speed.measure import ROW_ENGINE
 from openmxu_sim.studies import accuracy, roofline
+from openmxu_sim.studies.pretrained import record as pretrained
+from openmxu_sim.studies.training import record as training
+from openmxu_sim.studies.training import report
 from openmxu_sim.verify.checks import FAILED
 from openmxu_sim.verify.report import Evidence, faults_to_markdown, to_markdown
 
@@ -132,9 +135,17 @@ def _peers() -> str:
     return ("The unit has changed since this was measured.\n\n" if is_old else "") + peers.to_markdown(found)
 
 
+def _training() -> str:
+    """What networks learned; areas are those of the unit then."""
+    found = training.Study.of_json(_read("training.json"))
+    return _age(found.tools, "study") + report.to_markdown(found)
+
+
 PAGES: Mapping[str, Callable[[], str]] = {
     "accuracy.md": lambda: accuracy.to_markdown(accuracy.Accuracy.of_json(_read("accuracy.json"))),
     "roofline.md": lambda: roofline.to_markdown(roofline.roofline(roofline.Machine())),
+    "training.md": _training,
+    "pretrained.md": lambda: pretrained.to_markdown(pretrained.Pretrained.of_json(_read("pretrained.json"))),
     "speed.md": _speed,
     "verification.md": _verification,
     "area.md": _areas,

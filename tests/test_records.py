@@ -26,6 +26,8 @@ def _records() -> ModuleType:
     [
         "accuracy.md",
         "roofline.md",
+        "training.md",
+        "pretrained.md",
         "speed.md",
         "verification.md",
         "promises.md",
@@ -53,7 +55,7 @@ def test_records_have_all_rows(record: str, expected: object) -> None:
 def test_an_old_record_is_called_old(monkeypatch: pytest.MonkeyPatch) -> None:
     records = _records()
     monkeypatch.setattr(records, "provenance", lambda: {records.NETLIST: "another"})
-    for page, target in (("speed.md", "bench"), ("verification.md", "verify")):
+    for page, target in (("speed.md", "bench"), ("verification.md", "verify"), ("training.md", "study")):
         assert f"has changed since this was measured; `make {target}` measures it anew" in records.written(page)
     assert "The unit has changed since this was measured.\n" in records.written("peers.md")
     monkeypatch.setattr(records, "_NOISE", -1.0)

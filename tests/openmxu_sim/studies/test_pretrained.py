@@ -17,8 +17,6 @@ from openmxu import cli  # noqa: E402
 from openmxu_sim.studies.pretrained import ask, samples  # noqa: E402
 from openmxu_sim.studies.pretrained.record import Finding, Pretrained, to_markdown  # noqa: E402
 
-from ...conftest import slow  # noqa: E402
-
 LABELS = ["c", "markdown", "python", "toml"]
 CONFIG = {"target_labels_space": LABELS, "beg_size": 8, "end_size": 4, "padding_token": 256, "block_size": 16}
 KINDS = {
@@ -66,20 +64,20 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.usefixtures("places")
 def test_files() -> None:
     """Each kind in turn; of those whose name says one kind, that the network knows; and none that is nearly empty."""
-    found = samples.files(10, None, json.dumps(CONFIG).encode(), json.dumps(KINDS).encode())
+    found = samples.files(10, json.dumps(CONFIG).encode(), json.dumps(KINDS).encode())
     assert sorted(found.truth) == ["c", "markdown", "python", "python", "toml"]
     assert set(found.truth[:4]) == {"c", "markdown", "python", "toml"}
     [batch] = found.batches
     assert batch.dtype == np.int32
     first = batch[found.truth.index("python")]
     assert bytes(first.tolist()) == b"01234567wxyz", "the block's blanks at both ends are not counted"
-    assert len(samples.files(2, None, json.dumps(CONFIG).encode(), json.dumps(KINDS).encode()).truth) == 2
+    assert len(samples.files(2, json.dumps(CONFIG).encode(), json.dumps(KINDS).encode()).truth) == 2
     assert found.answers(np.eye(4)[[2, 0]]) == ["python", "c"]
 
 
 def test_short_files_are_padded(places: Path) -> None:
     config = {**CONFIG, "beg_size": 70, "end_size": 70, "block_size": 100}
-    found = samples.files(9, None, json.dumps(config).encode(), json.dumps({"toml": {"extensions": ["py"]}}).encode())
+    found = samples.files(9, json.dumps(config).encode(), json.dumps({"toml": {"extensions": ["py"]}}).encode())
     assert places.exists()
     rows = {bytes(row[row < 256].tolist()): row for batch in found.batches for row in batch}
     row = rows[2 * (b"second" + b"." * 60)]
@@ -104,14 +102,15 @@ def test_regions() -> None:
 
 def test_lines_and_pages_are_drawn() -> None:
     """As many as asked for, the same each time, with ink where the text is."""
-    meta = type("Model", (), {"metadata_props": [onnx.StringStringEntryProto(key="character", value="a\nb")]})()
-    lines = samples.lines(20, meta)
+    model = _model(np.ones((12, 4), np.float32))
+    model.metadata_props.add(key="character", value="a\nb")
+    lines = samples.lines(20, model.SerializeToString())
     assert sum(map(len, lines.batches)) == len(lines.truth) == len(set(lines.truth)) == 20
     assert all(batch.shape[1:3] == (3, 48) and batch.dtype == np.float32 for batch in lines.batches)
     assert all(-1 <= batch.min() < -0.5 < 0.5 < batch.max() <= 1 for batch in lines.batches)
-    again = samples.lines(20, meta)
+    again = samples.lines(20, model.SerializeToString())
     assert all(np.array_equal(one, other) for one, other in zip(lines.batches, again.batches, strict=True))
-    pages = samples.pages(5, meta)
+    pages = samples.pages(5)
     ink = [
         [bool((page[0, 0, top : top + 20] < -0.5).any()) for top in range(12, 384 - 20, 44)] for page in pages.batches
     ]
@@ -153,7 +152,7 @@ def test_tables() -> None:
     assert "\n| bf16 | 0.7500 | 1 | 0.12 | 4,321 |\n" in text
 
 
-@slow
+@pytest.mark.slow
 def test_a_published_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """The smallest one, downloaded: fp32 products change none of its answers."""
     monkeypatch.setattr(ask, "_PUBLISHED", ask._PUBLISHED[:1])

@@ -34,7 +34,7 @@ UNITS: Mapping[str, Mapping[str, Any]] = {
 
 
 class _Published(NamedTuple):
-    """A network and where it comes from; ``samples`` makes so many, of what its package has beside the model."""
+    """A network and where it comes from; ``samples`` makes so many, of other files of its package."""
 
     name: str
     package: str
@@ -45,6 +45,7 @@ class _Published(NamedTuple):
 
 
 _OCR = "rapidocr-onnxruntime==1.4.4"
+_READER = "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx"
 _PUBLISHED = (
     _Published(
         "kinds of files, by Magika",
@@ -54,14 +55,7 @@ _PUBLISHED = (
         ("magika/models/standard_v3_3/config.min.json", "magika/config/content_types_kb.min.json"),
         files,
     ),
-    _Published(
-        "lines of text, by PP-OCRv4",
-        _OCR,
-        "Apache-2.0",
-        "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx",
-        (),
-        lines,
-    ),
+    _Published("lines of text, by PP-OCRv4", _OCR, "Apache-2.0", _READER, (_READER,), lines),
     _Published(
         "where text is on pages, by PP-OCRv4",
         _OCR,
@@ -71,7 +65,7 @@ _PUBLISHED = (
         pages,
     ),
 )
-_FULL, _SHORT = (600, 208, 60), (48, 16, 4)
+_FULL, _SHORT = (600, 208, 40), (48, 16, 4)
 """How many samples each is asked."""
 
 
@@ -96,7 +90,7 @@ def pretrained(*, full: bool = False, threads: int | None = None, progress: Prog
     for published, count in zip(_PUBLISHED, _FULL if full else _SHORT, strict=True):
         found = from_pypi(published.package, [published.model, *published.others])
         model = onnx.load_from_string(found[0])
-        asked.append((published, model, published.samples(count, model, *found[1:])))
+        asked.append((published, model, published.samples(count, *found[1:])))
     done = counted(1)
     total = sum(len(samples.batches) for *_, samples in asked) * len(UNITS)
 

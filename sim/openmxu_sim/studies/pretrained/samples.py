@@ -41,7 +41,7 @@ class Samples(NamedTuple):
     truth: _Answers
 
 
-def files(count: int, model: onnx.ModelProto, config: bytes, kinds: bytes) -> Samples:
+def files(count: int, config: bytes, kinds: bytes) -> Samples:
     """Files of Python's own library and of what is installed, and the kinds that their names say they are."""
     sizes = json.loads(config)
     labels, begin, end, padding = (
@@ -92,7 +92,7 @@ _BATCH = 16
 def _sentences(count: int) -> list[str]:
     """Lines of text without what fonts write alike."""
     lines = dict.fromkeys(line.strip() for topic in sorted(pydoc_data.topics.topics) for line in _lines_of(topic))
-    fitting = [line for line in lines if 16 <= len(line) <= 28 and line.isascii() and not set(line) & set("`'\"_|~^")]
+    fitting = [line for line in lines if 12 <= len(line) <= 22 and line.isascii() and not set(line) & set("`'\"_|~^")]
     order = np.random.default_rng(0).permutation(len(fitting))[:count]
     return [fitting[place] for place in order]
 
@@ -115,9 +115,10 @@ def _drawn(lines: Sequence[str], shape: tuple[int, int], size: int, gap: int, se
     return np.repeat(pixels[None], 3, 0)
 
 
-def lines(count: int, model: onnx.ModelProto) -> Samples:
+def lines(count: int, model: bytes) -> Samples:
     """Single lines of text, and what they say."""
-    characters = next(each.value for each in model.metadata_props if each.key == "character").splitlines()
+    about = {each.key: each.value for each in onnx.load_from_string(model).metadata_props}
+    characters = about["character"].splitlines()
     letters = ["", *characters, " "]
     lines = sorted(_sentences(count), key=len)
 
@@ -138,7 +139,7 @@ def _spelt(letters: Sequence[str], places: npt.NDArray[np.int64]) -> str:
     return "".join(letters[place] for place in firsts).replace(" ", "")
 
 
-def pages(count: int, model: onnx.ModelProto) -> Samples:
+def pages(count: int) -> Samples:
     """Pages, and how many lines they have."""
     choose = np.random.default_rng(1)
     truth = [int(choose.integers(1, 8)) for _ in range(count)]

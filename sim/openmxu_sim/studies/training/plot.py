@@ -7,6 +7,7 @@ from statistics import fmean
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
 
 from openmxu.passes import PASSES
 from openmxu_sim.studies.training.plan import REFERENCE, SWEPT, TASKS, name
@@ -23,14 +24,16 @@ _TITLES = {"digits": "digits: accuracy", "text": "text: loss in nats"}
 
 def to_svg(found: Study) -> bytes:
     """Above, what losses of small weight do to training; below, what training gives for the area of an element."""
-    figure = Figure(figsize=(12, 9), layout="constrained")
-    for (above, below), task in zip(figure.subplots(2, 2).T, TASKS, strict=True):
+    figure = Figure(figsize=(11, 9.5), layout="constrained")
+    columns = figure.subplots(2, 2).T
+    for (above, below), task in zip(columns, TASKS, strict=True):
         _draw_sweep(above, found, task)
         _draw_areas(below, found, task)
         for axes in (above, below):
             axes.spines[["top", "right"]].set_visible(False)
             axes.grid(color="#dddddd", linewidth=0.6)
             axes.set_axisbelow(True)
+    figure.legend(*columns[0][1].get_legend_handles_labels(), frameon=False, ncols=4, loc="outside lower center")
     buffer = io.BytesIO()
     # No date and a fixed salt: the same figures give the same SVG.
     with matplotlib.rc_context({"svg.hashsalt": "openmxu"}):
@@ -64,7 +67,7 @@ def _draw_areas(axes: Axes, found: Study, task: str) -> None:
     for number, (case, area) in enumerate(shown):
         score = _finite(fmean(found.scores(task, case)))
         axes.errorbar(
-            area * len(PASSES[case.precision]),
+            area / 1000 * len(PASSES[case.precision]),
             score,
             found.spread(task, case),
             color=_COLOURS[number % len(_COLOURS)],
@@ -72,10 +75,12 @@ def _draw_areas(axes: Axes, found: Study, task: str) -> None:
             markerfacecolor="white" if number >= len(_COLOURS) else None,
             linestyle="none",
             capsize=3,
-            label=name(case) if isfinite(score) else f"{name(case)} (failed)",
+            label=name(case),
         )
     axes.axhline(fmean(found.scores(task, REFERENCE)), color="#888888", linewidth=0.8)
     axes.set_xscale("log")
     axes.set_title(f"{_TITLES[task]}, against area times passes", fontsize=12, loc="left")
-    axes.set_xlabel("area of a processing element times passes, GE on generic gates")
-    axes.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1, 0.5))
+    axes.set_xlabel("area of a processing element times passes, thousands of GE on generic gates")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_locator(NullLocator())

@@ -12,10 +12,9 @@ from itertools import groupby
 from typing import Any
 
 from openmxu import process, yosys
-from openmxu.area.points import PROCESSING_ELEMENT, point
-from openmxu.area.schedule import measure_all, workers
-from openmxu.area.targets import choose_targets
+from openmxu.area.elements import element_areas
 from openmxu.cluster import connected
+from openmxu.config import MxuConfig
 from openmxu.formats import FloatFormat
 from openmxu.host import cores, machine_name
 from openmxu.passes import PASSES
@@ -31,8 +30,6 @@ __all__ = ["study"]
 
 _LIMIT = 3 * 3600.0
 """Seconds after which trials of a case are given up; the longest take a few minutes."""
-
-_YOSYS_LIMIT = 3600.0
 
 
 def study(
@@ -132,12 +129,6 @@ def _tools() -> dict[str, str]:
 
 def _areas(cases: Sequence[Case], tell: Callable[[str], None]) -> dict[str, float]:
     """Of a processing element for each format of operands, with products and sums in fp32."""
-    formats = dict.fromkeys((case.operand, case.subnormals) for case in cases if case.operand)
-    [target] = choose_targets(["generic"], [], ["area"])
-    plan = [
-        (target, point(PROCESSING_ELEMENT, FloatFormat.parse(operand, "operand"), subnormals=subnormals))
-        for operand, subnormals in formats
-    ]
-    with workers(None, None, _YOSYS_LIMIT) as where:
-        results = measure_all(plan, where, tell)
-    return {" ".join(kind): result.area.area for kind, result in zip(formats, results, strict=True) if result.area}
+    kinds = list(dict.fromkeys((case.operand, case.subnormals) for case in cases if case.operand))
+    units = [MxuConfig(operand=FloatFormat.parse(operand, "operand"), subnormals=mode) for operand, mode in kinds]
+    return {" ".join(kind): area for kind, area in zip(kinds, element_areas(units, tell), strict=True)}
