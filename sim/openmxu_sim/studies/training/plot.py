@@ -52,6 +52,7 @@ def _draw_sweep(axes: Axes, found: Study, task: str) -> None:
         spreads = [found.spread(task, each) for each in cases]
         axes.errorbar(weights, means, spreads, color=colour, marker=marker, capsize=3, label=name(case))
     axes.set_title(f"{_TITLES[task]}, against the weight of the loss", fontsize=12, loc="left")
+    axes.set_xticks(sorted({case.weight for case in found.cases(task)}))
     axes.set_xlabel("the loss is multiplied by 2 to this power")
     if axes.get_legend_handles_labels()[1]:
         axes.legend(frameon=False, fontsize=10)
@@ -80,7 +81,7 @@ def _draw_areas(axes: Axes, found: Study, task: str) -> None:
     axes.axhline(fmean(found.scores(task, REFERENCE)), color="#888888", linewidth=0.8)
     axes.set_xscale("log")
     axes.set_title(f"{_TITLES[task]}, against area times passes", fontsize=12, loc="left")
-    axes.set_xlabel("area of a processing element times passes, thousands of GE on generic gates")
+    axes.set_xlabel("area of an element times passes, thousands of GE on generic gates")
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_locator(NullLocator())
