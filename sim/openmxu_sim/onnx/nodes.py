@@ -86,7 +86,7 @@ def _anonymous(node: onnx.NodeProto) -> bytes:
 @lru_cache(maxsize=4096)
 def _session(
     serialized: bytes, types: tuple[tuple[str, int], ...], version: int, ir_version: int
-) -> onnxruntime.InferenceSession | None:
+) -> "onnxruntime.InferenceSession | None":
     """A model of one node; ``None`` if onnxruntime does not know it, or not for these types."""
     node = onnx.NodeProto.FromString(serialized)
     graph = helper.make_graph(
