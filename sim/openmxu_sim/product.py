@@ -27,6 +27,7 @@ from openmxu_sim.engines.protocol import Run
 from openmxu_sim.golden.environment import ieee_arithmetic
 from openmxu_sim.golden.matrix import check_precision
 from openmxu_sim.stimulus import Stalls, collect, stimulus
+from openmxu_sim.tensors import as_given, from_tensor
 
 __all__ = ["PRECISIONS", "Product", "Statistics", "as_operand", "matmul", "simulate", "to_stacks"]
 
@@ -133,13 +134,14 @@ def as_operand(array: npt.ArrayLike, parameter: str) -> npt.NDArray[Any]:
 
     These are taken as they are, bit for bit. A 2-byte void, which is how numpy stores bfloat16 in
     files, is read as bfloat16. Other real dtypes go through ``astype(float32)``, with a note in the log. Of a subclass
-    of numpy's arrays, such as ``numpy.matrix``, the elements count.
+    of numpy's arrays, such as ``numpy.matrix``, the elements count. Arrays of JAX and tensors of PyTorch are as good.
 
     Raises
     ------
     TypeError
         The array is complex, not numeric, or masked.
     """
+    array = from_tensor(array, parameter)
     golden.check_unmasked(array, parameter)
     given = np.asarray(array)
     if given.dtype == np.dtype("V2"):
@@ -280,8 +282,11 @@ def matmul(
     vcd: Path | str | None = None,
     window: Window | None = None,
     progress: Progress | None = None,
-) -> npt.NDArray[Any]:
+) -> Any:
     """The product that the unit computes, bit for bit; parameters and errors as of :func:`simulate`.
+
+    An array of NumPy's, or of JAX's or a tensor of PyTorch's if an operand is one. These have no derivatives:
+    ``openmxu_sim.torch`` and ``openmxu_sim.jax`` have a ``matmul`` for networks.
 
     >>> import numpy as np
     >>> from openmxu_sim import matmul
@@ -289,7 +294,7 @@ def matmul(
     array([[1., 2.],
            [3., 4.]], dtype=float32)
     """
-    return simulate(
+    result = simulate(
         a,
         b,
         unit=unit,
@@ -309,6 +314,7 @@ def matmul(
         window=window,
         progress=progress,
     ).result
+    return as_given(result, a, b)
 
 
 def to_stacks(

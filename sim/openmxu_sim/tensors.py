@@ -1,0 +1,48 @@
+"""Tensors of PyTorch and JAX as operands, and results that are such again.
+
+Neither is imported here: whoever has a tensor has imported its framework.
+"""
+
+import sys
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["as_given", "from_tensor"]
+
+
+def from_tensor(given: Any, parameter: str) -> Any:
+    """What NumPy can read: a tensor of PyTorch as an array, in its very memory; all else as it is.
+
+    Raises
+    ------
+    TypeError
+        The tensor's derivatives are asked for, or it is no dense one in this machine's memory.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(given, torch.Tensor):
+        return given
+    if given.requires_grad:
+        raise TypeError(
+            f"{parameter} must be a tensor without derivatives, as of detach(); openmxu_sim.torch.matmul has them"
+        )
+    if given.layout is not torch.strided or given.device.type != "cpu":
+        raise TypeError(f"{parameter} must be a dense tensor on the CPU, not {given.layout} on {given.device}")
+    plain = given.resolve_conj().resolve_neg()
+    if plain.dtype == torch.bfloat16:  # which NumPy has not by itself
+        return plain.view(torch.uint16).numpy().view(ml_dtypes.bfloat16)
+    return plain.numpy()
+
+
+def as_given(result: npt.NDArray[Any], *operands: Any) -> Any:
+    """A result as a tensor of PyTorch, or as an array of JAX, if an operand is one; else as it is."""
+    torch, jax = sys.modules.get("torch"), sys.modules.get("jax")
+    if torch is not None and any(isinstance(each, torch.Tensor) for each in operands):
+        if result.dtype == ml_dtypes.bfloat16:
+            return torch.from_numpy(np.atleast_1d(result).view(np.uint16)).view(torch.bfloat16).reshape(result.shape)
+        return torch.from_numpy(np.asarray(result))
+    if jax is not None and any(isinstance(each, jax.Array) for each in operands):
+        return jax.numpy.asarray(result)
+    return result

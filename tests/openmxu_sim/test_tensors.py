@@ -1,0 +1,80 @@
+"""Operands of PyTorch and JAX: the bits of NumPy's, and results of their kind."""
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from openmxu_sim import golden, matmul, simulate
+
+A = np.random.default_rng(1).standard_normal((5, 7)).astype(np.float32)
+B = np.random.default_rng(2).standard_normal((7, 3)).astype(np.float32)
+FRAMEWORKS = {name: import_module(name) for name in ("torch", "jax") if find_spec(name)}
+OPTIONS: dict[str, Any] = {"rows": 4, "columns": 2, "engine": "golden"}
+
+
+@pytest.fixture(autouse=True)
+def _installed(request: pytest.FixtureRequest) -> None:
+    parameters = request.node.callspec.params if hasattr(request.node, "callspec") else {}
+    framework = parameters.get("framework", "torch")
+    if framework not in FRAMEWORKS:
+        pytest.skip(f"{framework} is not installed: make setup-models")
+
+
+def _made(framework: str, array: Any) -> Any:
+    """An array of a framework, by way of a list: nothing of ours."""
+    made = FRAMEWORKS[framework].tensor if framework == "torch" else FRAMEWORKS[framework].numpy.array
+    return made(array.tolist())
+
+
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_tensors(framework: str) -> None:
+    a, b = _made(framework, A), _made(framework, B)
+    expected = golden.matmul(A, B, rows=4)
+    for pair in ((a, b), (a, B), (A, b)):
+        found = matmul(*pair, **OPTIONS)
+        assert type(found) is type(a)
+        assert str(found.dtype).endswith("float32")
+        assert np.array_equal(np.asarray(found).view(np.uint32), expected.view(np.uint32))
+    assert isinstance(simulate(a, b, **OPTIONS).result, np.ndarray)
+    assert type(matmul(a[0], b[:, 0], **OPTIONS)) is type(a)
+    stacked = matmul(_made(framework, np.stack([A, A])), b, **OPTIONS)
+    assert np.array_equal(np.asarray(stacked)[1], expected)
+
+
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_bfloat16_of_tensors(framework: str) -> None:
+    """In and out, bit for bit; streams carry it, as they do for NumPy's."""
+    a, b = _made(framework, A), _made(framework, B)
+    narrow = [each.bfloat16() if framework == "torch" else each.astype("bfloat16") for each in (a, b)]
+    given = [each.astype(ml_dtypes.bfloat16) for each in (A, B)]
+    expected = simulate(*given, **OPTIONS, output="bf16")
+    found = simulate(*narrow, **OPTIONS, output="bf16")
+    assert np.array_equal(found.result.view(np.uint16), expected.result.view(np.uint16))
+    assert found.statistics.config == expected.statistics.config
+    for pair, right in ((narrow, expected.result), ([narrow[0][0], narrow[1][:, 0]], expected.result[0, 0])):
+        result = matmul(*pair, **OPTIONS, output="bf16")
+        assert str(result.dtype).endswith("bfloat16")
+        wide = result.float().numpy() if framework == "torch" else np.asarray(result, np.float32)
+        assert np.array_equal(wide, np.asarray(right, np.float32))
+
+
+def test_tensors_that_are_no_operands() -> None:
+    torch = FRAMEWORKS["torch"]
+    a = torch.ones(2, 2)
+    with pytest.raises(
+        TypeError, match=r"^a must be a tensor without derivatives, as of detach\(\); .*torch.matmul has"
+    ):
+        matmul(a.clone().requires_grad_(), a, **OPTIONS)
+    with pytest.raises(TypeError, match=r"^b must be a dense tensor on the CPU, not torch.sparse_coo on cpu$"):
+        matmul(a, a.to_sparse(), **OPTIONS)
+    with pytest.raises(TypeError, match=r"^a must be a dense tensor on the CPU, not torch.strided on meta$"):
+        matmul(a.to("meta"), a, **OPTIONS)
+    with pytest.raises(TypeError, match=r"^a must be an array of real numbers, not of complex64$"):
+        matmul(a * 1j, a, **OPTIONS)
+    negative = torch.imag((a * 1j).conj())
+    assert negative.is_neg()
+    assert matmul(negative, a, **OPTIONS).tolist() == [[-2, -2], [-2, -2]]
