@@ -94,7 +94,7 @@ def _cell(found: Study, task: str, case: Case) -> str:
 
 
 def _passages(found: Study) -> Iterator[str]:
-    yield "| trained with | file | used with | parameters changed | accuracy there | accuracy here |"
+    yield "| trained with | file | used with | parameters changed | accuracy where trained | where used |"
     yield "|---|---|---|--:|--:|--:|"
     for each in found.passages:
         changed = f"{each.changed} of {each.parameters:,}"
