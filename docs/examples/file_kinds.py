@@ -4,21 +4,16 @@ from pathlib import Path
 
 import numpy as np
 
-from openmxu_sim.studies.packages import from_pypi
-from openmxu_sim.studies.pretrained.samples import files
-
-MODEL = "magika/models/standard_v3_3/model.onnx"
-OTHERS = ("magika/models/standard_v3_3/config.min.json", "magika/config/content_types_kb.min.json")
+from openmxu_sim.studies.pretrained.ask import MAGIKA
 
 
 def main(count: int = 128) -> int:
     """Write magika.onnx and files.npz here, and give how many files there are."""
-    model, config, kinds = from_pypi("magika==1.0.3", [MODEL, *OTHERS])
+    model, samples = MAGIKA.fetch(count)
     Path("magika.onnx").write_bytes(model)
-    packed = np.concatenate(files(count, config, kinds).batches)
-    np.savez("files.npz", bytes=packed)
-    print(f"magika.onnx, and {len(packed)} files of this Python in files.npz")
-    return len(packed)
+    np.savez("files.npz", bytes=np.concatenate(samples.batches))
+    print(f"magika.onnx, and {len(samples.truth)} files of this Python in files.npz")
+    return len(samples.truth)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ The evaluator is the definition of ONNX in Python: slow, and now and then wrong.
 """
 
 from collections.abc import Collection, Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,6 @@ __all__ = ["inner_nodes", "others", "session_of"]
 
 _EVALUATED = ("Constant", "If", "Loop", "Scan", "SequenceMap")
 """What has no inputs, or graphs of its own, in which there may be products."""
-
-_OUTPUT = "o"
 
 
 def inner_nodes(nodes: Collection[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
@@ -43,44 +41,45 @@ def others(model: onnx.ModelProto, computed: Collection[str]) -> list[type[OpRun
     """What the evaluator takes in place of its own for each operator of a model, but for those that are computed."""
     version = {each.domain: each.version for each in model.opset_import}.get("", 1)
     names = {node.op_type for node in inner_nodes(model.graph.node) if not node.domain}
-
-    def made(name: str) -> type[OpRun]:
-        def run(self: Any, *inputs: Any, **_attributes: Any) -> tuple[Any, ...]:
-            return _run(self, version, model.ir_version, inputs)
-
-        return type(name, (OpRun,), {"op_domain": "", "_run": run})
-
-    return [made(name) for name in sorted(names - {*computed, *_EVALUATED})]
+    of_model = {"version": version, "ir_version": model.ir_version}
+    return [type(name, (_Node,), of_model) for name in sorted(names - {*computed, *_EVALUATED})]
 
 
-def _run(operator: Any, version: int, ir_version: int, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The outputs of a node, in the order that it has them in."""
-    node: onnx.NodeProto = operator.onnx_node
-    arrays = {f"i{place}": np.asarray(each) for place, each in enumerate(inputs) if each is not None}
-    if any(isinstance(each, list) for each in inputs) or any(each.dtype == object for each in arrays.values()):
-        session = None  # sequences and texts
-    else:
-        types = tuple((name, int(helper.np_dtype_to_tensor_dtype(array.dtype))) for name, array in arrays.items())
-        session = _session(_anonymous(node), types, version, ir_version)
-    if session is None:
-        found: tuple[Any, ...] = load_op("", node.op_type, version)(node, operator.run_params).run(*inputs)
-        return found
-    try:
-        outputs = iter(session.run(None, arrays))
-    except Exception as error:  # onnxruntime's own, of many kinds
-        where = f"{node.op_type} {node.name or node.output[0]}"
-        raise ValueError(f"{where} cannot be computed: {str(error).splitlines()[0]}") from None
-    return tuple(next(outputs) if name else np.empty(0) for name in node.output)  # of no use, but it must be something
+class _Node(OpRun):
+    """A node; each operator has a class of its name."""
 
+    op_domain = ""
+    version: int
+    ir_version: int
 
-def _anonymous(node: onnx.NodeProto) -> bytes:
-    """A node whose name, inputs and outputs are called alike in all nodes that do the same."""
-    found = onnx.NodeProto()
-    found.CopyFrom(node)
-    found.name = ""
-    found.input[:] = [f"i{place}" if name else "" for place, name in enumerate(node.input)]
-    found.output[:] = [f"{_OUTPUT}{place}" if name else "" for place, name in enumerate(node.output)]
-    return bytes(found.SerializeToString(deterministic=True))
+    @cached_property
+    def _anonymous(self) -> bytes:
+        """The node with a name, inputs and outputs that are called alike in all nodes that do the same."""
+        found = onnx.NodeProto()
+        found.CopyFrom(self.onnx_node)
+        found.name = ""
+        found.input[:] = [f"i{place}" if name else "" for place, name in enumerate(found.input)]
+        found.output[:] = [f"o{place}" if name else "" for place, name in enumerate(found.output)]
+        return bytes(found.SerializeToString(deterministic=True))
+
+    def _run(self, *inputs: Any, **_attributes: Any) -> tuple[Any, ...]:
+        """The outputs, in the order that the node has them in."""
+        node: onnx.NodeProto = self.onnx_node
+        arrays = {f"i{place}": np.asarray(each) for place, each in enumerate(inputs) if each is not None}
+        if any(isinstance(each, list) for each in inputs) or any(each.dtype == object for each in arrays.values()):
+            session = None  # sequences and texts
+        else:
+            types = tuple((name, int(helper.np_dtype_to_tensor_dtype(array.dtype))) for name, array in arrays.items())
+            session = _session(self._anonymous, types, self.version, self.ir_version)
+        if session is None:
+            found: tuple[Any, ...] = load_op("", node.op_type, self.version)(node, self.run_params).run(*inputs)
+            return found
+        try:
+            outputs = iter(session.run(None, arrays))
+        except Exception as error:  # onnxruntime's own, of many kinds
+            where = f"{node.op_type} {node.name or node.output[0]}"
+            raise ValueError(f"{where} cannot be computed: {str(error).splitlines()[0]}") from None
+        return tuple(next(outputs) if name else np.empty(0) for name in node.output)  # unused, but something must be
 
 
 @lru_cache(maxsize=4096)

@@ -124,7 +124,7 @@ def test_answers_are_counted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     weights[:, 2] += 2.0**-12
     packed = {"model": _model(weights).SerializeToString(), "config": json.dumps(CONFIG), "kinds": json.dumps(KINDS)}
     files = [each if isinstance(each, bytes) else each.encode() for each in packed.values()]
-    toy = ask._Published("toys", "toy==1.0", "MIT", "model", ("config", "kinds"), samples.files)
+    toy = ask.Published("toys", "toy==1.0", "MIT", "model", ("config", "kinds"), samples.files)
     monkeypatch.setattr(ask, "_PUBLISHED", (toy,))
     monkeypatch.setattr(ask, "_SHORT", (5,))
     monkeypatch.setattr(ask, "from_pypi", lambda package, names: files)
@@ -136,6 +136,7 @@ def test_answers_are_counted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
         assert (by_unit[unit].right, by_unit[unit].changed) == (2, 0), unit
     for unit in ("bf16", "fp16", "fp8_e5m2"):
         assert (by_unit[unit].right, by_unit[unit].changed, by_unit[unit].lost) == (1, 5, 0), unit
+    assert to_markdown(found).startswith("`openmxu study pretrained`, ")
     assert found.tools["toys"] == "toy 1.0, MIT"
     assert found.tools["Python"] == platform.python_version()
     assert Pretrained.of_json(found.to_json()) == found
@@ -147,7 +148,8 @@ def test_answers_are_counted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 def test_tables() -> None:
     found = Finding("a net", "bf16", 8, 6, 1, 0.125, 4321)
-    text = to_markdown(Pretrained("2026-01-31", "a machine", {}, (found,)))
+    text = to_markdown(Pretrained("2026-01-31", "a machine", {}, True, (found,)))
+    assert text.startswith("`openmxu study pretrained --full`, 2026-01-31, a machine.\n")
     assert "\n8 samples.\n" in text
     assert "\n| bf16 | 0.7500 | 1 | 0.12 | 4,321 |\n" in text
 

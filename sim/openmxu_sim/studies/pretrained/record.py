@@ -40,11 +40,12 @@ class Finding:
 
 @dataclass(frozen=True)
 class Pretrained:
-    """All findings, and with what they were made."""
+    """All findings, with what they were made, and whether it is the long form."""
 
     date: str
     machine: str
     tools: Mapping[str, str]
+    full: bool
     findings: tuple[Finding, ...]
 
     def to_json(self) -> str:
@@ -61,7 +62,7 @@ class Pretrained:
 def to_markdown(found: Pretrained) -> str:
     """A table for each network."""
     lines = [
-        f"`openmxu study pretrained --full`, {found.date}, {found.machine}.",
+        f"`openmxu study pretrained{' --full' * found.full}`, {found.date}, {found.machine}.",
         "",
         *(f"- {tool_version(name, version)}" for name, version in found.tools.items()),
     ]

@@ -82,7 +82,8 @@ _SMALLEST = 64
 """Bytes of a file that is worth asking about."""
 
 
-def _in_batches(inputs: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
+def _in_batches(inputs: Any) -> Iterator[Any]:
+    """Slices of an array, or of a list."""
     return (inputs[first : first + _BATCH] for first in range(0, len(inputs), _BATCH))
 
 
@@ -91,14 +92,12 @@ _BATCH = 16
 
 def _sentences(count: int) -> list[str]:
     """Lines of text without what fonts write alike."""
-    lines = dict.fromkeys(line.strip() for topic in sorted(pydoc_data.topics.topics) for line in _lines_of(topic))
+    lines = dict.fromkeys(
+        line.strip() for _, topic in sorted(pydoc_data.topics.topics.items()) for line in topic.splitlines()
+    )
     fitting = [line for line in lines if 12 <= len(line) <= 22 and line.isascii() and not set(line) & set("`'\"_|~^")]
     order = np.random.default_rng(0).permutation(len(fitting))[:count]
     return [fitting[place] for place in order]
-
-
-def _lines_of(topic: str) -> list[str]:
-    return pydoc_data.topics.topics[topic].splitlines()
 
 
 def _drawn(lines: Sequence[str], shape: tuple[int, int], size: int, gap: int, seed: int) -> Floats:
@@ -126,10 +125,9 @@ def lines(count: int, model: bytes) -> Samples:
         return [_spelt(letters, places) for places in output.argmax(2)]
 
     batches = []
-    for first in range(0, len(lines), _BATCH):
-        batch = lines[first : first + _BATCH]
-        width = 18 * max(map(len, batch)) + 8
-        batches.append(np.stack([_drawn([line], (48, width), 28, 8, first + i) for i, line in enumerate(batch)]))
+    for batch in _in_batches(list(enumerate(lines))):
+        width = 18 * max(len(line) for _, line in batch) + 8
+        batches.append(np.stack([_drawn([line], (48, width), 28, 8, number) for number, line in batch]))
     return Samples(batches, answers, [line.replace(" ", "") for line in lines])
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import safetensors.numpy
 import torch
 
 from openmxu_sim.onnx import Network
+from openmxu_sim.onnx.nodes import session_of
 from openmxu_sim.studies.training.networks import DigitsTask
 from openmxu_sim.studies.training.plan import STEPS, Case
 from openmxu_sim.studies.training.record import Passage
@@ -133,8 +133,7 @@ def _infer(model: onnx.ModelProto, case: Case, learned: DigitsTask) -> float:
     images, labels = (each[learned.train :].numpy() for each in (learned.images, learned.labels))
     name = model.graph.input[0].name
     if case.operand is None:
-        session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-        [found] = session.run(None, {name: images})
+        [found] = session_of(model).run(None, {name: images})
     else:
         [found] = Network(model, operand=case.operand, threads=1).run({name: images}).values()
     return float((found.argmax(1) == labels).mean())

@@ -118,7 +118,7 @@ class Study:
 
     def scores(self, task: str, case: Case) -> list[float]:
         """Of all seeds, in their order."""
-        return [each.outcome.score for each in self.results if (each.trial.task, each.trial.case) == (task, case)]
+        return [outcome.score for outcome in self._outcomes(task, case)]
 
     def cases(self, task: str) -> list[Case]:
         """All cases of a task, in the order of the plan."""
@@ -126,8 +126,10 @@ class Study:
 
     def mean(self, task: str, case: Case, what: str) -> float:
         """Of all seeds, of one field of :class:`~openmxu_sim.studies.training.trial.Outcome`."""
-        found = [each for each in self.results if (each.trial.task, each.trial.case) == (task, case)]
-        return fmean(getattr(each.outcome, what) for each in found)
+        return fmean(getattr(outcome, what) for outcome in self._outcomes(task, case))
+
+    def _outcomes(self, task: str, case: Case) -> list[Outcome]:
+        return [each.outcome for each in self.results if (each.trial.task, each.trial.case) == (task, case)]
 
     def area(self, case: Case) -> float | None:
         """Of a processing element for a case, if the hardware has one, and it was measured."""
