@@ -1,17 +1,13 @@
 """The plot of a benchmark."""
 
-import io
-
-import matplotlib
 from matplotlib.figure import Figure
 
+from openmxu_sim.figures import COLOURS, plain, svg
 from openmxu_sim.speed.measure import Clocked
 from openmxu_sim.speed.report import Report
 
 __all__ = ["to_svg"]
 
-# Okabe and Ito's palette, which colour-blind readers can tell apart; markers and labels say the same.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 _MARKERS = "osD^vP"
 
 
@@ -24,7 +20,7 @@ def to_svg(report: Report) -> bytes:
     fastest_first = sorted(lines.items(), key=lambda line: -max(each.updates for each in line[1]))
     titles = {"rate": "cycles per second", "updates": "processing elements · cycles per second"}
     for axes, (value, title) in zip(figure.subplots(1, 2), titles.items(), strict=True):
-        for ((engine, threads), found), colour, marker in zip(fastest_first, _COLOURS, _MARKERS, strict=False):
+        for ((engine, threads), found), colour, marker in zip(fastest_first, COLOURS, _MARKERS, strict=False):
             axes.plot(
                 [each.size for each in found],
                 [getattr(each, value) for each in found],
@@ -39,12 +35,6 @@ def to_svg(report: Report) -> bytes:
         axes.set_xticks(sizes, [str(size) for size in sizes])
         axes.set_xlabel("N (N x N processing elements)", fontsize=11)
         axes.set_title(title, fontsize=12, loc="left")
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(color="#dddddd", linewidth=0.6)
-        axes.set_axisbelow(True)
+        plain(axes)
     figure.axes[0].legend(frameon=False, fontsize=10)
-    buffer = io.BytesIO()
-    # No date and a fixed salt: the same measurements give the same SVG.
-    with matplotlib.rc_context({"svg.hashsalt": "openmxu"}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return buffer.getvalue()
+    return svg(figure)

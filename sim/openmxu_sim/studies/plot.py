@@ -1,18 +1,14 @@
 """The roofline as a picture."""
 
-import io
-
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from openmxu_sim.figures import COLOURS, plain, svg
 from openmxu_sim.studies.roofline import Machine, Roofline
 
 __all__ = ["to_svg"]
 
-# Okabe and Ito's palette, which colour-blind readers can tell apart; markers say the same.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 _MARKERS = "os^D"
 
 
@@ -31,7 +27,7 @@ def to_svg(found: Roofline) -> bytes:
     highest = 2 * max(intensity for intensity, _ in points["bf16"])
     _draw_roof(axes, found.machine, lowest, highest)
     networks = list(dict.fromkeys(share.layer.network for share in found.shares))
-    for network, colour, marker in zip(networks, _COLOURS, _MARKERS, strict=False):
+    for network, colour, marker in zip(networks, COLOURS, _MARKERS, strict=False):
         of_network = [index for index, share in enumerate(found.shares) if share.layer.network == network]
         for index in of_network:
             axes.plot(
@@ -47,11 +43,7 @@ def to_svg(found: Roofline) -> bytes:
                 label=f"{network}, {storage}",
             )
     _label(axes)
-    buffer = io.BytesIO()
-    # No date and a fixed salt: the same figures give the same SVG.
-    with matplotlib.rc_context({"svg.hashsalt": "openmxu"}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return buffer.getvalue()
+    return svg(figure)
 
 
 def _draw_roof(axes: Axes, machine: Machine, lowest: float, highest: float) -> None:
@@ -72,7 +64,5 @@ def _label(axes: Axes) -> None:
     axes.set_yscale("log")
     axes.set_xlabel("operations for each byte that moves between memory and unit")
     axes.set_title("operations per second, derived from sizes and the cycle formula", fontsize=12, loc="left")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(color="#dddddd", linewidth=0.6)
-    axes.set_axisbelow(True)
+    plain(axes)
     axes.legend(frameon=False, fontsize=9, loc="lower right")

@@ -210,7 +210,7 @@ def _alone(check: Check, *, thorough: bool, faults: bool) -> Row:
 
 
 _UNSEEN = (
-    *("commands.py", "convolution.py", "costs.py", "demo.py", "npy.py", "numerics.py"),
+    *("commands.py", "convolution.py", "costs.py", "demo.py", "figures.py", "npy.py", "numerics.py"),
     *("jax/", "onnx/", "speed/", "studies/", "torch/", "wave/"),
 )
 """Modules of our packages that no check depends on; import-linter has the same list."""

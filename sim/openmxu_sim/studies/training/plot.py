@@ -1,22 +1,19 @@
 """The study as a picture."""
 
-import io
 from math import isfinite, nan
 from statistics import fmean
 
-import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
 from openmxu.passes import PASSES
+from openmxu_sim.figures import COLOURS, plain, svg
 from openmxu_sim.studies.training.plan import REFERENCE, SWEPT, TASKS, name
 from openmxu_sim.studies.training.record import Study
 
 __all__ = ["to_svg"]
 
-# Okabe and Ito's palette, which colour-blind readers can tell apart; markers and labels say the same.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 _MARKERS = "os^Dv<P"
 
 _TITLES = {"digits": "digits: accuracy", "text": "text: loss in nats"}
@@ -30,20 +27,14 @@ def to_svg(found: Study) -> bytes:
         _draw_sweep(above, found, task)
         _draw_areas(below, found, task)
         for axes in (above, below):
-            axes.spines[["top", "right"]].set_visible(False)
-            axes.grid(color="#dddddd", linewidth=0.6)
-            axes.set_axisbelow(True)
+            plain(axes)
     figure.legend(*columns[0][1].get_legend_handles_labels(), frameon=False, ncols=4, loc="outside lower center")
-    buffer = io.BytesIO()
-    # No date and a fixed salt: the same figures give the same SVG.
-    with matplotlib.rc_context({"svg.hashsalt": "openmxu"}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return buffer.getvalue()
+    return svg(figure)
 
 
 def _draw_sweep(axes: Axes, found: Study, task: str) -> None:
     """A line for each case, with the spread of its seeds."""
-    for case, colour, marker in zip(SWEPT, _COLOURS, _MARKERS, strict=False):
+    for case, colour, marker in zip(SWEPT, COLOURS, _MARKERS, strict=False):
         weights = sorted(each.weight for each in found.cases(task) if each._replace(weight=0) == case)
         if len(weights) < 2:
             continue
@@ -71,9 +62,9 @@ def _draw_areas(axes: Axes, found: Study, task: str) -> None:
             area / 1000 * len(PASSES[case.precision]),
             score,
             found.spread(task, case),
-            color=_COLOURS[number % len(_COLOURS)],
+            color=COLOURS[number % len(COLOURS)],
             marker=_MARKERS[number % len(_MARKERS)],
-            markerfacecolor="white" if number >= len(_COLOURS) else None,
+            markerfacecolor="white" if number >= len(COLOURS) else None,
             linestyle="none",
             capsize=3,
             label=name(case),
