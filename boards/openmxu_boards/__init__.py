@@ -8,9 +8,26 @@
 ====================  ==============================================================================
 """
 
+from openmxu.sources import Sources
+
+SOURCES = (Sources("openmxu_boards"),)
+"""The files of this package as they were before they were imported."""
+
 from openmxu_boards.flow import build
 from openmxu_boards.report import BuildReport, Clock, Usage
 from openmxu_boards.selftest import Program, SelfTest, program
 from openmxu_boards.targets import Board, boards, find_board
 
-__all__ = ["Board", "BuildReport", "Clock", "Program", "SelfTest", "Usage", "boards", "build", "find_board", "program"]
+__all__ = [
+    "SOURCES",
+    "Board",
+    "BuildReport",
+    "Clock",
+    "Program",
+    "SelfTest",
+    "Usage",
+    "boards",
+    "build",
+    "find_board",
+    "program",
+]

@@ -11,6 +11,8 @@ from amaranth.lib import io
 from openmxu.config import MxuConfig
 from openmxu.formats import BF16
 from openmxu_boards.selftest import SelfTest
+from openmxu_boards.soc.machine import Buffers
+from openmxu_boards.soc.system import UartSoc
 from openmxu_boards.tools import missing
 
 __all__ = ["BOARDS", "Board", "SelfTestTop", "boards", "find_board"]
@@ -43,6 +45,9 @@ class Board:
         The command that loads it, without the file.
     overrides
         Options of the platform's tools.
+    buffers, counters, baud
+        Of the system that answers a host: sizes of its buffers, whether the unit's counters fit, and the bits per
+        second of its UART.
     """
 
     name: str
@@ -56,6 +61,9 @@ class Board:
     bitstream: str
     programmer: str
     overrides: Mapping[str, str] = field(default_factory=dict)
+    buffers: Buffers = field(default_factory=Buffers)
+    counters: bool = True
+    baud: int = 1_000_000
 
     @property
     def summary(self) -> str:
@@ -65,6 +73,10 @@ class Board:
             f"{self.title} ({self.device}): {config.rows}x{config.columns} unit, {config.source} in, "
             f"stages={config.stages}, at {self.frequency / 1e6:g} MHz"
         )
+
+    def new_system(self) -> UartSoc:
+        """What answers a host on this board; one build or simulation uses it up."""
+        return UartSoc(self.config, self.buffers, clock=self.frequency, baud=self.baud, counters=self.counters)
 
     def new_platform(self) -> Any:
         """A new platform object; one build uses it up.
@@ -103,6 +115,8 @@ BOARDS: dict[str, Board] = {
                 # bypasses of 75 LUTs and 206 flip-flops.
                 "script_after_read": "setparam -set COLLISION_X_MASK 1'1 */r:TRANSPARENCY_MASK=1'0",
             },
+            buffers=Buffers(weights=256, activations=1024, results=256),
+            counters=False,  # they do not fit beside the rest
         ),
         Board(
             "ulx3s-12f",
@@ -115,6 +129,7 @@ BOARDS: dict[str, Board] = {
             lights="LED 0 is on while all results are right, 1 stays on after a wrong one, 2 blinks",
             bitstream="bit",
             programmer="openFPGALoader --board ulx3s",
+            buffers=Buffers(weights=1024, activations=4096, results=1024),
         ),
     )
 }

@@ -1,0 +1,279 @@
+"""What host and board say to each other, byte by byte; the board's side in hardware is :mod:`openmxu_boards.soc`.
+
+::
+
+    frame     7E │ body, CRC-32 │ 7E             7D stands before a byte that is 7E or 7D inside, which is sent
+                                                 with bit 5 inverted
+    request   command   session   sequence             arguments
+    reply     command   session   sequence   status    data
+              +128
+              1 byte    2 bytes   2 bytes    1 byte
+
+Numbers begin with their lowest byte. The CRC is that of zlib and Ethernet, over the body, its lowest byte first.
+
+The host asks, the board answers, once for each request. The board carries out a request of the open session whose
+sequence number follows that of the one before; it only repeats its answer to the one before itself. So a host may send
+again whatever it has no answer to, and nothing is done twice. A frame that arrives damaged changes nothing.
+"""
+
+import json
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from openmxu.config import MxuConfig
+from openmxu.formats import FloatFormat
+
+__all__ = [
+    "ANSWER",
+    "ESCAPE",
+    "FLAG",
+    "FLIP",
+    "HEADER",
+    "MOST_SEQUENCE",
+    "VERSION",
+    "Command",
+    "Decoder",
+    "Identity",
+    "Reply",
+    "Status",
+    "TileJob",
+    "encode",
+    "request",
+]
+
+VERSION = 1
+"""Of this protocol. A board of another version is refused."""
+
+FLAG, ESCAPE, FLIP = 0x7E, 0x7D, 0x20
+
+HEADER = 5
+"""Bytes of a request before its arguments."""
+
+ANSWER = 0x80
+"""What is added to a command in its reply."""
+
+MOST_SEQUENCE = 0xFFFF
+"""After this sequence number comes 0."""
+
+
+class Command(IntEnum):
+    """What a host asks for; RUN and those before it take effect once, the others may be repeated at will."""
+
+    IDENTIFY = 1
+    """No arguments, any session and sequence number. The data are the :class:`Identity`, as JSON."""
+    OPEN = 2
+    """No arguments. Resets the unit and makes the session and the sequence number of this request those that count. A
+    request to open the session that is open changes nothing."""
+    WEIGHTS = 3
+    """Address in the weight buffer (2 bytes, in beats), and beats, which go there one after the other."""
+    ACTIVATIONS = 4
+    """Likewise, into the activation buffer."""
+    RUN = 5
+    """Address in the result buffer (2 bytes, in beats), and tiles (6 bytes each, see :class:`TileJob`), which run one
+    after the other, and whose results go there. The data are :data:`openmxu.status.COUNTERS` for this run (4 bytes
+    each; 0 on a board without counters) and the :class:`openmxu.status.Error` (1 byte)."""
+    RESULTS = 6
+    """Address in the result buffer and number of beats (2 bytes each). The data are the beats."""
+    COUNTERS = 7
+    """No arguments. The data are those of the last RUN."""
+
+
+class Status(IntEnum):
+    """How it went. Data follow only after OK."""
+
+    OK = 0
+    FRAME = 1
+    """A frame arrived that was damaged, too short, or too long for the board's buffer. Its header is not known, so
+    command, session and sequence in this reply mean nothing."""
+    COMMAND = 2
+    """There is no such command."""
+    SESSION = 3
+    """The request is not of the open session, as where the board was reset, or another host has opened one. Session 0
+    cannot be opened."""
+    SEQUENCE = 4
+    """The sequence number neither is that of the last request nor follows it."""
+    LENGTH = 5
+    """The arguments end too early or within a beat or tile. What was whole of them was done."""
+    ADDRESS = 6
+    """Something went beyond the end of a buffer; addresses wrap."""
+    HANG = 7
+    """Nothing moved for 65,536 cycles in a run. The unit was reset."""
+
+
+class TileJob(NamedTuple):
+    """A tile of a RUN.
+
+    Parameters
+    ----------
+    weights
+        Address of its first beat of weights, of R, the last row first.
+    activations
+        Address of its first beat of activations.
+    beats
+        Beats of activations, 1 to 256 and at most the unit's depth.
+    add, clear_nan, emit, keep
+        Marks on its activations.
+    """
+
+    weights: int
+    activations: int
+    beats: int
+    add: bool
+    clear_nan: bool
+    emit: bool
+    keep: bool
+
+    def to_bytes(self) -> bytes:
+        """As RUN has it: both addresses, ``beats - 1``, and the marks, ``add`` lowest."""
+        marks = self.add | self.clear_nan << 1 | self.emit << 2 | self.keep << 3
+        return _pair(self.weights) + _pair(self.activations) + bytes([self.beats - 1, marks])
+
+
+def _pair(number: int) -> bytes:
+    return number.to_bytes(2, "little")
+
+
+def encode(body: bytes) -> bytes:
+    """A frame: ``body`` and its CRC between flags."""
+    content = body + zlib.crc32(body).to_bytes(4, "little")
+    escaped = content.replace(b"\x7d", b"\x7d\x5d").replace(b"\x7e", b"\x7d\x5e")
+    return b"\x7e" + escaped + b"\x7e"
+
+
+def request(command: int, session: int, sequence: int, arguments: bytes = b"") -> bytes:
+    """The frame of a request."""
+    return encode(bytes([command]) + _pair(session) + _pair(sequence) + arguments)
+
+
+class Decoder:
+    """Finds frames in what arrives, in whatever pieces."""
+
+    def __init__(self) -> None:
+        self._pending = bytearray()
+
+    def feed(self, arrived: bytes) -> Iterator[bytes | None]:
+        """The bodies of the frames that end in ``arrived``; ``None`` for one that is damaged."""
+        self._pending += arrived
+        while (end := self._pending.find(FLAG)) >= 0:
+            content = bytes(self._pending[:end])
+            del self._pending[: end + 1]
+            if content:
+                yield _body(content)
+
+
+def _body(content: bytes) -> bytes | None:
+    """What is between two flags, without escapes and CRC, if it is sound."""
+    plain, escaped = bytearray(), False
+    for byte in content:
+        if byte == ESCAPE and not escaped:
+            escaped = True
+            continue
+        plain.append(byte ^ FLIP if escaped else byte)
+        escaped = False
+    body, check = bytes(plain[:-4]), bytes(plain[-4:])
+    sound = not escaped and len(check) == 4 and zlib.crc32(body).to_bytes(4, "little") == check
+    return body if sound else None
+
+
+class Reply(NamedTuple):
+    """A reply's parts."""
+
+    command: int
+    session: int
+    sequence: int
+    status: int
+    data: bytes
+
+    @classmethod
+    def parse(cls, body: bytes) -> "Reply | None":
+        """``None`` if it is no reply."""
+        if len(body) <= HEADER or not body[0] & ANSWER:
+            return None
+        session, sequence = (int.from_bytes(body[start : start + 2], "little") for start in (1, 3))
+        return cls(body[0] & ~ANSWER, session, sequence, body[HEADER], body[HEADER + 1 :])
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a board says of itself.
+
+    Parameters
+    ----------
+    config
+        Its unit.
+    weights, activations, results
+        Beats that its buffers hold.
+    frame
+        Bytes of the longest frame that it takes, without flags and escapes.
+    counters
+        Whether it can read the unit's counters.
+    clock
+        Its frequency in Hz.
+    baud
+        Bits per second of its UART; 0 if it has none.
+    package
+        Version of OpenMXU that made it.
+    build
+        Digest of all that it was made of.
+    protocol
+        :data:`VERSION`.
+    """
+
+    config: MxuConfig
+    weights: int
+    activations: int
+    results: int
+    frame: int
+    counters: bool
+    clock: int
+    baud: int
+    package: str
+    build: str
+    protocol: int = VERSION
+
+    def to_bytes(self) -> bytes:
+        """As JSON."""
+        own = {name: value for name, value in vars(self).items() if name != "config"}
+        unit = {
+            name: value if isinstance(value, int | str) else value.name for name, value in vars(self.config).items()
+        }
+        return json.dumps({"openmxu": own | {"unit": unit}}, separators=(",", ":")).encode()
+
+    def __str__(self) -> str:
+        unit = self.config
+        clock = f"{self.clock / 1e6:g} MHz, " if self.clock else ""
+        return (
+            f"{unit.rows}x{unit.columns} unit, {unit.operand} operands, {unit.source} in, {unit.result} out, "
+            f"stages={unit.stages}, depth={unit.depth}, subnormals={unit.subnormals}\n"
+            f"buffers: {self.weights} beats of weights, {self.activations} of activations, {self.results} of results\n"
+            f"{clock}{self.baud} baud, frames of up to {self.frame} bytes, "
+            f"{'counters' if self.counters else 'no counters'}\n"
+            f"OpenMXU {self.package}, build {self.build or 'unknown'}, protocol {self.protocol}"
+        )
+
+    @classmethod
+    def parse(cls, data: bytes) -> "Identity":
+        """The identity in a reply.
+
+        Raises
+        ------
+        ValueError
+            It is none of this version.
+        """
+        try:
+            fields = json.loads(data)["openmxu"]
+            found = fields["protocol"]
+            if found != VERSION:
+                raise ValueError(f"the board must have protocol version {VERSION}, not {found!r}: build it anew")
+            unit = fields.pop("unit")
+            return cls(config=_config(unit), **fields)
+        except (KeyError, TypeError, UnicodeDecodeError, json.JSONDecodeError):
+            raise ValueError(f"the board must say what it is, not {data[:40]!r}") from None
+
+
+def _config(unit: Mapping[str, Any]) -> MxuConfig:
+    formats = {name: FloatFormat.parse(unit[name]) for name in ("operand", "source", "result")}
+    return MxuConfig(**dict(unit) | formats)

@@ -1,0 +1,204 @@
+"""Frames in hardware: what :mod:`openmxu_boards.protocol` says of flags, escapes and the CRC."""
+
+from typing import Any
+
+from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.crc import catalog
+from amaranth.lib.memory import Memory, WritePort
+from amaranth.lib.wiring import In, Out
+
+from openmxu_boards.protocol import ESCAPE, FLAG, FLIP, HEADER
+from openmxu_boards.soc.uart import ReceivedByte
+
+__all__ = ["FrameByte", "FrameReceiver", "FrameSender"]
+
+_CHECK = 4
+"""Bytes of a CRC."""
+
+
+class FrameByte(data.StructLayout):
+    """A byte of a frame's body.
+
+    Members
+    -------
+    data : 8
+    last : 1
+        The body ends with it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"data": 8, "last": 1})
+
+
+class FrameReceiver(wiring.Component):
+    """The bodies of sound frames, and word of damaged ones.
+
+    A frame is stored as it comes, and is passed on when its CRC is there and right; else it is forgotten::
+
+                    committed     written
+                         ▼           ▼
+        [ . . | frame, frame | frame … . . . ]      a damaged frame: written = committed
+               ▲
+              read
+
+    Invariant: nobody reads what is not committed, so no word of a damaged frame is ever acted upon.
+
+    Latency: from the closing flag to the first byte of the body three cycles. Throughput: a byte a cycle on either
+    side. Back-pressure: none on ``i``; a frame that finds no room is damaged.
+
+    Parameters
+    ----------
+    depth
+        Bytes that are stored, a power of two: the longest frame has one less, its CRC included.
+
+    Members
+    -------
+    i : In(stream of ReceivedByte)
+        Always ready.
+    o : Out(stream of FrameByte)
+    o_damaged : Out(1)
+        For a cycle: a frame ended that was damaged, too short, or too long.
+    """
+
+    i: Any
+    o: Any
+    o_damaged: Value
+
+    def __init__(self, depth: int) -> None:
+        self.depth = depth
+        super().__init__(
+            {"i": In(stream.Signature(ReceivedByte())), "o": Out(stream.Signature(FrameByte())), "o_damaged": Out(1)}
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """A ring of bytes, and one of ends: the end of a body is known only four bytes later."""
+        m = Module()
+        m.submodules.crc = self._crc = catalog.CRC32_ISO_HDLC(8).create()
+        m.submodules.bytes = stored = Memory(shape=8, depth=self.depth, init=[])
+        m.submodules.ends = ends = Memory(shape=1, depth=self.depth, init=[])
+        self._written, self._read = Signal(range(self.depth)), Signal(range(self.depth))
+        committed = Signal.like(self._written)
+        store, end = stored.write_port(), ends.write_port()
+        self._escaped, self._damaged = Signal(), Signal()
+        self._length = Signal(range(HEADER + _CHECK + 1))
+        byte = self.i.payload.data
+        m.d.comb += [
+            self.i.ready.eq(1),
+            store.addr.eq(self._written),
+            store.data.eq(byte ^ Mux(self._escaped, FLIP, 0)),
+            end.addr.eq(self._written),
+            self._crc.data.eq(store.data),
+        ]
+        with m.If(self.i.valid):
+            m.d.sync += self._damaged.eq(self._damaged | self.i.payload.error)
+            with m.If(byte == FLAG):
+                self._end_frame(m, end, committed)
+            with m.Elif(byte == ESCAPE):
+                m.d.sync += [
+                    self._escaped.eq(1),
+                    self._damaged.eq(self._damaged | self._escaped | self.i.payload.error),
+                ]
+            with m.Else():
+                self._store_byte(m, store, end)
+        self._connect_reader(m, stored, ends, committed)
+        return m
+
+    def _end_frame(self, m: Module, end: WritePort, committed: Signal) -> None:
+        """Commit what was written, without its CRC, or forget it."""
+        whole = (self._length == HEADER + _CHECK) & self._crc.match_detected & ~self._escaped
+        behind = (self._written - _CHECK)[: len(committed)]
+        m.d.comb += self._crc.start.eq(1)
+        m.d.sync += [each.eq(0) for each in (self._length, self._escaped, self._damaged)]
+        m.d.sync += self._written.eq(committed)
+        with m.If(whole & ~self._damaged & ~self.i.payload.error):
+            m.d.comb += [end.addr.eq(behind - 1), end.data.eq(1), end.en.eq(1)]
+            m.d.sync += [self._written.eq(behind), committed.eq(behind)]
+        with m.Elif((self._length != 0) | self._escaped | self._damaged):
+            m.d.comb += self.o_damaged.eq(1)
+
+    def _store_byte(self, m: Module, store: WritePort, end: WritePort) -> None:
+        """Behind the last one, if there is room."""
+        m.d.comb += self._crc.valid.eq(1)
+        m.d.sync += [self._escaped.eq(0), self._length.eq(self._length + (self._length != HEADER + _CHECK))]
+        following = (self._written + 1)[: len(self._written)]
+        with m.If(following == self._read):
+            m.d.sync += self._damaged.eq(1)
+        with m.Else():
+            m.d.comb += [store.en.eq(1), end.en.eq(1)]
+            m.d.sync += self._written.eq(following)
+
+    def _connect_reader(self, m: Module, stored: Memory, ends: Memory, committed: Signal) -> None:
+        """The memories' output registers hold the byte until it is taken."""
+        read, fetch = self._read, Signal()
+        byte, end = stored.read_port(), ends.read_port()
+        m.d.comb += [
+            fetch.eq((read != committed) & (self.o.ready | ~self.o.valid)),
+            byte.addr.eq(read),
+            byte.en.eq(fetch),
+            end.addr.eq(read),
+            end.en.eq(fetch),
+            self.o.payload.data.eq(byte.data),
+            self.o.payload.last.eq(end.data),
+        ]
+        with m.If(fetch):
+            m.d.sync += read.eq(read + 1)
+        with m.If(fetch | self.o.ready):
+            m.d.sync += self.o.valid.eq(fetch)
+
+
+class FrameSender(wiring.Component):
+    """Frames of bodies: flags, escapes, CRC.
+
+    Latency: the flag is offered in the cycle in which the first byte of a body is. Throughput: a byte a cycle, six more
+    for each frame and one more for each escape. Back-pressure: on both sides, for any time.
+
+    Members
+    -------
+    i : In(stream of FrameByte)
+    o : Out(stream of 8)
+    """
+
+    i: Any
+    o: Any
+
+    def __init__(self) -> None:
+        super().__init__({"i": In(stream.Signature(FrameByte())), "o": Out(stream.Signature(8))})
+
+    def elaborate(self, platform: object) -> Module:
+        """Bytes of the body and of the CRC go the same way past the escapes."""
+        m = Module()
+        m.submodules.crc = crc = catalog.CRC32_ISO_HDLC(8).create()
+        escaped, byte, number = Signal(), Signal(8), Signal(2)
+        special = (byte == FLAG) | (byte == ESCAPE)
+        passed = Signal()  # a byte left, its escape before it
+        offered = Signal()
+        with m.If(offered):
+            m.d.comb += [
+                self.o.valid.eq(1),
+                self.o.payload.eq(Mux(special, Mux(escaped, byte ^ FLIP, ESCAPE), byte)),
+                passed.eq(self.o.ready & (escaped | ~special)),
+            ]
+            with m.If(self.o.ready):
+                m.d.sync += escaped.eq(special & ~escaped)
+        with m.FSM():
+            with m.State("OPEN"):
+                m.d.comb += [self.o.valid.eq(self.i.valid), self.o.payload.eq(FLAG), crc.start.eq(1)]
+                with m.If(self.i.valid & self.o.ready):
+                    m.next = "BODY"
+            with m.State("BODY"):
+                m.d.comb += [offered.eq(self.i.valid), byte.eq(self.i.payload.data), self.i.ready.eq(passed)]
+                m.d.comb += [crc.data.eq(byte), crc.valid.eq(passed)]
+                with m.If(passed & self.i.payload.last):
+                    m.next = "CHECK"
+            with m.State("CHECK"):
+                m.d.comb += [offered.eq(1), byte.eq(crc.crc.word_select(number, 8))]
+                with m.If(passed):
+                    m.d.sync += number.eq(number + 1)
+                    with m.If(number == _CHECK - 1):
+                        m.next = "CLOSE"
+            with m.State("CLOSE"):
+                m.d.comb += [self.o.valid.eq(1), self.o.payload.eq(FLAG)]
+                with m.If(self.o.ready):
+                    m.next = "OPEN"
+        return m

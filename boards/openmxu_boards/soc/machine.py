@@ -1,0 +1,241 @@
+"""The unit between buffers: it runs tiles that are somewhere in them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal, Value
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from openmxu.config import MxuConfig
+from openmxu.marks import TILE_MARKS
+from openmxu.mxu import Mxu
+from openmxu.status import COUNTERS, Error
+from openmxu_boards.soc.feeder import ADDRESS, Feeder
+
+__all__ = ["PATIENCE", "Buffers", "Machine", "Tile"]
+
+PATIENCE = 1 << 16
+"""Cycles in which nothing moves after which a run is given up. A sound unit never makes anybody wait for as long."""
+
+_MOST = 1 << 8
+"""Beats of activations in a tile."""
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """Sizes of the buffers around a unit, in beats, powers of two from 2 to 65536.
+
+    Parameters
+    ----------
+    weights, activations, results
+        The buffers.
+    """
+
+    weights: int = 256
+    activations: int = 256
+    results: int = 256
+
+    def __post_init__(self) -> None:
+        for name, size in vars(self).items():
+            if size not in {1 << bits for bits in range(1, ADDRESS + 1)}:
+                raise ValueError(f"{name} must be a power of two from 2 to {1 << ADDRESS}, not {size!r}")
+
+
+class Tile(data.StructLayout):
+    """A tile of a run, as :class:`openmxu_boards.protocol.TileJob` has it.
+
+    Members
+    -------
+    weights, activations : 16
+        Addresses.
+    count : 8
+        Beats of activations, less one.
+    add, clear_nan, emit, keep : 1
+    padding : 4
+    """
+
+    def __init__(self) -> None:
+        marks: Mapping[str, int] = dict.fromkeys(TILE_MARKS, 1)
+        super().__init__({"weights": ADDRESS, "activations": ADDRESS, "count": 8, **marks, "padding": 4})
+
+
+class Machine(wiring.Component):
+    """A unit, its operands and its results in memories.
+
+    ::
+
+        i_weights ────▶ [ weights ] ──▶┐
+                              ▲        │
+        tiles ─────▶( )───────┤        ├─▶ [ unit ] ──▶ [ results ] ──▶ o_result
+                              ▼        │
+        i_activations ▶ [activations]─▶┘
+
+    The weights of a tile go to the unit while the tile before it runs; nothing is sent twice, and no result waits.
+
+    Latency: that of the unit and eight cycles. Throughput: a beat a cycle, tile after tile, if tiles come fast enough.
+    Back-pressure: on tiles.
+
+    Parameters
+    ----------
+    config
+        The unit; it gets an error code if it has none.
+    buffers
+        Sizes.
+    counters
+        Whether the unit's counters can be read; its error code always can.
+
+    Members
+    -------
+    i_reset : In(1)
+        Of unit and feeders. The buffers keep what they hold.
+    i_weights, i_activations : In(1)
+        Write ``i_beat`` to ``i_address`` of this buffer. Not during a run.
+    i_address : In(16)
+    i_beat : In(width of the wider beat)
+    i_start : In(1)
+        A run begins: its results go to ``i_address`` and behind; counters are cleared.
+    tiles : In(stream of Tile)
+        They run in order.
+    o_idle : Out(1)
+        All tiles that were taken have run, and their results are written.
+    o_hangs : Out(1)
+        Nothing has moved for 65,536 cycles while ``o_idle`` is low.
+    o_beyond : Out(1)
+        An address that is used now is not in its buffer.
+    o_counters : Out(4 · 32)
+        Of this run: cycles in which ``o_idle`` was low, and the unit's own busy, input stalls and output stalls; no
+        bits without ``counters``.
+    o_error : Out(3)
+        The first mistake in this run, see :class:`openmxu.status.Error`.
+    i_read : In(16)
+    o_result : Out(width of a result beat)
+        The result at this address, a cycle later.
+    """
+
+    i_reset: Value
+    i_weights: Value
+    i_activations: Value
+    i_address: Value
+    i_beat: Value
+    i_start: Value
+    tiles: Any
+    o_idle: Value
+    o_hangs: Value
+    o_beyond: Value
+    o_counters: Value
+    o_error: Value
+    i_read: Value
+    o_result: Value
+
+    def __init__(self, config: MxuConfig, buffers: Buffers, *, counters: bool = True) -> None:
+        self.counters = counters
+        if config.splitter:
+            raise ValueError("config must have no splitter, as the host splits")
+        if config.depth > _MOST:
+            raise ValueError(f"depth must be at most 256, as a tile's count has one byte, not {config.depth}")
+        self.config = config = replace(config, status=True)
+        self.buffers = buffers
+        self.widths = (
+            config.columns * config.source.width,
+            config.rows * config.source.width,
+            config.columns * config.result.width,
+        )
+        super().__init__(
+            {name: In(1) for name in ("i_reset", "i_weights", "i_activations", "i_start")}
+            | {"i_address": In(ADDRESS), "i_beat": In(max(self.widths[:2])), "tiles": In(stream.Signature(Tile()))}
+            | {name: Out(1) for name in ("o_idle", "o_hangs", "o_beyond")}
+            | {
+                "o_counters": Out(len(COUNTERS) * 32 * counters),
+                "o_error": Out(Error),
+                "i_read": In(ADDRESS),
+                "o_result": Out(self.widths[2]),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Feeders, unit, results, and the watch over them."""
+        m = Module()
+        config = self.config
+        reset = ResetInserter(self.i_reset)
+        m.submodules.weights = weights = reset(Feeder(self.widths[0], self.buffers.weights, most=config.rows))
+        m.submodules.activations = activations = reset(
+            Feeder(self.widths[1], self.buffers.activations, most=_MOST, marks=len(TILE_MARKS))
+        )
+        m.submodules.unit = unit = reset(Mxu(config))
+        for feeder, write in ((weights, self.i_weights), (activations, self.i_activations)):
+            m.d.comb += [feeder.i_write.eq(write), feeder.i_address.eq(self.i_address), feeder.i_beat.eq(self.i_beat)]
+        # The unit counts cycles from its first weights to its last results, but not every run has both.
+        cycles = Signal(32)
+        with m.If(self.i_start | ~self.o_idle):
+            m.d.sync += cycles.eq(Mux(self.i_start, 0, cycles + 1))
+        counts = [cycles, *(getattr(unit.status, name) for name in COUNTERS[1:])]
+        m.d.comb += [
+            unit.weights.valid.eq(weights.o.valid),
+            unit.weights.payload.data.eq(weights.o.payload.beat),
+            unit.weights.payload.last.eq(weights.o.payload.last),
+            weights.o.ready.eq(unit.weights.ready),
+            unit.activations.valid.eq(activations.o.valid),
+            Value.cast(unit.activations.payload).eq(Value.cast(activations.o.payload)),
+            activations.o.ready.eq(unit.activations.ready),
+            unit.status.clear.eq(self.i_start),
+            self.o_error.eq(unit.status.error),
+            self.o_counters.eq(Cat(counts)),
+        ]
+        self._connect_tiles(m, weights, activations)
+        self._store_results(m, unit, weights, activations)
+        moved = weights.o.valid & weights.o.ready | activations.o.valid & activations.o.ready | unit.results.valid
+        idle = Signal(range(PATIENCE))
+        m.d.sync += idle.eq(Mux(moved | self.o_idle, 0, idle + ~self.o_hangs))
+        m.d.comb += self.o_hangs.eq(idle == PATIENCE - 1)
+        return m
+
+    def _connect_tiles(self, m: Module, weights: Feeder, activations: Feeder) -> None:
+        """A tile is taken when both feeders have it; they take it when each has room."""
+        tile, feeds = self.tiles.payload, ((weights, "weights"), (activations, "activations"))
+        given = Signal(2)
+        gives = Signal(2)
+        for number, (feeder, name) in enumerate(feeds):
+            wanted = ~given[number] & ~(tile.keep if feeder is weights else 0)
+            m.d.comb += [
+                feeder.i.valid.eq(self.tiles.valid & wanted),
+                feeder.i.payload.address.eq(tile[name]),
+                gives[number].eq(feeder.i.ready | ~wanted),
+            ]
+        m.d.comb += [
+            weights.i.payload.count.eq(self.config.rows),
+            activations.i.payload.count.eq(tile.count + 1),
+            activations.i.payload.marks.eq(Cat(tile[mark] for mark in TILE_MARKS)),
+            self.tiles.ready.eq(gives.all()),
+        ]
+        with m.If(self.tiles.valid):
+            m.d.sync += given.eq(Mux(gives.all(), 0, gives))
+        with m.If(self.i_reset):
+            m.d.sync += given.eq(0)
+
+    def _store_results(self, m: Module, unit: Mxu, weights: Feeder, activations: Feeder) -> None:
+        """Results go one behind the other, and as many are awaited as tiles that were taken will give."""
+        m.submodules.results = results = Memory(shape=self.widths[2], depth=self.buffers.results, init=[])
+        write, read = results.write_port(), results.read_port()
+        # A tile waits in the feeders, another one is on its way through them, and one's sums are in the unit.
+        address, outstanding = Signal(range(2 * self.buffers.results)), Signal(range(4 * _MOST))
+        tile, arrives = self.tiles.payload, unit.results.valid
+        awaited = Mux(self.tiles.valid & self.tiles.ready & tile.emit, tile.count + 1, 0)
+        beyond = weights.o_beyond | activations.o_beyond | (arrives & address[-1])
+        m.d.comb += [
+            unit.results.ready.eq(1),
+            write.addr.eq(address),
+            write.data.eq(unit.results.payload.data),
+            write.en.eq(arrives),
+            read.addr.eq(self.i_read),
+            self.o_result.eq(read.data),
+            self.o_idle.eq(~weights.o_busy & ~activations.o_busy & (outstanding == 0)),
+        ]
+        m.d.sync += [address.eq(address + arrives), outstanding.eq(outstanding + awaited - arrives)]
+        m.d.comb += self.o_beyond.eq(beyond)
+        with m.If(self.i_start):
+            m.d.sync += address.eq(self.i_address[: len(address) - 1])
+        with m.If(self.i_reset):
+            m.d.sync += outstanding.eq(0)

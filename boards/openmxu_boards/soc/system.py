@@ -1,0 +1,188 @@
+"""A unit that answers a host."""
+
+import hashlib
+from importlib.metadata import version
+from typing import Any
+
+from amaranth.hdl import Module, Value
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+import openmxu
+import openmxu_boards
+from openmxu.config import MxuConfig
+from openmxu.sources import digest_all
+from openmxu_boards.protocol import Identity
+from openmxu_boards.soc.controller import Controller
+from openmxu_boards.soc.frames import FrameReceiver, FrameSender
+from openmxu_boards.soc.machine import Buffers, Machine
+from openmxu_boards.soc.uart import ReceivedByte, UartReceiver, UartTransmitter, divisor_of
+
+__all__ = ["FRAME", "Soc", "UartSoc"]
+
+FRAME = 512
+"""Bytes of the buffer for requests."""
+
+
+class Soc(wiring.Component):
+    """A unit with buffers, behind two streams of bytes: :mod:`openmxu_boards.protocol` says what goes over them.
+
+    ::
+
+        i ─▶ [ frame receiver ] ─▶ [ controller ] ─▶ [ frame sender ] ─▶ o
+                                     │        ▲
+                                     ▼        │
+                               [ machine: unit and buffers ]
+
+    Whatever carries bytes may take the UART's place in :class:`UartSoc`: SPI, USB, Ethernet.
+
+    Parameters
+    ----------
+    config
+        The unit.
+    buffers
+        Sizes of the buffers.
+    frame
+        Bytes of the buffer for requests, a power of two from 64 on.
+    counters
+        Whether the unit's counters can be read.
+    clock, baud
+        What :class:`~openmxu_boards.protocol.Identity` says of them.
+
+    Members
+    -------
+    i : In(stream of ReceivedByte)
+        Always ready.
+    o : Out(stream of 8)
+    o_open : Out(1)
+        A host has opened a session.
+    o_busy : Out(1)
+        Tiles run.
+    o_failed : Out(1)
+        Since the session was opened, a request failed.
+    """
+
+    i: Any
+    o: Any
+    o_open: Value
+    o_busy: Value
+    o_failed: Value
+
+    def __init__(
+        self,
+        config: MxuConfig,
+        buffers: Buffers | None = None,
+        *,
+        frame: int = FRAME,
+        counters: bool = True,
+        clock: int = 0,
+        baud: int = 0,
+    ) -> None:
+        buffers = Buffers() if buffers is None else buffers
+        if frame not in {1 << bits for bits in range(6, 17)}:
+            raise ValueError(f"frame must be a power of two from 64 to 65536, not {frame!r}")
+        self.machine = Machine(config, buffers, counters=counters)
+        self.identity = Identity(
+            config=self.machine.config,
+            weights=buffers.weights,
+            activations=buffers.activations,
+            results=buffers.results,
+            frame=frame - 1,
+            counters=counters,
+            clock=clock,
+            baud=baud,
+            package=version("openmxu"),
+            build=_digest(),
+        )
+        super().__init__(
+            {
+                "i": In(stream.Signature(ReceivedByte())),
+                "o": Out(stream.Signature(8)),
+                "o_open": Out(1),
+                "o_busy": Out(1),
+                "o_failed": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Four parts in a row, and the machine beside them."""
+        m = Module()
+        m.submodules.receiver = receiver = FrameReceiver(self.identity.frame + 1)
+        m.submodules.controller = controller = Controller(self.machine, self.identity.to_bytes())
+        m.submodules.sender = sender = FrameSender()
+        m.submodules.machine = self.machine
+        wiring.connect(m, wiring.flipped(self.i), receiver.i)
+        wiring.connect(m, receiver.o, controller.i)
+        wiring.connect(m, controller.o, sender.i)
+        wiring.connect(m, sender.o, wiring.flipped(self.o))
+        m.d.comb += [
+            controller.i_damaged.eq(receiver.o_damaged),
+            self.o_open.eq(controller.o_open),
+            self.o_busy.eq(~self.machine.o_idle),
+            self.o_failed.eq(controller.o_failed),
+        ]
+        return m
+
+
+def _digest() -> str:
+    """Of the sources of the hardware and of its surroundings; empty where they cannot be read."""
+    found = digest_all((*openmxu.SOURCES, *openmxu_boards.SOURCES))
+    return "" if found is None else hashlib.sha256(found.encode()).hexdigest()[:16]
+
+
+class UartSoc(wiring.Component):
+    """:class:`Soc` on a UART.
+
+    Parameters
+    ----------
+    config, buffers, options
+        As of :class:`Soc`.
+    clock
+        Frequency in Hz.
+    baud
+        Bits per second.
+
+    Members
+    -------
+    rx : In(1)
+        From the host; asynchronous.
+    tx : Out(1)
+        To the host.
+    o_open, o_busy, o_failed : Out(1)
+        As of :class:`Soc`.
+
+    Raises
+    ------
+    ValueError
+        A parameter is outside its domain, or the clock cannot make the baud rate.
+    """
+
+    rx: Value
+    tx: Value
+    o_open: Value
+    o_busy: Value
+    o_failed: Value
+
+    def __init__(
+        self, config: MxuConfig, buffers: Buffers | None = None, *, clock: int, baud: int, **options: Any
+    ) -> None:
+        self.divisor = divisor_of(clock, baud)
+        self.soc = Soc(config, buffers, clock=clock, baud=baud, **options)
+        super().__init__(
+            {"rx": In(1, init=1), "tx": Out(1, init=1), "o_open": Out(1), "o_busy": Out(1), "o_failed": Out(1)}
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Bytes from one pin, bytes to the other."""
+        m = Module()
+        m.submodules.soc = soc = self.soc
+        m.submodules.receiver = receiver = UartReceiver(self.divisor)
+        m.submodules.transmitter = transmitter = UartTransmitter(self.divisor)
+        wiring.connect(m, receiver.o, soc.i)
+        wiring.connect(m, soc.o, transmitter.i)
+        m.d.comb += [
+            receiver.i.eq(self.rx),
+            self.tx.eq(transmitter.o),
+            *(getattr(self, name).eq(getattr(soc, name)) for name in ("o_open", "o_busy", "o_failed")),
+        ]
+        return m

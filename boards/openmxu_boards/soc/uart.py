@@ -1,0 +1,167 @@
+"""A UART: 8 data bits, lowest first, no parity, one stop bit."""
+
+import operator
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Signal, Value
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.cdc import FFSynchronizer
+from amaranth.lib.wiring import In, Out
+
+__all__ = ["LEAST_DIVISOR", "ReceivedByte", "UartReceiver", "UartTransmitter", "divisor_of"]
+
+LEAST_DIVISOR = 4
+"""Cycles of a bit, at least: the middle of a bit is met within an eighth of it."""
+
+_TOLERANCE = 0.02
+"""Of the baud rate: half a bit in ten is 5 %, and the other side is no better than we are."""
+
+
+class ReceivedByte(data.StructLayout):
+    """A byte, and whether it is damaged.
+
+    Members
+    -------
+    data : 8
+    error : 1
+        There was no stop bit where it ought to be: noise, another baud rate, or a break.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"data": 8, "error": 1})
+
+
+def divisor_of(frequency: int, baud: int) -> int:
+    """Cycles of a bit.
+
+    Raises
+    ------
+    ValueError
+        The baud rate is too high for the clock, or cannot be met within 2 %.
+    """
+    divisor = round(frequency / baud)
+    if divisor < LEAST_DIVISOR:
+        raise ValueError(f"baud must be at most {frequency // LEAST_DIVISOR} at {frequency} Hz, not {baud}")
+    if abs(frequency / divisor / baud - 1) > _TOLERANCE:
+        raise ValueError(
+            f"baud must be within 2 % of {frequency} Hz over an integer, such as {frequency // divisor}, not {baud}"
+        )
+    return divisor
+
+
+def _check_divisor(divisor: int) -> int:
+    divisor = operator.index(divisor)
+    if divisor < LEAST_DIVISOR:
+        raise ValueError(f"divisor must be >= {LEAST_DIVISOR}, not {divisor}")
+    return divisor
+
+
+class UartReceiver(wiring.Component):
+    """Bytes from a pin.
+
+    ::
+
+        i ──▶[ ]─▶[ ]──▶ ‾‾‾╲___start___╱ bit 0 │ … │ bit 7 ╱‾‾stop‾‾‾
+                                 ▲          ▲            ▲       ▲
+                                 half a bit after the edge, then every bit: sampled
+
+    A start bit that is gone in its middle was noise. After a missing stop bit nothing begins until the pin is high.
+
+    Latency: from the middle of the stop bit two cycles. Throughput: a byte in ten bits. Back-pressure: none; who is not
+    ready loses the byte.
+
+    Parameters
+    ----------
+    divisor
+        Cycles of a bit, see :func:`divisor_of`.
+
+    Members
+    -------
+    i : In(1)
+        The pin, asynchronous.
+    o : Out(stream of ReceivedByte)
+        ``valid`` for one cycle.
+    """
+
+    i: Value
+    o: Any
+
+    def __init__(self, divisor: int) -> None:
+        self.divisor = _check_divisor(divisor)
+        super().__init__({"i": In(1, init=1), "o": Out(stream.Signature(ReceivedByte()))})
+
+    def elaborate(self, platform: object) -> Module:
+        """A counter to the next sample, and a shift register whose lowest bit tells when it is full."""
+        m = Module()
+        pin = Signal(init=1)
+        m.submodules.synchronizer = FFSynchronizer(self.i, pin, init=1)
+        left = Signal(range(self.divisor))
+        bits = Signal(9)
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.sync += [left.eq(self.divisor // 2 - 1), bits.eq(1 << 8)]
+                with m.If(~pin):
+                    m.next = "START"
+            with m.State("START"):
+                m.d.sync += left.eq(left - 1)
+                with m.If(left == 0):
+                    m.d.sync += left.eq(self.divisor - 1)
+                    m.next = "BITS"
+                    with m.If(pin):
+                        m.next = "IDLE"
+            with m.State("BITS"):
+                m.d.sync += left.eq(left - 1)
+                with m.If(left == 0):
+                    m.d.sync += [left.eq(self.divisor - 1), bits.eq(Cat(bits[1:], pin))]
+                    with m.If(bits[0]):  # eight are there: this is the stop bit
+                        m.d.sync += bits.eq(bits)
+                        m.d.comb += [self.o.valid.eq(1), self.o.payload.error.eq(~pin)]
+                        m.next = "IDLE"
+                        with m.If(~pin):
+                            m.next = "LOW"
+            with m.State("LOW"), m.If(pin):
+                m.next = "IDLE"
+        m.d.comb += self.o.payload.data.eq(bits[1:])
+        return m
+
+
+class UartTransmitter(wiring.Component):
+    """Bytes to a pin.
+
+    Latency: the start bit begins in the cycle after a byte is taken. Throughput: a byte in ten bits. Back-pressure:
+    ``i.ready`` is low as long as a byte is sent.
+
+    Parameters
+    ----------
+    divisor
+        Cycles of a bit, see :func:`divisor_of`.
+
+    Members
+    -------
+    i : In(stream of 8)
+    o : Out(1)
+        The pin; high when idle.
+    """
+
+    i: Any
+    o: Value
+
+    def __init__(self, divisor: int) -> None:
+        self.divisor = _check_divisor(divisor)
+        super().__init__({"i": In(stream.Signature(8)), "o": Out(1, init=1)})
+
+    def elaborate(self, platform: object) -> Module:
+        """A shift register of ten bits; when all that is left are ones, the last one is the stop bit."""
+        m = Module()
+        bits = Signal(10, init=0x3FF)
+        left = Signal(range(self.divisor))
+        count = Signal(range(11))
+        m.d.comb += [self.o.eq(bits[0]), self.i.ready.eq(count == 0)]
+        with m.If(self.i.valid & self.i.ready):
+            m.d.sync += [bits.eq(Cat(Const(0, 1), self.i.payload, Const(1, 1))), count.eq(10)]
+            m.d.sync += left.eq(self.divisor - 1)
+        with m.Elif(count != 0):
+            m.d.sync += left.eq(left - 1)
+            with m.If(left == 0):
+                m.d.sync += [left.eq(self.divisor - 1), bits.eq(Cat(bits[1:], Const(1, 1))), count.eq(count - 1)]
+        return m

@@ -1,0 +1,101 @@
+"""Frames and messages, against CRC and escapes written out by hand."""
+
+import binascii
+import json
+
+import pytest
+
+from openmxu.config import MxuConfig
+from openmxu.formats import BF16, FP16
+from openmxu_boards.protocol import Decoder, Identity, Reply, TileJob, encode, request
+
+
+def escaped(content: bytes) -> bytes:
+    """Byte by byte, as the documentation says."""
+    found = bytearray()
+    for byte in content:
+        found += bytes([0x7D, byte ^ 0x20]) if byte in (0x7D, 0x7E) else bytes([byte])
+    return bytes(found)
+
+
+def test_check_of_the_usual_nine_digits() -> None:
+    # The value that catalogues of CRCs give for this one.
+    assert encode(b"123456789") == b"\x7e123456789" + escaped(bytes.fromhex("2639f4cb")) + b"\x7e"
+
+
+@pytest.mark.parametrize("length", [0, 1, 5, 300])
+def test_frames_are_as_documented(length: int) -> None:
+    body = bytes((0x7A + 3 * index) % 256 for index in range(length))
+    check = binascii.crc32(body).to_bytes(4, "little")
+    assert encode(body) == b"\x7e" + escaped(body + check) + b"\x7e"
+
+
+@pytest.mark.parametrize("piece", [1, 2, 7, 1000])
+def test_decoder_takes_any_pieces(piece: int) -> None:
+    bodies = [b"one", bytes(range(256)), b"\x7e\x7d\x7e", b"four"]
+    # A flag may end a frame and begin the next one; noise in between is no frame of ours.
+    stream = b"xyz" + encode(bodies[0]) + encode(bodies[1])[1:] + b"\x7e" + encode(bodies[2]) + encode(bodies[3])
+    decoder = Decoder()
+    found = [body for start in range(0, len(stream), piece) for body in decoder.feed(stream[start : start + piece])]
+    assert found == [None, *bodies]
+
+
+def test_no_single_wrong_bit_goes_unseen() -> None:
+    frame = request(6, 0x7E7D, 0x1234, b"\x7e\x00\x7d")
+    for bit in range(8 * len(frame)):
+        spoilt = bytearray(frame)
+        spoilt[bit // 8] ^= 1 << bit % 8
+        assert not any(body is not None for body in Decoder().feed(bytes(spoilt))), bit
+
+
+def test_request_and_reply() -> None:
+    [body] = Decoder().feed(request(3, 0x0201, 0x0403, b"abc"))
+    assert body == b"\x03\x01\x02\x03\x04abc"
+    assert Reply.parse(b"\x83\x01\x02\x03\x04\x05abc") == Reply(3, 0x0201, 0x0403, 5, b"abc")
+    assert Reply.parse(b"\x03\x01\x02\x03\x04\x05abc") is None
+    assert Reply.parse(b"\x83\x01\x02\x03\x04") is None
+
+
+def test_tile() -> None:
+    tile = TileJob(0x0102, 0x0304, 256, add=True, clear_nan=False, emit=False, keep=True)
+    assert tile.to_bytes() == bytes([2, 1, 4, 3, 255, 0b1001])
+
+
+IDENTITY = Identity(
+    config=MxuConfig(rows=2, columns=3, stages=4, operand=FP16, source=FP16, subnormals="ieee", depth=8, status=True),
+    weights=16,
+    activations=32,
+    results=64,
+    frame=511,
+    counters=True,
+    clock=12_000_000,
+    baud=1_000_000,
+    package="0.1.0",
+    build="0123456789abcdef",
+)
+
+
+def test_identity_is_json_and_comes_back() -> None:
+    fields = json.loads(IDENTITY.to_bytes())["openmxu"]
+    assert fields["unit"]["operand"] == "fp16"
+    assert Identity.parse(IDENTITY.to_bytes()) == IDENTITY
+    assert "2x3 unit, fp16 operands, fp16 in, fp32 out" in str(IDENTITY)
+
+
+def test_identity_of_another_version() -> None:
+    data = IDENTITY.to_bytes().replace(b'"protocol":1', b'"protocol":9')
+    with pytest.raises(ValueError, match="the board must have protocol version 1, not 9: build it anew"):
+        Identity.parse(data)
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff\xfe", b"[]", b'{"openmxu":{}}', b'{"openmxu":{"protocol":1,"unit":{}}}'])
+def test_what_is_no_identity(data: bytes) -> None:
+    with pytest.raises(ValueError, match="the board must say what it is, not b"):
+        Identity.parse(data)
+
+
+def test_identity_with_a_unit_that_cannot_be() -> None:
+    data = IDENTITY.to_bytes().replace(b'"rows":2', b'"rows":0')
+    with pytest.raises(ValueError, match="rows must be"):
+        Identity.parse(data)
+    assert Identity.parse(IDENTITY.to_bytes()).config.source == FP16 != BF16
