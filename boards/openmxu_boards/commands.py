@@ -2,18 +2,22 @@
 
 import argparse
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from openmxu.cli import Section, add_command, integer, subcommands, tell
+from openmxu.cli import Section, add_command, bar, integer, subcommands, tell
 from openmxu.commands import add_parameters, requested
 from openmxu.files import reserve
+
+if TYPE_CHECKING:
+    from openmxu_boards.host import Host
 
 __all__ = ["add_board", "sections"]
 
 
 def add_board(commands: Any) -> None:
-    parser = add_command(commands, "board", None, "list boards, build bitstreams with a self-test, route any design")
+    parser = add_command(commands, "board", None, "build bitstreams for FPGA boards, multiply matrices on them")
     actions = subcommands(parser, required=True)
     add_command(actions, "list", _board_list, "show the boards")
     build = add_command(
@@ -28,6 +32,136 @@ def add_board(commands: Any) -> None:
         "-o", "--output", type=Path, required=True, metavar="DIR", help="where bitstream, reports and logs go"
     )
     _add_route(actions)
+    _add_run(actions)
+    _add_info(actions)
+    _add_selftest(actions)
+
+
+def _add_port(parser: argparse.ArgumentParser) -> None:
+    """Where the board is."""
+    parser.add_argument(
+        "--port",
+        default="auto",
+        metavar="PORT",
+        help="its serial port, such as /dev/ttyUSB1, or /dev/ttyUSB1@115200 for another baud rate than 1,000,000 "
+        "(default: auto, the first port on which a board answers)",
+    )
+    parser.add_argument(
+        "--simulate",
+        metavar="BOARD",
+        help="without hardware: simulate this board at its UART's pins, behind a pseudo-terminal",
+    )
+
+
+def _add_run(actions: Any) -> None:
+    parser = add_command(
+        actions,
+        "run",
+        _board_run,
+        "multiply two matrices on a board",
+        "  openmxu board run A.npy B.npy -o C.npy\n"
+        "  openmxu board run A.npy B.npy -o C.npy --port /dev/ttyUSB1 --precision highest\n"
+        "  openmxu board run A.npy B.npy -o C.npy --simulate icebreaker",
+    )
+    parser.add_argument("a", type=Path, metavar="A.npy", help="(M, K) activations, as for openmxu matmul")
+    parser.add_argument("b", type=Path, metavar="B.npy", help="(K, N) weights, likewise")
+    parser.add_argument(
+        "-o",
+        "--output-file",
+        type=Path,
+        metavar="C.npy",
+        help="file for the (M, N) result (default: shown on the terminal)",
+    )
+    parser.add_argument(
+        "--precision", default="default", metavar="NAME", help="as for openmxu matmul (default: default, 1 pass)"
+    )
+    _add_port(parser)
+
+
+def _add_info(actions: Any) -> None:
+    parser = add_command(
+        actions,
+        "info",
+        _board_info,
+        "ask a board what it is",
+        "  openmxu board info\n  openmxu board info --simulate icebreaker",
+    )
+    _add_port(parser)
+
+
+def _add_selftest(actions: Any) -> None:
+    parser = add_command(
+        actions,
+        "selftest",
+        _board_selftest,
+        "multiply random matrices of all bit patterns on a board, and compare each bit with the golden model",
+        "  openmxu board selftest\n  openmxu board selftest --products 100 --seed 7 --simulate icebreaker",
+    )
+    parser.add_argument("--products", type=integer, default=20, metavar="N", help="how many (default: 20)")
+    parser.add_argument("--seed", type=integer, default=0, metavar="SEED", help="of the matrices (default: 0)")
+    _add_port(parser)
+
+
+@contextmanager
+def _port(options: argparse.Namespace) -> Iterator[str]:
+    """The port of the board that is asked for, or of its simulation."""
+    if options.simulate is None:
+        yield options.port
+        return
+    from openmxu_boards import find_board
+    from openmxu_boards.simulated import Terminal, simulated_link
+
+    board = find_board(options.simulate)
+    if options.port != "auto":
+        raise ValueError(f"port must be left out with --simulate, not {options.port!r}")
+    with Terminal(simulated_link(board.new_system(), tell=tell)) as terminal:
+        yield f"{terminal.port}@{board.baud}"
+
+
+@contextmanager
+def _host(options: argparse.Namespace) -> "Iterator[Host]":
+    """The board that is asked for."""
+    from openmxu_boards.host import connect
+
+    with _port(options) as port, connect(port) as host:
+        yield host
+
+
+def _board_run(options: argparse.Namespace) -> None:
+    from openmxu_sim import simulate
+    from openmxu_sim.npy import read_matrix, to_npy
+
+    a, b = read_matrix(options.a, "A"), read_matrix(options.b, "B")
+    with reserve(options.output_file) as outputs:
+        with _port(options) as port, bar("rows of the result") as progress:
+            product = simulate(a, b, precision=options.precision, engine="board", port=port, progress=progress)
+        if options.output_file is None:
+            print(product.result)
+        else:
+            outputs.write_bytes(options.output_file, to_npy(product.result))
+    statistics, config = product.statistics, product.statistics.config
+    tell(
+        f"{statistics.m}x{statistics.k}x{statistics.n} on {config.rows}x{config.columns}: "
+        f"{statistics.seconds:.2f} s, {statistics.cycles} of the board's cycles ({statistics.cycles_source})"
+    )
+
+
+def _board_info(options: argparse.Namespace) -> None:
+    with _host(options) as host:
+        print(host.identity)
+        print(f"answers on {host.port}")
+
+
+def _board_selftest(options: argparse.Namespace) -> int:
+    from openmxu_boards.host.check import check
+
+    if not options.products > 0:
+        raise ValueError(f"products must be >= 1, not {options.products}")
+    with _host(options) as host:
+        with bar("products") as progress:
+            found = check(host, options.products, options.seed, progress)
+        print(found)
+    return 0 if found.right else 1
 
 
 def _add_route(actions: Any) -> None:

@@ -113,7 +113,8 @@ def add_matmul(commands: Any) -> None:
         "  openmxu matmul A.npy B.npy --vcd wave.vcd --vcd-rows 120:128 --vcd-cycles 0:2000\n"
         "  openmxu matmul A.npy B.npy --precision highest --units 2 -o C.npy --stats stats.json\n"
         "  openmxu matmul A.npy B.npy --output bf16 -o C.npy\n"
-        "  openmxu matmul A.npy B.npy --operand fp8_e4m3 --accumulate bf16 -o C.npy",
+        "  openmxu matmul A.npy B.npy --operand fp8_e4m3 --accumulate bf16 -o C.npy\n"
+        "  openmxu matmul A.npy B.npy --engine board --port auto -o C.npy",
     )
     parser.add_argument(
         "a",
@@ -134,6 +135,8 @@ def add_matmul(commands: Any) -> None:
     _add_arithmetic(parser)
     _add_run(parser)
     _add_records(parser)
+    # What is not given is as above, or as on the board.
+    parser.set_defaults(rows=None, columns=None, stages=None, subnormals=None, operand=None, output=None)
 
 
 def _add_arithmetic(parser: argparse.ArgumentParser) -> None:
@@ -179,7 +182,7 @@ def _add_arithmetic(parser: argparse.ArgumentParser) -> None:
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
     """How the product is computed."""
-    from openmxu_sim.engines import ENGINES
+    from openmxu_sim.engines import BOARD, ENGINES
 
     parser.add_argument(
         "--units",
@@ -189,7 +192,13 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         help="divide the columns of the result among N units (default: 1)",
     )
     parser.add_argument(
-        "--engine", default="auto", metavar="NAME", help=f"one of auto, {', '.join(ENGINES)} (default: auto)"
+        "--engine",
+        default="auto",
+        metavar="NAME",
+        help=f"one of auto, {', '.join(ENGINES)}, or {BOARD}: an FPGA, which says what the unit is (default: auto)",
+    )
+    parser.add_argument(
+        "--port", metavar="PORT", help="the board's serial port (default: auto, the first one on which a board answers)"
     )
     parser.add_argument(
         "--stalls", type=integer, metavar="SEED", help="let all streams stall now and then; the result stays the same"
@@ -211,7 +220,7 @@ def _add_records(parser: argparse.ArgumentParser) -> None:
 
 def _matmul(options: argparse.Namespace) -> None:
     from openmxu_sim import simulate
-    from openmxu_sim.npy import read_matrix
+    from openmxu_sim.npy import read_matrix, to_npy
 
     a, b = read_matrix(options.a, "A"), read_matrix(options.b, "B")
     given = [path.resolve() for path in (options.a, options.b, options.output_file, options.stats, options.vcd) if path]
@@ -234,6 +243,7 @@ def _matmul(options: argparse.Namespace) -> None:
                 accumulate=options.accumulate,
                 units=options.units,
                 engine=options.engine,
+                port=options.port,
                 stalls=options.stalls,
                 vcd=options.vcd,
                 window=window,
@@ -241,11 +251,7 @@ def _matmul(options: argparse.Namespace) -> None:
             )
         # Files first: what cannot be said must not cost the result.
         if options.output_file is not None:
-            buffer = io.BytesIO()
-            # numpy has no name for bfloat16 and fp8: it writes, and reads, bytes.
-            result = product.result
-            np.save(buffer, result.view(f"V{result.itemsize}") if result.dtype.kind == "V" else result)
-            outputs.write_bytes(options.output_file, buffer.getbuffer())
+            outputs.write_bytes(options.output_file, to_npy(product.result))
         outputs.write_text(options.stats, json.dumps(product.statistics.as_dict(), indent=2) + "\n")
         _tell_statistics(product.statistics, options.engine)
         if options.output_file is None:
@@ -258,7 +264,7 @@ def _window(options: argparse.Namespace) -> "Window | None":
 
     if not (options.vcd_rows or options.vcd_columns or options.vcd_cycles):
         return None
-    first = small_window(options.rows, options.columns)
+    first = small_window(options.rows or 128, options.columns or 128)
     return Window(
         options.vcd_rows or first.rows, options.vcd_columns or first.columns, options.vcd_cycles or first.cycles
     )

@@ -1,5 +1,6 @@
-"""Arrays from ``.npy`` and ``.npz`` files, of which nothing is believed."""
+"""Arrays from ``.npy`` and ``.npz`` files, of which nothing is believed; and into them."""
 
+import io
 import os
 import stat
 import warnings
@@ -12,7 +13,7 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["read_arrays", "read_matrix"]
+__all__ = ["read_arrays", "read_matrix", "to_npy"]
 
 _CHUNK = 1 << 24
 """Bytes that are read at a time: a header may promise more than there is memory."""
@@ -120,3 +121,10 @@ def _read(file: BinaryIO, size: int) -> bytearray:
     while len(content) < size and (chunk := file.read(min(_CHUNK, size - len(content)))):
         content += chunk
     return content
+
+
+def to_npy(array: npt.NDArray[Any]) -> bytes:
+    """The content of a .npy file; numpy has no name for bfloat16 and fp8 and writes them, and reads them, as bytes."""
+    buffer = io.BytesIO()
+    np.save(buffer, array.view(f"V{array.itemsize}") if array.dtype.kind == "V" else array)
+    return buffer.getvalue()

@@ -3,7 +3,8 @@
 import logging
 import math
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -20,10 +21,10 @@ from openmxu.tiling import cycles as cycle_formula
 from openmxu.tiling import shares, stream_bytes
 from openmxu_sim import golden
 from openmxu_sim.aliases import Progress, share_of
-from openmxu_sim.engines import CLOCKED, ENGINES, choose, load, model, quickest_product, require
+from openmxu_sim.engines import BOARD, CLOCKED, ENGINES, choose, connect, load, model, quickest_product, require
 from openmxu_sim.engines.compiled.trace import Window
 from openmxu_sim.engines.known_answer import golden_name
-from openmxu_sim.engines.protocol import Run
+from openmxu_sim.engines.protocol import Device, Run
 from openmxu_sim.golden.environment import ieee_arithmetic
 from openmxu_sim.golden.matrix import check_precision
 from openmxu_sim.stimulus import Stalls, collect, stimulus
@@ -178,6 +179,7 @@ def simulate(
     precision: str = "default",
     units: int = 1,
     engine: str = "auto",
+    port: str | None = None,
     stalls: int | None = None,
     vcd: Path | str | None = None,
     window: Window | None = None,
@@ -210,7 +212,10 @@ def simulate(
     units
         Among how many units the columns of the result are divided, see :func:`openmxu.tiling.shares`.
     engine
-        One of :data:`openmxu_sim.engines.ENGINES`; ``"auto"`` chooses.
+        One of :data:`openmxu_sim.engines.ENGINES`; ``"auto"`` chooses. Or ``"board"``: an FPGA that runs our bitstream.
+        Then the board says what the unit is, and parameters that are given must agree with it.
+    port
+        The board's serial port; ``None`` or ``"auto"``: the first one on which a board answers.
     stalls
         Seed of a pattern of waits on all streams, the same on every clocked engine; ``None``: none.
     vcd
@@ -225,29 +230,33 @@ def simulate(
     ------
     TypeError, ValueError
         A parameter is outside its domain; the text names it, the domain and the value.
+    OSError
+        There is no board, or its port cannot be opened.
     RuntimeError
         The engine failed.
     """
-    _check_choice("engine", engine, ("auto", *ENGINES))
+    _check_choice("engine", engine, ("auto", *ENGINES, BOARD))
+    if port is not None and engine != BOARD:
+        raise ValueError(f"port requires engine {BOARD!r}, not {engine!r}")
     units = golden.check_count(units, "units")
     golden.find_format(accumulate, "accumulate")
     left, right, shape = to_stacks(as_operand(a, "a"), as_operand(b, "b"))
-    shape_of_unit = {"rows": rows, "columns": columns, "stages": stages, "splitter": splitter}
-    arithmetic = {"subnormals": subnormals, "operand": operand, "output": output}
+    given: dict[str, Any] = {"rows": rows, "columns": columns, "stages": stages, "splitter": splitter}
+    given |= {"subnormals": subnormals, "operand": operand, "output": output}
     precision = find_precision(precision)
     dtype = left.dtype if precision == "default" and left.dtype == right.dtype else None
-    config = _unit(unit, shape_of_unit | arithmetic, dtype)
-    check_precision(precision, _name(config.operand), accumulate)
-    engine, reason = _engine(engine, config, accumulate, clocked={"vcd": vcd, "stalls": stalls})
-    _check_waveform(vcd, window, engine, units, len(left))
+    options = {"stalls": stalls, "vcd": vcd, "window": window, "accumulate": accumulate, "units": units, "port": port}
+    with _opened(engine, unit, given, dtype, options) as (config, chosen, reason, run):
+        check_precision(precision, _name(config.operand), accumulate)
+        _check_waveform(vcd, window, chosen, units, len(left))
 
-    start = time.perf_counter()
-    multiply = (
-        partial(_multiply_by_clock, _clocked(engine, stalls, vcd, window), units=units)
-        if engine in CLOCKED
-        else partial(_multiply_at_once, engine, accumulate=accumulate)
-    )
-    result, runs = multiply(config, left, right, precision=precision, progress=progress)
+        start = time.perf_counter()
+        multiply = (
+            partial(_multiply_at_once, chosen, accumulate=accumulate)
+            if run is None
+            else partial(_multiply_by_clock, run, units=units)
+        )
+        result, runs = multiply(config, left, right, precision=precision, progress=progress)
     statistics = _statistics(
         config,
         (len(left), *left.shape[1:], right.shape[2]),
@@ -255,7 +264,7 @@ def simulate(
         accumulate=accumulate,
         precision=precision,
         units=units,
-        engine=engine,
+        engine=chosen,
         reason=reason,
         seconds=time.perf_counter() - start,
     )
@@ -278,6 +287,7 @@ def matmul(
     precision: str = "default",
     units: int = 1,
     engine: str = "auto",
+    port: str | None = None,
     stalls: int | None = None,
     vcd: Path | str | None = None,
     window: Window | None = None,
@@ -309,6 +319,7 @@ def matmul(
         precision=precision,
         units=units,
         engine=engine,
+        port=port,
         stalls=stalls,
         vcd=vcd,
         window=window,
@@ -410,11 +421,58 @@ def _check_waveform(vcd: Path | str | None, window: Window | None, engine: str, 
         raise ValueError(f"a and b must be one product for a waveform, not {products}")
 
 
-def _clocked(engine: str, stalls: int | None, vcd: Path | str | None, window: Window | None) -> Callable[..., Run]:
-    """An engine with a clock, and options that are the same for all units."""
+@contextmanager
+def _opened(
+    engine: str,
+    unit: MxuConfig | None,
+    shorthand: Mapping[str, Any],
+    dtype: np.dtype[Any] | None,
+    options: Mapping[str, Any],
+) -> Iterator[tuple[MxuConfig, str, str, Callable[..., Run] | None]]:
+    """The unit, the engine and why it is this one, and what runs a stimulus on it, if it has a clock."""
+    clocked = {name: options[name] for name in ("vcd", "stalls")}
+    if engine == BOARD:
+        _check_board(options["accumulate"], options["units"], clocked)
+        with connect(options["port"] or "auto") as board:
+            config = _unit_of(board, unit, shorthand, dtype)
+            yield config, engine, f"requested, on {board.port}", board.run
+        return
+    config = _unit(unit, shorthand, dtype)
+    engine, reason = _engine(engine, config, options["accumulate"], clocked=clocked)
+    run = partial(load(engine), **_options(**clocked, window=options["window"])) if engine in CLOCKED else None
+    yield config, engine, reason, run
+
+
+def _options(vcd: Path | str | None, stalls: int | None, window: Window | None) -> dict[str, Any]:
+    """Options of an engine with a clock that are the same for all units."""
     options: dict[str, Any] = {} if window is None else {"window": window}
     waits = None if stalls is None else Stalls(stalls)
-    return partial(load(engine), stalls=waits, vcd=None if vcd is None else Path(vcd), **options)
+    return options | {"stalls": waits, "vcd": None if vcd is None else Path(vcd)}
+
+
+def _check_board(accumulate: str, units: int, clocked: Mapping[str, object]) -> None:
+    """Refuse what a board does not have."""
+    refused = {"accumulate": (accumulate, "fp32"), "units": (units, 1)}
+    refused |= {name: (value, None) for name, value in clocked.items()}
+    for name, (value, only) in refused.items():
+        if value != only:
+            raise ValueError(f"{name} must be {only!r} on engine {BOARD!r}, not {value!r}")
+
+
+def _unit_of(
+    board: Device, unit: MxuConfig | None, shorthand: Mapping[str, Any], dtype: np.dtype[Any] | None
+) -> MxuConfig:
+    """The board's unit, with the streams that suit operands of a type: the host converts what the board does not."""
+    found = board.config
+    has = {name: getattr(found, name) for name in ("rows", "columns", "stages", "splitter", "subnormals")}
+    has |= {"operand": found.operand.name, "output": found.result.name}
+    for name, value in shorthand.items():
+        if value is not None and value != has[name]:
+            raise ValueError(f"{name} must be {has[name]!r}, as of the board on {board.port}, not {value!r}")
+    if unit is not None and replace(unit, source=found.source, status=True) != found:
+        raise ValueError(f"unit must be the one of the board on {board.port}, {found}, not {unit}")
+    narrow = dtype is not None and dtype == golden.DTYPES.get(_name(found.operand))
+    return replace(found, source=found.operand if narrow else FP32)
 
 
 def _multiply_at_once(

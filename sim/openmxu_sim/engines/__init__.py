@@ -7,22 +7,27 @@
 ``verilator``  The RTL as Verilog, compiled by Verilator and driven by cocotb. Needs a C++ compiler.
 ``icarus``     The RTL as Verilog in Icarus Verilog, driven by cocotb. Needs ``iverilog``.
 ``compiled``   The RTL's netlist as vector code: full size, cycle by cycle, in seconds. Needs a C compiler.
+``board``      An FPGA on a serial port that runs one of our bitstreams; another package connects it.
 =============  ==========================================================================================
 """
 
 from collections.abc import Callable
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import Any
 
 import numpy.typing as npt
 
 from openmxu.config import MxuConfig
-from openmxu_sim.engines.protocol import Engine
+from openmxu_sim.engines.protocol import Device, Engine
 
-__all__ = ["CLOCKED", "ENGINES", "choose", "load", "load_product", "quickest_product", "require"]
+__all__ = ["BOARD", "CLOCKED", "ENGINES", "choose", "connect", "load", "load_product", "quickest_product", "require"]
 
 ENGINES = ("golden", "model", "pysim", "icarus", "verilator", "compiled")
-"""Names of all engines."""
+"""Names of all engines of this package."""
+
+BOARD = "board"
+"""What is no simulation: a unit on an FPGA."""
 
 CLOCKED = ("pysim", "icarus", "verilator", "compiled")
 """Those that run the hardware clock by clock."""
@@ -109,3 +114,18 @@ def load(name: str) -> Engine:
     """The clocked engine called ``name``."""
     engine: Engine = import_module(f"openmxu_sim.engines.{name}").run
     return engine
+
+
+def connect(port: str) -> Device:
+    """The unit on a port, by the first package that registers a function for it under the group ``openmxu.devices``.
+
+    Raises
+    ------
+    OSError, RuntimeError, ValueError
+        There is none.
+    """
+    found = next(iter(entry_points(group="openmxu.devices", name=BOARD)), None)
+    if found is None:
+        raise OSError(f"engine {BOARD!r} needs a package that connects boards, and none is installed")
+    device: Device = found.load()(port)
+    return device

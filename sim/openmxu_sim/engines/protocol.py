@@ -1,5 +1,6 @@
 """What an engine is."""
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -7,10 +8,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from openmxu.config import MxuConfig
 from openmxu_sim.aliases import Progress
 from openmxu_sim.stimulus import Stalls, Stimulus
 
-__all__ = ["Counters", "Engine", "Run"]
+__all__ = ["Counters", "Device", "Engine", "Run"]
 
 
 class Counters(NamedTuple):
@@ -69,4 +71,23 @@ class Engine(Protocol):
         options
             What only some engines know.
         """
+        ...
+
+
+class Device(AbstractContextManager["Device"], Protocol):
+    """A unit outside this machine; given back when its context ends."""
+
+    @property
+    def config(self) -> MxuConfig:
+        """The unit, whose streams may carry operands where a stimulus carries fp32: then :attr:`run` converts."""
+        ...
+
+    @property
+    def port(self) -> str:
+        """Where it is, for people."""
+        ...
+
+    @property
+    def run(self) -> Engine:
+        """Runs a stimulus on it."""
         ...

@@ -1,0 +1,104 @@
+"""Whether a board multiplies right: random products, compared bit by bit."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from openmxu.formats import FP32
+from openmxu_boards.host.host import Host
+from openmxu_sim import golden, vectors
+from openmxu_sim.aliases import Progress
+from openmxu_sim.golden.formats import Bits
+from openmxu_sim.stimulus import collect, stimulus
+
+__all__ = ["Checked", "check"]
+
+_TILES = 3
+"""In each dimension, a product has up to this many tiles."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What became of products.
+
+    Parameters
+    ----------
+    products, words
+        How many there were, and words in their results.
+    wrong
+        Words that differ.
+    retries
+        Requests that had to be sent again.
+    seconds
+        How long it took, by the link's clock.
+    """
+
+    products: int
+    words: int
+    wrong: int
+    retries: int
+    seconds: float
+
+    @property
+    def right(self) -> bool:
+        """Whether every bit is."""
+        return not self.wrong
+
+    def __str__(self) -> str:
+        return (
+            f"{self.products} products, {self.words} words of results, {self.wrong} wrong; "
+            f"{self.retries} requests sent again, {self.seconds:.1f} s"
+        )
+
+
+def check(host: Host, products: int, seed: int = 0, progress: Progress | None = None) -> Checked:
+    """Multiply random matrices on a board and compare each word with the golden model.
+
+    Sizes are random, ragged and of several tiles; elements are of all fp32 patterns, or such that most sums are finite.
+
+    Parameters
+    ----------
+    host
+        The board.
+    products
+        How many.
+    seed
+        The same seed gives the same matrices.
+    progress
+        Called with the number of products that are done.
+    """
+    generator = np.random.default_rng(seed)
+    words = wrong = 0
+    start = host.now()
+    for number in range(products):
+        found, count = _check_one(host, generator, 2 * (seed + number))
+        words, wrong = words + count, wrong + found
+        if progress is not None:
+            progress(number + 1, products)
+    return Checked(products, words, wrong, host.retries, host.now() - start)
+
+
+def _check_one(host: Host, generator: np.random.Generator, seed: int) -> tuple[int, int]:
+    """How many words are wrong, of how many."""
+    config = replace(host.config, source=FP32)
+    m, k, n = (
+        int(generator.integers(1, _TILES * side + 1)) for side in (config.depth // 2, config.rows, config.columns)
+    )
+    kind = str(generator.choice(["all", "normal"]))
+    a = vectors.matrix((m, k), "fp32", seed, kind=kind)
+    b = vectors.matrix((n, k), "fp32", seed + 1, kind=kind).T
+    got = collect(config, host.run(stimulus(config, a, b)).beats, m, k, n)
+    return int(np.count_nonzero(got != _expected(host, a, b))), m * n
+
+
+def _expected(host: Host, a: Bits, b: Bits) -> Bits:
+    config = host.config
+    product = golden.matmul(
+        golden.from_bits(a, "fp32"),
+        golden.from_bits(b, "fp32"),
+        rows=config.rows,
+        subnormals=config.subnormals,
+        operand=config.operand.name,
+        result=config.result.name,
+    )
+    return golden.to_bits(product)

@@ -1,0 +1,220 @@
+"""A board as an engine."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from openmxu.config import MxuConfig
+from openmxu.status import COUNTERS, Error
+from openmxu_boards.host.link import BAUD, Link, SerialLink, candidates
+from openmxu_boards.host.program import Load, beat_size, program
+from openmxu_boards.host.program import Run as TileRun
+from openmxu_boards.host.session import BoardError, Session
+from openmxu_boards.protocol import Command, Identity
+from openmxu_sim.aliases import Progress
+from openmxu_sim.engines.protocol import Counters, Run
+from openmxu_sim.stimulus import Stalls, Stimulus, read_words
+
+__all__ = ["Host", "connect"]
+
+_REPLY = 1024
+"""Bytes of results that are asked for at a time: if they come damaged, they are asked for again."""
+
+
+class Host:
+    """A board on a link.
+
+    Parameters
+    ----------
+    link
+        Where it is; closed by :meth:`close`.
+    tries
+        How often it is asked what it is.
+
+    Raises
+    ------
+    BoardError
+        It does not answer.
+    ValueError
+        What answers is no board of ours, or one of another version.
+    """
+
+    def __init__(self, link: Link, *, tries: int = 4) -> None:
+        self._link = link
+        self._session = Session(link)
+        self.identity: Identity = self._session.identify(tries)
+        """What the board is."""
+        _check_room(self.identity)
+        self._session.open()
+
+    @property
+    def config(self) -> MxuConfig:
+        """Its unit."""
+        return self.identity.config
+
+    @property
+    def port(self) -> str:
+        """The port that it is on."""
+        return self._link.name
+
+    @property
+    def retries(self) -> int:
+        """Requests that were sent again because no answer came."""
+        return self._session.retries
+
+    def now(self) -> float:
+        """Seconds since some moment, by the link's clock."""
+        return self._link.now()
+
+    def __enter__(self) -> "Host":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the port back."""
+        self._link.close()
+
+    def counters(self) -> Counters:
+        """The unit's counters and error code, as of the last run."""
+        return _counters(self._session.ask(Command.COUNTERS, reply=_SIZE))
+
+    def run(
+        self,
+        stimulus: Stimulus,
+        *,
+        stalls: Stalls | None = None,
+        vcd: Path | None = None,
+        progress: Progress | None = None,
+        **options: Any,
+    ) -> Run:
+        """Run a stimulus on the board; see :class:`openmxu_sim.engines.protocol.Engine`.
+
+        Cycles and counters are those of all runs together, without the time in which bytes come and go; cycles are 0 on
+        a board without counters.
+
+        Raises
+        ------
+        ValueError
+            Stalls or a waveform are asked for.
+        BoardError
+            The board does not answer, or its unit has seen a mistake.
+        OSError
+            The port is gone.
+        """
+        for name, value in (("stalls", stalls), ("vcd", vcd), *options.items()):
+            if value is not None:
+                raise ValueError(f"{name} must be None on a board, not {value!r}")
+        arrived: list[int] = []
+        counted = np.zeros(len(COUNTERS), dtype=np.int64)
+        results = 0
+        for step in program(self.identity, stimulus):
+            if isinstance(step, Load):
+                self._load(step)
+                continue
+            counters = self._run(step)
+            counted += counters[:-1]
+            arrived.extend(self._results(step.results))
+            results += step.results
+            if progress is not None:
+                progress(results, stimulus.results)
+        config = self.config
+        beats = [read_words(beat, config.result.width, config.columns) for beat in arrived]
+        total = Counters._make([*map(int, counted), 0])
+        return Run(np.array(beats, dtype=np.uint32).reshape(-1, config.columns), total.cycles, total)
+
+    def _load(self, load: Load) -> None:
+        """Send beats, as many at a time as a frame holds."""
+        command = Command.WEIGHTS if load.weights else Command.ACTIVATIONS
+        most = (self.identity.frame - 16) // load.size * load.size
+        for start in range(0, len(load.beats), most):
+            address = load.address + start // load.size
+            self._session.ask(command, address.to_bytes(2, "little") + load.beats[start : start + most])
+
+    def _run(self, run: TileRun) -> Counters:
+        """Run tiles; their results go to the beginning of the buffer."""
+        tiles = b"".join(tile.to_bytes() for tile in run.tiles)
+        config = self.config
+        beats = sum(tile.beats + config.rows * config.row_step + config.latency for tile in run.tiles)
+        seconds = 2 * beats / max(self.identity.clock, 1)
+        counters = _counters(self._session.ask(Command.RUN, bytes(2) + tiles, reply=_SIZE, seconds=seconds))
+        if counters.error:
+            raise BoardError(f"the unit of the board on {self.port} has seen a mistake: {Error(counters.error).name}")
+        return counters
+
+    def _results(self, count: int) -> Iterator[int]:
+        """The first beats of the result buffer, each as one integer."""
+        size = beat_size(self.config.result.width, self.config.columns)
+        most = max(1, _REPLY // size)
+        for start in range(0, count, most):
+            beats = min(most, count - start)
+            arguments = start.to_bytes(2, "little") + beats.to_bytes(2, "little")
+            data = self._session.ask(Command.RESULTS, arguments, reply=beats * size)
+            if len(data) != beats * size:
+                raise BoardError(f"the board on {self.port} gave {len(data)} bytes of results, not {beats * size}")
+            for beat in range(0, len(data), size):
+                yield int.from_bytes(data[beat : beat + size], "little")
+
+
+_SIZE = 4 * len(COUNTERS) + 1
+"""Bytes of the counters and the error code."""
+
+
+def _check_room(identity: Identity) -> None:
+    """Refuse buffers that do not hold one tile."""
+    config = identity.config
+    for needed, there in (
+        (config.rows, identity.weights),
+        (config.depth, identity.activations),
+        (config.depth, identity.results),
+    ):
+        if there < needed:
+            raise ValueError(f"the board must have room for a tile of {needed} beats, not for {there}")
+
+
+def _counters(data: bytes) -> Counters:
+    numbers = [int.from_bytes(data[4 * place : 4 * place + 4], "little") for place in range(len(COUNTERS))]
+    return Counters._make([*numbers, data[-1]])
+
+
+def connect(port: str = "auto") -> Host:
+    """The board on a port.
+
+    Parameters
+    ----------
+    port
+        A serial port; or ``"auto"``: the ports of known USB converters are tried until a board answers. ``@`` and a
+        number behind it are the bits per second, :data:`~openmxu_boards.host.link.BAUD` without.
+
+    Raises
+    ------
+    OSError
+        The port cannot be opened; or ``"auto"`` finds none.
+    BoardError, ValueError
+        What is there does not answer, or is no board of ours.
+    """
+    name, _, rate = port.partition("@")
+    if (not rate.isdecimal() and "@" in port) or rate == "0":
+        raise ValueError(f"port must be a name, or a name, @ and a baud rate, not {port!r}")
+    baud = int(rate or BAUD)
+    if name != "auto":
+        return _open(name, baud)
+    tried = candidates()
+    for each in tried:
+        with suppress(OSError, BoardError, ValueError):
+            return _open(each, baud)
+    found = f"none of {', '.join(tried)} answers at {baud} baud" if tried else "no known USB converter is plugged in"
+    raise OSError(f"port must be given, as {found}")
+
+
+def _open(port: str, baud: int) -> Host:
+    link = SerialLink(port, baud)
+    try:
+        return Host(link)
+    except BaseException:
+        link.close()
+        raise

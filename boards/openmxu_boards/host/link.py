@@ -1,0 +1,154 @@
+"""What carries bytes between host and board."""
+
+import errno
+import os
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+from openmxu_boards.tools import missing
+
+__all__ = ["BAUD", "Link", "SerialLink", "candidates"]
+
+BAUD = 1_000_000
+"""Bits per second of our bitstreams' UART."""
+
+
+class Link(Protocol):
+    """Bytes to a board and from it, and the time by which answers are waited for."""
+
+    name: str
+    """What errors call it."""
+    baud: int
+    """Bits per second."""
+
+    def send(self, data: bytes) -> None:
+        """Hand over bytes to be sent.
+
+        Raises
+        ------
+        OSError
+            The other end is gone.
+        """
+        ...
+
+    def receive(self, seconds: float) -> bytes:
+        """What has arrived; waits for the first byte, but not longer than this.
+
+        Raises
+        ------
+        OSError
+            The other end is gone.
+        """
+        ...
+
+    def now(self) -> float:
+        """Seconds since some moment."""
+        ...
+
+    def close(self) -> None:
+        """Give it back."""
+        ...
+
+
+class _Kind(NamedTuple):
+    """A USB device that boards have their UART on."""
+
+    vendor: int
+    product: int
+    title: str
+
+
+_KINDS = (
+    _Kind(0x0403, 0x6010, "FT2232H of an iCEBreaker, or what a Tang Nano has in its place"),
+    _Kind(0x0403, 0x6015, "FT231X of a ULX3S"),
+    _Kind(0x0D28, 0x0204, "DAPLink of a Colorlight i5 on its extension board"),
+    _Kind(0x1A86, 0x7523, "CH340 converter"),
+    _Kind(0x10C4, 0xEA60, "CP210x converter"),
+    _Kind(0x0403, 0x6001, "FT232R converter"),
+)
+
+
+def _serial() -> Any:
+    try:
+        import serial  # noqa: PLC0415  # an extra
+        import serial.tools.list_ports  # noqa: PLC0415
+    except ModuleNotFoundError:
+        raise missing("pyserial") from None
+    return serial
+
+
+def candidates() -> Sequence[str]:
+    """The serial ports of this machine that may be a board's, the likelier ones first.
+
+    Known converters only; of those with several ports, the last one first: there the UART is.
+
+    Raises
+    ------
+    OSError
+        pyserial is not installed.
+    """
+    known = [(kind.vendor, kind.product) for kind in _KINDS]
+    found = [port for port in _serial().tools.list_ports.comports() if (port.vid, port.pid) in known]
+    found.sort(key=lambda port: port.device, reverse=True)
+    found.sort(key=lambda port: known.index((port.vid, port.pid)))
+    return [port.device for port in found]
+
+
+class SerialLink:
+    """A serial port, or a pseudo-terminal; nobody else can open it meanwhile.
+
+    Parameters
+    ----------
+    port
+        Its name, such as ``/dev/ttyUSB1``.
+    baud
+        Bits per second.
+
+    Raises
+    ------
+    OSError
+        pyserial is not installed, there is no such port, it may not be used, or somebody else uses it.
+    """
+
+    def __init__(self, port: str, baud: int = BAUD) -> None:
+        serial = _serial()
+        self.name, self.baud = port, baud
+        try:
+            self._port = serial.Serial(port, baud, timeout=0, write_timeout=10, exclusive=True)
+        except serial.SerialException as error:
+            raise OSError(f"port {port} cannot be opened: {_reason(error)}") from None
+        self._gone = (serial.SerialException, OSError, TypeError)
+        self._port.reset_input_buffer()
+
+    def send(self, data: bytes) -> None:
+        """As of :class:`Link`."""
+        try:
+            self._port.write(data)
+        except self._gone as error:
+            raise OSError(f"port {self.name} is gone: {_reason(error)}") from None
+
+    def receive(self, seconds: float) -> bytes:
+        """As of :class:`Link`."""
+        try:
+            self._port.timeout = max(seconds, 0)
+            first = self._port.read(1)
+            return bytes(first + self._port.read(self._port.in_waiting)) if first else b""
+        except self._gone as error:
+            raise OSError(f"port {self.name} is gone: {_reason(error)}") from None
+
+    def now(self) -> float:
+        """As of :class:`Link`."""
+        return time.monotonic()
+
+    def close(self) -> None:
+        """As of :class:`Link`."""
+        self._port.close()
+
+
+def _reason(error: Exception) -> str:
+    """What pyserial says, without the port's name."""
+    number = getattr(error, "errno", None)
+    if number in (errno.EAGAIN, errno.EBUSY):
+        return "another program uses it"
+    return os.strerror(number) if number else str(error) or type(error).__name__

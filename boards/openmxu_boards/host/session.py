@@ -1,0 +1,138 @@
+"""Requests and their answers, whatever becomes of the bytes on their way."""
+
+import secrets
+
+from openmxu_boards.host.link import Link
+from openmxu_boards.protocol import MOST_SEQUENCE, Command, Decoder, Identity, Reply, Status, request
+
+__all__ = ["BoardError", "Session"]
+
+_TRIES = 16
+"""How often a request is sent before the board is given up."""
+
+_PATIENCE = 0.3
+"""Seconds without an answer, besides what bytes and work take."""
+
+_QUIET = 0.02
+"""Seconds after a damaged frame, as USB converters keep bytes back for up to 16 ms."""
+
+_BITS = 10
+"""Of a byte on a UART."""
+
+_REASONS = {
+    Status.COMMAND: "it does not know the command",
+    Status.SESSION: "it was reset, or another host has opened a session on it",
+    Status.SEQUENCE: "it has lost track of requests; another host may use it",
+    Status.LENGTH: "a request was cut off within a beat or tile",
+    Status.ADDRESS: "a request goes beyond a buffer",
+    Status.HANG: "its unit hung and was reset",
+}
+
+
+class BoardError(RuntimeError):
+    """The board does not answer, or refuses; the text says on which port and what to do."""
+
+
+class Session:
+    """A host's end of the protocol.
+
+    A request is sent until its answer is here. The board knows requests by session and number, so that none is carried
+    out twice; answers to others are thrown away. So after bytes were lost, changed, repeated or made up the next try
+    succeeds, and no wrong answer is taken for the right one unless 32 bits of CRC agree by chance.
+
+    Parameters
+    ----------
+    link
+        Where the board is.
+    """
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._decoder = Decoder()
+        self._session = 0
+        self._sequence = 0
+        self.retries = 0
+        """Requests that were sent again."""
+
+    def identify(self, tries: int = _TRIES) -> Identity:
+        """What the board is; it may be of any session.
+
+        Raises
+        ------
+        BoardError
+            It does not answer.
+        ValueError
+            It is none of ours, or of another version.
+        """
+        return Identity.parse(self._ask(Command.IDENTIFY, b"", reply=512, tries=tries))
+
+    def open(self) -> None:
+        """Reset the unit, and be the one who uses it."""
+        self._session = 1 + secrets.randbelow(0xFFFF)
+        self._ask(Command.OPEN, b"")
+
+    def ask(self, command: Command, arguments: bytes = b"", *, reply: int = 0, seconds: float = 0.0) -> bytes:
+        """Have a command carried out.
+
+        Parameters
+        ----------
+        command, arguments
+            The request.
+        reply
+            Bytes that its data will have, about.
+        seconds
+            How long the board works on it.
+
+        Returns
+        -------
+        bytes
+            The data of the reply.
+
+        Raises
+        ------
+        BoardError
+            There is no answer, or it is a refusal.
+        OSError
+            The link is gone.
+        """
+        self._sequence = (self._sequence + 1) & MOST_SEQUENCE
+        return self._ask(command, arguments, reply=reply, seconds=seconds)
+
+    def _ask(
+        self, command: Command, arguments: bytes, *, reply: int = 0, seconds: float = 0.0, tries: int = _TRIES
+    ) -> bytes:
+        frame = request(command, self._session, self._sequence, arguments)
+        # Escapes double a frame at most.
+        wait = seconds + _PATIENCE + _BITS * (len(frame) + 2 * reply + 64) / self._link.baud
+        for attempt in range(tries):
+            self.retries += attempt > 0
+            self._link.send(frame)
+            answer = self._wait(command, wait)
+            if answer is not None:
+                return self._data(answer)
+        raise BoardError(
+            f"the board on {self._link.name} does not answer at {self._link.baud} baud "
+            f"({tries} tries of {wait:.1f} s): check the port, the baud rate and the bitstream"
+        )
+
+    def _wait(self, command: Command, seconds: float) -> Reply | None:
+        """The answer; ``None`` if it is to be asked for again."""
+        deadline = self._link.now() + seconds
+        while (left := deadline - self._link.now()) > 0:
+            for body in self._decoder.feed(self._link.receive(left)):
+                reply = Reply.parse(body) if body is not None else None
+                if reply is None or reply.status == Status.FRAME:
+                    # Either side has had a damaged frame. Others may follow: ask once, when they are through.
+                    deadline = min(deadline, self._link.now() + _QUIET)
+                elif (reply.command, reply.session, reply.sequence) == (command, self._session, self._sequence):
+                    return reply
+        return None
+
+    def _data(self, reply: Reply) -> bytes:
+        if reply.status != Status.OK:
+            reason = _REASONS.get(Status(reply.status), "") if reply.status in set(Status) else ""
+            raise BoardError(
+                f"the board on {self._link.name} refuses: {reason or f'status {reply.status}'} "
+                f"({Command(reply.command).name}, request {reply.sequence})"
+            )
+        return reply.data

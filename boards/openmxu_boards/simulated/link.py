@@ -1,0 +1,91 @@
+"""A link to a design at its pins, in the design's own time."""
+
+from typing import Protocol
+
+import numpy as np
+
+from openmxu_boards.simulated.pins import Levels, Pins, Reader, levels_of
+
+__all__ = ["Disturbance", "PinLink"]
+
+_CHUNK = 2048
+"""Cycles at a time."""
+
+
+class Disturbance(Protocol):
+    """What happens between host and board."""
+
+    def sent(self, data: bytes, divisor: float) -> Levels:
+        """The levels that arrive at the board when the host sends bytes."""
+        ...
+
+    def answered(self, levels: Levels) -> Levels:
+        """The levels that arrive at the host."""
+        ...
+
+
+class _Nothing:
+    """A sound cable."""
+
+    def sent(self, data: bytes, divisor: float) -> Levels:
+        return levels_of(data, divisor)
+
+    def answered(self, levels: Levels) -> Levels:
+        return levels
+
+
+class PinLink:
+    """A :class:`~openmxu_boards.host.link.Link` to a simulated board.
+
+    Time is the design's: it stands still unless somebody waits, so that nothing depends on how fast this machine is.
+
+    Parameters
+    ----------
+    pins
+        The design.
+    clock
+        Its frequency in Hz.
+    baud
+        Bits per second, on either side.
+    disturbance
+        What happens on the way; ``None``: nothing.
+    """
+
+    def __init__(self, pins: Pins, *, clock: int, baud: int, disturbance: Disturbance | None = None) -> None:
+        self.name, self.baud = "the simulated pins", baud
+        self.pins, self._clock = pins, clock
+        self._divisor = clock / baud
+        self._disturbance = disturbance or _Nothing()
+        self._queue: Levels = np.empty(0, dtype=np.uint8)
+        self._reader = Reader(self._divisor)
+        self.cycles = 0
+        """Cycles until now."""
+
+    def send(self, data: bytes) -> None:
+        """As of :class:`~openmxu_boards.host.link.Link`."""
+        self._queue = np.concatenate([self._queue, self._disturbance.sent(data, self._divisor)])
+
+    def receive(self, seconds: float) -> bytes:
+        """As of :class:`~openmxu_boards.host.link.Link`."""
+        end = self.cycles + max(int(seconds * self._clock), _CHUNK)
+        while self.cycles < end:
+            levels, self._queue = self._queue[:_CHUNK], self._queue[_CHUNK:]
+            rest = np.ones(_CHUNK - len(levels), dtype=np.uint8)
+            heard = self._disturbance.answered(self.pins.play(np.concatenate([levels, rest])))
+            self.cycles += _CHUNK
+            if data := self._reader.feed(heard):
+                return data
+        return b""
+
+    def now(self) -> float:
+        """Seconds of the design."""
+        return self.cycles / self._clock
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is on its way."""
+        return not len(self._queue) and self._reader.idle
+
+    def close(self) -> None:
+        """As of :class:`~openmxu_boards.host.link.Link`."""
+        self.pins.close()

@@ -1,0 +1,75 @@
+"""A simulated board on a pseudo-terminal, which programs open as they open a serial port."""
+
+import os
+import select
+import threading
+import tty
+from types import TracebackType
+
+from openmxu_boards.simulated.link import PinLink
+
+__all__ = ["Terminal"]
+
+_REST = 0.02
+"""Seconds between looks at a line on which nothing happens."""
+
+_AHEAD = 0.001
+"""Seconds of the design that are simulated before the host is listened to again."""
+
+
+class Terminal:
+    """A thread that carries bytes between a pseudo-terminal and a simulated board, until it is closed.
+
+    Parameters
+    ----------
+    link
+        The board; closed with this.
+
+    Attributes
+    ----------
+    port
+        What a host opens.
+    error
+        What ended the thread early, if anything did.
+    """
+
+    def __init__(self, link: PinLink) -> None:
+        self._link = link
+        self._ours, self._theirs = os.openpty()
+        tty.setraw(self._theirs)
+        self.port = os.ttyname(self._theirs)
+        self.error: BaseException | None = None
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._carry, name="simulated board", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> "Terminal":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the thread, and pull the cable."""
+        self._ends.set()
+        self._thread.join()
+        for end in (self._ours, self._theirs):
+            os.close(end)
+        self._link.close()
+
+    def _carry(self) -> None:
+        try:
+            quiet = False
+            while not self._ends.is_set():
+                readable, _, _ = select.select([self._ours], [], [], _REST if quiet else 0)
+                if readable:
+                    self._link.send(os.read(self._ours, 4096))
+                data = self._link.receive(_AHEAD)
+                if data:
+                    os.write(self._ours, data)
+                # Rest where nothing is on the line, but keep the clock going: the board may be at work.
+                quiet = not (data or readable) and self._link.idle
+        except OSError as error:
+            self.error = error

@@ -1,0 +1,330 @@
+"""The host's driver on a simulated board, at the pins of its UART."""
+
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from amaranth.hdl import Module
+from amaranth.lib import crc
+
+from openmxu import process
+from openmxu.cli import main
+from openmxu.config import MxuConfig
+from openmxu.formats import BF16
+from openmxu_boards import find_board
+from openmxu_boards.host import BoardError, Host, SerialLink, connect
+from openmxu_boards.host.check import check
+from openmxu_boards.protocol import Command
+from openmxu_boards.simulated import Terminal, simulated_link
+from openmxu_boards.simulated.faults import FAULTS, Faults
+from openmxu_boards.simulated.link import PinLink
+from openmxu_boards.simulated.pins import AmaranthPins, Levels, levels_of
+from openmxu_boards.simulated.verilated import is_available
+from openmxu_boards.soc import Buffers, UartSoc, machine
+from openmxu_sim import golden, simulate
+
+CONFIG = MxuConfig(rows=2, columns=2, stages=1, source=BF16, depth=4)
+CLOCK, BAUD = 1_000_000, 250_000
+
+
+def new_system() -> UartSoc:
+    return UartSoc(CONFIG, Buffers(8, 16, 16), clock=CLOCK, baud=BAUD)
+
+
+verilated = pytest.mark.skipif(not is_available(), reason="Verilator or a C++ compiler is missing")
+
+
+@pytest.fixture
+def link() -> Iterator[PinLink]:
+    found = simulated_link(new_system())
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def terminal() -> Iterator[Terminal]:
+    with Terminal(simulated_link(new_system())) as found:
+        yield found
+
+
+def test_amaranths_simulator() -> None:
+    system = new_system()
+    host = Host(PinLink(AmaranthPins(system), clock=CLOCK, baud=BAUD))
+    assert host.identity == system.soc.identity
+    assert host.counters() == (0, 0, 0, 0, 0)
+
+
+@verilated
+def test_random_products(link: PinLink) -> None:
+    found = check(Host(link), 40, seed=1)
+    assert found.right
+    assert (found.products, found.retries) == (40, 0)
+    assert found.words > 400
+
+
+@verilated
+def test_random_products_under_faults() -> None:
+    faults = Faults(seed=2, share=0.3)
+    host = Host(simulated_link(new_system(), disturbance=faults), tries=16)
+    found = check(host, 40, seed=2)
+    assert found.right
+    assert found.retries > 20
+    assert len(faults.counts) == len(FAULTS) + 2
+    host.close()
+
+
+@pytest.mark.slow
+@verilated
+def test_ten_thousand_faults() -> None:
+    count = wrong = hangs = words = seed = 0
+    while count < 10_000:
+        faults = Faults(seed, share=0.3)
+        link = simulated_link(new_system(), disturbance=faults)
+        try:
+            found = check(Host(link, tries=16), 100, seed=1000 * seed)
+            words, wrong = words + found.words, wrong + found.wrong
+        except BoardError as error:
+            hangs += "does not answer" not in str(error)
+        count, seed = count + faults.counts.total(), seed + 1
+        # Whatever has come, a sound link finds a board that answers.
+        sound = PinLink(link.pins, clock=CLOCK, baud=BAUD)
+        assert check(Host(sound), 1).right
+        link.close()
+    assert (wrong, hangs) == (0, 0)
+    assert words > 10_000
+
+
+@verilated
+def test_without_crc_faults_make_wrong_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the tests above would see if the board took every frame for sound."""
+    original = crc.Processor.elaborate
+
+    def believing(self: Any, platform: object) -> Module:
+        m = original(self, platform)
+        m.d.comb += self.match_detected.eq(1)
+        return m
+
+    monkeypatch.setattr(crc.Processor, "elaborate", believing)
+    host = Host(simulated_link(new_system(), disturbance=Change()))
+    assert not check(host, 40, seed=2).right
+    host.close()
+
+
+class Change:
+    """Another byte among the beats of each load, the first time that it is sent."""
+
+    def __init__(self) -> None:
+        self._seen: set[bytes] = set()
+
+    def sent(self, data: bytes, divisor: float) -> Levels:
+        spoilt = bytearray(data)
+        if data[1] in (Command.WEIGHTS, Command.ACTIVATIONS) and data not in self._seen:
+            spoilt[-9] ^= 1
+        self._seen.add(data)
+        return levels_of(bytes(spoilt), divisor)
+
+    def answered(self, levels: Levels) -> Levels:
+        return levels
+
+
+@verilated
+def test_a_unit_with_a_wrong_bit_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = machine.Mxu.elaborate
+
+    def broken(self: Any, platform: object) -> Module:
+        m = original(self, platform)
+        m.d.comb += self.results.payload.data[1][3].eq(0)
+        return m
+
+    monkeypatch.setattr(machine.Mxu, "elaborate", broken)
+    found = check(Host(simulated_link(new_system())), 5)
+    assert not found.right
+    assert 0 < found.wrong < found.words / 2
+
+
+OPERANDS = np.random.default_rng(3).integers(0, 1 << 32, (5, 7), dtype=np.uint64).astype(np.uint32).view(np.float32)
+
+
+@verilated
+@pytest.mark.parametrize("precision", ["default", "highest"])
+def test_matmul_on_a_port(terminal: Terminal, precision: str) -> None:
+    a, b = OPERANDS, OPERANDS.T
+    port = f"{terminal.port}@{BAUD}"
+    product = simulate(a, b, engine="board", port=port, precision=precision)
+    expected = golden.matmul(a, b, rows=2, precision=precision)
+    assert np.array_equal(golden.to_bits(product.result), golden.to_bits(expected))
+    statistics = product.statistics
+    assert (statistics.engine, statistics.reason) == ("board", f"requested, on {terminal.port}")
+    assert (statistics.config.rows, statistics.config.depth, statistics.cycles_source) == (2, 4, "measured")
+    assert statistics.cycles > 5 * 7
+
+
+@verilated
+def test_bfloat16_arrays_and_parameters_that_agree(terminal: Terminal) -> None:
+    a = OPERANDS.astype(golden.DTYPES["bf16"])
+    port = f"{terminal.port}@{BAUD}"
+    product = simulate(a, a.T, engine="board", port=port, rows=2, operand="bf16", unit=None)
+    assert np.array_equal(golden.to_bits(product.result), golden.to_bits(golden.matmul(a, a.T, rows=2)))
+    unit = replace(CONFIG, status=True)
+    assert simulate(a, a.T, engine="board", port=port, unit=unit).statistics.config.source == BF16
+
+
+@verilated
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rows": 4}, "rows must be 2, as of the board on /dev/.*, not 4"),
+        ({"operand": "fp16"}, "operand must be 'bf16', as of the board on /dev/.*, not 'fp16'"),
+        ({"subnormals": "ieee"}, "subnormals must be 'flush', as of the board"),
+        ({"unit": MxuConfig(rows=2, columns=2)}, "unit must be the one of the board on /dev/.*, MxuConfig"),
+    ],
+)
+def test_parameters_that_do_not_agree(terminal: Terminal, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        simulate(OPERANDS, OPERANDS.T, engine="board", port=f"{terminal.port}@{BAUD}", **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"port": "x"}, "port requires engine 'board', not 'auto'"),
+        ({"engine": "board", "units": 2}, "units must be 1 on engine 'board', not 2"),
+        ({"engine": "board", "accumulate": "bf16"}, "accumulate must be 'fp32' on engine 'board', not 'bf16'"),
+        ({"engine": "board", "stalls": 1}, "stalls must be None on engine 'board', not 1"),
+        ({"engine": "board", "vcd": "x.vcd"}, "vcd must be None on engine 'board', not 'x.vcd'"),
+        ({"engine": "board", "port": "x@fast"}, "port must be a name, or a name, @ and a baud rate, not 'x@fast'"),
+    ],
+)
+def test_what_boards_do_not_do(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        simulate(OPERANDS, OPERANDS.T, **options)
+
+
+def test_ports_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(OSError, match="port /dev/nowhere cannot be opened: No such file or directory"):
+        connect("/dev/nowhere")
+    monkeypatch.setattr("openmxu_boards.host.host.candidates", list)
+    with pytest.raises(OSError, match="port must be given, as no known USB converter is plugged in"):
+        connect()
+
+
+@verilated
+def test_automatic_port(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openmxu_boards.host.host.candidates", lambda: ["/dev/nowhere", terminal.port])
+    with connect(f"auto@{BAUD}") as host:
+        assert host.port == terminal.port
+    monkeypatch.setattr("openmxu_boards.host.host.candidates", lambda: ["/dev/nowhere"])
+    with pytest.raises(OSError, match="port must be given, as none of /dev/nowhere answers at 1000000 baud"):
+        connect()
+
+
+@verilated
+def test_a_port_is_one_program_s(terminal: Terminal) -> None:
+    with connect(f"{terminal.port}@{BAUD}"), pytest.raises(OSError, match="another program uses it"):
+        SerialLink(terminal.port)
+
+
+@verilated
+def test_two_hosts(link: PinLink) -> None:
+    first = Host(link)
+    assert check(first, 1).right
+    second = Host(link)
+    with pytest.raises(BoardError, match="it was reset, or another host has opened a session on it"):
+        check(first, 1)
+    assert check(second, 2).right
+
+
+@verilated
+def test_a_pulled_cable() -> None:
+    terminal = Terminal(simulated_link(new_system()))
+    with connect(f"{terminal.port}@{BAUD}") as host:
+        assert check(host, 1).right
+        terminal.close()
+        with pytest.raises(OSError, match=f"port {terminal.port} is gone"):
+            check(host, 1)
+
+
+@verilated
+def test_another_baud_rate(link: PinLink) -> None:
+    other = PinLink(link.pins, clock=CLOCK, baud=BAUD // 2)
+    with pytest.raises(BoardError, match="does not answer at 125000 baud"):
+        Host(other)
+    assert check(Host(link, tries=16), 1).right
+
+
+@verilated
+def test_a_board_that_never_answers() -> None:
+    class Silent:
+        def play(self, rx: Levels) -> Levels:
+            return np.ones_like(rx)
+
+        def close(self) -> None:
+            pass
+
+    with pytest.raises(BoardError, match=r"does not answer at 250000 baud \(4 tries"):
+        Host(PinLink(Silent(), clock=CLOCK, baud=BAUD))
+
+
+@verilated
+def test_buffers_that_are_too_small() -> None:
+    small = UartSoc(CONFIG, Buffers(weights=2, activations=2, results=2), clock=CLOCK, baud=BAUD)
+    with pytest.raises(ValueError, match="the board must have room for a tile of 4 beats, not for 2"):
+        Host(simulated_link(small))
+
+
+@verilated
+@pytest.mark.parametrize("board", ["icebreaker", pytest.param("ulx3s-12f", marks=pytest.mark.slow)])
+def test_commands(board: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a, b, c = (tmp_path / f"{name}.npy" for name in "abc")
+    np.save(a, OPERANDS)
+    np.save(b, OPERANDS.T)
+    assert main(["board", "info", "--simulate", board]) == 0
+    assert "answers on /dev/" in capsys.readouterr().out
+    assert main(["board", "run", str(a), str(b), "-o", str(c), "--simulate", board]) == 0
+    expected = golden.matmul(OPERANDS, OPERANDS.T, rows=find_board(board).config.rows)
+    assert np.array_equal(golden.to_bits(np.load(c)), golden.to_bits(expected))
+    assert main(["board", "selftest", "--products", "2", "--simulate", board]) == 0
+    assert ", 0 wrong; 0 requests sent again" in capsys.readouterr().out
+
+
+@verilated
+def test_no_command_imports_cocotb() -> None:
+    program = (
+        "import sys; from openmxu.cli import main; code = main(sys.argv[1:]);"
+        "sys.exit(code or 10 * any(name.partition('.')[0] == 'cocotb' for name in sys.modules))"
+    )
+    done = process.run(
+        [sys.executable, "-c", program, "board", "selftest", "--products", "1", "--simulate", "icebreaker"],
+        what="the command",
+        limit=300,
+    )
+    assert done.code == 0, done.errors
+
+
+def test_mistakes_in_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a, b, c = (tmp_path / f"{name}.npy" for name in "abc")
+    np.save(a, OPERANDS)
+    np.save(b, OPERANDS.T)
+    for arguments, message in [
+        (["info", "--simulate", "arty"], "board must be one of"),
+        (["info", "--port", "/dev/nowhere"], "port /dev/nowhere cannot be opened: No such file or directory"),
+        (["info", "--simulate", "icebreaker", "--port", "x"], "port must be left out with --simulate, not 'x'"),
+        (["selftest", "--products", "0", "--port", "x"], "products must be >= 1, not 0"),
+        (["run", str(a), str(b), "-o", str(c), "--port", "/dev/nowhere"], "port /dev/nowhere cannot be opened"),
+    ]:
+        assert main(["board", *arguments]) == 2
+        assert message in capsys.readouterr().err
+    assert not c.exists()
+
+
+def test_time_is_the_design_s() -> None:
+    link = PinLink(AmaranthPins(new_system()), clock=CLOCK, baud=BAUD)
+    start = time.monotonic()
+    assert link.receive(0.01) == b""
+    assert link.now() >= 0.01
+    assert time.monotonic() - start < 60
