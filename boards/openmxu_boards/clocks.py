@@ -1,0 +1,375 @@
+"""The PLL of each family: dividers from an oscillator and a wanted frequency, and a reset that waits for the lock.
+
+::
+
+    oscillator ─▶ ÷ input ─▶ phase detector ─▶ VCO ─┬─▶ ÷ output ─▶ clock
+                                   ▲                │
+                                   └── ÷ feedback ◀─┘  (on Gowin from behind the output divider)
+
+Every setting within the family's limits is tried. The one that is nearest to the wanted frequency is taken; of equal
+ones that with the smallest input divider, as a fast phase detector means little jitter, and then that whose VCO is
+nearest to the middle of its range.
+"""
+
+import operator
+from collections.abc import Iterator
+from typing import Any, ClassVar, NamedTuple
+
+from amaranth.hdl import ClockDomain, ClockSignal, Instance, Module, Signal, Value
+from amaranth.lib import io, wiring
+from amaranth.lib.cdc import ResetSynchronizer
+from amaranth.lib.wiring import Out
+
+__all__ = ["TOLERANCE", "Ecp5Pll", "GateMatePll", "GowinPll", "Ice40Pll", "Pll", "Setting", "add_clock"]
+
+TOLERANCE = 0.02
+"""How far, of the wanted frequency, a PLL's may be from it."""
+
+_MEGA = 1_000_000
+
+
+class Range(NamedTuple):
+    """Frequencies in MHz, both ends included."""
+
+    low: float
+    high: float
+
+    def holds(self, hertz: float) -> bool:
+        """Whether a frequency in Hz is within."""
+        return self.low * _MEGA <= hertz <= self.high * _MEGA
+
+    def __str__(self) -> str:
+        return f"{self.low:g} to {self.high:g} MHz"
+
+
+class Setting(NamedTuple):
+    """Dividers as factors (not as the numbers that a primitive takes), and the frequencies that follow, in Hz."""
+
+    divide_in: int
+    feedback: int
+    divide_out: int
+    detector: float
+    vco: float
+    output: float
+
+
+class Pll(wiring.Component):
+    """A PLL between a pin and a clock.
+
+    The output is at most :data:`TOLERANCE` from what is wanted. Where the source is the wanted frequency, no PLL is
+    needed.
+
+    Parameters
+    ----------
+    port
+        The oscillator's pin.
+    source, wanted
+        Its frequency, and the clock's, in Hz.
+
+    Members
+    -------
+    o : Out(1)
+        The clock.
+    o_locked : Out(1)
+        It has settled; not synchronous to anything.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A frequency is no integer, or the family's PLL cannot make it.
+    """
+
+    o: Value
+    o_locked: Value
+
+    title: ClassVar[str]
+    """The primitive."""
+    sources: ClassVar[Range]
+    detectors: ClassVar[Range]
+    vcos: ClassVar[Range]
+    outputs: ClassVar[Range]
+
+    def __init__(self, port: Any, source: int, wanted: int) -> None:
+        self.port = port
+        self.source = source
+        self.setting = self.choose(source, wanted)
+        super().__init__({"o": Out(1), "o_locked": Out(1)})
+
+    @property
+    def frequency(self) -> int:
+        """The clock's, in Hz, to the nearest integer."""
+        return round(self.setting.output)
+
+    @classmethod
+    def choose(cls, source: int, wanted: int) -> Setting:
+        """The best setting for an oscillator and a clock.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As for the PLL.
+        """
+        source, wanted = _check_frequency(source, "source"), _check_frequency(wanted, "clock")
+        if not cls.sources.holds(source):
+            raise ValueError(f"{cls.title} needs an oscillator of {cls.sources}, not of {source / _MEGA:g} MHz")
+        if not cls.outputs.holds(wanted):
+            raise ValueError(f"clock must be {cls.outputs} by {cls.title}, not {wanted / _MEGA:g} MHz")
+        middle = (cls.vcos.low + cls.vcos.high) / 2 * _MEGA
+        best = min(
+            cls.settings(source, wanted),
+            key=lambda each: (abs(each.output - wanted), each.divide_in, abs(each.vco - middle)),
+            default=None,
+        )
+        if best is None or abs(best.output - wanted) > TOLERANCE * wanted:
+            made = f"what {cls.title} makes of {source / _MEGA:g} MHz"
+            nearest = f"; the nearest is {best.output / _MEGA:g} MHz" if best else ""
+            raise ValueError(f"clock must be {made}, not {wanted / _MEGA:g} MHz{nearest}")
+        return best
+
+    @classmethod
+    def settings(cls, source: int, wanted: int) -> Iterator[Setting]:
+        """All settings within the limits that are next to what is wanted."""
+        raise NotImplementedError
+
+    def _buffered(self, m: Module) -> Value:
+        """The oscillator behind its pin's buffer."""
+        m.submodules.buffer = buffer = io.Buffer("i", self.port)
+        clock: Value = buffer.i
+        return clock
+
+    @classmethod
+    def _legal(
+        cls, source: int, divide_in: int, feedback: int, divide_out: int, *, behind: int = 1
+    ) -> Iterator[Setting]:
+        """The setting, if it is within the limits; ``behind``: what divides the VCO before the feedback does."""
+        detector = source / divide_in
+        vco = detector * feedback * behind
+        output = vco / divide_out
+        if cls.detectors.holds(detector) and cls.vcos.holds(vco) and cls.outputs.holds(output):
+            yield Setting(divide_in, feedback, divide_out, detector, vco, output)
+
+
+class Ice40Pll(Pll):
+    """SB_PLL40_PAD of iCE40, whose oscillator must be on the PLL's own pin.
+
+    Limits: Lattice FPGA-DS-02008, FPGA-DS-02029 (sysCLOCK PLL timing); dividers: FPGA-TN-02052.
+    """
+
+    title = "SB_PLL40"
+    sources = Range(10, 133)
+    detectors = Range(10, 133)
+    vcos = Range(533, 1066)
+    outputs = Range(16, 275)
+
+    @classmethod
+    def settings(cls, source: int, wanted: int) -> Iterator[Setting]:
+        """Input 1 to 16, feedback 1 to 128 from the VCO, output 2 to 64 by powers of two."""
+        for divide_in in range(1, 17):
+            for power in range(1, 7):
+                near = round(wanted * divide_in * 2**power / source)
+                for feedback in range(max(near - 1, 1), min(near + 1, 128) + 1):
+                    yield from cls._legal(source, divide_in, feedback, 1 << power)
+
+    @property
+    def filter_range(self) -> int:
+        """The loop filter that suits the phase detector's frequency."""
+        bounds = (17, 26, 44, 66, 101)
+        return 1 + sum(self.setting.detector >= bound * _MEGA for bound in bounds)
+
+    def elaborate(self, platform: object) -> Module:
+        """The primitive, which is its pin's buffer, too."""
+        m = Module()
+        setting = self.setting
+        m.submodules.pll = Instance(
+            "SB_PLL40_PAD",
+            p_FEEDBACK_PATH="SIMPLE",
+            p_DIVR=setting.divide_in - 1,
+            p_DIVF=setting.feedback - 1,
+            p_DIVQ=setting.divide_out.bit_length() - 1,
+            p_FILTER_RANGE=self.filter_range,
+            i_PACKAGEPIN=self.port.io,
+            i_RESETB=1,
+            i_BYPASS=0,
+            o_PLLOUTGLOBAL=self.o,
+            o_LOCK=self.o_locked,
+        )
+        return m
+
+
+class Ecp5Pll(Pll):
+    """EHXPLLL of ECP5. One output does nothing but feed the phase detector, a second one is the clock.
+
+    With one output for both, the clock would be a multiple of the phase detector's frequency, of at least 10 MHz.
+    Limits: Lattice FPGA-DS-02012 (sysCLOCK PLL timing); dividers: FPGA-TN-02200.
+    """
+
+    title = "EHXPLLL"
+    sources = Range(8, 400)
+    detectors = Range(10, 400)
+    vcos = Range(400, 800)
+    outputs = Range(3.125, 400)
+
+    @classmethod
+    def settings(cls, source: int, wanted: int) -> Iterator[Setting]:
+        """Each divider 1 to 128."""
+        for divide_in in range(1, 129):
+            for divide_out in range(1, 129):
+                near = round(wanted * divide_in * divide_out / source)
+                for feedback in range(max(near - 1, 1), min(near + 1, 128) + 1):
+                    yield from cls._legal(source, divide_in, feedback, divide_out)
+
+    def elaborate(self, platform: object) -> Module:
+        """The primitive with its pin's buffer."""
+        m = Module()
+        setting = self.setting
+        compared = Signal()
+        m.submodules.pll = Instance(
+            "EHXPLLL",
+            # Loop filter and charge pump: what Lattice's tools write for any setting.
+            a_ICP_CURRENT="12",
+            a_LPF_RESISTOR="8",
+            a_MFG_ENABLE_FILTEROPAMP="1",
+            a_MFG_GMCREF_SEL="2",
+            p_FEEDBK_PATH="CLKOP",
+            p_CLKI_DIV=setting.divide_in,
+            p_CLKFB_DIV=1,
+            p_CLKOP_DIV=setting.feedback,
+            p_CLKOP_ENABLE="ENABLED",
+            p_CLKOP_CPHASE=setting.feedback - 1,
+            p_CLKOS_DIV=setting.divide_out,
+            p_CLKOS_ENABLE="ENABLED",
+            p_CLKOS_CPHASE=setting.divide_out - 1,
+            p_OUTDIVIDER_MUXA="DIVA",
+            p_OUTDIVIDER_MUXB="DIVB",
+            i_CLKI=self._buffered(m),
+            i_CLKFB=compared,
+            i_RST=0,
+            i_STDBY=0,
+            o_CLKOP=compared,
+            o_CLKOS=self.o,
+            o_LOCK=self.o_locked,
+        )
+        return m
+
+
+class GowinPll(Pll):
+    """rPLL of Gowin's GW1N and GW2A; its feedback comes from the output.
+
+    Limits of GW1NR-9 at C6/I5: Gowin DS117; of GW2AR-18 at C8/I7: DS226; dividers: UG286.
+    """
+
+    title = "rPLL"
+    outputs = Range(3.90625, 600)
+    sources = Range(3, 400)
+    detectors = Range(3, 400)
+    vcos = Range(500, 1200)
+    """Where the two devices differ, what both allow."""
+
+    @classmethod
+    def settings(cls, source: int, wanted: int) -> Iterator[Setting]:
+        """Input and feedback 1 to 64; output 2, 4, 8, and multiples of 16 up to 128."""
+        for divide_in in range(1, 65):
+            near = round(wanted * divide_in / source)
+            for feedback in range(max(near - 1, 1), min(near + 1, 64) + 1):
+                for divide_out in (2, 4, 8, *range(16, 129, 16)):
+                    yield from cls._legal(source, divide_in, feedback, divide_out, behind=divide_out)
+
+    def elaborate(self, platform: object) -> Module:
+        """The primitive with its pin's buffer."""
+        m = Module()
+        setting = self.setting
+        m.submodules.pll = Instance(
+            "rPLL",
+            p_FCLKIN=f"{self.source / _MEGA:g}",
+            p_IDIV_SEL=setting.divide_in - 1,
+            p_FBDIV_SEL=setting.feedback - 1,
+            p_ODIV_SEL=setting.divide_out,
+            i_CLKIN=self._buffered(m),
+            i_CLKFB=0,
+            i_RESET=0,
+            i_RESET_P=0,
+            o_CLKOUT=self.o,
+            o_LOCK=self.o_locked,
+        )
+        return m
+
+
+class GateMatePll(Pll):
+    """CC_PLL of GateMate, in the mode for a core at 1.0 V.
+
+    The primitive takes frequencies, and nextpnr chooses its dividers. What is chosen here is a frequency that they can
+    make without a divider of the input, which would add jitter: half the source times n by m, where m is even or 1.
+    Limits: those of nextpnr in that mode, which follow Cologne Chip DS1001 and UG1001.
+    """
+
+    title = "CC_PLL"
+    sources = Range(1, 50)
+    detectors = Range(1, 50)
+    vcos = Range(1000.001, 2000)
+    """The lower end itself is refused."""
+    outputs = Range(1, 312.5)
+    second = 625
+    """MHz at most into the second of the two dividers of the feedback, behind half the VCO."""
+
+    @classmethod
+    def settings(cls, source: int, wanted: int) -> Iterator[Setting]:
+        """No divider of the input; behind the VCO first by two, and by two once more for four phases."""
+        highest = int(cls.vcos.high * _MEGA // (2 * source))
+        for feedback in range(1, highest + 1):
+            first = next((n for n in range(64, 0, -1) if feedback % n == 0), 1)
+            if source * feedback > cls.second * _MEGA * first:
+                continue  # it has no divisor that the first one could be
+            near = round(source * feedback / (2 * wanted))
+            for divide in {1, near - near % 2, near + near % 2}:
+                if divide > 0:
+                    yield from cls._legal(source, 1, feedback, 4 * divide, behind=2)
+
+    def elaborate(self, platform: object) -> Module:
+        """The primitive with its pin's buffer."""
+        m = Module()
+        m.submodules.pll = Instance(
+            "CC_PLL",
+            p_REF_CLK=f"{self.source / _MEGA:.6f}",
+            p_OUT_CLK=f"{self.setting.output / _MEGA:.6f}",
+            p_PERF_MD="ECONOMY",
+            p_LOCK_REQ=1,
+            p_LOW_JITTER=1,
+            i_CLK_REF=self._buffered(m),
+            i_CLK_FEEDBACK=0,
+            i_USR_CLK_REF=0,
+            i_USR_LOCKED_STDY_RST=0,
+            o_CLK0=self.o,
+            o_USR_PLL_LOCKED=self.o_locked,
+        )
+        return m
+
+
+def add_clock(m: Module, pll: Any) -> None:
+    """Make a module's domain ``sync`` of a PLL's clock, in reset until the PLL has locked and for two edges more.
+
+    A synchroniser releases the reset on an edge of the clock, and asserts it at once if the lock is lost.
+
+    Parameters
+    ----------
+    m
+        The module that all others are in.
+    pll
+        The PLL, or what else has its members.
+    """
+    m.submodules.pll = pll
+    m.domains.sync = ClockDomain("sync")
+    unlocked = Signal()
+    m.d.comb += [ClockSignal("sync").eq(pll.o), unlocked.eq(~pll.o_locked)]
+    m.submodules.reset = ResetSynchronizer(unlocked, domain="sync")
+
+
+def _check_frequency(value: int, noun: str) -> int:
+    """Accept a frequency in Hz."""
+    domain = f"{noun} must be a positive integer of Hz, not {value!r}"
+    try:
+        value = operator.index(value)
+    except TypeError:
+        raise TypeError(domain) from None
+    if value < 1:
+        raise ValueError(domain)
+    return value

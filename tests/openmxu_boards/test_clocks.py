@@ -1,0 +1,191 @@
+"""PLLs: their dividers against all that the data sheets allow, counted out another way, and the reset."""
+
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from amaranth.back import rtlil
+from amaranth.hdl import Module, Signal, Value
+from amaranth.lib import io, wiring
+from amaranth.lib.wiring import Out
+from amaranth.sim import Simulator
+
+from openmxu_boards.clocks import TOLERANCE, Ecp5Pll, GateMatePll, GowinPll, Ice40Pll, Pll, add_clock
+
+MHZ = 10**6
+
+
+def ice40(source: int) -> set[Fraction]:
+    """FPGA-DS-02008: detector 10 to 133 MHz, VCO 533 to 1066, output 16 to 275; DIVR, DIVF, DIVQ of 4, 7, 3 bits."""
+    made = set()
+    for divr, divf in product(range(16), range(128)):
+        vco = Fraction(source, divr + 1) * (divf + 1)
+        if 10 <= Fraction(source, divr + 1) / MHZ <= 133 and 533 <= vco / MHZ <= 1066:
+            made |= {vco / 2**divq for divq in range(1, 7)}
+    return {clock for clock in made if 16 <= clock / MHZ <= 275}
+
+
+def ecp5(source: int) -> set[Fraction]:
+    """FPGA-DS-02012: detector 10 to 400 MHz, VCO 400 to 800, both outputs 3.125 to 400; dividers 1 to 128."""
+    made = set()
+    for clki, clkop in product(range(1, 129), repeat=2):
+        detector = Fraction(source, clki)
+        if 10 <= detector / MHZ <= 400 and 400 <= detector * clkop / MHZ <= 800:
+            made |= {detector * clkop / clkos for clkos in range(1, 129)}
+    return {clock for clock in made if Fraction(25, 8) <= clock / MHZ <= 400}
+
+
+def gowin(source: int) -> set[Fraction]:
+    """DS117 and DS226, what both allow: detector 3 to 400 MHz, VCO 500 to 1200, output 3.90625 to 600."""
+    made = set()
+    for idiv, fbdiv, odiv in product(range(64), range(64), (2, 4, 8, 16, 32, 48, 64, 80, 96, 112, 128)):
+        detector = Fraction(source, idiv + 1)
+        clock = detector * (fbdiv + 1)
+        if 3 <= detector / MHZ <= 400 and 500 <= clock * odiv / MHZ <= 1200:
+            made.add(clock)
+    return {clock for clock in made if Fraction(125, 32) <= clock / MHZ <= 600}
+
+
+def gatemate(source: int) -> set[Fraction]:
+    """What nextpnr searches in mode "economy" with one divider of the input: N1, N2, M1, M2, and its limits."""
+    made = set()
+    for n1, n2 in product(range(1, 65), range(1, 1025)):
+        half = source * n1 * n2  # the DCO behind its divider by two
+        if not 1000 * MHZ < 2 * half <= 2000 * MHZ or half / n1 > 625 * MHZ:
+            continue
+        made |= {Fraction(half, 2 * m) for m in (1, *range(2, 2 * half // MHZ + 1, 2))}
+    return {clock for clock in made if 1 <= clock / MHZ <= Fraction(625, 2)}
+
+
+FAMILIES = [(Ice40Pll, ice40), (Ecp5Pll, ecp5), (GowinPll, gowin), (GateMatePll, gatemate)]
+SOURCES = {Ice40Pll: (12, 16, 100), Ecp5Pll: (25, 48, 100), GowinPll: (24, 27, 50), GateMatePll: (10, 25)}
+
+
+@pytest.mark.parametrize(
+    ("pll", "reference", "source"),
+    [(pll, reference, source * MHZ) for pll, reference in FAMILIES for source in SOURCES[pll]],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_dividers(pll: type[Pll], reference: Any, source: int) -> None:
+    """For each wanted frequency the nearest that there is; an error where that is too far away."""
+    made = reference(source)
+    grid = np.array([float(clock) for clock in made])
+    refused = 0
+    for wanted in range(MHZ, 420 * MHZ, 3 * MHZ if pll is Ecp5Pll else MHZ):
+        away = np.abs(grid - wanted).min() if len(grid) else np.inf
+        if away > TOLERANCE * wanted or not pll.outputs.holds(wanted):
+            refused += 1
+            with pytest.raises(ValueError, match=r"^clock must be "):
+                pll.choose(source, wanted)
+        else:
+            found = pll.choose(source, wanted)
+            exact = Fraction(source, found.divide_in) * found.feedback / found.divide_out
+            exact *= {GowinPll: found.divide_out, GateMatePll: 2}.get(pll, 1)
+            assert exact in made
+            assert float(exact) == pytest.approx(found.output, rel=1e-12)
+            assert abs(found.output - wanted) == pytest.approx(away, abs=1e-3), f"{wanted} Hz: {found}"
+    assert refused
+
+
+class Settled(wiring.Component):
+    """In place of a PLL: a clock that a test gives, and a lock that it sets."""
+
+    o: Value
+    o_locked: Value
+
+    def __init__(self, clock: Signal) -> None:
+        self.clock = clock
+        super().__init__({"o": Out(1), "o_locked": Out(1)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.d.comb += self.o.eq(self.clock)
+        return m
+
+
+def test_reset_lasts_until_the_lock_and_two_edges_more() -> None:
+    clock = Signal()
+    pll = Settled(clock)
+    m = Module()
+    add_clock(m, pll)
+    count = Signal(8)
+    m.d.sync += count.eq(count + 1)
+
+    async def testbench(ctx: Any) -> None:
+        async def edges(number: int) -> None:
+            for _ in range(number):
+                for level in (1, 0):
+                    ctx.set(clock, level)
+                    await ctx.delay(1e-6)
+
+        await edges(5)
+        assert ctx.get(count) == 0
+        ctx.set(pll.o_locked, 1)
+        await edges(2)
+        assert ctx.get(count) == 0
+        await edges(5)
+        running = ctx.get(count)
+        assert 4 <= running <= 5
+        ctx.set(pll.o_locked, 0)
+        await edges(3)
+        assert ctx.get(count) == 0, "a lost lock resets"
+
+    simulator = Simulator(m)
+    simulator.add_testbench(testbench)
+    simulator.run()
+
+
+@pytest.mark.parametrize(
+    ("pll", "source", "wanted", "lines"),
+    [
+        (
+            Ice40Pll,
+            12,
+            24,
+            # icepll -i 12 -o 24 of Project IceStorm gives the same
+            [r"parameter \DIVR 0", r"parameter \DIVF 63", r"parameter \DIVQ 5", r"parameter \FILTER_RANGE 1"],
+        ),
+        (Ecp5Pll, 25, 60, [r"parameter \CLKI_DIV 1", r"parameter \CLKOP_DIV 24", r"parameter \CLKOS_DIV 10"]),
+        (GowinPll, 27, 81, [r"parameter \IDIV_SEL 0", r"parameter \FBDIV_SEL 2", r'parameter \FCLKIN "27"']),
+        (GateMatePll, 10, 25, [r'parameter \REF_CLK "10.000000"', r'parameter \OUT_CLK "25.000000"']),
+    ],
+)
+def test_primitives(pll: type[Pll], source: int, wanted: int, lines: list[str]) -> None:
+    """The numbers that they take."""
+    port = io.SingleEndedPort(io.IOPort(1, name="pin"), direction="i") if pll is Ice40Pll else io.SimulationPort("i", 1)
+    made = pll(port, source * MHZ, wanted * MHZ)
+    assert made.frequency == wanted * MHZ
+    text = rtlil.convert(made, ports=[made.o, made.o_locked], emit_src=False)
+    for line in lines:
+        assert line in text, text
+
+
+@pytest.mark.parametrize(
+    ("pll", "source", "wanted", "text"),
+    [
+        (Ice40Pll, 5, 24, "SB_PLL40 needs an oscillator of 10 to 133 MHz, not of 5 MHz"),
+        (Ice40Pll, 12, 15, "clock must be 16 to 275 MHz by SB_PLL40, not 15 MHz"),
+        (GateMatePll, 50, 287, "clock must be what CC_PLL makes of 50 MHz, not 287 MHz; the nearest is 275 MHz"),
+        (GateMatePll, 10, 400, "clock must be 1 to 312.5 MHz by CC_PLL, not 400 MHz"),
+        (Ecp5Pll, 450, 100, "EHXPLLL needs an oscillator of 8 to 400 MHz, not of 450 MHz"),
+    ],
+)
+def test_what_cannot_be_made(pll: type[Pll], source: float, wanted: float, text: str) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011  # compared below
+        pll.choose(round(source * MHZ), round(wanted * MHZ))
+    assert str(caught.value) == text
+
+
+@pytest.mark.parametrize(
+    ("source", "wanted", "error", "text"),
+    [
+        (12e6, 24 * MHZ, TypeError, "source must be a positive integer of Hz, not 12000000.0"),
+        (12 * MHZ, 0, ValueError, "clock must be a positive integer of Hz, not 0"),
+    ],
+)
+def test_frequencies_are_integers(source: Any, wanted: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error) as caught:
+        Ice40Pll.choose(source, wanted)
+    assert str(caught.value) == text
