@@ -1,11 +1,13 @@
 """FPGA boards: a self-test of a small unit, built to a bitstream with open tools from PyPI.
 
-====================  ==============================================================================
-:func:`boards`        the boards, for lists
-:func:`build`         a board's bitstream, with what nextpnr says about timing and utilisation
-:class:`SelfTest`     the design: a unit that is fed from memories and checks its own results
-:func:`program`       what it is fed with, and what must come out
-====================  ==============================================================================
+=====================  ==============================================================================
+:func:`boards`         the boards, for lists
+:func:`own_board`      a board of one's own, from its platform
+:func:`with_options`   a board with another unit or clock
+:func:`build`          a board's bitstream, with what nextpnr says about timing and utilisation
+:class:`SelfTest`      the design: a unit that is fed from memories and checks its own results
+:func:`program`        what it is fed with, and what must come out
+=====================  ==============================================================================
 """
 
 from openmxu.sources import Sources
@@ -16,7 +18,7 @@ SOURCES = (Sources("openmxu_boards"),)
 from openmxu_boards.flow import build
 from openmxu_boards.report import BuildReport, Clock, Usage
 from openmxu_boards.selftest import Program, SelfTest, program
-from openmxu_boards.targets import Board, boards, find_board
+from openmxu_boards.targets import Board, boards, find_board, own_board, with_options
 
 __all__ = [
     "SOURCES",
@@ -29,5 +31,7 @@ __all__ = [
     "boards",
     "build",
     "find_board",
+    "own_board",
     "program",
+    "with_options",
 ]

@@ -1,6 +1,7 @@
 """The command of this package: ``board``."""
 
 import argparse
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,22 +20,40 @@ __all__ = ["add_board", "sections"]
 def add_board(commands: Any) -> None:
     parser = add_command(commands, "board", None, "build bitstreams for FPGA boards, multiply matrices on them")
     actions = subcommands(parser, required=True)
-    add_command(actions, "list", _board_list, "show the boards")
-    build = add_command(
-        actions,
-        "build",
-        _board_build,
-        "build the self-test's bitstream for a board",
-        "  openmxu board build icebreaker -o build",
-    )
-    build.add_argument("board", metavar="BOARD", help="a name from openmxu board list")
-    build.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="DIR", help="where bitstream, reports and logs go"
-    )
+    shown = add_command(actions, "list", _board_list, "show the boards")
+    shown.add_argument("--quick", action="store_true", help="only those that are built in a minute or two")
+    _add_build(actions)
     _add_route(actions)
     _add_run(actions)
     _add_info(actions)
     _add_selftest(actions)
+
+
+def _add_build(actions: Any) -> None:
+    parser = add_command(
+        actions,
+        "build",
+        _board_build,
+        "build the self-test's bitstream for a board",
+        "  openmxu board build icebreaker -o build\n"
+        "  openmxu board build ulx3s-85f --rows 8 --columns 8 --clock 60 --seeds 5 -o build\n"
+        "  openmxu board build --platform amaranth_boards.icestick:ICEStickPlatform -o build",
+    )
+    parser.add_argument("board", metavar="BOARD", nargs="?", help="a name from openmxu board list")
+    parser.add_argument(
+        "--platform",
+        metavar="MODULE:CLASS",
+        help="in place of BOARD: the platform of a board of your own, for Amaranth",
+    )
+    for noun in ("rows", "columns", "stages"):
+        parser.add_argument(f"--{noun}", type=integer, metavar="N", help=f"{noun} of the unit (default: the board's)")
+    parser.add_argument("--clock", type=float, metavar="MHZ", help="by a PLL (default: the board's)")
+    parser.add_argument(
+        "--seeds", type=integer, metavar="N", help="runs of nextpnr, of which the fastest counts (default: one run)"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="DIR", help="where bitstream, reports and logs go"
+    )
 
 
 def _add_port(parser: argparse.ArgumentParser) -> None:
@@ -189,13 +208,30 @@ def _board_list(options: argparse.Namespace) -> None:
     from openmxu_boards import boards
 
     for board in boards():
-        print(f"{board.name:<14} {board.summary}")
+        if options.quick and not board.quick:
+            continue
+        print(f"{board.name:<15} {board.summary}")
 
 
 def _board_build(options: argparse.Namespace) -> None:
-    from openmxu_boards import build
+    from openmxu_boards import build, find_board, own_board, with_options
+    from openmxu_boards.flow import MOST_SEEDS
 
-    print(build(options.board, options.output, progress=tell))
+    if (options.board is None) == (options.platform is None):
+        raise ValueError("BOARD must be given, or --platform in its place, and not both")
+    if options.seeds is not None and not 1 <= options.seeds <= MOST_SEEDS:
+        raise ValueError(f"seeds must be from 1 to {MOST_SEEDS}, not {options.seeds}")
+    if options.platform is not None:
+        sys.path.append(str(Path.cwd()))  # where a platform of one's own lies
+    board = with_options(
+        find_board(options.board) if options.platform is None else own_board(options.platform),
+        rows=options.rows,
+        columns=options.columns,
+        stages=options.stages,
+        clock=options.clock,
+    )
+    seeds = None if options.seeds is None else range(1, options.seeds + 1)
+    print(build(board, options.output, seeds=seeds, progress=tell))
 
 
 def _board_route(options: argparse.Namespace) -> None:

@@ -1,54 +1,91 @@
-"""From a board's name to its bitstream."""
+"""From a board's name to its bitstream.
+
+::
+
+    design ─▶ RTLIL, each element once ─▶ Yosys ─┬─▶ nextpnr, seed 1 ─┬─▶ the fastest ─▶ packer ─▶ bitstream
+                                                 ├─▶ nextpnr, seed 2 ─┤
+                                                 └─▶ …               ─┘
+"""
 
 import json
+import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from openmxu import process
 from openmxu.files import folder, reserve
+from openmxu.host import cores
+from openmxu.verilog import to_rtlil
 from openmxu.yosys import wasm
 from openmxu_boards import tools
-from openmxu_boards.report import BuildReport, read_clocks, read_utilisation
-from openmxu_boards.targets import Board, SelfTestTop, find_board
+from openmxu_boards.families import family_of
+from openmxu_boards.report import BuildReport, Clock, read_clocks, read_utilisation
+from openmxu_boards.targets import Board, find_board
+from openmxu_boards.top import Design, Emitted, Top, selftest
 
-__all__ = ["SEED", "build"]
+__all__ = ["MANY", "MOST_SEEDS", "build"]
 
-SEED = 1
-"""Seed of nextpnr, so that a build can be repeated bit for bit."""
+MANY = 9
+"""Processing elements from which on modules are joined only after synthesis: a quarter of the time at 64."""
 
-_NAME = "selftest"
+MOST_SEEDS = 100
+"""Runs of nextpnr that a build may ask for."""
+
+_DESIGN = "design"
 _SUMMARY = "report.json"
+_FIGURES = "nextpnr.json"
 
-_STEPS = {
-    "yosys": "synthesis with Yosys, about half a minute",
-    "nextpnr-ice40": "placement and routing with nextpnr, about a minute",
-    "nextpnr-ecp5": "placement and routing with nextpnr, about a minute",
-    "icepack": "packing the bitstream",
-    "ecppack": "packing the bitstream",
-}
+_AFTERWARDS = {"dfu-suffix"}
+"""What platforms do to a finished bitstream that its loader does without."""
 
 
-def build(board: str, output: Path | str, *, progress: Callable[[str], None] | None = None) -> BuildReport:
-    """Build the self-test's bitstream for a board.
+@dataclass(frozen=True)
+class _Plan:
+    """What the tools read, and how they are called."""
 
-    Leaves in ``output``: ``selftest.bin`` or ``selftest.bit``, ``report.json`` (see :class:`BuildReport`),
+    files: dict[str, str | bytes]
+    synthesis: list[str]
+    placement: list[str]
+    packing: list[list[str]]
+    frequency: int
+
+
+def build(
+    board: str | Board,
+    output: Path | str,
+    *,
+    design: Design = selftest,
+    name: str = "selftest",
+    seeds: Sequence[int] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> BuildReport:
+    """Build the bitstream of a design for a board, by default that of the self-test.
+
+    Leaves in ``output``: ``NAME.bin``, ``NAME.bit`` or ``NAME.fs``, ``report.json`` (see :class:`BuildReport`),
     nextpnr's own ``nextpnr.json``, and ``yosys.log`` and ``nextpnr.log``. Their places are found before the tools run.
     If a tool fails, what was there before still is, and nothing else.
 
     Parameters
     ----------
     board
-        Its name.
+        Its name, or a board.
     output
         A directory; it is made if there is none.
+    design, name
+        What makes the design, see :data:`~openmxu_boards.top.Design`, and what its bitstream is called.
+    seeds
+        Seeds of nextpnr, by default the board's; the fastest run makes the bitstream. At most as many run at a time as
+        there are cores.
     progress
         Called with one line of progress.
 
     Raises
     ------
     ValueError
-        There is no such board.
+        There is no such board, its clock cannot be made, it lacks a UART that the design has, or there is no seed.
     OSError
         A tool is not installed, or ``output`` cannot be written.
     RuntimeError
@@ -56,72 +93,140 @@ def build(board: str, output: Path | str, *, progress: Callable[[str], None] | N
     openmxu.files.NotStoredError
         A finished file can no longer be written; the text says where it was saved.
     """
-    target = find_board(board)
+    target = find_board(board) if isinstance(board, str) else board
+    seeds = [target.seed] if seeds is None else list(seeds)
+    if not seeds:
+        raise ValueError("seeds must be one or more, not none")
     output = Path(output)
     tell = progress or (lambda line: None)
-    files = _plan(target)
-    commands = json.loads(files[f"build_{_NAME}.json"])["commands"]
-    tools.check([command[0] for command in commands])
-    bitstream = f"{_NAME}.{target.bitstream}"
+    plan = _plan(target, design, name)
+    bitstream = f"{name}.{family_of(target.new_platform()).bitstream}"
     written = {
-        "yosys.log": f"{_NAME}.rpt",
-        "nextpnr.log": f"{_NAME}.tim",
-        "nextpnr.json": "nextpnr.json",
+        "yosys.log": f"{name}.rpt",
+        "nextpnr.log": f"{name}.tim",
+        _FIGURES: _FIGURES,
         bitstream: bitstream,
         _SUMMARY: _SUMMARY,
     }
-    with folder(output), reserve(*(output / name for name in written)) as outputs, process.workspace() as work:
-        for name, content in files.items():
-            (work / name).write_text(content)
-        seconds = {}
-        for number, command in enumerate(commands, 1):
-            tell(f"{target.name}, step {number} of {len(commands)}: {_STEPS[command[0]]}")
-            start = time.monotonic()
-            wasm.run(command[0], command[1:], work, tell)
-            seconds[command[0]] = time.monotonic() - start
-        report = _report(target, output / bitstream, work / "nextpnr.json", seconds)
-        (work / _SUMMARY).write_text(report.to_json())
+    with folder(output), reserve(*(output / each for each in written)) as outputs, process.workspace() as work:
+        seconds, runs = _run(plan, target, work, seeds, tell)
+        seed = max(runs, key=lambda each: _speed(runs[each]))
+        report = _report(target, plan, output / bitstream, work / str(seed), seconds, runs)
+        _pack(plan, work / str(seed), seconds, tell)
+        (work / str(seed) / _SUMMARY).write_text(report.to_json())
         # The summary comes last: where it is, everything is.
-        for name, source in written.items():
-            outputs.write_bytes(output / name, (work / source).read_bytes())
+        for each, source in written.items():
+            outputs.write_bytes(output / each, (work / str(seed) / source).read_bytes())
     return report
 
 
-def _report(board: Board, bitstream: Path, figures: Path, seconds: dict[str, float]) -> BuildReport:
-    """The report on a build; ``figures``: nextpnr's, ``seconds``: of each tool.
+def _run(
+    plan: _Plan, board: Board, work: Path, seeds: Sequence[int], tell: Callable[[str], None]
+) -> tuple[dict[str, float], dict[int, tuple[Clock, ...]]]:
+    """Synthesis, and placement and routing with each seed in a folder of its name; seconds, and clocks by seed."""
+    for name, content in plan.files.items():
+        (work / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    tell(f"{board.name}, step 1 of 3: synthesis with Yosys")
+    seconds: dict[str, float] = {}
+    _timed(plan.synthesis, work, seconds, tell)
+    wasm.prepare(plan.placement[0], tell)
+    files = [path for path in work.iterdir() if path.is_file()]
+
+    def place(seed: int) -> tuple[Clock, ...]:
+        tell(f"{board.name}, step 2 of 3: placement and routing with nextpnr, seed {seed}")
+        (work / str(seed)).mkdir()
+        for file in files:
+            shutil.copy(file, work / str(seed))
+        _timed([*plan.placement, "--seed", str(seed)], work / str(seed), seconds, tell)
+        return read_clocks(json.loads((work / str(seed) / _FIGURES).read_text()))
+
+    with process.threads(min(cores(), len(seeds))) as pool:
+        runs = dict(zip(seeds, pool.map(place, seeds), strict=True))
+    tell(f"{board.name}, step 3 of 3: packing the bitstream")
+    return seconds, runs
+
+
+def _pack(plan: _Plan, work: Path, seconds: dict[str, float], tell: Callable[[str], None]) -> None:
+    for command in plan.packing:
+        _timed(command, work, seconds, tell)
+
+
+def _timed(command: Sequence[str], work: Path, seconds: dict[str, float], tell: Callable[[str], None]) -> None:
+    """Run a tool; its longest run is what counts."""
+    start = time.monotonic()
+    wasm.run(command[0], command[1:], work, tell)
+    seconds[command[0]] = max(seconds.get(command[0], 0.0), time.monotonic() - start)
+
+
+def _speed(clocks: Sequence[Clock]) -> float:
+    """How fast a run is: that of its slowest clock, of what it needs."""
+    return min(clock.fmax / clock.constraint for clock in clocks)
+
+
+def _report(
+    board: Board,
+    plan: _Plan,
+    bitstream: Path,
+    work: Path,
+    seconds: dict[str, float],
+    runs: dict[int, tuple[Clock, ...]],
+) -> BuildReport:
+    """The report on a build, from what nextpnr left in the fastest run's folder.
 
     Raises
     ------
     RuntimeError
         The design is too slow.
     """
-    read = json.loads(figures.read_text())
+    seed = int(work.name)
+    used = [plan.synthesis[0], plan.placement[0], *(command[0] for command in plan.packing)]
     report = BuildReport(
         board=board,
+        frequency=plan.frequency,
         bitstream=bitstream,
-        clocks=read_clocks(read),
-        utilisation=read_utilisation(read),
-        versions=tools.versions(list(seconds)),
-        seed=SEED,
+        clocks=runs[seed],
+        utilisation=read_utilisation(json.loads((work / _FIGURES).read_text())),
+        versions=tools.versions(used),
+        seed=seed,
+        runs={each: min(clock.fmax for clock in clocks) for each, clocks in runs.items()},
         seconds=seconds,
     )
     if not report.met:
-        slow = "; ".join(str(clock) for clock in report.clocks if not clock.met)
-        raise RuntimeError(f"no bitstream for {board.name}: {slow}")
+        slow = [clock for clock in report.clocks if not clock.met]
+        share = min(clock.fmax / clock.constraint for clock in slow)
+        would = board.slower(board.new_platform(), plan.frequency * share)
+        advice = "its PLL makes none that would be met" if would is None else f"--clock {would:g} would be met"
+        raise RuntimeError(f"no bitstream for {board.name}: {'; '.join(map(str, slow))}; {advice}")
     return report
 
 
-def _plan(board: Board) -> dict[str, str]:
-    """The files that the tools read, and the list of their commands."""
+def _plan(board: Board, design: Design = selftest, name: str = "selftest") -> _Plan:
+    """The files that the tools read, and their commands."""
     platform = board.new_platform()
+    frequency = board.clock(platform)
+    overrides = _overrides(board, platform)
+    component = design(board.config, frequency)
+    platform.add_file(f"{_DESIGN}.il", to_rtlil(component, name=_DESIGN))
     # No places in our sources: they are the machine's. No failure of nextpnr where the design is too slow:
     # its figures are wanted then, too.
     plan = platform.build(
-        SelfTestTop(board),
-        name=_NAME,
+        Top(Emitted(component, _DESIGN), board),
+        name=name,
         do_build=False,
         emit_src=False,
-        nextpnr_opts=f"--seed {SEED} --report nextpnr.json --timing-allow-fail",
-        **board.overrides,
+        nextpnr_opts=f"--freq {frequency / 1e6:.6f} --report {_FIGURES} --timing-allow-fail",
+        **overrides,
     )
-    return dict(plan.files)
+    commands = json.loads(plan.files[f"build_{name}.json"])["commands"]
+    synthesis, placement, *packing = [command for command in commands if command[0] not in _AFTERWARDS]
+    tools.check([command[0] for command in commands if command[0] not in _AFTERWARDS])
+    return _Plan(dict(plan.files), synthesis, placement, packing, frequency)
+
+
+def _overrides(board: Board, platform: Any) -> dict[str, str]:
+    """Options of the tools: the family's, and the board's instead."""
+    overrides = {"synth_opts": family_of(platform).synthesis(platform)} | dict(board.overrides)
+    if board.config.rows * board.config.columns >= MANY:
+        overrides["synth_opts"] += " -noflatten"
+        overrides["script_after_synth"] = "flatten\nopt_clean -purge\n" + overrides.get("script_after_synth", "")
+    return overrides

@@ -50,6 +50,8 @@ class Usage:
     available: int
 
     def __str__(self) -> str:
+        if not self.available:  # GateMate's adders are made of what is counted elsewhere
+            return f"{self.kind}: {self.used}"
         return f"{self.kind}: {self.used} of {self.available} ({self.used / self.available:.0%})"
 
 
@@ -61,6 +63,8 @@ class BuildReport:
     ----------
     board
         For which one.
+    frequency
+        Of the design's clock, in Hz: the board's, or what its PLL makes that is nearest.
     bitstream
         The file.
     clocks
@@ -69,21 +73,26 @@ class BuildReport:
         The kinds of cells that are used, as nextpnr calls them: on iCE40 ``ICESTORM_LC`` is a logic cell of
         LUT, carry and flip-flop, ``ICESTORM_RAM`` a memory, ``ICESTORM_DSP`` a multiplier; on ECP5
         ``TRELLIS_COMB`` is a LUT, ``TRELLIS_FF`` a flip-flop, ``DP16KD`` a memory, ``MULT18X18D`` a
-        multiplier.
+        multiplier; on Gowin ``LUT4``, ``DFF`` and ``BSRAM``; on GateMate ``CPE_LT`` is half a cell's logic, ``CPE_FF``
+        a flip-flop, ``RAM_HALF`` half a memory.
     versions
         Versions of the packages that made the bitstream.
     seed
         Seed of nextpnr.
+    runs
+        MHz that each seed's run reached.
     seconds
-        How long each tool took.
+        How long each tool took, in its longest run.
     """
 
     board: Board
+    frequency: int
     bitstream: Path
     clocks: tuple[Clock, ...]
     utilisation: tuple[Usage, ...]
     versions: Mapping[str, str]
     seed: int
+    runs: Mapping[int, float]
     seconds: Mapping[str, float]
 
     @property
@@ -108,12 +117,14 @@ class BuildReport:
                         "subnormals": config.subnormals,
                         "depth": config.depth,
                     },
+                    "frequency": self.frequency,
                     "bitstream": self.bitstream.name,
                     "timing_met": self.met,
                     "clocks": [asdict(clock) for clock in self.clocks],
                     "utilisation": [asdict(usage) for usage in self.utilisation],
                     "versions": dict(self.versions),
                     "seed": self.seed,
+                    "megahertz": {str(seed): clock for seed, clock in self.runs.items()},
                     "seconds": {name: round(seconds, 1) for name, seconds in self.seconds.items()},
                 },
                 indent=2,
@@ -122,15 +133,13 @@ class BuildReport:
         )
 
     def __str__(self) -> str:
-        return "\n".join(
-            [
-                self.board.summary,
-                *map(str, self.clocks),
-                *map(str, self.utilisation),
-                f"load it with: {self.board.programmer} {self.bitstream}",
-                f"on the board: {self.board.lights}",
-            ]
-        )
+        lines = [self.board.summary, *map(str, self.clocks)]
+        if len(self.runs) > 1:
+            lines.append(f"seeds: {', '.join(f'{seed} {clock:.1f} MHz' for seed, clock in self.runs.items())}")
+        lines += map(str, self.utilisation)
+        lines.append(f"load it with: {self.board.programmer} {self.bitstream}")
+        lines.append(f"on the board: {self.board.lights}")
+        return "\n".join(lines)
 
 
 def read_clocks(report: Any) -> tuple[Clock, ...]:

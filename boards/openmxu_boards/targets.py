@@ -1,21 +1,24 @@
-"""The boards, and what connects a design with their pins."""
+"""The boards: devices, pins, and the unit that fits each."""
 
 import importlib
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from amaranth.hdl import Elaboratable, Module
-from amaranth.lib import io
+from amaranth.build import ResourceError
 
 from openmxu.config import MxuConfig
 from openmxu.formats import BF16
-from openmxu_boards.selftest import SelfTest
+from openmxu_boards.families import family_of, with_tools
 from openmxu_boards.soc.machine import Buffers
 from openmxu_boards.soc.system import UartSoc
 from openmxu_boards.tools import missing
 
-__all__ = ["BOARDS", "Board", "SelfTestTop", "boards", "find_board"]
+__all__ = ["BOARDS", "Board", "boards", "find_board", "own_board", "with_options"]
+
+Place = tuple[str, int] | tuple[str, int, str]
+"""A resource of a platform and its number, and a part of it if it has parts."""
 
 
 @dataclass(frozen=True)
@@ -29,20 +32,27 @@ class Board:
     title, device
         What its maker calls it, and the device on it.
     frequency
-        Frequency of the design's clock in Hz: the board's oscillator.
+        The wanted frequency of the design's clock in Hz. If it is not the oscillator's, a PLL makes it, or what is
+        nearest, see :mod:`openmxu_boards.clocks`.
     config
         The unit.
     platform
-        Module and class of its pin table in amaranth-boards.
+        Module and class of its pin table.
     leds
         Pin resources of the lights ``pass``, ``fail`` and ``heartbeat``. Where there is none for the
         heartbeat, ``pass`` blinks instead.
     lights
         What these show, for people.
-    bitstream
-        Extension of the file that is loaded.
     programmer
-        The command that loads it, without the file.
+        The command that loads a bitstream, without the file.
+    uart
+        The pin resource with ``rx`` and ``tx``, if there is one.
+    uart_note
+        What it is connected to, for people.
+    quick
+        Whether it is built within two minutes.
+    seed
+        Seed of nextpnr, unless several are tried.
     overrides
         Options of the platform's tools.
     buffers, counters, baud
@@ -56,10 +66,13 @@ class Board:
     frequency: int
     config: MxuConfig
     platform: tuple[str, str]
-    leds: Mapping[str, tuple[str, int]]
+    leds: Mapping[str, Place]
     lights: str
-    bitstream: str
     programmer: str
+    uart: tuple[str, int] | None = ("uart", 0)
+    uart_note: str = "the USB socket"
+    quick: bool = False
+    seed: int = 1
     overrides: Mapping[str, str] = field(default_factory=dict)
     buffers: Buffers = field(default_factory=Buffers)
     counters: bool = True
@@ -88,9 +101,70 @@ class Board:
         """
         module, name = self.platform
         try:
-            return getattr(importlib.import_module(module), name)()
+            return with_tools(getattr(importlib.import_module(module), name))()
         except ModuleNotFoundError:
             raise missing("amaranth-boards") from None
+
+    def pll(self, platform: Any) -> Any:
+        """The PLL between the oscillator and the design, or None where the oscillator is the clock.
+
+        Raises
+        ------
+        ValueError
+            The device's PLL cannot make the frequency.
+        """
+        source = round(platform.default_clk_frequency)
+        if source == self.frequency:
+            return None
+        return family_of(platform).pll(platform.request(platform.default_clk, dir="-"), source, self.frequency)
+
+    def clock(self, platform: Any) -> int:
+        """The frequency that the design's clock has, in Hz.
+
+        Raises
+        ------
+        ValueError
+            As for :meth:`pll`.
+        """
+        source = round(platform.default_clk_frequency)
+        if source == self.frequency:
+            return source
+        return round(family_of(platform).pll.choose(source, self.frequency).output)
+
+    def slower(self, platform: Any, hertz: float) -> float | None:
+        """The highest clock of at most so many Hz that can be made, in MHz to the half; None if there is none."""
+        for half in range(math.floor(hertz / 5e5), 1, -1):
+            try:
+                made = replace(self, frequency=half * 500_000).clock(platform)
+            except ValueError:
+                continue
+            if made <= hertz:
+                return half / 2
+        return None
+
+
+_THREE = {"pass": ("led", 0), "fail": ("led", 1), "heartbeat": ("led", 2)}
+_THREE_LIGHTS = "LED 0 is on while all results are right, 1 stays on after a wrong one, 2 blinks"
+_ONE = {"pass": ("led", 0)}
+_ONE_LIGHTS = "the LED blinks while all results are right, and stays on after a wrong one"
+
+
+def _ulx3s(size: str, frequency: int, side: int, stages: int, *, quick: bool = False) -> Board:
+    return Board(
+        f"ulx3s-{size.lower()}",
+        "ULX3S",
+        f"LFE5U-{size}",
+        frequency,
+        # Operands come as bf16 to larger arrays: converters of fp32 are most of the edges.
+        MxuConfig(rows=side, columns=side, stages=stages, source=BF16, depth=16),
+        platform=("amaranth_boards.ulx3s", f"ULX3S_{size}_Platform"),
+        leds=_THREE,
+        lights=_THREE_LIGHTS,
+        programmer="openFPGALoader --board ulx3s",
+        uart_note="USB socket US1",
+        quick=quick,
+        buffers=Buffers(weights=1024, activations=4096, results=1024),
+    )
 
 
 BOARDS: dict[str, Board] = {
@@ -101,35 +175,84 @@ BOARDS: dict[str, Board] = {
             "icebreaker",
             "iCEBreaker",
             "iCE40UP5K",
-            12_000_000,
+            24_000_000,
             MxuConfig(rows=2, columns=2, stages=5, source=BF16, depth=16),
             platform=("amaranth_boards.icebreaker", "ICEBreakerPlatform"),
             leds={"pass": ("led_g", 0), "fail": ("led_r", 0)},
             lights="green blinks while all results are right, red stays on after a wrong one",
-            bitstream="bin",
             programmer="iceprog",
+            quick=True,
             overrides={
-                "synth_opts": "-dsp -device u",
                 # The unit never reads a place of its accumulator bank in the cycle in which it is written (that
                 # is what config.row_latency is for), but Amaranth has no way to say so: without this, Yosys adds
                 # bypasses of 75 LUTs and 206 flip-flops.
-                "script_after_read": "setparam -set COLLISION_X_MASK 1'1 */r:TRANSPARENCY_MASK=1'0",
+                "script_after_read": "setparam -set COLLISION_X_MASK 1'1 */r:TRANSPARENCY_MASK=1'0"
             },
             buffers=Buffers(weights=256, activations=1024, results=256),
             counters=False,  # they do not fit beside the rest
         ),
+        _ulx3s("12F", 75_000_000, 2, 6, quick=True),
+        _ulx3s("25F", 75_000_000, 4, 6),
+        _ulx3s("45F", 65_000_000, 4, 6),
+        _ulx3s("85F", 60_000_000, 8, 6),
         Board(
-            "ulx3s-12f",
-            "ULX3S",
-            "LFE5U-12F",
-            25_000_000,
-            MxuConfig(rows=2, columns=2, stages=6, depth=16),
-            platform=("amaranth_boards.ulx3s", "ULX3S_12F_Platform"),
-            leds={"pass": ("led", 0), "fail": ("led", 1), "heartbeat": ("led", 2)},
-            lights="LED 0 is on while all results are right, 1 stays on after a wrong one, 2 blinks",
-            bitstream="bit",
-            programmer="openFPGALoader --board ulx3s",
-            buffers=Buffers(weights=1024, activations=4096, results=1024),
+            "orangecrab",
+            "OrangeCrab r0.2",
+            "LFE5U-25F",
+            48_000_000,
+            MxuConfig(rows=4, columns=4, stages=6, source=BF16, depth=16),
+            platform=("openmxu_boards.platforms", "OrangeCrabPlatform"),
+            leds={"pass": ("rgb_led", 0, "g"), "fail": ("rgb_led", 0, "r"), "heartbeat": ("rgb_led", 0, "b")},
+            lights="green is on while all results are right, red stays on after a wrong one, blue blinks",
+            programmer="dfu-util -a 0 -D",
+            uart_note="pins 0 (receives) and 1 (sends), for a cable with a converter, at 3.3 V",
+        ),
+        Board(
+            "colorlight-i5",
+            "Colorlight i5",
+            "LFE5U-25F",
+            75_000_000,
+            MxuConfig(rows=4, columns=4, stages=6, source=BF16, depth=16),
+            platform=("openmxu_boards.platforms", "ColorlightI5Platform"),
+            leds=_ONE,
+            lights=_ONE_LIGHTS,
+            programmer="openFPGALoader --board colorlight-i5",
+            uart_note="the USB socket of the extension board",
+        ),
+        Board(
+            "tang-nano-9k",
+            "Tang Nano 9K",
+            "GW1NR-9C",
+            40_500_000,
+            MxuConfig(rows=2, columns=2, stages=6, source=BF16, depth=16),
+            platform=("amaranth_boards.tang_nano_9k", "TangNano9kPlatform"),
+            leds=_THREE,
+            lights=_THREE_LIGHTS,
+            programmer="openFPGALoader --board tangnano9k",
+            quick=True,
+        ),
+        Board(
+            "tang-nano-20k",
+            "Tang Nano 20K",
+            "GW2AR-18C",
+            81_000_000,
+            MxuConfig(rows=4, columns=4, stages=6, source=BF16, depth=16),
+            platform=("openmxu_boards.platforms", "TangNano20kPlatform"),
+            leds=_THREE,
+            lights=_THREE_LIGHTS,
+            programmer="openFPGALoader --board tangnano20k",
+        ),
+        Board(
+            "gatemate-a1-evb",
+            "Olimex GateMateA1-EVB",
+            "CCGM1A1",
+            20_000_000,
+            MxuConfig(rows=2, columns=2, stages=6, source=BF16, depth=16),
+            platform=("openmxu_boards.platforms", "GateMateA1EvbPlatform"),
+            leds=_ONE,
+            lights=_ONE_LIGHTS,
+            programmer="openFPGALoader --board olimex_gatemateevb",
+            quick=True,
         ),
     )
 }
@@ -147,36 +270,92 @@ def find_board(name: str) -> Board:
     Raises
     ------
     ValueError
-        There is none.
+        There is none, or several whose names begin so.
     """
-    if name not in BOARDS:
-        raise ValueError(f"board must be one of {', '.join(BOARDS)}, not {name!r}")
-    return BOARDS[name]
+    if name in BOARDS:
+        return BOARDS[name]
+    variants = [each for each in BOARDS if each.startswith(f"{name}-")]
+    raise ValueError(f"board must be one of {', '.join(variants or BOARDS)}, not {name!r}")
 
 
-class SelfTestTop(Elaboratable):
-    """The self-test with a board's lights on its outputs.
+def own_board(platform: str) -> Board:
+    """A board of one's own: a 2x2 unit, on the oscillator of a platform, with the lights and the UART found in it.
+
+    Lights are the resources ``led`` 0 to 2, or the parts of ``rgb_led`` 0; the UART is ``uart`` 0.
 
     Parameters
     ----------
-    board
-        Where it will run; it is elaborated for that board's platform.
+    platform
+        ``MODULE:CLASS`` of a platform of Amaranth, as amaranth-boards has them.
+
+    Raises
+    ------
+    ValueError
+        There is no such class, it is no platform with a clock, or it is for a family that has no tools here.
+    OSError
+        amaranth-boards is not installed.
     """
+    module, _, name = platform.partition(":")
+    domain = f"platform must be MODULE:CLASS of a platform, not {platform!r}"
+    try:
+        made = getattr(importlib.import_module(module), name)()
+        frequency = round(made.default_clk_frequency)
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise ValueError(f"{domain}: {error}") from None
+    family_of(made)
+    leds = _found_leds(made)
+    return Board(
+        platform,
+        name,
+        str(getattr(made, "device", getattr(made, "part", "?"))),
+        frequency,
+        MxuConfig(rows=2, columns=2, stages=5, source=BF16, depth=16),
+        platform=(module, name),
+        leds=leds,
+        lights=", ".join(f"{' '.join(map(str, place))} is {light}" for light, place in leds.items()) or "no lights",
+        programmer="openFPGALoader",
+        uart=("uart", 0) if _has(made, "uart") else None,
+        uart_note="uart 0 of the platform",
+    )
 
-    def __init__(self, board: Board) -> None:
-        self.board = board
 
-    def elaborate(self, platform: Any) -> Module:
-        """Clock and power-on reset are the platform's."""
-        m = Module()
-        # A round takes some 400 cycles; this makes the light change about twice a second.
-        blink = (self.board.frequency // 400 // 2).bit_length() - 1
-        m.submodules.selftest = test = SelfTest(self.board.config, blink=blink)
-        lights = {"pass": test.pass_, "fail": test.fail, "heartbeat": test.heartbeat}
-        if "heartbeat" not in self.board.leds:
-            lights["pass"] = test.pass_ & test.heartbeat
-        for name, (resource, number) in self.board.leds.items():
-            pin = io.Buffer("o", platform.request(resource, number, dir="-"))
-            m.submodules[f"led_{name}"] = pin
-            m.d.comb += pin.o.eq(lights[name])
-        return m
+def _found_leds(platform: Any) -> dict[str, Place]:
+    """The lights that a platform has, in the order in which they are needed."""
+    lights = ("pass", "fail", "heartbeat")
+    if _has(platform, "led"):
+        return {light: ("led", number) for number, light in enumerate(lights) if _has(platform, "led", number)}
+    if _has(platform, "rgb_led"):
+        return {light: ("rgb_led", 0, part) for light, part in zip(lights, "grb", strict=True)}
+    return {}
+
+
+def _has(platform: Any, name: str, number: int = 0) -> bool:
+    try:
+        platform.lookup(name, number)
+    except ResourceError:
+        return False
+    return True
+
+
+def with_options(
+    board: Board,
+    *,
+    rows: int | None = None,
+    columns: int | None = None,
+    stages: int | None = None,
+    clock: float | None = None,
+) -> Board:
+    """A board with another unit or clock; ``clock`` is in MHz.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A value is outside its domain.
+    """
+    given: dict[str, Any] = {"rows": rows, "columns": columns, "stages": stages}
+    config = replace(board.config, **{name: value for name, value in given.items() if value is not None})
+    if clock is None:
+        return replace(board, config=config)
+    if not 0 < clock <= 1000:
+        raise ValueError(f"clock must be more than 0 and at most 1000 MHz, not {clock:g}")
+    return replace(board, config=config, frequency=round(clock * 1e6))

@@ -5,13 +5,15 @@ import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from openmxu import cli, process
 from openmxu.files import NotStoredError
 from openmxu.yosys import wasm
-from openmxu_boards import BuildReport, Clock, Usage, build, find_board
+from openmxu_boards import BuildReport, Clock, Usage, boards, build, find_board, flow, with_options
 from openmxu_boards.report import read_clocks, read_utilisation
 
 FIGURES: dict[str, Any] = {
@@ -22,6 +24,9 @@ FIGURES: dict[str, Any] = {
         "ICESTORM_PLL": {"available": 1, "used": 0},
     },
 }
+BY_SEED = {2: {"achieved": 30.25}, 3: {"achieved": 25.5}}
+"""What runs with other seeds reach."""
+
 FILES = ["nextpnr.json", "nextpnr.log", "report.json", "selftest.bin", "yosys.log"]
 
 Commands = list[Sequence[str]]
@@ -38,10 +43,21 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
         for name in made[tool]:
             (work / name).write_text(f"by {tool}")
         if tool.startswith("nextpnr"):
-            (work / "nextpnr.json").write_text(json.dumps(FIGURES))
+            seed = int(arguments[arguments.index("--seed") + 1])
+            assert (work / "selftest.rpt").read_text() == "by yosys"
+            (work / "selftest.asc").write_text(f"seed {seed}")
+            figures = FIGURES | {"fmax": {"clk": FIGURES["fmax"]["clk"] | BY_SEED.get(seed, {})}}
+            (work / "nextpnr.json").write_text(json.dumps(figures))
+        if tool == "icepack":
+            (work / "selftest.bin").write_text(f"by icepack of {(work / 'selftest.asc').read_text()}")
 
     monkeypatch.setattr(wasm, "run", run)
+    monkeypatch.setattr(wasm, "prepare", lambda tool, tell: None)
     return calls
+
+
+def of_nextpnr(commands: Commands) -> list[Sequence[str]]:
+    return [command for command in commands if command[0].startswith("nextpnr")]
 
 
 def names(directory: Path) -> list[str]:
@@ -57,6 +73,7 @@ def test_build(commands: Commands, tmp_path: Path) -> None:
     assert {"--seed", "--report", "--timing-allow-fail"} <= set(commands[1])
     assert int(commands[1][commands[1].index("--seed") + 1]) == report.seed
     assert [line.partition(":")[0] for line in told] == [f"icebreaker, step {n} of 3" for n in (1, 2, 3)]
+    assert report.frequency == find_board("icebreaker").frequency
     assert report.bitstream == output / "selftest.bin"
     assert report.clocks == (Clock("clk", 21.43, 12.0),)
 
@@ -79,17 +96,101 @@ def test_output_may_hold_other_files(commands: Commands, tmp_path: Path) -> None
     (tmp_path / "selftest.bin").write_text("old")
     build("icebreaker", tmp_path)
     assert names(tmp_path) == sorted([*FILES, "notes.txt"])
-    assert (tmp_path / "selftest.bin").read_text() == "by icepack"
+    assert (tmp_path / "selftest.bin").read_text() == "by icepack of seed 1"
 
 
 def test_too_slow(commands: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(FIGURES, "fmax", {"clk": {"achieved": 9.96, "constraint": 12.0}})
     with pytest.raises(RuntimeError) as caught:
-        build("icebreaker", tmp_path / "out")
+        build(with_options(find_board("icebreaker"), clock=12), tmp_path / "out")
     assert str(caught.value) == (
-        "no bitstream for icebreaker: clock clk: 10.0 MHz reached, 12.0 MHz needed, timing not met"
+        "no bitstream for icebreaker: clock clk: 10.0 MHz reached, 12.0 MHz needed, timing not met; "
+        "its PLL makes none that would be met"
     )
     assert names(tmp_path) == []
+
+
+def test_too_slow_for_a_clock_by_the_pll(commands: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(FIGURES, "fmax", {"clk": {"achieved": 20.3, "constraint": 24.0}})
+    board = with_options(find_board("icebreaker"), clock=24)
+    with pytest.raises(
+        RuntimeError, match=r"20.3 MHz reached, 24.0 MHz needed, timing not met; --clock 20 would be met$"
+    ):
+        build(board, tmp_path / "out")
+
+
+def test_the_fastest_of_several_seeds(commands: Commands, tmp_path: Path) -> None:
+    """Yosys runs once."""
+    report = build("icebreaker", tmp_path, seeds=[1, 2, 3])
+    assert [command[0] for command in commands].count("yosys") == 1
+    assert len(of_nextpnr(commands)) == 3
+    assert commands[-1][0] == "icepack"
+    assert (report.seed, report.runs) == (2, {1: 21.43, 2: 30.25, 3: 25.5})
+    assert (tmp_path / "selftest.bin").read_text() == "by icepack of seed 2"
+    assert json.loads((tmp_path / "nextpnr.json").read_text())["fmax"]["clk"]["achieved"] == 30.25
+    summary = json.loads((tmp_path / "report.json").read_text())
+    assert (summary["seed"], summary["megahertz"]) == (2, {"1": 21.43, "2": 30.25, "3": 25.5})
+    assert "seeds: 1 21.4 MHz, 2 30.2 MHz, 3 25.5 MHz" in str(report)
+
+
+def test_no_more_runs_at_a_time_than_cores(commands: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def threads(count: int) -> Any:
+        asked.append(count)
+        return process.threads(count)
+
+    monkeypatch.setattr(flow, "process", SimpleNamespace(threads=threads, workspace=process.workspace))
+    monkeypatch.setattr(flow, "cores", lambda: 2)
+    build("icebreaker", tmp_path, seeds=[1, 2, 3])
+    build("icebreaker", tmp_path, seeds=[1])
+    assert asked == [2, 1]
+
+
+def test_no_seed(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"^seeds must be one or more, not none$"):
+        build("icebreaker", tmp_path / "out", seeds=[])
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ("ulx3s", "board must be one of ulx3s-12f, ulx3s-25f, ulx3s-45f, ulx3s-85f, not 'ulx3s'"),
+        ("icebreaker --clock 13.5", "clock must be 16 to 275 MHz by SB_PLL40, not 13.5 MHz"),
+        ("icebreaker --seeds 0", "seeds must be from 1 to 100, not 0"),
+        ("icebreaker --rows 0", "rows must be an integer from 1 to 65536, not 0"),
+        ("", "BOARD must be given, or --platform in its place, and not both"),
+        ("icebreaker --platform a:B", "BOARD must be given, or --platform in its place, and not both"),
+    ],
+)
+def test_mistakes(
+    arguments: str, text: str, commands: Commands, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["board", "build", *arguments.split(), "-o", str(tmp_path / "out")]) == 2
+    assert capsys.readouterr().err == f"openmxu board build: {text}\n"
+    assert commands == []
+    assert names(tmp_path) == []
+
+
+def test_command(commands: Commands, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--clock", "18", "--rows", "1", "--seeds", "2", "-o", str(tmp_path)]
+    assert cli.main(["board", "build", "icebreaker", *arguments]) == 0
+    assert capsys.readouterr().out.startswith("iCEBreaker (iCE40UP5K): 1x2 unit, bf16 in, stages=5, at 18 MHz\n")
+    assert {command[command.index("--freq") + 1] for command in of_nextpnr(commands)} == {"18.000000"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [board.name for board in boards() if board.quick])
+def test_a_bitstream(name: str, tmp_path: Path) -> None:
+    """With the real tools, of a small unit that any clock suits."""
+    board = with_options(find_board(name), rows=1, columns=1, clock=None if name == "icebreaker" else 16)
+    report = build(board, tmp_path)
+    assert report.met
+    assert report.bitstream.stat().st_size > 1000
+    # What nextpnr takes the clock for is what the PLL makes of the oscillator.
+    needed = max(clock.constraint for clock in report.clocks)
+    assert needed == pytest.approx(report.frequency / 1e6, rel=0.01)
 
 
 def test_failure_leaves_the_output_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +243,7 @@ def test_a_bitstream_is_not_lost(commands: Commands, tmp_path: Path, monkeypatch
         NotStoredError, match=r"selftest.bin cannot be written: No such file or directory; it was saved"
     ):
         build("icebreaker", output)
-    assert [path.read_text() for path in tmp_path.glob("openmxu-kept-*/selftest.bin")] == ["by icepack"]
+    assert [path.read_text() for path in tmp_path.glob("openmxu-kept-*/selftest.bin")] == ["by icepack of seed 1"]
 
 
 def test_missing_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,11 +263,13 @@ def test_read_figures() -> None:
 def test_report_as_text() -> None:
     report = BuildReport(
         board=find_board("icebreaker"),
+        frequency=12_000_000,
         bitstream=Path("out/selftest.bin"),
         clocks=read_clocks(FIGURES),
         utilisation=read_utilisation(FIGURES),
         versions={},
         seed=1,
+        runs={1: 21.43},
         seconds={},
     )
     assert str(report).splitlines()[1:] == [

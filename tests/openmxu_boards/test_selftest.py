@@ -57,7 +57,15 @@ def check_passes(config: MxuConfig) -> None:
     assert np.count_nonzero(np.diff(heartbeat)) >= 2
 
 
-@pytest.mark.parametrize("board", [boards()[0], *map(slow, boards()[1:])], ids=lambda board: board.name)
+SIMULATED = {board.config: board for board in reversed(boards()) if board.config.rows <= 4}
+"""One board of each unit; larger ones are made of the same elements, and would take minutes."""
+
+
+@pytest.mark.parametrize(
+    "board",
+    [board if board.name == "icebreaker" else slow(board) for board in SIMULATED.values()],
+    ids=lambda board: board.name,
+)
 def test_passes_on_boards(board: Any) -> None:
     check_passes(board.config)
 

@@ -1,30 +1,52 @@
 """Boards: what is said about them, and what their platforms make of the design."""
 
+from collections.abc import Iterator
 from dataclasses import replace
-from itertools import product
-from typing import Any
+from pathlib import Path
 
 import pytest
-from amaranth.hdl import Fragment, Module, Value
-from amaranth.lib import io, wiring
-from amaranth.lib.wiring import Out
-from amaranth.sim import Simulator
+from amaranth.hdl import Fragment
 
-from openmxu.config import MxuConfig
-from openmxu_boards import Board, boards, find_board, targets
-from openmxu_boards.flow import _plan
-from openmxu_boards.targets import SelfTestTop
+from openmxu_boards import Board, boards, find_board, own_board, with_options
+from openmxu_boards.families import family_of
+from openmxu_boards.flow import MANY, _plan
 
 each_board = pytest.mark.parametrize("board", boards(), ids=lambda board: board.name)
 
 
+NAMES = [
+    "icebreaker",
+    "ulx3s-12f",
+    "ulx3s-25f",
+    "ulx3s-45f",
+    "ulx3s-85f",
+    "orangecrab",
+    "colorlight-i5",
+    "tang-nano-9k",
+    "tang-nano-20k",
+    "gatemate-a1-evb",
+]
+
+
 def test_boards() -> None:
-    assert [board.name for board in boards()] == ["icebreaker", "ulx3s-12f"]
+    assert [board.name for board in boards()] == NAMES
+    assert [board.name for board in boards() if board.quick] == [
+        "icebreaker",
+        "ulx3s-12f",
+        "tang-nano-9k",
+        "gatemate-a1-evb",
+    ]
 
 
 def test_unknown_board() -> None:
-    with pytest.raises(ValueError, match=r"^board must be one of icebreaker, ulx3s-12f, not 'icebraker'$"):
+    with pytest.raises(ValueError, match=rf"^board must be one of {', '.join(NAMES)}, not 'icebraker'$"):
         find_board("icebraker")
+
+
+def test_a_board_of_several_variants() -> None:
+    variants = "ulx3s-12f, ulx3s-25f, ulx3s-45f, ulx3s-85f"
+    with pytest.raises(ValueError, match=rf"^board must be one of {variants}, not 'ulx3s'$"):
+        find_board("ulx3s")
 
 
 @each_board
@@ -33,20 +55,34 @@ def test_summary_is_one_line_that_names_the_device(board: Board) -> None:
     assert "\n" not in board.summary
 
 
-@pytest.mark.parametrize(
-    ("name", "end"),
-    [
-        ("icebreaker", ": 2x2 unit, bf16 in, stages=5, at 12 MHz"),
-        ("ulx3s-12f", ": 2x2 unit, fp32 in, stages=6, at 25 MHz"),
-    ],
-)
-def test_summary_says_what_runs_there(name: str, end: str) -> None:
-    assert find_board(name).summary.endswith(end)
+def test_summary_says_what_runs_there() -> None:
+    board = with_options(find_board("ulx3s-25f"), rows=4, columns=3, stages=7, clock=62.5)
+    assert board.summary == "ULX3S (LFE5U-25F): 4x3 unit, bf16 in, stages=7, at 62.5 MHz"
 
 
 @each_board
-def test_frequency_is_that_of_the_platform(board: Board) -> None:
-    assert board.new_platform().default_clk_frequency == board.frequency
+def test_the_clock_can_be_made(board: Board) -> None:
+    """Exactly, as all boards' are by now; by the oscillator or by the PLL of the family."""
+    platform = board.new_platform()
+    assert board.clock(platform) == board.frequency
+    pll = board.pll(platform)
+    if pll is None:
+        assert platform.default_clk_frequency == board.frequency
+    else:
+        assert isinstance(pll, family_of(platform).pll)
+        assert pll.source == platform.default_clk_frequency
+        Fragment.get(pll, platform)
+
+
+@each_board
+def test_lights_and_uart_are_pins_of_the_platform(board: Board) -> None:
+    platform = board.new_platform()
+    for name, number, *part in board.leds.values():
+        resource = platform.lookup(name, number)
+        assert not part or part[0] in {each.name for each in resource.ios}
+    assert board.uart is not None
+    directions = {each.name: each.ios[0].dir for each in platform.lookup(*board.uart).ios}
+    assert (directions["rx"], directions["tx"]) == ("i", "o")
 
 
 def test_missing_pin_tables() -> None:
@@ -61,93 +97,150 @@ def test_plan_is_the_same_every_time(board: Board) -> None:
     assert _plan(board) == _plan(board)
 
 
+PINS: dict[str, tuple[str, list[str]]] = {
+    "icebreaker": (
+        "selftest.pcf",
+        ["set_io led_g_0__io 37", "set_io led_r_0__io 11", "set_io clk12_0__io 35", "set_frequency clk12_0__io 12.0"],
+    ),
+    "ulx3s-12f": (
+        "selftest.lpf",
+        [
+            'LOCATE COMP "led_0__io" SITE "B2";',
+            'LOCATE COMP "led_1__io" SITE "C2";',
+            'LOCATE COMP "led_2__io" SITE "C1";',
+            'LOCATE COMP "clk25_0__io" SITE "G2";',
+            'FREQUENCY PORT "clk25_0__io" 25000000.0 HZ;',
+        ],
+    ),
+    "orangecrab": ("selftest.lpf", ['LOCATE COMP "rgb_led_0__g__io" SITE "M3";', 'LOCATE COMP "clk_0__io" SITE "A9";']),
+    "colorlight-i5": ("selftest.lpf", ['LOCATE COMP "led_0__io" SITE "U16";', 'LOCATE COMP "clk25_0__io" SITE "P3";']),
+    "tang-nano-9k": ("selftest.cst", ['IO_LOC "led_0__io" 10;', 'IO_LOC "clk27_0__io" 52;']),
+    "tang-nano-20k": ("selftest.cst", ['IO_LOC "led_0__io" 15;', 'IO_LOC "clk27_0__io" 4;']),
+    "gatemate-a1-evb": (
+        "selftest.ccf",
+        ['Net "led_0__io" Loc = "IO_SB_B6";', 'Net "clk10_0__io" Loc = "IO_SB_A8" | SCHMITT_TRIGGER=true;'],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PINS)
+def test_pins_and_clock(name: str) -> None:
+    file, lines = PINS[name]
+    plan = _plan(find_board(name))
+    text = plan.files[file]
+    assert isinstance(text, str)
+    assert set(lines) <= {line.strip() for line in text.splitlines()}
+    wanted = plan.placement[plan.placement.index("--freq") + 1]
+    assert float(wanted) * 1e6 == plan.frequency == find_board(name).frequency
+
+
+def test_large_arrays_are_joined_after_synthesis() -> None:
+    """An array's elements are synthesised once, and then repeated."""
+    board = find_board("icebreaker")
+    few, many = (_plan(with_options(board, rows=rows, columns=3)).files["selftest.ys"] for rows in (1, 3))
+    assert MANY == 9
+    assert "-noflatten" not in few
+    assert "\nflatten\n" not in few
+    assert "-dsp -device u -noflatten" in many
+    assert "\nflatten\n" in many
+
+
 @pytest.mark.parametrize(
-    ("name", "file", "lines"),
+    ("options", "error", "text"),
     [
+        ({"rows": 0}, ValueError, "rows must be an integer from 1 to 65536, not 0"),
+        ({"stages": 99}, ValueError, None),
+        ({"clock": 0}, ValueError, "clock must be more than 0 and at most 1000 MHz, not 0"),
+        ({"clock": float("nan")}, ValueError, "clock must be more than 0 and at most 1000 MHz, not nan"),
+    ],
+)
+def test_options_that_are_wrong(options: dict[str, float], error: type[Exception], text: str | None) -> None:
+    with pytest.raises(error) as caught:
+        with_options(find_board("icebreaker"), **options)  # type: ignore[arg-type]
+    assert text in (None, str(caught.value))
+
+
+def test_another_unit_and_clock() -> None:
+    board = with_options(find_board("ulx3s-85f"), rows=3, columns=5, stages=4, clock=33.3)
+    assert (board.config.rows, board.config.columns, board.config.stages) == (3, 5, 4)
+    assert board.frequency == 33_300_000
+    assert with_options(board) == board
+
+
+def test_a_slower_clock() -> None:
+    """The highest that the design would meet."""
+    board = find_board("icebreaker")
+    assert board.slower(board.new_platform(), 30.3e6) == 30
+    assert board.slower(board.new_platform(), 15.9e6) == 12, "below 16 MHz there is only the oscillator"
+    assert board.slower(board.new_platform(), 11.9e6) is None
+
+
+MINE = """
+from amaranth.build import *
+from amaranth.vendor import LatticeECP5Platform
+
+class Mine(LatticeECP5Platform):
+    device, package, speed, default_clk = "LFE5U-25F", "BG256", "6", "clk"
+    resources = [
+        Resource("clk", 0, Pins("P6", dir="i"), Clock(25e6), Attrs(IO_TYPE="LVCMOS33")),
+        Resource("led", 0, PinsN("T6", dir="o"), Attrs(IO_TYPE="LVCMOS33")),
+    ]
+    connectors = []
+
+class Clockless(Mine):
+    default_clk = None
+"""
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    (tmp_path / "my_boards.py").write_text(MINE)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield "my_boards:Mine"
+    monkeypatch.delitem(__import__("sys").modules, "my_boards", raising=False)
+
+
+def test_a_board_of_ones_own(mine: str) -> None:
+    board = own_board(mine)
+    assert (board.name, board.title, board.device, board.frequency) == (mine, "Mine", "LFE5U-25F", 25_000_000)
+    assert (board.leds, board.uart) == ({"pass": ("led", 0)}, None)
+    text = _plan(board).files["selftest.lpf"]
+    assert 'LOCATE COMP "led_0__io" SITE "T6";' in str(text)
+
+
+@pytest.mark.parametrize(
+    ("platform", "leds", "uart"),
+    [
+        ("amaranth_boards.icestick:ICEStickPlatform", ["pass", "fail", "heartbeat"], True),
+        ("amaranth_boards.orangecrab_r0_2:OrangeCrabR0_2Platform", ["pass", "fail", "heartbeat"], False),
+        ("amaranth_boards.tang_nano_9k:TangNano9kPlatform", ["pass", "fail", "heartbeat"], True),
+    ],
+)
+def test_boards_of_amaranth_boards(platform: str, leds: list[str], uart: bool) -> None:
+    board = own_board(platform)
+    assert list(board.leds) == leds
+    assert (board.uart is not None) == uart
+    family_of(board.new_platform())
+
+
+@pytest.mark.parametrize(
+    ("platform", "text"),
+    [
+        ("no_such:Mine", "platform must be MODULE:CLASS of a platform, not 'no_such:Mine': No module named 'no_such'"),
+        ("nothing", "platform must be MODULE:CLASS of a platform, not 'nothing': No module named 'nothing'"),
+        ("", "platform must be MODULE:CLASS of a platform, not '': Empty module name"),
         (
-            "icebreaker",
-            "selftest.pcf",
-            [
-                "set_io led_g_0__io 37",
-                "set_io led_r_0__io 11",
-                "set_io clk12_0__io 35",
-                "set_frequency clk12_0__io 12.0",
-            ],
+            "my_boards:Clockless",
+            "platform must be MODULE:CLASS of a platform, not 'my_boards:Clockless': "
+            "Platform 'Clockless' does not define a default clock",
         ),
         (
-            "ulx3s-12f",
-            "selftest.lpf",
-            [
-                'LOCATE COMP "led_0__io" SITE "B2";',
-                'LOCATE COMP "led_1__io" SITE "C2";',
-                'LOCATE COMP "led_2__io" SITE "C1";',
-                'LOCATE COMP "clk25_0__io" SITE "G2";',
-                'FREQUENCY PORT "clk25_0__io" 25000000.0 HZ;',
-            ],
+            "amaranth_boards.arty_a7:ArtyA7_35Platform",
+            "platform must be for one of iCE40, ECP5, Gowin, GateMate, not ArtyA7_35Platform",
         ),
     ],
 )
-def test_pins_and_clock(name: str, file: str, lines: list[str]) -> None:
-    text: Any = _plan(find_board(name))[file]
-    assert set(lines) <= set(text.splitlines())
-
-
-class Outputs(wiring.Component):
-    """Those of a self-test, to be set."""
-
-    pass_: Value
-    fail: Value
-    heartbeat: Value
-
-    def __init__(self) -> None:
-        super().__init__({"pass_": Out(1), "fail": Out(1), "heartbeat": Out(1)})
-
-    def elaborate(self, platform: object) -> Module:
-        return Module()
-
-
-class Pins:
-    """In place of a platform: ports, by the names of their resources."""
-
-    def __init__(self) -> None:
-        self.ports: dict[tuple[str, int], io.SimulationPort] = {}
-
-    def request(self, name: str, number: int, *, dir: str) -> io.SimulationPort:  # noqa: A002  # Amaranth's name
-        return self.ports.setdefault((name, number), io.SimulationPort("o", 1))
-
-
-@pytest.mark.parametrize(
-    ("name", "passed", "failed", "heartbeat"),
-    [("icebreaker", ("led_g", 0), ("led_r", 0), None), ("ulx3s-12f", ("led", 0), ("led", 1), ("led", 2))],
-)
-def test_lights(
-    name: str,
-    passed: tuple[str, int],
-    failed: tuple[str, int],
-    heartbeat: tuple[str, int] | None,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """What ``lights`` says of them; and they change a few times each second, as a round takes some 400 cycles."""
-    board, pins, test = find_board(name), Pins(), Outputs()
-    blinks: list[int] = []
-
-    def selftest(config: MxuConfig, *, blink: int) -> Outputs:
-        blinks.append(blink)
-        return test
-
-    monkeypatch.setattr(targets, "SelfTest", selftest)
-
-    async def testbench(ctx: Any) -> None:
-        for pass_, fail, beat in product((0, 1), repeat=3):
-            for output, value in ((test.pass_, pass_), (test.fail, fail), (test.heartbeat, beat)):
-                ctx.set(output, value)
-            await ctx.delay(1e-6)
-            expected = {passed: pass_ & beat if heartbeat is None else pass_, failed: fail}
-            expected |= {} if heartbeat is None else {heartbeat: beat}
-            assert {place: ctx.get(port.o) for place, port in pins.ports.items()} == expected
-
-    simulator = Simulator(Fragment.get(SelfTestTop(board), pins))
-    simulator.add_testbench(testbench)
-    simulator.run()
-    [blink] = blinks
-    assert 1 <= board.frequency / (400 << blink) <= 8
+def test_no_board_of_ones_own(platform: str, text: str, mine: str) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011  # compared below
+        own_board(platform)
+    assert str(caught.value) == text

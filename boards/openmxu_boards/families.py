@@ -1,0 +1,83 @@
+"""Families of devices: what platform a family has, which options its tools take, and which PLL it has."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from amaranth.vendor import GowinPlatform, LatticePlatform, SiliconBluePlatform
+
+from openmxu_boards.clocks import Ecp5Pll, GateMatePll, GowinPll, Ice40Pll, Pll
+from openmxu_boards.vendors import GateMatePlatform, Himbaechel
+
+__all__ = ["FAMILIES", "Family", "family_of", "with_tools"]
+
+
+class Family(NamedTuple):
+    """A family of devices.
+
+    Parameters
+    ----------
+    name
+        What it is called.
+    holds
+        Whether a platform is for one of its devices.
+    pll
+        The PLL between oscillator and clock.
+    bitstream
+        Extension of the file that is loaded.
+    synthesis
+        Options of Yosys's command for a platform.
+    """
+
+    name: str
+    holds: Callable[[Any], bool]
+    pll: type[Pll]
+    bitstream: str
+    synthesis: Callable[[Any], str]
+
+
+def _is_ecp5(platform: Any) -> bool:
+    return isinstance(platform, LatticePlatform) and platform.family == "ecp5"
+
+
+def _synthesis_ice40(platform: Any) -> str:
+    if platform.device.startswith("iCE40UP"):
+        return "-dsp -device u"
+    return "-device lp" if platform.device.startswith("iCE40LP") else "-device hx"
+
+
+FAMILIES = (
+    Family("iCE40", lambda platform: isinstance(platform, SiliconBluePlatform), Ice40Pll, "bin", _synthesis_ice40),
+    Family("ECP5", _is_ecp5, Ecp5Pll, "bit", lambda _: "-nowidelut"),
+    # Yosys's DSP blocks of Gowin are not all that apycula can pack.
+    Family("Gowin", lambda platform: isinstance(platform, GowinPlatform), GowinPll, "fs", lambda _: "-nodsp"),
+    Family(
+        "GateMate",
+        lambda platform: isinstance(platform, GateMatePlatform),
+        GateMatePll,
+        "bit",
+        lambda _: "-luttree -nomx8",
+    ),
+)
+"""All families that bitstreams are built for."""
+
+
+def family_of(platform: Any) -> Family:
+    """The family of a platform's device.
+
+    Raises
+    ------
+    ValueError
+        It is none of :data:`FAMILIES`.
+    """
+    for family in FAMILIES:
+        if family.holds(platform):
+            return family
+    names = ", ".join(family.name for family in FAMILIES)
+    raise ValueError(f"platform must be for one of {names}, not {type(platform).__name__}")
+
+
+def with_tools(platform: Any) -> Any:
+    """A class of platforms with the tools that are there: of Gowin's, one that calls nextpnr as it is today."""
+    if isinstance(platform, type) and issubclass(platform, GowinPlatform):
+        return type(platform.__name__, (Himbaechel, platform), {})
+    return platform

@@ -1,0 +1,135 @@
+"""Where a design meets a board: clock and reset, lights, and a UART if the design has one."""
+
+from collections.abc import Callable
+from typing import Any
+
+from amaranth.hdl import ClockSignal, Const, Elaboratable, Instance, Module, ResetSignal, Value
+from amaranth.lib import io, wiring
+from amaranth.lib.wiring import In
+
+from openmxu.config import MxuConfig
+from openmxu_boards.clocks import add_clock
+from openmxu_boards.selftest import SelfTest
+from openmxu_boards.targets import Board
+
+__all__ = ["Design", "Emitted", "Top", "blink_at", "selftest"]
+
+Design = Callable[[MxuConfig, int], Any]
+"""What makes a design: a component, from a unit and the clock's frequency in Hz.
+
+Of the component's members these are connected, as far as it has them: ``pass_``, ``fail`` and ``heartbeat``, Out(1), to
+lights; ``rx``, In(1), and ``tx``, Out(1), to the board's UART. It has no others, and one clock domain, ``sync``.
+"""
+
+
+def selftest(config: MxuConfig, frequency: int) -> SelfTest:
+    """The design that fits every board: see :class:`~openmxu_boards.selftest.SelfTest`."""
+    return SelfTest(config, blink=blink_at(frequency))
+
+
+def blink_at(frequency: int) -> int:
+    """What makes the light of a self-test change about twice a second: a round of a 2x2 unit takes 400 cycles."""
+    return (frequency // 400 // 2).bit_length() - 1
+
+
+class Top(Elaboratable):
+    """A design between the pins of a board; it is elaborated for that board's platform.
+
+    ::
+
+        oscillator ─▶ [PLL] ─▶ sync ─▶ design ─▶ pass_, fail, heartbeat ─▶ lights
+                                       │    ▲
+                              tx pin ◀─┘    └── rx pin
+
+    Where the clock is the oscillator's, clock and power-on reset are the platform's.
+
+    Parameters
+    ----------
+    design
+        See :data:`Design`.
+    board
+        Where it will run.
+
+    Raises
+    ------
+    ValueError
+        The design has a UART and the board has none.
+    """
+
+    def __init__(self, design: Any, board: Board) -> None:
+        self.design = design
+        self.board = board
+        if (hasattr(design, "rx") or hasattr(design, "tx")) and board.uart is None:
+            raise ValueError(f"board must have a UART for this design, and {board.name} has none")
+
+    def elaborate(self, platform: Any) -> Module:
+        """Ports of one resource are requested together."""
+        m = Module()
+        if (pll := self.board.pll(platform)) is not None:
+            add_clock(m, pll)
+        m.submodules.design = self.design
+        ports = _Ports(platform)
+        lights = _lights(self.design, set(self.board.leds))
+        for name, place in self.board.leds.items():
+            m.submodules[f"led_{name}"] = led = io.Buffer("o", ports.find(*place))
+            m.d.comb += led.o.eq(lights[name])
+        if self.board.uart is not None:
+            if hasattr(self.design, "rx"):
+                m.submodules.rx = rx = io.Buffer("i", ports.find(*self.board.uart, "rx"))
+                m.d.comb += self.design.rx.eq(rx.i)
+            if hasattr(self.design, "tx"):
+                m.submodules.tx = tx = io.Buffer("o", ports.find(*self.board.uart, "tx"))
+                m.d.comb += tx.o.eq(self.design.tx)
+        return m
+
+
+def _lights(design: Any, names: set[str]) -> dict[str, Value]:
+    """What the lights of a board show.
+
+    A light for ``pass`` and none for ``heartbeat`` blinks in its place; one light for all stays on after an error.
+    """
+    missing = Const(0)
+    passed, failed, beat = (getattr(design, name, missing) for name in ("pass_", "fail", "heartbeat"))
+    if "heartbeat" not in names:
+        passed = beat if passed is missing else passed & beat
+        if "fail" not in names:
+            passed = passed | failed
+    return {"pass": passed, "fail": failed, "heartbeat": beat}
+
+
+class _Ports:
+    """The ports of a platform's resources, each requested once."""
+
+    def __init__(self, platform: Any) -> None:
+        self._platform = platform
+        self._found: dict[tuple[str, int], Any] = {}
+
+    def find(self, name: str, number: int, part: str | None = None) -> Any:
+        """The port of a resource, or of a part of one."""
+        if (name, number) not in self._found:
+            self._found[name, number] = self._platform.request(name, number, dir="-")
+        found = self._found[name, number]
+        return found if part is None else getattr(found, part)
+
+
+class Emitted(wiring.Component):
+    """In place of a design: an instance of the module that its text has.
+
+    Parameters
+    ----------
+    design
+        The component.
+    module
+        Name of the module.
+    """
+
+    def __init__(self, design: Any, module: str) -> None:
+        self._module = module
+        super().__init__(design.signature)
+
+    def elaborate(self, platform: object) -> Instance:
+        """The module with its clock and reset."""
+        ports: dict[str, Value] = {"i_clk": ClockSignal(), "i_rst": ResetSignal(allow_reset_less=True)}
+        for path, member, value in self.signature.flatten(self):
+            ports[("i_" if member.flow == In else "o_") + "__".join(map(str, path))] = Value.cast(value)
+        return Instance(self._module, **ports)
