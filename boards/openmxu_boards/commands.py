@@ -54,6 +54,7 @@ def _add_build(actions: Any) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="DIR", help="where bitstream, reports and logs go"
     )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="add the figures to a record of builds, too")
 
 
 def _add_port(parser: argparse.ArgumentParser) -> None:
@@ -216,6 +217,7 @@ def _board_list(options: argparse.Namespace) -> None:
 def _board_build(options: argparse.Namespace) -> None:
     from openmxu_boards import build, find_board, own_board, with_options
     from openmxu_boards.flow import MOST_SEEDS
+    from openmxu_boards.record import add, of_json
 
     if (options.board is None) == (options.platform is None):
         raise ValueError("BOARD must be given, or --platform in its place, and not both")
@@ -231,7 +233,14 @@ def _board_build(options: argparse.Namespace) -> None:
         clock=options.clock,
     )
     seeds = None if options.seeds is None else range(1, options.seeds + 1)
-    print(build(board, options.output, seeds=seeds, progress=tell))
+    with reserve(options.json) as outputs:
+        record = options.json.read_text() if options.json is not None and options.json.exists() else ""
+        if record:
+            of_json(record)
+        report = build(board, options.output, seeds=seeds, progress=tell)
+        if options.json is not None:
+            outputs.write_text(options.json, add(record, report))
+    print(report)
 
 
 def _board_route(options: argparse.Namespace) -> None:
