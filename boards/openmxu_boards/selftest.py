@@ -140,7 +140,13 @@ def _play(config: MxuConfig, a: Bits, b: Bits) -> Program:
 class RomSource(wiring.Component):
     """A stream that repeats the beats of a read-only memory for ever.
 
-    Latency: one cycle from reset to the first beat. Throughput: one beat per cycle. Back-pressure:
+    ::
+
+        address ─▶ memory ─▶ its output register ─▶ register ─▶ o
+
+    A block memory takes half of a fast clock's period to put out what it has read; so another register follows.
+
+    Latency: two cycles from reset to the first beat. Throughput: one beat per cycle. Back-pressure:
     ``o.ready`` may stay low for any time; a beat that is offered stays so until it is taken.
 
     Parameters
@@ -183,7 +189,7 @@ class RomSource(wiring.Component):
                 raise ValueError(f"{domain}, not {beat:#x}")
 
     def elaborate(self, platform: object) -> Module:
-        """The memory's output register holds the beat until it is taken."""
+        """Each register holds its beat until the next one has room."""
         m = Module()
         # Small memories would become logic, which is scarcer on small devices than block memory.
         m.submodules.memory = memory = Memory(
@@ -191,18 +197,24 @@ class RomSource(wiring.Component):
         )
         port = memory.read_port()
         address = Signal(range(len(self._beats)))
-        final = address == len(self._beats) - 1
-        fetch = Signal()
+        last = len(self._beats) - 1
+        read = Signal()
+        read_final = Signal()
+        room, fetch = Signal(), Signal()
         m.d.comb += [
-            fetch.eq(~self.i_wait & (self.o.ready | ~self.o.valid)),
+            room.eq(self.o.ready | ~self.o.valid),
+            fetch.eq(~read | room & ~self.i_wait),
             port.addr.eq(address),
             port.en.eq(fetch),
-            Value.cast(self.o.payload).eq(port.data),
         ]
         with m.If(fetch):
-            m.d.sync += [address.eq(Mux(final, 0, address + 1)), self.o_final.eq(final)]
-        with m.If(fetch | self.o.ready):
-            m.d.sync += self.o.valid.eq(fetch)
+            m.d.sync += [address.eq(Mux(address == last, 0, address + 1)), read.eq(1), read_final.eq(address == last)]
+        with m.If(room):
+            m.d.sync += [
+                self.o.valid.eq(read & ~self.i_wait),
+                Value.cast(self.o.payload).eq(port.data),
+                self.o_final.eq(read_final),
+            ]
         return m
 
 
