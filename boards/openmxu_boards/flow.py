@@ -8,6 +8,7 @@
 """
 
 import json
+import re
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -206,11 +207,14 @@ def _plan(board: Board, design: Design = selftest, name: str = "selftest") -> _P
     frequency = board.clock(platform)
     overrides = _overrides(board, platform)
     component = design(board.config, frequency)
-    platform.add_file(f"{_DESIGN}.il", to_rtlil(component, name=_DESIGN))
+    text = to_rtlil(component, name=_DESIGN)
+    platform.add_file(f"{_DESIGN}.il", text)
+    # Its own module comes last. One without registers has no clock.
+    clocked = re.search(r"^ *wire .*input \d+ +\\clk$", text.rpartition("\nmodule ")[2], re.MULTILINE) is not None
     # No places in our sources: they are the machine's. No failure of nextpnr where the design is too slow:
     # its figures are wanted then, too.
     plan = platform.build(
-        Top(Emitted(component, _DESIGN), board),
+        Top(Emitted(component, _DESIGN, clocked=clocked), board),
         name=name,
         do_build=False,
         emit_src=False,

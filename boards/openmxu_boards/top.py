@@ -121,15 +121,20 @@ class Emitted(wiring.Component):
         The component.
     module
         Name of the module.
+    clocked
+        Whether the module has a clock, and with it a reset.
     """
 
-    def __init__(self, design: Any, module: str) -> None:
+    def __init__(self, design: Any, module: str, *, clocked: bool = True) -> None:
         self._module = module
+        self._clocked = clocked
         super().__init__(design.signature)
 
     def elaborate(self, platform: object) -> Instance:
         """The module with its clock and reset."""
-        ports: dict[str, Value] = {"i_clk": ClockSignal(), "i_rst": ResetSignal(allow_reset_less=True)}
+        ports: dict[str, Value] = {}
+        if self._clocked:
+            ports |= {"i_clk": ClockSignal(), "i_rst": ResetSignal(allow_reset_less=True)}
         for path, member, value in self.signature.flatten(self):
             ports[("i_" if member.flow == In else "o_") + "__".join(map(str, path))] = Value.cast(value)
         return Instance(self._module, **ports)

@@ -5,8 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from amaranth.hdl import Fragment
+from amaranth.hdl import Fragment, Module, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
 
+from openmxu.config import MxuConfig
 from openmxu_boards import Board, boards, find_board, own_board, with_options
 from openmxu_boards.families import family_of
 from openmxu_boards.flow import MANY, _plan
@@ -132,6 +135,49 @@ def test_pins_and_clock(name: str) -> None:
     assert set(lines) <= {line.strip() for line in text.splitlines()}
     wanted = plan.placement[plan.placement.index("--freq") + 1]
     assert float(wanted) * 1e6 == plan.frequency == find_board(name).frequency
+
+
+class Echo(wiring.Component):
+    """A design that has a UART."""
+
+    rx: Value
+    tx: Value
+
+    def __init__(self) -> None:
+        super().__init__({"rx": In(1), "tx": Out(1)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.d.comb += self.tx.eq(self.rx)
+        return m
+
+
+UARTS = {
+    "icebreaker": ("set_io uart_0__rx__io 6", "set_io uart_0__tx__io 9"),
+    "ulx3s-85f": ('LOCATE COMP "uart_0__rx__io" SITE "M1";', 'LOCATE COMP "uart_0__tx__io" SITE "L4";'),
+    "orangecrab": ('LOCATE COMP "uart_0__rx__io" SITE "N17";', 'LOCATE COMP "uart_0__tx__io" SITE "M18";'),
+    "colorlight-i5": ('LOCATE COMP "uart_0__rx__io" SITE "H18";', 'LOCATE COMP "uart_0__tx__io" SITE "J17";'),
+    "tang-nano-9k": ('IO_LOC "uart_0__rx__io" 18;', 'IO_LOC "uart_0__tx__io" 17;'),
+    "tang-nano-20k": ('IO_LOC "uart_0__rx__io" 70;', 'IO_LOC "uart_0__tx__io" 69;'),
+    "gatemate-a1-evb": ('Net "uart_0__rx__io" Loc = "IO_SA_A6";', 'Net "uart_0__tx__io" Loc = "IO_SA_B6";'),
+}
+
+
+@pytest.mark.parametrize("name", UARTS)
+def test_pins_of_the_uart(name: str) -> None:
+    """And the frequency that the design gets is the clock's."""
+    given: list[int] = []
+
+    def make(config: MxuConfig, frequency: int) -> Echo:
+        given.append(frequency)
+        return Echo()
+
+    board = with_options(find_board(name), clock=30.1)
+    plan = _plan(board, make, "echo")
+    lines = {line.strip() for each in plan.files.values() for line in str(each).splitlines()}
+    assert set(UARTS[name]) <= lines
+    assert given == [plan.frequency] == [board.clock(board.new_platform())]
+    assert plan.frequency == pytest.approx(30.1e6, rel=0.02)
 
 
 def test_large_arrays_are_joined_after_synthesis() -> None:

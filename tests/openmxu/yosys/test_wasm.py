@@ -132,3 +132,20 @@ def test_run_shows_the_last_messages_of_a_failure(fake_tool: Path) -> None:
     first, *last = str(caught.value).splitlines()
     assert first == "fake failed with exit code 3:"
     assert last == [f"line {n}" for n in range(20 - wasm.LOG_LINES, 20)]
+
+
+def test_a_tool_that_is_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is compiled; it runs as a module of its package."""
+    package = tmp_path / "some_tools"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "pack.py").write_text("import sys; print(sys.argv[1:]); sys.exit(int(sys.argv[1]))")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(wasm.PYTHON, "pack", ("some_tools", "pack"))
+    assert wasm.is_installed("pack")
+    assert wasm.package("pack") == "some-tools"
+    wasm.run("pack", ["0", "x"], tmp_path, pytest.fail)
+    assert (tmp_path / "pack.messages").read_text() == "['0', 'x']\n"
+    with pytest.raises(RuntimeError, match=r"^pack failed with exit code 3"):
+        wasm.run("pack", ["3"], tmp_path, pytest.fail)
