@@ -246,10 +246,15 @@ def test_a_bitstream_is_not_lost(commands: Commands, tmp_path: Path, monkeypatch
     assert [path.read_text() for path in tmp_path.glob("openmxu-kept-*/selftest.bin")] == ["by icepack of seed 1"]
 
 
-def test_missing_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(wasm.TOOLS, "icepack", ("no_such_tools", "run_icepack"))
+@pytest.mark.parametrize(
+    ("board", "tools", "tool"), [("icebreaker", wasm.TOOLS, "icepack"), ("tang-nano-9k", wasm.PYTHON, "gowin_pack")]
+)
+def test_missing_tool(
+    board: str, tools: dict[str, tuple[str, str]], tool: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(tools, tool, ("no_such_tools", "run"))
     with pytest.raises(OSError, match=r"^no-such-tools is not .* pip install -e '\.\[boards\]'$"):
-        build("icebreaker", tmp_path / "out")
+        build(board, tmp_path / "out")
     assert names(tmp_path) == []
 
 

@@ -137,6 +137,32 @@ def test_pins_and_clock(name: str) -> None:
     assert float(wanted) * 1e6 == plan.frequency == find_board(name).frequency
 
 
+@pytest.mark.parametrize(
+    ("name", "part", "chip"),
+    [("tang-nano-9k", "GW1NR-LV9QN88PC6/I5", "GW1N-9C"), ("tang-nano-20k", "GW2AR-LV18QN88C8/I7", "GW2A-18C")],
+)
+def test_gowin_calls_the_tools_of_today(name: str, part: str, chip: str) -> None:
+    plan = _plan(find_board(name))
+    assert plan.synthesis[0] == "yosys"
+    assert plan.placement[0] == "nextpnr-himbaechel-gowin"
+    assert plan.placement[plan.placement.index("--device") + 1] == part
+    assert {f"family={chip}", "cst=selftest.cst"} <= set(plan.placement)
+    [pack] = plan.packing
+    assert pack[:3] == ["gowin_pack", "-d", chip]
+    script = str(plan.files["selftest.ys"])
+    assert script.rstrip().endswith("write_json selftest.syn.json")
+    assert script.count("selftest.syn.json") == 1
+
+
+def test_gatemate_on_its_oscillator() -> None:
+    """In reset until configuration has ended."""
+    plan = _plan(with_options(find_board("gatemate-a1-evb"), clock=10))
+    text = str(plan.files["selftest.il"])
+    assert "cell \\CC_USR_RSTN" in text
+    assert "CC_PLL" not in text
+    assert plan.packing == [["gmpack", "selftest.config", "selftest.bit"]]
+
+
 class Echo(wiring.Component):
     """A design that has a UART."""
 
