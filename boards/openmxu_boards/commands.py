@@ -34,8 +34,9 @@ def _add_build(actions: Any) -> None:
         actions,
         "build",
         _board_build,
-        "build the self-test's bitstream for a board",
+        "build a bitstream for a board",
         "  openmxu board build icebreaker -o build\n"
+        "  openmxu board build icebreaker --design selftest -o build\n"
         "  openmxu board build ulx3s-85f --rows 8 --columns 8 --clock 60 --seeds 5 -o build\n"
         "  openmxu board build --platform amaranth_boards.icestick:ICEStickPlatform -o build",
     )
@@ -44,6 +45,12 @@ def _add_build(actions: Any) -> None:
         "--platform",
         metavar="MODULE:CLASS",
         help="in place of BOARD: the platform of a board of your own, for Amaranth",
+    )
+    parser.add_argument(
+        "--design",
+        default="system",
+        metavar="NAME",
+        help="system, which answers openmxu board run, or selftest, which needs no host (default: system)",
     )
     for noun in ("rows", "columns", "stages"):
         parser.add_argument(f"--{noun}", type=integer, metavar="N", help=f"{noun} of the unit (default: the board's)")
@@ -134,7 +141,7 @@ def _port(options: argparse.Namespace) -> Iterator[str]:
     board = find_board(options.simulate)
     if options.port != "auto":
         raise ValueError(f"port must be left out with --simulate, not {options.port!r}")
-    with Terminal(simulated_link(board.new_system(), tell=tell)) as terminal:
+    with Terminal(simulated_link(board.system(board.config, board.frequency), tell=tell)) as terminal:
         yield f"{terminal.port}@{board.baud}"
 
 
@@ -218,7 +225,10 @@ def _board_build(options: argparse.Namespace) -> None:
     from openmxu_boards import build, find_board, own_board, with_options
     from openmxu_boards.flow import MOST_SEEDS
     from openmxu_boards.record import add, of_json
+    from openmxu_boards.top import selftest
 
+    if options.design not in ("system", "selftest"):
+        raise ValueError(f"design must be system or selftest, not {options.design!r}")
     if (options.board is None) == (options.platform is None):
         raise ValueError("BOARD must be given, or --platform in its place, and not both")
     if options.seeds is not None and not 1 <= options.seeds <= MOST_SEEDS:
@@ -237,7 +247,8 @@ def _board_build(options: argparse.Namespace) -> None:
         record = options.json.read_text() if options.json is not None and options.json.exists() else ""
         if record:
             of_json(record)
-        report = build(board, options.output, seeds=seeds, progress=tell)
+        design = board.system if options.design == "system" else selftest
+        report = build(board, options.output, design=design, name=options.design, seeds=seeds, progress=tell)
         if options.json is not None:
             outputs.write_text(options.json, add(record, report))
     print(report)

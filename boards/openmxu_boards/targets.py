@@ -87,9 +87,9 @@ class Board:
             f"stages={config.stages}, at {self.frequency / 1e6:g} MHz"
         )
 
-    def new_system(self) -> UartSoc:
-        """What answers a host on this board; one build or simulation uses it up."""
-        return UartSoc(self.config, self.buffers, clock=self.frequency, baud=self.baud, counters=self.counters)
+    def system(self, config: MxuConfig, frequency: int) -> UartSoc:
+        """What answers a host on this board: a :data:`~openmxu_boards.top.Design`."""
+        return UartSoc(config, self.buffers, clock=frequency, baud=self.baud, counters=self.counters)
 
     def new_platform(self) -> Any:
         """A new platform object; one build uses it up.

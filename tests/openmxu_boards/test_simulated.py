@@ -27,6 +27,7 @@ from openmxu_boards.simulated.pins import AmaranthPins, Levels, levels_of
 from openmxu_boards.simulated.verilated import is_available
 from openmxu_boards.soc import Buffers, UartSoc, machine
 from openmxu_sim import golden, simulate
+from openmxu_sim.stimulus import stimulus
 
 CONFIG = MxuConfig(rows=2, columns=2, stages=1, source=BF16, depth=4)
 CLOCK, BAUD = 1_000_000, 250_000
@@ -328,3 +329,25 @@ def test_time_is_the_design_s() -> None:
     assert link.receive(0.01) == b""
     assert link.now() >= 0.01
     assert time.monotonic() - start < 60
+
+
+def test_lights() -> None:
+    system = new_system()
+    pins = AmaranthPins(system)
+    seen: list[tuple[int, ...]] = []
+
+    async def look(ctx: Any) -> None:
+        async for _, _, *levels in ctx.tick().sample(system.pass_, system.fail, system.heartbeat):
+            if not seen or seen[-1] != tuple(levels):
+                seen.append(tuple(levels))
+
+    pins._simulator.add_testbench(look, background=True)
+    host = Host(PinLink(pins, clock=CLOCK, baud=BAUD))
+    unit = replace(CONFIG, source=BF16, status=True)
+    one = np.full((1, 1), 0x3F80, dtype=np.uint32)
+    for _ in range(2):
+        host.run(stimulus(unit, one, one))
+    assert seen == [(0, 0, 0), (1, 0, 0), (1, 0, 1), (1, 0, 0)]
+    with pytest.raises(BoardError, match="goes beyond a buffer"):
+        host._session.ask(Command.RESULTS, b"\xff\xff\x01\x00")
+    assert seen[4:] == [(0, 1, 0)]

@@ -4,7 +4,7 @@ import hashlib
 from importlib.metadata import version
 from typing import Any
 
-from amaranth.hdl import Module, Value
+from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -148,8 +148,12 @@ class UartSoc(wiring.Component):
         From the host; asynchronous.
     tx : Out(1)
         To the host.
-    o_open, o_busy, o_failed : Out(1)
-        As of :class:`Soc`.
+    pass_ : Out(1)
+        A host has opened a session, and none of its requests has failed.
+    fail : Out(1)
+        One has.
+    heartbeat : Out(1)
+        Changes with each run of tiles.
 
     Raises
     ------
@@ -159,9 +163,9 @@ class UartSoc(wiring.Component):
 
     rx: Value
     tx: Value
-    o_open: Value
-    o_busy: Value
-    o_failed: Value
+    pass_: Value
+    fail: Value
+    heartbeat: Value
 
     def __init__(
         self, config: MxuConfig, buffers: Buffers | None = None, *, clock: int, baud: int, **options: Any
@@ -169,7 +173,7 @@ class UartSoc(wiring.Component):
         self.divisor = divisor_of(clock, baud)
         self.soc = Soc(config, buffers, clock=clock, baud=baud, **options)
         super().__init__(
-            {"rx": In(1, init=1), "tx": Out(1, init=1), "o_open": Out(1), "o_busy": Out(1), "o_failed": Out(1)}
+            {"rx": In(1, init=1), "tx": Out(1, init=1), "pass_": Out(1), "fail": Out(1), "heartbeat": Out(1)}
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -183,6 +187,9 @@ class UartSoc(wiring.Component):
         m.d.comb += [
             receiver.i.eq(self.rx),
             self.tx.eq(transmitter.o),
-            *(getattr(self, name).eq(getattr(soc, name)) for name in ("o_open", "o_busy", "o_failed")),
+            self.pass_.eq(soc.o_open & ~soc.o_failed),
+            self.fail.eq(soc.o_failed),
         ]
+        busy = Signal()
+        m.d.sync += [busy.eq(soc.o_busy), self.heartbeat.eq(self.heartbeat ^ (soc.o_busy & ~busy))]
         return m
