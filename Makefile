@@ -9,7 +9,7 @@ QUICK := tests/test_architecture.py tests/openmxu/arith $(foreach name,cache cat
   tests/openmxu_sim/golden tests/openmxu_sim/netlist tests/openmxu_sim/engines/test_model.py $(foreach name,npy parts \
   stimulus studies vectors,tests/openmxu_sim/test_$(name).py)
 
-.PHONY: help setup setup-models demo test quick slow lint docs boards wheel verify faults bench study areas clean
+.PHONY: help setup setup-litex setup-models demo test quick slow lint docs boards wheel verify faults bench study areas clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -22,6 +22,12 @@ $(STAMP): pyproject.toml
 	@echo "installing into $(VENV) (about 1.6 GB, a minute or two)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all]'
+	@touch $@
+
+setup-litex: $(VENV)/.litex ## LiteX, too, for the SoC of docs/examples/litex: 21 MB; its tests are skipped without
+
+$(VENV)/.litex: $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,litex]'
 	@touch $@
 
 TORCH ?= torch==2.13.0+cpu
