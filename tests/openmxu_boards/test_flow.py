@@ -159,6 +159,7 @@ def test_no_seed(tmp_path: Path) -> None:
         ("ulx3s", "board must be one of ulx3s-12f, ulx3s-25f, ulx3s-45f, ulx3s-85f, not 'ulx3s'"),
         ("icebreaker --clock 13.5", "clock must be 16 to 275 MHz by SB_PLL40, not 13.5 MHz"),
         ("icebreaker --seeds 0", "seeds must be from 1 to 100, not 0"),
+        ("icebreaker --design blinky", "design must be system or selftest, not 'blinky'"),
         ("icebreaker --rows 0", "rows must be an integer from 1 to 65536, not 0"),
         ("", "BOARD must be given, or --platform in its place, and not both"),
         ("icebreaker --platform a:B", "BOARD must be given, or --platform in its place, and not both"),
@@ -174,7 +175,7 @@ def test_mistakes(
 
 
 def test_command(commands: Commands, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--clock", "18", "--rows", "1", "--seeds", "2", "-o", str(tmp_path)]
+    arguments = ["--design", "selftest", "--clock", "18", "--rows", "1", "--seeds", "2", "-o", str(tmp_path)]
     assert cli.main(["board", "build", "icebreaker", *arguments]) == 0
     assert capsys.readouterr().out.startswith("iCEBreaker (iCE40UP5K): 1x2 unit, bf16 in, stages=5, at 18 MHz\n")
     assert {command[command.index("--freq") + 1] for command in of_nextpnr(commands)} == {"18.000000"}

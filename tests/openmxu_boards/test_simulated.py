@@ -24,6 +24,7 @@ from openmxu_boards.simulated import Terminal, simulated_link
 from openmxu_boards.simulated.faults import FAULTS, Faults
 from openmxu_boards.simulated.link import PinLink
 from openmxu_boards.simulated.pins import AmaranthPins, Levels, levels_of
+from openmxu_boards.simulated.throughput import measure
 from openmxu_boards.simulated.verilated import is_available
 from openmxu_boards.soc import Buffers, UartSoc, machine
 from openmxu_sim import golden, simulate
@@ -351,3 +352,17 @@ def test_lights() -> None:
     with pytest.raises(BoardError, match="goes beyond a buffer"):
         host._session.ask(Command.RESULTS, b"\xff\xff\x01\x00")
     assert seen[4:] == [(0, 1, 0)]
+
+
+@verilated
+def test_throughput() -> None:
+    """A UART limits small arrays: it is busy most of the time, the array next to never."""
+    board = replace(find_board("icebreaker"), frequency=12_000_000)
+    found = measure(board, 8)
+    bits = 10 * (found.sent + found.received)
+    assert found.line == pytest.approx(bits / found.baud / (found.cycles / found.clock))
+    assert 0.7 < found.line < 1
+    assert 0 < found.unit < 0.05
+    # 8x8x8 on 2x2: four tiles of weights for each two columns, and eight rows for each of them.
+    assert found.busy == 4 * 4 * 8
+    assert found.flops == pytest.approx(2 * 8**3 * found.clock / found.cycles)

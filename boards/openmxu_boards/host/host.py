@@ -1,6 +1,6 @@
 """A board as an engine."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from openmxu_boards.host.program import Load, beat_size, program
 from openmxu_boards.host.program import Run as TileRun
 from openmxu_boards.host.session import BoardError, Session
 from openmxu_boards.protocol import Command, Identity
-from openmxu_sim.aliases import Progress
+from openmxu_sim.aliases import Progress, Words
 from openmxu_sim.engines.protocol import Counters, Run
 from openmxu_sim.stimulus import Stalls, Stimulus, read_words
 
@@ -111,21 +111,28 @@ class Host:
                 raise ValueError(f"{name} must be None on a board, not {value!r}")
         arrived: list[int] = []
         counted = np.zeros(len(COUNTERS), dtype=np.int64)
-        results = 0
-        for step in program(self.identity, stimulus):
+        plan = program(self.identity, stimulus)
+        for step in plan.steps:
             if isinstance(step, Load):
                 self._load(step)
                 continue
-            counters = self._run(step)
-            counted += counters[:-1]
+            counted += self._run(step)[:-1]
             arrived.extend(self._results(step.results))
-            results += step.results
             if progress is not None:
-                progress(results, stimulus.results)
-        config = self.config
-        beats = [read_words(beat, config.result.width, config.columns) for beat in arrived]
+                progress(len(arrived), stimulus.results)
         total = Counters._make([*map(int, counted), 0])
-        return Run(np.array(beats, dtype=np.uint32).reshape(-1, config.columns), total.cycles, total)
+        return Run(self._sorted(arrived, plan.order, stimulus), total.cycles, total)
+
+    def _sorted(self, arrived: Sequence[int], order: Sequence[int], stimulus: Stimulus) -> Words:
+        """Results in the order of the stimulus, as words."""
+        sizes = [len(tile.activations) for tile in stimulus.tiles if tile.emit]
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        config = self.config
+        beats = np.empty((stimulus.results, config.columns), dtype=np.uint32)
+        places = (place for number in order for place in range(starts[number], starts[number + 1]))
+        for place, beat in zip(places, arrived, strict=True):
+            beats[place] = read_words(beat, config.result.width, config.columns)
+        return beats
 
     def _load(self, load: Load) -> None:
         """Send beats, as many at a time as a frame holds."""

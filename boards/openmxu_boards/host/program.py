@@ -8,16 +8,22 @@ from typing import NamedTuple
 import numpy as np
 
 from openmxu.config import MxuConfig
-from openmxu.marks import MARKS, TILE_MARKS
+from openmxu.marks import TILE_MARKS
 from openmxu_boards.protocol import Identity, TileJob
 from openmxu_sim import golden
 from openmxu_sim.aliases import Words
-from openmxu_sim.stimulus import Block, Stimulus
+from openmxu_sim.stimulus import Stimulus
 
-__all__ = ["Load", "Run", "beat_size", "program"]
+__all__ = ["Load", "Program", "Run", "beat_size", "program"]
 
 _BYTES = {8: "<u1", 16: "<u2", 32: "<u4"}
 """Widths of words that numpy has a type for."""
+
+TILE = 6
+"""Bytes of a tile in a request."""
+
+_FRAME = 26
+"""Bytes of a request and its reply besides what they are about."""
 
 
 class Load(NamedTuple):
@@ -41,6 +47,11 @@ class Load(NamedTuple):
     size: int
 
     @property
+    def cost(self) -> int:
+        """Bytes to the board and back, about."""
+        return len(self.beats) + _FRAME
+
+    @property
     def end(self) -> int:
         """The address behind the last beat."""
         return self.address + len(self.beats) // self.size
@@ -52,18 +63,38 @@ class Run(NamedTuple):
     tiles: tuple[TileJob, ...]
     results: int
 
+    @property
+    def cost(self) -> int:
+        """Bytes to the board and back, about, without the results."""
+        return len(self.tiles) * TILE + _FRAME
+
+
+class Program(NamedTuple):
+    """What to ask of a board.
+
+    Parameters
+    ----------
+    steps
+        The requests, in order.
+    order
+        Numbers of the sums, as they are in the stimulus, in the order in which results come.
+    """
+
+    steps: Sequence[Load | Run]
+    order: Sequence[int]
+
 
 def beat_size(width: int, words: int) -> int:
     """Bytes of a beat of this many words of ``width`` bits."""
     return -(-width * words // 8)
 
 
-def program(identity: Identity, stimulus: Stimulus) -> Iterator[Load | Run]:
-    """What to ask of a board, in order; results of all runs one behind the other are the stimulus' results.
+def program(identity: Identity, stimulus: Stimulus) -> Program:
+    """What to ask of a board.
 
-    Beats that are in a buffer already are not sent again: weights meet all blocks of activations, and activations all
-    columns of weights. Where there is no room, what is needed again last goes; what a tile needs that has not run yet
-    stays.
+    Beats that are in a buffer already are not sent again. Where there is no room, what is needed again last goes; what
+    a tile needs that has not run yet stays. Sums are built in the order of the stimulus, where weights meet all rows of
+    activations before the next ones come, or the other way round: whichever sends less.
 
     Parameters
     ----------
@@ -72,31 +103,59 @@ def program(identity: Identity, stimulus: Stimulus) -> Iterator[Load | Run]:
     stimulus
         For a unit as the board's, or for one that takes fp32 and converts it, as this does then instead.
     """
+    sums, rows = _sums(identity.config, stimulus)
+    orders = [list(range(len(sums))), sorted(range(len(sums)), key=rows.__getitem__)]
+    plans = [
+        Program(list(_steps(identity, [step for number in order for step in sums[number]])), order) for order in orders
+    ]
+    return min(plans, key=lambda plan: sum(step.cost for step in plan.steps))
+
+
+def _sums(config: MxuConfig, stimulus: Stimulus) -> tuple[list[list["_Step"]], list[int]]:
+    """The tiles of each sum, and the row of the result that it begins with."""
+    sums: list[list[_Step]] = [[]]
+    rows = []
+    weights = b""
+    for tile, block in zip(stimulus.tiles, stimulus.blocks(), strict=True):
+        # A tile that keeps the weights of the one before may come behind another one.
+        weights = _beats(stimulus.config, config, block.weights) or weights
+        marks = {name: getattr(tile, name) for name in TILE_MARKS if name != "keep"}
+        activations = _beats(stimulus.config, config, block.activations)
+        sums[-1].append(_Step(weights, activations, len(block.activations), marks))
+        if tile.emit:
+            rows.append(tile.activations.start)
+            sums.append([])
+    return sums[:-1], rows
+
+
+def _steps(identity: Identity, steps: Sequence["_Step"]) -> Iterator[Load | Run]:
+    """Requests for tiles in this order."""
     config = identity.config
-    steps = [_Step.of(block, stimulus.config, config) for block in stimulus.blocks()]
-    weights = _Slots(identity.weights // config.rows, config.rows, [step.weights for step in steps])
+    kept = [number > 0 and step.weights == steps[number - 1].weights for number, step in enumerate(steps)]
+    needed = [b"" if keep else step.weights for step, keep in zip(steps, kept, strict=True)]
+    weights = _Slots(identity.weights // config.rows, config.rows, needed)
     activations = _Slots(identity.activations // config.depth, config.depth, [step.activations for step in steps])
-    most = (identity.frame - 16) // len(TileJob(0, 0, 1, *[False] * 4).to_bytes())
+    most = (identity.frame - 16) // TILE
     pending: list[TileJob] = []
     loads: list[Load] = []
     results = address = 0
-    for step in steps:
+    for step, keep, own in zip(steps, kept, needed, strict=True):
         emitted = step.beats * step.marks["emit"]
         full = len(pending) == most or results + emitted > identity.results
-        if full or not (weights.has_room(step.weights) and activations.has_room(step.activations)):
+        if full or not (weights.has_room(own) and activations.has_room(step.activations)):
             yield from _joined(loads)
             yield Run(tuple(pending), results)
             pending, loads, results = [], [], 0
             weights.release()
             activations.release()
-        if step.weights:  # else the tile keeps those of the one before
-            address, new = weights.place(step.weights)
+        if own:
+            address, new = weights.place(own)
             if new:
-                loads.append(Load(True, address, step.weights, len(step.weights) // config.rows))
+                loads.append(Load(True, address, own, len(own) // config.rows))
         place, new = activations.place(step.activations)
         if new:
             loads.append(Load(False, place, step.activations, len(step.activations) // step.beats))
-        pending.append(TileJob(address, place, step.beats, **step.marks))
+        pending.append(TileJob(address, place, step.beats, keep=keep, **step.marks))
         results += emitted
     yield from _joined(loads)
     yield Run(tuple(pending), results)
@@ -114,19 +173,12 @@ def _joined(loads: list[Load]) -> Iterator[Load]:
 
 
 class _Step(NamedTuple):
-    """A tile with the bytes of its beats."""
+    """A tile with the bytes of its beats, and its marks but ``keep``."""
 
     weights: bytes
     activations: bytes
     beats: int
     marks: dict[str, bool]
-
-    @classmethod
-    def of(cls, block: Block, given: MxuConfig, config: MxuConfig) -> "_Step":
-        """A block of a stimulus for the unit ``given``, for the unit ``config``."""
-        marks = {name: bool(block.marks[0, MARKS.index(name)]) for name in TILE_MARKS}
-        weights, activations = (_beats(given, config, words) for words in (block.weights, block.activations))
-        return cls(weights, activations, len(block.activations), marks)
 
 
 class _Slots:

@@ -58,11 +58,12 @@ class PinLink:
         self._disturbance = disturbance or _Nothing()
         self._queue: Levels = np.empty(0, dtype=np.uint8)
         self._reader = Reader(self._divisor)
-        self.cycles = 0
-        """Cycles until now."""
+        self.cycles = self.sent = self.received = 0
+        """Cycles until now, and bytes that the host has sent and received."""
 
     def send(self, data: bytes) -> None:
         """As of :class:`~openmxu_boards.host.link.Link`."""
+        self.sent += len(data)
         self._queue = np.concatenate([self._queue, self._disturbance.sent(data, self._divisor)])
 
     def receive(self, seconds: float) -> bytes:
@@ -74,6 +75,7 @@ class PinLink:
             heard = self._disturbance.answered(self.pins.play(np.concatenate([levels, rest])))
             self.cycles += _CHUNK
             if data := self._reader.feed(heard):
+                self.received += len(data)
                 return data
         return b""
 

@@ -1,14 +1,16 @@
 """Requests for a product: what they put into buffers is there when a tile needs it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from openmxu.config import MxuConfig
 from openmxu.formats import BF16, FP32
-from openmxu_boards.host.program import Load, Run, program
+from openmxu.marks import MARKS
+from openmxu_boards.host.program import Load, Run, _steps, _sums, program
 from openmxu_boards.protocol import Identity
 from openmxu_sim import golden, vectors
 from openmxu_sim.stimulus import Stimulus, stimulus
@@ -33,11 +35,12 @@ def beats(words: np.ndarray) -> list[bytes]:
 def replay(board: Identity, given: Stimulus) -> tuple[int, int]:
     """Play the requests, and check each tile; how many loads and runs there were."""
     buffers: Mapping[bool, dict[int, bytes]] = {True: {}, False: {}}
-    blocks = given.blocks()
     size = {True: board.weights, False: board.activations}
+    plan = program(board, given)
+    blocks = expected(given, plan.order)
     loads = runs = results = 0
     active: list[bytes] = []
-    for step in program(board, given):
+    for step in plan.steps:
         if isinstance(step, Load):
             loads += 1
             for place in range(len(step.beats) // step.size):
@@ -49,18 +52,29 @@ def replay(board: Identity, given: Stimulus) -> tuple[int, int]:
         check_run(step, board)
         results += step.results
         for tile in step.tiles:
-            block = next(blocks)
+            weights, activations, marks = next(blocks)
             if not tile.keep:
                 active = [buffers[True][tile.weights + row] for row in range(UNIT.rows)]
-                assert active == beats(block.weights)
-            assert len(block.weights) == (0 if tile.keep else UNIT.rows)
-            found = [buffers[False][tile.activations + place] for place in range(tile.beats)]
-            assert found == beats(block.activations)
-            marks = [tile.add, tile.clear_nan, tile.emit, tile.keep]
-            assert np.array_equal(block.marks[:, 2:], np.tile(marks, (tile.beats, 1)))
+            assert active == weights
+            assert [buffers[False][tile.activations + place] for place in range(tile.beats)] == activations
+            assert [tile.add, tile.clear_nan, tile.emit] == marks
     assert next(blocks, None) is None
     assert results == given.results
     return loads, runs
+
+
+def expected(given: Stimulus, order: Sequence[int]) -> Iterator[tuple[list[bytes], list[bytes], list[bool]]]:
+    """Weights, activations and marks of each tile, sums in this order."""
+    sums: list[list[Any]] = [[]]
+    for block in given.blocks():
+        if len(block.weights):
+            weights = beats(block.weights)
+        marks = [bool(block.marks[0, MARKS.index(name)]) for name in ("add", "clear_nan", "emit")]
+        sums[-1].append((weights, beats(block.activations), marks))
+        if marks[-1]:
+            sums.append([])
+    assert sorted(order) == list(range(len(sums) - 1))
+    return (tile for number in order for tile in sums[number])
 
 
 def check_run(run: Run, board: Identity) -> None:
@@ -86,6 +100,17 @@ def test_operands_are_sent_once_where_there_is_room() -> None:
 
 def test_what_is_needed_again_last_makes_room() -> None:
     """Three blocks of activations in turn, room for two: one in two is sent again, where the oldest would always be."""
-    steps = list(program(identity(64, 8, 64), product(12, 2, 12)))
+    board = identity(64, 8, 64)
+    [sums, _] = _sums(UNIT, product(12, 2, 12))
+    steps = _steps(board, [step for tiles in sums for step in tiles])
     sent = sum(len(step.beats) // step.size for step in steps if isinstance(step, Load) and not step.weights)
     assert sent // UNIT.depth == 3 + 4
+
+
+def test_sums_are_built_in_the_order_that_sends_less() -> None:
+    # All weights fit and half of the activations: so all weights meet a block of activations before the next one comes.
+    plan = program(identity(64, 8, 64), product(12, 2, 12))
+    assert plan.order[:5] == [0, 3, 6, 9, 1]
+    assert sum(len(step.beats) for step in plan.steps if isinstance(step, Load)) == 12 * 4 + 2 * 12 * 2
+    # All activations fit, and few weights: the other way round.
+    assert program(identity(2, 64, 64), product(12, 2, 12)).order == list(range(12))

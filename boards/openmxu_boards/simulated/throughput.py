@@ -1,0 +1,108 @@
+"""How fast a board multiplies matrices of a host, and what limits it, measured at its simulated pins."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from openmxu.formats import FP32
+from openmxu_boards.host import Host
+from openmxu_boards.simulated import simulated_link
+from openmxu_boards.targets import Board
+from openmxu_sim import vectors
+from openmxu_sim.stimulus import stimulus
+
+__all__ = ["SIDE", "Throughput", "measure"]
+
+SIDE = 64
+"""Rows and columns of the matrices that boards are compared by."""
+
+_BITS = 10
+"""Of a byte on a UART."""
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """A product on a board, from the host's first byte to its last.
+
+    Parameters
+    ----------
+    side
+        Rows and columns of both matrices.
+    clock, baud
+        Of the board, in Hz and in bits per second.
+    cycles
+        Of the board's clock.
+    sent, received
+        Bytes to the board and from it.
+    busy
+        Beats of activations, in each of which a row of the array multiplies.
+    """
+
+    side: int
+    clock: int
+    baud: int
+    cycles: int
+    sent: int
+    received: int
+    busy: int
+
+    @property
+    def seconds(self) -> float:
+        """How long it takes."""
+        return self.cycles / self.clock
+
+    @property
+    def flops(self) -> float:
+        """Floating-point operations per second: a multiplication and an addition for each product."""
+        return 2 * self.side**3 / self.seconds
+
+    @property
+    def line(self) -> float:
+        """Share of the time in which bytes are on their way in either direction: 1 means that the UART limits."""
+        return _BITS * (self.sent + self.received) / self.baud / self.seconds
+
+    @property
+    def unit(self) -> float:
+        """Share of the time in which the array is fed."""
+        return self.busy / self.cycles
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return asdict(self)
+
+
+def measure(board: Board, side: int = SIDE, *, tell: Callable[[str], None] = lambda _: None) -> Throughput:
+    """Multiply two random matrices on a simulated board.
+
+    The host takes no time, and a USB converter's delays are left out.
+
+    Parameters
+    ----------
+    board
+        The board.
+    side
+        Rows and columns of both matrices.
+    tell
+        Called with a line about what takes long.
+    """
+    link = simulated_link(board.system(board.config, board.frequency), tell=tell)
+    host = Host(link)
+    config = replace(board.config, source=FP32, status=True)
+    a, b = (vectors.matrix((side, side), "fp32", seed, kind="normal") for seed in (1, 2))
+    start, sent, received = link.cycles, link.sent, link.received
+    given = stimulus(config, a, np.ascontiguousarray(b.T))
+    host.run(given)
+    busy = sum(len(tile.activations) for tile in given.tiles)
+    found = Throughput(
+        side=side,
+        clock=board.frequency,
+        baud=board.baud,
+        cycles=link.cycles - start,
+        sent=link.sent - sent,
+        received=link.received - received,
+        busy=busy,
+    )
+    host.close()
+    return found
