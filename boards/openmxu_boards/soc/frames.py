@@ -177,7 +177,7 @@ class FrameSender(wiring.Component):
         special = (byte == FLAG) | (byte == ESCAPE)
         offered, passed, full = Signal(), Signal(), Signal()
         number = Signal(2)
-        m.d.comb += crc.data.eq(self.i.payload.data)
+        m.d.comb += crc.data.eq(held.data)
         with m.If(offered):
             m.d.comb += [
                 self.o.valid.eq(1),
@@ -193,7 +193,7 @@ class FrameSender(wiring.Component):
                     m.next = "BODY"
             with m.State("BODY"):
                 m.d.comb += [self.i.ready.eq(~full), offered.eq(full), byte.eq(held.data)]
-                m.d.comb += crc.valid.eq(self.i.valid & ~full)
+                m.d.comb += crc.valid.eq(passed)
                 with m.If(self.i.valid & ~full):
                     m.d.sync += [held.eq(self.i.payload), full.eq(1)]
                 with m.If(passed):
