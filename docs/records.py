@@ -12,6 +12,7 @@ from pathlib import Path
 from openmxu.area.comparison import Comparison
 from openmxu.area.pages import peers
 from openmxu.provenance import NETLIST, provenance
+from openmxu_boards import record as builds
 from openmxu_sim import speed
 from openmxu_sim.speed.measure import ROW_ENGINE
 from openmxu_sim.studies import accuracy, roofline
@@ -141,6 +142,14 @@ def _training() -> str:
     return _age(found.tools, "study") + report.to_markdown(found)
 
 
+def _boards() -> str:
+    """What was built for boards; each build has its own state of the project."""
+    found = builds.of_json(_read("boards.json"))
+    old = [build for build in found if build["tools"][NETLIST] != provenance()[NETLIST]]
+    since = "The unit has changed since some of these were built.\n\n" if old else ""
+    return since + builds.to_markdown(found)
+
+
 PAGES: Mapping[str, Callable[[], str]] = {
     "accuracy.md": lambda: accuracy.to_markdown(accuracy.Accuracy.of_json(_read("accuracy.json"))),
     "roofline.md": lambda: roofline.to_markdown(roofline.roofline(roofline.Machine())),
@@ -150,6 +159,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "verification.md": _verification,
     "area.md": _areas,
     "peers.md": _peers,
+    "boards.md": _boards,
     "../../README.md": _readme,
     "promises.md": lambda: faults_to_markdown(_evidence("faults.json", "faults", thorough=False)),
 }

@@ -33,6 +33,7 @@ def _records() -> ModuleType:
         "promises.md",
         "area.md",
         "peers.md",
+        "boards.md",
         "../../README.md",
     ],
 )

@@ -79,7 +79,7 @@ def to_markdown(builds: Sequence[Mapping[str, Any]]) -> str:
         )
     tools = sorted({f"{name} {version}" for build in builds for name, version in build["versions"].items()})
     machines = sorted({build["machine"] for build in builds})
-    return "\n".join([*lines, "", f"By {', '.join(tools)}; on {'; '.join(machines)}, busy with other work."]) + "\n"
+    return "\n".join([*lines, "", f"By {', '.join(tools)}; on {'; '.join(machines)}."]) + "\n"
 
 
 def _cell(used: Mapping[str, Mapping[str, Any]], kinds: Sequence[str]) -> str:
