@@ -61,7 +61,12 @@ def _add_build(actions: Any) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="DIR", help="where bitstream, reports and logs go"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="add the figures to a record of builds, too")
+    parser.add_argument(
+        "--json",
+        type=Path,
+        metavar="FILE",
+        help="add the figures to a record of builds, and how fast the system is at its simulated pins",
+    )
 
 
 def _add_port(parser: argparse.ArgumentParser) -> None:
@@ -225,6 +230,7 @@ def _board_build(options: argparse.Namespace) -> None:
     from openmxu_boards import build, find_board, own_board, with_options
     from openmxu_boards.flow import MOST_SEEDS
     from openmxu_boards.record import add, of_json
+    from openmxu_boards.simulated.throughput import measure
     from openmxu_boards.top import selftest
 
     if options.design not in ("system", "selftest"):
@@ -250,7 +256,8 @@ def _board_build(options: argparse.Namespace) -> None:
         design = board.system if options.design == "system" else selftest
         report = build(board, options.output, design=design, name=options.design, seeds=seeds, progress=tell)
         if options.json is not None:
-            outputs.write_text(options.json, add(record, report))
+            found = measure(board, tell=tell) if options.design == "system" else None
+            outputs.write_text(options.json, add(record, report, found))
     print(report)
 
 

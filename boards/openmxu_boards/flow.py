@@ -183,6 +183,7 @@ def _report(
     used = [plan.synthesis[0], plan.placement[0], *(command[0] for command in plan.packing)]
     report = BuildReport(
         board=board,
+        design=bitstream.stem,
         frequency=plan.frequency,
         bitstream=bitstream,
         clocks=runs[seed],

@@ -9,7 +9,8 @@
               +128
               1 byte    2 bytes   2 bytes    1 byte
 
-Numbers begin with their lowest byte. The CRC is that of zlib and Ethernet, over the body, its lowest byte first.
+Flags and escapes are those of HDLC-like framing (RFC 1662). Numbers begin with their lowest byte. The CRC is that of
+zlib and Ethernet, over the body, its lowest byte first.
 
 The host asks, the board answers, once for each request. The board carries out a request of the open session whose
 sequence number follows that of the one before; it only repeats its answer to the one before itself. So a host may send
@@ -32,6 +33,7 @@ __all__ = [
     "FLAG",
     "FLIP",
     "HEADER",
+    "LOAD",
     "MOST_SEQUENCE",
     "VERSION",
     "Command",
@@ -51,6 +53,9 @@ FLAG, ESCAPE, FLIP = 0x7E, 0x7D, 0x20
 
 HEADER = 5
 """Bytes of a request before its arguments."""
+
+LOAD = HEADER + 2 + 4
+"""Bytes of a request to load beats, and to run tiles, besides these: header, address, CRC."""
 
 ANSWER = 0x80
 """What is added to a command in its reply."""
@@ -115,7 +120,8 @@ class TileJob(NamedTuple):
     beats
         Beats of activations, 1 to 256 and at most the unit's depth.
     add, clear_nan, emit, keep
-        Marks on its activations.
+        Marks on its activations, see :class:`openmxu.edge.ActivationBeat`. Sums that have been emitted cannot be added
+        to.
     """
 
     weights: int
@@ -168,7 +174,9 @@ def _body(content: bytes) -> bytes | None:
     """What is between two flags, without escapes and CRC, if it is sound."""
     plain, escaped = bytearray(), False
     for byte in content:
-        if byte == ESCAPE and not escaped:
+        if byte == ESCAPE:
+            if escaped:
+                return None
             escaped = True
             continue
         plain.append(byte ^ FLIP if escaped else byte)

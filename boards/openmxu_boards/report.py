@@ -63,6 +63,8 @@ class BuildReport:
     ----------
     board
         For which one.
+    design
+        What the bitstream is called after: ``"system"``, ``"selftest"``, or another name.
     frequency
         Of the design's clock, in Hz: the board's, or what its PLL makes that is nearest.
     bitstream
@@ -86,6 +88,7 @@ class BuildReport:
     """
 
     board: Board
+    design: str
     frequency: int
     bitstream: Path
     clocks: tuple[Clock, ...]
@@ -108,6 +111,7 @@ class BuildReport:
                 {
                     "board": self.board.name,
                     "device": self.board.device,
+                    "design": self.design,
                     "unit": {
                         "rows": config.rows,
                         "columns": config.columns,
@@ -138,7 +142,10 @@ class BuildReport:
             lines.append(f"seeds: {', '.join(f'{seed} {clock:.1f} MHz' for seed, clock in self.runs.items())}")
         lines += map(str, self.utilisation)
         lines.append(f"load it with: {self.board.programmer} {self.bitstream}")
-        lines.append(f"on the board: {self.board.lights}")
+        if self.design == "system":
+            lines.append(f"then: openmxu board selftest, by {self.board.uart_note}")
+        if self.design == "selftest":
+            lines.append(f"on the board: {self.board.lights}")
         return "\n".join(lines)
 
 

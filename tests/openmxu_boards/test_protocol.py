@@ -48,6 +48,10 @@ def test_no_single_wrong_bit_goes_unseen() -> None:
         assert not any(body is not None for body in Decoder().feed(bytes(spoilt))), bit
 
 
+def test_two_escapes_are_no_byte() -> None:
+    assert list(Decoder().feed(b"\x7e\x7d\x7d\x5eabcdef\x7e")) == [None]
+
+
 def test_request_and_reply() -> None:
     [body] = Decoder().feed(request(3, 0x0201, 0x0403, b"abc"))
     assert body == b"\x03\x01\x02\x03\x04abc"

@@ -1,5 +1,7 @@
 """The host's driver on a simulated board, at the pins of its UART."""
 
+import os
+import secrets
 import sys
 import time
 from collections.abc import Iterator
@@ -19,7 +21,7 @@ from openmxu.formats import BF16
 from openmxu_boards import find_board
 from openmxu_boards.host import BoardError, Host, SerialLink, connect
 from openmxu_boards.host.check import check
-from openmxu_boards.protocol import Command
+from openmxu_boards.protocol import Command, request
 from openmxu_boards.simulated import Terminal, simulated_link
 from openmxu_boards.simulated.faults import FAULTS, Faults
 from openmxu_boards.simulated.link import PinLink
@@ -199,7 +201,13 @@ def test_parameters_that_do_not_agree(terminal: Terminal, options: dict[str, Any
         ({"engine": "board", "accumulate": "bf16"}, "accumulate must be 'fp32' on engine 'board', not 'bf16'"),
         ({"engine": "board", "stalls": 1}, "stalls must be None on engine 'board', not 1"),
         ({"engine": "board", "vcd": "x.vcd"}, "vcd must be None on engine 'board', not 'x.vcd'"),
-        ({"engine": "board", "port": "x@fast"}, "port must be a name, or a name, @ and a baud rate, not 'x@fast'"),
+        *(
+            (
+                {"engine": "board", "port": port},
+                f"port must be a name, or a name, @ and a baud rate of .*, not '{port}'",
+            )
+            for port in ("x@fast", "x@0", "x@00", "x@99999999999999", "@9600")
+        ),
     ],
 )
 def test_what_boards_do_not_do(options: dict[str, Any], message: str) -> None:
@@ -211,7 +219,7 @@ def test_ports_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OSError, match="port /dev/nowhere cannot be opened: No such file or directory"):
         connect("/dev/nowhere")
     monkeypatch.setattr("openmxu_boards.host.host.candidates", list)
-    with pytest.raises(OSError, match="port must be given, as no known USB converter is plugged in"):
+    with pytest.raises(OSError, match="port must be given: no known USB converter is plugged in"):
         connect()
 
 
@@ -221,7 +229,7 @@ def test_automatic_port(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> 
     with connect(f"auto@{BAUD}") as host:
         assert host.port == terminal.port
     monkeypatch.setattr("openmxu_boards.host.host.candidates", lambda: ["/dev/nowhere"])
-    with pytest.raises(OSError, match="port must be given, as none of /dev/nowhere answers at 1000000 baud"):
+    with pytest.raises(OSError, match="port must be given: port /dev/nowhere cannot be opened: No such file"):
         connect()
 
 
@@ -229,6 +237,42 @@ def test_automatic_port(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_port_is_one_program_s(terminal: Terminal) -> None:
     with connect(f"{terminal.port}@{BAUD}"), pytest.raises(OSError, match="another program uses it"):
         SerialLink(terminal.port)
+
+
+@pytest.mark.slow
+def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Amaranth's simulator takes its time, and the host waits in the board's."""
+    monkeypatch.setattr("openmxu_boards.simulated.is_available", lambda: False)
+    assert main(["board", "info", "--simulate", "icebreaker"]) == 0
+    assert "answers on /dev/" in capsys.readouterr().out
+
+
+def test_what_is_no_serial_port(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="cannot be opened: it is no serial port"):
+        connect(str(tmp_path / "file"))
+
+
+@verilated
+def test_a_client_that_does_not_listen() -> None:
+    terminal = Terminal(simulated_link(new_system()))
+    client = os.open(terminal.port, os.O_RDWR | os.O_NOCTTY)
+    for _ in range(100):
+        os.write(client, request(Command.IDENTIFY, 0, 0))
+        time.sleep(0.02)
+    terminal.close()
+    os.close(client)
+    assert terminal.error is None
+
+
+@verilated
+@pytest.mark.parametrize("second", [98, 99, 100, 101, 102, 500])
+def test_a_session_number_that_is_drawn_again(link: PinLink, monkeypatch: pytest.MonkeyPatch, second: int) -> None:
+    """The last number of the first session is 101, that of its counters."""
+    drawn = iter([41, 100, 41, second, 42, second])
+    monkeypatch.setattr(secrets, "randbelow", lambda _: next(drawn))
+    Host(link)
+    assert check(Host(link), 1).right
 
 
 @verilated

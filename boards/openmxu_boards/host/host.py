@@ -1,7 +1,6 @@
 """A board as an engine."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,15 @@ from openmxu_boards.host.link import BAUD, Link, SerialLink, candidates
 from openmxu_boards.host.program import Load, beat_size, program
 from openmxu_boards.host.program import Run as TileRun
 from openmxu_boards.host.session import BoardError, Session
-from openmxu_boards.protocol import Command, Identity
+from openmxu_boards.protocol import LOAD, Command, Identity
 from openmxu_sim.aliases import Progress, Words
 from openmxu_sim.engines.protocol import Counters, Run
 from openmxu_sim.stimulus import Stalls, Stimulus, read_words
 
 __all__ = ["Host", "connect"]
+
+_MOST_BAUD = 12_000_000
+"""Bits per second of the fastest converters."""
 
 _REPLY = 1024
 """Bytes of results that are asked for at a time: if they come damaged, they are asked for again."""
@@ -137,7 +139,7 @@ class Host:
     def _load(self, load: Load) -> None:
         """Send beats, as many at a time as a frame holds."""
         command = Command.WEIGHTS if load.weights else Command.ACTIVATIONS
-        most = (self.identity.frame - 16) // load.size * load.size
+        most = (self.identity.frame - LOAD) // load.size * load.size
         for start in range(0, len(load.beats), most):
             address = load.address + start // load.size
             self._session.ask(command, address.to_bytes(2, "little") + load.beats[start : start + most])
@@ -172,8 +174,11 @@ _SIZE = 4 * len(COUNTERS) + 1
 
 
 def _check_room(identity: Identity) -> None:
-    """Refuse buffers that do not hold one tile."""
+    """Refuse buffers that do not hold one tile, and frames that do not hold one beat."""
     config = identity.config
+    widest = beat_size(config.source.width, max(config.rows, config.columns))
+    if identity.frame < LOAD + widest:
+        raise ValueError(f"the board must take frames of {LOAD + widest} bytes, not of {identity.frame}")
     for needed, there in (
         (config.rows, identity.weights),
         (config.depth, identity.activations),
@@ -184,6 +189,8 @@ def _check_room(identity: Identity) -> None:
 
 
 def _counters(data: bytes) -> Counters:
+    if len(data) != _SIZE:
+        raise BoardError(f"the board gave {len(data)} bytes of counters, not {_SIZE}")
     numbers = [int.from_bytes(data[4 * place : 4 * place + 4], "little") for place in range(len(COUNTERS))]
     return Counters._make([*numbers, data[-1]])
 
@@ -200,22 +207,23 @@ def connect(port: str = "auto") -> Host:
     Raises
     ------
     OSError
-        The port cannot be opened; or ``"auto"`` finds none.
+        The port cannot be opened; or ``"auto"`` finds none, and the text says what became of each.
     BoardError, ValueError
         What is there does not answer, or is no board of ours.
     """
-    name, _, rate = port.partition("@")
-    if (not rate.isdecimal() and "@" in port) or rate == "0":
-        raise ValueError(f"port must be a name, or a name, @ and a baud rate, not {port!r}")
-    baud = int(rate or BAUD)
+    name, at, rate = port.rpartition("@") if "@" in port else (port, "", "")
+    baud = int(rate) if rate.isdecimal() else 0 if at else BAUD
+    if not name or not 1 <= baud <= _MOST_BAUD:
+        raise ValueError(f"port must be a name, or a name, @ and a baud rate of at most {_MOST_BAUD}, not {port!r}")
     if name != "auto":
         return _open(name, baud)
-    tried = candidates()
-    for each in tried:
-        with suppress(OSError, BoardError, ValueError):
+    reasons = []
+    for each in candidates():
+        try:
             return _open(each, baud)
-    found = f"none of {', '.join(tried)} answers at {baud} baud" if tried else "no known USB converter is plugged in"
-    raise OSError(f"port must be given, as {found}")
+        except (OSError, BoardError, ValueError) as error:
+            reasons.append(str(error))
+    raise OSError(f"port must be given: {'; '.join(reasons) or 'no known USB converter is plugged in'}")
 
 
 def _open(port: str, baud: int) -> Host:

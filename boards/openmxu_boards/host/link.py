@@ -2,16 +2,25 @@
 
 import errno
 import os
+import re
+import select
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from openmxu_boards.tools import missing
 
-__all__ = ["BAUD", "Link", "SerialLink", "candidates"]
+__all__ = ["BAUD", "CLOCKS", "Link", "SerialLink", "candidates"]
 
 BAUD = 1_000_000
 """Bits per second of our bitstreams' UART."""
+
+
+CLOCKS: dict[str, Callable[[], float]] = {}
+"""Clocks of ports whose other end does not live in real time: simulated boards."""
+
+_SLICE = 0.01
+"""Seconds of real time between looks at such a clock."""
 
 
 class Link(Protocol):
@@ -90,7 +99,7 @@ def candidates() -> Sequence[str]:
     """
     known = [(kind.vendor, kind.product) for kind in _KINDS]
     found = [port for port in _serial().tools.list_ports.comports() if (port.vid, port.pid) in known]
-    found.sort(key=lambda port: port.device, reverse=True)
+    found.sort(key=lambda port: [int(part) for part in re.findall(r"\d+", port.device)], reverse=True)
     found.sort(key=lambda port: known.index((port.vid, port.pid)))
     return [port.device for port in found]
 
@@ -114,12 +123,12 @@ class SerialLink:
     def __init__(self, port: str, baud: int = BAUD) -> None:
         serial = _serial()
         self.name, self.baud = port, baud
+        self._gone = (serial.SerialException, OSError, TypeError)
         try:
             self._port = serial.Serial(port, baud, timeout=0, write_timeout=10, exclusive=True)
-        except serial.SerialException as error:
+            self._port.reset_input_buffer()
+        except (serial.SerialException, OSError, ValueError, OverflowError) as error:
             raise OSError(f"port {port} cannot be opened: {_reason(error)}") from None
-        self._gone = (serial.SerialException, OSError, TypeError)
-        self._port.reset_input_buffer()
 
     def send(self, data: bytes) -> None:
         """As of :class:`Link`."""
@@ -130,16 +139,19 @@ class SerialLink:
 
     def receive(self, seconds: float) -> bytes:
         """As of :class:`Link`."""
+        deadline = self.now() + seconds
+        simulated = self.name in CLOCKS
         try:
-            self._port.timeout = max(seconds, 0)
-            first = self._port.read(1)
-            return bytes(first + self._port.read(self._port.in_waiting)) if first else b""
+            while not (data := self._port.read(self._port.in_waiting)) and (left := deadline - self.now()) > 0:
+                # A timeout of the port's own would have it configured anew each time.
+                select.select([self._port], [], [], _SLICE if simulated else left)
+            return bytes(data)
         except self._gone as error:
             raise OSError(f"port {self.name} is gone: {_reason(error)}") from None
 
     def now(self) -> float:
         """As of :class:`Link`."""
-        return time.monotonic()
+        return CLOCKS.get(self.name, time.monotonic)()
 
     def close(self) -> None:
         """As of :class:`Link`."""
@@ -149,6 +161,8 @@ class SerialLink:
 def _reason(error: Exception) -> str:
     """What pyserial says, without the port's name."""
     number = getattr(error, "errno", None)
+    if number == errno.ENOTTY or "Inappropriate ioctl" in str(error):
+        return "it is no serial port"
     if number in (errno.EAGAIN, errno.EBUSY):
         return "another program uses it"
     return os.strerror(number) if number else str(error) or type(error).__name__

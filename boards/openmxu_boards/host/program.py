@@ -9,7 +9,7 @@ import numpy as np
 
 from openmxu.config import MxuConfig
 from openmxu.marks import TILE_MARKS
-from openmxu_boards.protocol import Identity, TileJob
+from openmxu_boards.protocol import LOAD, Identity, TileJob
 from openmxu_sim import golden
 from openmxu_sim.aliases import Words
 from openmxu_sim.stimulus import Stimulus
@@ -135,7 +135,7 @@ def _steps(identity: Identity, steps: Sequence["_Step"]) -> Iterator[Load | Run]
     needed = [b"" if keep else step.weights for step, keep in zip(steps, kept, strict=True)]
     weights = _Slots(identity.weights // config.rows, config.rows, needed)
     activations = _Slots(identity.activations // config.depth, config.depth, [step.activations for step in steps])
-    most = (identity.frame - 16) // TILE
+    most = (identity.frame - LOAD) // TILE
     pending: list[TileJob] = []
     loads: list[Load] = []
     results = address = 0

@@ -30,7 +30,19 @@ _REASONS = {
 
 
 class BoardError(RuntimeError):
-    """The board does not answer, or refuses; the text says on which port and what to do."""
+    """The board does not answer, or refuses; the text says on which port and what to do.
+
+    Parameters
+    ----------
+    text
+        What is wrong.
+    status
+        Of its reply, if there is one.
+    """
+
+    def __init__(self, text: str, status: int | None = None) -> None:
+        super().__init__(text)
+        self.status = status
 
 
 class Session:
@@ -51,6 +63,7 @@ class Session:
         self._decoder = Decoder()
         self._session = 0
         self._sequence = 0
+        self._is_open = False
         self.retries = 0
         """Requests that were sent again."""
 
@@ -67,12 +80,25 @@ class Session:
         return Identity.parse(self._ask(Command.IDENTIFY, b"", reply=512, tries=tries))
 
     def open(self) -> None:
-        """Reset the unit, and be the one who uses it."""
-        self._session = 1 + secrets.randbelow(0xFFFF)
-        self._ask(Command.OPEN, b"")
+        """Reset the unit, and be the one who uses it.
+
+        Should this number be that of the open session, the board resets nothing and goes on with sequence numbers of
+        its own: the request that follows finds this out.
+        """
+        while not self._is_open:
+            self._session, self._sequence = 1 + secrets.randbelow(0xFFFF), secrets.randbelow(MOST_SEQUENCE + 1)
+            self._ask(Command.OPEN, b"")
+            self._sequence = (self._sequence + 1) & MOST_SEQUENCE
+            try:
+                self._ask(Command.COUNTERS, b"")
+            except BoardError as error:
+                if error.status != Status.SEQUENCE:
+                    raise
+            else:
+                self._is_open = True
 
     def ask(self, command: Command, arguments: bytes = b"", *, reply: int = 0, seconds: float = 0.0) -> bytes:
-        """Have a command carried out.
+        """Have a command carried out, in a new session if the last request of this one failed or was interrupted.
 
         Parameters
         ----------
@@ -95,8 +121,12 @@ class Session:
         OSError
             The link is gone.
         """
+        self.open()
         self._sequence = (self._sequence + 1) & MOST_SEQUENCE
-        return self._ask(command, arguments, reply=reply, seconds=seconds)
+        self._is_open = False  # until it is known what became of this request
+        data = self._ask(command, arguments, reply=reply, seconds=seconds)
+        self._is_open = True
+        return data
 
     def _ask(
         self, command: Command, arguments: bytes, *, reply: int = 0, seconds: float = 0.0, tries: int = _TRIES
@@ -133,6 +163,7 @@ class Session:
             reason = _REASONS.get(Status(reply.status), "") if reply.status in set(Status) else ""
             raise BoardError(
                 f"the board on {self._link.name} refuses: {reason or f'status {reply.status}'} "
-                f"({Command(reply.command).name}, request {reply.sequence})"
+                f"({Command(reply.command).name})",
+                reply.status,
             )
         return reply.data

@@ -4,13 +4,15 @@ import os
 import select
 import threading
 import tty
+from contextlib import suppress
 from types import TracebackType
 
+from openmxu_boards.host.link import CLOCKS
 from openmxu_boards.simulated.link import PinLink
 
 __all__ = ["Terminal"]
 
-_REST = 0.02
+_REST = 0.005
 """Seconds between looks at a line on which nothing happens."""
 
 _AHEAD = 0.001
@@ -37,7 +39,9 @@ class Terminal:
         self._link = link
         self._ours, self._theirs = os.openpty()
         tty.setraw(self._theirs)
+        os.set_blocking(self._ours, False)
         self.port = os.ttyname(self._theirs)
+        CLOCKS[self.port] = link.now
         self.error: BaseException | None = None
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._carry, name="simulated board", daemon=True)
@@ -50,9 +54,12 @@ class Terminal:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+        if self.error is not None:
+            raise self.error
 
     def close(self) -> None:
         """End the thread, and pull the cable."""
+        CLOCKS.pop(self.port, None)
         self._ends.set()
         self._thread.join()
         for end in (self._ours, self._theirs):
@@ -68,8 +75,9 @@ class Terminal:
                     self._link.send(os.read(self._ours, 4096))
                 data = self._link.receive(_AHEAD)
                 if data:
-                    os.write(self._ours, data)
+                    with suppress(BlockingIOError):  # as on a wire, nobody waits for who does not listen
+                        os.write(self._ours, data)
                 # Rest where nothing is on the line, but keep the clock going: the board may be at work.
                 quiet = not (data or readable) and self._link.idle
-        except OSError as error:
+        except Exception as error:  # of the thread, which nobody waits for
             self.error = error

@@ -100,7 +100,7 @@ class Machine(wiring.Component):
     tiles : In(stream of Tile)
         They run in order.
     o_idle : Out(1)
-        All tiles that were taken have run, and their results are written.
+        All beats of the tiles that were taken are in the unit, and all results that they give are written.
     o_hangs : Out(1)
         Nothing has moved for 65,536 cycles while ``o_idle`` is low.
     o_beyond : Out(1)
@@ -236,6 +236,7 @@ class Machine(wiring.Component):
         m.d.sync += [address.eq(address + arrives), outstanding.eq(outstanding + awaited - arrives)]
         m.d.comb += self.o_beyond.eq(beyond)
         with m.If(self.i_start):
-            m.d.sync += address.eq(self.i_address[: len(address) - 1])
+            inside = len(address) - 1
+            m.d.sync += address.eq(Cat(self.i_address[:inside], self.i_address[inside:].any()))
         with m.If(self.i_reset):
             m.d.sync += outstanding.eq(0)

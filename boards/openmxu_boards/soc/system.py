@@ -12,7 +12,7 @@ import openmxu
 import openmxu_boards
 from openmxu.config import MxuConfig
 from openmxu.sources import digest_all
-from openmxu_boards.protocol import Identity
+from openmxu_boards.protocol import LOAD, Identity
 from openmxu_boards.soc.controller import Controller
 from openmxu_boards.soc.frames import FrameReceiver, FrameSender
 from openmxu_boards.soc.machine import Buffers, Machine
@@ -81,6 +81,9 @@ class Soc(wiring.Component):
         buffers = Buffers() if buffers is None else buffers
         if frame not in {1 << bits for bits in range(6, 17)}:
             raise ValueError(f"frame must be a power of two from 64 to 65536, not {frame!r}")
+        widest = -(-config.source.width * max(config.rows, config.columns) // 8)
+        if frame <= LOAD + widest:
+            raise ValueError(f"frame must be more than {LOAD + widest} for beats of {widest} bytes, not {frame}")
         self.machine = Machine(config, buffers, counters=counters)
         self.identity = Identity(
             config=self.machine.config,

@@ -59,37 +59,44 @@ def refused(frame: bytes) -> bytes:
     return encode(bytes([0x80, 0, 0, 0, 0, Status.FRAME]))
 
 
+def opened(*answers: Callable[[bytes], bytes]) -> tuple[Session, Script]:
+    """An open session, and its link, which has sent nothing yet."""
+    link = Script(right, right, *answers)
+    session = Session(link)
+    session.open()
+    link.sent.clear()
+    return session, link
+
+
 @pytest.mark.parametrize("first", [nothing, damaged, refused, lambda frame: b"\x7e\x12\x7e\x7e", lambda frame: frame])
 def test_asks_again(first: Callable[[bytes], bytes]) -> None:
-    link = Script(first, right)
-    session = Session(link)
+    session, link = opened(first, right)
     assert session.ask(Command.COUNTERS) == b"right"
     assert link.sent[0] == link.sent[1]
     assert session.retries == 1
 
 
 def test_damaged_frames_in_a_row_are_one_reason_to_ask_again() -> None:
-    link = Script(lambda frame: refused(frame) * 5 + damaged(frame), right)
-    assert Session(link).ask(Command.COUNTERS) == b"right"
+    session, link = opened(lambda frame: refused(frame) * 5 + damaged(frame), right)
+    assert session.ask(Command.COUNTERS) == b"right"
     assert len(link.sent) == 2
 
 
 def test_the_answer_may_come_behind_a_damaged_frame() -> None:
-    link = Script(lambda frame: damaged(frame) + right(frame))
-    assert Session(link).ask(Command.COUNTERS) == b"right"
+    session, link = opened(lambda frame: damaged(frame) + right(frame))
+    assert session.ask(Command.COUNTERS) == b"right"
     assert len(link.sent) == 1
 
 
 def test_answers_to_other_requests_are_thrown_away() -> None:
-    link = Script(right, lambda frame: reply_to(link.sent[0], data=b"old") + right(frame))
-    session = Session(link)
+    session, link = opened(right, lambda frame: reply_to(link.sent[0], data=b"old") + right(frame))
     session.ask(Command.COUNTERS)
     assert session.ask(Command.COUNTERS) == b"right"
     # Of another session, and to another command.
-    other = Script(
+    session, link = opened(
         lambda frame: b"".join(reply_to(changed(frame, place), data=b"x") for place in (0, 1, 3)) + right(frame)
     )
-    assert Session(other).ask(Command.COUNTERS) == b"right"
+    assert session.ask(Command.COUNTERS) == b"right"
 
 
 def changed(frame: bytes, place: int) -> bytes:
@@ -122,18 +129,35 @@ def test_gives_up_with_one_line() -> None:
     ],
 )
 def test_refusals(status: int, reason: str) -> None:
-    with pytest.raises(BoardError, match=rf"the board on the script refuses: {reason} \(COUNTERS, request 1\)"):
-        Session(Script(lambda frame: reply_to(frame, status))).ask(Command.COUNTERS)
+    with pytest.raises(BoardError, match=rf"the board on the script refuses: {reason} \(COUNTERS\)"):
+        opened(lambda frame: reply_to(frame, status))[0].ask(Command.COUNTERS)
 
 
-def test_sessions_are_new_and_numbers_follow() -> None:
-    links = [Script(*[right] * 70_000) for _ in range(3)]
-    for link in links:
-        session = Session(link)
-        session.open()
-    opened = {link.sent[0][2:4] for link in links}
-    assert len(opened) > 1
-    for _ in range(65_537):
+def test_numbers_follow_and_begin_anywhere() -> None:
+    session, link = opened(*[right] * 65_540)
+    for _ in range(65_540):
         session.ask(Command.COUNTERS)
-    bodies = [body for frame in links[-1].sent for body in Decoder().feed(frame)]
-    assert [int.from_bytes(body[3:5], "little") for body in bodies if body] == [*range(65_536), 0, 1]
+    bodies = [body for frame in link.sent for body in Decoder().feed(frame)]
+    numbers = [int.from_bytes(body[3:5], "little") for body in bodies if body]
+    assert numbers == [(numbers[0] + count) % 65_536 for count in range(65_540)]
+    others = [opened(right) for _ in range(8)]
+    for session, _ in others:
+        session.ask(Command.COUNTERS)
+    assert len({link.sent[0] for _, link in others}) > 1
+
+
+def test_a_session_that_is_open_already_is_left_for_another_one() -> None:
+    """The board answers OPEN, and has other sequence numbers."""
+    link = Script(right, lambda frame: reply_to(frame, Status.SEQUENCE), right, right)
+    session = Session(link)
+    session.open()
+    assert [frame[1] for frame in link.sent] == [2, 7, 2, 7]
+    assert link.sent[0] != link.sent[2]
+
+
+def test_after_a_failure_there_is_a_new_session() -> None:
+    session, link = opened(lambda frame: reply_to(frame, Status.ADDRESS), right, right, right)
+    with pytest.raises(BoardError):
+        session.ask(Command.COUNTERS)
+    assert session.ask(Command.COUNTERS) == b"right"
+    assert [frame[1] for frame in link.sent] == [7, 2, 7, 7]

@@ -200,6 +200,8 @@ REFUSALS = [
     (Command.RUN, address(0) + tile(activations=15), Status.ADDRESS),
     (Command.RUN, address(0) + tile(activations=0x8000), Status.ADDRESS),
     (Command.RUN, address(7) + tile(), Status.ADDRESS),
+    (Command.RUN, address(8) + tile(), Status.ADDRESS),
+    (Command.RUN, address(0x100) + tile(), Status.ADDRESS),
     (Command.RESULTS, address(0), Status.LENGTH),
     (Command.RESULTS, address(0) + address(9), Status.ADDRESS),
     (Command.RESULTS, address(0xFFFF) + address(1), Status.ADDRESS),
@@ -317,6 +319,8 @@ def test_parameters() -> None:
         Buffers(weights=3)
     with pytest.raises(ValueError, match="frame must be a power of two from 64 to 65536, not 100"):
         Soc(CONFIG, frame=100)
+    with pytest.raises(ValueError, match="frame must be more than 75 for beats of 64 bytes, not 64"):
+        Soc(MxuConfig(rows=2, columns=32, source=BF16), frame=64)
     with pytest.raises(ValueError, match="depth must be at most 256, as a tile's count has one byte, not 512"):
         machine.Machine(MxuConfig(rows=2, columns=2, depth=512), BUFFERS)
     with pytest.raises(ValueError, match="config must have no splitter, as the host splits"):
