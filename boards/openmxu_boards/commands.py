@@ -127,10 +127,19 @@ def _add_selftest(actions: Any) -> None:
         "selftest",
         _board_selftest,
         "multiply random matrices of all bit patterns on a board, and compare each bit with the golden model",
-        "  openmxu board selftest\n  openmxu board selftest --products 100 --seed 7 --simulate icebreaker",
+        "  openmxu board selftest\n"
+        "  openmxu board selftest --products 100 --seed 7 --simulate icebreaker\n"
+        "  openmxu board selftest --faults 1000 --simulate icebreaker",
     )
     parser.add_argument("--products", type=integer, default=20, metavar="N", help="how many (default: 20)")
     parser.add_argument("--seed", type=integer, default=0, metavar="SEED", help="of the matrices (default: 0)")
+    parser.add_argument(
+        "--faults",
+        type=integer,
+        metavar="N",
+        help="with --simulate, in place of --products: spoil requests and answers at the pins until N faults have "
+        "happened, and count wrong numbers and hangs",
+    )
     _add_port(parser)
 
 
@@ -189,11 +198,33 @@ def _board_selftest(options: argparse.Namespace) -> int:
 
     if not options.products > 0:
         raise ValueError(f"products must be >= 1, not {options.products}")
+    if options.faults is not None:
+        return _spoil(options)
     with _host(options) as host:
         with bar("products") as progress:
             found = check(host, options.products, options.seed, progress)
         print(found)
     return 0 if found.right else 1
+
+
+def _spoil(options: argparse.Namespace) -> int:
+    """A campaign of faults; time means nothing to it, so clock and baud rate are low."""
+    from openmxu_boards import find_board
+    from openmxu_boards.simulated import new_pins
+    from openmxu_boards.simulated.campaign import BAUD, CLOCK, campaign
+    from openmxu_boards.soc import UartSoc
+
+    if options.simulate is None:
+        raise ValueError("faults require --simulate")
+    if not options.faults > 0:
+        raise ValueError(f"faults must be >= 1, not {options.faults}")
+    board = find_board(options.simulate)
+    system = UartSoc(board.config, board.buffers, clock=CLOCK, baud=BAUD, counters=board.counters)
+    pins = new_pins(system, tell)
+    with bar("faults") as progress:
+        done = campaign(pins, options.faults, seed=options.seed, progress=progress)
+    print(done)
+    return 0 if done.passed else 1
 
 
 def _add_route(actions: Any) -> None:

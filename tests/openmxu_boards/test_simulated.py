@@ -23,6 +23,7 @@ from openmxu_boards.host import BoardError, Host, SerialLink, connect
 from openmxu_boards.host.check import check
 from openmxu_boards.protocol import Command, request
 from openmxu_boards.simulated import Terminal, simulated_link
+from openmxu_boards.simulated.campaign import campaign
 from openmxu_boards.simulated.faults import FAULTS, Faults
 from openmxu_boards.simulated.link import PinLink
 from openmxu_boards.simulated.pins import AmaranthPins, Levels, levels_of
@@ -84,23 +85,13 @@ def test_random_products_under_faults() -> None:
 
 @pytest.mark.slow
 @verilated
-def test_ten_thousand_faults() -> None:
-    count = wrong = hangs = words = seed = 0
-    while count < 10_000:
-        faults = Faults(seed, share=0.3)
-        link = simulated_link(new_system(), disturbance=faults)
-        try:
-            found = check(Host(link, tries=16), 100, seed=1000 * seed)
-            words, wrong = words + found.words, wrong + found.wrong
-        except BoardError as error:
-            hangs += "does not answer" not in str(error)
-        count, seed = count + faults.counts.total(), seed + 1
-        # Whatever has come, a sound link finds a board that answers.
-        sound = PinLink(link.pins, clock=CLOCK, baud=BAUD)
-        assert check(Host(sound), 1).right
-        link.close()
-    assert (wrong, hangs) == (0, 0)
-    assert words > 10_000
+def test_a_campaign_of_faults(link: PinLink) -> None:
+    done = campaign(link.pins, 1000, clock=CLOCK, baud=BAUD)
+    assert done.passed
+    assert done.counts.total() >= 1000
+    assert len(done.counts) == len(FAULTS) + 2
+    assert done.words > 1000
+    assert done.gave_up < 5
 
 
 @verilated
@@ -361,6 +352,8 @@ def test_mistakes_in_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         (["info", "--port", "/dev/nowhere"], "port /dev/nowhere cannot be opened: No such file or directory"),
         (["info", "--simulate", "icebreaker", "--port", "x"], "port must be left out with --simulate, not 'x'"),
         (["selftest", "--products", "0", "--port", "x"], "products must be >= 1, not 0"),
+        (["selftest", "--faults", "9"], "faults require --simulate"),
+        (["selftest", "--faults", "0", "--simulate", "icebreaker"], "faults must be >= 1, not 0"),
         (["run", str(a), str(b), "-o", str(c), "--port", "/dev/nowhere"], "port /dev/nowhere cannot be opened"),
     ]:
         assert main(["board", *arguments]) == 2

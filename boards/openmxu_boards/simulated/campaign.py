@@ -1,0 +1,117 @@
+"""Faults at the pins of a simulated board by the thousand, and what becomes of the numbers."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from openmxu_boards.host import BoardError, Host
+from openmxu_boards.host.check import check
+from openmxu_boards.simulated.faults import Faults
+from openmxu_boards.simulated.link import PinLink
+from openmxu_boards.simulated.pins import Pins
+from openmxu_sim.aliases import Progress
+
+__all__ = ["BAUD", "CLOCK", "Campaign", "campaign"]
+
+CLOCK, BAUD = 1_000_000, 250_000
+"""Of a system that is simulated for this: four cycles are a bit, and waiting costs little."""
+
+_SHARE = 0.3
+"""Of requests, and of answers, that are spoilt."""
+
+_PRODUCTS = 20
+"""Between two looks at the board through a sound cable."""
+
+_TRIES = 16
+
+
+@dataclass
+class Campaign:
+    """What became of it.
+
+    Parameters
+    ----------
+    counts
+        Faults by kind.
+    products, words, wrong
+        Products that came back, words in their results, and those that differ.
+    gave_up
+        Times that the host gave a board up that did not answer in time, with an error.
+    hangs
+        Times that the board did not answer through a sound cable afterwards, or answered wrongly.
+    retries
+        Requests that were sent again.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    products: int = 0
+    words: int = 0
+    wrong: int = 0
+    gave_up: int = 0
+    hangs: int = 0
+    retries: int = 0
+
+    @property
+    def passed(self) -> bool:
+        """No wrong number, and no hang."""
+        return not self.wrong and not self.hangs
+
+    def __str__(self) -> str:
+        kinds = [f"  {kind}: {count:,}" for kind, count in sorted(self.counts.items())]
+        return "\n".join(
+            [
+                f"{self.counts.total():,} faults at the pins:",
+                *kinds,
+                f"{self.products:,} products, {self.words:,} words of results: {self.wrong} wrong, {self.hangs} hangs",
+                f"{self.retries:,} requests sent again, {self.gave_up} times given up with an error",
+            ]
+        )
+
+
+def campaign(
+    pins: Pins, faults: int, *, clock: int = CLOCK, baud: int = BAUD, seed: int = 0, progress: Progress | None = None
+) -> Campaign:
+    """Multiply on a simulated board while requests and answers are spoilt, until so many faults have happened.
+
+    Parameters
+    ----------
+    pins
+        The board; it stays as it is left by each fault.
+    faults
+        How many, see :class:`~openmxu_boards.simulated.faults.Faults`.
+    clock, baud
+        The board's.
+    seed
+        The same seed makes the same faults.
+    progress
+        Called with the number of faults.
+    """
+    done = Campaign()
+    while done.counts.total() < faults:
+        _spoil(pins, done, clock, baud, seed)
+        sound = PinLink(pins, clock=clock, baud=baud)
+        try:
+            done.hangs += not check(Host(sound), 1, seed).right
+        except BoardError:
+            done.hangs += 1
+        seed += _PRODUCTS
+        if progress is not None:
+            progress(min(done.counts.total(), faults), faults)
+    return done
+
+
+def _spoil(pins: Pins, done: Campaign, clock: int, baud: int, seed: int) -> None:
+    """Some products under faults."""
+    disturbance = Faults(seed, _SHARE)
+    link = PinLink(pins, clock=clock, baud=baud, disturbance=disturbance)
+
+    try:
+        host = Host(link, tries=_TRIES)
+        found = check(host, _PRODUCTS, seed)
+    except BoardError:
+        done.gave_up += 1
+    else:
+        done.products += found.products
+        done.words += found.words
+        done.wrong += found.wrong
+        done.retries += found.retries
+    done.counts += disturbance.counts
