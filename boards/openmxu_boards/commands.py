@@ -23,6 +23,7 @@ def add_board(commands: Any) -> None:
     shown = add_command(actions, "list", _board_list, "show the boards")
     shown.add_argument("--quick", action="store_true", help="only those that are built in a minute or two")
     _add_build(actions)
+    _add_check(actions)
     _add_route(actions)
     _add_run(actions)
     _add_info(actions)
@@ -227,6 +228,25 @@ def _spoil(options: argparse.Namespace) -> int:
     return 0 if done.passed else 1
 
 
+def _add_check(actions: Any) -> None:
+    check = add_command(
+        actions,
+        "check",
+        _board_check,
+        "simulate what a build left: a bitstream of iCE40, or the netlist after routing of ECP5",
+        "  openmxu board check icebreaker build",
+    )
+    check.add_argument("board", metavar="BOARD", help="a name from openmxu board list")
+    check.add_argument("folder", type=Path, metavar="DIR", help="what openmxu board build left")
+    check.add_argument(
+        "--rounds",
+        type=integer,
+        metavar="N",
+        help="rounds of the self-test that must pass at least (default: until the heartbeat changes), or products of "
+        "the system (default: 5)",
+    )
+
+
 def _add_route(actions: Any) -> None:
     from openmxu_boards.route import DEVICES
 
@@ -290,6 +310,14 @@ def _board_build(options: argparse.Namespace) -> None:
             found = measure(board, tell=tell) if options.design == "system" else None
             outputs.write_text(options.json, add(record, report, found))
     print(report)
+
+
+def _board_check(options: argparse.Namespace) -> int:
+    from openmxu_boards.replay import check
+
+    checked = check(options.board, options.folder, options.rounds, progress=tell)
+    print(checked)
+    return 0 if checked.passed else 1
 
 
 def _board_route(options: argparse.Namespace) -> None:

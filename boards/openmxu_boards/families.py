@@ -26,6 +26,8 @@ class Family(NamedTuple):
         Extension of the file that is loaded.
     synthesis
         Options of Yosys's command for a platform.
+    replayed
+        What of a build can be simulated: ``"bitstream"``, ``"netlist"`` for that after routing, or nothing yet.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Family(NamedTuple):
     pll: type[Pll]
     bitstream: str
     synthesis: Callable[[Any], str]
+    replayed: str = ""
 
 
 def _is_ecp5(platform: Any) -> bool:
@@ -46,8 +49,15 @@ def _synthesis_ice40(platform: Any) -> str:
 
 
 FAMILIES = (
-    Family("iCE40", lambda platform: isinstance(platform, SiliconBluePlatform), Ice40Pll, "bin", _synthesis_ice40),
-    Family("ECP5", _is_ecp5, Ecp5Pll, "bit", lambda _: "-nowidelut"),
+    Family(
+        "iCE40",
+        lambda platform: isinstance(platform, SiliconBluePlatform),
+        Ice40Pll,
+        "bin",
+        _synthesis_ice40,
+        "bitstream",
+    ),
+    Family("ECP5", _is_ecp5, Ecp5Pll, "bit", lambda _: "-nowidelut", "netlist"),
     # Yosys's DSP blocks of Gowin are not all that apycula can pack.
     Family("Gowin", lambda platform: isinstance(platform, GowinPlatform), GowinPll, "fs", lambda _: "-nodsp"),
     Family(

@@ -7,12 +7,13 @@
                                                  └─▶ …               ─┘
 """
 
+import hashlib
 import json
 import re
 import shutil
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from openmxu_boards.report import BuildReport, Clock, read_clocks, read_utilisat
 from openmxu_boards.targets import Board, find_board
 from openmxu_boards.top import Design, Emitted, Top, selftest
 
-__all__ = ["MANY", "MOST_SEEDS", "build"]
+__all__ = ["MANY", "MOST_SEEDS", "ROUTED", "SUMMARY", "build"]
 
 MANY = 9
 """Processing elements from which on modules are joined only after synthesis: a quarter of the time at 64."""
@@ -36,7 +37,12 @@ MOST_SEEDS = 100
 """Runs of nextpnr that a build may ask for."""
 
 _DESIGN = "design"
-_SUMMARY = "report.json"
+SUMMARY = "report.json"
+"""The report on a build."""
+
+ROUTED = "routed.json"
+"""The netlist after routing."""
+
 _FIGURES = "nextpnr.json"
 
 _AFTERWARDS = {"dfu-suffix"}
@@ -66,7 +72,8 @@ def build(
     """Build the bitstream of a design for a board, by default that of the self-test.
 
     Leaves in ``output``: ``NAME.bin``, ``NAME.bit`` or ``NAME.fs``, ``report.json`` (see :class:`BuildReport`),
-    nextpnr's own ``nextpnr.json``, and ``yosys.log`` and ``nextpnr.log``. Their places are found before the tools run.
+    nextpnr's own ``nextpnr.json``, for ECP5 the netlist after routing as ``routed.json``, and ``yosys.log`` and
+    ``nextpnr.log``. Their places are found before the tools run.
     If a tool fails, what was there before still is, and nothing else.
 
     Parameters
@@ -101,20 +108,24 @@ def build(
     output = Path(output)
     tell = progress or (lambda line: None)
     plan = _plan(target, design, name)
-    bitstream = f"{name}.{family_of(target.new_platform()).bitstream}"
+    family = family_of(target.new_platform())
+    bitstream = f"{name}.{family.bitstream}"
     written = {
         "yosys.log": f"{name}.rpt",
         "nextpnr.log": f"{name}.tim",
         _FIGURES: _FIGURES,
         bitstream: bitstream,
-        _SUMMARY: _SUMMARY,
+        # A bitstream that cannot be turned back is checked by the netlist that it was packed from.
+        **({ROUTED: ROUTED} if family.replayed == "netlist" else {}),
+        SUMMARY: SUMMARY,
     }
     with folder(output), reserve(*(output / each for each in written)) as outputs, process.workspace() as work:
         seconds, runs = _run(plan, target, work, seeds, tell)
         seed = max(runs, key=lambda each: _speed(runs[each]))
         report = _report(target, plan, output / bitstream, work / str(seed), seconds, runs)
         _pack(plan, work / str(seed), seconds, tell)
-        (work / str(seed) / _SUMMARY).write_text(report.to_json())
+        report = replace(report, digests=_digests(work / str(seed), {bitstream, ROUTED} & set(written)))
+        (work / str(seed) / SUMMARY).write_text(report.to_json())
         # The summary comes last: where it is, everything is.
         for each, source in written.items():
             outputs.write_bytes(output / each, (work / str(seed) / source).read_bytes())
@@ -157,6 +168,11 @@ def _timed(command: Sequence[str], work: Path, seconds: dict[str, float], tell: 
     start = time.monotonic()
     wasm.run(command[0], command[1:], work, tell)
     seconds[command[0]] = max(seconds.get(command[0], 0.0), time.monotonic() - start)
+
+
+def _digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """SHA-256 of files."""
+    return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in sorted(names)}
 
 
 def _speed(clocks: Sequence[Clock]) -> float:
@@ -219,7 +235,8 @@ def _plan(board: Board, design: Design = selftest, name: str = "selftest") -> _P
         name=name,
         do_build=False,
         emit_src=False,
-        nextpnr_opts=f"--freq {frequency / 1e6:.6f} --report {_FIGURES} --timing-allow-fail",
+        nextpnr_opts=f"--freq {frequency / 1e6:.6f} --report {_FIGURES} --timing-allow-fail"
+        + f" --write {ROUTED}" * (family_of(platform).replayed == "netlist"),
         **overrides,
     )
     commands = json.loads(plan.files[f"build_{name}.json"])["commands"]

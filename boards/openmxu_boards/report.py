@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +85,8 @@ class BuildReport:
         MHz that each seed's run reached.
     seconds
         How long each tool took, in its longest run.
+    digests
+        SHA-256 of the bitstream, and of the netlist that it was packed from where that stays, by name.
     """
 
     board: Board
@@ -97,6 +99,7 @@ class BuildReport:
     seed: int
     runs: Mapping[int, float]
     seconds: Mapping[str, float]
+    digests: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def met(self) -> bool:
@@ -130,6 +133,7 @@ class BuildReport:
                     "seed": self.seed,
                     "megahertz": {str(seed): clock for seed, clock in self.runs.items()},
                     "seconds": {name: round(seconds, 1) for name, seconds in self.seconds.items()},
+                    "sha256": dict(self.digests),
                 },
                 indent=2,
             )

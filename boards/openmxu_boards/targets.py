@@ -175,7 +175,7 @@ BOARDS: dict[str, Board] = {
             "icebreaker",
             "iCEBreaker",
             "iCE40UP5K",
-            27_000_000,
+            24_000_000,
             MxuConfig(rows=2, columns=2, stages=5, source=BF16, depth=16),
             platform=("amaranth_boards.icebreaker", "ICEBreakerPlatform"),
             leds={"pass": ("led_g", 0), "fail": ("led_r", 0)},
@@ -191,7 +191,7 @@ BOARDS: dict[str, Board] = {
             buffers=Buffers(weights=256, activations=1024, results=256),
             counters=False,  # they do not fit beside the rest
         ),
-        _ulx3s("12F", 100_000_000, 2, 6, quick=True),
+        _ulx3s("12F", 90_000_000, 2, 6, quick=True),
         _ulx3s("25F", 85_000_000, 4, 7),
         _ulx3s("45F", 85_000_000, 4, 7),
         _ulx3s("85F", 75_000_000, 8, 7),
@@ -230,6 +230,7 @@ BOARDS: dict[str, Board] = {
             lights=_THREE_LIGHTS,
             programmer="openFPGALoader --board tangnano9k",
             quick=True,
+            counters=False,  # they do not fit beside the rest
         ),
         Board(
             "tang-nano-20k",
@@ -246,7 +247,7 @@ BOARDS: dict[str, Board] = {
             "gatemate-a1-evb",
             "Olimex GateMateA1-EVB",
             "CCGM1A1",
-            25_000_000,
+            20_000_000,
             MxuConfig(rows=2, columns=2, stages=6, source=BF16, depth=16),
             platform=("openmxu_boards.platforms", "GateMateA1EvbPlatform"),
             leds=_ONE,

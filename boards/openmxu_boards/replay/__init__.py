@@ -1,0 +1,36 @@
+"""A bitstream played before it is loaded: its circuit is read back, and simulated at its pins.
+
+=================================  ==================================================================================
+:func:`check`                      the self-test of a build, watched at its lights
+:func:`simulate_bitstream`         any build as a program with the board's pins
+:class:`Simulation`                a circuit at its pins: drive, read, let cycles pass
+=================================  ==================================================================================
+
+::
+
+    iCE40   .bin ─▶ iceunpack ─▶ bits ─┬─▶ Circuit ─▶ Verilog ─▶ Verilator, C++ compiler ─▶ Program ─▶ Simulation
+                   chip database ──────┘     ▲
+    ECP5    netlist after routing ───────────┘            models of the cells: cells/*.v
+"""
+
+from openmxu_boards.replay.circuit import Cell, Circuit, CircuitError, Clock
+from openmxu_boards.replay.folder import Pin, find_pin
+from openmxu_boards.replay.selftest import Checked, Verdict, check, simulate_bitstream, watch
+from openmxu_boards.replay.simulator import Program, Simulation, compile_circuit
+
+__all__ = [
+    "Cell",
+    "Checked",
+    "Circuit",
+    "CircuitError",
+    "Clock",
+    "Pin",
+    "Program",
+    "Simulation",
+    "Verdict",
+    "check",
+    "compile_circuit",
+    "find_pin",
+    "simulate_bitstream",
+    "watch",
+]

@@ -1,0 +1,149 @@
+"""A circuit of cells, and its Verilog: what a bitstream or a routed netlist is turned into before it is simulated."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["ONE", "PINS", "ZERO", "Cell", "Circuit", "CircuitError", "Clock"]
+
+ZERO, ONE = "1'b0", "1'b1"
+"""Constants in place of wires."""
+
+PINS = 64
+"""The most pins that a circuit may have besides its clock: a word of the harness holds them."""
+
+
+class CircuitError(ValueError):
+    """A file describes no circuit that can be simulated; the text says why."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """An instance of a model.
+
+    Parameters
+    ----------
+    model
+        Its module in ``cells/``.
+    name
+        A name of its own.
+    inputs
+        The wires at each input, lowest bit first; constants are ``1'b0`` and ``1'b1``.
+    outputs
+        The wires at each output, likewise; ``None``: nobody listens.
+    parameters
+        Verilog constants by name.
+    """
+
+    model: str
+    name: str
+    inputs: Mapping[str, tuple[str, ...]]
+    outputs: Mapping[str, tuple[str | None, ...]]
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Clock:
+    """What the simulation's clock is.
+
+    Parameters
+    ----------
+    wire
+        The wire that it drives.
+    source
+        Where it comes from, for people: a pin, or a PLL.
+    """
+
+    wire: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Circuit:
+    """Cells between pins.
+
+    Parameters
+    ----------
+    clock
+        The only one.
+    inputs
+        The wire that each input pin drives.
+    outputs
+        The wire that drives each output pin, and the one that enables it.
+    cells
+        In no particular order.
+    """
+
+    clock: Clock
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, tuple[str, str]]
+    cells: tuple[Cell, ...]
+
+    @property
+    def census(self) -> dict[str, int]:
+        """How many cells there are of each model."""
+        models = sorted(cell.model for cell in self.cells)
+        return {model: models.count(model) for model in dict.fromkeys(models)}
+
+    def to_verilog(self, top: str) -> str:
+        """A module with the ports ``clk``, ``i``, ``o`` and ``oe``, whose bits are the pins in their order.
+
+        Raises
+        ------
+        CircuitError
+            There are too many pins, or a wire has no driver, or two.
+        """
+        return "\n".join(self._lines(top)) + "\n"
+
+    def _lines(self, top: str) -> Iterator[str]:
+        if max(len(self.inputs), len(self.outputs)) > PINS:
+            raise CircuitError(f"inputs and outputs must be at most {PINS} pins each")
+        driven = [self.clock.wire, *self.inputs.values()]
+        driven += [wire for cell in self.cells for bits in cell.outputs.values() for wire in bits if wire]
+        if len(set(driven)) != len(driven):
+            twice = next(wire for wire in driven if driven.count(wire) > 1)
+            raise CircuitError(f"wire {twice} has two drivers")
+        read = [wire for pair in self.outputs.values() for wire in pair]
+        read += [wire for cell in self.cells for bits in cell.inputs.values() for wire in bits]
+        if floating := {wire.removeprefix("~") for wire in read if "'" not in wire} - set(driven):
+            raise CircuitError(f"wire {min(floating)} has no driver")
+        yield f"module {top} (input clk, input [{PINS - 1}:0] i, output [{PINS - 1}:0] o, output [{PINS - 1}:0] oe);"
+        for wire in dict.fromkeys(driven):
+            yield f"wire {wire};"
+        yield f"assign {self.clock.wire} = clk;"
+        for number, wire in enumerate(self.inputs.values()):
+            yield f"assign {wire} = i[{number}];"
+        for port, chosen in (("o", 0), ("oe", 1)):
+            wires = [wires[chosen] for wires in self.outputs.values()]
+            yield f"assign {port} = {_joined((*wires, *[ZERO] * (PINS - len(wires))))};"
+        for cell in self.cells:
+            yield _instance(cell)
+        yield "endmodule"
+
+
+def _instance(cell: Cell) -> str:
+    parameters = ", ".join(f".{name}({value})" for name, value in cell.parameters.items())
+    ports = [f".{port}({_joined(wires)})" for port, wires in cell.inputs.items()]
+    ports += [f".{port}({_listened(cell.name, port, wires)})" for port, wires in cell.outputs.items()]
+    dummies = "".join(
+        f"wire {_dummy(cell.name, port, number)};\n"
+        for port, wires in cell.outputs.items()
+        if any(wires)
+        for number, wire in enumerate(wires)
+        if wire is None
+    )
+    return f"{dummies}{cell.model} {f'#({parameters}) ' if parameters else ''}{cell.name} ({', '.join(ports)});"
+
+
+def _listened(cell: str, port: str, wires: tuple[str | None, ...]) -> str:
+    if not any(wires):
+        return ""
+    return _joined(tuple(wire or _dummy(cell, port, number) for number, wire in enumerate(wires)))
+
+
+def _dummy(cell: str, port: str, number: int) -> str:
+    return f"{cell}_{port}_{number}"
+
+
+def _joined(wires: tuple[str, ...]) -> str:
+    """Wires as one operand, the highest bit first."""
+    return wires[0] if len(wires) == 1 else "{" + ", ".join(reversed(wires)) + "}"

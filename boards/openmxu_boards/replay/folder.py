@@ -1,0 +1,99 @@
+"""From what a build left in a folder to a circuit whose pins are the board's."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from openmxu import process
+from openmxu.yosys import wasm
+from openmxu_boards import tools
+from openmxu_boards.families import Family, family_of
+from openmxu_boards.flow import ROUTED, SUMMARY
+from openmxu_boards.replay import ecp5, ice40
+from openmxu_boards.replay.bitmap import read_bitmap
+from openmxu_boards.replay.chip import find_chip
+from openmxu_boards.replay.circuit import Circuit
+from openmxu_boards.targets import Board
+
+__all__ = ["Pin", "find_pin", "read_build", "unpack"]
+
+
+class Pin(NamedTuple):
+    """A pin of a board's device.
+
+    Parameters
+    ----------
+    name
+        As the package calls it, such as ``37`` or ``B2``.
+    inverted
+        Whether the pin is low where its signal is high.
+    """
+
+    name: str
+    inverted: bool
+
+
+def find_pin(platform: Any, resource: str, number: int = 0, signal: str | None = None) -> Pin:
+    """The pin of a resource of Amaranth's pin tables, or of a signal of one, as ``rx`` of ``uart``."""
+    found = platform.lookup(resource, number)
+    [pins] = found.ios if signal is None else next(each.ios for each in found.ios if each.name == signal)
+    # Pins of connectors have names of their own, which the platform alone knows.
+    [name] = pins.map_names(platform._conn_pins, found)
+    return Pin(name, pins.invert)
+
+
+def read_build(board: Board, folder: Path, tell: Callable[[str], None]) -> tuple[Circuit, str]:
+    """The circuit of a build, and the name of the file that it was read from.
+
+    Raises
+    ------
+    ValueError
+        The folder does not hold a build for this board, whole and unchanged.
+    OSError
+        What reads the bitstream is not installed.
+    """
+    platform = board.new_platform()
+    file = folder / _checked(board, folder, family_of(platform))
+    clock = find_pin(platform, platform.default_clk)
+    if file.name == ROUTED:
+        return ecp5.read_circuit(file.read_text(), clock.name), file.name
+    bitmap = read_bitmap(unpack(file.read_bytes(), tell))
+    package = platform.package.lower()
+    return ice40.read_circuit(find_chip(bitmap.device), bitmap, package, clock.name), file.name
+
+
+def unpack(bitstream: bytes, tell: Callable[[str], None]) -> str:
+    """What iceunpack says of an iCE40's bitstream."""
+    tools.check(["iceunpack"])
+    with process.workspace() as work:
+        (work / "bits.bin").write_bytes(bitstream)
+        wasm.run("iceunpack", ["bits.bin", "bits.asc"], work, tell)
+        return (work / "bits.asc").read_text()
+
+
+def _checked(board: Board, folder: Path, family: Family) -> str:
+    """The file to simulate, if all of a build is there, and of one and the same."""
+    if not family.replayed:
+        raise ValueError(f"board must be of iCE40 or ECP5 to be simulated, and {board.name} is of {family.name}")
+    try:
+        report = json.loads((folder / SUMMARY).read_text())
+        name, bitstream, digests = str(report["board"]), str(report["bitstream"]), dict(report["sha256"])
+    except FileNotFoundError:
+        raise ValueError(f"DIR must be a folder of openmxu board build; {folder} has no {SUMMARY}") from None
+    except (OSError, ValueError, KeyError, TypeError):
+        raise ValueError(f"{folder / SUMMARY} is none that this version of openmxu board build leaves") from None
+    if name != board.name:
+        raise ValueError(f"DIR must hold a build for {board.name}, not for {name}")
+    file = bitstream if family.replayed == "bitstream" else ROUTED
+    for needed in (bitstream, file):
+        if needed not in digests:
+            raise ValueError(f"{folder / SUMMARY} is none that this version of openmxu board build leaves")
+        try:
+            content = (folder / needed).read_bytes()
+        except OSError as error:
+            raise ValueError(f"{folder / needed}: {error.strerror}; build again") from None
+        if hashlib.sha256(content).hexdigest() != digests[needed]:
+            raise ValueError(f"{folder / needed} is not the file that {SUMMARY} is about; build again")
+    return file

