@@ -153,7 +153,9 @@ class _Reader:
         self._reset_net = part
 
     def _pll(self, part: _Part) -> None:
-        used = [port for port in ("CLKOP", "CLKOS", "CLKOS2", "CLKOS3") if port in part._nets]
+        made = [port for port in ("CLKOP", "CLKOS", "CLKOS2", "CLKOS3") if port in part._nets]
+        # An output of its own may be what it compares its input with.
+        used = [port for port in made if part._nets[port] != part._nets.get("CLKFB")] or made
         if len(used) != 1 or self._clock_wire:
             raise CircuitError(f"cell {part.name}, a PLL, is not the only clock: only one clock can be simulated")
         self._source = "the PLL"
