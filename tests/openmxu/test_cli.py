@@ -269,6 +269,7 @@ def test_mistakes(
         ("roofline --json {}", "openmxu_sim.studies.roofline.roofline"),
         ("roofline --plot {}", "openmxu_sim.studies.roofline.roofline"),
         ("board build icebreaker -o {}", "openmxu.yosys.wasm.run"),
+        ("board run A.npy B.npy --simulate icebreaker -o {}", "openmxu_boards.simulated.simulated_link"),
     ],
 )
 @pytest.mark.usefixtures("matrices")
@@ -283,7 +284,7 @@ def test_no_work_without_a_place_for_its_results(
     importlib.import_module(work.rpartition(".")[0])
     monkeypatch.setattr(work, forbidden)
     Path("file").touch()
-    for name in ("classifier.json", "area.json", "selftest.bin"):
+    for name in ("classifier.json", "area.json", "system.bin"):
         Path("folder", name).mkdir(parents=True)
     before = sorted(Path().rglob("*"))
     for output in ("file/out", "/proc/out", "folder"):

@@ -118,7 +118,9 @@ class Change:
 
     def sent(self, data: bytes, divisor: float) -> Levels:
         spoilt = bytearray(data)
-        if data[1] in (Command.WEIGHTS, Command.ACTIVATIONS) and data not in self._seen:
+        loads = data[1] in (Command.WEIGHTS, Command.ACTIVATIONS)
+        # Not where a byte has or gets an escape: the frame would be longer or shorter than it was.
+        if loads and data not in self._seen and 0x7D not in data[-12:] and data[-9] >> 1 not in (0x7C >> 1, 0x7E >> 1):
             spoilt[-9] ^= 1
         self._seen.add(data)
         return levels_of(bytes(spoilt), divisor)
