@@ -2,15 +2,15 @@
 
 ::
 
-    frame     7E │ body, CRC-32 │ 7E             7D stands before a byte that is 7E or 7D inside, which is sent
-                                                 with bit 5 inverted
+    frame     7E │ body, CRC-32 │ 7E
+
     request   command   session   sequence             arguments
     reply     command   session   sequence   status    data
               +128
               1 byte    2 bytes   2 bytes    1 byte
 
-Flags and escapes are those of HDLC-like framing (RFC 1662). Numbers begin with their lowest byte. The CRC is that of
-zlib and Ethernet, over the body, its lowest byte first.
+Inside a frame, a byte that is 7E or 7D is sent as 7D and that byte with bit 5 inverted, as in HDLC-like framing (RFC
+1662). Numbers begin with their lowest byte. The CRC is that of zlib and Ethernet, over the body.
 
 The host asks, the board answers, once for each request. The board carries out a request of the open session whose
 sequence number follows that of the one before; it only repeats its answer to the one before itself. So a host may send

@@ -175,7 +175,7 @@ BOARDS: dict[str, Board] = {
             "icebreaker",
             "iCEBreaker",
             "iCE40UP5K",
-            27_000_000,
+            24_000_000,
             MxuConfig(rows=2, columns=2, stages=5, source=BF16, depth=16),
             platform=("amaranth_boards.icebreaker", "ICEBreakerPlatform"),
             leds={"pass": ("led_g", 0), "fail": ("led_r", 0)},
