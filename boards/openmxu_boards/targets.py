@@ -206,6 +206,7 @@ BOARDS: dict[str, Board] = {
             lights="green is on while all results are right, red stays on after a wrong one, blue blinks",
             programmer="dfu-util -a 0 -D",
             uart_note="pins 0 (receives) and 1 (sends), for a cable with a converter, at 3.3 V",
+            buffers=Buffers(weights=1024, activations=4096, results=1024),
         ),
         Board(
             "colorlight-i5",
@@ -218,6 +219,7 @@ BOARDS: dict[str, Board] = {
             lights=_ONE_LIGHTS,
             programmer="openFPGALoader --board colorlight-i5",
             uart_note="the USB socket of the extension board",
+            buffers=Buffers(weights=1024, activations=4096, results=1024),
         ),
         Board(
             "tang-nano-9k",
@@ -230,6 +232,7 @@ BOARDS: dict[str, Board] = {
             lights=_THREE_LIGHTS,
             programmer="openFPGALoader --board tangnano9k",
             quick=True,
+            buffers=Buffers(weights=256, activations=4096, results=256),
             counters=False,  # they do not fit beside the rest
         ),
         Board(
@@ -254,6 +257,7 @@ BOARDS: dict[str, Board] = {
             lights=_ONE_LIGHTS,
             programmer="openFPGALoader --board olimex_gatemateevb",
             quick=True,
+            buffers=Buffers(weights=256, activations=4096, results=256),
         ),
     )
 }

@@ -21,7 +21,7 @@ from openmxu_boards.selftest import RomSource, StallPattern, _play
 from ..conftest import slow
 
 SMALL = MxuConfig(rows=2, columns=2, stages=1, depth=4)
-ROUND = 600
+ROUND = 1200
 """Cycles: at least one round of any unit here."""
 
 
