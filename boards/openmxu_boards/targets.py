@@ -232,7 +232,6 @@ BOARDS: dict[str, Board] = {
             lights=_THREE_LIGHTS,
             programmer="openFPGALoader --board tangnano9k",
             quick=True,
-            buffers=Buffers(weights=256, activations=4096, results=256),
             counters=False,  # they do not fit beside the rest
         ),
         Board(
@@ -257,7 +256,6 @@ BOARDS: dict[str, Board] = {
             lights=_ONE_LIGHTS,
             programmer="openFPGALoader --board olimex_gatemateevb",
             quick=True,
-            buffers=Buffers(weights=256, activations=4096, results=256),
         ),
     )
 }
