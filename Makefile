@@ -62,7 +62,7 @@ docs: setup ## the documentation, in docs/_build/html
 	@$(BIN)/sphinx-build -W --keep-going -q -b doctest docs docs/_build/doctest
 	@echo "docs/_build/html/index.html"
 
-boards: setup ## bitstreams with a self-test, in build/, for the boards that take a minute or two each
+boards: setup ## bitstreams in build/, for the boards that take a minute or three each
 	@for board in $$($(BIN)/openmxu board list --quick | cut -d' ' -f1); do \
 	  $(BIN)/openmxu board build $$board -o build/$$board || exit $$?; done
 

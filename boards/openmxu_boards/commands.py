@@ -21,7 +21,7 @@ def add_board(commands: Any) -> None:
     parser = add_command(commands, "board", None, "build bitstreams for FPGA boards, multiply matrices on them")
     actions = subcommands(parser, required=True)
     shown = add_command(actions, "list", _board_list, "show the boards")
-    shown.add_argument("--quick", action="store_true", help="only those that are built in a minute or two")
+    shown.add_argument("--quick", action="store_true", help="only those that are built in a minute or three")
     _add_build(actions)
     _add_check(actions)
     _add_route(actions)

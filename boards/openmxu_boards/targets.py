@@ -50,7 +50,7 @@ class Board:
     uart_note
         What it is connected to, for people.
     quick
-        Whether it is built within two minutes.
+        Whether it is built within three minutes.
     seed
         Seed of nextpnr, unless several are tried.
     overrides
@@ -255,7 +255,6 @@ BOARDS: dict[str, Board] = {
             leds=_ONE,
             lights=_ONE_LIGHTS,
             programmer="openFPGALoader --board olimex_gatemateevb",
-            quick=True,
         ),
     )
 }

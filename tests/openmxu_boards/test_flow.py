@@ -202,7 +202,7 @@ def test_command(commands: Commands, tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [board.name for board in boards() if board.quick])
+@pytest.mark.parametrize("name", [*(board.name for board in boards() if board.quick), "gatemate-a1-evb"])
 def test_a_bitstream(name: str, tmp_path: Path) -> None:
     """With the real tools, of a small unit that any clock suits."""
     board = with_options(find_board(name), rows=1, columns=1, clock=None if name == "icebreaker" else 16)
