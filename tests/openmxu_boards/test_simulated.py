@@ -94,6 +94,7 @@ def test_a_campaign_of_faults(link: PinLink) -> None:
     assert done.gave_up < 5
 
 
+@pytest.mark.slow
 @verilated
 def test_without_crc_faults_make_wrong_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the tests above would see if the board took every frame for sound."""
@@ -129,6 +130,7 @@ class Change:
         return levels
 
 
+@pytest.mark.slow
 @verilated
 def test_a_unit_with_a_wrong_bit_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     original = machine.Mxu.elaborate
@@ -309,6 +311,7 @@ def test_a_board_that_never_answers() -> None:
         Host(PinLink(Silent(), clock=CLOCK, baud=BAUD))
 
 
+@pytest.mark.slow
 @verilated
 def test_buffers_that_are_too_small() -> None:
     small = UartSoc(CONFIG, Buffers(weights=2, activations=2, results=2), clock=CLOCK, baud=BAUD)
@@ -331,6 +334,7 @@ def test_commands(board: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert ", 0 wrong; 0 requests sent again" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @verilated
 def test_no_command_imports_cocotb() -> None:
     program = (
@@ -393,6 +397,7 @@ def test_lights() -> None:
     assert seen[4:] == [(0, 1, 0)]
 
 
+@pytest.mark.slow
 @verilated
 def test_throughput() -> None:
     """A UART limits small arrays: it is busy most of the time, the array next to never."""

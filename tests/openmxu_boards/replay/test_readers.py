@@ -24,7 +24,8 @@ from openmxu_boards.replay.folder import unpack
 
 from .conftest import needs_chip, needs_simulator
 
-pytestmark = needs_simulator
+# Their tools would have to be compiled for this machine in `make test`, for a minute or two.
+pytestmark = [needs_simulator, pytest.mark.slow]
 
 CYCLES = 1500
 
@@ -193,7 +194,6 @@ def test_ice40_broken(bitmap: Bitmap) -> None:
     assert ice40_outputs(flipped(bitmap, tile[:2], *bit)) != right
 
 
-@pytest.mark.slow
 @needs_chip
 def test_ice40_rerouted(bitmap: Bitmap) -> None:
     """Switches that choose another wire: the outputs differ, or there is no circuit at all."""
@@ -252,7 +252,7 @@ def test_ecp5(netlist: str) -> None:
     assert ecp5_outputs(netlist) == expected(Small())
 
 
-@pytest.mark.parametrize("width", [pytest.param(width, marks=pytest.mark.slow) for width in (8, 9, 18, 36)])
+@pytest.mark.parametrize("width", [8, 9, 18, 36])
 def test_ecp5_memory_widths(width: int) -> None:
     design = Small(width, 400 if width < 18 else 600)
     assert ecp5_outputs(routed(design)) == expected(design)
