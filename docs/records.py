@@ -147,7 +147,7 @@ def _boards() -> str:
     found = builds.of_json(_read("boards.json"))
     old = [build for build in found if build["tools"][NETLIST] != provenance()[NETLIST]]
     since = "The unit has changed since some of these were built.\n\n" if old else ""
-    return since + builds.to_markdown(found)
+    return since + builds.to_markdown(found, f"{builds.PLACEMENTS}/", "###")
 
 
 PAGES: Mapping[str, Callable[[], str]] = {

@@ -3,13 +3,13 @@
 import argparse
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openmxu.cli import Section, add_command, bar, integer, subcommands, tell
 from openmxu.commands import add_parameters, requested
-from openmxu.files import reserve
+from openmxu.files import folder, reserve
 
 if TYPE_CHECKING:
     from openmxu_boards.host import Host
@@ -24,6 +24,7 @@ def add_board(commands: Any) -> None:
     shown.add_argument("--quick", action="store_true", help="only those that are built in a minute or three")
     _add_build(actions)
     _add_check(actions)
+    _add_report(actions)
     _add_route(actions)
     _add_run(actions)
     _add_info(actions)
@@ -66,7 +67,8 @@ def _add_build(actions: Any) -> None:
         "--json",
         type=Path,
         metavar="FILE",
-        help="add the figures to a record of builds, and how fast the system is at its simulated pins",
+        help="add the figures to a record of builds, with how fast the system is at its simulated pins, and the "
+        "drawing to the folder placements beside it",
     )
 
 
@@ -247,6 +249,25 @@ def _add_check(actions: Any) -> None:
     )
 
 
+def _add_report(actions: Any) -> None:
+    parser = add_command(
+        actions,
+        "report",
+        _board_report,
+        "make a page of builds: clocks, cells, drawings, what limits each, and how fast systems are for a host",
+        "  openmxu board report build/icebreaker build/ulx3s-12f -o report",
+    )
+    parser.add_argument("folders", type=Path, nargs="+", metavar="DIR", help="what openmxu board build left")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="leave out how fast systems are, which is measured at their simulated pins in a minute each",
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="DIR", help="where report.html, report.md and drawings go"
+    )
+
+
 def _add_route(actions: Any) -> None:
     from openmxu_boards.route import DEVICES
 
@@ -279,8 +300,9 @@ def _board_list(options: argparse.Namespace) -> None:
 
 def _board_build(options: argparse.Namespace) -> None:
     from openmxu_boards import build, find_board, own_board, with_options
-    from openmxu_boards.flow import MOST_SEEDS
-    from openmxu_boards.record import add, of_json
+    from openmxu_boards.flow import MOST_SEEDS, PLACEMENT
+    from openmxu_boards.record import PLACEMENTS, add, drawing_name, of_json
+    from openmxu_boards.report import unit_of
     from openmxu_boards.simulated.throughput import measure
     from openmxu_boards.top import selftest
 
@@ -300,15 +322,18 @@ def _board_build(options: argparse.Namespace) -> None:
         clock=options.clock,
     )
     seeds = None if options.seeds is None else range(1, options.seeds + 1)
-    with reserve(options.json) as outputs:
-        record = options.json.read_text() if options.json is not None and options.json.exists() else ""
-        if record:
-            of_json(record)
-        design = board.system if options.design == "system" else selftest
+    design = board.system if options.design == "system" else selftest
+    record, name = options.json, drawing_name({"board": board.name, "design": options.design, "unit": unit_of(board)})
+    drawing = None if record is None else record.parent / PLACEMENTS / name
+    with nullcontext() if drawing is None else folder(drawing.parent), reserve(record, drawing) as outputs:
+        old = record.read_text() if record is not None and record.exists() else ""
+        if old:
+            of_json(old)
         report = build(board, options.output, design=design, name=options.design, seeds=seeds, progress=tell)
-        if options.json is not None:
+        if record is not None:
             found = measure(board, tell=tell) if options.design == "system" else None
-            outputs.write_text(options.json, add(record, report, found))
+            outputs.write_text(record, add(old, report, found))
+            outputs.write_bytes(drawing, (options.output / PLACEMENT).read_bytes())
     print(report)
 
 
@@ -318,6 +343,13 @@ def _board_check(options: argparse.Namespace) -> int:
     checked = check(options.board, options.folder, options.rounds, progress=tell)
     print(checked)
     return 0 if checked.passed else 1
+
+
+def _board_report(options: argparse.Namespace) -> None:
+    from openmxu_boards.pages import HTML, write_pages
+
+    write_pages(options.folders, options.output, measured=not options.quick, tell=tell)
+    print(options.output / HTML)
 
 
 def _board_route(options: argparse.Namespace) -> None:

@@ -14,24 +14,24 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from openmxu import process
 from openmxu.files import folder, reserve
-from openmxu.host import cores
+from openmxu.host import cores, machine_name
+from openmxu.provenance import provenance
 from openmxu.verilog import to_rtlil
 from openmxu.yosys import wasm
 from openmxu_boards import tools
 from openmxu_boards.families import family_of
-from openmxu_boards.report import BuildReport, Clock, read_clocks, read_utilisation
+from openmxu_boards.placement import read_placement
+from openmxu_boards.report import BuildReport, Clock, read_clocks, read_path, read_utilisation
 from openmxu_boards.targets import Board, find_board
 from openmxu_boards.top import Design, Emitted, Top, selftest
 
-__all__ = ["MANY", "MOST_SEEDS", "ROUTED", "SUMMARY", "build"]
-
-MANY = 9
-"""Processing elements from which on modules are joined only after synthesis: a quarter of the time at 64."""
+__all__ = ["MOST_SEEDS", "PLACEMENT", "ROUTED", "SUMMARY", "build"]
 
 MOST_SEEDS = 100
 """Runs of nextpnr that a build may ask for."""
@@ -42,6 +42,9 @@ SUMMARY = "report.json"
 
 ROUTED = "routed.json"
 """The netlist after routing."""
+
+PLACEMENT = "placement.svg"
+"""The drawing of where the parts lie."""
 
 _FIGURES = "nextpnr.json"
 
@@ -59,6 +62,11 @@ class _Plan:
     packing: list[list[str]]
     frequency: int
 
+    @property
+    def routed(self) -> str:
+        """The netlist after routing."""
+        return self.placement[self.placement.index("--write") + 1]
+
 
 def build(
     board: str | Board,
@@ -72,8 +80,8 @@ def build(
     """Build the bitstream of a design for a board, by default that of the self-test.
 
     Leaves in ``output``: ``NAME.bin``, ``NAME.bit`` or ``NAME.fs``, ``report.json`` (see :class:`BuildReport`),
-    nextpnr's own ``nextpnr.json``, for ECP5 the netlist after routing as ``routed.json``, and ``yosys.log`` and
-    ``nextpnr.log``. Their places are found before the tools run.
+    the drawing ``placement.svg`` of where its parts lie, nextpnr's own ``nextpnr.json``, for ECP5 the netlist after
+    routing as ``routed.json``, and ``yosys.log`` and ``nextpnr.log``. Their places are found before the tools run.
     If a tool fails, what was there before still is, and nothing else.
 
     Parameters
@@ -114,6 +122,7 @@ def build(
         "yosys.log": f"{name}.rpt",
         "nextpnr.log": f"{name}.tim",
         _FIGURES: _FIGURES,
+        PLACEMENT: PLACEMENT,
         bitstream: bitstream,
         # A bitstream that cannot be turned back is checked by the netlist that it was packed from.
         **({ROUTED: ROUTED} if family.replayed == "netlist" else {}),
@@ -124,8 +133,11 @@ def build(
         seed = max(runs, key=lambda each: _speed(runs[each]))
         report = _report(target, plan, output / bitstream, work / str(seed), seconds, runs)
         _pack(plan, work / str(seed), seconds, tell)
-        report = replace(report, digests=_digests(work / str(seed), {bitstream, ROUTED} & set(written)))
+        digests = _digests(work / str(seed), {bitstream, ROUTED} & set(written))
+        report = replace(report, digests=digests, origin=_origin())
         (work / str(seed) / SUMMARY).write_text(report.to_json())
+        drawing = read_placement((work / str(seed) / plan.routed).read_bytes()).to_svg(f"{target.name}: {name}")
+        (work / str(seed) / PLACEMENT).write_text(drawing)
         # The summary comes last: where it is, everything is.
         for each, source in written.items():
             outputs.write_bytes(output / each, (work / str(seed) / source).read_bytes())
@@ -175,6 +187,11 @@ def _digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
     return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in sorted(names)}
 
 
+def _origin() -> dict[str, Any]:
+    """When, where and from what."""
+    return {"date": datetime.now(UTC).date().isoformat(), "machine": machine_name(), "tools": provenance()}
+
+
 def _speed(clocks: Sequence[Clock]) -> float:
     """How fast a run is: that of its slowest clock, of what it needs."""
     return min(clock.fmax / clock.constraint for clock in clocks)
@@ -197,13 +214,15 @@ def _report(
     """
     seed = int(work.name)
     used = [plan.synthesis[0], plan.placement[0], *(command[0] for command in plan.packing)]
+    figures = json.loads((work / _FIGURES).read_text())
     report = BuildReport(
         board=board,
         design=bitstream.stem,
         frequency=plan.frequency,
         bitstream=bitstream,
         clocks=runs[seed],
-        utilisation=read_utilisation(json.loads((work / _FIGURES).read_text())),
+        utilisation=read_utilisation(figures),
+        path=read_path(figures),
         versions=tools.versions(used),
         seed=seed,
         runs={each: min(clock.fmax for clock in clocks) for each, clocks in runs.items()},
@@ -214,7 +233,8 @@ def _report(
         share = min(clock.fmax / clock.constraint for clock in slow)
         would = board.slower(board.new_platform(), plan.frequency * share)
         advice = "its PLL makes none that would be met" if would is None else f"--clock {would:g} would be met"
-        raise RuntimeError(f"no bitstream for {board.name}: {'; '.join(map(str, slow))}; {advice}")
+        limit = f"; {report.path}" if report.path is not None else ""
+        raise RuntimeError(f"no bitstream for {board.name}: {'; '.join(map(str, slow))}; {advice}{limit}")
     return report
 
 
@@ -235,20 +255,17 @@ def _plan(board: Board, design: Design = selftest, name: str = "selftest") -> _P
         name=name,
         do_build=False,
         emit_src=False,
-        nextpnr_opts=f"--freq {frequency / 1e6:.6f} --report {_FIGURES} --timing-allow-fail"
-        + f" --write {ROUTED}" * (family_of(platform).replayed == "netlist"),
+        nextpnr_opts=f"--freq {frequency / 1e6:.6f} --report {_FIGURES} --timing-allow-fail",
         **overrides,
     )
     commands = json.loads(plan.files[f"build_{name}.json"])["commands"]
     synthesis, placement, *packing = [command for command in commands if command[0] not in _AFTERWARDS]
+    if "--write" not in placement:  # Gowin's packer reads what is written
+        placement += ["--write", ROUTED]
     tools.check([command[0] for command in commands if command[0] not in _AFTERWARDS])
     return _Plan(dict(plan.files), synthesis, placement, packing, frequency)
 
 
 def _overrides(board: Board, platform: Any) -> dict[str, str]:
     """Options of the tools: the family's, and the board's instead."""
-    overrides = {"synth_opts": family_of(platform).synthesis(platform)} | dict(board.overrides)
-    if board.config.rows * board.config.columns >= MANY:
-        overrides["synth_opts"] += " -noflatten"
-        overrides["script_after_synth"] = "flatten\nopt_clean -purge\n" + overrides.get("script_after_synth", "")
-    return overrides
+    return {"synth_opts": family_of(platform).synthesis(platform)} | dict(board.overrides)

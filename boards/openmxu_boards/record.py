@@ -1,16 +1,21 @@
 """The record of builds: what each board reached, by which tools, from which state of this project."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
-from openmxu.host import machine_name
-from openmxu.provenance import provenance
-from openmxu_boards.report import BuildReport
+from openmxu_boards.placement import described
+from openmxu_boards.report import BuildReport, LongestPath
 from openmxu_boards.simulated.throughput import Throughput
 
-__all__ = ["add", "of_json", "to_markdown"]
+__all__ = ["LIMITS", "PLACEMENTS", "add", "drawing_name", "entry", "of_json", "to_markdown"]
+
+PLACEMENTS = "placements"
+"""The folder beside a record for the drawings of its builds."""
+
+LIMITS = 0.9
+"""What is busy for more than this share of the time limits the rest."""
 
 _LOGIC = ("ICESTORM_LC", "TRELLIS_COMB", "LUT4", "CPE_LT")
 _FLIP_FLOPS = ("TRELLIS_FF", "DFF", "CPE_FF")
@@ -35,13 +40,30 @@ def add(record: str, report: BuildReport, throughput: Throughput | None = None) 
     ValueError
         It is no record.
     """
-    entry = json.loads(report.to_json())
-    entry["date"] = datetime.now(UTC).date().isoformat()
-    entry["machine"] = machine_name()
-    entry["tools"] = provenance()
-    entry["throughput"] = None if throughput is None else throughput.as_dict()
-    kept = [each for each in (of_json(record) if record else []) if _key(each) != _key(entry)]
-    return json.dumps({"builds": sorted([*kept, entry], key=_key)}, indent=1) + "\n"
+    made = entry(report.to_json(), throughput)
+    kept = [each for each in (of_json(record) if record else []) if _key(each) != _key(made)]
+    return json.dumps({"builds": sorted([*kept, made], key=_key)}, indent=1) + "\n"
+
+
+def entry(report: str, throughput: Throughput | None = None) -> dict[str, Any]:
+    """A build as records have it, from its report in JSON.
+
+    Raises
+    ------
+    ValueError
+        It is no such report.
+    """
+    try:
+        found: dict[str, Any] = json.loads(report)
+        to_markdown([found | {"throughput": None}])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"it is no report that this version of openmxu board build leaves: {error!r}") from None
+    return found | {"throughput": throughput and throughput.as_dict()}
+
+
+def drawing_name(build: Mapping[str, Any]) -> str:
+    """The file of a build's drawing, among those of others."""
+    return re.sub(r"[^\w.]+", "-", f"{build['board']}-{build['design']}-{_size(build['unit'])}.svg")
 
 
 def of_json(record: str) -> list[dict[str, Any]]:
@@ -64,8 +86,23 @@ def _key(entry: Mapping[str, Any]) -> tuple[str, str, int, int]:
     return entry["board"], entry["design"], entry["unit"]["rows"], entry["unit"]["columns"]
 
 
-def to_markdown(builds: Sequence[Mapping[str, Any]]) -> str:
-    """Tables of builds, and of what systems reach."""
+def to_markdown(builds: Sequence[Mapping[str, Any]], drawings: str = "", heading: str = "##") -> str:
+    """Tables of builds and of what systems reach; then a drawing of each, and what limits it.
+
+    Parameters
+    ----------
+    builds
+        Of a record.
+    drawings
+        The folder of their drawings, as seen from the page.
+    heading
+        What headings begin with.
+    """
+    parts = [part for build in builds for part in _one(build, drawings, heading)]
+    return "\n".join([*_tables(builds), *parts]) + "\n"
+
+
+def _tables(builds: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = [
         "| board | design | unit | stages | clock, MHz | reached, MHz | seed | logic | flip-flops | multipliers | "
         "memories | seconds | built |",
@@ -83,8 +120,38 @@ def to_markdown(builds: Sequence[Mapping[str, Any]]) -> str:
         )
     tools = sorted({f"{name} {version}" for build in builds for name, version in build["versions"].items()})
     machines = sorted({build["machine"] for build in builds})
-    lines += ["", f"By {', '.join(tools)}; on {'; '.join(machines)}.", *_throughput(builds)]
-    return "\n".join(lines) + "\n"
+    return [*lines, "", f"By {', '.join(tools)}; on {'; '.join(machines)}.", *_throughput(builds)]
+
+
+def _one(build: Mapping[str, Any], drawings: str, heading: str) -> list[str]:
+    """What is to be said of a build by itself."""
+    title = f"{build['board']}, {build['design']}, {_size(build['unit'])}"
+    path, seeds, peak = build["path"], build["megahertz"].items(), _peak(build)
+    lines = ["", f"{heading} {title}", "", f"![Where the parts of {title} lie]({drawings}{drawing_name(build)})", ""]
+    lines += [f"- At {build['frequency'] / 1e6:g} MHz the array does at most {peak:.2f} GFLOP/s."]
+    if path is not None:
+        longest = LongestPath(**path)
+        lines += [f"- Its clock is limited by {longest.figures}: from {_code(longest.start)} to {_code(longest.end)}."]
+    if build["throughput"] is not None:
+        found = Throughput(**build["throughput"])
+        limit = (
+            "the UART"
+            if found.line > LIMITS
+            else "the array"
+            if found.unit > LIMITS
+            else "neither the UART nor the array alone"
+        )
+        lines += [
+            f"- For a host, {limit} limits it: bytes are on the UART {found.line:.0%} of the time, and the array is "
+            f"fed {found.unit:.2%} of it."
+        ]
+    return [*lines, f"- Seeds of nextpnr: {', '.join(f'{seed}: {clock:.1f} MHz' for seed, clock in seeds)}."]
+
+
+def _code(cell: str) -> str:
+    """A cell for people."""
+    signal, of, part = described(cell).partition(" of ")
+    return f"`{signal}`{of}{part}"
 
 
 def _throughput(builds: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -100,13 +167,17 @@ def _throughput(builds: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
     for build in measured:
         unit, found = build["unit"], Throughput(**build["throughput"])
-        peak = 2 * unit["rows"] * unit["columns"] * build["frequency"] / 1e9
         product = f"{found.side}x{found.side}x{found.side} at {found.baud:,} baud"
         lines.append(
-            f"| `{build['board']}` | {_size(unit)} | {peak:.2f} | {product} | {found.flops / 1e6:.2f} | "
+            f"| `{build['board']}` | {_size(unit)} | {_peak(build):.2f} | {product} | {found.flops / 1e6:.2f} | "
             f"{found.seconds:.2f} | {found.line:.0%} | {found.unit:.2%} |"
         )
     return lines
+
+
+def _peak(build: Mapping[str, Any]) -> float:
+    """What the array does at its clock if it is always fed, in GFLOP/s."""
+    return float(2 * build["unit"]["rows"] * build["unit"]["columns"] * build["frequency"] / 1e9)
 
 
 def _size(unit: Mapping[str, Any]) -> str:

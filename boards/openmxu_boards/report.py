@@ -6,9 +6,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from openmxu_boards.placement import described
 from openmxu_boards.targets import Board
 
-__all__ = ["BuildReport", "Clock", "Usage", "read_clocks", "read_utilisation"]
+__all__ = ["BuildReport", "Clock", "LongestPath", "Usage", "read_clocks", "read_path", "read_utilisation", "unit_of"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,38 @@ class Clock:
             f"clock {self.name}: {self.fmax:.1f} MHz reached, {self.constraint:.1f} MHz needed, "
             f"timing {'met' if self.met else 'not met'}"
         )
+
+
+@dataclass(frozen=True)
+class LongestPath:
+    """The path between registers that limits the clock.
+
+    Parameters
+    ----------
+    start, end
+        The cells that it begins and ends at, as nextpnr calls them.
+    cells
+        How many cells it goes through on its way; a carry chain has one for each bit.
+    logic, routing
+        Nanoseconds in cells, setup time included, and on wires.
+    """
+
+    start: str
+    end: str
+    cells: int
+    logic: float
+    routing: float
+
+    @property
+    def figures(self) -> str:
+        """How long it is, and where the time goes."""
+        return (
+            f"a path of {self.logic + self.routing:.1f} ns, of which {self.logic:.1f} through {self.cells} "
+            f"cell{'s' * (self.cells != 1)} and {self.routing:.1f} on wires"
+        )
+
+    def __str__(self) -> str:
+        return f"limited by {self.figures}: from {described(self.start)} to {described(self.end)}"
 
 
 @dataclass(frozen=True)
@@ -77,6 +110,8 @@ class BuildReport:
         ``TRELLIS_COMB`` is a LUT, ``TRELLIS_FF`` a flip-flop, ``DP16KD`` a memory, ``MULT18X18D`` a
         multiplier; on Gowin ``LUT4``, ``DFF`` and ``BSRAM``; on GateMate ``CPE_LT`` is half a cell's logic, ``CPE_FF``
         a flip-flop, ``RAM_HALF`` half a memory.
+    path
+        What limits the clock, if there are registers.
     versions
         Versions of the packages that made the bitstream.
     seed
@@ -87,6 +122,8 @@ class BuildReport:
         How long each tool took, in its longest run.
     digests
         SHA-256 of the bitstream, and of the netlist that it was packed from where that stays, by name.
+    origin
+        The day, the machine, and the state of this project.
     """
 
     board: Board
@@ -95,11 +132,13 @@ class BuildReport:
     bitstream: Path
     clocks: tuple[Clock, ...]
     utilisation: tuple[Usage, ...]
+    path: LongestPath | None
     versions: Mapping[str, str]
     seed: int
     runs: Mapping[int, float]
     seconds: Mapping[str, float]
     digests: Mapping[str, str] = field(default_factory=dict)
+    origin: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def met(self) -> bool:
@@ -108,32 +147,25 @@ class BuildReport:
 
     def to_json(self) -> str:
         """The report for programs; the bitstream's name is relative to the report."""
-        config = self.board.config
         return (
             json.dumps(
                 {
                     "board": self.board.name,
                     "device": self.board.device,
                     "design": self.design,
-                    "unit": {
-                        "rows": config.rows,
-                        "columns": config.columns,
-                        "stages": config.stages,
-                        "operand": config.operand.name,
-                        "source": config.source.name,
-                        "subnormals": config.subnormals,
-                        "depth": config.depth,
-                    },
+                    "unit": unit_of(self.board),
                     "frequency": self.frequency,
                     "bitstream": self.bitstream.name,
                     "timing_met": self.met,
                     "clocks": [asdict(clock) for clock in self.clocks],
                     "utilisation": [asdict(usage) for usage in self.utilisation],
+                    "path": self.path and asdict(self.path),
                     "versions": dict(self.versions),
                     "seed": self.seed,
                     "megahertz": {str(seed): clock for seed, clock in self.runs.items()},
                     "seconds": {name: round(seconds, 1) for name, seconds in self.seconds.items()},
                     "sha256": dict(self.digests),
+                    **self.origin,
                 },
                 indent=2,
             )
@@ -144,6 +176,8 @@ class BuildReport:
         lines = [self.board.summary, *map(str, self.clocks)]
         if len(self.runs) > 1:
             lines.append(f"seeds: {', '.join(f'{seed} {clock:.1f} MHz' for seed, clock in self.runs.items())}")
+        if self.path is not None:
+            lines.append(str(self.path))
         lines += map(str, self.utilisation)
         lines.append(f"load it with: {self.board.programmer} {self.bitstream}")
         if self.design == "system":
@@ -151,6 +185,20 @@ class BuildReport:
         if self.design == "selftest":
             lines.append(f"on the board: {self.board.lights}")
         return "\n".join(lines)
+
+
+def unit_of(board: Board) -> dict[str, Any]:
+    """What is to be said of a board's unit."""
+    config = board.config
+    return {
+        "rows": config.rows,
+        "columns": config.columns,
+        "stages": config.stages,
+        "operand": config.operand.name,
+        "source": config.source.name,
+        "subnormals": config.subnormals,
+        "depth": config.depth,
+    }
 
 
 def read_clocks(report: Any) -> tuple[Clock, ...]:
@@ -168,6 +216,26 @@ def read_clocks(report: Any) -> tuple[Clock, ...]:
     if not clocks:
         raise RuntimeError("nextpnr's report has no clock")
     return clocks
+
+
+def read_path(report: Any) -> LongestPath | None:
+    """The longest path between registers in nextpnr's JSON report, if there is one."""
+
+    def delay(steps: Any) -> float:
+        return float(sum(step["delay"] for step in steps))
+
+    paths = [path["path"] for path in report.get("critical_paths", []) if "<async>" not in (path["from"], path["to"])]
+    if not paths:
+        return None
+    steps = max(paths, key=delay)
+    routing = delay(step for step in steps if step["type"] == "routing")
+    return LongestPath(
+        steps[0]["from"]["cell"],
+        steps[-1]["to"]["cell"],
+        sum(step["type"] == "logic" for step in steps),
+        round(delay(steps) - routing, 2),
+        round(routing, 2),
+    )
 
 
 def read_utilisation(report: Any) -> tuple[Usage, ...]:

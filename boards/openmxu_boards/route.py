@@ -15,7 +15,7 @@ output.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ from openmxu.host import cores
 from openmxu.verilog import to_rtlil
 from openmxu.yosys import wasm
 from openmxu_boards import tools
-from openmxu_boards.report import read_clocks, read_utilisation
+from openmxu_boards.report import LongestPath, read_clocks, read_path, read_utilisation
 
 __all__ = ["DEVICES", "Device", "Routed", "find_device", "route"]
 
@@ -118,7 +118,7 @@ class Routed:
     cells
         The kinds of cells that are used, as nextpnr calls them, without the registers around the design.
     path
-        The longest path for the median seed: from, to, and nanoseconds of logic and of routing.
+        The longest one, for the median seed.
     versions
         Packages that made it.
     """
@@ -127,7 +127,7 @@ class Routed:
     device: str
     megahertz: Mapping[int, float]
     cells: Mapping[str, int]
-    path: Mapping[str, Any]
+    path: LongestPath | None
     versions: Mapping[str, str]
 
     @property
@@ -139,20 +139,22 @@ class Routed:
         """For programs."""
         fields = {"design": self.design, "device": self.device, "median": self.median}
         seeds = {str(seed): clock for seed, clock in self.megahertz.items()}
-        rest = {"megahertz": seeds, "cells": self.cells, "path": self.path, "versions": self.versions}
+        rest = {
+            "megahertz": seeds,
+            "cells": self.cells,
+            "path": self.path and asdict(self.path),
+            "versions": self.versions,
+        }
         return json.dumps(fields | rest, indent=2) + "\n"
 
     def __str__(self) -> str:
         clocks = sorted(self.megahertz.values())
-        path = self.path
         return "\n".join(
             [
                 f"{self.design} on {DEVICES[self.device].title}",
                 f"clock: {self.median:.1f} MHz, median of {len(clocks)} seeds ({clocks[0]:.1f} to {clocks[-1]:.1f})",
                 *(f"{kind}: {number:,}" for kind, number in self.cells.items()),
-                f"longest path: {path['logic']:.1f} ns of logic and {path['routing']:.1f} ns of routing",
-                f"  from {path['from']}",
-                f"  to   {path['to']}",
+                *([] if self.path is None else [str(self.path)]),
             ]
         )
 
@@ -217,7 +219,7 @@ def route(
     clocks = {seed: max(clock.fmax for clock in read_clocks(report)) for seed, report in reports.items()}
     shown = reports[_median(clocks)[0]]
     return Routed(
-        design.module_name, device, clocks, _cells(target, registered, shown), _path(shown), tools.versions(names)
+        design.module_name, device, clocks, _cells(target, registered, shown), read_path(shown), tools.versions(names)
     )
 
 
@@ -248,19 +250,3 @@ def _cells(target: Device, registered: _Registered, report: Any) -> dict[str, in
     else:  # a cell holds both
         found[target.lut] -= bits
     return found
-
-
-def _path(report: Any) -> dict[str, Any]:
-    """The longest path between registers."""
-    steps = max((path["path"] for path in report["critical_paths"]), key=_delay)
-    routing = sum(step["delay"] for step in steps if step["type"] == "routing")
-    return {
-        "from": steps[0]["from"]["cell"],
-        "to": steps[-1]["to"]["cell"],
-        "logic": round(_delay(steps) - routing, 2),
-        "routing": round(routing, 2),
-    }
-
-
-def _delay(steps: Sequence[Any]) -> float:
-    return float(sum(step["delay"] for step in steps))

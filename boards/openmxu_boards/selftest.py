@@ -200,7 +200,8 @@ class RomSource(wiring.Component):
         last = len(self._beats) - 1
         read = Signal()
         read_final = Signal()
-        room, fetch = Signal(), Signal()
+        room = Signal()
+        fetch = Signal()
         m.d.comb += [
             room.eq(self.o.ready | ~self.o.valid),
             fetch.eq(~read | room & ~self.i_wait),

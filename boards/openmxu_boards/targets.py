@@ -188,18 +188,18 @@ BOARDS: dict[str, Board] = {
                 # bypasses of 75 LUTs and 206 flip-flops.
                 "script_after_read": "setparam -set COLLISION_X_MASK 1'1 */r:TRANSPARENCY_MASK=1'0"
             },
-            buffers=Buffers(weights=256, activations=1024, results=256),
-            counters=False,  # they do not fit beside the rest
+            buffers=Buffers(weights=256, activations=1024, results=256, queue=False),
+            counters=False,  # neither they nor a queue fit beside the rest
         ),
         _ulx3s("12F", 90_000_000, 2, 6, quick=True),
-        _ulx3s("25F", 55_000_000, 4, 7),
-        _ulx3s("45F", 55_000_000, 4, 7),
-        _ulx3s("85F", 45_000_000, 8, 7),
+        _ulx3s("25F", 75_000_000, 4, 7),
+        _ulx3s("45F", 60_000_000, 4, 7),
+        _ulx3s("85F", 55_000_000, 8, 7),
         Board(
             "orangecrab",
             "OrangeCrab r0.2",
             "LFE5U-25F",
-            48_000_000,
+            60_000_000,
             MxuConfig(rows=4, columns=4, stages=7, source=BF16, depth=16),
             platform=("openmxu_boards.platforms", "OrangeCrabPlatform"),
             leds={"pass": ("rgb_led", 0, "g"), "fail": ("rgb_led", 0, "r"), "heartbeat": ("rgb_led", 0, "b")},
@@ -212,7 +212,7 @@ BOARDS: dict[str, Board] = {
             "colorlight-i5",
             "Colorlight i5",
             "LFE5U-25F",
-            55_000_000,
+            60_000_000,
             MxuConfig(rows=4, columns=4, stages=7, source=BF16, depth=16),
             platform=("openmxu_boards.platforms", "ColorlightI5Platform"),
             leds=_ONE,
@@ -232,14 +232,15 @@ BOARDS: dict[str, Board] = {
             lights=_THREE_LIGHTS,
             programmer="openFPGALoader --board tangnano9k",
             quick=True,
-            counters=False,  # they do not fit beside the rest
+            buffers=Buffers(queue=False),
+            counters=False,  # neither they nor a queue fit beside the rest
         ),
         Board(
             "tang-nano-20k",
             "Tang Nano 20K",
             "GW2AR-18C",
-            54_000_000,
-            MxuConfig(rows=4, columns=4, stages=6, source=BF16, depth=16),
+            60_750_000,
+            MxuConfig(rows=3, columns=3, stages=6, source=BF16, depth=16),
             platform=("openmxu_boards.platforms", "TangNano20kPlatform"),
             leds=_THREE,
             lights=_THREE_LIGHTS,

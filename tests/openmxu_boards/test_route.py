@@ -14,6 +14,7 @@ from openmxu.catalog import CATALOG
 from openmxu.pe import ProcessingElement
 from openmxu.yosys import wasm
 from openmxu_boards import tools
+from openmxu_boards.report import LongestPath
 from openmxu_boards.route import route
 
 CLOCKS = {1: 90.0, 2: 110.0, 3: 100.0}
@@ -23,6 +24,7 @@ def _report(seed: int) -> dict[str, Any]:
     def step(kind: str, delay: float, start: str, end: str) -> dict[str, Any]:
         return {"type": kind, "delay": delay, "from": {"cell": start}, "to": {"cell": end}}
 
+    clocked = {"from": "posedge clk", "to": "posedge clk"}
     short = [step("clk-to-q", 0.5, "short", "short")]
     long = [step("clk-to-q", 0.5, f"a{seed}", "x"), step("routing", 1.25, "x", "y"), step("setup", 0.0, "y", "z")]
     return {
@@ -33,7 +35,7 @@ def _report(seed: int) -> dict[str, Any]:
             "TRELLIS_IO": {"used": 3, "available": 100},
             "MULT18X18D": {"used": 0, "available": 28},
         },
-        "critical_paths": [{"path": short}, {"path": long}],
+        "critical_paths": [clocked | {"path": short}, clocked | {"path": long}],
     }
 
 
@@ -65,7 +67,7 @@ def test_figures(commands: list[list[str]]) -> None:
     # 82 bits go in, with clock and reset left out, and as many out.
     ins, outs = 16 + 1 + 1 + 16 + 32, 16 + 1 + 1 + 16 + 32
     assert routed.cells == {"TRELLIS_COMB": 1000 - outs, "TRELLIS_FF": 500 - ins - outs}
-    assert routed.path == {"from": "a3", "to": "z", "logic": 0.5, "routing": 1.25}
+    assert routed.path == LongestPath("a3", "z", cells=0, logic=0.5, routing=1.25)
     assert sorted(told) == [f"placement and routing, seed {n}" for n in (1, 2, 3)] + ["synthesis of pe_bf16_flush_s1"]
     assert commands[0][0] == "yosys"
     assert "synth_ecp5 -nowidelut -top registered" in commands[0][-1]

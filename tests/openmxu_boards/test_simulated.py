@@ -28,8 +28,8 @@ from openmxu_boards.simulated.faults import FAULTS, Faults
 from openmxu_boards.simulated.link import PinLink
 from openmxu_boards.simulated.pins import AmaranthPins, Levels, levels_of
 from openmxu_boards.simulated.throughput import measure
-from openmxu_boards.simulated.verilated import is_available
 from openmxu_boards.soc import Buffers, UartSoc, machine
+from openmxu_boards.verilated import is_available
 from openmxu_sim import golden, simulate
 from openmxu_sim.stimulus import stimulus
 

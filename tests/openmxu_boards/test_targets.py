@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 from openmxu.config import MxuConfig
 from openmxu_boards import Board, boards, find_board, own_board, with_options
 from openmxu_boards.families import family_of
-from openmxu_boards.flow import MANY, _plan
+from openmxu_boards.flow import _plan
 
 each_board = pytest.mark.parametrize("board", boards(), ids=lambda board: board.name)
 
@@ -201,17 +201,6 @@ def test_pins_of_the_uart(name: str) -> None:
     assert plan.frequency == pytest.approx(30.1e6, rel=0.02)
 
 
-def test_large_arrays_are_joined_after_synthesis() -> None:
-    """An array's elements are synthesised once, and then repeated."""
-    board = find_board("icebreaker")
-    few, many = (_plan(with_options(board, rows=rows, columns=3)).files["selftest.ys"] for rows in (1, 3))
-    assert MANY == 9
-    assert "-noflatten" not in few
-    assert "\nflatten\n" not in few
-    assert "-dsp -device u -noflatten" in many
-    assert "\nflatten\n" in many
-
-
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
@@ -311,3 +300,11 @@ def test_no_board_of_ones_own(platform: str, text: str, mine: str) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011  # compared below
         own_board(platform)
     assert str(caught.value) == text
+
+
+@pytest.mark.parametrize("board", boards(), ids=lambda board: board.name)
+def test_the_netlist_after_routing_is_written_once(board: Board) -> None:
+    """It is what drawings are made of."""
+    plan = _plan(board)
+    assert plan.placement.count("--write") == 1
+    assert plan.routed in plan.placement

@@ -3,13 +3,12 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["ONE", "PINS", "ZERO", "Cell", "Circuit", "CircuitError", "Clock"]
+from openmxu_boards.verilated import PINS
+
+__all__ = ["ONE", "ZERO", "Cell", "Circuit", "CircuitError", "Clock"]
 
 ZERO, ONE = "1'b0", "1'b1"
 """Constants in place of wires."""
-
-PINS = 64
-"""The most pins that a circuit may have besides its clock: a word of the harness holds them."""
 
 
 class CircuitError(ValueError):

@@ -10,10 +10,12 @@ from typing import Any
 from openmxu_boards.flow import SUMMARY
 from openmxu_boards.replay.circuit import Circuit
 from openmxu_boards.replay.folder import Pin, find_pin, read_build
-from openmxu_boards.replay.simulator import Program, Simulation, compile_circuit
-from openmxu_boards.replay.system import ReplayPins, multiply
+from openmxu_boards.replay.simulator import compile_circuit
+from openmxu_boards.replay.system import multiply
+from openmxu_boards.simulated.pins import CircuitPins
 from openmxu_boards.targets import Board, find_board
 from openmxu_boards.top import blink_at
+from openmxu_boards.verilated import Program, Simulation
 
 __all__ = ["CYCLES", "Checked", "Verdict", "check", "simulate_bitstream", "watch"]
 
@@ -93,7 +95,7 @@ class Checked:
 
 def simulate_bitstream(
     board: Board, folder: Path | str, *, quick: bool = False, progress: Callable[[str], None] | None = None
-) -> tuple[Program, str]:
+) -> tuple[Program[Circuit], str]:
     """What a build left, as a program with the board's pins; and the name of the file that it was read from.
 
     Parameters
@@ -163,7 +165,8 @@ def _play(board: Board, simulation: Simulation, report: Mapping[str, Any], round
         rx, tx = (find_pin(platform, *board.uart, name) for name in ("rx", "tx"))
         products = _PRODUCTS if rounds is None else rounds
         clock, baud = report["frequency"], board.baud
-        cycles, problem = multiply(ReplayPins(simulation, rx, tx), products, clock=clock, baud=baud)
+        pins = CircuitPins(simulation, rx.name, tx.name, (rx.inverted, tx.inverted))
+        cycles, problem = multiply(pins, products, clock=clock, baud=baud)
         return Verdict(products, cycles, problem, "products")
     beat = 1 << blink_at(report["frequency"])
     lights = {name: find_pin(platform, *resource) for name, resource in board.leds.items()}

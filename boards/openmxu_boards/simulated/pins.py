@@ -4,13 +4,11 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 from amaranth.sim import Simulator
 
-__all__ = ["AmaranthPins", "Levels", "Pins", "Reader", "levels_of"]
+from openmxu_boards.verilated import Levels, Simulation
 
-Levels = npt.NDArray[np.uint8]
-"""0 or 1 for each clock cycle."""
+__all__ = ["AmaranthPins", "CircuitPins", "Levels", "Pins", "Reader", "levels_of"]
 
 
 class Pins(Protocol):
@@ -23,6 +21,32 @@ class Pins(Protocol):
     def close(self) -> None:
         """Give back what it takes."""
         ...
+
+
+class CircuitPins:
+    """Two pins of a simulated circuit.
+
+    Parameters
+    ----------
+    simulation
+        At power-up.
+    rx, tx
+        The pins.
+    inverted
+        Whether either is low where its signal is high.
+    """
+
+    def __init__(
+        self, simulation: Simulation, rx: str = "rx", tx: str = "tx", inverted: tuple[bool, bool] = (False, False)
+    ) -> None:
+        self._simulation, self._rx, self._tx, self._inverted = simulation, rx, tx, inverted
+
+    def play(self, rx: Levels) -> Levels:
+        """As of :class:`Pins`."""
+        return self._simulation.play(self._rx, rx ^ self._inverted[0], self._tx) ^ self._inverted[1]
+
+    def close(self) -> None:
+        """As of :class:`Pins`; the simulation ends with its last user."""
 
 
 class AmaranthPins:

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Signal, Value
+from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["ADDRESS", "Feed", "Feeder"]
+__all__ = ["ADDRESS", "Feed", "Feeder", "Queue"]
 
 ADDRESS = 16
 """Bits of an address in requests, whatever the buffer's size."""
@@ -30,11 +30,67 @@ class Feed(data.StructLayout):
         super().__init__({"address": ADDRESS, "count": range(most + 1), "marks": marks})
 
 
+class Queue(wiring.Component):
+    """Two places between a giver and a taker who decides late in a cycle.
+
+    ::
+
+        i ─┬─▶[ place 0 ]─▶╲
+           │                ▶─▶ o      o.ready reaches three registers: what is next, and which places are full
+           └─▶[ place 1 ]─▶╱
+
+    Whether there is room follows from registers alone.
+
+    Latency: one cycle. Throughput: a beat a cycle. Back-pressure: on both streams, for any time.
+
+    Parameters
+    ----------
+    shape
+        Of a beat.
+
+    Members
+    -------
+    i : In(stream of shape)
+    o : Out(stream of shape)
+    """
+
+    i: Any
+    o: Any
+
+    def __init__(self, shape: Any) -> None:
+        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
+
+    def elaborate(self, platform: object) -> Module:
+        """Places are filled in turn, and emptied in turn."""
+        m = Module()
+        full = Signal(2)
+        fills, empties = Signal(name="fills"), Signal(name="empties")
+        given = Value.cast(self.i.payload)
+        places = [Signal(len(given), name=f"place_{number}") for number in range(2)]
+        m.d.comb += [
+            self.i.ready.eq(~full.all()),
+            self.o.valid.eq(full.any()),
+            Value.cast(self.o.payload).eq(Mux(empties, places[1], places[0])),
+        ]
+        for number, place in enumerate(places):
+            with m.If(self.o.ready & (empties == number)):
+                m.d.sync += full[number].eq(0)
+            with m.If(~full[number]):
+                m.d.sync += place.eq(given)
+            with m.If(self.i.valid & self.i.ready & (fills == number)):
+                m.d.sync += full[number].eq(1)
+        m.d.sync += [
+            fills.eq(fills ^ (self.i.valid & self.i.ready)),
+            empties.eq(empties ^ (self.o.ready & self.o.valid)),
+        ]
+        return m
+
+
 class Feeder(wiring.Component):
     """A buffer of beats that is written by address, and read as a stream.
 
-    Latency: two cycles from a feed to its first beat. Throughput: a beat a cycle, feed after feed. Back-pressure: on
-    both streams, for any time; a beat that is offered stays so until it is taken.
+    Latency: two cycles from a feed to its first beat, three with a queue. Throughput: a beat a cycle, feed after feed.
+    Back-pressure: on both streams, for any time; a beat that is offered stays so until it is taken.
 
     Parameters
     ----------
@@ -46,6 +102,9 @@ class Feeder(wiring.Component):
         Beats of a feed.
     marks
         Bits of the marks.
+    queue
+        Whether there is a :class:`Queue` behind the buffer, for a taker who decides late in a cycle: without one, the
+        decision reaches the buffer's read in the same cycle.
 
     Members
     -------
@@ -71,8 +130,8 @@ class Feeder(wiring.Component):
     o_busy: Value
     o_beyond: Value
 
-    def __init__(self, width: int, depth: int, *, most: int, marks: int = 0) -> None:
-        self.width, self.depth, self.most, self.marks = width, depth, most, marks
+    def __init__(self, width: int, depth: int, *, most: int, marks: int = 0, queue: bool = False) -> None:
+        self.width, self.depth, self.most, self.marks, self.queue = width, depth, most, marks, queue
         super().__init__(
             {
                 "i_write": In(1),
@@ -89,36 +148,47 @@ class Feeder(wiring.Component):
         """The memory's output register holds the beat; its marks are a cycle behind those of the feed."""
         m = Module()
         m.submodules.buffer = buffer = Memory(shape=self.width, depth=self.depth, init=[])
-        write, read = buffer.write_port(), buffer.read_port()
-        address, left = Signal(range(2 * self.depth)), Signal(range(self.most + 1))
-        first, marks, fetch = Signal(), Signal(self.marks), Signal()
+        write = buffer.write_port()
+        read = buffer.read_port()
+        address = Signal(range(2 * self.depth))
+        left = Signal(range(self.most + 1))
+        first = Signal()
+        marks = Signal(self.marks)
+        fetch = Signal()
+        o, queued = self._output(m)
         m.d.comb += [
             write.addr.eq(self.i_address),
             write.data.eq(self.i_beat),
             write.en.eq(self.i_write),
-            fetch.eq((left != 0) & (self.o.ready | ~self.o.valid)),
+            fetch.eq((left != 0) & (o.ready | ~o.valid)),
             read.addr.eq(address),
             read.en.eq(fetch),
-            self.o.payload.beat.eq(read.data),
+            o.payload.beat.eq(read.data),
             self.i.ready.eq(left == 0),
-            self.o_busy.eq((left != 0) | self.o.valid),
+            self.o_busy.eq((left != 0) | o.valid | queued),
             self.o_beyond.eq(
-                (fetch & address[-1])
+                ((left != 0) & address[-1])
                 | (self.i_write & (self.i_address >= self.depth))
                 | (self.i.valid & (self.i.payload.address >= self.depth))
             ),
         ]
         with m.If(fetch):
-            m.d.sync += [address.eq(address + 1), left.eq(left - 1), first.eq(0), self.o.payload.marks.eq(marks)]
-            m.d.sync += [self.o.payload.first.eq(first), self.o.payload.last.eq(left == 1)]
-        with m.If(fetch | self.o.ready):
-            m.d.sync += self.o.valid.eq(fetch)
+            m.d.sync += [address.eq(address + 1), left.eq(left - 1), first.eq(0), o.payload.marks.eq(marks)]
+            m.d.sync += [o.payload.first.eq(first), o.payload.last.eq(left == 1)]
+        with m.If(fetch | o.ready):
+            m.d.sync += o.valid.eq(fetch)
         with m.If(self.i.valid & self.i.ready):
             feed = self.i.payload
-            m.d.sync += [
-                address.eq(feed.address[: len(address) - 1]),
-                left.eq(feed.count),
-                first.eq(1),
-                marks.eq(feed.marks),
-            ]
+            m.d.sync += [address.eq(feed.address[: len(address) - 1]), left.eq(feed.count)]
+            m.d.sync += [first.eq(1), marks.eq(feed.marks)]
         return m
+
+    def _output(self, m: Module) -> tuple[Any, Value]:
+        """Where beats go from the buffer, and whether one is in the queue behind it."""
+        if not self.queue:
+            return self.o, Const(0)
+        m.submodules.queue = queue = Queue(self.o.payload.shape())
+        wiring.connect(m, queue.o, wiring.flipped(self.o))
+        beat = stream.Signature(self.o.payload.shape()).create()
+        wiring.connect(m, beat, queue.i)
+        return beat, queue.o.valid

@@ -77,10 +77,13 @@ class FrameReceiver(wiring.Component):
         m.submodules.crc = self._crc = catalog.CRC32_ISO_HDLC(8).create()
         m.submodules.bytes = stored = Memory(shape=8, depth=self.depth, init=[])
         m.submodules.ends = ends = Memory(shape=1, depth=self.depth, init=[])
-        self._written, self._read = Signal(range(self.depth)), Signal(range(self.depth))
+        self._written = Signal(range(self.depth))
+        self._read = Signal(range(self.depth))
         committed = Signal.like(self._written)
-        store, end = stored.write_port(), ends.write_port()
-        self._escaped, self._damaged = Signal(), Signal()
+        store = stored.write_port()
+        end = ends.write_port()
+        self._escaped = Signal()
+        self._damaged = Signal()
         self._length = Signal(range(HEADER + _CHECK + 1))
         byte = self.i.payload.data
         m.d.comb += [
@@ -130,8 +133,12 @@ class FrameReceiver(wiring.Component):
 
     def _connect_reader(self, m: Module, stored: Memory, ends: Memory, committed: Signal) -> None:
         """Behind the memories' output registers another one: theirs are slow."""
-        read, fetch, fetched, moves = self._read, Signal(), Signal(), Signal()
-        byte, end = stored.read_port(), ends.read_port()
+        read = self._read
+        fetch = Signal()
+        fetched = Signal()
+        moves = Signal()
+        byte = stored.read_port()
+        end = ends.read_port()
         m.d.comb += [
             fetch.eq((read != committed) & ~fetched),
             moves.eq(fetched & (self.o.ready | ~self.o.valid)),
@@ -173,9 +180,9 @@ class FrameSender(wiring.Component):
         """Bytes of the body and of the CRC go the same way past the escapes."""
         m = Module()
         m.submodules.crc = crc = catalog.CRC32_ISO_HDLC(8).create()
-        held, byte, escaped = Signal(FrameByte()), Signal(8), Signal()
+        held, byte = Signal(FrameByte(), name="held"), Signal(8, name="byte")
         special = (byte == FLAG) | (byte == ESCAPE)
-        offered, passed, full = Signal(), Signal(), Signal()
+        offered, passed, full, escaped = (Signal(name=name) for name in ("offered", "passed", "full", "escaped"))
         number = Signal(2)
         m.d.comb += crc.data.eq(held.data)
         with m.If(offered):

@@ -32,14 +32,19 @@ class Buffers:
     ----------
     weights, activations, results
         The buffers.
+    queue
+        Whether activations go through a :class:`~openmxu_boards.soc.feeder.Queue`. Only late in a cycle does the unit
+        know whether it takes a beat: without a queue it is then that the buffer is told to read the next one.
     """
 
     weights: int = 256
     activations: int = 256
     results: int = 256
+    queue: bool = True
 
     def __post_init__(self) -> None:
-        for name, size in vars(self).items():
+        for name in ("weights", "activations", "results"):
+            size = getattr(self, name)
             if size not in {1 << bits for bits in range(1, ADDRESS + 1)}:
                 raise ValueError(f"{name} must be a power of two from 2 to {1 << ADDRESS}, not {size!r}")
 
@@ -75,7 +80,7 @@ class Machine(wiring.Component):
 
     The weights of a tile go to the unit while the tile before it runs; nothing is sent twice, and no result waits.
 
-    Latency: that of the unit and eight cycles. Throughput: a beat a cycle, tile after tile, if tiles come fast enough.
+    Latency: that of the unit and ten cycles. Throughput: a beat a cycle, tile after tile, if tiles come fast enough.
     Back-pressure: on tiles.
 
     Parameters
@@ -90,7 +95,7 @@ class Machine(wiring.Component):
     Members
     -------
     i_reset : In(1)
-        Of unit and feeders. The buffers keep what they hold.
+        Of unit and feeders, a cycle later. The buffers keep what they hold.
     i_weights, i_activations : In(1)
         Write ``i_beat`` to ``i_address`` of this buffer. Not during a run.
     i_address : In(16)
@@ -159,18 +164,24 @@ class Machine(wiring.Component):
         """Feeders, unit, results, and the watch over them."""
         m = Module()
         config = self.config
-        reset = ResetInserter(self.i_reset)
+        # These go to every register of the unit: from a decision they come a cycle later, before the first tile can.
+        resets = Signal()
+        starts = Signal()
+        m.d.sync += [resets.eq(self.i_reset), starts.eq(self.i_start)]
+        reset = ResetInserter(resets)
         m.submodules.weights = weights = reset(Feeder(self.widths[0], self.buffers.weights, most=config.rows))
         m.submodules.activations = activations = reset(
-            Feeder(self.widths[1], self.buffers.activations, most=_MOST, marks=len(TILE_MARKS))
+            Feeder(
+                self.widths[1], self.buffers.activations, most=_MOST, marks=len(TILE_MARKS), queue=self.buffers.queue
+            )
         )
         m.submodules.unit = unit = reset(Mxu(config))
         for feeder, write in ((weights, self.i_weights), (activations, self.i_activations)):
             m.d.comb += [feeder.i_write.eq(write), feeder.i_address.eq(self.i_address), feeder.i_beat.eq(self.i_beat)]
         # The unit counts cycles from its first weights to its last results, but not every run has both.
         cycles = Signal(32)
-        with m.If(self.i_start | ~self.o_idle):
-            m.d.sync += cycles.eq(Mux(self.i_start, 0, cycles + 1))
+        with m.If(starts | ~self.o_idle):
+            m.d.sync += cycles.eq(Mux(starts, 0, cycles + 1))
         counts = [cycles, *(getattr(unit.status, name) for name in COUNTERS[1:])]
         m.d.comb += [
             unit.weights.valid.eq(weights.o.valid),
@@ -180,19 +191,19 @@ class Machine(wiring.Component):
             unit.activations.valid.eq(activations.o.valid),
             Value.cast(unit.activations.payload).eq(Value.cast(activations.o.payload)),
             activations.o.ready.eq(unit.activations.ready),
-            unit.status.clear.eq(self.i_start),
+            unit.status.clear.eq(starts),
             self.o_error.eq(unit.status.error),
             self.o_counters.eq(Cat(counts)),
         ]
-        self._connect_tiles(m, weights, activations)
-        self._store_results(m, unit, weights, activations)
+        self._connect_tiles(m, resets, weights, activations)
+        self._store_results(m, resets, unit, weights, activations)
         moved = weights.o.valid & weights.o.ready | activations.o.valid & activations.o.ready | unit.results.valid
         idle = Signal(range(PATIENCE))
         m.d.sync += idle.eq(Mux(moved | self.o_idle, 0, idle + ~self.o_hangs))
         m.d.comb += self.o_hangs.eq(idle == PATIENCE - 1)
         return m
 
-    def _connect_tiles(self, m: Module, weights: Feeder, activations: Feeder) -> None:
+    def _connect_tiles(self, m: Module, resets: Value, weights: Feeder, activations: Feeder) -> None:
         """A tile is taken when both feeders have it; they take it when each has room."""
         tile, feeds = self.tiles.payload, ((weights, "weights"), (activations, "activations"))
         given = Signal(2)
@@ -212,15 +223,17 @@ class Machine(wiring.Component):
         ]
         with m.If(self.tiles.valid):
             m.d.sync += given.eq(Mux(gives.all(), 0, gives))
-        with m.If(self.i_reset):
+        with m.If(resets):
             m.d.sync += given.eq(0)
 
-    def _store_results(self, m: Module, unit: Mxu, weights: Feeder, activations: Feeder) -> None:
+    def _store_results(self, m: Module, resets: Value, unit: Mxu, weights: Feeder, activations: Feeder) -> None:
         """Results go one behind the other, and as many are awaited as tiles that were taken will give."""
         m.submodules.results = results = Memory(shape=self.widths[2], depth=self.buffers.results, init=[])
-        write, read = results.write_port(), results.read_port()
+        write = results.write_port()
+        read = results.read_port()
         # A tile waits in the feeders, another one is on its way through them, and one's sums are in the unit.
-        address, outstanding = Signal(range(2 * self.buffers.results)), Signal(range(4 * _MOST))
+        address = Signal(range(2 * self.buffers.results))
+        outstanding = Signal(range(4 * _MOST))
         tile, arrives = self.tiles.payload, unit.results.valid
         awaited = Mux(self.tiles.valid & self.tiles.ready & tile.emit, tile.count + 1, 0)
         beyond = weights.o_beyond | activations.o_beyond | (arrives & address[-1])
@@ -238,5 +251,5 @@ class Machine(wiring.Component):
         with m.If(self.i_start):
             inside = len(address) - 1
             m.d.sync += address.eq(Cat(self.i_address[:inside], self.i_address[inside:].any()))
-        with m.If(self.i_reset):
+        with m.If(resets):
             m.d.sync += outstanding.eq(0)

@@ -7,10 +7,12 @@ is Python runs the same way, and needs no compiling.
 import hashlib
 import importlib.metadata
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 
 from openmxu import cache as kept
@@ -141,14 +143,19 @@ def run(tool: str, arguments: Sequence[str], directory: Path, tell: Callable[[st
     log = directory / f"{tool}.messages"
     done = process.run([*command(tool), *arguments], what=tool, limit=_RUN_LIMIT, directory=directory, log=log)
     if done.code:
-        raise RuntimeError(f"{tool} failed with exit code {done.code}:\n{last_lines(log)}")
+        # Yosys with -q says an assertion of its own to its log alone.
+        others = [directory / name for option, name in pairwise(arguments) if option == "-l"]
+        said = "".join(path.read_text(errors="replace") for path in others if path.exists())
+        raise RuntimeError(f"{tool} failed with exit code {done.code}:\n{last_lines(log, said)}")
 
 
 def last_lines(log: Path, messages: str = "") -> str:
-    """What a failure shows of a log, and of messages that it does not hold."""
+    """What a failure shows of a log, and of messages that it does not hold: the first error, else the last lines."""
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
     lines += [line for line in messages.splitlines() if line not in lines]
-    return "\n".join([line for line in lines if line.strip()][-LOG_LINES:])
+    lines = [line for line in lines if line.strip()]
+    first = next((number for number, line in enumerate(lines) if re.search(r"\b(ERROR|error):", line)), len(lines))
+    return "\n".join(lines[first:][:LOG_LINES] or lines[-LOG_LINES:])
 
 
 @cache

@@ -134,6 +134,15 @@ def test_run_shows_the_last_messages_of_a_failure(fake_tool: Path) -> None:
     assert last == [f"line {n}" for n in range(20 - wasm.LOG_LINES, 20)]
 
 
+def test_run_shows_what_only_a_log_says(fake_tool: Path) -> None:
+    """As Yosys does that was told to be quiet."""
+    (fake_tool / "it.rpt").write_text("all is well\nERROR: Assert `a == b' failed in rtlil.cc:1.\n")
+    with pytest.raises(
+        RuntimeError, match=r"^fake failed with exit code 3:\nERROR: Assert `a == b' failed in rtlil.cc:1.$"
+    ):
+        wasm.run("fake", ["3", "-l", "it.rpt"], fake_tool, lambda line: None)
+
+
 def test_a_tool_that_is_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is compiled; it runs as a module of its package."""
     package = tmp_path / "some_tools"

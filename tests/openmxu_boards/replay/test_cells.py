@@ -6,7 +6,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from openmxu_boards.replay import Circuit, Clock, Program
-from openmxu_boards.replay.simulator import _resource, compile_verilog
+from openmxu_boards.replay.simulator import cell_models
+from openmxu_boards.verilated import compile_verilog
 
 from .conftest import needs_simulator
 
@@ -57,8 +58,7 @@ def differ(theirs: str, pairs: list[str], cycles: int = CYCLES) -> bool:
     )
     seed = random.Random(1).getrandbits(256)
     top = STIMULUS.format(seed=seed, pairs=len(pairs), instances=instances)
-    models = {name: _resource(f"cells/{name}") for name in ("ice40.v", "ecp5.v")}
-    library = compile_verilog(models | {"theirs.v": theirs, "top.v": top}, quick=True)
+    library = compile_verilog(cell_models() | {"theirs.v": theirs, "top.v": top}, quick=True)
     simulation = Program(Circuit(Clock("clk", "test"), {}, {"wrong": ("", "")}, ()), library).start()
     simulation.run(cycles, ["wrong"])
     return bool(simulation.read("wrong"))
@@ -225,8 +225,7 @@ def test_ecp5_multiplier() -> None:
     )
     names = [str(number) for number in range(64)]
     circuit = Circuit(Clock("clk", "test"), dict.fromkeys(names, ""), dict.fromkeys(names, ("", "")), ())
-    models = {name: _resource(f"cells/{name}") for name in ("ice40.v", "ecp5.v")}
-    simulation = Program(circuit, compile_verilog(models | {"top.v": top}, quick=True)).start()
+    simulation = Program(circuit, compile_verilog(cell_models() | {"top.v": top}, quick=True)).start()
     draw = random.Random(6)
     corners = [0, 1, 2, (1 << 17) - 1, 1 << 17, (1 << 17) + 1, (1 << 18) - 2, (1 << 18) - 1, 0x15555, 0x2AAAA]
     operands = [(a, b) for a in corners for b in corners]

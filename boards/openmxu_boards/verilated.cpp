@@ -64,4 +64,22 @@ std::uint64_t simulation_run(void* simulation, std::uint64_t pins, std::uint64_t
     }
     return cycles;
 }
+
+// Give one input pin a level for each cycle, and note those of one output pin; what nobody drives is high.
+void simulation_play(void* simulation, std::uint64_t pins, std::uint64_t driven, std::uint64_t watched,
+                     const std::uint8_t* levels, std::uint8_t* seen, std::uint64_t cycles) {
+    Simulation& it = *of(simulation);
+    Vtop& top = it.top;
+    try {
+        for (std::uint64_t cycle = 0; cycle < cycles; ++cycle) {
+            top.i = levels[cycle] ? pins | driven : pins;
+            it.clock(0);
+            it.clock(1);
+            it.clock(0);
+            seen[cycle] = (top.o | ~top.oe) & watched ? 1 : 0;
+        }
+    } catch (const std::runtime_error& error) {
+        it.error = error.what();
+    }
+}
 }

@@ -1,0 +1,95 @@
+"""What became of builds, as one page for people: tables, drawings, what limits each."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from openmxu.area.pages.shell import page, render
+from openmxu.files import folder, reserve
+from openmxu_boards.flow import PLACEMENT, SUMMARY
+from openmxu_boards.record import drawing_name, entry, to_markdown
+from openmxu_boards.report import unit_of
+from openmxu_boards.simulated.throughput import measure
+from openmxu_boards.targets import BOARDS, Board, find_board, own_board, with_options
+
+__all__ = ["HTML", "MARKDOWN", "write_pages"]
+
+HTML, MARKDOWN = "report.html", "report.md"
+
+
+def write_pages(
+    builds: Sequence[Path], output: Path, *, measured: bool = True, tell: Callable[[str], None] = lambda _: None
+) -> None:
+    """Write ``report.html``, which needs no other file, and ``report.md`` with a drawing for each build.
+
+    Parameters
+    ----------
+    builds
+        Folders that :func:`openmxu_boards.build` left.
+    output
+        A directory; it is made if there is none.
+    measured
+        Whether to have each system multiply at its simulated pins, which takes a minute: how fast it is for a host.
+    tell
+        Called with one line of progress.
+
+    Raises
+    ------
+    ValueError
+        A folder holds no build, or two hold builds of the same board, design and size of array.
+    OSError
+        ``output`` cannot be written.
+    """
+    found = [_read(each) for each in builds]
+    drawings = {drawing_name(build): drawing for build, drawing in found}
+    if len(drawings) < len(found):
+        raise ValueError("DIR must be folders of different builds, and two are of the same board, design and size")
+    names = [HTML, MARKDOWN, *drawings]
+    with folder(output), reserve(*(output / name for name in names)) as outputs:
+        entries = [build | {"throughput": _throughput(build, tell) if measured else None} for build, _ in found]
+        text = f"# Boards\n\n{to_markdown(entries)}"
+        outputs.write_text(output / MARKDOWN, text)
+        outputs.write_text(output / HTML, page("OpenMXU: boards", _with_drawings(render(text), drawings)))
+        for name, drawing in drawings.items():
+            outputs.write_text(output / name, drawing)
+
+
+def _read(build: Path) -> tuple[dict[str, Any], str]:
+    """A build's report, and its drawing."""
+    try:
+        texts = [(build / name).read_text() for name in (SUMMARY, PLACEMENT)]
+    except OSError as error:
+        raise ValueError(f"DIR must be a folder of openmxu board build; {error.filename}: {error.strerror}") from None
+    try:
+        return entry(texts[0]), texts[1]
+    except ValueError as error:
+        raise ValueError(f"{build / SUMMARY}: {error}") from None
+
+
+def _throughput(build: Mapping[str, Any], tell: Callable[[str], None]) -> dict[str, Any] | None:
+    """What a system reaches at its simulated pins; nothing if it is of a board that only Python knows."""
+    if build["design"] != "system":
+        return None
+    board = _board(build)
+    if board is None:
+        tell(f"{build['board']}: not measured, as its unit is not one that openmxu board build makes")
+        return None
+    tell(f"{build['board']}: multiplying at the simulated pins")
+    return measure(board, tell=tell).as_dict()
+
+
+def _board(build: Mapping[str, Any]) -> Board | None:
+    """The board of a build with its unit and clock."""
+    name, unit = build["board"], build["unit"]
+    board = with_options(
+        find_board(name) if name in BOARDS else own_board(name),
+        **{key: unit[key] for key in ("rows", "columns", "stages")},
+    )
+    return replace(board, frequency=build["frequency"]) if unit_of(board) == unit else None
+
+
+def _with_drawings(body: str, drawings: Mapping[str, str]) -> str:
+    """HTML with its pictures in it."""
+    return re.sub(r'<img src="([^"]*)"[^>]*>', lambda match: f'<div class="wide">{drawings[match[1]]}</div>', body)

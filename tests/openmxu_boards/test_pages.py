@@ -1,0 +1,160 @@
+"""The page of builds."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openmxu import cli
+from openmxu_boards import pages
+from openmxu_boards.simulated.throughput import Throughput
+from openmxu_boards.targets import Board, find_board
+
+from .test_record import REPORT
+
+DRAWING = "<svg>of {}</svg>"
+
+
+@pytest.fixture
+def builds(tmp_path: Path) -> list[Path]:
+    """Two builds."""
+    folders = []
+    for report in (REPORT, replace(REPORT, design="selftest")):
+        folder = tmp_path / report.design
+        folder.mkdir()
+        (folder / "report.json").write_text(report.to_json())
+        (folder / "placement.svg").write_text(DRAWING.format(report.design))
+        folders.append(folder)
+    return folders
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> list[Board]:
+    """The boards that have been simulated."""
+    boards: list[Board] = []
+
+    def measure(board: Board, tell: Callable[[str], None]) -> Throughput:
+        boards.append(board)
+        return Throughput(64, board.frequency, board.baud, cycles=27_000_000, sent=95_000, received=0, busy=270_000)
+
+    monkeypatch.setattr(pages, "measure", measure)
+    return boards
+
+
+def test_pages(builds: list[Path], measured: list[Board], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = tmp_path / "out"
+    assert cli.main(["board", "report", *map(str, builds), "-o", str(output)]) == 0
+    assert capsys.readouterr().out == f"{output / 'report.html'}\n"
+    drawings = ["icebreaker-selftest-2x2.svg", "icebreaker-system-2x2.svg"]
+    assert sorted(path.name for path in output.iterdir()) == [*drawings, "report.html", "report.md"]
+    # The unit and the clock are those that were built; only the system answers a host.
+    assert measured == [replace(find_board("icebreaker"), frequency=REPORT.frequency)]
+
+    text = (output / "report.md").read_text()
+    assert "\n| `icebreaker` | 2x2 | 0.22 | 64x64x64 at 1,000,000 baud | 0.52 | 1.00 | 95% | 1.00% |\n" in text
+    assert (
+        "\n## icebreaker, system, 2x2\n\n![Where the parts of icebreaker, system, 2x2 lie](icebreaker-system-2x2.svg)"
+        in text
+    )
+    assert (
+        "- At 27 MHz the array does at most 0.22 GFLOP/s.\n"
+        "- Its clock is limited by a path of 34.5 ns, of which 14.5 through 32 cells and 20.0 on wires: from "
+        "`adder.ordered` of row 0, column 1 to `column_1.sum` of the accumulators.\n"
+        "- For a host, the UART limits it: bytes are on the UART 95% of the time, and the array is fed 1.00% of it.\n"
+        "- Seeds of nextpnr: 1: 26.0 MHz, 2: 28.9 MHz.\n"
+    ) in text
+
+    page = (output / "report.html").read_text()
+    assert [page.count(DRAWING.format(design)) for design in ("system", "selftest")] == [1, 1]
+    assert "<img" not in page
+    assert (output / drawings[0]).read_text() == DRAWING.format("selftest")
+
+
+def test_quick(builds: list[Path], measured: list[Board], tmp_path: Path) -> None:
+    assert cli.main(["board", "report", str(builds[0]), "--quick", "-o", str(tmp_path / "out")]) == 0
+    assert not measured
+    assert "MFLOP/s" not in (tmp_path / "out" / "report.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("busy", "sent", "limit"),
+    [
+        (26_000_000, 95_000, "the UART"),
+        (26_000_000, 5_000, "the array"),
+        (5, 5, "neither the UART nor the array alone"),
+    ],
+)
+def test_limits(busy: int, sent: int, limit: str) -> None:
+    found = Throughput(64, 27_000_000, 1_000_000, cycles=27_000_000, sent=sent, received=0, busy=busy)
+    text = pages.to_markdown([pages.entry(REPORT.to_json(), found)])
+    assert f"- For a host, {limit} limits it" in text
+
+
+def test_a_unit_that_only_python_makes(builds: list[Path], measured: list[Board], tmp_path: Path) -> None:
+    """It cannot be simulated from its report."""
+    config = replace(REPORT.board.config, depth=32)
+    (builds[0] / "report.json").write_text(replace(REPORT, board=replace(REPORT.board, config=config)).to_json())
+    told: list[str] = []
+    pages.write_pages(builds[:1], tmp_path / "out", tell=told.append)
+    assert told == ["icebreaker: not measured, as its unit is not one that openmxu board build makes"]
+    assert not measured
+
+
+def _spoil(report: dict[str, Any]) -> str:
+    del report["unit"]["rows"]
+    return json.dumps(report)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        (
+            "report.json",
+            None,
+            "DIR must be a folder of openmxu board build; {build}/report.json: No such file or directory",
+        ),
+        (
+            "placement.svg",
+            None,
+            "DIR must be a folder of openmxu board build; {build}/placement.svg: No such file or directory",
+        ),
+        (
+            "report.json",
+            "{}",
+            "{build}/report.json: it is no report that this version of openmxu board build leaves: KeyError",
+        ),
+        (
+            "report.json",
+            _spoil(json.loads(REPORT.to_json())),
+            "{build}/report.json: it is no report that this version of",
+        ),
+        (
+            "report.json",
+            "no JSON",
+            "{build}/report.json: it is no report that this version of openmxu board build leaves",
+        ),
+    ],
+)
+def test_no_build(
+    name: str,
+    content: str | None,
+    expected: str,
+    builds: list[Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if content is None:
+        (builds[0] / name).unlink()
+    else:
+        (builds[0] / name).write_text(content)
+    assert cli.main(["board", "report", *map(str, builds), "-o", str(tmp_path / "out")]) == 2
+    assert expected.format(build=builds[0]) in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_same_build_twice(builds: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["board", "report", str(builds[0]), str(builds[0]), "-o", str(tmp_path / "out")]) == 2
+    assert "two are of the same board, design and size" in capsys.readouterr().err

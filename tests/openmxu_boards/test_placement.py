@@ -1,0 +1,128 @@
+"""Parts of a design by the names of their cells, and the drawing of where they lie."""
+
+import json
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from openmxu.verilog import to_rtlil
+from openmxu_boards.placement import OTHERS, Placement, described, part_of, read_placement
+from openmxu_boards.targets import find_board
+from openmxu_boards.top import selftest
+
+UNIT = "design.soc.machine.unit"
+
+
+@pytest.mark.parametrize(
+    ("cell", "part", "signal"),
+    [
+        (f"{UNIT}.array.row_1.pe_0.adder.summed_SB_DFF_Q_3_D_SB_LUT4_O_LC", "row 1, column 0", "adder.summed"),
+        (f"{UNIT}.array.row_10.pe_12.multiplied_SB_MAC16_O_DSP", "row 10, column 12", "multiplied"),
+        (f"{UNIT}.bank.column_0.memory_DP16KD_DOA", "accumulators", "column_0.memory"),
+        (f"{UNIT}.activation_edge.word_TRELLIS_FF_Q_1", "edges", "activation_edge.word"),
+        (f"{UNIT}.weight_skew.lane_TRELLIS_FF_Q_1", "edges", "weight_skew.lane"),
+        (f"{UNIT}.admission.place_LUT4_Z", "rest of the unit", "admission.place"),
+        ("design.soc.machine.results.level_DFFE_Q", "buffers", "results.level"),
+        ("design.soc.sender.crc_CC_DFF_Q", "protocol and UART", "sender.crc"),
+        ("design.transmitter.left", "protocol and UART", "left"),
+        ("pll.locked", OTHERS, "pll.locked"),
+        ("$nextpnr_ICESTORM_LC_73", OTHERS, "$nextpnr"),
+    ],
+)
+def test_part(cell: str, part: str, signal: str) -> None:
+    assert part_of(cell) == (part, signal)
+
+
+def test_described() -> None:
+    assert described(f"{UNIT}.array.row_1.pe_0.adder.summed_LUT4_Z_1") == "adder.summed of row 1, column 0"
+    assert described(f"{UNIT}.bank.column_0.sum_LUT4_Z_1") == "column_0.sum of the accumulators"
+    assert described("$nextpnr_ICESTORM_LC_73") == "$nextpnr"
+
+
+def test_modules_have_parts() -> None:
+    """What the hardware calls its modules is what drawings go by."""
+    board = find_board("icebreaker")
+    text = to_rtlil(board.system(board.config, 24_000_000), name="design")
+    parts = {part_of(f"{path}.signal_LUT4_Z")[0] for path in _paths(text, "design")}
+    elements = {f"row {row}, column {column}" for row in range(2) for column in range(2)}
+    assert parts == elements | {"accumulators", "edges", "rest of the unit", "buffers", "protocol and UART"}
+
+
+def test_modules_of_the_self_test_have_parts() -> None:
+    text = to_rtlil(selftest(find_board("icebreaker").config, 24_000_000), name="design")
+    parts = {part_of(f"{path}.signal_LUT4_Z")[0] for path in _paths(text, "design")}
+    assert {"row 1, column 1", "accumulators", "edges", "rest of the unit"} <= parts
+
+
+def _paths(text: str, top: str) -> list[str]:
+    """The paths of all instances below a module, with its own name in front."""
+    bodies = dict(re.findall(r"^module \\(\S+)\n(.*?)^end$", text, re.MULTILINE | re.DOTALL))
+
+    def below(module: str, path: str) -> list[str]:
+        found = re.findall(r"^  cell \\(\S+) \\(\S+)$", bodies[module], re.MULTILINE)
+        return [
+            each
+            for kind, name in found
+            if kind in bodies
+            for each in (f"{path}.{name}", *below(kind, f"{path}.{name}"))
+        ]
+
+    return below(top, top)
+
+
+def test_read() -> None:
+    """Tiles are called X1/Y2 or X1Y2; what lies nowhere does not count."""
+
+    def cell(place: str | None) -> dict[str, dict[str, str]]:
+        return {"attributes": {} if place is None else {"NEXTPNR_BEL": place}}
+
+    cells = {
+        f"{UNIT}.array.row_0.pe_0.a_LUT4_Z": cell("X3/Y4/lc0"),
+        f"{UNIT}.array.row_0.pe_0.b_LUT4_Z": cell("X3Y4/LUT1"),
+        f"{UNIT}.bank.c_LUT4_Z": cell("X3/Y4/lc2"),
+        f"{UNIT}.bank.d_LUT4_Z": cell("X0/Y11/lc0"),
+        f"{UNIT}.bank.e_LUT4_Z": cell(None),
+    }
+    placement = read_placement(json.dumps({"modules": {"top": {"cells": cells}}}))
+    assert placement.tiles == {(3, 4): {"row 0, column 0": 2, "accumulators": 1}, (0, 11): {"accumulators": 1}}
+    assert placement.cells == {"row 0, column 0": 2, "accumulators": 2}
+    with pytest.raises(RuntimeError, match=r"^nextpnr's netlist says of no cell where it lies$"):
+        read_placement(json.dumps({"modules": {"top": {"cells": {"e": cell(None)}}}}))
+
+
+def test_drawing() -> None:
+    """The area of each colour is in proportion to the cells, and lies where they do."""
+    tiles = {(0, 0): {"row 0, column 0": 4, OTHERS: 4}, (29, 9): {"accumulators": 2}}
+    svg = Placement(tiles).to_svg("a <board>")
+    root = ElementTree.fromstring(svg)
+    space = {"svg": "http://www.w3.org/2000/svg"}
+    assert [each.text for each in root.findall(".//svg:title", space)] == ["a <board>"]
+    assert [each.text for each in root.findall(".//svg:text", space)] == [
+        "a <board>",
+        "row 0, column 0: 4",
+        "accumulators: 2",
+        "others: 4",
+    ]
+    found = {each.get("fill"): each.get("d") for each in root.findall(".//svg:path", space)}
+    key = dict(zip(["row", "accumulators", "others"], _key_colours(root), strict=True))
+    # 480 units for 30 columns: a tile has 16, and eight cells fill it.
+    assert found == {
+        key["others"]: "M0 0h16v8h-16z",
+        key["row"]: "M0 8h16v8h-16z",
+        key["accumulators"]: f"M{29 * 16} {9 * 16}h16v4h-16z",
+    }
+
+
+def _key_colours(root: ElementTree.Element) -> list[str | None]:
+    [key] = root.findall(".//{*}g/{*}g")
+    return [each.get("fill") for each in key.findall("{*}rect")]
+
+
+def test_every_element_has_its_colour() -> None:
+    tiles = {(row, column): {f"row {row}, column {column}": 1} for row in range(10) for column in range(10)}
+    svg = Placement(tiles).to_svg("10x10")
+    assert len(set(re.findall(r'<path fill="([^"]*)"', svg))) == 100
+    assert re.findall(r">(row [^<]*)<", svg) == [
+        f"row {row}, column {column}: 1" for row in (0, 9) for column in (0, 9)
+    ]
