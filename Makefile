@@ -97,9 +97,9 @@ study: $(VENV)/.models ## networks trained with each arithmetic, and published o
 	@$(BIN)/python docs/records.py
 
 AREAS := docs/reference/areas
-areas: setup ## a full area report in build/area, 45 minutes; its headlines behind the documentation
+areas: setup ## a full area report in build/area, an hour; its headlines behind the documentation
 	@$(BIN)/openmxu area --full -o build/area && mkdir -p $(AREAS)
-	@cp build/area/summary.md build/area/area.svg build/area/costs.svg $(AREAS)
+	@cp build/area/summary.md build/area/*.svg $(AREAS)
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) build openmxu-demo docs/_build

@@ -15,6 +15,7 @@ from openmxu.files import reserve
 from openmxu.formats import FORMATS, SUBNORMALS
 
 if TYPE_CHECKING:
+    from openmxu.area.given import Given
     from openmxu.area.points import Point
     from openmxu.catalog import Design
 
@@ -277,6 +278,8 @@ def add_area(commands: Any) -> None:
         "  openmxu area --format e6f9 --format bf16 --part multiplier --part adder --subnormals ieee -o report\n"
         "  openmxu area --target ecp5 --target ice40 -o report --compare report/area.json\n"
         "  openmxu area --explain adder -o report\n"
+        "  openmxu area --energy --liberty sky130_fd_sc_hd__tt_025C_1v80.lib.gz -o report\n"
+        "  openmxu area --verilog mac.v --top mac --verilog rtl/*.sv --top fma --clock clk_i -o report\n"
         "  openmxu area --peers folder --liberty sky130_fd_sc_hd__tt_025C_1v80.lib.gz -o beside",
     )
     parser.add_argument(
@@ -291,6 +294,7 @@ def add_area(commands: Any) -> None:
     _add_extent(parser)
     _add_targets(parser)
     _add_own_designs(parser)
+    _add_given(parser)
     _add_workers(parser)
     parser.add_argument("--compare", type=Path, metavar="OLD.json", help="list what changed since that area.json")
     parser.add_argument(
@@ -317,7 +321,12 @@ def _add_extent(parser: argparse.ArgumentParser) -> None:
         dest="extent",
         const="full",
         help="every format, width, part and option on all targets, recipes, and libraries that are "
-        "found: up to 45 minutes on two cores",
+        "found: up to an hour on two cores",
+    )
+    parser.add_argument(
+        "--energy",
+        action="store_true",
+        help="play netlists on cell libraries, every output checked, and report energies, too; --full does so anyway",
     )
     extent.add_argument(
         "--peers",
@@ -397,6 +406,50 @@ def _add_own_designs(parser: argparse.ArgumentParser) -> None:
         )
 
 
+class _OfDesign(argparse.Action):
+    """An option of a design: some begin one, the others are of the one that was begun last."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        designs = [dict(each) for each in namespace.designs]
+        begins = {
+            "verilog": True,
+            "amaranth": True,
+            "filelist": not designs or bool({"filelist", "amaranth"} & set(designs[-1])),
+        }
+        if begins.get(self.dest, False):
+            designs.append({})
+        elif not designs:
+            raise argparse.ArgumentError(self, "must come after --verilog, --filelist or --amaranth")
+        several = self.dest in ("include", "define", "param")
+        designs[-1][self.dest] = [*designs[-1].get(self.dest, []), values] if several else values
+        namespace.designs = designs
+
+
+def _add_given(parser: argparse.ArgumentParser) -> None:
+    """Designs from files or from Python."""
+    parser.set_defaults(designs=[])
+    group = parser.add_argument_group(
+        "a design of yours beside ours",
+        "repeatable: each --verilog, --filelist or --amaranth begins one, and what follows is about it",
+    )
+
+    def add(name: str, **options: Any) -> None:
+        group.add_argument(f"--{name}", action=_OfDesign, default=argparse.SUPPRESS, **options)
+
+    add("verilog", nargs="+", type=Path, metavar="FILE", help="its files, in this order: Verilog, SystemVerilog, VHDL")
+    add("filelist", type=Path, metavar="FILE", help="a list of its files, +incdir+DIR and +define+NAME=VALUE")
+    add("amaranth", metavar="SPEC", help="or a component of Amaranth: package.module:Class(arguments)")
+    add("top", metavar="NAME", help="its top module")
+    add("include", type=Path, metavar="DIR", help="a folder of included files; repeatable")
+    add("define", metavar="NAME=VALUE", help="a macro; repeatable")
+    add("param", metavar="NAME=VALUE", help="a parameter or generic of its top module; repeatable")
+    add("clock", metavar="PORT", help="its clock, where it has several (default: the one that it has)")
+    add("reader", metavar="NAME", help="auto, verilog (Yosys) or slang (default: auto: slang for .sv)")
+    add("label", metavar="NAME", help="what reports call it (default: its top module)")
+
+
 def _add_workers(parser: argparse.ArgumentParser) -> None:
     """Where Yosys runs, and how long."""
     from openmxu.area import TIME_LIMIT
@@ -428,16 +481,18 @@ def _area(options: argparse.Namespace) -> int:
         print_foreign(explain(read_report(options.output / "area.json"), options.explain))
         return 0
     old = None if options.compare is None else read_report(options.compare)  # now: it may be in DIR
+    points, unread = _points(options)
     found = report(
         options.output,
         extent=options.extent,
         targets=options.target,
         liberty=options.liberty,
         recipes=options.recipe,
-        points=_own_designs(options),
+        points=points,
         jobs=options.jobs,
         cluster=options.cluster,
         limit=options.timeout,
+        energy=options.energy,
         progress=tell,
     )
     Console(soft_wrap=True, highlight=False).print(to_table(found))
@@ -445,13 +500,65 @@ def _area(options: argparse.Namespace) -> int:
         tell(f"wrote {path}")
     if old is not None:
         print_foreign(f"since {options.compare}:\n{to_text(old, read_report(options.output / 'area.json'))}")
-    return 1 if found.failed else 0
+    for line in unread:
+        tell(f"not measured: {line}")
+    missing = {energy.error: energy for energy in found.energies if energy.error}
+    for energy in missing.values():
+        tell(f"no energy of {energy.result.point.name} on {energy.result.target.label}: {energy.error}")
+    if unread or (missing and all(energy.error for energy in found.energies)):
+        return 2
+    return 1 if found.failed or missing else 0
+
+
+def _points(options: argparse.Namespace) -> "tuple[list[Point] | None, list[str]]":
+    """The designs that the options choose, ours and the user's, and a line for each of these that cannot be read."""
+    from openmxu import yosys
+    from openmxu.area.given import read_given
+    from openmxu.area.points import beside_points
+
+    chosen = _own_designs(options)
+    designs = _given(options)
+    if not designs:
+        return chosen, []
+    yosys.prepare(tell)
+    given, unread = read_given(designs, options.timeout, tell)
+    if not given:
+        raise ValueError("; ".join(unread))
+    return [*(chosen or beside_points()), *given], unread
+
+
+def _given(options: argparse.Namespace) -> "list[Given]":
+    """The user's designs, checked."""
+    from openmxu.area.given import AUTO, Given, listed, pair
+
+    designs = []
+    for each in options.designs:
+        files, include, defines = listed(each["filelist"]) if "filelist" in each else ([], [], [])
+        designs.append(
+            Given(
+                files=(*each.get("verilog", []), *files),
+                top=each.get("top", ""),
+                include=(*each.get("include", []), *include),
+                defines=(*map(pair, each.get("define", [])), *defines),
+                parameters=tuple(map(pair, each.get("param", []))),
+                clock=each.get("clock", ""),
+                reader=each.get("reader", AUTO),
+                label=each.get("label", ""),
+                amaranth=each.get("amaranth", ""),
+            )
+        )
+        designs[-1].check()
+        if designs[-1].name in [earlier.name for earlier in designs[:-1]]:
+            raise ValueError(f"--label must tell designs apart, and two are called {designs[-1].name!r}")
+    return designs
 
 
 def _peers(options: argparse.Namespace) -> int:
     from openmxu.area.comparison import COMPARISON_FILES, compare_peers
     from openmxu.area.pages.peers import to_markdown
 
+    if options.designs:
+        raise ValueError("--peers describes designs in its folder; --verilog, --filelist and --amaranth do without")
     for name in ("format", "part", "width", "subnormals", "stages", "rows", "columns", "compare", "explain"):
         if getattr(options, name) not in (None, []):
             raise ValueError(f"--{name} applies only to reports of our own designs, not to --peers")

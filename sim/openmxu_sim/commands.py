@@ -393,7 +393,7 @@ def add_verify(commands: Any) -> None:
         "--jobs",
         type=integer,
         metavar="N",
-        help="checks at a time (default: one for each core); some need 3 GB of memory",
+        help="checks at a time (default: one for each core); some need 6 GB of memory",
     )
     parser.add_argument(
         "--resume",

@@ -13,7 +13,7 @@ from openmxu_sim.aliases import Floats, Progress
 from openmxu_sim.engines import CLOCKED, choose
 from openmxu_sim.product import simulate
 
-__all__ = ["Outcome", "classify"]
+__all__ = ["Outcome", "classify", "train"]
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def classify(
     if engine not in ("auto", *CLOCKED):
         raise ValueError(f"engine must be 'auto' or one with a clock ({', '.join(CLOCKED)}), not {engine!r}")
     tell("training a 64-32-10 perceptron on scikit-learn's digits")
-    layers, images, labels = _train()
+    layers, images, labels = train()
     if engine == "auto":
         engine, reason = choose(MxuConfig(rows=8, columns=8), clocked=True)
         tell(f"engine {engine} ({reason})")
@@ -151,7 +151,7 @@ class _Unit:
         return product.result
 
 
-def _train() -> tuple[list[tuple[Floats, Floats]], Floats, npt.NDArray[np.int64]]:
+def train() -> tuple[list[tuple[Floats, Floats]], Floats, npt.NDArray[np.int64]]:
     """Weights and bias of each layer; test images and their labels."""
     from sklearn.datasets import load_digits  # an extra that only the demo needs
     from sklearn.model_selection import train_test_split

@@ -19,7 +19,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     layers = [(normal(5, 4), normal(4)), (normal(4, 3), normal(3))]
     images = normal(6, 5)
     classes = demo._infer(layers, images, np.matmul)
-    monkeypatch.setattr(demo, "_train", lambda: (layers, images, classes))
+    monkeypatch.setattr(demo, "train", lambda: (layers, images, classes))
 
 
 @pytest.mark.slow  # `openmxu demo` says the same of a whole run
@@ -50,6 +50,6 @@ def test_only_engines_with_a_clock() -> None:
 
 
 def test_training_reaches_its_accuracy() -> None:
-    layers, images, labels = demo._train()
+    layers, images, labels = demo.train()
     assert images.shape == (360, 64)
     assert np.mean(demo._infer(layers, images, np.matmul) == labels) > 0.95

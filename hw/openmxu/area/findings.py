@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openmxu.area.ablation import ABLATIONS, Ablation
+from openmxu.area.energy import Energy
+from openmxu.area.fronts import Front, area_fronts, energy_fronts
 from openmxu.area.measure import Result
 from openmxu.area.points import ADDER, ARRAY, MULTIPLIER, PROCESSING_ELEMENT, PRODUCT, UNIT, Point
 from openmxu.area.targets import Area, Target
@@ -203,12 +205,15 @@ class Report:
         The catalog's designs, target by target; empty if they were not asked for.
     files
         The files that were written.
+    energies
+        Of some of the results, if they were asked for.
     """
 
     tool: str
     results: list[Result]
     catalog: list[Entry] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
+    energies: list[Energy] = field(default_factory=list)
 
     @cached_property
     def targets(self) -> list[Target]:
@@ -307,6 +312,16 @@ class Report:
                 if whole and without:
                     found.append(Cost(target, ablation, whole, without))
         return found
+
+    @cached_property
+    def fronts(self) -> list[Front]:
+        """Processing elements by delay and area, for each library and format."""
+        return area_fronts(self.results)
+
+    @cached_property
+    def energy_fronts(self) -> list[Front]:
+        """Processing elements by delay and energy, for each library and format."""
+        return energy_fronts(self.energies)
 
     @property
     def by_design(self) -> dict[str, list[Entry]]:

@@ -9,12 +9,14 @@ import math
 import operator
 import re
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-__all__ = ["Library", "generic_library", "parse_library", "read_library"]
+from openmxu.area.doubts import MOST_INPUTS, NAND, Gate, smaller_than_what_they_contain
+
+__all__ = ["Group", "Library", "evaluate", "generic_library", "parse_groups", "parse_library", "read_library"]
 
 _MOST = 1 << 30
 """Bytes of a library, many times those of the largest that are known."""
@@ -46,6 +48,10 @@ class Library:
         Names of the cells that store: flip-flops and latches.
     timed
         Whether it says how long its gates take.
+    areas
+        Of its cells, by name, in its own unit.
+    doubt
+        Why statements leave it out; empty if they do not.
     """
 
     name: str
@@ -55,6 +61,8 @@ class Library:
     nand2_area: float
     sequential: frozenset[str] = field(repr=False)
     timed: bool = False
+    areas: Mapping[str, float] = field(default_factory=dict, repr=False, compare=False)
+    doubt: str = ""
 
 
 def generic_library() -> Library:
@@ -110,13 +118,15 @@ def parse_library(text: bytes, source: str) -> Library:
         It is no Liberty library, or has no flip-flop or no 2-input NAND, cells marked ``dont_use`` left out.
     """
     # Liberty is ASCII; Latin-1 accepts any other bytes in comments.
-    groups = _parse(text.decode("latin-1"), source)
+    groups = parse_groups(text.decode("latin-1"), source)
     if len(groups) != 1 or groups[0].kind != "library":
         raise ValueError(f"{source!r} must contain exactly one Liberty library")
     library = groups[0]
     cells = [g for g in library.groups if g.kind == "cell" and g.attributes.get("dont_use") != "true"]
     areas = {cell.name: _area(cell, source) for cell in cells}
-    nands = [(areas[cell.name], cell.name) for cell in cells if _is_nand2(cell, source)]
+    tables = ((cell.name, _table(cell, source)) for cell in cells)
+    gates = [Gate(name, areas[name], table) for name, table in tables if table is not None]
+    nands = [(gate.area, gate.name) for gate in gates if gate.table == NAND]
     smallest = min((nand for nand in nands if nand[0] >= _AREAS[0]), default=None)
     if smallest is None:
         raise ValueError(f"liberty must have a 2-input NAND, the unit of area; {source!r} has none")
@@ -136,6 +146,8 @@ def parse_library(text: bytes, source: str) -> Library:
             for timing in pin.groups
             for table in timing.groups
         ),
+        areas=areas,
+        doubt=_doubt(gates),
     )
 
 
@@ -145,22 +157,49 @@ _TOKEN = re.compile(r'/\*.*?(?:\*/|\Z)|"(?:[^"\\]|\\.)*"|[\n{}();:,"]|[^\s{}();:
 
 
 @dataclass
-class _Group:
-    """``kind (name, ...) { attributes and groups }``."""
+class Group:
+    """``kind (name, ...) { attributes and groups }``.
+
+    Parameters
+    ----------
+    kind, names
+        What stands before the brace.
+    attributes
+        ``name : value;``
+    lists
+        ``name (value, ...);``
+    groups
+        What is within it.
+    """
 
     kind: str
     names: list[str]
     attributes: dict[str, str] = field(default_factory=dict)
-    groups: list["_Group"] = field(default_factory=list)
+    lists: dict[str, list[str]] = field(default_factory=dict)
+    groups: list["Group"] = field(default_factory=list)
 
     @property
     def name(self) -> str:
+        """The first of the names."""
         return self.names[0] if self.names else ""
 
+    def add(self, statement: Sequence[str]) -> None:
+        """An attribute, from its words."""
+        if len(statement) > 2 and statement[1] == ":":
+            self.attributes[statement[0]] = " ".join(statement[2:]).strip('"')
+        elif len(statement) > 2 and statement[1] == "(":
+            self.lists[statement[0]] = [each.strip('"') for each in statement[2:-1] if each != ","]
 
-def _parse(text: str, source: str) -> list[_Group]:
-    """The groups at the top of a Liberty text. Attributes with a list of values (tables) are left out."""
-    top = _Group("", [])
+
+def parse_groups(text: str, source: str) -> list[Group]:
+    """The groups at the top of a Liberty text.
+
+    Raises
+    ------
+    ValueError
+        It is no Liberty text; ``source`` is what the error calls it.
+    """
+    top = Group("", [])
     open_groups = [top]
     statement: list[str] = []
 
@@ -182,14 +221,13 @@ def _parse(text: str, source: str) -> list[_Group]:
             if len(statement) < 3 or statement[1] != "(" or statement[-1] != ")":
                 raise malformed("'{' without a group name before it", match.start())
             names = [name.strip('"') for name in statement[2:-1] if name != ","]
-            group = _Group(statement[0], names)
+            group = Group(statement[0], names)
             open_groups[-1].groups.append(group)
             open_groups.append(group)
             statement = []
         # A simple attribute ends with its line, too: not every library writes the semicolon.
         elif token in (";", "}") or (token == "\n" and len(statement) > 2 and statement[1] == ":"):
-            if len(statement) > 2 and statement[1] == ":":
-                open_groups[-1].attributes[statement[0]] = " ".join(statement[2:]).strip('"')
+            open_groups[-1].add(statement)
             statement = []
             if token == "}":
                 open_groups.pop()
@@ -202,7 +240,7 @@ def _parse(text: str, source: str) -> list[_Group]:
     return top.groups
 
 
-def _area(cell: _Group, source: str) -> float:
+def _area(cell: Group, source: str) -> float:
     area = cell.attributes.get("area", "0")
     try:
         value = float(area)
@@ -215,31 +253,43 @@ def _area(cell: _Group, source: str) -> float:
     return value
 
 
-_SYMBOL = r"[\w.\[\]]+|[!'^*&+|()]"
+def _doubt(gates: list[Gate]) -> str:
+    """What is wrong with the areas of a library."""
+    wrong = smaller_than_what_they_contain(gates)
+    if not wrong:
+        return ""
+    gate, part = wrong[0]
+    more = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+    return f"{gate.name} ({gate.area:g}) contains {part.name} ({part.area:g}), which is larger{more}"
 
 
-def _is_nand2(cell: _Group, source: str) -> bool:
-    """Whether the function of a cell, whatever its name, is NAND of two inputs."""
+def _table(cell: Group, source: str) -> tuple[bool, ...] | None:
+    """A cell's truth table, if it has one output that is always driven, few inputs, and stores nothing."""
     pins = [group for group in cell.groups if group.kind == "pin"]
     inputs = [name for pin in pins if pin.attributes.get("direction") == "input" for name in pin.names]
     functions = [pin.attributes["function"] for pin in pins if "function" in pin.attributes]
-    if len(inputs) != 2 or len(functions) != 1 or any(group.kind in _STORES for group in cell.groups):
-        return False
+    is_gate = len(functions) == 1 and 2 <= len(inputs) <= MOST_INPUTS
+    stores = any(group.kind in _STORES for group in cell.groups)
+    if not is_gate or stores or any("three_state" in pin.attributes for pin in pins):
+        return None
     if len(re.findall(_SYMBOL, functions[0])) > _MOST_SYMBOLS:
+        if len(inputs) > 2:
+            return None
         raise ValueError(
             f"liberty must give functions of two inputs in at most {_MOST_SYMBOLS} symbols, not in more "
             f"({cell.name} in {source!r})"
         )
     try:
-        return all(
-            _evaluate(functions[0], dict(zip(inputs, values, strict=True))) is not all(values)
-            for values in itertools.product((False, True), repeat=2)
-        )
+        levels = itertools.product((False, True), repeat=len(inputs))
+        return tuple(evaluate(functions[0], dict(zip(inputs, each, strict=True))) for each in levels)
     except (KeyError, IndexError):
-        return False  # The function reads something else than the two inputs.
+        return None  # The function reads something else than the inputs.
 
 
-def _evaluate(function: str, values: Mapping[str, bool]) -> bool:
+_SYMBOL = r"[\w.\[\]]+|[!'^*&+|()]"
+
+
+def evaluate(function: str, values: Mapping[str, bool]) -> bool:
     """The value of a Liberty function. Binding from strong to weak: ``!`` and ``'``, ``^``, ``*``, ``+``."""
     known = {"0": False, "1": True, **values}
     tokens = re.findall(_SYMBOL, function)[::-1]

@@ -14,7 +14,21 @@ from openmxu.area.points import Point
 from openmxu.catalog import FAMILIES, Design
 from openmxu.verilog import to_rtlil, to_verilog
 
-__all__ = ["DESCRIPTION", "READERS", "Ours", "Peer", "PeerPoint", "read_own", "read_peer", "read_peers"]
+__all__ = [
+    "DESCRIPTION",
+    "READERS",
+    "TOP",
+    "Ours",
+    "Peer",
+    "PeerPoint",
+    "is_macro",
+    "is_name",
+    "named_point",
+    "read_flat",
+    "read_own",
+    "read_peer",
+    "read_peers",
+]
 
 DESCRIPTION = "peers.toml"
 """The file that describes a folder's designs."""
@@ -201,7 +215,7 @@ def _is_list(accepts: Callable[[Any], bool], value: object) -> bool:
 
 
 def _is_table(accepts: Callable[[Any], bool], value: object) -> bool:
-    return isinstance(value, dict) and all(_is_name(name) and accepts(each) for name, each in value.items())
+    return isinstance(value, dict) and all(is_name(name) and accepts(each) for name, each in value.items())
 
 
 def _is_number(value: object) -> bool:
@@ -209,10 +223,10 @@ def _is_number(value: object) -> bool:
 
 
 # No word may end an argument of Yosys's script, or begin another.
-_is_name = _matches(r"[A-Za-z_][A-Za-z0-9_$]*")
+is_name = _matches(r"[A-Za-z_][A-Za-z0-9_$]*")
 _is_path = _matches(r"(?!/|-|.*\.\.)[A-Za-z0-9_.+/*?\[\]-]+")
 _is_constant = _matches(r"(\d+'s?[bodh])?[0-9a-fA-F_]+")
-_is_macro = _matches(r"[A-Za-z0-9_']*")
+is_macro = _matches(r"[A-Za-z0-9_']*")
 
 _VALUE = 'numbers below 2**31 or constants as in "8\'hff"'
 _FIELDS = {
@@ -225,7 +239,7 @@ _FIELDS = {
         "a list of paths or patterns below the folder, of letters, digits and _.+-/*?[]",
         lambda value: _is_list(_is_path, value) and bool(value),
     ),
-    "top": _Field("the name of a module", _is_name),
+    "top": _Field("the name of a module", is_name),
     "against": _Field(
         'a table as in { design = "adder", subnormals = "ieee" }',
         lambda value: (
@@ -237,14 +251,14 @@ _FIELDS = {
     "include": _Field("a list of folders below the folder", partial(_is_list, _is_path), []),
     "defines": _Field(
         "a table of macros with numbers or words",
-        partial(_is_table, lambda value: _is_number(value) or _is_macro(value)),
+        partial(_is_table, lambda value: _is_number(value) or is_macro(value)),
         {},
     ),
     "parameters": _Field(
         f"a table of {_VALUE}", partial(_is_table, lambda value: _is_number(value) or _is_constant(value)), {}
     ),
     "reader": _Field(f"one of {', '.join(READERS)}", lambda value: value in tuple(READERS), "verilog"),
-    "clock": _Field("the name of a port", _is_name, "clk"),
+    "clock": _Field("the name of a port", is_name, "clk"),
 }
 """What a description says of a design."""
 
@@ -297,6 +311,9 @@ def _below(folder: Path, noun: str, patterns: list[str], accepts: Callable[[Path
 
 # Whoever wrote it, and whatever it was read from, from here on nothing tells one design from another. What some
 # authors ask of their synthesis would keep modules apart, or logic that others may lose.
+TOP = "openmxu_design"
+"""The top module, until it is named after its content."""
+
 _ALIKE = """\
 rename -top openmxu_design
 {clock}chformal -remove
@@ -330,10 +347,23 @@ def read_peer(peer: Peer, folder: Path, limit: float) -> PeerPoint:
     text = yosys.run(script, "", ["result"], sources=folder, limit=limit)["result"]
     # Names of cells say in which file, and where in it, they were written; that is none of the design.
     text = re.sub(r"/sources/[^\s:]*(:[\d.-]+)*", "file", text)
+    return named_point(peer.name, text)
+
+
+def named_point(name: str, text: str) -> PeerPoint:
+    """A point of RTLIL whose top module is :data:`TOP`."""
     # Made of the design itself: equal designs have equal names, and are one to the cache.
     top = f"design_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
-    text = re.sub(r"\\openmxu_design\b", rf"\\{top}", text)
-    return PeerPoint(peer.name, 24, None, top, lambda: text)
+    text = re.sub(rf"\\{TOP}\b", rf"\\{top}", text)
+    return PeerPoint(name, 1, None, top, lambda: text)
+
+
+def read_flat(peer: Peer, folder: Path, limit: float) -> tuple[str, str]:
+    """The RTLIL of a design without hierarchy and processes, and what Yosys's ``check`` says; see :func:`read_peer`."""
+    yosys.ready()
+    script = f"{_reading(peer)}proc\nflatten\nopt_clean\ntee -o /job/check check\nwrite_rtlil /job/result\n"
+    found = yosys.run(script, "", ["result", "check"], sources=folder, limit=limit)
+    return found["result"], found["check"]
 
 
 def read_own(ours: Ours, limit: float) -> PeerPoint:

@@ -34,6 +34,7 @@ __all__ = [
     "UNIT",
     "Point",
     "Tie",
+    "beside_points",
     "chosen_points",
     "default_points",
     "formats_of_widths",
@@ -126,7 +127,8 @@ class Point:
     ties
         What is held at a value in it.
     scope
-        Where it is measured: ``"everywhere"``, on gates with the recipe ``"area"`` only, or on ``"fpga"`` only.
+        Where it is measured: ``"everywhere"``, on gates with the recipe ``"area"`` only or, as ``"timed"``, with
+        ``"area"`` and ``"speed"``, or on ``"fpga"`` only.
     """
 
     part: str
@@ -153,7 +155,7 @@ class Point:
 
     def is_for(self, recipe: str) -> bool:
         """Whether it is measured with a recipe, or on an FPGA."""
-        return self.scope in ("everywhere", recipe)
+        return self.scope in ("everywhere", recipe) or (self.scope == "timed" and recipe in ("area", "speed"))
 
     def change(self, rtlil: str) -> str:
         """The lines of a script that hold what is tied; nothing if nothing is."""
@@ -330,6 +332,16 @@ def quick_points() -> list[Point]:
     ]
 
 
+def energy_points() -> list[Point]:
+    """What energies are compared of: elements of the formats of the claims."""
+    return [point(PROCESSING_ELEMENT, fmt) for fmt in (BF16, FP16, FP32)]
+
+
+def beside_points() -> list[Point]:
+    """What a user's design is shown beside, unless they choose: our element, and the parts that it does the work of."""
+    return [point(MULTIPLIER_TO_FP32, BF16), point(ADDER, FP32), point(PROCESSING_ELEMENT, BF16)]
+
+
 def default_points() -> list[Point]:
     """The points of a report: all named formats, both sweeps of the significand width, and arrays."""
     sweep = [_with_width(width) for width in SWEEP]
@@ -367,12 +379,13 @@ def full_points() -> list[Point]:
         ),
         *(
             on_gates(part, fmt, stages=stages)
-            for part, fmt, all_stages in (
-                (MULTIPLIER, BF16, (1, 2)),
-                (ADDER, FP32, range(1, 6)),
-                (PROCESSING_ELEMENT, BF16, range(2, 8)),
-            )
+            for part, fmt, all_stages in ((MULTIPLIER, BF16, (1, 2)), (ADDER, FP32, range(1, 6)))
             for stages in all_stages
+        ),
+        *(
+            point(PROCESSING_ELEMENT, fmt, stages=stages, scope="timed")
+            for fmt in (BF16, FP16, FP32)
+            for stages in range(2, 8)
         ),
     ]
     return once(points)

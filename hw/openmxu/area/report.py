@@ -9,12 +9,15 @@ from typing import Any
 from openmxu import yosys
 from openmxu.area.ablation import ablation_points
 from openmxu.area.designs import Part, is_measured, parts, whole
+from openmxu.area.doubts import are_scaled
+from openmxu.area.energy import Energy, find_meter, measurable, operands_for
 from openmxu.area.findings import Entry, Report, Term
 from openmxu.area.liberty import Library, read_library
 from openmxu.area.libraries import found_libraries, named_libraries
+from openmxu.area.measure import Result
 from openmxu.area.pages.export import to_csv, to_json
 from openmxu.area.pages.markdown import to_markdown, to_summary
-from openmxu.area.points import Point, default_points, full_points, once, quick_points
+from openmxu.area.points import Point, default_points, energy_points, full_points, once, quick_points
 from openmxu.area.schedule import Workers, measure_all, workers
 from openmxu.area.targets import DEFAULT_TARGETS, RECIPES, TARGETS, Target, choose_targets
 from openmxu.catalog import CATALOG, Design
@@ -26,7 +29,18 @@ __all__ = ["EXTENTS", "FILES", "TIME_LIMIT", "check_options", "choose", "measure
 EXTENTS = ("quick", "default", "full")
 """How much a report covers."""
 
-FILES = ("area.json", "area.csv", "area.png", "area.svg", "costs.svg", "summary.md", "report.md", "report.html")
+FILES = (
+    "area.json",
+    "area.csv",
+    "area.png",
+    "area.svg",
+    "costs.svg",
+    "clock.svg",
+    "energy.svg",
+    "summary.md",
+    "report.md",
+    "report.html",
+)
 """What a report may consist of. Those for people come last, so that what they refer to is there."""
 
 TIME_LIMIT = 600.0
@@ -50,6 +64,7 @@ def report(
     jobs: int | None = None,
     cluster: str | None = None,
     limit: float = TIME_LIMIT,
+    energy: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Report:
     """Measure areas and write ``report.html``, ``report.md``, ``summary.md``, ``area.json``, ``area.csv`` and plots.
@@ -80,6 +95,8 @@ def report(
         Address of a Dask scheduler, to which the same jobs are given; see :func:`openmxu.area.schedule.workers`.
     limit
         Seconds that Yosys may take for one design.
+    energy
+        Play netlists on cell libraries, and report their energies; full reports do so anyway where a library has any.
     progress
         Called with one line of progress.
 
@@ -97,8 +114,9 @@ def report(
     check_options(extent, points, jobs, limit)
     chosen, notes = choose(extent, targets, liberty, recipes)
     to_images, to_html = _find("plot", "to_images"), _find("html", "to_html")
+    meter = _find_meter(chosen, required=energy) if energy or extent == "full" else None
     designs = list(CATALOG.values()) if points is None and extent != "quick" else []
-    points = points or _points(extent)
+    points = points or once([*_points(extent), *(energy_points() if energy else [])])
     plan = [(target, point) for target in chosen for point in points if point.is_for(target.recipe)]
     with folder(output), reserve(*(output / name for name in FILES)) as outputs, workers(jobs, cluster, limit) as where:
         tool = yosys.prepare(tell)
@@ -114,12 +132,30 @@ def report(
         if designs and gates:
             tell(f"the catalog's {len(designs)} designs on gates")
             catalog = measure_catalog(designs, gates, where, tell)
-        found = Report(tool, results, catalog)
+        found = Report(tool, results, catalog, energies=meter(results, where, tell) if meter else [])
         contents = _contents(found, to_images(found), to_html)
         files = [output / name for name in FILES if name in contents]
         for path in files:
             outputs.write_bytes(path, contents[path.name])
     return replace(found, files=files)
+
+
+def _find_meter(
+    targets: Sequence[Target], *, required: bool
+) -> Callable[[Sequence[Result], Workers, Callable[[str], None]], list[Energy]] | None:
+    """What measures the energies of results, if there is a library to measure them with."""
+    if not any(target.library is not None and target.name != "generic" for target in targets):
+        if required:
+            raise ValueError("--energy needs a cell library that has energies: --liberty FILE")
+        return None
+    meter = find_meter()
+
+    def measure(results: Sequence[Result], where: Workers, tell: Callable[[str], None]) -> list[Energy]:
+        plan = [(result, each) for result in measurable(results) for each in operands_for(result)]
+        tell(f"{len(plan)} energies")
+        return meter(plan, where, tell)
+
+    return measure
 
 
 def check_options(extent: str, points: Sequence[Point] | None, jobs: int | None, limit: float) -> None:
@@ -143,11 +179,25 @@ def choose(
     if targets is None:
         libraries += _discover(libraries, extent, notes.append)
         targets = {"quick": ["generic"], "default": DEFAULT_TARGETS, "full": list(TARGETS)}[extent]
+    libraries = _families(libraries)
+    notes += [
+        f"{each.name} is measured, but no statement is about it: {each.doubt}" for each in libraries if each.doubt
+    ]
     chosen = choose_targets(targets, libraries, recipes or (list(RECIPES) if extent == "full" else ["area"]))
     for library in libraries if "speed" in (recipes or ()) else ():
         if not library.timed:
             notes.append(f"{library.name} has no timing: not measured with the recipe speed")
     return chosen, notes
+
+
+def _families(libraries: Sequence[Library]) -> list[Library]:
+    """The libraries; one whose areas are those of an earlier one in another unit says nothing new."""
+    found: list[Library] = []
+    for library in libraries:
+        factors = {each.name: are_scaled(library.areas, each.areas) for each in found}
+        same = [f"all areas are those of {name} times {factor:g}" for name, factor in factors.items() if factor]
+        found.append(replace(library, doubt=library.doubt or "".join(same[:1])))
+    return found
 
 
 def _contents(found: Report, images: Mapping[str, bytes], to_html: Callable[..., str]) -> dict[str, bytes]:

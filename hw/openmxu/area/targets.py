@@ -125,8 +125,9 @@ class Target:
 
     @property
     def is_ranked(self) -> bool:
-        """Whether statements include this target: each library counts once, by its area."""
-        return self.counts_all and self.recipe not in _ASIDE
+        """Whether statements include this target: each sound library counts once, by its area."""
+        is_doubtful = self.library is not None and self.library.doubt != ""
+        return self.counts_all and self.recipe not in _ASIDE and not is_doubtful
 
     @property
     def label(self) -> str:
@@ -316,7 +317,8 @@ def _gates(library: Library, name: str, title: str, recipes: Sequence[str], timi
     def count(statistics: Mapping[str, Any]) -> Area:
         cells = _cells(statistics, lambda cell: not cell.startswith("$"), ignored=_MEMORY)
         design = statistics["design"]
-        total, sequential = float(design["area"]), float(design["sequential_area"])
+        # Of nothing but memories and wires Yosys says no area.
+        total, sequential = (float(design[name]) if cells else 0.0 for name in ("area", "sequential_area"))
         return Area(
             area=total / library.nand2_area,
             combinational=(total - sequential) / library.nand2_area,

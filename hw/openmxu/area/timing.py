@@ -40,7 +40,10 @@ def find_sta() -> str:
 
 
 def delay(netlist: str, top: str, library: bytes) -> float:
-    """The longest path between ports and registers in nanoseconds, setup included; loads of gates, no wires.
+    """The longest path between ports and registers in nanoseconds, setup included.
+
+    Loads are those of gates, and of wires as the library's default wire load guesses them by the number of gates that a
+    net drives: SkyWater's ``Small`` adds some 7 % to a gate's delay, IHP's ``1k`` 37 % (medians).
 
     Parameters
     ----------

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 
 from openmxu.area.findings import CLAIMS, CONFIDENCE, Report
+from openmxu.area.pages.energy import energy_sentence
+from openmxu.area.pages.marked import span
 from openmxu.area.points import ADDER, MULTIPLIER, MULTIPLIER_TO_FP32, PROCESSING_ELEMENT, PRODUCT
 
 __all__ = ["conclusion", "overview", "verdict"]
@@ -16,8 +18,8 @@ _SQUARE = 0.2
 
 
 def conclusion(report: Report) -> list[str]:
-    """At most five sentences; none if too little was measured. What tables say is not said again."""
-    return [*_scope(report), *_growth(report), *_inside(report), *_failures(report)]
+    """At most six sentences; none if too little was measured. What tables say is not said again."""
+    return [*_scope(report), *_growth(report), *_inside(report), *energy_sentence(report), *_failures(report)]
 
 
 def overview(report: Report) -> tuple[list[str], list[list[str]]]:
@@ -30,10 +32,10 @@ def overview(report: Report) -> tuple[list[str], list[list[str]]]:
     for part in dict.fromkeys([*found, *exponents]):
         ratios = found.get(part, {})
         cells = [
-            f"{_span(ratios[name])}: {verdict(ratios[name], claim)}" if name in ratios else ""
+            f"{span(ratios[name])}: {verdict(ratios[name], claim)}" if name in ratios else ""
             for name, claim in CLAIMS.items()
         ]
-        rows.append([part, *cells, _span(exponents[part]) if part in exponents else ""])
+        rows.append([part, *cells, span(exponents[part]) if part in exponents else ""])
     claims = [f"{name}, bf16 = 1 (claim: {claim:.0f})" for name, claim in CLAIMS.items()]
     return ["part", *claims, "exponent of its growth"], rows
 
@@ -115,8 +117,3 @@ def _by_part(report: Report) -> dict[str, dict[str, list[float]]]:
         for name, value in ratio.others.items():
             found.setdefault(ratio.part, {}).setdefault(name, []).append(value)
     return found
-
-
-def _span(values: Sequence[float]) -> str:
-    low, high = f"{min(values):.2f}", f"{max(values):.2f}"
-    return low if low == high else f"{low} to {high}"

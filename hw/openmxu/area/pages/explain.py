@@ -1,6 +1,6 @@
 """How a figure of an area report came about: everything that it takes to repeat it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 __all__ = ["explain"]
@@ -28,7 +28,13 @@ def explain(report: Mapping[str, Any], figure: str) -> str:
     if not found or not figure:
         raise ValueError(f"explain must be a figure or a design of the report, not {figure!r}")
     targets = {(target["name"], target["recipe"]): target for target in report["targets"]}
-    return "\n".join(_words(report["tool"], targets[run["target"], run["recipe"]], run) for run in found)
+    energies: dict[str, list[Mapping[str, Any]]] = {}
+    for energy in report.get("energies", ()):
+        energies.setdefault(energy["figure"], []).append(energy)
+    return "\n".join(
+        _words(report["tool"], targets[run["target"], run["recipe"]], run, energies.get(run["figure"], ()))
+        for run in found
+    )
 
 
 def _runs(report: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -40,7 +46,7 @@ def _runs(report: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             yield run
 
 
-def _words(tool: str, target: Mapping[str, Any], run: Mapping[str, Any]) -> str:
+def _words(tool: str, target: Mapping[str, Any], run: Mapping[str, Any], energies: Sequence[Mapping[str, Any]]) -> str:
     library = target["library"]
     options = ", ".join(f"{name} {value}" for name, value in run["options"].items())
     count = f"{run['count']} times " if "count" in run else ""
@@ -52,7 +58,19 @@ def _words(tool: str, target: Mapping[str, Any], run: Mapping[str, Any]) -> str:
         f"  target   {run['target']}, {target['title']}" + (f", recipe {target['recipe']}" if target["recipe"] else ""),
         f"  library  {library['name']}, sha256 {library['sha256']}" if library else "  library  none",
         f"  tool     {tool}",
+        *map(_energy, energies),
         "  script",
         *(f"    {line}" for line in run["script"].strip().splitlines()),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _energy(energy: Mapping[str, Any]) -> str:
+    """What the same netlist takes, which the script leaves and `write_json` shows."""
+    if energy["error"]:
+        return f"  energy   {energy['operands']}: {energy['error']}"
+    return (
+        f"  energy   {energy['operands']}: {energy['total']:.2f} pJ a cycle, clock pins {energy['clock']:.2f}, "
+        f"flip-flops {energy['flip_flops']:.2f}, gates {energy['logic']:.2f}; each net once {energy['at_once']:.2f}; "
+        f"{energy['cycles']:,} cycles of each of {energy['seeds']} seeds, ± {energy['spread']:.1%}"
+    )

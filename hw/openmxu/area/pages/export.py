@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, fields
 from typing import Any
 
+from openmxu.area.energy import Energy
 from openmxu.area.findings import Cost, Entry, Fit, Interval, Ratio, Report
 from openmxu.area.measure import Result
 from openmxu.area.pages.schema import SCHEMA
@@ -30,6 +31,7 @@ def to_json(report: Report) -> str:
                 "fits": [_finding(fit) for fit in report.fits],
                 "ratios": [_finding(ratio) for ratio in report.ratios],
                 "costs": [_cost(cost) for cost in report.costs],
+                "energies": [_energy(energy) for energy in report.energies],
             },
             indent=2,
         )
@@ -120,6 +122,21 @@ def _finding(finding: Fit | Ratio) -> dict[str, Any]:
         if isinstance(value, Interval):
             found[name] = asdict(value)
     return {**found, "target": finding.target.name, "recipe": finding.target.recipe}
+
+
+def _energy(energy: Energy) -> dict[str, Any]:
+    """An energy in pJ a cycle; without figures where there is none."""
+    point, target = energy.result.point, energy.result.target
+    names = ("cycles", "seeds", "clock", "flip_flops", "logic", "at_once", "spread", "total")
+    return {
+        "name": point.name,
+        "target": target.name,
+        "recipe": target.recipe,
+        "operands": energy.operands,
+        **{name: None if energy.error else getattr(energy, name) for name in names},
+        "error": energy.error,
+        "figure": energy.result.figure,
+    }
 
 
 def _cost(cost: Cost) -> dict[str, Any]:

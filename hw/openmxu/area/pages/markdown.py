@@ -6,12 +6,16 @@ from collections.abc import Callable, Iterator, Sequence
 from openmxu.area.designs import DEVIATION, MEASURED_CELLS
 from openmxu.area.findings import CLAIMS, CONFIDENCE, Cost, Entry, Ratio, Report
 from openmxu.area.measure import Result
+from openmxu.area.pages.clocks import clock_section
 from openmxu.area.pages.conclusion import conclusion, overview
+from openmxu.area.pages.energy import energy_details, energy_section
+from openmxu.area.pages.marked import table
 from openmxu.area.pages.table import CATALOG_WORDS, catalog_table
+from openmxu.area.peers import PeerPoint
 from openmxu.area.points import ARRAY, UNIT
 from openmxu.area.targets import RECIPES, Area, Target
 
-__all__ = ["table", "to_markdown", "to_summary"]
+__all__ = ["to_markdown", "to_summary"]
 
 # Units of others as they published them: source, conditions, what they are, areas in one unit.
 _PUBLISHED = [
@@ -37,6 +41,7 @@ def to_markdown(report: Report) -> str:
             *_headline(report),
             ("Areas", _areas(report)),
             ("Depth and delay", _paths(report)),
+            ("Energies of all designs", energy_details(report)),
             ("The catalog's designs", _catalog(report)),
             ("What was measured", [_conditions(report)]),
             ("What failed", _failures(report)),
@@ -77,16 +82,11 @@ def _headline(report: Report) -> list[tuple[str, Sequence[str]]]:
         ("The claims", _claims(report)),
         ("Growth with the significand width", _growth(report)),
         ("What a feature costs", _costs(report)),
+        ("At the same clock", clock_section(report)),
+        ("Energy", energy_section(report)),
         ("A whole array", _arrays(report)),
         ("Published by others, not measured here", _published()),
     ]
-
-
-def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, words: int = 1) -> str:
-    """A Markdown table; all but the first ``words`` columns are numbers, set to the right."""
-    marks = ["---" if i < words else "---:" for i in range(len(headings))]
-    lines = [[cell.replace("|", r"\|") for cell in cells] for cells in (headings, marks, *rows)]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def _conditions(report: Report) -> str:
@@ -99,9 +99,18 @@ def _conditions(report: Report) -> str:
                 f"smallest 2-input NAND: {target.library.nand2}, {target.library.nand2_area:g}. SHA-256 of "
                 f"the library: {target.library.sha256}."
             )
+            if target.library.doubt:
+                line += f" No statement is about it: {target.library.doubt}."
         if target.timing:
-            line += f" Delays: {target.timing}, with the loads of gates, without wires."
+            line += (
+                f" Delays: {target.timing}, with the loads of gates and the library's default wire load, if it has one."
+            )
         lines.append(line)
+    given = dict.fromkeys(result.point.name for result in report.runs if isinstance(result.point, PeerPoint))
+    if given:
+        lines.append(
+            f"- Given, and not ours: {', '.join(given)}. What they compute, and in how many cycles, was not looked at."
+        )
     lines += [
         "- GE: combinational cells and flip-flops together; the CSV and JSON files have them apart. The areas of "
         "generic gates are numbers of transistors in static CMOS, divided by the 4 of a NAND2; they have no timing. "
@@ -147,7 +156,8 @@ def _paths(report: Report) -> list[str]:
     timed = [target for target in report.targets if target.timing]
     if timed:
         tables += [
-            "Nanoseconds, setup of flip-flops included, with the loads of gates, without wires:",
+            "Nanoseconds, setup of flip-flops included, with the loads of gates and the library's default wire load, "
+            "if it has one:",
             _by_target(report, timed, lambda result: "" if result.delay is None else f"{result.delay:.2f}"),
         ]
         notes = {
@@ -248,9 +258,8 @@ def _arrays(report: Report) -> list[str]:
         return []
     return [
         "The same array with other operands; sums are fp32 in all of them, and memories are not counted. A GFLOP/s is "
-        f"half a multiply-add each nanosecond: once at {_GATE_CLOCK} MHz on gates and {_FPGA_CLOCK} MHz on FPGAs, "
-        "which is assumed and the same for all formats; and, where delays were measured, at the clock that the "
-        "design's own longest path allows. "
+        f"half a multiply-add each nanosecond, at {_GATE_CLOCK} MHz on gates and {_FPGA_CLOCK} MHz on FPGAs, which is "
+        "assumed and the same for all formats. "
         f"A bf16 unit that makes fp32 products in {_PASSES} passes needs {_PASSES} times the area of the bf16 row for "
         "a GFLOP/s of fp32.",
         table(
@@ -261,7 +270,6 @@ def _arrays(report: Report) -> list[str]:
                 "for each processing element",
                 "its flip-flops",
                 "for each GFLOP/s",
-                "at its own clock",
                 "relative to bf16",
             ],
             rows,
@@ -282,7 +290,6 @@ def _array_rows(report: Report) -> Iterator[list[str]]:
                     continue
                 cells = result.point.cells
                 peak = 2 * cells * clock / 1000
-                own = f"{result.area.area * result.delay / (2 * cells):,.0f}" if result.delay else ""
                 yield [
                     target.label,
                     f"{result.point.size} {part}",
@@ -290,7 +297,6 @@ def _array_rows(report: Report) -> Iterator[list[str]]:
                     f"{result.area.area / cells:,.0f} {target.unit}{_dsps(result.area, cells)}",
                     f"{result.area.flip_flops / cells:,.0f}",
                     f"{result.area.area / peak:,.0f}",
-                    own,
                     f"{result.area.area / base.area:.2f}",
                 ]
 

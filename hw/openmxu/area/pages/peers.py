@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from openmxu.area.comparison import ComparedDesign, ComparedTarget, Comparison, Figures
-from openmxu.area.pages.markdown import table
+from openmxu.area.pages.marked import table
 from openmxu.area.targets import RECIPES
 
 __all__ = ["to_markdown"]
@@ -14,8 +14,9 @@ def to_markdown(found: Comparison) -> str:
     blocks = [
         f"Measured with {_tools(found)}. Every design was read from Verilog, ours after its export, and mapped by the "
         "same script. Areas are those of gates, before placing and routing; flip-flops are beside them. Delays are "
-        "those of the longest path between ports and registers, with the loads of gates and without wires. Ratios are "
-        "to our part, the first row of each group: above 1 the other design is larger or slower.",
+        "those of the longest path between ports and registers, with the loads of gates and the library's default wire "
+        "load, if it has one. Ratios are to our part, the first row of each group: above 1 the other design is larger "
+        "or slower.",
         *(block for library in _with_recipes(found) for block in _best(found, library)),
         *(block for target in found.targets for block in _target(found, target)),
         "### The designs",

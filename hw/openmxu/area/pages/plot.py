@@ -9,8 +9,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter
 
 from openmxu.area.findings import CLAIMS, SWEEP_EXPONENT, Cost, Report
+from openmxu.area.fronts import Front
 from openmxu.area.points import MULTIPLIER, PRODUCT
 from openmxu.area.targets import Target
 from openmxu.formats import FORMATS
@@ -42,7 +44,8 @@ def to_images(report: Report) -> dict[str, bytes]:
     dict
         The contents of ``area.png`` and ``area.svg``: area against significand width on the first target, beside the
         ratios on all targets. And of ``costs.svg``: what leaving a feature out saves on the first target where it was
-        measured.
+        measured; and of ``clock.svg`` and ``energy.svg``: area and energy against delay on the first sound library with
+        delays.
     """
     with matplotlib.rc_context(_STYLE):
         ranked = [target for target in report.targets if target.is_ranked]
@@ -56,6 +59,17 @@ def to_images(report: Report) -> dict[str, bytes]:
             figure = Figure(figsize=(12, 1.2 + 0.3 * len(costs)), layout="constrained")
             _draw_costs(figure.subplots(), costs)
             images["costs.svg"] = _save(figure, "svg")
+        sound = {target.name for target in ranked}
+        for name, label, found in (
+            ("clock.svg", "area (GE)", report.fronts),
+            ("energy.svg", "energy of a cycle (pJ), without wires", report.energy_fronts),
+        ):
+            fronts = [front for front in found if front.library in sound]
+            fronts = [front for front in fronts if front.library == fronts[0].library]
+            if len(fronts) > 1:
+                figure = Figure(figsize=(9, 5.4), layout="constrained")
+                _draw_fronts(figure.subplots(), fronts, label)
+                images[name] = _save(figure, "svg")
     return images
 
 
@@ -89,6 +103,24 @@ def _draw_costs(axes: Axes, costs: list[Cost]) -> None:
     axes.set_xlim(min(0.0, *(100 * cost.saved for cost in costs)), 105)
     axes.set_xlabel("area saved by leaving the feature out (% of the unit that has it)", fontsize=11)
     axes.set_title(f"What features cost on {costs[0].target.label}", fontsize=12, loc="left")
+    _plain(axes)
+
+
+def _draw_fronts(axes: Axes, fronts: list[Front], label: str) -> None:
+    """Cost against delay, a line for each format, which ends in the cheapest element."""
+    colours = (BLUE, "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", INK)
+    for front, colour, marker in zip(fronts, colours, "os^DvPX", strict=False):
+        delays, costs = zip(*front.points, strict=True)
+        axes.plot(delays, costs, marker=marker, color=colour, markersize=6, linewidth=1.5, label=front.format)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+        axis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axes.set_xlabel("delay of the longest path (ns), before placing", fontsize=11)
+    axes.set_ylabel(label, fontsize=11)
+    axes.set_title(f"Processing elements on {fronts[0].library}", fontsize=12, loc="left")
+    axes.legend(frameon=False, fontsize=10)
     _plain(axes)
 
 

@@ -62,6 +62,9 @@ _REPORT = _object(
     results=_list(_object(**_RUN)),
     catalog=_list(_object(design=_TEXT, **_FIGURES, terms=_list(_object(count={"type": "integer"}, **_RUN)))),
 )
+_PICOJOULES = dict.fromkeys(("clock", "flip_flops", "logic", "at_once", "spread", "total", "cycles", "seeds"), _NUMBER)
+# Reports had none at first.
+_REPORT["properties"]["energies"] = _list(_object(figure=_TEXT, operands=_TEXT, error=_TEXT, **_PICOJOULES))
 
 
 def read_report(path: Path) -> dict[str, Any]:

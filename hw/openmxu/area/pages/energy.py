@@ -1,0 +1,214 @@
+"""What an area report says of energies."""
+
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+from openmxu.area.energy import NORMAL, OPERANDS, Energy
+from openmxu.area.findings import Report
+from openmxu.area.fronts import same_clocks
+from openmxu.area.pages.marked import span, table
+from openmxu.area.points import ADDER, MULTIPLIER, PROCESSING_ELEMENT
+
+__all__ = ["energy_details", "energy_section", "energy_sentence"]
+
+_PASSES = (3, 6, 9)
+"""Passes with which a product of fp32 matrices is made of those of bf16."""
+
+_PUBLISHED = {MULTIPLIER: (1.1, 3.7), ADDER: (0.4, 0.9)}
+"""pJ of units of fp16 and fp32 at 45 nm: Horowitz, ISSCC 2014."""
+
+
+def energy_section(report: Report) -> list[str]:
+    """Energies of elements and parts, and what operands change; nothing if none was measured."""
+    found = [energy for energy in report.energies if not energy.error]
+    if not report.energies:
+        return []
+    failed = [energy for energy in report.energies if energy.error]
+    count = max((energy.seeds for energy in found), default=0)
+    return [
+        "Energy of a cycle, in pJ: every transition of the mapped netlist, pulses that gates make on the way included, "
+        "takes half of its load times the square of the supply, and what the library says that the cell takes within. "
+        "Delays are the library's; a pulse shorter than a gate's delay does not get through it. Every output of every "
+        "cycle was compared with the golden model. Without wires, clock tree and leakage. An element is that of row 63 "
+        "of a column of 128: the sums that it gets are those of the rows above, and weights pass by; operands are "
+        f"{OPERANDS[NORMAL]} unless said otherwise. Each figure is the mean of {count} seeds of the operands, beside "
+        "the standard deviation between them.",
+        *_ratios(found),
+        *_operands(found),
+        *_passes(found),
+        *_published(found),
+        *(f"- {energy.result.target.label}: {energy.result.point.name}: {energy.error}" for energy in failed),
+    ]
+
+
+def energy_details(report: Report) -> list[str]:
+    """Every figure with normal operands, and what it consists of; nothing if there is none."""
+    return _parts([energy for energy in report.energies if not energy.error])
+
+
+def energy_sentence(report: Report) -> Iterator[str]:
+    """What formats take, relative to bf16, in elements of one stage, and with the best element at a clock."""
+    elements = _first(report.energies)
+    ratios: dict[str, list[float]] = {}
+    for energies in elements.values():
+        base = energies.get("bf16")
+        for name, energy in energies.items():
+            if base is not None and name in ("fp16", "fp32"):
+                ratios.setdefault(name, []).append(energy.total / base.total)
+    if ratios:
+        said = " and ".join(f"{median(values):.1f} times in {name}" for name, values in ratios.items())
+        bases = [each["bf16"].total for each in elements.values() if "bf16" in each]
+        yield (
+            f"A processing element of bf16 takes {span(bases, 1)} pJ a cycle with glitches, and {said}, by cell "
+            f"library and recipe, without wires{_at_a_clock(report)}."
+        )
+
+
+def _at_a_clock(report: Report) -> str:
+    """The same for the element of each format that takes least at a clock, among all stages and recipes."""
+    ratios: dict[str, list[float]] = {}
+    for clock in same_clocks(report.energy_fronts):
+        for name in ("fp16", "fp32"):
+            if {"bf16", name} <= set(clock.costs):
+                ratios.setdefault(name, []).append(clock.costs[name] / clock.costs["bf16"])
+    said = " and ".join(f"{span(values, 1)} times in {name}" for name, values in ratios.items())
+    return f"; at the same clock, with the best stages and recipe for each, {said}" if said else ""
+
+
+def _first(energies: Sequence[Energy]) -> dict[tuple[str, str], dict[str, Energy]]:
+    """Elements of one stage with normal operands: by library and recipe, then format."""
+    found: dict[tuple[str, str], dict[str, Energy]] = {}
+    for energy in energies:
+        point, target = energy.result.point, energy.result.target
+        is_element = point.part == PROCESSING_ELEMENT and point.options["stages"] == 1
+        if is_element and energy.operands == NORMAL and not energy.error:
+            found.setdefault((target.name, target.recipe), {})[str(point.format)] = energy
+    return found
+
+
+def _ratios(energies: Sequence[Energy]) -> list[str]:
+    """Formats beside each other: energy, and operations of a joule."""
+    found = _first(energies)
+    names = list(dict.fromkeys(name for each in found.values() for name in each if name != "bf16"))
+    rows = [
+        [
+            library,
+            recipe,
+            f"{base.total:.1f} ± {base.spread:.1%}",
+            f"{2000 / base.total:.0f}",
+            *[f"{each[name].total / base.total:.2f}" if name in each else "-" for name in names],
+        ]
+        for (library, recipe), each in found.items()
+        if (base := each.get("bf16"))
+    ]
+    if not rows:
+        return []
+    return [
+        "Elements of one stage, in units of bf16. GFLOP/s for each watt are derived: two operations a cycle, of an "
+        "element that always has something to do, and of nothing around it.",
+        table(["library", "recipe", "bf16, pJ", "GFLOP/s/W", *names], rows, words=2),
+    ]
+
+
+def _parts(energies: Sequence[Energy]) -> list[str]:
+    """Every figure with normal operands, and what it consists of."""
+    rows = [
+        [
+            energy.result.target.name,
+            energy.result.target.recipe,
+            energy.result.point.name,
+            f"{energy.total:.2f}",
+            f"{energy.spread:.1%}",
+            f"{energy.clock:.2f}",
+            f"{energy.flip_flops:.2f}",
+            f"{energy.logic:.2f}",
+            f"{energy.at_once:.2f}",
+            "-" if energy.result.delay is None else f"{energy.result.delay:.2f}",
+        ]
+        for energy in energies
+        if energy.operands == NORMAL
+    ]
+    if not rows:
+        return []
+    headings = ["library", "recipe", "design", "pJ", "±", "clock pins", "flip-flops", "gates", "each net once", "ns"]
+    return [
+        "pJ a cycle, with normal operands. Each net once: what the same cycles would take had each net changed once "
+        "at most, as in a simulation without delays.",
+        table(headings, rows, words=3),
+    ]
+
+
+def _operands(energies: Sequence[Energy]) -> list[str]:
+    """What elements of one stage take with other operands."""
+    found: dict[tuple[str, str, str], dict[str, float]] = {}
+    for energy in energies:
+        point, target = energy.result.point, energy.result.target
+        if point.part == PROCESSING_ELEMENT and point.options["stages"] == 1:
+            found.setdefault((target.name, target.recipe, str(point.format)), {})[energy.operands] = energy.total
+    rows = [
+        [*key, *[f"{each[name]:.2f}" if name in each else "-" for name in OPERANDS]]
+        for key, each in found.items()
+        if len(each) > 1
+    ]
+    if not rows:
+        return []
+    lines = "\n".join(f"- {name}: {words}" for name, words in OPERANDS.items())
+    return [
+        "Elements of one stage with other operands, in pJ:",
+        lines,
+        table(["library", "recipe", "format", *OPERANDS], rows, words=3),
+    ]
+
+
+def _passes(energies: Sequence[Energy]) -> list[str]:
+    """Products of fp32 by several passes of bf16, beside an element of fp32."""
+    rows = []
+    for (library, recipe), each in _first(energies).items():
+        if not {"bf16", "fp32"} <= set(each):
+            continue
+        base, single = each["bf16"], each["fp32"]
+        areas = [energy.result.area.area if energy.result.area else 0.0 for energy in (base, single)]
+        rows += [
+            [
+                library,
+                recipe,
+                str(passes),
+                f"{passes * base.total:.0f}",
+                f"{single.total:.0f}",
+                f"{passes * base.total / single.total:.2f}",
+                f"{passes * areas[0] / areas[1]:.2f}",
+            ]
+            for passes in _PASSES
+        ]
+    if not rows:
+        return []
+    headings = ["library", "recipe", "passes", "passes of bf16, pJ", "fp32, pJ", "energy, fp32 = 1", "area x cycles"]
+    return [
+        "Products of fp32 matrices by several passes on a unit of bf16, beside one pass on elements of fp32 (derived "
+        "from the figures above, the clock being the same; area x cycles likewise in units of the fp32 element):",
+        table(headings, rows, words=2),
+    ]
+
+
+def _published(energies: Sequence[Energy]) -> list[str]:
+    """fp32 in units of fp16, beside what was published; areas and supplies differ too much to compare pJ."""
+    rows = []
+    for part, (half, single) in _PUBLISHED.items():
+        found: dict[tuple[str, str], dict[str, float]] = {}
+        for energy in energies:
+            point, target = energy.result.point, energy.result.target
+            if point.part == part and point.options["stages"] == 0:
+                found.setdefault((target.name, target.recipe), {})[str(point.format)] = energy.total
+        rows += [
+            [part, *key, f"{each['fp16']:.2f}", f"{each['fp32']:.2f}", f"{each['fp32'] / each['fp16']:.2f}"]
+            for key, each in found.items()
+            if {"fp16", "fp32"} <= set(each)
+        ]
+        rows.append([part, "Horowitz, ISSCC 2014, 45 nm", "-", f"{half}", f"{single}", f"{single / half:.2f}"])
+    if len(rows) <= len(_PUBLISHED):
+        return []
+    return [
+        "Multipliers and adders beside published figures, which are of other gates, supplies and operands: ratios can "
+        "be compared, pJ cannot.",
+        table(["part", "where", "recipe", "fp16, pJ", "fp32, pJ", "fp32 / fp16"], rows, words=3),
+    ]

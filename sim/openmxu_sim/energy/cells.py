@@ -1,0 +1,373 @@
+"""What the cells of a Liberty library do, how long they take for it, and what energy.
+
+Energies are those of the library's convention: what a cell takes within, to which half of the load times the square of
+the supply comes at each transition of an output. Some libraries (SkyWater's) count the whole charge of the load at the
+rising edge and none at the falling one: their inner energies grow with the load at one and fall at the other, and only
+both together mean something.
+"""
+
+import itertools
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from openmxu.area.liberty import Group, Library, evaluate, parse_groups
+
+__all__ = ["MOST_PINS", "Arc", "Cell", "Cells", "NoPowerError", "Pin", "Power", "Table", "read_cells", "truth"]
+
+MOST_PINS = 6
+"""Inputs of a cell that can be simulated, its stored bit counted as one."""
+
+_CLOCKED = ("rising_edge",)
+_COMBINATIONAL = ("", "combinational", "combinational_rise", "combinational_fall")
+
+
+class NoPowerError(ValueError):
+    """A library cannot be used for energies; the text says why."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Values over the input's transition and, or, the output's load; between them it is linear, and beyond them, too.
+
+    Parameters
+    ----------
+    slews, loads
+        Where values are, rising; a single one: they do not depend on it.
+    rows
+        A row of values for each slew, of a value for each load.
+    """
+
+    slews: tuple[float, ...]
+    loads: tuple[float, ...]
+    rows: tuple[tuple[float, ...], ...]
+
+    def __call__(self, slew: float, load: float) -> float:
+        """The value at a slew and a load, in the library's units."""
+        row, across = _place(self.slews, slew)
+        column, along = _place(self.loads, load)
+        found = [
+            _between(self.rows[each], column, along) for each in (row, row + 1)[: 1 if len(self.slews) == 1 else 2]
+        ]
+        return found[0] if len(found) == 1 else found[0] + across * (found[1] - found[0])
+
+
+def _place(axis: tuple[float, ...], at: float) -> tuple[int, float]:
+    """The interval on an axis, and how far in it."""
+    if len(axis) == 1:
+        return 0, 0.0
+    low = min(max(bisect_right(axis, at) - 1, 0), len(axis) - 2)
+    return low, (at - axis[low]) / (axis[low + 1] - axis[low])
+
+
+def _between(row: tuple[float, ...], column: int, along: float) -> float:
+    return row[0] if len(row) == 1 else row[column] + along * (row[column + 1] - row[column])
+
+
+@dataclass(frozen=True)
+class Arc:
+    """How a transition at an input goes on to an output.
+
+    Parameters
+    ----------
+    pin
+        The input.
+    edges
+        Pairs of an input's and an output's edge, 1 for a rising one.
+    delays, slews
+        Of the output's falling and rising edge; none if there is no such edge.
+    """
+
+    pin: str
+    edges: tuple[tuple[int, int], ...]
+    delays: tuple[Table | None, Table | None]
+    slews: tuple[Table | None, Table | None]
+
+
+@dataclass(frozen=True)
+class Power:
+    """What a transition takes within a cell.
+
+    Parameters
+    ----------
+    pin
+        The input that caused an output's transition; empty for transitions of inputs.
+    when
+        The condition of the cell's other pins; empty: none.
+    supply
+        Of which supply; groups of several add up.
+    energies
+        Of the falling and of the rising edge.
+    """
+
+    pin: str
+    when: str
+    supply: str
+    energies: tuple[Table | None, Table | None]
+
+
+@dataclass(frozen=True)
+class Pin:
+    """A pin of a cell.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    capacitances
+        Of the falling and of the rising edge, in the library's unit.
+    function
+        Of an output: of which inputs or stored bits.
+    arcs, powers
+        How its transitions come about, and what they take.
+    """
+
+    name: str
+    capacitances: tuple[float, float]
+    function: str = ""
+    arcs: tuple[Arc, ...] = ()
+    powers: tuple[Power, ...] = ()
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    inputs, outputs
+        Its pins.
+    clock
+        Of a flip-flop the pin at whose rising edge it stores.
+    next_state
+        What it stores then.
+    stored
+        What functions call the stored bit, and its inverse.
+    quiet
+        Conditions that must not hold: those of an asynchronous reset.
+    refused
+        Why it cannot be simulated; empty if it can.
+    """
+
+    name: str
+    inputs: tuple[Pin, ...]
+    outputs: tuple[Pin, ...]
+    clock: str = ""
+    next_state: str = ""
+    stored: tuple[str, ...] = ()
+    quiet: tuple[str, ...] = ()
+    refused: str = ""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A library's cells.
+
+    Parameters
+    ----------
+    name
+        Of the library.
+    supply
+        Volts.
+    unit
+        Picojoules of an inner energy of 1.
+    picofarads
+        Of a capacitance of 1.
+    nanoseconds
+        Of a time of 1.
+    cells
+        By name.
+    """
+
+    name: str
+    supply: float
+    unit: float
+    picofarads: float
+    nanoseconds: float
+    cells: Mapping[str, Cell] = field(repr=False)
+
+
+@lru_cache(maxsize=8)
+def read_cells(library: Library) -> Cells:
+    """The cells of a library, with delays and energies.
+
+    Raises
+    ------
+    NoPowerError
+        It has none, or they cannot be right.
+    """
+    [top] = parse_groups(library.text.decode("latin-1"), library.name)
+    supply, volts = _supply(top), _unit(top.attributes.get("voltage_unit", "1V"), "V")
+    size, scale = (*top.lists.get("capacitive_load_unit", ["1", "pf"]), "pf")[:2]
+    picofarads = float(size) * {"ff": 1e-3, "pf": 1.0}[scale.lower()]
+    templates = {each.name: each for each in top.groups if each.kind in ("lu_table_template", "power_lut_template")}
+    cells = [group for group in top.groups if group.kind == "cell"]
+    found = {cell.name: _cell(cell, top, templates) for cell in cells}
+    if not any(power for cell in found.values() for pin in cell.outputs for power in pin.powers):
+        raise NoPowerError(f"{library.name} has no tables of energies (internal_power)")
+    made = Cells(
+        library.name,
+        supply * volts,
+        picofarads * volts**2,
+        picofarads,
+        1e9 * _unit(top.attributes.get("time_unit", "1ns"), "s"),
+        found,
+    )
+    _check(made)
+    return made
+
+
+def _check(cells: Cells) -> None:
+    """Refuse what no library can mean: inverters that gain energy, or take a thousand times what they charge."""
+    for cell in cells.cells.values():
+        if len(cell.inputs) != 1 or len(cell.outputs) != 1 or not cell.outputs[0].powers or cell.refused:
+            continue
+        [taken] = cell.outputs[0].powers[:1]
+        load = max(cell.inputs[0].capacitances)
+        inner = sum(each(0.05, load) for each in taken.energies if each is not None) * cells.unit
+        charge = load * cells.picofarads * cells.supply**2
+        if not -0.01 * charge <= inner <= 1000 * charge:
+            raise NoPowerError(
+                f"{cells.name} says that {cell.name} takes {inner:.3g} pJ to rise and fall, beside {charge:.3g} pJ for "
+                "a gate of its size: that cannot be"
+            )
+
+
+def _supply(top: Group) -> float:
+    """In the library's unit."""
+    conditions = [each for each in top.groups if each.kind == "operating_conditions"]
+    chosen = top.attributes.get("default_operating_conditions")
+    found = [each for each in conditions if each.name == chosen] or conditions
+    text = found[0].attributes.get("voltage") if found else top.attributes.get("nom_voltage")
+    if text is None:
+        raise NoPowerError(f"{top.name} does not say its supply (operating_conditions, nom_voltage)")
+    return float(text)
+
+
+def _unit(text: str, unit: str) -> float:
+    """A unit such as ``10ps`` in volts or seconds."""
+    prefixes = {"": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9, "p": 1e-12, "f": 1e-15}
+    number = text.strip().removesuffix(unit)
+    prefix = number[-1:] if number[-1:].isalpha() else ""
+    return float(number.removesuffix(prefix) or 1) * prefixes[prefix]
+
+
+def _cell(group: Group, top: Group, templates: Mapping[str, Group]) -> Cell:
+    pins = [each for each in group.groups if each.kind == "pin"]
+    inputs, outputs = [], []
+    for each in pins:
+        made = _pin(each, top, templates)
+        if each.attributes.get("direction") == "input":
+            inputs.append(made)
+        else:
+            outputs.append(made)
+    kept = [each for each in group.groups if each.kind == "ff"]
+    others = [each for each in group.groups if each.kind in ("latch", "statetable", "ff_bank", "latch_bank")]
+    refused = ""
+    if others or any(each.kind == "bus" for each in group.groups):
+        refused = "it is a latch, or stores in another way than a flip-flop"
+    elif any("three_state" in each.attributes for each in pins):
+        refused = "it drives z"
+    elif len(inputs) + len(kept) > MOST_PINS:
+        refused = f"it has more than {MOST_PINS} inputs"
+    elif kept and kept[0].attributes.get("clocked_on", "").strip("() ") not in {pin.name for pin in inputs}:
+        refused = "its clock is not the rising edge of a pin"
+    if not kept:
+        return Cell(group.name, tuple(inputs), tuple(outputs), refused=refused)
+    stores = kept[0].attributes
+    return Cell(
+        group.name,
+        tuple(inputs),
+        tuple(outputs),
+        stores.get("clocked_on", "").strip("() "),
+        stores.get("next_state", ""),
+        tuple(kept[0].names),
+        tuple(stores[name] for name in ("clear", "preset") if name in stores),
+        refused,
+    )
+
+
+def _pin(group: Group, top: Group, templates: Mapping[str, Group]) -> Pin:
+    given = group.attributes
+    default = given.get("capacitance", top.attributes.get("default_input_pin_cap", "0"))
+    fall, rise = (float(given.get(f"{edge}_capacitance", default)) for edge in ("fall", "rise"))
+    powers = [each for each in group.groups if each.kind == "internal_power"]
+    return Pin(
+        group.name,
+        (fall, rise),
+        given.get("function", ""),
+        tuple(arc for each in group.groups if each.kind == "timing" for arc in _arcs(each, templates)),
+        tuple(power for each in powers for power in _powers(each, templates)),
+    )
+
+
+def _arcs(group: Group, templates: Mapping[str, Group]) -> Iterable[Arc]:
+    kind, sense = group.attributes.get("timing_type", ""), group.attributes.get("timing_sense", "non_unate")
+    if kind in _CLOCKED:
+        edges: tuple[tuple[int, int], ...] = ((1, 0), (1, 1))
+    elif kind in _COMBINATIONAL:
+        edges = {
+            "positive_unate": ((0, 0), (1, 1)),
+            "negative_unate": ((1, 0), (0, 1)),
+            "non_unate": ((0, 0), (0, 1), (1, 0), (1, 1)),
+        }[sense]
+    else:
+        return
+    delays = tuple(_table(group, name, templates) for name in ("cell_fall", "cell_rise"))
+    slews = tuple(_table(group, name, templates) for name in ("fall_transition", "rise_transition"))
+    edges = tuple(pair for pair in edges if delays[pair[1]] is not None)
+    for pin in group.attributes.get("related_pin", "").split():
+        yield Arc(pin, edges, (delays[0], delays[1]), (slews[0], slews[1]))
+
+
+def _powers(group: Group, templates: Mapping[str, Group]) -> Iterable[Power]:
+    energies = tuple(_table(group, name, templates) for name in ("fall_power", "rise_power"))
+    both = _table(group, "power", templates)
+    found = tuple(each if each is not None else both for each in energies)
+    given = group.attributes
+    for pin in given.get("related_pin", "").split() or [""]:
+        yield Power(pin, given.get("when", ""), given.get("related_pg_pin", ""), (found[0], found[1]))
+
+
+def _table(group: Group, kind: str, templates: Mapping[str, Group]) -> Table | None:
+    """A table of a group, whatever the order of its axes."""
+    found = next((each for each in group.groups if each.kind == kind), None)
+    if found is None or "values" not in found.lists:
+        return None
+    numbers = [[float(each) for each in row.replace(",", " ").split()] for row in found.lists["values"]]
+    template = templates.get(found.name)
+    if template is None:  # scalar
+        return Table((0.0,), (0.0,), ((numbers[0][0],),))
+    axes: dict[str, tuple[float, ...]] = {}
+    for number in (1, 2):
+        variable = template.attributes.get(f"variable_{number}")
+        if variable is not None:
+            text = (found.lists.get(f"index_{number}") or template.lists[f"index_{number}"])[0]
+            axes[variable] = tuple(float(each) for each in text.replace(",", " ").split())
+    flat = [each for row in numbers for each in row]
+    slew = next((name for name in axes if "transition" in name), None)
+    load = next((name for name in axes if "capacitance" in name), None)
+    slews, loads = axes.get(slew or "", (0.0,)), axes.get(load or "", (0.0,))
+    if len(flat) != len(slews) * len(loads):
+        raise NoPowerError(f"a table {kind} has {len(flat)} values for {len(slews)} times {len(loads)} places")
+    first = next(iter(axes), None)
+    if first == load and slew is not None:  # a row for each load
+        flat = [flat[column * len(slews) + row] for row in range(len(slews)) for column in range(len(loads))]
+    rows = tuple(tuple(flat[row * len(loads) :][: len(loads)]) for row in range(len(slews)))
+    return Table(slews, loads, rows)
+
+
+@lru_cache(maxsize=4096)
+def truth(function: str, names: tuple[str, ...]) -> tuple[bool, ...]:
+    """A function's values over all levels of some pins, the first of which is the lowest bit of a place.
+
+    Raises
+    ------
+    KeyError
+        It reads something else.
+    """
+    levels = itertools.product((False, True), repeat=len(names))
+    return tuple(bool(evaluate(function, dict(zip(names[::-1], each, strict=True)))) for each in levels)

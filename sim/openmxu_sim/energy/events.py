@@ -1,0 +1,189 @@
+"""Cycles of a netlist, event by event."""
+
+import ctypes
+import itertools
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from openmxu_sim.energy.cells import truth
+from openmxu_sim.energy.timed import Instance, TimedNetlist, UnsuitableError, stored_function
+from openmxu_sim.netlist.native import compile_c, resource
+
+__all__ = ["Activity", "Player"]
+
+_FAILURES = {
+    1: "there is no memory for it",
+    2: "the library has no delay for a transition that happens",
+    3: "it has not settled at the end of a cycle",
+}
+
+_MARGIN = 1.25
+"""Of a cycle over the longest path."""
+
+Bits = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Activity:
+    """What happened.
+
+    Parameters
+    ----------
+    outputs
+        By port: a row of bits, the lowest first, for each cycle, as they are at its end.
+    energies
+        By cycle, in pJ: what the clock took (its pins and its net), flip-flops (the rest of them, and the nets that
+        they drive), and gates.
+    at_once
+        By cycle, in pJ: what flip-flops and gates would have taken had each net changed once at most.
+    toggles
+        By cycle, of all nets but the clock.
+    """
+
+    outputs: dict[str, Bits]
+    energies: npt.NDArray[np.float64]
+    at_once: npt.NDArray[np.float64]
+    toggles: npt.NDArray[np.uint64]
+
+
+class _Netlist(ctypes.Structure):
+    _fields_ = [
+        *((name, ctypes.c_int32) for name in ("nets", "gates", "instances", "clock", "input_count", "output_count")),
+        *(
+            (name, ctypes.c_void_p)
+            for name in (
+                *("first_pin", "first_output", "pin_net", "output_net", "table", "next_state", "clock_pin"),
+                *("pin_energy", "output_delay", "output_energy", "delays", "energies", "charges"),
+                *("first_reader", "reader_instance", "reader_pin", "input_net", "output_port_net"),
+            )
+        ),
+        ("period", ctypes.c_double),
+        ("hold", ctypes.c_double),
+    ]
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    return compile_c(resource("openmxu_sim.energy", "events.c"))
+
+
+class Player:
+    """A netlist that can be played any number of times, each time from flip-flops that hold 0.
+
+    Parameters
+    ----------
+    netlist
+        What to play.
+    """
+
+    def __init__(self, netlist: TimedNetlist) -> None:
+        self.netlist = netlist
+        self._arrays = _arrays(netlist)
+        self._outputs = sum(map(len, netlist.outputs.values()))
+        self._passed = _Netlist(
+            nets=netlist.nets,
+            gates=netlist.gates,
+            instances=len(netlist.instances),
+            clock=-1 if netlist.clock is None else netlist.clock,
+            input_count=sum(map(len, netlist.inputs.values())),
+            output_count=self._outputs,
+            period=_MARGIN * netlist.longest,
+            hold=netlist.launch,
+            **{name: array.ctypes.data for name, array in self._arrays.items()},
+        )
+
+    def play(self, inputs: dict[str, Bits]) -> Activity:
+        """Play cycles.
+
+        A cycle begins with the rising edge of the clock; inputs change when outputs of flip-flops do, for they are such
+        outputs of a neighbour's.
+
+        Parameters
+        ----------
+        inputs
+            By port: a row of bits, the lowest first, for each cycle.
+
+        Raises
+        ------
+        UnsuitableError
+            It does not settle, or the library has no delay for a transition.
+        """
+        given = np.ascontiguousarray(
+            np.concatenate([inputs[name] for name in self.netlist.inputs], axis=1), dtype=np.uint8
+        )
+        cycles = len(given)
+        outputs = np.empty((cycles, self._outputs), np.uint8)
+        energies = np.empty((cycles, 4))
+        toggles = np.empty(cycles, np.uint64)
+        failed = _library().simulate_events(
+            ctypes.byref(self._passed),
+            ctypes.c_int64(cycles),
+            *(ctypes.c_void_p(array.ctypes.data) for array in (given, outputs, energies, toggles)),
+        )
+        if failed:
+            raise UnsuitableError(_FAILURES[failed])
+        places = np.cumsum([0, *map(len, self.netlist.outputs.values())])
+        ends = zip(self.netlist.outputs, itertools.pairwise(places), strict=True)
+        found = {name: outputs[:, start:end] for name, (start, end) in ends}
+        return Activity(found, energies[:, :3], energies[:, 3], toggles)
+
+
+def _arrays(netlist: TimedNetlist) -> dict[str, npt.NDArray[Any]]:
+    """A netlist as the C text has it."""
+    instances = netlist.instances
+    readers: list[list[tuple[int, int]]] = [[] for _ in range(netlist.nets)]
+    for number, each in enumerate(instances):
+        for pin, net in enumerate(each.inputs):
+            readers[net].append((number, pin))
+    energies: list[float] = []
+    delays: list[float] = []
+    pin_energy, output_delay, output_energy = [], [], []
+    for each in instances:
+        for pairs in each.input_energies:
+            pin_energy.append(len(energies))
+            energies += [value for states in pairs for value in states]
+        for by_pin, cost in zip(each.delays, each.output_energies, strict=True):
+            output_delay.append(len(delays))
+            delays += [value for edges in by_pin for pair in edges for value in pair]
+            output_energy.append(len(energies))
+            energies += [value for pairs in cost for states in pairs for value in states]
+    read = [pair for pairs in readers for pair in pairs]
+    return {
+        "first_pin": _starts(len(each.inputs) for each in instances),
+        "first_output": _starts(len(each.outputs) for each in instances),
+        "pin_net": np.array([net for each in instances for net in each.inputs], np.int32),
+        "output_net": np.array([net for each in instances for net in each.outputs], np.int32),
+        "table": np.array([_word(pin.function, each) for each in instances for pin in each.cell.outputs], np.uint64),
+        "next_state": np.array([_word(each.cell.next_state, each) for each in instances], np.uint64),
+        "clock_pin": np.array([_clock_pin(each) for each in instances], np.int32),
+        "pin_energy": np.array(pin_energy, np.int64),
+        "output_delay": np.array(output_delay, np.int64),
+        "output_energy": np.array(output_energy, np.int64),
+        "delays": np.array(delays, np.float32),
+        "energies": np.array(energies, np.float32),
+        "charges": np.array(netlist.charges, np.float32),
+        "first_reader": _starts(map(len, readers)),
+        "reader_instance": np.array([instance for instance, _ in read], np.int32),
+        "reader_pin": np.array([pin for _, pin in read], np.int32),
+        "input_net": np.array([net for bits in netlist.inputs.values() for net in bits], np.int32),
+        "output_port_net": np.array([net for bits in netlist.outputs.values() for net in bits], np.int32),
+    }
+
+
+def _starts(lengths: Any) -> npt.NDArray[np.int32]:
+    return np.cumsum([0, *lengths]).astype(np.int32)
+
+
+def _clock_pin(each: Instance) -> int:
+    return [pin.name for pin in each.cell.inputs].index(each.cell.clock) if each.cell.clock else -1
+
+
+def _word(function: str, each: Instance) -> int:
+    """A function as a word: the bit of a state's number is its value in that state."""
+    if not function:
+        return 0
+    return sum(value << place for place, value in enumerate(truth(stored_function(function, each.cell), each.pins)))

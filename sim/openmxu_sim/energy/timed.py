@@ -1,0 +1,333 @@
+"""A mapped netlist with what each of its transitions takes: picoseconds and picojoules.
+
+Loads are those of pins, without wires. Slews are the largest that reach a net, as timing analysis has them; so delays
+and energies of an instance are numbers, and not looked up while events run.
+
+::
+
+    pins of a net ─▶ load ─┐
+    slews of inputs ───────┴▶ tables ─▶ delay and slew of each arc ─▶ the slew of the next net ...
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from openmxu_sim.energy.cells import Arc, Cell, Cells, Pin, Power, truth
+
+__all__ = ["CLOCK", "Instance", "TimedNetlist", "UnsuitableError", "read_timed", "stored_function"]
+
+CLOCK = "clk"
+"""The port."""
+
+_CONSTANTS = {"0": 0, "1": 1, "x": 0, "z": 0}
+
+Edges = tuple[float, float]
+"""Of a falling and of a rising edge."""
+
+
+class UnsuitableError(ValueError):
+    """A netlist cannot be simulated with delays; the text says why."""
+
+
+@dataclass
+class Instance:
+    """A cell of a netlist.
+
+    Parameters
+    ----------
+    name, cell
+        Which one, of which kind.
+    inputs, outputs
+        The nets of its pins, in the cell's order; an output that goes nowhere has a net of its own.
+    delays
+        By output, input, the input's edge and the output's edge, in ps: how long until the output changes. NaN: such a
+        transition does not happen.
+    output_energies
+        By output, input that causes it, edge of the output and state of the inputs, in pJ, half of the load's charge
+        not included.
+    input_energies
+        By input, its edge, and the state after it, in pJ.
+    """
+
+    name: str
+    cell: Cell
+    inputs: list[int]
+    outputs: list[int]
+    delays: list[list[list[list[float]]]] = field(default_factory=list)
+    output_energies: list[list[list[list[float]]]] = field(default_factory=list)
+    input_energies: list[list[list[float]]] = field(default_factory=list)
+
+    @cached_property
+    def pins(self) -> tuple[str, ...]:
+        """The names of what its state consists of, the lowest bit first: inputs, and what is stored."""
+        return (*(pin.name for pin in self.cell.inputs), *self.cell.stored[:1])
+
+
+@dataclass(frozen=True)
+class TimedNetlist:
+    """Instances and nets.
+
+    Parameters
+    ----------
+    instances
+        Gates in an order in which each comes after those that it reads, then flip-flops.
+    gates
+        How many of them are gates.
+    nets
+        How many there are. Nets 0 and 1 are the constants.
+    inputs, outputs
+        Nets of the ports' bits, the lowest first, by name; the clock is net :attr:`clock`.
+    clock
+        Its net, or none.
+    charges
+        By net: half of its load times the square of the supply, in pJ.
+    longest
+        Of all paths, in ps, from the clock or from an input.
+    launch
+        When a flip-flop's output changes after the clock, in ps; 0 without flip-flops.
+    """
+
+    instances: list[Instance]
+    gates: int
+    nets: int
+    inputs: Mapping[str, list[int]]
+    outputs: Mapping[str, list[int]]
+    clock: int | None
+    charges: list[float]
+    longest: float
+    launch: float
+
+
+def read_timed(netlist: str, top: str, cells: Cells) -> TimedNetlist:
+    """Take a netlist from Yosys's JSON.
+
+    Parameters
+    ----------
+    netlist
+        What ``write_json`` left.
+    top
+        Its top module, flat.
+    cells
+        Its library.
+
+    Raises
+    ------
+    UnsuitableError
+        It has cells that are not in the library or cannot be simulated, memories, a loop, or another clock than its
+        port ``clk``.
+    """
+    module = json.loads(netlist)["modules"][top]
+    numbers: dict[Any, int] = dict(_CONSTANTS)
+    count = 2
+
+    def net(bit: Any) -> int:
+        nonlocal count
+        if bit not in numbers:
+            numbers[bit] = count
+            count += 1
+        return numbers[bit]
+
+    ports = {name: (port["direction"], [net(bit) for bit in port["bits"]]) for name, port in module["ports"].items()}
+    instances = []
+    for name, each in module["cells"].items():
+        if each["type"] == "$scopeinfo":
+            continue
+        cell = _known(cells, each["type"], name)
+        pins = each["connections"]
+        inputs = [net(_bit(pins, pin.name)) for pin in cell.inputs]
+        outputs = [net(_bit(pins, pin.name, ("open", name, pin.name))) for pin in cell.outputs]
+        instances.append(Instance(name, cell, inputs, outputs))
+    clock = ports[CLOCK][1][0] if CLOCK in ports else None
+    gates = _ordered([each for each in instances if not each.cell.clock])
+    stored = [each for each in instances if each.cell.clock]
+    _check_clocks(stored, clock)
+    charges, longest, launch = _fill_all(gates, stored, cells, count)
+    return TimedNetlist(
+        [*gates, *stored],
+        len(gates),
+        count,
+        {name: bits for name, (direction, bits) in ports.items() if direction == "input" and name != CLOCK},
+        {name: bits for name, (direction, bits) in ports.items() if direction == "output"},
+        clock,
+        charges,
+        longest,
+        launch,
+    )
+
+
+def _known(cells: Cells, kind: str, name: str) -> Cell:
+    cell = cells.cells.get(kind)
+    if cell is None:
+        raise UnsuitableError(f"cell {name} is a {kind}, which is not in {cells.name}")
+    if cell.refused:
+        raise UnsuitableError(f"cell {name} is a {kind}: {cell.refused}")
+    return cell
+
+
+def _bit(pins: Mapping[str, Sequence[Any]], name: str, absent: Any = "0") -> Any:
+    found = pins.get(name) or [absent]
+    return found[0]
+
+
+def _ordered(gates: list[Instance]) -> list[Instance]:
+    """Gates, each after those that it reads."""
+    drivers = {net: gate for gate in gates for net in gate.outputs}
+    waiting = {id(gate): {id(drivers[net]) for net in gate.inputs if net in drivers} for gate in gates}
+    readers: dict[int, list[Instance]] = {}
+    for gate in gates:
+        for source in waiting[id(gate)]:
+            readers.setdefault(source, []).append(gate)
+    ready = [gate for gate in gates if not waiting[id(gate)]]
+    found: list[Instance] = []
+    while ready:
+        gate = ready.pop()
+        found.append(gate)
+        for reader in readers.get(id(gate), ()):
+            waiting[id(reader)].discard(id(gate))
+            if not waiting[id(reader)]:
+                ready.append(reader)
+    if len(found) < len(gates):
+        left = next(gate for gate in gates if waiting[id(gate)])
+        raise UnsuitableError(f"it has a combinational loop, at {left.name}")
+    return found
+
+
+def _check_clocks(stored: Iterable[Instance], clock: int | None) -> None:
+    for each in stored:
+        pins = [pin.name for pin in each.cell.inputs]
+        if each.inputs[pins.index(each.cell.clock)] != clock:
+            raise UnsuitableError(f"the clock of {each.name} is not the port {CLOCK}")
+        for condition in each.cell.quiet:
+            table = truth(condition, tuple(pins))
+            fixed = {number: net for number, net in enumerate(each.inputs) if net < 2}
+            if any(
+                value and all(place >> number & 1 == net for number, net in fixed.items())
+                for place, value in enumerate(table)
+            ):
+                raise UnsuitableError(f"{each.name} has an asynchronous reset that is in use")
+
+
+def _fill_all(
+    gates: list[Instance], stored: list[Instance], cells: Cells, count: int
+) -> tuple[list[float], float, float]:
+    """Loads, then delays and energies of one instance after another; charges, the longest path, when paths begin."""
+    loads = [(0.0, 0.0)] * count
+    for each in (*gates, *stored):
+        for net, pin in zip(each.inputs, each.cell.inputs, strict=True):
+            loads[net] = (loads[net][0] + pin.capacitances[0], loads[net][1] + pin.capacitances[1])
+    slews: list[Edges] = [(0.0, 0.0)] * count
+    arrivals = [0.0] * count
+    launches = []
+    for each in (*stored, *gates):  # the outputs of flip-flops are where paths begin
+        reached = _fill(each, cells, loads, slews)
+        for net, delays in zip(each.outputs, each.delays, strict=True):
+            waits = [
+                (0.0 if each.cell.clock else arrivals[source]) + delay
+                for source, edges in zip(each.inputs, delays, strict=True)
+                for delay in (value for pair in edges for value in pair if not math.isnan(value))
+            ]
+            arrivals[net] = max(waits, default=0.0)
+            launches += waits if each.cell.clock else []
+        for net, slew in zip(each.outputs, reached, strict=True):
+            slews[net] = slew
+    charges = [0.25 * (fall + rise) * cells.picofarads * cells.supply**2 for fall, rise in loads]
+    launch = sorted(launches)[len(launches) // 2] if launches else 0.0
+    return charges, max(arrivals) + launch, launch
+
+
+def _fill(each: Instance, cells: Cells, loads: Sequence[Edges], slews: Sequence[Edges]) -> list[Edges]:
+    """Delays and energies of an instance; the slews of its outputs."""
+    picoseconds = 1e3 * cells.nanoseconds
+    names = [pin.name for pin in each.cell.inputs]
+    found: list[Edges] = []
+    for pin, net in zip(each.cell.outputs, each.outputs, strict=True):
+        delays = [[[math.nan] * 2 for _ in range(2)] for _ in names]
+        reached = [0.0, 0.0]
+        for arc in pin.arcs:
+            number = names.index(arc.pin)
+            for before, after in arc.edges:
+                given, load = slews[each.inputs[number]][before], loads[net][after]
+                delay = picoseconds * _looked_up(arc.delays[after], given, load)
+                delays[number][before][after] = _larger(delays[number][before][after], delay)
+                reached[after] = max(reached[after], _looked_up(arc.slews[after], given, load))
+        each.delays.append(delays)
+        each.output_energies.append(_output_energies(each, pin, cells.unit, loads[net], slews))
+        found.append((reached[0], reached[1]))
+    each.input_energies = [
+        [_energies(each, pin.powers, edge, cells.unit, slews[net][edge], 0.0) for edge in (0, 1)]
+        for pin, net in zip(each.cell.inputs, each.inputs, strict=True)
+    ]
+    return found
+
+
+def _larger(known: float, value: float) -> float:
+    return value if math.isnan(known) else max(known, value)
+
+
+def _looked_up(table: Any, slew: float, load: float) -> float:
+    return 0.0 if table is None else max(0.0, table(slew, load))
+
+
+def _output_energies(
+    each: Instance, pin: Pin, unit: float, load: Edges, slews: Sequence[Edges]
+) -> list[list[list[float]]]:
+    """By the input that causes it, the output's edge, and the state."""
+    found = []
+    for cause, net in zip(each.cell.inputs, each.inputs, strict=True):
+        own = [power for power in pin.powers if power.pin == cause.name] or list(pin.powers)
+        arcs = [arc for arc in pin.arcs if arc.pin == cause.name]
+        found.append(
+            [_energies(each, own, edge, unit, _slew_before(arcs, edge, slews[net]), load[edge]) for edge in (0, 1)]
+        )
+    return found
+
+
+def _slew_before(arcs: Sequence[Arc], edge: int, slews: Edges) -> float:
+    """Of the input's edges that an output's edge may come from."""
+    edges = {before for arc in arcs for before, after in arc.edges if after == edge} or {0, 1}
+    return sum(slews[before] for before in edges) / len(edges)
+
+
+def _energies(each: Instance, powers: Sequence[Power], edge: int, unit: float, slew: float, load: float) -> list[float]:
+    """By the state of a cell: of the groups whose condition holds, else of those without one; supplies add up."""
+    found = []
+    values = [(power, 0.0 if (table := power.energies[edge]) is None else table(slew, load)) for power in powers]
+    conditions = [_condition(power.when, each) for power, _ in values]
+    for state in range(1 << len(each.pins)):
+        fitting = [value for value, holds in zip(values, conditions, strict=True) if holds and holds[state]]
+        fitting = fitting or [value for value in values if not value[0].when]
+        supplies: dict[str, list[float]] = {}
+        for power, value in fitting:
+            supplies.setdefault(power.supply, []).append(value)
+        found.append(unit * sum(sum(group) / len(group) for group in supplies.values()))
+    return found
+
+
+def _condition(when: str, each: Instance) -> tuple[bool, ...]:
+    """Where a condition holds, by the state; nowhere if there is none."""
+    if not when:
+        return ()
+    return truth(_with_states(when, each), each.pins)
+
+
+def _with_states(when: str, each: Instance) -> str:
+    """A condition that names outputs, in inputs and what is stored."""
+    for pin in each.cell.outputs:
+        when = _replace_word(when, pin.name, f"({stored_function(pin.function, each.cell)})")
+    return when
+
+
+def stored_function(function: str, cell: Cell) -> str:
+    """An output's function, the inverse of the stored bit being said by the bit itself."""
+    if len(cell.stored) > 1:
+        return _replace_word(function, cell.stored[1], f"(!{cell.stored[0]})")
+    return function
+
+
+def _replace_word(text: str, word: str, by: str) -> str:
+    return re.sub(rf"(?<![\w.\[\]]){re.escape(word)}(?![\w.\[\]])", lambda _: by, text)

@@ -1,0 +1,272 @@
+"""What parts are given while their energy is measured, and what they must answer.
+
+A processing element is that of row 63 of a column of 128, in the middle of tiles of 128 beats: partial sums come from
+the 63 elements above it, by the golden model, and the weights of all elements below pass through its shadow register::
+
+    beat of a tile     0 ................ 64 65 ........ 127 | 0 ...
+    i_load             1 1 1 1 1 1 1 1 1  1  0 0 0 0 0 0  0  | 1 ...   65 weights pass, the last one stays
+    i_swap             1                                     | 1 ...   the weight that the tile before this one loaded
+
+What an element takes depends on its weight, so many weights are tried and few beats with each: a stretch begins at any
+beat of a tile of another column. Cycles that bring an element there are played, and do not count::
+
+    i_load   1 . . . . . . . . . . .
+    i_swap   . 1 . . . . . . . . . .
+             └──── not counted ────┘└─ counted ─┘     each activation and sum as in the tile from here on ─▶
+
+Multipliers get the same operands, adders the same sums and products.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from openmxu.area.energy import METERED, NORMAL
+from openmxu.area.points import ADDER, MULTIPLIER_TO_FP32, PROCESSING_ELEMENT, Point
+from openmxu.extras import install
+from openmxu.stages import split_stages
+from openmxu_sim import golden
+from openmxu_sim.demo import train
+from openmxu_sim.energy.timed import UnsuitableError
+
+__all__ = ["BEATS", "ROW", "ROWS", "STRETCH", "Workload", "workload"]
+
+ROWS, ROW, BEATS = 128, 63, 128
+"""Rows of the column, the one that is looked at, and beats of a tile."""
+
+STRETCH = 4
+"""Beats of a stretch that count."""
+
+Bits = npt.NDArray[np.uint8]
+Words = npt.NDArray[np.uint32]
+_Floats = npt.NDArray[np.float32]
+_Matrices = tuple[_Floats, _Floats]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Inputs of a part, and its outputs.
+
+    Parameters
+    ----------
+    inputs, outputs
+        By port: a row of bits, the lowest first, for each cycle.
+    since
+        The first cycle whose outputs are known: before it the pipeline holds what it held at power-up.
+    counted
+        Which cycles are of stretches.
+    """
+
+    inputs: dict[str, Bits]
+    outputs: dict[str, Bits]
+    since: int
+    counted: npt.NDArray[np.bool_]
+
+
+def _normal(rng: np.random.Generator, stretches: int, length: int) -> _Matrices:
+    """Activations (stretches, beats, rows), and weights (stretches, three tiles, rows), of a normal distribution."""
+    activations = rng.standard_normal((stretches, length, ROWS), dtype=np.float32)
+    return activations, rng.standard_normal((stretches, 3, ROWS), dtype=np.float32)
+
+
+def _rectified(rng: np.random.Generator, stretches: int, length: int) -> _Matrices:
+    activations, weights = _normal(rng, stretches, length)
+    return np.maximum(activations, np.float32(0)), weights
+
+
+def _digits(rng: np.random.Generator, stretches: int, length: int) -> _Matrices:
+    """Images of 8x8 pixels, two a beat, and the first layer's weights of the demo's classifier."""
+    weights, images = _trained()
+    chosen = rng.integers(len(images), size=(2, stretches, length))
+    columns = rng.integers(len(weights), size=(2, stretches, 3))
+    return np.concatenate(images[chosen], axis=-1), np.concatenate(weights[columns], axis=-1)
+
+
+@cache
+def _trained() -> _Matrices:
+    """A column of weights for each hidden neuron, and images."""
+    try:
+        layers, images, _ = train()
+    except ModuleNotFoundError as error:
+        raise UnsuitableError(f"the images need {error.name}, which is not installed: {install('demo')}") from None
+    return layers[0][0].T, images
+
+
+def _zeros(rng: np.random.Generator, stretches: int, length: int) -> _Matrices:
+    activations, weights = _normal(rng, stretches, length)
+    return np.zeros_like(activations), weights
+
+
+_KINDS = {NORMAL: _normal, "relu": _rectified, "digits": _digits, "zeros": _zeros, "idle": _zeros}
+
+
+def workload(point: Point, kind: str, *, stretches: int = 256, seed: int = 0) -> Workload:
+    """What a part is given, and what it must answer.
+
+    Parameters
+    ----------
+    point
+        One of :data:`openmxu.area.energy.METERED`.
+    kind
+        A key of :data:`openmxu.area.energy.OPERANDS`.
+    stretches
+        Of :data:`STRETCH` beats that count, each of another column.
+    seed
+        Of the operands.
+
+    Raises
+    ------
+    ValueError
+        There is no such kind, or no such part.
+    openmxu_sim.energy.timed.UnsuitableError
+        What brings the operands is not installed.
+    """
+    if kind not in _KINDS:
+        raise ValueError(f"operands must be one of {', '.join(_KINDS)}, not {kind!r}")
+    if point.part not in METERED or point.format is None:
+        raise ValueError(f"energies are those of {', '.join(METERED)}, not of {point.part!r}")
+    before = 3 + int(point.options["stages"])
+    rng = np.random.default_rng(seed)
+    activations, weights = _KINDS[kind](rng, stretches, before + STRETCH)
+    name, subnormals = str(point.format), str(point.options["subnormals"])
+    beats = _Beats.made(_converted(activations, name), _converted(weights, name), before, name, subnormals)
+    if kind == "idle":
+        none = np.zeros_like(beats.sums)
+        beats = replace(beats, activations=none, weights=none, sums=none, loads=none, swaps=none)
+    counted = np.tile(np.arange(before + STRETCH) >= before, stretches)
+    make = _element if point.part == PROCESSING_ELEMENT else _pair
+    return make(point, beats, counted)
+
+
+def _converted(values: _Floats, name: str) -> Words:
+    return golden.convert(np.ascontiguousarray(values).view(np.uint32), "fp32", name)
+
+
+@dataclass(frozen=True)
+class _Beats:
+    """What an element is given, by beat.
+
+    Parameters
+    ----------
+    activations, weights
+        Words of the format; the weights are those at its upper port.
+    loads, swaps
+        The marks.
+    sums
+        fp32: what the rows above have added for this beat.
+    format, subnormals
+        Of the arithmetic.
+    """
+
+    activations: Words
+    weights: Words
+    loads: Words
+    swaps: Words
+    sums: Words
+    format: str
+    subnormals: str
+
+    @classmethod
+    def made(cls, activations: Words, weights: Words, before: int, fmt: str, subnormals: str) -> "_Beats":
+        """Stretches that begin at beats 0, 4, 8 ... of their tiles, one after another.
+
+        Weights are those of the tile before, of this tile, and of the next one, which is loaded while this one runs.
+        """
+        stretches, length, _ = activations.shape
+        each = np.arange(stretches)[:, None]
+        beat = each * STRETCH % BEATS + np.arange(length)[None] - before
+        tile, place = beat // BEATS + 1, beat % BEATS
+        loaded = ROWS - ROW
+        own = weights[each, tile, ROW]
+        passing = weights[each, tile + 1, ROWS - 1 - np.minimum(place, loaded - 1)]
+        held = np.where(place == 0, own, weights[each, tile + 1, ROWS - 1 - np.clip(place - 1, 0, loaded - 1)])
+        loads, swaps = (place < loaded).astype(np.uint32), (place == 0).astype(np.uint32)
+        passing = np.where(loads == 1, passing, np.uint32(0))
+        # What brings an element there: its weight, then what it holds of the next one.
+        passing[:, 0], passing[:, 1] = own[:, 1], held[:, 2]
+        loads[:, :2], swaps[:, :2] = 1, (0, 1)
+        sums = np.zeros(beat.shape, np.uint32)
+        for row in range(ROW):
+            product = golden.multiply(
+                activations[:, :, row], weights[each, tile, row], fmt, "fp32", subnormals=subnormals
+            )
+            sums = golden.add(sums, product, subnormals=subnormals)
+        return cls(
+            activations[:, :, ROW].ravel(),
+            passing.ravel(),
+            loads.ravel(),
+            swaps.astype(np.uint32).ravel(),
+            sums.ravel(),
+            fmt,
+            subnormals,
+        )
+
+    @cached_property
+    def registers(self) -> tuple[Words, Words]:
+        """The shadow weight at the end of a cycle's beat, and the weight that its activation is multiplied with."""
+        shadow, active = np.zeros_like(self.sums), np.zeros_like(self.sums)
+        held = used = np.uint32(0)
+        for beat in range(len(shadow)):
+            used = held if self.swaps[beat] else used
+            held = self.weights[beat] if self.loads[beat] else held
+            shadow[beat], active[beat] = held, used
+        return shadow, active
+
+    @cached_property
+    def products(self) -> Words:
+        """fp32."""
+        return golden.multiply(self.activations, self.registers[1], self.format, "fp32", subnormals=self.subnormals)
+
+
+def _element(point: Point, beats: _Beats, counted: npt.NDArray[np.bool_]) -> Workload:
+    """The ports of a processing element. Partial sums come when its product is ready for them."""
+    assert point.format is not None
+    stages, width = int(point.options["stages"]), point.format.width
+    latency, psum_latency = 1 + stages, split_stages(stages)[1]
+    sums = golden.add(beats.sums, beats.products, subnormals=beats.subnormals)
+    given = {
+        "i_activation": _bits(beats.activations, width),
+        "i_swap": _bits(beats.swaps, 1),
+        "i_load": _bits(beats.loads, 1),
+        "i_weight": _bits(beats.weights, width),
+        "i_psum": _bits(_later(beats.sums, latency - psum_latency), 32),
+    }
+    answers = {
+        "o_activation": _bits(_later(beats.activations, 1), width),
+        "o_swap": _bits(_later(beats.swaps, 1), 1),
+        "o_load": _bits(_later(beats.loads, 1), 1),
+        "o_weight": _bits(_later(beats.registers[0], 1), width),
+        "o_psum": _bits(_later(sums, latency), 32),
+    }
+    return Workload(given | _reset(point, len(sums)), answers, latency, counted)
+
+
+def _pair(point: Point, beats: _Beats, counted: npt.NDArray[np.bool_]) -> Workload:
+    """The ports of a multiplier or an adder."""
+    assert point.format is not None
+    name, width, latency = beats.format, point.format.width, int(point.options["stages"])
+    result = "fp32" if point.part == MULTIPLIER_TO_FP32 else name
+    if point.part == ADDER:
+        a, b = (golden.convert(bits, "fp32", name) for bits in (beats.sums, beats.products))
+        found = golden.add(a, b, name, subnormals=beats.subnormals)
+    else:
+        a, b = beats.activations, beats.registers[1]
+        found = golden.multiply(a, b, name, result, subnormals=beats.subnormals)
+    given = {"i_a": _bits(a, width), "i_b": _bits(b, width)}
+    answers = {"o": _bits(_later(found, latency), golden.find_format(result).width)}
+    return Workload(given | _reset(point, len(found)), answers, latency, counted)
+
+
+def _reset(point: Point, cycles: int) -> dict[str, Bits]:
+    """The reset of what has a clock: low."""
+    return {"rst": np.zeros((cycles, 1), np.uint8)} if point.options["stages"] else {}
+
+
+def _later(words: Words, cycles: int) -> Words:
+    return np.concatenate([np.zeros(cycles, np.uint32), words[: len(words) - cycles]])
+
+
+def _bits(words: Words, width: int) -> Bits:
+    return (words[:, None] >> np.arange(width, dtype=np.uint32) & 1).astype(np.uint8)

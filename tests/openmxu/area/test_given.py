@@ -1,0 +1,310 @@
+"""Designs of a user's own: how they are read, and what is said of those that cannot be."""
+
+import argparse
+import hashlib
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from openmxu import yosys
+from openmxu.area.given import Given, UnreadableError, _clock, _from_vhdl, listed, read_given
+from openmxu.area.peers import Ours, Peer, PeerPoint, read_own
+from openmxu.arith import SignificandProduct
+from openmxu.cli import main
+from openmxu.verilog import to_rtlil, to_verilog
+
+COUNTER = """
+`include "step.vh"
+module counter #(parameter N = 2) (input clk_i, input rst_n, output reg [N-1:0] o);
+  always @(posedge clk_i or negedge rst_n) if (!rst_n) o <= 0; else o <= o + `STEP + `MORE;
+endmodule
+"""
+SQUARE = "module square(input logic [3:0] i, output logic [7:0] o); always_comb o = i * i; endmodule\n"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tool() -> str:
+    """Yosys is ready, and compiled once only if it was not."""
+    return yosys.prepare()
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A current folder with some designs."""
+    (tmp_path / "counter.v").write_text(COUNTER)
+    (tmp_path / "inc").mkdir()
+    (tmp_path / "inc" / "step.vh").write_text("`define STEP 1\n")
+    (tmp_path / "square.sv").write_text(SQUARE)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def read(given: Given) -> PeerPoint:
+    """A design that can be read."""
+    given.check()
+    points, failures = read_given([given], 60, lambda line: None)
+    assert failures == []
+    return points[0]
+
+
+def complaint(given: Given) -> str:
+    """What is said of a design that cannot be read."""
+    given.check()
+    points, failures = read_given([given], 60, lambda line: None)
+    assert points == []
+    assert len(failures) == 1
+    assert "\n" not in failures[0]
+    return failures[0]
+
+
+def point_of(component: object) -> str:
+    """Digest of a component's RTLIL, under the name that its content gives it."""
+    text = to_rtlil(component, name="openmxu_design")
+    own = f"design_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    return hashlib.sha256(text.replace("openmxu_design", own).encode()).hexdigest()
+
+
+def registers(point: PeerPoint) -> int:
+    """Bits of its output, as the parameter says."""
+    found = re.search(r"wire width (\d+) output \d+ \\o$", point.rtlil(), re.MULTILINE)
+    return int(found[1]) if found else 1
+
+
+def test_an_export_of_ours_is_ours(here: Path) -> None:
+    """No other way in: the same RTLIL as of our part beside designs of others."""
+    ours = Ours("product", (("width", 3),))
+    (here / "product.v").write_text(to_verilog(ours.component))
+    own = read_own(ours, 60)
+    point = read(Given((Path("product.v"),), ours.name, label="mine"))
+    assert (point.name, point.sha256) == ("mine", own.sha256)
+
+
+def test_includes_macros_parameters_and_the_clock(here: Path) -> None:
+    """The clock is found, whatever it is called, and called clk from then on."""
+    given = Given((Path("counter.v"),), "counter", (Path("inc"),), (("MORE", "2"),), (("N", "5"),))
+    point = read(given)
+    assert (point.name, registers(point), point.is_clocked) == ("counter", 5, True)
+    assert "\\clk_i" not in point.rtlil()
+    assert complaint(Given((Path("counter.v"),), "counter", (Path("inc"),))).startswith("counter: ")
+
+
+def test_file_list(here: Path) -> None:
+    folder = here / "lists"
+    folder.mkdir()
+    (folder / "all.f").write_text("// ours\n+incdir+../inc +define+MORE=3\n../counter.v # the counter\n\n")
+    files, include, defines = listed(folder / "all.f")
+    assert ([path.resolve() for path in files], [path.resolve() for path in include], defines) == (
+        [here / "counter.v"],
+        [here / "inc"],
+        [("MORE", "3")],
+    )
+    assert read(Given(tuple(files), "counter", tuple(include), tuple(defines))).is_clocked
+    (folder / "all.f").write_text("-v lib.v\n")
+    with pytest.raises(
+        ValueError, match=r"^--filelist must have paths, \+incdir\+ and \+define\+; .*, line 1 has '-v'$"
+    ):
+        listed(folder / "all.f")
+    with pytest.raises(ValueError, match=r"^--filelist must be a text, and 'no.f' is none"):
+        listed(Path("no.f"))
+
+
+def test_systemverilog_is_read_by_slang(here: Path) -> None:
+    assert registers(read(Given((Path("square.sv"),), "square"))) == 8
+
+
+@pytest.mark.skipif(shutil.which("ghdl") is None, reason="ghdl is not installed")
+def test_vhdl(here: Path) -> None:
+    """It is made Verilog, with generics; letters are alike, small or large."""
+    (here / "twice.vhd").write_text(
+        "library ieee; use ieee.std_logic_1164.all;\n"
+        "entity Twice is generic (N : integer := 2); port (clk : in std_logic; i : in std_logic_vector(N-1 downto 0);\n"
+        "  o : out std_logic_vector(N-1 downto 0)); end;\n"
+        "architecture r of Twice is begin process (clk) begin if rising_edge(clk) then o <= i; end if; end process;\n"
+        "end;\n"
+    )
+    point = read(Given((Path("twice.vhd"),), "TWICE", parameters=(("N", "6"),)))
+    assert (registers(point), point.is_clocked) == (6, True)
+    (here / "twice.vhd").write_text("entity oops is\n")
+    assert complaint(Given((Path("twice.vhd"),), "oops")).startswith("oops: ghdl: ")
+
+
+def test_vhdl_without_ghdl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(UnreadableError, match=r"^VHDL is read by ghdl, which is not installed \(Debian"):
+        _from_vhdl(Given((Path("a.vhd"),), "a"), tmp_path)
+
+
+def test_amaranth(here: Path) -> None:
+    """Arguments are literals; what the class raises is one line."""
+    point = read(Given(amaranth="openmxu.arith:SignificandProduct(3)", label="rows"))
+    assert (point.name, point.sha256) == ("rows", point_of(SignificandProduct(3)))
+    assert complaint(Given(amaranth="openmxu.arith:Nothing")) == (
+        "openmxu.arith:Nothing: AttributeError: module 'openmxu.arith' has no attribute 'Nothing'"
+    )
+    assert "ValueError: " in complaint(Given(amaranth="openmxu.arith:SignificandProduct(-1)"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "module it(input a, output o);\nassign o = a +;\nendmodule\n",
+            "it: {file}:2: ERROR: syntax error, unexpected ';'",
+        ),
+        ("module other(input a, output o); endmodule\n", "it: ERROR: Module `it' not found!"),
+        ("module it(input a, output o); gone g(a, o); endmodule\n", "it: ERROR: Module `\\gone' referenced in module"),
+        (
+            "module it(input c, d, a, output reg o, p);\n"
+            "always @(posedge c) o <= a; always @(posedge d) p <= a; endmodule\n",
+            "it: it has several clocks (c, d); --clock names the one that delays refer to",
+        ),
+        (
+            "module it(input c, e, a, output reg o); wire g = c & e; always @(posedge g) o <= a; endmodule\n",
+            "is made inside; --clock names the input that delays refer to",
+        ),
+        (
+            "module it(input c, d, output a); wire b;\nassign a = b ^ d;\nassign b = a & c;\nendmodule\n",
+            "it: it has a combinational loop: b at {file}:1",
+        ),
+        ("module it(input a, b, output o); assign o = ~a; assign o = ~b; endmodule\n", "it: it drives a wire twice: o"),
+        ("module it(input e, d, output o); assign o = e ? d : 1'bz; endmodule\n", "it: it drives z, and there are no"),
+    ],
+)
+def test_what_cannot_be_read(text: str, expected: str, here: Path) -> None:
+    """The first thing that the tool complains of, with the user's path, and nothing else."""
+    (here / "it.v").write_text(text)
+    assert expected.format(file=here / "it.v") in complaint(Given((Path("it.v"),), "it"))
+
+
+def test_the_first_of_several_errors(here: Path) -> None:
+    """There are thirty, and then their number."""
+    text = "".join(f"  assign a = b{number};\n" for number in range(30))
+    (here / "it.sv").write_text(f"module it(input logic a);\n{text}endmodule\n")
+    said = complaint(Given((Path("it.sv"),), "it"))
+    assert "it.sv:2:" in said
+    assert "b0" in said
+
+
+def test_clocks() -> None:
+    """By hand, from RTLIL."""
+    peer = Peer("it", "", "", "", "", ("it.v",), "it", Ours(""))
+    ports = (
+        '  wire input 1 \\c\n  attribute \\src "x"\n  wire width 4 input 2 \\d\n  wire output 3 \\o\n  wire \\inner\n'
+    )
+
+    def flat(*clocks: str) -> str:
+        return ports + "".join(f"  cell $dff \\r\n    connect \\CLK \\{clock}\n  end\n" for clock in clocks)
+
+    assert _clock(peer, "", flat("c", "c")) == "c"
+    assert _clock(peer, "", flat()) == "clk"
+    assert _clock(peer, "d", flat("c", "d")) == "d"
+    for wanted in ("o", "inner", "x"):
+        with pytest.raises(UnreadableError, match=rf"^--clock must be an input of it \(c, d\), not '{wanted}'$"):
+            _clock(peer, wanted, flat("c"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--verilog", "no.v", "--top", "it"], "--verilog must be files, and 'no.v' is none"),
+        (["--verilog", "counter.v"], "--top must be the name of a module, not ''"),
+        (["--verilog", "counter.v", "--top", "a b"], "--top must be the name of a module, not 'a b'"),
+        (["--verilog", "counter.v", "--top", "it", "--include", "no"], "--include must be folders, and 'no' is none"),
+        (
+            ["--verilog", "counter.v", "--top", "it", "--reader", "x"],
+            "--reader must be auto, verilog or slang, not 'x'",
+        ),
+        (["--verilog", "counter.v", "--top", "it", "--param", "N=;"], "--param must be NAME=VALUE, the value as in 8"),
+        (["--verilog", "counter.v", "--top", "it", "--define", "=1"], "--define must be NAME=VALUE, the value as in"),
+        (
+            ["--verilog", "counter.v", "--top", "it", "--label", "a|b"],
+            "label must be 1 to 100 characters without | and `",
+        ),
+        (["--verilog", "counter.v", "--top", "it", "--label", "adder"], "no part of ours, not 'adder'"),
+        (["--verilog", "counter.v", "a.vhd", "--top", "it"], "--verilog must be files, and 'a.vhd' is none"),
+        (["--verilog", "counter.v", "b.vhd", "--top", "it"], "--verilog must be files of one language"),
+        (["--top", "it"], "argument --top: must come after --verilog, --filelist or --amaranth"),
+        (
+            ["--amaranth", "math:pow(open('x'))"],
+            "--amaranth must be package.module:Class(arguments), the arguments lit",
+        ),
+        (
+            ["--amaranth", "Class"],
+            "--amaranth must be package.module:Class(arguments), the arguments literals, not 'Cl",
+        ),
+        (
+            ["--verilog", "counter.v", "--top", "it", "--verilog", "square.sv", "--top", "it"],
+            "--label must tell designs apart, and two are called 'it'",
+        ),
+        (["--peers", ".", "--verilog", "counter.v", "--top", "it"], "--peers describes designs in its folder"),
+    ],
+)
+def test_bad_arguments(arguments: list[str], expected: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line, before any tool runs; nothing is written."""
+    (here / "b.vhd").write_text("")
+    try:
+        code = main(["area", *arguments, "-o", "out"])
+    except SystemExit as stop:
+        code = int(str(stop.code))
+    assert code == 2
+    said = capsys.readouterr().err
+    assert expected in said
+    assert said.count("\n") == 1
+    assert not (here / "out").exists()
+
+
+def test_command(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Several designs beside one of ours; one that cannot be read does not stop the others."""
+    (here / "bad.v").write_text("module bad(\n")
+    designs = ["--verilog", "square.sv", "--top", "square", "--verilog", "bad.v", "--top", "bad"]
+    designs += ["--amaranth", "openmxu.arith:SignificandProduct(4)", "--label", "ours, by hand"]
+    own = ["--width", "3", "--part", "product", "--target", "generic"]
+    assert main(["area", *designs, *own, "-o", "out"]) == 2
+    said = capsys.readouterr().err
+    assert re.search(r"^not measured: bad: .*/bad.v:1: ERROR: syntax error", said, re.MULTILINE)
+    runs = {run["part"]: run["area"] for run in json.loads((here / "out" / "area.json").read_text())["results"]}
+    assert set(runs) == {"square", "ours, by hand", "significand product"}
+    # Four fraction bits and the hidden one are four bits wide in both: the same module has the same area.
+    assert runs["ours, by hand"] == runs["significand product"]
+    text = (here / "out" / "report.md").read_text()
+    assert "- Given, and not ours: square, ours, by hand. What they compute" in text
+
+
+def test_a_design_of_nothing_but_a_memory(here: Path) -> None:
+    """No cell has an area; what its bits take is not in it."""
+    (here / "it.v").write_text(
+        "module it(input clk, e, input [3:0] a, d, output reg [3:0] o); reg [3:0] m[15:0];\n"
+        "always @(posedge clk) begin if (e) m[a] <= d; o <= m[a]; end endmodule\n"
+    )
+    arguments = ["--verilog", "it.v", "--top", "it", "--width", "1", "--part", "product", "--target", "generic"]
+    assert main(["area", *arguments, "-o", "out"]) == 0
+    [run] = [run for run in json.loads((here / "out" / "area.json").read_text())["results"] if run["part"] == "it"]
+    assert (run["area"], run["memory_bits"]) == (0, 64)
+
+
+def test_ours_beside_it_by_default() -> None:
+    from openmxu.area.points import beside_points  # noqa: PLC0415
+
+    assert [point.name for point in beside_points()] == [
+        "multiplier to fp32 bf16",
+        "adder fp32",
+        "processing element bf16",
+    ]
+
+
+def test_options_belong_to_designs() -> None:
+    """Each beginning begins a new one; what follows is of it alone."""
+    from openmxu.commands import _add_given  # noqa: PLC0415
+
+    parser = argparse.ArgumentParser()
+    _add_given(parser)
+    words = "--verilog a.v b.v --top t --param N=1 --param M=2 --verilog c.v --filelist l.f --top u --filelist m.f"
+    assert parser.parse_args(words.split()).designs == [
+        {"verilog": [Path("a.v"), Path("b.v")], "top": "t", "param": ["N=1", "M=2"]},
+        {"verilog": [Path("c.v")], "filelist": Path("l.f"), "top": "u"},
+        {"filelist": Path("m.f")},
+    ]
+    assert parser.parse_args([]).designs == []

@@ -1,0 +1,255 @@
+"""Energies of real parts on a library of our own: repeated figures, and netlists that are broken on purpose."""
+
+import json
+import math
+import re
+import statistics
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from openmxu import process
+from openmxu.area.energy import OPERANDS, Energy, measurable, operands_for
+from openmxu.area.findings import Report
+from openmxu.area.job import execute
+from openmxu.area.liberty import parse_library
+from openmxu.area.measure import Result, measure
+from openmxu.area.pages.export import to_json
+from openmxu.area.pages.markdown import to_markdown, to_summary
+from openmxu.area.points import ADDER, CONVERTER, MULTIPLIER, MULTIPLIER_TO_FP32, PROCESSING_ELEMENT, point
+from openmxu.area.targets import choose_targets
+from openmxu.area.timing import find_sta
+from openmxu.cli import main
+from openmxu.formats import BF16, FORMATS, FP32
+from openmxu_sim import golden
+from openmxu_sim.energy import meter, workloads
+from openmxu_sim.energy.meter import measure_one, netlist_of
+from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
+
+from .library import library
+
+try:
+    find_compiler()
+except CompilerNotFoundError:
+    pytestmark = pytest.mark.skip("there is no C compiler")
+
+LIBRARY = parse_library(library(), "round.lib")
+CONSTANT = "1'b"
+[TARGET] = choose_targets([], [LIBRARY], ["area"])
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meter, "STRETCHES", 32)
+    monkeypatch.setattr(meter, "SEEDS", 2)
+
+
+def result(part: str, name: str, stages: int | None = None) -> Result:
+    made = point(part, FORMATS[name], stages=stages)
+    return measure(made, made.rtlil(), TARGET, execute)
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "total", "at_once"),
+    [
+        (MULTIPLIER, "fp8_e4m3", 3.47789, 2.01241),
+        (ADDER, "bf16", 28.26458, 9.01090),
+        (PROCESSING_ELEMENT, "fp8_e4m3", 55.60709, 20.83858),
+    ],
+)
+def test_figures(part: str, name: str, total: float, at_once: float) -> None:
+    """The same as when they were written down: nothing in them is drawn anew, or depends on the machine."""
+    found = measure_one(result(part, name), "normal")
+    assert found.error == ""
+    assert (found.total, found.at_once) == pytest.approx((total, at_once), rel=1e-4)
+
+
+@pytest.mark.parametrize("stages", range(1, 8))
+@pytest.mark.parametrize("operands", ["normal", "digits"])
+def test_elements_of_all_stages(stages: int, operands: str) -> None:
+    """All outputs are golden; the element is where its pipeline says it is."""
+    found = measure_one(result(PROCESSING_ELEMENT, "fp8_e4m3", stages), operands)
+    assert found.error == ""
+    assert found.total > found.clock > 0.0
+
+
+def test_operands() -> None:
+    """A unit that does nothing takes what its clock takes, and each operand is more than the one after it."""
+    element = result(PROCESSING_ELEMENT, "fp8_e5m2")
+    found = {name: measure_one(element, name) for name in OPERANDS}
+    assert not any(each.error for each in found.values())
+    assert found["idle"].total == found["idle"].clock < found["normal"].clock
+    assert found["normal"].total > found["relu"].total > found["zeros"].total > found["idle"].total
+    assert {name: (each.cycles, each.seeds) for name, each in found.items()} == dict.fromkeys(OPERANDS, (128, 2))
+
+
+def test_no_delays_no_glitches() -> None:
+    """What each net takes at once is what is left where all gates are as fast as their inputs' order."""
+    found = measure_one(result(MULTIPLIER, "fp8_e4m3"), "normal")
+    assert 0 < found.at_once < found.total
+
+
+@pytest.mark.parametrize("part", [MULTIPLIER, MULTIPLIER_TO_FP32, ADDER, PROCESSING_ELEMENT])
+def test_a_wrong_bit_gives_no_figure(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gate of another kind in the netlist."""
+    made = result(part, "fp8_e5m2")
+    netlist = netlist_of(made)
+    kinds = {each.cell.name: each.cell for each in netlist.instances}
+    changed = next(each for each in reversed(netlist.instances[: netlist.gates]) if each.cell.name == "NAND2")
+    changed.cell = kinds["NOR2"]
+    monkeypatch.setattr(meter, "netlist_of", lambda *_: netlist)
+    monkeypatch.setattr(meter, "SEEDS", 3)  # nothing that is kept fits
+    assert re.fullmatch(
+        r"o\w* differs from the golden model's in \d+ cycles, first \d+", measure_one(made, "normal").error
+    )
+
+
+@pytest.mark.parametrize("name", ["bf16", "tf32", "fp8_e4m3"])
+def test_stretches_are_pieces_of_tiles(name: str) -> None:
+    """Of one tile, played whole: what the counted beats of a stretch have is what a column of 128 rows would have.
+
+    The column is followed by hand here: weights from above, one a beat, into each row's shadow, and swaps.
+    """
+    rng = np.random.default_rng(5)
+    stages, before = 2, 5
+    activations, weights = (
+        golden.convert(each.view(np.uint32), "fp32", name) for each in workloads._KINDS["normal"](rng, 64, before + 4)
+    )
+    beats = workloads._Beats.made(activations, weights, before, name, "flush")
+    shadow, active = (each.reshape(64, -1) for each in beats.registers)
+    for stretch in range(64):
+        for number in range(before, before + 4):
+            place = (4 * stretch + number - before) % 128
+            load = range(127, 62, -1)
+            own = weights[stretch, 1, 63]
+            held = weights[stretch, 2, load[min(place, 64)]]
+            assert active[stretch, number] == own
+            assert shadow[stretch, number] == held
+            sums = np.zeros(1, np.uint32)
+            for row in range(63):
+                product = golden.multiply(activations[stretch, number, row], weights[stretch, 1, row], name)
+                sums = golden.add(sums, product)
+            assert beats.sums.reshape(64, -1)[stretch, number] == sums[0]
+    assert beats.swaps.reshape(64, -1)[:, before:].sum() == 2  # tiles that begin in a stretch that counts
+    assert stages < before
+
+
+def test_delays_are_those_of_opensta(tmp_path: Path) -> None:
+    """Of each arc of a multiplier, by OpenSTA's own tables and slews."""
+    if not find_sta():
+        pytest.skip("OpenSTA is not installed")
+    netlist = netlist_of(result(MULTIPLIER, "bf16"))
+    (tmp_path / "library.lib").write_bytes(LIBRARY.text)
+    ports = [f"n{net}" for bits in (*netlist.inputs.values(), *netlist.outputs.values()) for net in bits]
+    lines = [f"module top({', '.join(ports)});"]
+    lines += [f"input n{net};" for bits in netlist.inputs.values() for net in bits]
+    lines += [f"output n{net};" for bits in netlist.outputs.values() for net in bits]
+    for number, each in enumerate(netlist.instances):
+        pins = [*zip(each.cell.inputs, each.inputs, strict=True), *zip(each.cell.outputs, each.outputs, strict=True)]
+        nets = [f".{pin.name}({'n' if net > 1 else CONSTANT}{net})" for pin, net in pins]
+        lines.append(f"{each.cell.name} u{number} ({', '.join(nets)});")
+    (tmp_path / "top.v").write_text("\n".join([*lines, "endmodule", ""]))
+    (tmp_path / "script.tcl").write_text(
+        "read_liberty library.lib\nread_verilog top.v\nlink_design top\nwrite_sdf -digits 6 found.sdf\n"
+    )
+    sta = find_sta() and process.run(
+        ["sta", "-no_splash", "-exit", "script.tcl"], what="OpenSTA", limit=100, directory=tmp_path
+    )
+    assert sta
+    ratios = []
+    for part in (tmp_path / "found.sdf").read_text().split("(CELLTYPE ")[1:]:
+        name = re.search(r"\(INSTANCE u(\d+)\)", part)
+        each = netlist.instances[int(name[1])] if name else None
+        for arc in re.finditer(r"\(IOPATH (\w+) (\w+) \(([^)]*)\) \(([^)]*)\)\)", part) if each else ():
+            pin = [pin.name for pin in each.cell.inputs].index(arc[1])
+            for edge, text in ((1, arc[3]), (0, arc[4])):
+                ours = max(delay for pair in each.delays[0][pin] if not math.isnan(delay := pair[edge]))
+                ratios.append(ours / 1000 / max(float(delay) for delay in text.split(":") if delay))
+    assert len(ratios) > 1000
+    assert statistics.median(ratios) == pytest.approx(1, abs=0.01)
+    assert sum(abs(ratio - 1) < 0.01 for ratio in ratios) > 0.99 * len(ratios)
+
+
+def test_what_is_measured() -> None:
+    """Parts with known operands, on cell libraries, with the recipes that are compared."""
+    element = result(PROCESSING_ELEMENT, "fp8_e4m3")
+    assert measurable([element]) == [element]
+    assert operands_for(element) == tuple(OPERANDS)
+    assert operands_for(result(PROCESSING_ELEMENT, "fp8_e4m3", 2)) == ("normal",)
+    other = point(CONVERTER, BF16)
+    assert measurable([measure(other, other.rtlil(), TARGET, execute)]) == []
+    ieee = point(ADDER, FP32, subnormals="ieee")
+    assert measurable([measure(ieee, ieee.rtlil(), TARGET, execute)]) == []
+
+
+def test_a_library_without_energies() -> None:
+    """One row says so, and the others stay."""
+    bare = parse_library(library(name="bare").replace(b"internal_power", b"internal_weather"), "bare.lib")
+    [target] = choose_targets([], [bare], ["area"])
+    made = point(ADDER, FORMATS["fp8_e4m3"])
+    found = measure_one(measure(made, made.rtlil(), target, execute), "normal")
+    assert found.error == "bare has no tables of energies (internal_power)"
+    report = Report("Yosys 1", [found.result], energies=[found])
+    assert "bare: adder fp8_e4m3: bare has no tables of energies" in to_summary(report)
+    [row] = json.loads(to_json(report))["energies"]
+    assert row["total"] is None
+    assert row["error"] == found.error
+
+
+def test_page() -> None:
+    """Ratios, parts, operands and published figures, by numbers that can be followed by hand."""
+    energies = [
+        Energy(result(part, name), kind, 1024, 3, clock, clock, total - 2 * clock, total / 2, 0.01)
+        for part, name, kind, clock, total in (
+            (PROCESSING_ELEMENT, "bf16", "normal", 2.0, 10.0),
+            (PROCESSING_ELEMENT, "bf16", "idle", 2.0, 2.0),
+            (PROCESSING_ELEMENT, "fp16", "normal", 2.0, 15.0),
+            (PROCESSING_ELEMENT, "fp32", "normal", 2.0, 40.0),
+            (MULTIPLIER, "fp16", "normal", 0.0, 5.0),
+            (MULTIPLIER, "fp32", "normal", 0.0, 20.0),
+        )
+    ]
+    text = to_markdown(Report("Yosys 1", [each.result for each in energies], energies=energies))
+    assert (
+        "A processing element of bf16 takes 10.0 pJ a cycle with glitches, and 1.5 times in fp16 and 4.0 times" in text
+    )
+    assert "| round | area | 10.0 ± 1.0% | 200 | 1.50 | 4.00 |" in text
+    assert "| round | area | processing element bf16 | 10.00 | 1.0% | 2.00 | 2.00 | 6.00 | 5.00 |" in text
+    assert "| round | area | bf16 | 10.00 | - | - | - | 2.00 |" in text
+    assert "| round | area | 6 | 60 | 40 | 1.50 |" in text
+    assert "| multiplier | round | area | 5.00 | 20.00 | 4.00 |" in text
+    assert "| multiplier | Horowitz, ISSCC 2014, 45 nm | - | 1.1 | 3.7 | 3.36 |" in text
+    assert "Energy" not in to_summary(Report("Yosys 1", [each.result for each in energies]))
+
+
+def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The report has a figure of what was chosen."""
+    (tmp_path / "round.lib").write_bytes(LIBRARY.text)
+    given = ["--energy", "--liberty", str(tmp_path / "round.lib"), "--part", "adder", "--format", "fp8_e5m2"]
+    assert main(["area", *given, "--target", "generic", "-o", str(tmp_path / "report")]) == 0
+    [adder] = json.loads((tmp_path / "report" / "area.json").read_text())["energies"]
+    assert (adder["name"], adder["error"]) == ("adder fp8_e5m2", "")
+    assert adder["total"] == adder["logic"] > 0
+    assert "## Energy" in (tmp_path / "report" / "report.md").read_text()
+    assert "pJ a cycle" in capsys.readouterr().err
+    assert main(["area", "--explain", "adder fp8_e5m2", "-o", str(tmp_path / "report")]) == 0
+    assert f"  energy   normal: {adder['total']:.2f} pJ a cycle, clock pins 0.00" in capsys.readouterr().out
+
+
+def test_without_a_library(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["area", "--energy", "--target", "generic", "-o", str(tmp_path / "report")]) == 2
+    assert capsys.readouterr().err == (
+        "openmxu area: --energy needs a cell library that has energies: --liberty FILE\n"
+    )
+    assert not (tmp_path / "report").exists()
+
+
+def test_a_library_without_energies_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Areas are there, one line says what is not, and the exit code is 2."""
+    (tmp_path / "bare.lib").write_bytes(library(name="bare").replace(b"internal_power", b"internal_weather"))
+    chosen = ["--liberty", str(tmp_path / "bare.lib"), "--target", "generic", "--part", "adder", "--format", "fp8_e4m3"]
+    assert main(["area", "--energy", *chosen, "-o", str(tmp_path / "report")]) == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == "no energy of adder fp8_e4m3 on bare: bare has no tables of energies (internal_power)"
+    assert "adder fp8_e4m3" in (tmp_path / "report" / "area.csv").read_text()
