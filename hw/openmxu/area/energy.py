@@ -9,13 +9,17 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 
 from openmxu.area.measure import Result
+from openmxu.area.peers import PeerPoint
 from openmxu.area.points import ADDER, MULTIPLIER, MULTIPLIER_TO_FP32, PROCESSING_ELEMENT
 from openmxu.area.schedule import Workers
 from openmxu.formats import FORMATS
 
-__all__ = ["METERED", "NORMAL", "OPERANDS", "Energy", "Meter", "find_meter", "measurable", "operands_for"]
+__all__ = ["METERED", "NORMAL", "OPERANDS", "RANDOM", "Energy", "Meter", "find_meter", "planned"]
 
 NORMAL = "normal"
+
+RANDOM = "random"
+"""In place of operands: every bit of every input drawn anew each cycle, but those of clock and resets."""
 
 OPERANDS = {
     NORMAL: "activations and weights of a normal distribution",
@@ -27,7 +31,7 @@ OPERANDS = {
 """What a part is given, in words."""
 
 METERED = (PROCESSING_ELEMENT, MULTIPLIER, MULTIPLIER_TO_FP32, ADDER)
-"""What can be measured: parts with known operands."""
+"""Parts with known operands."""
 
 _RECIPES = ("area", "speed")
 
@@ -41,7 +45,7 @@ class Energy:
     result
         The design, its target, and its area.
     operands
-        A key of :data:`OPERANDS`.
+        A key of :data:`OPERANDS`, or :data:`RANDOM`.
     cycles
         That were played for each seed.
     seeds
@@ -93,25 +97,45 @@ def find_meter() -> Meter:
     raise OSError("energies are measured by openmxu_sim, which is not installed")
 
 
-def measurable(results: Iterable[Result]) -> list[Result]:
-    """Those of parts and formats whose operands are known, on sound libraries; our own has no energies."""
+def planned(results: Iterable[Result]) -> list[tuple[Result, str]]:
+    """What can be measured of some results, on sound libraries; our own has no energies.
+
+    Parts and formats whose operands are known have those. Of a user's own design no operands are known: it has random
+    inputs, and where there is one, so have ours beside it.
+    """
+    found = [result for result in results if _is_measurable(result)]
+    own = any(_is_own(result) for result in found)
     return [
-        result
-        for result in results
-        if result.target.library is not None
-        and result.target.name != "generic"
-        and result.target.recipe in _RECIPES
-        and result.point.part in METERED
-        and result.point.format is not None
-        and result.point.options.get("subnormals") == "flush"
-        and str(result.point.format) in FORMATS
-        and not result.point.ties
-        and not result.target.library.doubt
-        and result.area is not None
+        (result, operands)
+        for result in found
+        for operands in (*(() if _is_own(result) else _operands_for(result)), *((RANDOM,) if own else ()))
     ]
 
 
-def operands_for(result: Result) -> tuple[str, ...]:
+def _is_own(result: Result) -> bool:
+    """Whether it is of a user's design."""
+    return isinstance(result.point, PeerPoint)
+
+
+def _is_measurable(result: Result) -> bool:
+    target = result.target
+    if target.library is None or target.name == "generic" or target.recipe not in _RECIPES:
+        return False
+    return result.area is not None and not target.library.doubt and (_is_own(result) or _has_operands(result))
+
+
+def _has_operands(result: Result) -> bool:
+    point = result.point
+    return (
+        point.part in METERED
+        and point.format is not None
+        and point.options.get("subnormals") == "flush"
+        and str(point.format) in FORMATS
+        and not point.ties
+    )
+
+
+def _operands_for(result: Result) -> tuple[str, ...]:
     """All, for an element with one stage, by which operands are compared; one for others."""
     point = result.point
     return tuple(OPERANDS) if (point.part, point.options["stages"]) == (PROCESSING_ELEMENT, 1) else (NORMAL,)

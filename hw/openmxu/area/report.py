@@ -10,7 +10,7 @@ from openmxu import yosys
 from openmxu.area.ablation import ablation_points
 from openmxu.area.designs import Part, is_measured, parts, whole
 from openmxu.area.doubts import are_scaled
-from openmxu.area.energy import Energy, find_meter, measurable, operands_for
+from openmxu.area.energy import Energy, find_meter, planned
 from openmxu.area.findings import Entry, Report, Term
 from openmxu.area.liberty import Library, read_library
 from openmxu.area.libraries import found_libraries, named_libraries
@@ -151,7 +151,7 @@ def _find_meter(
     meter = find_meter()
 
     def measure(results: Sequence[Result], where: Workers, tell: Callable[[str], None]) -> list[Energy]:
-        plan = [(result, each) for result in measurable(results) for each in operands_for(result)]
+        plan = planned(results)
         tell(f"{len(plan)} energies")
         return meter(plan, where, tell)
 

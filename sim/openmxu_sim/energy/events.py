@@ -13,7 +13,7 @@ from openmxu_sim.energy.cells import truth
 from openmxu_sim.energy.timed import Instance, TimedNetlist, UnsuitableError, stored_function
 from openmxu_sim.netlist.native import compile_c, resource
 
-__all__ = ["Activity", "Player"]
+__all__ = ["Activity", "Bits", "Player", "by_port", "table_of"]
 
 _FAILURES = {
     1: "there is no memory for it",
@@ -126,10 +126,14 @@ class Player:
         )
         if failed:
             raise UnsuitableError(_FAILURES[failed])
-        places = np.cumsum([0, *map(len, self.netlist.outputs.values())])
-        ends = zip(self.netlist.outputs, itertools.pairwise(places), strict=True)
-        found = {name: outputs[:, start:end] for name, (start, end) in ends}
-        return Activity(found, energies[:, :3], energies[:, 3], toggles)
+        return Activity(by_port(self.netlist, outputs), energies[:, :3], energies[:, 3], toggles)
+
+
+def by_port(netlist: TimedNetlist, outputs: Bits) -> dict[str, Bits]:
+    """Columns of all outputs, one port after another, as a table for each port."""
+    places = np.cumsum([0, *map(len, netlist.outputs.values())])
+    ends = zip(netlist.outputs, itertools.pairwise(places), strict=True)
+    return {name: outputs[:, start:end] for name, (start, end) in ends}
 
 
 def _arrays(netlist: TimedNetlist) -> dict[str, npt.NDArray[Any]]:
@@ -157,8 +161,8 @@ def _arrays(netlist: TimedNetlist) -> dict[str, npt.NDArray[Any]]:
         "first_output": _starts(len(each.outputs) for each in instances),
         "pin_net": np.array([net for each in instances for net in each.inputs], np.int32),
         "output_net": np.array([net for each in instances for net in each.outputs], np.int32),
-        "table": np.array([_word(pin.function, each) for each in instances for pin in each.cell.outputs], np.uint64),
-        "next_state": np.array([_word(each.cell.next_state, each) for each in instances], np.uint64),
+        "table": np.array([table_of(pin.function, each) for each in instances for pin in each.cell.outputs], np.uint64),
+        "next_state": np.array([table_of(each.cell.next_state, each) for each in instances], np.uint64),
         "clock_pin": np.array([_clock_pin(each) for each in instances], np.int32),
         "pin_energy": np.array(pin_energy, np.int64),
         "output_delay": np.array(output_delay, np.int64),
@@ -182,8 +186,8 @@ def _clock_pin(each: Instance) -> int:
     return [pin.name for pin in each.cell.inputs].index(each.cell.clock) if each.cell.clock else -1
 
 
-def _word(function: str, each: Instance) -> int:
-    """A function as a word: the bit of a state's number is its value in that state."""
+def table_of(function: str, each: Instance) -> int:
+    """A function of an instance as a word: the bit of a state's number is its value in that state."""
     if not function:
         return 0
     return sum(value << place for place, value in enumerate(truth(stored_function(function, each.cell), each.pins)))

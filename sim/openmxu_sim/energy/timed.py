@@ -24,6 +24,9 @@ __all__ = ["CLOCK", "Instance", "TimedNetlist", "UnsuitableError", "read_timed",
 CLOCK = "clk"
 """The port."""
 
+_RESET = re.compile(r"(?:i_)?(n)?(?:a|s|sys_?|async_?|sync_?)?(?:rst|reset)(_?[nb]i?)?(?:_i)?", re.IGNORECASE)
+"""What inputs are called that are resets: low while they do nothing, or high, those with an n or a b."""
+
 _CONSTANTS = {"0": 0, "1": 1, "x": 0, "z": 0}
 
 Edges = tuple[float, float]
@@ -82,6 +85,8 @@ class TimedNetlist:
         How many there are. Nets 0 and 1 are the constants.
     inputs, outputs
         Nets of the ports' bits, the lowest first, by name; the clock is net :attr:`clock`.
+    held
+        Inputs that are resets by their names, and their level while they do nothing.
     clock
         Its net, or none.
     charges
@@ -97,6 +102,7 @@ class TimedNetlist:
     nets: int
     inputs: Mapping[str, list[int]]
     outputs: Mapping[str, list[int]]
+    held: Mapping[str, int]
     clock: int | None
     charges: list[float]
     longest: float
@@ -119,7 +125,7 @@ def read_timed(netlist: str, top: str, cells: Cells) -> TimedNetlist:
     ------
     UnsuitableError
         It has cells that are not in the library or cannot be simulated, memories, a loop, or another clock than its
-        port ``clk``.
+        port ``clk``, or flip-flops with a reset that no held input keeps from them.
     """
     module = json.loads(netlist)["modules"][top]
     numbers: dict[Any, int] = dict(_CONSTANTS)
@@ -145,7 +151,8 @@ def read_timed(netlist: str, top: str, cells: Cells) -> TimedNetlist:
     clock = ports[CLOCK][1][0] if CLOCK in ports else None
     gates = _ordered([each for each in instances if not each.cell.clock])
     stored = [each for each in instances if each.cell.clock]
-    _check_clocks(stored, clock)
+    held = {name: level for name, (direction, bits) in ports.items() if (level := _idle(name, direction, bits)) >= 0}
+    _check_clocks(stored, clock, _levels(gates, {ports[name][1][0]: level for name, level in held.items()}))
     charges, longest, launch = _fill_all(gates, stored, cells, count)
     return TimedNetlist(
         [*gates, *stored],
@@ -153,6 +160,7 @@ def read_timed(netlist: str, top: str, cells: Cells) -> TimedNetlist:
         count,
         {name: bits for name, (direction, bits) in ports.items() if direction == "input" and name != CLOCK},
         {name: bits for name, (direction, bits) in ports.items() if direction == "output"},
+        held,
         clock,
         charges,
         longest,
@@ -197,19 +205,38 @@ def _ordered(gates: list[Instance]) -> list[Instance]:
     return found
 
 
-def _check_clocks(stored: Iterable[Instance], clock: int | None) -> None:
+def _idle(name: str, direction: str, bits: Sequence[int]) -> int:
+    """The level at which a port that is a reset does nothing; -1 if it is none."""
+    found = _RESET.fullmatch(name)
+    return int(any(found.groups())) if found and direction == "input" and len(bits) == 1 else -1
+
+
+def _levels(gates: Iterable[Instance], held: Mapping[int, int]) -> dict[int, int]:
+    """Nets whose levels never change, resets being held: constants, and what gates make of such nets alone."""
+    levels = {0: 0, 1: 1, **held}
+    for each in gates:
+        if all(net in levels for net in each.inputs):
+            place = sum(levels[net] << number for number, net in enumerate(each.inputs))
+            for net, pin in zip(each.outputs, each.cell.outputs, strict=True):
+                levels[net] = int(truth(pin.function, each.pins)[place])
+    return levels
+
+
+def _check_clocks(stored: Iterable[Instance], clock: int | None, levels: Mapping[int, int]) -> None:
     for each in stored:
         pins = [pin.name for pin in each.cell.inputs]
         if each.inputs[pins.index(each.cell.clock)] != clock:
             raise UnsuitableError(f"the clock of {each.name} is not the port {CLOCK}")
         for condition in each.cell.quiet:
             table = truth(condition, tuple(pins))
-            fixed = {number: net for number, net in enumerate(each.inputs) if net < 2}
+            fixed = {number: levels[net] for number, net in enumerate(each.inputs) if net in levels}
             if any(
-                value and all(place >> number & 1 == net for number, net in fixed.items())
+                value and all(place >> number & 1 == level for number, level in fixed.items())
                 for place, value in enumerate(table)
             ):
-                raise UnsuitableError(f"{each.name} has an asynchronous reset that is in use")
+                raise UnsuitableError(
+                    f"the asynchronous reset of {each.name} is no input with the name of one, as rst is"
+                )
 
 
 def _fill_all(

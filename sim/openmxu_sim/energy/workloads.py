@@ -15,6 +15,8 @@ beat of a tile of another column. Cycles that bring an element there are played,
              └──── not counted ────┘└─ counted ─┘     each activation and sum as in the tile from here on ─▶
 
 Multipliers get the same operands, adders the same sums and products.
+
+A design whose ports nobody has described gets random bits, and must answer what its cells say without delays.
 """
 
 from dataclasses import dataclass, replace
@@ -29,15 +31,19 @@ from openmxu.extras import install
 from openmxu.stages import split_stages
 from openmxu_sim import golden
 from openmxu_sim.demo import train
-from openmxu_sim.energy.timed import UnsuitableError
+from openmxu_sim.energy.settled import settled
+from openmxu_sim.energy.timed import TimedNetlist, UnsuitableError
 
-__all__ = ["BEATS", "ROW", "ROWS", "STRETCH", "Workload", "workload"]
+__all__ = ["BEATS", "FILL", "ROW", "ROWS", "STRETCH", "Workload", "random_workload", "workload"]
 
 ROWS, ROW, BEATS = 128, 63, 128
 """Rows of the column, the one that is looked at, and beats of a tile."""
 
 STRETCH = 4
 """Beats of a stretch that count."""
+
+FILL = 16
+"""Cycles before those that count, of a design whose stages are not known."""
 
 Bits = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint32]
@@ -138,6 +144,27 @@ def workload(point: Point, kind: str, *, stretches: int = 256, seed: int = 0) ->
     counted = np.tile(np.arange(before + STRETCH) >= before, stretches)
     make = _element if point.part == PROCESSING_ELEMENT else _pair
     return make(point, beats, counted)
+
+
+def random_workload(netlist: TimedNetlist, *, cycles: int, seed: int) -> Workload:
+    """Every bit of every input drawn anew each cycle, but resets held where they do nothing.
+
+    Parameters
+    ----------
+    netlist
+        What is given them.
+    cycles
+        That count; :data:`FILL` more go before.
+    seed
+        Of the bits.
+    """
+    rng = np.random.default_rng(seed)
+    given = {
+        name: rng.integers(2, size=(FILL + cycles, len(bits)), dtype=np.uint8) for name, bits in netlist.inputs.items()
+    }
+    for name, level in netlist.held.items():
+        given[name][:] = level
+    return Workload(given, settled(netlist, given), 0, np.arange(FILL + cycles) >= FILL)
 
 
 def _converted(values: _Floats, name: str) -> Words:

@@ -55,9 +55,8 @@ _VERILATOR_OPTIONS = (
     "--output-split",
     "0",
 )
-# At 128x128 the rows take nine tenths of the simulation's time, and the rest would take most of the compiler's at -O3.
-_ROW = ("OPT_FAST=-O3 -march=native",)
-_REST = ("OPT_FAST=-O1 -march=native", "OPT_GLOBAL=-O1")
+# At -O3 a row of 32 is no faster, and takes twice as long to compile; one of 128 took more than ten minutes.
+_COMPILED = ("OPT_FAST=-O1 -march=native", "OPT_GLOBAL=-O1")
 
 _STREAMS = ("weights", "activations", "results")
 
@@ -173,27 +172,27 @@ def build(config: MxuConfig) -> bytes:
         The unit cannot be compiled.
     """
     simulator = load_simulator("verilator")
-    design, row = _design(config)
+    design = _design(config)
     sources = {"design.v": design, "harness.cpp": resource("openmxu_sim.engines", "hierarchical.cpp")}
     environment = [os.environ.get(name, "") for name in ENVIRONMENT]
-    tools = json.dumps([simulator.identity, host.processor(), environment, _VERILATOR_OPTIONS, _ROW, _REST])
+    tools = json.dumps([simulator.identity, host.processor(), environment, _VERILATOR_OPTIONS, _COMPILED])
 
     def make() -> bytes:
-        program = _build(simulator, sources, row)
+        program = _build(simulator, sources)
         check_simulation("verilator", config, _run(program, question(config), None, None)[0])
         return program
 
     return cache.fetch("simulations", cache.key("hierarchical", tools, *sources.values()), make)
 
 
-def _design(config: MxuConfig) -> tuple[str, str]:
-    """What is compiled, and the name of the row in it."""
+def _design(config: MxuConfig) -> str:
+    """What is compiled."""
     text = to_verilog(Mxu(config), prefix="unit")
     rows = re.findall(r"^module (unit_row_\w+)\(", text, flags=re.MULTILINE)
     if len(rows) != 1:
         raise AssertionError(f"there must be one module of a row, not {len(rows)}")
     marked = re.sub(rf"^module {rows[0]}\([^;]*\);", r"\g<0> /* verilator hier_block */", text, flags=re.MULTILINE)
-    return (marked + _BENCH.format(**_widths(config))).replace("posedge clk", "clk"), rows[0]
+    return (marked + _BENCH.format(**_widths(config))).replace("posedge clk", "clk")
 
 
 def _widths(config: MxuConfig) -> dict[str, int]:
@@ -205,24 +204,20 @@ def _widths(config: MxuConfig) -> dict[str, int]:
     }
 
 
-def _build(simulator: Simulator, sources: dict[str, str], row: str) -> bytes:
+def _build(simulator: Simulator, sources: dict[str, str]) -> bytes:
     with workspace() as work:
         for name, text in sources.items():
             (work / name).write_text(text)
         environment = verilator_environment(simulator, work)
         verilator = str(work / "programs" / "verilator")
-        make = ("make", "-C", "build", "-f", "Vbench_hier.mk", f"VM_HIER_VERILATOR={verilator}")
+        make = ("make", "-C", "build", "-f", "Vbench_hier.mk", f"VM_HIER_VERILATOR={verilator}", *_COMPILED)
         deadline = time.monotonic() + _TIMEOUT
-        for command in (
-            (verilator, *_VERILATOR_OPTIONS, *sources),
-            (*make, *_ROW, f"V{row}/lib{row}.a"),
-            (*make, *_REST, "hier_build"),
-        ):
+        for command in ((verilator, *_VERILATOR_OPTIONS, *sources), (*make, "hier_build")):
             run_program(
                 command,
                 directory=work,
                 environment=environment,
-                what=f"hierarchical build with {row}",
+                what="the build by rows",
                 timeout=deadline - time.monotonic(),
             )
         return (work / "build" / "Vbench").read_bytes()

@@ -4,7 +4,7 @@ At a load of L pF a gate takes 0.1 + 10·L ns to rise and half of that to fall, 
 of 2 V makes half of the charge of L pF 2·L pJ.
 """
 
-__all__ = ["GATES", "LOAD", "NOTHING", "cell", "flip_flop", "gate", "library", "table", "text"]
+__all__ = ["GATES", "LOAD", "NOTHING", "cell", "flip_flop", "gate", "library", "table", "text", "with_reset"]
 
 LOAD = 0.01
 """pF of each input pin."""
@@ -76,6 +76,12 @@ def flip_flop(name: str = "DFF") -> str:
         + _input("D")
         + f'pin(Q) {{ direction : output; function : "IQ"; {output} }}',
     )
+
+
+def with_reset() -> str:
+    """The same with an asynchronous reset, that is active while it is low."""
+    plain = flip_flop("DFFR")
+    return plain.replace('"D"; }', '"D"; clear : "!R"; }').replace("pin(Q)", _input("R") + "pin(Q)")
 
 
 GATES = (

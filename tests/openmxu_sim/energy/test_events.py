@@ -122,7 +122,10 @@ def test_shift_register() -> None:
         (lambda: netlist("a:2 > y:3", ("WOMBAT", 2, 3)), "cell u0 is a WOMBAT, which is not in round"),
         (lambda: netlist("a:2 > y:3", ("NAND2", 2, 3, 3)), "it has a combinational loop, at u0"),
         (lambda: netlist("c:2 d:3 > q:4", ("DFF", 2, 3, 4)), "the clock of u0 is not the port clk"),
-        (lambda: netlist("clk:2 r:3 > q:5", ("DFFR", 2, "1", 3, 5)), "u0 has an asynchronous reset that is in use"),
+        (
+            lambda: netlist("clk:2 r:3 > q:5", ("DFFR", 2, "1", 3, 5)),
+            "the asynchronous reset of u0 is no input with the name of one, as rst is",
+        ),
     ],
 )
 def test_what_cannot_be_played(made: Any, why: str) -> None:

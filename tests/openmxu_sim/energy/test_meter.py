@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from openmxu import process
-from openmxu.area.energy import OPERANDS, Energy, measurable, operands_for
+from openmxu.area.energy import OPERANDS, Energy, planned
 from openmxu.area.findings import Report
+from openmxu.area.given import Given, read_given
 from openmxu.area.job import execute
 from openmxu.area.liberty import parse_library
 from openmxu.area.measure import Result, measure
@@ -24,10 +25,12 @@ from openmxu.cli import main
 from openmxu.formats import BF16, FORMATS, FP32
 from openmxu_sim import golden
 from openmxu_sim.energy import meter, workloads
+from openmxu_sim.energy.cells import read_cells
 from openmxu_sim.energy.meter import measure_one, netlist_of
+from openmxu_sim.energy.timed import read_timed
 from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
 
-from .library import library
+from .library import GATES, flip_flop, library, with_reset
 
 try:
     find_compiler()
@@ -174,13 +177,86 @@ def test_delays_are_those_of_opensta(tmp_path: Path) -> None:
 def test_what_is_measured() -> None:
     """Parts with known operands, on cell libraries, with the recipes that are compared."""
     element = result(PROCESSING_ELEMENT, "fp8_e4m3")
-    assert measurable([element]) == [element]
-    assert operands_for(element) == tuple(OPERANDS)
-    assert operands_for(result(PROCESSING_ELEMENT, "fp8_e4m3", 2)) == ("normal",)
+    assert planned([element]) == [(element, operands) for operands in OPERANDS]
+    later = result(PROCESSING_ELEMENT, "fp8_e4m3", 2)
+    assert planned([later]) == [(later, "normal")]
     other = point(CONVERTER, BF16)
-    assert measurable([measure(other, other.rtlil(), TARGET, execute)]) == []
+    assert planned([measure(other, other.rtlil(), TARGET, execute)]) == []
     ieee = point(ADDER, FP32, subnormals="ieee")
-    assert measurable([measure(ieee, ieee.rtlil(), TARGET, execute)]) == []
+    assert planned([measure(ieee, ieee.rtlil(), TARGET, execute)]) == []
+    own = given()
+    assert planned([other_result := result(ADDER, "fp8_e5m2"), own]) == [
+        (other_result, "normal"),
+        (other_result, "random"),
+        (own, "random"),
+    ]
+
+
+COUNTER = """
+module counter(input clock, input arst_n, input [3:0] step, output reg [7:0] sum, output wire odd);
+  assign odd = ^sum;
+  always @(posedge clock or negedge arst_n)
+    if (!arst_n) sum <= 0; else sum <= sum + step;
+endmodule
+"""
+
+
+def given(text: str = COUNTER, top: str = "counter") -> Result:
+    """A design of a user's own, mapped."""
+    with process.workspace() as work:
+        (work / "design.v").write_text(text)
+        [made], unread = read_given([Given((work / "design.v",), top)], 100, lambda line: None)
+    assert not unread
+    cells = parse_library(library(GATES + flip_flop() + with_reset(), name="reset"), "reset.lib")
+    return measure(made, made.rtlil(), choose_targets([], [cells], ["area"])[0], execute)
+
+
+def test_a_design_of_ones_own() -> None:
+    """Its sum is that of its random steps: counted here, by nothing that has measured it."""
+    made = given()
+    found = measure_one(made, "random")
+    assert found.error == ""
+    assert found.total > found.clock > 0
+    assert 0 < found.at_once < found.total
+    netlist = netlist_of(made)
+    assert netlist.held == {"arst_n": 1}
+    load = workloads.random_workload(netlist, cycles=100, seed=1)
+    steps = load.inputs["step"] @ (1 << np.arange(4))
+    sums = np.concatenate([[0], np.cumsum(steps)[:-1]]) % 256
+    assert (load.outputs["sum"] @ (1 << np.arange(8)) == sums).all()
+    assert (load.outputs["odd"][:, 0] == [bin(each).count("1") % 2 for each in sums]).all()
+    assert load.counted.sum() == 100
+
+
+def test_a_wrong_cell_gives_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the player and the cells without delays disagree."""
+    made = given()
+    right = workloads.settled
+    monkeypatch.setattr(
+        workloads, "settled", lambda *a: {name: bits ^ (name == "odd") for name, bits in right(*a).items()}
+    )
+    monkeypatch.setattr(meter, "SEEDS", 4)  # nothing that is kept fits
+    assert measure_one(made, "random").error == "odd differs from its cells' without delays in 144 cycles, first 0"
+
+
+def test_a_reset_that_no_input_is_called() -> None:
+    """It would be drawn at random; one line says so."""
+    found = measure_one(given(COUNTER.replace("arst_n", "start")), "random")
+    assert re.fullmatch("the asynchronous reset of .* is no input with the name of one, as rst is", found.error)
+
+
+@pytest.mark.parametrize(
+    ("name", "level"),
+    [
+        *((name, 0) for name in ("rst", "reset_i", "async_rst")),
+        *((name, 1) for name in ("rst_ni", "i_rst_n", "aresetn", "nReset", "RESET_B")),
+        *((name, None) for name in ("first", "restart", "burst", "preset")),
+    ],
+)
+def test_names_of_resets(name: str, level: int | None) -> None:
+    ports = {name: {"direction": "input", "bits": [2]}, "y": {"direction": "output", "bits": [2]}}
+    made = read_timed(json.dumps({"modules": {"top": {"ports": ports, "cells": {}}}}), "top", read_cells(LIBRARY))
+    assert made.held == ({} if level is None else {name: level})
 
 
 def test_a_library_without_energies() -> None:
@@ -220,7 +296,21 @@ def test_page() -> None:
     assert "| round | area | 6 | 60 | 40 | 1.50 |" in text
     assert "| multiplier | round | area | 5.00 | 20.00 | 4.00 |" in text
     assert "| multiplier | Horowitz, ISSCC 2014, 45 nm | - | 1.1 | 3.7 | 3.36 |" in text
+    assert "Designs of your own" not in text
     assert "Energy" not in to_summary(Report("Yosys 1", [each.result for each in energies]))
+
+
+def test_page_of_a_design_of_ones_own() -> None:
+    """It stands beside ours, and random inputs are in no other table."""
+    own, ours = given(), result(ADDER, "fp8_e5m2")
+    energies = [
+        Energy(own, "random", 1024, 3, 1.0, 2.0, 3.0, 5.0, 0.01),
+        Energy(ours, "random", 1024, 3, 0.0, 0.0, 7.0, 5.0, 0.01),
+    ]
+    text = to_markdown(Report("Yosys 1", [own, ours], energies=energies))
+    assert "| reset | area | counter | 6.00 | 1.0% | 1.00 | 2.00 | 3.00 | 5.00 |" in text
+    assert "| round | area | adder fp8_e5m2 | 7.00 |" in text
+    assert text.count("| adder fp8_e5m2 | 7.00") == 1
 
 
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

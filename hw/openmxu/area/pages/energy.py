@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from openmxu.area.energy import NORMAL, OPERANDS, Energy
+from openmxu.area.energy import NORMAL, OPERANDS, RANDOM, Energy
 from openmxu.area.findings import Report
 from openmxu.area.fronts import same_clocks
 from openmxu.area.pages.marked import span, table
@@ -20,7 +20,7 @@ _PUBLISHED = {MULTIPLIER: (1.1, 3.7), ADDER: (0.4, 0.9)}
 
 def energy_section(report: Report) -> list[str]:
     """Energies of elements and parts, and what operands change; nothing if none was measured."""
-    found = [energy for energy in report.energies if not energy.error]
+    found = [energy for energy in report.energies if not energy.error and energy.operands != RANDOM]
     if not report.energies:
         return []
     failed = [energy for energy in report.energies if energy.error]
@@ -37,6 +37,7 @@ def energy_section(report: Report) -> list[str]:
         *_operands(found),
         *_passes(found),
         *_published(found),
+        *_random(report.energies),
         *(f"- {energy.result.target.label}: {energy.result.point.name}: {energy.error}" for energy in failed),
     ]
 
@@ -112,29 +113,46 @@ def _ratios(energies: Sequence[Energy]) -> list[str]:
 
 def _parts(energies: Sequence[Energy]) -> list[str]:
     """Every figure with normal operands, and what it consists of."""
-    rows = [
-        [
-            energy.result.target.name,
-            energy.result.target.recipe,
-            energy.result.point.name,
-            f"{energy.total:.2f}",
-            f"{energy.spread:.1%}",
-            f"{energy.clock:.2f}",
-            f"{energy.flip_flops:.2f}",
-            f"{energy.logic:.2f}",
-            f"{energy.at_once:.2f}",
-            "-" if energy.result.delay is None else f"{energy.result.delay:.2f}",
-        ]
-        for energy in energies
-        if energy.operands == NORMAL
-    ]
+    rows = [_row(energy) for energy in energies if energy.operands == NORMAL]
     if not rows:
         return []
-    headings = ["library", "recipe", "design", "pJ", "±", "clock pins", "flip-flops", "gates", "each net once", "ns"]
     return [
         "pJ a cycle, with normal operands. Each net once: what the same cycles would take had each net changed once "
         "at most, as in a simulation without delays.",
-        table(headings, rows, words=3),
+        table(_HEADINGS, rows, words=3),
+    ]
+
+
+_HEADINGS = ["library", "recipe", "design", "pJ", "±", "clock pins", "flip-flops", "gates", "each net once", "ns"]
+
+
+def _row(energy: Energy) -> list[str]:
+    """A figure and what it consists of."""
+    return [
+        energy.result.target.name,
+        energy.result.target.recipe,
+        energy.result.point.name,
+        f"{energy.total:.2f}",
+        f"{energy.spread:.1%}",
+        f"{energy.clock:.2f}",
+        f"{energy.flip_flops:.2f}",
+        f"{energy.logic:.2f}",
+        f"{energy.at_once:.2f}",
+        "-" if energy.result.delay is None else f"{energy.result.delay:.2f}",
+    ]
+
+
+def _random(energies: Sequence[Energy]) -> list[str]:
+    """Designs of a user's own, and ours beside them."""
+    rows = [_row(energy) for energy in energies if energy.operands == RANDOM and not energy.error]
+    if not rows:
+        return []
+    return [
+        "Designs of your own, whose ports are not interpreted, and ours with the same: every bit of every input is "
+        "drawn anew each cycle, but the clock, and resets, which are held where they do nothing (inputs with names "
+        "like rst, reset_i or rst_ni). Such operands have exponents that are far apart, so these figures compare with "
+        "each other, and with none above. Outputs were compared with what the same cells say without delays.",
+        table(_HEADINGS, rows, words=3),
     ]
 
 

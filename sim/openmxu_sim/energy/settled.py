@@ -1,0 +1,71 @@
+"""What a netlist settles to, cycle by cycle, by what its cells do and without delays: what a player is checked by."""
+
+import numpy as np
+
+from openmxu_sim.energy.events import Bits, by_port, table_of
+from openmxu_sim.energy.timed import Instance, TimedNetlist
+
+__all__ = ["settled"]
+
+
+def settled(netlist: TimedNetlist, inputs: dict[str, Bits]) -> dict[str, Bits]:
+    """Outputs at the end of each cycle; flip-flops hold 0 before, and inputs are 0.
+
+    Parameters
+    ----------
+    netlist, inputs
+        As for :meth:`openmxu_sim.energy.events.Player.play`.
+    """
+    levels = _Levels(netlist)
+    ports = [net for bits in netlist.inputs.values() for net in bits]
+    wanted = [net for bits in netlist.outputs.values() for net in bits]
+    found = []
+    for row in np.concatenate([inputs[name] for name in netlist.inputs], axis=1).tolist():
+        levels.clock()
+        for net, level in zip(ports, row, strict=True):
+            levels.of[net] = level
+        levels.follow()
+        found.append([levels.of[net] for net in wanted])
+    return by_port(netlist, np.array(found, np.uint8))
+
+
+class _Levels:
+    """The levels of a netlist's nets."""
+
+    def __init__(self, netlist: TimedNetlist) -> None:
+        self.of = [0, 1] + [0] * (netlist.nets - 2)
+        self._gates = [_Cell(each) for each in netlist.instances[: netlist.gates]]
+        self._stored = [_Cell(each) for each in netlist.instances[netlist.gates :]]
+        self.follow()
+
+    def clock(self) -> None:
+        """Let flip-flops take what is at their inputs."""
+        taken = [each.next_state >> each.state(self.of) & 1 for each in self._stored]
+        for each, level in zip(self._stored, taken, strict=True):
+            each.held = level
+
+    def follow(self) -> None:
+        """Let all outputs follow, those of flip-flops first."""
+        for each in (*self._stored, *self._gates):
+            state = each.state(self.of)
+            for net, table in each.outputs:
+                self.of[net] = table >> state & 1
+
+
+class _Cell:
+    """A cell and what it holds."""
+
+    def __init__(self, each: Instance) -> None:
+        self.held = 0
+        self.next_state = table_of(each.cell.next_state, each)
+        self.outputs = [
+            (net, table_of(pin.function, each)) for net, pin in zip(each.outputs, each.cell.outputs, strict=True)
+        ]
+        self._inputs = each.inputs
+
+    def state(self, levels: list[int]) -> int:
+        """The levels of its inputs as a number, what it holds above them."""
+        found = self.held
+        for net in reversed(self._inputs):
+            found = found << 1 | levels[net]
+        return found
