@@ -329,6 +329,8 @@ class Circuit:
             return self._value(
                 {"any": value != 0, "all": value == (1 << a.width) - 1, "parity": value.bit_count() % 2 == 1}[op]
             )
+        if op == "any" and a.op == "join":  # low bits are of no interest
+            a = self._join([piece for piece in a.pieces if piece.node is not None or piece.start])
         return a if a.width == 1 else self._node(op, (a,), 1)
 
     def _value(self, bit: bool) -> Node:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from openmxu_sim.netlist.circuit import Circuit, Node, Piece
+from openmxu_sim.netlist.circuit import Circuit, Node, Piece, find_bit
 from openmxu_sim.netlist.rtlil import NetlistError
 
 __all__ = ["Code"]
@@ -192,6 +192,7 @@ class _Body:
         self._word, self._signed = ("word", "sword") if lanes else ("uint32_t", "int32_t")
         self._done: dict[int, list[str]] = {}
         self._names: dict[str, str] = {}  # by expression
+        self._joins: list[tuple[list[Piece], Node]] = []  # what was put together so far, bit by bit
         self._uncut: dict[int, str] = {}  # sums by node, with bits above their width
         self._allowed: Collection[str] | None = None
         self._asker = ""
@@ -238,7 +239,7 @@ class _Body:
             if id(node_) in self._done:
                 stack.pop()
                 continue
-            row = _row(node_)
+            row = self._find_row(node_)
             needs = list(node_.operands) if row is None else [row.node]
             if node_.op == "join":
                 needs += [piece.node for piece in node_.pieces if piece.node is not None]
@@ -247,6 +248,8 @@ class _Body:
                 stack += missing
                 continue
             self._done[id(node_)] = self._compute(node_)
+            if node_.op == "join" and len(node_.pieces) > 1 and node_.width <= _LIMB:
+                self._joins.append((_bits(node_), node_))
             stack.pop()
         return self._done[id(node)]
 
@@ -260,10 +263,15 @@ class _Body:
             return [self._name(f"s@->{field}[{limb}]") for limb in range(_limbs(width))]
         if node.op == "join":
             return self._join(node)
-        row = _row(node)
+        row = self._find_row(node)
         if row is not None:
             return [self._name(self._decide_row(node.op, row))]
         operands = [self._done[id(operand)] for operand in node.operands]
+        if node.op == "and":
+            for one, other in (node.operands, node.operands[::-1]):
+                whole = self._whole(one, other)
+                if whole:
+                    return [self._name(f"{limb} & {whole}") for limb in self._done[id(other)]]
         if node.op in ("and", "or", "xor"):
             sign = {"and": "&", "or": "|", "xor": "^"}[node.op]
             return [self._name(f"{a} {sign} {b}") for a, b in zip(*operands, strict=True)]
@@ -274,6 +282,10 @@ class _Body:
             ]
         if node.op == "choose":
             [condition] = operands[0]
+            asked, place = (node.operands[0].operands[0], 1) if node.operands[0].op == "not" else (node.operands[0], 2)
+            shifted = self._shifted_up(asked, node.operands[place])
+            if shifted:
+                operands[place] = [shifted]
             return [
                 self._name(f"({condition} & {a}) | (~{condition} & {b})") for a, b in zip(*operands[1:], strict=True)
             ]
@@ -282,6 +294,44 @@ class _Body:
         if node.op == "mul":
             return self._multiply(node, *operands)
         return [self._name(self._decide(node, operands))]
+
+    def _whole(self, one: Node, other: Node) -> str:
+        """All ones where a bit is high, if a word is that bit again and again, as far as another word reaches."""
+        if one.op != "join" or one.width == 1 or one.width > _LIMB:
+            return ""
+        piece = one.pieces[0]
+        if piece.node is None or not piece.repeated or piece.width < other.bound:
+            return ""
+        return self._mask_of(piece)
+
+    def _shifted_up(self, asked: Node, chosen: Node) -> str:
+        """A word shifted up, with nothing cut off above: it is chosen only where what is asked for, all that is to be
+        cut off, is low.
+        """
+        if chosen.op != "join" or chosen.width > _LIMB or len(chosen.pieces) != 2:
+            return ""
+        above, (fill, kept) = _upper_bits(asked), chosen.pieces
+        if above is None or kept.node is not above.node or (kept.start, kept.width) != (0, above.start):
+            return ""
+        [limb] = self._done[id(above.node)]
+        return self._name(" | ".join([*self._place(fill, 0), f"({limb} << {fill.width})"]))
+
+    def _find_row(self, node: Node) -> "_Row | None":
+        """The bits that a question for any or all of them is about, if they are in a row of a word that is there."""
+        if node.op == "any" or (node.op == "all" and node.operands[0].bound == node.operands[0].width):
+            return _row(node) or self._inside(node.operands[0])
+        return _row(node)
+
+    def _inside(self, node: Node) -> "_Row | None":
+        """Where in a word that was put together before the bits of another are in a row, zeros above them apart."""
+        if node.op != "join" or len(node.pieces) < 2 or node.width > _LIMB:
+            return None
+        bits = _bits(node)[: node.bound]
+        for known, word in self._joins:
+            for start in range(len(known) - len(bits) + 1):
+                if known[start : start + len(bits)] == bits:
+                    return _Row(word, start, len(bits))
+        return None
 
     def _decide_row(self, op: str, row: "_Row") -> str:
         """Whether any or all bits in a row of a word are high, without moving them to where a word begins."""
@@ -350,7 +400,11 @@ class _Body:
             operands = [
                 self._uncut.get(id(operand), limb) for operand, limb in zip(node.operands, (a[0], b[0]), strict=True)
             ]
-            total = self._name(f"{operands[0]} {sign} {operands[1]}")
+            carry = self._carry(node.operands[1])
+            if carry:  # all ones are minus one
+                total = self._name(f"{operands[0]} {'-' if node.op == 'add' else '+'} {carry}")
+            else:
+                total = self._name(f"{operands[0]} {sign} {operands[1]}")
             if operands == [a[0], b[0]] and (node.width == _LIMB or (node.op == "add" and not _overflows(node))):
                 return [total]
             self._uncut[id(node)] = total
@@ -371,6 +425,12 @@ class _Body:
                 total = self._name(f"{total} & {self._constant(_mask(node.width, index))}")
             limbs.append(total)
         return limbs
+
+    def _carry(self, summand: Node) -> str:
+        """All ones where a summand is one, if it is a bit."""
+        if summand.op != "join" or summand.bound != 1 or summand.pieces[0].node is None:
+            return ""
+        return self._mask_of(summand.pieces[0])
 
     def _multiply(self, node: Node, a: list[str], b: list[str]) -> list[str]:
         if len(a) == 1:
@@ -409,6 +469,9 @@ class _Body:
             if piece.node is None:
                 return [self._constant(0xFFFFFFFF * piece.start)]
             return [self._mask_of(piece)]
+        row = self._inside(node)
+        if row is not None:
+            return [self._name(" | ".join(self._place(Piece(*row), 0)))]
         terms: list[list[str]] = [[] for _ in range(_limbs(node.width))]
         position = 0
         for piece in node.pieces:
@@ -432,7 +495,7 @@ class _Body:
         limb = self._done[id(piece.node)][piece.start // _LIMB]
         if piece.node.width == 1:
             return limb
-        return self._name(self._bit(limb, piece.start % _LIMB))
+        return self._name(self._bit(self._uncut.get(id(piece.node), limb), piece.start % _LIMB))
 
     def _place(self, piece: Piece, position: int) -> list[str]:
         """A piece at its place in a limb, which it fits into."""
@@ -450,10 +513,12 @@ class _Body:
             source, target = low - index * _LIMB, position + low - piece.start
             part = ((1 << (high - low)) - 1) << target
             shift = target - source
-            moved = limbs[index] if not shift else f"({limbs[index]} {'<<' if shift > 0 else '>>'} {abs(shift)})"
             top = min(_LIMB, max(0, piece.node.bound - index * _LIMB))  # bits above are low
             reached = ((1 << top) - 1) << shift if shift >= 0 else ((1 << top) - 1) >> -shift
-            terms.append(moved if reached & 0xFFFFFFFF & ~part == 0 else f"({moved} & {self._constant(part)})")
+            cut = reached & 0xFFFFFFFF & ~part
+            limb = self._uncut.get(id(piece.node), limbs[index]) if cut else limbs[index]
+            moved = limb if not shift else f"({limb} {'<<' if shift > 0 else '>>'} {abs(shift)})"
+            terms.append(f"({moved} & {self._constant(part)})" if cut else moved)
         return terms
 
 
@@ -476,6 +541,18 @@ def _row(node: Node) -> _Row | None:
     if piece.node is None or piece.repeated or not 1 < piece.node.width <= _LIMB:
         return None
     return _Row(piece.node, piece.start, piece.width)
+
+
+def _bits(node: Node) -> list[Piece]:
+    return [find_bit(node, place) for place in range(node.width)]
+
+
+def _upper_bits(asked: Node) -> _Row | None:
+    """The bits that a question is about, if it is whether any bit of a word is high from some bit on."""
+    row = _row(asked) if asked.op == "any" else None
+    if asked.op == "join" and asked.pieces[0].node is not None:  # of one bit
+        row = _Row(asked.pieces[0].node, asked.pieces[0].start, 1)
+    return row if row and row.node.width <= _LIMB and row.start + row.width >= row.node.bound else None
 
 
 def _limbs(width: int) -> int:
