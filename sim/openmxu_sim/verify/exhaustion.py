@@ -6,11 +6,11 @@ golden model: two sources that share nothing.
 
 import ctypes
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from amaranth.hdl import Module, Value
+from amaranth.hdl import Module, Shape, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -18,12 +18,13 @@ from openmxu.area.gates import gates
 from openmxu.arith import Adder, Converter, Multiplier, Splitter
 from openmxu.formats import BF16, FP16, FP32
 from openmxu.passes import Part
+from openmxu.verilog import to_rtlil
 from openmxu_sim import vectors
 from openmxu_sim.aliases import Progress
 from openmxu_sim.netlist.bitslice import LANES, bit_slices
 from openmxu_sim.netlist.native import compile_c, resource
 
-__all__ = ["SWEEPS", "Sweep", "Tally", "additions", "sweep"]
+__all__ = ["SWEEPS", "Sweep", "Tally", "additions", "parts", "sweep"]
 
 _HALF = 1 << 16
 _PAIRS = 1 << 20
@@ -62,21 +63,40 @@ class _PartOf(wiring.Component):
     o: Value
 
     def __init__(self, part: Part, subnormals: str) -> None:
-        self._part = part
-        self._subnormals = subnormals
+        self.part = part
+        self.subnormals = subnormals
         super().__init__({"i": In(FP32.width), "o": Out(BF16.width)})
 
     @property
     def module_name(self) -> str:
         """Name of the exported module."""
-        return f"part_{self._part}_{self._subnormals}"
+        return f"part_{self.part}_{self.subnormals}"
 
     def elaborate(self, platform: object) -> Module:
         """The splitter and what it is told."""
         m = Module()
-        m.submodules.splitter = splitter = Splitter(subnormals=self._subnormals)
-        m.d.comb += [splitter.i.eq(self.i), splitter.i_part.eq(self._part), self.o.eq(splitter.o)]
+        m.submodules.splitter = splitter = Splitter(subnormals=self.subnormals)
+        m.d.comb += [splitter.i.eq(self.i), splitter.i_part.eq(self.part), self.o.eq(splitter.o)]
         return m
+
+
+def _around(splitter: str, told: _PartOf, _: str) -> str:
+    """RTLIL of a splitter that makes one part only, around another splitter than the component's."""
+    return f"""{splitter}
+module \\{told.module_name}
+  wire width {FP32.width} input 1 \\i
+  wire width {BF16.width} output 2 \\o
+  cell \\{Splitter(subnormals=told.subnormals).module_name} \\splitter
+    connect \\i \\i
+    connect \\i_part {Shape.cast(Part).width}'{told.part:b}
+    connect \\o \\o
+  end
+end
+"""
+
+
+def _part_name(part: Part) -> str:
+    return f"{part.name.lower()} part of fp32"
 
 
 SWEEPS = {
@@ -88,8 +108,9 @@ SWEEPS = {
         Sweep("fp32 -> bf16", lambda mode: Converter(FP32, BF16, subnormals=mode), ("i",), "converter.c"),
         Sweep("fp16 + fp16", lambda mode: Adder(FP16, subnormals=mode), ("i_b", "i_a"), "adder_fp16.c"),
         *(
-            Sweep(f"{part.name.lower()} part of fp32", partial(_PartOf, part), ("i",), "splitter.c", part)
-            for part in (Part.REST, Part.MIDDLE, Part.LOW)
+            Sweep(_part_name(part), partial(_PartOf, part), ("i",), "splitter.c", part)
+            for part in Part
+            if part is not Part.WHOLE  # that is the conversion
         ),
     )
 }
@@ -128,7 +149,10 @@ def sweep(
     openmxu.yosys.SynthesisError
         Yosys fails.
     """
-    chosen = SWEEPS[name]
+    return _sweep(SWEEPS[name], subnormals, change, progress)
+
+
+def _sweep(chosen: Sweep, subnormals: str, change: Callable[[str], str] | None, progress: Progress | None) -> Tally:
     function = _compile(
         gates(chosen.make(subnormals), change=change), chosen.inputs, chosen.oracle, "sweep.c", part=chosen.part
     ).sweep
@@ -144,6 +168,35 @@ def sweep(
         if progress is not None:
             progress(start + step, _HALF)
     return Tally(_HALF * _HALF, 0)
+
+
+def parts(subnormals: str, *, change: Callable[[str], str], progress: Progress | None = None) -> Tally:
+    """Compare all parts of all fp32 numbers, or those up to the first wrong ones; no reserved part is asked for.
+
+    Parameters
+    ----------
+    subnormals, progress
+        As for :func:`sweep`.
+    change
+        Changes the RTLIL of the :class:`~openmxu.arith.Splitter` first.
+
+    Raises
+    ------
+    openmxu_sim.netlist.native.CompilerNotFoundError, openmxu_sim.netlist.native.CompilationError
+        There is no C compiler, or it fails.
+    openmxu.yosys.SynthesisError
+        Yosys fails.
+    """
+    changed = change(to_rtlil(Splitter(subnormals=subnormals)))
+    count = 0
+    for part in Part:
+        name = "fp32 -> bf16" if part is Part.WHOLE else _part_name(part)
+        chosen = replace(SWEEPS[name], make=partial(_PartOf, part))
+        tally = _sweep(chosen, subnormals, partial(_around, changed, _PartOf(part, subnormals)), progress)
+        count += tally.count
+        if tally.wrong:
+            return replace(tally, count=count)
+    return Tally(count, 0)
 
 
 def additions(
