@@ -129,7 +129,11 @@ def splitting(unit: Any) -> Operation:
 
     # What truncation leaves of small numbers is subnormal, or just not: each exponent, each bit as the highest left.
     exponents, bits = np.meshgrid(np.arange(48, dtype=np.uint32) << 23, 1 << np.arange(23, dtype=np.uint32))
-    small = np.concatenate([(exponents | left).ravel() for left in (bits, 2 * bits - 1)])
+    # And with a one in the middle part beside one in the low part.
+    both = bits[:8] | 1 << 15
+    small = np.concatenate(
+        [*((exponents | left).ravel() for left in (bits, 2 * bits - 1)), (exponents[:8] | both).ravel()]
+    )
 
     def corners(_most: int, _seed: int) -> tuple[Words, Words]:
         numbers = np.concatenate([vectors.corners("fp32"), small, small | 1 << 31]).astype(np.uint32)

@@ -14,7 +14,7 @@ from amaranth.hdl import Module, Shape, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from openmxu.area.gates import gates
+from openmxu.area.gates import gates, mapped
 from openmxu.arith import Adder, Converter, Multiplier, Splitter
 from openmxu.formats import BF16, FP16, FP32
 from openmxu.passes import Part
@@ -63,32 +63,33 @@ class _PartOf(wiring.Component):
     o: Value
 
     def __init__(self, part: Part, subnormals: str) -> None:
-        self.part = part
-        self.subnormals = subnormals
+        self._part = part
+        self._subnormals = subnormals
         super().__init__({"i": In(FP32.width), "o": Out(BF16.width)})
 
     @property
     def module_name(self) -> str:
         """Name of the exported module."""
-        return f"part_{self.part}_{self.subnormals}"
+        return f"part_{self._part}_{self._subnormals}"
 
     def elaborate(self, platform: object) -> Module:
         """The splitter and what it is told."""
         m = Module()
-        m.submodules.splitter = splitter = Splitter(subnormals=self.subnormals)
-        m.d.comb += [splitter.i.eq(self.i), splitter.i_part.eq(self.part), self.o.eq(splitter.o)]
+        m.submodules.splitter = splitter = Splitter(subnormals=self._subnormals)
+        m.d.comb += [splitter.i.eq(self.i), splitter.i_part.eq(self._part), self.o.eq(splitter.o)]
         return m
 
 
-def _around(splitter: str, told: _PartOf, _: str) -> str:
-    """RTLIL of a splitter that makes one part only, around another splitter than the component's."""
-    return f"""{splitter}
-module \\{told.module_name}
+def _told(splitter: str, name: str, part: Part) -> str:
+    """RTLIL of a module ``told`` that makes one part only, around a splitter in RTLIL, called ``name``."""
+    top = "attribute \\top 1\n"
+    return f"""{splitter.replace(top, "")}
+{top}module \\told
   wire width {FP32.width} input 1 \\i
   wire width {BF16.width} output 2 \\o
-  cell \\{Splitter(subnormals=told.subnormals).module_name} \\splitter
+  cell \\{name} \\splitter
     connect \\i \\i
-    connect \\i_part {Shape.cast(Part).width}'{told.part:b}
+    connect \\i_part {Shape.cast(Part).width}'{part:b}
     connect \\o \\o
   end
 end
@@ -149,13 +150,12 @@ def sweep(
     openmxu.yosys.SynthesisError
         Yosys fails.
     """
-    return _sweep(SWEEPS[name], subnormals, change, progress)
+    chosen = SWEEPS[name]
+    return _sweep(chosen, gates(chosen.make(subnormals), change=change), subnormals, progress)
 
 
-def _sweep(chosen: Sweep, subnormals: str, change: Callable[[str], str] | None, progress: Progress | None) -> Tally:
-    function = _compile(
-        gates(chosen.make(subnormals), change=change), chosen.inputs, chosen.oracle, "sweep.c", part=chosen.part
-    ).sweep
+def _sweep(chosen: Sweep, netlist: Any, subnormals: str, progress: Progress | None) -> Tally:
+    function = _compile(netlist, chosen.inputs, chosen.oracle, "sweep.c", part=chosen.part).sweep
     function.restype = ctypes.c_uint64
     step = _HALF // 64  # often enough for progress, and to be interrupted
     for start in range(0, _HALF, step):
@@ -187,12 +187,13 @@ def parts(subnormals: str, *, change: Callable[[str], str], progress: Progress |
     openmxu.yosys.SynthesisError
         Yosys fails.
     """
-    changed = change(to_rtlil(Splitter(subnormals=subnormals)))
+    splitter = Splitter(subnormals=subnormals)
+    changed = change(to_rtlil(splitter))
     count = 0
     for part in Part:
         name = "fp32 -> bf16" if part is Part.WHOLE else _part_name(part)
-        chosen = replace(SWEEPS[name], make=partial(_PartOf, part))
-        tally = _sweep(chosen, subnormals, partial(_around, changed, _PartOf(part, subnormals)), progress)
+        netlist = mapped(_told(changed, splitter.module_name, part), "told")
+        tally = _sweep(SWEEPS[name], netlist, subnormals, progress)
         count += tally.count
         if tally.wrong:
             return replace(tally, count=count)

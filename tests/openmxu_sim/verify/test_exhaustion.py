@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from amaranth.hdl import Value
 
-from openmxu.arith import product
+from openmxu.arith import Splitter, product
 from openmxu.arith import round as rounding
-from openmxu_sim.verify.exhaustion import additions, sweep
+from openmxu.yosys.mutation import mutants
+from openmxu_sim.verify.exhaustion import additions, parts, sweep
 
 
 def _truncate(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,3 +48,10 @@ def test_broken_arithmetic_is_seen(
 def test_broken_sums_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     _truncate(monkeypatch)
     assert additions("flush", 0, 10**5).wrong
+
+
+def test_broken_parts_are_seen() -> None:
+    drawn = mutants(Splitter(subnormals="flush"), 12, 0, flat=True)
+    # What all parts pass through: it shows in the first of them.
+    number = next(each for each in range(1, 13) if "converter.i[" in drawn.describe(each))
+    assert parts("flush", change=lambda _: drawn.one(number)).wrong
