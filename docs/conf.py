@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 from importlib.metadata import version as installed
 
 from docutils import nodes
@@ -35,6 +36,8 @@ napoleon_google_docstring = False
 napoleon_custom_sections = [("Members", "params_style")]
 napoleon_use_rtype = False
 doctest_test_doctest_blocks = "default"
+# The code of tutorials is in files of its own, which belong to no package.
+doctest_global_setup = f"import sys; sys.path.insert(0, {str(Path(__file__).parent / 'examples')!r})"
 
 
 class CommandHelp(SphinxDirective):
