@@ -9,7 +9,7 @@ QUICK := tests/test_architecture.py tests/openmxu/arith $(foreach name,cache cat
   tests/openmxu_sim/golden tests/openmxu_sim/netlist tests/openmxu_sim/engines/test_model.py $(foreach name,npy parts \
   stimulus studies vectors,tests/openmxu_sim/test_$(name).py)
 
-.PHONY: help setup setup-litex setup-models demo test quick slow lint docs boards wheel verify faults bench study areas clean
+.PHONY: help setup setup-litex setup-models demo test quick slow lint docs boards wheel release verify faults bench study areas clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -77,6 +77,9 @@ wheel: setup ## sdist and wheel in build/dist, and the wheel alone in an empty e
 	  && for command in list "matmul A.npy B.npy" "verilog mxu_2x2 -o mxu.v" "wave -o wave.svg" roofline; do \
 	  bin/openmxu $$command >/dev/null || exit $$?; done
 	@ls build/dist
+
+release: docs wheel ## check that this commit can be released; docs/how-to/release.md says how
+	@$(BIN)/python docs/release.py
 
 verify: $(VENV)/.jax ## all proofs and exhaustive checks, 95 minutes; the record behind the documentation
 	@$(BIN)/openmxu verify --thorough --json docs/reference/verification.json; code=$$?; \

@@ -3,8 +3,8 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 from importlib.metadata import version as installed
+from pathlib import Path
 
 from docutils import nodes
 from sphinx.application import Sphinx
