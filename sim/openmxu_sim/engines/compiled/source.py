@@ -1,6 +1,6 @@
 """C text for a unit: its parts' netlists as functions, and what wires them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from openmxu.accumulator import AccumulatorColumn, Emission
@@ -15,7 +15,18 @@ from openmxu_sim.netlist.circuit import Circuit
 from openmxu_sim.netlist.code import Code
 from openmxu_sim.netlist.native import resource
 
-__all__ = ["constants", "netlists", "parts", "unit_source"]
+__all__ = [
+    "CONTROL",
+    "constants",
+    "control_text",
+    "data_text",
+    "enumeration",
+    "flags",
+    "netlists",
+    "parts",
+    "shared_constants",
+    "unit_source",
+]
 
 _PARTS: dict[str, Callable[[MxuConfig], Any]] = {
     "admission": Admission,
@@ -27,6 +38,9 @@ _PARTS: dict[str, Callable[[MxuConfig], Any]] = {
     "status": Status,
 }
 
+CONTROL = ("admission", "emission", "status")
+"""Parts that decide, of which there is one each; ``status`` only where the unit has it."""
+
 _COPIES = 4
 """Vectors of processing elements that are computed side by side: one alone waits for itself most of the time."""
 
@@ -36,9 +50,9 @@ def parts(config: MxuConfig) -> list[str]:
     return [name for name in _PARTS if name != "status" or config.status]
 
 
-def netlists(config: MxuConfig) -> dict[str, str]:
-    """The RTLIL of a unit's parts, each once, in a module called as the part."""
-    return {name: to_rtlil(_PARTS[name](config), name=name) for name in parts(config)}
+def netlists(config: MxuConfig, wanted: Collection[str] = ()) -> dict[str, str]:
+    """The RTLIL of a unit's parts, all or the wanted ones, each once, in a module called as the part."""
+    return {name: to_rtlil(_PARTS[name](config), name=name) for name in wanted or parts(config)}
 
 
 def constants(config: MxuConfig) -> dict[str, int]:
@@ -74,20 +88,46 @@ def unit_source(config: MxuConfig, rtlil: dict[str, str]) -> str:
         A netlist holds what cannot be compiled.
     """
     circuits = {name: Circuit(text, name) for name, text in rtlil.items()}
-    text = [resource("openmxu_sim.engines.compiled", "vectors.c")]
+    text = [resource("openmxu_sim.engines.compiled", "vectors.c"), *flags(config)]
+    text += [control_text(circuits[part], part) for part in CONTROL if part in circuits]
+    text.append(data_text(circuits))
+    numbers = shared_constants() | constants(config)
+    text += [enumeration(numbers), resource("openmxu_sim.engines.compiled", "unit.c")]
+    return "\n".join(text)
+
+
+def shared_constants(copies: int = _COPIES) -> dict[str, int]:
+    """The numbers that are the same for all units; ``copies``: as of :func:`data_text`."""
+    return {"COPIES": copies, "COUNTERS": len(Counters._fields)}
+
+
+def flags(config: MxuConfig) -> list[str]:
+    """What ``unit.c`` is told that a unit has."""
+    return ["#define SPLITTER"] * config.splitter + ["#define STATUS"] * config.status
+
+
+def enumeration(numbers: Mapping[str, int]) -> str:
+    """Constants of the C text."""
+    return "enum {\n" + "".join(f"  {name} = {value},\n" for name, value in numbers.items()) + "};"
+
+
+def control_text(circuit: Circuit, part: str, name: str = "") -> str:
+    """The functions of one of the parts :data:`CONTROL`, and the names of its registers; ``name``: its own here."""
+    name = name or part
+    code = Code(circuit, name, lanes=False)
+    if part == "status":
+        code.function("look", list(circuit.outputs))
+    code.function("step", list(circuit.outputs), inputs=circuit.inputs, clock=True)
+    return f"{code.text()}\n{_names(circuit, code, name)}"
+
+
+def data_text(circuits: Mapping[str, Circuit], copies: int = _COPIES) -> str:
+    """The functions of the parts that hold data: edge, processing element, accumulator column and its marks."""
+    text = []
     code = Code(circuits["edge"], "edge", lanes=True)
     code.function("look", ["o_words"])
     code.function("step", [], clock=True)
     text.append(code.text())
-    if config.splitter:
-        text.append("#define SPLITTER")
-    for part in ("admission", "emission", *(["status"] if config.status else [])):
-        code = Code(circuits[part], part, lanes=False)
-        if part == "status":
-            text.append("#define STATUS")
-            code.function("look", list(circuits[part].outputs))
-        code.function("step", list(circuits[part].outputs), inputs=circuits[part].inputs, clock=True)
-        text.append(code.text())
     code = Code(circuits["column"], "column_marks", lanes=True, only=["o_control"])
     code.function("look", ["o_control"])
     code.function("step", [], clock=True)
@@ -97,14 +137,16 @@ def unit_source(config: MxuConfig, rtlil: dict[str, str]) -> str:
         code.function("look", list(circuits[part].outputs))
         code.function("step", [], clock=True)
         if part == "pe":
-            code.function("steps", [], clock=True, copies=_COPIES)
+            code.function("steps", [], clock=True, copies=copies)
         text.append(code.text())
         if part == "pe":
-            text.append(f'const char unit_registers[] = "{_registers(circuits[part], code)}";')
-    numbers = {"COPIES": _COPIES, "COUNTERS": len(Counters._fields), **constants(config)}
-    text.append("enum {\n" + "".join(f"  {name} = {value},\n" for name, value in numbers.items()) + "};")
-    text.append(resource("openmxu_sim.engines.compiled", "unit.c"))
+            text.append(_names(circuits[part], code, "unit"))
     return "\n".join(text)
+
+
+def _names(circuit: Circuit, code: Code, name: str) -> str:
+    """The names of a part's registers as a C text."""
+    return f'const char {name}_registers[] = "{_registers(circuit, code)}";'
 
 
 def _registers(circuit: Circuit, code: Code) -> str:

@@ -4,23 +4,39 @@
    ROWS, COLUMNS, ROW_STEP (cycles from a row to the next), SKEW_BASE (cycles before row 0), CONTROL_DELAY (cycles from
    admission to the accumulator bank), SOURCE_WIDTH, OPERAND_WIDTH (bits of a word before and behind the edge).
 
+   A text for units of several sizes defines MOST_ROWS, MOST_COLUMNS and MOST_CONTROL_DELAY, too; ROWS, COLUMNS and
+   CONTROL_DELAY may then vary from run to run. STEPWISE: blocks of one cycle, so that after each block all parts have
+   come as far. ALONE: there are no threads, and what they would need is defined.
+
    Nothing in a unit decides anything upon data. So admission, edges and emission run first, for a block of cycles;
    then the array, row after row, each for the whole block, so that what it works on stays near the processor; then
    the accumulator bank. Several threads take a part of the rows each and hand blocks on. */
 
+#ifndef ALONE
 #include <pthread.h>
+#endif
+
+#ifndef MOST_ROWS
+#define MOST_ROWS ROWS
+#define MOST_COLUMNS COLUMNS
+#define MOST_CONTROL_DELAY CONTROL_DELAY
+#endif
 
 enum {
-  ROW_BLOCKS = (ROWS + LANES - 1) / LANES,
-  COLUMN_BLOCKS = (COLUMNS + LANES - 1) / LANES,
-  MARK_LIMBS = (ROWS + 31) / 32,
+  ROW_BLOCKS = (MOST_ROWS + LANES - 1) / LANES,
+  COLUMN_BLOCKS = (MOST_COLUMNS + LANES - 1) / LANES,
+  MARK_LIMBS = (MOST_ROWS + 31) / 32,
   MARKS = 6, LAST_MARK = 1, KEEP_MARK = 5,
   WEIGHT_PART = 1, ACTIVATION_PART = MARKS,  /* the lowest bit of the part among the marks of a beat */
   CELL_LIMBS = sizeof(struct pe_state) / sizeof(word),
   MOST_THREADS = 16,
   /* Cycles of a block: sums and weights between two rows should fit the nearest cache. */
   FITTING = 24576 / (COLUMN_BLOCKS * 2 * sizeof(word)),
+#ifdef STEPWISE
+  BLOCK = 1,
+#else
   BLOCK = FITTING < 8 ? 8 : FITTING > 64 ? 64 : FITTING,
+#endif
 };
 
 /* The next power of two. */
@@ -33,9 +49,9 @@ enum {
 enum {
   /* Cycles that are remembered: those that some thread has not done yet, and those that are known ahead. */
   RECENT = POWER((MOST_THREADS + 2) * BLOCK),
-  WEIGHTS = POWER(COLUMNS + 2 * BLOCK),
-  ACTIVATIONS = POWER(SKEW_BASE + (ROWS - 1) * ROW_STEP + 1 + (MOST_THREADS + 2) * BLOCK),
-  CONTROLS = POWER(CONTROL_DELAY + 1 + (MOST_THREADS + 2) * BLOCK),
+  WEIGHTS = POWER(MOST_COLUMNS + 2 * BLOCK),
+  ACTIVATIONS = POWER(SKEW_BASE + (MOST_ROWS - 1) * ROW_STEP + 1 + (MOST_THREADS + 2) * BLOCK),
+  CONTROLS = POWER(MOST_CONTROL_DELAY + 1 + (MOST_THREADS + 2) * BLOCK),
 };
 
 /* Signals of the streams, and the beats that leave the edges; STREAMS in trace.py has their names. */
@@ -96,11 +112,11 @@ struct unit {
   struct column_marks_state column_marks[COLUMN_BLOCKS];
 
   uint32_t weights[WEIGHTS][COLUMN_BLOCKS * LANES];  /* by cycle of arrival at row 0 */
-  uint32_t activations[ROWS][ACTIVATIONS];  /* by cycle of arrival at column 0 */
+  uint32_t activations[MOST_ROWS][ACTIVATIONS];  /* by cycle of arrival at column 0 */
   uint32_t controls[CONTROLS];  /* by cycle of arrival at the bank */
   struct cycle recent[RECENT];
 
-  struct pe_state cells[ROWS][COLUMN_BLOCKS];
+  struct pe_state cells[MOST_ROWS][COLUMN_BLOCKS];
   struct column_state bank[COLUMN_BLOCKS];
   int64_t given;  /* results */
 
@@ -181,7 +197,7 @@ static void decide(struct unit *u) {
   struct emission_in emission_in;
   struct emission_out emission_out;
   struct column_marks_out last_column;
-  column_marks_look(&u->column_marks[COLUMN_BLOCKS - 1], 0, &last_column);
+  column_marks_look(&u->column_marks[(COLUMNS - 1) / LANES], 0, &last_column);
   emission_in.i_control[0] = last_column.o_control[0][(COLUMNS - 1) % LANES];
   emission_in.i_ready[0] = -(uint32_t)ready;
   emission_step(&u->emission, &emission_in, &emission_out);
@@ -240,6 +256,9 @@ static void decide(struct unit *u) {
                             status.i_keep };
   for (int mark = 0; mark < MARKS; mark++) *seen[mark] = -(u->activation_marks >> mark & 1);
   status_step(&u->status, &status, &status_out);
+#endif
+#ifdef WATCH_ADMISSION
+  WATCH_ADMISSION(&out);
 #endif
   if (watched(u, t)) {
     uint32_t signals[STREAM_SIGNALS] = {
@@ -339,7 +358,7 @@ static void accumulate(struct unit *u, int64_t first, int length, const struct b
       struct column_in in;
       column_look(&u->bank[j], 0, &here);
       if (j) column_look(&u->bank[j - 1], 0, &before);
-      if (now->taken) {
+      if (now->taken && j <= (COLUMNS - 1) / LANES) {
         int count = COLUMNS - j * LANES < LANES ? COLUMNS - j * LANES : LANES;
         memcpy(u->out + u->given * COLUMNS + j * LANES, &here.o_data[0], count * sizeof *u->out);
       }
@@ -442,7 +461,7 @@ struct unit *unit_new(const uint32_t *a, const uint32_t *b, int64_t inner, int64
     edge_begin(&u->weight_edge[j]);
     column_marks_begin(&u->column_marks[j]);
     column_begin(&u->bank[j]);
-    for (int r = 0; r < ROWS; r++) pe_begin(&u->cells[r][j]);
+    for (int r = 0; r < MOST_ROWS; r++) pe_begin(&u->cells[r][j]);
   }
   for (int j = 0; j < ROW_BLOCKS; j++) edge_begin(&u->activation_edge[j]);
   admission_begin(&u->admission);
