@@ -20,11 +20,13 @@ from openmxu.files import folder, reserve
 from openmxu.formats import SUBNORMALS
 
 if TYPE_CHECKING:
+    from openmxu.config import MxuConfig
     from openmxu_sim.engines.compiled.trace import Window
     from openmxu_sim.onnx.infer import Inference
     from openmxu_sim.product import Statistics
     from openmxu_sim.studies.roofline import Layer
     from openmxu_sim.verify.report import Evidence
+    from openmxu_sim.wave import Activity
 
 __all__ = [
     "add_accuracy",
@@ -294,8 +296,9 @@ def add_wave(commands: Any) -> None:
         commands,
         "wave",
         _wave,
-        "draw which processing element is busy when, from a run of the simulated unit",
-        "  openmxu wave\n  openmxu wave --rows 3 --columns 5 --stages 6 --m 7 --stalls 8 -o short-tiles.svg\n"
+        "draw which processing element is busy when, or make a page in which the unit runs",
+        "  openmxu wave\n  openmxu wave -o run.html\n  openmxu wave --rows 128 --columns 128 -o run.html\n"
+        "  openmxu wave --rows 3 --columns 5 --stages 6 --m 7 --stalls 8 -o short-tiles.svg\n"
         "  openmxu wave --rows 128 --columns 128 --at 140,200,260,320",
     )
     parser.add_argument(
@@ -303,8 +306,10 @@ def add_wave(commands: Any) -> None:
         "--output-file",
         type=Path,
         default=Path("wavefront.svg"),
-        metavar="FILE.svg",
-        help="file for the picture (default: wavefront.svg)",
+        metavar="FILE",
+        help="file for the picture; one that ends in .html becomes a page: a unit of up to 8x8, live, for matrices of "
+        "your own (with the package ziglang; else a recorded run), or a recorded run of a larger one "
+        "(default: wavefront.svg)",
     )
     _add_array(parser, side=8)
     for name in ("m", "k", "n"):
@@ -313,7 +318,8 @@ def add_wave(commands: Any) -> None:
             type=integer,
             metavar=name.upper(),
             help={
-                "m": "rows of the left matrix (default: 1.5 times the rows that hide weight loading)",
+                "m": "rows of the left matrix (default: 1.5 times the rows that hide weight loading; in a live page at "
+                "most 16)",
                 "k": "the inner dimension (default: 2R)",
                 "n": "columns of the right matrix (default: 2C)",
             }[name],
@@ -333,34 +339,88 @@ def _integers(text: str) -> list[int]:
 
 def _wave(options: argparse.Namespace) -> None:
     from openmxu.config import MxuConfig
-    from openmxu_sim.stimulus import Stalls
-    from openmxu_sim.wave import default_sizes, draw, observe, product
+    from openmxu_sim.wave import MOST_SIDE, SIZES
 
     config = MxuConfig(rows=options.rows, columns=options.columns, stages=options.stages)
-    m, k, n = (
-        default if given is None else given
-        for given, default in zip((options.m, options.k, options.n), default_sizes(config), strict=True)
-    )
+    given = [each for each in (options.m, options.k, options.n) if each is not None]
+    if options.output_file.suffix.lower() not in (".html", ".htm"):
+        _wave_picture(options, config)
+    elif options.at is not None:
+        raise ValueError("at requires a picture, an output that ends in .svg, not a page")
+    elif {config.rows, config.columns} <= set(SIZES) and max(given, default=0) <= MOST_SIDE:
+        _wave_live(options, config)
+    else:
+        _wave_heat(options, config)
+
+
+def _wave_sizes(options: argparse.Namespace, config: "MxuConfig") -> tuple[int, int, int]:
+    """M, K and N: those given, or the defaults."""
+    from openmxu_sim.wave import default_sizes
+
+    given = zip((options.m, options.k, options.n), default_sizes(config), strict=True)
+    m, k, n = (default if each is None else each for each, default in given)
+    return m, k, n
+
+
+def _made_by(options: argparse.Namespace, m: int, k: int, n: int) -> str:
+    """The command that gives the same again."""
+    values = {name: getattr(options, name) for name in ("rows", "columns", "stages")} | {"m": m, "k": k, "n": n}
+    values |= {"stalls": options.stalls, "at": ",".join(map(str, options.at or []))}
+    return "openmxu wave " + " ".join(f"--{name} {value}" for name, value in values.items() if value not in (None, ""))
+
+
+def _observed(options: argparse.Namespace, config: "MxuConfig", sizes: tuple[int, int, int]) -> "Activity":
+    from openmxu_sim.stimulus import Stalls
+    from openmxu_sim.wave import observe, product
+
     stalls = None if options.stalls is None else Stalls(options.stalls)
-    given = {
-        "rows": config.rows,
-        "columns": config.columns,
-        "stages": config.stages,
-        "m": m,
-        "k": k,
-        "n": n,
-        "stalls": options.stalls,
-        "at": ",".join(map(str, options.at or [])),
-    }
-    made_by = " ".join(f"--{name} {value}" for name, value in given.items() if value not in (None, ""))
-    with reserve(options.output_file) as outputs:
-        with bar("rows of the result") as progress:
-            activity = observe(product(config, m, k, n), stalls=stalls, at=options.at, progress=progress)
-        outputs.write_text(options.output_file, draw(activity, made_by=f"openmxu wave {made_by}"))
+    with bar("rows of the result") as progress:
+        return observe(product(config, *sizes), stalls=stalls, at=options.at, progress=progress)
+
+
+def _tell_activity(options: argparse.Namespace, activity: "Activity", sizes: tuple[int, int, int]) -> None:
+    config, product = activity.config, "x".join(map(str, sizes))
     tell(
-        f"wrote {options.output_file}: {m}x{k}x{n} on {config.rows}x{config.columns}, {len(activity.tiles)} tiles, "
+        f"wrote {options.output_file}: {product} on {config.rows}x{config.columns}, {len(activity.tiles)} tiles, "
         f"{activity.cycles} cycles, utilisation {activity.utilisation:.1%}"
     )
+
+
+def _wave_picture(options: argparse.Namespace, config: "MxuConfig") -> None:
+    from openmxu_sim.wave import draw
+
+    sizes = _wave_sizes(options, config)
+    with reserve(options.output_file) as outputs:
+        activity = _observed(options, config, sizes)
+        outputs.write_text(options.output_file, draw(activity, made_by=_made_by(options, *sizes)))
+    _tell_activity(options, activity, sizes)
+
+
+def _wave_heat(options: argparse.Namespace, config: "MxuConfig") -> None:
+    from openmxu_sim.wave import heat_page
+
+    sizes = _wave_sizes(options, config)
+    with reserve(options.output_file) as outputs:
+        activity = _observed(options, config, sizes)
+        outputs.write_text(options.output_file, heat_page(activity, made_by=_made_by(options, *sizes)))
+    _tell_activity(options, activity, sizes)
+
+
+def _wave_live(options: argparse.Namespace, config: "MxuConfig") -> None:
+    from openmxu_sim.wave import MOST_SIDE, has_zig, live_page, random_run
+
+    live = has_zig()
+    m, k, n = (min(size, MOST_SIDE) for size in _wave_sizes(options, config))
+    with reserve(options.output_file) as outputs:
+        run = random_run(config.rows, config.columns, config.stages, (m, k, n), stalls=options.stalls)
+        made_by = _made_by(options, m, k, n)
+        outputs.write_text(options.output_file, live_page(run, live=live, made_by=made_by))
+    shown = "a live unit" if live else "a recorded run"
+    tell(f"wrote {options.output_file}: {shown}, {m}x{k}x{n} on {config.rows}x{config.columns}")
+    if not live:
+        from openmxu.extras import install
+
+        tell(f"for a unit that runs in the page, install the package ziglang: {install('zig')}")
 
 
 def add_verify(commands: Any) -> None:

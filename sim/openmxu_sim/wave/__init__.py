@@ -1,6 +1,24 @@
-"""The wavefront as a picture: which processing element multiplies what when, in a real run of the unit."""
+"""The wavefront: which processing element multiplies what when, in a real run, as a picture or as a page."""
 
 from openmxu_sim.wave.activity import MOST_CELLS, MOST_CYCLES, Activity, default_sizes, observe, product
+from openmxu_sim.wave.page import MOST_SIDE, SIZES, Given, Record, has_zig, heat_page, live_page, random_run, record_run
 from openmxu_sim.wave.picture import draw
 
-__all__ = ["MOST_CELLS", "MOST_CYCLES", "Activity", "default_sizes", "draw", "observe", "product"]
+__all__ = [
+    "MOST_CELLS",
+    "MOST_CYCLES",
+    "MOST_SIDE",
+    "SIZES",
+    "Activity",
+    "Given",
+    "Record",
+    "default_sizes",
+    "draw",
+    "has_zig",
+    "heat_page",
+    "live_page",
+    "observe",
+    "product",
+    "random_run",
+    "record_run",
+]

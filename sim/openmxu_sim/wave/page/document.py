@@ -1,0 +1,185 @@
+"""The page: one file with everything in it."""
+
+import base64
+import json
+import zlib
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from openmxu.passes import PASSES, Part
+from openmxu.stages import STAGES
+from openmxu_sim.engines.compiled.trace import STREAMS
+from openmxu_sim.netlist.native import resource
+from openmxu_sim.stimulus import Stalls
+from openmxu_sim.wave.activity import Activity
+from openmxu_sim.wave.page.layout import frame_layout
+from openmxu_sim.wave.page.machine import Given, Record, fetch_text, record_run
+from openmxu_sim.wave.page.source import DEPTH, MOST_SIDE, SIZES
+from openmxu_sim.wave.page.wasm import build_wasm
+
+__all__ = ["SEEDS", "heat_page", "live_page"]
+
+SEEDS = range(1, 8)
+"""Seeds of the stalls that a page offers."""
+
+_BOTH = ("numbers", "unit", "scene", "model", "inspector", "presets", "page")
+_SCRIPTS = {"live": (*_BOTH, "start"), "heat": (*_BOTH, "heat", "start")}
+
+
+def live_page(given: Given, *, live: bool = True, stages: Sequence[int] = STAGES, made_by: str = "") -> str:
+    """A page in which units of 1x1 to 8x8 run, as HTML; it begins with a run that is also recorded in it.
+
+    Parameters
+    ----------
+    given
+        The run.
+    live
+        Whether the machine code is in it. Else the page shows the recorded run only.
+    stages
+        Numbers of stages that it offers, that of ``given`` among them.
+    made_by
+        The command that made it.
+
+    Raises
+    ------
+    openmxu_sim.netlist.native.CompilerNotFoundError, openmxu_sim.netlist.native.CompilationError
+        A compiler is missing, or failed: the one for the record, or the one for WebAssembly.
+    """
+    record = record_run(given)
+    offered = sorted({*stages, given.stages}) if live else [given.stages]
+    texts = {each: fetch_text(each) for each in offered}
+    seeds = [*SEEDS, *([] if given.stalls is None or given.stalls in SEEDS else [given.stalls])]
+    data: dict[str, Any] = {
+        "depth": DEPTH,
+        "most": SIZES[-1],
+        "most_side": MOST_SIDE,
+        "sides": list(SIZES),
+        "streams": STREAMS,
+        "passes": PASSES,
+        "parts": [part.name.lower() for part in Part],
+        "layouts": {each: frame_layout(text, each) for each, text in texts.items()},
+        "seeds": seeds,
+        "recorded": _recorded(record, seeds),
+        "begin": _begin(record),
+    }
+    if live:
+        modules = {each: build_wasm(text) for each, text in texts.items()}
+        patterns = b"".join(np.packbits(Stalls(seed).pattern).tobytes() for seed in seeds)
+        data |= {
+            "sizes": [[each, len(module)] for each, module in modules.items()],
+            "modules": _packed(b"".join(modules.values())),
+            "patterns": _packed(patterns),
+        }
+    about = (
+        "An open bf16 matrix unit. Its netlist, compiled to WebAssembly, multiplies your matrices here, "
+        "bit for bit and clock by clock."
+    )
+    return _document("live", "live", "OpenMXU, live", about, data, made_by)
+
+
+def heat_page(activity: Activity, *, made_by: str = "") -> str:
+    """A recorded run of a unit of any size as a heat map with a slider, as HTML.
+
+    Parameters
+    ----------
+    activity
+        From :func:`~openmxu_sim.wave.activity.observe`.
+    made_by
+        The command that made it.
+    """
+    config, tiles = activity.config, activity.tiles
+    steps = np.diff(activity.starts, axis=-1, prepend=0).astype("<i2")
+    flags = np.zeros(len(activity.streams), dtype=np.uint8)
+    for bit, name in enumerate(f"{stream}__{end}" for stream in _ENDS for end in ("valid", "ready")):
+        flags |= activity.stream(name).astype(np.uint8) << bit
+    m, n = (max(getattr(tile, side).stop for tile in tiles) for side in ("activations", "columns"))
+    heat = {
+        "rows": config.rows,
+        "columns": config.columns,
+        "stages": config.stages,
+        "m": m,
+        "k": max(tile.inner.stop for tile in tiles),
+        "n": n,
+        "cycles": activity.cycles,
+        "utilisation": activity.utilisation,
+        "tiles": [
+            {
+                "rows": len(tile.activations),
+                "inners": len(tile.inner),
+                "columns": len(tile.columns),
+                "keep": tile.keep,
+                "emit": tile.emit,
+            }
+            for tile in tiles
+        ],
+        "beats": [beats.tolist() for beats in activity.beats],
+        "record": _packed(steps.tobytes() + flags.tobytes()),
+    }
+    begin = int(activity.starts[0].max() + activity.starts[-1].min()) // 2
+    title = f"OpenMXU, {config.rows}×{config.columns}"
+    about = (
+        f"A recorded run of {config.rows}×{config.columns} processing elements, each a dot in the colour of its tile."
+    )
+    return _document("heat", "recorded", title, about, {"heat": heat, "begin": begin}, made_by)
+
+
+_ENDS = ("weights", "activations", "results")
+
+
+def _recorded(record: Record, seeds: list[int]) -> dict[str, Any]:
+    """A record as the page reads it: frames, each but the first as the difference to the one before."""
+    given, frames = record.given, record.frames.copy()
+    frames[1:] ^= record.frames[:-1]
+    (m, k), n = given.a.shape, given.b.shape[1]
+    return {
+        "rows": given.rows,
+        "columns": given.columns,
+        "stages": given.stages,
+        "precision": given.precision,
+        "stalls": 0 if given.stalls is None else seeds.index(given.stalls) + 1,
+        "m": m,
+        "k": k,
+        "n": n,
+        "a": given.a.ravel().tolist(),
+        "b": given.b.ravel().tolist(),
+        "golden": given.golden.ravel().tolist(),
+        "tiles": record.tiles.tolist(),
+        "cycles": record.cycles,
+        "frames": _packed(frames.astype("<u4").tobytes()),
+    }
+
+
+def _begin(record: Record) -> int:
+    """The cycle with which the page begins: in the middle of the work."""
+    go: npt.NDArray[np.int64] = np.flatnonzero(record.frames[:, STREAMS.index("admission.o_go")])
+    return int(go[0] + 2 * go[-1]) // 3
+
+
+def _packed(content: bytes) -> str:
+    return base64.b64encode(zlib.compress(content, 9)).decode()
+
+
+def _document(body: str, kind: str, title: str, about: str, data: dict[str, Any], made_by: str) -> str:
+    """The file: template, style, script and data put together."""
+    parts = {
+        "title": escape(title),
+        "kind": kind,
+        "about": escape(about),
+        "made_by": escape(made_by or "OpenMXU"),
+        "style": _file("page.css"),
+        "body": _file(f"{body}.html"),
+        "data": json.dumps(data, separators=(",", ":")).replace("</", "<\\/"),
+        "script": "\n".join(_file(f"{name}.js") for name in _SCRIPTS[body]),
+    }
+    text = _file("page.html")
+    for name, part in parts.items():
+        text = text.replace("{{" + name + "}}", part)
+    return text
+
+
+def _file(name: str) -> str:
+    return resource("openmxu_sim.wave.page", name)

@@ -1,0 +1,73 @@
+"""Where things are in a frame: what ``page.c`` writes down of a cycle."""
+
+from typing import Any
+
+from openmxu_sim.engines.compiled.trace import STREAMS
+from openmxu_sim.engines.protocol import Counters
+from openmxu_sim.wave.page.source import DEPTH, SIZES, page_config, register_names
+
+__all__ = ["frame_layout", "frame_words"]
+
+
+def frame_layout(text: str, stages: int) -> dict[str, Any]:
+    """The first word of each part of a frame, and of the registers in it, as plain data.
+
+    Parameters
+    ----------
+    text
+        The C text of the units.
+    stages
+        For how many stages it is.
+
+    Returns
+    -------
+    dict
+        The parts by name, ``cells`` the last; ``limbs``: words of a processing element; ``names``: for each part that
+        has registers, their first word and width by name, of ``admission`` for each number of rows; ``row_step``; and
+        ``write_delay``: cycles from a beat leaving admission to its sum being written to the bank by column 0, if the
+        array has one row.
+    """
+    registers = register_names(text)
+    admission = {rows: _places(registers[f"admission_{rows}"]) for rows in SIZES}
+    emission, unit = _places(registers["emission"]), _places(registers["unit"])
+    most = SIZES[-1]
+    sizes = {
+        "streams": len(STREAMS),
+        "waits": 2,
+        "counters": len(Counters._fields),
+        "activations": most,
+        "weights": most,
+        "results": most,
+        "admission": max(map(_limbs, admission.values())),
+        "emission": _limbs(emission) + DEPTH,  # and a memory of its own
+        "bank": DEPTH * most,
+        "cells": 0,
+    }
+    offsets, start = {}, 0
+    for name, size in sizes.items():
+        offsets[name] = start
+        start += size
+    config = page_config(1, 1, stages)
+    return offsets | {
+        "limbs": _limbs(unit),
+        "names": {"unit": unit, "emission": emission, "admission": admission},
+        "row_step": config.row_step,
+        "write_delay": 2 + config.array_latency + config.write_latency,
+    }
+
+
+def frame_words(layout: dict[str, Any], rows: int, columns: int) -> int:
+    """Words of a frame that a unit of this size fills."""
+    return int(layout["cells"] + rows * columns * layout["limbs"])
+
+
+def _places(registers: list[tuple[str, int]]) -> dict[str, tuple[int, int]]:
+    places, start = {}, 0
+    for name, width in registers:
+        places[name] = start, width
+        start += -(-width // 32)
+    return places
+
+
+def _limbs(places: dict[str, tuple[int, int]]) -> int:
+    return sum(-(-width // 32) for _, width in places.values())

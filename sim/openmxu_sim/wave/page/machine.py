@@ -1,0 +1,167 @@
+"""The page's units on this machine: what a page does, for records and for tests."""
+
+import ctypes
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+import openmxu
+import openmxu_sim
+from openmxu import cache
+from openmxu.passes import PASSES
+from openmxu_sim import golden
+from openmxu_sim.aliases import Words
+from openmxu_sim.engines.library import fetch_library
+from openmxu_sim.netlist import native
+from openmxu_sim.stimulus import Stalls
+from openmxu_sim.wave.page.layout import frame_layout, frame_words
+from openmxu_sim.wave.page.source import MOST_SIDE, SIZES, first_pass, page_text
+
+__all__ = ["Given", "Record", "fetch_text", "random_run", "record_run"]
+
+_TILE = 9
+"""Numbers of a ``struct tile``."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """A run of the page.
+
+    Parameters
+    ----------
+    a, b
+        (M, K) and (K, N) fp32 patterns, of at most :data:`~openmxu_sim.wave.page.source.MOST_SIDE` rows and columns.
+    rows, columns, stages
+        The unit.
+    precision
+        One of :data:`openmxu.passes.PASSES`.
+    stalls
+        Seed of :class:`~openmxu_sim.stimulus.Stalls`; ``None``: nothing stalls.
+
+    Raises
+    ------
+    ValueError
+        The unit or a matrix is too large for a page.
+    """
+
+    a: Words
+    b: Words
+    rows: int
+    columns: int
+    stages: int = 1
+    precision: str = "default"
+    stalls: int | None = None
+
+    def __post_init__(self) -> None:
+        for noun in ("rows", "columns"):
+            if getattr(self, noun) not in SIZES:
+                raise ValueError(f"{noun} must be from {SIZES[0]} to {SIZES[-1]} in a page, not {getattr(self, noun)}")
+        for size in (*self.a.shape, *self.b.shape):
+            if not 1 <= size <= MOST_SIDE:
+                raise ValueError(f"m, k and n must be from 1 to {MOST_SIDE} in a page, not {size}")
+
+    @property
+    def golden(self) -> Words:
+        """(M, N): the bits by the golden model."""
+        a, b = golden.from_bits(self.a), golden.from_bits(self.b)
+        return golden.to_bits(golden.matmul(a, b, rows=self.rows, precision=self.precision))
+
+
+@dataclass(frozen=True)
+class Record:
+    """What was written down of a run.
+
+    Parameters
+    ----------
+    given
+        The run.
+    tiles
+        (tiles, 9): each as ``struct tile`` of ``unit.c``.
+    frames
+        (cycles, words): see :func:`~openmxu_sim.wave.page.layout.frame_layout`.
+    cycles
+        From the first beat of weights taken to the last result given, both included.
+    """
+
+    given: Given
+    tiles: npt.NDArray[np.int64]
+    frames: Words
+    cycles: int
+
+
+class _Machine:
+    """The functions of ``page.c`` for a number of stages."""
+
+    def __init__(self, library: bytes) -> None:
+        functions = native.open_library(library)
+        word = ctypes.c_uint32
+        functions.page_frame.restype = functions.page_matrix.restype = ctypes.POINTER(word)
+        functions.page_pattern.restype = ctypes.POINTER(ctypes.c_uint8)
+        functions.page_tile.restype = ctypes.POINTER(ctypes.c_int64)
+        functions.page_begin.argtypes = [ctypes.c_int] * 8
+        self.functions = functions
+
+
+def random_run(
+    rows: int,
+    columns: int,
+    stages: int,
+    sizes: tuple[int, int, int],
+    *,
+    precision: str = "default",
+    stalls: int | None = None,
+) -> Given:
+    """The product of two random matrices of M, K and N, in numbers that are short to read."""
+    m, k, n = sizes
+    generator = np.random.default_rng(0)
+    a, b = (golden.to_bits(generator.standard_normal(shape).round(2).astype(np.float32)) for shape in ((m, k), (k, n)))
+    return Given(a, b, rows, columns, stages, precision, stalls)
+
+
+def fetch_text(stages: int) -> str:
+    """:func:`~openmxu_sim.wave.page.source.page_text`, from the cache or made now."""
+    sources = (*openmxu.SOURCES, *openmxu_sim.SOURCES)
+    return cache.fetch_result(sources, lambda: page_text(stages).encode(), "page", str(stages)).decode()
+
+
+@lru_cache(maxsize=7)
+def _load(stages: int) -> _Machine:
+    # No trial: what a page records is compared with the golden model where it is shown.
+    return fetch_library(fetch_text(stages), _Machine, lambda _: False)
+
+
+def record_run(given: Given) -> Record:
+    """Run a product as a page does, on this machine.
+
+    Raises
+    ------
+    openmxu_sim.netlist.native.CompilerNotFoundError, openmxu_sim.netlist.native.CompilationError
+        There is no C compiler, or it failed.
+    RuntimeError
+        The unit hangs.
+    MemoryError
+        There is too little memory.
+    """
+    functions = _load(given.stages).functions
+    for right, matrix in enumerate((given.a, given.b)):
+        np.ctypeslib.as_array(functions.page_matrix(right), (matrix.size,))[:] = matrix.ravel()
+    if given.stalls is not None:
+        pattern = Stalls(given.stalls).pattern
+        np.ctypeslib.as_array(functions.page_pattern(), (pattern.size,))[:] = pattern.ravel()
+    sizes = given.rows, given.columns, len(given.a), *given.b.shape
+    passes = first_pass(given.precision), len(PASSES[given.precision])
+    count = functions.page_begin(*sizes, *passes, given.stalls is not None)
+    if not count:
+        raise MemoryError(f"too little memory for a unit of {given.rows}x{given.columns}")
+    tiles = np.ctypeslib.as_array(functions.page_tile(), (count, _TILE)).copy()
+    words = frame_words(frame_layout(fetch_text(given.stages), given.stages), given.rows, given.columns)
+    frame = np.ctypeslib.as_array(functions.page_frame(), (words,))
+    frames, state = [], 0
+    while not state:
+        state = functions.page_cycle()
+        frames.append(frame.copy())
+    if state > 1:
+        raise RuntimeError(f"the unit hangs in cycle {len(frames)}")
+    return Record(given, tiles, np.array(frames), functions.page_cycles())

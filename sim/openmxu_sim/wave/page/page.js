@@ -1,0 +1,474 @@
+// The page: controls, the run they make, and what is shown of it.
+
+const $ = (id) => document.getElementById(id);
+
+/** Time: a cycle, and how it moves. */
+class Transport {
+  constructor(show) {
+    this.show = show;
+    this.cycle = 0;
+    this.count = 1;
+    this.playing = false;
+    $("time").addEventListener("input", () => this.set(Number($("time").value)));
+    $("first").addEventListener("click", () => this.set(0));
+    $("last").addEventListener("click", () => this.set(this.count - 1));
+    $("back").addEventListener("click", () => this.set(this.cycle - 1));
+    $("forward").addEventListener("click", () => this.set(this.cycle + 1));
+    $("play").addEventListener("click", () => this.play(!this.playing));
+    const jump = (event) => {
+      const box = $("strips").getBoundingClientRect();
+      this.set(Math.floor(((event.clientX - box.left) / box.width) * this.count));
+    };
+    $("strips").addEventListener("pointerdown", (event) => {
+      $("strips").setPointerCapture(event.pointerId);
+      jump(event);
+    });
+    $("strips").addEventListener("pointermove", (event) => event.buttons && jump(event));
+    document.addEventListener("keydown", (event) => this._key(event));
+  }
+
+  _key(event) {
+    const { target } = event;
+    if (event.ctrlKey || event.metaKey || event.altKey || target.matches("input, select, textarea")) return;
+    const inGrid = target.closest("[role=grid]");
+    const steps = { ArrowLeft: -1, ArrowRight: 1, ",": -1, ".": 1, PageUp: -10, PageDown: 10 };
+    if (event.key in steps && !(inGrid && event.key.startsWith("Arrow"))) this.set(this.cycle + steps[event.key] * (event.shiftKey ? 10 : 1));
+    else if (event.key === "Home" && !inGrid) this.set(0);
+    else if (event.key === "End" && !inGrid) this.set(this.count - 1);
+    else if (event.key === " " && !target.matches("button")) this.play(!this.playing);
+    else return;
+    event.preventDefault();
+  }
+
+  /** A run of so many cycles. */
+  length(count) {
+    this.count = count;
+    $("time").max = String(count - 1);
+    this.cycle = Math.min(this.cycle, count - 1);
+  }
+
+  set(cycle, playing = false) {
+    if (!playing) this.play(false);
+    this.cycle = Math.max(0, Math.min(this.count - 1, cycle));
+    this.refresh();
+  }
+
+  refresh() {
+    $("time").value = String(this.cycle);
+    $("time").setAttribute("aria-valuetext", `cycle ${this.cycle} of ${this.count - 1}`);
+    $("clock").textContent = `cycle ${this.cycle} of ${this.count - 1}`;
+    this.show(this.cycle, this.playing);
+  }
+
+  play(on) {
+    if (on === this.playing) return;
+    this.playing = on;
+    $("play").textContent = on ? "Pause" : "Play";
+    $("play").setAttribute("aria-label", on ? "Pause" : "Play");
+    if (!on) return this.show(this.cycle, false);
+    if (this.cycle === this.count - 1) this.set(0, true);
+    let before = null;
+    let owed = 0;
+    const tick = (now) => {
+      if (!this.playing) return;
+      owed += before === null ? 0 : ((now - before) / 1000) * Number($("speed").value);
+      before = now;
+      const steps = Math.floor(owed);
+      owed -= steps;
+      if (steps) this.set(this.cycle + steps, true);
+      if (this.cycle >= this.count - 1) return this.play(false);
+      requestAnimationFrame(tick);
+    };
+    requestAnimationFrame(tick);
+  }
+}
+
+/** Arrow keys move between the buttons of a grid, of which one can be reached by Tab. */
+function rove(grid, columns) {
+  grid.addEventListener("keydown", (event) => {
+    const moves = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns(), ArrowDown: columns(), Home: -Infinity, End: Infinity };
+    if (!(event.key in moves)) return;
+    const all = [...grid.querySelectorAll("button")];
+    const at = all.indexOf(document.activeElement);
+    const next = Math.max(0, Math.min(all.length - 1, at + moves[event.key]));
+    all.forEach((button, index) => (button.tabIndex = index === next ? 0 : -1));
+    all[next].focus();
+    event.preventDefault();
+    event.stopPropagation();
+  });
+}
+
+class Page {
+  constructor(data) {
+    this.data = data;
+    this.colours = new Colours();
+    this.colours.changed = () => this.redraw();
+    this.machines = new Machines(data);
+    this.seed = 1;
+    this.chosen = null;
+    this.opened = null;
+    this.turn = 0;
+  }
+
+  async open() {
+    this.live = await this.machines.open();
+    this.scene = new Scene($("scene"), this.colours);
+    this.strips = new Strips($("strips"), this.colours);
+    this.transport = new Transport((cycle, playing) => this.show(cycle, playing));
+    this._controls();
+    const { recorded } = this.data;
+    Object.assign(this, {
+      a: { rows: recorded.m, columns: recorded.k, bits: Uint32Array.from(recorded.a) },
+      b: { rows: recorded.k, columns: recorded.n, bits: Uint32Array.from(recorded.b) },
+    });
+    new ResizeObserver(() => this.redraw()).observe($("stage"));
+    if (!this.live) {
+      $("notice").hidden = false;
+      $("notice").textContent = this.data.modules
+        ? "This browser runs no WebAssembly here: you see a recorded run."
+        : "A recorded run: this file was made without the machine code of the unit.";
+      for (const control of $("setup").querySelectorAll("button[data-preset], select:not(#view), input, textarea")) control.disabled = true;
+    }
+    this._editors();
+    await this.compute(true);
+    this.transport.set(Math.min(this.run.count - 1, this.data.begin));
+  }
+
+  /** Fill the controls and listen to them. */
+  _controls() {
+    const { data } = this;
+    const fill = (id, values, chosen) => {
+      $(id).append(...values.map(([value, label]) => make("option", { value }, label)));
+      $(id).value = String(chosen);
+    };
+    const sizes = this.live ? data.sides : [...new Set([data.recorded.rows, data.recorded.columns])].sort((a, b) => a - b);
+    const stages = this.live ? data.sizes.map(([each]) => each) : [data.recorded.stages];
+    fill("rows", sizes.map((each) => [each, each]), data.recorded.rows);
+    fill("columns", sizes.map((each) => [each, each]), data.recorded.columns);
+    fill("stages", stages.map((each) => [each, each]), data.recorded.stages);
+    fill("precision", Object.entries(data.passes).map(([name, passes]) => [name, passes.length > 1 ? `${name} (${passes.length})` : name]), data.recorded.precision);
+    fill("stalls", [[0, "none"], ...data.seeds.map((seed, at) => [at + 1, `seed ${seed}`])], data.recorded.stalls);
+    for (const id of ["rows", "columns", "stages", "precision", "stalls"]) $(id).addEventListener("change", () => this.compute());
+    $("view").addEventListener("change", () => (this._editors(), this._resultGrid(), this.redraw()));
+    for (const id of ["m", "k", "n"]) {
+      $(id).max = String(data.most_side);
+      $(id).addEventListener("change", () => this._resize());
+    }
+    for (const button of document.querySelectorAll("[data-preset]"))
+      button.addEventListener("click", () => this._preset(button.dataset.preset));
+    for (const button of document.querySelectorAll("[data-text]")) this._textButton(button);
+    rove($("cells"), () => this.run.columns);
+    rove($("c"), () => this.run.n);
+  }
+
+  get asHex() {
+    return $("view").value === "hex";
+  }
+
+  _textButton(button) {
+    const name = button.dataset.text;
+    const area = $(`${name}-text`);
+    button.addEventListener("click", () => {
+      area.hidden = !area.hidden;
+      button.setAttribute("aria-expanded", String(!area.hidden));
+      this._texts();
+    });
+    area.addEventListener("input", () => this._readText(name, area));
+  }
+
+  /** The matrices as text, where that is shown and nobody writes there. */
+  _texts() {
+    for (const name of ["a", "b"]) {
+      const area = $(`${name}-text`);
+      if (area.hidden || area === document.activeElement) continue;
+      const { rows, columns, bits } = this[name];
+      area.value = Array.from({ length: rows }, (_, row) =>
+        Array.from(bits.subarray(row * columns, (row + 1) * columns), (each) => typed(each, this.asHex)).join(" ")).join("\n");
+    }
+  }
+
+  _readText(name, area) {
+    const lines = area.value.trim().split(/\n+/).map((line) => line.trim().split(/[\s,;]+/).map(parse));
+    const columns = lines[0].length;
+    const most = this.data.most_side;
+    if (lines.some((line) => line.length !== columns || line.includes(null)))
+      return this._mistake(`${name.toUpperCase()} must be lines of as many numbers each, or of patterns such as 0x3F800000`);
+    if (lines.length > most || columns > most) return this._mistake(`${name.toUpperCase()} must have at most ${most} rows and columns`);
+    this[name] = { rows: lines.length, columns, bits: Uint32Array.from(lines.flat()) };
+    this._editors();
+    return this.compute();
+  }
+
+  _mistake(words) {
+    $("mistake").textContent = words;
+    $("mistake").hidden = !words;
+  }
+
+  _preset(name) {
+    const [a, b] = preset(name, { m: this.a.rows, k: this.a.columns, n: this.b.columns }, this.seed++);
+    Object.assign(this, { a, b });
+    this._editors();
+    this._texts();
+    return this.compute();
+  }
+
+  _resize() {
+    const size = (id) => Math.max(1, Math.min(this.data.most_side, Math.round(Number($(id).value)) || 1));
+    const fit = ({ rows, columns, bits }, newRows, newColumns, seed) => {
+      const [, fresh] = preset("random", { m: 1, k: newRows, n: newColumns }, seed);
+      for (let row = 0; row < Math.min(rows, newRows); row++)
+        for (let column = 0; column < Math.min(columns, newColumns); column++)
+          fresh.bits[row * newColumns + column] = bits[row * columns + column];
+      return fresh;
+    };
+    this.a = fit(this.a, size("m"), size("k"), this.seed++);
+    this.b = fit(this.b, size("k"), size("n"), this.seed++);
+    this._editors();
+    this._texts();
+    return this.compute();
+  }
+
+  /** The two matrices as fields. */
+  _editors() {
+    for (const name of ["a", "b"]) {
+      const { rows, columns, bits } = this[name];
+      const grid = $(name);
+      const width = this.asHex ? 76 : columns <= 8 ? 33 : 40;
+      grid.style.gridTemplateColumns = `repeat(${columns}, minmax(${width}px, 1fr))`;
+      grid.replaceChildren(...Array.from({ length: rows }, (_, row) => make("div", { role: "row" },
+        ...Array.from({ length: columns }, (__, column) => this._field(name, row, column, bits[row * columns + column])))));
+    }
+    $("m").value = String(this.a.rows);
+    $("k").value = String(this.a.columns);
+    $("n").value = String(this.b.columns);
+    this._heat();
+  }
+
+  _field(name, row, column, bits) {
+    const field = make("input", {
+      role: "gridcell", "aria-label": `${name.toUpperCase()} row ${row} column ${column}`, value: typed(bits, this.asHex),
+      autocomplete: "off", size: 1, title: `0x${hex(bits)} = ${long(toValue(bits))}`, disabled: this.live ? null : "",
+    });
+    field.addEventListener("change", () => {
+      const read = parse(field.value);
+      field.setAttribute("aria-invalid", String(read === null));
+      this._mistake(read === null ? `A number is wanted, or a pattern such as 0x3F80 or 0x3F800000, not "${field.value}"` : "");
+      if (read === null) return;
+      this[name].bits[row * this[name].columns + column] = read;
+      field.value = typed(read, this.asHex);
+      this._texts();
+      this._heat();
+      this.compute();
+    });
+    return field;
+  }
+
+  /** Numbers of a matrix, the larger the darker. */
+  _heat() {
+    for (const name of ["a", "b"]) {
+      const sizes = Array.from(this[name].bits, (each) => Math.abs(toValue(each)));
+      const most = Math.max(...sizes.filter(Number.isFinite), 1e-37);
+      [...$(name).querySelectorAll("input")].forEach((field, index) => {
+        const share = Number.isFinite(sizes[index]) ? Math.min(1, sizes[index] / most) : 1;
+        field.style.background = `color-mix(in srgb, var(--significand) ${Math.round(share * 42)}%, var(--idle))`;
+      });
+    }
+  }
+
+  /** Run what the controls say. */
+  async compute(first = false) {
+    if (this.a.columns !== this.b.rows)
+      return this._mistake(`A has ${this.a.columns} columns and B ${this.b.rows} rows: both must be K`);
+    this._mistake("");
+    const given = {
+      rows: Number($("rows").value), columns: Number($("columns").value), stages: Number($("stages").value),
+      precision: $("precision").value, stalls: Number($("stalls").value),
+      m: this.a.rows, k: this.a.columns, n: this.b.columns, a: this.a.bits.slice(), b: this.b.bits.slice(),
+    };
+    const turn = ++this.turn;
+    document.body.dataset.state = "running";
+    const run = this.live ? await this.machines.run(given) : await recordedRun(this.data);
+    if (turn !== this.turn) return undefined; // something newer was asked for
+    const atEnd = this.run && this.transport.cycle === this.run.count - 1;
+    this.run = run;
+    this.golden = !this.live ? Uint32Array.from(this.data.recorded.golden)
+      : Model.multiply({ ...run, inner: run.k, columns: run.n, passes: run.passesOf });
+    if (this.chosen && (this.chosen.row >= run.m || this.chosen.column >= run.n)) this.chosen = null;
+    if (this.opened && (this.opened.row >= run.rows || this.opened.column >= run.columns)) this.opened = null;
+    this._resultGrid();
+    this._cellGrid();
+    this._legend();
+    $("total").textContent = String(run.cycles);
+    this.transport.length(run.count);
+    if (atEnd) this.transport.cycle = run.count - 1;
+    if (!first) this.transport.refresh();
+    document.body.dataset.state = "ready";
+    return undefined;
+  }
+
+  _resultGrid() {
+    const { run } = this;
+    const width = this.asHex ? 70 : run.n <= 8 ? 33 : 40;
+    $("c").style.gridTemplateColumns = `repeat(${run.n}, minmax(${width}px, 1fr))`;
+    this.resultButtons = [];
+    $("c").replaceChildren(...Array.from({ length: run.m }, (_, row) => make("div", { role: "row" },
+      ...Array.from({ length: run.n }, (__, column) => {
+        const button = make("button", {
+          type: "button", role: "gridcell", tabindex: row || column ? "-1" : "0",
+          onclick: () => this.choose(this.chosen && this.chosen.row === row && this.chosen.column === column ? null : { row, column }),
+        });
+        this.resultButtons.push(button);
+        return button;
+      }))));
+    $("bar").replaceChildren(...Array.from({ length: run.m * run.n }, () => make("i")));
+    $("bar").style.gap = run.m * run.n > 96 ? "0" : "";
+    this.shown = new Int8Array(run.m * run.n).fill(-1);
+  }
+
+  _cellGrid() {
+    const { run } = this;
+    $("cells").replaceChildren(...Array.from({ length: run.rows }, (_, row) => make("div", { role: "row" },
+      ...Array.from({ length: run.columns }, (__, column) => make("button", {
+        type: "button", role: "gridcell", tabindex: row || column ? "-1" : "0",
+        onclick: () => this.openCell(this.opened && this.opened.row === row && this.opened.column === column ? null : { row, column }),
+      })))));
+  }
+
+  choose(place) {
+    this.chosen = place;
+    if (place) this.opened = null;
+    this.redraw();
+  }
+
+  openCell(place) {
+    this.opened = place;
+    if (place) this.chosen = null;
+    this.redraw();
+  }
+
+  redraw() {
+    if (this.run) this.show(this.transport.cycle, this.transport.playing);
+  }
+
+  /** Show a cycle. */
+  show(cycle, playing) {
+    const { run } = this;
+    if (!run) return;
+    $("cycle").textContent = String(cycle);
+    this.scene.draw(run, cycle, $("stage").clientWidth, { chosen: this.chosen, asHex: this.asHex });
+    this.strips.draw(run, cycle, $("strips").clientWidth, this._marks());
+    this._streams(cycle);
+    this._results(cycle);
+    if (!playing) this._describeCells(cycle);
+    this._inspect(cycle, playing);
+  }
+
+  /** Cycles in which products of the chosen result are made. */
+  _marks() {
+    if (!this.chosen) return [];
+    const { run, chosen } = this;
+    const marks = [];
+    for (const beat of run.beats) {
+      const tile = run.tiles[beat.tile];
+      const column = chosen.column - tile.column;
+      if (tile.row + beat.beat === chosen.row && column >= 0 && column < tile.columns)
+        for (let row = 0; row < tile.inners; row++) marks.push(run.cycleOf(beat, row, column));
+    }
+    return marks;
+  }
+
+  _streams(cycle) {
+    const { run } = this;
+    const items = ["weights", "activations", "results"].map((name) => {
+      const lamp = (end) => {
+        const high = run.stream(cycle, `${name}__${end}`);
+        return make("span", { class: `lamp${high ? " high" : ""}`, "data-lamp": `${name}-${end}`, "aria-label": `${end} ${high ? "high" : "low"}` }, end);
+      };
+      return make("li", {}, name, lamp("valid"), lamp("ready"));
+    });
+    const reason = run.reason(cycle);
+    const held = run.control(cycle, "admission", "held");
+    items.push(make("li", {}, "admission ", make("span", { class: "why", id: "why" }, reason || "a beat goes in")));
+    items.push(make("li", { class: "muted" }, `results in the bank ${held} of ${run.data.depth}`));
+    $("streams").replaceChildren(...items);
+  }
+
+  _results(cycle) {
+    const { run, golden } = this;
+    let there = 0;
+    let same = 0;
+    const bars = $("bar").children;
+    run.results.forEach((result, index) => {
+      const finished = result.cycle <= cycle;
+      const equal = result.bits === golden[index];
+      there += finished ? 1 : 0;
+      same += finished && equal ? 1 : 0;
+      const state = !finished ? 0 : equal ? 1 : 2;
+      if (this.shown[index] === state) return;
+      this.shown[index] = state;
+      bars[index].className = ["", "same", "differs"][state];
+      const button = this.resultButtons[index];
+      const row = Math.floor(index / run.n);
+      const column = index % run.n;
+      const text = this.asHex ? hex(result.bits) : short(toValue(result.bits), 3);
+      button.textContent = finished ? text : "·";
+      button.className = finished ? `there${equal ? "" : " differs"}` : "";
+      const tile = run.tiles.find((each) => each.emit && column >= each.column && column < each.column + each.columns && row >= each.row && row < each.row + each.rows);
+      button.style.background = finished ? `var(--t${tile.number % 4})` : "";
+      button.title = finished ? `${hex(result.bits)} = ${long(toValue(result.bits))}` : "";
+      button.setAttribute("aria-label", `C row ${row} column ${column}: ` + (finished ? `${text}, ${equal ? "the golden bits" : "not the golden bits"}` : "not there yet"));
+    });
+    this.resultButtons.forEach((button, index) => button.setAttribute("aria-pressed",
+      String(Boolean(this.chosen && this.chosen.row * run.n + this.chosen.column === index))));
+    const verdict = there === 0 ? `none of ${run.m * run.n} results yet` : `${there} of ${run.m * run.n} results`;
+    const words = there === 0 ? "" : same === there ? "all with the golden bits" : `${there - same} without the golden bits`;
+    $("verdict").replaceChildren(verdict, ...(words ? [": ", make("span", { class: same === there ? "good" : "bad" }, words)] : []));
+    for (const [name, line, each] of [["a", this.chosen?.row, "row"], ["b", this.chosen?.column, "column"]])
+      [...$(name).querySelectorAll("input")].forEach((field, index) => {
+        const { columns } = this[name];
+        field.classList.toggle("lit", line !== undefined && (each === "row" ? Math.floor(index / columns) : index % columns) === line);
+      });
+  }
+
+  /** Buttons over the cells, for hands and screen readers. */
+  _describeCells(cycle) {
+    const { run } = this;
+    const { left, top, cell, high } = this.scene.layout;
+    [...$("cells").querySelectorAll("button")].forEach((button, index) => {
+      const row = Math.floor(index / run.columns);
+      const column = index % run.columns;
+      Object.assign(button.style, { left: `${left + column * cell + 1}px`, top: `${top + row * high + 1}px`, width: `${cell - 2}px`, height: `${high - 2}px` });
+      const number = (name, size) => short(toValue(size === 16 ? (run.cell(cycle, row, column, name) << 16) >>> 0 : run.cell(cycle, row, column, name)));
+      const beat = run.beatAt(cycle, row, column);
+      button.setAttribute("aria-label", `row ${row} column ${column}: activation ${number("o_activation", 16)}, weight ${number("active", 16)}, ` +
+        `shadow weight ${number("o_weight", 16)}, partial sum ${number("o_psum", 32)}, ${beat ? `tile ${beat.tile}` : "idle"}`);
+      button.setAttribute("aria-pressed", String(Boolean(this.opened && this.opened.row === row && this.opened.column === column)));
+    });
+  }
+
+  _inspect(cycle, playing) {
+    $("hint").hidden = Boolean(this.chosen || this.opened);
+    $("inspector").setAttribute("aria-live", playing ? "off" : "polite");
+    if (this.chosen) {
+      const old = $("inspector").querySelector(".lists");
+      const scroll = old ? old.scrollTop : 0;
+      $("inspector").replaceChildren(resultPanel(this.run, this.golden, this.chosen, cycle, (to) => this.transport.set(to)));
+      $("inspector").querySelector(".lists").scrollTop = scroll;
+    } else if (this.opened) $("inspector").replaceChildren(cellPanel(this.run, this.opened, cycle));
+    else $("inspector").replaceChildren();
+  }
+
+  _legend() {
+    const { run } = this;
+    const item = (style, words, mark = "") => make("li", {}, make("i", { style }, mark), words);
+    const tiles = run.tiles.slice(0, 4).map((tile) => {
+      const alike = run.tiles.filter((each) => each.number % 4 === tile.number).map((each) => each.number);
+      return item(`background:var(--t${tile.number})`, `tile ${alike.slice(0, 3).join(", ")}${alike.length > 3 ? ", …" : ""}`);
+    });
+    $("legend").replaceChildren(...tiles,
+      item("background:var(--t0);color:var(--on)", "first activation of a tile", "●"),
+      item("color:var(--t1)", "a weight moves down", "▼"),
+      item("background:var(--sign)", "sign"), item("background:var(--exponent)", "exponent"), item("background:var(--significand)", "significand"),
+      make("li", {}, "a activation, w active weight, s shadow weight, Σ partial sum"));
+  }
+}

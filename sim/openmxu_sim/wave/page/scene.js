@@ -1,0 +1,352 @@
+// The machine as a picture on a canvas: streams, array, accumulator bank, for one cycle of a run.
+
+class Colours {
+  constructor() {
+    this.read();
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+      this.read();
+      this.changed?.();
+    });
+  }
+
+  read() {
+    const style = getComputedStyle(document.documentElement);
+    const get = (name) => style.getPropertyValue(`--${name}`).trim();
+    for (const name of ["bg", "fg", "muted", "idle", "frame", "wait", "on", "sign", "exponent", "significand", "accent"])
+      this[name] = get(name);
+    this.tiles = [0, 1, 2, 3].map((number) => get(`t${number}`));
+  }
+
+  tile(number) {
+    return number === null || number === undefined || number < 0 ? this.idle : this.tiles[number % 4];
+  }
+}
+
+const MONO = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
+
+class Pen {
+  constructor(canvas, colours) {
+    this.canvas = canvas;
+    this.colours = colours;
+    this.context = canvas.getContext("2d");
+  }
+
+  resize(width, height) {
+    const scale = Math.max(1, window.devicePixelRatio || 1);
+    if (this.width === width && this.height === height && this.scale === scale) return;
+    Object.assign(this, { width, height, scale });
+    this.canvas.width = Math.round(width * scale);
+    this.canvas.height = Math.round(height * scale);
+    this.canvas.style.height = `${height}px`;
+  }
+
+  begin() {
+    const { context } = this;
+    context.setTransform(this.scale, 0, 0, this.scale, 0, 0);
+    context.clearRect(0, 0, this.width, this.height);
+  }
+
+  box(x, y, width, height, fill, alpha = 1) {
+    const { context } = this;
+    context.globalAlpha = alpha;
+    context.fillStyle = fill;
+    context.fillRect(x, y, width, height);
+    context.globalAlpha = 1;
+  }
+
+  outline(x, y, width, height, colour, line = 1) {
+    const { context } = this;
+    context.strokeStyle = colour;
+    context.lineWidth = line;
+    context.strokeRect(x, y, width, height);
+  }
+
+  text(x, y, words, { size = 11, colour = this.colours.fg, align = "left", bold = false, mono = true } = {}) {
+    const { context } = this;
+    context.font = `${bold ? "600 " : ""}${size}px ${mono ? MONO : "system-ui, sans-serif"}`;
+    context.textAlign = align;
+    context.textBaseline = "middle";
+    context.fillStyle = colour;
+    context.fillText(words, x, y);
+  }
+
+  /** The bits of a pattern, highest left: strong where they are one, coloured by field. */
+  bits(x, y, width, height, pattern, size) {
+    const { colours } = this;
+    const pitch = width / size;
+    const [, exponent] = FIELDS[size];
+    for (let bit = 0; bit < size; bit++) {
+      const colour = bit === 0 ? colours.sign : bit <= exponent ? colours.exponent : colours.significand;
+      const on = (pattern >>> (size - 1 - bit)) & 1;
+      this.box(x + bit * pitch, y, Math.max(pitch - (pitch > 2.4 ? 0.7 : 0), 0.8), height, colour, on ? 1 : 0.22);
+    }
+  }
+}
+
+/** Where everything is, for a width. */
+function sceneLayout(run, width) {
+  const narrow = width < 520;
+  const gutter = narrow ? 40 : 92;
+  const cell = Math.min(132, Math.floor((width - gutter - 2) / run.columns));
+  const rich = cell >= 58;
+  const line = run.rows > 5 ? 16 : 19;
+  const high = rich ? 4 * line + 2 : cell >= 36 ? 42 : 30;
+  const place = rich && run.rows <= 5 ? 12 : 8;
+  const top = 30;
+  const bank = top + run.rows * high + 30;
+  const results = bank + run.data.depth * place + 12;
+  const left = gutter + Math.max(0, Math.floor((width - gutter - cell * run.columns) / 2));
+  return { narrow, gutter, cell, rich, line, high, place, top, bank, results, left, height: results + 24, width };
+}
+
+class Scene {
+  constructor(canvas, colours) {
+    this.pen = new Pen(canvas, colours);
+    this.colours = colours;
+  }
+
+  /** Draw a cycle; `chosen`: {row, column} of a result in the matrix, or null; `asHex`. */
+  draw(run, cycle, width, { chosen = null, asHex = false } = {}) {
+    const { pen } = this;
+    const layout = sceneLayout(run, width);
+    this.layout = layout;
+    pen.resize(width, layout.height);
+    pen.begin();
+    this._offers(run, cycle, layout, asHex);
+    for (let row = 0; row < run.rows; row++) {
+      this._skew(run, cycle, row, layout);
+      for (let column = 0; column < run.columns; column++) this._cell(run, cycle, row, column, layout, chosen, asHex);
+    }
+    this._bank(run, cycle, layout, chosen, asHex);
+    this._results(run, cycle, layout, asHex);
+  }
+
+  _word(x, y, width, bits, tile, waiting, asHex, size = 32) {
+    const { pen, colours } = this;
+    pen.box(x, y, width, 18, tile ? colours.tile(tile.number) : colours.idle, tile && waiting ? 0.55 : 1);
+    if (!tile) return;
+    const digits = width < 44 ? 2 : 3;
+    const text = asHex && width >= 60 ? hex(bits, size) : short(toValue(bits), digits);
+    pen.text(x + width / 2, y + 9.5, text, { size: width < 44 ? 9 : 11, colour: colours.on, align: "center" });
+  }
+
+  /** Beats on offer: weights above the array, activations at its left. */
+  _offers(run, cycle, layout, asHex) {
+    const { pen, colours } = this;
+    const { left, cell, top, high } = layout;
+    const weights = run.offered(cycle, "weights");
+    const activations = run.offered(cycle, "activations");
+    if (!layout.narrow) pen.text(left - 10, 12, "weights", { align: "right", colour: colours.muted, mono: false, size: 12 });
+    for (let column = 0; column < run.columns; column++)
+      this._word(
+        left + column * cell + 1, 3, cell - 2, run.at(cycle, "weights", column), weights,
+        !run.stream(cycle, "weights__ready"), asHex,
+      );
+    const width = layout.narrow ? 30 : 46;
+    for (let row = 0; row < run.rows; row++)
+      this._word(
+        left - layout.gutter + 2, top + row * high + high / 2 - 9, width, run.at(cycle, "activations", row), activations,
+        !run.stream(cycle, "activations__ready"), false,
+      );
+  }
+
+  /** Beats on their way from admission to a row: as many registers as there are. */
+  _skew(run, cycle, row, layout) {
+    const { pen, colours } = this;
+    const right = layout.left - 6;
+    const room = layout.narrow ? 0 : 34;
+    const pitch = 6;
+    const y = layout.top + row * layout.high + layout.high / 2 - 7;
+    const registers = run.delay + row * run.step - 1;
+    for (let distance = 1; distance <= registers && distance * pitch <= room; distance++) {
+      const left = cycle - run.delay - row * run.step + distance;
+      const index = left >= 0 && left < run.count ? run.leaving[left] : -1;
+      pen.box(right - distance * pitch, y, pitch - 1.5, 14, index < 0 ? colours.idle : colours.tile(run.beats[index].tile));
+    }
+  }
+
+  _cell(run, cycle, row, column, layout, chosen, asHex) {
+    const { pen, colours } = this;
+    const { cell, high, rich } = layout;
+    const x = layout.left + column * cell + 1;
+    const y = layout.top + row * high + 1;
+    const width = cell - 2;
+    const height = high - 2;
+    const beat = run.beatAt(cycle, row, column);
+    const tile = beat ? run.tiles[beat.tile] : null;
+    const useful = tile && row < tile.inners && column < tile.columns;
+    const head = rich ? layout.line : 13;
+    pen.box(x, y, width, height, colours.idle);
+    if (tile) pen.box(x, y, width, height, colours.tile(tile.number), useful ? 0.2 : 0.1);
+    if (tile) pen.box(x, y, width, head, colours.tile(tile.number), useful ? 1 : 0.5);
+    const activation = run.cell(cycle, row, column, "o_activation");
+    const psum = run.cell(cycle, row, column, "o_psum");
+    const weights = run.weightsOf(cycle, row, column);
+    const sums = run.sumAt(cycle, row, column);
+    const lines = [
+      ["a", activation, 16, tile ? tile.number : -1],
+      ["w", run.cell(cycle, row, column, "active"), 16, weights.active],
+      ["s", run.cell(cycle, row, column, "o_weight"), 16, weights.shadow],
+      ["Σ", psum, 32, sums ? sums.tile : -1],
+    ];
+    if (rich) lines.forEach((line, index) => this._line(x, y + index * layout.line, layout.line, width, line, index === 0 && tile, asHex));
+    else this._small(x, y, width, height, lines, tile);
+    this._marks(run, cycle, row, column, { x, y, width, height, head, tile, weights, rich });
+    if (chosen) this._light(run, cycle, row, column, beat, chosen, { x, y, width, height });
+  }
+
+  _line(x, y, high, width, [name, bits, size, tile], onTile, asHex) {
+    const { pen, colours } = this;
+    const value = short(toValue(size === 16 ? bits << 16 : bits), width < 74 ? 3 : 4);
+    const ink = onTile ? colours.on : tile < 0 && name !== "Σ" ? colours.muted : colours.fg;
+    if (!onTile) pen.box(x + 4, y + high / 2 - 5, 4, 7, colours.tile(tile), tile < 0 ? 0 : 1);
+    const middle = y + high / 2 - 0.5;
+    pen.text(x + (onTile ? 4 : 10), middle, name, { size: width < 74 ? 9 : 10, colour: onTile ? colours.on : colours.muted });
+    const wide = width >= (size === 16 ? 104 : 142);
+    if (wide) pen.text(x + 27, middle, hex(bits, size), { size: 10, colour: onTile ? colours.on : colours.muted });
+    const text = !wide && asHex ? hex(bits, size) : value;
+    const tight = width < 74;
+    const points = tight && text.length > 6 ? 8 : tight && text.length > 4 ? 9.5 : tight ? 10 : 11;
+    pen.text(x + width - 4, middle, text, { size: points, colour: ink, align: "right" });
+    if (onTile) pen.box(x + 3, y + high - 4.5, width - 6, 4.5, colours.bg);
+    pen.bits(x + 4, y + high - 4, width - 8, 3.5, bits, size);
+  }
+
+  _small(x, y, width, height, lines, tile) {
+    const { pen, colours } = this;
+    const digits = width >= 40 ? 3 : 2;
+    const number = ([, bits, size]) => short(toValue(size === 16 ? bits << 16 : bits), digits);
+    if (tile) pen.text(x + width / 2, y + 7, number(lines[0]), { size: 9, colour: colours.on, align: "center" });
+    pen.text(x + width / 2, y + (height > 36 ? 20 : 19), number(lines[3]), { size: 9, align: "center" });
+    if (height > 36) {
+      pen.bits(x + 2, y + 27, width - 4, 4, lines[1][1], 16);
+      pen.bits(x + 2, y + 33, width - 4, 4, lines[3][1], 32);
+    } else pen.bits(x + 2, y + height - 5, width - 4, 3, lines[3][1], 32);
+  }
+
+  /** A dot: first activation of a tile. A triangle: the shadow register has just taken a weight over. */
+  _marks(run, cycle, row, column, { x, y, width, head, tile, weights, rich }) {
+    const { pen, colours } = this;
+    const { context } = pen;
+    if (tile && run.cell(cycle, row, column, "o_swap")) {
+      context.fillStyle = colours.on;
+      context.beginPath();
+      context.arc(rich ? x + 18 : x + 4, y + head / 2, rich ? 3.2 : 2.2, 0, 7);
+      context.fill();
+    }
+    if (run.cell(cycle, row, column, "o_load")) {
+      const size = rich ? 9 : 6;
+      const left = x + width / 2 - size / 2;
+      context.fillStyle = colours.tile(weights.shadow);
+      context.strokeStyle = colours.bg;
+      context.lineWidth = 1;
+      context.beginPath();
+      context.moveTo(left, y - 2);
+      context.lineTo(left + size, y - 2);
+      context.lineTo(left + size / 2, y - 2 + size * 0.75);
+      context.closePath();
+      context.fill();
+      context.stroke();
+    }
+  }
+
+  /** Light a cell that holds one of the products of a result. */
+  _light(run, cycle, row, column, beat, chosen, { x, y, width, height }) {
+    const { pen, colours } = this;
+    const tile = beat ? run.tiles[beat.tile] : null;
+    const ours = tile && tile.row + beat.beat === chosen.row && tile.column + column === chosen.column && row < tile.inners;
+    if (ours) {
+      pen.box(x, y, width, height, colours.accent, 0.16);
+      pen.outline(x + 1.5, y + 1.5, width - 3, height - 3, colours.accent, 3.5);
+      return;
+    }
+    if (run.tiles.some((each) => each.column + column === chosen.column && row < each.inners))
+      pen.outline(x + 0.5, y + 0.5, width - 1, height - 1, colours.accent, 1.2);
+  }
+
+  _bank(run, cycle, layout, chosen, asHex) {
+    const { pen, colours } = this;
+    const { left, cell, place: high, bank } = layout;
+    if (!layout.narrow)
+      for (const [line, words] of ["sums in", "the bank"].entries())
+        pen.text(left - 26, bank + 8 + 14 * line, words, { align: "right", colour: colours.muted, mono: false, size: 12 });
+    const places = run.bank(cycle);
+    places.forEach((columns, place) => {
+      const y = bank + place * high;
+      if (place % 4 === 0)
+        pen.text(left - 8, y + high / 2, String(place), { align: "right", colour: colours.muted, size: 9 });
+      columns.forEach((written, column) => {
+        const x = left + column * cell + 1;
+        pen.box(x, y, cell - 2, high - 1.5, colours.idle);
+        if (!written) return;
+        const tile = run.tiles[written.beat.tile];
+        pen.box(x, y, cell - 2, high - 1.5, colours.tile(tile.number), written.left ? 0.16 : tile.emit ? 1 : 0.72);
+        const bits = run.at(cycle, "bank", place * run.data.most + column);
+        if (high >= 12 && !written.left) {
+          const text = asHex ? hex(bits) : short(toValue(bits), 4);
+          pen.text(x + cell / 2 - 1, y + high / 2, text, { size: 9, colour: colours.on, align: "center" });
+        }
+        if (chosen && tile.row + written.beat.beat === chosen.row && tile.column + column === chosen.column)
+          pen.outline(x, y, cell - 2, high - 1.5, colours.accent, 2);
+      });
+    });
+  }
+
+  _results(run, cycle, layout, asHex) {
+    const { pen, colours } = this;
+    const tile = run.offered(cycle, "results");
+    if (!layout.narrow)
+      pen.text(layout.left - 10, layout.results + 9, "results", { align: "right", colour: colours.muted, mono: false, size: 12 });
+    for (let column = 0; column < run.columns; column++)
+      this._word(
+        layout.left + column * layout.cell + 1, layout.results, layout.cell - 2, run.at(cycle, "results", column), tile,
+        !run.stream(cycle, "results__ready"), asHex,
+      );
+  }
+}
+
+/** The streams over all cycles, and where the picture is. */
+class Strips {
+  constructor(canvas, colours) {
+    this.pen = new Pen(canvas, colours);
+    this.colours = colours;
+  }
+
+  draw(run, cycle, width, marks = []) {
+    const { pen, colours } = this;
+    const high = 10;
+    const height = 3 * (high + 3) + 7;
+    pen.resize(width, height);
+    pen.begin();
+    const scale = width / run.count;
+    ["weights", "activations", "results"].forEach((name, line) => {
+      const y = line * (high + 3);
+      pen.box(0, y, width, high, colours.idle);
+      for (const [start, stop, tile, waits] of this._stretches(run, name)) {
+        const x = start * scale;
+        const size = Math.max((stop - start) * scale - (scale > 5 ? 1 : 0), 0.6);
+        if (waits) pen.box(x, y + 6, size, high - 6, colours.wait);
+        else pen.box(x, y, size, high, colours.tile(tile));
+      }
+    });
+    for (const mark of marks) pen.box(mark * scale, height - 6, Math.max(scale - 1, 1.5), 5, colours.accent);
+    pen.box((cycle + 0.5) * scale - 1, 0, 2, height, colours.fg);
+  }
+
+  /** What a stream does, as stretches of cycles: [from, to, tile, whether a beat waits]. */
+  _stretches(run, name) {
+    run.stretches ??= {};
+    if (run.stretches[name]) return run.stretches[name];
+    const found = [];
+    for (let cycle = 0; cycle < run.count; cycle++) {
+      if (!run.stream(cycle, `${name}__valid`)) continue;
+      const waits = !run.stream(cycle, `${name}__ready`);
+      const tile = run.offered(cycle, name).number;
+      const last = found[found.length - 1];
+      if (last && last[1] === cycle && last[2] === tile && last[3] === waits && run.count > 400) last[1]++;
+      else found.push([cycle, cycle + 1, tile, waits]);
+    }
+    run.stretches[name] = found;
+    return found;
+  }
+}

@@ -1,0 +1,10 @@
+// Begin, with what the page carries.
+
+const DATA = JSON.parse(document.getElementById("data").textContent);
+const page = DATA.heat ? new HeatPage(DATA) : new Page(DATA);
+window.openmxu = { Model, page };
+page.open().catch((error) => {
+  $("notice").hidden = false;
+  $("notice").textContent = `The page cannot be shown: ${error.message}`;
+  throw error;
+});

@@ -1,0 +1,63 @@
+"""C text into WebAssembly, by the compiler of the package ziglang."""
+
+import sys
+from importlib.metadata import version
+from importlib.util import find_spec
+
+from openmxu import cache, process
+from openmxu.extras import install
+from openmxu_sim.netlist.native import CompilationError, CompilerNotFoundError
+
+__all__ = ["build_wasm", "check_zig", "has_zig"]
+
+_FLAGS = (
+    "-target",
+    "wasm32-wasi",
+    "-std=gnu11",
+    "-O2",
+    "-msimd128",  # in every browser since 2023
+    "-ffp-contract=off",
+    "-mexec-model=reactor",
+    "-s",
+)
+
+_LIMIT = 600.0
+"""Seconds after which the compiler is ended. It takes a second, the first time half a minute."""
+
+
+def has_zig() -> bool:
+    """Whether the compiler is there."""
+    return find_spec("ziglang") is not None
+
+
+def check_zig() -> None:
+    """Raise a CompilerNotFoundError if the compiler is not there."""
+    if not has_zig():
+        raise CompilerNotFoundError(f"a page with a live unit needs the package ziglang: {install('zig')}")
+
+
+def build_wasm(text: str) -> bytes:
+    """The module of a C text, from the cache or compiled now.
+
+    Raises
+    ------
+    openmxu_sim.netlist.native.CompilerNotFoundError
+        The compiler is not there.
+    openmxu_sim.netlist.native.CompilationError
+        It refused the text.
+    """
+    check_zig()
+    return cache.fetch("models", cache.key("wasm", version("ziglang"), repr(_FLAGS), text), lambda: _build(text))
+
+
+def _build(text: str) -> bytes:
+    with process.workspace() as directory:
+        source, module = directory / "unit.c", directory / "unit.wasm"
+        source.write_text(text)
+        command = [sys.executable, "-m", "ziglang", "cc", *_FLAGS, str(source), "-o", str(module)]
+        done = process.run(command, what="C compiler of ziglang", limit=_LIMIT)
+        if done.code or not module.is_file():
+            lines = done.errors.splitlines()
+            reason = next((line for line in lines if "error" in line), f"exit code {done.code}")
+            raise CompilationError(f"C compiler of ziglang failed: {reason}")
+        return module.read_bytes()

@@ -1,0 +1,365 @@
+"""The page in a real browser, driven by mouse and keyboard: what it shows is what the engine ``compiled`` gives."""
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from openmxu.config import MxuConfig
+from openmxu.passes import PASSES
+from openmxu.stages import split_stages
+from openmxu_sim import golden
+from openmxu_sim.engines import compiled
+from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
+from openmxu_sim.stimulus import Stalls, collect, stimulus
+from openmxu_sim.wave import has_zig, heat_page, live_page, observe, product, random_run
+from openmxu_sim.wave.page.source import page_config
+
+pytestmark = pytest.mark.slow
+
+try:
+    from playwright.sync_api import Browser, Page, expect, sync_playwright
+except ImportError:
+    pytest.skip("Playwright is not installed: make setup-browser", allow_module_level=True)
+try:
+    find_compiler()
+except CompilerNotFoundError as error:
+    pytest.skip(str(error), allow_module_level=True)
+CHROMIUM = shutil.which(os.environ.get("CHROMIUM", "chromium"))
+if CHROMIUM is None:
+    pytest.skip("there is no chromium (Debian: apt install chromium)", allow_module_level=True)
+if not has_zig():
+    pytest.skip("the package ziglang is not installed: make docs installs it", allow_module_level=True)
+
+FLAGS = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
+DESKTOP, PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 844}
+READY = "body[data-state=ready]"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS.split())
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    """A page that begins with a 4x4 unit, with all stages."""
+    return live_page(random_run(4, 4, 1, (6, 8, 5)))
+
+
+@pytest.fixture
+def show(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Page]]:
+    """Opens a page in the browser; at the end it must have complained of nothing."""
+    complaints: list[str] = []
+    contexts = []
+
+    def opened(content: str, **options: Any) -> Page:
+        script = options.pop("script", None)
+        context = browser.new_context(**({"viewport": DESKTOP} | options))
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: request.url.startswith("file:") or complaints.append(request.url))
+        if script:
+            page.add_init_script(script)
+        file = tmp_path / "run.html"
+        file.write_text(content)
+        page.goto(file.as_uri())
+        page.wait_for_selector(READY)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert not complaints
+
+
+CORNERS = np.array(
+    [
+        *(0, 1 << 31, 1, 0x007FFFFF, 0x00800000, 0x80800000, 0x3F800000, 0xBF800000, 0x3F808000, 0x3F818000),
+        *(0x7F7FFFFF, 0xFF7FFFFF, 0x7F7F0000, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00001, 0x7F800001, 0x00FF8000),
+        *(0x1F800000, 0x20000000, 0x5F000000, 0x5F7F0001, 0x0080FFFF, 0x017F7FFF, 0x3F80FFFF),
+    ],
+    dtype=np.uint32,
+)
+
+
+def matrix(generator: np.random.Generator, rows: int, columns: int) -> np.ndarray:
+    """Any bits, or corners, or numbers of about the same size."""
+    shape = rows, columns
+    kind = generator.integers(3)
+    if kind == 0:
+        return generator.integers(0, 1 << 32, shape, dtype=np.uint32)
+    if kind == 1:
+        return generator.choice(CORNERS, shape)
+    return golden.to_bits(generator.standard_normal(shape).astype(np.float32))
+
+
+def lines(bits: np.ndarray) -> str:
+    return "\n".join(" ".join(f"0x{word:08X}" for word in row) for row in bits.tolist())
+
+
+def results(page: Page) -> list[str]:
+    """What stands in the result's cells."""
+    return page.locator("#c").evaluate("grid => [...grid.querySelectorAll('button')].map(each => each.textContent)")
+
+
+def choose(page: Page, **wanted: object) -> None:
+    for name, value in wanted.items():
+        page.select_option(f"#{name}", str(value))
+
+
+UNITS = [(4, 4, 1), (1, 1, 2), (8, 3, 3), (3, 8, 4), (5, 2, 5), (2, 7, 6), (8, 8, 7)]
+
+
+def test_same_bits_and_cycles_as_the_engine(show: Callable[..., Page], text: str) -> None:
+    """A thousand runs through the controls, of any bits, in all stages and precisions, with stalls and without."""
+    generator = np.random.default_rng(19)
+    page = show(text)
+    for name in ("a", "b"):
+        page.click(f"[data-text={name}]")
+    choose(page, view="hex")
+    for number in range(1000):
+        if number % 143 == 0:
+            rows, columns, stages = UNITS[number // 143]
+            choose(page, rows=rows, columns=columns, stages=stages)
+            config = page_config(rows, columns, stages)
+        if number % 13 == 0:
+            precision, seed = str(generator.choice(list(PASSES))), int(generator.integers(8))
+            choose(page, precision=precision, stalls=seed)
+            m, k, n = (int(each) for each in generator.integers(1, [6, 12, 9]))
+        a, b = matrix(generator, m, k), matrix(generator, k, n)
+        page.fill("#a-text", lines(a))
+        page.fill("#b-text", lines(b))
+        page.wait_for_selector(READY)
+        page.click("#last")
+        asked = stimulus(config, a, b, precision)
+        run = compiled.run(asked, stalls=Stalls(seed) if seed else None)
+        expected = collect(config, run.beats, m, k, n)
+        told = f"run {number}: {rows}x{columns}, stages {stages}, {precision}, stalls {seed}"
+        assert results(page) == [f"{word:08X}" for word in expected.ravel().tolist()], told
+        assert page.inner_text("#total") == str(run.cycles), told
+        assert page.inner_text("#verdict") == f"{m * n} of {m * n} results: all with the golden bits", told
+
+
+def test_model_is_the_golden_model(show: Callable[..., Page], text: str) -> None:
+    """The independent model in the page: corner by corner, then any bits, in all precisions."""
+    page = show(text)
+    generator = np.random.default_rng(7)
+    for number in range(120):
+        if number < 4:
+            a, b, rows = CORNERS[:, None], CORNERS[None, :], 1
+        else:
+            m, k, n, rows = (int(each) for each in generator.integers(1, [9, 17, 9, 9]))
+            a, b = matrix(generator, m, k), matrix(generator, k, n)
+        precision = list(PASSES)[number % 4]
+        passes = [[int(left), int(right)] for left, right in PASSES[precision]]
+        found = page.evaluate(
+            "given => Array.from(openmxu.Model.multiply(given))",
+            {"a": a.ravel().tolist(), "b": b.ravel().tolist(), "m": len(a), "k": len(b), "n": b.shape[1]}
+            | {"inner": len(b), "columns": b.shape[1], "rows": rows, "passes": passes},
+        )
+        exact = golden.matmul(golden.from_bits(a), golden.from_bits(b), rows=rows, precision=precision)
+        assert found == golden.to_bits(exact).ravel().tolist(), (number, precision)
+
+
+def test_time_goes_back_and_forth(show: Callable[..., Page], text: str) -> None:
+    page = show(text)
+    last = int(page.get_attribute("#time", "max") or "")
+    page.click("#first")
+    expect(page.locator("#clock")).to_have_text(f"cycle 0 of {last}")
+    assert set(results(page)) == {"·"}
+    forth = []
+    for cycle in range(last + 1):
+        assert page.inner_text("#cycle") == str(cycle)
+        forth.append(results(page))
+        page.keyboard.press("ArrowRight")
+    for cycle in reversed(range(last + 1)):
+        assert (page.inner_text("#cycle"), results(page)) == (str(cycle), forth[cycle])
+        page.keyboard.press("ArrowLeft")
+    page.fill("#time", str(last - 1))
+    assert results(page) == forth[last - 1]
+    page.keyboard.press("End")
+    page.click("#machine-title")
+    page.keyboard.press("Home")
+    expect(page.locator("#cycle")).to_have_text("0")
+    choose(page, speed=60)
+    page.click("#machine-title")
+    page.keyboard.press(" ")
+    expect(page.locator("#play")).to_have_text("Pause")
+    expect(page.locator("#cycle")).to_have_text(str(last))
+    expect(page.locator("#play")).to_have_text("Play")
+    assert "·" not in results(page)
+
+
+def test_a_result_lights_what_went_into_it(show: Callable[..., Page], text: str) -> None:
+    page = show(text)
+    given = random_run(4, 4, 1, (6, 8, 5))
+    page.click("#last")
+    page.locator("#c button").nth(2 * 5 + 4).click()  # row 2, column 4: in the second tile of columns
+    lit = page.locator("#a input.lit, #b input.lit").evaluate_all("all => all.map(each => each.ariaLabel)")
+    assert lit == [f"A row 2 column {k}" for k in range(8)] + [f"B row {k} column 4" for k in range(8)]
+    rows = page.locator("#inspector tr:has(td button)")
+    steps = [row.locator("td").all_inner_texts() for row in rows.all()]
+    assert [step[0] for step in steps if len(step) > 2] == [str(k) for k in range(8)]
+    last = golden.from_bits(given.golden)[2, 4]
+    assert page.inner_text("#inspector h3 >> nth=0") == f"C[2][4] = {float(f'{last:.9g}')!r}".replace("-", "−")
+    assert page.locator("#inspector .good").inner_text() == "the golden bits"
+    assert page.locator("#inspector .bad").count() == 0
+    rows.nth(3).locator("button").click()  # the cycle of the fourth product: in row 3, column 0 of the array
+    assert page.locator("#inspector tr.now td").first.inner_text() == "3"
+    label = page.locator("#cells button").nth(12).get_attribute("aria-label") or ""
+    bf16 = golden.from_bits(golden.convert(given.a, subnormals="flush"), "bf16")[2, 3]
+    shown = re.findall(r"activation (\S+),", label)[0].replace("−", "-")
+    assert float(shown) == pytest.approx(float(bf16), rel=1e-3)
+
+
+def test_a_cell_opens(show: Callable[..., Page], text: str) -> None:
+    """With all stages: what the model says of its sum, its registers hold."""
+    page = show(text)
+    for stages in (1, 3, 7):
+        choose(page, stages=stages)
+        page.wait_for_selector(READY)
+        for cell in (0, 6, 15):
+            page.locator("#cells button").nth(cell).click()
+            for cycle in (16, 23, 30):
+                page.fill("#time", str(cycle))
+                assert page.inner_text("#inspector h3") == f"Processing element, row {cell // 4}, column {cell % 4}"
+                step = split_stages(stages)[1]
+                assert (
+                    page.inner_text("#inspector p.good") == f"In cycle {cycle + step} its sum register holds this sum."
+                )
+                assert page.locator("#inspector svg.element").count() == 1
+            page.locator("#cells button").nth(cell).click()
+            expect(page.locator("#inspector h3")).to_have_count(0)
+
+
+def test_presets_and_fields(show: Callable[..., Page], text: str) -> None:
+    page = show(text)
+    page.click("#last")
+    for name in ("random", "identity", "overflow", "nan", "cancellation"):
+        page.click(f"[data-preset={name}]")
+        page.wait_for_selector(READY)
+        expect(page.locator("#verdict")).to_have_text("30 of 30 results: all with the golden bits")
+        shown = " ".join(results(page))
+        assert ("NaN" in shown) == (name in ("overflow", "nan")), name
+        assert ("∞" in shown) >= (name == "overflow"), name
+    page.click("[data-preset=digit]")
+    expect(page.locator("#verdict")).to_have_text("64 of 64 results: all with the golden bits")
+    image = np.array(results(page)).reshape(8, 8)
+    left = np.array([each.input_value() for each in page.locator("#a input").all()]).reshape(8, 8)
+    np.testing.assert_array_equal(image, left[:, ::-1])
+    field = page.locator("#a input").first
+    field.fill("wombat")
+    field.press("Enter")
+    expect(page.locator("#mistake")).to_contain_text('not "wombat"')
+    field.fill("-inf")
+    field.press("Enter")
+    expect(page.locator("#mistake")).to_be_hidden()
+    expect(page.locator("#c button").nth(7)).to_have_text("−∞")
+    page.fill("#k", "3")
+    page.locator("#k").press("Enter")
+    page.wait_for_selector(READY)
+    assert page.locator("#a input").count() == 24
+    page.click("[data-text=b]")
+    page.fill("#b-text", "1 2\n3")
+    expect(page.locator("#mistake")).to_contain_text("B must be lines of as many numbers each")
+    page.fill("#b-text", "1 2\n3 4")
+    expect(page.locator("#mistake")).to_have_text("A has 3 columns and B 2 rows: both must be K")
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("bits + 0x7fff + ((bits >>> 16) & 1)", "bits + 0x8000"),
+        ("const equal = result.bits === golden[index];", "const equal = (result.bits ^ 1) === golden[index];"),
+    ],
+    ids=["another rounding", "another comparison"],
+)
+def test_wrong_bits_are_seen(right: str, wrong: str, show: Callable[..., Page], text: str) -> None:
+    """Negative control: where model and machine code differ, the page says so."""
+    assert text.count(right) == 1
+    page = show(text.replace(right, wrong))
+    page.click("[data-text=a]")
+    page.fill("#a-text", "\n".join("0x3F808000 " * 8 for _ in range(6)))  # halfway between two numbers of bf16
+    page.wait_for_selector(READY)
+    page.click("#last")
+    expect(page.locator("#verdict .bad")).to_contain_text("without the golden bits")
+    assert page.locator("#bar .differs").count() == page.locator("#c .differs").count() > 0
+
+
+def test_without_webassembly(show: Callable[..., Page], text: str) -> None:
+    """A recorded run, with the golden bits of the day on which it was recorded."""
+    page = show(text, script="delete globalThis.WebAssembly")
+    expect(page.locator("#notice")).to_have_text("This browser runs no WebAssembly here: you see a recorded run.")
+    expect(page.locator("#rows")).to_be_disabled()
+    page.click("#last")
+    expect(page.locator("#verdict")).to_have_text("30 of 30 results: all with the golden bits")
+    choose(page, view="hex")
+    given = random_run(4, 4, 1, (6, 8, 5))
+    assert results(page) == [f"{word:08X}" for word in given.golden.ravel().tolist()]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_phone(scheme: str, show: Callable[..., Page], text: str) -> None:
+    """Nothing is wider than the screen, everything can be reached, and time can be moved with a thumb."""
+    page = show(text, viewport=PHONE, color_scheme=scheme, has_touch=True)
+    for size in (4, 8):
+        choose(page, rows=size, columns=size)
+        page.wait_for_selector(READY)
+        assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+        for button in page.locator("#cells button").all():
+            box = button.bounding_box()
+            assert box is not None
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= PHONE["width"]
+    page.tap("#forward")
+    page.locator("#c button").first.tap()
+    expect(page.locator("#inspector h3").first).to_contain_text("C[0][0]")
+    background = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    assert background == {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 24, 28)"}[scheme]
+
+
+def test_everything_has_a_name(show: Callable[..., Page], text: str) -> None:
+    """What can be used says what it is, and can be reached with the keyboard."""
+    page = show(text)
+    nameless = page.evaluate(
+        "[...document.querySelectorAll('button, select, input, textarea')].filter(each => !(each.ariaLabel || "
+        "each.textContent.trim() && each.matches('button') || each.labels?.length)).map(each => each.outerHTML)"
+    )
+    assert nameless == []
+    page.locator("#cells button").first.focus()
+    for key in ("ArrowRight", "ArrowDown"):
+        page.keyboard.press(key)
+    focused = "document.activeElement.ariaLabel"
+    assert page.evaluate(focused).startswith("row 1 column 1: activation ")
+    page.keyboard.press("Enter")
+    assert page.inner_text("#inspector h3") == "Processing element, row 1, column 1"
+
+
+def test_heat_map(show: Callable[..., Page]) -> None:
+    """Busy cells, and the tile of each, are those of the activity."""
+    activity = observe(product(MxuConfig(rows=4, columns=3), 12, 7, 7), stalls=Stalls(3))
+    page = show(heat_page(activity))
+    for cycle in (0, 20, 37, 50):
+        page.fill("#time", str(cycle))
+        tiles = activity.tile_at(cycle)
+        label = f"{(tiles >= 0).sum()} of 12 processing elements are busy in cycle {cycle}"
+        expect(page.locator("#scene")).to_have_attribute("aria-label", label)
+        box = page.locator("#scene").bounding_box()
+        assert box is not None
+        for row, column in ((0, 0), (3, 1)):
+            page.mouse.move(box["x"] + (column + 0.5) * box["width"] / 3, box["y"] + (row + 0.5) * box["height"] / 4)
+            wanted = "idle" if tiles[row, column] < 0 else f"tile {tiles[row, column]}"
+            expect(page.locator("#hint")).to_contain_text(f"Row {row}, column {column}: {wanted}")
+    page.click("#show-share")
+    expect(page.locator("#show-share")).to_have_attribute("aria-pressed", "true")
