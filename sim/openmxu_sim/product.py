@@ -34,6 +34,9 @@ __all__ = ["PRECISIONS", "Product", "Statistics", "as_operand", "matmul", "simul
 
 _log = logging.getLogger(__name__)
 
+_SHOWN = 8
+"""Rows, and columns, of a result that a notebook shows."""
+
 PRECISIONS = tuple(PASSES)
 """How fp32 products are made: in one pass of bf16, or in three, six, nine."""
 
@@ -128,6 +131,20 @@ class Product:
 
     result: npt.NDArray[Any]
     statistics: Statistics
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the sizes, the cycles, and a corner of the result."""
+        statistics, config = self.statistics, self.statistics.config
+        about = (
+            f"{statistics.m}×{statistics.k}×{statistics.n} on {config.rows}×{config.columns} by {statistics.engine}: "
+            f"{statistics.cycles} cycles ({statistics.cycles_source}), utilisation {statistics.utilisation:.1%}"
+        )
+        corner = self.result.reshape(-1, self.result.shape[-1]) if self.result.ndim else self.result.reshape(1, 1)
+        lines = [[f"{float(value):.6g}" for value in row[:_SHOWN]] for row in corner[:_SHOWN]]
+        more = corner.shape[0] > _SHOWN, corner.shape[1] > _SHOWN
+        lines = [[*line, "…"] if more[1] else line for line in lines] + [["…"]] * more[0]
+        cells = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in line)}</tr>" for line in lines)
+        return f"<div>{about}; {self.result.dtype}, shape {self.result.shape}</div><table>{cells}</table>"
 
 
 def as_operand(array: npt.ArrayLike, parameter: str) -> npt.NDArray[Any]:

@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from openmxu.cli import main
 from openmxu.config import MxuConfig
 from openmxu.passes import PASSES
 from openmxu.tiling import tiles
+from openmxu_sim import golden, simulate
 from openmxu_sim.engines.compiled import Window, record
 from openmxu_sim.engines.compiled.source import netlists
 from openmxu_sim.engines.compiled.trace import STREAMS
@@ -115,9 +117,8 @@ def test_tiles_are_those_of_the_tiling() -> None:
 
 
 def test_parts_that_are_there_once_are_the_same_for_all_sizes() -> None:
-    for stages in (1, 7):
-        one, other = (netlists(page_config(*size, stages)) for size in ((1, 2), (7, 5)))
-        assert {name for name in one if one[name] != other[name]} == {"admission", "status"}
+    one, other = (netlists(page_config(*size, 7)) for size in ((1, 2), (7, 5)))
+    assert {name for name in one if one[name] != other[name]} == {"admission", "status"}
 
 
 @pytest.mark.parametrize(("sizes", "words"), [((17, 1, 1), "m, k and n"), ((1, 1, 17), "m, k and n")])
@@ -223,3 +224,22 @@ def test_mistakes(
     code, out, err = run(capsys, *options.split())
     assert (code, out, err) == (2, "", f"openmxu wave: {words}\n")
     assert not list(tmp_path.iterdir())
+
+
+def test_notebooks_show_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A product, a trace, an activity and a record, each as HTML of its own."""
+    monkeypatch.setattr(wasm, "find_spec", lambda name: None)
+    given = random_run(4, 3, 1, (9, 9, 2))
+    shown = record_run(given)._repr_html_()
+    assert shown.startswith('<iframe srcdoc="&lt;!doctype html&gt;')
+    assert shown.count('"') == 6
+    found = simulate(golden.from_bits(given.a), golden.from_bits(given.b), rows=4, columns=3, engine="golden")
+    text = found._repr_html_()
+    assert text.startswith("<div>9×9×2 on 4×3 by golden: ")
+    values = re.findall(r"<td>([^<]*)</td>", text)
+    assert values == [f"{value:.6g}" for value in golden.from_bits(given.golden)[:8].ravel().tolist()] + ["…"]
+    asked = product(MxuConfig(rows=4, columns=3), 5, 4, 3)
+    assert ElementTree.fromstring(observe(asked)._repr_html_()).tag.endswith("svg")
+    _, trace = record(asked, Window(range(1, 3), range(2), range(10)))
+    assert f"a run of {trace.ran} cycles: rows 1 to 2, columns 0 to 1, cycles 0 to 9;" in trace._repr_html_()
+    assert ElementTree.fromstring(f"<p>{trace._repr_html_()}</p>").findtext(".//td") == "o_psum"

@@ -61,6 +61,12 @@ class Activity:
     starts: Integers
     loads: dict[int, Integers]
 
+    def _repr_html_(self) -> str:
+        """What notebooks show: the picture."""
+        from openmxu_sim.wave.picture import draw  # noqa: PLC0415  # it draws what is defined here
+
+        return draw(self)
+
     def stream(self, name: str) -> Flags:
         """(cycles): whether a bit of a stream is high."""
         return self.streams[:, STREAMS.index(name)] != 0

@@ -124,6 +124,19 @@ class Trace:
         self.weights: Words = np.zeros((cycles, columns), dtype=np.uint32)
         self.results: Words = np.zeros((cycles, columns), dtype=np.uint32)
 
+    def _repr_html_(self) -> str:
+        """What notebooks show: what is in it, and how to get it out."""
+        window = self.window
+        part = ", ".join(
+            f"{name} {getattr(window, name).start} to {getattr(window, name).stop - 1}"
+            for name in ("rows", "columns", "cycles")
+        )
+        lines = "".join(f"<tr><td>{name}</td><td>{width}</td></tr>" for name, width in self.registers.items())
+        return (
+            f"<div>Trace of a run of {self.ran} cycles: {part}; <code>register(name)</code> is (cycles, rows, columns)"
+            f"</div><table><tr><th>register</th><th>bits</th></tr>{lines}</table>"
+        )
+
     @property
     def registers(self) -> dict[str, int]:
         """Names of a processing element's registers, its outputs first of all, and their widths."""

@@ -30,13 +30,13 @@ _BOTH = ("numbers", "unit", "scene", "model", "inspector", "presets", "page")
 _SCRIPTS = {"live": (*_BOTH, "start"), "heat": (*_BOTH, "heat", "start")}
 
 
-def live_page(given: Given, *, live: bool = True, stages: Sequence[int] = STAGES, made_by: str = "") -> str:
+def live_page(given: Given | Record, *, live: bool = True, stages: Sequence[int] = STAGES, made_by: str = "") -> str:
     """A page in which units of 1x1 to 8x8 run, as HTML; it begins with a run that is also recorded in it.
 
     Parameters
     ----------
     given
-        The run.
+        The run, or the record of it.
     live
         Whether the machine code is in it. Else the page shows the recorded run only.
     stages
@@ -49,7 +49,8 @@ def live_page(given: Given, *, live: bool = True, stages: Sequence[int] = STAGES
     openmxu_sim.netlist.native.CompilerNotFoundError, openmxu_sim.netlist.native.CompilationError
         A compiler is missing, or failed: the one for the record, or the one for WebAssembly.
     """
-    record = record_run(given)
+    record = record_run(given) if isinstance(given, Given) else given
+    given = record.given
     offered = sorted({*stages, given.stages}) if live else [given.stages]
     texts = {each: fetch_text(each) for each in offered}
     seeds = [*SEEDS, *([] if given.stalls is None or given.stalls in SEEDS else [given.stalls])]

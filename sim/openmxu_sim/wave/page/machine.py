@@ -3,6 +3,7 @@
 import ctypes
 from dataclasses import dataclass
 from functools import lru_cache
+from html import escape
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ from openmxu_sim.netlist import native
 from openmxu_sim.stimulus import Stalls
 from openmxu_sim.wave.page.layout import frame_layout, frame_words
 from openmxu_sim.wave.page.source import MOST_SIDE, SIZES, first_pass, page_text
+from openmxu_sim.wave.page.wasm import has_zig
 
 __all__ = ["Given", "Record", "fetch_text", "random_run", "record_run"]
 
@@ -89,6 +91,13 @@ class Record:
     tiles: npt.NDArray[np.int64]
     frames: Words
     cycles: int
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the page, live where it can be."""
+        from openmxu_sim.wave.page.document import live_page  # noqa: PLC0415  # it shows what is defined here
+
+        page = escape(live_page(self, live=has_zig()))
+        return f'<iframe srcdoc="{page}" title="The unit" style="width:100%;height:860px;border:0"></iframe>'
 
 
 class _Machine:
