@@ -9,7 +9,8 @@ QUICK := tests/test_architecture.py tests/openmxu/arith $(foreach name,cache cat
   tests/openmxu_sim/golden tests/openmxu_sim/netlist tests/openmxu_sim/engines/test_model.py $(foreach name,npy parts \
   stimulus studies vectors,tests/openmxu_sim/test_$(name).py)
 
-.PHONY: help setup setup-litex setup-models demo test quick slow lint docs boards wheel release verify faults bench study areas clean
+.PHONY: help setup setup-browser setup-litex setup-models demo test quick slow lint docs boards wheel release verify \
+  faults bench study areas clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -28,6 +29,12 @@ setup-litex: $(VENV)/.litex ## LiteX, too, for the SoC of docs/examples/litex: 2
 
 $(VENV)/.litex: $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,litex]'
+	@touch $@
+
+setup-browser: $(VENV)/.browser ## Playwright, too, which drives an installed Chromium: 165 MB; tests in a browser are skipped without
+
+$(VENV)/.browser: $(STAMP) $(VENV)/.zig
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,zig,browser]'
 	@touch $@
 
 TORCH ?= torch==2.13.0+cpu
@@ -57,7 +64,12 @@ lint: setup ## style, types, direction of dependencies
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 
-docs: setup ## the documentation, in docs/_build/html
+# 90 MB to fetch, 410 MB unpacked: only what turns C into WebAssembly needs it.
+$(VENV)/.zig: $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,zig]'
+	@touch $@
+
+docs: $(VENV)/.zig ## the documentation with the page in which the unit runs, in docs/_build/html
 	@$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@$(BIN)/sphinx-build -W --keep-going -q -b doctest docs docs/_build/doctest
 	@echo "docs/_build/html/index.html"

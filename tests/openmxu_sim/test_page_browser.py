@@ -5,7 +5,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -119,36 +119,74 @@ def choose(page: Page, **wanted: object) -> None:
 
 
 UNITS = [(4, 4, 1), (1, 1, 2), (8, 3, 3), (3, 8, 4), (5, 2, 5), (2, 7, 6), (8, 8, 7)]
+RUNS = 1000
+CLICKED = int(os.environ.get("OPENMXU_CLICKED", "105"))
+"""Runs through the controls, which take a tenth of a second each; the others are called."""
+
+
+class Drawn(NamedTuple):
+    """A random run, and what the engine makes of it."""
+
+    rows: int
+    columns: int
+    stages: int
+    precision: str
+    seed: int
+    a: np.ndarray
+    b: np.ndarray
+    result: np.ndarray
+    cycles: int
+
+
+def draw(generator: np.random.Generator, count: int) -> Iterator[Drawn]:
+    """Runs of any bits, on a few units one after the other."""
+    each = -(-count // len(UNITS))
+    for number in range(count):
+        rows, columns, stages = UNITS[number // each]
+        config = page_config(rows, columns, stages)
+        if number % 5 == 0:
+            precision, seed = str(generator.choice(list(PASSES))), int(generator.integers(8))
+            m, k, n = (int(size) for size in generator.integers(1, [6, 12, 9]))
+        a, b = matrix(generator, m, k), matrix(generator, k, n)
+        run = compiled.run(stimulus(config, a, b, precision), stalls=Stalls(seed) if seed else None)
+        yield Drawn(rows, columns, stages, precision, seed, a, b, collect(config, run.beats, m, k, n), run.cycles)
 
 
 def test_same_bits_and_cycles_as_the_engine(show: Callable[..., Page], text: str) -> None:
-    """A thousand runs through the controls, of any bits, in all stages and precisions, with stalls and without."""
-    generator = np.random.default_rng(19)
+    """Random runs through the controls: of any bits, in all stages and precisions, with stalls and without."""
     page = show(text)
     for name in ("a", "b"):
         page.click(f"[data-text={name}]")
     choose(page, view="hex")
-    for number in range(1000):
-        if number % 143 == 0:
-            rows, columns, stages = UNITS[number // 143]
-            choose(page, rows=rows, columns=columns, stages=stages)
-            config = page_config(rows, columns, stages)
-        if number % 13 == 0:
-            precision, seed = str(generator.choice(list(PASSES))), int(generator.integers(8))
-            choose(page, precision=precision, stalls=seed)
-            m, k, n = (int(each) for each in generator.integers(1, [6, 12, 9]))
-        a, b = matrix(generator, m, k), matrix(generator, k, n)
-        page.fill("#a-text", lines(a))
-        page.fill("#b-text", lines(b))
+    page.click("#last")  # and there it stays
+    before: dict[str, object] = {}
+    for run in draw(np.random.default_rng(19), CLICKED):
+        wanted = {"rows": run.rows, "columns": run.columns, "stages": run.stages}
+        wanted |= {"precision": run.precision, "stalls": run.seed}
+        choose(page, **{name: value for name, value in wanted.items() if before.get(name) != value})
+        before = wanted
+        page.fill("#a-text", lines(run.a))
+        page.fill("#b-text", lines(run.b))
         page.wait_for_selector(READY)
-        page.click("#last")
-        asked = stimulus(config, a, b, precision)
-        run = compiled.run(asked, stalls=Stalls(seed) if seed else None)
-        expected = collect(config, run.beats, m, k, n)
-        told = f"run {number}: {rows}x{columns}, stages {stages}, {precision}, stalls {seed}"
-        assert results(page) == [f"{word:08X}" for word in expected.ravel().tolist()], told
-        assert page.inner_text("#total") == str(run.cycles), told
-        assert page.inner_text("#verdict") == f"{m * n} of {m * n} results: all with the golden bits", told
+        assert results(page) == [f"{word:08X}" for word in run.result.ravel().tolist()], run
+        assert page.inner_text("#total") == str(run.cycles), run
+        assert (
+            page.inner_text("#verdict") == f"{run.result.size} of {run.result.size} results: all with the golden bits"
+        ), run
+
+
+def test_same_bits_and_cycles_many_times(show: Callable[..., Page], text: str) -> None:
+    """The same through the function behind the controls, so that there are a thousand in all."""
+    page = show(text)
+    for run in draw(np.random.default_rng(20), RUNS - CLICKED):
+        given = {"rows": run.rows, "columns": run.columns, "stages": run.stages, "precision": run.precision}
+        given |= {"stalls": run.seed, "m": len(run.a), "k": len(run.b), "n": run.b.shape[1]}
+        given |= {"a": run.a.ravel().tolist(), "b": run.b.ravel().tolist()}
+        found = page.evaluate(
+            "given => openmxu.page.machines.run(given).then(run => [run.results.map(each => each.bits), run.cycles])",
+            given,
+        )
+        assert found == [run.result.ravel().tolist(), run.cycles], run
 
 
 def test_model_is_the_golden_model(show: Callable[..., Page], text: str) -> None:

@@ -173,7 +173,12 @@ class Page {
       button.setAttribute("aria-expanded", String(!area.hidden));
       this._texts();
     });
-    area.addEventListener("input", () => this._readText(name, area));
+    area.addEventListener("input", () => {
+      // Text that is pasted comes line by line.
+      document.body.dataset.state = "reading";
+      clearTimeout(this.reading);
+      this.reading = setTimeout(() => this._readTexts(), 30);
+    });
   }
 
   /** The matrices as text, where that is shown and nobody writes there. */
@@ -187,6 +192,12 @@ class Page {
     }
   }
 
+  _readTexts() {
+    for (const name of ["a", "b"]) if (!$(`${name}-text`).hidden && !this._readText(name, $(`${name}-text`))) return undefined;
+    this._editors();
+    return this.compute();
+  }
+
   _readText(name, area) {
     const lines = area.value.trim().split(/\n+/).map((line) => line.trim().split(/[\s,;]+/).map(parse));
     const columns = lines[0].length;
@@ -195,13 +206,15 @@ class Page {
       return this._mistake(`${name.toUpperCase()} must be lines of as many numbers each, or of patterns such as 0x3F800000`);
     if (lines.length > most || columns > most) return this._mistake(`${name.toUpperCase()} must have at most ${most} rows and columns`);
     this[name] = { rows: lines.length, columns, bits: Uint32Array.from(lines.flat()) };
-    this._editors();
-    return this.compute();
+    return true;
   }
 
+  /** Say what is wrong, if anything; gives false. */
   _mistake(words) {
     $("mistake").textContent = words;
     $("mistake").hidden = !words;
+    if (words) document.body.dataset.state = "mistaken";
+    return false;
   }
 
   _preset(name) {

@@ -70,15 +70,20 @@ class Pen {
     context.fillText(words, x, y);
   }
 
-  /** The bits of a pattern, highest left: strong where they are one, coloured by field. */
+  /** The bits of a pattern, highest left: strong where they are one, coloured by field; neighbours alike as one box. */
   bits(x, y, width, height, pattern, size) {
     const { colours } = this;
     const pitch = width / size;
-    const [, exponent] = FIELDS[size];
-    for (let bit = 0; bit < size; bit++) {
-      const colour = bit === 0 ? colours.sign : bit <= exponent ? colours.exponent : colours.significand;
-      const on = (pattern >>> (size - 1 - bit)) & 1;
-      this.box(x + bit * pitch, y, Math.max(pitch - (pitch > 2.4 ? 0.7 : 0), 0.8), height, colour, on ? 1 : 0.22);
+    let bit = 0;
+    for (const [field, colour] of [colours.sign, colours.exponent, colours.significand].entries()) {
+      const end = bit + FIELDS[size][field];
+      this.box(x + bit * pitch, y, (end - bit) * pitch - 0.7, height, colour, 0.22);
+      while (bit < end) {
+        const start = bit;
+        while (bit < end && (pattern >>> (size - 1 - bit)) & 1) bit++;
+        if (bit > start) this.box(x + start * pitch, y, (bit - start) * pitch - 0.7, height, colour);
+        else bit++;
+      }
     }
   }
 }
