@@ -10,6 +10,8 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from openmxu_sim.wave import has_zig, live_page, random_run
+
 project = "OpenMXU"
 author = "The OpenMXU authors"
 copyright = author  # noqa: A001  # the name Sphinx wants
@@ -64,6 +66,14 @@ class CommandHelp(SphinxDirective):
         return [section]
 
 
+def write_live_page(app: Sphinx, exception: Exception | None) -> None:
+    """The page in which the unit runs, of the sources that the rest is made of; without ziglang a recorded run."""
+    if exception is None and app.builder.format == "html":
+        page = live_page(random_run(4, 4, 1, (8, 8, 8)), live=has_zig(), made_by="make docs")
+        (Path(app.outdir) / "live.html").write_text(page, encoding="utf-8")
+
+
 def setup(app: Sphinx) -> None:
-    """Register the directive."""
+    """Register the directive, and what is written besides the pages."""
     app.add_directive("command-help", CommandHelp)
+    app.connect("build-finished", write_live_page)

@@ -15,8 +15,10 @@ from openmxu.passes import PASSES
 from openmxu.stages import split_stages
 from openmxu_sim import golden
 from openmxu_sim.engines import compiled
+from openmxu_sim.engines.compiled import Trace, Window, record
+from openmxu_sim.engines.compiled.trace import STREAMS
 from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
-from openmxu_sim.stimulus import Stalls, collect, stimulus
+from openmxu_sim.stimulus import Stalls, Stimulus, collect, stimulus
 from openmxu_sim.wave import has_zig, heat_page, live_page, observe, product, random_run
 from openmxu_sim.wave.page.source import page_config
 
@@ -210,16 +212,71 @@ def test_model_is_the_golden_model(show: Callable[..., Page], text: str) -> None
         assert found == golden.to_bits(exact).ravel().tolist(), (number, precision)
 
 
+def traced() -> tuple[Stimulus, Trace]:
+    """What the engine did in the run with which the page begins."""
+    given = random_run(4, 4, 1, (6, 8, 5))
+    asked = stimulus(page_config(4, 4, 1), given.a, given.b)
+    return asked, record(asked, Window(range(4), range(4), range(4096)))[1]
+
+
+def expected_results() -> Iterator[list[str]]:
+    """Cycle by cycle, what is there of the result when the cycle's beat has been given."""
+    asked, trace = traced()
+    shown = np.full((len(asked.a), asked.b.shape[1]), "·", dtype=object)
+    owners = iter([(tile, row) for tile in asked.tiles if tile.emit for row in tile.activations])
+    valid, ready = (trace.streams[:, STREAMS.index(f"results__{end}")] for end in ("valid", "ready"))
+    for cycle in range(trace.ran):
+        if valid[cycle] and ready[cycle]:
+            tile, row = next(owners)
+            for lane, column in enumerate(tile.columns):
+                shown[row, column] = f"{trace.results[cycle, lane]:08X}"
+        yield shown.ravel().tolist()
+
+
+def test_every_cycle_shows_what_the_unit_holds(show: Callable[..., Page], text: str) -> None:
+    """Registers of all processing elements, their tiles, and valid and ready of all streams, by the engine's trace."""
+    page = show(text)
+    asked, trace = traced()
+    seen = observe(asked)
+    registers = {
+        "activation": golden.from_bits(trace.register("o_activation"), "bf16"),
+        "weight": golden.from_bits(trace.register("active"), "bf16"),
+        "shadow weight": golden.from_bits(trace.register("o_weight"), "bf16"),
+        "partial sum": golden.from_bits(trace.register("o_psum")),
+    }
+    for cycle in range(trace.ran):
+        page.fill("#time", str(cycle))
+        tiles = seen.tile_at(cycle)
+        labels = page.locator("#cells").evaluate(
+            "grid => [...grid.querySelectorAll('button')].map(each => each.ariaLabel)"
+        )
+        for (row, column), label in zip(np.ndindex(4, 4), labels, strict=True):
+            place, *parts, tile = re.split(", |: ", label)
+            assert place == f"row {row} column {column}"
+            assert tile == ("idle" if tiles[row, column] < 0 else f"tile {tiles[row, column]}")
+            for name, part in zip(registers, parts, strict=True):
+                assert part.startswith(f"{name} ")
+                number = float(part.removeprefix(f"{name} ").replace("−", "-"))
+                assert number == pytest.approx(registers[name][cycle, row, column], rel=6e-4, abs=1e-30), (cycle, label)
+        for stream in ("weights", "activations", "results"):
+            for end in ("valid", "ready"):
+                lamp = page.get_attribute(f"[data-lamp={stream}-{end}]", "aria-label")
+                high = trace.streams[cycle, STREAMS.index(f"{stream}__{end}")]
+                assert lamp == f"{end} {'high' if high else 'low'}", cycle
+        goes = trace.streams[cycle, STREAMS.index("admission.o_go")]
+        assert (page.inner_text("#why") == "a beat goes in") == bool(goes)
+
+
 def test_time_goes_back_and_forth(show: Callable[..., Page], text: str) -> None:
     page = show(text)
     last = int(page.get_attribute("#time", "max") or "")
+    choose(page, view="hex")
     page.click("#first")
     expect(page.locator("#clock")).to_have_text(f"cycle 0 of {last}")
-    assert set(results(page)) == {"·"}
-    forth = []
+    forth = list(expected_results())
+    assert len(forth) == last + 1
     for cycle in range(last + 1):
-        assert page.inner_text("#cycle") == str(cycle)
-        forth.append(results(page))
+        assert (page.inner_text("#cycle"), results(page)) == (str(cycle), forth[cycle])
         page.keyboard.press("ArrowRight")
     for cycle in reversed(range(last + 1)):
         assert (page.inner_text("#cycle"), results(page)) == (str(cycle), forth[cycle])

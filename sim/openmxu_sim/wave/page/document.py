@@ -8,7 +8,6 @@ from html import escape
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from openmxu.passes import PASSES, Part
 from openmxu.stages import STAGES
@@ -65,7 +64,6 @@ def live_page(given: Given | Record, *, live: bool = True, stages: Sequence[int]
         "layouts": {each: frame_layout(text, each) for each, text in texts.items()},
         "seeds": seeds,
         "recorded": _recorded(record, seeds),
-        "begin": _begin(record),
     }
     if live:
         modules = {each: build_wasm(text) for each, text in texts.items()}
@@ -152,12 +150,6 @@ def _recorded(record: Record, seeds: list[int]) -> dict[str, Any]:
         "cycles": record.cycles,
         "frames": _packed(frames.astype("<u4").tobytes()),
     }
-
-
-def _begin(record: Record) -> int:
-    """The cycle with which the page begins: in the middle of the work."""
-    go: npt.NDArray[np.int64] = np.flatnonzero(record.frames[:, STREAMS.index("admission.o_go")])
-    return int(go[0] + 2 * go[-1]) // 3
 
 
 def _packed(content: bytes) -> str:

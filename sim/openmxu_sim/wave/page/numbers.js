@@ -26,7 +26,7 @@ function short(value, digits = 4) {
   if (size >= 1e-3 && size < 10 ** (digits + 1)) {
     text = size.toPrecision(digits);
     text = text.includes("e") ? String(Math.round(size)) : text.includes(".") ? text.replace(/\.?0+$/, "") : text;
-  } else text = size.toPrecision(2).replace(/\.0e/, "e").replace("e+", "e");
+  } else text = size.toExponential(1).replace(".0e", "e").replace("e+", "e");
   return (value < 0 ? "−" : "") + text;
 }
 

@@ -131,7 +131,7 @@ class Page {
     }
     this._editors();
     await this.compute(true);
-    this.transport.set(Math.min(this.run.count - 1, this.data.begin));
+    this.transport.set(this.run.busiest());
   }
 
   /** Fill the controls and listen to them. */
@@ -146,7 +146,7 @@ class Page {
     fill("rows", sizes.map((each) => [each, each]), data.recorded.rows);
     fill("columns", sizes.map((each) => [each, each]), data.recorded.columns);
     fill("stages", stages.map((each) => [each, each]), data.recorded.stages);
-    fill("precision", Object.entries(data.passes).map(([name, passes]) => [name, passes.length > 1 ? `${name} (${passes.length})` : name]), data.recorded.precision);
+    fill("precision", Object.keys(data.passes).map((name) => [name, name]), data.recorded.precision);
     fill("stalls", [[0, "none"], ...data.seeds.map((seed, at) => [at + 1, `seed ${seed}`])], data.recorded.stalls);
     for (const id of ["rows", "columns", "stages", "precision", "stalls"]) $(id).addEventListener("change", () => this.compute());
     $("view").addEventListener("change", () => (this._editors(), this._resultGrid(), this.redraw()));
@@ -306,6 +306,7 @@ class Page {
     this.run = run;
     this.golden = !this.live ? Uint32Array.from(this.data.recorded.golden)
       : Model.multiply({ ...run, inner: run.k, columns: run.n, passes: run.passesOf });
+    this.largest = Math.max(0, ...run.results.map((each) => Math.abs(toValue(each.bits))).filter(Number.isFinite));
     if (this.chosen && (this.chosen.row >= run.m || this.chosen.column >= run.n)) this.chosen = null;
     if (this.opened && (this.opened.row >= run.rows || this.opened.column >= run.columns)) this.opened = null;
     this._resultGrid();
@@ -427,7 +428,10 @@ class Page {
       button.textContent = finished ? text : "·";
       button.className = finished ? `there${equal ? "" : " differs"}` : "";
       const tile = run.tiles.find((each) => each.emit && column >= each.column && column < each.column + each.columns && row >= each.row && row < each.row + each.rows);
-      button.style.background = finished ? `var(--t${tile.number % 4})` : "";
+      const share = this.largest ? Math.abs(toValue(result.bits)) / this.largest : 0;
+      const strength = share >= 0.02 || !Number.isFinite(toValue(result.bits)) ? 76 + 24 * Math.min(1, share || 1) : 22;
+      button.style.background = finished ? `color-mix(in srgb, var(--t${tile.number % 4}) ${strength}%, var(--bg))` : "";
+      if (finished && strength < 50) button.classList.add("pale");
       button.title = finished ? `${hex(result.bits)} = ${long(toValue(result.bits))}` : "";
       button.setAttribute("aria-label", `C row ${row} column ${column}: ` + (finished ? `${text}, ${equal ? "the golden bits" : "not the golden bits"}` : "not there yet"));
     });

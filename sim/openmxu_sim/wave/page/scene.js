@@ -70,17 +70,19 @@ class Pen {
     context.fillText(words, x, y);
   }
 
-  /** The bits of a pattern, highest left: strong where they are one, coloured by field; neighbours alike as one box. */
+  /** The bits of a pattern, highest left: strong where they are one, coloured by field. Where there is no room between
+   *  two, neighbours alike are one box. */
   bits(x, y, width, height, pattern, size) {
     const { colours } = this;
     const pitch = width / size;
+    const together = pitch < 4 ? size : 1;
     let bit = 0;
     for (const [field, colour] of [colours.sign, colours.exponent, colours.significand].entries()) {
       const end = bit + FIELDS[size][field];
       this.box(x + bit * pitch, y, (end - bit) * pitch - 0.7, height, colour, 0.22);
       while (bit < end) {
         const start = bit;
-        while (bit < end && (pattern >>> (size - 1 - bit)) & 1) bit++;
+        while (bit < end && bit - start < together && (pattern >>> (size - 1 - bit)) & 1) bit++;
         if (bit > start) this.box(x + start * pitch, y, (bit - start) * pitch - 0.7, height, colour);
         else bit++;
       }

@@ -1,5 +1,6 @@
 // Begin, with what the page carries.
 
+document.body.classList.toggle("framed", window.parent !== window); // what surrounds it has said what it is
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const page = DATA.heat ? new HeatPage(DATA) : new Page(DATA);
 window.openmxu = { Model, page };

@@ -263,10 +263,21 @@ class Run {
     return "waits for a sum that is still on its way";
   }
 
-  /** How many results are there before the clock edge of a cycle. */
-  finished(cycle) {
-    let count = 0;
-    for (const result of this.results) if (result && result.cycle <= cycle) count++;
-    return count;
+  /** A cycle in which there is much to see: several tiles in the array, and results, if that ever happens. */
+  busiest() {
+    let best = 0;
+    let most = -1;
+    for (let cycle = 0; cycle < this.count; cycle++) {
+      const tiles = new Set();
+      let busy = 0;
+      for (let row = 0; row < this.rows; row++)
+        for (let column = 0; column < this.columns; column++) {
+          const beat = this.beatAt(cycle, row, column);
+          if (beat) tiles.add(beat.tile), busy++;
+        }
+      const score = 1000 * tiles.size + (this.taken.results[cycle] ? 500 : 0) + busy;
+      if (score > most) [best, most] = [cycle, score];
+    }
+    return best;
   }
 }
