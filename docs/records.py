@@ -19,7 +19,7 @@ from openmxu_sim.studies import accuracy, roofline
 from openmxu_sim.studies.pretrained import record as pretrained
 from openmxu_sim.studies.training import record as training
 from openmxu_sim.studies.training import report
-from openmxu_sim.verify.checks import FAILED
+from openmxu_sim.verify.checks import FAILED, HOLDS
 from openmxu_sim.verify.report import Evidence, faults_to_markdown, to_markdown
 
 __all__ = ["PAGES", "main", "written"]
@@ -98,6 +98,32 @@ def _readme() -> str:
     return _age(report.tools, "bench") + "\n".join(lines)
 
 
+def _index() -> str:
+    """The figures that matter most, one of each kind."""
+    evidence = _evidence("verification.json", "verify", thorough=True)
+    report = speed.Report.of_json(_read("speed.json"))
+    full, rows = report.find("compiled", 128), report.find(ROW_ENGINE, 128)
+    assert full is not None, "a full run has it"
+    assert rows is not None, "a full run has it"
+    summary = _read("areas/summary.md")
+    area = re.search(r"^\| generic \| processing element \| 1 \(([\d,]+ GE)\)", summary, re.MULTILINE)
+    energy = re.search(r"processing element of bf16 takes ([\d.]+ to [\d.]+ pJ) a cycle", summary)
+    assert area is not None, "the headline page has it"
+    assert energy is not None, "the headline page has it"
+    total = len(evidence.rows)
+    lines = [
+        "| | | |",
+        "|---|---|---|",
+        f"| **{evidence.count(HOLDS)} of {total}** | proofs, exhaustive checks, explorations and graded benches hold; "
+        f"{total - evidence.count(HOLDS)} open | [the evidence](reference/verification.md) |",
+        f"| **{full.rate:,.0f}** | cycles of a 128x128 unit in a second, on one core: the RTL, "
+        f"{full.rate / rows.rate:.0f} times as fast as in Verilator | [speed](reference/speed.md) |",
+        f"| **{area[1]}** | a bf16 processing element with an fp32 adder, rounding and special values; "
+        f"{energy[1]} a cycle, by cell library | [areas and energies](reference/areas/summary.md) |",
+    ]
+    return _age(report.tools, "bench") + "\n".join(lines)
+
+
 _HEADLINES = {
     "significand product": "product",
     "multiplier": "multiplier_bf16",
@@ -161,6 +187,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "peers.md": _peers,
     "boards.md": _boards,
     "../../README.md": _readme,
+    "../index.md": _index,
     "promises.md": lambda: faults_to_markdown(_evidence("faults.json", "faults", thorough=False)),
 }
 """What makes the table of each page."""

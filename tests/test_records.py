@@ -35,6 +35,7 @@ def _records() -> ModuleType:
         "peers.md",
         "boards.md",
         "../../README.md",
+        "../index.md",
     ],
 )
 def test_pages_show_their_records(page: str) -> None:
