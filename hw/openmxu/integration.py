@@ -1,6 +1,7 @@
 """What helps to put an exported module into a design: instantiation templates and a FuseSoC core file."""
 
 import re
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ from amaranth.lib.wiring import Out
 
 from openmxu.names import PORTS, check_vhdl_name
 
-__all__ = ["to_core", "to_template", "to_vhdl_template"]
+__all__ = ["CoreBench", "to_core", "to_template", "to_vhdl_template"]
 
 
 class _Port(NamedTuple):
@@ -117,8 +118,26 @@ def _fields(shape: Any) -> str:
     return "; ".join(found)
 
 
-def to_core(file: str, *, name: str) -> str:
-    """A FuseSoC core file (CAPI 2) for an exported module.
+class CoreBench(NamedTuple):
+    """What a core file says of a bench.
+
+    Parameters
+    ----------
+    sources
+        Its Verilog files, as seen from the core file.
+    data
+        Files that are copied to where it runs.
+    toplevel
+        Name of its module.
+    """
+
+    sources: Sequence[str]
+    data: Sequence[str]
+    toplevel: str
+
+
+def to_core(file: str, *, name: str, bench: CoreBench | None = None) -> str:
+    """A FuseSoC core file (CAPI 2, with flows) for an exported module.
 
     Parameters
     ----------
@@ -126,7 +145,19 @@ def to_core(file: str, *, name: str) -> str:
         The Verilog file, as seen from the core file.
     name
         Name of the module in it.
+    bench
+        What is simulated, if anything is.
     """
+    filesets, targets = (_BENCH_FILES, _BENCH_TARGETS) if bench else ("", "")
+    texts = (
+        {
+            "sources": "\n".join(f"      - {source}" for source in bench.sources),
+            "data": "\n".join(f"      - {each}: {{copyto: {each}}}" for each in bench.data),
+            "toplevel": bench.toplevel,
+        }
+        if bench
+        else {}
+    )
     return f"""\
 CAPI=2:
 name: openmxu::{name}:{version("openmxu")}
@@ -136,15 +167,59 @@ filesets:
     files:
       - {file}
     file_type: verilogSource
+{filesets.format(**texts)}\
 targets:
   default:
     filesets: [rtl]
     toplevel: {name}
   lint:
-    default_tool: verilator
+    flow: lint
+    flow_options:
+      tool: verilator
+      verilator_options: [-Wall]
     filesets: [rtl]
     toplevel: {name}
-    tools:
-      verilator:
-        mode: lint-only
+{targets.format(**texts)}\
+"""
+
+
+_BENCH_FILES = """\
+  bench:
+    files:
+{sources}
+    file_type: verilogSource
+  beats:
+    files:
+{data}
+    file_type: user
+parameters:
+  seed:
+    datatype: int
+    description: Other pauses
+    paramtype: plusarg
+  stalls:
+    datatype: int
+    description: 0 for no pauses
+    paramtype: plusarg
+"""
+
+# The bench comes first: it has the time scale. Verilator 5.006 does not know WIDTHEXPAND, and says WIDTH instead.
+_BENCH_TARGETS = """\
+  sim:
+    flow: sim
+    flow_options:
+      tool: icarus
+      iverilog_options: [-g2005]
+    filesets: [bench, rtl, beats]
+    parameters: [seed, stalls]
+    toplevel: {toplevel}
+  sim_verilator:
+    flow: sim
+    flow_options:
+      tool: verilator
+      mode: binary
+      verilator_options: [--timing, -CFLAGS, -std=c++20, -Wfuture-WIDTHEXPAND, -Wno-WIDTH]
+    filesets: [bench, rtl, beats]
+    parameters: [seed, stalls]
+    toplevel: {toplevel}
 """

@@ -40,17 +40,26 @@ def test_files(arguments: list[str], tmp_path: Path) -> None:
     around.write_text(f"{off}module around;\n{template.read_text()}endmodule\n{on}{design.read_text()}")
     for path, top in ((design, "it"), (around, "around")):
         lint(path, top)
-    fusesoc = Path(sys.executable).with_name("fusesoc")
+    done = _fusesoc(tmp_path, "core", "show", "openmxu::it")
+    said = re.findall(r"^(?:Name: +)?(openmxu::it:\S+|default|lint)", done.stdout, re.MULTILINE)
+    assert said == [f"openmxu::it:{version('openmxu')}", "default", "lint"]
+    done = _fusesoc(tmp_path, "run", "--setup", "--target", "lint", "it")
+    assert "deprecated" not in done.stdout + done.stderr
+    [written] = tmp_path.rglob("*.vc")
+    assert {"--lint-only", "-Wall", "--top-module it"} < {*written.read_text().splitlines()}
+
+
+def _fusesoc(where: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run FuseSoC in a folder with a core."""
     done = subprocess.run(
-        [fusesoc, "--cores-root", ".", "core", "show", "openmxu::it"],
-        cwd=tmp_path,
+        [Path(sys.executable).with_name("fusesoc"), "--cores-root", ".", *arguments],
+        cwd=where,
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    said = re.findall(r"^(?:Name: +)?(openmxu::it:\S+|default|lint)", done.stdout, re.MULTILINE)
-    assert said == [f"openmxu::it:{version('openmxu')}", "default", "lint"]
+    return done
 
 
 def test_fields_stand_in_the_template() -> None:
