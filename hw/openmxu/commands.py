@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from openmxu.cli import Section, add_command, integer, make_parser, print_foreign, subcommands, tell
-from openmxu.files import reserve
+from openmxu.files import folder, reserve
 from openmxu.formats import FORMATS, SUBNORMALS
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ __all__ = [
     "requested",
     "sections",
 ]
+
+_MANY_CELLS = 256
+"""Processing elements from which on a bench takes minutes."""
 
 _SECTIONS = "openmxu.sections"
 """Entry points with this group give the sections of ``openmxu list``."""
@@ -104,13 +107,19 @@ def add_verilog(commands: Any) -> None:
         "  openmxu verilog mxu --bus axi --rows 8 --columns 8 -o mxu.v --template instance.v --core mxu.core\n"
         "  openmxu verilog mxu --rows 8 --columns 8 --ports flat -o mxu.v --template instance.vhd\n"
         "  openmxu verilog mxu --rows 8 --columns 8 --memories wrapped --clock-enable --prefix my -o mxu.v\n"
+        "  openmxu verilog mxu --rows 4 --columns 4 --bench verilog -o unit    # then: make -C unit\n"
+        "  openmxu verilog mxu --bus axi --rows 4 --columns 4 --bench cocotb -o unit\n"
         "  openmxu verilog adder --subnormals ieee --stages 2 -o adder.v\n"
         "  openmxu verilog multiplier --operand fp16 --result fp32 -o multiplier.v\n\n"
         "designs:\n" + "\n".join(f"  {d.name:<18} {d.summary}" for d in CATALOG.values()),
     )
     parser.add_argument("design", metavar="DESIGN", help="one of the designs below")
     parser.add_argument(
-        "-o", "--output-file", type=Path, metavar="FILE", help="file for the Verilog (default: the terminal)"
+        "-o",
+        "--output-file",
+        type=Path,
+        metavar="FILE",
+        help="file for the Verilog (default: the terminal); with --bench the folder for all files",
     )
     parser.add_argument(
         "--template",
@@ -120,6 +129,12 @@ def add_verilog(commands: Any) -> None:
         "or .vhdl, else in Verilog",
     )
     parser.add_argument("--core", type=Path, metavar="FILE.core", help="write a FuseSoC core file beside the Verilog")
+    parser.add_argument(
+        "--bench",
+        metavar="NAME",
+        help="verilog or cocotb: write a unit with a bench that checks it bit for bit, with golden vectors, a makefile "
+        "for Icarus Verilog and Verilator, and a FuseSoC core file",
+    )
     _add_form(parser)
     add_parameters(parser)
 
@@ -209,24 +224,18 @@ def requested(options: argparse.Namespace) -> "tuple[Design, dict[str, Any]]":
 
 def _verilog(options: argparse.Namespace) -> None:
     from openmxu.integration import to_core, to_template, to_vhdl_template
-    from openmxu.verilog import to_verilog
 
     design, given = requested(options)
     _check_verilog(options)
+    if options.bench is not None:
+        _verilog_with_bench(options, design, given)
+        return
     with reserve(options.output_file, options.template, options.core) as outputs:
         component = design.build(**given)
         if design.cells > 1024 and not given:
             tell(f"writing {design.summary}: about 10 seconds")
         name = options.name or component.module_name
-        text = to_verilog(
-            component,
-            name=name,
-            prefix=options.prefix,
-            ports=options.ports,
-            memories=options.memories,
-            clock_enable=options.clock_enable,
-            command=_verilog_command(options, given),
-        )
+        text = _export(options, component, name, given)
         template = ""
         if options.template is not None:
             write_template = to_vhdl_template if options.template.suffix in (".vhd", ".vhdl") else to_template
@@ -239,6 +248,43 @@ def _verilog(options: argparse.Namespace) -> None:
             print(text, end="")
 
 
+def _export(options: argparse.Namespace, component: Any, name: str, given: dict[str, Any]) -> str:
+    """The Verilog of a component, as it is asked for."""
+    from openmxu.verilog import to_verilog
+
+    return to_verilog(
+        component,
+        name=name,
+        prefix=options.prefix,
+        ports=options.ports,
+        memories=options.memories,
+        clock_enable=options.clock_enable,
+        command=_verilog_command(options, given),
+    )
+
+
+def _verilog_with_bench(options: argparse.Namespace, design: "Design", given: dict[str, Any]) -> None:
+    """Write a unit and all that belongs to its bench into a folder."""
+    from openmxu.bench import Export, find_bench
+
+    bench = find_bench(options.bench)
+    # As the unit itself is called; but what is built must be used, and the files are looked at first.
+    name = options.name or ("mxu_axi" if (design.domain | given)["bus"] == "axi" else "mxu")
+    where = options.output_file
+    files = [where / file for file in (f"{name}.v", *bench.names(name))]
+    with folder(where), reserve(*files) as outputs:
+        component = design.build(**given)
+        cells = component.config.rows * component.config.columns
+        if cells >= _MANY_CELLS:
+            tell(f"note: simulators copy each of the {cells} processing elements, which takes minutes and gigabytes")
+        text = _export(options, component, name, given)
+        command = f"{_verilog_command(options, given)} --bench {options.bench} -o DIR"
+        export = Export(component, name, options.ports, options.clock_enable, command)
+        for file, content in zip(files, [text, *bench.write(export)], strict=True):
+            outputs.write_text(file, content)
+    tell(f"wrote {', '.join(file.name for file in files)} to {where}; make -C {where} runs the bench")
+
+
 def _check_verilog(options: argparse.Namespace) -> None:
     """Refuse what is wrong with a request before any work is done."""
     from openmxu.memories import check_memories
@@ -246,10 +292,25 @@ def _check_verilog(options: argparse.Namespace) -> None:
 
     check_names(options.name, options.prefix, options.ports)
     check_memories(options.memories)
+    if options.bench is not None:
+        _check_bench(options)
     if options.core is not None and (
         options.output_file is None or options.output_file.resolve().parent != options.core.resolve().parent
     ):
         raise ValueError(f"core must be in the folder of the Verilog file, which -o names, not {options.core}")
+
+
+def _check_bench(options: argparse.Namespace) -> None:
+    """Refuse a bench of what has none, or with no place to go."""
+    from openmxu.catalog import CATALOG
+
+    if CATALOG[options.design].family != "mxu":
+        units = ", ".join(design.name for design in CATALOG.values() if design.family == "mxu")
+        raise ValueError(f"bench applies only to a unit ({units}), not to {options.design}")
+    if options.output_file is None:
+        raise ValueError("bench needs a folder for its files, which -o names")
+    if options.core is not None or options.template is not None:
+        raise ValueError("bench writes a core file and an instance itself: leave out --core and --template")
 
 
 def _verilog_command(options: argparse.Namespace, given: dict[str, Any]) -> str:

@@ -1,0 +1,217 @@
+"""The beats that an exported bench plays, and the results that must come: by the golden model alone."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from openmxu.config import MxuConfig
+from openmxu.marks import MARKS, TILE_MARKS
+from openmxu.passes import Part
+from openmxu_sim import golden, vectors
+from openmxu_sim.aliases import Words
+from openmxu_sim.benches.reference import accumulate, tile_sums
+from openmxu_sim.cosim.words import pack
+from openmxu_sim.golden.passes import split
+from openmxu_sim.stimulus import stimulus
+
+__all__ = ["Beats", "make_beats"]
+
+_TILES = 40
+"""Tiles with any marks, at least."""
+
+_ROWS = 160
+"""Their rows of activations, at least."""
+
+_LONGEST = 24
+"""Rows of the longest of them."""
+
+_SHALLOW = 32
+"""Places of an accumulator bank up to which there is a product of more rows."""
+
+
+@dataclass
+class Beats:
+    """Beats of the three streams of a unit, each an integer: fields as in the payloads, the first one lowest.
+
+    Parameters
+    ----------
+    config
+        The unit.
+    """
+
+    config: MxuConfig
+    weights: list[int] = field(default_factory=list)
+    activations: list[int] = field(default_factory=list)
+    results: list[int] = field(default_factory=list)
+
+    @property
+    def widths(self) -> tuple[int, int, int]:
+        """Bits of a beat of weights, activations and results."""
+        config = self.config
+        part = Part.LOW.bit_length() * config.splitter
+        return (
+            config.columns * config.source.width + 1 + part,
+            config.rows * config.source.width + len(MARKS) + part,
+            config.columns * config.result.width + 1,
+        )
+
+    def expect(self, sums: Words) -> None:
+        """Add the results of a tile, which are these sums."""
+        config = self.config
+        words = golden.convert(sums, "fp32", config.result.name, subnormals=config.subnormals)
+        last = 1 << config.columns * config.result.width
+        beats = pack(words, config.result.width)
+        self.results += [*beats[:-1], beats[-1] | last]
+
+
+def make_beats(config: MxuConfig, seed: int = 1) -> Beats:
+    """Whole products, ragged at all sides, and tiles with any marks; among their words all sorts of bit patterns.
+
+    The same for the same unit and seed. A product of three passes is among them where words are converted from fp32
+    into bf16, one of six where the unit splits them, and one of more rows than the accumulator bank has where it has at
+    most 32.
+    """
+    generator = np.random.default_rng(seed)
+    beats = Beats(config)
+    _add_product(beats, generator, 5, "default")
+    _Tiles(beats, generator).add_all()
+    if config.has_passes:
+        _add_product(beats, generator, 3, "high")
+    if config.splitter:
+        _add_product(beats, generator, 2, "highest")
+    if config.depth <= _SHALLOW:
+        _add_product(beats, generator, config.depth + 3, "default")
+    return beats
+
+
+def _draw(generator: np.random.Generator) -> int:
+    return int(generator.integers(1 << 30))
+
+
+def _add_product(beats: Beats, generator: np.random.Generator, m: int, precision: str) -> None:
+    """All tiles of a product of ``m`` rows: two whole tiles and a ragged one deep, one and a ragged one wide."""
+    config = beats.config
+    fmt, k, n = config.source.name, 2 * config.rows + (config.rows + 1) // 2, config.columns + (config.columns + 1) // 2
+    a = vectors.matrix((m, k), fmt, _draw(generator))
+    b = np.ascontiguousarray(vectors.matrix((n, k), fmt, _draw(generator)).T)
+    given = stimulus(config, a, b, precision)
+    beats.weights += given.weight_payloads()
+    beats.activations += given.activation_payloads()
+    # What comes in surplus columns is compared, too: they multiply with -0.
+    surplus = np.full((k, -n % config.columns), 1 << (config.source.width - 1), dtype=np.uint32)
+    wide = (golden.from_bits(words, fmt) for words in (a, np.concatenate([b, surplus], axis=1)))
+    product = golden.matmul(
+        *wide, rows=config.rows, precision=precision, subnormals=config.subnormals, operand=config.operand.name
+    )
+    sums = golden.to_bits(product)
+    for tile in given.tiles:
+        if tile.emit:
+            rows, start = tile.activations, tile.columns.start
+            beats.expect(sums[rows.start : rows.stop, start : start + config.columns])
+
+
+class _Tiles:
+    """Tiles with any marks, and what the accumulator bank holds of them.
+
+    Parameters
+    ----------
+    beats
+        Where their beats are added.
+    generator
+        What they are drawn with.
+    """
+
+    def __init__(self, beats: Beats, generator: np.random.Generator) -> None:
+        self._beats = beats
+        self._config = beats.config
+        self._generator = generator
+        self._weights: tuple[Words, Part] | None = None
+        self._bank = np.empty((0, self._config.columns), dtype=np.uint32)
+
+    def add_all(self) -> None:
+        """Tiles of any length, the last one emitted."""
+        tiles, rows = _TILES, _ROWS
+        while tiles > 0 or rows > 0:
+            tiles, rows = tiles - 1, rows - self._add(last=tiles <= 1)
+
+    def _add(self, *, last: bool) -> int:
+        """A tile; returns how many rows of activations it has."""
+        draw = self._generator.random
+        marks = {
+            "add": bool(len(self._bank) and draw() < 0.7),
+            "clear_nan": bool(draw() < 0.3),
+            "emit": bool(draw() < 0.4) or last,
+            "keep": bool(self._weights is not None and draw() < 0.3),
+        }
+        most = len(self._bank) if marks["add"] else min(self._config.depth, _LONGEST)
+        m = int(self._generator.integers(1, most + 1))
+        if self._weights is None or not marks["keep"]:
+            self._weights = self._send_weights()
+        weights, weight_part = self._weights
+        activations = self._words((m, len(weights)))
+        part = self._send_activations(activations, marks)
+        sums = tile_sums(
+            self._operands(activations, part),
+            self._operands(weights, weight_part),
+            np.zeros((m, self._config.columns), dtype=np.uint32),
+            operand=self._config.operand.name,
+            subnormals=self._config.subnormals,
+        )
+        if marks["add"]:
+            mode = self._config.subnormals
+            sums = accumulate(self._bank[:m], sums, clear_nan=marks["clear_nan"], subnormals=mode)
+        self._bank = np.concatenate([sums, self._bank[m:]])
+        if marks["emit"]:
+            self._beats.expect(sums)
+            self._bank = self._bank[:0]  # it is a ring: the next tile begins behind the results
+        return m
+
+    def _words(self, shape: tuple[int, int]) -> Words:
+        kind = str(self._generator.choice(["all", "all", "all", "uniform", "normal"]))
+        return vectors.matrix(shape, self._config.source.name, _draw(self._generator), kind=kind)
+
+    def _part(self) -> Part:
+        return Part(int(self._generator.integers(len(Part) if self._config.splitter else 1)))
+
+    def _send_weights(self) -> tuple[Words, Part]:
+        """A tile's weights, of which some are missing at times; they and their part."""
+        config, part = self._config, self._part()
+        ragged = self._generator.random() < 0.3
+        k = int(self._generator.integers(1, config.rows + 1)) if ragged else config.rows
+        weights = np.ascontiguousarray(self._words((config.columns, k)).T)
+        # Missing rows multiply +0 with -0, which changes no sum.
+        block = np.full((config.rows, config.columns), 1 << (config.source.width - 1), dtype=np.uint32)
+        block[:k] = weights
+        above = _above([row + 1 == config.rows for row in range(config.rows)], part << 1)
+        self._beats.weights += _join(block[::-1], config.source.width, above)
+        return weights, part
+
+    def _send_activations(self, activations: Words, marks: dict[str, bool]) -> Part:
+        """A tile's activations; returns the part that is multiplied of them."""
+        config, part, m = self._config, self._part(), len(activations)
+        rows = np.zeros((m, config.rows), dtype=np.uint32)
+        rows[:, : activations.shape[1]] = activations
+        constant = sum(marks[mark] << MARKS.index(mark) for mark in TILE_MARKS) | part << len(MARKS)
+        ends = [(row == 0) << MARKS.index("first") | (row == m - 1) << MARKS.index("last") for row in range(m)]
+        self._beats.activations += _join(rows, config.source.width, _above(ends, constant))
+        return part
+
+    def _operands(self, words: Words, part: Part) -> Words:
+        """What the unit's edge makes of words."""
+        config = self._config
+        if part != Part.WHOLE:
+            return split(words, "xhrml"[part], subnormals=config.subnormals)
+        if config.source == config.operand:
+            return words
+        return golden.convert(words, config.source.name, config.operand.name, subnormals=config.subnormals)
+
+
+def _above(lowest: list[bool] | list[int], constant: int) -> list[int]:
+    """What stands above the words of each beat: some bits of its own, and some that are the same for all."""
+    return [bits | constant for bits in lowest]
+
+
+def _join(words: npt.NDArray[np.uint32], width: int, above: list[int]) -> list[int]:
+    """Beats of words with what stands above them."""
+    return [beat | bits << words.shape[1] * width for beat, bits in zip(pack(words, width), above, strict=True)]

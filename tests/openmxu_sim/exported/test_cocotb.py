@@ -1,0 +1,69 @@
+"""Benches in Python, run as somebody runs them who has OpenMXU and cocotb."""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from ...conftest import slow
+from .bare import FORM, SMALL, damage, export, make, needs
+
+_CASES = {
+    "streams": SMALL,
+    "axi": [*SMALL, "--bus", "axi", "--splitter", "--clock-enable"],
+    "form": [*SMALL, *FORM],
+    "bytes": ["--rows", "3", "--columns", "2", "--operand", "fp8_e4m3", "--source", "fp8_e4m3", "--bus", "axi"],
+}
+
+
+def _run(where: Path, simulator: str, *arguments: str) -> tuple[int, str]:
+    """The exit code of make, and what was said."""
+    done = make(where, simulator, f"PYTHON={sys.executable}", *arguments, given=dict(os.environ))
+    return done.returncode, done.stdout + done.stderr
+
+
+def _check(case: str, simulator: str, where: Path, *arguments: str) -> None:
+    export(where, *_CASES[case], bench="cocotb")
+    code, said = _run(where, simulator, *arguments)
+    assert code == 0, said
+    tests = "what_it_is, golden_vectors, product" if "axi" in _CASES[case] else "golden_vectors, product"
+    assert f"PASS: {tests}, {simulator}, seed " in said
+
+
+@pytest.mark.parametrize("case", ["streams", *(slow(case) for case in _CASES if case != "streams")])
+def test_icarus(case: str, tmp_path: Path) -> None:
+    needs("icarus")
+    _check(case, "icarus", tmp_path / "unit")
+
+
+@pytest.mark.slow
+def test_verilator(tmp_path: Path) -> None:
+    """With other operands and pauses."""
+    needs("verilator")
+    _check("axi", "verilator", tmp_path / "unit", "SEED=7")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["the swap mark", "a tie at the edge", "a hang"])
+def test_a_broken_line_fails(what: str, tmp_path: Path) -> None:
+    needs("icarus")
+    where = tmp_path / "unit"
+    export(where, *SMALL, bench="cocotb")
+    damage(where / "mxu.v", what)
+    code, said = _run(where, "icarus")
+    assert code == 2
+    assert re.search(r"^FAIL: icarus$", said, re.MULTILINE)
+    assert ("not within" if what == "a hang" else "got") in said
+
+
+@pytest.mark.slow
+def test_a_broken_line_fails_on_the_bus(tmp_path: Path) -> None:
+    needs("icarus")
+    where = tmp_path / "unit"
+    export(where, *SMALL, "--bus", "axi", bench="cocotb")
+    damage(where / "mxu_axi.v", "a tie at the edge")
+    code, said = _run(where, "icarus")
+    assert code == 2
+    assert re.search(r"packet \d+: \d+ words are wrong, the first at", said)

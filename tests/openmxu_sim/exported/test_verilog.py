@@ -1,0 +1,187 @@
+"""Benches in Verilog, run as somebody runs them who has a simulator and nothing of ours."""
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ...conftest import slow
+from .bare import BROKEN, FASTER, FORM, SMALL, damage, environment, export, make, needs, passed
+
+_CASES = {
+    "streams": SMALL,
+    "axi": [*SMALL, "--bus", "axi", "--splitter", "--clock-enable", "--stages", "2"],
+    "form": [*SMALL, *FORM],
+    "format": [
+        "--rows",
+        "1",
+        "--columns",
+        "1",
+        "--depth",
+        "2",
+        "--operand",
+        "e4f2",
+        "--source",
+        "e4f2",
+        "--stages",
+        "3",
+    ],
+    "bytes": ["--rows", "3", "--columns", "2", "--operand", "fp8_e4m3", "--source", "fp8_e4m3", "--bus", "axi"],
+}
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small unit with its bench, compiled by Icarus Verilog; to be copied."""
+    needs("icarus")
+    where = tmp_path_factory.mktemp("exported") / "unit"
+    export(where, *SMALL)
+    assert make(where, "mxu_tb.vvp").returncode == 0
+    return where
+
+
+@pytest.fixture
+def unit(exported: Path, tmp_path: Path) -> Path:
+    """A copy of it, for one test."""
+    return Path(shutil.copytree(exported, tmp_path / "unit"))
+
+
+@pytest.mark.parametrize("case", ["streams", *(slow(case) for case in _CASES if case != "streams")])
+def test_icarus(case: str, tmp_path: Path) -> None:
+    """Passes; neither compiler nor linter has anything to say."""
+    needs("icarus")
+    where = tmp_path / "unit"
+    export(where, *_CASES[case])
+    done = make(where, "icarus", "lint-icarus")
+    assert done.stderr == ""
+    words, _, seed = passed(done)
+    assert words > 100
+    assert seed == 1
+
+
+@pytest.mark.slow
+def test_pauses(unit: Path) -> None:
+    """The seed changes them, and so the cycles; the words are the same; there are none with STALLS=0."""
+    runs = [passed(make(unit, "icarus", f"ARGS={arguments}")) for arguments in ("+seed=1", "+seed=7", "+stalls=0")]
+    assert len({words for words, _, _ in runs}) == 1
+    assert len({cycles for _, cycles, _ in runs}) == 3
+    assert min(runs, key=lambda run: run[1]) == runs[-1]
+    assert [seed for _, _, seed in runs] == [1, 7, 1]
+
+
+@pytest.mark.parametrize("what", ["the swap mark", *(slow(what) for what in BROKEN if what != "the swap mark")])
+def test_a_broken_line_fails(what: str, unit: Path) -> None:
+    damage(unit / "mxu.v", what)
+    done = make(unit, "icarus")
+    assert done.returncode == 2
+    found = re.search(r"^FAIL: (\d+) of (\d+) words compared, (\d+) wrong, (\d+) other", done.stdout, re.MULTILINE)
+    assert found is not None, done.stdout
+    compared, words, wrong, mistakes = map(int, found.groups())
+    if what == "a hang":
+        assert "the unit hangs" in done.stdout
+        assert compared < words
+    elif what == "last of results":
+        assert (wrong, mistakes) == (0, words // 2)
+        assert "last of a result is wrong" in done.stdout
+    else:
+        assert wrong
+        assert re.search(r"^result \d+, word \d: \w{8}, expected \w{8}, cycle \d+$", done.stdout, re.MULTILINE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("file", "change", "complaint"),
+    [
+        ("results.hex", lambda text: text[:-18], "results.hex is missing or too short"),
+        ("results.hex", lambda text: text[:-2] + ("0" if text[-2] == "1" else "1") + "\n", "expected"),
+        ("weights.hex", lambda text: "", "is missing or too short"),
+    ],
+    ids=["cut", "changed", "missing"],
+)
+def test_vectors_that_are_not_whole(file: str, change: Callable[[str], str], complaint: str, unit: Path) -> None:
+    (unit / file).write_text(change((unit / file).read_text()))
+    done = make(unit, "icarus")
+    assert done.returncode == 2
+    assert complaint in done.stdout
+    assert "FAIL: " in done.stdout
+
+
+@pytest.mark.slow
+def test_axi_registers_are_looked_at(tmp_path: Path) -> None:
+    """A unit with a register that holds another one's number gives the right words, and fails."""
+    needs("icarus")
+    where = tmp_path / "unit"
+    export(where, *SMALL, "--bus", "axi")
+    text = (where / "mxu_axi.v").read_text()
+    broken = text.replace(", i_cycles, i_busy, ", ", i_cycles, i_cycles, ")
+    assert broken != text
+    (where / "mxu_axi.v").write_text(broken)
+    done = make(where, "icarus")
+    assert done.returncode == 2
+    assert "register BUSY is wrong" in done.stdout
+    assert " 0 wrong, 1 other mistakes" in done.stdout
+
+
+@pytest.mark.slow
+def test_verilator(tmp_path: Path) -> None:
+    """The same words in the same cycles as in Icarus; compiler and linter have nothing to say."""
+    needs("verilator")
+    needs("icarus")
+    where = tmp_path / "unit"
+    export(where, *_CASES["axi"])
+    done = make(where, "verilator", "lint-verilator", f"FLAGS={FASTER}")
+    assert passed(done) == passed(make(where, "icarus"))
+    assert "%Warning" not in done.stderr + (where / "build.log").read_text()
+
+
+@pytest.mark.slow
+def test_a_broken_line_fails_in_verilator(unit: Path) -> None:
+    needs("verilator")
+    damage(unit / "mxu.v", "a tie at the edge")
+    done = make(unit, "verilator", f"FLAGS={FASTER}")
+    assert done.returncode == 2
+    assert re.search(r"^FAIL: \d+ of \d+ words compared, [1-9]\d* wrong", done.stdout, re.MULTILINE)
+
+
+def test_no_simulator(unit: Path) -> None:
+    """What is not on PATH is named."""
+    done = make(unit, "IVERILOG=no-such-program", "VERILATOR=nor-this")
+    assert done.returncode == 2
+    assert "neither no-such-program nor nor-this is on PATH" in done.stdout
+
+
+def _fusesoc(where: Path, target: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a target of the core in a folder."""
+    return subprocess.run(
+        [Path(sys.executable).with_name("fusesoc"), "--cores-root", ".", "run", "--target", target, "mxu", *arguments],
+        cwd=where,
+        env=environment(where.parent / "programs") | {"MAKEFLAGS": "OPT_FAST=-O0 OPT_GLOBAL=-O0 OPT_SLOW=-O0"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def test_fusesoc(unit: Path) -> None:
+    """Lint and simulation by the core file, in which nothing is deprecated."""
+    needs("verilator")
+    done = _fusesoc(unit, "lint")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "--lint-only" in next((unit / "build").rglob("*.vc")).read_text()
+    done = _fusesoc(unit, "sim", "--seed", "7")
+    assert passed(done)[2] == 7
+    assert "deprecated" not in (done.stdout + done.stderr).lower()
+
+
+@pytest.mark.slow
+def test_fusesoc_with_verilator(unit: Path) -> None:
+    """Passes; and with a broken line each of its simulations fails."""
+    needs("verilator")
+    passed(_fusesoc(unit, "sim_verilator"))
+    damage(unit / "mxu.v", "a tie at the edge")
+    assert _fusesoc(unit, "sim").returncode == 1
