@@ -17,11 +17,14 @@ from openmxu_sim.stimulus import stimulus
 
 __all__ = ["Beats", "make_beats"]
 
-_TILES = 40
+_TILES = 24
 """Tiles with any marks, at least."""
 
-_ROWS = 160
+_ROWS = 100
 """Their rows of activations, at least."""
+
+_KINDS = ("all", "operands", "ties", "normal")
+"""Kinds of words: those of :func:`~openmxu_sim.vectors.matrix`, single operands, and ties where words are rounded."""
 
 _LONGEST = 24
 """Rows of the longest of them."""
@@ -130,26 +133,33 @@ class _Tiles:
         self._bank = np.empty((0, self._config.columns), dtype=np.uint32)
 
     def add_all(self) -> None:
-        """Tiles of any length, the last one emitted."""
+        """NaN that is cleared, and one that is not; all kinds of words; then any tiles, the last one emitted."""
+        replace = dict.fromkeys(TILE_MARKS, False)
+        for clear_nan in (True, False):
+            self._add(replace, "nan")
+            self._add(replace | {"add": True, "clear_nan": clear_nan, "emit": True}, "normal")
+        for kind in _KINDS:
+            self._add(replace | {"emit": True}, kind)
         tiles, rows = _TILES, _ROWS
         while tiles > 0 or rows > 0:
-            tiles, rows = tiles - 1, rows - self._add(last=tiles <= 1)
+            draw = self._generator.random
+            marks = {
+                "add": bool(len(self._bank) and draw() < 0.7),
+                "clear_nan": bool(draw() < 0.3),
+                "emit": bool(draw() < 0.4) or tiles <= 1,
+                "keep": bool(draw() < 0.3),
+            }
+            kind = str(self._generator.choice(_KINDS))
+            tiles, rows = tiles - 1, rows - self._add(marks, kind)
 
-    def _add(self, *, last: bool) -> int:
-        """A tile; returns how many rows of activations it has."""
-        draw = self._generator.random
-        marks = {
-            "add": bool(len(self._bank) and draw() < 0.7),
-            "clear_nan": bool(draw() < 0.3),
-            "emit": bool(draw() < 0.4) or last,
-            "keep": bool(self._weights is not None and draw() < 0.3),
-        }
+    def _add(self, marks: dict[str, bool], kind: str) -> int:
+        """A tile of words of a kind; returns how many rows of activations it has."""
         most = len(self._bank) if marks["add"] else min(self._config.depth, _LONGEST)
         m = int(self._generator.integers(1, most + 1))
         if self._weights is None or not marks["keep"]:
-            self._weights = self._send_weights()
+            self._weights = self._send_weights(kind)
         weights, weight_part = self._weights
-        activations = self._words((m, len(weights)))
+        activations = self._words((m, len(weights)), kind)
         part = self._send_activations(activations, marks)
         sums = tile_sums(
             self._operands(activations, part),
@@ -167,19 +177,35 @@ class _Tiles:
             self._bank = self._bank[:0]  # it is a ring: the next tile begins behind the results
         return m
 
-    def _words(self, shape: tuple[int, int]) -> Words:
-        kind = str(self._generator.choice(["all", "all", "all", "uniform", "normal"]))
-        return vectors.matrix(shape, self._config.source.name, _draw(self._generator), kind=kind)
+    def _words(self, shape: tuple[int, int], kind: str) -> Words:
+        source, seed = self._config.source, _draw(self._generator)
+        if kind == "nan":  # all ones, in every format
+            return np.full(shape, (1 << source.width) - 1, dtype=np.uint32)
+        if kind == "operands":
+            words = vectors.operands(source.name, shape[0] * shape[1], seed).reshape(shape)
+            words[0, 0] = (1 << source.exponent_width) - 1 << source.fraction_width  # infinity is rare among them
+            return words
+        words = vectors.matrix(shape, source.name, seed, kind="normal" if kind == "ties" else kind)
+        return self._tied(words) if kind == "ties" else words
+
+    def _tied(self, words: Words) -> Words:
+        """The words, their ends such that rounding to the operand format is a tie, or just not."""
+        dropped = self._config.source.fraction_width - self._config.operand.fraction_width
+        if dropped < 2:
+            return words
+        half = 1 << dropped - 1
+        ends = self._generator.choice([half, half, half - 1, half + 1], words.shape).astype(np.uint32)
+        return words >> np.uint32(dropped) << np.uint32(dropped) | ends
 
     def _part(self) -> Part:
         return Part(int(self._generator.integers(len(Part) if self._config.splitter else 1)))
 
-    def _send_weights(self) -> tuple[Words, Part]:
+    def _send_weights(self, kind: str) -> tuple[Words, Part]:
         """A tile's weights, of which some are missing at times; they and their part."""
         config, part = self._config, self._part()
         ragged = self._generator.random() < 0.3
         k = int(self._generator.integers(1, config.rows + 1)) if ragged else config.rows
-        weights = np.ascontiguousarray(self._words((config.columns, k)).T)
+        weights = np.ascontiguousarray(self._words((config.columns, k), kind).T)
         # Missing rows multiply +0 with -0, which changes no sum.
         block = np.full((config.rows, config.columns), 1 << (config.source.width - 1), dtype=np.uint32)
         block[:k] = weights

@@ -10,12 +10,7 @@ import pytest
 from ...conftest import slow
 from .bare import FORM, SMALL, damage, export, make, needs
 
-_CASES = {
-    "streams": SMALL,
-    "axi": [*SMALL, "--bus", "axi", "--splitter", "--clock-enable"],
-    "form": [*SMALL, *FORM],
-    "bytes": ["--rows", "3", "--columns", "2", "--operand", "fp8_e4m3", "--source", "fp8_e4m3", "--bus", "axi"],
-}
+_CASES = {"streams": SMALL, "axi": [*SMALL, "--bus", "axi", "--splitter", "--clock-enable"], "form": [*SMALL, *FORM]}
 
 
 def _run(where: Path, simulator: str, *arguments: str) -> tuple[int, str]:
@@ -46,16 +41,15 @@ def test_verilator(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", ["the swap mark", "a tie at the edge", "a hang"])
-def test_a_broken_line_fails(what: str, tmp_path: Path) -> None:
+def test_a_broken_line_fails(tmp_path: Path) -> None:
     needs("icarus")
     where = tmp_path / "unit"
     export(where, *SMALL, bench="cocotb")
-    damage(where / "mxu.v", what)
+    damage(where / "mxu.v", "the swap mark")
     code, said = _run(where, "icarus")
     assert code == 2
     assert re.search(r"^FAIL: icarus$", said, re.MULTILINE)
-    assert ("not within" if what == "a hang" else "got") in said
+    assert re.search(r"results: beat \d+, lane \d: got \w+", said)
 
 
 @pytest.mark.slow

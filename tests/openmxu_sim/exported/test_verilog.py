@@ -65,12 +65,11 @@ def test_icarus(case: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_pauses(unit: Path) -> None:
-    """The seed changes them, and so the cycles; the words are the same; there are none with STALLS=0."""
-    runs = [passed(make(unit, "icarus", f"ARGS={arguments}")) for arguments in ("+seed=1", "+seed=7", "+stalls=0")]
+    """They take cycles, and change no word."""
+    runs = [passed(make(unit, "icarus", f"ARGS={arguments}")) for arguments in ("+seed=7", "+stalls=0")]
     assert len({words for words, _, _ in runs}) == 1
-    assert len({cycles for _, cycles, _ in runs}) == 3
-    assert min(runs, key=lambda run: run[1]) == runs[-1]
-    assert [seed for _, _, seed in runs] == [1, 7, 1]
+    assert runs[0][1] > runs[1][1]
+    assert [seed for _, _, seed in runs] == [7, 1]
 
 
 @pytest.mark.parametrize("what", ["the swap mark", *(slow(what) for what in BROKEN if what != "the swap mark")])
@@ -96,11 +95,11 @@ def test_a_broken_line_fails(what: str, unit: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "change", "complaint"),
     [
-        ("results.hex", lambda text: text[:-18], "results.hex is missing or too short"),
+        ("results.hex", lambda text: "", "results.hex is missing or too short"),
         ("results.hex", lambda text: text[:-2] + ("0" if text[-2] == "1" else "1") + "\n", "expected"),
-        ("weights.hex", lambda text: "", "is missing or too short"),
+        ("weights.hex", lambda text: "", "weights.hex or activations.hex is missing or too short"),
     ],
-    ids=["cut", "changed", "missing"],
+    ids=["no results", "changed", "no weights"],
 )
 def test_vectors_that_are_not_whole(file: str, change: Callable[[str], str], complaint: str, unit: Path) -> None:
     (unit / file).write_text(change((unit / file).read_text()))
@@ -128,7 +127,7 @@ def test_axi_registers_are_looked_at(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_verilator(tmp_path: Path) -> None:
-    """The same words in the same cycles as in Icarus; compiler and linter have nothing to say."""
+    """The same words in the same cycles as in Icarus, no warning; one wrong bit fails."""
     needs("verilator")
     needs("icarus")
     where = tmp_path / "unit"
@@ -136,15 +135,11 @@ def test_verilator(tmp_path: Path) -> None:
     done = make(where, "verilator", "lint-verilator", f"FLAGS={FASTER}")
     assert passed(done) == passed(make(where, "icarus"))
     assert "%Warning" not in done.stderr + (where / "build.log").read_text()
-
-
-@pytest.mark.slow
-def test_a_broken_line_fails_in_verilator(unit: Path) -> None:
-    needs("verilator")
-    damage(unit / "mxu.v", "a tie at the edge")
-    done = make(unit, "verilator", f"FLAGS={FASTER}")
+    text = (where / "results.hex").read_text()
+    (where / "results.hex").write_text(text[:-2] + ("0" if text[-2] == "1" else "1") + "\n")
+    done = make(where, "verilator", f"FLAGS={FASTER}")
     assert done.returncode == 2
-    assert re.search(r"^FAIL: \d+ of \d+ words compared, [1-9]\d* wrong", done.stdout, re.MULTILINE)
+    assert re.search(r"^FAIL: \d+ of \d+ words compared, 1 wrong", done.stdout, re.MULTILINE)
 
 
 def test_no_simulator(unit: Path) -> None:
@@ -179,9 +174,14 @@ def test_fusesoc(unit: Path) -> None:
 
 
 @pytest.mark.slow
-def test_fusesoc_with_verilator(unit: Path) -> None:
-    """Passes; and with a broken line each of its simulations fails."""
+def test_a_broken_line_fails_in_fusesoc(unit: Path) -> None:
+    """In both simulators, which find the same."""
     needs("verilator")
-    passed(_fusesoc(unit, "sim_verilator"))
     damage(unit / "mxu.v", "a tie at the edge")
-    assert _fusesoc(unit, "sim").returncode == 1
+    verdicts = []
+    for target in ("sim", "sim_verilator"):
+        done = _fusesoc(unit, target)
+        assert done.returncode == 1
+        verdicts += re.findall(r"^FAIL: (\d+) of \1 words compared, ([1-9]\d*) wrong", done.stdout, re.MULTILINE)
+    assert len(verdicts) == 2
+    assert verdicts[0] == verdicts[1]
