@@ -121,6 +121,13 @@ def add_verilog(commands: Any) -> None:
         metavar="FILE",
         help="file for the Verilog (default: the terminal); with --bench the folder for all files",
     )
+    _add_beside(parser)
+    _add_form(parser)
+    add_parameters(parser)
+
+
+def _add_beside(parser: argparse.ArgumentParser) -> None:
+    """What is written beside the Verilog."""
     parser.add_argument(
         "--template",
         type=Path,
@@ -135,8 +142,6 @@ def add_verilog(commands: Any) -> None:
         help="verilog or cocotb: write a unit with a bench that checks it bit for bit, with golden vectors, a makefile "
         "for Icarus Verilog and Verilator, and a FuseSoC core file",
     )
-    _add_form(parser)
-    add_parameters(parser)
 
 
 def _add_form(parser: argparse.ArgumentParser) -> None:

@@ -218,7 +218,7 @@ _BENCH_TARGETS = """\
     flow_options:
       tool: verilator
       mode: binary
-      verilator_options: [--timing, -CFLAGS, -std=c++20, -Wfuture-WIDTHEXPAND, -Wno-WIDTH]
+      verilator_options: [--timing, --output-split, "0", -CFLAGS, -std=c++20, -Wfuture-WIDTHEXPAND, -Wno-WIDTH]
     filesets: [bench, rtl, beats]
     parameters: [seed, stalls]
     toplevel: {toplevel}

@@ -43,7 +43,6 @@ class Flat:
     def __getattr__(self, name):
         return getattr(self._dut, name.replace("__", "_"))
 
-
 '''
 
 
