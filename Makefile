@@ -115,6 +115,7 @@ AREAS := docs/reference/areas
 areas: setup ## a full area report in build/area, an hour; its headlines behind the documentation
 	@$(BIN)/openmxu area --full -o build/area && mkdir -p $(AREAS)
 	@cp build/area/summary.md build/area/*.svg $(AREAS)
+	@$(BIN)/python docs/records.py
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) build openmxu-demo docs/_build

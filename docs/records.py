@@ -150,6 +150,14 @@ def _areas() -> str:
     return "\n".join(lines)
 
 
+def _headline() -> str:
+    """What the page of measured areas opens with, pictures where they are from here."""
+    found = re.search(r"^## In short\n(.*?)^## ", _read("areas/summary.md"), re.MULTILINE | re.DOTALL)
+    if found is None:
+        raise ValueError("areas/summary.md must begin with its headlines: make areas")
+    return re.sub(r"\]\((\w+\.svg)\)", r"](docs/reference/areas/\1)", found[1])
+
+
 _AREAS = Path(__file__).parent.parent / "tests/openmxu/area/areas.json"
 _NOISE = 0.005
 """By how much ABC's results differ for equal logic in another context."""
@@ -193,11 +201,20 @@ PAGES: Mapping[str, Callable[[], str]] = {
 """What makes the table of each page."""
 
 
+_MORE: Mapping[str, tuple[re.Pattern[str], Callable[[], str]]] = {
+    "../../README.md": (re.compile(r"(?<=<!-- areas -->\n)(.|\n)*(?=<!-- end of areas -->)"), _headline)
+}
+"""A second record of a page, between marks of its own."""
+
+
 def written(page: str) -> str:
     """The text of a page, with the table that its record gives now."""
-    text, count = _BETWEEN.subn(lambda _: f"\n{PAGES[page]().strip()}\n\n", _read(page))
-    if count != 1:
-        raise ValueError(f"{page} must have the marks of one record, not of {count}")
+    text = _read(page)
+    records = [(_BETWEEN, PAGES[page]), *([_MORE[page]] if page in _MORE else [])]
+    for between, make in records:
+        text, count = between.subn(lambda _, make=make: f"\n{make().strip()}\n\n", text)
+        if count != 1:
+            raise ValueError(f"{page} must have the marks of one record, not of {count}")
     return text
 
 

@@ -358,6 +358,7 @@ def add_area(commands: Any) -> None:
         "and peers.json",
     )
     _add_extent(parser)
+    _add_measurements(parser)
     _add_targets(parser)
     _add_own_designs(parser)
     _add_given(parser)
@@ -389,17 +390,35 @@ def _add_extent(parser: argparse.ArgumentParser) -> None:
         help="every format, width, part and option on all targets, recipes, and libraries that are "
         "found: up to an hour on two cores",
     )
-    parser.add_argument(
-        "--energy",
-        action="store_true",
-        help="play netlists on cell libraries, every output checked, and report energies, too; --full does so anyway",
-    )
     extent.add_argument(
         "--peers",
         type=Path,
         metavar="FOLDER",
         help="measure the designs of others that FOLDER/peers.toml describes, and our parts beside them, on generic "
         "gates or the given targets",
+    )
+
+
+def _add_measurements(parser: argparse.ArgumentParser) -> None:
+    """What is measured beside areas."""
+    parser.add_argument(
+        "--energy",
+        action="store_true",
+        help="play netlists on cell libraries, every output checked, and report energies, too; --full does so anyway",
+    )
+    parser.add_argument(
+        "--layer",
+        type=Path,
+        metavar="FILE.npz",
+        help="with --energy: activations (a sample a row) and weights (a column an output) of a layer of a network of "
+        "yours, as one more kind of operands",
+    )
+    parser.add_argument(
+        "--orders",
+        type=integer,
+        metavar="N",
+        help="give ABC designs in N other orders, too, and show how far areas on gates move: those of your choice, or "
+        "else those that statements about formats rest on (default: 0; with --full 5)",
     )
 
 
@@ -559,6 +578,8 @@ def _area(options: argparse.Namespace) -> int:
         cluster=options.cluster,
         limit=options.timeout,
         energy=options.energy,
+        layer=options.layer,
+        orders=options.orders,
         progress=tell,
     )
     Console(soft_wrap=True, highlight=False).print(to_table(found))
@@ -625,7 +646,19 @@ def _peers(options: argparse.Namespace) -> int:
 
     if options.designs:
         raise ValueError("--peers describes designs in its folder; --verilog, --filelist and --amaranth do without")
-    for name in ("format", "part", "width", "subnormals", "stages", "rows", "columns", "compare", "explain"):
+    for name in (
+        "format",
+        "part",
+        "width",
+        "subnormals",
+        "stages",
+        "rows",
+        "columns",
+        "compare",
+        "explain",
+        "orders",
+        "layer",
+    ):
         if getattr(options, name) not in (None, []):
             raise ValueError(f"--{name} applies only to reports of our own designs, not to --peers")
     found = compare_peers(

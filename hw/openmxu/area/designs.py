@@ -17,7 +17,7 @@ from openmxu.config import MxuConfig
 from openmxu.edge import Edge
 from openmxu.formats import FP32, FloatFormat
 
-__all__ = ["DEVIATION", "MEASURED_CELLS", "Part", "is_measured", "parts", "whole"]
+__all__ = ["DEVIATION", "MEASURED_CELLS", "Part", "is_measured", "parts", "register_bits", "whole"]
 
 MEASURED_CELLS = 64
 """Most processing elements of a design that is measured whole."""
@@ -81,14 +81,19 @@ def parts(design: Design) -> list[Part]:
         Part(1, _point(f"{name} {config.rows} x {config.columns}", config, make, size=True))
         for name, make in once.items()
     ]
-    # The lanes' delays as in openmxu.mxu: c cycles for column c, 1 + r · row_step for row r.
-    skew = sum(range(config.columns)) + sum(1 + row * config.row_step for row in range(config.rows))
-    control = Control(config.depth).size * (1 + config.array_latency)
+    skew, control = register_bits(config)
     return [
         *found,
-        Part(skew * config.operand.width, _point("bit of skew", config, lambda: _Register(reset_less=True))),
+        Part(skew, _point("bit of skew", config, lambda: _Register(reset_less=True))),
         Part(control, _point("bit of control", config, lambda: _Register(reset_less=False))),
     ]
+
+
+def register_bits(config: MxuConfig) -> tuple[int, int]:
+    """The bits in a unit's shift registers of skew, and in those of control."""
+    # The lanes' delays as in openmxu.mxu: c cycles for column c, 1 + r · row_step for row r.
+    skew = sum(range(config.columns)) + sum(1 + row * config.row_step for row in range(config.rows))
+    return skew * config.operand.width, Control(config.depth).size * (1 + config.array_latency)
 
 
 class _Register(wiring.Component):

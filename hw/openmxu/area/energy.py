@@ -7,16 +7,31 @@ imports no simulation, so what measures is found as an entry point, as commands 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Protocol
 
 from openmxu.area.measure import Result
 from openmxu.area.peers import PeerPoint
-from openmxu.area.points import ADDER, MULTIPLIER, MULTIPLIER_TO_FP32, PROCESSING_ELEMENT
+from openmxu.area.points import ADDER, CONVERTER, MULTIPLIER, MULTIPLIER_TO_FP32, PROCESSING_ELEMENT, Point
 from openmxu.area.schedule import Workers
+from openmxu.area.targets import Target
 from openmxu.formats import FORMATS
 
-__all__ = ["METERED", "NORMAL", "OPERANDS", "RANDOM", "Energy", "Meter", "find_meter", "planned"]
+__all__ = [
+    "IDLE",
+    "LAYER",
+    "METERED",
+    "NORMAL",
+    "OPERANDS",
+    "RANDOM",
+    "Energy",
+    "Meter",
+    "find_meter",
+    "is_metered",
+    "planned",
+]
 
-NORMAL = "normal"
+NORMAL, IDLE = "normal", "idle"
 
 RANDOM = "random"
 """In place of operands: every bit of every input drawn anew each cycle, but those of clock and resets."""
@@ -26,11 +41,14 @@ OPERANDS = {
     "relu": "the same, negative activations being 0",
     "digits": "images of handwritten digits, and the weights of a layer that was trained for them",
     "zeros": "all activations 0, while weights of a normal distribution pass by",
-    "idle": "nothing changes but the clock",
+    IDLE: "nothing changes but the clock",
 }
 """What a part is given, in words."""
 
-METERED = (PROCESSING_ELEMENT, MULTIPLIER, MULTIPLIER_TO_FP32, ADDER)
+LAYER = "layer"
+"""In place of operands: activations and weights of a layer that the user gives."""
+
+METERED = (PROCESSING_ELEMENT, MULTIPLIER, MULTIPLIER_TO_FP32, ADDER, CONVERTER)
 """Parts with known operands."""
 
 _RECIPES = ("area", "speed")
@@ -45,7 +63,7 @@ class Energy:
     result
         The design, its target, and its area.
     operands
-        A key of :data:`OPERANDS`, or :data:`RANDOM`.
+        A key of :data:`OPERANDS`, or :data:`RANDOM`, or :data:`LAYER`.
     cycles
         That were played for each seed.
     seeds
@@ -79,8 +97,23 @@ class Energy:
         return self.clock + self.flip_flops + self.logic
 
 
-Meter = Callable[[Sequence[tuple[Result, str]], Workers, Callable[[str], None]], list[Energy]]
-"""Measures results with operands, where jobs are done; called with a line of progress for each."""
+class Meter(Protocol):
+    """Measures results with operands, where jobs are done; ``tell`` is called with a line of progress for each.
+
+    ``layer`` is the file of a layer, if the plan has such operands: arrays ``activations``, a sample a row, and
+    ``weights``, a column for each output.
+    """
+
+    def __call__(
+        self,
+        plan: Sequence[tuple[Result, str]],
+        where: Workers,
+        tell: Callable[[str], None],
+        layer: Path | None = None,
+        /,
+    ) -> list[Energy]:
+        """The energies, in the order of the plan."""
+        ...
 
 
 def find_meter() -> Meter:
@@ -97,18 +130,18 @@ def find_meter() -> Meter:
     raise OSError("energies are measured by openmxu_sim, which is not installed")
 
 
-def planned(results: Iterable[Result]) -> list[tuple[Result, str]]:
+def planned(results: Iterable[Result], *, layer: bool = False) -> list[tuple[Result, str]]:
     """What can be measured of some results, on sound libraries; our own has no energies.
 
     Parts and formats whose operands are known have those. Of a user's own design no operands are known: it has random
-    inputs, and where there is one, so have ours beside it.
+    inputs, and where there is one, so have ours beside it. Elements of one stage have those of a ``layer``, too.
     """
-    found = [result for result in results if _is_measurable(result)]
+    found = [result for result in results if result.area is not None and is_metered(result.target, result.point)]
     own = any(_is_own(result) for result in found)
     return [
         (result, operands)
         for result in found
-        for operands in (*(() if _is_own(result) else _operands_for(result)), *((RANDOM,) if own else ()))
+        for operands in (*(() if _is_own(result) else _operands_for(result, layer=layer)), *((RANDOM,) if own else ()))
     ]
 
 
@@ -117,15 +150,14 @@ def _is_own(result: Result) -> bool:
     return isinstance(result.point, PeerPoint)
 
 
-def _is_measurable(result: Result) -> bool:
-    target = result.target
-    if target.library is None or target.name == "generic" or target.recipe not in _RECIPES:
+def is_metered(target: Target, point: Point) -> bool:
+    """Whether a design's energy is measured on a target: a sound library, mapped for area or for speed."""
+    if target.library is None or target.name == "generic" or target.recipe not in _RECIPES or target.library.doubt:
         return False
-    return result.area is not None and not target.library.doubt and (_is_own(result) or _has_operands(result))
+    return not point.order and (isinstance(point, PeerPoint) or _has_operands(point))
 
 
-def _has_operands(result: Result) -> bool:
-    point = result.point
+def _has_operands(point: Point) -> bool:
     return (
         point.part in METERED
         and point.format is not None
@@ -135,7 +167,9 @@ def _has_operands(result: Result) -> bool:
     )
 
 
-def _operands_for(result: Result) -> tuple[str, ...]:
+def _operands_for(result: Result, *, layer: bool) -> tuple[str, ...]:
     """All, for an element with one stage, by which operands are compared; one for others."""
     point = result.point
-    return tuple(OPERANDS) if (point.part, point.options["stages"]) == (PROCESSING_ELEMENT, 1) else (NORMAL,)
+    if (point.part, point.options["stages"]) != (PROCESSING_ELEMENT, 1):
+        return (NORMAL,)
+    return (*OPERANDS, *([LAYER] if layer else []))

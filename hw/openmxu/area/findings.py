@@ -1,9 +1,10 @@
 """What follows from measurements: ratios, curves, costs, and the areas of whole designs."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import hypot
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,6 +29,7 @@ __all__ = [
     "Interval",
     "Ratio",
     "Report",
+    "Spread",
     "Term",
     "fit_curve",
 ]
@@ -104,6 +106,37 @@ class Fit:
 
 
 @dataclass(frozen=True)
+class Spread:
+    """What a design comes to when ABC is given it in several orders; see :func:`openmxu.area.targets.in_order`.
+
+    Parameters
+    ----------
+    result
+        As it comes.
+    others
+        In the other orders.
+    """
+
+    result: Result
+    others: tuple[Result, ...]
+
+    @property
+    def area(self) -> float | None:
+        """Standard deviation of all areas, as a fraction of their mean; none for fewer than two."""
+        return _deviation([each.area.area for each in (self.result, *self.others) if each.area])
+
+    @property
+    def delay(self) -> float | None:
+        """The same of their delays."""
+        return _deviation([each.delay for each in (self.result, *self.others) if each.delay])
+
+
+def _deviation(values: Sequence[float]) -> float | None:
+    mean = sum(values) / max(1, len(values))
+    return float(np.std(values, ddof=1)) / mean if len(values) > 1 and mean else None
+
+
+@dataclass(frozen=True)
 class Ratio:
     """Areas of one part for bf16, fp16 and fp32, to compare with the claims.
 
@@ -117,12 +150,16 @@ class Ratio:
         Area for bf16, in the target's unit.
     others
         Area for fp16 and fp32 relative to bf16; a format whose run failed is absent.
+    deviations
+        Standard deviations over orders, as fractions: of the area for bf16, and of each of ``others``,
+        whose two areas have nothing to do with each other. Empty where one order was measured.
     """
 
     target: Target
     part: str
     bf16: float
     others: dict[str, float]
+    deviations: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -207,6 +244,10 @@ class Report:
         The files that were written.
     energies
         Of some of the results, if they were asked for.
+    reordered
+        Of some of the designs, in other orders.
+    made_by
+        Version and commit of this project.
     """
 
     tool: str
@@ -214,6 +255,8 @@ class Report:
     catalog: list[Entry] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
     energies: list[Energy] = field(default_factory=list)
+    reordered: list[Result] = field(default_factory=list)
+    made_by: str = ""
 
     @cached_property
     def targets(self) -> list[Target]:
@@ -296,10 +339,40 @@ class Report:
         found = []
         for target in self.counted:
             for part in _COMPARED:
-                areas = {name: each.area.area for name, each in self.by_format(target, part).items() if each.area}
+                results = self.by_format(target, part)
+                areas = {name: each.area.area for name, each in results.items() if each.area}
                 others = {name: areas[name] / areas["bf16"] for name in CLAIMS if name in areas and "bf16" in areas}
                 if others:
-                    found.append(Ratio(target, part, areas["bf16"], others))
+                    found.append(Ratio(target, part, areas["bf16"], others, self._deviations(results, others)))
+        return found
+
+    def _deviations(self, results: Mapping[str, Result], others: Iterable[str]) -> dict[str, float]:
+        """Of an area for bf16, and of ratios to it, over orders."""
+        own = {
+            name: spread.area
+            for name in ("bf16", *others)
+            if (spread := self.spread(results[name])) and spread.area is not None
+        }
+        base = own.get("bf16")
+        return (
+            {} if base is None else {name: hypot(base, each) if name != "bf16" else base for name, each in own.items()}
+        )
+
+    @cached_property
+    def spreads(self) -> list[Spread]:
+        """Of each design that was measured in several orders, target by target."""
+        return [spread for result in self.results if (spread := self.spread(result))]
+
+    def spread(self, result: Result) -> Spread | None:
+        """How other orders move a result; none where there were none."""
+        others = self._orders.get((replace(result.point, order=0).name, result.target))
+        return Spread(result, tuple(others)) if others else None
+
+    @cached_property
+    def _orders(self) -> dict[tuple[str, Target], list[Result]]:
+        found: dict[tuple[str, Target], list[Result]] = {}
+        for result in self.reordered:
+            found.setdefault((replace(result.point, order=0).name, result.target), []).append(result)
         return found
 
     @cached_property
@@ -333,9 +406,9 @@ class Report:
 
     @property
     def runs(self) -> list[Result]:
-        """The results, and those that the catalog's areas rest on, each once."""
+        """The results, those in other orders, and those that the catalog's areas rest on, each once."""
         others = [term.result for entry in self.catalog for term in entry.terms]
-        return list({id(result): result for result in [*self.results, *others]}.values())
+        return list({id(result): result for result in [*self.results, *self.reordered, *others]}.values())
 
     @property
     def failed(self) -> list[Result]:

@@ -1,16 +1,21 @@
 """The work behind one figure: a script on a design, and what is counted then. It can be done on any machine."""
 
+import base64
 import json
 import re
+import zlib
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from openmxu import yosys
 from openmxu.area.timing import TimingError, delay, find_sta
 
-__all__ = ["Counted", "Job", "execute"]
+__all__ = ["NETLIST", "Counted", "Job", "execute", "pack", "unpack"]
 
-_STATISTICS, _DEPTH, _NETLIST = "stat.json", "depth.txt", "netlist.v"
+_STATISTICS, _DEPTH = "stat.json", "depth.txt"
+
+NETLIST = "netlist.v"
+"""What a script calls the netlist that it leaves for a delay."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,8 @@ class Job:
         The tool that measures the delay, and its version; empty if none shall.
     limit
         Seconds that Yosys may take.
+    keep
+        Whether the netlist is wanted, too, where there is one for a delay.
     """
 
     script: str
@@ -40,6 +47,7 @@ class Job:
     package: str
     timing: str
     limit: float
+    keep: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,12 +65,15 @@ class Counted:
         failed.
     note
         Why OpenSTA failed.
+    packed
+        The netlist, as :func:`pack` makes it; empty if it was not wanted.
     """
 
     statistics: Any
     depth: int
     delay: float | None
     note: str = ""
+    packed: str = ""
 
     def to_json(self) -> bytes:
         """As text."""
@@ -72,6 +83,16 @@ class Counted:
     def from_json(cls, text: bytes) -> "Counted":
         """The reverse of :meth:`to_json`."""
         return cls(**json.loads(text))
+
+
+def pack(netlist: str) -> bytes:
+    """A netlist as it is kept."""
+    return zlib.compress(netlist.encode(), 6)
+
+
+def unpack(packed: bytes) -> str:
+    """The reverse of :func:`pack`."""
+    return zlib.decompress(packed).decode()
 
 
 def execute(job: Job, library: bytes | None) -> bytes:
@@ -97,7 +118,7 @@ def execute(job: Job, library: bytes | None) -> bytes:
     there = yosys.package(), find_sta() if job.timing else ""
     if there != (job.package, job.timing):
         raise yosys.SynthesisError(f"tools must be {job.package} {job.timing}, not {' '.join(there)}")
-    files = [_STATISTICS, _DEPTH, *([_NETLIST] if job.timing else [])]
+    files = [_STATISTICS, _DEPTH, *([NETLIST] if job.timing else [])]
     libraries = {"cells.lib": library} if library else {}
     found = yosys.run(job.script, job.rtlil, files, libraries=libraries, limit=job.limit)
     try:
@@ -105,9 +126,11 @@ def execute(job: Job, library: bytes | None) -> bytes:
     except ValueError as error:
         raise yosys.SynthesisError(f"Yosys: no result: {_STATISTICS}: {error}") from None
     counted = Counted(statistics, max([0, *map(int, re.findall(r"\(length=(-?\d+)\)", found[_DEPTH]))]), None)
+    if job.keep and job.timing:
+        counted = replace(counted, packed=base64.b64encode(pack(found[NETLIST])).decode())
     if job.timing and library and not statistics["design"]["num_memory_bits"]:
         try:
-            counted = replace(counted, delay=delay(found[_NETLIST], job.top, library))
+            counted = replace(counted, delay=delay(found[NETLIST], job.top, library))
         except TimingError as error:
             counted = replace(counted, note=str(error))
     return counted.to_json()

@@ -1,5 +1,6 @@
 """One design point on one target: measured, or looked up."""
 
+import base64
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -7,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from openmxu import cache, yosys
 from openmxu.area.job import Counted, Job
 from openmxu.area.points import Point
-from openmxu.area.targets import Area, Target, UnmappedError
+from openmxu.area.targets import Area, Target, UnmappedError, in_order
 from openmxu.area.timing import SCRIPT
 
 __all__ = ["Executor", "Result", "measure"]
@@ -59,12 +60,19 @@ class Result:
         return cache.key("area", yosys.package(), *timing, self.script, self.rtlil_sha256, library)
 
     @property
+    def netlist_key(self) -> str:
+        """What its netlist is kept as."""
+        return cache.key("mapped", self.key)
+
+    @property
     def figure(self) -> str:
         """A name for it that no other result has."""
         return self.key[:12]
 
 
-def measure(point: Point, rtlil: str, target: Target, execute: Executor, limit: float = yosys.TIME_LIMIT) -> Result:
+def measure(
+    point: Point, rtlil: str, target: Target, execute: Executor, limit: float = yosys.TIME_LIMIT, *, keep: bool = False
+) -> Result:
     """Synthesise one design for one target, or look up its cached result; a failure is a result, too, but is not
     cached.
 
@@ -78,13 +86,22 @@ def measure(point: Point, rtlil: str, target: Target, execute: Executor, limit: 
         Does the work if nobody has yet.
     limit
         Seconds that Yosys may take.
+    keep
+        Whether its netlist will be wanted, too: it is in the cache then, and need not be made again.
     """
-    script = target.script.format(top=point.top, change=point.change(rtlil))
+    script = in_order(target.script.format(top=point.top, change=point.change(rtlil)), point.order)
     result = Result(point, target, None, "", script, hashlib.sha256(rtlil.encode()).hexdigest())
     library = target.library.text if target.library else None
-    job = Job(script, rtlil, point.top, yosys.package(), target.timing, limit)
+    job = Job(script, rtlil, point.top, yosys.package(), target.timing, limit, keep)
+
+    def done() -> bytes:
+        counted = Counted.from_json(execute(job, library))
+        if counted.packed:
+            cache.fetch("netlists", result.netlist_key, lambda: base64.b64decode(counted.packed))
+        return replace(counted, packed="").to_json()
+
     try:
-        counted = Counted.from_json(cache.fetch("areas", result.key, lambda: execute(job, library)))
+        counted = Counted.from_json(cache.fetch("areas", result.key, done))
         return replace(
             result, area=target.count(counted.statistics), depth=counted.depth, delay=counted.delay, note=counted.note
         )

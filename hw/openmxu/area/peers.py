@@ -133,7 +133,7 @@ class PeerPoint(Point):
     @property
     def name(self) -> str:
         """What reports call it."""
-        return self.part
+        return f"{self.part}, order {self.order}" if self.order else self.part
 
     @property
     def sha256(self) -> str:

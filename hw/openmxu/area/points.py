@@ -5,7 +5,7 @@
 import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -39,9 +39,11 @@ __all__ = [
     "default_points",
     "formats_of_widths",
     "full_points",
+    "is_headline",
     "kept_rtlil",
     "once",
     "quick_points",
+    "reordered",
 ]
 
 PRODUCT = "significand product"
@@ -56,6 +58,8 @@ UNIT = "unit"
 
 SWEEP = (3, 4, 6, 8, 11, 14, 17, 20, 24)
 """Significand widths of the sweep; among them those of bf16 (8), tf32 and fp16 (11), and fp32 (24)."""
+
+_CLAIMED_WIDTHS = (BF16.significand_width, FP16.significand_width, FP32.significand_width)
 
 SIDE = 4
 """Rows and columns of the arrays, banks and units that are compared."""
@@ -129,6 +133,9 @@ class Point:
     scope
         Where it is measured: ``"everywhere"``, on gates with the recipe ``"area"`` only or, as ``"timed"``, with
         ``"area"`` and ``"speed"``, or on ``"fpga"`` only.
+    order
+        In which order ABC is given its inputs and outputs: 0, as they come, or one that is drawn with another number.
+        The function is the same; see :func:`openmxu.area.targets.in_order`.
     """
 
     part: str
@@ -141,12 +148,13 @@ class Point:
     size: str = ""
     ties: tuple[Tie, ...] = ()
     scope: str = "everywhere"
+    order: int = 0
 
     @property
     def name(self) -> str:
         """Part, operands and variant in words."""
         words = " ".join(filter(None, [self.part, str(self.format or f"{self.width} x {self.width}"), self.size]))
-        return f"{words}, {self.variant}" if self.variant else words
+        return ", ".join(filter(None, [words, self.variant, f"order {self.order}" if self.order else ""]))
 
     @property
     def cells(self) -> int:
@@ -333,8 +341,12 @@ def quick_points() -> list[Point]:
 
 
 def energy_points() -> list[Point]:
-    """What energies are compared of: elements of the formats of the claims."""
-    return [point(PROCESSING_ELEMENT, fmt) for fmt in (BF16, FP16, FP32)]
+    """What energies are compared of: elements of the formats of the claims, and what a unit has around them."""
+    return [
+        *(point(PROCESSING_ELEMENT, fmt) for fmt in (BF16, FP16, FP32)),
+        *(point(CONVERTER, fmt) for fmt in (BF16, FP16)),
+        point(ADDER, FP32),
+    ]
 
 
 def beside_points() -> list[Point]:
@@ -389,6 +401,20 @@ def full_points() -> list[Point]:
         ),
     ]
     return once(points)
+
+
+def reordered(points: Iterable[Point], count: int) -> list[Point]:
+    """The points in ``count`` other orders each."""
+    return [replace(each, order=order) for each in points for order in range(1, count + 1)]
+
+
+def is_headline(point: Point) -> bool:
+    """Whether it is one of the parts and formats that statements about formats rest on."""
+    return (
+        point.part in (PRODUCT, MULTIPLIER, PROCESSING_ELEMENT)
+        and (point.width in _CLAIMED_WIDTHS if point.format is None else point.format in (BF16, FP16, FP32))
+        and not (point.variant or point.order)
+    )
 
 
 def once(points: Iterable[Point]) -> list[Point]:

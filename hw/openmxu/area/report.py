@@ -10,21 +10,32 @@ from openmxu import yosys
 from openmxu.area.ablation import ablation_points
 from openmxu.area.designs import Part, is_measured, parts, whole
 from openmxu.area.doubts import are_scaled
-from openmxu.area.energy import Energy, find_meter, planned
+from openmxu.area.energy import Energy, find_meter, is_metered, planned
 from openmxu.area.findings import Entry, Report, Term
 from openmxu.area.liberty import Library, read_library
 from openmxu.area.libraries import found_libraries, named_libraries
 from openmxu.area.measure import Result
 from openmxu.area.pages.export import to_csv, to_json
 from openmxu.area.pages.markdown import to_markdown, to_summary
-from openmxu.area.points import Point, default_points, energy_points, full_points, once, quick_points
+from openmxu.area.points import (
+    PROCESSING_ELEMENT,
+    Point,
+    default_points,
+    energy_points,
+    full_points,
+    is_headline,
+    once,
+    quick_points,
+    reordered,
+)
 from openmxu.area.schedule import Workers, measure_all, workers
 from openmxu.area.targets import DEFAULT_TARGETS, RECIPES, TARGETS, Target, choose_targets
 from openmxu.catalog import CATALOG, Design
 from openmxu.extras import install
 from openmxu.files import folder, reserve
+from openmxu.provenance import provenance
 
-__all__ = ["EXTENTS", "FILES", "TIME_LIMIT", "check_options", "choose", "measure_catalog", "report"]
+__all__ = ["EXTENTS", "FILES", "ORDERS", "TIME_LIMIT", "check_options", "choose", "measure_catalog", "report"]
 
 EXTENTS = ("quick", "default", "full")
 """How much a report covers."""
@@ -34,6 +45,7 @@ FILES = (
     "area.csv",
     "area.png",
     "area.svg",
+    "headline.svg",
     "costs.svg",
     "clock.svg",
     "energy.svg",
@@ -45,6 +57,11 @@ FILES = (
 
 TIME_LIMIT = 600.0
 """Seconds after which a measurement is given up and reported as failed."""
+
+ORDERS = 5
+"""Other orders in a full report."""
+
+_MOST_ORDERS = 1000
 
 _MOST_JOBS = 1024
 """Yosys processes at a time, also of a cluster."""
@@ -65,6 +82,8 @@ def report(
     cluster: str | None = None,
     limit: float = TIME_LIMIT,
     energy: bool = False,
+    layer: Path | None = None,
+    orders: int | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Report:
     """Measure areas and write ``report.html``, ``report.md``, ``summary.md``, ``area.json``, ``area.csv`` and plots.
@@ -97,6 +116,12 @@ def report(
         Seconds that Yosys may take for one design.
     energy
         Play netlists on cell libraries, and report their energies; full reports do so anyway where a library has any.
+    layer
+        A ``.npz`` file with ``activations``, a sample a row, and ``weights``, a column for each output, of a layer of a
+        network: operands of elements beside those of :data:`openmxu.area.energy.OPERANDS`. Asks for energies.
+    orders
+        In how many other orders ABC is given ``points``, or else what statements about formats rest on, to see how far
+        areas on gates move; by default :data:`ORDERS` in full reports, else none.
     progress
         Called with one line of progress.
 
@@ -106,18 +131,19 @@ def report(
         ``output`` cannot be written, a Liberty file cannot be read, there is no such cluster, or Yosys or another
         package of the extra ``area`` is missing.
     ValueError
-        An unknown extent, target or recipe, a Liberty file of no use, no points, or no jobs.
+        An unknown extent, target or recipe, a Liberty file of no use, no points, no jobs, or no number of orders.
     openmxu.files.NotStoredError
         A file can no longer be written; the text says where it was saved.
     """
     tell = progress or (lambda line: None)
-    check_options(extent, points, jobs, limit)
+    check_options(extent, points, jobs, limit, orders)
     chosen, notes = choose(extent, targets, liberty, recipes)
     to_images, to_html = _find("plot", "to_images"), _find("html", "to_html")
-    meter = _find_meter(chosen, required=energy) if energy or extent == "full" else None
+    energy = energy or layer is not None
+    meter = _find_meter(chosen, layer, required=energy) if energy or extent == "full" else None
     designs = list(CATALOG.values()) if points is None and extent != "quick" else []
-    points = points or once([*_points(extent), *(energy_points() if energy else [])])
-    plan = [(target, point) for target in chosen for point in points if point.is_for(target.recipe)]
+    plan = _plan(chosen, points or once([*_points(extent), *(energy_points() if energy else [])]))
+    plan += _reordered(plan, ORDERS if orders is None and extent == "full" else orders or 0, every=points is not None)
     with folder(output), reserve(*(output / name for name in FILES)) as outputs, workers(jobs, cluster, limit) as where:
         tool = yosys.prepare(tell)
         for note in notes:  # only now: of a mistake nothing but the mistake is said
@@ -126,13 +152,16 @@ def report(
             f"{len(plan)} measurement{'s' * (len(plan) != 1)} on {len(chosen)} target{'s' * (len(chosen) != 1)} with "
             f"{tool}"
         )
-        results = measure_all(plan, where, tell)
+        measured = measure_all(plan, where, tell, *([is_metered] if meter else []))
+        results = [result for result in measured if not result.point.order]
         gates = [target for target in chosen if target.recipe == "area"]
         catalog = []
         if designs and gates:
             tell(f"the catalog's {len(designs)} designs on gates")
             catalog = measure_catalog(designs, gates, where, tell)
-        found = Report(tool, results, catalog, energies=meter(results, where, tell) if meter else [])
+        energies = meter(results, where, tell) if meter else []
+        others = [result for result in measured if result.point.order]
+        found = Report(tool, results, catalog, energies=energies, reordered=others, made_by=provenance()["OpenMXU"])
         contents = _contents(found, to_images(found), to_html)
         files = [output / name for name in FILES if name in contents]
         for path in files:
@@ -140,25 +169,50 @@ def report(
     return replace(found, files=files)
 
 
+def _plan(targets: Sequence[Target], points: Sequence[Point]) -> list[tuple[Target, Point]]:
+    return [(target, point) for target in targets for point in points if point.is_for(target.recipe)]
+
+
+def _reordered(plan: Sequence[tuple[Target, Point]], count: int, *, every: bool) -> list[tuple[Target, Point]]:
+    """The same in other orders: of every design, or of what headlines rest on."""
+    return [
+        (target, each)
+        for target, point in plan
+        if target.has_orders and (every or _is_reordered(target, point))
+        for each in reordered([point], count)
+    ]
+
+
+def _is_reordered(target: Target, point: Point) -> bool:
+    """Headlines are about areas by the recipe for areas, and about delays of elements by the one for speed."""
+    wanted = target.is_ranked or (target.recipe == "speed" and point.part == PROCESSING_ELEMENT)
+    is_doubtful = target.library is not None and target.library.doubt != ""
+    return is_headline(point) and wanted and not is_doubtful
+
+
 def _find_meter(
-    targets: Sequence[Target], *, required: bool
+    targets: Sequence[Target], layer: Path | None, *, required: bool
 ) -> Callable[[Sequence[Result], Workers, Callable[[str], None]], list[Energy]] | None:
     """What measures the energies of results, if there is a library to measure them with."""
     if not any(target.library is not None and target.name != "generic" for target in targets):
         if required:
             raise ValueError("--energy needs a cell library that has energies: --liberty FILE")
         return None
+    if layer is not None and not layer.is_file():
+        raise ValueError(f"--layer must be a file, and {str(layer)!r} is none")
     meter = find_meter()
 
     def measure(results: Sequence[Result], where: Workers, tell: Callable[[str], None]) -> list[Energy]:
-        plan = planned(results)
+        plan = planned(results, layer=layer is not None)
         tell(f"{len(plan)} energies")
-        return meter(plan, where, tell)
+        return meter(plan, where, tell, layer)
 
     return measure
 
 
-def check_options(extent: str, points: Sequence[Point] | None, jobs: int | None, limit: float) -> None:
+def check_options(
+    extent: str, points: Sequence[Point] | None, jobs: int | None, limit: float, orders: int | None = None
+) -> None:
     """Raise a :exc:`ValueError` for an option of :func:`report` that is outside its domain."""
     if extent not in EXTENTS:
         raise ValueError(f"extent must be one of {', '.join(EXTENTS)}, not {extent!r}")
@@ -166,6 +220,8 @@ def check_options(extent: str, points: Sequence[Point] | None, jobs: int | None,
         raise ValueError(f"jobs must be an integer from 1 to {_MOST_JOBS}, not {jobs!r}")
     if not 0 < limit <= _LONGEST:
         raise ValueError(f"timeout must be a number of seconds > 0 and <= {_LONGEST:.0f}, not {limit!r}")
+    if orders is not None and not 0 <= orders <= _MOST_ORDERS:
+        raise ValueError(f"orders must be an integer from 0 to {_MOST_ORDERS}, not {orders!r}")
     if points is not None and not points:
         raise ValueError("points must be at least one design, not none")
 

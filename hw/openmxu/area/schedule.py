@@ -81,7 +81,12 @@ def _execute_packed(job: Job, library: bytes | None) -> bytes:
     return execute(job, None if library is None else zlib.decompress(library))
 
 
-def measure_all(plan: Sequence[tuple[Target, Point]], where: Workers, tell: Callable[[str], None]) -> list[Result]:
+def measure_all(
+    plan: Sequence[tuple[Target, Point]],
+    where: Workers,
+    tell: Callable[[str], None],
+    keeps: Callable[[Target, Point], bool] = lambda target, point: False,
+) -> list[Result]:
     """Each point on its target, several at a time; in the order of the plan.
 
     Parameters
@@ -92,6 +97,8 @@ def measure_all(plan: Sequence[tuple[Target, Point]], where: Workers, tell: Call
         Where the work is done.
     tell
         Called with a line for each measurement: its result, and an estimate of the remaining time.
+    keeps
+        Of which the netlists will be wanted, too.
     """
     points = {point.top: point for _, point in plan}
     texts = {top: point.rtlil() for top, point in points.items()}
@@ -104,7 +111,9 @@ def measure_all(plan: Sequence[tuple[Target, Point]], where: Workers, tell: Call
     def run(index: int) -> tuple[int, Result, float]:
         target, point = plan[index]
         begin = time.monotonic()
-        return index, measure(point, texts[point.top], target, where.execute, where.limit), time.monotonic() - begin
+        keep = keeps(target, point)
+        result = measure(point, texts[point.top], target, where.execute, where.limit, keep=keep)
+        return index, result, time.monotonic() - begin
 
     left = Left(sum(costs))
     # After Ctrl-C: start nothing more. What is there is in the cache.

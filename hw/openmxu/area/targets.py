@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from openmxu.area.liberty import Library, generic_library
 from openmxu.area.timing import find_sta
 
-__all__ = ["DEFAULT_TARGETS", "RECIPES", "TARGETS", "Area", "Target", "UnmappedError", "choose_targets"]
+__all__ = ["DEFAULT_TARGETS", "RECIPES", "TARGETS", "Area", "Target", "UnmappedError", "choose_targets", "in_order"]
 
 TARGETS = {
     "generic": "generic gates, area in NAND2 equivalents (GE)",
@@ -82,6 +82,9 @@ class Area:
     cells: dict[str, int] = field(default_factory=dict)
 
 
+_FIRST = "+strash;"
+"""What a script for ABC of our own begins with."""
+
 _ASIDE = ("default", "speed")
 """Recipes that a library is also measured with, beside the one that statements are about."""
 
@@ -130,9 +133,23 @@ class Target:
         return self.counts_all and self.recipe not in _ASIDE and not is_doubtful
 
     @property
+    def has_orders(self) -> bool:
+        """Whether ABC can be given a design in several orders: where its script is our own."""
+        return _FIRST in self.script
+
+    @property
     def label(self) -> str:
         """What tells it from other targets in a table."""
         return f"{self.name} ({self.recipe})" if self.recipe in _ASIDE else self.name
+
+
+def in_order(script: str, order: int) -> str:
+    """A script that gives ABC the inputs and outputs in an order that is drawn with a number above 0.
+
+    ABC goes through a circuit from output to output, so it meets the same gates in another order, and finds other ways
+    to map them. Inputs and outputs keep their names: the function is the same.
+    """
+    return script.replace(_FIRST, f"{_FIRST}permute,-S,{order};") if order else script
 
 
 def choose_targets(names: Sequence[str], libraries: Sequence[Library], recipes: Sequence[str]) -> list[Target]:
@@ -284,8 +301,8 @@ write_verilog -noattr -simple-lhs /job/netlist.v
 # buffers and sizes this one gave the shortest delays on three libraries.
 _ABC_SCRIPTS = {
     "default": "",
-    "area": " -script +strash;&get,-n;&fraig,-x;&put;scorr;dc2;dch,-f;amap",
-    "speed": " -script +strash;&get,-n;&fraig,-x;&put;scorr;dc2;dch,-f;map,-B,0.9;topo;buffer,-c;topo;upsize;dnsize",
+    "area": f" -script {_FIRST}&get,-n;&fraig,-x;&put;scorr;dc2;dch,-f;amap",
+    "speed": f" -script {_FIRST}&get,-n;&fraig,-x;&put;scorr;dc2;dch,-f;map,-B,0.9;topo;buffer,-c;topo;upsize;dnsize",
 }
 
 # Flip-flops of one kind, so that what a reset or an enable costs is counted as gates.

@@ -5,21 +5,22 @@ import hashlib
 import importlib.resources
 import json
 import time
-import zlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import as_completed
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
 from openmxu import cache, process, yosys
-from openmxu.area.energy import RANDOM, Energy
+from openmxu.area.energy import LAYER, RANDOM, Energy
+from openmxu.area.job import NETLIST, pack, unpack
 from openmxu.area.measure import Result
 from openmxu.area.schedule import Left, Workers
 from openmxu_sim.energy.cells import NoPowerError, read_cells
 from openmxu_sim.energy.events import Player
 from openmxu_sim.energy.timed import TimedNetlist, UnsuitableError, read_timed
-from openmxu_sim.energy.workloads import STRETCH, Workload, random_workload, workload
+from openmxu_sim.energy.workloads import STRETCH, Layer, Workload, random_workload, read_layer, workload
 from openmxu_sim.netlist.native import CompilationError, CompilerNotFoundError, find_compiler
 
 __all__ = ["SEEDS", "STRETCHES", "measure", "measure_one", "netlist_of"]
@@ -27,17 +28,31 @@ __all__ = ["SEEDS", "STRETCHES", "measure", "measure_one", "netlist_of"]
 STRETCHES, SEEDS = 256, 3
 """Stretches of a figure, and figures of a mean."""
 
+_WRITE = f"write_verilog -noattr -simple-lhs /job/{NETLIST}\n"
+_READ = f"""\
+read_liberty -lib /lib/cells.lib
+read_verilog /sources/{NETLIST}
+hierarchy -top {{top}}
+write_json /job/netlist.json
+"""
+"""Of a netlist, where no delay was measured, and of what is kept of it."""
+
 _FIGURES = ("clock", "flip_flops", "logic", "at_once")
 
 
-def measure(plan: Sequence[tuple[Result, str]], where: Workers, tell: Callable[[str], None]) -> list[Energy]:
+def measure(
+    plan: Sequence[tuple[Result, str]], where: Workers, tell: Callable[[str], None], layer: Path | None = None
+) -> list[Energy]:
     """A :data:`~openmxu.area.energy.Meter`. Netlists are played on this machine, also where a cluster maps others.
 
     Raises
     ------
     OSError
-        There is no C compiler.
+        There is no C compiler, or the layer cannot be read.
+    ValueError
+        The file is that of no layer.
     """
+    given = read_layer(layer) if layer is not None else None
     try:
         find_compiler()
     except CompilerNotFoundError as error:
@@ -55,7 +70,7 @@ def measure(plan: Sequence[tuple[Result, str]], where: Workers, tell: Callable[[
         player = functools.cache(lambda: Player(netlist_of(result, where.limit)))
         for index in indices:
             begin = time.monotonic()
-            energy = found[index] = _one(result, plan[index][1], player)
+            energy = found[index] = _one(result, plan[index][1], player, given)
             seconds = time.monotonic() - begin
             left.finish(1.0, seconds, time.monotonic() - start)
             outcome = f"failed: {energy.error}" if energy.error else f"{energy.total:.1f} pJ a cycle"
@@ -70,7 +85,7 @@ def measure(plan: Sequence[tuple[Result, str]], where: Workers, tell: Callable[[
     return [found[index] for index in range(len(plan))]
 
 
-def measure_one(result: Result, operands: str, limit: float = yosys.TIME_LIMIT) -> Energy:
+def measure_one(result: Result, operands: str, limit: float = yosys.TIME_LIMIT, layer: Layer | None = None) -> Energy:
     """The energy of a result, or why there is none.
 
     Parameters
@@ -81,16 +96,19 @@ def measure_one(result: Result, operands: str, limit: float = yosys.TIME_LIMIT) 
         A key of :data:`openmxu.area.energy.OPERANDS`, or :data:`openmxu.area.energy.RANDOM`.
     limit
         Seconds that Yosys may take.
+    layer
+        Whose operands, where they are those of a layer.
     """
-    return _one(result, operands, lambda: Player(netlist_of(result, limit)))
+    return _one(result, operands, lambda: Player(netlist_of(result, limit)), layer)
 
 
-def _one(result: Result, operands: str, player: Callable[[], Player]) -> Energy:
+def _one(result: Result, operands: str, player: Callable[[], Player], layer: Layer | None) -> Energy:
     """As :func:`measure_one`; the netlist is made only if nobody has measured it yet."""
     energy = Energy(result, operands)
-    key = cache.key("energy", _sources(), result.key, operands, f"{STRETCHES} {SEEDS}")
+    given = layer.sha256 if layer and operands == LAYER else ""
+    key = cache.key("energy", _sources(), result.key, operands, given, f"{STRETCHES} {SEEDS}")
     try:
-        kept = cache.fetch("areas", key, lambda: json.dumps(_measured(player(), result, operands)).encode())
+        kept = cache.fetch("areas", key, lambda: json.dumps(_measured(player(), result, operands, layer)).encode())
     except (NoPowerError, UnsuitableError, CompilationError, yosys.SynthesisError) as error:
         return replace(energy, error=str(error))
     return replace(energy, cycles=STRETCHES * STRETCH, seeds=SEEDS, **json.loads(kept))
@@ -104,17 +122,16 @@ def _sources() -> str:
     return found.hexdigest()
 
 
-def _measured(player: Player, result: Result, operands: str) -> dict[str, float]:
+def _measured(player: Player, result: Result, operands: str, layer: Layer | None) -> dict[str, float]:
     """Means over the seeds."""
-    runs = [_played(player, result, operands, seed) for seed in range(SEEDS)]
+    runs = [_played(player, *_workload(player.netlist, result, operands, seed, layer)) for seed in range(SEEDS)]
     sums = [sum(run[:3]) for run in runs]
     means = dict(zip(_FIGURES, np.mean(runs, axis=0).tolist(), strict=True))
     return {**means, "spread": float(np.std(sums, ddof=1) / np.mean(sums))}
 
 
-def _played(player: Player, result: Result, operands: str, seed: int) -> list[float]:
+def _played(player: Player, load: Workload, right: str) -> list[float]:
     """The figures of one seed. All outputs are compared with the golden model's, or with what cells say."""
-    load, right = _workload(player.netlist, result, operands, seed)
     activity = player.play(load.inputs)
     for name, wanted in load.outputs.items():
         wrong = np.flatnonzero((activity.outputs[name][load.since :] != wanted[load.since :]).any(axis=1))
@@ -124,11 +141,13 @@ def _played(player: Player, result: Result, operands: str, seed: int) -> list[fl
     return [clock, flip_flops, logic, clock + activity.at_once[load.counted].mean()]
 
 
-def _workload(netlist: TimedNetlist, result: Result, operands: str, seed: int) -> tuple[Workload, str]:
+def _workload(
+    netlist: TimedNetlist, result: Result, operands: str, seed: int, layer: Layer | None
+) -> tuple[Workload, str]:
     """What a netlist is given, and whose answers are right."""
     if operands == RANDOM:
         return random_workload(netlist, cycles=STRETCHES * STRETCH, seed=seed), "its cells' without delays"
-    return workload(result.point, operands, stretches=STRETCHES, seed=seed), "the golden model's"
+    return workload(result.point, operands, stretches=STRETCHES, seed=seed, layer=layer), "the golden model's"
 
 
 def netlist_of(result: Result, limit: float = yosys.TIME_LIMIT) -> TimedNetlist:
@@ -146,11 +165,14 @@ def netlist_of(result: Result, limit: float = yosys.TIME_LIMIT) -> TimedNetlist:
     cells = read_cells(library)
 
     def make() -> bytes:
-        script = f"{result.script}write_json /job/netlist.json\n"
-        found = yosys.run(
-            script, result.point.rtlil(), ["netlist.json"], libraries={"cells.lib": library.text}, limit=limit
-        )
-        return zlib.compress(found["netlist.json"].encode(), 6)
+        script = result.script if NETLIST in result.script else f"{result.script}setundef -zero\n{_WRITE}"
+        return pack(yosys.run(script, result.point.rtlil(), [NETLIST], libraries=libraries, limit=limit)[NETLIST])
 
-    text = cache.fetch("netlists", cache.key("mapped", result.key), make)
-    return read_timed(zlib.decompress(text).decode(), result.point.top, cells)
+    libraries = {"cells.lib": library.text}
+    text = unpack(cache.fetch("netlists", result.netlist_key, make))
+    with process.workspace() as folder:
+        (folder / NETLIST).write_text(text)
+        found = yosys.run(
+            _READ.format(top=result.point.top), "", ["netlist.json"], libraries=libraries, sources=folder, limit=limit
+        )
+    return read_timed(found["netlist.json"], result.point.top, cells)

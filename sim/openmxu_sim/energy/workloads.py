@@ -14,27 +14,30 @@ beat of a tile of another column. Cycles that bring an element there are played,
     i_swap   . 1 . . . . . . . . . .
              └──── not counted ────┘└─ counted ─┘     each activation and sum as in the tile from here on ─▶
 
-Multipliers get the same operands, adders the same sums and products.
+Multipliers get the same operands, adders the same sums and products, converters the same sums.
 
 A design whose ports nobody has described gets random bits, and must answer what its cells say without delays.
 """
 
+import hashlib
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from openmxu.area.energy import METERED, NORMAL
-from openmxu.area.points import ADDER, MULTIPLIER_TO_FP32, PROCESSING_ELEMENT, Point
+from openmxu.area.energy import LAYER, METERED, NORMAL
+from openmxu.area.points import ADDER, CONVERTER, MULTIPLIER_TO_FP32, PROCESSING_ELEMENT, Point
 from openmxu.extras import install
 from openmxu.stages import split_stages
 from openmxu_sim import golden
 from openmxu_sim.demo import train
 from openmxu_sim.energy.settled import settled
 from openmxu_sim.energy.timed import TimedNetlist, UnsuitableError
+from openmxu_sim.npy import read_arrays
 
-__all__ = ["BEATS", "FILL", "ROW", "ROWS", "STRETCH", "Workload", "random_workload", "workload"]
+__all__ = ["BEATS", "FILL", "ROW", "ROWS", "STRETCH", "Layer", "Workload", "random_workload", "read_layer", "workload"]
 
 ROWS, ROW, BEATS = 128, 63, 128
 """Rows of the column, the one that is looked at, and beats of a tile."""
@@ -105,10 +108,72 @@ def _zeros(rng: np.random.Generator, stretches: int, length: int) -> _Matrices:
     return np.zeros_like(activations), weights
 
 
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """Operands of a layer of a network.
+
+    Parameters
+    ----------
+    activations
+        A sample a row.
+    weights
+        A column for each output, as many rows as a sample has numbers.
+    """
+
+    activations: _Floats
+    weights: _Floats
+
+    @cached_property
+    def sha256(self) -> str:
+        """Digest of both."""
+        return hashlib.sha256(self.activations.tobytes() + b"|" + self.weights.tobytes()).hexdigest()
+
+    def __call__(self, rng: np.random.Generator, stretches: int, length: int) -> _Matrices:
+        """Samples that follow each other, rows of one tile of the layer, and three of its columns for each stretch.
+
+        A layer with fewer rows than the array has stands in it several times, with other samples and columns.
+        """
+        depth = self.activations.shape[1]
+        times = -(-ROWS // depth)
+        start = ROWS * rng.integers(max(1, depth // ROWS), size=stretches)
+        rows = start[:, None] + np.arange(min(ROWS, depth))
+        first = rng.integers(len(self.activations), size=(times, stretches, 1))
+        samples = (first + np.arange(length)) % len(self.activations)
+        columns = rng.integers(self.weights.shape[1], size=(times, stretches, 3))
+        activations = [self.activations[each[..., None], rows[:, None]] for each in samples]
+        weights = [self.weights[rows[:, None], each[..., None]] for each in columns]
+        return np.concatenate(activations, axis=-1)[..., :ROWS], np.concatenate(weights, axis=-1)[..., :ROWS]
+
+
+def read_layer(path: Path) -> Layer:
+    """A layer from a ``.npz`` file with ``activations`` and ``weights``.
+
+    Raises
+    ------
+    OSError
+        It cannot be read.
+    ValueError
+        It is no such file, or the arrays are no layer.
+    """
+    arrays = read_arrays(path, "--layer")
+    for name in ("activations", "weights"):
+        array = arrays.get(name)
+        if array is None or array.ndim != 2 or not array.size or array.dtype.kind not in "fiu":
+            said = "is missing" if array is None else f"is {array.dtype} of shape {array.shape}"
+            raise ValueError(f"--layer must have {name}, a matrix of real numbers, which {said} in {str(path)!r}")
+    activations, weights = (arrays[name].astype(np.float32) for name in ("activations", "weights"))
+    if activations.shape[1] != len(weights):
+        raise ValueError(
+            f"--layer must have as many columns of activations as rows of weights, not {activations.shape[1]} and "
+            f"{len(weights)}"
+        )
+    return Layer(activations, weights)
+
+
 _KINDS = {NORMAL: _normal, "relu": _rectified, "digits": _digits, "zeros": _zeros, "idle": _zeros}
 
 
-def workload(point: Point, kind: str, *, stretches: int = 256, seed: int = 0) -> Workload:
+def workload(point: Point, kind: str, *, stretches: int = 256, seed: int = 0, layer: Layer | None = None) -> Workload:
     """What a part is given, and what it must answer.
 
     Parameters
@@ -116,11 +181,13 @@ def workload(point: Point, kind: str, *, stretches: int = 256, seed: int = 0) ->
     point
         One of :data:`openmxu.area.energy.METERED`.
     kind
-        A key of :data:`openmxu.area.energy.OPERANDS`.
+        A key of :data:`openmxu.area.energy.OPERANDS`, or :data:`~openmxu.area.energy.LAYER`.
     stretches
         Of :data:`STRETCH` beats that count, each of another column.
     seed
         Of the operands.
+    layer
+        Of the kind that has its name.
 
     Raises
     ------
@@ -129,21 +196,21 @@ def workload(point: Point, kind: str, *, stretches: int = 256, seed: int = 0) ->
     openmxu_sim.energy.timed.UnsuitableError
         What brings the operands is not installed.
     """
-    if kind not in _KINDS:
-        raise ValueError(f"operands must be one of {', '.join(_KINDS)}, not {kind!r}")
+    kinds = _KINDS | ({LAYER: layer} if layer else {})
+    if kind not in kinds:
+        raise ValueError(f"operands must be one of {', '.join(kinds)}, not {kind!r}")
     if point.part not in METERED or point.format is None:
         raise ValueError(f"energies are those of {', '.join(METERED)}, not of {point.part!r}")
     before = 3 + int(point.options["stages"])
     rng = np.random.default_rng(seed)
-    activations, weights = _KINDS[kind](rng, stretches, before + STRETCH)
+    activations, weights = kinds[kind](rng, stretches, before + STRETCH)
     name, subnormals = str(point.format), str(point.options["subnormals"])
     beats = _Beats.made(_converted(activations, name), _converted(weights, name), before, name, subnormals)
     if kind == "idle":
         none = np.zeros_like(beats.sums)
         beats = replace(beats, activations=none, weights=none, sums=none, loads=none, swaps=none)
     counted = np.tile(np.arange(before + STRETCH) >= before, stretches)
-    make = _element if point.part == PROCESSING_ELEMENT else _pair
-    return make(point, beats, counted)
+    return _MAKERS.get(point.part, _pair)(point, beats, counted)
 
 
 def random_workload(netlist: TimedNetlist, *, cycles: int, seed: int) -> Workload:
@@ -284,6 +351,20 @@ def _pair(point: Point, beats: _Beats, counted: npt.NDArray[np.bool_]) -> Worklo
     given = {"i_a": _bits(a, width), "i_b": _bits(b, width)}
     answers = {"o": _bits(_later(found, latency), golden.find_format(result).width)}
     return Workload(given | _reset(point, len(found)), answers, latency, counted)
+
+
+def _converter(point: Point, beats: _Beats, counted: npt.NDArray[np.bool_]) -> Workload:
+    """The ports of a converter from fp32."""
+    assert point.format is not None
+    found = golden.convert(beats.sums, "fp32", beats.format, subnormals=beats.subnormals)
+    answers = {"o": _bits(_later(found, int(point.options["stages"])), point.format.width)}
+    return Workload(
+        {"i": _bits(beats.sums, 32)} | _reset(point, len(found)), answers, int(point.options["stages"]), counted
+    )
+
+
+_MAKERS = {PROCESSING_ELEMENT: _element, CONVERTER: _converter}
+"""Of what has other ports than two operands and a result."""
 
 
 def _reset(point: Point, cycles: int) -> dict[str, Bits]:

@@ -81,7 +81,10 @@ def test_a_curve_in_a_table() -> None:
 )
 def test_growth_in_words(power: float, words: str) -> None:
     sweep = [result(MULTIPLIER, FloatFormat(f"e8f{p - 1}", 8, p - 1), p, p**power) for p in (4, 6, 8, 24)]
-    assert f"The multiplier grows with the significand width to the power of {words}" in conclusion(report(sweep))
+    assert (
+        f"The multiplier grows with the significand width to the power of {words}"
+        in to_markdown(report(sweep)).splitlines()
+    )
 
 
 def test_fit_says_how_far_off_it_is() -> None:
@@ -167,6 +170,8 @@ def test_verdicts_on_several_targets() -> None:
     assert conclusion(found) == [
         "Against fp16, bf16 saves at least the claimed area in multiplier (medians over targets).",
         "Against fp32, bf16 saves less than the claimed area in multiplier (medians over targets).",
+        "Not measured: wires, clock trees, memories and leakage; areas, delays and energies are those of mapped cells "
+        "before placing.",
     ]
 
 
@@ -262,7 +267,7 @@ def test_one_page() -> None:
     read = Links(page)
     assert all(link.startswith("#") for link in read.links)
     assert not re.search(r"url\((?!#)|@import|<!-- body", page)
-    assert (read.tags["svg"], read.tags["img"], read.tags["script"]) == (1, 0, 1)
+    assert (read.tags["svg"], read.tags["img"], read.tags["script"]) == (2, 0, 1)
     assert page.count("<tr>", page.index('id="figures"')) == 1 + 4
     assert all(each.figure in page for each in found.results)
     assert html.escape(COMPLAINT, quote=False) in page

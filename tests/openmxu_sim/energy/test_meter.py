@@ -18,7 +18,7 @@ from openmxu.area.liberty import parse_library
 from openmxu.area.measure import Result, measure
 from openmxu.area.pages.export import to_json
 from openmxu.area.pages.markdown import to_markdown, to_summary
-from openmxu.area.points import ADDER, CONVERTER, MULTIPLIER, MULTIPLIER_TO_FP32, PROCESSING_ELEMENT, point
+from openmxu.area.points import ADDER, CONVERTER, MULTIPLIER, MULTIPLIER_TO_FP32, PROCESSING_ELEMENT, PRODUCT, point
 from openmxu.area.targets import choose_targets
 from openmxu.area.timing import find_sta
 from openmxu.cli import main
@@ -93,7 +93,57 @@ def test_no_delays_no_glitches() -> None:
     assert 0 < found.at_once < found.total
 
 
-@pytest.mark.parametrize("part", [MULTIPLIER, MULTIPLIER_TO_FP32, ADDER, PROCESSING_ELEMENT])
+def layer_file(path: Path, **arrays: object) -> Path:
+    """A file of a layer: 5 samples of 200 numbers, 7 outputs."""
+    rng = np.random.default_rng(8)
+    found = {"activations": rng.standard_normal((5, 200)), "weights": rng.standard_normal((200, 7))}
+    np.savez(path, **(found | arrays))
+    return path
+
+
+def test_a_layer_of_a_users_own(tmp_path: Path) -> None:
+    """Each stretch: samples that follow each other, 128 rows of the layer, columns of its weights."""
+    layer = workloads.read_layer(layer_file(tmp_path / "layer.npz"))
+    activations, weights = layer(np.random.default_rng(1), 40, 6)
+    assert (activations.shape, weights.shape) == ((40, 6, 128), (40, 3, 128))
+    for given, columns in zip(activations, weights, strict=True):
+        first = next(number for number in range(5) if (layer.activations[number, :128] == given[0]).all())
+        assert (given == layer.activations[[(first + beat) % 5 for beat in range(6)], :128]).all()
+        assert all(any((column == layer.weights[:128, each]).all() for each in range(7)) for column in columns)
+    element = result(PROCESSING_ELEMENT, "fp8_e4m3")
+    found = measure_one(element, "layer", layer=layer)
+    assert found.error == ""
+    assert found.total != measure_one(element, "normal").total
+
+
+def test_a_small_layer_fills_the_array(tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    given = layer_file(tmp_path / "layer.npz", activations=rng.standard_normal((9, 50)), weights=np.eye(50))
+    activations, weights = workloads.read_layer(given)(np.random.default_rng(1), 3, 4)
+    assert (activations.shape, weights.shape) == ((3, 4, 128), (3, 3, 128))
+    assert (np.abs(weights).sum(axis=-1) >= 2).all()  # twice a whole column of the layer, and a part of a third
+
+
+@pytest.mark.parametrize(
+    ("arrays", "complaint"),
+    [
+        ({"weights": np.zeros((3, 7))}, "--layer must have as many columns of activations as rows of weights, not 200"),
+        ({"weights": np.zeros(200)}, "--layer must have weights, a matrix of real numbers, which is float64 of shape"),
+        ({"activations": np.zeros((2, 200), complex)}, "--layer must have activations, a matrix of real numbers"),
+    ],
+)
+def test_what_is_no_layer(
+    arrays: dict[str, object], complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "round.lib").write_bytes(LIBRARY.text)
+    path = layer_file(tmp_path / "layer.npz", **arrays)
+    chosen = ["--liberty", str(tmp_path / "round.lib"), "--target", "generic", "--part", "adder", "--format", "e4f3"]
+    assert main(["area", *chosen, "--layer", str(path), "-o", str(tmp_path / "report")]) == 2
+    assert complaint in capsys.readouterr().err.splitlines()[-1]
+    assert not (tmp_path / "report").exists()
+
+
+@pytest.mark.parametrize("part", [MULTIPLIER, MULTIPLIER_TO_FP32, ADDER, PROCESSING_ELEMENT, CONVERTER])
 def test_a_wrong_bit_gives_no_figure(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A gate of another kind in the netlist."""
     made = result(part, "fp8_e5m2")
@@ -180,7 +230,8 @@ def test_what_is_measured() -> None:
     assert planned([element]) == [(element, operands) for operands in OPERANDS]
     later = result(PROCESSING_ELEMENT, "fp8_e4m3", 2)
     assert planned([later]) == [(later, "normal")]
-    other = point(CONVERTER, BF16)
+    assert planned([element, later], layer=True)[-2:] == [(element, "layer"), (later, "normal")]
+    other = point(PRODUCT, BF16)
     assert planned([measure(other, other.rtlil(), TARGET, execute)]) == []
     ieee = point(ADDER, FP32, subnormals="ieee")
     assert planned([measure(ieee, ieee.rtlil(), TARGET, execute)]) == []
@@ -293,7 +344,14 @@ def test_page() -> None:
     assert "| round | area | 10.0 ± 1.0% | 200 | 1.50 | 4.00 |" in text
     assert "| round | area | processing element bf16 | 10.00 | 1.0% | 2.00 | 2.00 | 6.00 | 5.00 |" in text
     assert "| round | area | bf16 | 10.00 | - | - | - | 2.00 |" in text
-    assert "| round | area | 6 | 60 | 40 | 1.50 |" in text
+    delays = [each.result.delay for each in (energies[0], energies[3])]
+    shares = " | ".join(f"{passes * 10 / 40:.2f}" for passes in (3, 6, 9))
+    times = ["-"] * 3
+    if all(delays):
+        areas = [each.result.area.area * each.result.delay for each in (energies[0], energies[3])]
+        times = [f"{passes * areas[0] / areas[1]:.2f}" for passes in (3, 6, 9)]
+    assert f"| round | one stage, area | {' | '.join(times)} | {shares} |" in text
+    assert "1,024 cycles each, beside the standard deviation between them: at most 1.0% of 6 figures" in text
     assert "| multiplier | round | area | 5.00 | 20.00 | 4.00 |" in text
     assert "| multiplier | Horowitz, ISSCC 2014, 45 nm | - | 1.1 | 3.7 | 3.36 |" in text
     assert "Designs of your own" not in text

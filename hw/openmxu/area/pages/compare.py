@@ -7,7 +7,7 @@ from typing import Any
 __all__ = ["Change", "changes", "to_text"]
 
 
-_OTHERS = {"flip_flops": "", "memory_bits": "", "depth": "", "delay_ns": "ns"}
+_OTHERS = {"flip_flops": "", "memory_bits": "", "depth": "", "delay_ns": "ns", "energy": "pJ"}
 """Figures that are compared beside the area, and their units."""
 
 
@@ -20,7 +20,7 @@ class Change:
     name
         The design, its options where it has any, the target and the recipe.
     figure
-        Which one: ``area``, ``flip_flops``, ``memory_bits``, ``depth``, ``delay``; or ``""`` where
+        Which one: ``area``, ``flip_flops``, ``memory_bits``, ``depth``, ``delay``, ``energy``; or ``""`` where
         the design is in one report only.
     old, new
         Before and now; ``None`` where there is none.
@@ -53,7 +53,8 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
             continue
         words = " ".join(name[:-2]) + f", {name[-2]}, {name[-1]}"
         if name not in before or name not in now:
-            present = (before.get(name) or now.get(name) or {}).get("area")
+            there = before.get(name) or now.get(name) or {}
+            present = there.get("area", there.get("energy"))
             found.append(Change(words, "", present if name in before else None, present if name in now else None))
             continue
         for figure, unit in (("area", now[name]["unit"]), *_OTHERS.items()):
@@ -64,12 +65,15 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
 
 
 def _figures(report: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
-    """Each result and each design of the catalog, by what it is, its target and its recipe."""
+    """Each result, design of the catalog and energy, by what it is, its target and its recipe."""
     for result in report["results"]:
         options = [f"{name}={value}" for name, value in sorted(result["options"].items())]
         yield (result["top"], *options, result["target"], str(result["recipe"])), result
     for entry in report["catalog"]:
         yield (entry["design"], entry["target"], str(entry["recipe"])), entry
+    for energy in report.get("energies", ()):
+        words = (energy["name"], f"with operands {energy['operands']}", energy["target"], str(energy["recipe"]))
+        yield words, {"unit": "pJ", "energy": energy["total"]}
 
 
 def to_text(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from openmxu.area.pages.energy import energy_sentence
 from openmxu.area.pages.marked import span
 from openmxu.area.points import ADDER, MULTIPLIER, MULTIPLIER_TO_FP32, PROCESSING_ELEMENT, PRODUCT
 
-__all__ = ["conclusion", "overview", "verdict"]
+__all__ = ["conclusion", "growth_sentence", "overview", "verdict"]
 
 _TOLERANCE = 0.1
 """How far a ratio may be from a claim, as a fraction of the claim, and still be said to agree."""
@@ -17,9 +17,16 @@ _SQUARE = 0.2
 """How far an exponent may be from 2 and still be called the square."""
 
 
+_NOT_MEASURED = (
+    "Not measured: wires, clock trees, memories and leakage; areas, delays and energies are those of mapped cells "
+    "before placing."
+)
+
+
 def conclusion(report: Report) -> list[str]:
-    """At most six sentences; none if too little was measured. What tables say is not said again."""
-    return [*_scope(report), *_growth(report), *_inside(report), *energy_sentence(report), *_failures(report)]
+    """Five sentences; fewer, or none, if less was measured. What tables say is not said again."""
+    said = [*_scope(report), *_inside(report), *energy_sentence(report)]
+    return [*said, *([_NOT_MEASURED] if said else []), *_failures(report)]
 
 
 def overview(report: Report) -> tuple[list[str], list[list[str]]]:
@@ -53,7 +60,7 @@ def verdict(values: Sequence[float], claim: float) -> str:
     return f"within {_TOLERANCE:.0%} of the claim on {sum(near)} of {len(near)} targets"
 
 
-def _growth(report: Report) -> Iterator[str]:
+def growth_sentence(report: Report) -> Iterator[str]:
     """How fast the multiplier grows, on the first target."""
     fit = next((fit for fit in report.fits if fit.part == MULTIPLIER and fit.target == report.first), None)
     if fit is not None:

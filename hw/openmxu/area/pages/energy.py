@@ -3,16 +3,13 @@
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from openmxu.area.energy import NORMAL, OPERANDS, RANDOM, Energy
+from openmxu.area.energy import LAYER, NORMAL, OPERANDS, RANDOM, Energy
 from openmxu.area.findings import Report
 from openmxu.area.fronts import same_clocks
 from openmxu.area.pages.marked import span, table
 from openmxu.area.points import ADDER, MULTIPLIER, PROCESSING_ELEMENT
 
 __all__ = ["energy_details", "energy_section", "energy_sentence"]
-
-_PASSES = (3, 6, 9)
-"""Passes with which a product of fp32 matrices is made of those of bf16."""
 
 _PUBLISHED = {MULTIPLIER: (1.1, 3.7), ADDER: (0.4, 0.9)}
 """pJ of units of fp16 and fp32 at 45 nm: Horowitz, ISSCC 2014."""
@@ -24,22 +21,32 @@ def energy_section(report: Report) -> list[str]:
     if not report.energies:
         return []
     failed = [energy for energy in report.energies if energy.error]
-    count = max((energy.seeds for energy in found), default=0)
     return [
         "Energy of a cycle, in pJ: every transition of the mapped netlist, pulses that gates make on the way included, "
         "takes half of its load times the square of the supply, and what the library says that the cell takes within. "
         "Delays are the library's; a pulse shorter than a gate's delay does not get through it. Every output of every "
         "cycle was compared with the golden model. Without wires, clock tree and leakage. An element is that of row 63 "
         "of a column of 128: the sums that it gets are those of the rows above, and weights pass by; operands are "
-        f"{OPERANDS[NORMAL]} unless said otherwise. Each figure is the mean of {count} seeds of the operands, beside "
-        "the standard deviation between them.",
+        f"{OPERANDS[NORMAL]} unless said otherwise. {_spreads(found)}".strip(),
         *_ratios(found),
         *_operands(found),
-        *_passes(found),
         *_published(found),
         *_random(report.energies),
         *(f"- {energy.result.target.label}: {energy.result.point.name}: {energy.error}" for energy in failed),
     ]
+
+
+def _spreads(energies: Sequence[Energy]) -> str:
+    """What stands behind the ± of energies, and the largest of them."""
+    if not energies:
+        return ""
+    first = energies[0]
+    worst = max(energies, key=lambda energy: energy.spread)
+    return (
+        f"Each figure is the mean of {first.seeds} seeds of the operands, {first.cycles:,} cycles each, beside the "
+        f"standard deviation between them: at most {worst.spread:.1%} of {len(energies)} figures "
+        f"({worst.result.point.name} on {worst.result.target.label}, {worst.operands})."
+    )
 
 
 def energy_details(report: Report) -> list[str]:
@@ -163,48 +170,22 @@ def _operands(energies: Sequence[Energy]) -> list[str]:
         point, target = energy.result.point, energy.result.target
         if point.part == PROCESSING_ELEMENT and point.options["stages"] == 1:
             found.setdefault((target.name, target.recipe, str(point.format)), {})[energy.operands] = energy.total
+    kinds = {**OPERANDS, LAYER: "of the layer that was given"}
+    kinds = {
+        name: words for name, words in kinds.items() if name in OPERANDS or any(name in each for each in found.values())
+    }
     rows = [
-        [*key, *[f"{each[name]:.2f}" if name in each else "-" for name in OPERANDS]]
+        [*key, *[f"{each[name]:.2f}" if name in each else "-" for name in kinds]]
         for key, each in found.items()
         if len(each) > 1
     ]
     if not rows:
         return []
-    lines = "\n".join(f"- {name}: {words}" for name, words in OPERANDS.items())
+    lines = "\n".join(f"- {name}: {words}" for name, words in kinds.items())
     return [
         "Elements of one stage with other operands, in pJ:",
         lines,
-        table(["library", "recipe", "format", *OPERANDS], rows, words=3),
-    ]
-
-
-def _passes(energies: Sequence[Energy]) -> list[str]:
-    """Products of fp32 by several passes of bf16, beside an element of fp32."""
-    rows = []
-    for (library, recipe), each in _first(energies).items():
-        if not {"bf16", "fp32"} <= set(each):
-            continue
-        base, single = each["bf16"], each["fp32"]
-        areas = [energy.result.area.area if energy.result.area else 0.0 for energy in (base, single)]
-        rows += [
-            [
-                library,
-                recipe,
-                str(passes),
-                f"{passes * base.total:.0f}",
-                f"{single.total:.0f}",
-                f"{passes * base.total / single.total:.2f}",
-                f"{passes * areas[0] / areas[1]:.2f}",
-            ]
-            for passes in _PASSES
-        ]
-    if not rows:
-        return []
-    headings = ["library", "recipe", "passes", "passes of bf16, pJ", "fp32, pJ", "energy, fp32 = 1", "area x cycles"]
-    return [
-        "Products of fp32 matrices by several passes on a unit of bf16, beside one pass on elements of fp32 (derived "
-        "from the figures above, the clock being the same; area x cycles likewise in units of the fp32 element):",
-        table(headings, rows, words=2),
+        table(["library", "recipe", "format", *kinds], rows, words=3),
     ]
 
 

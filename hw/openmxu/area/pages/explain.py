@@ -32,21 +32,23 @@ def explain(report: Mapping[str, Any], figure: str) -> str:
     for energy in report.get("energies", ()):
         energies.setdefault(energy["figure"], []).append(energy)
     return "\n".join(
-        _words(report["tool"], targets[run["target"], run["recipe"]], run, energies.get(run["figure"], ()))
-        for run in found
+        _words(report, targets[run["target"], run["recipe"]], run, energies.get(run["figure"], ())) for run in found
     )
 
 
 def _runs(report: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Each run once, though parts are in several designs."""
     seen = set()
-    for run in [*report["results"], *(term for entry in report["catalog"] for term in entry["terms"])]:
+    terms = (term for entry in report["catalog"] for term in entry["terms"])
+    for run in [*report["results"], *report.get("reordered", ()), *terms]:
         if run["figure"] not in seen:
             seen.add(run["figure"])
             yield run
 
 
-def _words(tool: str, target: Mapping[str, Any], run: Mapping[str, Any], energies: Sequence[Mapping[str, Any]]) -> str:
+def _words(
+    report: Mapping[str, Any], target: Mapping[str, Any], run: Mapping[str, Any], energies: Sequence[Mapping[str, Any]]
+) -> str:
     library = target["library"]
     options = ", ".join(f"{name} {value}" for name, value in run["options"].items())
     count = f"{run['count']} times " if "count" in run else ""
@@ -57,7 +59,8 @@ def _words(tool: str, target: Mapping[str, Any], run: Mapping[str, Any], energie
         f"  RTLIL    sha256 {run['rtlil_sha256']}",
         f"  target   {run['target']}, {target['title']}" + (f", recipe {target['recipe']}" if target["recipe"] else ""),
         f"  library  {library['name']}, sha256 {library['sha256']}" if library else "  library  none",
-        f"  tool     {tool}",
+        f"  tool     {', '.join(filter(None, [report['tool'], target.get('timing')]))}",
+        *([f"  by       OpenMXU {report['openmxu']}"] if report.get("openmxu") else []),
         *map(_energy, energies),
         "  script",
         *(f"    {line}" for line in run["script"].strip().splitlines()),

@@ -7,7 +7,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from openmxu.area.energy import Energy
-from openmxu.area.findings import Cost, Entry, Fit, Interval, Ratio, Report
+from openmxu.area.findings import Cost, Entry, Fit, Interval, Ratio, Report, Spread
 from openmxu.area.measure import Result
 from openmxu.area.pages.schema import SCHEMA
 from openmxu.area.targets import Area, Target
@@ -22,6 +22,7 @@ def to_json(report: Report) -> str:
             {
                 "schema": SCHEMA,
                 "tool": report.tool,
+                "openmxu": report.made_by,
                 "targets": [_target(target) for target in report.targets],
                 "results": [_run(result) for result in report.results],
                 "catalog": [
@@ -32,6 +33,8 @@ def to_json(report: Report) -> str:
                 "ratios": [_finding(ratio) for ratio in report.ratios],
                 "costs": [_cost(cost) for cost in report.costs],
                 "energies": [_energy(energy) for energy in report.energies],
+                "reordered": [{**_run(result), "order": result.point.order} for result in report.reordered],
+                "spreads": [_spread(spread) for spread in report.spreads],
             },
             indent=2,
         )
@@ -136,6 +139,20 @@ def _energy(energy: Energy) -> dict[str, Any]:
         **{name: None if energy.error else getattr(energy, name) for name in names},
         "error": energy.error,
         "figure": energy.result.figure,
+    }
+
+
+def _spread(spread: Spread) -> dict[str, Any]:
+    """How far other orders move a design."""
+    target = spread.result.target
+    return {
+        "name": spread.result.point.name,
+        "target": target.name,
+        "recipe": target.recipe,
+        "orders": 1 + len(spread.others),
+        "area_deviation": spread.area,
+        "delay_deviation": spread.delay,
+        "figure": spread.result.figure,
     }
 
 

@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from openmxu.area.designs import DEVIATION, MEASURED_CELLS
 from openmxu.area.findings import CLAIMS, CONFIDENCE, Cost, Entry, Ratio, Report
 from openmxu.area.measure import Result
+from openmxu.area.pages.citing import citation
 from openmxu.area.pages.clocks import clock_section
-from openmxu.area.pages.conclusion import conclusion, overview
+from openmxu.area.pages.conclusion import conclusion, growth_sentence, overview
+from openmxu.area.pages.derived import passes_section, results_section, units_section
 from openmxu.area.pages.energy import energy_details, energy_section
+from openmxu.area.pages.headline import claimed, headline
 from openmxu.area.pages.marked import table
 from openmxu.area.pages.table import CATALOG_WORDS, catalog_table
 from openmxu.area.peers import PeerPoint
@@ -44,6 +47,7 @@ def to_markdown(report: Report) -> str:
             ("Energies of all designs", energy_details(report)),
             ("The catalog's designs", _catalog(report)),
             ("What was measured", [_conditions(report)]),
+            ("To cite", citation(report)),
             ("What failed", _failures(report)),
             ("How to repeat a figure", _scripts(report)),
         ],
@@ -52,16 +56,15 @@ def to_markdown(report: Report) -> str:
 
 def to_summary(report: Report) -> str:
     """The report's headline page: what it says, and the tables that it says it by."""
-    return _document("Areas, measured", [*_headline(report), ("What was measured", [_conditions(report)])])
+    return _document(
+        "Areas, measured",
+        [*_headline(report), ("What was measured", [_conditions(report)]), ("To cite", citation(report))],
+    )
 
 
 def _document(title: str, sections: Sequence[tuple[str, Sequence[str]]]) -> str:
     """Sections that have something in them."""
-    blocks = [
-        f"# {title}",
-        "All figures were measured by the Yosys named below, except those marked as derived or published by others. "
-        "They are areas after mapping to cells, before placing and routing.",
-    ]
+    blocks = [f"# {title}"]
     for heading, content in sections:
         if content:
             blocks += [f"## {heading}", *content]
@@ -69,28 +72,52 @@ def _document(title: str, sections: Sequence[tuple[str, Sequence[str]]]) -> str:
 
 
 def _headline(report: Report) -> list[tuple[str, Sequence[str]]]:
-    sentences = "\n".join(f"- {sentence}" for sentence in conclusion(report))
-    headings, rows = overview(report)
     return [
-        (
-            "In short",
-            [
-                sentences or "Too few designs were measured to say anything about the claims.",
-                *([table(headings, rows)] if rows else []),
-            ],
-        ),
+        ("In short", _in_short(report)),
         ("The claims", _claims(report)),
         ("Growth with the significand width", _growth(report)),
         ("What a feature costs", _costs(report)),
         ("At the same clock", clock_section(report)),
         ("Energy", energy_section(report)),
+        ("Energy of whole units", units_section(report)),
+        ("fp32 by passes of bf16, and bf16 results", [*passes_section(report), *results_section(report)]),
         ("A whole array", _arrays(report)),
         ("Published by others, not measured here", _published()),
     ]
 
 
+def _in_short(report: Report) -> list[str]:
+    """One table, one plot, five sentences."""
+    headings, rows = headline(report)
+    sentences = "\n".join(f"- {sentence}" for sentence in conclusion(report))
+    opening = [
+        table(headings, rows),
+        f"In units of bf16, whose figures on cell libraries are in brackets; the smallest and the largest of all "
+        f"targets, libraries or clocks. {_deviations(report)}".strip(),
+        *(["![What fp16 and fp32 take, bf16 being 1, beside the claims](headline.svg)"] if claimed(report) else []),
+    ]
+    return [
+        *(opening if rows else []),
+        sentences or "Too few designs were measured to say anything about the claims.",
+        "All figures were measured by the tools named below, except those marked as derived or published by others.",
+    ]
+
+
+def _deviations(report: Report) -> str:
+    """What stands behind the ± of the first table."""
+    count = max((1 + len(spread.others) for spread in report.spreads), default=0)
+    seeds = max((energy.seeds for energy in report.energies), default=0)
+    said = []
+    if count:
+        said.append(f"of areas and delays over {count} orders in which ABC was given the same design")
+    if seeds:
+        said.append(f"of energies over {seeds} seeds of the operands")
+    return f"±: standard deviation, {', '.join(said)}." if said else ""
+
+
 def _conditions(report: Report) -> str:
-    lines = [f"- Tool: {report.tool}. Another version gives other areas."]
+    lines = [f"- OpenMXU {report.made_by}."] if report.made_by else []
+    lines.append(f"- Tool: {report.tool}. Another version gives other areas.")
     for target in report.targets:
         line = f"- {target.label}: {target.title}."
         if target.library:
@@ -194,6 +221,7 @@ def _growth(report: Report) -> list[str]:
         for fit in report.fits
     ]
     return [
+        *growth_sentence(report),
         "Area = a + b·p + c·p², where p is the significand width, hidden bit included; and p to the power of an "
         "exponent, by least squares of the logarithms. Over significand products, and over units with 8 exponent bits "
         f"(so without fp16 and fp8). In brackets {CONFIDENCE:.0%} intervals by Student's t: areas do not vary from run "
@@ -204,6 +232,7 @@ def _growth(report: Report) -> list[str]:
 
 def _claims(report: Report) -> list[str]:
     """Google's claim, and each ratio beside it."""
+    verdicts, rows = overview(report)
     headings = ["", "part", "bf16", *CLAIMS]
     claims = [
         ["claimed", "multiplier", "1", *[f"{claim:.0f}" for claim in CLAIMS.values()]],
@@ -214,16 +243,23 @@ def _claims(report: Report) -> list[str]:
         "size grows with the square of the 'mantissa' width, which makes that for bf16 'half of fp16' and 'an "
         "eighth of fp32'. In units of bf16:",
         table(headings, claims + [_ratio(ratio) for ratio in report.ratios], words=2),
+        *(["What that says of the claims:", table(verdicts, rows)] if rows else []),
         "![Area against significand width, and ratios beside the claims](area.svg)",
     ]
 
 
 def _ratio(ratio: Ratio) -> list[str]:
+    def spread(name: str, value: float, digits: int) -> str:
+        return f" ± {ratio.deviations[name] * value:.{digits}f}" if name in ratio.deviations else ""
+
     return [
         ratio.target.label,
         ratio.part,
-        f"1 ({ratio.bf16:,.0f} {ratio.target.unit})",
-        *[f"{ratio.others[name]:.2f}" if name in ratio.others else "-" for name in CLAIMS],
+        f"1 ({ratio.bf16:,.0f}{spread('bf16', ratio.bf16, 0)} {ratio.target.unit})",
+        *[
+            f"{ratio.others[name]:.2f}{spread(name, ratio.others[name], 2)}" if name in ratio.others else "-"
+            for name in CLAIMS
+        ],
     ]
 
 

@@ -2,6 +2,7 @@
 
 import io
 import re
+import textwrap
 from typing import Any
 
 import matplotlib
@@ -9,10 +10,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, NullLocator
 
 from openmxu.area.findings import CLAIMS, SWEEP_EXPONENT, Cost, Report
 from openmxu.area.fronts import Front
+from openmxu.area.pages.headline import Measured, claimed
 from openmxu.area.points import MULTIPLIER, PRODUCT
 from openmxu.area.targets import Target
 from openmxu.formats import FORMATS
@@ -45,7 +47,7 @@ def to_images(report: Report) -> dict[str, bytes]:
         The contents of ``area.png`` and ``area.svg``: area against significand width on the first target, beside the
         ratios on all targets. And of ``costs.svg``: what leaving a feature out saves on the first target where it was
         measured; and of ``clock.svg`` and ``energy.svg``: area and energy against delay on the first sound library with
-        delays.
+        delays. And of ``headline.svg``: what fp16 and fp32 take in units of bf16, where they were measured.
     """
     with matplotlib.rc_context(_STYLE):
         ranked = [target for target in report.targets if target.is_ranked]
@@ -54,6 +56,10 @@ def to_images(report: Report) -> dict[str, bytes]:
         _draw_areas(left, report)
         _draw_ratios(right, report, ranked)
         images = {"area.png": _save(figure, "png"), "area.svg": _save(figure, "svg")}
+        if measured := claimed(report):
+            figure = Figure(figsize=(9, 1.8 + 0.6 * len(measured)), layout="constrained")
+            _draw_headline(figure.subplots(), measured)
+            images["headline.svg"] = _save(figure, "svg")
         costs = [cost for cost in report.costs if cost.target == report.costs[0].target]
         if costs:
             figure = Figure(figsize=(12, 1.2 + 0.3 * len(costs)), layout="constrained")
@@ -77,6 +83,38 @@ def _save(figure: Figure, suffix: str) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format=suffix, dpi=150, metadata={"Date": None} if suffix == "svg" else None)
     return buffer.getvalue()
+
+
+def _draw_headline(axes: Axes, measured: list[Measured]) -> None:
+    """A row for each quantity: fp16 and fp32 in units of bf16, a mark for each target, the claims as vertical lines."""
+    for (name, claim), colour, marker in zip(CLAIMS.items(), (BLUE, "#D55E00"), "os", strict=True):
+        axes.axvline(claim, color=colour, linestyle="--", linewidth=1)
+        axes.annotate(
+            f"{name}, claimed: {claim:.0f}",
+            (claim, 1),
+            xycoords=("data", "axes fraction"),
+            textcoords="offset points",
+            xytext=(-5, -4),
+            ha="right",
+            va="top",
+            fontsize=10,
+            color=colour,
+        )
+        for row, each in enumerate(measured):
+            for ratio, deviation in each.ratios.get(name, ()):
+                axes.errorbar(
+                    ratio, row, xerr=deviation, color=colour, marker=marker, markersize=6, alpha=0.7, capsize=3
+                )
+    axes.axvline(1, color=GREY, linewidth=1)
+    axes.set_xscale("log")
+    axes.set_xticks([1, 2, 4, 8, 16], ["1", "2", "4", "8", "16"])
+    axes.xaxis.set_minor_locator(NullLocator())
+    ratios = [ratio for each in measured for found in each.ratios.values() for ratio, _ in found]
+    axes.set_xlim(min(0.7, 0.9 * min(ratios)), 1.2 * max(*ratios, *CLAIMS.values()))
+    axes.set_yticks(range(len(measured)), [textwrap.fill(each.words, 30) for each in measured])
+    axes.set_ylim(len(measured) - 0.5, -1.3)
+    axes.set_xlabel("bf16 = 1; a mark for each target, library or clock", fontsize=11)
+    _plain(axes)
 
 
 def _draw_costs(axes: Axes, costs: list[Cost]) -> None:

@@ -63,8 +63,12 @@ _REPORT = _object(
     catalog=_list(_object(design=_TEXT, **_FIGURES, terms=_list(_object(count={"type": "integer"}, **_RUN)))),
 )
 _PICOJOULES = dict.fromkeys(("clock", "flip_flops", "logic", "at_once", "spread", "total", "cycles", "seeds"), _NUMBER)
-# Reports had none at first.
-_REPORT["properties"]["energies"] = _list(_object(figure=_TEXT, operands=_TEXT, error=_TEXT, **_PICOJOULES))
+# Reports had none of these at first.
+_REPORT["properties"]["openmxu"] = _TEXT
+_REPORT["properties"]["reordered"] = _list(_object(**_RUN))
+_REPORT["properties"]["energies"] = _list(
+    _object(name=_TEXT, target=_TEXT, recipe=_TEXT, figure=_TEXT, operands=_TEXT, error=_TEXT, **_PICOJOULES)
+)
 
 
 def read_report(path: Path) -> dict[str, Any]:
@@ -114,7 +118,8 @@ def _runs(report: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
         for index, entry in enumerate(report["catalog"])
         for number, term in enumerate(entry["terms"])
     ]
-    return results + terms
+    reordered = [(f"data.reordered[{index}]", run) for index, run in enumerate(report.get("reordered", ()))]
+    return results + terms + reordered
 
 
 def _refuse_constant(name: str) -> NoReturn:

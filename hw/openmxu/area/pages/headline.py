@@ -1,0 +1,158 @@
+"""The table that an area report opens with: what formats take, bf16 being 1, over all targets, beside the claims.
+
+::
+
+    by target, bf16 = 1     deviation over orders, or over seeds of operands
+      1.60  1.62  1.77        0.4 %  0.3 %  0.6 %
+        └────┬────┘             └─────┬──────┘
+             └──▶ 1.60 to 1.77 ± 0.01 ◀┘ the largest
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import hypot
+
+from openmxu.area.energy import NORMAL
+from openmxu.area.findings import CLAIMS, Report
+from openmxu.area.fronts import Front, same_clocks
+from openmxu.area.pages.marked import span
+from openmxu.area.points import MULTIPLIER, PROCESSING_ELEMENT, PRODUCT
+from openmxu.formats import FORMATS
+
+__all__ = ["CLAIM", "Measured", "claimed", "headline", "quantities"]
+
+CLAIM = "Google's claim, of a multiplier"
+
+_BASE = "bf16"
+
+
+@dataclass
+class Measured:
+    """One quantity in all formats.
+
+    Parameters
+    ----------
+    words
+        What it is.
+    unit, digits
+        Of the figures for bf16.
+    bases
+        The figures for bf16, one for each target that has it in this unit.
+    ratios
+        By format: its figures in units of bf16, and their standard deviations, where these are known, one pair for each
+        target, or for each clock.
+    """
+
+    words: str
+    unit: str
+    digits: int
+    bases: list[float] = field(default_factory=list)
+    ratios: dict[str, list[tuple[float, float | None]]] = field(default_factory=dict)
+
+    def add(self, figures: Mapping[str, tuple[float, float | None]], *, in_unit: bool = True) -> None:
+        """Figures of one target or clock, by format, with their deviations as fractions."""
+        if _BASE not in figures:
+            return
+        base, deviation = figures[_BASE]
+        if in_unit:
+            self.bases.append(base)
+        for name, (figure, own) in figures.items():
+            if name != _BASE:
+                both = None if deviation is None or own is None else hypot(deviation, own) * figure / base
+                self.ratios.setdefault(name, []).append((figure / base, both))
+
+
+def quantities(report: Report) -> list[Measured]:
+    """What was measured of more formats than bf16, on all targets that count."""
+    found = [
+        *(_areas(report, part) for part in (PRODUCT, MULTIPLIER, PROCESSING_ELEMENT)),
+        _at_a_clock(f"area, {PROCESSING_ELEMENT} at the same clock", "GE", 0, _sound(report, report.fronts)),
+        _delays(report),
+        _energies(report),
+        _at_a_clock(f"energy, {PROCESSING_ELEMENT} at the same clock", "pJ", 1, _sound(report, report.energy_fronts)),
+    ]
+    return [each for each in found if each.ratios]
+
+
+def claimed(report: Report) -> list[Measured]:
+    """Those that were measured of a format of the claims, too: what is drawn."""
+    return [each for each in quantities(report) if set(CLAIMS) & set(each.ratios)]
+
+
+def headline(report: Report) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows of the table: formats, bf16 first; a row for each quantity; no rows if there is none."""
+    measured = quantities(report)
+    names = [name for name in FORMATS if name in CLAIMS or any(name in each.ratios for each in measured)]
+    names = [*CLAIMS, *(name for name in names if name not in (*CLAIMS, _BASE))]
+    claims = [CLAIM, "1", *[f"{CLAIMS[name]:.0f}" if name in CLAIMS else "" for name in names]]
+    rows = [[each.words, _base(each), *[_ratio(each.ratios.get(name, [])) for name in names]] for each in measured]
+    return ["", _BASE, *names], [claims, *rows] if rows else []
+
+
+def _base(measured: Measured) -> str:
+    if not measured.bases:
+        return "1"
+    return f"1 ({span(measured.bases, measured.digits)} {measured.unit})"
+
+
+def _ratio(found: Iterable[tuple[float, float | None]]) -> str:
+    """The smallest and the largest, and the largest deviation."""
+    values = list(found)
+    deviations = [deviation for _, deviation in values if deviation is not None]
+    spread = f" ± {max(deviations):.2f}" if deviations else ""
+    return f"{span([value for value, _ in values])}{spread}" if values else ""
+
+
+def _areas(report: Report, part: str) -> Measured:
+    """Of a part, on each target that counts."""
+    found = Measured(f"area, {part}", "GE", 0)
+    for target in filter(lambda target: target.is_ranked, report.targets):
+        figures = {}
+        for name, result in report.by_format(target, part).items():
+            spread = report.spread(result)
+            if result.area and result.area.area and name in FORMATS:
+                figures[name] = (result.area.area, spread.area if spread else None)
+        found.add(figures, in_unit=target.unit == "GE")
+    return found
+
+
+def _delays(report: Report) -> Measured:
+    """Of processing elements with one stage, mapped for speed."""
+    found = Measured(f"delay, {PROCESSING_ELEMENT} of one stage mapped for speed", "ns", 1)
+    for target in report.targets:
+        if target.recipe == "speed" and not (target.library and target.library.doubt):
+            figures = {}
+            for name, result in report.by_format(target, PROCESSING_ELEMENT).items():
+                spread = report.spread(result)
+                if result.delay and name in FORMATS:
+                    figures[name] = (result.delay, spread.delay if spread else None)
+            found.add(figures)
+    return found
+
+
+def _energies(report: Report) -> Measured:
+    """Of processing elements with one stage, mapped for area; deviations are those of the operands' seeds."""
+    found = Measured(f"energy, {PROCESSING_ELEMENT} of one stage mapped for area", "pJ", 1)
+    by_library: dict[str, dict[str, tuple[float, float | None]]] = {}
+    for energy in report.energies:
+        point, target = energy.result.point, energy.result.target
+        is_one = point.part == PROCESSING_ELEMENT and point.options["stages"] == 1 and target.recipe == "area"
+        if is_one and energy.operands == NORMAL and not energy.error:
+            by_library.setdefault(target.name, {})[str(point.format)] = (energy.total, energy.spread)
+    for figures in by_library.values():
+        found.add(figures)
+    return found
+
+
+def _sound(report: Report, fronts: Iterable[Front]) -> list[Front]:
+    """Those on libraries that statements are about."""
+    names = {target.name for target in report.targets if target.is_ranked}
+    return [front for front in fronts if front.library in names]
+
+
+def _at_a_clock(words: str, unit: str, digits: int, fronts: Iterable[Front]) -> Measured:
+    """At equal delays."""
+    found = Measured(words, unit, digits)
+    for clock in same_clocks(fronts):
+        found.add({name: (cost, None) for name, cost in clock.costs.items()})
+    return found
