@@ -1,0 +1,147 @@
+"""A second opinion on energies, OpenSTA's, and who is right: three cells by hand, from the Liberty text.
+
+OpenSTA 2.0.17 reads no activity of a simulation, but that of input ports, from which it derives those of pins. So the
+circuit is a chain: an inverter, a NAND whose other input stays high, a flip-flop, all of which change once a cycle.
+"""
+
+import json
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from openmxu import process
+from openmxu.area.liberty import parse_library, read_library
+from openmxu.area.timing import find_sta
+from openmxu_sim.energy.cells import read_cells
+from openmxu_sim.energy.events import Player
+from openmxu_sim.energy.timed import read_timed
+from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
+
+from .library import LOAD, text
+
+try:
+    find_compiler()
+except CompilerNotFoundError:
+    pytestmark = pytest.mark.skip("there is no C compiler")
+
+CELLS = [("INV", "A", "Y"), ("NAND2", "A", "Y"), ("DFF", "D", "Q")]
+"""Of the chain: the cell, and where it goes through it."""
+
+CONDITIONS = "operating_conditions(typ) { process : 1; temperature : 25; voltage : 2.0; }"
+"""Without which OpenSTA has no energies."""
+
+CHARGE = 2 * LOAD
+"""Half of the load of a pin times the square of the supply, in pJ."""
+
+
+def played() -> np.ndarray:
+    """Energies in pJ of clock, flip-flops and gates of the chain, by cycle; its input changes in each."""
+    bits = {"clk": 2, "a": 3, "b": 4, "q": 7}
+    ports = {name: {"direction": "output" if name == "q" else "input", "bits": [bit]} for name, bit in bits.items()}
+    pins = {"INV": {"A": 3, "Y": 5}, "NAND2": {"A": 5, "B": 4, "Y": 6}, "DFF": {"C": 2, "D": 6, "Q": 7}}
+    cells = {
+        kind: {"type": kind, "connections": {pin: [bit] for pin, bit in each.items()}} for kind, each in pins.items()
+    }
+    cells_read = read_cells(parse_library(text().encode(), "round.lib"))
+    netlist = read_timed(json.dumps({"modules": {"top": {"ports": ports, "cells": cells}}}), "top", cells_read)
+    changing = np.arange(40, dtype=np.uint8)[:, None] % 2
+    return Player(netlist).play({"a": changing, "b": np.ones_like(changing)}).energies[8:]
+
+
+def estimated(
+    library: str, verilog: str, names: list[str], folder: Path, more: str = ""
+) -> dict[str, tuple[float, float]]:
+    """What OpenSTA says of instances, in pJ a cycle: within, and of what they drive. Input a changes once a cycle."""
+    (folder / "library.lib").write_text(library)
+    (folder / "top.v").write_text(verilog)
+    clock = "[get_ports clk]" if "clk" in verilog else ""
+    inputs = "{a b}" if " b;" in verilog else "a"
+    (folder / "script.tcl").write_text(
+        f"read_liberty library.lib\nread_verilog top.v\nlink_design top\n{more}\ncreate_clock -name edge -period 10 "
+        f"{clock}\nset_input_delay 0 -clock edge [get_ports {inputs}]\n"
+        "set_input_transition 0.05 [all_inputs]\n"
+        "set_power_activity -input_ports [get_ports a] -activity 1.0 -duty 0.5\n"
+        + ("set_power_activity -input_ports [get_ports b] -activity 0.0 -duty 1.0\n" if " b;" in verilog else "")
+        + f"report_power -instances {{{' '.join(names)}}} -digits 8\n"
+    )
+    command = ["sta", "-no_splash", "-exit", "script.tcl"]
+    done = process.run(command, what="OpenSTA", limit=100, directory=folder)
+    rows = re.findall(r"^ *(\S+) +(\S+) +\S+ +\S+ (\w+)$", done.output, re.MULTILINE)
+    watts = {name: (float(within), float(driven)) for within, driven, name in rows}
+    return {name: (within * 1e12 * 10e-9, driven * 1e12 * 10e-9) for name, (within, driven) in watts.items()}
+
+
+def test_three_cells_by_hand() -> None:
+    """From the text: a gate's output takes 0.003 to rise and 0.001 to fall, an input 0.0005; half of a load 0.02.
+
+    The flip-flop's clock takes 0.04 at an edge that stores another bit, and 0.02 at the other; its output 0.01 to rise
+    and 0.005 to fall, and drives nothing.
+    """
+    clock, flip_flops, logic = played().mean(axis=0)
+    gate = (0.003 + 0.001) / 2 + 0.0005 + CHARGE
+    assert logic == pytest.approx(2 * gate + CHARGE)  # that of the net before the first gate, too
+    assert clock == pytest.approx(0.04 + 0.02 + 2 * CHARGE)
+    assert flip_flops == pytest.approx((0.01 + 0.005) / 2)
+
+
+def test_opensta_on_three_cells(tmp_path: Path) -> None:
+    """Loads are ours. Of what cells take within it adds up both edges of an output, of which each change is one."""
+    if not find_sta():
+        pytest.skip("OpenSTA is not installed")
+    library = text().replace(
+        "nom_voltage : 2.0;", f"nom_voltage : 2.0; {CONDITIONS} default_operating_conditions : typ;"
+    )
+    verilog = (
+        "module top(clk, a, b, q); input clk; input a; input b; output q; wire n, d;\n"
+        "INV u0 (.A(a), .Y(n)); NAND2 u1 (.A(n), .B(b), .Y(d)); DFF u2 (.C(clk), .D(d), .Q(q)); endmodule\n"
+    )
+    found = estimated(library, verilog, ["u0", "u1", "u2"], tmp_path)
+    for gate in ("u0", "u1"):
+        assert found[gate] == pytest.approx((0.003 + 0.001 + 0.0005, CHARGE), rel=1e-5)
+    # Its clock: both edges of both groups at each of two edges, the second group as often as D and Q differ by chance.
+    differ = 2 * 0.25 - 0.25**2
+    assert found["u2"][0] == pytest.approx(2 * (0.04 + differ * 0.06) + 0.01 + 0.005, rel=1e-5)
+    assert found["u2"][1] == 0
+
+
+def test_opensta_needs_operating_conditions(tmp_path: Path) -> None:
+    """SkyWater's library names its conditions before it has them; OpenSTA finds none then, and no energies."""
+    if not find_sta():
+        pytest.skip("OpenSTA is not installed")
+    named = text().replace("nom_voltage", f"default_operating_conditions : typ; {CONDITIONS} nom_voltage")
+    verilog = "module top(a, y); input a; output y; INV u0 (.A(a), .Y(y)); endmodule\n"
+    assert estimated(named, verilog, ["u0"], tmp_path)["u0"][0] == 0
+    found = estimated(named, verilog, ["u0"], tmp_path, "set_operating_conditions typ")
+    assert found["u0"][0] == pytest.approx(0.0045, rel=1e-5)
+
+
+@pytest.mark.parametrize("path", os.environ.get("OPENMXU_LIBERTY", "").split(os.pathsep))
+def test_real_libraries(path: str, tmp_path: Path) -> None:
+    """Of an inverter and a NAND: within, OpenSTA has both edges of an output at each change, by the tables we read.
+
+    Of an input it takes the mean of both edges, which is right.
+    """
+    if not path or not find_sta():
+        pytest.skip("the variable OPENMXU_LIBERTY names no cell library, or OpenSTA is not installed")
+    library = read_library(Path(path))
+    cells = read_cells(library)
+    inverter, nand = (next(each for each in cells.cells if each.endswith(end)) for end in ("inv_1", "nand2_1"))
+    content = library.text.decode("latin-1")
+    conditions = re.search(r"\boperating_conditions ?\(\"?([\w.]+)\"?\)", content)
+    assert conditions is not None
+    for name, pins in ((inverter, ".A(a)"), (nand, ".A(a), .B(b)")):
+        verilog = (
+            "module top(a, b, y); input a; input b; output y; wire n;\n"
+            f"{name} u0 ({pins}, .Y(n)); {inverter} u1 (.A(n), .Y(y)); endmodule\n"
+        )
+        found = estimated(content, verilog, ["u0"], tmp_path, f"set_operating_conditions {conditions[1]}")
+        within, driven = found["u0"]
+        load = driven / (0.5 * cells.supply**2 * cells.picofarads)  # the pin, and the library's wire
+        cell = cells.cells[name]
+        output = next(power for power in cell.outputs[0].powers if power.pin == "A")
+        both = sum(table(0.05, load) for table in output.energies if table is not None)
+        inputs = [table(0.05, 0.0) for power in cell.inputs[0].powers for table in power.energies if table is not None]
+        assert within == pytest.approx(cells.unit * (both + sum(inputs) / 2), rel=0.01)
