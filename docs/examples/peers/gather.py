@@ -37,6 +37,8 @@ def main(arguments: list[str]) -> None:
     (output / "wrappers").mkdir(parents=True)
     for name, source in sources.items():
         shutil.copytree(source, output / name, ignore=shutil.ignore_patterns(".git"))
+        # Some copies of HardFloat have one beside the folders of specialisations; it would come before the chosen one.
+        (output / name / "HardFloat_specialize.vi").unlink(missing_ok=True)
         for wrapper in _HERE.glob(f"{name}.*v"):
             shutil.copy(wrapper, output / "wrappers")
     texts = [path.read_text() for name in given if (path := _HERE / f"{name}.toml").exists()]

@@ -20,7 +20,12 @@ _FILES = {
         )
     ],
     "fpnew": [f"src/fpnew_{name}.sv" for name in ("pkg", "classifier", "rounding", "fma", "fma_multi")],
-    "common_cells": ["src/cf_math_pkg.sv", "src/lzc.sv", "include/common_cells/registers.svh"],
+    "common_cells": [
+        "src/cc_pkg.sv",
+        "src/deprecated/cf_math_pkg.sv",
+        "src/lzc.sv",
+        "include/common_cells/registers.svh",
+    ],
     "essenceia": ["src/bf16_mul.v"],
     "bfloat16_fma": [f"SRCS/BF16_{name}.v" for name in ("FMA", "adder", "multiplier")],
 }
