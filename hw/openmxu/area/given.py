@@ -179,8 +179,16 @@ def read_given(
         try:
             points.append(_of_amaranth(given) if given.amaranth else _of_files(given, limit))
         except UnreadableError as error:
-            failures.append(f"{given.name}: {error}")
+            failures.append(f"{given.name}: {error}{_where(given, str(error))}")
     return points, failures
+
+
+def _where(given: Given, said: str) -> str:
+    """The design's files, where a complaint names none of them."""
+    if not given.files or any(path.name in said for path in given.files):
+        return ""
+    more = len(given.files) - 1
+    return f" ({given.files[0]}{f' and {more} more' if more else ''})"
 
 
 def _of_files(given: Given, limit: float) -> PeerPoint:
@@ -276,6 +284,9 @@ def _first(messages: str, root: Path) -> str:
     """The first thing that a tool complained of, with paths as the user knows them."""
     lines = [line.strip() for line in messages.splitlines() if line.strip()]
     errors = [line for line in lines if re.search(r"\berror\b", line, re.IGNORECASE)]
+    trap = re.search(r"wasm trap: (.+)", messages)
+    if trap is not None and not errors:
+        return f"Yosys stopped ({trap[1].strip()}): the design is too large or too deep for it"
     return (errors or lines or ["no message"])[0].replace("/sources/", f"{root}/")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from openmxu import yosys
-from openmxu.area.given import Given, UnreadableError, _clock, _from_vhdl, listed, read_given
+from openmxu.area.given import Given, UnreadableError, _clock, _first, _from_vhdl, listed, read_given
 from openmxu.area.peers import Ours, Peer, PeerPoint, read_own
 from openmxu.arith import SignificandProduct
 from openmxu.cli import main
@@ -154,12 +154,12 @@ def test_amaranth(here: Path) -> None:
             "module it(input a, output o);\nassign o = a +;\nendmodule\n",
             "it: {file}:2: ERROR: syntax error, unexpected ';'",
         ),
-        ("module other(input a, output o); endmodule\n", "it: ERROR: Module `it' not found!"),
+        ("module other(input a, output o); endmodule\n", "it: ERROR: Module `it' not found! (it.v)"),
         ("module it(input a, output o); gone g(a, o); endmodule\n", "it: ERROR: Module `\\gone' referenced in module"),
         (
             "module it(input c, d, a, output reg o, p);\n"
             "always @(posedge c) o <= a; always @(posedge d) p <= a; endmodule\n",
-            "it: it has several clocks (c, d); --clock names the one that delays refer to",
+            "it: it has several clocks (c, d); --clock names the one that delays refer to (it.v)",
         ),
         (
             "module it(input c, e, a, output reg o); wire g = c & e; always @(posedge g) o <= a; endmodule\n",
@@ -186,6 +186,33 @@ def test_the_first_of_several_errors(here: Path) -> None:
     said = complaint(Given((Path("it.sv"),), "it"))
     assert "it.sv:2:" in said
     assert "b0" in said
+
+
+def test_a_design_that_is_too_deep_for_yosys() -> None:
+    """Its WebAssembly has no room; the call stack that it leaves is nobody's concern."""
+    said = "Yosys: exit code 1\n 17: 0x5d01 - yosys.wasm!sort(int)\nCaused by:\n  wasm trap: call stack exhausted"
+    assert _first(said, Path()) == "Yosys stopped (call stack exhausted): the design is too large or too deep for it"
+
+
+MAC = """
+module mac(input clk, input rst, input [3:0] a, b, output reg [7:0] o);
+  always @(posedge clk) if (rst) o <= 0; else o <= o + a * b;
+endmodule
+"""
+
+
+def test_a_small_design_of_somebody_else(here: Path) -> None:
+    """Its area, as when it was written down, whichever language it was written in; ours beside it in one table."""
+    (here / "mac.v").write_text(MAC)
+    (here / "mac.sv").write_text(MAC.replace("input clk", "input logic clk").replace("always @", "always_ff @"))
+    designs = ["--verilog", "mac.v", "--top", "mac", "--label", "theirs"]
+    designs += ["--verilog", "mac.sv", "--top", "mac", "--label", "theirs, by slang"]
+    own = ["--format", "fp8_e4m3", "--part", "pe", "--target", "generic"]
+    assert main(["area", *designs, *own, "-o", "out"]) == 0
+    runs = {run["part"]: run for run in json.loads((here / "out" / "area.json").read_text())["results"]}
+    assert (runs["theirs"]["area"], runs["theirs"]["flip_flops"]) == (191.0, 8)
+    assert runs["theirs, by slang"]["area"] == pytest.approx(runs["theirs"]["area"], rel=0.03)
+    assert "processing element" in runs
 
 
 def test_clocks() -> None:
