@@ -375,12 +375,17 @@ def full_points() -> list[Point]:
     on_gates = partial(point, scope="area")
     points = [
         *default_points(),
+        *(
+            point(PROCESSING_ELEMENT, fmt, stages=stages, scope="timed")
+            for fmt in (TF32, FP8_E5M2, FP8_E4M3)
+            for stages in (1, 3, 6)
+        ),
         # Smaller ones: an FPGA's are mapped flat, a minute for 16 processing elements of fp32.
         *(point(ARRAY, fmt, rows=2, columns=2, scope="fpga") for fmt in (BF16, FP16, FP32)),
         *(on_gates(part, fmt) for part in (PRODUCT, MULTIPLIER) for fmt in wide),
         *(on_gates(part, fmt) for part in (ADDER, PROCESSING_ELEMENT) for fmt in [*sweep, *named]),
         *(on_gates(MULTIPLIER_TO_FP32, fmt) for fmt in named),
-        *(on_gates(CONVERTER, fmt) for fmt in named if fmt != FP32),
+        *(point(CONVERTER, fmt, scope="timed") for fmt in named if fmt != FP32),
         *(on_gates(part, fmt) for part in (ARRAY, UNIT) for fmt in named),
         on_gates(BANK, BF16),
         *(

@@ -80,19 +80,17 @@ def claimed(report: Report) -> list[Measured]:
 
 
 def headline(report: Report) -> tuple[list[str], list[list[str]]]:
-    """Headings and rows of the table: formats, bf16 first; a row for each quantity; no rows if there is none."""
+    """Headings and rows of the table: a row for each quantity, formats beside each other; no rows if there is none."""
     measured = quantities(report)
     names = [name for name in FORMATS if name in CLAIMS or any(name in each.ratios for each in measured)]
     names = [*CLAIMS, *(name for name in names if name not in (*CLAIMS, _BASE))]
-    claims = [CLAIM, "1", *[f"{CLAIMS[name]:.0f}" if name in CLAIMS else "" for name in names]]
-    rows = [[each.words, _base(each), *[_ratio(each.ratios.get(name, [])) for name in names]] for each in measured]
-    return ["", _BASE, *names], [claims, *rows] if rows else []
+    claims = [CLAIM, *[f"{CLAIMS[name]:.0f}" if name in CLAIMS else "" for name in names], ""]
+    rows = [[each.words, *[_ratio(each.ratios.get(name, [])) for name in names], _base(each)] for each in measured]
+    return [f"{_BASE} = 1", *names, _BASE], [claims, *rows] if rows else []
 
 
 def _base(measured: Measured) -> str:
-    if not measured.bases:
-        return "1"
-    return f"1 ({span(measured.bases, measured.digits)} {measured.unit})"
+    return f"{span(measured.bases, measured.digits)} {measured.unit}" if measured.bases else ""
 
 
 def _ratio(found: Iterable[tuple[float, float | None]]) -> str:

@@ -92,8 +92,8 @@ def _in_short(report: Report) -> list[str]:
     sentences = "\n".join(f"- {sentence}" for sentence in conclusion(report))
     opening = [
         table(headings, rows),
-        f"In units of bf16, whose figures on cell libraries are in brackets; the smallest and the largest of all "
-        f"targets, libraries or clocks. {_deviations(report)}".strip(),
+        "In units of bf16, whose own figures on cell libraries come last; the smallest and the largest of all targets, "
+        f"libraries or clocks. {_deviations(report)}".strip(),
         *(["![What fp16 and fp32 take, bf16 being 1, beside the claims](headline.svg)"] if claimed(report) else []),
     ]
     return [

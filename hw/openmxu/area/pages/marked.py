@@ -14,5 +14,5 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, words: int 
 
 def span(values: Sequence[float], digits: int = 2) -> str:
     """The smallest and the largest of some values, once if they are written alike."""
-    low, high = f"{min(values):.{digits}f}", f"{max(values):.{digits}f}"
+    low, high = f"{min(values):,.{digits}f}", f"{max(values):,.{digits}f}"
     return low if low == high else f"{low} to {high}"

@@ -57,7 +57,7 @@ def to_images(report: Report) -> dict[str, bytes]:
         _draw_ratios(right, report, ranked)
         images = {"area.png": _save(figure, "png"), "area.svg": _save(figure, "svg")}
         if measured := claimed(report):
-            figure = Figure(figsize=(9, 1.8 + 0.6 * len(measured)), layout="constrained")
+            figure = Figure(figsize=(9, 1.8 + 0.5 * len(measured)), layout="constrained")
             _draw_headline(figure.subplots(), measured)
             images["headline.svg"] = _save(figure, "svg")
         costs = [cost for cost in report.costs if cost.target == report.costs[0].target]
@@ -109,8 +109,8 @@ def _draw_headline(axes: Axes, measured: list[Measured]) -> None:
     axes.set_xscale("log")
     axes.set_xticks([1, 2, 4, 8, 16], ["1", "2", "4", "8", "16"])
     axes.xaxis.set_minor_locator(NullLocator())
-    ratios = [ratio for each in measured for found in each.ratios.values() for ratio, _ in found]
-    axes.set_xlim(min(0.7, 0.9 * min(ratios)), 1.2 * max(*ratios, *CLAIMS.values()))
+    ratios = [ratio for each in measured for name in CLAIMS for ratio, _ in each.ratios.get(name, ())]
+    axes.set_xlim(0.9 * min(1.0, *ratios), 1.2 * max(*ratios, *CLAIMS.values()))
     axes.set_yticks(range(len(measured)), [textwrap.fill(each.words, 30) for each in measured])
     axes.set_ylim(len(measured) - 0.5, -1.3)
     axes.set_xlabel("bf16 = 1; a mark for each target, library or clock", fontsize=11)
