@@ -104,8 +104,8 @@ def test_first_table() -> None:
     rows: list[Sequence[object]] = [
         ("bf16", (100.0, 102.0, 98.0)),
         ("fp32", (700.0, 700.0, 700.0)),
-        ("bf16", (50.0,), luts),
-        ("fp32", (400.0,), luts),
+        ("bf16", (50.0, 51.0), luts),
+        ("fp32", (400.0, 400.0), luts),
         *((name, (area,), element) for name, area in (("bf16", 200.0), ("fp16", 250.0), ("fp8_e5m2", 150.0))),
         *((name, (area,), speed) for name, area in (("bf16", 300.0), ("fp16", 330.0))),
     ]

@@ -59,6 +59,7 @@ def result(part: str, name: str, stages: int | None = None) -> Result:
         (MULTIPLIER, "fp8_e4m3", 3.47789, 2.01241),
         (ADDER, "bf16", 28.26458, 9.01090),
         (PROCESSING_ELEMENT, "fp8_e4m3", 55.60709, 20.83858),
+        (CONVERTER, "bf16", 1.57923, 1.45493),
     ],
 )
 def test_figures(part: str, name: str, total: float, at_once: float) -> None:
