@@ -4,7 +4,7 @@ import base64
 import json
 import re
 import zlib
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from openmxu import yosys
@@ -77,12 +77,13 @@ class Counted:
 
     def to_json(self) -> bytes:
         """As text."""
-        return json.dumps(asdict(self)).encode()
+        return json.dumps({name: value for name, value in asdict(self).items() if name != "packed" or value}).encode()
 
     @classmethod
     def from_json(cls, text: bytes) -> "Counted":
-        """The reverse of :meth:`to_json`."""
-        return cls(**json.loads(text))
+        """The reverse of :meth:`to_json`; what a later release may have added to it is left out."""
+        known = {field.name for field in fields(cls)}
+        return cls(**{name: value for name, value in json.loads(text).items() if name in known})
 
 
 def pack(netlist: str) -> bytes:
