@@ -86,7 +86,7 @@ wheel: setup ## sdist and wheel in build/dist, and the wheel alone in an empty e
 	@rm -rf build/dist build/bare && $(BIN)/python -m build --outdir build/dist . >/dev/null
 	@$(PYTHON) -m venv build/bare && build/bare/bin/pip install --quiet --disable-pip-version-check build/dist/*.whl
 	@cd build/bare && bin/python -c 'import numpy; [numpy.save(f"{n}.npy", numpy.eye(5, dtype="f4")) for n in "AB"]' \
-	  && for command in list "matmul A.npy B.npy" "verilog mxu_2x2 -o mxu.v" "wave -o wave.svg" roofline; do \
+	  && for command in list "matmul A.npy B.npy" "verilog mxu_2x2 -o mxu.v" "wave -o wave.svg" "wave -o run.html" roofline; do \
 	  bin/openmxu $$command >/dev/null || exit $$?; done
 	@ls build/dist
 

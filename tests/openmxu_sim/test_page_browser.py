@@ -122,7 +122,7 @@ def choose(page: Page, **wanted: object) -> None:
 
 UNITS = [(4, 4, 1), (1, 1, 2), (8, 3, 3), (3, 8, 4), (5, 2, 5), (2, 7, 6), (8, 8, 7)]
 RUNS = 1000
-CLICKED = int(os.environ.get("OPENMXU_CLICKED", "105"))
+CLICKED = int(os.environ.get("OPENMXU_CLICKED", "70"))
 """Runs through the controls, which take a tenth of a second each; the others are called."""
 
 
@@ -138,6 +138,7 @@ class Drawn(NamedTuple):
     b: np.ndarray
     result: np.ndarray
     cycles: int
+    counters: str
 
 
 def draw(generator: np.random.Generator, count: int) -> Iterator[Drawn]:
@@ -151,7 +152,11 @@ def draw(generator: np.random.Generator, count: int) -> Iterator[Drawn]:
             m, k, n = (int(size) for size in generator.integers(1, [6, 12, 9]))
         a, b = matrix(generator, m, k), matrix(generator, k, n)
         run = compiled.run(stimulus(config, a, b, precision), stalls=Stalls(seed) if seed else None)
-        yield Drawn(rows, columns, stages, precision, seed, a, b, collect(config, run.beats, m, k, n), run.cycles)
+        counted = run.counters
+        assert counted is not None
+        # All activations have gone in long before the last result is given.
+        told = f"busy {counted.busy}, stalled by input {counted.input_stalls}, by output {counted.output_stalls} cycles"
+        yield Drawn(rows, columns, stages, precision, seed, a, b, collect(config, run.beats, m, k, n), run.cycles, told)
 
 
 def test_same_bits_and_cycles_as_the_engine(show: Callable[..., Page], text: str) -> None:
@@ -172,6 +177,7 @@ def test_same_bits_and_cycles_as_the_engine(show: Callable[..., Page], text: str
         page.wait_for_selector(READY)
         assert results(page) == [f"{word:08X}" for word in run.result.ravel().tolist()], run
         assert page.inner_text("#total") == str(run.cycles), run
+        assert page.inner_text("#counters") == run.counters, run
         assert (
             page.inner_text("#verdict") == f"{run.result.size} of {run.result.size} results: all with the golden bits"
         ), run
@@ -310,6 +316,12 @@ def test_a_result_lights_what_went_into_it(show: Callable[..., Page], text: str)
     assert page.inner_text("#inspector h3 >> nth=0") == f"C[2][4] = {float(f'{last:.9g}')!r}".replace("-", "−")
     assert page.locator("#inspector .good").inner_text() == "the golden bits"
     assert page.locator("#inspector .bad").count() == 0
+    left, right = golden.from_bits(given.a)[2:3], golden.from_bits(given.b)[:, 4:5]
+    parts = [golden.matmul(left[:, tile], right[tile], rows=4).item() for tile in (slice(4), slice(4, 8))]
+    shown = [step[0].replace("−", "-") for step in steps if len(step) == 2]
+    first, second = (re.findall(r"-?[\d.]+(?:e-\d+)?", line.split(": ")[1]) for line in shown)
+    assert [float(word) for word in first] == pytest.approx(parts[:1], rel=1e-4)
+    assert [float(word) for word in second] == pytest.approx([*parts, float(last)], rel=1e-4)
     rows.nth(3).locator("button").click()  # the cycle of the fourth product: in row 3, column 0 of the array
     assert page.locator("#inspector tr.now td").first.inner_text() == "3"
     label = page.locator("#cells button").nth(12).get_attribute("aria-label") or ""

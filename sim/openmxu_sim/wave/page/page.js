@@ -30,7 +30,7 @@ class Transport {
   _key(event) {
     const { target } = event;
     if (event.ctrlKey || event.metaKey || event.altKey || target.matches("input, select, textarea")) return;
-    const inGrid = target.closest("[role=grid]");
+    const inGrid = target.closest("#cells, #c");
     const steps = { ArrowLeft: -1, ArrowRight: 1, ",": -1, ".": 1, PageUp: -10, PageDown: 10 };
     if (event.key in steps && !(inGrid && event.key.startsWith("Arrow"))) this.set(this.cycle + steps[event.key] * (event.shiftKey ? 10 : 1));
     else if (event.key === "Home" && !inGrid) this.set(0);
@@ -248,7 +248,7 @@ class Page {
       const grid = $(name);
       const width = this.asHex ? 76 : columns <= 8 ? 33 : 40;
       grid.style.gridTemplateColumns = `repeat(${columns}, minmax(${width}px, 1fr))`;
-      grid.replaceChildren(...Array.from({ length: rows }, (_, row) => make("div", { role: "row" },
+      grid.replaceChildren(...Array.from({ length: rows }, (_, row) => make("div", {},
         ...Array.from({ length: columns }, (__, column) => this._field(name, row, column, bits[row * columns + column])))));
     }
     $("m").value = String(this.a.rows);
@@ -259,7 +259,7 @@ class Page {
 
   _field(name, row, column, bits) {
     const field = make("input", {
-      role: "gridcell", "aria-label": `${name.toUpperCase()} row ${row} column ${column}`, value: typed(bits, this.asHex),
+      "aria-label": `${name.toUpperCase()} row ${row} column ${column}`, value: typed(bits, this.asHex),
       autocomplete: "off", size: 1, title: `0x${hex(bits)} = ${long(toValue(bits))}`, disabled: this.live ? null : "",
     });
     field.addEventListener("change", () => {
@@ -325,10 +325,10 @@ class Page {
     const width = this.asHex ? 70 : run.n <= 8 ? 33 : 40;
     $("c").style.gridTemplateColumns = `repeat(${run.n}, minmax(${width}px, 1fr))`;
     this.resultButtons = [];
-    $("c").replaceChildren(...Array.from({ length: run.m }, (_, row) => make("div", { role: "row" },
+    $("c").replaceChildren(...Array.from({ length: run.m }, (_, row) => make("div", {},
       ...Array.from({ length: run.n }, (__, column) => {
         const button = make("button", {
-          type: "button", role: "gridcell", tabindex: row || column ? "-1" : "0",
+          type: "button", tabindex: row || column ? "-1" : "0",
           onclick: () => this.choose(this.chosen && this.chosen.row === row && this.chosen.column === column ? null : { row, column }),
         });
         this.resultButtons.push(button);
@@ -341,9 +341,9 @@ class Page {
 
   _cellGrid() {
     const { run } = this;
-    $("cells").replaceChildren(...Array.from({ length: run.rows }, (_, row) => make("div", { role: "row" },
+    $("cells").replaceChildren(...Array.from({ length: run.rows }, (_, row) => make("div", {},
       ...Array.from({ length: run.columns }, (__, column) => make("button", {
-        type: "button", role: "gridcell", tabindex: row || column ? "-1" : "0",
+        type: "button", tabindex: row || column ? "-1" : "0",
         onclick: () => this.openCell(this.opened && this.opened.row === row && this.opened.column === column ? null : { row, column }),
       })))));
   }
@@ -403,7 +403,10 @@ class Page {
     const reason = run.reason(cycle);
     const held = run.control(cycle, "admission", "held");
     items.push(make("li", {}, "admission ", make("span", { class: "why", id: "why" }, reason || "a beat goes in")));
+    const [, busy, input, output] = [0, 1, 2, 3].map((counter) => run.at(cycle, "counters", counter));
     items.push(make("li", { class: "muted" }, `results in the bank ${held} of ${run.data.depth}`));
+    items.push(make("li", { class: "muted", id: "counters", title: "The unit's own counters" },
+      `busy ${busy}, stalled by input ${input}, by output ${output} cycles`));
     $("streams").replaceChildren(...items);
   }
 
