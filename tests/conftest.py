@@ -3,6 +3,7 @@
 import logging
 import os
 import re
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -116,5 +117,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
     absent = [name for name in ("verilator", "icarus") if find_simulator(name) is None]
     absent += [f"{name} (make setup-models)" for name in ("torch", "jax", "onnx") if find_spec(name) is None]
+    absent += ["playwright (make setup-browser)"] * (find_spec("playwright") is None)
+    absent += ["chromium"] * (shutil.which("chromium") is None)
     if absent:
         terminalreporter.write_line(f"not tested, because absent: {', '.join(absent)}")

@@ -32,7 +32,7 @@ try:
     find_compiler()
 except CompilerNotFoundError as error:
     pytest.skip(str(error), allow_module_level=True)
-CHROMIUM = shutil.which(os.environ.get("CHROMIUM", "chromium"))
+CHROMIUM = shutil.which("chromium")
 if CHROMIUM is None:
     pytest.skip("there is no chromium (Debian: apt install chromium)", allow_module_level=True)
 if not has_zig():
