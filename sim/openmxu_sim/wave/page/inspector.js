@@ -137,9 +137,8 @@ function elementPicture(held, run, { row }) {
   const svg = `<svg class="element" viewBox="0 0 308 262" role="img" aria-label="Processing element: activation ${value16(held.activation)},
  active weight ${value16(held.active)}, product ${short(held.product)}, sum from above ${value32(held.above)}, sum ${value32(held.psum)}">
 <defs><marker id="tip" viewBox="0 0 6 6" refX="5" refY="3" markerWidth="5" markerHeight="5" orient="auto"><path d="M0 0L6 3L0 6" /></marker></defs>
-<g marker-end="url(#tip)"><path d="M70 34V48" marker-end="url(#tip)"/><path d="M70 80V112" marker-end="url(#tip)"/>
-<path d="M70 192V206H84" marker-end="url(#tip)" /><path d="M70 150V146" marker-end="url(#tip)"/>
-<path d="M84 130H226V188" marker-end="url(#tip)"/><path d="M240 34V188" marker-end="url(#tip)"/><path d="M232 212V222" marker-end="url(#tip)"/></g>
+${["M70 34V48", "M70 80V112", "M70 160V146", "M84 130H226V188", "M240 34V188", "M232 212V222"]
+    .map((wire) => `<path d="${wire}" marker-end="url(#tip)"/>`).join("")}
 ${block(4, 2, "shadow weight", value16(held.shadow))}${block(4, 48, "active weight", value16(held.active))}
 <circle cx="70" cy="129" r="15"/><text x="70" y="133" text-anchor="middle">×</text>
 ${block(4, 160, "activation", value16(held.activation))}
@@ -150,6 +149,6 @@ ${block(158, 2, row ? "sum from above" : "above row 0", value32(held.above), 148
 ${block(158, 224, "sum register", value32(held.psum), 148)}
 </svg>`;
   const box = make("div");
-  box.innerHTML = svg.replace('<path d="M70 192V206H84" marker-end="url(#tip)" />', "").replace("M70 150V146", "M70 160V146");
+  box.innerHTML = svg;
   return box;
 }

@@ -247,6 +247,7 @@ class Page {
       const { rows, columns, bits } = this[name];
       const grid = $(name);
       const width = this.asHex ? 76 : columns <= 8 ? 33 : 40;
+      grid.style.width = columns <= 8 && !this.asHex ? "100%" : "";
       grid.style.gridTemplateColumns = `repeat(${columns}, minmax(${width}px, 1fr))`;
       grid.replaceChildren(...Array.from({ length: rows }, (_, row) => make("div", {},
         ...Array.from({ length: columns }, (__, column) => this._field(name, row, column, bits[row * columns + column])))));
@@ -323,6 +324,7 @@ class Page {
   _resultGrid() {
     const { run } = this;
     const width = this.asHex ? 70 : run.n <= 8 ? 33 : 40;
+    $("c").style.width = run.n <= 8 && !this.asHex ? "100%" : "";
     $("c").style.gridTemplateColumns = `repeat(${run.n}, minmax(${width}px, 1fr))`;
     this.resultButtons = [];
     $("c").replaceChildren(...Array.from({ length: run.m }, (_, row) => make("div", {},
@@ -373,7 +375,10 @@ class Page {
     this.strips.draw(run, cycle, $("strips").clientWidth, this._marks());
     this._streams(cycle);
     this._results(cycle);
-    if (!playing) this._describeCells(cycle);
+    if (!playing) {
+      this._mark();
+      this._describeCells(cycle);
+    }
     this._inspect(cycle, playing);
   }
 
@@ -438,11 +443,16 @@ class Page {
       button.title = finished ? `${hex(result.bits)} = ${long(toValue(result.bits))}` : "";
       button.setAttribute("aria-label", `C row ${row} column ${column}: ` + (finished ? `${text}, ${equal ? "the golden bits" : "not the golden bits"}` : "not there yet"));
     });
-    this.resultButtons.forEach((button, index) => button.setAttribute("aria-pressed",
-      String(Boolean(this.chosen && this.chosen.row * run.n + this.chosen.column === index))));
     const verdict = there === 0 ? `none of ${run.m * run.n} results yet` : `${there} of ${run.m * run.n} results`;
     const words = there === 0 ? "" : same === there ? "all with the golden bits" : `${there - same} without the golden bits`;
     $("verdict").replaceChildren(verdict, ...(words ? [": ", make("span", { class: same === there ? "good" : "bad" }, words)] : []));
+  }
+
+  /** Mark the chosen result, and the row and the column that went into it. */
+  _mark() {
+    const { run } = this;
+    this.resultButtons.forEach((button, index) => button.setAttribute("aria-pressed",
+      String(Boolean(this.chosen && this.chosen.row * run.n + this.chosen.column === index))));
     for (const [name, line, each] of [["a", this.chosen?.row, "row"], ["b", this.chosen?.column, "column"]])
       [...$(name).querySelectorAll("input")].forEach((field, index) => {
         const { columns } = this[name];
