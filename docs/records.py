@@ -136,7 +136,9 @@ _HEADLINES = {
 
 def _areas() -> str:
     """The headline page beside the catalog's areas, which a test measures: both on generic gates."""
-    rows = re.findall(r"^\| generic \| ([\w ]+) \| 1 \(([\d,]+) GE\)", _read("areas/summary.md"), re.MULTILINE)
+    rows = re.findall(
+        r"^\| generic \| ([\w ]+) \| 1 \(([\d,]+)(?: ± [\d,]+)? GE\)", _read("areas/summary.md"), re.MULTILINE
+    )
     then = {part: int(area.replace(",", "")) for part, area in rows}
     now = json.loads(_AREAS.read_text())["designs"]
     lines = [

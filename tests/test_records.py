@@ -64,3 +64,17 @@ def test_an_old_record_is_called_old(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Moved since the headline page was measured: significand product, multiplier, proc" in records.written(
         "area.md"
     )
+
+
+def test_pages_read_areas_with_deviations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As reports write them that measured several orders; README has what the page opens with, and its pictures."""
+    records = _records()
+    read = records._read
+    parts = ("significand product", "multiplier", "processing element", "array", "unit")
+    rows = "".join(f"| generic | {part} | 1 (1,234 ± 5 GE) | 2.00 ± 0.01 | 8.00 |\n" for part in parts)
+    page = f"# Areas\n\n## In short\n\n| first | table |\n\n![A plot](headline.svg)\n\n## The claims\n\n{rows}"
+    monkeypatch.setattr(records, "_read", lambda name: page if name == "areas/summary.md" else read(name))
+    assert "| unit | 1,234 | " in records.written("area.md")
+    readme = records.written("../../README.md")
+    assert "<!-- areas -->\n\n| first | table |\n\n![A plot](docs/reference/areas/headline.svg)\n\n<!-- end" in readme
+    assert "The claims" not in readme

@@ -145,6 +145,8 @@ def report(
     plan = _plan(chosen, points or once([*_points(extent), *(energy_points() if energy else [])]))
     plan += _reordered(plan, ORDERS if orders is None and extent == "full" else orders or 0, every=points is not None)
     with folder(output), reserve(*(output / name for name in FILES)) as outputs, workers(jobs, cluster, limit) as where:
+        if meter:
+            meter([], where, lambda line: None)  # a layer that is none is said now, and that there is no compiler
         tool = yosys.prepare(tell)
         for note in notes:  # only now: of a mistake nothing but the mistake is said
             tell(note)
