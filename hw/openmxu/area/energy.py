@@ -51,7 +51,7 @@ LAYER = "layer"
 METERED = (PROCESSING_ELEMENT, MULTIPLIER, MULTIPLIER_TO_FP32, ADDER, CONVERTER)
 """Parts with known operands."""
 
-_RECIPES = ("area", "speed")
+_RECIPES = ("area", "sized", "speed")
 
 
 @dataclass(frozen=True)
@@ -168,8 +168,8 @@ def _has_operands(point: Point) -> bool:
 
 
 def _operands_for(result: Result, *, layer: bool) -> tuple[str, ...]:
-    """All, for an element with one stage, by which operands are compared; one for others."""
+    """All, for an element with one stage, by which operands are compared; one for others, and between two recipes."""
     point = result.point
-    if (point.part, point.options["stages"]) != (PROCESSING_ELEMENT, 1):
+    if (point.part, point.options["stages"]) != (PROCESSING_ELEMENT, 1) or result.target.recipe == "sized":
         return (NORMAL,)
     return (*OPERANDS, *([LAYER] if layer else []))

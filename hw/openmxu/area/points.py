@@ -132,7 +132,7 @@ class Point:
         What is held at a value in it.
     scope
         Where it is measured: ``"everywhere"``, on gates with the recipe ``"area"`` only or, as ``"timed"``, with
-        ``"area"`` and ``"speed"``, or on ``"fpga"`` only.
+        ``"area"``, ``"sized"`` and ``"speed"``, or on ``"fpga"`` only.
     order
         In which order ABC is given its inputs and outputs: 0, as they come, or one that is drawn with another number.
         The function is the same; see :func:`openmxu.area.targets.in_order`.
@@ -163,7 +163,7 @@ class Point:
 
     def is_for(self, recipe: str) -> bool:
         """Whether it is measured with a recipe, or on an FPGA."""
-        return self.scope in ("everywhere", recipe) or (self.scope == "timed" and recipe in ("area", "speed"))
+        return self.scope in ("everywhere", recipe) or (self.scope == "timed" and recipe in ("area", "sized", "speed"))
 
     def change(self, rtlil: str) -> str:
         """The lines of a script that hold what is tied; nothing if nothing is."""

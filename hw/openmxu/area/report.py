@@ -29,7 +29,7 @@ from openmxu.area.points import (
     reordered,
 )
 from openmxu.area.schedule import Workers, measure_all, workers
-from openmxu.area.targets import DEFAULT_TARGETS, RECIPES, TARGETS, Target, choose_targets
+from openmxu.area.targets import DEFAULT_TARGETS, RECIPES, TARGETS, TIMED_RECIPES, Target, choose_targets
 from openmxu.catalog import CATALOG, Design
 from openmxu.extras import install
 from openmxu.files import folder, reserve
@@ -142,8 +142,9 @@ def report(
     energy = energy or layer is not None
     meter = _find_meter(chosen, layer, required=energy) if energy or extent == "full" else None
     designs = list(CATALOG.values()) if points is None and extent != "quick" else []
-    plan = _plan(chosen, points or once([*_points(extent), *(energy_points() if energy else [])]))
-    plan += _reordered(plan, ORDERS if orders is None and extent == "full" else orders or 0, every=points is not None)
+    every = points is not None
+    plan = _plan(chosen, points or once([*_points(extent), *(energy_points() if energy else [])]), every=every)
+    plan += _reordered(plan, ORDERS if orders is None and extent == "full" else orders or 0, every=every)
     with folder(output), reserve(*(output / name for name in FILES)) as outputs, workers(jobs, cluster, limit) as where:
         if meter:
             meter([], where, lambda line: None)  # a layer that is none is said now, and that there is no compiler
@@ -171,8 +172,14 @@ def report(
     return replace(found, files=files)
 
 
-def _plan(targets: Sequence[Target], points: Sequence[Point]) -> list[tuple[Target, Point]]:
-    return [(target, point) for target in targets for point in points if point.is_for(target.recipe)]
+def _plan(targets: Sequence[Target], points: Sequence[Point], *, every: bool) -> list[tuple[Target, Point]]:
+    """What is measured on what. Reports of an extent have nothing but elements by the recipe between two others."""
+    return [
+        (target, point)
+        for target in targets
+        for point in points
+        if point.is_for(target.recipe) and (every or target.recipe != "sized" or point.part == PROCESSING_ELEMENT)
+    ]
 
 
 def _reordered(plan: Sequence[tuple[Target, Point]], count: int, *, every: bool) -> list[tuple[Target, Point]]:
@@ -242,9 +249,10 @@ def choose(
         f"{each.name} is measured, but no statement is about it: {each.doubt}" for each in libraries if each.doubt
     ]
     chosen = choose_targets(targets, libraries, recipes or (list(RECIPES) if extent == "full" else ["area"]))
-    for library in libraries if "speed" in (recipes or ()) else ():
+    asked = [recipe for recipe in recipes or () if recipe in TIMED_RECIPES]
+    for library in libraries if asked else ():
         if not library.timed:
-            notes.append(f"{library.name} has no timing: not measured with the recipe speed")
+            notes.append(f"{library.name} has no timing: not measured with the recipe {' or '.join(asked)}")
     return chosen, notes
 
 

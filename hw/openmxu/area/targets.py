@@ -7,7 +7,17 @@ from typing import Any, NamedTuple
 from openmxu.area.liberty import Library, generic_library
 from openmxu.area.timing import find_sta
 
-__all__ = ["DEFAULT_TARGETS", "RECIPES", "TARGETS", "Area", "Target", "UnmappedError", "choose_targets", "in_order"]
+__all__ = [
+    "DEFAULT_TARGETS",
+    "RECIPES",
+    "TARGETS",
+    "TIMED_RECIPES",
+    "Area",
+    "Target",
+    "UnmappedError",
+    "choose_targets",
+    "in_order",
+]
 
 TARGETS = {
     "generic": "generic gates, area in NAND2 equivalents (GE)",
@@ -28,6 +38,7 @@ DEFAULT_TARGETS = ("generic", "ecp5", "ice40")
 RECIPES = {
     "area": "ripple carries and products row by row, then ABC minimises area (amap)",
     "default": "Yosys's own steps: ABC minimises delay first (&nf)",
+    "sized": "ABC minimises area (amap), then buffers and sizes gates by the library's timing",
     "speed": "ABC minimises delay, then buffers and sizes gates by the library's timing",
 }
 """The ways to map to gates, and what they are.
@@ -38,7 +49,7 @@ is 3 % smaller so. (FPGAs have carry chains and DSP blocks for that.)
 
 With ``default`` ABC trades area for delays, and generic gates have none: a rewrite of an adder that cost 4 % on a cell
 library cost 13 % there. With ``area`` the same design has nearly the same area in GE on generic gates and on cell
-libraries. ``speed`` needs a library with timing.
+libraries. ``sized`` and ``speed`` need a library with timing.
 """
 
 
@@ -85,7 +96,10 @@ class Area:
 _FIRST = "+strash;"
 """What a script for ABC of our own begins with."""
 
-_ASIDE = ("default", "speed")
+TIMED_RECIPES = ("sized", "speed")
+"""Those that need a library with timing."""
+
+_ASIDE = ("default", *TIMED_RECIPES)
 """Recipes that a library is also measured with, beside the one that statements are about."""
 
 
@@ -188,7 +202,7 @@ def choose_targets(names: Sequence[str], libraries: Sequence[Library], recipes: 
             raise ValueError(f"liberty must be libraries of different names, not a second {library.name!r}")
         targets += _gates(library, library.name, "cell library, area in NAND2 equivalents (GE)", recipes, timing)
     if not targets:
-        raise ValueError("recipe must be area or default on libraries without timing, not speed")
+        raise ValueError(f"recipe must be area or default on libraries without timing, not {' or '.join(recipes)}")
     return targets
 
 
@@ -299,10 +313,12 @@ write_verilog -noattr -simple-lhs /job/netlist.v
 
 # `amap` minimises area, in place of `&nf`, which first keeps the shortest path; of several ways through `map`,
 # buffers and sizes this one gave the shortest delays on three libraries.
+_SIZING = "topo;buffer,-c;topo;upsize;dnsize"
 _ABC_SCRIPTS = {
     "default": "",
     "area": f" -script {_FIRST}&get,-n;&fraig,-x;&put;scorr;dc2;dch,-f;amap",
-    "speed": f" -script {_FIRST}&get,-n;&fraig,-x;&put;scorr;dc2;dch,-f;map,-B,0.9;topo;buffer,-c;topo;upsize;dnsize",
+    "sized": f" -script {_FIRST}&get,-n;&fraig,-x;&put;scorr;dc2;dch,-f;amap;{_SIZING}",
+    "speed": f" -script {_FIRST}&get,-n;&fraig,-x;&put;scorr;dc2;dch,-f;map,-B,0.9;{_SIZING}",
 }
 
 # Flip-flops of one kind, so that what a reset or an enable costs is counted as gates.
@@ -351,7 +367,7 @@ def _gates(library: Library, name: str, title: str, recipes: Sequence[str], timi
     scripts = {
         recipe: _to_gates(recipe) + script.replace("ABC_SCRIPT", _ABC_SCRIPTS[recipe])
         for recipe in recipes
-        if library.timed or recipe != "speed"
+        if library.timed or recipe not in TIMED_RECIPES
     }
     return [Target(name, title, "GE", recipe, each, count, library, timing) for recipe, each in scripts.items()]
 

@@ -141,6 +141,7 @@ def test_full_reports_have_the_elements() -> None:
         if point.is_for("area") and point.is_for("speed")
     }
     assert {(name, stages) for name in ("bf16", "fp16", "fp32") for stages in range(1, 8)} <= found
+    assert all(point.is_for("sized") for point in full_points() if point.scope == "timed")
     timed = [point for point in full_points() if point.scope == "timed"]
     assert timed
     assert not any(point.is_for(recipe) for point in timed for recipe in ("fpga", "cmos", "default"))

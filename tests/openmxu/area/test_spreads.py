@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -218,6 +219,15 @@ def test_a_number_of_orders(orders: str, tmp_path: Path, capsys: pytest.CaptureF
     assert main(["area", "--orders", orders, "-o", str(tmp_path / "out")]) == 2
     assert capsys.readouterr().err == f"openmxu area: orders must be an integer from 0 to 1000, not {orders}\n"
     assert not (tmp_path / "out").exists()
+
+
+def test_extents_have_elements_alone_by_the_recipe_between() -> None:
+    """Others would take minutes, and no statement is about them; what is chosen is measured."""
+    module = sys.modules["openmxu.area.report"]  # the package has the function by this name
+    sized = replace(GENERIC, recipe="sized")
+    points = [point(MULTIPLIER, BF16), point(PROCESSING_ELEMENT, BF16)]
+    assert [each.part for _, each in module._plan([sized], points, every=False)] == [PROCESSING_ELEMENT]
+    assert len(module._plan([sized], points, every=True)) == 2
 
 
 def test_fp32_is_a_headline() -> None:

@@ -27,6 +27,8 @@ def test_recipes_are_for_gates() -> None:
     assert [target.label for target in targets] == ["generic", "generic (default)", "ecp5"]
     with pytest.raises(ValueError, match="recipe must be area or default on libraries without timing, not speed"):
         choose_targets(["generic"], [], ["speed"])
+    with pytest.raises(ValueError, match="on libraries without timing, not sized or speed"):
+        choose_targets(["generic"], [], ["sized", "speed"])
 
 
 def test_libraries_are_targets() -> None:
@@ -43,7 +45,7 @@ def test_libraries_are_targets() -> None:
     ("names", "recipes", "problem"),
     [
         (["asic"], ["area"], f"target must be one of {', '.join(TARGETS)}, not 'asic'"),
-        (["generic"], ["fast"], "recipe must be one of area, default, speed, not 'fast'"),
+        (["generic"], ["fast"], "recipe must be one of area, default, sized, speed, not 'fast'"),
         ([], ["area"], "at least one target or Liberty file and one recipe must be given, not none"),
         (["generic"], [], "at least one target or Liberty file and one recipe must be given, not none"),
     ],
