@@ -106,7 +106,7 @@ def _index() -> str:
     assert full is not None, "a full run has it"
     assert rows is not None, "a full run has it"
     summary = _read("areas/summary.md")
-    area = re.search(r"^\| generic \| processing element \| 1 \(([\d,]+ GE)\)", summary, re.MULTILINE)
+    area = re.search(r"^\| generic \| processing element \| 1 \(([\d,]+)[^|]* GE\)", summary, re.MULTILINE)
     energy = re.search(r"processing element of bf16 takes ([\d.]+ to [\d.]+ pJ) a cycle", summary)
     assert area is not None, "the headline page has it"
     assert energy is not None, "the headline page has it"
@@ -118,7 +118,7 @@ def _index() -> str:
         f"{total - evidence.count(HOLDS)} open | [the evidence](reference/verification.md) |",
         f"| **{full.rate:,.0f}** | cycles of a 128x128 unit in a second, on one core: the RTL, "
         f"{full.rate / rows.rate:.0f} times as fast as in Verilator | [speed](reference/speed.md) |",
-        f"| **{area[1]}** | a bf16 processing element with an fp32 adder, rounding and special values; "
+        f"| **{area[1]} GE** | a bf16 processing element with an fp32 adder, rounding and special values; "
         f"{energy[1]} a cycle, by cell library | [areas and energies](reference/areas/summary.md) |",
     ]
     return _age(report.tools, "bench") + "\n".join(lines)

@@ -67,21 +67,6 @@ def test_the_documentation_has_these_figures() -> None:
         assert not more or abs(int(re.sub("[ ,]", "", more)) - (designs[name]["GE"] - plain)) <= 1
 
 
-def test_the_readme_has_the_reports_figures() -> None:
-    """Each ratio in the README is one of the report's headline page."""
-    table = re.findall(r"^\| (.*) \|$", (ROOT / "docs/reference/areas/summary.md").read_text(), re.MULTILINE)
-    ratios = {(cells[0], cells[1]): cells[3:] for cells in (line.split(" | ") for line in table) if len(cells) == 5}
-    lines = (ROOT / "README.md").read_text().splitlines()
-    start = next(number for number, line in enumerate(lines) if line.startswith("| | generic gates |"))
-    names = ["generic", "sky130_fd_sc_hd__tt_025C_1v80", "sg13g2_stdcell_typ_1p20V_25C", "ecp5", "xilinx7"]
-    rows = [line.strip("| ").split(" | ") for line in lines[start + 2 : start + 8]]
-    for label, *values in rows:
-        part, _, fmt = label.partition(", ")
-        part = part.removeprefix("complete ")
-        expected = [ratios[name, part][("fp16", "fp32").index(fmt)] for name in names]
-        assert values[:-1] == expected, label
-
-
 def test_what_has_moved_is_said() -> None:
     assert differences({"a": {"GE": 1}, "b": {"GE": 2}}, {"a": {"GE": 1}, "b": {"GE": 3}, "c": {"GE": 4}}) == [
         "b: {'GE': 2} -> {'GE': 3}",
