@@ -72,6 +72,17 @@ def test_each_figure_that_has_moved(figure: str, words: str, old: dict[str, Any]
     assert str(change).endswith(f", generic, area: {words}")
 
 
+def test_energies_that_have_moved(old: dict[str, Any]) -> None:
+    """By design and operands; one that is new says so."""
+    first = {"name": "adder fp32", "operands": "normal", "target": "generic", "recipe": "area", "total": 10.0}
+    new = deepcopy(old)
+    old["energies"] = [first]
+    new["energies"] = [first | {"total": 11.0}, first | {"operands": "idle"}]
+    moved, came = changes(old, new)
+    assert str(moved) == "adder fp32 with operands normal, generic, area: energy 10 -> 11 pJ (+10.00%)"
+    assert str(came) == "adder fp32 with operands idle, generic, area: new"
+
+
 def test_designs_that_come_and_go(old: dict[str, Any]) -> None:
     new = deepcopy(old)
     entry = {
