@@ -248,15 +248,15 @@ def _plan(board: Board, design: Design = selftest, name: str = "selftest") -> _P
     platform.add_file(f"{_DESIGN}.il", text)
     # Its own module comes last. One without registers has no clock.
     clocked = re.search(r"^ *wire .*input \d+ +\\clk$", text.rpartition("\nmodule ")[2], re.MULTILINE) is not None
-    # No places in our sources: they are the machine's. No failure of nextpnr where the design is too slow:
-    # its figures are wanted then, too.
+    # No failure of nextpnr where the design is too slow: its figures are wanted then, too.
+    figures = [f"--freq {frequency / 1e6:.6f}", f"--report {_FIGURES}", "--timing-allow-fail"]
+    # No places in our sources: they are the machine's.
     plan = platform.build(
         Top(Emitted(component, _DESIGN, clocked=clocked), board),
         name=name,
         do_build=False,
         emit_src=False,
-        nextpnr_opts=f"--freq {frequency / 1e6:.6f} --report {_FIGURES} --timing-allow-fail",
-        **overrides,
+        **overrides | {"nextpnr_opts": " ".join([*figures, overrides.get("nextpnr_opts", "")])},
     )
     commands = json.loads(plan.files[f"build_{name}.json"])["commands"]
     synthesis, placement, *packing = [command for command in commands if command[0] not in _AFTERWARDS]

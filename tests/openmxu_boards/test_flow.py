@@ -5,6 +5,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -143,6 +144,13 @@ def test_build_with_the_netlist(commands: Commands, tmp_path: Path, monkeypatch:
         name: hashlib.sha256(content.encode()).hexdigest()
         for name, content in (("routed.json", ROUTED), ("selftest.bit", "by ecppack"))
     }
+
+
+def test_options_of_a_board(commands: Commands, tmp_path: Path) -> None:
+    """They go to nextpnr, beside what every build needs."""
+    board = replace(find_board("icebreaker"), overrides={"nextpnr_opts": "--tmg-ripup"})
+    build(board, tmp_path)
+    assert {"--tmg-ripup", "--freq", "--report", "--timing-allow-fail"} <= set(commands[1])
 
 
 def test_output_may_hold_other_files(commands: Commands, tmp_path: Path) -> None:
