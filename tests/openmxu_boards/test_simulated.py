@@ -290,6 +290,45 @@ def test_a_pulled_cable() -> None:
             check(host, 1)
 
 
+class Kept(PinLink):
+    """A link to a board that goes on when its cable is pulled."""
+
+    def close(self) -> None:
+        pass
+
+
+@verilated
+def test_a_cable_pulled_within_a_request(
+    link: PinLink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line, and no result; the board has half a request, and is there for who plugs it in again."""
+    a, b, c = (tmp_path / f"{name}.npy" for name in "abc")
+    np.save(a, OPERANDS)
+    np.save(b, OPERANDS.T)
+    board = Kept(link.pins, clock=CLOCK, baud=BAUD)
+    terminal = Terminal(board)
+    send = SerialLink.send
+
+    def pull(port: SerialLink, data: bytes) -> None:
+        if data[1] != Command.RUN:
+            send(port, data)
+            return
+        heard = board.sent
+        send(port, data[: len(data) // 2])
+        while board.sent == heard or not board.idle:  # on its way
+            time.sleep(0.001)
+        terminal.close()
+
+    monkeypatch.setattr(SerialLink, "send", pull)
+    assert main(["board", "run", str(a), str(b), "-o", str(c), "--port", f"{terminal.port}@{BAUD}"]) == 2
+    assert capsys.readouterr().err.splitlines()[-1].startswith(f"openmxu board run: port {terminal.port} is gone: ")
+    assert not c.exists()
+
+    monkeypatch.undo()
+    with Terminal(Kept(link.pins, clock=CLOCK, baud=BAUD)) as again, connect(f"{again.port}@{BAUD}") as host:
+        assert check(host, 2).right
+
+
 @verilated
 def test_another_baud_rate(link: PinLink) -> None:
     other = PinLink(link.pins, clock=CLOCK, baud=BAUD // 2)

@@ -72,6 +72,7 @@ _KINDS = (
     _Kind(0x0403, 0x6010, "FT2232H of an iCEBreaker, or what a Tang Nano has in its place"),
     _Kind(0x0403, 0x6015, "FT231X of a ULX3S"),
     _Kind(0x0D28, 0x0204, "DAPLink of a Colorlight i5 on its extension board"),
+    _Kind(0x1209, 0xC0CA, "DirtyJTAG, as on the RP2040 of a GateMateA1-EVB"),
     _Kind(0x1A86, 0x7523, "CH340 converter"),
     _Kind(0x10C4, 0xEA60, "CP210x converter"),
     _Kind(0x0403, 0x6001, "FT232R converter"),
