@@ -84,7 +84,8 @@ def _add_port(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--simulate",
         metavar="BOARD",
-        help="without hardware: simulate this board at its UART's pins, behind a pseudo-terminal",
+        help="without hardware: simulate this board, or MODULE:CLASS of your own, at its UART's pins, behind a "
+        "pseudo-terminal",
     )
 
 
@@ -147,6 +148,17 @@ def _add_selftest(actions: Any) -> None:
 
 
 @contextmanager
+def _looking_here() -> Iterator[None]:
+    """Modules are found in the current folder, too: a platform of one's own lies there."""
+    before = list(sys.path)
+    sys.path.append(str(Path.cwd()))
+    try:
+        yield
+    finally:
+        sys.path[:] = before
+
+
+@contextmanager
 def _port(options: argparse.Namespace) -> Iterator[str]:
     """The port of the board that is asked for, or of its simulation."""
     if options.simulate is None:
@@ -171,6 +183,7 @@ def _host(options: argparse.Namespace) -> "Iterator[Host]":
         yield host
 
 
+@_looking_here()
 def _board_run(options: argparse.Namespace) -> None:
     from openmxu_sim import simulate
     from openmxu_sim.npy import read_matrix, to_npy
@@ -190,12 +203,14 @@ def _board_run(options: argparse.Namespace) -> None:
     )
 
 
+@_looking_here()
 def _board_info(options: argparse.Namespace) -> None:
     with _host(options) as host:
         print(host.identity)
         print(f"answers on {host.port}")
 
 
+@_looking_here()
 def _board_selftest(options: argparse.Namespace) -> int:
     from openmxu_boards.host.check import check
 
@@ -238,7 +253,9 @@ def _add_check(actions: Any) -> None:
         "simulate what a build left: a bitstream of iCE40, or the netlist after routing of ECP5",
         "  openmxu board check icebreaker build",
     )
-    check.add_argument("board", metavar="BOARD", help="a name from openmxu board list")
+    check.add_argument(
+        "board", metavar="BOARD", help="a name from openmxu board list, or MODULE:CLASS of a board of your own"
+    )
     check.add_argument("folder", type=Path, metavar="DIR", help="what openmxu board build left")
     check.add_argument(
         "--rounds",
@@ -298,6 +315,7 @@ def _board_list(options: argparse.Namespace) -> None:
         print(f"{board.name:<15} {board.summary}")
 
 
+@_looking_here()
 def _board_build(options: argparse.Namespace) -> None:
     from openmxu_boards import build, find_board, own_board, with_options
     from openmxu_boards.flow import MOST_SEEDS, PLACEMENT
@@ -312,8 +330,6 @@ def _board_build(options: argparse.Namespace) -> None:
         raise ValueError("BOARD must be given, or --platform in its place, and not both")
     if options.seeds is not None and not 1 <= options.seeds <= MOST_SEEDS:
         raise ValueError(f"seeds must be from 1 to {MOST_SEEDS}, not {options.seeds}")
-    if options.platform is not None:
-        sys.path.append(str(Path.cwd()))  # where a platform of one's own lies
     board = with_options(
         find_board(options.board) if options.platform is None else own_board(options.platform),
         rows=options.rows,
@@ -337,6 +353,7 @@ def _board_build(options: argparse.Namespace) -> None:
     print(report)
 
 
+@_looking_here()
 def _board_check(options: argparse.Namespace) -> int:
     from openmxu_boards.replay import check
 
@@ -345,6 +362,7 @@ def _board_check(options: argparse.Namespace) -> int:
     return 0 if checked.passed else 1
 
 
+@_looking_here()
 def _board_report(options: argparse.Namespace) -> None:
     from openmxu_boards.pages import HTML, write_pages
 

@@ -12,7 +12,7 @@ from openmxu_boards.flow import PLACEMENT, SUMMARY
 from openmxu_boards.record import drawing_name, entry, to_markdown
 from openmxu_boards.report import unit_of
 from openmxu_boards.simulated.throughput import measure
-from openmxu_boards.targets import BOARDS, Board, find_board, own_board, with_options
+from openmxu_boards.targets import Board, find_board, with_options
 
 __all__ = ["HTML", "MARKDOWN", "write_pages"]
 
@@ -83,10 +83,7 @@ def _throughput(build: Mapping[str, Any], tell: Callable[[str], None]) -> dict[s
 def _board(build: Mapping[str, Any]) -> Board | None:
     """The board of a build with its unit and clock."""
     name, unit = build["board"], build["unit"]
-    board = with_options(
-        find_board(name) if name in BOARDS else own_board(name),
-        **{key: unit[key] for key in ("rows", "columns", "stages")},
-    )
+    board = with_options(find_board(name), **{key: unit[key] for key in ("rows", "columns", "stages")})
     return replace(board, frequency=build["frequency"]) if unit_of(board) == unit else None
 
 

@@ -268,7 +268,7 @@ def boards() -> tuple[Board, ...]:
 
 
 def find_board(name: str) -> Board:
-    """The board called ``name``.
+    """The board called ``name``; one of one's own is called ``MODULE:CLASS``, see :func:`own_board`.
 
     Raises
     ------
@@ -277,6 +277,8 @@ def find_board(name: str) -> Board:
     """
     if name in BOARDS:
         return BOARDS[name]
+    if ":" in name:
+        return own_board(name)
     variants = [each for each in BOARDS if each.startswith(f"{name}-")]
     raise ValueError(f"board must be one of {', '.join(variants or BOARDS)}, not {name!r}")
 

@@ -1,0 +1,107 @@
+"""What the how-tos say to do is done: each command as it stands there, with a simulated board at the port."""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from openmxu import cli
+from openmxu.config import MxuConfig
+from openmxu.formats import BF16
+from openmxu_boards import Board, boards, find_board
+from openmxu_boards.families import family_of
+from openmxu_boards.flow import _plan
+from openmxu_boards.simulated import Terminal, simulated_link
+from openmxu_boards.soc import Buffers, UartSoc
+from openmxu_boards.verilated import is_available
+from openmxu_sim import golden
+
+_DOCS = Path(__file__).parents[2] / "docs"
+FIRST, BUILD = (_DOCS / "how-to" / f"{name}-board.md" for name in ("first", "build"))
+
+verilated = pytest.mark.skipif(not is_available(), reason="Verilator or a C++ compiler is missing")
+
+
+def blocks(page: Path, heading: str) -> list[list[str]]:
+    """The commands below a heading of a page, by block."""
+    text = re.split(rf"^## {heading}$", page.read_text(), flags=re.MULTILINE)[1]
+    [below, *_] = re.split(r"^## ", text, maxsplit=1, flags=re.MULTILINE)
+    found = re.findall(r"```console\n(.*?)```", below, re.DOTALL)
+    return [[line.removeprefix("$ ") for line in block.splitlines()] for block in found]
+
+
+@pytest.mark.parametrize("board", boards(), ids=lambda board: board.name)
+def test_each_board_is_built_and_loaded(board: Board) -> None:
+    bitstream = f"build/system.{family_of(board.new_platform()).bitstream}"
+    steps = [f"openmxu board build {board.name} -o build", f"{board.programmer} {bitstream}"]
+    assert blocks(FIRST, "Build, and load").count(steps) == 1
+
+
+@pytest.fixture
+def port(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
+    """A board that is found by itself, in an empty folder."""
+    config = MxuConfig(rows=2, columns=2, stages=1, source=BF16, depth=4)
+    system = UartSoc(config, Buffers(8, 16, 16), clock=1_000_000, baud=250_000)
+    monkeypatch.chdir(tmp_path)
+    with Terminal(simulated_link(system)) as terminal:
+        monkeypatch.setattr("openmxu_boards.host.host.candidates", lambda: [terminal.port])
+        yield terminal.port
+
+
+def run(command: str) -> None:
+    program, *arguments = shlex.split(command)
+    if program == "python":
+        subprocess.run([sys.executable, *arguments], check=True)
+        return
+    assert program == "openmxu"
+    assert cli.main(arguments) == 0, command
+
+
+@verilated
+def test_the_first_product(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+    [commands] = blocks(FIRST, "The first product")
+    for command in commands:
+        run(command)
+    said = capsys.readouterr().out
+    assert f"answers on {port}" in said
+    assert "20 products" in said
+    assert ", 0 wrong" in said
+    a, b, c = (np.load(f"{name}.npy") for name in "ABC")
+    assert c.shape == (20, 20)
+    assert np.array_equal(golden.to_bits(c), golden.to_bits(golden.matmul(a, b, rows=2)))
+
+
+def in_current_folder(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """The page's board of one's own."""
+    shutil.copy(_DOCS / "examples" / "my_board.py", folder)
+    monkeypatch.chdir(folder)
+    monkeypatch.delitem(sys.modules, "my_board", raising=False)
+
+
+def test_a_board_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In thirty lines it has lights and a UART."""
+    in_current_folder(monkeypatch, tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert len((tmp_path / "my_board.py").read_text().splitlines()) <= 30
+    board = find_board("my_board:MyPlatform")
+    assert list(board.leds) == ["pass", "fail", "heartbeat"]
+    lines = str(_plan(board, board.system, "system").files["system.lpf"])
+    for pin in ("clk_0__io", "led_2__io", "uart_0__rx__io", "uart_0__tx__io"):
+        assert f'LOCATE COMP "{pin}"' in lines
+
+
+@pytest.mark.slow
+@verilated
+def test_a_board_of_ones_own_multiplies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    in_current_folder(monkeypatch, tmp_path)
+    [command] = [line for [*lines] in blocks(BUILD, "A board of your own") for line in lines if "--simulate" in line]
+    run(command)
+    assert "20 products" in capsys.readouterr().out
