@@ -149,6 +149,10 @@ _ONE = {"pass": ("led", 0)}
 _ONE_LIGHTS = "the LED blinks while all results are right, and stays on after a wrong one"
 
 
+# Wires are most of the longest paths of large arrays; with nextpnr's usual weight of 10, chance says how long they are.
+_SHORT_PATHS = {"nextpnr_opts": "--placer-heap-timingweight 50"}
+
+
 def _ulx3s(size: str, frequency: int, side: int, stages: int, *, quick: bool = False) -> Board:
     return Board(
         f"ulx3s-{size.lower()}",
@@ -163,6 +167,7 @@ def _ulx3s(size: str, frequency: int, side: int, stages: int, *, quick: bool = F
         programmer="openFPGALoader --board ulx3s",
         uart_note="USB socket US1",
         quick=quick,
+        overrides=_SHORT_PATHS if side > 4 else {},
         buffers=Buffers(weights=1024, activations=4096, results=1024),
     )
 
@@ -193,32 +198,34 @@ BOARDS: dict[str, Board] = {
         ),
         _ulx3s("12F", 90_000_000, 2, 6, quick=True),
         _ulx3s("25F", 75_000_000, 4, 7),
-        _ulx3s("45F", 60_000_000, 4, 7),
-        _ulx3s("85F", 55_000_000, 8, 7),
+        _ulx3s("45F", 70_000_000, 6, 7),
+        _ulx3s("85F", 65_000_000, 8, 7),
         Board(
             "orangecrab",
             "OrangeCrab r0.2",
             "LFE5U-25F",
-            60_000_000,
+            75_000_000,
             MxuConfig(rows=4, columns=4, stages=7, source=BF16, depth=16),
             platform=("openmxu_boards.platforms", "OrangeCrabPlatform"),
             leds={"pass": ("rgb_led", 0, "g"), "fail": ("rgb_led", 0, "r"), "heartbeat": ("rgb_led", 0, "b")},
             lights="green is on while all results are right, red stays on after a wrong one, blue blinks",
             programmer="dfu-util -a 0 -D",
             uart_note="pins 0 (receives) and 1 (sends), for a cable with a converter, at 3.3 V",
+            overrides=_SHORT_PATHS,
             buffers=Buffers(weights=1024, activations=4096, results=1024),
         ),
         Board(
             "colorlight-i5",
             "Colorlight i5",
             "LFE5U-25F",
-            60_000_000,
+            75_000_000,
             MxuConfig(rows=4, columns=4, stages=7, source=BF16, depth=16),
             platform=("openmxu_boards.platforms", "ColorlightI5Platform"),
             leds=_ONE,
             lights=_ONE_LIGHTS,
             programmer="openFPGALoader --board colorlight-i5",
             uart_note="the USB socket of the extension board",
+            overrides=_SHORT_PATHS,
             buffers=Buffers(weights=1024, activations=4096, results=1024),
         ),
         Board(
