@@ -28,6 +28,8 @@ class Family(NamedTuple):
         Options of Yosys's command for a platform.
     replayed
         What of a build can be simulated: ``"bitstream"``, ``"netlist"`` for that after routing, or nothing yet.
+    placement
+        Options of nextpnr.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Family(NamedTuple):
     bitstream: str
     synthesis: Callable[[Any], str]
     replayed: str = ""
+    placement: str = ""
 
 
 def _is_ecp5(platform: Any) -> bool:
@@ -57,7 +60,10 @@ FAMILIES = (
         _synthesis_ice40,
         "bitstream",
     ),
-    Family("ECP5", _is_ecp5, Ecp5Pll, "bit", lambda _: "-nowidelut", "netlist"),
+    # Wires are most of the longest paths of large arrays; with the usual weight of 10, chance says how long they are.
+    Family(
+        "ECP5", _is_ecp5, Ecp5Pll, "bit", lambda _: "-nowidelut", "netlist", placement="--placer-heap-timingweight 50"
+    ),
     # Yosys's DSP blocks of Gowin are not all that apycula can pack.
     Family("Gowin", lambda platform: isinstance(platform, GowinPlatform), GowinPll, "fs", lambda _: "-nodsp"),
     Family(

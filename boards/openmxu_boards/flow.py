@@ -256,7 +256,7 @@ def _plan(board: Board, design: Design = selftest, name: str = "selftest") -> _P
         name=name,
         do_build=False,
         emit_src=False,
-        **overrides | {"nextpnr_opts": " ".join([*figures, overrides.get("nextpnr_opts", "")])},
+        **overrides | {"nextpnr_opts": " ".join([*figures, overrides["nextpnr_opts"]])},
     )
     commands = json.loads(plan.files[f"build_{name}.json"])["commands"]
     synthesis, placement, *packing = [command for command in commands if command[0] not in _AFTERWARDS]
@@ -268,4 +268,5 @@ def _plan(board: Board, design: Design = selftest, name: str = "selftest") -> _P
 
 def _overrides(board: Board, platform: Any) -> dict[str, str]:
     """Options of the tools: the family's, and the board's instead."""
-    return {"synth_opts": family_of(platform).synthesis(platform)} | dict(board.overrides)
+    family = family_of(platform)
+    return {"synth_opts": family.synthesis(platform), "nextpnr_opts": family.placement} | dict(board.overrides)

@@ -149,10 +149,6 @@ _ONE = {"pass": ("led", 0)}
 _ONE_LIGHTS = "the LED blinks while all results are right, and stays on after a wrong one"
 
 
-# Wires are most of the longest paths of large arrays; with nextpnr's usual weight of 10, chance says how long they are.
-_SHORT_PATHS = {"nextpnr_opts": "--placer-heap-timingweight 50"}
-
-
 def _ulx3s(size: str, frequency: int, side: int, stages: int, *, quick: bool = False) -> Board:
     return Board(
         f"ulx3s-{size.lower()}",
@@ -167,7 +163,6 @@ def _ulx3s(size: str, frequency: int, side: int, stages: int, *, quick: bool = F
         programmer="openFPGALoader --board ulx3s",
         uart_note="USB socket US1",
         quick=quick,
-        overrides=_SHORT_PATHS if side > 4 else {},
         buffers=Buffers(weights=1024, activations=4096, results=1024),
     )
 
@@ -197,7 +192,7 @@ BOARDS: dict[str, Board] = {
             counters=False,  # neither they nor a queue fit beside the rest
         ),
         _ulx3s("12F", 90_000_000, 2, 6, quick=True),
-        _ulx3s("25F", 75_000_000, 4, 7),
+        _ulx3s("25F", 85_000_000, 4, 7),
         _ulx3s("45F", 70_000_000, 6, 7),
         _ulx3s("85F", 65_000_000, 8, 7),
         Board(
@@ -211,7 +206,6 @@ BOARDS: dict[str, Board] = {
             lights="green is on while all results are right, red stays on after a wrong one, blue blinks",
             programmer="dfu-util -a 0 -D",
             uart_note="pins 0 (receives) and 1 (sends), for a cable with a converter, at 3.3 V",
-            overrides=_SHORT_PATHS,
             buffers=Buffers(weights=1024, activations=4096, results=1024),
         ),
         Board(
@@ -225,7 +219,6 @@ BOARDS: dict[str, Board] = {
             lights=_ONE_LIGHTS,
             programmer="openFPGALoader --board colorlight-i5",
             uart_note="the USB socket of the extension board",
-            overrides=_SHORT_PATHS,
             buffers=Buffers(weights=1024, activations=4096, results=1024),
         ),
         Board(
