@@ -63,8 +63,8 @@ docs: setup ## the documentation, in docs/_build/html
 	@echo "docs/_build/html/index.html"
 
 boards: setup ## bitstreams in build/, for the boards that take a minute or three each
-	@for board in $$($(BIN)/openmxu board list --quick | cut -d' ' -f1); do \
-	  $(BIN)/openmxu board build $$board -o build/$$board || exit $$?; done
+	@$(BIN)/openmxu board list --quick | cut -d' ' -f1 | sort -r | \
+	  xargs -P 2 -I BOARD $(BIN)/openmxu board build BOARD -o build/BOARD
 
 $(VENV)/.jax: $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,jax]'

@@ -17,8 +17,10 @@ from openmxu.files import NotStoredError
 from openmxu.host import machine_name
 from openmxu.provenance import NETLIST
 from openmxu.yosys import wasm
-from openmxu_boards import BuildReport, Clock, Usage, boards, build, find_board, flow, with_options
+from openmxu_boards import BuildReport, Clock, Usage, build, find_board, flow, with_options
 from openmxu_boards.report import read_clocks, read_path, read_utilisation
+
+from .builds import build_system, check_clock
 
 FIGURES: dict[str, Any] = {
     "fmax": {"clk": {"achieved": 21.4321, "constraint": 12.0}},
@@ -146,11 +148,15 @@ def test_build_with_the_netlist(commands: Commands, tmp_path: Path, monkeypatch:
     }
 
 
-def test_options_of_a_board(commands: Commands, tmp_path: Path) -> None:
-    """They go to nextpnr, beside what every build needs."""
-    board = replace(find_board("icebreaker"), overrides={"nextpnr_opts": "--tmg-ripup"})
-    build(board, tmp_path)
-    assert {"--tmg-ripup", "--freq", "--report", "--timing-allow-fail"} <= set(commands[1])
+@pytest.mark.parametrize("given", [{}, {"nextpnr_opts": "--tmg-ripup"}], ids=["of the family", "of the board"])
+def test_options_of_nextpnr(
+    given: dict[str, str], commands: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A board's take the place of its family's, beside what every build needs."""
+    monkeypatch.setitem(FIGURES, "fmax", {"clk": {"achieved": 95.0, "constraint": 90.0}})
+    build(replace(find_board("ulx3s-12f"), overrides=given), tmp_path)
+    assert {"--freq", "--report", "--timing-allow-fail"} <= set(commands[1])
+    assert [each in commands[1] for each in ("--placer-heap-timingweight", "--tmg-ripup")] == [not given, bool(given)]
 
 
 def test_output_may_hold_other_files(commands: Commands, tmp_path: Path) -> None:
@@ -245,16 +251,18 @@ def test_command(commands: Commands, tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*(board.name for board in boards() if board.quick), "gatemate-a1-evb"])
-def test_a_bitstream(name: str, tmp_path: Path) -> None:
-    """With the real tools, of a small unit that any clock suits."""
-    board = with_options(find_board(name), rows=1, columns=1, clock=None if name == "icebreaker" else 16)
-    report = build(board, tmp_path)
-    assert report.met
+def test_a_bitstream(tmp_path: Path) -> None:
+    """With the real tools, of a small unit that any clock suits; those of other families are in ``replay``."""
+    report = build(with_options(find_board("gatemate-a1-evb"), rows=1, columns=1, clock=16), tmp_path)
     assert report.bitstream.stat().st_size > 1000
-    # What nextpnr takes the clock for is what the PLL makes of the oscillator.
-    needed = max(clock.constraint for clock in report.clocks)
-    assert needed == pytest.approx(report.frequency / 1e6, rel=0.01)
+    check_clock(json.loads(report.to_json()))
+
+
+@pytest.mark.slow
+def test_a_bitstream_of_gowin(tmp_path: Path) -> None:
+    report = build_system("tang-nano-9k", tmp_path)
+    assert (tmp_path / report["bitstream"]).stat().st_size > 1000
+    check_clock(report)
 
 
 def test_failure_leaves_the_output_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from openmxu_boards.replay.folder import unpack
 from openmxu_boards.replay.selftest import CYCLES
 from openmxu_boards.top import blink_at
 
+from ..builds import build_system, check_clock
 from .conftest import needs_chip, needs_simulator
 
 
@@ -188,7 +189,7 @@ def test_loop_of_gates() -> None:
 @needs_chip
 def test_icebreaker(tmp_path: Path) -> None:
     """The bitstream gives the golden bits; with one bit changed it does not, and says so."""
-    build("icebreaker", tmp_path)
+    check_clock(json.loads(build("icebreaker", tmp_path).to_json()))
     checked = check("icebreaker", tmp_path)
     assert checked.passed, str(checked)
     board = find_board("icebreaker")
@@ -213,7 +214,7 @@ def test_icebreaker(tmp_path: Path) -> None:
 @needs_chip
 def test_icebreaker_multiplies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The bitstream of the system, at its UART."""
-    assert cli.main(["board", "build", "icebreaker", "-o", str(tmp_path)]) == 0
+    check_clock(build_system("icebreaker", tmp_path))
     assert cli.main(["board", "check", "icebreaker", str(tmp_path)]) == 0
     assert "icebreaker: 5 products passed\nsimulated: system.bin, the bitstream" in capsys.readouterr().out
 
@@ -222,7 +223,7 @@ def test_icebreaker_multiplies(tmp_path: Path, capsys: pytest.CaptureFixture[str
 @needs_simulator
 def test_ulx3s(tmp_path: Path) -> None:
     """The netlist after routing gives the golden bits; with a LUT changed the command says so, by exit code 1."""
-    assert cli.main(["board", "build", "ulx3s-12f", "-o", str(tmp_path)]) == 0
+    check_clock(build_system("ulx3s-12f", tmp_path))
     assert cli.main(["board", "check", "ulx3s-12f", str(tmp_path), "--rounds", "10"]) == 0
 
     routed = json.loads((tmp_path / "routed.json").read_text())
