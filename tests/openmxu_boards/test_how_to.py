@@ -72,9 +72,9 @@ def test_the_first_product(port: str, capsys: pytest.CaptureFixture[str]) -> Non
     assert f"answers on {port}" in said
     assert "20 products" in said
     assert ", 0 wrong" in said
-    a, b, c = (np.load(f"{name}.npy") for name in "ABC")
+    a, c = np.load("A.npy"), np.load("C.npy")
     assert c.shape == (20, 20)
-    assert np.array_equal(golden.to_bits(c), golden.to_bits(golden.matmul(a, b, rows=2)))
+    assert np.array_equal(golden.to_bits(c), golden.to_bits(golden.matmul(a, a, rows=2)))
 
 
 def in_current_folder(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
