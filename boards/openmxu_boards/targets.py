@@ -192,7 +192,7 @@ BOARDS: dict[str, Board] = {
             counters=False,  # neither they nor a queue fit beside the rest
         ),
         _ulx3s("12F", 90_000_000, 2, 6, quick=True),
-        _ulx3s("25F", 75_000_000, 4, 7),
+        _ulx3s("25F", 85_000_000, 4, 7),
         _ulx3s("45F", 75_000_000, 4, 7),
         _ulx3s("85F", 65_000_000, 8, 7),
         Board(
