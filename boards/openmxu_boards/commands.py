@@ -190,16 +190,17 @@ def _board_run(options: argparse.Namespace) -> None:
 
     a, b = read_matrix(options.a, "A"), read_matrix(options.b, "B")
     with reserve(options.output_file) as outputs:
-        with _port(options) as port, bar("rows of the result") as progress:
+        with _port(options) as port, bar("beats of results") as progress:
             product = simulate(a, b, precision=options.precision, engine="board", port=port, progress=progress)
         if options.output_file is None:
             print(product.result)
         else:
             outputs.write_bytes(options.output_file, to_npy(product.result))
     statistics, config = product.statistics, product.statistics.config
+    counted = f", {statistics.cycles} of the board's cycles" if statistics.cycles_source == "measured" else ""
     tell(
         f"{statistics.m}x{statistics.k}x{statistics.n} on {config.rows}x{config.columns}: "
-        f"{statistics.seconds:.2f} s, {statistics.cycles} of the board's cycles ({statistics.cycles_source})"
+        f"{statistics.seconds:.2f} s{counted}"
     )
 
 

@@ -111,7 +111,7 @@ def multiply(array: Array, a: Words, b: Words, *, skew: int = 1, depth: int = 1)
             ctx.set(array.i_weights, _pack(b[row]))
             await ctx.tick()
         ctx.set(array.i_load, 0)
-        first = skew * (rows - 1) + depth  # from an activation of row 0 to the sum in column 0
+        first = skew * (rows - 1) + depth  # from row 0's activation of a beat to its sum below column 0
         for cycle in range(beats + first + columns - 1):
             begun = [cycle - skew * row for row in range(rows)]
             words = [a[beat, row] if 0 <= beat < beats else 0 for row, beat in enumerate(begun)]

@@ -230,7 +230,7 @@ def _matmul(options: argparse.Namespace) -> None:
         raise ValueError("outputs must differ from each other and from A and B")
     window = _window(options)
     with reserve(options.output_file, options.stats, options.vcd) as outputs:
-        with bar("rows of the result") as progress:
+        with bar("beats of results") as progress:
             product = simulate(
                 a,
                 b,
@@ -343,7 +343,10 @@ def _wave(options: argparse.Namespace) -> None:
 
     config = MxuConfig(rows=options.rows, columns=options.columns, stages=options.stages)
     given = [each for each in (options.m, options.k, options.n) if each is not None]
-    if options.output_file.suffix.lower() not in (".html", ".htm"):
+    suffix = options.output_file.suffix.lower()
+    if suffix not in ("", ".svg", ".html", ".htm"):
+        raise ValueError(f"output must end in .svg, .html or .htm, not {str(options.output_file)!r}")
+    if suffix not in (".html", ".htm"):
         _wave_picture(options, config)
     elif options.at is not None:
         raise ValueError("at requires a picture, an output that ends in .svg, not a page")
@@ -374,7 +377,7 @@ def _observed(options: argparse.Namespace, config: "MxuConfig", sizes: tuple[int
     from openmxu_sim.wave import observe, product
 
     stalls = None if options.stalls is None else Stalls(options.stalls)
-    with bar("rows of the result") as progress:
+    with bar("beats of results") as progress:
         return observe(product(config, *sizes), stalls=stalls, at=options.at, progress=progress)
 
 

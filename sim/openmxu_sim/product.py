@@ -588,7 +588,9 @@ def _statistics(
     """Statistics of products; ``runs``: of each product on each unit, ``None`` of an engine without a clock."""
     products, m, k, n = sizes
     passes = len(PASSES[precision])
-    if runs is None:
+    # A board may have no counters: then its cycles are not known, either.
+    counted = runs is not None and all(each.cycles for among in runs for each in among)
+    if runs is None or not counted:
         cycles, source = products * cycle_formula(config, m, k, n, precision, units), "formula"
     else:
         cycles, source = sum(max((each.cycles for each in among), default=0) for among in runs), "measured"
@@ -610,7 +612,7 @@ def _statistics(
         cycles_source=source,
         utilisation=products * passes * m * k * n / (units * config.rows * config.columns * cycles) if cycles else 0.0,
         **{
-            name: None if runs is None else sum(getattr(each, name) for each in counters)
+            name: sum(getattr(each, name) for each in counters) if counted else None
             for name in ("busy", "input_stalls", "output_stalls")
         },
         weight_bytes=products * traffic.weights,

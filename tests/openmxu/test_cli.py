@@ -199,7 +199,7 @@ def test_board_list(capsys: pytest.CaptureFixture[str]) -> None:
             "target must be one of generic, cmos, ecp5, ice40, gowin, xilinx7, ecp5-dsp, "
             "ice40-dsp, xilinx7-dsp, not 'asic'",
         ),
-        ("area -o out --recipe best", "recipe must be one of area, default, speed, not 'best'"),
+        ("area -o out --recipe best", "recipe must be one of area, default, sized, speed, not 'best'"),
         ("area -o out --target generic --recipe speed", "recipe must be area or default on libraries without"),
         ("area -o out --format fp64", "format must be one of bf16, fp16, tf32, fp8_e5m2, fp8_e4m3, fp32 or eXfY"),
         ("area -o out --format bf16 --part divider", "part must be one of product, multiplier,"),

@@ -21,6 +21,8 @@ from openmxu_sim.engines import CLOCKED
 from openmxu_sim.engines.compiled import Window
 from openmxu_sim.engines.compiled.model import load_model
 from openmxu_sim.engines.model.kernel import load_kernel
+from openmxu_sim.engines.protocol import Run
+from openmxu_sim.stimulus import Stimulus
 
 from ..bits import same_bits
 from ..conftest import slow
@@ -492,3 +494,19 @@ def test_what_auto_falls_back_to_is_said(monkeypatch: pytest.MonkeyPatch) -> Non
     assert statistics.reason.startswith("auto: not compiled, as CC must name a C compiler")
     with pytest.raises(ValueError, match=r"^CC must name a C compiler"):
         simulate(_A, _B, engine="compiled")
+
+
+def test_what_counts_no_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As boards without counters: the formula's cycles, called so, and no counts of stalls."""
+    real = engines.load("pysim")
+
+    def uncounted(given: Stimulus, **options: Any) -> Run:
+        return replace(real(given, **options), cycles=0, counters=None)
+
+    monkeypatch.setattr("openmxu_sim.product.load", lambda _: uncounted)
+    a, b = np.ones((2, 1), np.float32), np.ones((1, 1), np.float32)
+    statistics = simulate(a, b, rows=1, columns=1, engine="pysim").statistics
+    monkeypatch.undo()
+    measured = simulate(a, b, rows=1, columns=1, engine="pysim").statistics
+    assert (statistics.cycles, statistics.cycles_source) == (measured.cycles, "formula")
+    assert (statistics.busy, statistics.input_stalls, statistics.output_stalls) == (None, None, None)

@@ -229,6 +229,7 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
         ("--stages 8", "stages must be an integer from 1 to 7, not 8"),
         ("--stalls -1", "stalls must be an integer >= 0, not -1"),
         ("--at 9,78", "at must be cycles from 0 to 77, not 78"),
+        ("-o w.bmp", "output must end in .svg, .html or .htm, not 'w.bmp'"),
         ("-o missing/w.svg", "output missing/w.svg cannot be written: No such file or directory"),
     ],
 )

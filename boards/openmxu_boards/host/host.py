@@ -123,7 +123,8 @@ class Host:
             if progress is not None:
                 progress(len(arrived), stimulus.results)
         total = Counters._make([*map(int, counted), 0])
-        return Run(self._sorted(arrived, plan.order, stimulus), total.cycles, total)
+        has_counters = self.identity.counters
+        return Run(self._sorted(arrived, plan.order, stimulus), total.cycles, total if has_counters else None)
 
     def _sorted(self, arrived: Sequence[int], order: Sequence[int], stimulus: Stimulus) -> Words:
         """Results in the order of the stimulus, as words."""

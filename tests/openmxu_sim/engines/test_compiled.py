@@ -307,9 +307,15 @@ def test_a_kept_library_that_does_not_open_is_made_again(monkeypatch: pytest.Mon
     assert multiplies()
 
 
+def hide_compilers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No compiler is to be found from here on, in no package, either."""
+    monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
+    monkeypatch.setattr("openmxu_sim.netlist.native.find_spec", lambda name: None)
+
+
 def test_a_warm_cache_needs_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fresh(SMALL, monkeypatch, tmp_path, "")
-    monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
+    hide_compilers(monkeypatch, tmp_path)
     fresh(SMALL, monkeypatch, tmp_path, "")
     assert multiplies()
     with pytest.raises(CompilerNotFoundError):
@@ -320,7 +326,7 @@ def test_a_warm_cache_needs_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 def test_what_is_built_with_options_serves_nobody_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fresh(SMALL, monkeypatch, tmp_path, "cc -ffast-math")
-    monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
+    hide_compilers(monkeypatch, tmp_path)
     with pytest.raises(CompilerNotFoundError):
         fresh(SMALL, monkeypatch, tmp_path, "")
 
@@ -339,7 +345,7 @@ def test_hardware_that_differs_from_the_definition_is_simulated(
     hardware_differs.cache_clear()
     try:
         fresh(SMALL, monkeypatch, tmp_path, "")
-        monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
+        hide_compilers(monkeypatch, tmp_path)
         with pytest.raises(CompilerNotFoundError):  # but what it gave serves nobody without a compiler
             fresh(SMALL, monkeypatch, tmp_path, "")
     finally:

@@ -83,6 +83,7 @@ def test_a_warm_cache_needs_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_pat
     _multiplies()
     load_kernel.cache_clear()
     monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
+    monkeypatch.setattr("openmxu_sim.netlist.native.find_spec", lambda name: None)
     _multiplies()
     assert quickest_product() == "model"
 
