@@ -22,8 +22,8 @@ from ...conftest import Bench, slow
         slow("splitter"),
         slow("splitter_ieee"),
         slow("stream_multiplier"),
-        "stream_adder",
-        slow("stream_converter"),
+        slow("stream_adder"),
+        "stream_converter",
     ],
 )
 def test_bench(bench: Bench, design: str) -> None:

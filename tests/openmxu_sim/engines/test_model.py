@@ -151,7 +151,7 @@ def test_a_product_that_just_overflows_stays_so(subnormals: str) -> None:
     assert _dot([(-(2.0**63), just * 2.0**64), (just * 2.0**63, just * 2.0**64)], subnormals=subnormals) == INFINITY
 
 
-@pytest.mark.parametrize("subnormals", MODES)
+@pytest.mark.parametrize("subnormals", ["flush", slow("ieee")])
 @pytest.mark.parametrize("accumulate", ["fp8_e4m3", "fp8_e5m2", "fp16", "bf16", "e8f10", "e8f11"])
 def test_narrow_sums_at_the_ends_of_their_range(accumulate: str, subnormals: str) -> None:
     """Sums that grow until they are too large, and differences that are just not subnormal, seen by a third product."""

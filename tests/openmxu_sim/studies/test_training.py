@@ -19,6 +19,8 @@ from openmxu_sim.studies.training.plan import Case, Plan, Trial  # noqa: E402
 from openmxu_sim.studies.training.record import Study  # noqa: E402
 from openmxu_sim.studies.training.trial import learn, train, unit  # noqa: E402
 
+from ...conftest import slow  # noqa: E402
+
 TASKS = {"digits": lambda: DigitsTask(3, "sklearn"), "text": lambda: TextTask(3)}
 STEPS = 12
 
@@ -52,7 +54,7 @@ def test_training_is_pytorchs(task: str) -> None:
     assert _same(_trained(task, Case(None)), [parameter.detach() for parameter in learned.model.parameters()])
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", [slow(task) if task == "text" else task for task in TASKS])
 def test_weights_of_the_loss_change_no_bit_in_bf16(task: str) -> None:
     """It has the range of fp32; fp16 has not, unless the loss is scaled."""
     plain = _trained(task, Case("bf16"))
