@@ -4,7 +4,7 @@ import argparse
 import io
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -339,7 +339,7 @@ def _integers(text: str) -> list[int]:
 
 def _wave(options: argparse.Namespace) -> None:
     from openmxu.config import MxuConfig
-    from openmxu_sim.wave import MOST_SIDE, SIZES
+    from openmxu_sim.wave import MOST_SIDE, SIZES, draw, heat_page
 
     config = MxuConfig(rows=options.rows, columns=options.columns, stages=options.stages)
     given = [each for each in (options.m, options.k, options.n) if each is not None]
@@ -347,13 +347,13 @@ def _wave(options: argparse.Namespace) -> None:
     if suffix not in ("", ".svg", ".html", ".htm"):
         raise ValueError(f"output must end in .svg, .html or .htm, not {str(options.output_file)!r}")
     if suffix not in (".html", ".htm"):
-        _wave_picture(options, config)
+        _wave_drawn(options, config, draw)
     elif options.at is not None:
         raise ValueError("at requires a picture, an output that ends in .svg, not a page")
     elif {config.rows, config.columns} <= set(SIZES) and max(given, default=0) <= MOST_SIDE:
         _wave_live(options, config)
     else:
-        _wave_heat(options, config)
+        _wave_drawn(options, config, heat_page)
 
 
 def _wave_sizes(options: argparse.Namespace, config: "MxuConfig") -> tuple[int, int, int]:
@@ -389,23 +389,12 @@ def _tell_activity(options: argparse.Namespace, activity: "Activity", sizes: tup
     )
 
 
-def _wave_picture(options: argparse.Namespace, config: "MxuConfig") -> None:
-    from openmxu_sim.wave import draw
-
+def _wave_drawn(options: argparse.Namespace, config: "MxuConfig", draw: Callable[..., str]) -> None:
+    """A run of the unit, drawn as a picture or as a heat map."""
     sizes = _wave_sizes(options, config)
     with reserve(options.output_file) as outputs:
         activity = _observed(options, config, sizes)
         outputs.write_text(options.output_file, draw(activity, made_by=_made_by(options, *sizes)))
-    _tell_activity(options, activity, sizes)
-
-
-def _wave_heat(options: argparse.Namespace, config: "MxuConfig") -> None:
-    from openmxu_sim.wave import heat_page
-
-    sizes = _wave_sizes(options, config)
-    with reserve(options.output_file) as outputs:
-        activity = _observed(options, config, sizes)
-        outputs.write_text(options.output_file, heat_page(activity, made_by=_made_by(options, *sizes)))
     _tell_activity(options, activity, sizes)
 
 
