@@ -19,7 +19,16 @@ enum { WIDTH = 16, BAND = 6 };
 #endif
 enum { LANES = WIDTH / 4, VECTORS = 2, PANEL = VECTORS * LANES };
 
+/* AMD's Zen 4 splits vectors of 64 bytes, and adds beside multiplying all the time only with shorter ones. */
+#if defined __AVX512VL__ && (defined __znver3__ || defined __znver4__)
+enum { PLAIN_WIDTH = 32 };
+#else
+enum { PLAIN_WIDTH = WIDTH };
+#endif
+enum { PLAIN_LANES = PLAIN_WIDTH / 4, PLAIN_PANEL = VECTORS * PLAIN_LANES };
+
 typedef float floats __attribute__((vector_size(WIDTH)));
+typedef float plain_floats __attribute__((vector_size(PLAIN_WIDTH)));
 typedef uint32_t words __attribute__((vector_size(WIDTH)));
 
 enum { MAGNITUDE = 0x7FFFFFFF, UPPER = 0x7FFF0000, INFINITE = 0x7F800000, CANONICAL_NAN = 0x7FC00000 };
@@ -224,7 +233,6 @@ static inline __attribute__((always_inline)) void sum_up(enum step step, int dro
       for (int v = 0; v < VECTORS; v++) {
         floats sum = sums[m][v];
         if (step == FUSED) sum = fused(sum, left, right[v]);
-        if (step == PLAIN) sum = sum + left * right[v];
         if (step == FLUSHING) sum = flushed(sum + flushed(left * right[v]));
         if (step == NARROW) sum = rounded(sum + rounded(left * right[v], dropped), dropped);
         sums[m][v] = sum;
@@ -235,6 +243,31 @@ static inline __attribute__((always_inline)) void sum_up(enum step step, int dro
   for (int m = 0; m < BAND; m++)
 #pragma GCC unroll 16
     for (int v = 0; v < VECTORS; v++) ((floats *)(out + m * PANEL))[v] = sums[m][v];
+}
+
+/* As `sum_up`, by the host's multiplications and additions. */
+static void sum_up_plainly(const float *a, const float *b, int64_t length, float *out) {
+  for (int first = 0; first < PANEL; first += PLAIN_PANEL) {
+    plain_floats sums[BAND][VECTORS];
+#pragma GCC unroll 16
+    for (int m = 0; m < BAND; m++)
+#pragma GCC unroll 16
+      for (int v = 0; v < VECTORS; v++) sums[m][v] = (plain_floats){ 0 };
+    for (int64_t k = 0; k < length; k++) {
+      const plain_floats *right = (const plain_floats *)(b + k * PANEL + first);
+#pragma GCC unroll 16
+      for (int m = 0; m < BAND; m++) {
+        plain_floats left;
+        for (int lane = 0; lane < PLAIN_LANES; lane++) left[lane] = a[k * BAND + m];
+#pragma GCC unroll 16
+        for (int v = 0; v < VECTORS; v++) sums[m][v] = sums[m][v] + left * right[v];
+      }
+    }
+#pragma GCC unroll 16
+    for (int m = 0; m < BAND; m++)
+#pragma GCC unroll 16
+      for (int v = 0; v < VECTORS; v++) ((plain_floats *)(out + m * PANEL + first))[v] = sums[m][v];
+  }
 }
 
 static void sum_up_generally(const struct arithmetic *how, const float *a, const float *b, int64_t length, float *out) {
@@ -274,7 +307,7 @@ static void tile(const struct arithmetic *how, enum step step, const float *a, c
                  float *out) {
   switch (step) {
     case FUSED: sum_up(FUSED, 0, a, b, length, out); break;
-    case PLAIN: sum_up(PLAIN, 0, a, b, length, out); break;
+    case PLAIN: sum_up_plainly(a, b, length, out); break;
     case FLUSHING: sum_up(FLUSHING, 0, a, b, length, out); break;
     case NARROW: sum_up(NARROW, FRACTION_WIDTH - how->sum.fraction_width, a, b, length, out); break;
     case GENERAL: sum_up_generally(how, a, b, length, out);
