@@ -20,6 +20,7 @@ from openmxu.files import folder, reserve
 from openmxu.formats import SUBNORMALS
 
 if TYPE_CHECKING:
+    from openmxu.area.liberty import Library
     from openmxu.config import MxuConfig
     from openmxu_sim.engines.compiled.trace import Window
     from openmxu_sim.onnx.infer import Inference
@@ -631,6 +632,7 @@ def add_infer(commands: Any) -> None:
         "  openmxu infer model.onnx --input x.npz\n"
         "  openmxu infer model.onnx --input x.npz --operand bf16,fp16,fp8_e4m3 -o report\n"
         "  openmxu infer model.onnx --input x.npz --operand bf16,fp16 --area\n"
+        "  openmxu infer model.onnx --input x.npz --liberty sky130_fd_sc_hd__tt_025C_1v80.lib.gz\n"
         "  openmxu infer model.onnx --input x.npz --precision highest --rows 32 --columns 32",
     )
     parser.add_argument("model", type=Path, metavar="MODEL.onnx", help="the model")
@@ -645,6 +647,13 @@ def add_infer(commands: Any) -> None:
     _add_array(parser, side=128)
     parser.add_argument(
         "--area", action="store_true", help="measure the area of a processing element of each unit, too, by Yosys"
+    )
+    parser.add_argument(
+        "--liberty",
+        type=Path,
+        metavar="FILE",
+        help="a cell library, plain or .gz: measure what parts of each unit take on it, and derive the energy of each "
+        "layer",
     )
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR", help="write outputs (FORMAT.npz), report.json and report.html"
@@ -687,6 +696,7 @@ def _infer(options: argparse.Namespace) -> None:
         find_format(name, "operand")
     if options.area and options.accumulate != "fp32":
         raise ValueError(f"--area must go with sums in fp32, as the hardware has them, not in {options.accumulate}")
+    library = _library_for(options, operands) if options.liberty else None
     names = ("rows", "columns", "stages", "subnormals", "accumulate", "precision", "allow")
     place = options.output
     files = [] if place is None else [place / name for name in (*(f"{operand}.npz" for operand in operands), *_REPORTS)]
@@ -699,6 +709,7 @@ def _infer(options: argparse.Namespace) -> None:
         except EscapeError as error:
             raise ValueError(str(error)) from None  # the model's fault
         found = _with_areas(found) if options.area else found
+        found = _with_energies(found, library) if library else found
         text = to_markdown(options.model.name, found)
         if place is not None:
             for each in found:
@@ -719,6 +730,25 @@ def _with_areas(found: "list[Inference]") -> "list[Inference]":
 
     areas = element_areas([each.costs.config for each in found], tell)
     return [replace(each, element=area) for each, area in zip(found, areas, strict=True)]
+
+
+def _library_for(options: argparse.Namespace, operands: "list[str]") -> "Library":
+    """The cell library for energies of these units; what has none is refused before anything runs."""
+    from openmxu.area.liberty import read_library
+    from openmxu_sim.energy.networks import check_unit
+    from openmxu_sim.numerics import Numerics
+
+    for operand in operands:
+        numerics = Numerics(operand, options.accumulate, options.precision, options.subnormals, options.rows)
+        check_unit(numerics.unit(options.columns, options.stages), numerics)
+    return read_library(options.liberty)
+
+
+def _with_energies(found: "list[Inference]", library: "Library") -> "list[Inference]":
+    from openmxu_sim.energy.networks import with_energies
+
+    costs = with_energies([each.costs for each in found], library, tell)
+    return [replace(each, costs=each_costs) for each, each_costs in zip(found, costs, strict=True)]
 
 
 _REPORTS = ("report.json", "report.html")

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +17,10 @@ from openmxu_sim import golden
 from openmxu_sim.aliases import Floats
 from openmxu_sim.numerics import Numerics, Work
 
-__all__ = ["Cost", "Costs", "Ledger", "Losses", "losses"]
+if TYPE_CHECKING:
+    from openmxu.area.units import UnitEnergy
+
+__all__ = ["Cost", "Costs", "Ledger", "Losses", "in_millijoules", "losses"]
 
 _INFINITY = 0x7F800000
 """As a pattern of fp32: all finite numbers are below."""
@@ -107,11 +110,23 @@ class Cost:
 
 @dataclass(frozen=True)
 class Costs:
-    """What a network costs on a unit, in the order in which its products were first asked for."""
+    """What a network costs on a unit, in the order in which its products were first asked for.
+
+    Parameters
+    ----------
+    config, numerics
+        The unit.
+    rows
+        What it takes for products of each kind.
+    energy
+        What its parts take; ``None`` if they were not measured, see
+        :func:`openmxu_sim.energy.networks.with_energies`.
+    """
 
     config: MxuConfig
     numerics: Numerics
     rows: tuple[Cost, ...]
+    energy: "UnitEnergy | None" = None
 
     @property
     def cycles(self) -> int:
@@ -123,8 +138,22 @@ class Costs:
         """Of all of it."""
         return sum(row.utilisation * row.cycles for row in self.rows) / self.cycles if self.cycles else 0.0
 
+    @property
+    def millijoules(self) -> float | None:
+        """Of all of it, if parts were measured; derived, see :class:`openmxu.area.units.UnitEnergy`."""
+        return None if self.energy is None else sum(self._millijoules(self.energy, row) for row in self.rows)
+
+    def _millijoules(self, energy: "UnitEnergy", row: Cost) -> float:
+        """Of its products, and of elements that have none in a cycle."""
+        places = self.config.rows * self.config.columns * row.cycles
+        useful = row.utilisation * places
+        return (useful * energy.product() + (places - useful) * energy.idle) / 1e9
+
     def as_dict(self) -> dict[str, Any]:
         """Plain data."""
+        energy = self.energy
+        of_unit = {} if energy is None else {"energy": {**asdict(energy), "millijoules": self.millijoules}}
+        of_rows = [{} if energy is None else {"millijoules": self._millijoules(energy, row)} for row in self.rows]
         return {
             "unit": {
                 "rows": self.config.rows,
@@ -136,7 +165,8 @@ class Costs:
             "cycles": self.cycles,
             "cycles_source": "formula",
             "utilisation": self.utilisation,
-            "layers": [_row(row) for row in self.rows],
+            **of_unit,
+            "layers": [{**_row(row), **more} for row, more in zip(self.rows, of_rows, strict=True)],
         }
 
     def to_markdown(self) -> str:
@@ -146,11 +176,29 @@ class Costs:
             [
                 f"On a {unit.rows}x{unit.columns} unit with {how.operand} operands, {unit.stages} stage"
                 f"{'s' if unit.stages > 1 else ''}, precision {how.precision}: {self.cycles:,} cycles by the formula, "
-                f"{self.utilisation:.1%} of the array in use.",
+                f"{self.utilisation:.1%} of the array in use.{self._energy_in_words()}",
                 "",
-                *_table(self.rows),
+                *_table(self.rows, self._energies()),
             ]
         )
+
+    def _energies(self) -> list[float] | None:
+        return None if self.energy is None else [self._millijoules(self.energy, row) for row in self.rows]
+
+    def _energy_in_words(self) -> str:
+        energy, sum_of_rows = self.energy, self.millijoules
+        if energy is None or sum_of_rows is None:
+            return ""
+        return (
+            f" {in_millijoules(sum_of_rows)} mJ, derived: parts mapped to {energy.library} take "
+            f"{energy.product():.1f} pJ for a product and {energy.idle:.1f} pJ for an element without one, operands "
+            "being of a normal distribution; without memories, wires and the clock's tree."
+        )
+
+
+def in_millijoules(energy: float) -> str:
+    """To three digits, or more where they stand before the point."""
+    return f"{energy:,.0f}" if energy >= 100 else f"{energy:.3g}"
 
 
 def _row(row: Cost) -> dict[str, Any]:
@@ -158,15 +206,16 @@ def _row(row: Cost) -> dict[str, Any]:
     return {**row.work._asdict(), **{name: value for name, value in plain.items() if name != "work"}}
 
 
-def _table(rows: Sequence[Cost]) -> Iterator[str]:
+def _table(rows: Sequence[Cost], energies: Sequence[float] | None) -> Iterator[str]:
     heads = ["layer", "operator", "times", "products", "M", "K", "N", "cycles", "in use", "MB"]
     seen = any(row.losses is not None for row in rows)
     heads += ["to zero", "to infinity"] if seen else []
+    heads += ["mJ"] if energies else []
     yield f"| {' | '.join(heads)} |"
     yield "|---|---|" + "---:|" * (len(heads) - 2)
-    for row in rows:
+    for number, row in enumerate(rows):
         work = row.work
-        megabytes = (row.weight_bytes + row.activation_bytes + row.result_bytes) / 1e6
+        megabytes = (row.weight_bytes + row.activation_bytes + row.result_bytes) / 1e9
         sizes = (row.times, work.products, work.m, work.k, work.n, row.cycles)
         cells = [
             work.layer.replace("|", "\\|"),  # or it would end the cell
@@ -177,6 +226,7 @@ def _table(rows: Sequence[Cost]) -> Iterator[str]:
         ]
         if seen:
             cells += ["", ""] if row.losses is None else [str(row.losses.flushed), str(row.losses.overflowed)]
+        cells += [in_millijoules(energies[number])] if energies else []
         yield f"| {' | '.join(cells)} |"
 
 

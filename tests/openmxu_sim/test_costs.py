@@ -1,13 +1,15 @@
 """What a network costs: the same as what each of its products costs by itself."""
 
+from dataclasses import replace
 from threading import Thread
 
 import numpy as np
 import pytest
 
+from openmxu.area.units import UnitEnergy
 from openmxu.config import MxuConfig
 from openmxu_sim import golden, simulate, vectors
-from openmxu_sim.costs import Ledger, Losses, losses
+from openmxu_sim.costs import Ledger, Losses, in_millijoules, losses
 from openmxu_sim.numerics import Numerics, Work
 
 FORMATS = ["bf16", "fp16", "tf32", "fp8_e4m3", "fp8_e5m2", "e2f1", "e8f23"]
@@ -75,6 +77,40 @@ def test_what_is_said() -> None:
     assert plain["numerics"]["operand"] == "fp16"
     assert f"| layer | mm | 2 | 1 | 2 | 3 | 4 | {row['cycles']:,} |" in costs.to_markdown()
     assert costs.to_markdown().endswith("| 1 | 1 |")
+
+
+def test_energies_by_hand() -> None:
+    """24 products of 6 pJ, and what 4 elements do in the cycles without: 1 pJ each."""
+    ledger = Ledger(MxuConfig(rows=2, columns=2), Numerics(rows=2))
+    for work in (Work("mm", 1, 3, 2, 2, "first"), Work("mm", 1, 3, 2, 2, "second")):
+        ledger.note(work)
+    costs = replace(ledger.costs(), energy=UnitEnergy("lib", "area", "bf16", 2, 2, elements=4.0, around=2.0, idle=1.0))
+    cycles = costs.rows[0].cycles
+    each = (12 * 6.0 + (4 * cycles - 12) * 1.0) / 1e9
+    assert costs.millijoules == pytest.approx(2 * each)
+    plain = costs.as_dict()
+    assert [row["millijoules"] for row in plain["layers"]] == pytest.approx([each, each])
+    assert plain["energy"]["millijoules"] == pytest.approx(2 * each)
+    assert plain["energy"]["elements"] == 4.0
+    text = costs.to_markdown()
+    assert f" {2 * each:.3g} mJ, derived: parts mapped to lib take 6.0 pJ for a product and 1.0 pJ for an" in text
+    assert text.count(f" {each:.3g} |") == 2
+
+
+def test_energies_have_three_digits() -> None:
+    assert [in_millijoules(each) for each in (1234567.8, 99.96, 1.2345, 4.5e-7)] == [
+        "1,234,568",
+        "100",
+        "1.23",
+        "4.5e-07",
+    ]
+
+
+def test_no_energies_without_a_library() -> None:
+    costs = Ledger(MxuConfig(rows=2, columns=2), Numerics(rows=2)).costs()
+    assert costs.millijoules is None
+    assert "energy" not in costs.as_dict()
+    assert "mJ" not in costs.to_markdown()
 
 
 def test_names_that_would_end_a_cell() -> None:

@@ -10,7 +10,7 @@ Every beat brings R activations, and C weights of the next tile, which is as man
 Columns' sums are added to those of the bank. Memories, streams, admission, wires and the clock's tree are left out.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from openmxu.area.designs import register_bits
@@ -19,10 +19,13 @@ from openmxu.area.points import ADDER, CONVERTER, PROCESSING_ELEMENT
 from openmxu.config import MxuConfig
 from openmxu.formats import FORMATS, FP32
 
-__all__ = ["SIZES", "UnitEnergy", "unit_energies"]
+__all__ = ["SIZES", "Parts", "UnitEnergy", "parts_of", "unit_energies", "unit_energy"]
 
 SIZES = (4, 16, 128)
-"""Rows, and columns, of the units."""
+"""Rows, and columns, of the units that reports show."""
+
+Parts = Mapping[tuple[str, str, str], Energy]
+"""Energies on a library with a recipe, by part, format and operands."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,8 @@ class UnitEnergy:
     ----------
     library, recipe, format
         What it is made of.
-    size
-        Rows, and columns.
+    rows, columns
+        Of its array.
     elements, around
         pJ that elements, and all else, take for a product while every element has one each cycle.
     idle
@@ -44,7 +47,8 @@ class UnitEnergy:
     library: str
     recipe: str
     format: str
-    size: int
+    rows: int
+    columns: int
     elements: float
     around: float
     idle: float
@@ -59,7 +63,18 @@ class UnitEnergy:
 
 
 def unit_energies(energies: Iterable[Energy]) -> list[UnitEnergy]:
-    """Of each library, recipe and format that has all parts."""
+    """Square units of :data:`SIZES`, of each library, recipe and format that has all parts."""
+    return [
+        unit
+        for (library, recipe), parts in parts_of(energies).items()
+        for fmt in FORMATS.values()
+        for size in SIZES
+        if (unit := unit_energy(library, recipe, MxuConfig(rows=size, columns=size, operand=fmt), parts))
+    ]
+
+
+def parts_of(energies: Iterable[Energy]) -> Mapping[tuple[str, str], Parts]:
+    """Energies of parts with as few stages as possible, by library and recipe."""
     found: dict[tuple[str, str], dict[tuple[str, str, str], Energy]] = {}
     for energy in energies:
         point, target = energy.result.point, energy.result.target
@@ -67,19 +82,12 @@ def unit_energies(energies: Iterable[Energy]) -> list[UnitEnergy]:
         if not energy.error and point.options.get("stages") == fewest:
             parts = found.setdefault((target.name, target.recipe), {})
             parts[point.part, str(point.format), energy.operands] = energy
-    return [
-        unit
-        for (library, recipe), parts in found.items()
-        for name in FORMATS
-        for size in SIZES
-        if (unit := _unit(library, recipe, name, size, parts))
-    ]
+    return found
 
 
-def _unit(
-    library: str, recipe: str, name: str, size: int, parts: dict[tuple[str, str, str], Energy]
-) -> UnitEnergy | None:
-    """None where a part has no energy."""
+def unit_energy(library: str, recipe: str, config: MxuConfig, parts: Parts) -> UnitEnergy | None:
+    """What a unit of one stage takes on a library with a recipe; none where a part has no energy."""
+    name = str(config.operand)
     busy = parts.get((PROCESSING_ELEMENT, name, NORMAL))
     still = parts.get((PROCESSING_ELEMENT, name, IDLE))
     adder = parts.get((ADDER, FP32.name, NORMAL))
@@ -87,8 +95,9 @@ def _unit(
     bits = busy.result.area.flip_flops if busy and busy.result.area else 0
     if busy is None or still is None or adder is None or not bits or (converter is None and name != FP32.name):
         return None
-    registers = sum(register_bits(MxuConfig(rows=size, columns=size, operand=FORMATS[name])))
-    edge = 2 * size * (converter.total if converter else 0.0) + size * adder.total
+    rows, columns = config.rows, config.columns
+    registers = sum(register_bits(config))
+    edge = (rows + columns) * (converter.total if converter else 0.0) + columns * adder.total
     around = edge + registers * (busy.clock + busy.flip_flops) / bits
-    idle = still.total + registers * still.clock / bits / size**2
-    return UnitEnergy(library, recipe, name, size, busy.total, around / size**2, idle)
+    idle = still.total + registers * still.clock / bits / (rows * columns)
+    return UnitEnergy(library, recipe, name, rows, columns, busy.total, around / (rows * columns), idle)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import onnx
 import onnxruntime
 
-from openmxu_sim.costs import Costs
+from openmxu_sim.costs import Costs, in_millijoules
 from openmxu_sim.onnx.network import Network, load
 from openmxu_sim.onnx.nodes import session_of
 
@@ -130,20 +130,24 @@ def to_json(found: Sequence[Inference]) -> str:
     return json.dumps(plain, indent=1, allow_nan=True) + "\n"
 
 
-_AREA = " element, GE |"
+_AREA, _ENERGY = " element, GE |", " energy, mJ |"
 
 
 def to_markdown(name: str, found: Sequence[Inference]) -> str:
     """A table of all units, then one of layers for each."""
     measured = any(each.element is not None for each in found)
+    metered = any(each.costs.energy is not None for each in found)
     lines = [
         f"# {name} on matrix units",
         "",
         f"Outputs against those of onnxruntime {onnxruntime.__version__}; cycles by the formula."
-        + " Areas of one of the array's elements, with its registers, by Yosys on generic gates." * measured,
+        + " Areas of one of the array's elements, with its registers, by Yosys on generic gates." * measured
+        + " Energies derived from those of measured parts, without memories, wires and the clock's tree." * metered,
         "",
-        "| operands | output | largest difference | rows | same largest | cycles | array in use |" + _AREA * measured,
-        "|---|---|---:|---:|---:|---:|---:|" + "---:|" * measured,
+        "| operands | output | largest difference | rows | same largest | cycles | array in use |"
+        + _AREA * measured
+        + _ENERGY * metered,
+        "|---|---|---:|---:|---:|---:|---:|" + "---:|" * (measured + metered),
     ]
     for each in found:
         for difference in each.differences:
@@ -157,6 +161,7 @@ def to_markdown(name: str, found: Sequence[Inference]) -> str:
             ]
             cells += [f"{each.costs.cycles:,}", f"{each.costs.utilisation:.1%}"]
             cells += [] if each.element is None else [f"{each.element:,.0f}"]
+            cells += [] if each.costs.millijoules is None else [in_millijoules(each.costs.millijoules)]
             lines.append(f"| {' | '.join(cells)} |")
     for each in found:
         lines += ["", f"## {each.operand}", "", each.costs.to_markdown()]

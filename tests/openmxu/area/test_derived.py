@@ -12,7 +12,7 @@ from openmxu.area.measure import Result
 from openmxu.area.pages.markdown import to_summary
 from openmxu.area.points import ADDER, CONVERTER, PROCESSING_ELEMENT, Point
 from openmxu.area.targets import Area, choose_targets
-from openmxu.area.units import unit_energies
+from openmxu.area.units import parts_of, unit_energies, unit_energy
 from openmxu.config import MxuConfig
 from openmxu.formats import FORMATS
 
@@ -70,8 +70,20 @@ def test_units() -> None:
     assert small.idle == pytest.approx(2.0 + (skew + control) * 0.02 / 16)
     assert small.product(0.5) == pytest.approx(small.product() + small.idle)
     assert small.gflops_per_watt() == pytest.approx(2000 / (20.0 + around))
-    assert large.size == 128
+    assert (large.rows, large.columns) == (128, 128)
     assert large.around < small.around
+
+
+def test_a_unit_that_is_not_square() -> None:
+    """2x3: of 6 products, 5 converters, 3 adders."""
+    config = MxuConfig(rows=2, columns=3)
+    [parts] = parts_of(ENERGIES).values()
+    unit = unit_energy("lib", "area", config, parts)
+    assert unit is not None
+    bits = sum(register_bits(config))
+    assert (unit.rows, unit.columns, unit.elements) == (2, 3, 20.0)
+    assert unit.around == pytest.approx((5 * 0.8 + 3 * 16.0 + bits * 0.03) / 6)
+    assert unit.idle == pytest.approx(2.0 + bits * 0.02 / 6)
 
 
 def test_units_of_fp32_have_no_converters() -> None:

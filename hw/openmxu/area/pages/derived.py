@@ -154,7 +154,7 @@ def units_section(report: Report) -> list[str]:
         [
             each.library,
             each.recipe,
-            f"{each.size}x{each.size}",
+            f"{each.rows}x{each.columns}",
             each.format,
             f"{each.product():.1f}",
             f"{each.around / each.product():.0%}",

@@ -1,0 +1,74 @@
+"""Energies of networks: parts measured on a library of our own, put together as the page of units says."""
+
+import pytest
+
+from openmxu.area.designs import register_bits
+from openmxu.area.liberty import parse_library
+from openmxu.area.points import ADDER, CONVERTER, PROCESSING_ELEMENT
+from openmxu_sim.costs import Costs, Ledger
+from openmxu_sim.energy import meter
+from openmxu_sim.energy.meter import measure_one
+from openmxu_sim.energy.networks import with_energies
+from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
+from openmxu_sim.numerics import Numerics, Work
+
+from .library import library
+from .test_meter import result
+
+try:
+    find_compiler()
+except CompilerNotFoundError:
+    pytestmark = pytest.mark.skip("there is no C compiler")
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meter, "STRETCHES", 32)
+    monkeypatch.setattr(meter, "SEEDS", 2)
+
+
+def costs(numerics: Numerics, stages: int = 1) -> Costs:
+    ledger = Ledger(numerics.unit(3, stages), numerics)
+    ledger.note(Work("mm", 1, 5, 4, 3, "layer"))
+    return ledger.costs()
+
+
+def test_of_measured_parts() -> None:
+    """A 2x3 unit of fp8: each part as often as it is there in a beat of 6 products."""
+    told: list[str] = []
+    [found] = with_energies([costs(Numerics("fp8_e4m3", rows=2))], parse_library(library(), "round.lib"), told.append)
+    element, idle, adder, converter = (
+        measure_one(result(part, name), operands)
+        for part, name, operands in (
+            (PROCESSING_ELEMENT, "fp8_e4m3", "normal"),
+            (PROCESSING_ELEMENT, "fp8_e4m3", "idle"),
+            (ADDER, "fp32", "normal"),
+            (CONVERTER, "fp8_e4m3", "normal"),
+        )
+    )
+    bits, counted = sum(register_bits(found.config)), element.result.area
+    assert counted is not None
+    a_bit = (element.clock + element.flip_flops) / counted.flip_flops
+    product = (6 * element.total + 5 * converter.total + 3 * adder.total + bits * a_bit) / 6
+    still = idle.total + bits * idle.clock / counted.flip_flops / 6
+    expected = 5 * 4 * 3 * product + (6 * found.cycles - 5 * 4 * 3) * still
+    assert found.millijoules == pytest.approx(expected / 1e9)
+    assert any("pJ a cycle" in line for line in told)
+
+
+@pytest.mark.parametrize(
+    ("numerics", "stages", "text"),
+    [
+        (Numerics(accumulate="bf16"), 1, "accumulate must be fp32 where energies are measured, not 'bf16'"),
+        (Numerics(), 3, "stages must be 1 where energies are measured, not '3'"),
+        (Numerics(subnormals="ieee"), 1, "subnormals must be flush where energies are measured, not 'ieee'"),
+    ],
+)
+def test_units_that_are_refused(numerics: Numerics, stages: int, text: str) -> None:
+    with pytest.raises(ValueError, match=f"^{text}$"):
+        with_energies([costs(numerics, stages)], "nowhere.lib")
+
+
+def test_a_library_that_is_not_there() -> None:
+    with pytest.raises(OSError, match=r"^liberty must be a readable file, not 'nowhere\.lib': No such file"):
+        with_energies([costs(Numerics())], "nowhere.lib")
