@@ -369,10 +369,13 @@ def add_clock(m: Module, pll: Any) -> None:
     unlocked = Signal()
     m.d.comb += [ClockSignal("sync").eq(pll.o), start.clk.eq(pll.o), unlocked.eq(~pll.o_locked)]
     m.submodules.reset = ResetSynchronizer(unlocked, domain="start")
-    waited = Signal(range(HOLD + 1))
-    with m.If(waited != HOLD):
-        m.d.start += waited.eq(waited + 1)
-    m.d.comb += ResetSignal("sync").eq(waited != HOLD)
+    waited = Signal(range(HOLD))
+    # Of its own: the net to all registers takes most of a cycle, and leaves no time for a counter's comparison.
+    reset = Signal(init=1)
+    m.d.start += waited.eq(waited + reset)
+    with m.If(waited == HOLD - 1):
+        m.d.start += reset.eq(0)
+    m.d.comb += ResetSignal("sync").eq(reset)
 
 
 def _check_frequency(value: int, noun: str) -> int:
