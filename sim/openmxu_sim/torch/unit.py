@@ -172,6 +172,9 @@ class _Mode(TorchDispatchMode):
     node can be told that its products, too, are the unit's.
     """
 
+    supports_higher_order_operators = True
+    """They come here, too, to be refused."""
+
     def __init__(self, unit: Unit) -> None:
         super().__init__()
         self.unit = unit
@@ -183,13 +186,16 @@ class _Mode(TorchDispatchMode):
 
     def __torch_dispatch__(
         self,
-        func: torch._ops.OpOverload,
+        func: torch._ops.OpOverload | torch._ops.HigherOrderOperator,
         types: Iterable[type],
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         self._mark()
         kwargs = kwargs or {}
+        if isinstance(func, torch._ops.HigherOrderOperator):
+            self.unit.escape(f"{func.namespace}::{func.name()}", _HIGHER)
+            return func(*args, **kwargs)
         if any(issubclass(each, FakeTensor) for each in types):
             return func(*args, **kwargs)
         if not all(each in _PLAIN_TYPES for each in types):
@@ -248,6 +254,12 @@ class _Mode(TorchDispatchMode):
             if result._base is not None and result._base.grad_fn is not None:  # where a view was written to
                 result._base.grad_fn.register_prehook(_require_unit)
         self.results.clear()
+
+
+_HIGHER = (
+    "runs functions that it is given where the unit does not see their products; call them yourself (Python's if and "
+    "while, scaled_dot_product_attention)"
+)
 
 
 def _require_unit(_gradients: object) -> None:

@@ -16,6 +16,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: make setup-models")
 
+from torch._higher_order_ops.while_loop import while_loop  # noqa: E402
+from torch.nn.attention.flex_attention import flex_attention  # noqa: E402
 from torch.utils.flop_counter import flop_registry  # noqa: E402
 
 import openmxu_sim.torch as mxu  # noqa: E402  # needs PyTorch
@@ -241,6 +243,26 @@ def test_products_elsewhere_are_an_error(name: str) -> None:
     with allowed:
         ESCAPES[name]()
     assert name in allowed.escaped
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("flex_attention", lambda x: flex_attention(x[None, None], x[None, None], x[None, None])),
+        ("cond", lambda x: torch.cond(x.sum() > 0, lambda x: x @ x, lambda x: x @ x + 1, (x,))),
+        ("while_loop", lambda x: while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x @ x), (torch.tensor(0), x))),
+    ],
+)
+def test_functions_of_higher_order(name: str, call: Function) -> None:
+    """Products in what they are given would not be the unit's: an error, or counted where that is allowed."""
+    x, full = torch.eye(4), f"higher_order::{name}"
+    with mxu.unit(), pytest.raises(mxu.EscapeError, match=rf"^{full} runs functions .* unit\(allow=\('{full}',\)\)$"):
+        call(x)
+    if name != "flex_attention":  # PyTorch compiles it, which it does in no mode of dispatch
+        with mxu.unit(allow=(full,)) as unit:
+            call(x)
+        assert full in unit.escaped
 
 
 def test_operators_of_others_are_an_error() -> None:
