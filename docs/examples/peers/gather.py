@@ -7,14 +7,28 @@ Nothing of theirs is part of this repository; get it, and read its licence.
 """
 
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
-FOLDERS = {"hardfloat": "source", "fpnew": "src", "common_cells": "", "essenceia": "src", "bfloat16_fma": "SRCS"}
+from openmxu.catalog import FAMILIES
+from openmxu.verilog import to_verilog
+
+FOLDERS = {
+    "hardfloat": "source",
+    "fpnew": "src",
+    "common_cells": "",
+    "essenceia": "src",
+    "bfloat16_fma": "SRCS",
+    "chiplab": "rtl",
+}
 """What can be given, and the folder in it that has the files."""
 
 _NEEDED = {"fpnew": "common_cells"}
 """What else a design takes."""
+
+_OURS = ("multiplier", "adder", "multiply_add", "pe")
+"""Our parts, which flush subnormals, to stand beside those that do not."""
 
 _HERE = Path(__file__).parent
 
@@ -41,8 +55,20 @@ def main(arguments: list[str]) -> None:
         (output / name / "HardFloat_specialize.vi").unlink(missing_ok=True)
         for wrapper in _HERE.glob(f"{name}.*v"):
             shutil.copy(wrapper, output / "wrappers")
-    texts = [path.read_text() for name in given if (path := _HERE / f"{name}.toml").exists()]
-    (output / "peers.toml").write_text("\n".join(texts))
+    texts = [_described(path, given[path.stem]) for path in sorted(_HERE.glob("*.toml")) if path.stem in given]
+    (output / "ours").mkdir()
+    for family in _OURS:
+        component = FAMILIES[family]()
+        (output / "ours" / f"{component.module_name}.v").write_text(to_verilog(component))
+    (output / "peers.toml").write_text("\n".join([*texts, (_HERE / "ours.toml").read_text()]))
+
+
+def _described(path: Path, folder: str) -> str:
+    """A description, with the commit if the folder has one."""
+    command = ["git", "-C", folder, "log", "-1", "--format=%h of %cs", "--abbrev=12"]
+    commit = subprocess.run(command, check=False, capture_output=True, text=True)
+    version = f'version = "{commit.stdout.strip()}"\n' if commit.returncode == 0 else ""
+    return path.read_text().replace("notes = ", f"{version}notes = ")
 
 
 def _parsed(arguments: list[str]) -> tuple[Path, dict[str, str]]:

@@ -73,3 +73,40 @@ module hardfloat_fused (input [15:0] a, input [15:0] b, input [31:0] c, output [
   hardfloat_fused_recoded unit (x, y, s, z);
   recFNToFN #(8, 24) to_o (z, o);
 endmodule
+
+// In the registers of our processing element: activation, shadow and active weight, two marks, partial sum. Operands have
+// O bits and sums S: 16 and 32, or 17 and 33 between recoded numbers.
+
+module hardfloat_registers #(parameter O = 16, parameter S = 32) (
+  input clk, input rst, input [O-1:0] i_activation, output reg [O-1:0] o_activation, input i_swap, output reg o_swap,
+  input i_load, output reg o_load, input [O-1:0] i_weight, output reg [O-1:0] o_weight, output reg [O-1:0] active,
+  input [S-1:0] sum, output reg [S-1:0] o_psum);
+  always @(posedge clk) begin
+    o_activation <= i_activation;
+    o_swap <= i_swap & ~rst;
+    o_load <= i_load & ~rst;
+    if (i_load) o_weight <= i_weight;
+    if (i_swap) active <= o_weight;
+    o_psum <= sum;
+  end
+endmodule
+
+module hardfloat_pe (
+  input clk, input rst, input [15:0] i_activation, output [15:0] o_activation, input i_swap, output o_swap, input i_load,
+  output o_load, input [15:0] i_weight, output [15:0] o_weight, input [31:0] i_psum, output [31:0] o_psum);
+  wire [15:0] active;
+  wire [31:0] sum;
+  hardfloat_multiply_add arithmetic (o_activation, active, i_psum, sum);
+  hardfloat_registers registers (
+    clk, rst, i_activation, o_activation, i_swap, o_swap, i_load, o_load, i_weight, o_weight, active, sum, o_psum);
+endmodule
+
+module hardfloat_pe_recoded (
+  input clk, input rst, input [16:0] i_activation, output [16:0] o_activation, input i_swap, output o_swap, input i_load,
+  output o_load, input [16:0] i_weight, output [16:0] o_weight, input [32:0] i_psum, output [32:0] o_psum);
+  wire [16:0] active;
+  wire [32:0] sum;
+  hardfloat_multiply_add_recoded arithmetic (o_activation, active, i_psum, sum);
+  hardfloat_registers #(17, 33) registers (
+    clk, rst, i_activation, o_activation, i_swap, o_swap, i_load, o_load, i_weight, o_weight, active, sum, o_psum);
+endmodule

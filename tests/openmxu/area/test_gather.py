@@ -1,6 +1,7 @@
 """The script that gathers designs of others for a comparison; no design of others is here."""
 
 import importlib.util
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -28,6 +29,7 @@ _FILES = {
     ],
     "essenceia": ["src/bf16_mul.v"],
     "bfloat16_fma": [f"SRCS/BF16_{name}.v" for name in ("FMA", "adder", "multiplier")],
+    "chiplab": [f"rtl/a50_{name}.sv" for name in ("add32_align", "bf16_mul", "round_pack")],
 }
 
 
@@ -57,17 +59,38 @@ def test_descriptions_fit_the_files(gather: ModuleType, tmp_path: Path) -> None:
     assert set(_FILES) == set(gather.FOLDERS)
     gather.main([str(tmp_path / "theirs"), *(made(name, tmp_path) for name in _FILES)])
     peers = read_peers(tmp_path / "theirs")
-    assert len(peers) == 14
+    assert len(peers) == 23
     for peer in peers:
         wrapper = next((tmp_path / "theirs" / name for name in peer.files if name.startswith("wrappers/")), None)
         assert wrapper is None or f"module {peer.top} " in wrapper.read_text()
         assert peer.ours.component.module_name
-    assert len({peer.top for peer in peers}) == 14
+    assert len({peer.top for peer in peers}) == 23
 
 
 def test_one_project_alone(gather: ModuleType, tmp_path: Path) -> None:
+    """And our parts without subnormals, which are read as theirs are."""
     gather.main([str(tmp_path / "theirs"), made("essenceia", tmp_path)])
-    assert [peer.name for peer in read_peers(tmp_path / "theirs")] == ["Essenceia multiplier", "Essenceia adder"]
+    peers = read_peers(tmp_path / "theirs")
+    assert [peer.name for peer in peers[:2]] == ["Essenceia multiplier", "Essenceia adder"]
+    for peer in peers[2:]:
+        [file] = (tmp_path / "theirs" / name for name in peer.files)
+        assert f"\nmodule {peer.top}(" in file.read_text()
+        assert dict(peer.ours.options)["subnormals"] == "ieee"
+        assert "flush" in peer.top
+    assert len(peers) == 6
+
+
+def test_the_commit_is_the_version(gather: ModuleType, tmp_path: Path) -> None:
+    given = made("bfloat16_fma", tmp_path)
+    folder = str(tmp_path / "their bfloat16_fma")
+    gather.main([str(tmp_path / "without"), given])
+    assert not read_peers(tmp_path / "without")[0].version
+    author = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
+    for command in (["init", "--quiet"], ["add", "."], [*author, "commit", "--quiet", "--message", "one"]):
+        subprocess.run(["git", "-C", folder, *command], check=True)
+    head = subprocess.run(["git", "-C", folder, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
+    gather.main([str(tmp_path / "theirs"), given])
+    assert read_peers(tmp_path / "theirs")[0].version.startswith(f"{head.stdout[:12]} of 20")
 
 
 @pytest.mark.parametrize(
