@@ -112,8 +112,9 @@ study: $(VENV)/.models ## networks trained with each arithmetic, and published o
 	@$(BIN)/python docs/records.py
 
 AREAS := docs/reference/areas
+# LAYER=FILE.npz, as docs/examples/layer.py writes it: energies with the operands of a layer, too.
 areas: setup ## a full area report in build/area, an hour; its headlines behind the documentation
-	@$(BIN)/openmxu area --full -o build/area && mkdir -p $(AREAS)
+	@$(BIN)/openmxu area --full $(if $(LAYER),--layer $(LAYER)) -o build/area && mkdir -p $(AREAS)
 	@cp build/area/summary.md build/area/*.svg $(AREAS)
 	@$(BIN)/python docs/records.py
 

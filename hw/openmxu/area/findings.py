@@ -248,6 +248,8 @@ class Report:
         Of some of the designs, in other orders.
     made_by
         Version and commit of this project.
+    layer
+        Name of the file of a layer, if there are energies with its operands.
     """
 
     tool: str
@@ -257,6 +259,7 @@ class Report:
     energies: list[Energy] = field(default_factory=list)
     reordered: list[Result] = field(default_factory=list)
     made_by: str = ""
+    layer: str = ""
 
     @cached_property
     def targets(self) -> list[Target]:

@@ -164,7 +164,15 @@ def report(
             catalog = measure_catalog(designs, gates, where, tell)
         energies = meter(results, where, tell) if meter else []
         others = [result for result in measured if result.point.order]
-        found = Report(tool, results, catalog, energies=energies, reordered=others, made_by=provenance()["OpenMXU"])
+        found = Report(
+            tool,
+            results,
+            catalog,
+            energies=energies,
+            reordered=others,
+            made_by=provenance()["OpenMXU"],
+            layer=layer.name if layer else "",
+        )
         contents = _contents(found, to_images(found), to_html)
         files = [output / name for name in FILES if name in contents]
         for path in files:

@@ -112,6 +112,13 @@ def test_page_of_units_and_results() -> None:
     assert "Energy of whole units" not in to_summary(Report("Yosys 1", [BF16, FP32]))
 
 
+def test_a_layer_has_the_name_of_its_file() -> None:
+    energies = [*ENERGIES, energy(BF16, 7.0, operands="layer")]
+    text = to_summary(Report("Yosys 1", [each.result for each in ENERGIES], energies=energies, layer="magika.npz"))
+    assert "\n- layer: activations and weights of the layer in magika.npz\n" in text
+    assert "the layer in" not in to_summary(Report("Yosys 1", [BF16], energies=ENERGIES))
+
+
 def test_page_of_passes() -> None:
     """At their own clocks, 1000 GE for 20 ns beside 3000 GE for 40 ns; and both at one clock."""
     text = to_summary(Report("Yosys 1", [BF16, FP32], energies=ENERGIES[:4]))

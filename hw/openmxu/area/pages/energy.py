@@ -29,7 +29,7 @@ def energy_section(report: Report) -> list[str]:
         "of a column of 128: the sums that it gets are those of the rows above, and weights pass by; operands are "
         f"{OPERANDS[NORMAL]} unless said otherwise. {_spreads(found)}".strip(),
         *_ratios(found),
-        *_operands(found),
+        *_operands(found, report.layer),
         *_published(found),
         *_random(report.energies),
         *(f"- {energy.result.target.label}: {energy.result.point.name}: {energy.error}" for energy in failed),
@@ -163,14 +163,14 @@ def _random(energies: Sequence[Energy]) -> list[str]:
     ]
 
 
-def _operands(energies: Sequence[Energy]) -> list[str]:
-    """What elements of one stage take with other operands."""
+def _operands(energies: Sequence[Energy], layer: str) -> list[str]:
+    """What elements of one stage take with other operands; those of a user's layer by its name."""
     found: dict[tuple[str, str, str], dict[str, float]] = {}
     for energy in energies:
         point, target = energy.result.point, energy.result.target
         if point.part == PROCESSING_ELEMENT and point.options["stages"] == 1:
             found.setdefault((target.name, target.recipe, str(point.format)), {})[energy.operands] = energy.total
-    kinds = {**OPERANDS, LAYER: "of the layer that was given"}
+    kinds = {**OPERANDS, LAYER: f"activations and weights of the layer in {layer}"}
     kinds = {
         name: words for name, words in kinds.items() if name in OPERANDS or any(name in each for each in found.values())
     }
