@@ -15,6 +15,7 @@ from openmxu.files import folder, reserve
 from openmxu.formats import FORMATS, SUBNORMALS
 
 if TYPE_CHECKING:
+    from openmxu.area.findings import Report
     from openmxu.area.given import Given
     from openmxu.area.points import Point
     from openmxu.catalog import Design
@@ -414,6 +415,12 @@ def _add_measurements(parser: argparse.ArgumentParser) -> None:
         "yours, as one more kind of operands",
     )
     parser.add_argument(
+        "--placed",
+        action="store_true",
+        help="place and route multipliers, adders and processing elements, too, by Debian's qflow, graywolf and "
+        "qrouter; --full does so where they are installed",
+    )
+    parser.add_argument(
         "--orders",
         type=integer,
         metavar="N",
@@ -580,6 +587,7 @@ def _area(options: argparse.Namespace) -> int:
         energy=options.energy,
         layer=options.layer,
         orders=options.orders,
+        placed=options.placed,
         progress=tell,
     )
     Console(soft_wrap=True, highlight=False).print(to_table(found))
@@ -587,14 +595,22 @@ def _area(options: argparse.Namespace) -> int:
         tell(f"wrote {path}")
     if old is not None:
         print_foreign(f"since {options.compare}:\n{to_text(old, read_report(options.output / 'area.json'))}")
+    return _area_outcome(found, unread)
+
+
+def _area_outcome(found: "Report", unread: "list[str]") -> int:
+    """Say what there is not, and give the exit code."""
     for line in unread:
         tell(f"not measured: {line}")
     missing = {energy.error: energy for energy in found.energies if energy.error}
     for energy in missing.values():
         tell(f"no energy of {energy.result.point.name} on {energy.result.target.label}: {energy.error}")
+    cores = [core for core in found.cores if core.error]
+    for core in cores:
+        tell(f"not placed: {core.result.point.name}: {core.error}")
     if unread or (missing and all(energy.error for energy in found.energies)):
         return 2
-    return 1 if found.failed or missing else 0
+    return 1 if found.failed or missing or cores else 0
 
 
 def _points(options: argparse.Namespace) -> "tuple[list[Point] | None, list[str]]":

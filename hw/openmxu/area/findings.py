@@ -15,6 +15,7 @@ from openmxu.area.ablation import ABLATIONS, Ablation
 from openmxu.area.energy import Energy
 from openmxu.area.fronts import Front, area_fronts, energy_fronts
 from openmxu.area.measure import Result
+from openmxu.area.placing import Core
 from openmxu.area.points import ADDER, ARRAY, MULTIPLIER, PROCESSING_ELEMENT, PRODUCT, UNIT, Point
 from openmxu.area.targets import Area, Target
 from openmxu.catalog import Design
@@ -250,6 +251,10 @@ class Report:
         Version and commit of this project.
     layer
         Name of the file of a layer, if there are energies with its operands.
+    cores
+        Designs that were placed and routed.
+    placed_by
+        What placed them, and its version.
     """
 
     tool: str
@@ -260,6 +265,8 @@ class Report:
     reordered: list[Result] = field(default_factory=list)
     made_by: str = ""
     layer: str = ""
+    cores: list[Core] = field(default_factory=list)
+    placed_by: str = ""
 
     @cached_property
     def targets(self) -> list[Target]:

@@ -17,6 +17,8 @@ from openmxu.area.libraries import found_libraries, named_libraries
 from openmxu.area.measure import Result
 from openmxu.area.pages.export import to_csv, to_json
 from openmxu.area.pages.markdown import to_markdown, to_summary
+from openmxu.area.pages.placed import PLACED, to_drawing
+from openmxu.area.placing import PACKAGES, Tools, core_points, find_tools, place_all
 from openmxu.area.points import (
     PROCESSING_ELEMENT,
     Point,
@@ -49,11 +51,15 @@ FILES = (
     "costs.svg",
     "clock.svg",
     "energy.svg",
+    PLACED,
     "summary.md",
     "report.md",
     "report.html",
 )
 """What a report may consist of. Those for people come last, so that what they refer to is there."""
+
+_Measure = Callable[[Sequence[Result], Workers, Callable[[str], None]], list[Energy]]
+"""Measures the energies of results."""
 
 TIME_LIMIT = 600.0
 """Seconds after which a measurement is given up and reported as failed."""
@@ -84,6 +90,7 @@ def report(
     energy: bool = False,
     layer: Path | None = None,
     orders: int | None = None,
+    placed: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Report:
     """Measure areas and write ``report.html``, ``report.md``, ``summary.md``, ``area.json``, ``area.csv`` and plots.
@@ -122,6 +129,9 @@ def report(
     orders
         In how many other orders ABC is given ``points``, or else what statements about formats rest on, to see how far
         areas on gates move; by default :data:`ORDERS` in full reports, else none.
+    placed
+        Place and route what formats are compared by, too, see :mod:`openmxu.area.placing`; full reports do so anyway
+        where its tools are installed.
     progress
         Called with one line of progress.
 
@@ -141,6 +151,7 @@ def report(
     to_images, to_html = _find("plot", "to_images"), _find("html", "to_html")
     energy = energy or layer is not None
     meter = _find_meter(chosen, layer, required=energy) if energy or extent == "full" else None
+    tools = _find_tools(notes, required=placed) if placed or extent == "full" else None
     designs = list(CATALOG.values()) if points is None and extent != "quick" else []
     every = points is not None
     plan = _plan(chosen, points or once([*_points(extent), *(energy_points() if energy else [])]), every=every)
@@ -151,33 +162,50 @@ def report(
         tool = yosys.prepare(tell)
         for note in notes:  # only now: of a mistake nothing but the mistake is said
             tell(note)
-        tell(
-            f"{len(plan)} measurement{'s' * (len(plan) != 1)} on {len(chosen)} target{'s' * (len(chosen) != 1)} with "
-            f"{tool}"
-        )
-        measured = measure_all(plan, where, tell, *([is_metered] if meter else []))
-        results = [result for result in measured if not result.point.order]
-        gates = [target for target in chosen if target.recipe == "area"]
-        catalog = []
-        if designs and gates:
-            tell(f"the catalog's {len(designs)} designs on gates")
-            catalog = measure_catalog(designs, gates, where, tell)
-        energies = meter(results, where, tell) if meter else []
-        others = [result for result in measured if result.point.order]
-        found = Report(
-            tool,
-            results,
-            catalog,
-            energies=energies,
-            reordered=others,
+        found = replace(
+            _measured(plan, designs, where, tell, tool=tool, meter=meter, tools=tools),
             made_by=provenance()["OpenMXU"],
             layer=layer.name if layer else "",
         )
-        contents = _contents(found, to_images(found), to_html)
+        contents = _contents(found, {**to_images(found), **to_drawing(found)}, to_html)
         files = [output / name for name in FILES if name in contents]
         for path in files:
             outputs.write_bytes(path, contents[path.name])
     return replace(found, files=files)
+
+
+def _measured(
+    plan: Sequence[tuple[Target, Point]],
+    designs: Sequence[Design],
+    where: Workers,
+    tell: Callable[[str], None],
+    *,
+    tool: str,
+    meter: _Measure | None,
+    tools: Tools | None,
+) -> Report:
+    """Areas and delays, those of the catalog's designs, energies, and cores."""
+    targets = list(dict.fromkeys(target for target, _ in plan))
+    sizes = (
+        f"{len(each)} {noun}{'s' * (len(each) != 1)}" for each, noun in ((plan, "measurement"), (targets, "target"))
+    )
+    tell(f"{' on '.join(sizes)} with {tool}")
+    measured = measure_all(plan, where, tell, *([is_metered] if meter else []))
+    results = [result for result in measured if not result.point.order]
+    gates = [target for target in targets if target.recipe == "area"]
+    catalog = []
+    if designs and gates:
+        tell(f"the catalog's {len(designs)} designs on gates")
+        catalog = measure_catalog(designs, gates, where, tell)
+    return Report(
+        tool,
+        results,
+        catalog,
+        energies=meter(results, where, tell) if meter else [],
+        reordered=[result for result in measured if result.point.order],
+        cores=place_all(core_points(), tools, where, tell) if tools else [],
+        placed_by=tools.version if tools else "",
+    )
 
 
 def _plan(targets: Sequence[Target], points: Sequence[Point], *, every: bool) -> list[tuple[Target, Point]]:
@@ -207,9 +235,7 @@ def _is_reordered(target: Target, point: Point) -> bool:
     return is_headline(point) and wanted and not is_doubtful
 
 
-def _find_meter(
-    targets: Sequence[Target], layer: Path | None, *, required: bool
-) -> Callable[[Sequence[Result], Workers, Callable[[str], None]], list[Energy]] | None:
+def _find_meter(targets: Sequence[Target], layer: Path | None, *, required: bool) -> _Measure | None:
     """What measures the energies of results, if there is a library to measure them with."""
     if not any(target.library is not None and target.name != "generic" for target in targets):
         if required:
@@ -225,6 +251,16 @@ def _find_meter(
         return meter(plan, where, tell, layer)
 
     return measure
+
+
+def _find_tools(notes: list[str], *, required: bool) -> Tools | None:
+    """What places and routes; a note where a full report goes without."""
+    tools = find_tools()
+    if tools is None and required:
+        raise OSError(f"--placed needs {PACKAGES}, packages of Debian, and not all are installed")
+    if tools is None:
+        notes.append(f"nothing is placed: that needs {PACKAGES}, packages of Debian")
+    return tools
 
 
 def check_options(

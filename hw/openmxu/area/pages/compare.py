@@ -1,5 +1,6 @@
 """What has moved between two area reports."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -7,7 +8,15 @@ from typing import Any
 __all__ = ["Change", "changes", "to_text"]
 
 
-_OTHERS = {"flip_flops": "", "memory_bits": "", "depth": "", "delay_ns": "ns", "energy": "pJ"}
+_OTHERS = {
+    "flip_flops": "",
+    "memory_bits": "",
+    "depth": "",
+    "delay_ns": "ns",
+    "energy": "pJ",
+    "core_um2": "µm²",
+    "wire_mm": "mm",
+}
 """Figures that are compared beside the area, and their units."""
 
 
@@ -20,8 +29,8 @@ class Change:
     name
         The design, its options where it has any, the target and the recipe.
     figure
-        Which one: ``area``, ``flip_flops``, ``memory_bits``, ``depth``, ``delay``, ``energy``; or ``""`` where
-        the design is in one report only.
+        Which one: ``area``, ``flip_flops``, ``memory_bits``, ``depth``, ``delay``, ``energy``, ``core``, ``wire``; or
+        ``""`` where the design is in one report only.
     old, new
         Before and now; ``None`` where there is none.
     unit
@@ -54,13 +63,13 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
         words = " ".join(name[:-2]) + f", {name[-2]}, {name[-1]}"
         if name not in before or name not in now:
             there = before.get(name) or now.get(name) or {}
-            present = there.get("area", there.get("energy"))
+            present = there.get("area", there.get("energy", there.get("core_um2")))
             found.append(Change(words, "", present if name in before else None, present if name in now else None))
             continue
         for figure, unit in (("area", now[name]["unit"]), *_OTHERS.items()):
             values = before[name].get(figure), now[name].get(figure)
             if values[0] != values[1]:
-                found.append(Change(words, figure.removesuffix("_ns"), *values, unit))
+                found.append(Change(words, re.sub("_(ns|um2|mm)$", "", figure), *values, unit))
     return found
 
 
@@ -74,6 +83,9 @@ def _figures(report: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Mappi
     for energy in report.get("energies", ()):
         words = (energy["name"], f"with operands {energy['operands']}", energy["target"], str(energy["recipe"]))
         yield words, {"unit": "pJ", "energy": energy["total"]}
+    for core in report.get("cores", ()):
+        words = (core["name"], "placed", core["target"], str(core["recipe"]))
+        yield words, {"unit": "µm²", "core_um2": core["core_um2"], "wire_mm": core["wire_mm"]}
 
 
 def to_text(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:

@@ -21,12 +21,16 @@ _NOT_MEASURED = (
     "Not measured: wires, clock trees, memories and leakage; areas, delays and energies are those of mapped cells "
     "before placing."
 )
+_ALSO_PLACED = _NOT_MEASURED.replace("wires, clock", "delays and energies of wires, clock").removesuffix(".") + (
+    ", but where something is said to be placed."
+)
 
 
 def conclusion(report: Report) -> list[str]:
     """Five sentences; fewer, or none, if less was measured. What tables say is not said again."""
     said = [*_scope(report), *_inside(report), *energy_sentence(report)]
-    return [*said, *([_NOT_MEASURED] if said else []), *_failures(report)]
+    last = _ALSO_PLACED if report.cores else _NOT_MEASURED
+    return [*said, *([last] if said else []), *_failures(report)]
 
 
 def overview(report: Report) -> tuple[list[str], list[list[str]]]:

@@ -31,8 +31,18 @@ def explain(report: Mapping[str, Any], figure: str) -> str:
     energies: dict[str, list[Mapping[str, Any]]] = {}
     for energy in report.get("energies", ()):
         energies.setdefault(energy["figure"], []).append(energy)
+    cores = {core["figure"]: core for core in report.get("cores", ())}
     return "\n".join(
-        _words(report, targets[run["target"], run["recipe"]], run, energies.get(run["figure"], ())) for run in found
+        _words(
+            report,
+            targets[run["target"], run["recipe"]],
+            run,
+            [
+                *map(_energy, energies.get(run["figure"], ())),
+                *([_core(report, cores[run["figure"]])] if run["figure"] in cores else []),
+            ],
+        )
+        for run in found
     )
 
 
@@ -40,15 +50,13 @@ def _runs(report: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Each run once, though parts are in several designs."""
     seen = set()
     terms = (term for entry in report["catalog"] for term in entry["terms"])
-    for run in [*report["results"], *report.get("reordered", ()), *terms]:
+    for run in [*report["results"], *report.get("reordered", ()), *terms, *report.get("cores", ())]:
         if run["figure"] not in seen:
             seen.add(run["figure"])
             yield run
 
 
-def _words(
-    report: Mapping[str, Any], target: Mapping[str, Any], run: Mapping[str, Any], energies: Sequence[Mapping[str, Any]]
-) -> str:
+def _words(report: Mapping[str, Any], target: Mapping[str, Any], run: Mapping[str, Any], more: Sequence[str]) -> str:
     library = target["library"]
     options = ", ".join(f"{name} {value}" for name, value in run["options"].items())
     count = f"{run['count']} times " if "count" in run else ""
@@ -61,7 +69,7 @@ def _words(
         f"  library  {library['name']}, sha256 {library['sha256']}" if library else "  library  none",
         f"  tool     {', '.join(filter(None, [report['tool'], target.get('timing')]))}",
         *([f"  by       OpenMXU {report['openmxu']}"] if report.get("openmxu") else []),
-        *map(_energy, energies),
+        *more,
         "  script",
         *(f"    {line}" for line in run["script"].strip().splitlines()),
     ]
@@ -76,4 +84,15 @@ def _energy(energy: Mapping[str, Any]) -> str:
         f"  energy   {energy['operands']}: {energy['total']:.2f} pJ a cycle, clock pins {energy['clock']:.2f}, "
         f"flip-flops {energy['flip_flops']:.2f}, gates {energy['logic']:.2f}; each net once {energy['at_once']:.2f}; "
         f"{energy['cycles']:,} cycles of each of {energy['seeds']} seeds, ± {energy['spread']:.1%}"
+    )
+
+
+def _core(report: Mapping[str, Any], core: Mapping[str, Any]) -> str:
+    """What the same netlist takes once it is placed and routed."""
+    if core["placing_error"]:
+        return f"  placed   {core['placing_error']}"
+    return (
+        f"  placed   {core['core_um2']:,g} µm², cells {core['cell_um2']:,g}; {core['wire_mm']:.2f} mm of wire, "
+        f"± {core['wire_deviation']:.1%} over {core['seeds']} seeds; {core['open_nets']} of all nets open; by "
+        f"{report['placed_by']}"
     )

@@ -10,6 +10,7 @@ from openmxu.area.energy import Energy
 from openmxu.area.findings import Cost, Entry, Fit, Interval, Ratio, Report, Spread
 from openmxu.area.measure import Result
 from openmxu.area.pages.schema import SCHEMA
+from openmxu.area.placing import Core
 from openmxu.area.targets import Area, Target
 
 __all__ = ["to_csv", "to_json"]
@@ -23,7 +24,7 @@ def to_json(report: Report) -> str:
                 "schema": SCHEMA,
                 "tool": report.tool,
                 "openmxu": report.made_by,
-                "targets": [_target(target) for target in report.targets],
+                "targets": [_target(target) for target in _targets(report)],
                 "results": [_run(result) for result in report.results],
                 "catalog": [
                     {**_entry(entry), "terms": [{"count": term.count, **_run(term.result)} for term in entry.terms]}
@@ -34,6 +35,8 @@ def to_json(report: Report) -> str:
                 "costs": [_cost(cost) for cost in report.costs],
                 "energies": [_energy(energy) for energy in report.energies],
                 "reordered": [{**_run(result), "order": result.point.order} for result in report.reordered],
+                "placed_by": report.placed_by,
+                "cores": [_core(core) for core in report.cores],
                 "spreads": [_spread(spread) for spread in report.spreads],
             },
             indent=2,
@@ -55,6 +58,11 @@ def to_csv(report: Report) -> str:
             row[name] = " ".join(f"{key}={value}" for key, value in (row[name] or {}).items())
         writer.writerow(row)
     return text.getvalue()
+
+
+def _targets(report: Report) -> list[Target]:
+    """All, that of placed designs included."""
+    return list(dict.fromkeys([*report.targets, *(core.result.target for core in report.cores)]))
 
 
 def _target(target: Target) -> dict[str, Any]:
@@ -140,6 +148,14 @@ def _energy(energy: Energy) -> dict[str, Any]:
         "error": energy.error,
         "figure": energy.result.figure,
     }
+
+
+def _core(core: Core) -> dict[str, Any]:
+    """A placed and routed design, with what it takes to map it again; without figures where there are none."""
+    figures = {"cell_um2": core.cell_area, "core_um2": core.area, "wire_mm": core.wire, "vias": core.vias}
+    figures |= {"wire_deviation": core.spread, "seeds": core.seeds, "open_nets": core.open_nets, "nets": core.nets}
+    known = {name: None if core.error else value for name, value in figures.items()}
+    return {**_run(core.result), **known, "placing_error": core.error}
 
 
 def _spread(spread: Spread) -> dict[str, Any]:

@@ -70,6 +70,7 @@ def quantities(report: Report) -> list[Measured]:
         _delays(report),
         _energies(report),
         _at_a_clock(f"energy, {PROCESSING_ELEMENT} at the same clock", "pJ", 1, _sound(report, report.energy_fronts)),
+        *(_cores(report, part) for part in (MULTIPLIER, PROCESSING_ELEMENT)),
     ]
     return [each for each in found if each.ratios]
 
@@ -139,6 +140,14 @@ def _energies(report: Report) -> Measured:
             by_library.setdefault(target.name, {})[str(point.format)] = (energy.total, energy.spread)
     for figures in by_library.values():
         found.add(figures)
+    return found
+
+
+def _cores(report: Report, part: str) -> Measured:
+    """Placed and routed."""
+    found = Measured(f"area, {part} placed and routed", "µm²", 0)
+    cores = [core for core in report.cores if core.result.point.part == part and not core.error]
+    found.add({str(core.result.point.format): (core.area, None) for core in cores})
     return found
 
 

@@ -13,6 +13,7 @@ from openmxu.area.pages.derived import passes_section, results_section, units_se
 from openmxu.area.pages.energy import energy_details, energy_section
 from openmxu.area.pages.headline import claimed, headline
 from openmxu.area.pages.marked import table
+from openmxu.area.pages.placed import placed_section
 from openmxu.area.pages.table import CATALOG_WORDS, catalog_table
 from openmxu.area.peers import PeerPoint
 from openmxu.area.points import ARRAY, UNIT
@@ -81,6 +82,7 @@ def _headline(report: Report) -> list[tuple[str, Sequence[str]]]:
         ("Energy", energy_section(report)),
         ("Energy of whole units", units_section(report)),
         ("fp32 by passes of bf16, and bf16 results", [*passes_section(report), *results_section(report)]),
+        ("Placed and routed", placed_section(report)),
         ("A whole array", _arrays(report)),
         ("Published by others, not measured here", _published()),
     ]
@@ -133,6 +135,8 @@ def _conditions(report: Report) -> str:
                 f" Delays: {target.timing}, with the loads of gates and the library's default wire load, if it has one."
             )
         lines.append(line)
+    if report.placed_by:
+        lines.append(f"- Placed and routed by {report.placed_by}.")
     given = dict.fromkeys(result.point.name for result in report.runs if isinstance(result.point, PeerPoint))
     if given:
         lines.append(

@@ -1,0 +1,366 @@
+"""Cores placed and routed, where Debian's qflow, graywolf and qrouter are installed: what wires add to areas of cells.
+
+::
+
+    point ─▶ Yosys, recipe area ─▶ cells and nets ─▶ BLIF ─▶ blif2cel ─▶ graywolf ─▶ place2def ─▶ qrouter ─▶ DEF
+                                        │                                                                    │
+                                        └──────────▶ openmxu.area.layout: is it this netlist? ◀──────────────┘
+
+A core has rows of cells without gaps, six layers of metal over them, and ports around. It has no power grid, no clock
+tree and no filler cells, and nothing is known of its timing.
+"""
+
+import hashlib
+import json
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import as_completed
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+from openmxu import cache, process, yosys
+from openmxu.area import layout
+from openmxu.area.layout import Layout, LayoutError
+from openmxu.area.liberty import read_library
+from openmxu.area.measure import Result
+from openmxu.area.points import ADDER, MULTIPLIER, PROCESSING_ELEMENT, Point, point
+from openmxu.area.schedule import Workers, measure_all
+from openmxu.area.targets import choose_targets
+from openmxu.formats import BF16, FP16, FP32
+
+__all__ = ["PACKAGES", "SEEDS", "Core", "Tools", "core_points", "find_tools", "place_all"]
+
+PACKAGES = "qflow graywolf qrouter qflow-tech-osu018"
+"""Of Debian."""
+
+SEEDS = 3
+"""Of the placer."""
+
+_MOST_OPEN = 0.005
+"""Of all nets, how many may be open: qrouter leaves out a via now and then, which changes no figure by as much."""
+
+_LIMIT = 1800.0
+"""Seconds that a tool may take for one core."""
+
+_TECHNOLOGY = Path("/usr/share/qflow/tech/osu018")
+_SCRIPTS = Path("/usr/lib/qflow/scripts")
+_LAYERS = 6
+
+_ROUTE = """\
+verbose 1
+read_lef cells.lef
+catch {{layers {layers}}}
+via stack 1
+vdd vdd
+gnd gnd
+{obstructions}
+read_def core.def
+qrouter::standard_route routed.def false
+quit
+"""
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What places and routes.
+
+    Parameters
+    ----------
+    programs
+        Where each is, by name.
+    files
+        Texts of the technology and of the scripts, by name.
+    version
+        Of the router, which alone says one; and a digest of all of them.
+    """
+
+    programs: Mapping[str, str]
+    files: Mapping[str, str]
+    version: str
+
+
+@dataclass(frozen=True)
+class Core:
+    """A design, placed and routed.
+
+    Parameters
+    ----------
+    result
+        The mapped design.
+    cells
+        How many it has.
+    cell_area
+        Their area by the LEF, in µm².
+    area
+        Of the rectangle that encloses them, in µm²: the mean over the seeds.
+    wire
+        Length of all wires, in mm.
+    vias
+        How many there are.
+    spread
+        Standard deviation of the seeds' wires, as a fraction.
+    seeds
+        Of the placer.
+    open_nets
+        Of all seeds: nets that the router says it has routed, and that do not reach all of their pins.
+    nets
+        How many nets all seeds' layouts have.
+    error
+        Why there are no figures; empty if there are.
+    drawing
+        Places and wires with the first seed.
+    """
+
+    result: Result
+    cells: int = 0
+    cell_area: float = 0.0
+    area: float = 0.0
+    wire: float = 0.0
+    vias: float = 0.0
+    spread: float = 0.0
+    seeds: int = 0
+    open_nets: int = 0
+    nets: int = 0
+    error: str = ""
+    drawing: Mapping[str, Any] | None = None
+
+
+def find_tools() -> Tools | None:
+    """What is installed; nothing if a part of it is missing."""
+    programs = {name: shutil.which(name) for name in ("graywolf", "qrouter", "tclsh")}
+    paths = [
+        *(_TECHNOLOGY / f"osu018{name}" for name in ("_stdcells.lef", "_stdcells.lib", ".par")),
+        *(_SCRIPTS / name for name in ("blif2cel.tcl", "place2def.tcl")),
+    ]
+    found = {name: path for name, path in programs.items() if path}
+    if len(found) < len(programs) or not all(path.is_file() for path in paths):
+        return None
+    files = {path.name: path.read_text("latin-1") for path in paths}
+    digest = hashlib.sha256("".join(files.values()).encode())
+    for program in [*map(Path, found.values()), *sorted(Path("/usr/lib/graywolf/bin").glob("TimberWolf?C"))]:
+        digest.update(program.read_bytes())
+    said = process.run([found["qrouter"], "-v", "0", "-h"], what="qrouter, asked for its version,", limit=60).last(1)
+    version = re.search(r"\d+\.\d+[\w.]*", "".join(said))
+    return Tools(found, files, f"graywolf, qrouter {version[0] if version else '?'}, {digest.hexdigest()[:12]}")
+
+
+def core_points() -> list[Point]:
+    """What is placed: what formats are compared by."""
+    formats = (BF16, FP16, FP32)
+    return [
+        *(point(MULTIPLIER, fmt) for fmt in formats),
+        point(ADDER, FP32),
+        *(point(PROCESSING_ELEMENT, fmt) for fmt in formats),
+    ]
+
+
+def place_all(points: Sequence[Point], tools: Tools, where: Workers, tell: Callable[[str], None]) -> list[Core]:
+    """Map, place and route designs, or look them up.
+
+    Parameters
+    ----------
+    points
+        Designs without memories.
+    tools
+        See :func:`find_tools`.
+    where
+        Where they are mapped; they are placed on this machine.
+    tell
+        Called with a line for each.
+    """
+    library = read_library(_TECHNOLOGY / "osu018_stdcells.lib")
+    [target] = choose_targets([], [library], ["area"])
+    results = measure_all([(target, each) for each in points], where, tell)
+    found: dict[int, Core] = {}
+
+    def run(index: int) -> None:
+        begin = time.monotonic()
+        core = found[index] = _placed(results[index], tools, where.limit)
+        said = f"failed: {core.error}" if core.error else f"{core.area:,.0f} µm², {core.wire:.1f} mm of wire"
+        seconds = time.monotonic() - begin
+        tell(f"[{len(found)}/{len(results)}] placed: {core.result.point.name}: {said} ({seconds:.1f} s)")
+
+    areas = [result.area.area if result.area else 0.0 for result in results]
+    order = sorted(range(len(results)), key=areas.__getitem__, reverse=True)
+    with process.threads(min(where.jobs, 8)) as pool:
+        for future in as_completed([pool.submit(run, index) for index in order]):
+            future.result()
+    return [found[index] for index in range(len(results))]
+
+
+def _placed(result: Result, tools: Tools, limit: float) -> Core:
+    if result.area is None:
+        return Core(result, error=result.error)
+    settings = json.dumps([SEEDS, _sources()])
+    key = cache.key("core", result.key, tools.version, settings)
+    try:
+        kept = cache.fetch("areas", key, lambda: json.dumps(_figures(result, tools, limit)).encode())
+    except (LayoutError, process.TimeLimitError, yosys.SynthesisError) as error:
+        return Core(result, error=str(error))
+    return Core(result, **json.loads(kept))
+
+
+def _sources() -> str:
+    """A digest of what reads layouts."""
+    return hashlib.sha256(Path(layout.__file__).read_bytes() + Path(__file__).read_bytes()).hexdigest()
+
+
+def _figures(result: Result, tools: Tools, limit: float) -> dict[str, Any]:
+    """Of all seeds; the checks are ours."""
+    lef = layout.read_lef(tools.files["osu018_stdcells.lef"])
+    design = _Netlist.of(result, limit)
+    layouts, open_nets = [], 0
+    for seed in range(1, SEEDS + 1):
+        drawn = layout.read_def(_routed(design, tools, seed), lef)
+        found = layout.check(drawn, lef, design.instances, design.nets)
+        if len(found) > _MOST_OPEN * len(design.nets):
+            raise LayoutError(f"{len(found)} of {len(design.nets)} nets are open, first {found[0]}")
+        open_nets += len(found)
+        layouts.append(drawn)
+    boxes = [each.box(lef) for each in layouts]
+    wires = [each.length for each in layouts]
+    return {
+        "cells": len(design.instances),
+        "cell_area": sum(lef.cells[kind].area for kind in design.instances.values()),
+        "area": mean((right - left) * (top - bottom) for left, bottom, right, top in boxes),
+        "wire": mean(wires),
+        "vias": mean(each.vias for each in layouts),
+        "spread": stdev(wires) / mean(wires),
+        "seeds": SEEDS,
+        "open_nets": open_nets,
+        "nets": SEEDS * len(design.nets),
+        "drawing": _drawing(layouts[0], lef),
+    }
+
+
+def _drawing(drawn: Layout, lef: layout.Library) -> dict[str, Any]:
+    """Cells (left, bottom, width, height) and wires (left, bottom, right, top) by layer, in tenths of a µm."""
+    unit = drawn.scale / 10
+    left, bottom, *_ = (round(10 * side) for side in drawn.box(lef))
+    cells = []
+    for place in drawn.cells.values():
+        body = drawn.shape(place, lef)
+        sides = body.left, body.bottom, body.right - body.left, body.top - body.bottom
+        x, y, width, height = (round(side / unit) for side in sides)
+        cells.append([x - left, y - bottom, width, height])
+    wires: dict[str, list[list[int]]] = {}
+    for route in drawn.routes.values():
+        for piece in route:
+            for wire in piece:
+                if wire.length:
+                    ends = [round(each / unit) for each in wire[1:]]
+                    wires.setdefault(wire.layer, []).append(
+                        [ends[0] - left, ends[1] - bottom, ends[2] - left, ends[3] - bottom]
+                    )
+    return {"cells": cells, "wires": wires}
+
+
+@dataclass(frozen=True)
+class _Netlist:
+    """A mapped design.
+
+    Parameters
+    ----------
+    instances
+        Kinds of cells, by instance.
+    nets
+        Pins by net: instance and pin.
+    inputs, outputs
+        Nets that have ports.
+    """
+
+    instances: dict[str, str]
+    nets: dict[str, list[tuple[str, str]]]
+    inputs: list[str]
+    outputs: list[str]
+
+    @classmethod
+    def of(cls, result: Result, limit: float) -> "_Netlist":
+        """Map a design once more, and keep what cells are connected to what."""
+        library = result.target.library
+        assert library is not None
+        script = f"{result.script}setundef -zero\nwrite_json /job/netlist.json\n"
+        found = yosys.run(
+            script, result.point.rtlil(), ["netlist.json"], libraries={"cells.lib": library.text}, limit=limit
+        )
+        return cls.parse(json.loads(found["netlist.json"])["modules"][result.point.top])
+
+    @classmethod
+    def parse(cls, module: Mapping[str, Any]) -> "_Netlist":
+        """Of a module in Yosys's JSON: instances are called as blif2cel calls them, nets by number.
+
+        Raises
+        ------
+        LayoutError
+            A pin is held at a value: the technology has no cell for that.
+        """
+        numbers: dict[str, Iterator[int]] = {}
+        instances: dict[str, str] = {}
+        nets: dict[str, list[tuple[str, str]]] = {}
+        for cell in module["cells"].values():
+            kind = cell["type"]
+            name = f"{kind}_{next(numbers.setdefault(kind, count(1)))}"
+            instances[name] = kind
+            for pin, bits in cell["connections"].items():
+                for bit in bits:
+                    if isinstance(bit, str):
+                        raise LayoutError(f"pin {pin} of a {kind} is held at {bit}, for which there is no cell")
+                    nets.setdefault(f"n{bit}", []).append((name, pin))
+        ports: dict[str, str] = {}
+        for port in module["ports"].values():
+            for net in (f"n{bit}" for bit in port["bits"]):
+                if net in nets:
+                    ports.setdefault(net, port["direction"])  # one for each net, whatever the ports are called
+        inputs, outputs = ([net for net, each in ports.items() if each == way] for way in ("input", "output"))
+        return cls(instances, nets, inputs, outputs)
+
+    @property
+    def blif(self) -> str:
+        """For blif2cel, which numbers cells of a kind as they come."""
+        pins: dict[str, list[str]] = {name: [] for name in self.instances}
+        for net, found in self.nets.items():
+            for name, pin in found:
+                pins[name].append(f"{pin}={net}")
+        return "\n".join(
+            [
+                ".model core",
+                f".inputs {' '.join(self.inputs)}",
+                f".outputs {' '.join(self.outputs)}",
+                *(f".gate {kind} {' '.join(pins[name])}" for name, kind in self.instances.items()),
+                ".end\n",
+            ]
+        )
+
+
+def _routed(design: _Netlist, tools: Tools, seed: int) -> str:
+    """The routed DEF; a tool that leaves none has failed, whatever it returns."""
+    programs, files = tools.programs, tools.files
+    with process.workspace() as work:
+        (work / "core.blif").write_text(design.blif)
+        (work / "cells.lef").write_text(files["osu018_stdcells.lef"], "latin-1")
+        (work / "core.par").write_text(re.sub(r"(random\.seed\s*:).*", rf"\1 {seed}", files["osu018.par"]), "latin-1")
+        (work / "info.cfg").write_text("read_lef cells.lef\n")
+        for name in ("blif2cel.tcl", "place2def.tcl"):
+            (work / name).write_text(files[name], "latin-1")
+        _run([programs["qrouter"], "-i", "core.info", "-c", "info.cfg"], work, "core.info")
+        to_cells = ["blif2cel.tcl", "--blif", "core.blif", "--lef", "cells.lef", "--cel", "core.cel"]
+        _run([programs["tclsh"], *to_cells], work, "core.cel")
+        _run([programs["graywolf"], "-n", "core"], work, "core.pl1")
+        _run([programs["tclsh"], "place2def.tcl", "core", "FILL", str(_LAYERS)], work, "core.def")
+        (work / "core.cfg").write_text(
+            _ROUTE.format(layers=_LAYERS, obstructions=(work / "core.obs").read_text().strip())
+        )
+        _run([programs["qrouter"], "-nog", "-s", "core.cfg"], work, "routed.def")
+        return (work / "routed.def").read_text()
+
+
+def _run(command: Sequence[str], work: Path, leaves: str) -> None:
+    name = Path(command[1] if command[0].endswith("tclsh") else command[0]).name
+    done = process.run(command, what=name, limit=_LIMIT, directory=work)
+    if not (work / leaves).is_file():
+        raise LayoutError("\n".join([f"{name} left no {leaves}, exit code {done.code}", *done.last(3)]))
