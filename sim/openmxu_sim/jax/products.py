@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openmxu_sim.engines import model
+from openmxu_sim.jax.foreign import call, find_handler
 from openmxu_sim.numerics import Numerics
 from openmxu_sim.product import to_stacks
 
@@ -31,8 +32,15 @@ def multiply(numerics: Numerics, a: jax.Array, b: jax.Array) -> jax.Array:
     shape = jax.ShapeDtypeStruct((*a.shape[:-1], b.shape[-1]), jnp.float32)
     if 0 in (*a.shape, *b.shape):
         return jnp.zeros(shape.shape, shape.dtype)
-    operands = (each.astype(jnp.float32) for each in (a, b))
-    return jax.pure_callback(partial(_compute, numerics), shape, *operands, vmap_method="broadcast_all")
+    left, right = (each.astype(jnp.float32) for each in (a, b))
+    through_python = partial(jax.pure_callback, partial(_compute, numerics), shape, vmap_method="broadcast_all")
+    handler = find_handler() if model.is_small(left.size * b.shape[-1], numerics.precision) else None
+    if handler is None:
+        return through_python(left, right)
+    found: jax.Array = jax.lax.platform_dependent(
+        left, right, cpu=partial(call, handler, numerics), default=through_python
+    )
+    return found
 
 
 def _forward(numerics: Numerics, a: jax.Array, b: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:

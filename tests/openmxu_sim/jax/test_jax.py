@@ -13,6 +13,7 @@ import jax.numpy as jnp  # noqa: E402  # needs JAX
 
 import openmxu_sim.jax as mxu  # noqa: E402
 from openmxu_sim import golden, vectors  # noqa: E402
+from openmxu_sim.jax.foreign import find_handler  # noqa: E402
 
 from ...conftest import slow  # noqa: E402
 
@@ -160,12 +161,12 @@ def test_loops_of_unknown_length() -> None:
 
 
 def test_nothing_goes_past_the_unit() -> None:
-    """What XLA would compute of a replayed function has no product of its own; the products are calls of the host."""
+    """What XLA would compute of a replayed function has no product of its own; the products are calls of ours."""
     w, x = _integers(4, 4), _integers(2, 4)
     for function in (_flow, jax.grad(_flow, (0, 1))):
         text = jax.jit(mxu.on_unit(function)).lower(w, x).as_text()
         assert "dot_general" not in text
-        assert "xla_ffi_python_cpu_callback" in text
+        assert f"@{find_handler() or 'xla_ffi_python_cpu_callback'}" in text
         assert "dot_general" in jax.jit(function).lower(w, x).as_text()
 
 

@@ -51,7 +51,7 @@ from openmxu_sim.golden.environment import ieee_arithmetic
 from openmxu_sim.golden.formats import DTYPES, Bits, find_format
 from openmxu_sim.golden.matrix import check_count, check_operands, check_precision
 
-__all__ = ["matmul", "products"]
+__all__ = ["PlainSetup", "is_small", "matmul", "plain_setup", "products"]
 
 _DEPTH = 128
 """Of so many k, or of one tile if that is longer, the extents are known; a panel of them fits next to the core."""
@@ -162,13 +162,43 @@ def products(
         return np.zeros((count, m, n), DTYPES.get(result, np.float32))
     sums = np.empty((count, m, n), np.float32)
     setup = _Setup(kernel or load_kernel(), how, target, min(rows, inner), threads, PASSES[precision])
-    if m * inner * n * len(setup.passes) <= _TASK:
+    if is_small(m * inner * n, precision):
         _multiply_small(setup, _in_words(a), _in_words(b), sums, progress)
     else:
         for number in range(count):
             job = _Job.of(setup, _in_words(a[number]), _in_words(b[number].T), sums[number])
             job.run(share_of(progress, number, count))
     return sums.astype(DTYPES.get(result, np.float32), copy=False)
+
+
+def is_small(multiply_adds: int, precision: str) -> bool:
+    """Whether a product takes milliseconds at most, so that one call of the kernel, on one thread, computes it."""
+    return multiply_adds * len(PASSES[precision]) <= _TASK
+
+
+class PlainSetup(NamedTuple):
+    """What ``kernel_products`` is told beside operands, as plain numbers: formats of operands and sums, and that of the
+    result, as bytes; how many k make a tile, and are packed together; parts of each pass.
+    """
+
+    how: bytes
+    target: bytes
+    rows: int
+    block: int
+    parts: tuple[tuple[int, int], ...]
+
+
+def plain_setup(inner: int, *, rows: int, precision: str, subnormals: str, operand: str, accumulate: str) -> PlainSetup:
+    """For products with results in fp32; parameters are as of :func:`products`, and have been checked."""
+    how = arithmetic(find_format(operand), find_format(accumulate), flush=subnormals == "flush")
+    rows = min(rows, inner)
+    parts = tuple((int(one), int(other)) for one, other in PASSES[precision])
+    return PlainSetup(bytes(how), bytes(limits(find_format("fp32"))), rows, _block(rows), parts)
+
+
+def _block(rows: int) -> int:
+    """How many k are packed together: whole tiles."""
+    return rows * max(1, _DEPTH // rows)
 
 
 class _Setup(NamedTuple):
@@ -184,7 +214,7 @@ class _Setup(NamedTuple):
     @property
     def block(self) -> int:
         """How many k are packed together: whole tiles."""
-        return self.rows * max(1, _DEPTH // self.rows)
+        return _block(self.rows)
 
     def map(self, function: Callable[..., None], tasks: list[tuple[Any, ...]]) -> Iterator[None]:
         """Do all of it, by as many threads as may be; each has settings of its own."""

@@ -1,0 +1,82 @@
+"""Small products as foreign functions of XLA's: its program calls the kernel of the engine ``model``, without Python.
+
+::
+
+    pure_callback   program ─▶ Python ─▶ numpy ─▶ ctypes ─▶ kernel      any size, any platform, several threads
+    foreign         program ─▶ handler.c ─▶ kernel                      small products on the CPU, where it can be built
+"""
+
+import hashlib
+import logging
+import threading
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from openmxu_sim.engines import model
+from openmxu_sim.engines.library import fetch_library, try_library
+from openmxu_sim.netlist import native
+from openmxu_sim.numerics import Numerics
+
+__all__ = ["call", "find_handler"]
+
+_log = logging.getLogger(__name__)
+
+_HEADER = "xla/ffi/api/c_api.h"
+
+
+_lock = threading.Lock()
+
+
+def find_handler() -> str | None:
+    """The name by which XLA knows the handler, which is built for this processor where it is not in the cache; ``None``
+    where it cannot be.
+
+    The name has a digest of the source: a compiled program that was kept meets the same handler or none.
+    """
+    with _lock:  # XLA takes a name once
+        return _find_handler()
+
+
+@lru_cache(maxsize=1)
+def _find_handler() -> str | None:
+    try:
+        header = (Path(jax.ffi.include_dir()) / _HEADER).read_text()
+        kernel = native.resource("openmxu_sim.engines.model", "kernel.c")
+        text = "\n".join([header, kernel, native.resource(__package__ or "", "handler.c")])
+        note = "compiling the handler of products for JAX, once: a few seconds"
+        library = fetch_library(text, native.open_library, _check, note=note)
+        name = f"openmxu_products_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+        jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(library.openmxu_products), platform="cpu")
+    except (AttributeError, OSError, native.CompilerNotFoundError, native.CompilationError) as error:
+        _log.info("products of JAX go through Python: %s", error)
+        return None
+    _libraries.append(library)
+    return name
+
+
+_libraries: list[Any] = []
+"""What must stay loaded."""
+
+
+def _check(library: bytes) -> bool:
+    return try_library(library, "openmxu_sim.engines.model.trial", what="known products on the model")
+
+
+def call(name: str, numerics: Numerics, a: jax.Array, b: jax.Array) -> jax.Array:
+    """The products of (P, M, K) and (P, K, N) in fp32, by the handler of that name; ``vmap`` puts dimensions first."""
+    how, target, rows, block, parts = model.plain_setup(a.shape[-1], **numerics._asdict())
+    shape = jax.ShapeDtypeStruct((*a.shape[:-1], b.shape[-1]), a.dtype)
+    products = jax.ffi.ffi_call(name, shape, vmap_method="broadcast_all")
+    found: jax.Array = products(
+        a,
+        b,
+        how=np.frombuffer(how, np.uint8),
+        target=np.frombuffer(target, np.uint8),
+        tiling=np.array([rows, block], np.int64),
+        parts=np.array(parts, np.int32).reshape(-1),
+    )
+    return found

@@ -1,0 +1,192 @@
+"""The handler that XLA calls: golden's bits, whatever XLA's threads have set; and what it refuses."""
+
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax", reason="JAX is not installed: make setup-models")
+
+import jax.numpy as jnp  # noqa: E402  # needs JAX
+
+import openmxu_sim.jax as mxu  # noqa: E402
+from openmxu_sim import golden, vectors  # noqa: E402
+from openmxu_sim.engines import model  # noqa: E402
+from openmxu_sim.jax import foreign, products  # noqa: E402
+from openmxu_sim.netlist.native import CompilationError, CompilerNotFoundError  # noqa: E402
+from openmxu_sim.numerics import Numerics  # noqa: E402
+
+HANDLER = foreign.find_handler()
+pytestmark = pytest.mark.skipif(HANDLER is None, reason="there is no C compiler, or no header of JAX's")
+
+
+def patterns(*shape: int, seed: int) -> Any:
+    """Operands of every sort, subnormal numbers among them, as JAX has them: unchanged."""
+    return jnp.asarray(golden.from_bits(vectors.operands("fp32", int(np.prod(shape)), seed)).reshape(shape))
+
+
+def by_handler(numerics: Numerics, a: Any, b: Any) -> np.ndarray:
+    assert HANDLER is not None
+    return np.asarray(jax.jit(partial(foreign.call, HANDLER, numerics))(a, b))
+
+
+def same(found: np.ndarray, numerics: Numerics, a: Any, b: Any) -> bool:
+    """The bits of the golden model, product by product."""
+    rows = zip(found, np.asarray(a), np.asarray(b), strict=True)
+    return all(
+        (golden.to_bits(got) == golden.to_bits(golden.matmul(left, right, **numerics._asdict()))).all()
+        for got, left, right in rows
+    )
+
+
+CASES = [
+    {"operand": "bf16"},
+    {"operand": "fp32"},
+    {"operand": "fp8_e4m3"},
+    {"operand": "e5f9"},
+    {"accumulate": "bf16"},
+    {"precision": "high"},
+    {"precision": "highest"},
+    {"precision": "exact9"},
+]
+
+
+@pytest.mark.parametrize("subnormals", ["flush", "ieee"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_bits(case: dict[str, str], subnormals: str) -> None:
+    """Three different products, whose sizes fit neither the array nor the kernel's bands and panels."""
+    numerics = Numerics(**{"rows": 5, "subnormals": subnormals, **case}).checked()  # type: ignore[arg-type]
+    a, b = patterns(3, 14, 13, seed=3), patterns(3, 13, 35, seed=4)
+    assert same(by_handler(numerics, a, b), numerics, a, b)
+
+
+def test_subnormal_numbers_are_kept() -> None:
+    """XLA's threads flush them; in this mode their products are subnormal numbers, too."""
+    numerics = Numerics(operand="bf16", subnormals="ieee")
+    a, b = jnp.full((1, 2, 1), 2.0**-100, jnp.float32), jnp.full((1, 1, 3), 2.0**-40, jnp.float32)
+    assert (by_handler(numerics, a, b) == np.float32(2.0**-140)).all()
+
+
+def test_settings_are_restored() -> None:
+    """What XLA computes of a product on the same thread flushes as it does otherwise."""
+    half, tiny = jnp.full((1, 1), 0.5), jnp.full((1, 1), np.float32(2.0**-126))
+    alone = jax.jit(lambda product, x: product * x)(half, tiny)
+    found = jax.jit(lambda a, x: mxu.matmul(a, jnp.ones((1, 1))) * x)(half, tiny)
+    assert (np.asarray(alone), np.asarray(found)) == (0, 0)
+
+
+def test_vmap_puts_products_first() -> None:
+    """Over either operand and both, twice over."""
+    a, b = patterns(2, 3, 5, 4, seed=5), patterns(2, 3, 4, 6, seed=6)
+    numerics = Numerics(operand="fp16")
+    twice = jax.vmap(jax.vmap(partial(mxu.matmul, operand="fp16")))
+    found = np.asarray(jax.jit(twice)(a, b))
+    assert all(same(found[i], numerics, a[i], b[i]) for i in range(2))
+    one = jax.jit(jax.vmap(partial(mxu.matmul, operand="fp16"), (0, None)))(a[0], b[0, 0])
+    assert same(np.asarray(one), numerics, a[0], np.broadcast_to(np.asarray(b[0, 0]), (3, 4, 6)))
+
+
+def test_both_ways_have_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = patterns(7, 20, seed=7), patterns(20, 9, seed=8)
+    found = np.asarray(jax.jit(mxu.matmul)(a, b))
+    monkeypatch.setattr(products, "find_handler", lambda: None)
+    assert (golden.to_bits(np.asarray(jax.jit(partial(mxu.matmul, rows=128))(a, b))) == golden.to_bits(found)).all()
+
+
+def test_large_products_go_through_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They can be interrupted there, and have several threads."""
+    monkeypatch.setattr(model, "_TASK", 100)
+    a, b = jnp.ones((5, 5)), jnp.ones((5, 5))
+    text = jax.jit(partial(mxu.matmul, rows=64)).lower(a, b).as_text()
+    assert "xla_ffi_python_cpu_callback" in text
+    assert "openmxu_products" not in text
+
+
+def test_threads() -> None:
+    numerics = Numerics()
+    a, b = patterns(4, 32, 32, seed=9), patterns(4, 32, 32, seed=10)
+    expected = by_handler(numerics, a, b)
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: by_handler(numerics, a, b), range(40)):
+            assert (golden.to_bits(found) == golden.to_bits(expected)).all()
+
+
+@pytest.mark.parametrize(
+    ("shapes", "changes", "text"),
+    [
+        (((2, 3), (4, 5), (2, 5)), {}, "sizes of operands do not match"),
+        (((2, 3), (3, 5), (2, 4)), {}, "sizes of operands do not match"),
+        (((3, 2, 3), (2, 3, 5), (3, 2, 5)), {}, "sizes of operands do not match"),
+        (((2, 0), (0, 5), (2, 5)), {}, "sizes of operands do not match"),
+        (((3,), (3,), (3,)), {}, "operands must be stacks of fp32 matrices"),
+        (((2, 3), (1, 3, 5), (2, 5)), {}, "operands must be stacks of fp32 matrices"),
+        (((2, 3), (3, 5), (2, 5)), {"how": np.zeros(3, np.uint8)}, "formats, tiling or parts are missing"),
+        (((2, 3), (3, 5), (2, 5)), {"tiling": np.zeros(2, np.int32)}, "formats, tiling or parts are missing"),
+        (((2, 3), (3, 5), (2, 5)), {"parts": np.zeros(3, np.int32)}, "formats, tiling or parts are missing"),
+        (((2, 3), (3, 5), (2, 5)), {"parts": np.zeros(20, np.int32)}, "formats, tiling or parts are missing"),
+        (((2, 3), (3, 5), (2, 5)), {"target": np.float32(1)}, "formats, tiling or parts are missing"),
+    ],
+)
+def test_refusals(shapes: tuple[tuple[int, ...], ...], changes: dict[str, Any], text: str) -> None:
+    """An error of JAX's with our text, whatever a program that was made elsewhere asks for."""
+    how, target, rows, block, parts = model.plain_setup(3, **Numerics()._asdict())
+    attributes = {
+        "how": np.frombuffer(how, np.uint8),
+        "target": np.frombuffer(target, np.uint8),
+        "tiling": np.array([rows, block], np.int64),
+        "parts": np.array(parts, np.int32).reshape(-1),
+        **changes,
+    }
+    left, right, result = shapes
+    call = jax.ffi.ffi_call(HANDLER, jax.ShapeDtypeStruct(result, jnp.float32))
+    with pytest.raises(jax.errors.JaxRuntimeError, match=f"openmxu: {text}"):
+        jax.block_until_ready(call(jnp.ones(left), jnp.ones(right), **attributes))
+
+
+def test_other_types_are_refused() -> None:
+    call = jax.ffi.ffi_call(HANDLER, jax.ShapeDtypeStruct((2, 2), jnp.float32))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="openmxu: operands must be stacks of fp32 matrices"):
+        jax.block_until_ready(call(jnp.ones((2, 2), jnp.int32), jnp.ones((2, 2))))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="openmxu: there must be two operands and a result"):
+        jax.block_until_ready(call(jnp.ones((2, 2))))
+
+
+@pytest.mark.parametrize("error", [CompilerNotFoundError("no compiler"), CompilationError("refused"), OSError("gone")])
+def test_without_a_handler(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(foreign, "fetch_library", fail)
+    assert foreign._find_handler.__wrapped__() is None
+
+
+_KEPT = """
+import sys, json, jax, numpy as np
+jax.config.update("jax_compilation_cache_dir", sys.argv[1])
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+import openmxu_sim.jax as mxu
+hits = []
+jax.monitoring.register_event_listener(lambda name, **_: hits.append(name))
+a = np.arange(12, dtype=np.float32).reshape(3, 4)
+found = np.asarray(jax.jit(mxu.matmul)(a, a.T))
+print(json.dumps([found.tolist(), any(name.endswith("cache_hits") for name in hits)]))
+"""
+
+
+def test_programs_that_are_kept(tmp_path: Path) -> None:
+    """What one process has compiled, another one runs: nothing in it belongs to a process."""
+    found = []
+    for _ in range(2):
+        command = [sys.executable, "-c", _KEPT, str(tmp_path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+        found.append(json.loads(done.stdout))
+    a = np.arange(12, dtype=np.float32).reshape(3, 4)
+    assert [each[0] for each in found] == [(a @ a.T).tolist()] * 2
+    assert [each[1] for each in found] == [False, True]
