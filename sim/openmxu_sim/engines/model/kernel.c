@@ -19,7 +19,8 @@ enum { WIDTH = 16, BAND = 6 };
 #endif
 enum { LANES = WIDTH / 4, VECTORS = 2, PANEL = VECTORS * LANES };
 
-/* AMD's Zen 4 splits vectors of 64 bytes, and adds beside multiplying all the time only with shorter ones. */
+/* AMD's Zen 4 splits vectors of 64 bytes, and adds beside multiplying all the time only with shorter ones. Older
+ * compilers take it for a Zen 3, which has no AVX-512. */
 #if defined __AVX512VL__ && (defined __znver3__ || defined __znver4__)
 enum { PLAIN_WIDTH = 32 };
 #else
