@@ -25,6 +25,7 @@ from typing import Any
 
 from openmxu import cache, process, yosys
 from openmxu.area import layout
+from openmxu.area.job import pack, unpack
 from openmxu.area.layout import Layout, LayoutError
 from openmxu.area.liberty import read_library
 from openmxu.area.measure import Result
@@ -33,13 +34,13 @@ from openmxu.area.schedule import Workers, measure_all
 from openmxu.area.targets import choose_targets
 from openmxu.formats import BF16, FP16, FP32
 
-__all__ = ["PACKAGES", "SEEDS", "Core", "Tools", "core_points", "find_tools", "place_all"]
+__all__ = ["PACKAGES", "SEEDS", "TRIES", "Core", "Tools", "core_points", "find_tools", "place_all"]
 
 PACKAGES = "qflow graywolf qrouter qflow-tech-osu018"
 """Of Debian."""
 
-SEEDS = 3
-"""Of the placer."""
+SEEDS, TRIES = 3, 6
+"""Layouts that figures are means over, and seeds of the placer that are tried for them: qrouter crashes at times."""
 
 _MOST_OPEN = 0.005
 """Of all nets, how many may be open: qrouter leaves out a via now and then, which changes no figure by as much."""
@@ -104,16 +105,16 @@ class Core:
         How many there are.
     spread
         Standard deviation of the seeds' wires, as a fraction.
-    seeds
-        Of the placer.
+    seeds, tries
+        Of the placer: how many gave a layout, and how many were tried.
     open_nets
-        Of all seeds: nets that the router says it has routed, and that do not reach all of their pins.
+        Of all layouts: nets that the router says it has routed, and that do not reach all of their pins.
     nets
-        How many nets all seeds' layouts have.
+        How many nets all layouts have.
     error
         Why there are no figures; empty if there are.
     drawing
-        Places and wires with the first seed.
+        Places and wires of the first layout.
     """
 
     result: Result
@@ -124,6 +125,7 @@ class Core:
     vias: float = 0.0
     spread: float = 0.0
     seeds: int = 0
+    tries: int = 0
     open_nets: int = 0
     nets: int = 0
     error: str = ""
@@ -171,70 +173,103 @@ def place_all(points: Sequence[Point], tools: Tools, where: Workers, tell: Calla
     where
         Where they are mapped; they are placed on this machine.
     tell
-        Called with a line for each.
+        Called with a line for each seed of each.
     """
     library = read_library(_TECHNOLOGY / "osu018_stdcells.lib")
     [target] = choose_targets([], [library], ["area"])
     results = measure_all([(target, each) for each in points], where, tell)
-    found: dict[int, Core] = {}
+    found: list[list[_Seed]] = [[] for _ in results]
 
-    def run(index: int) -> None:
+    def run(index: int, seed: int) -> None:
         begin = time.monotonic()
-        core = found[index] = _placed(results[index], tools, where.limit)
-        said = f"failed: {core.error}" if core.error else f"{core.area:,.0f} µm², {core.wire:.1f} mm of wire"
-        seconds = time.monotonic() - begin
-        tell(f"[{len(found)}/{len(results)}] placed: {core.result.point.name}: {said} ({seconds:.1f} s)")
+        each = _placed(results[index], tools, where.limit, seed)
+        found[index].append(each)
+        said = each.error or f"{each.area:,.0f} µm², {each.wire:.1f} mm of wire"
+        tell(f"placed: {results[index].point.name}, seed {seed}: {said} ({time.monotonic() - begin:.1f} s)")
 
     areas = [result.area.area if result.area else 0.0 for result in results]
-    order = sorted(range(len(results)), key=areas.__getitem__, reverse=True)
+    largest_first = sorted(range(len(results)), key=areas.__getitem__, reverse=True)
     with process.threads(min(where.jobs, 8)) as pool:
-        for future in as_completed([pool.submit(run, index) for index in order]):
+        tasks = [(index, seed) for index in largest_first for seed in range(1, SEEDS + 1)]
+        for future in as_completed([pool.submit(run, *task) for task in tasks if results[task[0]].area]):
             future.result()
-    return [found[index] for index in range(len(results))]
+    for index, seeds in enumerate(found):  # others in place of those that failed
+        while results[index].area and len(seeds) < TRIES and sum(not each.error for each in seeds) < SEEDS:
+            run(index, len(seeds) + 1)
+    return [_core(result, seeds) for result, seeds in zip(results, found, strict=True)]
 
 
-def _placed(result: Result, tools: Tools, limit: float) -> Core:
-    if result.area is None:
-        return Core(result, error=result.error)
-    settings = json.dumps([SEEDS, _sources()])
-    key = cache.key("core", result.key, tools.version, settings)
+@dataclass(frozen=True)
+class _Seed:
+    """A design, placed and routed with one seed; parameters are those of :class:`Core`."""
+
+    seed: int
+    cells: int = 0
+    cell_area: float = 0.0
+    area: float = 0.0
+    wire: float = 0.0
+    vias: int = 0
+    open_nets: int = 0
+    nets: int = 0
+    error: str = ""
+    drawing: Mapping[str, Any] | None = None
+
+
+def _core(result: Result, seeds: Sequence[_Seed]) -> Core:
+    """Means over the seeds that have figures, the first ones."""
+    good = sorted((each for each in seeds if not each.error), key=lambda each: each.seed)[:SEEDS]
+    if not good:
+        return Core(result, error=result.error or seeds[-1].error)
+    wires = [each.wire for each in good]
+    return Core(
+        result,
+        cells=good[0].cells,
+        cell_area=good[0].cell_area,
+        area=mean(each.area for each in good),
+        wire=mean(wires),
+        vias=mean(each.vias for each in good),
+        spread=stdev(wires) / mean(wires) if len(wires) > 1 else 0.0,
+        seeds=len(good),
+        tries=len(seeds),
+        open_nets=sum(each.open_nets for each in good),
+        nets=sum(each.nets for each in good),
+        drawing=good[0].drawing,
+    )
+
+
+def _placed(result: Result, tools: Tools, limit: float, seed: int) -> _Seed:
+    """One seed, from the cache or now; a failure is a result, too, but is not cached."""
+    key = cache.key("core", result.key, tools.version, _ROUTE, f"{_LAYERS} {_MOST_OPEN} {seed}", _sources())
     try:
-        kept = cache.fetch("areas", key, lambda: json.dumps(_figures(result, tools, limit)).encode())
+        kept = cache.fetch("areas", key, lambda: json.dumps(_figures(result, tools, limit, seed)).encode())
     except (LayoutError, process.TimeLimitError, yosys.SynthesisError) as error:
-        return Core(result, error=str(error))
-    return Core(result, **json.loads(kept))
+        return _Seed(seed, error=str(error))
+    return _Seed(seed, **json.loads(kept))
 
 
 def _sources() -> str:
     """A digest of what reads layouts."""
-    return hashlib.sha256(Path(layout.__file__).read_bytes() + Path(__file__).read_bytes()).hexdigest()
+    return hashlib.sha256(Path(layout.__file__).read_bytes()).hexdigest()
 
 
-def _figures(result: Result, tools: Tools, limit: float) -> dict[str, Any]:
-    """Of all seeds; the checks are ours."""
+def _figures(result: Result, tools: Tools, limit: float, seed: int) -> dict[str, Any]:
+    """Those of a seed; the checks are ours."""
     lef = layout.read_lef(tools.files["osu018_stdcells.lef"])
     design = _Netlist.of(result, limit)
-    layouts, open_nets = [], 0
-    for seed in range(1, SEEDS + 1):
-        drawn = layout.read_def(_routed(design, tools, seed), lef)
-        found = layout.check(drawn, lef, design.instances, design.nets)
-        if len(found) > _MOST_OPEN * len(design.nets):
-            raise LayoutError(f"{len(found)} of {len(design.nets)} nets are open, first {found[0]}")
-        open_nets += len(found)
-        layouts.append(drawn)
-    boxes = [each.box(lef) for each in layouts]
-    wires = [each.length for each in layouts]
+    drawn = layout.read_def(_routed(design, tools, seed), lef)
+    found = layout.check(drawn, lef, design.instances, design.nets)
+    if len(found) > _MOST_OPEN * len(design.nets):
+        raise LayoutError(f"{len(found)} of {len(design.nets)} nets are open, first {found[0]}")
+    left, bottom, right, top = drawn.box(lef)
     return {
         "cells": len(design.instances),
         "cell_area": sum(lef.cells[kind].area for kind in design.instances.values()),
-        "area": mean((right - left) * (top - bottom) for left, bottom, right, top in boxes),
-        "wire": mean(wires),
-        "vias": mean(each.vias for each in layouts),
-        "spread": stdev(wires) / mean(wires),
-        "seeds": SEEDS,
-        "open_nets": open_nets,
-        "nets": SEEDS * len(design.nets),
-        "drawing": _drawing(layouts[0], lef),
+        "area": (right - left) * (top - bottom),
+        "wire": drawn.length,
+        "vias": drawn.vias,
+        "open_nets": len(found),
+        "nets": len(design.nets),
+        "drawing": _drawing(drawn, lef),
     }
 
 
@@ -285,10 +320,17 @@ class _Netlist:
         library = result.target.library
         assert library is not None
         script = f"{result.script}setundef -zero\nwrite_json /job/netlist.json\n"
-        found = yosys.run(
-            script, result.point.rtlil(), ["netlist.json"], libraries={"cells.lib": library.text}, limit=limit
-        )
-        return cls.parse(json.loads(found["netlist.json"])["modules"][result.point.top])
+        libraries = {"cells.lib": library.text}
+
+        def make() -> bytes:
+            return pack(
+                yosys.run(script, result.point.rtlil(), ["netlist.json"], libraries=libraries, limit=limit)[
+                    "netlist.json"
+                ]
+            )
+
+        text = unpack(cache.fetch("netlists", cache.key("netlist.json", result.key), make))
+        return cls.parse(json.loads(text)["modules"][result.point.top])
 
     @classmethod
     def parse(cls, module: Mapping[str, Any]) -> "_Netlist":
@@ -363,4 +405,4 @@ def _run(command: Sequence[str], work: Path, leaves: str) -> None:
     name = Path(command[1] if command[0].endswith("tclsh") else command[0]).name
     done = process.run(command, what=name, limit=_LIMIT, directory=work)
     if not (work / leaves).is_file():
-        raise LayoutError("\n".join([f"{name} left no {leaves}, exit code {done.code}", *done.last(3)]))
+        raise LayoutError(f"{name} left no {leaves}, exit code {done.code}")

@@ -20,7 +20,7 @@ from openmxu.area.pages.headline import headline
 from openmxu.area.pages.markdown import to_summary
 from openmxu.area.pages.placed import PLACED, placed_section, to_drawing
 from openmxu.area.pages.schema import read_report
-from openmxu.area.placing import PACKAGES, SEEDS, Core, Tools, _Netlist, find_tools, place_all
+from openmxu.area.placing import PACKAGES, SEEDS, TRIES, Core, Tools, _Netlist, find_tools, place_all
 from openmxu.area.points import MULTIPLIER, PROCESSING_ELEMENT, Point, point
 from openmxu.area.schedule import workers
 from openmxu.area.targets import Area, choose_targets
@@ -76,7 +76,16 @@ def result(part: str, name: str) -> Result:
 
 def core(part: str, name: str, area: float, wire: float, **more: Any) -> Core:
     drawing = {"cells": [[0, 0, 40, 100], [40, 0, 60, 100]], "wires": {"metal2": [[10, 20, 10, 80], [10, 80, 70, 80]]}}
-    figures = {"cells": 2, "cell_area": area - 1, "vias": 7.0, "spread": 0.01, "seeds": 3, "open_nets": 1, "nets": 900}
+    figures = {
+        "cells": 2,
+        "cell_area": area - 1,
+        "vias": 7.0,
+        "spread": 0.01,
+        "seeds": 3,
+        "tries": 4,
+        "open_nets": 1,
+        "nets": 900,
+    }
     return Core(result(part, name), area=area, wire=wire, **{**figures, "drawing": drawing, **more})
 
 
@@ -91,7 +100,7 @@ REPORT = Report("Yosys 1", [each.result for each in CORES], cores=CORES, placed_
 
 def test_page() -> None:
     text = to_summary(REPORT)
-    assert "| multiplier fp16 | 2 | 14,999 | 15,000 | 1.50 | 18.0 ± 1.0% | 1.80 | 7 | 1 of 900 |" in text
+    assert "| multiplier fp16 | 2 | 14,999 | 15,000 | 1.50 | 18.0 ± 1.0% | 1.80 | 7 | 1 of 900 | 3 of 4 |" in text
     assert "Ratios of wires are those of cores times 1.20 (multiplier fp16), 1.20 (multiplier fp32)." in text
     assert f"]({PLACED})" in text
     assert "- Placed and routed by graywolf, qrouter 1.4." in text
@@ -142,37 +151,67 @@ def test_files(tmp_path: Path) -> None:
     )
 
 
-def placed(monkeypatch: pytest.MonkeyPatch, *routed: str) -> dict[str, Any]:
-    """The figures of a netlist whose seeds are routed like that."""
-    texts = iter(routed)
-    monkeypatch.setattr(placing, "_routed", lambda design, tools, seed: next(texts))
+def placed(monkeypatch: pytest.MonkeyPatch, *routed: str | Exception) -> Core:
+    """A netlist whose seeds are routed like that, or fail."""
+
+    def route(design: object, tools: object, seed: int) -> str:
+        found = routed[seed - 1]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    monkeypatch.setattr(placing, "_routed", route)
     monkeypatch.setattr(_Netlist, "of", classmethod(lambda cls, result, limit: cls(INSTANCES, NETS, [], [])))
-    tools = Tools({}, {"osu018_stdcells.lef": LEF}, "1")
-    return placing._figures(result(MULTIPLIER, "bf16"), tools, 1.0)
+    monkeypatch.setattr(placing, "read_library", lambda path: None)
+    monkeypatch.setattr(placing, "choose_targets", lambda *_: [OLD])
+    monkeypatch.setattr(placing, "measure_all", lambda *_: [result(MULTIPLIER, "bf16")])
+    monkeypatch.setattr(placing.cache, "fetch", lambda kind, key, make: make())
+    with workers(2, None, 1) as where:
+        [found] = place_all([], Tools({}, {"osu018_stdcells.lef": LEF}, "1"), where, lambda line: None)
+    return found
+
+
+LONGER = DEF.replace("( 60 * )", "( 90 * )")
+OPENED = DEF.replace("( * 250 ) M2_M1 ;", "( * 250 ) ;")
+TOUCHING = DEF.replace("( 60 * )", "( 140 * )")
+CRASH = LayoutError("qrouter left no routed.def, exit code -11")
 
 
 def test_figures_are_means_over_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
-    longer = DEF.replace("( 60 * )", "( 90 * )")
-    found = placed(monkeypatch, DEF, DEF, longer)
-    assert (found["cells"], found["cell_area"], found["area"], found["seeds"]) == (2, 80.0, 80.0, 3)
-    assert found["wire"] == pytest.approx((2 * 11.65e-3 + 11.95e-3) / 3)
-    assert (found["vias"], found["open_nets"], found["nets"]) == (2, 0, 9)
-    assert found["drawing"]["cells"] == [[0, 0, 40, 100], [40, 0, 40, 100]]
-    assert found["drawing"]["wires"]["metal1"][0] == [-20, 25, 6, 25]
+    found = placed(monkeypatch, DEF, DEF, LONGER)
+    assert (found.cells, found.cell_area, found.area, found.seeds, found.tries) == (2, 80.0, 80.0, 3, 3)
+    assert found.wire == pytest.approx((2 * 11.65e-3 + 11.95e-3) / 3)
+    assert found.spread == pytest.approx(0.3e-3 / 3**0.5 / found.wire)
+    assert (found.vias, found.open_nets, found.nets) == (2, 0, 9)
+    assert found.drawing is not None
+    assert found.drawing["cells"] == [[0, 0, 40, 100], [40, 0, 40, 100]]
+    assert found.drawing["wires"]["metal1"][0] == [-20, 25, 6, 25]
+
+
+def test_other_seeds_take_the_place_of_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first that work, whichever came back first."""
+    found = placed(monkeypatch, CRASH, LONGER, TOUCHING, DEF, DEF, DEF)
+    assert (found.seeds, found.tries, found.error) == (3, 5, "")
+    assert found.wire == pytest.approx((2 * 11.65e-3 + 11.95e-3) / 3)
+
+
+def test_fewer_layouts_than_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = placed(monkeypatch, CRASH, DEF, *[CRASH] * (TRIES - 2))
+    assert (found.seeds, found.tries, found.spread, found.nets) == (1, TRIES, 0, 3)
+
+
+def test_no_layout_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = placed(monkeypatch, *[CRASH] * (TRIES - 1), TOUCHING)
+    assert (found.error, found.seeds, found.area) == ("net a touches INV_1's inside", 0, 0)
 
 
 def test_open_nets_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some; many are an error, whatever the router says."""
-    opened = DEF.replace("( * 250 ) M2_M1 ;", "( * 250 ) ;")
-    with pytest.raises(LayoutError, match=r"^1 of 3 nets are open, first b$"):
-        placed(monkeypatch, DEF, opened, DEF)
+    """Some; many are a failure, whatever the router says."""
+    found = placed(monkeypatch, *[OPENED] * TRIES)
+    assert found.error == "1 of 3 nets are open, first b"
     monkeypatch.setattr(placing, "_MOST_OPEN", 0.4)
-    assert placed(monkeypatch, DEF, opened, opened)["open_nets"] == 2
-
-
-def test_wrong_layouts_have_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(LayoutError, match=r"^net a touches INV_1's inside$"):
-        placed(monkeypatch, DEF, DEF, DEF.replace("( 60 * )", "( 140 * )"))
+    found = placed(monkeypatch, DEF, OPENED, OPENED)
+    assert (found.error, found.open_nets, found.nets) == ("", 2, 9)
 
 
 def test_without_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -200,7 +239,7 @@ def test_tools() -> None:
     assert (found.seeds, found.open_nets) == (SEEDS, 0)
     assert found.drawing is not None
     assert len(found.drawing["cells"]) == found.cells > 100
-    assert any("placed: multiplier fp8_e4m3: " in line for line in told)
+    assert sum("placed: multiplier fp8_e4m3, seed " in line for line in told) == SEEDS
 
 
 @pytest.mark.skipif(TOOLS is None, reason=f"not installed: {PACKAGES}")

@@ -29,10 +29,10 @@ def placed_section(report: Report) -> list[str]:
     return [
         "Designs mapped to osu018 (six metals, 180 nm) by recipe 'area', placed by graywolf and routed by qrouter: "
         "rows of cells without gaps, and ports around. Areas are those of the LEF, which the library's contradict. "
-        f"Wires are means over {max((core.seeds for core in found), default=0)} seeds of the placer. Every layout was "
-        "compared with its netlist: no cell is missing, no net touches another one; nets that the router says it has "
-        "routed, and that do not reach all of their pins, are counted.",
-        *([table([*headings, "open nets"], rows)] if rows else []),
+        "Figures are means over layouts by several seeds of the placer; with some of those that were tried the "
+        "router crashed. Every layout was compared with its netlist: no cell is missing, no net touches another one. "
+        "Nets that the router says it has routed, and that do not reach all of their pins, are counted.",
+        *([table([*headings, "open nets", "layouts"], rows)] if rows else []),
         *([f"![Multipliers of bf16 and fp32, placed and routed, at one scale]({PLACED})"] if _pair(report) else []),
         *([_sentence(bases, found)] if bases else []),
         *(f"- {core.result.point.name}: {core.error}" for core in report.cores if core.error),
@@ -50,6 +50,7 @@ def _row(core: Core, base: Core | None) -> list[str]:
         f"{core.wire / base.wire:.2f}" if base else "",
         f"{core.vias:,.0f}",
         f"{core.open_nets} of {core.nets:,}",
+        f"{core.seeds} of {core.tries}",
     ]
 
 
