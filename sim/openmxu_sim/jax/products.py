@@ -1,5 +1,10 @@
-"""Products of arrays, by the engine ``model``, with derivatives by the same unit."""
+"""Products of arrays, by the engine ``model``, with derivatives by the same unit.
 
+They are an operation of JAX, which XLA gets when all sizes and the platform are known: those that ``vmap`` has put
+there, too. Small products on CPUs are calls of a handler, all others calls of the host.
+"""
+
+import math
 from functools import partial
 from typing import Any
 
@@ -7,6 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
+from jax.extend.core import Primitive
+from jax.interpreters import batching, mlir
 
 from openmxu_sim.engines import model
 from openmxu_sim.jax.foreign import call, find_handler
@@ -18,29 +25,83 @@ __all__ = ["TYPES", "matmul", "multiply"]
 TYPES = ("float32", "bfloat16", "float16", "float64")
 """What is multiplied. All but the last go into fp32 exactly; float64 is rounded to it."""
 
+_products = Primitive("openmxu_products")
+"""The float32 products of (P, M, K) and (P, K, N) float32 arrays, with ``numerics``."""
+
+
+def _shape(a: Any, b: Any) -> tuple[int, ...]:
+    return (*a.shape[:-1], b.shape[-1])
+
+
+@_products.def_abstract_eval
+def _abstract(a: Any, b: Any, *, numerics: Numerics) -> Any:
+    return jax.core.ShapedArray(_shape(a, b), jnp.float32)
+
+
+@partial(jax.jit, static_argnums=0)
+def _compiled(numerics: Numerics, a: jax.Array, b: jax.Array) -> jax.Array:
+    return _bind(numerics, a, b)
+
+
+def _bind(numerics: Numerics, a: jax.Array, b: jax.Array) -> jax.Array:
+    result: jax.Array = _products.bind(a, b, numerics=numerics)
+    return result
+
+
+@_products.def_impl
+def _now(a: jax.Array, b: jax.Array, *, numerics: Numerics) -> jax.Array:
+    # A user may have disabled jit; then `_compiled` would come back here.
+    with jax.disable_jit(False):
+        return _compiled(numerics, a, b)
+
+
+def _batch(given: tuple[jax.Array, jax.Array], places: tuple[Any, Any], *, numerics: Numerics) -> tuple[jax.Array, int]:
+    """The products of a batch: rows of activations where weights are the same for all of it, else a larger stack."""
+    (a, b), (place_a, place_b) = given, places
+    if place_b is None:
+        a = jnp.moveaxis(a, place_a, 1)
+        count, size, m, k = a.shape
+        return _bind(numerics, a.reshape(count, size * m, k), b).reshape(count, size, m, b.shape[2]), 1
+    b = jnp.moveaxis(b, place_b, 0)
+    a = jnp.broadcast_to(a, (len(b), *a.shape)) if place_a is None else jnp.moveaxis(a, place_a, 0)
+    left, right = (jax.lax.collapse(each, 0, 2) for each in (a, b))
+    return _bind(numerics, left, right).reshape(_shape(a, b)), 0
+
+
+batching.primitive_batchers[_products] = _batch
+
+
+def _on_host(a: jax.Array, b: jax.Array, *, numerics: Numerics) -> jax.Array:
+    """Through Python."""
+    shape = jax.ShapeDtypeStruct(_shape(a, b), jnp.float32)
+    result: jax.Array = jax.pure_callback(partial(_compute, numerics), shape, a, b)
+    return result
+
 
 def _compute(numerics: Numerics, a: Any, b: Any) -> npt.NDArray[np.float32]:
-    """On the host: arrays of (..., P, M, K) and (..., P, K, N) in fp32, where ``vmap`` has put its dimensions first."""
-    left, right = (np.asarray(each, np.float32).reshape(-1, *each.shape[-2:]) for each in (a, b))
-    result = model.products(left.view(np.uint32), right.view(np.uint32), **numerics._asdict())
-    return np.asarray(result, np.float32).reshape(*a.shape[:-1], b.shape[-1])
+    left, right = (np.asarray(each, np.float32).view(np.uint32) for each in (a, b))
+    return np.asarray(model.products(left, right, **numerics._asdict()), np.float32)
+
+
+def _on_cpu(a: jax.Array, b: jax.Array, *, numerics: Numerics) -> jax.Array:
+    """By the handler, unless it takes so long that Python can use threads, and hears Ctrl-C between its calls."""
+    small = model.is_small(math.prod(a.shape) * b.shape[2], numerics.precision)
+    handler = find_handler() if small else None
+    return _on_host(a, b, numerics=numerics) if handler is None else call(handler, numerics, a, b)
+
+
+for _platform, _rule in ((None, _on_host), ("cpu", _on_cpu)):
+    _lower = mlir.lower_fun(_rule, multiple_results=False)
+    # As of `pure_callback`, which is not cacheable itself.
+    mlir.register_lowering(_products, _lower, platform=_platform, cacheable=False)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def multiply(numerics: Numerics, a: jax.Array, b: jax.Array) -> jax.Array:
     """The float32 products of (P, M, K) and (P, K, N), of any of :data:`TYPES`."""
-    shape = jax.ShapeDtypeStruct((*a.shape[:-1], b.shape[-1]), jnp.float32)
     if 0 in (*a.shape, *b.shape):
-        return jnp.zeros(shape.shape, shape.dtype)
-    left, right = (each.astype(jnp.float32) for each in (a, b))
-    through_python = partial(jax.pure_callback, partial(_compute, numerics), shape, vmap_method="broadcast_all")
-    handler = find_handler() if model.is_small(left.size * b.shape[-1], numerics.precision) else None
-    if handler is None:
-        return through_python(left, right)
-    found: jax.Array = jax.lax.platform_dependent(
-        left, right, cpu=partial(call, handler, numerics), default=through_python
-    )
-    return found
+        return jnp.zeros(_shape(a, b), jnp.float32)
+    return _bind(numerics, a.astype(jnp.float32), b.astype(jnp.float32))
 
 
 def _forward(numerics: Numerics, a: jax.Array, b: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:

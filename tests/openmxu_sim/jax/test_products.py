@@ -1,0 +1,174 @@
+"""Products as an operation of JAX: its transformations, and which way XLA's program computes them."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax", reason="JAX is not installed: make setup-models")
+
+import jax.numpy as jnp  # noqa: E402  # needs JAX
+
+import openmxu_sim.jax as mxu  # noqa: E402
+from openmxu_sim import golden, vectors  # noqa: E402
+from openmxu_sim.engines import model  # noqa: E402
+from openmxu_sim.jax import products  # noqa: E402
+from openmxu_sim.jax.foreign import find_handler  # noqa: E402
+from openmxu_sim.numerics import Numerics  # noqa: E402
+
+from ...bits import same_bits  # noqa: E402
+
+needs_handler = pytest.mark.skipif(find_handler() is None, reason="there is no C compiler, or no header of JAX's")
+
+
+def _pair(m: int, k: int, n: int, *, kind: str = "all", seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Activations and weights with results of every sort."""
+    a, b = (golden.from_bits(vectors.matrix((rows, k), "fp32", seed + at, kind=kind)) for at, rows in enumerate((m, n)))
+    return a, np.ascontiguousarray(b.T)
+
+
+def _stacks(count: int, m: int, k: int, n: int, *, kind: str = "all") -> tuple[np.ndarray, np.ndarray]:
+    pairs = [_pair(m, k, n, kind=kind, seed=2 * at) for at in range(count)]
+    a, b = zip(*pairs, strict=True)
+    return np.stack(a), np.stack(b)
+
+
+def _golden(a: np.ndarray, b: np.ndarray, **options: Any) -> np.ndarray:
+    return np.stack([golden.matmul(*each, **options) for each in zip(a, b, strict=True)])
+
+
+def _calls(function: Callable[..., Any], *inputs: Any) -> tuple[bool, bool]:
+    """Whether XLA calls the handler, and whether it calls Python."""
+    text = jax.jit(function).lower(*inputs).as_text()
+    return "@openmxu_products_" in text, "xla_ffi_python_cpu_callback" in text
+
+
+def test_many_sizes() -> None:
+    """Also a single tile, several tiles in a block, and several blocks."""
+    for m, k, n, rows in ((1, 1, 1, 1), (3, 7, 2, 128), (2, 300, 3, 128), (4, 40, 5, 3), (1, 130, 33, 64)):
+        a, b = _pair(m, k, n, seed=k)
+        same_bits(np.asarray(mxu.matmul(a, b, rows=rows)), golden.matmul(a, b, rows=rows))
+
+
+def test_derivatives() -> None:
+    """They are products, too."""
+    a, b = _pair(5, 6, 7)
+    scale = golden.from_bits(vectors.matrix((5, 7), "fp32", 3))
+    gradient = jax.jit(jax.vjp(partial(mxu.matmul, rows=4), a, b)[1])
+    for found, pair in zip(gradient(scale), ((scale, b.T), (a.T, scale)), strict=True):
+        same_bits(np.asarray(found), golden.matmul(*pair, rows=4))
+
+
+@pytest.mark.parametrize("axes", [(0, None), (2, None), (None, 0), (None, 1), (0, 0), (1, 2)])
+@pytest.mark.parametrize("count", [0, 4])
+def test_vmap(axes: tuple[int | None, int | None], count: int) -> None:
+    a, b = _stacks(max(count, 1), 3, 5, 4)
+    given = [
+        each[0] if axis is None else np.moveaxis(each[:count], 0, axis) for each, axis in zip((a, b), axes, strict=True)
+    ]
+    found = jax.jit(jax.vmap(partial(mxu.matmul, rows=4), axes))(*given)
+    assert found.shape == (count, 3, 4)
+    left, right = (each[[0] * count] if axis is None else each[:count] for each, axis in zip((a, b), axes, strict=True))
+    for got, *pair in zip(np.asarray(found), left, right, strict=True):
+        same_bits(got, golden.matmul(*pair, rows=4))
+
+
+def test_vmap_of_stacks() -> None:
+    """Twice, and of products that are stacks already."""
+    a, b = _stacks(6, 3, 5, 4)
+    expected = _golden(a, b, rows=4)
+    shaped = a.reshape(3, 1, 2, 3, 5), b.reshape(3, 1, 2, 5, 4)
+    twice = jax.vmap(jax.vmap(partial(mxu.matmul, rows=4)))
+    same_bits(np.asarray(twice(*shaped)).reshape(expected.shape), expected)
+    shared = jax.vmap(partial(mxu.matmul, rows=4), (0, None))(a.reshape(3, 2, 3, 5), b[:2])
+    same_bits(np.asarray(shared), np.stack([_golden(each, b[:2], rows=4) for each in a.reshape(3, 2, 3, 5)]))
+
+
+@pytest.mark.parametrize("place", range(4))
+@pytest.mark.parametrize("shared", [None, "a", "b"])
+def test_a_batch_along_any_dimension(place: int, shared: str | None) -> None:
+    """`multiply` puts it first; the operation below takes it anywhere."""
+    a, b = (each.reshape(3, 2, *each.shape[1:]) for each in _stacks(6, 3, 5, 4))
+    axes = tuple(None if shared == name else place for name in ("a", "b"))
+    given = [each[0] if axis is None else np.moveaxis(each, 0, axis) for each, axis in zip((a, b), axes, strict=True)]
+    found = jax.vmap(partial(products._bind, Numerics(rows=4)), axes)(*given)
+    left, right = (each[[0] * 3] if axis is None else each for each, axis in zip((a, b), axes, strict=True))
+    expected = [_golden(*pair, rows=4) for pair in zip(left, right, strict=True)]
+    same_bits(np.asarray(found), np.stack(expected))
+
+
+def test_control_flow() -> None:
+    """Products in loops and branches."""
+    multiply = partial(mxu.matmul, rows=4)
+    w, x = _pair(6, 6, 6, kind="normal")[0] / 4, _pair(6, 6, 6, kind="normal", seed=5)[0]
+    expected = x
+    for _ in range(4):
+        expected = golden.matmul(expected, w, rows=4)
+
+    def scan(x: Any, w: Any) -> Any:
+        return jax.lax.scan(lambda c, _: (multiply(c, w), None), x, length=4)[0]
+
+    def loop(x: Any, w: Any) -> Any:
+        return jax.lax.while_loop(lambda s: s[0] < 4, lambda s: (s[0] + 1, multiply(s[1], w)), (0, x))[1]
+
+    def branch(x: Any, w: Any) -> Any:
+        for _ in range(4):
+            x = jax.lax.cond(x[0, 0] == x[0, 0], multiply, lambda v, _: v, x, w)
+        return x
+
+    for function in (scan, loop, branch):
+        same_bits(np.asarray(jax.jit(function)(x, w)), expected)
+
+
+def test_without_jit() -> None:
+    a, b = _pair(5, 6, 7)
+    expected = golden.matmul(a, b, rows=4)
+    same_bits(np.asarray(mxu.matmul(a, b, rows=4)), expected)
+    with jax.disable_jit():
+        same_bits(np.asarray(mxu.matmul(a, b, rows=4)), expected)
+
+
+def test_donated_operands() -> None:
+    a, b = _stacks(3, 40, 40, 40)
+    for donated in (0, 1):
+        multiply = jax.jit(partial(mxu.matmul, rows=4), donate_argnums=donated)
+        same_bits(np.asarray(multiply(jnp.array(a), jnp.array(b))), _golden(a, b, rows=4))
+
+
+@needs_handler
+def test_large_products_go_through_python() -> None:
+    """They are computed in parts, by threads; so are products that are many only because of vmap."""
+
+    def described(*shape: int) -> Any:
+        return jax.ShapeDtypeStruct(shape, np.float32)
+
+    def side(bits: int) -> tuple[Any, Any]:
+        return described(1 << bits, 1 << 10), described(1 << 10, 1 << 8)
+
+    assert model._TASK == 1 << 26
+    assert _calls(mxu.matmul, *side(8)) == (True, False)
+    assert _calls(partial(mxu.matmul, precision="high"), *side(8)) == (False, True)
+    assert _calls(mxu.matmul, *side(9)) == (False, True)
+    many = described(1 << 9, 64, 64)
+    for axes in ((0, 0), (0, None)):
+        inputs = [many if axis == 0 else described(64, 64) for axis in axes]
+        assert _calls(jax.vmap(mxu.matmul, axes), *inputs) == (False, True)
+
+
+@needs_handler
+def test_other_platforms_go_through_python() -> None:
+    """There is none here, so that JAX cannot make their call of the host: in its own words, on the way to one."""
+    program = jax.jit(mxu.matmul).trace(*_pair(5, 6, 7))
+    assert "@openmxu_products_" in program.lower(lowering_platforms=("cpu",)).as_text()
+    for platform in ("cuda", "tpu"):
+        with pytest.raises(ValueError, match=f"backend cpu is different from the lowering platform {platform}"):
+            program.lower(lowering_platforms=(platform,))
+
+
+def test_a_product_within_a_function_on_the_unit() -> None:
+    """It has its own numerics."""
+    a, b = _pair(5, 6, 7)
+    found = mxu.on_unit(partial(mxu.matmul, operand="fp8_e5m2", rows=4), operand="bf16")(a, b)
+    same_bits(np.asarray(found), golden.matmul(a, b, operand="fp8_e5m2", rows=4))
