@@ -60,6 +60,9 @@ XLA_FFI_Error *openmxu_products(XLA_FFI_CallFrame *frame) {
   const int32_t *parts = attribute(&frame->attrs, "parts", XLA_FFI_DataType_S32, 2, 2 * MOST_PASSES, &passes);
   if (!formats || !result || !tiling || !parts || passes % 2)
     return refuse(api, XLA_FFI_Error_Code_INVALID_ARGUMENT, "openmxu: formats, tiling or parts are missing");
+  int64_t rows = least_of(tiling[0], inner), block = tiling[1];
+  if (rows < 1 || block < 1 || block % rows)
+    return refuse(api, XLA_FFI_Error_Code_INVALID_ARGUMENT, "openmxu: tiling must be rows and a multiple of them");
   memcpy(&how, formats, sizeof how);
   memcpy(&target, result, sizeof target);
   struct stack left = { a->data, m * inner, inner, 1 }, right = { b->data, inner * n, 1, n };
@@ -67,7 +70,7 @@ XLA_FFI_Error *openmxu_products(XLA_FFI_CallFrame *frame) {
   fenv_t before;
   fegetenv(&before);
   fesetenv(FE_DFL_ENV);
-  int failed = kernel_products(&how, &target, &left, &right, count, m, inner, n, least_of(tiling[0], inner), tiling[1],
+  int failed = kernel_products(&how, &target, &left, &right, count, m, inner, n, rows, block,
                                (const int32_t(*)[2])parts, passes / 2, out->data);
   fesetenv(&before);
   return failed ? refuse(api, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED, "openmxu: not enough memory for operands") : 0;

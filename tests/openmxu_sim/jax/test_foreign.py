@@ -130,6 +130,10 @@ def test_threads() -> None:
         (((2, 3), (3, 5), (2, 5)), {"tiling": np.zeros(2, np.int32)}, "formats, tiling or parts are missing"),
         (((2, 3), (3, 5), (2, 5)), {"parts": np.zeros(3, np.int32)}, "formats, tiling or parts are missing"),
         (((2, 3), (3, 5), (2, 5)), {"parts": np.zeros(20, np.int32)}, "formats, tiling or parts are missing"),
+        (((2, 3), (3, 5), (2, 5)), {"tiling": np.zeros(2, np.int64)}, "tiling must be rows and a multiple of them"),
+        (((2, 3), (3, 5), (2, 5)), {"tiling": np.array([-1, 3])}, "tiling must be rows and a multiple of them"),
+        (((2, 3), (3, 5), (2, 5)), {"tiling": np.array([3, 0])}, "tiling must be rows and a multiple of them"),
+        (((2, 3), (3, 5), (2, 5)), {"tiling": np.array([2, 3])}, "tiling must be rows and a multiple of them"),
         (((2, 3), (3, 5), (2, 5)), {"target": np.float32(1)}, "formats, tiling or parts are missing"),
     ],
 )
