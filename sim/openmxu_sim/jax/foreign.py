@@ -21,7 +21,7 @@ from openmxu_sim.engines.library import fetch_library, try_library
 from openmxu_sim.netlist import native
 from openmxu_sim.numerics import Numerics
 
-__all__ = ["call", "find_handler"]
+__all__ = ["call", "find_handler", "register"]
 
 _log = logging.getLogger(__name__)
 
@@ -50,11 +50,13 @@ def _find_handler() -> str | None:
         note = "compiling the handler of products for JAX, once: a few seconds"
         library = fetch_library(text, native.open_library, _check, note=note)
         name = f"openmxu_products_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-        jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(library.openmxu_products), platform="cpu")
-    except (AttributeError, OSError, native.CompilerNotFoundError, native.CompilationError) as error:
+        register(name, library)
+    except native.CompilationError as error:
+        _log.warning("products of JAX go through Python, which takes longer: %s", error)
+        return None
+    except (AttributeError, OSError, native.CompilerNotFoundError) as error:
         _log.info("products of JAX go through Python: %s", error)
         return None
-    _libraries.append(library)
     return name
 
 
@@ -62,8 +64,20 @@ _libraries: list[Any] = []
 """What must stay loaded."""
 
 
+def register(name: str, library: Any) -> None:
+    """Tell XLA the name of a library's handler.
+
+    Raises
+    ------
+    AttributeError
+        It has none.
+    """
+    jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(library.openmxu_products), platform="cpu")
+    _libraries.append(library)
+
+
 def _check(library: bytes) -> bool:
-    return try_library(library, "openmxu_sim.engines.model.trial", what="known products on the model")
+    return try_library(library, "openmxu_sim.jax.trial", what="known products of JAX")
 
 
 def call(name: str, numerics: Numerics, a: jax.Array, b: jax.Array) -> jax.Array:

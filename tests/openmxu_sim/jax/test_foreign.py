@@ -170,6 +170,54 @@ def test_without_a_handler(error: Exception, monkeypatch: pytest.MonkeyPatch) ->
     assert foreign._find_handler.__wrapped__() is None
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "change",
+    [
+        "s/fesetenv(FE_DFL_ENV)/0/",
+        "s/m \\* inner, inner, 1 }/0, inner, 1 }/",
+        "s/^XLA_FFI_Error .openmxu_products/&_2/",
+        "s/fenv_t before;/__builtin_trap(); &/",
+    ],
+    ids=["settings", "stacks", "no function", "crash"],
+)
+def test_a_compiler_that_lies(
+    change: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """XLA calls the handler in a process of its own first, and its bits decide."""
+    liar = tmp_path / "liar"
+    loop = f"for each; do case $each in *.c) sed -i '{change}' $each;; esac; done"
+    liar.write_text(f'#!/bin/sh\n{loop}\nexec cc "$@"\n')
+    liar.chmod(0o755)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("CC", str(liar))
+    assert foreign._find_handler.__wrapped__() is None
+    assert "go through Python, which takes longer: C compiler made code that does not work: " in caplog.messages[-1]
+    assert not list((tmp_path / "cache" / "openmxu" / "models").glob("*"))
+
+
+_SHORT = """
+import resource, jax, numpy as np
+import openmxu_sim.jax as mxu
+x = np.ones(1 << 22, np.float32)
+compiled = jax.jit(mxu.matmul).lower(x, x).compile()
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 27), -1))
+try:
+    print(compiled(x, x).block_until_ready())
+except jax.errors.JaxRuntimeError as error:
+    print(error)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux says how much memory a process has")
+def test_without_memory() -> None:
+    """Of two vectors: the kernel packs them as a whole band and a whole panel, with zeros."""
+    done = subprocess.run([sys.executable, "-c", _SHORT], capture_output=True, text=True, check=True, timeout=120)
+    assert "RESOURCE_EXHAUSTED: openmxu: not enough memory for operands" in done.stdout
+
+
 _KEPT = """
 import sys, json, jax, numpy as np
 jax.config.update("jax_compilation_cache_dir", sys.argv[1])

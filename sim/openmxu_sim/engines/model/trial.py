@@ -14,9 +14,9 @@ from openmxu_sim import golden, vectors
 from openmxu_sim.engines import model
 from openmxu_sim.engines.model.kernel import Kernel
 
-__all__ = ["main"]
+__all__ = ["CASES", "main"]
 
-_CASES: tuple[dict[str, str], ...] = (
+CASES: tuple[dict[str, str], ...] = (
     {"operand": "bf16"},
     {"operand": "fp32"},
     {"operand": "fp8_e4m3"},
@@ -35,7 +35,7 @@ def main(library: str) -> None:
     except (OSError, AttributeError) as error:
         sys.exit(str(error))
     m, k, n = kernel.band + 1, 9, kernel.panel + 1
-    for kind, mode, case in product(("all", "normal"), ("flush", "ieee"), _CASES):
+    for kind, mode, case in product(("all", "normal"), ("flush", "ieee"), CASES):
         a = golden.from_bits(vectors.matrix((m, k), "fp32", 1, kind=kind))
         b = golden.from_bits(vectors.matrix((n, k), "fp32", 2, kind=kind)).T
         right = golden.matmul(a, b, rows=4, subnormals=mode, **case)
