@@ -149,5 +149,11 @@ def matmul(
     a, b = jnp.asarray(a), jnp.asarray(b)
     if a.dtype != b.dtype or a.dtype.name not in TYPES:
         raise TypeError(f"a and b must be of one type among {', '.join(TYPES)}, not {a.dtype} and {b.dtype}")
+    return _matmul(numerics, a, b)
+
+
+@partial(jax.jit, static_argnums=0, inline=True)
+def _matmul(numerics: Numerics, a: jax.Array, b: jax.Array) -> jax.Array:
+    """Compiled, where nothing around it is: tracing it takes longer than a small product does."""
     left, right, shape = to_stacks(a, b, broadcast_to=jnp.broadcast_to, rules="jax.numpy.matmul")
     return multiply(numerics, left, right).astype(a.dtype).reshape(shape)

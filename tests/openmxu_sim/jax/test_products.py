@@ -17,6 +17,7 @@ from openmxu_sim.engines import model  # noqa: E402
 from openmxu_sim.jax import products  # noqa: E402
 from openmxu_sim.jax.foreign import find_handler  # noqa: E402
 from openmxu_sim.numerics import Numerics  # noqa: E402
+from openmxu_sim.product import to_stacks  # noqa: E402
 
 from ...bits import same_bits  # noqa: E402
 
@@ -120,6 +121,16 @@ def test_control_flow() -> None:
 
     for function in (scan, loop, branch):
         same_bits(np.asarray(jax.jit(function)(x, w)), expected)
+
+
+def test_one_program_outside_of_jit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A product of the same sizes is not traced again."""
+    traced = []
+    monkeypatch.setattr(products, "to_stacks", lambda *given, **how: traced.append(given) or to_stacks(*given, **how))
+    for seed in (1, 3):
+        a, b = _pair(6, 5, 8, seed=seed)
+        same_bits(np.asarray(mxu.matmul(a, b, rows=5)), golden.matmul(a, b, rows=5))
+    assert len(traced) == 1
 
 
 def test_without_jit() -> None:
