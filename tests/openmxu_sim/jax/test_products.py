@@ -53,6 +53,16 @@ def test_many_sizes() -> None:
         same_bits(np.asarray(mxu.matmul(a, b, rows=rows)), golden.matmul(a, b, rows=rows))
 
 
+@pytest.mark.parametrize("precision", ["high", "highest", "exact9"])
+def test_parts_of_activations_and_weights(precision: str) -> None:
+    """Passes are in another order where operands change sides: these are operands whose results show it."""
+    a, b = _pair(32, 64, 32, kind="normal")
+    multiply = partial(golden.matmul, rows=4, precision=precision)
+    expected = multiply(a, b)
+    assert (golden.to_bits(multiply(b.T, a.T).T) != golden.to_bits(expected)).any()
+    same_bits(np.asarray(jax.jit(partial(mxu.matmul, rows=4, precision=precision))(a, b)), expected)
+
+
 def test_derivatives() -> None:
     """They are products, too."""
     a, b = _pair(5, 6, 7)
