@@ -157,7 +157,8 @@ def _headline() -> str:
     found = re.search(r"^## In short\n(.*?)^## ", _read("areas/summary.md"), re.MULTILINE | re.DOTALL)
     if found is None:
         raise ValueError("areas/summary.md must begin with its headlines: make areas")
-    return re.sub(r"\]\((\w+\.svg)\)", r"](docs/reference/areas/\1)", found[1])
+    text = found[1].replace("the tools named below", "the tools that [the page](docs/reference/areas/summary.md) names")
+    return re.sub(r"\]\((\w+\.svg)\)", r"](docs/reference/areas/\1)", text)
 
 
 _AREAS = Path(__file__).parent.parent / "tests/openmxu/area/areas.json"
