@@ -132,8 +132,8 @@ def test_drawing() -> None:
     paths = [path.attrib["d"] for path in groups[0].findall(f"{space}path")]
     assert paths == ["M0 0h40v-100h-40zM40 0h60v-100h-60z", "M10 -20v-60M10 -80h60"]
     assert [text.text for text in root.findall(f"{space}text")] == [
-        "multiplier bf16: 10,000 µm², 10.0 mm of wire",
-        "multiplier fp32: 70,000 µm², 84.0 mm of wire",
+        *("multiplier bf16", "10,000 µm²", "10.0 mm of wire"),
+        *("multiplier fp32", "70,000 µm²", "84.0 mm of wire"),
     ]
 
 

@@ -84,19 +84,22 @@ def to_drawing(report: Report) -> dict[str, bytes]:
     drawings = [core.drawing for core in pair if core.drawing]
     sizes = [_size(each) for each in drawings]
     width, height, gap = sum(w for w, _ in sizes), max(h for _, h in sizes), 100
-    font = (width + gap) // 36
-    head, parts, left = 3 * font, [], 0
+    font = (width + gap) // 40
+    head, groups, captions, left = 5 * font, [], [], 0
     for core, drawing, (own, high) in zip(pair, drawings, sizes, strict=True):
-        name = f"{core.result.point.name}: {core.area:,.0f} µm², {core.wire:.1f} mm of wire"
-        parts.append(f'<g transform="translate({left},{head + height})">{_drawn(drawing)}</g>')
-        parts.append(f'<text x="{left}" y="{head + height - high - font}">{name}</text>')
+        lines = (core.result.point.name, f"{core.area:,.0f} µm²", f"{core.wire:.1f} mm of wire")
+        groups.append(f'<g transform="translate({left},{head + height})">{_drawn(drawing)}</g>')
+        captions += [
+            f'<text x="{left}" y="{head + height - high - (3.6 - 1.2 * number) * font:.0f}">{line}</text>'
+            for number, line in enumerate(lines)
+        ]
         left += own + gap
     view = f"-40 0 {width + gap + 80} {height + head + 40}"
     return {
         PLACED: (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{view}" font-family="sans-serif" font-size="{font}" '
             f'fill="#010101"><title>{pair[0].result.point.name} and {pair[1].result.point.name}, placed and routed'
-            f"</title>{''.join(parts)}</svg>\n"
+            f"</title>{''.join([*groups, *captions])}</svg>\n"
         ).encode()
     }
 
