@@ -130,8 +130,8 @@ def report(
         In how many other orders ABC is given ``points``, or else what statements about formats rest on, to see how far
         areas on gates move; by default :data:`ORDERS` in full reports, else none.
     placed
-        Place and route what formats are compared by, too, see :mod:`openmxu.area.placing`; full reports do so anyway
-        where its tools are installed.
+        Place and route what formats are compared by, too, see :mod:`openmxu.area.placing`; full reports on all targets
+        do so anyway where its tools are installed.
     progress
         Called with one line of progress.
 
@@ -151,7 +151,8 @@ def report(
     to_images, to_html = _find("plot", "to_images"), _find("html", "to_html")
     energy = energy or layer is not None
     meter = _find_meter(chosen, layer, required=energy) if energy or extent == "full" else None
-    tools = _find_tools(notes, required=placed) if placed or extent == "full" else None
+    is_whole = extent == "full" and targets is None and points is None
+    tools = _find_tools(notes, required=placed) if placed or is_whole else None
     designs = list(CATALOG.values()) if points is None and extent != "quick" else []
     every = points is not None
     plan = _plan(chosen, points or once([*_points(extent), *(energy_points() if energy else [])]), every=every)

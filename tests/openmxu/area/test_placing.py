@@ -1,5 +1,6 @@
 """Placed and routed cores: by the tools where they are installed; what becomes of their mistakes; what reports say."""
 
+import importlib
 import json
 import re
 from dataclasses import replace
@@ -222,6 +223,37 @@ def test_without_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: 
     said = f"openmxu area: --placed needs {PACKAGES}, packages of Debian, and not all are installed\n"
     assert capsys.readouterr().err == said
     assert not (tmp_path / "report").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "is_placed"),
+    [
+        ({"extent": "full"}, True),
+        ({"extent": "full", "targets": ["generic"]}, False),
+        ({"extent": "quick"}, False),
+        ({"extent": "quick", "placed": True}, True),
+    ],
+)
+def test_which_reports_have_cores(
+    options: dict[str, Any], is_placed: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Full ones on all targets, and those that are asked to; a note says if the tools are missing."""
+    module = importlib.import_module("openmxu.area.report")
+    told: list[str] = []
+    monkeypatch.setattr(module, "find_tools", lambda: Tools({}, {}, "1"))
+    monkeypatch.setattr(module, "place_all", lambda *_: CORES)
+    monkeypatch.setattr(module, "measure_all", lambda *_: [])
+    monkeypatch.setattr(module, "measure_catalog", lambda *_: [])
+    monkeypatch.setattr(module, "_find_meter", lambda *_, **__: None)
+    monkeypatch.setattr(module, "_contents", lambda *_: {})
+    monkeypatch.setattr(module, "_find", lambda *_: lambda *_: {})
+    monkeypatch.setattr(module.yosys, "prepare", lambda tell: "Yosys 1")
+    found = module.report(tmp_path, progress=told.append, **options)
+    assert found.cores == (CORES if is_placed else [])
+    if is_placed and not options.get("placed"):
+        monkeypatch.setattr(module, "find_tools", lambda: None)
+        assert not module.report(tmp_path, progress=told.append, **options).cores
+        assert f"nothing is placed: that needs {PACKAGES}, packages of Debian" in told
 
 
 @pytest.mark.skipif(TOOLS is None, reason=f"not installed: {PACKAGES}")
