@@ -186,7 +186,7 @@ class _Mode(TorchDispatchMode):
 
     def __torch_dispatch__(
         self,
-        func: torch._ops.OpOverload | torch._ops.HigherOrderOperator,
+        func: "torch._ops.OpOverload | torch._ops.HigherOrderOperator",
         types: Iterable[type],
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
