@@ -256,6 +256,7 @@ def test_which_reports_have_cores(
         assert f"nothing is placed: that needs {PACKAGES}, packages of Debian" in told
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(TOOLS is None, reason=f"not installed: {PACKAGES}")
 def test_tools() -> None:
     """A multiplier is placed and routed, and every seed's layout is the netlist's."""
