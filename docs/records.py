@@ -6,13 +6,15 @@ If the unit has changed since a record was measured, the page says so.
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from openmxu.area.comparison import Comparison
 from openmxu.area.pages import peers
 from openmxu.provenance import NETLIST, provenance
 from openmxu_boards import record as builds
+from openmxu_boards.targets import BOARDS
 from openmxu_sim import speed
 from openmxu_sim.speed.measure import ROW_ENGINE
 from openmxu_sim.studies import accuracy, roofline
@@ -184,7 +186,60 @@ def _boards() -> str:
     found = builds.of_json(_read("boards.json"))
     old = [build for build in found if build["tools"][NETLIST] != provenance()[NETLIST]]
     since = "The unit has changed since some of these were built.\n\n" if old else ""
-    return since + builds.to_markdown(found, f"{builds.PLACEMENTS}/", "###")
+    return f"{since}{_clocks(found)}\n\n{builds.to_markdown(found, f'{builds.PLACEMENTS}/', '###')}"
+
+
+_CLOCKS = (
+    ("icebreaker", 2, 16, 26),
+    ("ulx3s-12f", 2, 80, 100),
+    ("ulx3s-25f", 4, 75, 100),
+    ("ulx3s-85f", 8, 65, 90),
+    ("ulx3s-85f", 10, 0, 60),
+    ("tang-nano-9k", 2, 40, 60),
+    ("tang-nano-20k", 4, 60, 100),
+    ("gatemate-a1-evb", 2, 0, 40),
+)
+"""Of systems: board, side of the array, and the clocks in MHz that are the minimum and the aim; 0: any."""
+
+
+def _clocks(found: Sequence[Mapping[str, Any]]) -> str:
+    """What systems were to reach, and what they do."""
+    lines = ["| board | array | minimum, MHz | aim, MHz | reached, MHz | |", "|---|---|---:|---:|---:|---|"]
+    for board, side, least, aim in _CLOCKS:
+        rates = [_rate(each) for each in found if _is(each, board, side)]
+        reached = max(rates, default=0.0)
+        verdict = "aim" if reached >= aim else "minimum" if reached >= max(least, 1) else "no"
+        minimum, rate = least or "fits", f"{reached:.1f}" if rates else "-"
+        lines.append(f"| `{board}` | {side}x{side} | {minimum} | {aim} | {rate} | {verdict} |")
+    return "\n".join(lines)
+
+
+def _is(build: Mapping[str, Any], board: str, side: int) -> bool:
+    """Whether it is a board's system with so large an array."""
+    unit = build["unit"]
+    return (build["board"], build["design"], unit["rows"], unit["columns"]) == (board, "system", side, side)
+
+
+def _rate(build: Mapping[str, Any]) -> float:
+    """What the fastest seed reached, in MHz."""
+    return float(build["megahertz"][str(build["seed"])])
+
+
+def _boards_short() -> str:
+    """What each board's largest system reached."""
+    found = [build for build in builds.of_json(_read("boards.json")) if build["design"] == "system"]
+    largest = {build["board"]: build for build in sorted(found, key=lambda build: build["unit"]["rows"])}
+    lines = [
+        "For boards, nextpnr's timing analysis of the whole system that answers a host gives "
+        "([the record](docs/reference/boards.md)):",
+        "",
+        "| board | device | array | reached, MHz | GFLOP/s at its clock |",
+        "|---|---|---|---:|---:|",
+    ]
+    for name, build in sorted(largest.items()):
+        side, peak = build["unit"]["rows"], builds.peak(build)
+        lines.append(f"| {BOARDS[name].title} | {build['device']} | {side}x{side} | {_rate(build):.1f} | {peak:.2f} |")
+    return "\n".join(lines)
 
 
 PAGES: Mapping[str, Callable[[], str]] = {
@@ -204,16 +259,19 @@ PAGES: Mapping[str, Callable[[], str]] = {
 """What makes the table of each page."""
 
 
-_MORE: Mapping[str, tuple[re.Pattern[str], Callable[[], str]]] = {
-    "../../README.md": (re.compile(r"(?<=<!-- areas -->\n)(.|\n)*(?=<!-- end of areas -->)"), _headline)
+_MORE: Mapping[str, Sequence[tuple[re.Pattern[str], Callable[[], str]]]] = {
+    "../../README.md": (
+        (re.compile(r"(?<=<!-- areas -->\n)(.|\n)*(?=<!-- end of areas -->)"), _headline),
+        (re.compile(r"(?<=<!-- boards -->\n)(.|\n)*(?=<!-- end of boards -->)"), _boards_short),
+    )
 }
-"""A second record of a page, between marks of its own."""
+"""More records of a page, each between marks of its own."""
 
 
 def written(page: str) -> str:
     """The text of a page, with the table that its record gives now."""
     text = _read(page)
-    records = [(_BETWEEN, PAGES[page]), *([_MORE[page]] if page in _MORE else [])]
+    records = [(_BETWEEN, PAGES[page]), *_MORE.get(page, ())]
     for between, make in records:
         text, count = between.subn(lambda _, make=make: f"\n{make().strip()}\n\n", text)
         if count != 1:

@@ -9,7 +9,7 @@ from openmxu_boards.placement import described
 from openmxu_boards.report import BuildReport, LongestPath
 from openmxu_boards.simulated.throughput import Throughput
 
-__all__ = ["LIMITS", "PLACEMENTS", "add", "drawing_name", "entry", "of_json", "to_markdown"]
+__all__ = ["LIMITS", "PLACEMENTS", "add", "drawing_name", "entry", "of_json", "peak", "to_markdown"]
 
 PLACEMENTS = "placements"
 """The folder beside a record for the drawings of its builds."""
@@ -126,9 +126,9 @@ def _tables(builds: Sequence[Mapping[str, Any]]) -> list[str]:
 def _one(build: Mapping[str, Any], drawings: str, heading: str) -> list[str]:
     """What is to be said of a build by itself."""
     title = f"{build['board']}, {build['design']}, {_size(build['unit'])}"
-    path, seeds, peak = build["path"], build["megahertz"].items(), _peak(build)
+    path, seeds = build["path"], build["megahertz"].items()
     lines = ["", f"{heading} {title}", "", f"![Where the parts of {title} lie]({drawings}{drawing_name(build)})", ""]
-    lines += [f"- At {build['frequency'] / 1e6:g} MHz the array does at most {peak:.2f} GFLOP/s."]
+    lines += [f"- At {build['frequency'] / 1e6:g} MHz the array does at most {peak(build):.2f} GFLOP/s."]
     if path is not None:
         longest = LongestPath(**path)
         lines += [f"- Its clock is limited by {longest.figures}: from {_code(longest.start)} to {_code(longest.end)}."]
@@ -169,13 +169,13 @@ def _throughput(builds: Sequence[Mapping[str, Any]]) -> list[str]:
         unit, found = build["unit"], Throughput(**build["throughput"])
         product = f"{found.side}x{found.side}x{found.side} at {found.baud:,} baud"
         lines.append(
-            f"| `{build['board']}` | {_size(unit)} | {_peak(build):.2f} | {product} | {found.flops / 1e6:.2f} | "
+            f"| `{build['board']}` | {_size(unit)} | {peak(build):.2f} | {product} | {found.flops / 1e6:.2f} | "
             f"{found.seconds:.2f} | {found.line:.0%} | {found.unit:.2%} |"
         )
     return lines
 
 
-def _peak(build: Mapping[str, Any]) -> float:
+def peak(build: Mapping[str, Any]) -> float:
     """What the array does at its clock if it is always fed, in GFLOP/s."""
     return float(2 * build["unit"]["rows"] * build["unit"]["columns"] * build["frequency"] / 1e9)
 
