@@ -4,15 +4,12 @@ The cells are those that nextpnr has packed, placed and connected. The step from
 and is not undone here.
 """
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-from openmxu_boards.replay.circuit import ONE, ZERO, Cell, Circuit, CircuitError, Clock
+from openmxu_boards.replay.circuit import ONE, ZERO, Circuit, CircuitError
+from openmxu_boards.replay.netlist import Part, Reader, inverse, parse
 
 __all__ = ["read_circuit"]
-
-_Bits = str | None | Sequence[str | None]
 
 _DPRAM_ADDRESS = "DBCA"
 """Inputs of a LUT that are the address of a memory, the lowest bit first."""
@@ -33,41 +30,14 @@ def read_circuit(text: str, clock: str) -> Circuit:
     CircuitError
         It is no such netlist, or holds a cell for which there is no model.
     """
-    try:
-        [module] = json.loads(text)["modules"].values()
-        cells = module["cells"]
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise CircuitError("the routed netlist is none that nextpnr has written") from None
-    return _Reader(cells, clock).read()
+    return _Reader(parse(text), clock).read()
 
 
-class _Part:
-    """A cell of nextpnr's."""
-
-    def __init__(self, name: str, found: Any, rename: Callable[[str], str]) -> None:
-        self.name, self.kind = name, found["type"]
-        self.place = str(found["attributes"].get("LOC", name))
-        # A text that could be a number ends with a space.
-        self._parameters = {key: value.rstrip() for key, value in found["parameters"].items()}
-        self._nets = {port: f"n{bits[0]}" for port, bits in found["connections"].items() if bits}
-        self._rename = rename
-
-    def parameter(self, name: str, default: str) -> str:
-        return str(self._parameters.get(name, default))
-
-    def number(self, name: str, default: int) -> int:
-        """A parameter in binary."""
-        return int(self._parameters[name], 2) if name in self._parameters else default
-
-    def require(self, **allowed: str) -> None:
-        """See to it that parameters, where they are given, have the values for which there is a model."""
-        for name, value in allowed.items():
-            if self.parameter(name, value) != value:
-                raise CircuitError(f"cell {self.name}, a {self.kind}, has {name}={self.parameter(name, '')}: no model")
-
-    def net(self, port: str) -> str | None:
-        """The wire at a port, if there is one."""
-        return self._rename(self._nets[port]) if port in self._nets else None
+class _Part(Part):
+    @property
+    def place(self) -> str:
+        """The name of the pin that it is at."""
+        return str(self.attributes.get("LOC", self.name))
 
     def input(self, port: str, default: str = ONE) -> str:
         """What a port sees: a wire, a constant or an inverse by its multiplexer; else what nothing drives."""
@@ -75,67 +45,19 @@ class _Part:
         if choice in ("0", "1"):
             return ONE if choice == "1" else ZERO
         wire = self.net(port) or default
-        return _inverse(wire) if choice == "INV" else wire
-
-    def inputs(self, ports: Sequence[str]) -> tuple[str, ...]:
-        return tuple(self.input(port) for port in ports)
-
-    def outputs(self, ports: Sequence[str]) -> tuple[str | None, ...]:
-        return tuple(self.net(port) for port in ports)
+        return inverse(wire) if choice == "INV" else wire
 
 
-class _Reader:
-    def __init__(self, cells: Mapping[str, Any], clock: str) -> None:
-        self._alias: dict[str, str] = {}
-        self._parts = [_Part(name, found, self._follow) for name, found in cells.items()]
-        self._clock, self._clock_wire, self._source = clock, "", f"pin {clock}"
-        self._inputs: dict[str, str] = {}
-        self._outputs: dict[str, tuple[str, str]] = {}
-        self._reset_net: _Part | None = None
-        self._cells: list[Cell] = []
-
-    def read(self) -> Circuit:
-        """What gives wires their names goes first."""
-        for turn in range(2):
-            for part in self._parts:
-                if part.kind not in _RULES:
-                    raise CircuitError(f"cell {part.name} is a {part.kind}, for which there is no model")
-                if rule := _RULES[part.kind][turn]:
-                    rule(self, part)
-        if not self._clock_wire:
-            raise CircuitError(f"nothing in the routed netlist is clocked by pin {self._clock}")
-        pin = self._inputs.get(self._clock)
-        if any(
-            pin in (wire, wire.removeprefix("~"))
-            for cell in self._cells
-            for bits in cell.inputs.values()
-            for wire in bits
-        ):
-            raise CircuitError(f"pin {self._clock} feeds a PLL and the fabric; only one clock can be simulated")
-        return Circuit(Clock(self._clock_wire, self._source), self._inputs, self._outputs, tuple(self._cells))
-
-    def _follow(self, wire: str) -> str:
-        while wire in self._alias:
-            wire = self._alias[wire]
-        return wire
-
-    def _pass(self, part: _Part, source: str, target: str) -> None:
-        """Take the net at one port for that at another one; where nothing drives it, it is high."""
-        if wire := part.net(target):
-            self._alias[wire] = part.net(source) or ONE
-
-    def _add(self, model: str, outputs: Mapping[str, _Bits], inputs: Mapping[str, _Bits], **parameters: str) -> None:
-        """Have a cell, if anybody listens to it."""
-        cell = Cell(model, f"cell_{len(self._cells)}", _words(inputs), _words(outputs), parameters)
-        if any(wire for wires in cell.outputs.values() for wire in wires):
-            self._cells.append(cell)
+class _Reader(Reader):
+    part = _Part
+    _reset_net: _Part | None = None
 
     # Cells that pass wires on, or constants
 
     def _constant(self, part: _Part) -> None:
         truth = part.parameter("INITVAL", "0")
-        if part.parameter("MODE", "LOGIC") == "LOGIC" and len(set(truth)) == 1 and (wire := part.net("F")):
-            self._alias[wire] = f"1'b{truth[0]}"
+        if part.parameter("MODE", "LOGIC") == "LOGIC" and len(set(truth)) == 1:
+            self._set(part, "F", f"1'b{truth[0]}")
 
     def _buffer(self, part: _Part) -> None:
         if part.input("CE") != ONE:
@@ -153,27 +75,18 @@ class _Reader:
         self._reset_net = part
 
     def _pll(self, part: _Part) -> None:
-        made = [port for port in ("CLKOP", "CLKOS", "CLKOS2", "CLKOS3") if port in part._nets]
+        made = [port for port in ("CLKOP", "CLKOS", "CLKOS2", "CLKOS3") if port in part.nets]
         # An output of its own may be what it compares its input with.
-        used = [port for port in made if part._nets[port] != part._nets.get("CLKFB")] or made
-        if len(used) != 1 or self._clock_wire:
-            raise CircuitError(f"cell {part.name}, a PLL, is not the only clock: only one clock can be simulated")
-        self._source = "the PLL"
-        self._clock_wire = part._nets[used[0]]
-        for lock in ("LOCK", "INTLOCK"):
-            if wire := part.net(lock):
-                self._alias[wire] = ONE
+        used = [port for port in made if part.nets[port] != part.nets.get("CLKFB")] or made
+        self._multiply(part, used, ("LOCK", "INTLOCK"))
 
     def _pin(self, part: _Part) -> None:
         name = part.place
         direction = part.parameter("DIR", "INPUT")
         if direction != "OUTPUT" and (wire := part.net("O")):
-            if name == self._clock and not self._clock_wire:
-                self._clock_wire = wire
-            else:
-                self._inputs[name] = wire
+            self._add_input(name, wire)
         if direction != "INPUT":
-            self._outputs[name] = (part.input("I", ZERO), _inverse(part.input("T", ZERO)))
+            self._outputs[name] = (part.input("I", ZERO), inverse(part.input("T", ZERO)))
 
     # Cells with a model
 
@@ -204,7 +117,7 @@ class _Reader:
 
     def _multiplexer(self, part: _Part) -> None:
         """The one behind the LUT, of two LUTs or of two such multiplexers."""
-        if "FXA" in part._nets or "FXB" in part._nets:
+        if "FXA" in part.nets or "FXB" in part.nets:
             zero, one = part.input("FXA"), part.input("FXB")
         else:
             zero, one = part.input("F"), part.input("F1")
@@ -225,7 +138,7 @@ class _Reader:
 
     def _reset(self) -> str:
         """The reset of the whole device, which is low where it is active."""
-        return _inverse(self._reset_net.input("GSR")) if self._reset_net else ZERO
+        return inverse(self._reset_net.input("GSR")) if self._reset_net else ZERO
 
     def _block_ram(self, part: _Part) -> None:
         part.require(REGMODE_A="NOREG", REGMODE_B="NOREG", CSDECODE_A="0b000", CSDECODE_B="0b000")
@@ -261,28 +174,17 @@ class _Reader:
         }
         self._add("ecp5_mult18", {"p": part.outputs([f"P{n}" for n in range(36)])}, inputs)
 
-
-_RULES: Mapping[str, tuple[Callable[[_Reader, _Part], None] | None, Callable[[_Reader, _Part], None] | None]] = {
-    "DCCA": (_Reader._buffer, None),
-    "TRELLIS_RAMW": (_Reader._memory_inputs, None),
-    "GSR": (_Reader._global_set_reset, None),
-    "EHXPLLL": (_Reader._pll, None),
-    "TRELLIS_IO": (None, _Reader._pin),
-    "TRELLIS_COMB": (_Reader._constant, _Reader._comb),
-    "TRELLIS_FF": (None, _Reader._flip_flop),
-    "DP16KD": (None, _Reader._block_ram),
-    "MULT18X18D": (None, _Reader._multiplier),
-}
-"""For each kind of cell, what is done with it before wires have their names, and after that."""
-
-
-def _words(ports: Mapping[str, _Bits]) -> dict[str, Any]:
-    """Ports of one bit as words."""
-    return {port: (bits,) if bits is None or isinstance(bits, str) else tuple(bits) for port, bits in ports.items()}
-
-
-def _inverse(wire: str) -> str:
-    return {ZERO: ONE, ONE: ZERO}.get(wire, f"~{wire}")
+    rules: ClassVar = {
+        "DCCA": (_buffer, None),
+        "TRELLIS_RAMW": (_memory_inputs, None),
+        "GSR": (_global_set_reset, None),
+        "EHXPLLL": (_pll, None),
+        "TRELLIS_IO": (None, _pin),
+        "TRELLIS_COMB": (_constant, _comb),
+        "TRELLIS_FF": (None, _flip_flop),
+        "DP16KD": (None, _block_ram),
+        "MULT18X18D": (None, _multiplier),
+    }
 
 
 def _lutram_content(truth: str) -> str:

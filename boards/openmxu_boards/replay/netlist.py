@@ -1,0 +1,191 @@
+"""What the readers of routed netlists share: parts, wires with several names, and the circuit that comes of them."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from openmxu_boards.replay.circuit import ONE, ZERO, Cell, Circuit, CircuitError, Clock
+
+__all__ = ["Bits", "Part", "Reader", "Rule", "inverse", "parse"]
+
+Bits = str | None | Sequence[str | None]
+"""A wire, or several, the lowest bit first."""
+
+Rule = Callable[[Any, Any], None]
+"""What a reader does with a part."""
+
+
+def parse(text: str) -> Mapping[str, Any]:
+    """The module of a netlist.
+
+    Parameters
+    ----------
+    text
+        What ``nextpnr --write`` leaves.
+
+    Raises
+    ------
+    CircuitError
+        It is no such netlist.
+    """
+    try:
+        [module] = json.loads(text)["modules"].values()
+        module["cells"].items()
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise CircuitError("the routed netlist is none that nextpnr has written") from None
+    return dict(module)
+
+
+def inverse(wire: str) -> str:
+    """The inverse of a wire or a constant."""
+    return {ZERO: ONE, ONE: ZERO}.get(wire, f"~{wire}")
+
+
+class Part:
+    """A cell of nextpnr's.
+
+    Parameters
+    ----------
+    name, found
+        Its name, and what the netlist says of it.
+    rename
+        Gives the wire or constant that a net has turned out to be.
+    """
+
+    def __init__(self, name: str, found: Any, rename: Callable[[str], str]) -> None:
+        self.name, self.kind = name, str(found["type"])
+        self.attributes = dict(found["attributes"])
+        # A text that could be a number ends with a space.
+        self.parameters = {key: value.rstrip() for key, value in found["parameters"].items()}
+        self.nets: dict[str, str] = {}
+        for port, bits in found["connections"].items():
+            # A bus is one port here, its bits are ports of their own.
+            names = [port] if len(bits) == 1 else [f"{port}{number}" for number in range(len(bits))]
+            self.nets |= {name: f"n{bit}" for name, bit in zip(names, bits, strict=True)}
+        self._rename = rename
+
+    def no_model(self, what: str) -> CircuitError:
+        """The error that says what there is no model for."""
+        return CircuitError(f"cell {self.name}, a {self.kind}, {what}: no model")
+
+    def parameter(self, name: str, default: str) -> str:
+        """A parameter as text."""
+        return str(self.parameters.get(name, default))
+
+    def number(self, name: str, default: int) -> int:
+        """A parameter in binary."""
+        return int(self.parameters[name], 2) if name in self.parameters else default
+
+    def require(self, **allowed: str) -> None:
+        """See to it that parameters, where they are given, have the values for which there is a model."""
+        for name, value in allowed.items():
+            if self.parameter(name, value) != value:
+                raise self.no_model(f"has {name}={self.parameter(name, '')}")
+
+    def net(self, port: str) -> str | None:
+        """The wire at a port, if there is one."""
+        return self._rename(self.nets[port]) if port in self.nets else None
+
+    def input(self, port: str, default: str = ONE) -> str:
+        """What a port sees; ``default`` if nothing is connected."""
+        return self.net(port) or default
+
+    def inputs(self, ports: Sequence[str], default: str = ONE) -> tuple[str, ...]:
+        """What several ports see."""
+        return tuple(self.input(port, default) for port in ports)
+
+    def outputs(self, ports: Sequence[str]) -> tuple[str | None, ...]:
+        """The wires that several ports drive."""
+        return tuple(self.net(port) for port in ports)
+
+
+class Reader:
+    """From parts to a circuit.
+
+    Parameters
+    ----------
+    module
+        What :func:`parse` gives.
+    clock
+        The pin with the clock. Where there is a PLL, its output is the circuit's clock, and it has locked.
+    """
+
+    part: ClassVar[type[Part]] = Part
+    """What cells become."""
+
+    rules: ClassVar[Mapping[str, tuple[Rule | None, Rule | None]]]
+    """For each kind of cell, what is done with it before wires have their names, and after that."""
+
+    def __init__(self, module: Mapping[str, Any], clock: str) -> None:
+        self._alias: dict[str, str] = {}
+        self._parts = [self.part(name, found, self._follow) for name, found in module["cells"].items()]
+        self._clock, self._clock_wire, self._source = clock, "", f"pin {clock}"
+        self._inputs: dict[str, str] = {}
+        self._outputs: dict[str, tuple[str, str]] = {}
+        self._cells: list[Cell] = []
+
+    def read(self) -> Circuit:
+        """What gives wires their names goes first.
+
+        Raises
+        ------
+        CircuitError
+            There is a cell without a model, or no clock, or more than one.
+        """
+        for turn in range(2):
+            for part in self._parts:
+                if part.kind not in self.rules:
+                    raise CircuitError(f"cell {part.name} is a {part.kind}, for which there is no model")
+                if rule := self.rules[part.kind][turn]:
+                    rule(self, part)
+        if not self._clock_wire:
+            raise CircuitError(f"nothing in the routed netlist is clocked by pin {self._clock}")
+        pin = self._inputs.get(self._clock)
+        if any(
+            pin in (wire, wire.removeprefix("~"))
+            for cell in self._cells
+            for bits in cell.inputs.values()
+            for wire in bits
+        ):
+            raise CircuitError(f"pin {self._clock} feeds a PLL and the fabric; only one clock can be simulated")
+        return Circuit(Clock(self._clock_wire, self._source), self._inputs, self._outputs, tuple(self._cells))
+
+    def _follow(self, wire: str) -> str:
+        while wire in self._alias:
+            wire = self._alias[wire]
+        return wire
+
+    def _set(self, part: Part, port: str, source: str) -> None:
+        """Take a wire or a constant for the net at a port, if there is one."""
+        if wire := part.net(port):
+            self._alias[wire] = source
+
+    def _pass(self, part: Part, source: str, target: str) -> None:
+        """Take the net at one port for that at another one; where nothing drives it, it is high."""
+        self._set(part, target, part.net(source) or ONE)
+
+    def _multiply(self, part: Part, outputs: Sequence[str], locks: Sequence[str]) -> None:
+        """Take the one output of a PLL that is used for the clock, and have it lock."""
+        if len(outputs) != 1 or self._clock_wire:
+            raise CircuitError(f"cell {part.name}, a PLL, is not the only clock: only one clock can be simulated")
+        self._source = "the PLL"
+        self._clock_wire = part.nets[outputs[0]]
+        for lock in locks:
+            self._set(part, lock, ONE)
+
+    def _add_input(self, pin: str, wire: str) -> None:
+        if pin == self._clock and not self._clock_wire:
+            self._clock_wire = wire
+        else:
+            self._inputs[pin] = wire
+
+    def _add(self, model: str, outputs: Mapping[str, Bits], inputs: Mapping[str, Bits], **parameters: str) -> None:
+        """Have a cell, if anybody listens to it."""
+        cell = Cell(model, f"cell_{len(self._cells)}", _words(inputs), _words(outputs), parameters)
+        if any(wire for wires in cell.outputs.values() for wire in wires):
+            self._cells.append(cell)
+
+
+def _words(ports: Mapping[str, Bits]) -> dict[str, Any]:
+    """Ports of one bit as words."""
+    return {port: (bits,) if bits is None or isinstance(bits, str) else tuple(bits) for port, bits in ports.items()}
