@@ -65,7 +65,9 @@ FAMILIES = (
         "ECP5", _is_ecp5, Ecp5Pll, "bit", lambda _: "-nowidelut", "netlist", placement="--placer-heap-timingweight 50"
     ),
     # Yosys's DSP blocks of Gowin are not all that apycula can pack.
-    Family("Gowin", lambda platform: isinstance(platform, GowinPlatform), GowinPll, "fs", lambda _: "-nodsp"),
+    Family(
+        "Gowin", lambda platform: isinstance(platform, GowinPlatform), GowinPll, "fs", lambda _: "-nodsp", "netlist"
+    ),
     Family(
         "GateMate",
         lambda platform: isinstance(platform, GateMatePlatform),

@@ -12,7 +12,7 @@ import json
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -80,8 +80,9 @@ def build(
     """Build the bitstream of a design for a board, by default that of the self-test.
 
     Leaves in ``output``: ``NAME.bin``, ``NAME.bit`` or ``NAME.fs``, ``report.json`` (see :class:`BuildReport`),
-    the drawing ``placement.svg`` of where its parts lie, nextpnr's own ``nextpnr.json``, for ECP5 the netlist after
-    routing as ``routed.json``, and ``yosys.log`` and ``nextpnr.log``. Their places are found before the tools run.
+    the drawing ``placement.svg`` of where its parts lie, nextpnr's own ``nextpnr.json``, except for iCE40 the netlist
+    after routing as ``routed.json``, and ``yosys.log`` and ``nextpnr.log``. Their places are found before the tools
+    run.
     If a tool fails, what was there before still is, and nothing else.
 
     Parameters
@@ -125,7 +126,7 @@ def build(
         PLACEMENT: PLACEMENT,
         bitstream: bitstream,
         # A bitstream that cannot be turned back is checked by the netlist that it was packed from.
-        **({ROUTED: ROUTED} if family.replayed == "netlist" else {}),
+        **({ROUTED: plan.routed} if family.replayed == "netlist" else {}),
         SUMMARY: SUMMARY,
     }
     with folder(output), reserve(*(output / each for each in written)) as outputs, process.workspace() as work:
@@ -133,7 +134,8 @@ def build(
         seed = max(runs, key=lambda each: _speed(runs[each]))
         report = _report(target, plan, output / bitstream, work / str(seed), seconds, runs)
         _pack(plan, work / str(seed), seconds, tell)
-        digests = _digests(work / str(seed), {bitstream, ROUTED} & set(written))
+        digested = {each: written[each] for each in (bitstream, ROUTED) if each in written}
+        digests = _digests(work / str(seed), digested)
         report = replace(report, digests=digests, origin=_origin())
         (work / str(seed) / SUMMARY).write_text(report.to_json())
         drawing = read_placement((work / str(seed) / plan.routed).read_bytes()).to_svg(f"{target.name}: {name}")
@@ -182,9 +184,11 @@ def _timed(command: Sequence[str], work: Path, seconds: dict[str, float], tell: 
     seconds[command[0]] = max(seconds.get(command[0], 0.0), time.monotonic() - start)
 
 
-def _digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """SHA-256 of files."""
-    return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in sorted(names)}
+def _digests(folder: Path, sources: Mapping[str, str]) -> dict[str, str]:
+    """SHA-256 of files by the names that they get."""
+    return {
+        name: hashlib.sha256((folder / source).read_bytes()).hexdigest() for name, source in sorted(sources.items())
+    }
 
 
 def _origin() -> dict[str, Any]:

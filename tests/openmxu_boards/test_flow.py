@@ -20,7 +20,7 @@ from openmxu.yosys import wasm
 from openmxu_boards import BuildReport, Clock, Usage, build, find_board, flow, with_options
 from openmxu_boards.report import read_clocks, read_path, read_utilisation
 
-from .builds import build_system, check_clock
+from .builds import check_clock
 
 FIGURES: dict[str, Any] = {
     "fmax": {"clk": {"achieved": 21.4321, "constraint": 12.0}},
@@ -71,6 +71,8 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
             "icepack": ["selftest.bin"],
             "nextpnr-ecp5": ["selftest.tim"],
             "ecppack": ["selftest.bit"],
+            "nextpnr-himbaechel-gowin": ["selftest.tim", "selftest.pnr.json"],
+            "gowin_pack": ["selftest.fs"],
         }
         for name in made[tool]:
             (work / name).write_text(f"by {tool}")
@@ -80,7 +82,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
             (work / "selftest.asc").write_text(f"seed {seed}")
             figures = FIGURES | {"fmax": {"clk": FIGURES["fmax"]["clk"] | BY_SEED.get(seed, {})}}
             (work / "nextpnr.json").write_text(json.dumps(figures))
-            (work / "routed.json").write_text(ROUTED)
+            (work / arguments[arguments.index("--write") + 1]).write_text(ROUTED)
         if tool == "icepack":
             (work / "selftest.bin").write_text(f"by icepack of {(work / 'selftest.asc').read_text()}")
 
@@ -136,15 +138,30 @@ def test_build(commands: Commands, tmp_path: Path) -> None:
     assert summary["sha256"] == {"selftest.bin": hashlib.sha256(b"by icepack of seed 1").hexdigest()}
 
 
-def test_build_with_the_netlist(commands: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the bitstream cannot be turned back, the netlist stays beside it."""
+@pytest.mark.parametrize(
+    ("board", "netlist", "packer", "bitstream"),
+    [
+        ("ulx3s-12f", "routed.json", "ecppack", "selftest.bit"),
+        ("tang-nano-9k", "selftest.pnr.json", "gowin_pack", "selftest.fs"),
+    ],
+)
+def test_build_with_the_netlist(
+    board: str,
+    netlist: str,
+    packer: str,
+    bitstream: str,
+    commands: Commands,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where the bitstream cannot be turned back, the netlist stays beside it, whatever the packer reads it as."""
     monkeypatch.setitem(FIGURES, "fmax", {"clk": {"achieved": 60.0, "constraint": 25.0}})
-    build("ulx3s-12f", tmp_path)
-    assert names(tmp_path) == sorted({*FILES, "routed.json", "selftest.bit"} - {"selftest.bin"})
-    assert {"--write", "routed.json"} <= set(commands[1])
+    build(board, tmp_path)
+    assert names(tmp_path) == sorted({*FILES, "routed.json", bitstream} - {"selftest.bin"})
+    assert {"--write", netlist} <= set(commands[1])
     assert json.loads((tmp_path / "report.json").read_text())["sha256"] == {
         name: hashlib.sha256(content.encode()).hexdigest()
-        for name, content in (("routed.json", ROUTED), ("selftest.bit", "by ecppack"))
+        for name, content in (("routed.json", ROUTED), (bitstream, f"by {packer}"))
     }
 
 
@@ -256,13 +273,6 @@ def test_a_bitstream(tmp_path: Path) -> None:
     report = build(with_options(find_board("gatemate-a1-evb"), rows=1, columns=1, clock=16), tmp_path)
     assert report.bitstream.stat().st_size > 1000
     check_clock(json.loads(report.to_json()))
-
-
-@pytest.mark.slow
-def test_a_bitstream_of_gowin(tmp_path: Path) -> None:
-    report = build_system("tang-nano-9k", tmp_path)
-    assert (tmp_path / report["bitstream"]).stat().st_size > 1000
-    check_clock(report)
 
 
 def test_failure_leaves_the_output_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,13 +11,17 @@ from openmxu.yosys import wasm
 from openmxu_boards import tools
 from openmxu_boards.families import Family, family_of
 from openmxu_boards.flow import ROUTED, SUMMARY
-from openmxu_boards.replay import ecp5, ice40
+from openmxu_boards.replay import ecp5, gowin, ice40
 from openmxu_boards.replay.bitmap import read_bitmap
 from openmxu_boards.replay.chip import find_chip
 from openmxu_boards.replay.circuit import Circuit
 from openmxu_boards.targets import Board
 
 __all__ = ["Pin", "find_pin", "read_build", "unpack"]
+
+
+_NETLISTS: Mapping[str, Callable[[str, str], Circuit]] = {"ECP5": ecp5.read_circuit, "Gowin": gowin.read_circuit}
+"""What reads the netlist after routing of each family."""
 
 
 class Pin(NamedTuple):
@@ -55,10 +59,11 @@ def read_build(board: Board, folder: Path, tell: Callable[[str], None]) -> tuple
         What reads the bitstream is not installed.
     """
     platform = board.new_platform()
-    file = folder / _checked(board, folder, family_of(platform))
+    family = family_of(platform)
+    file = folder / _checked(board, folder, family)
     clock = find_pin(platform, platform.default_clk)
     if file.name == ROUTED:
-        return ecp5.read_circuit(file.read_text(), clock.name), file.name
+        return _NETLISTS[family.name](file.read_text(), clock.name), file.name
     bitmap = read_bitmap(unpack(file.read_bytes(), tell))
     package = platform.package.lower()
     return ice40.read_circuit(find_chip(bitmap.device), bitmap, package, clock.name), file.name
@@ -76,7 +81,7 @@ def unpack(bitstream: bytes, tell: Callable[[str], None]) -> str:
 def _checked(board: Board, folder: Path, family: Family) -> str:
     """The file to simulate, if all of a build is there, and of one and the same."""
     if not family.replayed:
-        raise ValueError(f"board must be of iCE40 or ECP5 to be simulated, and {board.name} is of {family.name}")
+        raise ValueError(f"board must be of iCE40, ECP5 or Gowin to be simulated, and {board.name} is of {family.name}")
     try:
         report = json.loads((folder / SUMMARY).read_text())
         name, bitstream, digests = str(report["board"]), str(report["bitstream"]), dict(report["sha256"])

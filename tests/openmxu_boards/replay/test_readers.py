@@ -2,13 +2,14 @@
 
 import json
 import random
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from amaranth.back import rtlil
-from amaranth.hdl import Cat, ClockDomain, Const, Elaboratable, Instance, Module, Signal, Value
+from amaranth.hdl import Cat, ClockDomain, Const, Elaboratable, Instance, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -17,7 +18,7 @@ from amaranth.sim import Simulator
 from openmxu import process
 from openmxu.verilog import to_rtlil
 from openmxu.yosys import wasm
-from openmxu_boards.replay import Circuit, CircuitError, Simulation, compile_circuit, ecp5, ice40
+from openmxu_boards.replay import Circuit, CircuitError, Simulation, compile_circuit, ecp5, gowin, ice40
 from openmxu_boards.replay.bitmap import Bitmap, read_bitmap
 from openmxu_boards.replay.chip import find_chip
 from openmxu_boards.replay.folder import unpack
@@ -40,6 +41,7 @@ class Small(wiring.Component):
         super().__init__({"i": In(4), "o": Out(8)})
         draw = random.Random(7)
         self.width, self.contents = width, [draw.getrandbits(width) for _ in range(words)]
+        self.script = ""
 
     def elaborate(self, platform: object) -> Module:
         """Inputs: faster, write, add, clear."""
@@ -75,12 +77,73 @@ class Small(wiring.Component):
         return m
 
 
+class Shared(wiring.Component):
+    """A memory with one port, or two that are never at the same place, which write parts of words and read.
+
+    Parameters
+    ----------
+    width, granularity
+        Bits of a word, and of its parts.
+    ports
+        How many.
+    reads
+        What is read while a port writes: ``"old"``, ``"new"`` or ``"nothing"``. Of two ports nothing is looked at.
+    """
+
+    i: Value
+    o: Value
+
+    def __init__(self, width: int, granularity: int, ports: int = 1, reads: str = "old") -> None:
+        super().__init__({"i": In(4), "o": Out(8)})
+        draw = random.Random(10)
+        self.width, self.granularity, self.ports, self.reads = width, granularity, ports, reads
+        self.contents = [draw.getrandbits(width) for _ in range(512)]
+
+    @property
+    def script(self) -> str:
+        """What tells Yosys that the ports never meet, and that nothing is looked at."""
+        masks = {"rd": {"COLLISION_X_MASK": 3, "TRANSPARENCY_MASK": 0}, "wr": {"PRIORITY_MASK": 0}}
+        said = [
+            f"setparam -set {name} {value} */t:$mem{kind}_v2;" for kind in masks for name, value in masks[kind].items()
+        ]
+        return " ".join(said) if self.ports > 1 else ""
+
+    def elaborate(self, platform: object) -> Module:
+        """Inputs: faster, write, another noise, nothing."""
+        m = Module()
+        faster, write, turn, _ = self.i
+        m.submodules.ram = ram = Memory(
+            shape=self.width, depth=len(self.contents), init=self.contents, attrs={"ram_style": "block"}
+        )
+        count = Signal(range(len(self.contents)))
+        noise = Signal(36, init=0x123456789)
+        m.d.sync += [count.eq(count + 1 + faster), noise.eq(Cat(noise[35] ^ noise[24] ^ turn, noise[:35]))]
+        shown = Signal(self.width)
+        for number in range(self.ports):
+            store = ram.write_port(granularity=self.granularity)
+            read = ram.read_port(transparent_for=[store] if self.reads == "new" else [])
+            wrote = Signal()
+            m.d.comb += [
+                store.addr.eq(count ^ number << 8),
+                store.data.eq(noise[::-1] if number else noise),
+                store.en.eq(Mux(write, noise[3 * number + 5 :], 0)),
+                read.addr.eq(store.addr),
+                read.en.eq(~store.en.any() if self.reads == "nothing" else 1),
+            ]
+            m.d.sync += wrote.eq(store.en.any())
+            before, shown = shown, Signal(self.width)
+            seen = Mux(wrote & (self.ports > 1), 0, read.data.rotate_left(3 * number))
+            m.d.comb += shown.eq(before ^ seen)
+        m.d.comb += self.o.eq(Cat(*(shown[n::8].xor() for n in range(8))))
+        return m
+
+
 def stimulus(cycles: int = CYCLES) -> list[int]:
     draw = random.Random(8)
     return [(draw.getrandbits(3) | (draw.random() < 0.02) << 3) for _ in range(cycles)]
 
 
-def expected(design: Small) -> list[int]:
+def expected(design: Small | Shared) -> list[int]:
     """The outputs after each cycle."""
     seen = []
 
@@ -308,6 +371,143 @@ def test_ecp5_messages(netlist: str) -> None:
         ecp5.read_circuit(json.dumps(data), "G2")
 
 
+GOWIN_ROUTE = {
+    "GW1N-9C": ["nextpnr-himbaechel-gowin", "--device", "GW1NR-LV9QN88PC6/I5", "--vopt", "family=GW1N-9C"],
+    "GW2A-18C": ["nextpnr-himbaechel-gowin", "--device", "GW2AR-LV18QN88C8/I7", "--vopt", "family=GW2A-18C"],
+}
+GOWIN_CLOCK, GOWIN_INPUTS = "52", ["25", "26", "27", "28"]
+GOWIN_OUTPUTS = [str(number) for number in range(30, 38)]
+
+
+def gowin_routed(design: str, pins: dict[str, str], chip: str = "GW1N-9C", script: str = "") -> str:
+    """The netlist of a design in RTLIL after routing."""
+    return made(
+        design,
+        {"pins.cst": "".join(f'IO_LOC "{net}" {pin};\n' for net, pin in pins.items())},
+        ["yosys", "-q", "-p", f"read_rtlil design.il; {script} synth_gowin -nodsp -top small -json small.json"],
+        [
+            *GOWIN_ROUTE[chip],
+            "--timing-allow-fail",
+            "--vopt",
+            "cst=pins.cst",
+            "--json",
+            "small.json",
+            "--write",
+            "routed.json",
+        ],
+        result="routed.json",
+    ).decode()
+
+
+def gowin_small(design: Small | Shared, chip: str = "GW1N-9C") -> str:
+    pins = {"clk": GOWIN_CLOCK, "rst": "29"}
+    pins |= {f"i[{n}]": pin for n, pin in enumerate(GOWIN_INPUTS)}
+    pins |= {f"o[{n}]": pin for n, pin in enumerate(GOWIN_OUTPUTS)}
+    return gowin_routed(to_rtlil(design, name="small"), pins, chip, design.script)
+
+
+@pytest.fixture(scope="module")
+def gowin_netlist() -> str:
+    return gowin_small(Small())
+
+
+def gowin_outputs(text: str) -> list[int | None]:
+    return played(gowin.read_circuit(text, GOWIN_CLOCK), GOWIN_INPUTS, GOWIN_OUTPUTS)
+
+
+def test_gowin(gowin_netlist: str) -> None:
+    kinds = {"gowin_lut", "gowin_alu", "gowin_mux", "gowin_ff", "gowin_lutram", "gowin_bsram"}
+    assert set(gowin.read_circuit(gowin_netlist, GOWIN_CLOCK).census) == kinds
+    assert gowin_outputs(gowin_netlist) == expected(Small())
+
+
+@pytest.mark.parametrize("width", [2, 4, 8, 9, 18, 36])
+def test_gowin_memory_widths(width: int) -> None:
+    design = Small(width, 400 if width < 18 else 600)
+    assert gowin_outputs(gowin_small(design)) == expected(design)
+
+
+def test_gowin_broken(gowin_netlist: str) -> None:
+    """Another mode of a carry, a LUT inverted, a bit of a memory, exchanged wires of an address, a set for a reset."""
+    right = expected(Small())
+
+    def changed(kind: str, change: Callable[[Any], bool]) -> bool:
+        """Whether the outputs differ where the first cell that can be is changed."""
+        data = json.loads(gowin_netlist)
+        [module] = data["modules"].values()
+        assert any(change(cell) for cell in module["cells"].values() if cell["type"] == kind)
+        return gowin_outputs(json.dumps(data)) != right
+
+    def subtract(cell: Any) -> bool:
+        found = cell["parameters"].get("ALU_MODE") == f"{2:032b}" and "RAW_ALU_LUT" not in cell["parameters"]
+        if found:
+            cell["parameters"]["ALU_MODE"] = f"{1:032b}"
+        return found
+
+    def invert(cell: Any) -> bool:
+        found = len(cell["connections"]) == 5
+        if found:
+            cell["parameters"]["INIT"] = cell["parameters"]["INIT"].translate(str.maketrans("01", "10"))
+        return found
+
+    def remember(cell: Any) -> bool:
+        row = cell["parameters"]["INIT_RAM_00"]
+        cell["parameters"]["INIT_RAM_00"] = row[:-1] + "10"[int(row[-1])]
+        return True
+
+    def misplace(cell: Any) -> bool:
+        ports = cell["connections"]
+        ports["AD4"], ports["AD5"] = ports["AD5"], ports["AD4"]
+        return True
+
+    def preset(cell: Any) -> bool:
+        cell["type"] = "DFFSE"
+        cell["connections"]["SET"] = cell["connections"].pop("RESET")
+        return True
+
+    assert changed("ALU", subtract)
+    assert changed("LUT4", invert)
+    assert changed("SP", remember)
+    assert changed("SP", misplace)
+    assert changed("DFFRE", preset)
+
+
+def test_gowin_dropped(gowin_netlist: str) -> None:
+    """A connection less is an error that names the cell and the port."""
+    data = json.loads(gowin_netlist)
+    [module] = data["modules"].values()
+    name, cell = next(
+        (name, cell)
+        for name, cell in module["cells"].items()
+        if cell["type"] == "MUX2_LUT5" and cell["connections"]["O"]
+    )
+    cell["connections"]["S0"] = []
+    with pytest.raises(CircuitError, match=rf"^cell {re.escape(name)}, a MUX2_LUT5, has nothing at S0: no model$"):
+        gowin.read_circuit(json.dumps(data), GOWIN_CLOCK)
+
+
+@pytest.mark.parametrize(
+    ("chip", "kind", "design"),
+    [
+        ("GW1N-9C", "SP", Shared(18, 9)),
+        ("GW1N-9C", "SP", Shared(36, 9)),
+        ("GW2A-18C", "SP", Shared(36, 9, reads="new")),
+        ("GW2A-18C", "SP", Shared(32, 8, reads="nothing")),
+        ("GW1N-9C", "SP", Shared(4, 4, reads="new")),
+        ("GW1N-9C", "DP", Shared(18, 9, 2)),
+        ("GW2A-18C", "DP", Shared(9, 9, 2)),
+        ("GW1N-9C", "DP", Shared(4, 4, 2)),
+    ],
+)
+def test_gowin_memories(chip: str, kind: str, design: Shared) -> None:
+    """Memories with one port and with two, that write bytes; a block with words of 36 bits uses both of its ports."""
+    text = gowin_small(design, chip)
+    [module] = json.loads(text)["modules"].values()
+    assert [cell["type"] for cell in module["cells"].values() if cell["type"] in ("SP", "DP", "SDP")] == [kind]
+    outputs = played(gowin.read_circuit(text, GOWIN_CLOCK), GOWIN_INPUTS, GOWIN_OUTPUTS)
+    assert outputs == expected(design)
+
+
 class Multiplied(Elaboratable):
     """A counter behind a PLL, on a board's pins."""
 
@@ -374,3 +574,12 @@ def test_ecp5_pll() -> None:
     circuit = ecp5.read_circuit(text, "G2")
     assert circuit.clock.source == "the PLL"
     assert played(circuit, [], _places(text, {"o": 4})[0])[:20] == [n % 16 for n in range(1, 21)]
+
+
+def test_gowin_pll() -> None:
+    ports = {"i_CLKIN": "clk", "o_CLKOUT": "fast", "o_LOCK": "lock", "i_CLKFB": "0", "i_RESET": "0", "i_RESET_P": "0"}
+    design = Multiplied("rPLL", ports, p_FCLKIN="27", p_IDIV_SEL=0, p_FBDIV_SEL=1, p_ODIV_SEL=16)
+    pins = {"clk": GOWIN_CLOCK, **{f"o[{n}]": pin for n, pin in enumerate(GOWIN_OUTPUTS[:4])}}
+    circuit = gowin.read_circuit(gowin_routed(_rtlil(design), pins), GOWIN_CLOCK)
+    assert circuit.clock.source == "the PLL"
+    assert played(circuit, [], GOWIN_OUTPUTS[:4])[:20] == [n % 16 for n in range(1, 21)]

@@ -1,0 +1,276 @@
+"""The reader of Gowin's netlists and its models, cell by cell: against Yosys's models, and what it refuses."""
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from openmxu_boards.replay import Circuit, CircuitError
+from openmxu_boards.replay.gowin import _pins, read_circuit
+
+from .conftest import needs_simulator
+from .pairs import differ, words, yosys
+
+CHIP, PART, CLOCK = "GW1N-9C", "GW1NR-LV9QN88PC6/I5", "52"
+PLACES = {pin: place for place, pin in _pins(CHIP, PART).items()}
+FREE = [pin for pin in PLACES if pin != CLOCK]
+
+
+class Netlist:
+    """A netlist with pins, constants and whatever cells it gets."""
+
+    def __init__(self) -> None:
+        self._nets = 0
+        self._pins = iter(FREE)
+        self.cells: dict[str, Any] = {}
+        self.low, self.high, self.clock = (self.net() for _ in range(3))
+        self.add("GOWIN_GND", G=self.low)
+        self.add("GOWIN_VCC", V=self.high)
+        self.pin("IBUF", CLOCK, O=self.clock)
+
+    def net(self) -> int:
+        """One that nothing is connected to yet."""
+        self._nets += 1
+        return self._nets
+
+    def add(self, kind: str, parameters: dict[str, str] | None = None, /, **ports: int | list[int]) -> dict[str, Any]:
+        """A cell; a list is a bus."""
+        connections = {port: nets if isinstance(nets, list) else [nets] for port, nets in ports.items()}
+        cell = {"type": kind, "parameters": dict(parameters or {}), "attributes": {}, "connections": connections}
+        self.cells[f"c{len(self.cells)}"] = cell
+        return cell
+
+    def pin(self, kind: str, pin: str, **ports: int) -> dict[str, Any]:
+        """A cell of a pin."""
+        cell = self.add(kind, **ports)
+        cell["attributes"]["NEXTPNR_BEL"] = PLACES[pin]
+        return cell
+
+    def input(self) -> int:
+        """The net of the next free pin."""
+        net = self.net()
+        self.pin("IBUF", next(self._pins), O=net)
+        return net
+
+    def output(self) -> int:
+        """A net that the next free pin shows."""
+        net = self.net()
+        self.pin("OBUF", next(self._pins), I=net)
+        return net
+
+    def to_text(self) -> str:
+        settings = {"packer.chipdb": CHIP, "packer.partno": PART}
+        return json.dumps({"modules": {"top": {"settings": settings, "cells": self.cells}}})
+
+    def read(self) -> Circuit:
+        return read_circuit(self.to_text(), CLOCK)
+
+
+def pair(
+    number: int,
+    kind: str,
+    inputs: list[str],
+    outputs: list[str],
+    parameters: dict[str, str] | None = None,
+    clock: str = "",
+    constants: tuple[str, ...] = (),
+) -> tuple[str, str]:
+    """A module of the circuit of one cell, and what compares it with Yosys's model of the cell.
+
+    A port that ends with a number in brackets is so many bits wide. ``constants`` are ports that Yosys's model lacks,
+    and that are high.
+    """
+    netlist = Netlist()
+    ports: dict[str, Any] = dict.fromkeys(constants, netlist.high)
+    if clock:
+        ports[clock] = netlist.clock
+    theirs = [f".{clock}(clk)"] if clock else []
+    counts = {"noise": 0, "b@": 0}
+    for wires, make, names in (("noise", netlist.input, inputs), ("b@", netlist.output, outputs)):
+        for port in names:
+            name, _, size = port.rstrip("]").partition("[")
+            ports[name] = [make() for _ in range(int(size or 1))]
+            theirs.append(f".{name}({wires}[{counts[wires]} +: {len(ports[name])}])")
+            counts[wires] += len(ports[name])
+    given, shown = counts.values()
+    netlist.add(kind, parameters, **ports)
+    values = ", ".join(f".{name}({len(bits)}'b{bits})" for name, bits in (parameters or {}).items())
+    text = (
+        f"wire [63:0] a@, e@; wire [{shown - 1}:0] b@;\n"
+        f"ours_{number} ours@ (.clk(clk), .i({{{64 - given}'d0, noise[{given - 1}:0]}}), .o(a@), .oe(e@));\n"
+        f"{kind} #({values}) theirs@ ({', '.join(theirs)});\n"
+        f"assign SAME = a@[{shown - 1}:0] === b@ && &e@[{shown - 1}:0];"
+    )
+    return netlist.read().to_verilog(f"ours_{number}"), text
+
+
+def compared(file: str, cells: list[tuple[Any, ...]], swapped: tuple[str, str]) -> None:
+    """All cells are as Yosys's are; the first one is not once two of its inputs are exchanged."""
+    made = [pair(number, *cell) for number, cell in enumerate(cells)]
+    theirs = yosys(file, "MUX2", *dict.fromkeys(cell[0] for cell in cells))
+    theirs += "\n" + "\n".join(module for module, _ in made)
+    pairs = [text for _, text in made]
+    assert not differ(theirs, pairs)
+    one, other = swapped
+    spoilt = pairs[0].replace(f".{one}(", ".@@(").replace(f".{other}(", f".{one}(").replace(".@@(", f".{other}(")
+    assert spoilt != pairs[0]
+    assert differ(theirs, [spoilt]), "the comparison sees nothing"
+
+
+def bits(value: int, width: int) -> str:
+    return f"{value:0{width}b}"
+
+
+@needs_simulator
+def test_tables() -> None:
+    """LUTs of all sizes, and multiplexers."""
+    draw = random.Random(11)
+    cells: list[tuple[Any, ...]] = [("MUX2_LUT5", words("I0 I1 S0"), ["O"])]
+    cells += [(f"MUX2_LUT{inputs}", words("I0 I1 S0"), ["O"]) for inputs in (6, 7, 8)]
+    for inputs in (1, 2, 3, 4, 4, 4):
+        table = bits(draw.getrandbits(1 << inputs), 1 << inputs)
+        cells.append((f"LUT{inputs}", [f"I{n}" for n in range(inputs)], ["F"], {"INIT": table}))
+    compared("gowin/cells_sim.v", cells, ("I0", "I1"))
+
+
+@needs_simulator
+def test_carries() -> None:
+    """An ALU in each mode for which there is a model."""
+    cells = [
+        ("ALU", words("I0 I1 I3 CIN"), words("SUM COUT"), {"ALU_MODE": bits(mode, 32)}, "", ("I2",))
+        for mode in (1, 0, 2, 3, 4, 6, 7, 8)
+    ]
+    compared("gowin/cells_sim.v", cells, ("I0", "I1"))
+
+
+@needs_simulator
+def test_flip_flops() -> None:
+    """All kinds: both edges, set, reset, preset, clear, enable."""
+    cells = [
+        (f"DFF{falling}{reset}{enable}", ["D", *ports, *(["CE"] if enable else [])], ["Q"], None, "CLK")
+        for enable in ("E", "")
+        for falling in ("", "N")
+        for reset, ports in (("S", ["SET"]), ("R", ["RESET"]), ("P", ["PRESET"]), ("C", ["CLEAR"]), ("", []))
+    ]
+    assert len(cells) == 20
+    compared("gowin/cells_sim.v", cells, ("D", "SET"))
+
+
+@needs_simulator
+def test_memories_of_luts() -> None:
+    draw = random.Random(12)
+    cells = []
+    for width in (4, 2, 1):
+        data = f"[{width}]" if width > 1 else ""
+        contents = {f"INIT_{n}": bits(draw.getrandbits(16), 16) for n in range(width)}
+        inputs = ["WAD[4]", "RAD[4]", f"DI{data}", "WRE"]
+        cells.append((f"RAM16SDP{width}", inputs, [f"DO{data}"], contents, "CLK", ("CE",)))
+    compared("gowin/cells_sim.v", cells, ("WAD", "RAD"))
+
+
+def test_carries_of_nextpnr() -> None:
+    """What it puts at the ends of chains: a carry of zero, of one, from the fabric, and to it."""
+    netlist = Netlist()
+    outputs = [netlist.output() for _ in range(3)]
+    netlist.add("ALU", {"ALU_MODE": "C2L"})
+    for mode, output in zip(("C2L", "ONE2C"), outputs, strict=False):
+        carry = netlist.net()
+        netlist.add("ALU", {"ALU_MODE": mode}, COUT=carry, I2=netlist.high)
+        netlist.add("ALU", {"ALU_MODE": "C2L"}, CIN=carry, I2=netlist.high, SUM=output)
+    carry = netlist.net()
+    head = {"RAW_ALU_LUT": bits(0x505A, 32), "CIN_NETTYPE": "LOGIC"}
+    netlist.add("ALU", head, COUT=carry, I0=netlist.input(), I2=netlist.high)
+    netlist.add("ALU", {"ALU_MODE": "C2L"}, CIN=carry, I2=netlist.high, SUM=outputs[2])
+    circuit = netlist.read()
+    assert circuit.census == {"gowin_alu": 6}
+    top = circuit.to_verilog("ours_0")
+    same = "assign SAME = a@[2:0] === {noise[0], 2'b10};"
+    text = f"wire [63:0] a@, e@; ours_0 ours@ (.clk(clk), .i({{63'd0, noise[0]}}), .o(a@), .oe(e@)); {same}"
+    assert not differ(top, [text])
+    assert differ(top, [text.replace("noise[0], 2'b10", "noise[1], 2'b10")])
+
+
+def _spoil(kind: str, parameters: dict[str, str] | None = None, **ports: str) -> Netlist:
+    """A cell with an output that a pin shows; ports are high, low, the clock, or left open."""
+    netlist = Netlist()
+    nets = {"1": netlist.high, "0": netlist.low, "clk": netlist.clock, "i": netlist.input(), "o": netlist.output()}
+    netlist.add(kind, parameters, **{port: nets[wire] for port, wire in ports.items()})
+    return netlist
+
+
+MEMORY = {"CLK": "clk", "CE": "1", "WRE": "0", **{f"AD{n}": "i" for n in range(14)}, "DO0": "o"}
+MEMORY |= {f"BLKSEL{n}": "0" for n in range(3)}
+BYTES = {"BIT_WIDTH": bits(8, 32)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters", "ports", "message"),
+    [
+        ("OSCA", {}, {}, "cell c5 is a OSCA, for which there is no model"),
+        (
+            "LUT2",
+            {"INIT": "0110"},
+            {"I0": "i", "F": "o"},
+            "cell c5, a LUT2, has nothing at I1, on which its table depends",
+        ),
+        ("LUT2", {}, {"I0": "i", "I1": "i", "F": "o"}, "cell c5, a LUT2, has INIT="),
+        (
+            "ALU",
+            {"ALU_MODE": bits(5, 32)},
+            {"SUM": "o"},
+            "cell c5, a ALU, has ALU_MODE=00000000000000000000000000000101",
+        ),
+        ("ALU", {"ALU_MODE": "0 "}, {"SUM": "o"}, "cell c5, a ALU, has ALU_MODE=0"),
+        ("ALU", {"ALU_MODE": bits(2, 32), "CIN_NETTYPE": "VCC"}, {"SUM": "o"}, "cell c5, a ALU, has CIN_NETTYPE=VCC"),
+        ("DFFE", {}, {"D": "i", "CLK": "clk", "Q": "o"}, "cell c5, a DFFE, has nothing at CE"),
+        ("DFFP", {"INIT": "0"}, {"D": "i", "CLK": "clk", "PRESET": "0", "Q": "o"}, "cell c5, a DFFP, has INIT=0"),
+        ("SP", BYTES | {"READ_MODE": "1"}, MEMORY, "cell c5, a SP, has READ_MODE=1"),
+        ("SP", BYTES | {"WRITE_MODE": "11"}, MEMORY, "cell c5, a SP, has a write mode of 3"),
+        ("SP", BYTES | {"BLK_SEL": "001"}, MEMORY, "cell c5, a SP, is not selected at BLKSEL"),
+        ("SP", BYTES, MEMORY | {"RESET": "i"}, "cell c5, a SP, has a reset"),
+        ("SP", {"BIT_WIDTH": bits(9, 32)}, MEMORY, "cell c5, a SP, has BIT_WIDTH=9"),
+        ("RAM16SDP1", {}, {"CLK": "clk", "CE": "i"}, "cell c5, a RAM16SDP1, has an enable"),
+        ("GSR", {}, {"GSRI": "i"}, "cell c5, a GSR, is used"),
+        ("rPLL", {}, {"CLKOUT": "o", "RESET": "i"}, "cell c5, a rPLL, has a reset"),
+        ("rPLL", {}, {"CLKOUT": "o", "CLKOUTD": "i"}, "cell c5, a PLL, is not the only clock"),
+        ("TBUF", {}, {"I": "i", "OEN": "0"}, "cell c5, a TBUF, is at no place, which is no pin"),
+        ("OBUF", {"DIFF": "P"}, {"I": "i"}, "cell c5, a OBUF, is half of a pair"),
+    ],
+)
+def test_refused(kind: str, parameters: dict[str, str], ports: dict[str, str], message: str) -> None:
+    """What has no model is named."""
+    with pytest.raises(CircuitError) as refused:
+        _spoil(kind, parameters, **ports).read()
+    assert str(refused.value).startswith(message)
+
+
+def test_latch() -> None:
+    netlist = _spoil("DFF", {}, D="i", CLK="clk", Q="o")
+    netlist.cells["c5"]["attributes"]["LATCH"] = "1"
+    with pytest.raises(CircuitError, match=r"^cell c5, a DFF, is a latch: no model$"):
+        netlist.read()
+
+
+def test_pins_and_parts() -> None:
+    assert PLACES["10"] == "X0Y14/IOBA"
+    assert PLACES["17"] == "X1Y28/IOBA"
+    text = Netlist().to_text()
+    for name, other in ((CHIP, "GW3"), (PART, "GW1N-LV3")):
+        with pytest.raises(
+            CircuitError, match=rf"^the routed netlist is for a {other}, which Project Apicula does not"
+        ):
+            read_circuit(text.replace(name, other), CLOCK)
+    with pytest.raises(CircuitError, match=r"^nothing in the routed netlist is clocked by pin 10$"):
+        read_circuit(text, "10")
+
+
+def test_both_directions() -> None:
+    """A pin that is an output while it is enabled, and an input; one that only is an output."""
+    netlist = Netlist()
+    net, enable = netlist.net(), netlist.input()
+    netlist.pin("IOBUF", "17", I=net, O=net, OEN=enable)
+    netlist.pin("TBUF", "18", I=netlist.clock, OEN=netlist.low)
+    circuit = netlist.read()
+    assert list(circuit.inputs)[1:] == ["17"]
+    assert circuit.outputs == {"17": (f"n{net}", f"~n{enable}"), "18": (f"n{netlist.clock}", "1'b1")}
