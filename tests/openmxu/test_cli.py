@@ -21,6 +21,7 @@ from openmxu.cli import bar, main, make_parser
 from openmxu_sim import golden
 
 from ..bits import same_bits
+from ..conftest import slow
 
 
 @pytest.fixture
@@ -268,7 +269,7 @@ def test_mistakes(
         ("accuracy --json {}", "openmxu_sim.studies.accuracy.measure"),
         ("roofline --json {}", "openmxu_sim.studies.roofline.roofline"),
         ("roofline --plot {}", "openmxu_sim.studies.roofline.roofline"),
-        ("board build icebreaker -o {}", "openmxu.yosys.wasm.run"),
+        slow("board build icebreaker -o {}", "openmxu.yosys.wasm.run"),
         ("board run A.npy B.npy --simulate icebreaker -o {}", "openmxu_boards.simulated.simulated_link"),
     ],
 )

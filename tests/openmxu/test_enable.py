@@ -109,7 +109,9 @@ def test_units(options: dict[str, Any], memories: str, tmp_path: Path) -> None:
 
 @_needs_icarus
 @pytest.mark.parametrize(
-    "make", [_Words, lambda: build("stream_adder"), lambda: build("pe_pipelined")], ids=["words", "stream", "pe"]
+    "make",
+    [_Words, slow(lambda: build("stream_adder")), slow(lambda: build("pe_pipelined"))],
+    ids=["words", "stream", "pe"],
 )
 def test_other_designs(make: Any, tmp_path: Path) -> None:
     assert side_by_side(make, tmp_path, cycles=1000)[0] == "equal"

@@ -23,7 +23,7 @@ MXU = ["verilog", "mxu", "--rows", "2", "--columns", "3", "--splitter", "--resul
 
 @pytest.mark.parametrize(
     "arguments",
-    [[*MXU, "--status"], slow([*MXU, "--bus", "axi"]), ["verilog", "adder"]],
+    [slow([*MXU, "--status"]), slow([*MXU, "--bus", "axi"]), ["verilog", "adder"]],
     ids=["streams", "axi", "adder"],
 )
 def test_files(arguments: list[str], tmp_path: Path) -> None:

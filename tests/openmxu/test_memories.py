@@ -219,6 +219,7 @@ def test_memories_of_other_designs(lookup: Callable[[], Any], count: int) -> Non
     assert len(re.findall(r"reg .*\[3:0\];", text)) == 1
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """It writes what the call does, and says so; by default memories are inline."""
     monkeypatch.chdir(tmp_path)

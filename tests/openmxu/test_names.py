@@ -154,6 +154,7 @@ def test_modules_of_one_name_are_the_same(count: int) -> None:
     assert count < len(digests) <= 2 * count
 
 
+@pytest.mark.slow
 def test_the_same_unit_has_the_same_names() -> None:
     """Whatever its ports are called; and a prefix is what it is asked to be."""
     nested, flat = (modules(to_verilog(build("mxu_2x2"), ports=ports)) for ports in PORTS)

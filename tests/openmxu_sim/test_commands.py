@@ -20,7 +20,8 @@ from openmxu_sim.studies import accuracy
 _ACCURACY = Path(__file__).parents[2] / "docs" / "reference" / "accuracy.json"
 
 
-@pytest.mark.parametrize("wrong", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.slow  # `make demo` runs it, too
+@pytest.mark.parametrize("wrong", [False, True])
 def test_demo(wrong: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """With the area of one small design."""
     report = openmxu.area.report

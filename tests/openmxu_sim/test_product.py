@@ -173,7 +173,7 @@ def test_passes(precision: str, mode: str, engine: str) -> None:
 @pytest.mark.parametrize(
     ("name", "engine"),
     [
-        slow(name, engine) if engine == "pysim" or (engine == "compiled" and name != "fp16") else (name, engine)
+        slow(name, engine) if engine in ("pysim", "compiled") else (name, engine)
         for name in ("fp16", "fp8_e4m3", "tf32", "e5f9")
         for engine in ("golden", "model", "pysim", "compiled")
     ],

@@ -250,6 +250,7 @@ def test_mistakes_of_a_program_are_seen() -> None:
     tell(story)
 
 
+@pytest.mark.slow
 def test_a_unit_that_hangs_is_reset(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "PATIENCE", 256)
 
@@ -278,6 +279,7 @@ def test_a_unit_that_hangs_is_reset(monkeypatch: pytest.MonkeyPatch) -> None:
     tell(story)
 
 
+@pytest.mark.slow
 def test_without_counters() -> None:
     async def story(ask: Ask) -> None:
         await load(ask, 0)

@@ -1,5 +1,6 @@
 """The model against the definition, bit for bit."""
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import product
@@ -84,7 +85,7 @@ def test_corners_in_parts(rows: int, precision: str, subnormals: str) -> None:
             same_bits(model.matmul(a, b, **options, result=result), golden.matmul(a, b, **options, result=result))
 
 
-@pytest.mark.parametrize("repeat", [1, 20000])
+@pytest.mark.parametrize("repeat", [1, slow(20000)])
 def test_nans_of_one_pass_stay_until_the_last(repeat: int) -> None:
     """Two tiles whose sums overflow in the fourth pass; a third one that the fifth would add to."""
     large, odd = 2.0**62 * (1 + 127 / 128 + 255 / 2**15), -(2.0**62) * (1 + 127 / 128)
@@ -152,7 +153,7 @@ def test_a_product_that_just_overflows_stays_so(subnormals: str) -> None:
 
 
 @pytest.mark.parametrize("subnormals", ["flush", slow("ieee")])
-@pytest.mark.parametrize("accumulate", ["fp8_e4m3", "fp8_e5m2", "fp16", "bf16", "e8f10", "e8f11"])
+@pytest.mark.parametrize("accumulate", ["fp8_e4m3", "fp8_e5m2", "fp16", slow("bf16"), slow("e8f10"), "e8f11"])
 def test_narrow_sums_at_the_ends_of_their_range(accumulate: str, subnormals: str) -> None:
     """Sums that grow until they are too large, and differences that are just not subnormal, seen by a third product."""
     fmt = golden.find_format(accumulate)
@@ -293,8 +294,14 @@ def test_a_product_just_below_the_smallest_normal_number(subnormals: str) -> Non
     same_bits(model.matmul(a, b, **options), right)
 
 
-@pytest.mark.parametrize("size", [(3, 5, 7, 9), (70, 32, 40, 33), (2, 130, 130, 260), (3, 1, 200, 1)])
-@pytest.mark.parametrize("precision", ["default", "high", "highest"])
+@pytest.mark.parametrize(
+    ("precision", "size"),
+    [
+        slow(precision, size) if precision != "default" and math.prod(size) > 1000 else (precision, size)
+        for precision in ("default", "high", "highest")
+        for size in ((3, 5, 7, 9), (70, 32, 40, 33), (2, 130, 130, 260), (3, 1, 200, 1))
+    ],
+)
 def test_several_products(precision: str, size: tuple[int, int, int, int]) -> None:
     """Each as by itself, also where one operand is the same for all, and whatever its layout is."""
     count, m, k, n = size

@@ -162,6 +162,7 @@ def _fusesoc(where: Path, target: str, *arguments: str) -> subprocess.CompletedP
     )
 
 
+@pytest.mark.slow
 def test_fusesoc(unit: Path) -> None:
     """Lint and simulation by the core file, in which nothing is deprecated."""
     needs("verilator")

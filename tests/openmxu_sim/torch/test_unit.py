@@ -544,6 +544,7 @@ def test_parameters_stay_what_they_are(tmp_path: Path) -> None:
         assert torch.equal(other(x), trained)
 
 
+@pytest.mark.slow
 def test_the_example_of_the_tutorial(capsys: pytest.CaptureFixture[str]) -> None:
     """It learns, on the unit as without it, and its products are those on the page."""
     docs = Path(__file__).parents[3] / "docs"

@@ -164,6 +164,7 @@ def test_seconds_are_those_of_processors(monkeypatch: pytest.MonkeyPatch) -> Non
     assert 0.4 <= report._run("group", "name", thorough=False, faults=False).seconds < 1.5
 
 
+@pytest.mark.slow
 def test_resumed(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     """What held, or is open, is taken over; what failed or had not been run is run, and all if a source has changed."""
     ran: list[str] = []
