@@ -104,19 +104,15 @@ def to_markdown(builds: Sequence[Mapping[str, Any]], drawings: str = "", heading
 
 def _tables(builds: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = [
-        "| board | design | unit | stages | clock, MHz | reached, MHz | seed | logic | flip-flops | multipliers | "
-        "memories | seconds | built |",
-        "|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|",
+        "| board | design | unit | stages | clock, MHz | reached, MHz | logic | flip-flops | multipliers | memories |",
+        "|---|---|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for build in builds:
         unit, used = build["unit"], {each["kind"]: each for each in build["utilisation"]}
         cells = [_cell(used, kinds) for kinds in (_LOGIC, _FLIP_FLOPS, _MULTIPLIERS, _MEMORIES)]
-        seconds = sum(build["seconds"].values())
-        where = build["tools"]["OpenMXU"].rpartition("commit ")[2]
         lines.append(
-            f"| `{build['board']}` | {build['design']} | {_size(unit)}, {unit['source']} in | {unit['stages']} | "
-            f"{build['frequency'] / 1e6:g} | {build['megahertz'][str(build['seed'])]:.1f} | {build['seed']} | "
-            f"{' | '.join(cells)} | {seconds:.0f} | {build['date']}, {where} |"
+            f"| `{build['board']}` | {build['design']} | {_size(unit)} | {unit['stages']} | "
+            f"{build['frequency'] / 1e6:g} | {build['megahertz'][str(build['seed'])]:.1f} | {' | '.join(cells)} |"
         )
     tools = sorted({f"{name} {version}" for build in builds for name, version in build["versions"].items()})
     machines = sorted({build["machine"] for build in builds})
@@ -127,6 +123,7 @@ def _one(build: Mapping[str, Any], drawings: str, heading: str) -> list[str]:
     """What is to be said of a build by itself."""
     title = f"{build['board']}, {build['design']}, {_size(build['unit'])}"
     path, seeds = build["path"], build["megahertz"].items()
+    commit = build["tools"]["OpenMXU"].rpartition("commit ")[2]
     lines = ["", f"{heading} {title}", "", f"![Where the parts of {title} lie]({drawings}{drawing_name(build)})", ""]
     lines += [f"- At {build['frequency'] / 1e6:g} MHz the array does at most {peak(build):.2f} GFLOP/s."]
     if path is not None:
@@ -145,7 +142,13 @@ def _one(build: Mapping[str, Any], drawings: str, heading: str) -> list[str]:
             f"- For a host, {limit} limits it: bytes are on the UART {found.line:.0%} of the time, and the array is "
             f"fed {found.unit:.2%} of it."
         ]
-    return [*lines, f"- Seeds of nextpnr: {', '.join(f'{seed}: {clock:.1f} MHz' for seed, clock in seeds)}."]
+    return [
+        *lines,
+        f"- Operands come in {build['unit']['source']}. Built on {build['date']} from {commit} in "
+        f"{sum(build['seconds'].values()):.0f} s.",
+        f"- Seeds of nextpnr: {', '.join(f'{seed}: {clock:.1f} MHz' for seed, clock in seeds)}; the bitstream is of "
+        f"seed {build['seed']}.",
+    ]
 
 
 def _code(cell: str) -> str:

@@ -64,7 +64,8 @@ def test_pages(builds: list[Path], measured: list[Board], tmp_path: Path, capsys
         "- Its clock is limited by a path of 34.5 ns, of which 14.5 through 32 cells and 20.0 on wires: from "
         "`adder.ordered` of row 0, column 1 to `column_1.sum` of the accumulators.\n"
         "- For a host, the UART limits it: bytes are on the UART 95% of the time, and the array is fed 1.00% of it.\n"
-        "- Seeds of nextpnr: 1: 26.0 MHz, 2: 28.9 MHz.\n"
+        "- Operands come in bf16. Built on 2026-01-02 from abc in 51 s.\n"
+        "- Seeds of nextpnr: 1: 26.0 MHz, 2: 28.9 MHz; the bitstream is of seed 2.\n"
     ) in text
 
     page = (output / "report.html").read_text()
