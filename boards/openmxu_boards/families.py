@@ -64,7 +64,7 @@ FAMILIES = (
     Family(
         "ECP5", _is_ecp5, Ecp5Pll, "bit", lambda _: "-nowidelut", "netlist", placement="--placer-heap-timingweight 50"
     ),
-    # Yosys's DSP blocks of Gowin are not all that apycula can pack; its wide multiplexers take more LUTs than they save.
+    # apycula cannot pack all of Yosys's DSP blocks. Wide multiplexers take more LUTs than they save.
     Family(
         "Gowin",
         lambda platform: isinstance(platform, GowinPlatform),
