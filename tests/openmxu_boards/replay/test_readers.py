@@ -487,20 +487,21 @@ def test_gowin_dropped(gowin_netlist: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("chip", "kind", "design"),
+    ("chip", "kind", "memory"),
     [
-        ("GW1N-9C", "SP", Shared(18, 9)),
-        ("GW1N-9C", "SP", Shared(36, 9)),
-        ("GW2A-18C", "SP", Shared(36, 9, reads="new")),
-        ("GW2A-18C", "SP", Shared(32, 8, reads="nothing")),
-        ("GW1N-9C", "SP", Shared(4, 4, reads="new")),
-        ("GW1N-9C", "DP", Shared(18, 9, 2)),
-        ("GW2A-18C", "DP", Shared(9, 9, 2)),
-        ("GW1N-9C", "DP", Shared(4, 4, 2)),
+        ("GW1N-9C", "SP", (18, 9)),
+        ("GW1N-9C", "SP", (36, 9)),
+        ("GW2A-18C", "SP", (36, 9, 1, "new")),
+        ("GW2A-18C", "SP", (32, 8, 1, "nothing")),
+        ("GW1N-9C", "SP", (4, 4, 1, "new")),
+        ("GW1N-9C", "DP", (18, 9, 2)),
+        ("GW2A-18C", "DP", (9, 9, 2)),
+        ("GW1N-9C", "DP", (4, 4, 2)),
     ],
 )
-def test_gowin_memories(chip: str, kind: str, design: Shared) -> None:
+def test_gowin_memories(chip: str, kind: str, memory: tuple[Any, ...]) -> None:
     """Memories with one port and with two, that write bytes; a block with words of 36 bits uses both of its ports."""
+    design = Shared(*memory)
     text = gowin_small(design, chip)
     [module] = json.loads(text)["modules"].values()
     assert [cell["type"] for cell in module["cells"].values() if cell["type"] in ("SP", "DP", "SDP")] == [kind]
