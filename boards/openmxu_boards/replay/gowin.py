@@ -97,67 +97,37 @@ def _pins(chip: str, part: str) -> Mapping[str, str]:
     return pins
 
 
-class _Part(Part):
-    def wire(self, port: str) -> str:
-        """What an input sees that must be connected."""
-        wire = self.net(port)
-        if wire is None:
-            raise self.no_model(f"has nothing at {port}")
-        return wire
-
-    def wires(self, port: str, width: int) -> tuple[str, ...]:
-        """The same, of a word."""
-        return tuple(self.wire(f"{port}{number}" if width > 1 else port) for number in range(width))
-
-    def look_up(self, truth: int, ports: tuple[str, ...]) -> tuple[str, ...]:
-        """The inputs of a truth table, which must not depend on one that nothing is connected to."""
-        known = {number: self.net(port) == ONE for number, port in enumerate(ports) if self.net(port) in (ZERO, ONE)}
-        places = [n for n in range(1 << len(ports)) if all(n >> bit & 1 == high for bit, high in known.items())]
-        for number, port in enumerate(ports):
-            if self.net(port) is None and any((truth >> n ^ truth >> (n ^ 1 << number)) & 1 for n in places):
-                raise self.no_model(f"has nothing at {port}, on which its table depends")
-        return self.inputs(ports, ZERO)
-
-    def constant(self, name: str) -> int:
-        """A parameter in binary that must be given."""
-        if not re.fullmatch("[01]+", self.parameter(name, "")):
-            raise self.no_model(f"has {name}={self.parameter(name, '')}")
-        return self.number(name, 0)
-
-
 class _Reader(Reader):
-    part = _Part
-
     def __init__(self, module: Mapping[str, Any], clock: str, pins: Mapping[str, str]) -> None:
         super().__init__(module, clock)
         self._pins = pins
 
     # Cells that pass wires on, or constants
 
-    def _ground(self, part: _Part) -> None:
+    def _ground(self, part: Part) -> None:
         self._set(part, "G", ZERO)
 
-    def _supply(self, part: _Part) -> None:
+    def _supply(self, part: Part) -> None:
         self._set(part, "V", ONE)
 
-    def _buffer(self, part: _Part) -> None:
+    def _buffer(self, part: Part) -> None:
         self._pass(part, "I", "O")
 
-    def _global_set_reset(self, part: _Part) -> None:
+    def _global_set_reset(self, part: Part) -> None:
         if part.wire("GSRI") != ONE:
             raise part.no_model("is used")
 
-    def _pll(self, part: _Part) -> None:
+    def _pll(self, part: Part) -> None:
         made = [port for port in ("CLKOUT", "CLKOUTP", "CLKOUTD", "CLKOUTD3") if port in part.nets]
         self._multiply(part, made, ("LOCK",))
 
-    def _pll_resets(self, part: _Part) -> None:
+    def _pll_resets(self, part: Part) -> None:
         if any(part.input(port, ZERO) != ZERO for port in ("RESET", "RESET_P")):
             raise part.no_model("has a reset")
 
     # Pins
 
-    def _place(self, part: _Part) -> str:
+    def _place(self, part: Part) -> str:
         if "DIFF" in part.parameters:
             raise part.no_model("is half of a pair")
         place = str(part.attributes.get("NEXTPNR_BEL", ""))
@@ -165,33 +135,33 @@ class _Reader(Reader):
             raise CircuitError(f"cell {part.name}, a {part.kind}, is at {place or 'no place'}, which is no pin")
         return self._pins[place]
 
-    def _input_pin(self, part: _Part) -> None:
+    def _input_pin(self, part: Part) -> None:
         pin = self._place(part)
         if wire := part.net("O"):
             self._add_input(pin, wire)
 
-    def _output_pin(self, part: _Part) -> None:
+    def _output_pin(self, part: Part) -> None:
         enable = ONE if part.kind == "OBUF" else inverse(part.wire("OEN"))
         self._outputs[self._place(part)] = (part.wire("I"), enable)
 
-    def _both(self, part: _Part) -> None:
+    def _both(self, part: Part) -> None:
         self._input_pin(part)
         self._output_pin(part)
 
     # Cells with a model
 
-    def _lut(self, part: _Part) -> None:
+    def _lut(self, part: Part) -> None:
         if part.net("F"):
             ports = tuple(f"I{number}" for number in range(int(part.kind[3])))
             truth = part.constant("INIT") & (1 << (1 << len(ports))) - 1
             inputs = part.look_up(truth, ports) + (ZERO,) * (4 - len(ports))
             self._add("gowin_lut", {"o": part.net("F")}, {"truth": f"16'd{truth}", "inputs": inputs})
 
-    def _multiplexer(self, part: _Part) -> None:
+    def _multiplexer(self, part: Part) -> None:
         ports = {"select": part.wire("S0"), "zero": part.wire("I0"), "one": part.wire("I1")}
         self._add("gowin_mux", {"o": part.net("O")}, ports)
 
-    def _alu(self, part: _Part) -> None:
+    def _alu(self, part: Part) -> None:
         """Where there is none in front of the first one of a chain, nextpnr counts on a carry of zero."""
         part.require(CIN_NETTYPE="LOGIC")
         outputs = {"o": part.net("SUM"), "co": part.net("COUT")}
@@ -211,7 +181,7 @@ class _Reader(Reader):
         ports = {"truth": f"16'd{truth}", "inputs": inputs, "ci": part.input("CIN", ZERO)}
         self._add("gowin_alu", outputs, ports)
 
-    def _flip_flop(self, part: _Part) -> None:
+    def _flip_flop(self, part: Part) -> None:
         if "LATCH" in part.attributes:
             raise part.no_model("is a latch")
         letters = part.kind.removeprefix("DFF")
@@ -229,7 +199,7 @@ class _Reader(Reader):
         model = "gowin_ff_async" if reset in ("P", "C") else "gowin_ff"
         self._add(model, {"q": part.net("Q")}, ports, SET=f"1'b{initial}")
 
-    def _lutram(self, part: _Part) -> None:
+    def _lutram(self, part: Part) -> None:
         if part.wire("CE") != ONE:
             raise part.no_model("has an enable")
         width = int(part.kind[-1])
@@ -242,7 +212,7 @@ class _Reader(Reader):
 
     # Block RAMs
 
-    def _semi_dual_port(self, part: _Part) -> None:
+    def _semi_dual_port(self, part: Part) -> None:
         """Port A writes, port B reads."""
         writes, reads = self._width(part, "BIT_WIDTH_0"), self._width(part, "BIT_WIDTH_1")
         self._check_memory(part, ("READ_MODE",), ("BLKSELA", "BLKSELB"))
@@ -253,7 +223,7 @@ class _Reader(Reader):
         outputs = {"dob": part.outputs([f"DO{(number + turn) % 36}" for number in range(36)])}
         self._add_memory(part, inputs, outputs, (writes, reads), (0, 0))
 
-    def _dual_port(self, part: _Part) -> None:
+    def _dual_port(self, part: Part) -> None:
         widths = (self._width(part, "BIT_WIDTH_0"), self._width(part, "BIT_WIDTH_1"))
         self._check_memory(part, ("READ_MODE0", "READ_MODE1"), ("BLKSELA", "BLKSELB"))
         inputs: dict[str, Any] = {}
@@ -263,7 +233,7 @@ class _Reader(Reader):
             outputs[f"do{port}".lower()] = part.outputs([f"DO{port}{number}" for number in range(36)])
         self._add_memory(part, inputs, outputs, widths, (part.number("WRITE_MODE0", 0), part.number("WRITE_MODE1", 0)))
 
-    def _single_port(self, part: _Part) -> None:
+    def _single_port(self, part: Part) -> None:
         """Words of 36 bits are halves at both ports, of which port B's has addresses and controls of its own."""
         width = self._width(part, "BIT_WIDTH")
         mode = part.number("WRITE_MODE", 0)
@@ -281,7 +251,7 @@ class _Reader(Reader):
         self._check_memory(part, ("READ_MODE",), ("BLKSEL", "BLKSELB") if width == 36 else ("BLKSEL",))
         self._add_memory(part, inputs, outputs, widths, (mode, mode))
 
-    def _width(self, part: _Part, name: str) -> int:
+    def _width(self, part: Part, name: str) -> int:
         """Bits of a word, where bytes have nine."""
         width = part.constant(name)
         nine = str(part.attributes.get("BSRAM_SUBTYPE", "")).strip() == "X9"
@@ -289,7 +259,7 @@ class _Reader(Reader):
             raise part.no_model(f"has {name}={width}")
         return _BYTES.get(width, width)
 
-    def _port(self, part: _Part, model: str, port: str, data: str) -> dict[str, Any]:
+    def _port(self, part: Part, model: str, port: str, data: str) -> dict[str, Any]:
         """Clock, enable, address and data of one port."""
         address = f"AD{port}"
         return {
@@ -299,7 +269,7 @@ class _Reader(Reader):
             f"di{model}": part.inputs([f"{data}{number}" for number in range(36)]) if data else (ZERO,) * 36,
         }
 
-    def _check_memory(self, part: _Part, modes: tuple[str, ...], selects: tuple[str, ...]) -> None:
+    def _check_memory(self, part: Part, modes: tuple[str, ...], selects: tuple[str, ...]) -> None:
         """No registers behind the outputs, no resets, and always selected."""
         part.require(**dict.fromkeys(modes, "0"))
         if any(part.input(port, ZERO) != ZERO for port in ("RESET", "RESETA", "RESETB")):
@@ -311,7 +281,7 @@ class _Reader(Reader):
 
     def _add_memory(
         self,
-        part: _Part,
+        part: Part,
         inputs: Mapping[str, Any],
         outputs: Mapping[str, Any],
         widths: tuple[int, int],
@@ -348,7 +318,7 @@ class _Reader(Reader):
     }
 
 
-def _content(part: _Part) -> str:
+def _content(part: Part) -> str:
     """2048 bytes of nine bits, 32 to a parameter; bytes of eight lack the highest."""
     size = 9 if str(part.attributes.get("BSRAM_SUBTYPE", "")).strip() == "X9" else 8
     content = 0

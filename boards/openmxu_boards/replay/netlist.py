@@ -1,6 +1,7 @@
 """What the readers of routed netlists share: parts, wires with several names, and the circuit that comes of them."""
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -97,6 +98,32 @@ class Part:
     def outputs(self, ports: Sequence[str]) -> tuple[str | None, ...]:
         """The wires that several ports drive."""
         return tuple(self.net(port) for port in ports)
+
+    def wire(self, port: str) -> str:
+        """What an input sees that must be connected."""
+        wire = self.net(port)
+        if wire is None:
+            raise self.no_model(f"has nothing at {port}")
+        return wire
+
+    def wires(self, port: str, width: int) -> tuple[str, ...]:
+        """The same, of a word."""
+        return tuple(self.wire(f"{port}{number}" if width > 1 else port) for number in range(width))
+
+    def look_up(self, truth: int, ports: tuple[str, ...]) -> tuple[str, ...]:
+        """The inputs of a truth table, which must not depend on one that nothing is connected to."""
+        known = {number: self.net(port) == ONE for number, port in enumerate(ports) if self.net(port) in (ZERO, ONE)}
+        places = [n for n in range(1 << len(ports)) if all(n >> bit & 1 == high for bit, high in known.items())]
+        for number, port in enumerate(ports):
+            if self.net(port) is None and any((truth >> n ^ truth >> (n ^ 1 << number)) & 1 for n in places):
+                raise self.no_model(f"has nothing at {port}, on which its table depends")
+        return self.inputs(ports, ZERO)
+
+    def constant(self, name: str) -> int:
+        """A parameter in binary that must be given."""
+        if not re.fullmatch("[01]+", self.parameter(name, "")):
+            raise self.no_model(f"has {name}={self.parameter(name, '')}")
+        return self.number(name, 0)
 
 
 class Reader:
