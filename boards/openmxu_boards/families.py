@@ -27,7 +27,7 @@ class Family(NamedTuple):
     synthesis
         Options of Yosys's command for a platform.
     replayed
-        What of a build can be simulated: ``"bitstream"``, ``"netlist"`` for that after routing, or nothing yet.
+        What of a build is simulated: ``"bitstream"``, or ``"netlist"`` for that after routing.
     placement
         Options of nextpnr.
     """
@@ -37,7 +37,7 @@ class Family(NamedTuple):
     pll: type[Pll]
     bitstream: str
     synthesis: Callable[[Any], str]
-    replayed: str = ""
+    replayed: str
     placement: str = ""
 
 
@@ -79,6 +79,7 @@ FAMILIES = (
         GateMatePll,
         "bit",
         lambda _: "-luttree -nomx8",
+        "netlist",
     ),
 )
 """All families that bitstreams are built for."""

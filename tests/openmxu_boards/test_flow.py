@@ -20,8 +20,6 @@ from openmxu.yosys import wasm
 from openmxu_boards import BuildReport, Clock, Usage, build, find_board, flow, with_options
 from openmxu_boards.report import read_clocks, read_path, read_utilisation
 
-from .builds import check_clock
-
 FIGURES: dict[str, Any] = {
     "fmax": {"clk": {"achieved": 21.4321, "constraint": 12.0}},
     "utilization": {
@@ -265,14 +263,6 @@ def test_command(commands: Commands, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert cli.main(["board", "build", "icebreaker", *arguments]) == 0
     assert capsys.readouterr().out.startswith("iCEBreaker (iCE40UP5K): 1x2 unit, bf16 in, stages=5, at 18 MHz\n")
     assert {command[command.index("--freq") + 1] for command in of_nextpnr(commands)} == {"18.000000"}
-
-
-@pytest.mark.slow
-def test_a_bitstream(tmp_path: Path) -> None:
-    """With the real tools, of a small unit that any clock suits; those of other families are in ``replay``."""
-    report = build(with_options(find_board("gatemate-a1-evb"), rows=1, columns=1, clock=16), tmp_path)
-    assert report.bitstream.stat().st_size > 1000
-    check_clock(json.loads(report.to_json()))
 
 
 def test_failure_leaves_the_output_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

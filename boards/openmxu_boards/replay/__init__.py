@@ -10,8 +10,8 @@
 
     iCE40   .bin ─▶ iceunpack ─▶ bits ─┬─▶ Circuit ─▶ Verilog ─▶ Verilator, C++ compiler ─▶ Program ─▶ Simulation
                    chip database ──────┘     ▲
-    ECP5    netlist after routing ───────────┤            models of the cells: cells/*.v
-    Gowin   netlist after routing ───────────┘
+    ECP5, Gowin, GateMate                    │            models of the cells: cells/*.v
+            netlist after routing ───────────┘
 """
 
 from openmxu_boards.replay.circuit import Cell, Circuit, CircuitError, Clock

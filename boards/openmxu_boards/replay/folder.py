@@ -11,7 +11,7 @@ from openmxu.yosys import wasm
 from openmxu_boards import tools
 from openmxu_boards.families import Family, family_of
 from openmxu_boards.flow import ROUTED, SUMMARY
-from openmxu_boards.replay import ecp5, gowin, ice40
+from openmxu_boards.replay import ecp5, gatemate, gowin, ice40
 from openmxu_boards.replay.bitmap import read_bitmap
 from openmxu_boards.replay.chip import find_chip
 from openmxu_boards.replay.circuit import Circuit
@@ -20,7 +20,11 @@ from openmxu_boards.targets import Board
 __all__ = ["Pin", "find_pin", "read_build", "unpack"]
 
 
-_NETLISTS: Mapping[str, Callable[[str, str], Circuit]] = {"ECP5": ecp5.read_circuit, "Gowin": gowin.read_circuit}
+_NETLISTS: Mapping[str, Callable[[str, str], Circuit]] = {
+    "ECP5": ecp5.read_circuit,
+    "Gowin": gowin.read_circuit,
+    "GateMate": gatemate.read_circuit,
+}
 """What reads the netlist after routing of each family."""
 
 
@@ -80,8 +84,6 @@ def unpack(bitstream: bytes, tell: Callable[[str], None]) -> str:
 
 def _checked(board: Board, folder: Path, family: Family) -> str:
     """The file to simulate, if all of a build is there, and of one and the same."""
-    if not family.replayed:
-        raise ValueError(f"board must be of iCE40, ECP5 or Gowin to be simulated, and {board.name} is of {family.name}")
     try:
         report = json.loads((folder / SUMMARY).read_text())
         name, bitstream, digests = str(report["board"]), str(report["bitstream"]), dict(report["sha256"])

@@ -12,7 +12,7 @@ __all__ = ["cell_models", "compile_circuit"]
 def cell_models() -> dict[str, str]:
     """The cells that circuits are made of, as texts in Verilog by the names of their files."""
     cells = importlib.resources.files(__package__).joinpath("cells")
-    return {name: cells.joinpath(name).read_text() for name in ("ice40.v", "ecp5.v", "gowin.v")}
+    return {name: cells.joinpath(name).read_text() for name in ("ice40.v", "ecp5.v", "gowin.v", "gatemate.v")}
 
 
 def compile_circuit(

@@ -42,8 +42,8 @@ def yosys(file: str, *modules: str) -> str:
     header += "`define ICE40_DEFAULT_ASSIGNMENT_V(v)\n`define SB_DFF_INIT initial Q = 0;\n"
     header += "/* verilator lint_off WIDTHTRUNC */\n/* verilator lint_off CASEINCOMPLETE */\n"
     header += "/* verilator lint_off WIDTHEXPAND */\n/* verilator lint_off SPECIFYIGN */\n"
-    header += "/* verilator lint_off INITIALDLY */\n"
-    found = [re.search(rf"^module {re.escape(module)}\s*\(.*?^endmodule", text, re.M | re.S) for module in modules]
+    header += "/* verilator lint_off INITIALDLY */\n/* verilator lint_off MULTIDRIVEN */\n"
+    found = [re.search(rf"^module {re.escape(module)}\s*[(#].*?^endmodule", text, re.M | re.S) for module in modules]
     return header + "\n".join(match[0] for match in found if match)
 
 

@@ -187,3 +187,102 @@ def test_ecp5_multiplier() -> None:
             right = b - (1 << 18) if signs & 2 and b >> 17 else b
             got = sum((simulation.read(names[number]) or 0) << number for number in range(36))
             assert got == left * right & (1 << 36) - 1, (hex(a), hex(b), signs)
+
+
+def test_gatemate_logic() -> None:
+    """Adders, multiplexers, flip-flops with set and reset on either level."""
+    draw, pairs = random.Random(13), []
+    pairs.append(
+        "wire [1:0] a@, b@; gatemate_adder ours@ (.left(4'b1010), .right(4'b1100), .inputs({noise[2:1], noise[1:0]}), "
+        ".ci(noise[3]), .o(a@[0]), .co(a@[1]));\n"
+        "CC_ADDF theirs@ (.A(noise[0]), .B(noise[2]), .CI(noise[3]), .S(b@[0]), .CO(b@[1]));\n"
+        "assign SAME = a@ === b@;"
+    )
+    for _ in range(4):
+        used, inverted = draw.getrandbits(4), draw.getrandbits(4)
+        data = ", ".join(f".D{n}((noise[{n}] & 1'b{used >> n & 1}) ^ 1'b{inverted >> n & 1})" for n in range(4))
+        pairs.append(
+            f"wire a@, b@; gatemate_mux4 ours@ (.low(4'b1010), .high(4'b0011), .select({{noise[5], 2'b10, noise[4]}}), "
+            f".used(4'd{used}), .inverted(4'd{inverted}), .inputs(noise[3:0]), .o(a@));\n"
+            f"CC_MX4 theirs@ ({data}, .S0(noise[4]), .S1(~noise[5]), .Y(b@)); assign SAME = a@ === b@;"
+        )
+    for value, low in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        signal = "noise[1] | noise[2]" if low else "noise[1] & noise[2]"
+        ports = f".{('reset', 'set')[value]}({'~' if low else ''}({signal})), .{('set', 'reset')[value]}(1'b0)"
+        pairs.append(
+            f"wire a@, b@; gatemate_ff #(.INIT(1'b{low})) ours@ (.clk(clk), .enable(noise[3]), {ports}, .d(noise[4]), "
+            f".q(a@));\nCC_DFF #(.SR_INV({low}), .SR_VAL({value}), .INIT({low})) theirs@ (.CLK(clk), .EN(noise[3]), "
+            f".SR({signal}), .D(noise[4]), .Q(b@)); assign SAME = a@ === b@;"
+        )
+    theirs = yosys("gatemate/cells_sim.v", "CC_ADDF", "CC_MX4", "CC_DFF")
+    assert not differ(theirs, pairs)
+    assert differ(
+        theirs, [pair.replace("CC_DFF #(.SR_INV(0), .SR_VAL(1)", "CC_DFF #(.SR_INV(0), .SR_VAL(0)") for pair in pairs]
+    )
+
+
+def _gatemate_ram(size: int, simple: bool, a: int, b: int, through: int) -> str:
+    """A block RAM of each kind whose ports are never at the same place; few rows, so that what is written is read."""
+    wires, name = size // 1024, f"CC_BRAM_{size // 1024}K"
+    mode, write = ("SDP" if simple else "TDP"), ("NO_CHANGE", "WRITE_THROUGH")[through]
+    widths = f".A_WR_WIDTH({a}), .B_RD_WIDTH({b})" + ("" if simple else f", .A_RD_WIDTH({a}), .B_WR_WIDTH({b})")
+    addresses = {"a": "{noise[15:13], 6'd0, noise[6:0]}", "b": "{~noise[15], noise[14:13], 6'd0, noise[22:16]}"}
+    ends = {"dia": 79, "dib": 119, "ma": 159, "mb": 199}
+    word = {port: f"noise[{end}:{end - wires + 1}]" for port, end in ends.items()}
+    wide = {port: f"{{{80 - wires}'d0, {bits}}}" for port, bits in word.items()}
+    fill = f"{80 - 2 * wires}'d0, " if wires < 40 else ""
+    if simple:
+        ours = f".dia({{{fill}{word['dib']}, {word['dia']}}}), .maska({{{fill}{word['mb']}, {word['ma']}}}), "
+        ours += ".dib(80'd0), .maskb(80'd0), .web(1'b0), .doa(), .dob(a@)"
+        seen = f"{{B@, A@}} === a@[{2 * wires - 1}:0]"
+    else:
+        ours = f".dia({wide['dia']}), .maska({wide['ma']}), .dib({wide['dib']}), .maskb({wide['mb']}), "
+        ours += ".web(noise[203]), .doa(a@), .dob(c@)"
+        seen = f"A@ === a@[{wires - 1}:0] && B@ === c@[{wires - 1}:0]"
+    unused = ".ECC_1B_ERR(), .ECC_2B_ERR()"
+    if wires == 40:
+        unused = ", ".join(f".{port}_ECC_{bits}B_ERR()" for port in "AB" for bits in (1, 2))
+        unused += ", .A_CO(), .B_CO(), .A_CI(1'b0), .B_CI(1'b0)"
+    return (
+        f"wire [79:0] a@, c@; wire [{wires - 1}:0] A@, B@;\n"
+        f"gatemate_ram #(.WIDTH_A({a}), .WIDTH_B({b}), .THROUGH_A({through}), .THROUGH_B({through}), "
+        f".HALF({int(wires == 20)})) ours@ (.clka(clk), .ena(noise[200]), .wea(noise[201]), .addra({addresses['a']}), "
+        f".clkb(clk), .enb(noise[202]), .addrb({addresses['b']}), {ours});\n"
+        f'{name} #(.RAM_MODE("{mode}"), .A_WR_MODE("{write}"), .B_WR_MODE("{write}"), {widths}) theirs@ '
+        f"(.A_CLK(clk), .B_CLK(clk), .A_EN(noise[200]), .A_WE(noise[201]), .B_EN(noise[202]), .B_WE(noise[203]), "
+        f".A_ADDR({addresses['a']}), .B_ADDR({addresses['b']}), .A_DI({word['dia']}), .B_DI({word['dib']}), "
+        f".A_BM({word['ma']}), .B_BM({word['mb']}), .A_DO(A@), .B_DO(B@), {unused});\nassign SAME = {seen};"
+    )
+
+
+def test_gatemate_memory() -> None:
+    """Whole block RAMs and halves: all widths of two ports, both ways to write, and words of the wires of both."""
+    pairs = [_gatemate_ram(20480, True, 40, 40, 0), _gatemate_ram(40960, True, 80, 80, 0)]
+    for size, widths in ((20480, (1, 2, 5, 10, 20)), (40960, (1, 2, 5, 10, 20, 40))):
+        pairs += [
+            _gatemate_ram(size, False, a, b, n % 2) for n, (a, b) in enumerate(zip(widths, widths[::-1], strict=True))
+        ]
+    theirs = yosys("gatemate/cells_sim.v", "CC_BRAM_20K", "CC_BRAM_40K")
+    assert not differ(theirs, pairs)
+    assert differ(theirs, [pairs[2].replace(".WIDTH_B(20)", ".WIDTH_B(10)")])
+
+
+def test_gatemate_multiplier() -> None:
+    """A place of a multiplier, all inputs: what its outputs weigh is what its inputs do."""
+    top = (
+        "module top (input clk, input [63:0] i, output [63:0] o, output [63:0] oe);\nassign oe = {64{clk | 1'b1}};\n"
+        "assign o[63:4] = 60'd0;\ngatemate_mult it (.a(i[2:0]), .inverted(i[3]), .b(i[5:4]), .sum(i[7:6]), "
+        ".carry(i[9:8]), .o(o[1:0]), .carry_out(o[3:2]));\nendmodule\n"
+    )
+    names = [str(number) for number in range(64)]
+    circuit = Circuit(Clock("clk", "test"), dict.fromkeys(names, ""), dict.fromkeys(names, ("", "")), ())
+    simulation = Program(circuit, compile_verilog(cell_models() | {"top.v": top}, quick=True)).start()
+    for word in range(1 << 10):
+        for number in range(10):
+            simulation.drive(names[number], word >> number & 1)
+        simulation.run(1)
+        a = word & 7 ^ (7 if word & 8 else 0)
+        products = (a >> 1) * (word >> 5 & 1) + (a & 3) * (word >> 4 & 1)
+        total = products + (word >> 6 & 3) + (word >> 8 & 1) + (word >> 9 & 1)
+        got = [simulation.read(names[number]) or 0 for number in range(4)]
+        assert got[0] + 2 * got[1] + 4 * got[2] + 4 * got[3] == total, hex(word)

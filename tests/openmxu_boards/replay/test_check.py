@@ -255,6 +255,24 @@ def test_tang_nano(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["board", "check", "tang-nano-9k", str(tmp_path)]) == 1
 
 
+@pytest.mark.slow
+@needs_simulator
+def test_gatemate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The netlist after routing gives the golden bits; with two wires of a multiplier exchanged it does not."""
+    report = build_system("gatemate-a1-evb", tmp_path)
+    check_clock(report)
+    assert cli.main(["board", "check", "gatemate-a1-evb", str(tmp_path)]) == 0
+    assert "5 products passed\nsimulated: routed.json, the netlist after routing" in capsys.readouterr().out
+
+    routed = json.loads((tmp_path / "routed.json").read_text())
+    [module] = routed["modules"].values()
+    places = [cell["connections"] for cell in module["cells"].values() if cell["type"] == "CPE_MULT"]
+    ports = next(each for each in places if each["CPOUT1"] and each["CPOUT2"])
+    ports["CPOUT1"], ports["CPOUT2"] = ports["CPOUT2"], ports["CPOUT1"]
+    _rewrite(tmp_path, json.dumps(routed))
+    assert cli.main(["board", "check", "gatemate-a1-evb", str(tmp_path)]) == 1
+
+
 def _rewrite(folder: Path, text: str) -> None:
     """Another netlist in a build, as if it had been made so."""
     report = json.loads((folder / "report.json").read_text())

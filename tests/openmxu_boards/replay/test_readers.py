@@ -18,7 +18,7 @@ from amaranth.sim import Simulator
 from openmxu import process
 from openmxu.verilog import to_rtlil
 from openmxu.yosys import wasm
-from openmxu_boards.replay import Circuit, CircuitError, Simulation, compile_circuit, ecp5, gowin, ice40
+from openmxu_boards.replay import Circuit, CircuitError, Simulation, compile_circuit, ecp5, gatemate, gowin, ice40
 from openmxu_boards.replay.bitmap import Bitmap, read_bitmap
 from openmxu_boards.replay.chip import find_chip
 from openmxu_boards.replay.folder import unpack
@@ -509,6 +509,113 @@ def test_gowin_memories(chip: str, kind: str, memory: tuple[Any, ...]) -> None:
     assert outputs == expected(design)
 
 
+# Near each other: nextpnr as WebAssembly follows a net's lines by recursion, and has little room for that.
+GATEMATE_CLOCK, GATEMATE_RESET = "IO_SB_A8", "IO_SB_B6"
+GATEMATE_INPUTS = [f"IO_SB_{pin}" for pin in ("A0", "B0", "A1", "B1")]
+GATEMATE_OUTPUTS = [f"IO_SB_{bank}{number}" for number in range(2, 6) for bank in "AB"]
+
+
+def gatemate_routed(design: str, pins: dict[str, str], script: str = "") -> str:
+    """The netlist of a design in RTLIL after routing for a CCGM1A1."""
+    synthesis = "synth_gatemate -luttree -nomx8 -top small -json small.json"
+    return made(
+        design,
+        {"pins.ccf": "".join(f'Net "{net}" Loc = "{pin}";\n' for net, pin in pins.items())},
+        ["yosys", "-q", "-p", f"read_rtlil design.il; {script} {synthesis}"],
+        [
+            *("nextpnr-himbaechel-gatemate", "--device", "CCGM1A1", "--timing-allow-fail", "--vopt", "ccf=pins.ccf"),
+            *("--vopt", "out=small.config", "--json", "small.json", "--write", "routed.json"),
+        ],
+        result="routed.json",
+    ).decode()
+
+
+def gatemate_small(design: Small | Shared) -> str:
+    pins = {"clk": GATEMATE_CLOCK, "rst": GATEMATE_RESET}
+    pins |= {f"i[{n}]": pin for n, pin in enumerate(GATEMATE_INPUTS)}
+    pins |= {f"o[{n}]": pin for n, pin in enumerate(GATEMATE_OUTPUTS)}
+    return gatemate_routed(to_rtlil(design, name="small"), pins, design.script)
+
+
+@pytest.fixture(scope="module")
+def gatemate_netlist() -> str:
+    return gatemate_small(Small())
+
+
+def gatemate_outputs(text: str) -> list[int | None]:
+    return played(gatemate.read_circuit(text, GATEMATE_CLOCK), GATEMATE_INPUTS, GATEMATE_OUTPUTS)
+
+
+def test_gatemate(gatemate_netlist: str) -> None:
+    names = ("lut", "adder", "mult", "ff", "ram")
+    census = set(gatemate.read_circuit(gatemate_netlist, GATEMATE_CLOCK).census)
+    assert census - {"gatemate_mux4"} == {f"gatemate_{name}" for name in names}
+    assert gatemate_outputs(gatemate_netlist) == expected(Small())
+
+
+@pytest.mark.parametrize(("width", "words"), [(5, 400), (20, 600), (36, 600), (80, 200)])
+def test_gatemate_memory_widths(width: int, words: int) -> None:
+    design = Small(width, words)
+    assert gatemate_outputs(gatemate_small(design)) == expected(design)
+
+
+@pytest.mark.parametrize("memory", [(18, 9, 1, "new"), (20, 10, 2), (40, 10, 2), (5, 5, 2)])
+def test_gatemate_memories(memory: tuple[Any, ...]) -> None:
+    """Memories with one port and with two, that write parts of words, in halves of block RAMs and whole ones."""
+    design = Shared(*memory)
+    assert gatemate_outputs(gatemate_small(design)) == expected(design)
+
+
+def test_gatemate_broken(gatemate_netlist: str) -> None:
+    """A table inverted, a bit of a memory, exchanged wires of a sum and of a product, a line from elsewhere."""
+    right = expected(Small())
+
+    def changed(kind: str, change: Callable[[Any], bool]) -> bool:
+        """Whether the outputs differ, or there is no circuit, where the first cell that can be is changed."""
+        data = json.loads(gatemate_netlist)
+        [module] = data["modules"].values()
+        assert any(change(cell) for cell in module["cells"].values() if cell["type"] == kind)
+        try:
+            return gatemate_outputs(json.dumps(data)) != right
+        except CircuitError:
+            return True
+
+    def invert(cell: Any) -> bool:
+        table = cell["parameters"]["INIT_L10"]
+        cell["parameters"]["INIT_L10"] = table.translate(str.maketrans("01", "10"))
+        return True
+
+    def remember(cell: Any) -> bool:
+        row = cell["parameters"]["INIT_00"]
+        found = "1" in row
+        if found:
+            cell["parameters"]["INIT_00"] = row.replace("1", "0", 1)
+        return found
+
+    def exchange(one: str, other: str) -> Callable[[Any], bool]:
+        def change(cell: Any) -> bool:
+            ports = cell["connections"]
+            # The upper place of a multiplier may make nothing but signs.
+            found = bool(ports.get(one) and ports.get(other)) and cell["parameters"].get("C_PY1_I") != "1"
+            if found:
+                ports[one], ports[other] = ports[other], ports[one]
+            return found
+
+        return change
+
+    def divert(cell: Any) -> bool:
+        found = "C_CY1_I" in cell["parameters"] and bool(cell["connections"].get("OUT1"))
+        if found:
+            cell["parameters"]["C_SELY1"] = "10"[int(cell["parameters"].get("C_SELY1", "0"))]
+        return found
+
+    assert changed("CPE_L2T4", invert)
+    assert changed("RAM", remember)
+    assert changed("CPE_ADDF2", exchange("OUT1", "OUT2"))
+    assert changed("CPE_MULT", exchange("CPOUT1", "CPOUT2"))
+    assert changed("CPE_CPLINES", divert)
+
+
 class Multiplied(Elaboratable):
     """A counter behind a PLL, on a board's pins."""
 
@@ -584,3 +691,15 @@ def test_gowin_pll() -> None:
     circuit = gowin.read_circuit(gowin_routed(_rtlil(design), pins), GOWIN_CLOCK)
     assert circuit.clock.source == "the PLL"
     assert played(circuit, [], GOWIN_OUTPUTS[:4])[:20] == [n % 16 for n in range(1, 21)]
+
+
+def test_gatemate_pll() -> None:
+    ports = {"i_CLK_REF": "clk", "o_CLK0": "fast", "o_USR_PLL_LOCKED": "lock", "i_CLK_FEEDBACK": "0"}
+    ports |= {"i_USR_CLK_REF": "0", "i_USR_LOCKED_STDY_RST": "0"}
+    filters = {"p_CI_FILTER_CONST": 2, "p_CP_FILTER_CONST": 4}
+    design = Multiplied("CC_PLL", ports, p_REF_CLK="10.0", p_OUT_CLK="20.0", p_PERF_MD="ECONOMY", **filters)
+    pins = {"clk": GATEMATE_CLOCK, **{f"o[{n}]": pin for n, pin in enumerate(GATEMATE_OUTPUTS[:4])}}
+    circuit = gatemate.read_circuit(gatemate_routed(_rtlil(design), pins), GATEMATE_CLOCK)
+    assert circuit.clock.source == "the PLL"
+    # Flip-flops without a value at power-up begin at zero.
+    assert played(circuit, [], GATEMATE_OUTPUTS[:4])[:20] == [n % 16 for n in range(1, 21)]

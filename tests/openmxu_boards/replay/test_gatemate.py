@@ -1,0 +1,207 @@
+"""The reader of GateMate's netlists, cell by cell: tables against Yosys's models, lines, pins, and what it refuses."""
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from openmxu_boards.replay import Circuit, CircuitError
+from openmxu_boards.replay.gatemate import _pin, read_circuit
+
+from .conftest import needs_simulator
+from .pairs import differ, yosys
+
+CLOCK = "IO_SB_A8"
+OUTPUTS = {"Y", "OUT", "OUT1", "DOUT", "DOA", "COUTX", "COMPOUT", "CLK0", "GLB0", "CLK_REF0"}
+"""Ports of cells here that drive a net."""
+
+PLACES = [f"X0Y{row}/GPIO" for row in range(27, 27 + 36, 2)]
+
+
+class Netlist:
+    """A netlist with pins, constants and whatever cells it gets."""
+
+    def __init__(self) -> None:
+        self._nets = 0
+        self._places = iter(PLACES)
+        self.cells: dict[str, Any] = {}
+        self.clock = self.net()
+        self.pin("CPE_IBUF", "X0Y103/GPIO", Y=self.clock)
+
+    def net(self) -> int:
+        """One that nothing is connected to yet."""
+        self._nets += 1
+        return self._nets
+
+    def add(self, kind: str, parameters: dict[str, str] | None = None, /, **ports: int) -> dict[str, Any]:
+        """A cell."""
+        cell = {
+            "type": kind,
+            "parameters": dict(parameters or {}),
+            "attributes": {},
+            "port_directions": {port: "output" if port in OUTPUTS else "input" for port in ports},
+            "connections": {port: [net] for port, net in ports.items()},
+        }
+        self.cells[f"c{len(self.cells)}"] = cell
+        return cell
+
+    def pin(self, kind: str, place: str, **ports: int) -> None:
+        """A cell of a pin."""
+        self.add(kind, **ports)["attributes"]["NEXTPNR_BEL"] = place
+
+    def input(self) -> int:
+        """The net of the next free pin."""
+        net = self.net()
+        self.pin("CPE_IBUF", next(self._places), Y=net)
+        return net
+
+    def output(self) -> int:
+        """A net that the next free pin shows."""
+        net = self.net()
+        self.pin("CPE_OBUF", next(self._places), A=net)
+        return net
+
+    def read(self) -> Circuit:
+        return read_circuit(json.dumps({"modules": {"top": {"cells": self.cells}}}), CLOCK)
+
+
+def tables(draw: random.Random, *names: str) -> dict[str, str]:
+    return {f"INIT_{name}": f"{draw.getrandbits(4):04b}" for name in names}
+
+
+@needs_simulator
+def test_halves() -> None:
+    """A tree of tables, and one with the other half's output, whose two inputs may come by lines."""
+    draw = random.Random(14)
+    modules, pairs = [], []
+    for number, (upper, lines) in enumerate([(0, 0), (0, 1), (1, 0), (1, 1)] * 3):
+        netlist = Netlist()
+        chosen = tables(draw, "L00", "L01", "L10") | ({} if upper else tables(draw, "L20"))
+        four = ["IN1", "PINY1", "IN3", "CINX" if upper else "PINX"] if lines else ["IN1", "IN2", "IN3", "IN4"]
+        wires = {port: netlist.input() for port in [*four, *([] if upper else ["COMBIN"])]}
+        options = dict.fromkeys(("C_I1", "C_I2") if upper else ("C_I3", "C_I4"), str(lines))
+        netlist.add("CPE_L2T4", chosen | options | {"L2T4_UPPER": str(upper)}, **wires, OUT=netlist.output())
+        modules.append(netlist.read().to_verilog(f"ours_{number}"))
+        # Yosys calls the tables of five inputs those of a lower half.
+        names = {} if upper else {"INIT_L00": "INIT_L02", "INIT_L01": "INIT_L03", "INIT_L10": "INIT_L11"}
+        values = ", ".join(f".{names.get(name, name)}(4'b{bits})" for name, bits in chosen.items())
+        ports = ", ".join(f".I{n}(noise[{n}])" for n in range(len(wires)))
+        pairs.append(
+            "wire [63:0] a@, e@; wire b@;\n"
+            f"ours_{number} ours@ (.clk(clk), .i({{59'd0, noise[4:0]}}), .o(a@), .oe(e@));\n"
+            f"CC_L2T{len(wires)} #({values}) theirs@ ({ports}, .O(b@)); assign SAME = a@[0] === b@;"
+        )
+    theirs = yosys("gatemate/cells_sim.v", "CC_L2T4", "CC_L2T5") + "\n" + "\n".join(modules)
+    assert not differ(theirs, pairs)
+    assert differ(theirs, [pair.replace(".I0(noise[0])", ".I0(noise[1])") for pair in pairs])
+
+
+@needs_simulator
+def test_carries() -> None:
+    """What ends a chain takes the carry for an input; what adds it inverts its output; what compares is inverted."""
+    netlist = Netlist()
+    carry, one, other = (netlist.input() for _ in range(3))
+    lower = {"INIT_L00": "1010", "INIT_L01": "0000", "INIT_L10": "1100", "INIT_L20": "1100"}
+    netlist.add("CPE_L2T4", lower | {"C_FUNCTION": "101"}, IN1=one, CINY1=carry, OUT=netlist.output())
+    lower |= {"INIT_L10": "1010", "C_FUNCTION": "111", "C_HORIZ": "1"}
+    netlist.add("CPE_L2T4", lower, IN1=one, CINX=carry, OUT=netlist.output())
+    netlist.add("CPE_COMP", {"INIT_L30": "1000"}, COMB1=one, COMB2=other, COMPOUT=netlist.output())
+    same = "assign SAME = a@[2:0] === {~(noise[1] & noise[2]), noise[0] ^ noise[1], noise[0]};"
+    text = f"wire [63:0] a@, e@; ours_0 ours@ (.clk(clk), .i({{61'd0, noise[2:0]}}), .o(a@), .oe(e@)); {same}"
+    top = netlist.read().to_verilog("ours_0")
+    assert not differ(top, [text])
+    assert differ(top, [text.replace("~(noise[1]", "(noise[1]")])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "source"),
+    [
+        ({"C_CX_I": "0"}, "CINX"),
+        ({"C_CX_I": "1"}, "OUT1"),
+        ({"C_CX_I": "1", "C_SELX": "1"}, "OUT2"),
+        ({"C_CX_I": "1", "C_SEL_C": "1"}, "COMPOUT"),
+        ({"C_CX_I": "1", "C_SEL_C": "1", "C_SELX": "1"}, "CINY1"),
+        ({"C_CX_I": "1", "C_SEL_C": "1", "C_SELX": "1", "C_Y12": "1"}, "CINY2"),
+    ],
+)
+def test_lines(parameters: dict[str, str], source: str) -> None:
+    """A line goes on, or begins at what the parameters say."""
+    netlist = Netlist()
+    netlist_input, shown = netlist.input(), netlist.output()
+    line = netlist.add("CPE_CPLINES", parameters)
+    line["connections"] = {source: [netlist_input], "COUTX": [shown]}
+    line["port_directions"] = {source: "input", "COUTX": "output"}
+    [(wire, _)] = netlist.read().outputs.values()
+    assert wire == f"n{netlist_input}"
+    line["connections"][source] = []
+    with pytest.raises(CircuitError, match=rf"^cell c3, a CPE_CPLINES, has nothing at {source}: no model$"):
+        netlist.read()
+
+
+def test_pins() -> None:
+    """The first and the last of some banks, and what is none."""
+    pins = {
+        "X0Y51": "SA_A6",
+        "X0Y53": "SA_B6",
+        "X0Y103": "SB_A8",
+        "X165Y27": "NA_A0",
+        "X7Y0": "WA_A0",
+        "X137Y133": "EB_B8",
+    }
+    assert {place: _pin(f"{place}/GPIO") for place in pins} == {place: f"IO_{pin}" for place, pin in pins.items()}
+    assert [_pin(place) for place in ("", "X0Y28/GPIO", "X0Y65/GPIO", "X9Y9/GPIO", "X0Y161/GPIO")] == [""] * 5
+
+
+HALF = {"INIT_L00": "1010", "INIT_L01": "0000", "INIT_L10": "1010", "INIT_L20": "1100"}
+FLIP_FLOP = {"C_CPE_CLK": "10", "C_CPE_EN": "11", "C_CPE_RES": "11", "C_CPE_SET": "11"}
+MEMORY = {"RAM_cfg_sram_mode": "00", "RAM_cfg_forward_a0_clk": "00000000"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters", "ports", "message"),
+    [
+        ("CPE_LATCH", {}, {}, "cell c3 is a CPE_LATCH, for which there is no model"),
+        ("CPE_L2T4", HALF, {"OUT": "o"}, "cell c3, a CPE_L2T4, has nothing at IN1, on which its table depends"),
+        ("CPE_L2T4", HALF | {"C_FUNCTION": "010"}, {"IN1": "i", "OUT": "o"}, "cell c3, a CPE_L2T4, has C_FUNCTION=010"),
+        ("CPE_L2T4", {**HALF, "INIT_L20": ""}, {"IN1": "i", "OUT": "o"}, "cell c3, a CPE_L2T4, has INIT_L20="),
+        ("CPE_MX4", {"INIT_L20": "1010"}, {"OUT1": "o"}, "cell c3, a CPE_MX4, has INIT_L20=1010"),
+        ("CPE_ADDF2", {}, {"CPOUT1": "i", "OUT1": "o"}, "cell c3, a CPE_ADDF2, has a carry at an output"),
+        ("CPE_MULT", {"INIT_L10": "1001"}, {"COUTX": "o"}, "cell c3, a CPE_MULT, has INIT_L10=1001"),
+        ("CPE_FF", FLIP_FLOP | {"C_CPE_CLK": "00"}, {"DIN": "i", "DOUT": "o"}, "cell c3, a CPE_FF, has C_CPE_CLK=00"),
+        (
+            "CPE_FF",
+            FLIP_FLOP | {"C_CPE_SET": "01"},
+            {"DIN": "i", "DOUT": "o"},
+            "cell c3, a CPE_FF, is set by its enable",
+        ),
+        ("CPE_FF", FLIP_FLOP, {"CLK": "clk", "DOUT": "o"}, "cell c3, a CPE_FF, has nothing at DIN"),
+        ("IOSEL", {"OUT1_FF": "1"}, {}, "cell c3, a IOSEL, has OUT1_FF=1"),
+        ("IOSEL", {"OE_SIGNAL": "10"}, {}, "cell c3, a IOSEL, has OE_SIGNAL=10"),
+        ("CPE_IBUF", {}, {"Y": "o"}, "cell c3, a CPE_IBUF, is at no place, which is no pin of a CCGM1A1"),
+        ("CLKIN", {"REF0": "100"}, {"CLK_REF0": "o"}, "cell c3, a CLKIN, has REF0=100"),
+        ("GLBOUT", {"GLB0_CFG": "110"}, {"GLB0": "o"}, "cell c3, a GLBOUT, has GLB0_CFG=110"),
+        ("PLL", {"CLK180_DOUB": "1"}, {"CLK0": "o"}, "cell c3, a PLL, has CLK180_DOUB=1"),
+        ("RAM", {"RAM_cfg_ecc_enable": "01"}, {"DOA": "o"}, "cell c3, a RAM, has RAM_cfg_ecc_enable=01"),
+        (
+            "RAM",
+            MEMORY | {"RAM_cfg_fifo_sync_enable": "1"},
+            {"DOA": "o"},
+            "cell c3, a RAM, has RAM_cfg_fifo_sync_enable",
+        ),
+        (
+            "RAM",
+            MEMORY | {"RAM_cfg_a0_set_outputreg": "1"},
+            {"DOA": "o"},
+            "cell c3, a RAM, has RAM_cfg_a0_set_outputreg=1",
+        ),
+    ],
+)
+def test_refused(kind: str, parameters: dict[str, str], ports: dict[str, str], message: str) -> None:
+    """What has no model is named."""
+    netlist = Netlist()
+    nets = {"clk": netlist.clock, "i": netlist.input(), "o": netlist.output()}
+    netlist.add(kind, parameters, **{port: nets[wire] for port, wire in ports.items()})
+    with pytest.raises(CircuitError) as refused:
+        netlist.read()
+    assert str(refused.value).startswith(message)
