@@ -206,7 +206,7 @@ def _clocks(found: Sequence[Mapping[str, Any]]) -> str:
     """What systems were to reach, and what they do."""
     lines = ["| board | array | minimum, MHz | aim, MHz | reached, MHz | |", "|---|---|---:|---:|---:|---|"]
     for board, side, least, aim in _CLOCKS:
-        rates = [_rate(each) for each in found if _is(each, board, side)]
+        rates = [builds.reached(each) for each in found if _is(each, board, side)]
         reached = max(rates, default=0.0)
         verdict = "aim" if reached >= aim else "minimum" if reached >= max(least, 1) else "no"
         minimum, rate = least or "fits", f"{reached:.1f}" if rates else "-"
@@ -218,11 +218,6 @@ def _is(build: Mapping[str, Any], board: str, side: int) -> bool:
     """Whether it is a board's system with so large an array."""
     unit = build["unit"]
     return (build["board"], build["design"], unit["rows"], unit["columns"]) == (board, "system", side, side)
-
-
-def _rate(build: Mapping[str, Any]) -> float:
-    """What the fastest seed reached, in MHz."""
-    return float(build["megahertz"][str(build["seed"])])
 
 
 def _boards_short() -> str:
@@ -238,7 +233,9 @@ def _boards_short() -> str:
     ]
     for name, build in sorted(largest.items()):
         side, peak = build["unit"]["rows"], builds.peak(build)
-        lines.append(f"| {BOARDS[name].title} | {build['device']} | {side}x{side} | {_rate(build):.1f} | {peak:.2f} |")
+        lines.append(
+            f"| {BOARDS[name].title} | {build['device']} | {side}x{side} | {builds.reached(build):.1f} | {peak:.2f} |"
+        )
     return "\n".join(lines)
 
 

@@ -9,7 +9,7 @@ from openmxu_boards.placement import described
 from openmxu_boards.report import BuildReport, LongestPath
 from openmxu_boards.simulated.throughput import Throughput
 
-__all__ = ["LIMITS", "PLACEMENTS", "add", "drawing_name", "entry", "of_json", "peak", "to_markdown"]
+__all__ = ["LIMITS", "PLACEMENTS", "add", "drawing_name", "entry", "of_json", "peak", "reached", "to_markdown"]
 
 PLACEMENTS = "placements"
 """The folder beside a record for the drawings of its builds."""
@@ -112,7 +112,7 @@ def _tables(builds: Sequence[Mapping[str, Any]]) -> list[str]:
         cells = [_cell(used, kinds) for kinds in (_LOGIC, _FLIP_FLOPS, _MULTIPLIERS, _MEMORIES)]
         lines.append(
             f"| `{build['board']}` | {build['design']} | {_size(unit)} | {unit['stages']} | "
-            f"{build['frequency'] / 1e6:g} | {build['megahertz'][str(build['seed'])]:.1f} | {' | '.join(cells)} |"
+            f"{build['frequency'] / 1e6:g} | {reached(build):.1f} | {' | '.join(cells)} |"
         )
     tools = sorted({f"{name} {version}" for build in builds for name, version in build["versions"].items()})
     machines = sorted({build["machine"] for build in builds})
@@ -181,6 +181,11 @@ def _throughput(builds: Sequence[Mapping[str, Any]]) -> list[str]:
 def peak(build: Mapping[str, Any]) -> float:
     """What the array does at its clock if it is always fed, in GFLOP/s."""
     return float(2 * build["unit"]["rows"] * build["unit"]["columns"] * build["frequency"] / 1e9)
+
+
+def reached(build: Mapping[str, Any]) -> float:
+    """The clock that nextpnr says the bitstream could have, in MHz."""
+    return float(build["megahertz"][str(build["seed"])])
 
 
 def _size(unit: Mapping[str, Any]) -> str:

@@ -254,8 +254,7 @@ class _Reader(Reader):
     def _width(self, part: Part, name: str) -> int:
         """Bits of a word, where bytes have nine."""
         width = part.constant(name)
-        nine = str(part.attributes.get("BSRAM_SUBTYPE", "")).strip() == "X9"
-        if width not in ((9, 18, 36) if nine else (1, 2, 4, 8, 16, 32)):
+        if width not in ((9, 18, 36) if _has_nine(part) else (1, 2, 4, 8, 16, 32)):
             raise part.no_model(f"has {name}={width}")
         return _BYTES.get(width, width)
 
@@ -320,10 +319,15 @@ class _Reader(Reader):
 
 def _content(part: Part) -> str:
     """2048 bytes of nine bits, 32 to a parameter; bytes of eight lack the highest."""
-    size = 9 if str(part.attributes.get("BSRAM_SUBTYPE", "")).strip() == "X9" else 8
+    size = 9 if _has_nine(part) else 8
     content = 0
     for row in range(64):
         bits = part.number(f"INIT_RAM_{row:02X}", 0)
         for place in range(32):
             content |= (bits >> size * place & (1 << size) - 1) << 9 * (32 * row + place)
     return f"18432'h{content:x}"
+
+
+def _has_nine(part: Part) -> bool:
+    """Whether a memory's bytes have nine bits."""
+    return str(part.attributes.get("BSRAM_SUBTYPE", "")).strip() == "X9"
