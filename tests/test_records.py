@@ -54,6 +54,14 @@ def test_records_have_all_rows(record: str, expected: object) -> None:
     assert {(row.group, row.name) for row in evidence.rows} == set(expected)  # type: ignore[call-overload]
 
 
+def test_a_record_has_no_check_that_was_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    records = _records()
+    text = records._read("verification.json").replace('"status": "holds"', '"status": "not run"', 1)
+    monkeypatch.setattr(records, "_read", lambda name: text)
+    with pytest.raises(ValueError, match="must be the record of a run of all checks without failures: make verify"):
+        records._verification()
+
+
 def test_an_old_record_is_called_old(monkeypatch: pytest.MonkeyPatch) -> None:
     records = _records()
     monkeypatch.setattr(records, "provenance", lambda: {records.NETLIST: "another"})

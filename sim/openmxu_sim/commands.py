@@ -458,7 +458,7 @@ def add_verify(commands: Any) -> None:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    from openmxu_sim.verify.checks import HOLDS
+    from openmxu_sim.verify.checks import FAILED, OPEN
     from openmxu_sim.verify.report import MOST_JOBS, verify
 
     if options.jobs is not None and not 1 <= options.jobs <= MOST_JOBS:
@@ -476,11 +476,11 @@ def _verify(options: argparse.Namespace) -> int:
             )
         outputs.write_text(options.json, evidence.to_json())
         _print_evidence(evidence)
-    return 1 if evidence.count(HOLDS) < len(evidence.rows) else 0
+    return 1 if evidence.count(FAILED) + evidence.count(OPEN) else 0
 
 
 def _print_evidence(evidence: "Evidence") -> None:
-    from openmxu_sim.verify.checks import HOLDS
+    from openmxu_sim.verify.checks import HOLDS, NOT_RUN
 
     table = Table(box=None)
     for column in ("", "result", "looked at", "s"):
@@ -497,10 +497,12 @@ def _print_evidence(evidence: "Evidence") -> None:
             table.add_row("", "", Text(row.detail))
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
     console.print(table)
-    wrong = len(evidence.rows) - evidence.count(HOLDS)
+    absent = evidence.count(NOT_RUN)
+    wrong = len(evidence.rows) - evidence.count(HOLDS) - absent
     console.print(
         f"\n{len(evidence.rows)} checks in {evidence.seconds:.0f} s: "
-        f"{'all hold' if not wrong else f'{wrong} do not hold'}"
+        f"{f'{wrong} do not hold' if wrong else 'the others hold' if absent else 'all hold'}"
+        f"{f', {absent} not run' if absent else ''}"
     )
 
 

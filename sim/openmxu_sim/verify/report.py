@@ -24,9 +24,9 @@ from openmxu.formal.solvers import version as solver_version
 from openmxu.host import cores, machine_name, tool_version
 from openmxu.provenance import provenance
 from openmxu.sources import still_all
-from openmxu_sim.cosim.simulators import find_simulator, load_simulator
+from openmxu_sim.cosim.simulators import SimulatorNotFoundError, find_simulator, load_simulator
 from openmxu_sim.netlist.native import compiler_version
-from openmxu_sim.verify.checks import FAILED, HOLDS, OPEN, Check, Outcome, checks
+from openmxu_sim.verify.checks import FAILED, HOLDS, NOT_RUN, OPEN, Check, Outcome, checks
 from openmxu_sim.verify.faults import OUTCOMES
 
 __all__ = ["MOST_JOBS", "Evidence", "Row", "faults_to_markdown", "to_markdown", "tools", "verify"]
@@ -250,11 +250,13 @@ class _Kept:
 
 
 def _run(group: str, name: str, thorough: bool, faults: bool) -> Row:
-    """Run one check; an exception makes it fail."""
+    """Run one check; an exception makes it fail, but for a simulator that is missing."""
     check = checks(thorough=thorough, faults=faults)[group, name]
     start = _worked()
     try:
         outcome = check.run()
+    except SimulatorNotFoundError as error:
+        outcome = Outcome(NOT_RUN, "", str(error))
     except Exception as error:
         outcome = Outcome(FAILED, "", f"{type(error).__name__}: {error}")
     return Row(
@@ -277,6 +279,7 @@ def _worked() -> float:
 def to_markdown(evidence: Evidence) -> str:
     """The evidence as tables, a group each."""
     statuses = f"{evidence.count(HOLDS)} hold, {evidence.count(FAILED)} failed, {evidence.count(OPEN)} open"
+    statuses += f", {evidence.count(NOT_RUN)} not run" * (evidence.count(NOT_RUN) > 0)
     command = "openmxu verify --thorough" if evidence.thorough else "openmxu verify"
     lines = [
         f"`{command}`, {evidence.date}, {evidence.machine}: {len(evidence.rows)} checks in "

@@ -1,6 +1,7 @@
 """What `openmxu verify` checks, in every test run; and that its record says what came of it."""
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ import pytest
 from openmxu import cli
 from openmxu_sim.verify import checks as module
 from openmxu_sim.verify import report
-from openmxu_sim.verify.checks import FAILED, HOLDS, OPEN, Check, Outcome, checks
+from openmxu_sim.verify.checks import FAILED, HOLDS, NOT_RUN, OPEN, Check, Outcome, checks
 from openmxu_sim.verify.report import Evidence, Row, to_markdown
 
 # Controls have tests of their own, which look at what is found.
@@ -89,6 +90,29 @@ def test_the_thorough_run_holds_the_quick_one() -> None:
     thorough = checks(thorough=True)
     assert set(checks(thorough=False)) <= set(thorough)
     assert {check.group for check in thorough.values()} > {check.group for check in checks(thorough=False).values()}
+
+
+def test_a_check_without_its_simulator_is_not_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The list of checks is the same on every machine; what is missing is said, and is no failure."""
+    before = list(checks.__wrapped__(thorough=True))
+    which = shutil.which
+    monkeypatch.setattr(shutil, "which", lambda name: None if name == "iverilog" else which(name))
+    assert list(checks.__wrapped__(thorough=True)) == before
+    group, name = next(key for key in before if "icarus" in key[1])
+    row = report._run(group, name, thorough=True, faults=False)
+    assert (row.status, row.detail.partition(";")[0]) == (NOT_RUN, "icarus needs the program iverilog")
+    held = Row("ports", "a claim", "", HOLDS, "", "", 1.0)
+    assert ", 1 hold, 0 failed, 0 open, 1 not run." in to_markdown(_evidence(held, row))
+    for rows, code, said in (
+        ([held, row], 0, "the others hold, 1 not run"),
+        ([held], 0, "all hold"),
+        ([held, row, Row("ports", "another", "", OPEN, "", "", 1.0)], 1, "1 do not hold, 1 not run"),
+    ):
+        monkeypatch.setattr(report, "verify", lambda rows=rows, **_: _evidence(*rows))
+        assert cli.main(["verify"]) == code
+        assert capsys.readouterr().out.endswith(f"{len(rows)} checks in 90 s: {said}\n")
 
 
 def _evidence(*rows: Row) -> Evidence:
