@@ -1,9 +1,10 @@
 # OpenMXU. `make demo` and `make test` are all that a newcomer needs; both install into .venv first.
 .DEFAULT_GOAL := help
+.NOTPARALLEL:  # pip installs one thing at a time, and tests take both cores
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 QUICK := tests/test_architecture.py tests/openmxu/arith $(foreach name,cache catalog cli config files formats locks process \
   tiling,tests/openmxu/test_$(name).py) tests/openmxu/area/pages tests/openmxu/area/test_liberty.py \
   tests/openmxu_sim/golden tests/openmxu_sim/netlist tests/openmxu_sim/engines/test_model.py $(foreach name,npy parts \
@@ -15,38 +16,37 @@ QUICK := tests/test_architecture.py tests/openmxu/arith $(foreach name,cache cat
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
 
-setup: $(STAMP) ## make .venv and install everything from PyPI
-
-$(STAMP): pyproject.toml
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "OpenMXU needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 2; }
-	@echo "installing into $(VENV) (about 1.6 GB, a minute or two)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all]'
+
+# An extra of pyproject.toml that is installed has a file of its name. Each target below asks for what it needs.
+$(VENV)/.%: pyproject.toml | $(BIN)/python
+	@echo "installing openmxu[$*] into $(VENV)$(SIZE.$*)"
+	@$(PIP) '.[$*]'
 	@touch $@
 
-setup-litex: $(VENV)/.litex ## LiteX, too, for the SoC of docs/examples/litex: 21 MB; its tests are skipped without
+SIZE.demo := : 0.6 GB, half a minute
+SIZE.all := : 1.5 GB, a minute
+SIZE.zig := : 0.4 GB
 
-$(VENV)/.litex: $(STAMP)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,litex]'
-	@touch $@
+setup: $(VENV)/.all ## make .venv and install from PyPI what all commands and tests need
 
-setup-browser: $(VENV)/.browser ## Playwright, too, which drives an installed Chromium: 165 MB; tests in a browser are skipped without
+setup-litex: $(VENV)/.all $(VENV)/.litex ## LiteX, too, for the SoC of docs/examples/litex: 21 MB; its tests are skipped without
 
-$(VENV)/.browser: $(STAMP) $(VENV)/.zig
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,zig,browser]'
-	@touch $@
+setup-browser: $(VENV)/.all $(VENV)/.zig $(VENV)/.browser ## Playwright, too, which drives an installed Chromium: 165 MB; tests in a browser are skipped without
 
 TORCH ?= torch==2.13.0+cpu
-setup-models: $(VENV)/.models ## PyTorch, JAX and ONNX, too, for networks on the unit: 1.4 GB; tests of them are skipped without
+setup-models: $(VENV)/.all $(VENV)/.models ## PyTorch, JAX and ONNX, too, for networks on the unit: 1.4 GB; tests of them are skipped without
 
-$(VENV)/.models: $(STAMP)
+$(VENV)/.models: pyproject.toml | $(BIN)/python
 	@echo "installing $(TORCH) with JAX and ONNX"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,torch,jax,onnx,study]' '$(TORCH)' || \
+	@$(PIP) '.[torch,jax,onnx,study]' '$(TORCH)' || \
 	  { echo "The index has no $(TORCH), a wheel for CPUs alone; make setup-models TORCH=torch takes its usual one"; exit 2; }
 	@touch $@
 
-demo: setup ## digits on the simulated unit, then areas of number formats; report in openmxu-demo/
+demo: $(VENV)/.demo ## digits on the simulated unit, then areas of number formats; report in openmxu-demo/
 	@$(BIN)/openmxu demo
 
 test: setup ## the tests, in about ten minutes
@@ -58,29 +58,20 @@ quick: setup ## half of the tests in two minutes: none that runs Yosys, a solver
 slow: setup ## the longest tests, in about twenty minutes
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 
-lint: setup ## style, types, direction of dependencies
+lint: $(VENV)/.all $(VENV)/.lint ## style, types, direction of dependencies
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --quiet --diff
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 
-# 90 MB to fetch, 410 MB unpacked: only what turns C into WebAssembly needs it.
-$(VENV)/.zig: $(STAMP)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,zig]'
-	@touch $@
-
-docs: $(VENV)/.zig ## the documentation with the page in which the unit runs, in docs/_build/html
+docs: $(VENV)/.all $(VENV)/.docs $(VENV)/.zig ## the documentation with the page in which the unit runs, in docs/_build/html
 	@$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@$(BIN)/sphinx-build -W --keep-going -q -b doctest docs docs/_build/doctest
 	@echo "docs/_build/html/index.html"
 
-boards: setup ## bitstreams in build/, for the boards that take a minute or three each
+boards: $(VENV)/.boards ## bitstreams in build/, for the boards that take a minute or three each
 	@$(BIN)/openmxu board list --quick | cut -d' ' -f1 | sort -r | \
 	  xargs -P 2 -I BOARD $(BIN)/openmxu board build BOARD -o build/BOARD
-
-$(VENV)/.jax: $(STAMP)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,jax]'
-	@touch $@
 
 wheel: setup ## sdist and wheel in build/dist, and the wheel alone in an empty environment
 	@rm -rf build/dist build/bare && $(BIN)/python -m build --outdir build/dist . >/dev/null
@@ -93,7 +84,7 @@ wheel: setup ## sdist and wheel in build/dist, and the wheel alone in an empty e
 release: docs wheel ## check that this commit can be released; docs/how-to/release.md says how
 	@$(BIN)/python docs/release.py
 
-verify: $(VENV)/.jax ## all proofs and exhaustive checks, 95 minutes; the record behind the documentation
+verify: $(VENV)/.all $(VENV)/.jax ## all proofs and exhaustive checks, 95 minutes; the record behind the documentation
 	@$(BIN)/openmxu verify --thorough --json docs/reference/verification.json; code=$$?; \
 	  $(BIN)/python docs/records.py && exit $$code  # an open row is a row of the page, too
 
@@ -106,7 +97,7 @@ bench: setup ## how fast all engines are on this machine, ten minutes; the recor
 	@$(BIN)/openmxu bench --json docs/reference/speed.json --plot docs/images/speed.svg
 	@$(BIN)/python docs/records.py
 
-study: $(VENV)/.models ## networks trained with each arithmetic, and published ones, an hour and a half; the records
+study: $(VENV)/.all $(VENV)/.models ## networks trained with each arithmetic, and published ones, an hour and a half; the records
 	@$(BIN)/openmxu study training --full --json docs/reference/training.json --plot docs/images/training.svg
 	@$(BIN)/openmxu study pretrained --full --json docs/reference/pretrained.json
 	@$(BIN)/python docs/records.py

@@ -10,13 +10,13 @@ _DISTRIBUTIONS = {"sklearn": "scikit-learn", "z3": "z3-solver", "markdown_it": "
 
 
 def install(extra: str) -> str:
-    """What installs an extra in a clone, as no index has this package yet.
+    """The command that adds an extra to this installation, a clone's or a wheel's.
 
     >>> from openmxu.extras import install
     >>> install("boards")
-    "pip install -e '.[boards]'"
+    "pip install 'openmxu[boards]'"
     """
-    return f"pip install -e '.[{extra}]'"
+    return f"pip install 'openmxu[{extra}]'"
 
 
 def extra_of(module: str) -> str:

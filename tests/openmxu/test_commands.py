@@ -74,4 +74,4 @@ def test_completion(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_each_module_has_its_smallest_extra(module: str, extra: str) -> None:
     assert extra_of(module) == extra
-    assert install(extra) == f"pip install -e '.[{extra}]'"
+    assert install(extra) == f"pip install 'openmxu[{extra}]'"

@@ -325,7 +325,7 @@ def test_missing_tool(
     board: str, tools: dict[str, tuple[str, str]], tool: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(tools, tool, ("no_such_tools", "run"))
-    with pytest.raises(OSError, match=r"^no-such-tools is not .* pip install -e '\.\[boards\]'$"):
+    with pytest.raises(OSError, match=r"^no-such-tools is not .* pip install 'openmxu\[boards\]'$"):
         build(board, tmp_path / "out")
     assert names(tmp_path) == []
 

@@ -85,7 +85,7 @@ def test_lights_and_uart_are_pins_of_the_platform(board: Board) -> None:
 
 def test_missing_pin_tables() -> None:
     board = replace(find_board("icebreaker"), platform=("no_such_boards", "Platform"))
-    with pytest.raises(OSError, match=r"^amaranth-boards is not .* pip install -e '\.\[boards\]'$"):
+    with pytest.raises(OSError, match=r"^amaranth-boards is not .* pip install 'openmxu\[boards\]'$"):
         board.new_platform()
 
 

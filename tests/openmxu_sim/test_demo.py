@@ -1,10 +1,14 @@
 """The demo, with a classifier and images small enough for Amaranth's simulator."""
 
+import re
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from openmxu import cli
 from openmxu_sim import demo
 
 
@@ -53,3 +57,22 @@ def test_training_reaches_its_accuracy() -> None:
     layers, images, labels = demo.train()
     assert images.shape == (360, 64)
     assert np.mean(demo._infer(layers, images, np.matmul) == labels) > 0.95
+
+
+def test_what_is_missing_is_said_before_the_first_part(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The second part's packages, too; and the extra brings all of them."""
+    monkeypatch.setattr(demo, "find_spec", lambda package: None)
+    assert cli.main(["demo", "-o", str(tmp_path / "demo")]) == 2
+    out, complaint = capsys.readouterr()
+    named, _, command = complaint.partition(", not installed here: ")
+    assert (out, list(tmp_path.iterdir()), command) == ("", [], "pip install 'openmxu[demo]'\n")
+    needed = named.removeprefix("openmxu demo: the demo needs ").split(", ")
+    extras = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    assert extras["demo"][0] == "openmxu[area]"
+    brought = " ".join(extras["demo"] + extras["area"]).replace("scikit-learn", "sklearn").replace("-", "_")
+    assert needed
+    assert all(re.search(rf"\b{package}", brought) for package in needed)

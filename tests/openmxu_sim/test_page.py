@@ -188,7 +188,7 @@ def test_command_without_a_compiler_for_the_web(
     assert (code, out) == (0, "")
     assert err == (
         "wrote run.html: a recorded run, 2x4x5 on 3x2\n"
-        "for a unit that runs in the page, install the package ziglang: pip install -e '.[zig]'\n"
+        "for a unit that runs in the page, install the package ziglang: pip install 'openmxu[zig]'\n"
     )
     page = Path("run.html").read_text()
     assert "modules" not in data_of(page)

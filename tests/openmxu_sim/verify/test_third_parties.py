@@ -146,7 +146,7 @@ def test_missing_package(
     monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
     with pytest.raises(OracleNotFoundError) as caught:
         compare()
-    assert str(caught.value) == f"{package} is not installed: pip install -e '.[{extra}]'"
+    assert str(caught.value) == f"{package} is not installed: pip install 'openmxu[{extra}]'"
 
 
 def test_unknown_mode() -> None:
