@@ -25,8 +25,19 @@ def pytest_configure() -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """What writes expected figures anew."""
+    """What writes expected figures anew; and what lets a second run have the tests that a first one skipped."""
     parser.addoption("--update-areas", action="store_true", help="write the areas that tests expect anew")
+    parser.addoption("--list-skipped", metavar="FILE", help="write the names of tests and modules that are skipped")
+    parser.addoption("--only-listed", metavar="FILE", help="run only these")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what ``--only-listed`` does not name, be it by its module."""
+    if listed := config.getoption("--only-listed"):
+        names = set(Path(listed).read_text().splitlines())
+        chosen = [item for item in items if not names.isdisjoint({item.nodeid, item.nodeid.partition("::")[0]})]
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = chosen
 
 
 @pytest.fixture(autouse=True)
@@ -112,7 +123,10 @@ def bench(request: pytest.FixtureRequest) -> Bench:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """List absent engines, so that nobody takes a short run for a whole one."""
+    """List absent engines, so that nobody takes a short run for a whole one; and write what was skipped, if asked."""
+    if listed := terminalreporter.config.getoption("--list-skipped"):
+        skipped = {report.nodeid for report in terminalreporter.stats.get("skipped", ())}
+        Path(listed).write_text("".join(f"{name}\n" for name in sorted(skipped)))
     from openmxu_sim.cosim.simulators import find_simulator  # noqa: PLC0415  # a broken install should still collect tests
 
     absent = [name for name in ("verilator", "icarus") if find_simulator(name) is None]

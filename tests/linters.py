@@ -26,7 +26,13 @@ def lint(path: Path, top: str) -> None:
     """Every tool reads the file and has nothing to say."""
     done = verilator_lint(path, top)
     assert (done.returncode, done.stderr) == (0, "")
-    for language in ("2005", "2012") if shutil.which("iverilog") else ():
+    if shutil.which("iverilog"):
+        icarus_lint(path, top)
+
+
+def icarus_lint(path: Path, top: str) -> None:
+    """Icarus reads the file as Verilog and as SystemVerilog and has nothing to say."""
+    for language in ("2005", "2012"):
         done = subprocess.run(
             ["iverilog", f"-g{language}", "-Wall", "-t", "null", "-s", top, path.name],
             cwd=path.parent,

@@ -3,6 +3,7 @@
 import gc
 import json
 import re
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -19,17 +20,14 @@ from openmxu.formats import FP32
 from openmxu.hierarchy import repeat
 from openmxu.verilog import to_rtlil, to_verilog
 
-from ..linters import lint, verilator_lint
+from ..linters import icarus_lint, lint, verilator_lint
 
 _SMALL = [name for name, design in CATALOG.items() if design.cells <= 64]
+_QUICK = ("adder", "splitter", "pe", "mxu_2x2_axi")
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.slow] if name not in ("adder", "splitter", "pe", "mxu_2x2_axi") else [])
-        for name in _SMALL
-    ],
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name not in _QUICK else []) for name in _SMALL]
 )
 def test_small_designs_are_lint_clean(name: str, tmp_path: Path) -> None:
     path = tmp_path / "design.v"
@@ -37,6 +35,15 @@ def test_small_designs_are_lint_clean(name: str, tmp_path: Path) -> None:
     lint(path, name)
     # All but registers is assigned: in simulators of SystemVerilog, an ``always @*`` may wait for ever.
     assert all(re.match(r"always @\(posedge \w+\)", waits) for waits in re.findall(r"\balways\b.*", text))
+
+
+@pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus Verilog is not installed")
+@pytest.mark.parametrize("name", _QUICK)
+def test_icarus_reads_small_designs(name: str, tmp_path: Path) -> None:
+    """What the test above leaves out where Icarus is missing is a test of its own, which is seen to be skipped."""
+    path = tmp_path / "design.v"
+    path.write_text(to_verilog(build(name), name=name))
+    icarus_lint(path, name)
 
 
 @pytest.mark.parametrize(
