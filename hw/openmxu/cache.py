@@ -16,7 +16,9 @@ Entries are executed, so nobody else may have written them. The folder must belo
 nobody else, or it is refused; nobody else can read it. An entry that belongs to another user counts as damaged.
 """
 
+import atexit
 import errno
+import functools
 import hashlib
 import io
 import logging
@@ -32,6 +34,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from openmxu.locks import LockedError, lock, stands
+from openmxu.process import workspace
 from openmxu.sources import Sources, digest_all, still_all
 
 __all__ = [
@@ -44,6 +47,7 @@ __all__ = [
     "fetch",
     "fetch_result",
     "find",
+    "for_tools",
     "keep",
     "key",
     "pack",
@@ -110,6 +114,28 @@ def directory() -> Path:
     if not os.path.isabs(base):
         raise FileNotFoundError(errno.ENOENT, "cannot be found; set XDG_CACHE_HOME", "home directory")
     return Path(base, "openmxu")
+
+
+def for_tools(folder: Path) -> Path:
+    """A folder in which a tool keeps what it compiles, made if need be: tools end where theirs cannot be written.
+
+    Where it cannot, a note says so, and one takes its place that is gone with this process.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK | os.X_OK):
+            return folder
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
+    except OSError as error:
+        _note(error)
+        return _refuge()
+
+
+@functools.cache
+def _refuge() -> Path:
+    stack = ExitStack()
+    atexit.register(stack.close)
+    return stack.enter_context(workspace())
 
 
 def size_bound() -> int:

