@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
-QUICK := tests/test_architecture.py tests/openmxu/arith $(foreach name,cache catalog cli config files formats locks process \
+QUICK := tests/test_architecture.py tests/openmxu/arith $(foreach name,cache catalog cli config files formats locks pe process \
   tiling,tests/openmxu/test_$(name).py) tests/openmxu/area/pages tests/openmxu/area/test_liberty.py \
   tests/openmxu_sim/golden tests/openmxu_sim/netlist tests/openmxu_sim/engines/test_model.py $(foreach name,npy parts \
   stimulus studies vectors,tests/openmxu_sim/test_$(name).py)
@@ -52,7 +52,7 @@ demo: $(VENV)/.demo ## digits on the simulated unit, then areas of number format
 test: setup ## the tests, in about ten minutes
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
-quick: setup ## half of the tests in two minutes: none that runs Yosys, a solver or a compiled simulation
+quick: setup ## half of the tests in two minutes: arithmetic, one processing element, golden model, plumbing
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" $(QUICK)
 
 slow: setup ## the longest tests, in about twenty minutes
