@@ -85,6 +85,20 @@ def simulator(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium without a window, driven by Playwright; skipped where either is not installed."""
+    driver = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: make setup-browser")
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.skip("there is no chromium (Debian: apt install chromium)")
+    flags = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
+    with driver.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=program, args=flags.split())
+        yield opened
+        opened.close()
+
+
 slow = partial(pytest.param, marks=pytest.mark.slow)
 """A case for `make slow`, beside others for `make test`."""
 
