@@ -310,8 +310,8 @@ def add_wave(commands: Any) -> None:
         default=Path("wavefront.svg"),
         metavar="FILE",
         help="file for the picture; one that ends in .html becomes a page: a unit of up to 8x8, live, for matrices of "
-        "your own (with the package ziglang; else a recorded run), or a recorded run of a larger one "
-        "(default: wavefront.svg)",
+        "your own (with the package ziglang; with another C compiler a recorded run), or a recorded run of a larger "
+        "one (default: wavefront.svg)",
     )
     _add_array(parser, side=8)
     for name in ("m", "k", "n"):
@@ -401,16 +401,16 @@ def _wave_drawn(options: argparse.Namespace, config: "MxuConfig", draw: Callable
 
 
 def _wave_live(options: argparse.Namespace, config: "MxuConfig") -> None:
-    from openmxu_sim.wave import MOST_SIDE, has_zig, live_page, random_run
+    from openmxu_sim.wave import MOST_SIDE, has_zig, live_page, random_run, record_run
 
     live = has_zig()
     m, k, n = (min(size, MOST_SIDE) for size in _wave_sizes(options, config))
     with reserve(options.output_file) as outputs:
-        run = random_run(config.rows, config.columns, config.stages, (m, k, n), stalls=options.stalls)
+        run = record_run(random_run(config.rows, config.columns, config.stages, (m, k, n), stalls=options.stalls))
         made_by = _made_by(options, m, k, n)
         outputs.write_text(options.output_file, live_page(run, live=live, made_by=made_by))
     shown = "a live unit" if live else "a recorded run"
-    tell(f"wrote {options.output_file}: {shown}, {m}x{k}x{n} on {config.rows}x{config.columns}")
+    tell(f"wrote {options.output_file}: {shown}, {m}x{k}x{n} on {config.rows}x{config.columns}, {run.cycles} cycles")
     if not live:
         from openmxu.extras import install
 

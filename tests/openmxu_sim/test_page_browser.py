@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,30 +24,18 @@ from openmxu_sim.wave.page.source import page_config
 pytestmark = pytest.mark.slow
 
 try:
-    from playwright.sync_api import Browser, Page, expect, sync_playwright
+    from playwright.sync_api import Browser, Page, expect
 except ImportError:
     pytest.skip("Playwright is not installed: make setup-browser", allow_module_level=True)
 try:
     find_compiler()
 except CompilerNotFoundError as error:
     pytest.skip(str(error), allow_module_level=True)
-CHROMIUM = shutil.which("chromium")
-if CHROMIUM is None:
-    pytest.skip("there is no chromium (Debian: apt install chromium)", allow_module_level=True)
 if not has_zig():
     pytest.skip("the package ziglang is not installed: make docs installs it", allow_module_level=True)
 
-FLAGS = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
 DESKTOP, PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 844}
 READY = "body[data-state=ready]"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS.split())
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")
@@ -451,6 +438,30 @@ def test_everything_has_a_name(show: Callable[..., Page], text: str) -> None:
     assert page.evaluate(focused).startswith("row 1 column 1: activation ")
     page.keyboard.press("Enter")
     assert page.inner_text("#inspector h3") == "Processing element, row 1, column 1"
+
+
+def test_lines_of_the_bank(show: Callable[..., Page], text: str) -> None:
+    """Each sum that the bank holds is in a line of the picture, whatever waits."""
+    page = show(text)
+    counted = page.evaluate("""async () => {
+      const counts = [];
+      for (let stalls = 0; stalls <= 7; stalls++) {
+        const given = { rows: 2, columns: 3, stages: 3, precision: "high", stalls, m: 16, k: 5, n: 16 };
+        const ones = new Array(80).fill(0x3f800000);
+        const run = await openmxu.page.machines.run({ ...given, a: ones, b: ones });
+        for (let cycle = 0; cycle < run.count; cycle++) {
+          const gone = run.taken.results[cycle];
+          const there = run.beats.filter((each) => run.written(each, 0) <= cycle && each.place >= gone);
+          const held = new Set(there.map((each) => each.place));
+          const shown = run.bank(cycle).filter(([line]) => line && !line.left);
+          if (held.size !== shown.length || shown.some(([line]) => !held.has(line.beat.place))) return [stalls, cycle];
+        }
+        counts.push(run.lines);
+      }
+      return counts;
+    }""")
+    assert len(counted) == 8
+    assert 16 <= min(counted) <= max(counted) < 256
 
 
 def test_heat_map(show: Callable[..., Page]) -> None:

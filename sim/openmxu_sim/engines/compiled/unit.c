@@ -257,9 +257,6 @@ static void decide(struct unit *u) {
   for (int mark = 0; mark < MARKS; mark++) *seen[mark] = -(u->activation_marks >> mark & 1);
   status_step(&u->status, &status, &status_out);
 #endif
-#ifdef WATCH_ADMISSION
-  WATCH_ADMISSION(&out);
-#endif
   if (watched(u, t)) {
     uint32_t signals[STREAM_SIGNALS] = {
       u->weight_source.offered, -out.o_weights_ready[0], u->weight_marks, u->activation_source.offered,

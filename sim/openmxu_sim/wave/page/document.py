@@ -17,7 +17,7 @@ from openmxu_sim.stimulus import Stalls
 from openmxu_sim.wave.activity import Activity
 from openmxu_sim.wave.page.layout import frame_layout
 from openmxu_sim.wave.page.machine import Given, Record, fetch_text, record_run
-from openmxu_sim.wave.page.source import DEPTH, MOST_SIDE, SIZES
+from openmxu_sim.wave.page.source import MOST_SIDE, SIZES, page_config
 from openmxu_sim.wave.page.wasm import build_wasm
 
 __all__ = ["SEEDS", "heat_page", "live_page"]
@@ -54,8 +54,7 @@ def live_page(given: Given | Record, *, live: bool = True, stages: Sequence[int]
     texts = {each: fetch_text(each) for each in offered}
     seeds = [*SEEDS, *([] if given.stalls is None or given.stalls in SEEDS else [given.stalls])]
     data: dict[str, Any] = {
-        "depth": DEPTH,
-        "most": SIZES[-1],
+        "depth": page_config(1, 1, given.stages).depth,
         "most_side": MOST_SIDE,
         "sides": list(SIZES),
         "streams": STREAMS,

@@ -80,9 +80,9 @@ function tileTable(run, tile, part, { row, column }, cycle, goTo, several, index
       make("td", {}, make("button", { type: "button", "aria-label": `go to cycle ${when}`, onclick: () => goTo(when) }, String(when))));
     table.append(line);
   }
-  const written = beat ? beat.cycle + run.writeDelay + at + 1 : run.count;
+  const written = beat ? run.written(beat, at) : run.count;
   if (written < run.count && several) {
-    const held = toValue(run.at(written, "bank", beat.place * run.data.most + at));
+    const held = toValue(run.sum(beat, at));
     const words = part.first ? `bank, place ${beat.place}: takes ${short(held, 5)}`
       : `bank, place ${beat.place}: ${part.cleared ? "NaN counts as 0, " : ""}${short(part.before, 5)} + ${short(part.psum, 5)} = ${short(held, 5)}`;
     table.append(make("tr", {}, make("td", { class: "rule", colspan: 6 }, words), make("td", {},

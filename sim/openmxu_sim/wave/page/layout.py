@@ -4,9 +4,12 @@ from typing import Any
 
 from openmxu_sim.engines.compiled.trace import STREAMS
 from openmxu_sim.engines.protocol import Counters
-from openmxu_sim.wave.page.source import DEPTH, SIZES, page_config, register_names
+from openmxu_sim.wave.page.source import SIZES, page_config, register_names
 
 __all__ = ["frame_layout", "frame_words"]
+
+_READ = ("activations", "swap", "loaded", "place", "held")
+"""Registers of admission that a page reads."""
 
 
 def frame_layout(text: str, stages: int) -> dict[str, Any]:
@@ -29,18 +32,16 @@ def frame_layout(text: str, stages: int) -> dict[str, Any]:
     """
     registers = register_names(text)
     admission = {rows: _places(registers[f"admission_{rows}"]) for rows in SIZES}
-    emission, unit = _places(registers["emission"]), _places(registers["unit"])
+    unit = _places(registers["unit"])
     most = SIZES[-1]
     sizes = {
         "streams": len(STREAMS),
-        "waits": 2,
         "counters": len(Counters._fields),
         "activations": most,
         "weights": most,
         "results": most,
         "admission": max(map(_limbs, admission.values())),
-        "emission": _limbs(emission) + DEPTH,  # and a memory of its own
-        "bank": DEPTH * most,
+        "bank": most,
         "cells": 0,
     }
     offsets, start = {}, 0
@@ -50,7 +51,10 @@ def frame_layout(text: str, stages: int) -> dict[str, Any]:
     config = page_config(1, 1, stages)
     return offsets | {
         "limbs": _limbs(unit),
-        "names": {"unit": unit, "emission": emission, "admission": admission},
+        "names": {
+            "unit": unit,
+            "admission": {rows: {name: places[name] for name in _READ} for rows, places in admission.items()},
+        },
         "row_step": config.row_step,
         "write_delay": 2 + config.array_latency + config.write_latency,
     }

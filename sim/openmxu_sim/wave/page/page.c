@@ -1,8 +1,8 @@
 /* Units of up to MOST_ROWS x MOST_COLUMNS and one number of stages, run cycle by cycle, for a page that shows them.
 
-   Before this: unit.c, STEPWISE and ALONE; DEPTH (places of the accumulator bank), MOST_SIDE (rows and columns of the
-   matrices), PERIOD (cycles after which a pattern of waits repeats), MOST_PASSES and `passes`; page_rows, page_columns,
-   page_waits.
+   Before this: unit.c, STEPWISE and ALONE; DEPTH (places of the accumulator bank), WRITE_LATENCY (cycles from a sum's
+   arrival there to its write), MOST_SIDE (rows and columns of the matrices), PERIOD (cycles after which a pattern of
+   waits repeats), MOST_PASSES and `passes`; page_rows, page_columns.
 
    page_begin takes the matrices from `page_a` and `page_b`, and page_cycle computes one cycle; what the unit held in
    that cycle, before its clock edge, is then in the frame. */
@@ -18,13 +18,12 @@ enum {
   TILE_ADD = 1 << 2, TILE_CLEAR_NAN = 1 << 3, TILE_EMIT = 1 << 4, TILE_KEEP = 1 << KEEP_MARK,
 };
 
-/* FRAME in layout.py says the same. */
+/* frame_layout in layout.py says the same. */
 static struct {
-  uint32_t streams[STREAM_SIGNALS], waits[2], counters[COUNTERS];
+  uint32_t streams[STREAM_SIGNALS], counters[COUNTERS];
   uint32_t activations[MOST_ROWS], weights[MOST_COLUMNS], results[MOST_COLUMNS];
   uint32_t admission[sizeof(struct admission_state) / sizeof(uint32_t)];
-  uint32_t emission[sizeof(struct emission_state) / sizeof(uint32_t)];
-  uint32_t bank[DEPTH][MOST_COLUMNS];
+  uint32_t bank[MOST_COLUMNS];  /* what was written at the last clock edge, where something was */
   uint32_t cells[MOST_ROWS * MOST_COLUMNS][CELL_LIMBS];  /* those that there are, row by row */
 } frame;
 
@@ -81,13 +80,14 @@ EXPORT(page_begin) int page_begin(int rows, int columns, int m, int k, int n, in
 EXPORT(page_cycle) int page_cycle(void) {
   struct unit *u = page_unit;
   memcpy(frame.admission, &u->admission, sizeof frame.admission);
-  memcpy(frame.emission, &u->emission, sizeof frame.emission);
-  for (int place = 0; place < DEPTH; place++)
-    for (int c = 0; c < COLUMNS; c++) frame.bank[place][c] = u->bank[c / LANES].memory[place][c % LANES];
+  _Static_assert(MOST_COLUMNS + 1 + WRITE_LATENCY < CONTROLS - MOST_CONTROL_DELAY, "marks are remembered until the write");
+  for (int c = 0; c < COLUMNS; c++) {
+    uint32_t control = u->controls[(u->progress.cycle - c - 2 - WRITE_LATENCY) & (CONTROLS - 1)];
+    frame.bank[c] = u->bank[c / LANES].memory[control >> 1 & (DEPTH - 1)][c % LANES];
+  }
   for (int n = 0; n < COUNTERS; n++) frame.counters[n] = u->progress.counters[n];
   u->window.first_cycle = u->progress.cycle;
   unit_run(u, 1);
-  memcpy(frame.waits, page_waits, sizeof page_waits);
   return u->progress.state;
 }
 

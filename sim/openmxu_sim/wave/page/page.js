@@ -406,7 +406,7 @@ class Page {
       return make("li", {}, name, lamp("valid"), lamp("ready"));
     });
     const reason = run.reason(cycle);
-    const held = run.control(cycle, "admission", "held");
+    const held = run.admission(cycle, "held");
     items.push(make("li", {}, "admission ", make("span", { class: "why", id: "why" }, reason || "a beat goes in")));
     const [, busy, input, output] = [0, 1, 2, 3].map((counter) => run.at(cycle, "counters", counter));
     items.push(make("li", { class: "muted" }, `results in the bank ${held} of ${run.data.depth}`));

@@ -98,10 +98,10 @@ function sceneLayout(run, width) {
   const rich = cell >= 58;
   const line = run.rows > 5 ? 16 : 19;
   const high = rich ? 4 * line + 2 : cell >= 36 ? 42 : 30;
-  const place = rich && run.rows <= 5 ? 12 : 8;
+  const place = Math.max(2, Math.min(rich && run.rows <= 5 ? 12 : 8, Math.floor(192 / run.lines)));
   const top = 30;
   const bank = top + run.rows * high + 30;
-  const results = bank + run.data.depth * place + 12;
+  const results = bank + run.lines * place + 12;
   const left = gutter + Math.max(0, Math.floor((width - gutter - cell * run.columns) / 2));
   return { narrow, gutter, cell, rich, line, high, place, top, bank, results, left, height: results + 24, width };
 }
@@ -277,24 +277,24 @@ class Scene {
     if (!layout.narrow)
       for (const [line, words] of ["sums in", "the bank"].entries())
         pen.text(left - 26, bank + 8 + 14 * line, words, { align: "right", colour: colours.muted, mono: false, size: 12 });
-    const places = run.bank(cycle);
-    places.forEach((columns, place) => {
-      const y = bank + place * high;
-      if (place % 4 === 0)
-        pen.text(left - 8, y + high / 2, String(place), { align: "right", colour: colours.muted, size: 9 });
+    run.bank(cycle).forEach((columns, line) => {
+      const y = bank + line * high;
+      if (columns[0] && line % Math.ceil(10 / high) === 0)
+        pen.text(left - 8, y + high / 2, String(columns[0].beat.place), { align: "right", colour: colours.muted, size: 9 });
       columns.forEach((written, column) => {
         const x = left + column * cell + 1;
-        pen.box(x, y, cell - 2, high - 1.5, colours.idle);
+        const tall = high - (high > 4 ? 1.5 : 0.5);
+        pen.box(x, y, cell - 2, tall, colours.idle);
         if (!written) return;
         const tile = run.tiles[written.beat.tile];
-        pen.box(x, y, cell - 2, high - 1.5, colours.tile(tile.number), written.left ? 0.16 : tile.emit ? 1 : 0.72);
-        const bits = run.at(cycle, "bank", place * run.data.most + column);
+        pen.box(x, y, cell - 2, tall, colours.tile(tile.number), written.left ? 0.16 : tile.emit ? 1 : 0.72);
         if (high >= 12 && !written.left) {
+          const bits = run.sum(written.beat, column);
           const text = asHex ? hex(bits) : short(toValue(bits), 4);
           pen.text(x + cell / 2 - 1, y + high / 2, text, { size: 9, colour: colours.on, align: "center" });
         }
         if (chosen && tile.row + written.beat.beat === chosen.row && tile.column + column === chosen.column)
-          pen.outline(x, y, cell - 2, high - 1.5, colours.accent, 2);
+          pen.outline(x, y, cell - 2, tall, colours.accent, 2);
       });
     });
   }

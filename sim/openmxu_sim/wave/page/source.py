@@ -18,7 +18,7 @@ from openmxu_sim.netlist.circuit import Circuit
 from openmxu_sim.netlist.native import resource
 from openmxu_sim.stimulus import Stalls
 
-__all__ = ["DEPTH", "MOST_SIDE", "SIZES", "first_pass", "page_config", "page_text", "register_names"]
+__all__ = ["MOST_SIDE", "SIZES", "first_pass", "page_config", "page_text", "register_names"]
 
 SIZES = range(1, 9)
 """Rows, and columns, of the units in a page."""
@@ -26,16 +26,13 @@ SIZES = range(1, 9)
 MOST_SIDE = 16
 """Rows, and columns, of the matrices in a page."""
 
-DEPTH = 16
-"""Places of the accumulator bank, few enough to be seen at once."""
-
 _SIZED = ("admission", "status")
 """Parts whose netlist depends on the rows of the array."""
 
 
 def page_config(rows: int, columns: int, stages: int) -> MxuConfig:
     """A unit of the page: it splits fp32 itself, so that every precision is done by its netlist."""
-    return MxuConfig(rows=rows, columns=columns, stages=stages, depth=DEPTH, splitter=True, status=True)
+    return MxuConfig(rows=rows, columns=columns, stages=stages, splitter=True, status=True)
 
 
 def first_pass(precision: str) -> int:
@@ -96,12 +93,10 @@ _THREADS = """
 
 _SIZE = """
 static int page_rows, page_columns;
-static uint32_t page_waits[2];
-#define WATCH_ADMISSION(out) (page_waits[0] = -(out)->o_waits_input[0], page_waits[1] = -(out)->o_waits_output[0])
 #define ROWS page_rows
 #define COLUMNS page_columns
 """
-"""The size of the unit that runs, and admission's reasons for waiting."""
+"""The size of the unit that runs."""
 
 
 def _choose_by_rows(part: str) -> str:
@@ -148,7 +143,8 @@ def _numbers(largest: MxuConfig) -> str:
     step, delay = numbers["ROW_STEP"], numbers.pop("CONTROL_DELAY")
     sizes = numbers.pop("ROWS"), numbers.pop("COLUMNS")
     numbers |= {
-        "DEPTH": DEPTH,
+        "DEPTH": largest.depth,
+        "WRITE_LATENCY": largest.write_latency,
         "MOST_SIDE": MOST_SIDE,
         "PERIOD": Stalls(0).period,
         "MOST_PASSES": max(map(len, PASSES.values())),

@@ -129,10 +129,10 @@ class Run {
     return this.at(cycle, "streams", this.data.streams.indexOf(name));
   }
 
-  /** A register of a part that decides. */
-  control(cycle, part, name) {
-    const [limb, width] = (part === "admission" ? this.layout.names.admission[this.rows] : this.layout.names[part])[name];
-    const word = this.at(cycle, part, limb);
+  /** A register of admission. */
+  admission(cycle, name) {
+    const [limb, width] = this.layout.names.admission[this.rows][name];
+    const word = this.at(cycle, "admission", limb);
     return width === 1 ? word & 1 : word;
   }
 
@@ -162,14 +162,22 @@ class Run {
     for (let cycle = 0; cycle < this.count; cycle++) {
       if (!this.stream(cycle, "admission.o_go")) continue;
       this.leaving[cycle] = this.beats.length;
-      this.beats.push({ cycle, tile, beat, place: this.control(cycle, "admission", "place") });
+      this.beats.push({ cycle, tile, beat, place: this.admission(cycle, "place") });
       if (++beat === this.tiles[tile].rows) (beat = 0), tile++;
     }
     let swap = 0;
     while (swap < this.count && !this.cell(swap, 0, 0, "o_swap")) swap++;
     this.delay = swap - this.beats[0].cycle;
-    // As written_latency in layout.py.
     this.writeDelay = this.layout.write_delay + (this.rows - 1) * this.step;
+  }
+
+  /** The first cycle in which the bank holds a beat's sum of a column; and that sum. */
+  written(beat, column) {
+    return beat.cycle + this.writeDelay + column + 1;
+  }
+
+  sum(beat, column) {
+    return this.at(this.written(beat, column), "bank", column);
   }
 
   /** Results by place in the matrix; loads and swap marks that a cell has seen; beats taken of each stream. */
@@ -201,6 +209,8 @@ class Run {
       for (let n = 0; n < tile.columns; n++)
         this.results[(tile.row + beat) * this.n + tile.column + n] = { bits: this.at(cycle, "results", n), cycle };
     }
+    // Results leave in the order of their places, which never come round: a page has at most 256 of them.
+    this.lines = Math.max(...this.beats.map((beat) => beat.place + 1 - this.taken.results[beat.cycle]));
   }
 
   /** The beat whose activation a cell multiplies in a cycle; or null. */
@@ -237,30 +247,28 @@ class Run {
     return this.tiles[this.beats[before].tile]; // beats go in the order in which they come
   }
 
-  /** For each place and column of the bank: the beat written there last, and whether its result has left. */
+  /** For each line and column of the bank: the beat written there last, and whether its result has left. There are as
+   *  many lines as places are in use at once; a line is every n-th place. */
   bank(cycle) {
-    const places = Array.from({ length: this.data.depth }, () => new Array(this.columns).fill(null));
+    const found = Array.from({ length: this.lines }, () => new Array(this.columns).fill(null));
     const gone = this.taken.results[cycle];
-    let emitted = 0;
     for (const beat of this.beats) {
       if (beat.cycle > cycle) break;
-      const tile = this.tiles[beat.tile];
-      const left = tile.emit && emitted++ < gone;
+      const left = beat.place < gone;
       for (let column = 0; column < this.columns; column++)
-        if (beat.cycle + this.writeDelay + column < cycle) places[beat.place][column] = { beat, left };
+        if (this.written(beat, column) <= cycle) found[beat.place % this.lines][column] = { beat, left };
     }
-    return places;
+    return found;
   }
 
   /** Why no beat of activations leaves admission in a cycle; empty where one does. */
   reason(cycle) {
-    const register = (name) => this.control(cycle, "admission", name);
+    const register = (name) => this.admission(cycle, name);
     if (this.stream(cycle, "admission.o_go")) return "";
     if (!register("activations"))
       return this.taken.activations[cycle] === this.beats.length ? "no work left" : "waits for activations";
-    if (this.at(cycle, "waits", 1)) return "waits for a place in the accumulator bank";
     if (register("swap") && !register("loaded")) return "waits for the weights of the tile";
-    return "waits for a sum that is still on its way";
+    return "waits for a sum in flight";
   }
 
   /** A cycle in which there is much to see: several tiles in the array, and results, if that ever happens. */
