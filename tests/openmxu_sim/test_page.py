@@ -162,6 +162,7 @@ def test_recorded_page() -> None:
     check_alone(page)
     data = data_of(page)
     assert "modules" not in data
+    assert "multiplies your matrices" not in page.partition("<script")[0]
     assert data["recorded"]["golden"] == given.golden.ravel().tolist()
     assert data["seeds"][data["recorded"]["stalls"] - 1] == 9
     assert '<meta name="generator" content="openmxu wave --m &quot;4&quot; &lt;/script&gt;">' in page

@@ -107,6 +107,11 @@ def choose(page: Page, **wanted: object) -> None:
         page.select_option(f"#{name}", str(value))
 
 
+def all_of(count: int) -> str:
+    """What the page says of so many results, all of them right."""
+    return f"{count} of {count}: bit-identical to the golden model"
+
+
 UNITS = [(4, 4, 1), (1, 1, 2), (8, 3, 3), (3, 8, 4), (5, 2, 5), (2, 7, 6), (8, 8, 7)]
 RUNS = 1000
 CLICKED = int(os.environ.get("OPENMXU_CLICKED", "70"))
@@ -142,7 +147,8 @@ def draw(generator: np.random.Generator, count: int) -> Iterator[Drawn]:
         counted = run.counters
         assert counted is not None
         # All activations have gone in long before the last result is given.
-        told = f"busy {counted.busy}, stalled by input {counted.input_stalls}, by output {counted.output_stalls} cycles"
+        _, busy, stalled, held_up, *_ = counted
+        told = f"busy cycles: {busy}; stall cycles: input {stalled}, output {held_up}"
         yield Drawn(rows, columns, stages, precision, seed, a, b, collect(config, run.beats, m, k, n), run.cycles, told)
 
 
@@ -165,9 +171,7 @@ def test_same_bits_and_cycles_as_the_engine(show: Callable[..., Page], text: str
         assert results(page) == [f"{word:08X}" for word in run.result.ravel().tolist()], run
         assert page.inner_text("#total") == str(run.cycles), run
         assert page.inner_text("#counters") == run.counters, run
-        assert (
-            page.inner_text("#verdict") == f"{run.result.size} of {run.result.size} results: all with the golden bits"
-        ), run
+        assert page.inner_text("#verdict") == all_of(run.result.size), run
 
 
 def test_same_bits_and_cycles_many_times(show: Callable[..., Page], text: str) -> None:
@@ -257,7 +261,7 @@ def test_every_cycle_shows_what_the_unit_holds(show: Callable[..., Page], text: 
                 high = trace.streams[cycle, STREAMS.index(f"{stream}__{end}")]
                 assert lamp == f"{end} {'high' if high else 'low'}", cycle
         goes = trace.streams[cycle, STREAMS.index("admission.o_go")]
-        assert (page.inner_text("#why") == "a beat goes in") == bool(goes)
+        assert (page.inner_text("#why") == "a beat enters") == bool(goes)
 
 
 def test_time_goes_back_and_forth(show: Callable[..., Page], text: str) -> None:
@@ -301,7 +305,7 @@ def test_a_result_lights_what_went_into_it(show: Callable[..., Page], text: str)
     assert [step[0] for step in steps if len(step) > 2] == [str(k) for k in range(8)]
     last = golden.from_bits(given.golden)[2, 4]
     assert page.inner_text("#inspector h3 >> nth=0") == f"C[2][4] = {float(f'{last:.9g}')!r}".replace("-", "−")
-    assert page.locator("#inspector .good").inner_text() == "the golden bits"
+    assert page.locator("#inspector .good").inner_text() == "bit-identical to the golden model"
     assert page.locator("#inspector .bad").count() == 0
     left, right = golden.from_bits(given.a)[2:3], golden.from_bits(given.b)[:, 4:5]
     parts = [golden.matmul(left[:, tile], right[tile], rows=4).item() for tile in (slice(4), slice(4, 8))]
@@ -343,12 +347,12 @@ def test_presets_and_fields(show: Callable[..., Page], text: str) -> None:
     for name in ("random", "identity", "overflow", "nan", "cancellation"):
         page.click(f"[data-preset={name}]")
         page.wait_for_selector(READY)
-        expect(page.locator("#verdict")).to_have_text("30 of 30 results: all with the golden bits")
+        expect(page.locator("#verdict")).to_have_text(all_of(30))
         shown = " ".join(results(page))
         assert ("NaN" in shown) == (name in ("overflow", "nan")), name
         assert ("∞" in shown) >= (name == "overflow"), name
     page.click("[data-preset=digit]")
-    expect(page.locator("#verdict")).to_have_text("64 of 64 results: all with the golden bits")
+    expect(page.locator("#verdict")).to_have_text(all_of(64))
     image = np.array(results(page)).reshape(8, 8)
     left = np.array([each.input_value() for each in page.locator("#a input").all()]).reshape(8, 8)
     np.testing.assert_array_equal(image, left[:, ::-1])
@@ -366,7 +370,7 @@ def test_presets_and_fields(show: Callable[..., Page], text: str) -> None:
     assert page.locator("#a input").count() == 24
     page.click("[data-text=b]")
     page.fill("#b-text", "1 2\n3")
-    expect(page.locator("#mistake")).to_contain_text("B must be lines of as many numbers each")
+    expect(page.locator("#mistake")).to_contain_text("Lines of B must have equally many numbers")
     page.fill("#b-text", "1 2\n3 4")
     expect(page.locator("#mistake")).to_have_text("A has 3 columns and B 2 rows: both must be K")
 
@@ -387,7 +391,7 @@ def test_wrong_bits_are_seen(right: str, wrong: str, show: Callable[..., Page], 
     page.fill("#a-text", "\n".join("0x3F808000 " * 8 for _ in range(6)))  # halfway between two numbers of bf16
     page.wait_for_selector(READY)
     page.click("#last")
-    expect(page.locator("#verdict .bad")).to_contain_text("without the golden bits")
+    expect(page.locator("#verdict .bad")).to_contain_text("differ from the golden model")
     assert page.locator("#bar .differs").count() == page.locator("#c .differs").count() > 0
 
 
@@ -395,9 +399,11 @@ def test_without_webassembly(show: Callable[..., Page], text: str) -> None:
     """A recorded run, with the golden bits of the day on which it was recorded."""
     page = show(text, script="delete globalThis.WebAssembly")
     expect(page.locator("#notice")).to_have_text("This browser runs no WebAssembly here: you see a recorded run.")
+    assert page.inner_text("h1") == "OpenMXU recorded"
+    assert page.inner_text("#about").startswith("A recorded run of the netlist of an open bf16 matrix unit")
     expect(page.locator("#rows")).to_be_disabled()
     page.click("#last")
-    expect(page.locator("#verdict")).to_have_text("30 of 30 results: all with the golden bits")
+    expect(page.locator("#verdict")).to_have_text(all_of(30))
     choose(page, view="hex")
     given = random_run(4, 4, 1, (6, 8, 5))
     assert results(page) == [f"{word:08X}" for word in given.golden.ravel().tolist()]
@@ -438,6 +444,142 @@ def test_everything_has_a_name(show: Callable[..., Page], text: str) -> None:
     assert page.evaluate(focused).startswith("row 1 column 1: activation ")
     page.keyboard.press("Enter")
     assert page.inner_text("#inspector h3") == "Processing element, row 1, column 1"
+
+
+def press(page: Page, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def test_keyboard(show: Callable[..., Page], text: str) -> None:
+    """A few Tabs lead to Play, a grid is one stop, and arrow keys move within it, in fields as in a spreadsheet."""
+    page = show(text)
+    press(page, *4 * ["Tab"])
+    focused = "document.activeElement.ariaLabel"
+    assert page.evaluate(focused) == "Play"
+    page.focus("#n")
+    press(page, "Tab", "Tab", "ArrowRight", "ArrowDown", "ArrowDown")  # "as text" is between
+    assert page.evaluate(focused) == "A row 2 column 1"
+    page.keyboard.type("-12")
+    press(page, "ArrowLeft")
+    assert page.evaluate(focused) == "A row 2 column 1", "within the text"
+    press(page, "ArrowRight", "ArrowRight", "ArrowUp", "ArrowLeft", "ArrowLeft")
+    assert page.evaluate(focused) == "A row 1 column 0"
+    expect(page.get_by_label("A row 2 column 1")).to_have_value("-12")
+    press(page, "Tab", "Tab", "ArrowDown")
+    assert page.evaluate(focused) == "B row 1 column 0"
+    page.wait_for_selector(READY)
+    page.click("#last")
+    expect(page.locator("#verdict")).to_have_text(all_of(30))
+
+
+def test_says_what_becomes_of_a_number(show: Callable[..., Page], text: str) -> None:
+    """Where it is not taken as it was typed; and what was told goes with the next change."""
+    page = show(text)
+    field = page.get_by_label("A row 0 column 0")
+    for typed, words in {
+        "1e50": "1e50 is no normal number of fp32: the unit takes it as ∞",
+        "-1e-39": "-1e-39 is no normal number of fp32: the unit takes it as −0",
+        "2.5": "",
+        "0x7F800000": "",
+    }.items():
+        field.fill(typed)
+        field.press("Enter")
+        page.wait_for_selector(READY)
+        expect(page.locator("#mistake")).to_have_text(words)
+    expect(page.locator("#mistake")).to_be_hidden()
+    for typed, words in {
+        "99": "M must be an integer from 1 to 16: 99 becomes 16",
+        "": "M must be an integer from 1 to 16: nothing becomes 1",
+        "6": "",
+    }.items():
+        page.fill("#m", typed)
+        page.press("#m", "Enter")
+        page.wait_for_selector(READY)
+        expect(page.locator("#mistake")).to_have_text(words)
+        assert page.locator("#a input").count() == 8 * int(page.input_value("#m"))
+    page.click("[data-text=b]")
+    page.fill("#b-text", "\n".join(["1 1e99"] * 8))
+    expect(page.locator("#mistake")).to_contain_text("1e99 is no normal number of fp32")
+
+
+CUT = """() => {
+  const pen = document.createElement("canvas").getContext("2d");
+  return [...document.querySelectorAll(".grid input, .grid button")].filter((each) => {
+    pen.font = getComputedStyle(each).font;
+    return pen.measureText(each.value || each.textContent).width > each.clientWidth;
+  }).map((each) => each.value || each.textContent);
+}"""
+
+
+@pytest.mark.parametrize("width", [1400, 1280, 1100, 1021, 832, 701, 390])
+def test_numbers_are_whole(width: int, show: Callable[..., Page]) -> None:
+    """No cell of A, B or C cuts its number, with eight columns and with sixteen, as values and as patterns."""
+    page = show(live_page(random_run(4, 4, 1, (8, 8, 8)), stages=[1]), viewport={"width": width, "height": 800})
+    page.click("#last")
+    for side in (8, 16):
+        for name in ("k", "n"):
+            page.fill(f"#{name}", str(side))
+            page.press(f"#{name}", "Enter")
+        page.wait_for_selector(READY)
+        for view in ("value", "hex"):
+            choose(page, view=view)
+            assert page.evaluate(CUT) == []
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+WRITTEN = """const fillText = CanvasRenderingContext2D.prototype.fillText;
+globalThis.written = new Set();
+CanvasRenderingContext2D.prototype.fillText = function (words, ...place) {
+  written.add(words);
+  return fillText.call(this, words, ...place);
+};"""
+
+
+@pytest.mark.parametrize(("width", "height"), [(1400, 860), (832, 720), (390, 844)])
+def test_first_minute(width: int, height: int, show: Callable[..., Page]) -> None:
+    """The default unit opens with work to see and some results; all is named, and Play begins with the first cycle."""
+    default = live_page(random_run(8, 8, 1, (12, 16, 16)), stages=[1])
+    page = show(default, viewport={"width": width, "height": height}, script=WRITTEN)
+    there = sum(each != "·" for each in results(page))
+    assert 192 / 4 <= there < 192
+    cells = page.locator("#cells button").evaluate_all("all => all.map(each => each.ariaLabel.split(', ').at(-1))")
+    assert len({*cells} - {"idle"}) >= 2
+    for words in ("weights", "activations", "sums in the bank", "results"):
+        assert page.evaluate("words => [...written].some(each => each.startsWith(words))", words), words
+    assert page.inner_text("#about").startswith("The netlist of an open bf16 matrix unit multiplies your matrices")
+    cycle = int(page.inner_text("#cycle"))
+    page.click("#play")
+    page.wait_for_function("Number(document.getElementById('cycle').textContent) === 2")
+    page.click("#play")
+    page.fill("#time", str(cycle))
+    page.click("#play")
+    page.wait_for_function("cycle => Number(document.getElementById('cycle').textContent) === cycle + 1", arg=cycle)
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "wanted"),
+    [
+        (1064, 720, ["[data-preset=digit]", "#rows", "#n", "#a", "#scene", "#c", "#hint"]),
+        (832, 720, ["[data-preset=digit]", "#rows", "#n", "#a", "#b", "#scene", "#verdict"]),
+        (390, 844, ["[data-preset=random]", "#scene"]),
+    ],
+)
+def test_controls_come_first(width: int, height: int, wanted: list[str], show: Callable[..., Page], text: str) -> None:
+    """In the frame of the documentation, and on a phone, no control that is named is under the fold."""
+    page = show(text, viewport={"width": width, "height": height})
+    fold = page.locator("#transport").bounding_box()
+    assert fold is not None
+    assert fold["y"] + fold["height"] <= height
+    for each in wanted:
+        box = page.locator(each).bounding_box()
+        assert box is not None
+        assert box["y"] + min(box["height"], 100) < fold["y"], each
+        assert box["x"] >= 0
+    first, machine = (page.locator(each).bounding_box() for each in ("[data-preset=random]", "#machine"))
+    assert first is not None
+    assert machine is not None
+    assert (first["y"], first["x"]) < (machine["y"], machine["x"]) or first["x"] < machine["x"]
 
 
 def test_lines_of_the_bank(show: Callable[..., Page], text: str) -> None:

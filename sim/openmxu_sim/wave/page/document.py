@@ -72,11 +72,8 @@ def live_page(given: Given | Record, *, live: bool = True, stages: Sequence[int]
             "modules": _packed(b"".join(modules.values())),
             "patterns": _packed(patterns),
         }
-    about = (
-        "An open bf16 matrix unit. Its netlist, compiled to WebAssembly, multiplies your matrices here, "
-        "bit for bit and clock by clock."
-    )
-    return _document("live", "live", "OpenMXU, live", about, data, made_by)
+    about = "A recorded run of the netlist of an open bf16 matrix unit, bit for bit and clock by clock."
+    return _document("live", "OpenMXU, live" if live else "OpenMXU, recorded", about, data, made_by)
 
 
 def heat_page(activity: Activity, *, made_by: str = "") -> str:
@@ -122,7 +119,7 @@ def heat_page(activity: Activity, *, made_by: str = "") -> str:
     about = (
         f"A recorded run of {config.rows}×{config.columns} processing elements, each a dot in the colour of its tile."
     )
-    return _document("heat", "recorded", title, about, {"heat": heat, "begin": begin}, made_by)
+    return _document("heat", title, about, {"heat": heat, "begin": begin}, made_by)
 
 
 _ENDS = ("weights", "activations", "results")
@@ -155,15 +152,16 @@ def _packed(content: bytes) -> str:
     return base64.b64encode(zlib.compress(content, 9)).decode()
 
 
-def _document(body: str, kind: str, title: str, about: str, data: dict[str, Any], made_by: str) -> str:
-    """The file: template, style, script and data put together."""
+def _document(body: str, title: str, about: str, data: dict[str, Any], made_by: str) -> str:
+    """The file: template, style, script and data put together. It says that it is recorded until it runs."""
     parts = {
         "title": escape(title),
-        "kind": kind,
+        "kind": "recorded",
         "about": escape(about),
         "made_by": escape(made_by or "OpenMXU"),
         "style": _file("page.css"),
-        "body": _file(f"{body}.html"),
+        "body": body,
+        "content": _file(f"{body}.html"),
         "data": json.dumps(data, separators=(",", ":")).replace("</", "<\\/"),
         "script": "\n".join(_file(f"{name}.js") for name in _SCRIPTS[body]),
     }

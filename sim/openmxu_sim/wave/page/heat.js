@@ -93,7 +93,7 @@ class HeatPage {
     $("scene").width = run.columns;
     $("scene").height = run.rows;
     $("stage").style.maxWidth = `max(240px, calc((100vh - 290px) * ${run.columns / run.rows}))`;
-    if (run.count > 400) $("speed").value = "60";
+    $("speed").value = run.count > 400 ? "60" : "30";
     for (const [id, share] of [["show-tiles", false], ["show-share", true]])
       $(id).addEventListener("click", () => {
         this.share = share;
@@ -166,8 +166,7 @@ class HeatPage {
       ["results", `${run.taken.results[cycle + 1]} of ${run.owners.results.length} beats`],
     ];
     $("figures").replaceChildren(...rows.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
-    $("streams").replaceChildren(...["weights", "activations", "results"].map((name) => make("li", {}, name,
-      ...["valid", "ready"].map((end) => make("span", { class: `lamp${run.stream(cycle, `${name}__${end}`) ? " high" : ""}` }, end)))));
+    showStreams(run, cycle);
   }
 
   _point(cycle) {

@@ -34,7 +34,7 @@ function resultPanel(run, golden, { row, column }, cycle, goTo) {
   if (there) {
     panel.append(make("p", {}, bitRow(result.bits, 32), make("span", { class: "mono" }, ` ${hex(result.bits)}`)));
     panel.append(make("p", { class: result.bits === wanted ? "good" : "bad" },
-      result.bits === wanted ? "the golden bits" : `the golden bits are ${hex(wanted)}`));
+      result.bits === wanted ? "bit-identical to the golden model" : `the golden model gives ${hex(wanted)}`));
   }
   panel.append(make("p", { class: "muted" },
     "Each product, and each sum, is rounded to fp32 once. Sums are what the registers held; products are explained by the model in JavaScript."));
@@ -115,7 +115,7 @@ function cellPanel(run, { row, column }, cycle) {
     const padding = row >= tile.inners || column >= tile.columns;
     panel.append(make("p", {}, `Multiplies an activation of tile ${tile.number}` +
       (padding ? ", as padding." : `: A[${tile.row + beat.beat}][${tile.inner + row}] · B[${tile.inner + row}][${tile.column + column}].`)));
-  } else panel.append(make("p", { class: "muted" }, "No activation of a tile is here: what it adds up is not used."));
+  } else panel.append(make("p", { class: "muted" }, "Idle: its sum is not used."));
   if (held !== null)
     panel.append(make("p", { class: held === toBits(after) ? "good" : "bad" },
       held === toBits(after) ? `In cycle ${next} its sum register holds this sum.` : `In cycle ${next} its sum register holds ${hex(held)}.`));

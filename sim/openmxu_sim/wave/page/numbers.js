@@ -23,8 +23,9 @@ function short(value, digits = 4) {
   if (value === 0) return Object.is(value, -0) ? "−0" : "0";
   const size = Math.abs(value);
   let text;
-  if (size >= 1e-3 && size < 10 ** (digits + 1)) {
-    text = size.toPrecision(digits);
+  const few = digits < 4; // then as many decimals, too
+  if (size >= Math.fround(few ? 10 ** -digits : 1e-3) && size < 10 ** (digits + 1)) {
+    text = few && size < 0.1 ? size.toFixed(digits) : size.toPrecision(digits);
     text = text.includes("e") ? String(Math.round(size)) : text.includes(".") ? text.replace(/\.?0+$/, "") : text;
   } else text = size.toExponential(1).replace(".0e", "e").replace("e+", "e");
   return (value < 0 ? "−" : "") + text;
@@ -42,6 +43,15 @@ function hex(bits, width = 32) {
 
 /** Widths of sign, exponent and significand of the formats that are shown. */
 const FIELDS = { 16: [1, 8, 7], 32: [1, 8, 23] };
+
+/** What becomes of a number that fp32 has no normal number for, in words; empty where it has one. */
+function changed(text, bits) {
+  const wanted = Number(text.replace(/[−–]/g, "-"));
+  const kept = toValue(bits);
+  if (/x/i.test(text) || !Number.isFinite(wanted) || wanted === 0) return "";
+  if (Math.abs(kept) >= 2 ** -126 && Number.isFinite(kept)) return "";
+  return `${text} is no normal number of fp32: the unit takes it as ${short(Number.isFinite(kept) ? 0 * kept : kept)}`;
+}
 
 /** The pattern that a person typed: a number, inf, nan, 0x and four digits of bf16 or eight of fp32; or null. */
 function parse(text) {

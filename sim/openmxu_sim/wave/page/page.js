@@ -29,12 +29,11 @@ class Transport {
 
   _key(event) {
     const { target } = event;
-    if (event.ctrlKey || event.metaKey || event.altKey || target.matches("input, select, textarea")) return;
-    const inGrid = target.closest("#cells, #c");
+    if (event.ctrlKey || event.metaKey || event.altKey || target.matches("input:not(#time), select, textarea")) return;
     const steps = { ArrowLeft: -1, ArrowRight: 1, ",": -1, ".": 1, PageUp: -10, PageDown: 10 };
-    if (event.key in steps && !(inGrid && event.key.startsWith("Arrow"))) this.set(this.cycle + steps[event.key] * (event.shiftKey ? 10 : 1));
-    else if (event.key === "Home" && !inGrid) this.set(0);
-    else if (event.key === "End" && !inGrid) this.set(this.count - 1);
+    if (event.key in steps) this.set(this.cycle + steps[event.key] * (event.shiftKey ? 10 : 1));
+    else if (event.key === "Home") this.set(0);
+    else if (event.key === "End") this.set(this.count - 1);
     else if (event.key === " " && !target.matches("button")) this.play(!this.playing);
     else return;
     event.preventDefault();
@@ -47,7 +46,14 @@ class Transport {
     this.cycle = Math.min(this.cycle, count - 1);
   }
 
+  /** A cycle to look at before anything is played, which then begins with the first. */
+  pose(cycle) {
+    this.set(cycle);
+    this.still = true;
+  }
+
   set(cycle, playing = false) {
+    this.still = false;
     if (!playing) this.play(false);
     this.cycle = Math.max(0, Math.min(this.count - 1, cycle));
     this.refresh();
@@ -66,7 +72,7 @@ class Transport {
     $("play").textContent = on ? "Pause" : "Play";
     $("play").setAttribute("aria-label", on ? "Pause" : "Play");
     if (!on) return this.show(this.cycle, false);
-    if (this.cycle === this.count - 1) this.set(0, true);
+    if (this.still || this.cycle === this.count - 1) this.set(0, true);
     let before = null;
     let owed = 0;
     const tick = (now) => {
@@ -83,19 +89,44 @@ class Transport {
   }
 }
 
-/** Arrow keys move between the buttons of a grid, of which one can be reached by Tab. */
+/** Arrow keys move between the buttons or fields of a grid, of which one can be reached by Tab. */
 function rove(grid, columns) {
+  const all = () => [...grid.querySelectorAll("button, input")];
+  grid.addEventListener("focusin", ({ target }) => all().forEach((each) => (each.tabIndex = each === target ? 0 : -1)));
   grid.addEventListener("keydown", (event) => {
+    const { key, target } = event;
     const moves = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns(), ArrowDown: columns(), Home: -Infinity, End: Infinity };
-    if (!(event.key in moves)) return;
-    const all = [...grid.querySelectorAll("button")];
-    const at = all.indexOf(document.activeElement);
-    const next = Math.max(0, Math.min(all.length - 1, at + moves[event.key]));
-    all.forEach((button, index) => (button.tabIndex = index === next ? 0 : -1));
-    all[next].focus();
+    if (!(key in moves) || event.shiftKey || staysInText(target, key)) return;
+    const cells = all();
+    const next = cells[Math.max(0, Math.min(cells.length - 1, cells.indexOf(target) + moves[key]))];
+    next.focus();
+    next.select?.();
     event.preventDefault();
     event.stopPropagation();
   });
+}
+
+/** Whether a key moves within the text of a field: there is text on that side, and not all of it is selected. */
+function staysInText({ selectionStart: start, selectionEnd: end, value }, key) {
+  if (start === undefined || key === "ArrowUp" || key === "ArrowDown") return false;
+  if (key === "Home" || key === "End") return true;
+  const all = start === 0 && end === value.length;
+  return !all && (key === "ArrowLeft" ? end > 0 : start < value.length);
+}
+
+/** Both ends of each stream in a cycle, beside what the streams do over time. */
+function showStreams(run, cycle) {
+  $("streams").replaceChildren(...["weights", "activations", "results"].map((name) => make("li", {}, name,
+    ...["valid", "ready"].map((end) => {
+      const high = run.stream(cycle, `${name}__${end}`);
+      return make("span", { class: `lamp${high ? " high" : ""}`, "data-lamp": `${name}-${end}`, "aria-label": `${end} ${high ? "high" : "low"}` }, end);
+    }))));
+}
+
+/** Columns of a grid, of which each has room for the longest text. */
+function fitColumns(grid, columns, texts) {
+  const most = Math.max(3, ...texts.map((text) => text.length));
+  grid.style.gridTemplateColumns = `repeat(${columns}, minmax(calc(${most}ch + 3px), 1fr))`;
 }
 
 class Page {
@@ -108,6 +139,7 @@ class Page {
     this.chosen = null;
     this.opened = null;
     this.turn = 0;
+    this.note = "";
   }
 
   async open() {
@@ -122,7 +154,10 @@ class Page {
       b: { rows: recorded.k, columns: recorded.n, bits: Uint32Array.from(recorded.b) },
     });
     new ResizeObserver(() => this.redraw()).observe($("stage"));
-    if (!this.live) {
+    if (this.live) {
+      $("kind").textContent = "live";
+      $("about").textContent = "The netlist of an open bf16 matrix unit multiplies your matrices in this page, bit for bit and clock by clock.";
+    } else {
       $("notice").hidden = false;
       $("notice").textContent = this.data.modules
         ? "This browser runs no WebAssembly here: you see a recorded run."
@@ -131,7 +166,7 @@ class Page {
     }
     this._editors();
     await this.compute(true);
-    this.transport.set(this.run.busiest());
+    this.transport.pose(this.run.busiest());
   }
 
   /** Fill the controls and listen to them. */
@@ -159,6 +194,7 @@ class Page {
     for (const button of document.querySelectorAll("[data-text]")) this._textButton(button);
     rove($("cells"), () => this.run.columns);
     rove($("c"), () => this.run.n);
+    for (const name of ["a", "b"]) rove($(name), () => this[name].columns);
   }
 
   get asHex() {
@@ -199,22 +235,35 @@ class Page {
   }
 
   _readText(name, area) {
-    const lines = area.value.trim().split(/\n+/).map((line) => line.trim().split(/[\s,;]+/).map(parse));
+    const lines = area.value.trim().split(/\n+/).map((line) => line.trim().split(/[\s,;]+/).map((word) => this._read(word)));
     const columns = lines[0].length;
     const most = this.data.most_side;
     if (lines.some((line) => line.length !== columns || line.includes(null)))
-      return this._mistake(`${name.toUpperCase()} must be lines of as many numbers each, or of patterns such as 0x3F800000`);
+      return this._mistake(`Lines of ${name.toUpperCase()} must have equally many numbers, or patterns such as 0x3F800000`);
     if (lines.length > most || columns > most) return this._mistake(`${name.toUpperCase()} must have at most ${most} rows and columns`);
     this[name] = { rows: lines.length, columns, bits: Uint32Array.from(lines.flat()) };
     return true;
   }
 
-  /** Say what is wrong, if anything; gives false. */
+  /** The pattern of a text, or null; what becomes of a number that fp32 does not have is told with the next run. */
+  _read(text) {
+    const bits = parse(text);
+    if (bits !== null) this.note ||= changed(text, bits);
+    return bits;
+  }
+
+  /** Say what is wrong; gives false. */
   _mistake(words) {
+    this._tell(words, true);
+    document.body.dataset.state = "mistaken";
+    return false;
+  }
+
+  _tell(words, wrong = false) {
     $("mistake").textContent = words;
     $("mistake").hidden = !words;
-    if (words) document.body.dataset.state = "mistaken";
-    return false;
+    $("mistake").className = wrong ? "bad" : "";
+    this.note = "";
   }
 
   _preset(name) {
@@ -226,7 +275,13 @@ class Page {
   }
 
   _resize() {
-    const size = (id) => Math.max(1, Math.min(this.data.most_side, Math.round(Number($(id).value)) || 1));
+    const most = this.data.most_side;
+    const size = (id) => {
+      const { value } = $(id);
+      const taken = Math.max(1, Math.min(most, Math.round(Number(value)) || 1));
+      if (value !== String(taken)) this.note = `${id.toUpperCase()} must be an integer from 1 to ${most}: ${value || "nothing"} becomes ${taken}`;
+      return taken;
+    };
     const fit = ({ rows, columns, bits }, newRows, newColumns, seed) => {
       const [, fresh] = preset("random", { m: 1, k: newRows, n: newColumns }, seed);
       for (let row = 0; row < Math.min(rows, newRows); row++)
@@ -245,11 +300,7 @@ class Page {
   _editors() {
     for (const name of ["a", "b"]) {
       const { rows, columns, bits } = this[name];
-      const grid = $(name);
-      const width = this.asHex ? 76 : columns <= 8 ? 33 : 40;
-      grid.style.width = columns <= 8 && !this.asHex ? "100%" : "";
-      grid.style.gridTemplateColumns = `repeat(${columns}, minmax(${width}px, 1fr))`;
-      grid.replaceChildren(...Array.from({ length: rows }, (_, row) => make("div", {},
+      $(name).replaceChildren(...Array.from({ length: rows }, (_, row) => make("div", {},
         ...Array.from({ length: columns }, (__, column) => this._field(name, row, column, bits[row * columns + column])))));
     }
     $("m").value = String(this.a.rows);
@@ -261,13 +312,12 @@ class Page {
   _field(name, row, column, bits) {
     const field = make("input", {
       "aria-label": `${name.toUpperCase()} row ${row} column ${column}`, value: typed(bits, this.asHex),
-      autocomplete: "off", size: 1, title: `0x${hex(bits)} = ${long(toValue(bits))}`, disabled: this.live ? null : "",
+      autocomplete: "off", size: 1, tabindex: row || column ? "-1" : "0", title: `0x${hex(bits)} = ${long(toValue(bits))}`, disabled: this.live ? null : "",
     });
     field.addEventListener("change", () => {
-      const read = parse(field.value);
+      const read = this._read(field.value);
       field.setAttribute("aria-invalid", String(read === null));
-      this._mistake(read === null ? `A number is wanted, or a pattern such as 0x3F80 or 0x3F800000, not "${field.value}"` : "");
-      if (read === null) return;
+      if (read === null) return void this._mistake(`Enter a number, or a pattern such as 0x3F80 or 0x3F800000, not "${field.value}"`);
       this[name].bits[row * this[name].columns + column] = read;
       field.value = typed(read, this.asHex);
       this._texts();
@@ -277,9 +327,10 @@ class Page {
     return field;
   }
 
-  /** Numbers of a matrix, the larger the darker. */
+  /** Numbers of a matrix, the larger the darker; columns as wide as the longest. */
   _heat() {
     for (const name of ["a", "b"]) {
+      fitColumns($(name), this[name].columns, [...$(name).querySelectorAll("input")].map((field) => field.value));
       const sizes = Array.from(this[name].bits, (each) => Math.abs(toValue(each)));
       const most = Math.max(...sizes.filter(Number.isFinite), 1e-37);
       [...$(name).querySelectorAll("input")].forEach((field, index) => {
@@ -293,7 +344,7 @@ class Page {
   async compute(first = false) {
     if (this.a.columns !== this.b.rows)
       return this._mistake(`A has ${this.a.columns} columns and B ${this.b.rows} rows: both must be K`);
-    this._mistake("");
+    this._tell(this.note);
     const given = {
       rows: Number($("rows").value), columns: Number($("columns").value), stages: Number($("stages").value),
       precision: $("precision").value, stalls: Number($("stalls").value),
@@ -323,9 +374,7 @@ class Page {
 
   _resultGrid() {
     const { run } = this;
-    const width = this.asHex ? 70 : run.n <= 8 ? 33 : 40;
-    $("c").style.width = run.n <= 8 && !this.asHex ? "100%" : "";
-    $("c").style.gridTemplateColumns = `repeat(${run.n}, minmax(${width}px, 1fr))`;
+    fitColumns($("c"), run.n, run.results.map((each) => this._word(each.bits)));
     this.resultButtons = [];
     $("c").replaceChildren(...Array.from({ length: run.m }, (_, row) => make("div", {},
       ...Array.from({ length: run.n }, (__, column) => {
@@ -348,6 +397,11 @@ class Page {
         type: "button", tabindex: row || column ? "-1" : "0",
         onclick: () => this.openCell(this.opened && this.opened.row === row && this.opened.column === column ? null : { row, column }),
       })))));
+  }
+
+  /** What a result's button shows. */
+  _word(bits) {
+    return this.asHex ? hex(bits) : short(toValue(bits), 3);
   }
 
   choose(place) {
@@ -373,7 +427,8 @@ class Page {
     $("cycle").textContent = String(cycle);
     this.scene.draw(run, cycle, $("stage").clientWidth, { chosen: this.chosen, asHex: this.asHex });
     this.strips.draw(run, cycle, $("strips").clientWidth, this._marks());
-    this._streams(cycle);
+    showStreams(run, cycle);
+    this._counts(cycle);
     this._results(cycle);
     if (!playing) {
       this._mark();
@@ -396,23 +451,13 @@ class Page {
     return marks;
   }
 
-  _streams(cycle) {
+  _counts(cycle) {
     const { run } = this;
-    const items = ["weights", "activations", "results"].map((name) => {
-      const lamp = (end) => {
-        const high = run.stream(cycle, `${name}__${end}`);
-        return make("span", { class: `lamp${high ? " high" : ""}`, "data-lamp": `${name}-${end}`, "aria-label": `${end} ${high ? "high" : "low"}` }, end);
-      };
-      return make("li", {}, name, lamp("valid"), lamp("ready"));
-    });
-    const reason = run.reason(cycle);
-    const held = run.admission(cycle, "held");
-    items.push(make("li", {}, "admission ", make("span", { class: "why", id: "why" }, reason || "a beat goes in")));
     const [, busy, input, output] = [0, 1, 2, 3].map((counter) => run.at(cycle, "counters", counter));
-    items.push(make("li", { class: "muted" }, `results in the bank ${held} of ${run.data.depth}`));
-    items.push(make("li", { class: "muted", id: "counters", title: "The unit's own counters" },
-      `busy ${busy}, stalled by input ${input}, by output ${output} cycles`));
-    $("streams").replaceChildren(...items);
+    $("counts").replaceChildren(
+      make("li", {}, "admission: ", make("b", { id: "why" }, run.reason(cycle) || "a beat enters")),
+      make("li", {}, `results in the bank: ${run.admission(cycle, "held")} of ${run.data.depth}`),
+      make("li", { id: "counters", title: "The unit's own counters" }, `busy cycles: ${busy}; stall cycles: input ${input}, output ${output}`));
   }
 
   _results(cycle) {
@@ -432,7 +477,7 @@ class Page {
       const button = this.resultButtons[index];
       const row = Math.floor(index / run.n);
       const column = index % run.n;
-      const text = this.asHex ? hex(result.bits) : short(toValue(result.bits), 3);
+      const text = this._word(result.bits);
       button.textContent = finished ? text : "·";
       button.className = finished ? `there${equal ? "" : " differs"}` : "";
       const tile = run.tiles.find((each) => each.emit && column >= each.column && column < each.column + each.columns && row >= each.row && row < each.row + each.rows);
@@ -441,10 +486,10 @@ class Page {
       button.style.background = finished ? `color-mix(in srgb, var(--t${tile.number % 4}) ${strength}%, var(--bg))` : "";
       if (finished && strength < 50) button.classList.add("pale");
       button.title = finished ? `${hex(result.bits)} = ${long(toValue(result.bits))}` : "";
-      button.setAttribute("aria-label", `C row ${row} column ${column}: ` + (finished ? `${text}, ${equal ? "the golden bits" : "not the golden bits"}` : "not there yet"));
+      button.setAttribute("aria-label", `C row ${row} column ${column}: ` + (finished ? `${text}, ${equal ? "bit-identical to" : "differs from"} the golden model` : "not there yet"));
     });
-    const verdict = there === 0 ? `none of ${run.m * run.n} results yet` : `${there} of ${run.m * run.n} results`;
-    const words = there === 0 ? "" : same === there ? "all with the golden bits" : `${there - same} without the golden bits`;
+    const verdict = there === 0 ? `none of ${run.m * run.n} yet` : `${there} of ${run.m * run.n}`;
+    const words = there === 0 ? "" : same === there ? "bit-identical to the golden model" : `${there - same} differ from the golden model`;
     $("verdict").replaceChildren(verdict, ...(words ? [": ", make("span", { class: same === there ? "good" : "bad" }, words)] : []));
   }
 

@@ -70,6 +70,11 @@ class Pen {
     context.fillText(words, x, y);
   }
 
+  /** The size of type in which a text fits a width. */
+  fitting(words, width) {
+    return Math.min(11, width / (0.61 * words.length));
+  }
+
   /** The bits of a pattern, highest left: strong where they are one, coloured by field. Where there is no room between
    *  two, neighbours alike are one box. */
   bits(x, y, width, height, pattern, size) {
@@ -90,20 +95,20 @@ class Pen {
   }
 }
 
-/** Where everything is, for a width. */
+/** Where everything is, for a width. Cells that are `rich` show the shadow weight, and the bits of each number. */
 function sceneLayout(run, width) {
   const narrow = width < 520;
-  const gutter = narrow ? 40 : 92;
-  const cell = Math.min(132, Math.floor((width - gutter - 2) / run.columns));
-  const rich = cell >= 58;
-  const line = run.rows > 5 ? 16 : 19;
-  const high = rich ? 4 * line + 2 : cell >= 36 ? 42 : 30;
+  const gutter = narrow ? 56 : 96;
+  const cell = Math.min(150, Math.floor((width - gutter - 2) / run.columns));
+  const rich = cell >= 76;
+  const line = rich ? (run.rows > 5 ? 16 : 19) : cell >= 50 ? 18 : 14;
+  const high = (rich ? 4 : 3) * line + (rich ? 2 : 4);
   const place = Math.max(2, Math.min(rich && run.rows <= 5 ? 12 : 8, Math.floor(192 / run.lines)));
-  const top = 30;
-  const bank = top + run.rows * high + 30;
-  const results = bank + run.lines * place + 12;
+  const top = 40;
+  const bank = top + run.rows * high + 22;
+  const results = bank + run.lines * place + 24;
   const left = gutter + Math.max(0, Math.floor((width - gutter - cell * run.columns) / 2));
-  return { narrow, gutter, cell, rich, line, high, place, top, bank, results, left, height: results + 24, width };
+  return { narrow, gutter, cell, rich, line, high, place, top, bank, results, left, height: results + 20, width };
 }
 
 class Scene {
@@ -114,11 +119,16 @@ class Scene {
 
   /** Draw a cycle; `chosen`: {row, column} of a result in the matrix, or null; `asHex`. */
   draw(run, cycle, width, { chosen = null, asHex = false } = {}) {
-    const { pen } = this;
+    const { pen, colours } = this;
     const layout = sceneLayout(run, width);
     this.layout = layout;
     pen.resize(width, layout.height);
     pen.begin();
+    const { left, top, bank, results, gutter, narrow } = layout;
+    for (const [x, y, words] of [
+      [left + 2, 8, "weights ↓"], [left - gutter + 2, top - 10, narrow ? "activations" : "activations →"],
+      [left + 2, bank - 9, "sums in the bank"], [left + 2, results - 9, "results ↓"],
+    ]) pen.text(x, y, words, { colour: colours.muted, mono: false, size: narrow ? 9 : 12 });
     this._offers(run, cycle, layout, asHex);
     for (let row = 0; row < run.rows; row++) {
       this._skew(run, cycle, row, layout);
@@ -134,7 +144,7 @@ class Scene {
     if (!tile) return;
     const digits = width < 44 ? 2 : 3;
     const text = asHex && width >= 60 ? hex(bits, size) : short(toValue(bits), digits);
-    pen.text(x + width / 2, y + 9.5, text, { size: width < 44 ? 9 : 11, colour: colours.on, align: "center" });
+    pen.text(x + width / 2, y + 9.5, text, { size: pen.fitting(text, width - 2), colour: colours.on, align: "center" });
   }
 
   /** Beats on offer: weights above the array, activations at its left. */
@@ -143,13 +153,12 @@ class Scene {
     const { left, cell, top, high } = layout;
     const weights = run.offered(cycle, "weights");
     const activations = run.offered(cycle, "activations");
-    if (!layout.narrow) pen.text(left - 10, 12, "weights", { align: "right", colour: colours.muted, mono: false, size: 12 });
     for (let column = 0; column < run.columns; column++)
       this._word(
-        left + column * cell + 1, 3, cell - 2, run.at(cycle, "weights", column), weights,
+        left + column * cell + 1, 17, cell - 2, run.at(cycle, "weights", column), weights,
         !run.stream(cycle, "weights__ready"), asHex,
       );
-    const width = layout.narrow ? 30 : 46;
+    const width = layout.narrow ? 44 : 46;
     for (let row = 0; row < run.rows; row++)
       this._word(
         left - layout.gutter + 2, top + row * high + high / 2 - 9, width, run.at(cycle, "activations", row), activations,
@@ -174,7 +183,7 @@ class Scene {
 
   _cell(run, cycle, row, column, layout, chosen, asHex) {
     const { pen, colours } = this;
-    const { cell, high, rich } = layout;
+    const { cell, high, rich, line } = layout;
     const x = layout.left + column * cell + 1;
     const y = layout.top + row * high + 1;
     const width = cell - 2;
@@ -182,10 +191,9 @@ class Scene {
     const beat = run.beatAt(cycle, row, column);
     const tile = beat ? run.tiles[beat.tile] : null;
     const useful = tile && row < tile.inners && column < tile.columns;
-    const head = rich ? layout.line : 13;
     pen.box(x, y, width, height, colours.idle);
     if (tile) pen.box(x, y, width, height, colours.tile(tile.number), useful ? 0.2 : 0.1);
-    if (tile) pen.box(x, y, width, head, colours.tile(tile.number), useful ? 1 : 0.5);
+    if (tile) pen.box(x, y, width, line, colours.tile(tile.number), useful ? 1 : 0.5);
     const activation = run.cell(cycle, row, column, "o_activation");
     const psum = run.cell(cycle, row, column, "o_psum");
     const weights = run.weightsOf(cycle, row, column);
@@ -196,39 +204,28 @@ class Scene {
       ["s", run.cell(cycle, row, column, "o_weight"), 16, weights.shadow],
       ["Σ", psum, 32, sums ? sums.tile : -1],
     ];
-    if (rich) lines.forEach((line, index) => this._line(x, y + index * layout.line, layout.line, width, line, index === 0 && tile, asHex));
-    else this._small(x, y, width, height, lines, tile);
-    this._marks(run, cycle, row, column, { x, y, width, height, head, tile, weights, rich });
+    if (!rich) lines.splice(2, 1);
+    lines.forEach((each, index) => this._line(x, y + index * line, layout, each, index === 0 && tile, asHex));
+    this._marks(run, cycle, row, column, { x, y, width, head: line, tile, weights, rich });
     if (chosen) this._light(run, cycle, row, column, beat, chosen, { x, y, width, height });
   }
 
-  _line(x, y, high, width, [name, bits, size, tile], onTile, asHex) {
+  _line(x, y, { cell, line: high, rich }, [name, bits, size, tile], onTile, asHex) {
     const { pen, colours } = this;
-    const value = short(toValue(size === 16 ? bits << 16 : bits), width < 74 ? 3 : 4);
+    const width = cell - 2;
+    const named = width >= 48;
+    const pale = onTile ? colours.on : colours.muted;
+    const middle = y + high / 2 + (rich ? -0.5 : 1);
+    if (named && !onTile) pen.box(x + 4, middle - 4, 4, 7, colours.tile(tile), tile < 0 ? 0 : 1);
+    if (named) pen.text(x + (onTile ? 4 : 10), middle, name, { size: 10, colour: pale });
+    const both = width >= (size === 16 ? 104 : 142);
+    if (both) pen.text(x + 27, middle, hex(bits, size), { size: 10, colour: pale });
+    const text = !both && asHex ? hex(bits, size) : short(toValue(size === 16 ? bits << 16 : bits), width < 96 ? 3 : 4);
     const ink = onTile ? colours.on : tile < 0 && name !== "Σ" ? colours.muted : colours.fg;
-    if (!onTile) pen.box(x + 4, y + high / 2 - 5, 4, 7, colours.tile(tile), tile < 0 ? 0 : 1);
-    const middle = y + high / 2 - 0.5;
-    pen.text(x + (onTile ? 4 : 10), middle, name, { size: width < 74 ? 9 : 10, colour: onTile ? colours.on : colours.muted });
-    const wide = width >= (size === 16 ? 104 : 142);
-    if (wide) pen.text(x + 27, middle, hex(bits, size), { size: 10, colour: onTile ? colours.on : colours.muted });
-    const text = !wide && asHex ? hex(bits, size) : value;
-    const tight = width < 74;
-    const points = tight && text.length > 6 ? 8 : tight && text.length > 4 ? 9.5 : tight ? 10 : 11;
-    pen.text(x + width - 4, middle, text, { size: points, colour: ink, align: "right" });
+    pen.text(x + width - 4, middle, text, { size: pen.fitting(text.padEnd(6), width - (named ? 22 : 6)), colour: ink, align: "right" });
+    if (!rich) return;
     if (onTile) pen.box(x + 3, y + high - 4.5, width - 6, 4.5, colours.bg);
     pen.bits(x + 4, y + high - 4, width - 8, 3.5, bits, size);
-  }
-
-  _small(x, y, width, height, lines, tile) {
-    const { pen, colours } = this;
-    const digits = width >= 40 ? 3 : 2;
-    const number = ([, bits, size]) => short(toValue(size === 16 ? bits << 16 : bits), digits);
-    if (tile) pen.text(x + width / 2, y + 7, number(lines[0]), { size: 9, colour: colours.on, align: "center" });
-    pen.text(x + width / 2, y + (height > 36 ? 20 : 19), number(lines[3]), { size: 9, align: "center" });
-    if (height > 36) {
-      pen.bits(x + 2, y + 27, width - 4, 4, lines[1][1], 16);
-      pen.bits(x + 2, y + 33, width - 4, 4, lines[3][1], 32);
-    } else pen.bits(x + 2, y + height - 5, width - 4, 3, lines[3][1], 32);
   }
 
   /** A dot: first activation of a tile. A triangle: the shadow register has just taken a weight over. */
@@ -238,12 +235,13 @@ class Scene {
     if (tile && run.cell(cycle, row, column, "o_swap")) {
       context.fillStyle = colours.on;
       context.beginPath();
-      context.arc(rich ? x + 18 : x + 4, y + head / 2, rich ? 3.2 : 2.2, 0, 7);
+      if (width >= 48) context.arc(x + 18, y + head / 2, 3, 0, 7);
+      else context.arc(x + 3, y + 3, 2, 0, 7);
       context.fill();
     }
     if (run.cell(cycle, row, column, "o_load")) {
-      const size = rich ? 9 : 6;
-      const left = x + width / 2 - size / 2;
+      const size = width >= 48 ? 9 : 6;
+      const left = rich ? x + width / 2 - size / 2 : x + (width >= 48 ? 22 : 0);
       context.fillStyle = colours.tile(weights.shadow);
       context.strokeStyle = colours.bg;
       context.lineWidth = 1;
@@ -274,9 +272,6 @@ class Scene {
   _bank(run, cycle, layout, chosen, asHex) {
     const { pen, colours } = this;
     const { left, cell, place: high, bank } = layout;
-    if (!layout.narrow)
-      for (const [line, words] of ["sums in", "the bank"].entries())
-        pen.text(left - 26, bank + 8 + 14 * line, words, { align: "right", colour: colours.muted, mono: false, size: 12 });
     run.bank(cycle).forEach((columns, line) => {
       const y = bank + line * high;
       if (columns[0] && line % Math.ceil(10 / high) === 0)
@@ -300,10 +295,7 @@ class Scene {
   }
 
   _results(run, cycle, layout, asHex) {
-    const { pen, colours } = this;
     const tile = run.offered(cycle, "results");
-    if (!layout.narrow)
-      pen.text(layout.left - 10, layout.results + 9, "results", { align: "right", colour: colours.muted, mono: false, size: 12 });
     for (let column = 0; column < run.columns; column++)
       this._word(
         layout.left + column * layout.cell + 1, layout.results, layout.cell - 2, run.at(cycle, "results", column), tile,
@@ -321,13 +313,13 @@ class Strips {
 
   draw(run, cycle, width, marks = []) {
     const { pen, colours } = this;
-    const high = 10;
-    const height = 3 * (high + 3) + 7;
+    const high = 11;
+    const height = 3 * (high + 4) + 6;
     pen.resize(width, height);
     pen.begin();
     const scale = width / run.count;
     ["weights", "activations", "results"].forEach((name, line) => {
-      const y = line * (high + 3);
+      const y = line * (high + 4);
       pen.box(0, y, width, high, colours.idle);
       for (const [start, stop, tile, waits] of this._stretches(run, name)) {
         const x = start * scale;

@@ -271,19 +271,21 @@ class Run {
     return "waits for a sum in flight";
   }
 
-  /** A cycle in which there is much to see: several tiles in the array, and results, if that ever happens. */
+  /** A cycle in which there is much to see: a quarter of the results or more, and several tiles in the array. */
   busiest() {
     let best = 0;
     let most = -1;
+    const all = this.emitted.length;
     for (let cycle = 0; cycle < this.count; cycle++) {
-      const tiles = new Set();
-      let busy = 0;
+      const busy = {}; // cells, by tile
       for (let row = 0; row < this.rows; row++)
         for (let column = 0; column < this.columns; column++) {
           const beat = this.beatAt(cycle, row, column);
-          if (beat) tiles.add(beat.tile), busy++;
+          if (beat) busy[beat.tile] = (busy[beat.tile] ?? 0) + 1;
         }
-      const score = 1000 * tiles.size + (this.taken.results[cycle] ? 500 : 0) + busy;
+      const cells = Object.values(busy);
+      const there = this.taken.results[cycle];
+      const score = (4 * there >= all && there < all ? 5000 : 0) + 1000 * cells.length + (cells.length && Math.min(...cells));
       if (score > most) [best, most] = [cycle, score];
     }
     return best;
