@@ -251,7 +251,7 @@ def _add_check(actions: Any) -> None:
         actions,
         "check",
         _board_check,
-        "simulate what a build left: a bitstream of iCE40, or the netlist after routing of ECP5",
+        "simulate what a build left: a bitstream of iCE40; of ECP5, Gowin and GateMate the routed netlist",
         "  openmxu board check icebreaker build",
     )
     check.add_argument(

@@ -29,7 +29,7 @@ from openmxu_boards.families import family_of
 from openmxu_boards.placement import read_placement
 from openmxu_boards.report import BuildReport, Clock, read_clocks, read_path, read_utilisation
 from openmxu_boards.targets import Board, find_board
-from openmxu_boards.top import Design, Emitted, Top, selftest
+from openmxu_boards.top import Design, Emitted, Top, check_uart, selftest
 
 __all__ = ["MOST_SEEDS", "PLACEMENT", "ROUTED", "SUMMARY", "build"]
 
@@ -249,6 +249,7 @@ def _plan(board: Board, design: Design = selftest, name: str = "selftest") -> _P
     overrides = _overrides(board, platform)
     component = design(board.config, frequency)
     text = to_rtlil(component, name=_DESIGN)
+    check_uart(component, board)  # before anything is made that would go unused
     platform.add_file(f"{_DESIGN}.il", text)
     # Its own module comes last. One without registers has no clock.
     clocked = re.search(r"^ *wire .*input \d+ +\\clk$", text.rpartition("\nmodule ")[2], re.MULTILINE) is not None

@@ -12,7 +12,7 @@ from openmxu_boards.clocks import add_clock
 from openmxu_boards.selftest import SelfTest
 from openmxu_boards.targets import Board
 
-__all__ = ["Design", "Emitted", "Top", "blink_at", "selftest"]
+__all__ = ["Design", "Emitted", "Top", "blink_at", "check_uart", "selftest"]
 
 Design = Callable[[MxuConfig, int], Any]
 """What makes a design: a component, from a unit and the clock's frequency in Hz.
@@ -30,6 +30,12 @@ def selftest(config: MxuConfig, frequency: int) -> SelfTest:
 def blink_at(frequency: int) -> int:
     """What makes the light of a self-test change about twice a second: a round of a 2x2 unit takes 400 cycles."""
     return (frequency // 400 // 2).bit_length() - 1
+
+
+def check_uart(design: Any, board: Board) -> None:
+    """Raise :exc:`ValueError` if a design has a UART and the board has none."""
+    if (hasattr(design, "rx") or hasattr(design, "tx")) and board.uart is None:
+        raise ValueError(f"board must have a UART for this design, and {board.name} has none")
 
 
 class Top(Elaboratable):
@@ -59,8 +65,7 @@ class Top(Elaboratable):
     def __init__(self, design: Any, board: Board) -> None:
         self.design = design
         self.board = board
-        if (hasattr(design, "rx") or hasattr(design, "tx")) and board.uart is None:
-            raise ValueError(f"board must have a UART for this design, and {board.name} has none")
+        check_uart(design, board)
 
     def elaborate(self, platform: Any) -> Module:
         """Ports of one resource are requested together."""
