@@ -116,7 +116,7 @@ def _index() -> str:
     lines = [
         "| | | |",
         "|---|---|---|",
-        f"| **{evidence.count(HOLDS)} of {total}** | proofs, exhaustive checks, explorations and graded benches hold; "
+        f"| **{evidence.count(HOLDS)} of {total}** | proofs, exhaustive checks, explorations and mutation tests hold; "
         f"{total - evidence.count(HOLDS)} open | [the evidence](reference/verification.md) |",
         f"| **{full.rate:,.0f}** | cycles of a 128x128 unit in a second, on one core: the RTL, "
         f"{full.rate / rows.rate:.0f} times as fast as in Verilator | [speed](reference/speed.md) |",
@@ -204,7 +204,7 @@ _CLOCKS = (
 
 def _clocks(found: Sequence[Mapping[str, Any]]) -> str:
     """What systems were to reach, and what they do."""
-    lines = ["| board | array | minimum, MHz | aim, MHz | reached, MHz | |", "|---|---|---:|---:|---:|---|"]
+    lines = ["| board | array | minimum, MHz | aim, MHz | Fmax, MHz | |", "|---|---|---:|---:|---:|---|"]
     for board, side, least, aim in _CLOCKS:
         rates = [builds.reached(each) for each in found if _is(each, board, side)]
         reached = max(rates, default=0.0)
@@ -228,7 +228,7 @@ def _boards_short() -> str:
         "For boards, nextpnr's timing analysis of the whole system that answers a host gives "
         "([the record](docs/reference/boards.md)):",
         "",
-        "| board | device | array | reached, MHz | GFLOP/s at its clock |",
+        "| board | device | array | Fmax, MHz | GFLOP/s at its clock |",
         "|---|---|---|---:|---:|",
     ]
     for name, build in sorted(largest.items()):

@@ -104,7 +104,7 @@ def to_markdown(builds: Sequence[Mapping[str, Any]], drawings: str = "", heading
 
 def _tables(builds: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = [
-        "| board | design | unit | stages | clock, MHz | reached, MHz | logic | flip-flops | multipliers | memories |",
+        "| board | design | unit | stages | clock, MHz | Fmax, MHz | logic | flip-flops | multipliers | memories |",
         "|---|---|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for build in builds:
