@@ -66,9 +66,9 @@ class Area:
     area
         The figure to compare: GE on gates, LUTs on FPGAs, transistors on ``cmos``.
     combinational, sequential
-        Gates: its two parts, flip-flops being the second. Elsewhere: the same as the area, and none.
+        Gates: its two parts, flip-flops and latches being the second. Elsewhere: the same as the area, and none.
     flip_flops
-        Number of flip-flops.
+        Number of flip-flops and latches.
     memory_bits
         Gates: bits of memories. They, with their ports and the registers of these, are in no other figure.
     carries
@@ -350,8 +350,8 @@ def _gates(library: Library, name: str, title: str, recipes: Sequence[str], timi
     def count(statistics: Mapping[str, Any]) -> Area:
         cells = _cells(statistics, lambda cell: not cell.startswith("$"), ignored=_MEMORY)
         design = statistics["design"]
-        # Of nothing but memories and wires Yosys says no area.
-        total, sequential = (float(design[name]) if cells else 0.0 for name in ("area", "sequential_area"))
+        total = float(design["area"]) if cells else 0.0  # of nothing but memories and wires Yosys says no area
+        sequential = sum(number * library.areas[cell] for cell, number in cells.items() if cell in library.sequential)
         return Area(
             area=total / library.nand2_area,
             combinational=(total - sequential) / library.nand2_area,
@@ -390,7 +390,7 @@ _CMOS = Target("cmos", TARGETS["cmos"], "transistors", "cmos", _TRANSISTORS, _co
 
 
 class _Family(NamedTuple):
-    """The cells of an FPGA; ``luts_per_carry`` are the LUTs that a carry cell takes for itself."""
+    """The cells of an FPGA, latches among flip-flops; ``luts_per_carry``: LUTs that a carry cell takes itself."""
 
     luts: tuple[str, ...]
     carry: str
@@ -403,9 +403,13 @@ class _Family(NamedTuple):
 # and so do the four stages of a CARRY4 theirs. An inverter left over takes a LUT.
 _ECP5 = _Family(("LUT4",), "CCU2C", 2, ("TRELLIS_FF",), ("DP16KD", "PDPW16KD"))
 _ICE40 = _Family(("SB_LUT4",), "SB_CARRY", 0, ("SB_DFF",), ("SB_RAM40_4K",))
-_GOWIN = _Family(("LUT1", "LUT2", "LUT3", "LUT4", "INV"), "ALU", 1, ("DFF",), ("SDP", "DP", "SP"))
+_GOWIN = _Family(("LUT1", "LUT2", "LUT3", "LUT4", "INV"), "ALU", 1, ("DFF", "DL"), ("SDP", "DP", "SP"))
 _XILINX7 = _Family(
-    (*(f"LUT{n}" for n in range(1, 7)), "INV"), "CARRY4", 0, ("FDRE", "FDSE", "FDCE", "FDPE"), ("RAMB18E1", "RAMB36E1")
+    (*(f"LUT{n}" for n in range(1, 7)), "INV"),
+    "CARRY4",
+    0,
+    ("FDRE", "FDSE", "FDCE", "FDPE", "LDCE", "LDPE"),
+    ("RAMB18E1", "RAMB36E1"),
 )
 
 
@@ -462,6 +466,21 @@ _CONSTANTS = frozenset({"GND", "VCC"})
 _MEMORY = frozenset({"$memrd_v2", "$memwr_v2", "$meminit", "$meminit_v2"})
 
 
+# What Yosys calls cells that hold a bit, and not every target has.
+_HOLDING = {
+    "$_ALDFF": "flip-flop with asynchronous load",
+    "$_DFFSR": "flip-flop with asynchronous set and reset",
+    "$_DFF_": "flip-flop with asynchronous set or reset",
+    "$_DLATCH": "latch",
+}
+
+
+def _named(cell: str) -> str:
+    """A cell's name, and what it is where that does not say it."""
+    words = next((words for start, words in _HOLDING.items() if cell.startswith(start)), "")
+    return f"{cell} ({words})" if words else cell
+
+
 def _cells(
     statistics: Mapping[str, Any], counts: Callable[[str], bool], *, ignored: Set[str] = frozenset()
 ) -> dict[str, int]:
@@ -473,7 +492,7 @@ def _cells(
         for cell, number in statistics["design"]["num_cells_by_type"].items()
         if cell != "$scopeinfo" and cell not in ignored and f"\\{cell}" not in statistics["modules"]
     }
-    strangers = [cell for cell in cells if not counts(cell)]
+    strangers = [_named(cell) for cell in cells if not counts(cell)]
     if strangers:
         raise UnmappedError(f"cells that cannot be counted on this target: {', '.join(strangers)}")
     return dict(sorted(cells.items()))

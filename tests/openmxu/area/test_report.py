@@ -152,6 +152,61 @@ def test_mapped_netlist_is_the_design(wrong: str) -> None:
         yosys.produce(script, design, libraries=libraries)
 
 
+HOLDING = """\
+module top(input clk, r, s, e, d, output reg [11:0] q);
+  always @(negedge clk) q[0] <= d;
+  always @(posedge clk, posedge r) if (r) q[1] <= 0; else q[1] <= d;
+  always @(posedge clk, negedge r) if (!r) q[2] <= 0; else q[2] <= d;
+  always @(posedge clk, posedge s) if (s) q[3] <= 1; else q[3] <= d;
+  always @(posedge clk, negedge s) if (!s) q[4] <= 1; else q[4] <= d;
+  always @(posedge clk, posedge r, posedge s) if (r) q[5] <= 0; else if (s) q[5] <= 1; else q[5] <= d;
+  always @(posedge clk, negedge s, negedge r) if (!s) q[6] <= 1; else if (!r) q[6] <= 0; else if (e) q[6] <= d;
+  always @* if (e) q[7] = d;
+  always @* if (!e) q[8] = d;
+  always @* if (r) q[9] = 0; else if (e) q[9] = d;
+  always @* if (!s) q[10] = 1; else if (!e) q[10] = d;
+  always @(posedge clk) if (r) q[11] <= 0; else if (e) q[11] <= d;
+endmodule
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("", ""),
+        ('clear : "R"; }', 'preset : "R"; }'),
+        ('preset : "!SN"', 'preset : "SN"'),
+        ('enable : "!EN"', 'enable : "EN"'),
+    ],
+)
+def test_what_holds_a_bit_is_mapped_to_what_it_is(right: str, wrong: str) -> None:
+    """Asynchronous resets and sets, both at once, and latches: proven by induction, for all inputs at all times."""
+    (target,) = choose_targets(["generic"], [], ["area"])
+    library = generic_library().text
+    design = yosys.produce(f"read_verilog <<verilog\n{HOLDING}verilog\nproc\nwrite_rtlil /job/result\n", "")
+    script = f"""\
+{target.script.format(top="top", change="").partition("tee ")[0]}
+setattr -mod -unset keep_hierarchy *
+rename top mapped
+read_liberty /lib/models.lib
+proc
+flatten mapped
+read_rtlil /job/design.il
+miter -equiv -make_assert -flatten top mapped miter
+hierarchy -top miter
+clk2fflogic
+sat -verify -prove-asserts -tempinduct -set-init-zero -seq 1 miter
+tee -q -o /job/result stat
+"""
+    libraries = {"cells.lib": library, "models.lib": library.replace(right.encode(), wrong.encode())}
+    assert (libraries["models.lib"] != library) == bool(right)
+    if right:
+        with pytest.raises(yosys.SynthesisError, match="proof did fail"):
+            yosys.produce(script, design, libraries=libraries)
+    else:
+        yosys.produce(script, design, libraries=libraries)
+
+
 def test_generic_library_gives_no_warning() -> None:
     for target in choose_targets(["generic"], [], ["area", "default"]):
         script = target.script.format(top="register", change="")
