@@ -23,7 +23,19 @@ from pathlib import Path
 from typing import Any
 
 from openmxu import process, yosys
-from openmxu.area.peers import READERS, TOP, Ours, Peer, PeerPoint, is_macro, is_name, named_point, read_flat, read_peer
+from openmxu.area.peers import (
+    READERS,
+    TOP,
+    Flat,
+    Ours,
+    Peer,
+    PeerPoint,
+    is_macro,
+    is_name,
+    named_point,
+    read_flat,
+    read_peer,
+)
 from openmxu.area.points import PARTS
 from openmxu.verilog import to_rtlil
 
@@ -87,9 +99,10 @@ class Given:
             _parsed(self.amaranth)
         else:
             _check_files(self)
-        if not re.fullmatch(r"[^\s|`](?:[^|`\n]{0,98}[^\s|`])?", self.name) or self.name in PARTS:
+        is_line = re.fullmatch(r"[^\s|`](?:[^|`]{0,98}[^\s|`])?", self.name) and self.name.isprintable()
+        if not is_line or self.name in PARTS:
             raise ValueError(
-                f"label must be 1 to 100 characters without | and `, and no part of ours, not {self.name!r}"
+                f"label must be 1 to 100 printable characters without | and `, and no part of ours, not {self.name!r}"
             )
 
 
@@ -194,15 +207,16 @@ def _where(given: Given, said: str) -> str:
 def _of_files(given: Given, limit: float) -> PeerPoint:
     """A design from its files. Tools see the folder that has all of them."""
     with process.workspace() as work:
-        if given.files[0].suffix.lower() in _VHDL:
+        is_vhdl = given.files[0].suffix.lower() in _VHDL
+        if is_vhdl:
             given = _from_vhdl(given, work)
         there = [path.resolve() for path in (*given.files, *given.include)]
         root = Path(os.path.commonpath([path if path.is_dir() else path.parent for path in there]))
         peer = _peer(given, root)
         try:
-            flat, problems = read_flat(peer, root, limit)
-            _refuse(flat, problems.replace("/sources/", f"{root}/"))
-            return read_peer(replace(peer, clock=_clock(peer, given.clock, flat)), root, limit)
+            flat = read_flat(peer, root, limit)
+            _refuse(flat._replace(log=flat.log.replace("/sources/", f"{root}/")), None if is_vhdl else root)
+            return read_peer(replace(peer, clock=_clock(peer, given.clock, flat.rtlil)), root, limit)
         except yosys.SynthesisError as error:
             raise UnreadableError(_first(str(error), root)) from None
 
@@ -228,16 +242,35 @@ def _peer(given: Given, root: Path) -> Peer:
     )
 
 
-def _refuse(flat: str, problems: str) -> None:
-    """Refuse what would be measured as something else than it is."""
-    if re.search(r"\d+'[01x]*z", flat):
+def _refuse(flat: Flat, root: Path | None) -> None:
+    """Refuse what would be measured as something else than it is; ``root`` has files that the user knows."""
+    implicit = re.search(r"^(\S+): Warning: Identifier `\\?(\S+)' is implicitly declared", flat.log, re.MULTILINE)
+    if implicit is not None:
+        raise UnreadableError(f"{implicit[1]}: it declares no wire {implicit[2]}: declare it, or is it misspelt?")
+    if re.search(r"\d+'[01x]*z", flat.rtlil):
         raise UnreadableError("it drives z, and there are no tri-state buffers here: give it an output and an enable")
-    loop = re.search(r"found logic loop.*?wire \\?(\S+)(?: source: (\S+))?", problems, re.DOTALL)
+    loop = re.search(r"found logic loop.*?wire \\?(\S+)(?: source: (\S+))?", flat.log, re.DOTALL)
     if loop is not None:
         raise UnreadableError(f"it has a combinational loop: {' at '.join(filter(None, loop.groups()))}")
-    drivers = re.search(r"multiple conflicting drivers for [^.]*\.\\?(\S+):$", problems, re.MULTILINE)
+    drivers = re.search(r"multiple conflicting drivers for [^.]*\.\\?(\S+):$", flat.log, re.MULTILINE)
     if drivers is not None:
         raise UnreadableError(f"it drives a wire twice: {drivers[1]}")
+    undriven = re.findall(r"Wire [^\n]*?\.\\(\S+)[^\n]* is used but has no driver", flat.log)
+    # Variables of SystemVerilog that nothing drives are x.
+    outputs = re.findall(r"^  wire .*\boutput \d+ \\(\S+)$", flat.rtlil, re.MULTILINE)
+    unknown = re.findall(r"^  connect \\(\S+) .*\d'[01x]*x", flat.rtlil, re.MULTILINE)
+    for name in (*undriven, *(name for name in unknown if name in outputs)):
+        place = _at(flat.rtlil, rf" *wire .*\\{re.escape(name)}", root)
+        raise UnreadableError(f"nothing drives {name}{place}")
+    if not flat.cells.split():
+        raise UnreadableError(f"it has no gate and no register{_at(flat.rtlil, 'module .*', root)}")
+
+
+def _at(rtlil: str, line: str, root: Path | None) -> str:
+    """Where that of which RTLIL has such a line was written, as the end of a complaint."""
+    source = r'attribute \\src "/?sources/([^":|]+):(\d+)[^"]*"\n(?: *attribute .*\n)*'
+    found = re.search(f"{source}{line}$", rtlil, re.MULTILINE)
+    return f" at {root}/{found[1]}:{found[2]}" if found and root else ""
 
 
 def _clock(peer: Peer, wanted: str, flat: str) -> str:
@@ -287,7 +320,7 @@ def _first(messages: str, root: Path) -> str:
     trap = re.search(r"wasm trap: (.+)", messages)
     if trap is not None and not errors:
         return f"Yosys stopped ({trap[1].strip()}): the design is too large or too deep for it"
-    return (errors or lines or ["no message"])[0].replace("/sources/", f"{root}/")
+    return re.sub(r"(?<![\w/])/?sources/", lambda _: f"{root}/", (errors or lines or ["no message"])[0])
 
 
 def _parsed(text: str) -> tuple[str, str, list[Any], dict[str, Any]]:

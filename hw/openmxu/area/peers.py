@@ -18,6 +18,7 @@ __all__ = [
     "DESCRIPTION",
     "READERS",
     "TOP",
+    "Flat",
     "Ours",
     "Peer",
     "PeerPoint",
@@ -358,12 +359,41 @@ def named_point(name: str, text: str) -> PeerPoint:
     return PeerPoint(name, 1, None, top, lambda: text)
 
 
-def read_flat(peer: Peer, folder: Path, limit: float) -> tuple[str, str]:
-    """The RTLIL of a design without hierarchy and processes, and what Yosys's ``check`` says; see :func:`read_peer`."""
+class Flat(NamedTuple):
+    """A design without hierarchy and processes.
+
+    Parameters
+    ----------
+    rtlil
+        Its text.
+    log
+        What Yosys said, that of ``check`` included.
+    cells
+        What is left of it when nothing is computed in vain, a line each.
+    """
+
+    rtlil: str
+    log: str
+    cells: str
+
+
+_FLATTEN = """\
+proc
+flatten
+opt_clean
+check
+write_rtlil /job/result
+opt -full
+opt_clean -purge
+select -write /job/cells t:* t:$scopeinfo t:$print %u %d
+"""
+
+
+def read_flat(peer: Peer, folder: Path, limit: float) -> Flat:
+    """A design as it is looked at before it is measured; see :func:`read_peer`."""
     yosys.ready()
-    script = f"{_reading(peer)}proc\nflatten\nopt_clean\ntee -o /job/check check\nwrite_rtlil /job/result\n"
-    found = yosys.run(script, "", ["result", "check"], sources=folder, limit=limit)
-    return found["result"], found["check"]
+    found = yosys.run(_reading(peer) + _FLATTEN, "", ["result", "yosys.log", "cells"], sources=folder, limit=limit)
+    return Flat(found["result"], found["yosys.log"], found["cells"])
 
 
 def read_own(ours: Ours, limit: float) -> PeerPoint:

@@ -170,6 +170,33 @@ def test_amaranth(here: Path) -> None:
             "it: it has a combinational loop: b at {file}:1",
         ),
         ("module it(input a, b, output o); assign o = ~a; assign o = ~b; endmodule\n", "it: it drives a wire twice: o"),
+        (
+            "module it(input [7:0] act, weight, output [7:0] o);\nassign o = act *\n wieght;\nendmodule\n",
+            "it: {file}:3: it declares no wire wieght: declare it, or is it misspelt?",
+        ),
+        (
+            "module leaf(input a, output o); assign o = ~a; endmodule\n"
+            "module it(input a, output o);\nleaf b(.a(a), .o(midle));\nleaf c(.a(middle), .o(o));\nendmodule\n",
+            "it: {file}:3: it declares no wire midle: declare it, or is it misspelt?",
+        ),
+        (
+            "module it(input a,\n output op,\n output p); assign op = ~a; endmodule\n",
+            "it: nothing drives p at {file}:3",
+        ),
+        (
+            "module it(input a, output [1:0] o);\nwire [1:0] b;\nassign b[0] = a;\nassign o = ~b;\nendmodule\n",
+            "it: nothing drives b at {file}:2",
+        ),
+        (
+            "module leaf(input a, e, output o); assign o = a & e; endmodule\n"
+            "module it(input a, output o); leaf inside(.a(a), .o(o)); endmodule\n",
+            "it: nothing drives inside.e at {file}:1",
+        ),
+        ("\nmodule it(input a, output o); assign o = a; endmodule\n", "it: it has no gate and no register at {file}:2"),
+        (
+            "module it(input c, a, output o); reg b; always @(posedge c) b <= a; assign o = b & 1'b0; endmodule\n",
+            "it: it has no gate and no register at {file}:1",
+        ),
         ("module it(input e, d, output o); assign o = e ? d : 1'bz; endmodule\n", "it: it drives z, and there are no"),
     ],
 )
@@ -177,6 +204,48 @@ def test_what_cannot_be_read(text: str, expected: str, here: Path) -> None:
     """The first thing that the tool complains of, with the user's path, and nothing else."""
     (here / "it.v").write_text(text)
     assert expected.format(file=here / "it.v") in complaint(Given((Path("it.v"),), "it"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "module it(input logic [7:0] act, weight, output logic [7:0] o);\nassign o = act * wieght; endmodule\n",
+            "it: {file}:2: ERROR: use of undeclared identifier 'wieght'; did you mean 'weight'?",
+        ),
+        (
+            "module it(input logic a,\n output logic o, p); assign o = ~a; endmodule\n",
+            "it: nothing drives p at {file}:2",
+        ),
+        (
+            "module it(input logic a,\n output logic o, output logic [3:0] p);\n"
+            "assign o = ~a; assign p[1] = o; endmodule\n",
+            "it: nothing drives p at {file}:2",
+        ),
+        (
+            "module it(input logic a, output logic o); assign o = a; endmodule\n",
+            "it: it has no gate and no register at",
+        ),
+    ],
+)
+def test_what_cannot_be_read_of_systemverilog(text: str, expected: str, here: Path) -> None:
+    (here / "it.sv").write_text(text)
+    assert expected.format(file=here / "it.sv") in complaint(Given((Path("it.sv"),), "it"))
+
+
+def test_what_is_driven_and_not_in_vain(here: Path) -> None:
+    """An output that a register drives, a constant beside a gate, an output that nobody reads, bits without a use."""
+    (here / "it.v").write_text(
+        "module leaf(input a, output o, p); assign o = ~a; assign p = a; endmodule\n"
+        "module it(input c, a, output reg o, output p, q); reg k = 1; leaf inside(.a(a), .o(q), .p());\n"
+        "assign p = k; always @(posedge c) o <= a; endmodule\n"
+    )
+    assert read(Given((Path("it.v"),), "it")).is_clocked
+    (here / "it.sv").write_text(
+        "module it(input logic c, a, output logic o); logic [3:0] b; assign b[3] = a;\n"
+        "always_ff @(posedge c) o <= ~b[3]; endmodule\n"
+    )
+    assert read(Given((Path("it.sv"),), "it")).is_clocked
 
 
 def test_the_first_of_several_errors(here: Path) -> None:
@@ -248,8 +317,9 @@ def test_clocks() -> None:
         (["--verilog", "counter.v", "--top", "it", "--define", "=1"], "--define must be NAME=VALUE, the value as in"),
         (
             ["--verilog", "counter.v", "--top", "it", "--label", "a|b"],
-            "label must be 1 to 100 characters without | and `",
+            "label must be 1 to 100 printable characters without | and `",
         ),
+        (["--verilog", "counter.v", "--top", "it", "--label", "\x1b[31m"], "printable characters without | and `"),
         (["--verilog", "counter.v", "--top", "it", "--label", "adder"], "no part of ours, not 'adder'"),
         (["--verilog", "counter.v", "a.vhd", "--top", "it"], "--verilog must be files, and 'a.vhd' is none"),
         (["--verilog", "counter.v", "b.vhd", "--top", "it"], "--verilog must be files of one language"),
