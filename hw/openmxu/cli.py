@@ -47,7 +47,7 @@ Section = tuple[str, Sequence[tuple[str, str]]]
 _COMMANDS = "openmxu.commands"
 """Entry points with this group are functions that take what :func:`add_command` adds to."""
 
-_notes = Console(stderr=True, highlight=False, soft_wrap=True)
+_notes = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 
 class _Parser(argparse.ArgumentParser):

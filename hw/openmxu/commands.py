@@ -532,7 +532,11 @@ def _add_given(parser: argparse.ArgumentParser) -> None:
 
     add("verilog", nargs="+", type=Path, metavar="FILE", help="its files, in this order: Verilog, SystemVerilog, VHDL")
     add("filelist", type=Path, metavar="FILE", help="a list of its files, +incdir+DIR and +define+NAME=VALUE")
-    add("amaranth", metavar="SPEC", help="or a component of Amaranth: package.module:Class(arguments)")
+    add(
+        "amaranth",
+        metavar="SPEC",
+        help="or a component of Amaranth: package.module:Class(arguments); runs the code of that module",
+    )
     add("top", metavar="NAME", help="its top module")
     add("include", type=Path, metavar="DIR", help="a folder of included files; repeatable")
     add("define", metavar="NAME=VALUE", help="a macro; repeatable")

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from openmxu import cache
-from openmxu.cli import bar, main, make_parser
+from openmxu.cli import bar, main, make_parser, tell
 from openmxu_sim import golden
 
 from ..bits import same_bits
@@ -55,6 +55,12 @@ def test_matmul(matrices: tuple[np.ndarray, np.ndarray], capsys: pytest.CaptureF
     statistics = json.loads(Path("s.json").read_text())
     assert {"cycles", "cycles_source", "utilisation", "engine", "rows", "columns"} <= set(statistics)
     assert f"{statistics['cycles']} cycles (measured)" in notes
+
+
+def test_notes_are_what_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither markup nor names of pictures."""
+    tell("math:x: [red] :warning:")
+    assert capsys.readouterr().err == "math:x: [red] :warning:\n"
 
 
 def test_matmul_shows_what_has_no_file(

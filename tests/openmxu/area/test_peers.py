@@ -8,7 +8,8 @@ import pytest
 
 from openmxu import yosys
 from openmxu.area.comparison import ComparedDesign, ComparedTarget, Comparison, Figures, compare_peers
-from openmxu.area.pages.peers import reason, to_markdown
+from openmxu.area.pages.marked import reason
+from openmxu.area.pages.peers import to_markdown
 from openmxu.area.peers import Ours, Peer, read_own, read_peer, read_peers
 from openmxu.cli import main
 

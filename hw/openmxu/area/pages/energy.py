@@ -6,7 +6,7 @@ from statistics import median
 from openmxu.area.energy import LAYER, NORMAL, OPERANDS, RANDOM, Energy
 from openmxu.area.findings import Report
 from openmxu.area.fronts import same_clocks
-from openmxu.area.pages.marked import span, table
+from openmxu.area.pages.marked import escaped, span, table
 from openmxu.area.points import ADDER, MULTIPLIER, PROCESSING_ELEMENT
 
 __all__ = ["energy_details", "energy_section", "energy_sentence"]
@@ -32,7 +32,10 @@ def energy_section(report: Report) -> list[str]:
         *_operands(found, report.layer),
         *_published(found),
         *_random(report.energies),
-        *(f"- {energy.result.target.label}: {energy.result.point.name}: {energy.error}" for energy in failed),
+        *(
+            f"- {energy.result.target.label}: {escaped(f'{energy.result.point.name}: {energy.error}')}"
+            for energy in failed
+        ),
     ]
 
 
@@ -45,7 +48,7 @@ def _spreads(energies: Sequence[Energy]) -> str:
     return (
         f"Each figure is the mean of {first.seeds} seeds of the operands, {first.cycles:,} cycles each, beside the "
         f"standard deviation between them: at most {worst.spread:.1%} of {len(energies)} figures "
-        f"({worst.result.point.name} on {worst.result.target.label}, {worst.operands})."
+        f"({escaped(worst.result.point.name)} on {worst.result.target.label}, {worst.operands})."
     )
 
 
@@ -170,7 +173,7 @@ def _operands(energies: Sequence[Energy], layer: str) -> list[str]:
         point, target = energy.result.point, energy.result.target
         if point.part == PROCESSING_ELEMENT and point.options["stages"] == 1:
             found.setdefault((target.name, target.recipe, str(point.format)), {})[energy.operands] = energy.total
-    kinds = {**OPERANDS, LAYER: f"activations and weights of the layer in {layer}"}
+    kinds = {**OPERANDS, LAYER: f"activations and weights of the layer in {escaped(layer)}"}
     kinds = {
         name: words for name, words in kinds.items() if name in OPERANDS or any(name in each for each in found.values())
     }

@@ -56,8 +56,13 @@ def to_csv(report: Report) -> str:
         row["tool"] = report.tool
         for name in ("options", "cells"):
             row[name] = " ".join(f"{key}={value}" for key, value in (row[name] or {}).items())
-        writer.writerow(row)
+        writer.writerow({name: _cell(value) for name, value in row.items()})
     return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """A value that no spreadsheet takes for a formula, whoever wrote it."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 
 
 def _targets(report: Report) -> list[Target]:

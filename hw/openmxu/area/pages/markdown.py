@@ -12,7 +12,7 @@ from openmxu.area.pages.conclusion import conclusion, growth_sentence, overview
 from openmxu.area.pages.derived import passes_section, results_section, units_section
 from openmxu.area.pages.energy import energy_details, energy_section
 from openmxu.area.pages.headline import claimed, headline
-from openmxu.area.pages.marked import table
+from openmxu.area.pages.marked import escaped, fenced, table
 from openmxu.area.pages.placed import placed_section
 from openmxu.area.pages.table import CATALOG_WORDS, catalog_table
 from openmxu.area.peers import PeerPoint
@@ -125,11 +125,11 @@ def _conditions(report: Report) -> str:
         if target.library:
             line += (
                 f" Recipe '{target.recipe}': {RECIPES[target.recipe]}. 1 GE is the area of the library's "
-                f"smallest 2-input NAND: {target.library.nand2}, {target.library.nand2_area:g}. SHA-256 of "
+                f"smallest 2-input NAND: {escaped(target.library.nand2)}, {target.library.nand2_area:g}. SHA-256 of "
                 f"the library: {target.library.sha256}."
             )
             if target.library.doubt:
-                line += f" No statement is about it: {target.library.doubt}."
+                line += f" No statement is about it: {escaped(target.library.doubt)}."
         if target.timing:
             line += (
                 f" Delays: {target.timing}, with the loads of gates and the library's default wire load, if it has one."
@@ -140,7 +140,8 @@ def _conditions(report: Report) -> str:
     given = dict.fromkeys(result.point.name for result in report.runs if isinstance(result.point, PeerPoint))
     if given:
         lines.append(
-            f"- Given, and not ours: {', '.join(given)}. What they compute, and in how many cycles, was not looked at."
+            f"- Given, and not ours: {escaped(', '.join(given))}. What they compute, and in how many cycles, was not "
+            "looked at."
         )
     lines += [
         "- GE: combinational cells and flip-flops together; the CSV and JSON files have them apart. The areas of "
@@ -192,7 +193,7 @@ def _paths(report: Report) -> list[str]:
             _by_target(report, timed, lambda result: "" if result.delay is None else f"{result.delay:.2f}"),
         ]
         notes = {
-            f"{result.point.name} on {result.target.label}: {result.note.splitlines()[-1]}"
+            escaped(f"{result.point.name} on {result.target.label}: {result.note.splitlines()[-1]}")
             for result in report.results
             if result.note
         }
@@ -406,9 +407,9 @@ def _published() -> list[str]:
 
 
 def _failures(report: Report) -> list[str]:
-    fence = "`" * 8  # longer than any in a log
     return [
-        f"{result.point.name} on {result.target.label}:\n\n{fence}\n{result.error}\n{fence}" for result in report.failed
+        f"Failed: {escaped(result.point.name)} on {result.target.label}:\n\n{fenced(result.error)}"
+        for result in report.failed
     ]
 
 

@@ -1,14 +1,48 @@
 """Tables in Markdown, and what stands in them."""
 
+import re
 from collections.abc import Sequence
 
-__all__ = ["span", "table"]
+__all__ = ["Marked", "escaped", "fenced", "inert", "reason", "span", "table"]
+
+
+class Marked(str):
+    """Text that is Markdown already."""
+
+    __slots__ = ()
+
+
+def escaped(text: str) -> str:
+    """Text in Markdown that is shown as it is, whoever wrote it: no HTML, no markup, one line."""
+    if isinstance(text, Marked):
+        return text
+    line = inert(" ".join(text.split()))
+    # Underscores within a word, as names of cells have them, are no markup.
+    return re.sub(r"[\\`*\[\]|~$]|(?<!\w)_+|_+(?!\w)", lambda match: "".join(f"\\{each}" for each in match[0]), line)
+
+
+def inert(text: str) -> str:
+    """Text in Markdown without HTML; for lines of tools, which a terminal shows, too."""
+    return text.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def fenced(text: str) -> str:
+    """Lines in Markdown that are shown as they are, between fences longer than any of their own."""
+    fence = "`" * (1 + max([2, *map(len, re.findall("`+", text))]))
+    return f"{fence}\n{text}\n{fence}"
+
+
+def reason(error: str) -> str:
+    """The line of a failure that says why: Yosys's own, or the last."""
+    lines = [line.strip() for line in error.splitlines() if line.strip()]
+    said = [line for line in lines if "ERROR" in line or "error:" in line]
+    return (said or lines or [""])[-1]
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, words: int = 1) -> str:
     """A Markdown table; all but the first ``words`` columns are numbers, set to the right."""
     marks = ["---" if i < words else "---:" for i in range(len(headings))]
-    lines = [[cell.replace("|", r"\|") for cell in cells] for cells in (headings, marks, *rows)]
+    lines = [marks if cells is marks else list(map(escaped, cells)) for cells in (headings, marks, *rows)]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 

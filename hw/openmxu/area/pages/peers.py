@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from openmxu.area.comparison import ComparedDesign, ComparedTarget, Comparison, Figures
-from openmxu.area.pages.marked import table
+from openmxu.area.pages.marked import Marked, escaped, inert, reason, table
 from openmxu.area.targets import RECIPES
 
 __all__ = ["to_markdown"]
@@ -28,18 +28,11 @@ def to_markdown(found: Comparison) -> str:
     ]
     failed = found.failed
     if failed:
-        blocks += ["### Not measured", "\n".join(f"- {name}: {reason(error)}" for name, error in failed)]
-    notes = {f"- {each.design} on {each.target}: {reason(each.note)}" for each in found.figures if each.note}
+        blocks += ["### Not measured", "\n".join(f"- {inert(f'{name}: {reason(error)}')}" for name, error in failed)]
+    notes = {f"- {inert(f'{e.design} on {e.target}: {reason(e.note)}')}" for e in found.figures if e.note}
     if notes:
         blocks += ["### Without a delay", "\n".join(sorted(notes))]
     return "\n\n".join(blocks) + "\n"
-
-
-def reason(error: str) -> str:
-    """The line of a failure that says why: Yosys's own, or the last."""
-    lines = [line.strip() for line in error.splitlines() if line.strip()]
-    said = [line for line in lines if "ERROR" in line or "error:" in line]
-    return (said or lines or [""])[-1]
 
 
 def _tools(found: Comparison) -> str:
@@ -134,7 +127,7 @@ def _row(found: Comparison, target: ComparedTarget, design: ComparedDesign, in_l
 
 
 def _called(design: ComparedDesign) -> str:
-    return design.name if design.against else f"**{design.name}**, ours"
+    return design.name if design.against else Marked(f"**{escaped(design.name)}**, ours")
 
 
 def _delays(figures: Figures, ours: Figures | None) -> list[str]:
