@@ -678,8 +678,10 @@ def _peers(options: argparse.Namespace) -> int:
         "explain",
         "orders",
         "layer",
+        "energy",
+        "placed",
     ):
-        if getattr(options, name) not in (None, []):
+        if getattr(options, name) not in (None, [], False):
             raise ValueError(f"--{name} applies only to reports of our own designs, not to --peers")
     found = compare_peers(
         options.peers,

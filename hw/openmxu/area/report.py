@@ -148,6 +148,8 @@ def report(
     tell = progress or (lambda line: None)
     check_options(extent, points, jobs, limit, orders)
     chosen, notes = choose(extent, targets, liberty, recipes)
+    if orders and not any(target.has_orders for target in chosen):
+        raise ValueError("orders must be 0 without a target whose gates ABC maps by a script of ours, such as generic")
     to_images, to_html = _find("plot", "to_images"), _find("html", "to_html")
     energy = energy or layer is not None
     meter = _find_meter(chosen, layer, required=energy) if energy or extent == "full" else None

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from openmxu.area.liberty import Library, generic_library
@@ -186,7 +187,8 @@ def choose_targets(names: Sequence[str], libraries: Sequence[Library], recipes: 
     for noun, given, known in (("target", names, TARGETS), ("recipe", recipes, RECIPES)):
         for name in given:
             if name not in known:
-                raise ValueError(f"{noun} must be one of {', '.join(known)}, not {name!r}")
+                meant = "".join(f"; did you mean {each}?" for each in get_close_matches(name, known, n=1))
+                raise ValueError(f"{noun} must be one of {', '.join(known)}, not {name!r}{meant}")
     if not recipes or not (names or libraries):
         raise ValueError("at least one target or Liberty file and one recipe must be given, not none")
     timing = find_sta()

@@ -46,6 +46,7 @@ def test_libraries_are_targets() -> None:
     [
         (["asic"], ["area"], f"target must be one of {', '.join(TARGETS)}, not 'asic'"),
         (["generic"], ["fast"], "recipe must be one of area, default, sized, speed, not 'fast'"),
+        (["generic"], ["sped"], "recipe must be one of area, default, sized, speed, not 'sped'; did you mean speed?"),
         ([], ["area"], "at least one target or Liberty file and one recipe must be given, not none"),
         (["generic"], [], "at least one target or Liberty file and one recipe must be given, not none"),
     ],
