@@ -1,7 +1,10 @@
 """The records behind the documentation: shown as they are, and as old as what they measure."""
 
 import importlib.util
+import re
+from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
+from statistics import median
 from types import ModuleType
 
 import pytest
@@ -86,3 +89,30 @@ def test_pages_read_areas_with_deviations(monkeypatch: pytest.MonkeyPatch) -> No
     readme = records.written("../../README.md")
     assert "<!-- areas -->\n\n| first | table |\n\n![A plot](docs/reference/areas/headline.svg)\n\n<!-- end" in readme
     assert "The claims" not in readme
+
+
+def test_the_areas_page_says_of_the_claims_what_its_figures_say() -> None:
+    """By the rule that stands there, from the ratios of all targets that count, worked out again in decimals."""
+    page = (_DOCS / "reference/areas/summary.md").read_text()
+    doubted = {line.split(" ")[1].rstrip(":") for line in page.splitlines() if "No statement is about it" in line}
+    ratios: dict[tuple[str, str], list[Decimal]] = {}
+    for target, part, *found in re.findall(
+        r"^\| (\S+) \| ([\w ]+) \| 1 \([^|]*\| (\S+)[^|]*\| (\S+)[^|]*\|$", page, re.M
+    ):
+        for name, ratio in zip(("fp16", "fp32"), found, strict=True):
+            if target not in doubted and ratio != "-":
+                ratios.setdefault((name, part), []).append(Decimal(ratio))
+    assert len(ratios["fp32", "multiplier"]) >= 8
+    expected = set()
+    for (name, part), values in ratios.items():
+        middle = median(values).quantize(Decimal("0.01"), ROUND_HALF_UP)
+        share = middle / {"fp16": 2, "fp32": 8}[name]
+        word = "at least" if share >= 1 else "within 10 % of" if share >= Decimal("0.9") else "less than"
+        expected.add((name, word, part, str(middle)))
+    said = {
+        (name, word, part, middle)
+        for name, sentence in re.findall(r"^- Against (\w+), bf16 saves (.*)\.$", page, re.MULTILINE)
+        for word, parts in re.findall(r"([a-z10 %]+) the claimed area in ([^;]*)", sentence)
+        for part, middle in re.findall(r"([\w ]+) \(([\d.]+)\)", parts)
+    }
+    assert {(name, word.strip(), part.strip(), middle) for name, word, part, middle in said} == expected

@@ -627,11 +627,15 @@ def _points(options: argparse.Namespace) -> "tuple[list[Point] | None, list[str]
     designs = _given(options)
     if not designs:
         return chosen, []
+    ours = chosen or beside_points()
+    for design in designs:
+        if design.name in [point.name for point in ours]:
+            raise ValueError(f"--label must tell your designs from ours, not {design.name!r}")
     yosys.prepare(tell)
     given, unread = read_given(designs, options.timeout, tell)
     if not given:
         raise ValueError("; ".join(unread))
-    return [*(chosen or beside_points()), *given], unread
+    return [*given, *ours], unread
 
 
 def _given(options: argparse.Namespace) -> "list[Given]":

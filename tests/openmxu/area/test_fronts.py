@@ -11,6 +11,7 @@ from openmxu.area.findings import Report
 from openmxu.area.fronts import area_fronts, energy_fronts, same_clocks
 from openmxu.area.liberty import generic_library
 from openmxu.area.measure import Result
+from openmxu.area.pages.headline import headline
 from openmxu.area.pages.markdown import to_summary
 from openmxu.area.pages.plot import to_images
 from openmxu.area.points import PROCESSING_ELEMENT, Point, Tie, full_points
@@ -113,11 +114,18 @@ def test_energies_have_fronts_of_their_own() -> None:
     bf16, fp16 = energy_fronts(energies)
     assert bf16.points == ((8.0, 90.0), (9.0, 20.0))
     assert fp16.points == ((4.5, 40.0),)
-    text = to_summary(Report("Yosys 1", [*BF16, *FP16], energies=energies))
+    report = Report("Yosys 1", [*BF16, *FP16], energies=energies)
+    text = to_summary(report)
     assert "| lib | 9.00 | 111 | 1 (20.0 pJ) | 2.00 |" in text
-    assert "; at the same clock, with the best stages and recipe for each, 0.4 to 2.0 times in fp16." in text
+    # The first table has what is at the same clock, and nothing else: areas as above, energies 40 / 90 to 40 / 20.
+    assert headline(report)[1][1:] == [
+        ["area, processing element at the same clock", "1.50 to 1.76", "", "100 to 345 GE"],
+        ["energy, processing element at the same clock", "0.44 to 2.00", "", "20.0 to 90.0 pJ"],
+        ["processing element with wires, at the same clock", "not measured", "not measured", ""],
+    ]
+    assert "energies with glitches, without wires" in text.partition("## ")[2]
     assert "| lib | bf16 | 8.00, 90.0, 1 speed; 9.00, 20.0, 5 area |" in text
-    images = to_images(Report("Yosys 1", [*BF16, *FP16], energies=energies))
+    images = to_images(report)
     assert "<!-- energy of a cycle (pJ), without wires -->" in images["energy.svg"].decode()
     assert "energy.svg" not in to_images(Report("Yosys 1", [*BF16, *FP16]))
 

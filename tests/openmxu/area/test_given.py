@@ -1,13 +1,16 @@
 """Designs of a user's own: how they are read, and what is said of those that cannot be."""
 
 import argparse
+import csv
 import hashlib
+import html
 import json
 import re
 import shutil
 from pathlib import Path
 
 import pytest
+from markdown_it import MarkdownIt
 
 from openmxu import yosys
 from openmxu.area.given import Given, UnreadableError, _clock, _first, _from_vhdl, listed, read_given
@@ -284,6 +287,60 @@ def test_a_small_design_of_somebody_else(here: Path) -> None:
     assert "processing element" in runs
 
 
+def test_the_report_opens_with_it(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its area, and what that is to ours, by the same recipe; then nothing without content."""
+    (here / "mac.v").write_text(MAC.replace("posedge clk)", "posedge clk, posedge rst)"))
+    (here / "loads.v").write_text(
+        "module loads(input c, l, a, b, output reg o); always @(posedge c, posedge l) if (l) o <= b; else o <= a;\n"
+        "endmodule\n"
+    )
+    designs = ["--verilog", "mac.v", "--top", "mac", "--verilog", "loads.v", "--top", "loads"]
+    own = ["--format", "fp8_e4m3", "--part", "pe", "--target", "generic"]
+    assert main(["area", *designs, *own, "-o", "out"]) == 1
+    runs = {run["part"]: run for run in json.loads((here / "out" / "area.json").read_text())["results"]}
+    mac, ours = runs["mac"]["area"], runs["processing element"]["area"]
+    assert runs["mac"]["cells"]["DFFR"] == 8
+    text = (here / "out" / "report.md").read_text()
+    rows = [
+        f"| generic | mac | {mac:,.0f} GE | 8 | 1.00 |  |",
+        "| generic | loads | failed |  |  |  |",
+        f"| generic | processing element fp8_e4m3 | {ours:,.0f} GE | 58 | {mac / ours:.2f} |  |",
+    ]
+    assert text.startswith(
+        "# Area of mac, loads, beside ours\n\n## Your design beside ours\n\n"
+        "| target | design | area | flip-flops | area, mac / this | area, loads / this |\n"
+        "| --- | --- | ---: | ---: | ---: | ---: |\n" + "\n".join(rows)
+    )
+    problem = "cells that cannot be counted on this target: $_ALDFF_PP_ (flip-flop with asynchronous load)"
+    assert "- loads on generic: " + problem.replace("_ALDFF_PP_", r"\_ALDFF_PP\_").replace("$", r"\$") in text
+    assert re.findall("^## (.*)$", text, re.MULTILINE)[1:] == [
+        *("In short", "Areas", "Depth and delay", "What was measured"),
+        *("To cite", "What failed", "How to repeat a figure"),
+    ]
+    assert "](" not in text  # no plot
+    said = capsys.readouterr().out
+    assert said.index("Your design beside ours (measured)") < said.index("mac ") < said.index(problem)
+
+
+LABELS = ("<script>alert(1)</script>", "=1+1", "@x", "__x__ [/red]", "[red]")
+
+
+def test_names_are_nothing_but_names(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither HTML or markup in a report, nor a formula in a table, nor colours on a terminal."""
+    designs = [word for label in LABELS for word in ("--verilog", "square.sv", "--top", "square", f"--label={label}")]
+    assert main(["area", *designs, "--width", "1", "--part", "product", "--target", "generic", "-o", "out"]) == 0
+    for name in ("report.md", "summary.md"):
+        page = MarkdownIt("commonmark", {"html": True}).enable("table").render((here / "out" / name).read_text())
+        assert not {"<script>", "<strong>", "<em>"} & set(re.findall("<.*?>", page))
+        for label in LABELS:
+            assert f"<td>{html.escape(label, quote=False)}</td>" in page
+    with (here / "out" / "area.csv").open() as file:
+        names = [row["name"] for row in csv.DictReader(file)]
+    assert names[:5] == ["<script>alert(1)</script>", "'=1+1", "'@x", "__x__ [/red]", "[red]"]
+    said = capsys.readouterr().out
+    assert all(f" {label} " in said for label in LABELS)
+
+
 def test_clocks() -> None:
     """By hand, from RTLIL."""
     peer = Peer("it", "", "", "", "", ("it.v",), "it", Ours(""))
@@ -335,6 +392,10 @@ def test_clocks() -> None:
         (
             ["--verilog", "counter.v", "--top", "it", "--verilog", "square.sv", "--top", "it"],
             "--label must tell designs apart, and two are called 'it'",
+        ),
+        (
+            ["--verilog", "counter.v", "--top", "counter", "--label", "adder fp32"],
+            "--label must tell your designs from ours, not 'adder fp32'",
         ),
         (["--peers", ".", "--verilog", "counter.v", "--top", "it"], "--peers describes designs in its folder"),
     ],

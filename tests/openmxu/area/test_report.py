@@ -106,7 +106,7 @@ def test_areas_counted_by_hand(tmp_path: Path, tool: str) -> None:
     assert (
         sorted(path.name for path in output.iterdir())
         == sorted(path.name for path in found.files)
-        == ["area.csv", "area.json", "area.png", "area.svg", "report.html", "report.md", "summary.md"]
+        == ["area.csv", "area.json", "report.html", "report.md", "summary.md"]
     )
     entries = json.loads((output / "area.json").read_text())["results"]
     assert lines[0].startswith(

@@ -15,7 +15,7 @@ from openmxu.area.findings import Report
 from openmxu.area.liberty import generic_library
 from openmxu.area.measure import Result
 from openmxu.area.pages.export import to_json
-from openmxu.area.pages.headline import CLAIM, headline
+from openmxu.area.pages.headline import CLAIM, WIRES, everything, headline
 from openmxu.area.pages.markdown import to_markdown
 from openmxu.area.pages.plot import to_images
 from openmxu.area.points import (
@@ -117,15 +117,20 @@ def test_first_table() -> None:
         for name, total in (("bf16", 10.0), ("fp16", 15.0))
     ]
     energies.append(Energy(energies[0].result, "idle", 1024, 3, logic=1.0))
-    headings, table = headline(replace(found, energies=energies))
-    assert headings == ["bf16 = 1", "fp16", "fp32", "fp8_e5m2", "bf16"]
-    assert table == [
+    found = replace(found, energies=energies)
+    claim, multiplier, element, delay, energy = [
         [CLAIM, "2", "8", "", ""],
         ["area, multiplier", "", "7.00 to 8.00 ± 0.14", "", "100 GE"],
         ["area, processing element", "1.25", "", "0.75", "200 GE"],
         ["delay, processing element of one stage mapped for speed", "1.10", "", "", "30.0 ns"],
         ["energy, processing element of one stage mapped for area", "1.50 ± 0.06", "", "", "10.0 pJ"],
     ]
+    headings = ["bf16 = 1", "fp16", "fp32", "fp8_e5m2", "bf16"]
+    assert everything(found) == (headings, [claim, multiplier, element, delay, energy])
+    wires = [WIRES, "not measured", "not measured", "", ""]
+    assert headline(found) == (headings, [claim, multiplier, element, energy, wires])
+    few = report(*rows[:4])
+    assert (headline(few)[1][1][2], everything(few)[1]) == ("7.00 to 8.00 ± 0.14", [])
     assert headline(report(("fp16", (1.0,)))) == (["bf16 = 1", "fp16", "fp32", "bf16"], [])
 
 
@@ -135,17 +140,27 @@ def test_page_opens_with_the_table_and_its_plot() -> None:
     lines = [line for line in to_markdown(found).splitlines() if line]
     assert lines[1] == "## In short"
     assert lines[2].startswith("| bf16 = 1 | fp16 | fp32 | bf16 |")
-    assert lines.index("![What fp16 and fp32 take, bf16 being 1, beside the claims](headline.svg)") < 10
+    assert lines.index("![Area against significand width, and ratios beside the claims](area.svg)") < 10
     sentences = [line for line in lines[:20] if line.startswith("- ")]
     assert len(sentences) <= 5
     assert sentences[-1].startswith("- Not measured: wires, clock trees, memories and leakage")
-    assert "<!-- area, multiplier -->" in to_images(found)["headline.svg"].decode()
     text = "\n".join(lines)
     assert "  version = {1.2.3, commit abc}," in text
     assert generic_library().sha256[:12] in text.partition("@software{openmxu,")[2]
-    alone = report(("bf16", (100.0,)), ("tf32", (150.0,)))
-    assert "headline.svg" not in to_images(alone)
-    assert "headline.svg" not in to_markdown(alone)
+    assert "headline.svg" not in text
+
+
+def test_the_rest_follows_the_first_table() -> None:
+    """The table of all quantities and its plot, which reports without that table do without."""
+    parts = (MULTIPLIER, PROCESSING_ELEMENT)
+    rows = [(name, (area,), {"part": part}) for part in parts for name, area in (("bf16", 100.0), ("fp32", 700.0))]
+    rows += [(name, (100.0,), {"part": PROCESSING_ELEMENT, "target": SPEED}) for name in ("bf16", "fp32")]
+    few, *energies = report(*rows), *(result(name, 100.0, part=PROCESSING_ELEMENT) for name in ("bf16", "fp32"))
+    many = replace(few, energies=[Energy(each, "normal", 1024, 3, logic=10.0, spread=0.0) for each in energies])
+    assert "## All quantities" not in to_markdown(few)
+    assert "headline.svg" not in to_images(few)
+    assert "\n\n![Cost relative to bf16, beside the claims](headline.svg)\n\n## The claims" in to_markdown(many)
+    assert "<!-- area, multiplier -->" in to_images(many)["headline.svg"].decode()
 
 
 def test_bibtex_says_what_the_citation_file_says() -> None:

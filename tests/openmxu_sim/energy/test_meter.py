@@ -340,9 +340,8 @@ def test_page() -> None:
         )
     ]
     text = to_markdown(Report("Yosys 1", [each.result for each in energies], energies=energies))
-    assert (
-        "A processing element of bf16 takes 10.0 pJ a cycle with glitches, and 1.5 times in fp16 and 4.0 times" in text
-    )
+    row = "| energy, processing element of one stage mapped for area | 1.50 ± 0.02 | 4.00 ± 0.06 | 10.0 pJ |"
+    assert row in text.partition("\n## The claims")[0]
     assert "| round | area | 10.0 ± 1.0% | 200 | 1.50 | 4.00 |" in text
     assert "| round | area | processing element bf16 | 10.00 | 1.0% | 2.00 | 2.00 | 6.00 | 5.00 |" in text
     assert "| round | area | bf16 | 10.00 | - | - | - | 2.00 |" in text

@@ -24,8 +24,8 @@ def clock_section(report: Report) -> list[str]:
         "![Area of processing elements against their delay](clock.svg)",
         *(
             [
-                "Energies of a cycle likewise, in fronts of their own: an element that is small is not always one that "
-                "takes little.",
+                "Energies of a cycle likewise, in separate Pareto fronts: the smallest element is not always the one "
+                "that takes least.",
                 energies,
                 "![Energy of processing elements against their delay](energy.svg)",
             ]

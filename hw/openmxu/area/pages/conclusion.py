@@ -4,14 +4,16 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 
 from openmxu.area.findings import CLAIMS, CONFIDENCE, Report
-from openmxu.area.pages.energy import energy_sentence
 from openmxu.area.pages.marked import span
 from openmxu.area.points import ADDER, MULTIPLIER, MULTIPLIER_TO_FP32, PROCESSING_ELEMENT, PRODUCT
 
 __all__ = ["conclusion", "growth_sentence", "overview", "verdict"]
 
-_TOLERANCE = 0.1
-"""How far a ratio may be from a claim, as a fraction of the claim, and still be said to agree."""
+_NEAR = 10
+"""Per cent below a claim that are still said to be near it."""
+
+_VERDICTS = ("at least", f"within {_NEAR} % of", "less than")
+"""What may be said of a ratio beside a claim, from above."""
 
 _SQUARE = 0.2
 """How far an exponent may be from 2 and still be called the square."""
@@ -28,7 +30,7 @@ _ALSO_PLACED = _NOT_MEASURED.replace("wires, clock", "delays and energies of wir
 
 def conclusion(report: Report) -> list[str]:
     """Five sentences; fewer, or none, if less was measured. What tables say is not said again."""
-    said = [*_scope(report), *_inside(report), *energy_sentence(report)]
+    said = [*_scope(report), *_inside(report)]
     last = _ALSO_PLACED if report.cores else _NOT_MEASURED
     return [*said, *([last] if said else []), *_failures(report)]
 
@@ -42,26 +44,37 @@ def overview(report: Report) -> tuple[list[str], list[list[str]]]:
     rows = []
     for part in dict.fromkeys([*found, *exponents]):
         ratios = found.get(part, {})
-        cells = [
-            f"{span(ratios[name])}: {verdict(ratios[name], claim)}" if name in ratios else ""
-            for name, claim in CLAIMS.items()
-        ]
+        cells = [_beside(ratios[name], claim) if name in ratios else "" for name, claim in CLAIMS.items()]
         rows.append([part, *cells, span(exponents[part]) if part in exponents else ""])
     claims = [f"{name}, bf16 = 1 (claim: {claim:.0f})" for name, claim in CLAIMS.items()]
     return ["part", *claims, "exponent of its growth"], rows
 
 
 def verdict(values: Sequence[float], claim: float) -> str:
-    """What measured ratios, one or more, say of a claimed one."""
-    near = [abs(value / claim - 1) <= _TOLERANCE for value in values]
-    if all(near):
-        return "agrees"
-    if not any(near):
-        if all(value < claim for value in values):
-            return "bf16 saves less than claimed"
-        if all(value > claim for value in values):
-            return "bf16 saves more than claimed"
-    return f"within {_TOLERANCE:.0%} of the claim on {sum(near)} of {len(near)} targets"
+    """Where the median of measured ratios, one or more, is beside a claimed one: one of three words.
+
+    ::
+
+              90 %       claim
+        less than │ within │ at least
+        ──────────┴────────┴─────────▶  median, as printed
+    """
+    middle = _hundredths(values)
+    return _VERDICTS[(middle < 100 * claim) + (middle < (100 - _NEAR) * claim)]
+
+
+def _beside(values: Sequence[float], claim: float) -> str:
+    middle = f", median {_middle(values)}" if len(values) > 1 else ""
+    return f"{span(values)}{middle}: {verdict(values, claim)} the claim"
+
+
+def _hundredths(values: Sequence[float]) -> int:
+    """The median as it is printed, of ratios as they are printed, so that a reader can repeat what follows from it."""
+    return int(median(round(100 * round(value, 2)) for value in values) + 0.5)
+
+
+def _middle(values: Sequence[float]) -> str:
+    return f"{_hundredths(values) / 100:.2f}"
 
 
 def growth_sentence(report: Report) -> Iterator[str]:
@@ -81,18 +94,22 @@ def growth_sentence(report: Report) -> Iterator[str]:
 
 
 def _scope(report: Report) -> Iterator[str]:
-    """Where the claim holds, over all parts and targets."""
+    """Where the claim holds, over all parts and targets, and the rule."""
+    found = _by_part(report)
     for name, claim in CLAIMS.items():
-        middles = {part: median(values[name]) for part, values in _by_part(report).items() if name in values}
-        enough = [part for part, middle in middles.items() if middle >= claim * (1 - _TOLERANCE)]
-        less = [part for part in middles if part not in enough]
-        said = [
-            f"{words} in {', '.join(found)}"
-            for words, found in (("at least the claimed area", enough), ("less than the claimed area", less))
-            if found
-        ]
+        parts: dict[str, list[str]] = {}
+        for part, ratios in found.items():
+            if name in ratios:
+                parts.setdefault(verdict(ratios[name], claim), []).append(f"{part} ({_middle(ratios[name])})")
+        said = [f"{words} the claimed area in {', '.join(parts[words])}" for words in _VERDICTS if words in parts]
         if said:
-            yield f"Against {name}, bf16 saves {', and '.join(said)} (medians over targets)."
+            yield f"Against {name}, bf16 saves {'; '.join(said)}."
+    if found:
+        claims = " and ".join(f"{claim:.0f} for {name}" for name, claim in CLAIMS.items())
+        yield (
+            f"In brackets: area in units of bf16, the median over targets; claimed are {claims}. At least: the claim "
+            f"or more; within {_NEAR} % of: up to {_NEAR} % below it; less than: lower still."
+        )
 
 
 def _inside(report: Report) -> Iterator[str]:

@@ -1,15 +1,13 @@
 """What an area report says of energies."""
 
-from collections.abc import Iterator, Sequence
-from statistics import median
+from collections.abc import Sequence
 
 from openmxu.area.energy import LAYER, NORMAL, OPERANDS, RANDOM, Energy
 from openmxu.area.findings import Report
-from openmxu.area.fronts import same_clocks
-from openmxu.area.pages.marked import escaped, span, table
+from openmxu.area.pages.marked import escaped, table
 from openmxu.area.points import ADDER, MULTIPLIER, PROCESSING_ELEMENT
 
-__all__ = ["energy_details", "energy_section", "energy_sentence"]
+__all__ = ["energy_details", "energy_section"]
 
 _PUBLISHED = {MULTIPLIER: (1.1, 3.7), ADDER: (0.4, 0.9)}
 """pJ of units of fp16 and fp32 at 45 nm: Horowitz, ISSCC 2014."""
@@ -55,35 +53,6 @@ def _spreads(energies: Sequence[Energy]) -> str:
 def energy_details(report: Report) -> list[str]:
     """Every figure with normal operands, and what it consists of; nothing if there is none."""
     return _parts([energy for energy in report.energies if not energy.error])
-
-
-def energy_sentence(report: Report) -> Iterator[str]:
-    """What formats take, relative to bf16, in elements of one stage, and with the best element at a clock."""
-    elements = _first(report.energies)
-    ratios: dict[str, list[float]] = {}
-    for energies in elements.values():
-        base = energies.get("bf16")
-        for name, energy in energies.items():
-            if base is not None and name in ("fp16", "fp32"):
-                ratios.setdefault(name, []).append(energy.total / base.total)
-    if ratios:
-        said = " and ".join(f"{median(values):.1f} times in {name}" for name, values in ratios.items())
-        bases = [each["bf16"].total for each in elements.values() if "bf16" in each]
-        yield (
-            f"A processing element of bf16 takes {span(bases, 1)} pJ a cycle with glitches, and {said}, by cell "
-            f"library and recipe, without wires{_at_a_clock(report)}."
-        )
-
-
-def _at_a_clock(report: Report) -> str:
-    """The same for the element of each format that takes least at a clock, among all stages and recipes."""
-    ratios: dict[str, list[float]] = {}
-    for clock in same_clocks(report.energy_fronts):
-        for name in ("fp16", "fp32"):
-            if {"bf16", name} <= set(clock.costs):
-                ratios.setdefault(name, []).append(clock.costs[name] / clock.costs["bf16"])
-    said = " and ".join(f"{span(values, 1)} times in {name}" for name, values in ratios.items())
-    return f"; at the same clock, with the best stages and recipe for each, {said}" if said else ""
 
 
 def _first(energies: Sequence[Energy]) -> dict[tuple[str, str], dict[str, Energy]]:

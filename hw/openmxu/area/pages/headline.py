@@ -1,4 +1,5 @@
-"""The table that an area report opens with: what formats take, bf16 being 1, over all targets, beside the claims.
+"""What formats take, bf16 being 1, over all targets, beside the claims: the table that an area report opens with, and
+the longer one of all quantities.
 
 ::
 
@@ -8,7 +9,7 @@
              └──▶ 1.60 to 1.77 ± 0.01 ◀┘ the largest
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import hypot
 
@@ -19,11 +20,20 @@ from openmxu.area.pages.marked import span
 from openmxu.area.points import MULTIPLIER, PROCESSING_ELEMENT, PRODUCT
 from openmxu.formats import FORMATS
 
-__all__ = ["CLAIM", "Measured", "claimed", "headline", "quantities"]
+__all__ = ["CLAIM", "WIRES", "Measured", "claimed", "everything", "headline", "panels", "quantities"]
 
 CLAIM = "Google's claim, of a multiplier"
 
+WIRES = f"{PROCESSING_ELEMENT} with wires, at the same clock"
+
 _BASE = "bf16"
+
+_AREA = f"area, {PROCESSING_ELEMENT}"
+_ENERGY = f"energy, {PROCESSING_ELEMENT} of one stage mapped for area"
+_SAME_AREA, _SAME_ENERGY = (f"{cost}, {PROCESSING_ELEMENT} at the same clock" for cost in ("area", "energy"))
+
+_OPENING = ((f"area, {MULTIPLIER}",), (_SAME_AREA, _AREA), (_SAME_ENERGY, _ENERGY))
+"""The rows of the first table; of each the first that was measured."""
 
 
 @dataclass
@@ -66,23 +76,52 @@ def quantities(report: Report) -> list[Measured]:
     """What was measured of more formats than bf16, on all targets that count."""
     found = [
         *(_areas(report, part) for part in (PRODUCT, MULTIPLIER, PROCESSING_ELEMENT)),
-        _at_a_clock(f"area, {PROCESSING_ELEMENT} at the same clock", "GE", 0, _sound(report, report.fronts)),
+        _at_a_clock(_SAME_AREA, "GE", 0, _sound(report, report.fronts)),
         _delays(report),
         _energies(report),
-        _at_a_clock(f"energy, {PROCESSING_ELEMENT} at the same clock", "pJ", 1, _sound(report, report.energy_fronts)),
+        _at_a_clock(_SAME_ENERGY, "pJ", 1, _sound(report, report.energy_fronts)),
         *(_cores(report, part) for part in (MULTIPLIER, PROCESSING_ELEMENT)),
     ]
     return [each for each in found if each.ratios]
 
 
 def claimed(report: Report) -> list[Measured]:
-    """Those that were measured of a format of the claims, too: what is drawn."""
-    return [each for each in quantities(report) if set(CLAIMS) & set(each.ratios)]
+    """Those of the longer table that were measured of a format of the claims, too: what is drawn."""
+    measured = quantities(report)
+    return [each for each in measured if set(CLAIMS) & set(each.ratios)] if len(measured) > len(_OPENING) else []
+
+
+def panels(report: Report) -> list[str]:
+    """What there is to draw of multipliers and their products: ``widths`` if two, ``ratios`` if any."""
+    parts = (MULTIPLIER, PRODUCT)
+    found = [each for each in report.results if each.target == report.first and each.point.part in parts]
+    widths = {each.point.width for each in found if each.area and each.area.area and not each.point.variant}
+    ratios = [ratio for ratio in report.ratios if ratio.part in parts and ratio.target.is_ranked]
+    return ["widths"] * (len(widths) > 1) + ["ratios"] * bool(ratios)
 
 
 def headline(report: Report) -> tuple[list[str], list[list[str]]]:
-    """Headings and rows of the table: a row for each quantity, formats beside each other; no rows if there is none."""
+    """Headings and rows of the first table: what a multiplier and a processing element take, and what is not known."""
     measured = quantities(report)
+    if len(measured) > len(_OPENING):
+        found = {each.words: each for each in measured}
+        first = [next((found[words] for words in row if words in found), None) for row in _OPENING]
+        measured = [each for each in first if each]
+    headings, rows = _table(measured)
+    if any(PROCESSING_ELEMENT in each.words for each in measured):
+        rows.append([WIRES, *("not measured" if name in CLAIMS else "" for name in headings[1:])])
+    return headings, rows
+
+
+def everything(report: Report) -> tuple[list[str], list[list[str]]]:
+    """The same of all quantities; no rows where the first table has them all."""
+    measured = quantities(report)
+    headings, rows = _table(measured)
+    return headings, rows if len(measured) > len(_OPENING) else []
+
+
+def _table(measured: Sequence[Measured]) -> tuple[list[str], list[list[str]]]:
+    """A row for each quantity, formats beside each other; no rows if there is none."""
     names = [name for name in FORMATS if name in CLAIMS or any(name in each.ratios for each in measured)]
     names = [*CLAIMS, *(name for name in names if name not in (*CLAIMS, _BASE))]
     claims = [CLAIM, *[f"{CLAIMS[name]:.0f}" if name in CLAIMS else "" for name in names], ""]
@@ -131,7 +170,7 @@ def _delays(report: Report) -> Measured:
 
 def _energies(report: Report) -> Measured:
     """Of processing elements with one stage, mapped for area; deviations are those of the operands' seeds."""
-    found = Measured(f"energy, {PROCESSING_ELEMENT} of one stage mapped for area", "pJ", 1)
+    found = Measured(_ENERGY, "pJ", 1)
     by_library: dict[str, dict[str, tuple[float, float | None]]] = {}
     for energy in report.energies:
         point, target = energy.result.point, energy.result.target

@@ -11,8 +11,9 @@ from openmxu.area.pages.clocks import clock_section
 from openmxu.area.pages.conclusion import conclusion, growth_sentence, overview
 from openmxu.area.pages.derived import passes_section, results_section, units_section
 from openmxu.area.pages.energy import energy_details, energy_section
-from openmxu.area.pages.headline import claimed, headline
+from openmxu.area.pages.headline import claimed, everything, headline, panels
 from openmxu.area.pages.marked import escaped, fenced, table
+from openmxu.area.pages.own import own_designs, own_section
 from openmxu.area.pages.placed import placed_section
 from openmxu.area.pages.table import CATALOG_WORDS, catalog_table
 from openmxu.area.peers import PeerPoint
@@ -39,8 +40,11 @@ _PASSES = 6
 
 def to_markdown(report: Report) -> str:
     """The report as Markdown: the figures, how they came about, and what they say of the claims."""
+    own = own_designs(report)
     return _document(
-        "Area of multipliers, adders, processing elements and matrix units",
+        f"Area of {escaped(', '.join(own))}, beside ours"
+        if own
+        else "Area of multipliers, adders, processing elements and matrix units",
         [
             *_headline(report),
             ("Areas", _areas(report)),
@@ -74,7 +78,9 @@ def _document(title: str, sections: Sequence[tuple[str, Sequence[str]]]) -> str:
 
 def _headline(report: Report) -> list[tuple[str, Sequence[str]]]:
     return [
+        ("Your design beside ours", own_section(report)),
         ("In short", _in_short(report)),
+        ("All quantities", _all_quantities(report)),
         ("The claims", _claims(report)),
         ("Growth with the significand width", _growth(report)),
         ("What a feature costs", _costs(report)),
@@ -84,7 +90,7 @@ def _headline(report: Report) -> list[tuple[str, Sequence[str]]]:
         ("fp32 by passes of bf16, and bf16 results", [*passes_section(report), *results_section(report)]),
         ("Placed and routed", placed_section(report)),
         ("A whole array", _arrays(report)),
-        ("Published by others, not measured here", _published()),
+        ("Published by others, not measured here", _published() if report.ratios else []),
     ]
 
 
@@ -92,29 +98,38 @@ def _in_short(report: Report) -> list[str]:
     """One table, one plot, five sentences."""
     headings, rows = headline(report)
     sentences = "\n".join(f"- {sentence}" for sentence in conclusion(report))
-    opening = [
-        table(headings, rows),
-        "In units of bf16, whose own figures on cell libraries come last; the smallest and the largest of all targets, "
-        f"libraries or clocks. {_deviations(report)}".strip(),
-        *(["![What fp16 and fp32 take, bf16 being 1, beside the claims](headline.svg)"] if claimed(report) else []),
-    ]
-    return [
-        *(opening if rows else []),
-        sentences or "Too few designs were measured to say anything about the claims.",
-        "All figures were measured by the tools named below, except those marked as derived or published by others.",
-    ]
+    opening = [table(headings, rows), _relative(report, rows)]
+    plot = ["![Area against significand width, and ratios beside the claims](area.svg)"]
+    last = "All figures were measured by the tools named below, except those marked as derived or published by others."
+    return [*(opening if rows else []), *(plot if panels(report) else []), *([sentences, last] if sentences else [])]
 
 
-def _deviations(report: Report) -> str:
-    """What stands behind the ± of the first table."""
+def _all_quantities(report: Report) -> list[str]:
+    """The first table with every row, and its plot."""
+    headings, rows = everything(report)
+    plot = ["![Cost relative to bf16, beside the claims](headline.svg)"] if claimed(report) else []
+    return [*([table(headings, rows), _relative(report, rows)] if rows else []), *plot]
+
+
+def _relative(report: Report, rows: Sequence[Sequence[str]]) -> str:
+    """What a table of ratios shows, and what stands behind its ±."""
+    said = ["Cost relative to bf16; the last column is bf16 itself, on cell libraries."]
+    said.append("Ranges are over all targets, libraries or clocks.")
+    if any("same clock" in row[0] for row in rows[:-1]):
+        said.append(
+            "At the same clock: the best of all stages and recipes for each format, at three clocks of each library; "
+            "energies with glitches, without wires."
+        )
     count = max((1 + len(spread.others) for spread in report.spreads), default=0)
     seeds = max((energy.seeds for energy in report.energies), default=0)
-    said = []
-    if count:
-        said.append(f"of areas and delays over {count} orders in which ABC was given the same design")
-    if seeds:
-        said.append(f"of energies over {seeds} seeds of the operands")
-    return f"±: standard deviation, {', '.join(said)}." if said else ""
+    spreads = {
+        f"of areas and delays over {count} orders in which ABC was given the same design": ("area", "delay"),
+        f"of energies over {seeds} seeds of the operands": ("energy",),
+    }
+    shown = [
+        words for words, kinds in spreads.items() if any(row[0].startswith(kinds) and "±" in str(row) for row in rows)
+    ]
+    return " ".join([*said, *([f"±: standard deviation, {', '.join(shown)}."] if shown else [])])
 
 
 def _conditions(report: Report) -> str:
@@ -213,7 +228,7 @@ def _by_target(report: Report, targets: Sequence[Target], value: Callable[[Resul
 
 def _growth(report: Report) -> list[str]:
     if not report.fits:
-        return ["Too few widths were measured for a curve: it takes four."]
+        return []
     rows = [
         [
             fit.target.label,
@@ -236,7 +251,9 @@ def _growth(report: Report) -> list[str]:
 
 
 def _claims(report: Report) -> list[str]:
-    """Google's claim, and each ratio beside it."""
+    """Google's claim, and each ratio beside it; nothing without ratios."""
+    if not report.ratios:
+        return []
     verdicts, rows = overview(report)
     headings = ["", "part", "bf16", *CLAIMS]
     claims = [
@@ -249,7 +266,6 @@ def _claims(report: Report) -> list[str]:
         "eighth of fp32'. In units of bf16:",
         table(headings, claims + [_ratio(ratio) for ratio in report.ratios], words=2),
         *(["What that says of the claims:", table(verdicts, rows)] if rows else []),
-        "![Area against significand width, and ratios beside the claims](area.svg)",
     ]
 
 

@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 
 from openmxu.area.findings import CLAIMS, SWEEP_EXPONENT, Cost, Report
 from openmxu.area.fronts import Front
-from openmxu.area.pages.headline import Measured, claimed
+from openmxu.area.pages.headline import Measured, claimed, panels
 from openmxu.area.points import MULTIPLIER, PRODUCT
 from openmxu.area.targets import Target
 from openmxu.formats import FORMATS
@@ -39,23 +39,28 @@ _STYLE = {
 
 
 def to_images(report: Report) -> dict[str, bytes]:
-    """The plots: areas and ratios; and, where features were measured, what they cost.
+    """The plots, each where there is something to draw.
 
     Returns
     -------
     dict
         The contents of ``area.png`` and ``area.svg``: area against significand width on the first target, beside the
-        ratios on all targets. And of ``costs.svg``: what leaving a feature out saves on the first target where it was
-        measured; and of ``clock.svg`` and ``energy.svg``: area and energy against delay on the first sound library with
-        delays. And of ``headline.svg``: what fp16 and fp32 take in units of bf16, where they were measured.
+        ratios on all targets; each where :func:`openmxu.area.pages.headline.panels` says so. And of ``costs.svg``: what
+        leaving a feature out saves on the first target where it was measured; and of ``clock.svg`` and ``energy.svg``:
+        area and energy against delay on the first sound library with delays. And of ``headline.svg``: what fp16 and
+        fp32 take in units of bf16, where more was measured than the first table has.
     """
     with matplotlib.rc_context(_STYLE):
         ranked = [target for target in report.targets if target.is_ranked]
-        figure = Figure(figsize=(12, max(5.4, 0.62 * len(ranked))), layout="constrained")
-        left, right = figure.subplots(1, 2, width_ratios=(1.15, 1))
-        _draw_areas(left, report)
-        _draw_ratios(right, report, ranked)
-        images = {"area.png": _save(figure, "png"), "area.svg": _save(figure, "svg")}
+        images = {}
+        if drawn := panels(report):
+            figure = Figure(figsize=(6 * len(drawn), max(5.4, 0.62 * len(ranked))), layout="constrained")
+            axes = dict(zip(drawn, figure.subplots(1, len(drawn), squeeze=False)[0], strict=True))
+            if "widths" in axes:
+                _draw_areas(axes["widths"], report)
+            if "ratios" in axes:
+                _draw_ratios(axes["ratios"], report, ranked)
+            images = {"area.png": _save(figure, "png"), "area.svg": _save(figure, "svg")}
         if measured := claimed(report):
             figure = Figure(figsize=(9, 1.8 + 0.5 * len(measured)), layout="constrained")
             _draw_headline(figure.subplots(), measured)

@@ -1,18 +1,25 @@
 """Area reports on the terminal."""
 
+from collections.abc import Sequence
+
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Group, JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from openmxu.area.findings import CLAIMS, Report
+from openmxu.area.findings import Report
+from openmxu.area.measure import Result
 from openmxu.area.pages.conclusion import conclusion
+from openmxu.area.pages.headline import headline
+from openmxu.area.pages.own import OWN_WORDS, own_designs, own_table
 
 __all__ = ["catalog_table", "to_table"]
 
 
 _TARGETS = 5
 """Most targets that a terminal has columns for."""
+
+_CATALOG = "The catalog's designs (memories are not in the area)"
 
 CATALOG_WORDS = 2
 """Columns of :func:`catalog_table` that are no numbers; they come first."""
@@ -43,42 +50,41 @@ def catalog_table(report: Report) -> tuple[list[str], list[list[str]]]:
 
 def to_table(report: Report) -> RenderableType:
     """The report's figures, to be printed by a :class:`rich.console.Console`."""
-    areas = Table(title="Area (measured)", title_justify="left")
-    areas.add_column("design", no_wrap=True)
-    for target in report.targets:
-        areas.add_column(f"{target.label}\n{target.unit}", justify="right", overflow="fold")
-    for point in report.points:
-        found = [report.result(point.name, target) for target in report.targets]
-        areas.add_row(
-            point.name,
-            *["" if result is None else f"{result.area.area:.0f}" if result.area else "failed" for result in found],
-        )
-    claims = ", ".join(f"{name} {claim:.0f}" for name, claim in CLAIMS.items())
-    ratios = Table(title=f"Area relative to bf16 (claims: {claims})", title_justify="left")
-    for heading in ("target", "part"):
-        ratios.add_column(heading, overflow="fold")
-    for name in CLAIMS:
-        ratios.add_column(name, justify="right")
-    for ratio in report.ratios:
-        values = [f"{ratio.others[name]:.2f}" if name in ratio.others else "-" for name in CLAIMS]
-        ratios.add_row(ratio.target.label, ratio.part, *values)
-    catalog = Table(title="The catalog's designs (memories are not in the area)", title_justify="left", box=box.SIMPLE)
-    headings, rows = catalog_table(report)
-    for index, heading in enumerate(headings):
-        # Headings may be broken on a narrow terminal; the cells below them must not.
-        width = max((len(row[index]) for row in rows), default=0)
-        catalog.add_column(
-            heading, justify="left" if index < CATALOG_WORDS else "right", overflow="fold", min_width=width
-        )
-    for row in rows:
-        catalog.add_row(*row)
+    areas = (
+        ["design", *[f"{target.label}\n{target.unit}" for target in report.targets]],
+        [
+            [point.name, *[_area(report.result(point.name, target)) for target in report.targets]]
+            for point in report.points
+        ],
+    )
+    is_narrow = len(report.targets) <= _TARGETS  # else these tables are for the files, where there is room
+    tables = [
+        _drawn("Your design beside ours (measured)", *own_table(report), words=OWN_WORDS),
+        *([_drawn("Area (measured)", *areas)] if is_narrow and not own_designs(report) else []),
+        _drawn("Cost relative to bf16", *headline(report)),
+        *([_drawn(_CATALOG, *catalog_table(report), words=CATALOG_WORDS)] if is_narrow else []),
+    ]
     # As Text, for rich would take the brackets in a log for markup.
     failures = [
         Text(f"failed: {result.point.name} on {result.target.label}\n{result.error}", style="red")
         for result in report.failed
     ]
     sentences = Text("\n".join(f"- {sentence}" for sentence in conclusion(report)))
-    tables = [table for table, found in ((ratios, report.ratios), (catalog, report.catalog)) if found]
-    if len(report.targets) > _TARGETS:  # the rest is for the files, where there is room
-        return Group(*failures, sentences)
-    return Group(areas, *tables, *failures, sentences)
+    return Group(*[each for each in tables if each.row_count], *failures, sentences)
+
+
+def _area(result: Result | None) -> str:
+    return "" if result is None else f"{result.area.area:,.0f}" if result.area else "failed"
+
+
+def _drawn(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], *, words: int = 1) -> Table:
+    """A table whose first ``words`` columns are no numbers."""
+    drawn = Table(title=title, title_justify="left", box=box.SIMPLE)
+    for index, heading in enumerate(headings):
+        # Headings may be broken on a narrow terminal; the cells below them must not.
+        width = max((len(row[index]) for row in rows), default=0)
+        justify: JustifyMethod = "left" if index < words else "right"
+        drawn.add_column(Text(heading), justify=justify, overflow="fold", min_width=width)
+    for row in rows:
+        drawn.add_row(*map(Text, row))  # as Text, for a name may have brackets
+    return drawn
