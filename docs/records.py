@@ -128,6 +128,11 @@ def _index() -> str:
     return _age(report.tools, "bench") + "\n".join(lines)
 
 
+def _numbers() -> str:
+    """The same for README."""
+    return _index().replace("](reference/", "](docs/reference/")
+
+
 _HEADLINES = {
     "significand product": "product",
     "multiplier": "multiplier_bf16",
@@ -260,6 +265,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
 
 _MORE: Mapping[str, Sequence[tuple[re.Pattern[str], Callable[[], str]]]] = {
     "../../README.md": (
+        (re.compile(r"(?<=<!-- numbers -->\n)(.|\n)*(?=<!-- end of numbers -->)"), _numbers),
         (re.compile(r"(?<=<!-- areas -->\n)(.|\n)*(?=<!-- end of areas -->)"), _headline),
         (re.compile(r"(?<=<!-- boards -->\n)(.|\n)*(?=<!-- end of boards -->)"), _boards_short),
     )

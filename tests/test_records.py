@@ -83,12 +83,15 @@ def test_pages_read_areas_with_deviations(monkeypatch: pytest.MonkeyPatch) -> No
     read = records._read
     parts = ("significand product", "multiplier", "processing element", "array", "unit")
     rows = "".join(f"| generic | {part} | 1 (1,234 ± 5 GE) | 2.00 ± 0.01 | 8.00 |\n" for part in parts)
+    rows += "| energy, processing element at the same clock | 1 | 2.5 to 9.5 pJ |\n"
     page = f"# Areas\n\n## In short\n\n| first | table |\n\n![A plot](headline.svg)\n\n## The claims\n\n{rows}"
     monkeypatch.setattr(records, "_read", lambda name: page if name == "areas/summary.md" else read(name))
     assert "| unit | 1,234 | " in records.written("area.md")
     readme = records.written("../../README.md")
     assert "<!-- areas -->\n\n| first | table |\n\n![A plot](docs/reference/areas/headline.svg)\n\n<!-- end" in readme
     assert "The claims" not in readme
+    assert "| **1,234 GE** | a bf16 processing element" in readme
+    assert "; 2.5 to 9.5 pJ a cycle, by cell library and clock | [areas and energies](docs/reference/areas/" in readme
 
 
 def test_the_areas_page_says_of_the_claims_what_its_figures_say() -> None:
