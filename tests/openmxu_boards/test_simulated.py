@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,14 @@ from openmxu_boards import find_board
 from openmxu_boards.host import BoardError, Host, SerialLink, connect
 from openmxu_boards.host.check import check
 from openmxu_boards.protocol import Command, request
-from openmxu_boards.simulated import Terminal, simulated_link
+from openmxu_boards.simulated import Terminal, new_program, simulated_link
 from openmxu_boards.simulated.campaign import campaign
 from openmxu_boards.simulated.faults import FAULTS, Faults
 from openmxu_boards.simulated.link import PinLink
-from openmxu_boards.simulated.pins import AmaranthPins, Levels, levels_of
+from openmxu_boards.simulated.pins import AmaranthPins, CircuitPins, Levels, levels_of
 from openmxu_boards.simulated.throughput import measure
 from openmxu_boards.soc import Buffers, UartSoc, machine
-from openmxu_boards.verilated import is_available
+from openmxu_boards.verilated import Program, is_available
 from openmxu_sim import golden, simulate
 from openmxu_sim.stimulus import stimulus
 
@@ -44,16 +45,22 @@ def new_system() -> UartSoc:
 verilated = pytest.mark.skipif(not is_available(), reason="Verilator or a C++ compiler is missing")
 
 
+@cache
+def program() -> Program[Any]:
+    """The system, made once: each simulation of it begins anew."""
+    return new_program(new_system())
+
+
 @pytest.fixture
 def link() -> Iterator[PinLink]:
-    found = simulated_link(new_system())
+    found = PinLink(CircuitPins(program().start()), clock=CLOCK, baud=BAUD)
     yield found
     found.close()
 
 
 @pytest.fixture
-def terminal() -> Iterator[Terminal]:
-    with Terminal(simulated_link(new_system())) as found:
+def terminal(link: PinLink) -> Iterator[Terminal]:
+    with Terminal(link) as found:
         yield found
 
 
@@ -72,6 +79,7 @@ def test_random_products(link: PinLink) -> None:
     assert found.words > 400
 
 
+@pytest.mark.slow
 @verilated
 def test_random_products_under_faults() -> None:
     faults = Faults(seed=2, share=0.3)
@@ -358,8 +366,9 @@ def test_buffers_that_are_too_small() -> None:
         Host(simulated_link(small))
 
 
+@pytest.mark.slow  # in `make test`, of the system above
 @verilated
-@pytest.mark.parametrize("board", ["icebreaker", pytest.param("ulx3s-12f", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("board", ["icebreaker", "ulx3s-12f"])
 def test_commands(board: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a, b, c = (tmp_path / f"{name}.npy" for name in "abc")
     np.save(a, OPERANDS)
@@ -406,6 +415,7 @@ def test_mistakes_in_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert not c.exists()
 
 
+@pytest.mark.slow
 def test_time_is_the_design_s() -> None:
     link = PinLink(AmaranthPins(new_system()), clock=CLOCK, baud=BAUD)
     start = time.monotonic()
@@ -414,6 +424,7 @@ def test_time_is_the_design_s() -> None:
     assert time.monotonic() - start < 60
 
 
+@pytest.mark.slow
 def test_lights() -> None:
     system = new_system()
     pins = AmaranthPins(system)

@@ -224,7 +224,7 @@ def test_command_without_any_compiler(
     for load in (machine._load, load_model):
         load.cache_clear()
     code, out, err = run(capsys, *(f"--{name}=1" for name in ("rows", "columns", "m", "k", "n")), "-o", output)
-    wanted = "install one (Debian and Ubuntu: apt install gcc; anywhere: pip install -e '.[zig]')"
+    wanted = "install one (Debian and Ubuntu: apt install gcc; anywhere: pip install 'openmxu[zig]')"
     assert (code, out, err) == (2, "", f"openmxu wave: a C compiler is needed; {wanted}\n")
     assert not Path(output).exists()
 

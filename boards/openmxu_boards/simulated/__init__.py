@@ -16,7 +16,7 @@ from openmxu_boards.simulated.terminal import Terminal
 from openmxu_boards.soc.system import UartSoc
 from openmxu_boards.verilated import PINS, Program, compile_verilog, is_available
 
-__all__ = ["Terminal", "new_pins", "simulated_link"]
+__all__ = ["Terminal", "new_pins", "new_program", "simulated_link"]
 
 # Yosys writes the choice of a byte as a shift, and leaves it to the assignment to cut the upper bits off.
 _BYTES = "/* verilator lint_off WIDTHTRUNC */\n"
@@ -37,6 +37,12 @@ class _Uart(NamedTuple):
     outputs: tuple[str, ...] = ("tx",)
 
 
+def new_program(system: UartSoc, tell: Callable[[str], None] = lambda _: None) -> Program[_Uart]:
+    """A system, compiled by Verilator; parameters as for :func:`new_pins`."""
+    texts = {"system.v": _BYTES + to_verilog(system, name="system"), "top.v": _TOP}
+    return Program(_Uart(), compile_verilog(texts, progress=tell))
+
+
 def new_pins(system: UartSoc, tell: Callable[[str], None] = lambda _: None) -> Pins:
     """A system at its pins: in Verilator, or in Amaranth's simulator where Verilator or a compiler is missing.
 
@@ -48,8 +54,7 @@ def new_pins(system: UartSoc, tell: Callable[[str], None] = lambda _: None) -> P
         Called with a line about what takes long.
     """
     if is_available():
-        texts = {"system.v": _BYTES + to_verilog(system, name="system"), "top.v": _TOP}
-        return CircuitPins(Program(_Uart(), compile_verilog(texts, progress=tell)).start())
+        return CircuitPins(new_program(system, tell).start())
     tell("simulating with Amaranth's simulator, as Verilator or a C++ compiler is missing: slow")
     return AmaranthPins(system)
 

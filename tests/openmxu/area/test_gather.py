@@ -54,6 +54,7 @@ def made(name: str, where: Path) -> str:
     return f"{name}={where}/their {name}"
 
 
+@pytest.mark.slow
 def test_descriptions_fit_the_files(gather: ModuleType, tmp_path: Path) -> None:
     """Each design of each project has its files and wrapper, and a part of ours to stand beside."""
     assert set(_FILES) == set(gather.FOLDERS)

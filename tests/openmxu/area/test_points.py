@@ -48,11 +48,11 @@ CASES = [
 ]
 
 
-# Each part and each impostor once in every test run, all pairs in `make slow`.
+# Each impostor once in every test run, all pairs in `make slow`.
 @pytest.mark.parametrize(
     ("part", "impostor"),
     [
-        pytest.param(part, impostor, marks=[] if number % 9 < 2 else pytest.mark.slow, id=f"{part}-{impostor!r}")
+        pytest.param(part, impostor, marks=[] if number % 9 == 0 else pytest.mark.slow, id=f"{part}-{impostor!r}")
         for number, (part, impostor) in enumerate(CASES)
     ],
 )

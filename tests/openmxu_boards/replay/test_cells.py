@@ -2,6 +2,8 @@
 
 import random
 
+import pytest
+
 from openmxu_boards.replay import Circuit, Clock, Program
 from openmxu_boards.replay.simulator import cell_models
 from openmxu_boards.verilated import compile_verilog
@@ -45,6 +47,7 @@ def test_ice40_logic() -> None:
     assert differ(theirs, [pairs[0].replace(".d(noise[1])", ".d(noise[0])")]), "the comparison sees nothing"
 
 
+@pytest.mark.slow
 def test_ice40_memory() -> None:
     """All widths of both ports, with mask, enables and contents."""
     pairs, draw = [], random.Random(3)
@@ -91,6 +94,7 @@ MAC16_BITS = {
 }
 
 
+@pytest.mark.slow
 def test_ice40_multiplier() -> None:
     """Configurations at random; the chain from another block is not modelled, and gets zeros."""
     draw, pairs = random.Random(4), []
@@ -255,6 +259,7 @@ def _gatemate_ram(size: int, simple: bool, a: int, b: int, through: int) -> str:
     )
 
 
+@pytest.mark.slow
 def test_gatemate_memory() -> None:
     """Whole block RAMs and halves: all widths of two ports, both ways to write, and words of the wires of both."""
     pairs = [_gatemate_ram(20480, True, 40, 40, 0), _gatemate_ram(40960, True, 80, 80, 0)]
@@ -267,6 +272,7 @@ def test_gatemate_memory() -> None:
     assert differ(theirs, [pairs[2].replace(".WIDTH_B(20)", ".WIDTH_B(10)")])
 
 
+@pytest.mark.slow
 def test_gatemate_multiplier() -> None:
     """A place of a multiplier, all inputs: what its outputs weigh is what its inputs do."""
     top = (

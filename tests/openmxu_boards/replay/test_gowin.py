@@ -135,6 +135,7 @@ def test_tables() -> None:
 
 
 @needs_simulator
+@pytest.mark.slow
 def test_carries() -> None:
     """An ALU in each mode for which there is a model."""
     cells = [
@@ -158,6 +159,7 @@ def test_flip_flops() -> None:
 
 
 @needs_simulator
+@pytest.mark.slow
 def test_memories_of_luts() -> None:
     draw = random.Random(12)
     cells = []

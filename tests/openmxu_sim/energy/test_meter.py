@@ -30,6 +30,7 @@ from openmxu_sim.energy.meter import measure_one, netlist_of
 from openmxu_sim.energy.timed import read_timed
 from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
 
+from ...conftest import slow
 from .library import GATES, flip_flop, library, with_reset
 
 try:
@@ -57,7 +58,7 @@ def result(part: str, name: str, stages: int | None = None) -> Result:
     ("part", "name", "total", "at_once"),
     [
         (MULTIPLIER, "fp8_e4m3", 3.47789, 2.01241),
-        (ADDER, "bf16", 28.26458, 9.01090),
+        slow(ADDER, "bf16", 28.26458, 9.01090),
         (PROCESSING_ELEMENT, "fp8_e4m3", 55.60709, 20.83858),
         (CONVERTER, "bf16", 1.57923, 1.45493),
     ],
@@ -69,8 +70,8 @@ def test_figures(part: str, name: str, total: float, at_once: float) -> None:
     assert (found.total, found.at_once) == pytest.approx((total, at_once), rel=1e-4)
 
 
-@pytest.mark.parametrize("stages", range(1, 8))
-@pytest.mark.parametrize("operands", ["normal", "digits"])
+@pytest.mark.parametrize("stages", [slow(1), slow(2), 3, *map(slow, range(4, 8))])
+@pytest.mark.parametrize("operands", ["normal", slow("digits")])
 def test_elements_of_all_stages(stages: int, operands: str) -> None:
     """All outputs are golden; the element is where its pipeline says it is."""
     found = measure_one(result(PROCESSING_ELEMENT, "fp8_e4m3", stages), operands)
@@ -160,7 +161,7 @@ def test_a_wrong_bit_gives_no_figure(part: str, monkeypatch: pytest.MonkeyPatch)
     )
 
 
-@pytest.mark.parametrize("name", ["bf16", "tf32", "fp8_e4m3"])
+@pytest.mark.parametrize("name", [slow("bf16"), slow("tf32"), "fp8_e4m3"])
 def test_stretches_are_pieces_of_tiles(name: str) -> None:
     """Of one tile, played whole: what the counted beats of a stretch have is what a column of 128 rows would have.
 
