@@ -117,8 +117,8 @@ def classify(
         tell(f"engine {engine} ({reason})")
     if engine == "pysim":
         # Amaranth's simulator is many thousand times slower than compiled code: a smaller unit, fewer images.
-        size, images, labels = 4, images[:16], labels[:16]
-        tell("Amaranth's simulator runs a 4x4 unit on 16 images only")
+        size, images, labels = 4, images[:8], labels[:8]
+        tell("Amaranth's simulator runs a 4x4 unit on 8 images only, in a minute or two")
     else:
         size = 8
         time = "a second or two" if engine == "compiled" else "half a minute"
