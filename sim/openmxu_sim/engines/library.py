@@ -11,12 +11,15 @@ from openmxu.process import TimeLimitError
 from openmxu_sim.netlist import native
 from openmxu_sim.netlist.native import CompilationError
 
-__all__ = ["OTHER_BITS", "fetch_library", "try_library"]
+__all__ = ["OTHER_BITS", "RIGHT", "fetch_library", "try_library"]
 
 _log = logging.getLogger(__name__)
 
 OTHER_BITS = 3
 """How a trial ends whose result is not the one that is known."""
+
+RIGHT = "the bits are right"
+"""The last line of a trial whose result is the one that is known: a library can end the process with 0, too."""
 
 _LIMIT = 120.0
 """Seconds of a trial; that of a unit of 256x256 takes one."""
@@ -81,8 +84,8 @@ def try_library(
     Returns
     -------
     bool
-        Whether it ended with 0, which says that the result had the right bits; not, if it ended with
-        :data:`OTHER_BITS`, and ``excused`` says that the compiler is not to blame.
+        Whether it ended with 0 and :data:`RIGHT`; not, if it ended with :data:`OTHER_BITS`, and ``excused`` says that
+        the compiler is not to blame.
 
     Raises
     ------
@@ -97,7 +100,8 @@ def try_library(
             done = process.run(command, what=what, limit=_LIMIT)
         except TimeLimitError as error:
             raise CompilationError(f"C compiler made code that does not work: {error}") from None
-    if done.code and not (done.code == OTHER_BITS and excused()):
-        reason = done.errors.strip().rpartition("\n")[2] or f"it ended with {done.code}"
+    right = done.code == 0 and done.output.endswith(f"{RIGHT}\n")
+    if not right and not (done.code == OTHER_BITS and excused()):
+        reason = done.errors.strip().rpartition("\n")[2] or f"it ended with {done.code} and no result"
         raise CompilationError(f"C compiler made code that does not work: {reason}")
-    return done.code == 0
+    return right

@@ -285,8 +285,9 @@ def test_the_environment_of_a_compiler_is_in_the_key(variable: str, monkeypatch:
         slow("s/unit_registers/unit_names/"),
         slow("s/^static void decide.*/& if (u) __builtin_trap();/"),
         slow("s/^static void decide.*/& for (;;) if (!u) break;/"),
+        "$ a void exit(int); __attribute__((constructor)) static void end(void) { exit(0); }",
     ],
-    ids=["wrong bits", "no function", "no names", "crash", "hang"],
+    ids=["wrong bits", "no function", "no names", "crash", "hang", "exit"],
 )
 def test_a_compiler_that_lies(change: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What it makes is tried, not kept; a good compiler's library is loaded afterwards."""

@@ -64,8 +64,9 @@ def _change(text: str) -> str:
         slow(_change("s/kernel_pack/kernel_unpack/")),
         _change("s/int64_t blocks = /__builtin_trap(); &/"),
         slow(_change("s/int64_t blocks = /for (;;); &/")),
+        _change("$ a void exit(int); __attribute__((constructor)) static void end(void) { exit(0); }"),
     ],
-    ids=["fast math", "flushing", "conversion", "no function", "crash", "hang"],
+    ids=["fast math", "flushing", "conversion", "no function", "crash", "hang", "exit"],
 )
 def test_a_compiler_that_lies(text: str, own_cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(library, "_LIMIT", 10.0)

@@ -1,7 +1,7 @@
 """A unit's library that was just compiled, tried in a process of its own: it may be anything, and do anything.
 
-The process is ``python -m openmxu_sim.engines.compiled.trial LIBRARY CONFIG``. It ends with 0 if a known product has
-the right bits, and with 3 if it has others.
+The process is ``python -m openmxu_sim.engines.compiled.trial LIBRARY CONFIG``. It ends with
+:data:`~openmxu_sim.engines.library.RIGHT` if a known product has the right bits, and with 3 if it has others.
 """
 
 import json
@@ -12,13 +12,13 @@ from openmxu.config import MxuConfig
 from openmxu_sim.engines import compiled
 from openmxu_sim.engines.compiled.model import Model
 from openmxu_sim.engines.known_answer import difference, question
-from openmxu_sim.engines.library import OTHER_BITS
+from openmxu_sim.engines.library import OTHER_BITS, RIGHT
 
 __all__ = ["main"]
 
 
 def main(library: str, config: str) -> None:
-    """Run the known product, and end the process."""
+    """Run the known product; end the process where it is wrong."""
     unit = MxuConfig.of_dict(json.loads(config))
     try:
         model = Model(Path(library).read_bytes())
@@ -28,8 +28,10 @@ def main(library: str, config: str) -> None:
         wrong = difference(unit, compiled.run_model(model, question(unit)))
     except RuntimeError as error:  # it hangs
         wrong = str(error)
-    print(wrong, file=sys.stderr)
-    sys.exit(OTHER_BITS if wrong else 0)
+    if wrong:
+        print(wrong, file=sys.stderr)
+        sys.exit(OTHER_BITS)
+    print(RIGHT)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The kernel that was just compiled, tried in a process of its own: it may be anything, and do anything.
 
-The process is ``python -m openmxu_sim.engines.model.trial LIBRARY``. It ends with 0 if products of operands of every
-kind have the golden model's bits.
+The process is ``python -m openmxu_sim.engines.model.trial LIBRARY``. It ends with
+:data:`~openmxu_sim.engines.library.RIGHT` if products of operands of every kind have the golden model's bits.
 """
 
 import sys
@@ -12,6 +12,7 @@ import numpy as np
 
 from openmxu_sim import golden, vectors
 from openmxu_sim.engines import model
+from openmxu_sim.engines.library import RIGHT
 from openmxu_sim.engines.model.kernel import Kernel
 
 __all__ = ["CASES", "main"]
@@ -29,7 +30,7 @@ CASES: tuple[dict[str, str], ...] = (
 
 
 def main(library: str) -> None:
-    """Run the products, and end the process."""
+    """Run the products; end the process where one is wrong."""
     try:
         kernel = Kernel(Path(library).read_bytes())
     except (OSError, AttributeError) as error:
@@ -43,7 +44,7 @@ def main(library: str) -> None:
         wrong = np.count_nonzero(golden.to_bits(found) != golden.to_bits(right))
         if wrong:
             sys.exit(f"{wrong} of {right.size} elements of a known product are wrong ({mode}, {case})")
-    sys.exit(0)
+    print(RIGHT)
 
 
 if __name__ == "__main__":
