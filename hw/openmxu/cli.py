@@ -85,9 +85,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         try:
             options = make_parser(arguments).parse_args(arguments)
-            code = int(options.run(options) or 0)
         except SystemExit as stop:  # help, version and mistakes
             code = int(stop.code or 0)
+        else:
+            code = _run(options)
         if (error := abandon_output()) is not None:  # now: later nobody could say so
             raise error
         return code
@@ -109,6 +110,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except RuntimeError as error:
         _complain(options, error)
         return 1
+
+
+def _run(options: argparse.Namespace) -> int:
+    try:
+        return int(options.run(options) or 0)
+    except SystemExit as stop:  # no command of ours does so: its outputs are not there
+        raise RuntimeError(f"a library asked to exit, with {stop.code!r}, before the command was done") from None
 
 
 def _complain(options: argparse.Namespace, error: Exception | str) -> None:

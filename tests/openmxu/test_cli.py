@@ -334,6 +334,7 @@ def test_a_result_is_not_lost(
         ),
         (MemoryError(), 2, "openmxu board list: there is not enough memory"),
         (KeyboardInterrupt(), 130, "interrupted"),
+        (SystemExit(0), 1, "openmxu board list: a library asked to exit, with 0, before the command was done"),
     ],
 )
 def test_failures_and_interrupts(
