@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # tests import onnxruntime, too, and start programs that do
+
 
 def pytest_configure() -> None:
     """Signals do what they do by default: one that was ignored, as under nohup, would stay so in all children."""

@@ -3,9 +3,8 @@
 from pathlib import Path
 
 import numpy as np
-import onnx
-import onnxruntime
 
+from openmxu_sim.onnx.runtime import Session, ValueInfoProto, load, numpy_helper
 from openmxu_sim.studies.pretrained.ask import MAGIKA
 
 ROWS = 8192
@@ -15,12 +14,11 @@ ROWS = 8192
 def main(files: int = 64) -> tuple[int, ...]:
     """Write magika.npz here, and give the shapes of both matrices."""
     content, samples = MAGIKA.fetch(files)
-    model = onnx.load_from_string(content)
+    model = load(content)
     [layer] = (node for node in model.graph.node if node.op_type == "Conv")
-    [kernel] = (onnx.numpy_helper.to_array(each) for each in model.graph.initializer if each.name == layer.input[1])
-    model.graph.output.append(onnx.ValueInfoProto(name=layer.input[0]))
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    [given] = session.run([layer.input[0]], {"bytes": samples.batches[0]})
+    [kernel] = (numpy_helper.to_array(each) for each in model.graph.initializer if each.name == layer.input[1])
+    model.graph.output.append(ValueInfoProto(name=layer.input[0]))
+    given = Session(model).run({"bytes": samples.batches[0]})[layer.input[0]]
     # (sample, channel, place, 1): a row for each place of a sample, the kernel's window of all channels.
     outputs, channels, length, _ = kernel.shape
     windows = np.lib.stride_tricks.sliding_window_view(given[..., 0], length, axis=2)

@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx
-import onnxruntime
 
 from openmxu_sim.costs import Costs, in_millijoules
-from openmxu_sim.onnx.network import Network, load
-from openmxu_sim.onnx.nodes import session_of
+from openmxu_sim.onnx.network import Network
+from openmxu_sim.onnx.runtime import ENGINE, Session, load
 
 __all__ = ["Difference", "Inference", "infer", "to_json", "to_markdown"]
 
@@ -87,17 +85,15 @@ def infer(
     progress
         Called with how many units are done, and how many there are.
     """
-    loaded: onnx.ModelProto = load(model)
+    loaded = load(model)
     networks = [Network(loaded, operand=operand, **options) for operand in operands]
     for network in networks:
         network.check_inputs(inputs)
-    session = session_of(loaded)
-    names = [output.name for output in session.get_outputs()]
-    expected = dict(zip(names, session.run(names, dict(inputs)), strict=True))
+    expected = Session(loaded).run(inputs)
     found = []
     for number, (operand, network) in enumerate(zip(operands, networks, strict=True)):
         outputs = network.run(inputs)
-        differences = tuple(_difference(name, outputs[name], expected[name]) for name in names)
+        differences = tuple(_difference(name, outputs[name], expected[name]) for name in expected)
         found.append(Inference(operand, outputs, differences, network.report()))
         if progress is not None:
             progress(number + 1, len(networks))
@@ -120,7 +116,7 @@ def to_json(found: Sequence[Inference]) -> str:
     plain = [
         {
             "operand": each.operand,
-            "against": f"onnxruntime {onnxruntime.__version__}",
+            "against": ENGINE,
             "differences": [vars(difference) for difference in each.differences],
             **({} if each.element is None else {"element_ge": each.element}),
             **each.costs.as_dict(),
@@ -140,7 +136,7 @@ def to_markdown(name: str, found: Sequence[Inference]) -> str:
     lines = [
         f"# {name} on matrix units",
         "",
-        f"Outputs against those of onnxruntime {onnxruntime.__version__}; cycles by the formula."
+        f"Outputs against those of {ENGINE}; cycles by the formula."
         + " Areas of one of the array's elements, with its registers, by Yosys on generic gates." * measured
         + " Energies derived from those of measured parts, without memories, wires and the clock's tree." * metered,
         "",

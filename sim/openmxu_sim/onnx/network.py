@@ -7,18 +7,27 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx
-import onnx.inliner
-from onnx.reference import ReferenceEvaluator
 
 from openmxu_sim import golden
 from openmxu_sim.aliases import Floats
 from openmxu_sim.costs import Costs, Ledger
 from openmxu_sim.numerics import EscapeError, Multiplier, Numerics, Work
-from openmxu_sim.onnx.nodes import inner_nodes, others
+from openmxu_sim.onnx.nodes import others
 from openmxu_sim.onnx.operators import COMPUTED, REFUSED, operators
+from openmxu_sim.onnx.runtime import (
+    ModelError,
+    ModelProto,
+    ReferenceEvaluator,
+    go_on,
+    heard,
+    helper,
+    inner_nodes,
+    load,
+    refusals,
+    without_functions,
+)
 
-__all__ = ["Network", "load"]
+__all__ = ["Network"]
 
 
 class Network:
@@ -27,7 +36,7 @@ class Network:
     Parameters
     ----------
     model
-        An ONNX model, or its file.
+        An ONNX model, its file, or what is in one.
     rows, columns, stages, subnormals, operand, accumulate, precision
         As of :func:`openmxu_sim.simulate`. Neither ``columns`` nor ``stages`` change any bit.
     strict
@@ -52,7 +61,7 @@ class Network:
 
     def __init__(
         self,
-        model: "onnx.ModelProto | Path | str",
+        model: "ModelProto | Path | str | bytes",
         *,
         rows: int = 128,
         columns: int = 128,
@@ -71,12 +80,13 @@ class Network:
         if isinstance(allow, str) or not all(isinstance(name, str) for name in allow):
             raise ValueError(f"allow must be types of operators such as 'Einsum', not {allow!r}")
         # Functions of the model's own become what they are made of, or the evaluator would compute them by itself.
-        self.model = onnx.inliner.inline_local_functions(load(model))
+        self.model = without_functions(load(model))
         if strict:
             _check(self.model, frozenset(allow))
         self._ledger = Ledger(self.config, self.numerics)
-        replaced = [*operators(self._multiplier), *others(self.model, COMPUTED)]
-        self._evaluator = ReferenceEvaluator(self.model, new_ops=replaced)
+        with refusals("model cannot be run"):
+            replaced = [*operators(self._multiplier), *others(self.model, COMPUTED)]
+            self._evaluator = ReferenceEvaluator(self.model, new_ops=replaced)
 
     def run(self, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
         """The outputs of the model, by their names.
@@ -84,10 +94,14 @@ class Network:
         Raises
         ------
         ValueError
-            The inputs are not those of the model.
+            The inputs are not those of the model, or it cannot be computed.
+        EscapeError
+            A product has tensors that the unit does not take.
         """
         self.check_inputs(inputs)
-        found = self._evaluator.run(None, {name: np.asarray(value) for name, value in inputs.items()})
+        arrays = {name: np.asarray(value) for name, value in inputs.items()}
+        with refusals("model cannot be run"):
+            found = heard(lambda: self._evaluator.run(None, arrays))
         return dict(zip(self._evaluator.output_names, found, strict=True))
 
     def check_inputs(self, inputs: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -105,8 +119,8 @@ class Network:
         for name in inputs:
             tensor = wanted[name]
             array = np.asarray(inputs[name])
-            dtype = _dtype(tensor)
-            sizes = [each.dim_value or None for each in tensor.shape.dim] if tensor.HasField("shape") else None
+            dtype = _dtype(name, tensor)
+            sizes = [_size(each) for each in tensor.shape.dim] if tensor.HasField("shape") else None
             fits = sizes is None or (
                 len(sizes) == array.ndim
                 and all(size in (None, own) for size, own in zip(sizes, array.shape, strict=True))
@@ -119,7 +133,7 @@ class Network:
         """Inputs of zeros, of size 1 where the model does not say one."""
         defaults = {each.name for each in self.model.graph.initializer}
         return {
-            name: np.zeros([each.dim_value or 1 for each in tensor.shape.dim], _dtype(tensor))
+            name: np.zeros([_size(each) or 1 for each in tensor.shape.dim], _dtype(name, tensor))
             for name, tensor in self._wanted().items()
             if name not in defaults
         }
@@ -140,36 +154,25 @@ class Network:
 
     def _multiplier(self, operator: str, layer: str) -> Multiplier:
         def seen(products: int, m: int, k: int, n: int, *operands: Floats) -> None:
+            go_on()
             self._ledger.note(Work(operator, products, m, k, n, layer), operands)
 
         return Multiplier(self.numerics, self.threads, seen)
 
 
-def _dtype(tensor: Any) -> np.dtype[Any]:
-    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+def _size(dimension: Any) -> int | None:
+    """The size of a dimension that has one: exporters write -1 for any, too."""
+    return dimension.dim_value if dimension.dim_value > 0 else None
 
 
-def load(model: "onnx.ModelProto | Path | str") -> onnx.ModelProto:
-    """The model, read if it is a file.
-
-    Raises
-    ------
-    TypeError, ValueError, OSError
-        It is none, or cannot be read.
-    """
-    if isinstance(model, onnx.ModelProto):
-        return model
-    if not isinstance(model, (str, Path)):
-        raise TypeError(f"model must be an ONNX model or its file, not {model!r}")
+def _dtype(name: str, tensor: Any) -> np.dtype[Any]:
     try:
-        return onnx.load(model)
-    except FileNotFoundError:
-        raise
-    except Exception as error:  # protobuf's own, whatever their kind is
-        raise ValueError(f"model must be an ONNX file, not {model}: {error}") from error
+        return np.dtype(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+    except KeyError:
+        raise ModelError(f"input {name} of a model must be a tensor of numbers") from None
 
 
-def _check(model: onnx.ModelProto, allow: frozenset[str]) -> None:
+def _check(model: ModelProto, allow: frozenset[str]) -> None:
     for node in inner_nodes([*model.graph.node, *(node for function in model.functions for node in function.node)]):
         if node.op_type in REFUSED - allow:
             raise EscapeError(

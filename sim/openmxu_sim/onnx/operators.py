@@ -7,11 +7,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
-from onnx.reference.op_run import OpRun
 
 from openmxu_sim.aliases import Floats
 from openmxu_sim.convolution import Convolution
 from openmxu_sim.numerics import EscapeError, Multiplier
+from openmxu_sim.onnx.runtime import OpRun
 from openmxu_sim.product import to_stacks
 
 __all__ = ["COMPUTED", "REFUSED", "TYPES", "operators"]

@@ -7,14 +7,12 @@ from importlib.metadata import version
 from itertools import count as counted
 from typing import Any, NamedTuple
 
-import onnx
-
 from openmxu.host import machine_name
 from openmxu.provenance import provenance
 from openmxu_sim.aliases import Progress
 from openmxu_sim.costs import Losses
 from openmxu_sim.onnx import Network
-from openmxu_sim.onnx.nodes import session_of
+from openmxu_sim.onnx.runtime import ModelProto, Session, load
 from openmxu_sim.studies.packages import from_pypi
 from openmxu_sim.studies.pretrained.record import Finding, Pretrained
 from openmxu_sim.studies.pretrained.samples import Samples, files, lines, pages
@@ -103,7 +101,7 @@ def pretrained(*, full: bool = False, threads: int | None = None, progress: Prog
     asked = []
     for published, count in zip(_PUBLISHED, _FULL if full else _SHORT, strict=True):
         model, samples = published.fetch(count)
-        asked.append((published.name, onnx.load_from_string(model), samples))
+        asked.append((published.name, load(model), samples))
     done = counted(1)
     total = sum(len(samples.batches) for *_, samples in asked) * len(UNITS)
 
@@ -120,12 +118,12 @@ def pretrained(*, full: bool = False, threads: int | None = None, progress: Prog
 
 
 def _ask(
-    name: str, model: onnx.ModelProto, samples: Samples, threads: int | None, note: Callable[[], None]
+    name: str, model: ModelProto, samples: Samples, threads: int | None, note: Callable[[], None]
 ) -> Iterator[Finding]:
     """Without a unit first, then on each."""
     feed = model.graph.input[0].name
-    session = session_of(model)
-    expected = [each for batch in samples.batches for each in samples.answers(session.run(None, {feed: batch})[0])]
+    session = Session(model)
+    expected = [each for batch in samples.batches for each in samples.answers(*session.run({feed: batch}).values())]
     yield Finding(name, "onnxruntime", len(expected), _same(expected, samples.truth), 0, 0.0, 0)
     for unit, numerics in UNITS.items():
         network = Network(model, **numerics, threads=threads)

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import matplotlib
 import numpy as np
 import numpy.typing as npt
-import onnx
 from PIL import Image, ImageDraw, ImageFont
 from scipy import ndimage
 
 from openmxu_sim.aliases import Floats
+from openmxu_sim.onnx.runtime import load
 
 __all__ = ["Samples", "files", "lines", "pages"]
 
@@ -116,7 +116,7 @@ def _drawn(lines: Sequence[str], shape: tuple[int, int], size: int, gap: int, se
 
 def lines(count: int, model: bytes) -> Samples:
     """Single lines of text, and what they say."""
-    about = {each.key: each.value for each in onnx.load_from_string(model).metadata_props}
+    about = {each.key: each.value for each in load(model).metadata_props}
     characters = about["character"].splitlines()
     letters = ["", *characters, " "]
     lines = sorted(_sentences(count), key=len)

@@ -6,12 +6,11 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-import onnx
 import safetensors.numpy
 import torch
 
 from openmxu_sim.onnx import Network
-from openmxu_sim.onnx.nodes import session_of
+from openmxu_sim.onnx.runtime import ModelProto, Session, numpy_helper
 from openmxu_sim.studies.training.networks import DigitsTask
 from openmxu_sim.studies.training.plan import STEPS, Case
 from openmxu_sim.studies.training.record import Passage
@@ -72,7 +71,7 @@ def passages(source: str, steps: int) -> list[Passage]:
         kept = {file: through(learned.model.state_dict()) for file, through in FILES.items()}
         after = {file: _score_of(parameters, there, source) for file, parameters in kept.items()}
         written = _export(learned)
-        kept["ONNX"] = {each.name: torch.tensor(onnx.numpy_helper.to_array(each)) for each in written.graph.initializer}
+        kept["ONNX"] = {each.name: torch.tensor(numpy_helper.to_array(each)) for each in written.graph.initializer}
         after["ONNX"] = _infer(written, there, learned)
         for file, parameters in kept.items():
             changed = _changed(learned, parameters)
@@ -118,22 +117,22 @@ def _going_on(here: Case, there: Case, source: str, steps: int) -> Passage:
     return Passage(_NAMES[here], "torch.save", f"{_NAMES[there]}, trained on", *changed, before, after)
 
 
-def _export(learned: DigitsTask) -> onnx.ModelProto:
+def _export(learned: DigitsTask) -> ModelProto:
     """PyTorch's own export, of any number of images."""
     learned.model.eval()
     images = learned.images[:2]
     program = torch.onnx.export(learned.model, (images,), dynamo=True, dynamic_shapes=({0: "images"},), verbose=False)
     assert program is not None, "it was not told to write a file"
-    found: onnx.ModelProto = program.model_proto
+    found: ModelProto = program.model_proto
     return found
 
 
-def _infer(model: onnx.ModelProto, case: Case, learned: DigitsTask) -> float:
+def _infer(model: ModelProto, case: Case, learned: DigitsTask) -> float:
     """The accuracy of an exported network: on the unit, or by onnxruntime."""
     images, labels = (each[learned.train :].numpy() for each in (learned.images, learned.labels))
     name = model.graph.input[0].name
     if case.operand is None:
-        [found] = session_of(model).run(None, {name: images})
+        [found] = Session(model).run({name: images}).values()
     else:
         [found] = Network(model, operand=case.operand, threads=1).run({name: images}).values()
     return float((found.argmax(1) == labels).mean())
