@@ -126,14 +126,14 @@ class Network:
                 and all(size in (None, own) for size, own in zip(sizes, array.shape, strict=True))
             )
             if array.dtype != dtype or not fits:
-                shape = "" if sizes is None else f" ({', '.join(str(size or 'any') for size in sizes)})"
+                shape = "" if sizes is None else f" ({', '.join(map(str, sizes))})".replace("None", "any")
                 raise ValueError(f"input {name} must be {dtype}{shape}, not {array.dtype} {array.shape}")
 
     def zeros(self) -> dict[str, npt.NDArray[Any]]:
         """Inputs of zeros, of size 1 where the model does not say one."""
         defaults = {each.name for each in self.model.graph.initializer}
         return {
-            name: np.zeros([_size(each) or 1 for each in tensor.shape.dim], _dtype(name, tensor))
+            name: np.zeros([1 if size is None else size for size in map(_size, tensor.shape.dim)], _dtype(name, tensor))
             for name, tensor in self._wanted().items()
             if name not in defaults
         }
@@ -162,7 +162,7 @@ class Network:
 
 def _size(dimension: Any) -> int | None:
     """The size of a dimension that has one: exporters write -1 for any, too."""
-    return dimension.dim_value if dimension.dim_value > 0 else None
+    return dimension.dim_value if dimension.HasField("dim_value") and dimension.dim_value >= 0 else None
 
 
 def _dtype(name: str, tensor: Any) -> np.dtype[Any]:

@@ -201,6 +201,20 @@ def test_inputs_with_values_of_their_own() -> None:
     assert set(network.zeros()) == {"i0"}
 
 
+@pytest.mark.parametrize("free", [-1, None, "n"])
+def test_sizes_that_are_free(free: int | str | None) -> None:
+    """Exporters have three ways to say so, for onnxruntime, too. A size of 0 is one."""
+    model, inputs = _model("MatMul", ((free, 3), (3, 2))), _integers(((7, 3), (3, 2)))  # type: ignore[arg-type]
+    network = Network(model)
+    [found] = network.run(inputs).values()
+    assert (found == onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)[0]).all()
+    assert network.zeros()["i0"].shape == (1, 3)
+    with pytest.raises(ValueError, match=r"input i0 must be float32 \(any, 3\), not float32 \(7, 2\)"):
+        network.run(inputs | {"i0": np.ones((7, 2), np.float32)})
+    with pytest.raises(ValueError, match=r"input i0 must be float32 \(0, 3\), not float32 \(7, 3\)"):
+        Network(_model("MatMul", ((0, 3), (3, 2)))).run(inputs)
+
+
 def test_no_images() -> None:
     network = Network(_model("Conv", (("n", 3, 5, 5), (4, 3, 3, 3))))
     found = network.run({"i0": np.ones((0, 3, 5, 5), np.float32), "i1": np.ones((4, 3, 3, 3), np.float32)})
