@@ -3,25 +3,27 @@
 The evaluator is the definition of ONNX in Python: slow, and now and then wrong.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
+from openmxu_sim.aliases import Floats
 from openmxu_sim.onnx.runtime import (
     ModelError,
     ModelProto,
     NodeProto,
     OpRun,
     Session,
+    TensorProto,
     ValueInfoProto,
     helper,
     inner_nodes,
     load_op,
 )
 
-__all__ = ["others"]
+__all__ = ["function", "others"]
 
 _EVALUATED = ("Constant", "If", "Loop", "Scan", "SequenceMap")
 """What has no inputs, or graphs of its own, in which there may be products."""
@@ -33,6 +35,19 @@ def others(model: ModelProto, computed: Collection[str]) -> list[type[OpRun]]:
     names = {node.op_type for node in inner_nodes(model.graph.node) if not node.domain}
     of_model = {"version": version, "ir_version": model.ir_version}
     return [type(name, (_Node,), of_model) for name in sorted(names - {*computed, *_EVALUATED})]
+
+
+def function(operator: str, **attributes: float) -> Callable[[Floats], Floats]:
+    """An operator of one tensor of fp32."""
+    node = helper.make_node(operator, ["i0"], ["o0"], **attributes)
+    session = _session(node.SerializeToString(deterministic=True), (("i0", TensorProto.FLOAT),), *_STEADY)
+    if session is None:
+        raise ModelError(f"{operator} cannot be computed by onnxruntime")
+    return lambda x: session.run({"i0": x})["o0"]
+
+
+_STEADY = 18, 8
+"""Versions of ONNX's operators and files in which those of :func:`function` are what they ever were."""
 
 
 class _Node(OpRun):

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from openmxu_sim.aliases import Floats
 from openmxu_sim.convolution import Convolution
 from openmxu_sim.numerics import EscapeError, Multiplier
+from openmxu_sim.onnx.recurrent import CELLS, recur
 from openmxu_sim.onnx.runtime import OpRun
 from openmxu_sim.product import to_stacks
 
@@ -34,7 +36,7 @@ REFUSED = frozenset(
             "Einsum",
             "FlexAttention",
         ),
-        *("GRU", "LSTM", "LinearAttention", "MatMulInteger", "QLinearConv", "QLinearMatMul", "RNN", "STFT"),
+        *("LinearAttention", "MatMulInteger", "QLinearConv", "QLinearMatMul", "STFT"),
         *("LinearClassifier", "LinearRegressor", "SVMClassifier", "SVMRegressor"),
     )
 )
@@ -50,11 +52,12 @@ def operators(multiplier: Callable[[str, str], Multiplier]) -> list[type[OpRun]]
         What computes products, given an operator's type and its node's name.
     """
 
-    def made(name: str, compute: Callable[..., _Array]) -> type[OpRun]:
-        def run(self: Any, *inputs: Any, **attributes: Any) -> tuple[_Array]:
+    def made(name: str, compute: Callable[..., Any]) -> type[OpRun]:
+        def run(self: Any, *inputs: Any, **attributes: Any) -> tuple[_Array, ...]:
             node = self.onnx_node
             found = multiplier(node.op_type, node.name or node.output[0])
-            return (compute(found, *inputs, **attributes),)
+            outputs = compute(found, *inputs, **attributes)
+            return outputs[: len(node.output)] if isinstance(outputs, tuple) else (outputs,)
 
         return type(name, (OpRun,), {"op_domain": "", "_run": run})
 
@@ -174,10 +177,18 @@ def _convolution(
     return Convolution(multiplier, kernel, stride, padding, dilation, attributes["group"] or 1)
 
 
-COMPUTED: Mapping[str, Callable[..., _Array]] = {
+def _recurrent(
+    name: str, multiplier: Multiplier, x: _Array, w: _Array, r: _Array, *rest: _Array | None, **attributes: Any
+) -> tuple[_Array, ...]:
+    found = recur(CELLS[name], multiplier, _operands(name, x, w, r), rest, attributes)
+    return tuple(each.astype(x.dtype) for each in found)
+
+
+COMPUTED: Mapping[str, Callable[..., Any]] = {
     "MatMul": _matmul,
     "Gemm": _gemm,
     "Conv": _conv,
     "ConvTranspose": _conv_transpose,
+    **{name: partial(_recurrent, name) for name in CELLS},
 }
 """What the unit computes."""

@@ -23,7 +23,7 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # who has set it to somethi
 import onnx
 import onnx.inliner
 import onnxruntime
-from onnx import ModelProto, NodeProto, ValueInfoProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops import load_op
@@ -38,6 +38,7 @@ __all__ = [
     "OpRun",
     "ReferenceEvaluator",
     "Session",
+    "TensorProto",
     "ValueInfoProto",
     "go_on",
     "heard",
