@@ -6,6 +6,8 @@ import stat
 import warnings
 import zipfile
 import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -41,8 +43,8 @@ def read_matrix(path: Path, parameter: str) -> npt.NDArray[Any]:
         return _array(file, status.st_size if stat.S_ISREG(status.st_mode) else None, path, parameter)
 
 
-def read_arrays(path: Path, parameter: str) -> dict[str, npt.NDArray[Any]]:
-    """The arrays in a ``.npz`` file, by their names.
+def read_arrays(path: Path, parameter: str) -> Mapping[str, npt.NDArray[Any]]:
+    """The arrays in a ``.npz`` file, by their names; each is unpacked when it is first asked for.
 
     Parameters
     ----------
@@ -54,20 +56,39 @@ def read_arrays(path: Path, parameter: str) -> dict[str, npt.NDArray[Any]]:
     OSError
         It cannot be read.
     ValueError
-        It is no such file, or one of its arrays is none of numbers.
+        It is no such file; or, when asked for an array, this is none of numbers.
     """
-    arrays = {}
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for member in archive.infolist():
-                name = member.filename
-                with archive.open(member) as file:
-                    arrays[name.removesuffix(".npy")] = _array(
-                        cast(BinaryIO, file), member.file_size, Path(f"{path}:{name}"), parameter
-                    )
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:  # the last: locked, or packed otherwise
-        raise ValueError(f"{parameter} must be a .npz file of arrays, not {path}: {error}") from None
-    return arrays
+    return _Archive(path, parameter)
+
+
+class _Archive(Mapping[str, npt.NDArray[Any]]):
+    def __init__(self, path: Path, parameter: str) -> None:
+        self._path, self._parameter = path, parameter
+        self._arrays: dict[str, npt.NDArray[Any]] = {}
+        with self._opened() as archive:
+            self._members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        if name not in self._arrays:
+            member = self._members[name]
+            place = Path(f"{self._path}:{member.filename}")
+            with self._opened() as archive, archive.open(member) as file:
+                self._arrays[name] = _array(cast(BinaryIO, file), member.file_size, place, self._parameter)
+        return self._arrays[name]
+
+    @contextmanager
+    def _opened(self) -> Iterator[zipfile.ZipFile]:
+        try:
+            with zipfile.ZipFile(self._path) as archive:
+                yield archive
+        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:  # locked, or packed otherwise
+            raise ValueError(f"{self._parameter} must be a .npz file of arrays, not {self._path}: {error}") from None
 
 
 def _array(file: BinaryIO, length: int | None, path: Path, parameter: str) -> npt.NDArray[Any]:

@@ -132,6 +132,20 @@ def test_archives(tmp_path: Path) -> None:
             assert np.array_equal(found[name], array)
 
 
+def test_only_what_is_asked_for_is_unpacked(tmp_path: Path) -> None:
+    """So one may hold more than there is memory, or no array at all, in something else."""
+    path = tmp_path / "it.npz"
+    np.savez(path, a=np.arange(3))
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("b.npy", "no array")
+    found = read_arrays(path, "--input")
+    assert set(found) == {"a", "b"}
+    assert (found["a"] == np.arange(3)).all()
+    assert found["a"] is found["a"]
+    with pytest.raises(ValueError, match=r"--input must be a .npy file of numbers, not .*it.npz:b.npy: "):
+        found["b"]
+
+
 def test_archives_that_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "it.npz"
     path.write_bytes(b"no archive")
@@ -140,15 +154,15 @@ def test_archives_that_are_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("a.npy", "no array")
     with pytest.raises(ValueError, match=r"--input must be a .npy file of numbers, not .*it.npz:a.npy: "):
-        read_arrays(path, "--input")
+        read_arrays(path, "--input")["a"]
     np.savez(path, a=np.array([{}], dtype=object))
     with pytest.raises(ValueError, match="it holds Python objects"):
-        read_arrays(path, "--input")
+        read_arrays(path, "--input")["a"]
     np.savez_compressed(path, a=np.zeros(1000))
     content = bytearray(path.read_bytes())
     content[60:90] = bytes(30)
     path.write_bytes(content)
     with pytest.raises(ValueError, match=r"--input must be a"):
-        read_arrays(path, "--input")
+        read_arrays(path, "--input")["a"]
     with pytest.raises(FileNotFoundError):
         read_arrays(tmp_path / "absent.npz", "--input")
