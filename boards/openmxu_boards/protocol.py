@@ -18,6 +18,7 @@ again whatever it has no answer to, and nothing is done twice. A frame that arri
 """
 
 import json
+import reprlib
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from typing import Any, NamedTuple
 
 from openmxu.config import MxuConfig
 from openmxu.formats import FloatFormat
+from openmxu.stages import STAGES
 
 __all__ = [
     "ANSWER",
@@ -34,6 +36,7 @@ __all__ = [
     "FLIP",
     "HEADER",
     "LOAD",
+    "MOST_BEATS",
     "MOST_SEQUENCE",
     "VERSION",
     "Command",
@@ -62,6 +65,9 @@ ANSWER = 0x80
 
 MOST_SEQUENCE = 0xFFFF
 """After this sequence number comes 0."""
+
+MOST_BEATS = 256
+"""Beats of activations of a tile: their count has one byte."""
 
 
 class Command(IntEnum):
@@ -271,15 +277,49 @@ class Identity:
         ValueError
             It is none of this version.
         """
+        refusal = ValueError(f"the board must say what it is, not {data[:40]!r}")
         try:
-            fields = json.loads(data)["openmxu"]
-            found = fields["protocol"]
-            if found != VERSION:
-                raise ValueError(f"the board must have protocol version {VERSION}, not {found!r}: build it anew")
-            unit = fields.pop("unit")
-            return cls(config=_config(unit), **fields)
-        except (KeyError, TypeError, UnicodeDecodeError, json.JSONDecodeError):
-            raise ValueError(f"the board must say what it is, not {data[:40]!r}") from None
+            fields = json.loads(data)
+        except (ValueError, RecursionError):
+            raise refusal from None
+        try:
+            fields = dict(fields["openmxu"])
+            protocol = fields["protocol"]
+            if protocol != VERSION:
+                raise ValueError(
+                    f"the board must have protocol version {VERSION}, not {reprlib.repr(protocol)}: build it anew"
+                )
+            found = cls(config=_config(fields.pop("unit")), **fields)
+        except (KeyError, TypeError, RecursionError):
+            raise refusal from None
+        found._check()
+        return found
+
+    def _check(self) -> None:
+        """Refuse what no board of ours says: it is believed from here on.
+
+        Raises
+        ------
+        ValueError
+            A field is of another type, or beyond what the protocol can address.
+        """
+        said = {**vars(self), **vars(self.config)}
+        for name, (low, high) in _BOUNDS.items():
+            if type(said[name]) is not int or not low <= said[name] <= high:
+                raise ValueError(f"the board must say {name} from {low} to {high}, not {reprlib.repr(said[name])}")
+        for name, kind in (("counters", bool), ("package", str), ("build", str)):
+            if type(said[name]) is not kind:
+                raise ValueError(f"the board must say {name} as {kind.__name__}, not {reprlib.repr(said[name])}")
+
+
+_BOUNDS = {
+    **dict.fromkeys(("weights", "activations", "results", "frame", "rows", "columns"), (1, 1 << 16)),
+    **dict.fromkeys(("clock", "baud"), (0, 10**9)),
+    "depth": (2, MOST_BEATS),
+    "stages": (STAGES.start, STAGES.stop - 1),
+    "protocol": (VERSION, VERSION),
+}
+"""Integers of an identity: addresses of beats, and of the bytes of a frame, have 16 bits. Its unit checks more."""
 
 
 def _config(unit: Mapping[str, Any]) -> MxuConfig:

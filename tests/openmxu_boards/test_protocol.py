@@ -2,6 +2,7 @@
 
 import binascii
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -96,6 +97,54 @@ def test_identity_of_another_version() -> None:
 def test_what_is_no_identity(data: bytes) -> None:
     with pytest.raises(ValueError, match="the board must say what it is, not b"):
         Identity.parse(data)
+
+
+ABSURD = (
+    *("null", '"1"', "1.5", "NaN", "-Infinity", "true", "[]", "{}", '"\\u001b[2J"', "[" * 900 + "]" * 900),
+    *("-1", str(2**31), str(2**63), "1" + 400 * "0", "1" + 5000 * "0"),
+)
+
+
+@pytest.mark.parametrize("field", ["weights", "activations", "results", "frame", "clock", "baud", "protocol"])
+@pytest.mark.parametrize("value", ABSURD)
+def test_absurd_identities(field: str, value: str) -> None:
+    """What is no number of beats, bytes or hertz is refused in a line before anything relies on it."""
+    fields = json.loads(IDENTITY.to_bytes())
+    fields["openmxu"][field] = "here"
+    with pytest.raises(ValueError, match=r"^the board must ") as found:
+        Identity.parse(json.dumps(fields).replace('"here"', value).encode())
+    assert len(str(found.value)) < 200
+
+
+@pytest.mark.parametrize("value", ABSURD)
+def test_absurd_texts_and_units(value: str) -> None:
+    for field in ("counters", "package", "build", "unit", "rows", "columns", "stages", "operand", "depth", "status"):
+        fields = json.loads(IDENTITY.to_bytes())["openmxu"]
+        (fields if field in fields else fields["unit"])[field] = "here"
+        data = json.dumps({"openmxu": fields}).replace('"here"', value).encode()
+        allowed = value == "true" and field in ("counters", "status", "rows", "columns")  # 1 for Python
+        texts = value.startswith('"') and field in ("package", "build")
+        if allowed or texts:
+            Identity.parse(data)
+        else:
+            with pytest.raises(ValueError, match="must"):
+                Identity.parse(data)
+
+
+@pytest.mark.parametrize("data", [b"[" * 100_000, b'{"openmxu":' * 100_000, b'{"openmxu":[["protocol",1]]}'])
+def test_depth_of_an_identity(data: bytes) -> None:
+    with pytest.raises(ValueError, match="the board must say what it is, not b"):
+        Identity.parse(data)
+
+
+def test_the_largest_identity() -> None:
+    most = {"weights": 65536, "activations": 65536, "results": 65536, "frame": 65536, "baud": 10**9}
+    unit = replace(IDENTITY.config, depth=256)
+    assert Identity.parse(replace(IDENTITY, config=unit, **most).to_bytes()).frame == 65536
+    with pytest.raises(ValueError, match=r"^the board must say depth from 2 to 256, not 512$"):
+        Identity.parse(replace(IDENTITY, config=replace(unit, depth=512)).to_bytes())
+    with pytest.raises(ValueError, match=r"^the board must say results from 1 to 65536, not 65537$"):
+        Identity.parse(replace(IDENTITY, results=65537).to_bytes())
 
 
 def test_identity_with_a_unit_that_cannot_be() -> None:

@@ -13,15 +13,13 @@ from openmxu.config import MxuConfig
 from openmxu.marks import TILE_MARKS
 from openmxu.mxu import Mxu
 from openmxu.status import COUNTERS, Error
+from openmxu_boards.protocol import MOST_BEATS as _MOST
 from openmxu_boards.soc.feeder import ADDRESS, Feeder
 
 __all__ = ["PATIENCE", "Buffers", "Machine", "Tile"]
 
 PATIENCE = 1 << 16
 """Cycles in which nothing moves after which a run is given up. A sound unit never makes anybody wait for as long."""
-
-_MOST = 1 << 8
-"""Beats of activations in a tile."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +138,7 @@ class Machine(wiring.Component):
         if config.splitter:
             raise ValueError("config must have no splitter, as the host splits")
         if config.depth > _MOST:
-            raise ValueError(f"depth must be at most 256, as a tile's count has one byte, not {config.depth}")
+            raise ValueError(f"depth must be at most {_MOST}, as a tile's count has one byte, not {config.depth}")
         self.config = config = replace(config, status=True)
         self.buffers = buffers
         self.widths = (
