@@ -7,7 +7,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openmxu.cli import Section, add_command, bar, integer, subcommands, tell
+from openmxu.cli import Section, add_command, bar, integer, print_foreign, subcommands, tell
 from openmxu.commands import add_parameters, requested
 from openmxu.files import folder, reserve
 
@@ -207,8 +207,8 @@ def _board_run(options: argparse.Namespace) -> None:
 @_looking_here()
 def _board_info(options: argparse.Namespace) -> None:
     with _host(options) as host:
-        print(host.identity)
-        print(f"answers on {host.port}")
+        print_foreign(str(host.identity))
+        print_foreign(f"answers on {host.port}")
 
 
 @_looking_here()
@@ -222,7 +222,7 @@ def _board_selftest(options: argparse.Namespace) -> int:
     with _host(options) as host:
         with bar("products") as progress:
             found = check(host, options.products, options.seed, progress)
-        print(found)
+        print_foreign(str(found))
     return 0 if found.right else 1
 
 
@@ -242,7 +242,7 @@ def _spoil(options: argparse.Namespace) -> int:
     pins = new_pins(system, tell)
     with bar("faults") as progress:
         done = campaign(pins, options.faults, seed=options.seed, progress=progress)
-    print(done)
+    print_foreign(str(done))
     return 0 if done.passed else 1
 
 
@@ -351,7 +351,7 @@ def _board_build(options: argparse.Namespace) -> None:
             found = measure(board, tell=tell) if options.design == "system" else None
             outputs.write_text(record, add(old, report, found))
             outputs.write_bytes(drawing, (options.output / PLACEMENT).read_bytes())
-    print(report)
+    print_foreign(str(report))
 
 
 @_looking_here()
@@ -359,7 +359,7 @@ def _board_check(options: argparse.Namespace) -> int:
     from openmxu_boards.replay import check
 
     checked = check(options.board, options.folder, options.rounds, progress=tell)
-    print(checked)
+    print_foreign(str(checked))
     return 0 if checked.passed else 1
 
 
@@ -368,7 +368,7 @@ def _board_report(options: argparse.Namespace) -> None:
     from openmxu_boards.pages import HTML, write_pages
 
     write_pages(options.folders, options.output, measured=not options.quick, tell=tell)
-    print(options.output / HTML)
+    print_foreign(str(options.output / HTML))
 
 
 def _board_route(options: argparse.Namespace) -> None:
@@ -381,7 +381,7 @@ def _board_route(options: argparse.Namespace) -> None:
     with reserve(options.json) as outputs:
         routed = route(design.build(**given), options.device, range(1, options.seeds + 1), progress=tell)
         outputs.write_text(options.json, routed.to_json())
-    print(routed)
+    print_foreign(str(routed))
 
 
 def sections() -> Iterator[Section]:

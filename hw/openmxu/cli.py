@@ -17,10 +17,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib.metadata import entry_points, version
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
 
 from openmxu.extras import extra_of, install
 from openmxu.files import NotStoredError, UnreadError
@@ -35,6 +36,7 @@ __all__ = [
     "main",
     "make_parser",
     "number",
+    "print_drawn",
     "print_foreign",
     "print_markdown",
     "subcommands",
@@ -79,7 +81,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0: success. 1: the run failed. 2: invalid request, in one line. 130, 143, 129: interrupted, terminated, hung up.
     """
     open_streams()
-    logging.basicConfig(format="note: %(message)s", level=logging.WARNING, stream=sys.stderr)
+    notes = logging.StreamHandler(sys.stderr)
+    notes.setFormatter(_Notes("note: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[notes])
     arguments = sys.argv[1:] if arguments is None else arguments
     options = argparse.Namespace(prog="openmxu")
     try:
@@ -124,9 +128,9 @@ def _complain(options: argparse.Namespace, error: Exception | str) -> None:
     if isinstance(error, OSError) and error.strerror:
         text = f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
     # What a tool said last may take several lines; what was asked wrong takes one.
-    lines = text.split("\n") if type(error) is not NotStoredError and isinstance(error, RuntimeError) else [text]
+    shown = _harmless if type(error) is not NotStoredError and isinstance(error, RuntimeError) else printable
     with suppress(OSError):
-        sys.stderr.write(f"{options.prog}: {chr(10).join(map(printable, lines))}\n")
+        sys.stderr.write(f"{options.prog}: {shown(text)}\n")
 
 
 def make_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
@@ -235,15 +239,39 @@ def tell(line: str) -> None:
 
 
 def print_markdown(text: str) -> None:
-    """Print a text: with its tables drawn on a terminal, as it is elsewhere."""
+    """Print a text: with its tables drawn on a terminal, as it is elsewhere; see :func:`print_foreign`."""
     if sys.stdout.isatty():
         from rich.markdown import Markdown  # noqa: PLC0415  # a third of the time that this module takes to import
 
-        Console(highlight=False).print(Markdown(text))
+        print_drawn(Markdown(_harmless(text)))
     else:
-        print(text)
+        print_foreign(text)
+
+
+def print_drawn(drawn: RenderableType, *, soft_wrap: bool = False) -> None:
+    """Print what rich draws; see :func:`print_foreign`. Brackets in it are no markup."""
+    Console(highlight=False, markup=False, soft_wrap=soft_wrap).print(_Harmless(drawn))
+
+
+class _Harmless(NamedTuple):
+    drawn: RenderableType
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The same pieces, their styles being apart from their texts."""
+        for text, style, control in console.render(self.drawn, options):
+            yield Segment(_harmless(text), style, control)
 
 
 def print_foreign(text: str) -> None:
     """Print lines that contain text from other sources, with unprintable characters escaped."""
-    print("\n".join(map(printable, text.split("\n"))))
+    print(_harmless(text))
+
+
+def _harmless(text: str) -> str:
+    return "\n".join(map(printable, text.split("\n")))
+
+
+class _Notes(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        """One line that does nothing to a terminal."""
+        return printable(super().format(record))

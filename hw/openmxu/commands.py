@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from openmxu.cli import Section, add_command, integer, make_parser, print_foreign, subcommands, tell
+from openmxu.cli import Section, add_command, integer, make_parser, print_drawn, print_foreign, subcommands, tell
 from openmxu.files import folder, reserve
 from openmxu.formats import FORMATS, SUBNORMALS
 
@@ -594,7 +594,7 @@ def _area(options: argparse.Namespace) -> int:
         placed=options.placed,
         progress=tell,
     )
-    Console(soft_wrap=True, highlight=False).print(to_table(found))
+    print_drawn(to_table(found), soft_wrap=True)
     for path in found.files:
         tell(f"wrote {path}")
     if old is not None:

@@ -15,7 +15,18 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from openmxu.cli import Section, add_command, bar, integer, interval, number, print_markdown, subcommands, tell
+from openmxu.cli import (
+    Section,
+    add_command,
+    bar,
+    integer,
+    interval,
+    number,
+    print_drawn,
+    print_markdown,
+    subcommands,
+    tell,
+)
 from openmxu.files import folder, reserve
 from openmxu.formats import SUBNORMALS
 
@@ -101,7 +112,7 @@ def _demo(options: argparse.Namespace) -> int:
         console.print(outcome.text())
         console.print("\n[bold]2. What number formats cost[/bold]")
         found = report(options.output, extent="quick", progress=tell)
-        console.print(to_table(found))
+        print_drawn(to_table(found), soft_wrap=True)
     console.print(f"\nReport with plots: {options.output / 'report.html'}")
     return 0 if outcome.bit_equal and not found.failed else 1
 

@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import io
 import json
 import os
 import re
@@ -15,9 +16,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from rich.table import Table
 
 from openmxu import cache
-from openmxu.cli import bar, main, make_parser, tell
+from openmxu.cli import bar, main, make_parser, print_drawn, print_foreign, print_markdown, tell
 from openmxu_sim import golden
 
 from ..bits import same_bits
@@ -377,6 +379,49 @@ def test_progress_without_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: py
         for done, now in enumerate((101.0, 109.0, 111.0, 112.0, 120.0, 122.0)):  # noqa: B007
             show(done, 6)
     assert capsys.readouterr().err == "rows: 2 of 6\nrows: 5 of 6\n"
+
+
+FOREIGN = "name\x1b]0;title \x1b[2J [/red]"
+SHOWN = r"name\x1b]0;title \x1b[2J [/red]"
+
+
+class _Screen(io.StringIO):
+    """A terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("screen", [io.StringIO, _Screen])
+def test_text_of_others(screen: type[io.StringIO], monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal and elsewhere, plain or drawn, nothing of it acts on the terminal, and no bracket is markup."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "200")
+    table = Table(title="areas")
+    table.add_row(FOREIGN)
+    for show, given in (
+        (print_foreign, f"# a\n{FOREIGN}\n"),
+        (print_markdown, f"# a\n\n| b |\n|---|\n| {FOREIGN} |\n"),
+        (print_drawn, table),
+    ):
+        out = screen()
+        monkeypatch.setattr(sys, "stdout", out)
+        show(given)  # type: ignore[operator]
+        monkeypatch.undo()
+        assert SHOWN in out.getvalue()
+        assert FOREIGN not in out.getvalue()
+        assert "\x1b[2J" not in out.getvalue()
+
+
+def test_a_note_is_a_line() -> None:
+    program = f"""
+import logging, sys
+from openmxu.cli import main
+main(["--version"])
+logging.getLogger("x").warning({FOREIGN!r})
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr == f"note: {SHOWN}\n"
 
 
 def test_version_and_module() -> None:

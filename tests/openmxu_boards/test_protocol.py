@@ -2,10 +2,13 @@
 
 import binascii
 import json
+from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from openmxu.cli import main
 from openmxu.config import MxuConfig
 from openmxu.formats import BF16, FP16
 from openmxu_boards.protocol import Decoder, Identity, Reply, TileJob, encode, request
@@ -135,6 +138,16 @@ def test_absurd_texts_and_units(value: str) -> None:
 def test_depth_of_an_identity(data: bytes) -> None:
     with pytest.raises(ValueError, match="the board must say what it is, not b"):
         Identity.parse(data)
+
+
+def test_an_identity_on_the_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing that a board calls itself acts on it."""
+    host = SimpleNamespace(identity=replace(IDENTITY, build="\x1b[2J"), port="tty\x1b]0;t\x07")
+    monkeypatch.setattr("openmxu_boards.host.connect", lambda port: nullcontext(host))
+    assert main(["board", "info", "--port", "here"]) == 0
+    out = capsys.readouterr().out
+    assert all(line.isprintable() for line in out.split("\n"))
+    assert r"build \x1b[2J" in out
 
 
 def test_the_largest_identity() -> None:

@@ -80,6 +80,25 @@ def test_without_a_place(model: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert "| conv | Conv | 1 | 1 | 112 | 9 | 4 |" in capsys.readouterr().out
 
 
+def test_names_that_act_on_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those of outputs, nodes and the model's file; in files they are as they were."""
+    odd = "\x1b]0;title\x07\x1b[2J"
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 2]) for name in ("x", f"y{odd}")]
+    node = helper.make_node("MatMul", ["x", "x"], [f"y{odd}"], name=f"layer{odd}")
+    graph = helper.make_graph([node], "it", values[:1], values[1:])
+    model = tmp_path / f"{odd}.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), model)
+    np.savez(tmp_path / "x.npz", x=np.ones((2, 2), np.float32))
+    command = ["infer", str(model), "--input", str(tmp_path / "x.npz")]
+    assert main(command) == 0
+    out, err = capsys.readouterr()
+    assert all(line.isprintable() for line in (out + err).split("\n"))
+    for begin in ("# ", "| bf16 | y", "| layer"):
+        assert begin + odd.encode("unicode_escape").decode() in out
+    assert main([*command, "-o", str(tmp_path / "report")]) == 0
+    assert list(np.load(tmp_path / "report" / "bf16.npz")) == [f"y{odd}"]
+
+
 def test_outputs_without_dimensions(tmp_path: Path) -> None:
     nodes = [helper.make_node("MatMul", ["x", "x"], ["m"]), helper.make_node("ReduceMean", ["m"], ["y"], keepdims=0)]
     values = [
