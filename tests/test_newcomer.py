@@ -27,7 +27,7 @@ def test_what_needs_it(): pass
 
 
 @pytest.mark.skipif(shutil.which("dpkg") is None, reason="this is no Debian")
-def test_a_newcomer_has_nothing_optional() -> None:
+def test_a_newcomer_has_nothing_optional(tmp_path: Path) -> None:
     ask = "echo $HOME; ls -A $HOME; for name in $NAMES; do command -v $name >/dev/null && echo $name; done; python3 -V"
     there = ["bash", "git", "make", "cc", "c++", "ls", "sed"]
     optional = ["iverilog", "verilator", "ghdl", "sta", "chromium", "yosys", "nextpnr-ecp5", "graywolf", "node"]
@@ -42,6 +42,8 @@ def test_a_newcomer_has_nothing_optional() -> None:
     assert lines[:-1] == ["bin", *there]
     assert lines[-1].startswith("Python 3.")
     assert not Path(home).exists()
+    subprocess.run([_ROOT / ".ci/newcomer", "python3", "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    assert (tmp_path / "venv/bin/python").exists(), "it outlives the newcomer's home"
 
 
 def test_a_second_run_has_what_the_first_one_skipped(tmp_path: Path) -> None:
