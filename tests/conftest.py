@@ -6,7 +6,7 @@ import re
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
@@ -40,6 +40,40 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         chosen = [item for item in items if not names.isdisjoint({item.nodeid, item.nodeid.partition("::")[0]})]
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = chosen
+
+
+_NO_COMPILER = find_spec("ziglang") is None and not any(map(shutil.which, ("cc", "gcc", "clang")))
+
+
+needs_compiler = pytest.mark.skipif(_NO_COMPILER, reason="a C compiler is needed")
+"""Mark: the test runs a command that needs one; :func:`pytest_runtest_call` looks after others."""
+
+compiled = partial(pytest.param, marks=needs_compiler)
+"""A case of such a test."""
+
+needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+"""Mark: the test makes repositories."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Generator[None, Any, Any]:
+    """Skip what needs a compiler where there is none; elsewhere, a test that misses one has failed."""
+    return (yield from _needing_a_compiler())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, Any, Any]:
+    """As above."""
+    return (yield from _needing_a_compiler())
+
+
+def _needing_a_compiler() -> Generator[None, Any, Any]:
+    try:
+        return (yield)
+    except ValueError as error:
+        if _NO_COMPILER and type(error).__name__ in ("CompilerNotFoundError", "SimulatorNotFoundError"):
+            pytest.skip(str(error))
+        raise
 
 
 @pytest.fixture(autouse=True)
@@ -149,5 +183,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     absent += [f"{name} (make setup-models)" for name in ("torch", "jax", "onnx") if find_spec(name) is None]
     absent += ["playwright (make setup-browser)"] * (find_spec("playwright") is None)
     absent += ["chromium"] * (shutil.which("chromium") is None)
+    absent += ["a C compiler"] * _NO_COMPILER
     if absent:
         terminalreporter.write_line(f"not tested, because absent: {', '.join(absent)}")

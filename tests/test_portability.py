@@ -11,7 +11,7 @@ import pytest
 from openmxu_sim import golden
 
 from .bits import same_bits
-from .conftest import slow
+from .conftest import compiled, slow
 
 # What macOS lacks: calls, and the files that the kernel shows processes in.
 WITHOUT = """
@@ -48,7 +48,7 @@ def run(*arguments: str, cache: Path) -> str:
     return done.stderr
 
 
-@pytest.mark.parametrize("engine", ["golden", slow("model"), "compiled", slow("pysim")])
+@pytest.mark.parametrize("engine", ["golden", slow("model"), compiled("compiled"), slow("pysim")])
 def test_engines(engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     a, b = (np.random.default_rng(seed).standard_normal((5, 5), dtype=np.float32) for seed in (0, 1))

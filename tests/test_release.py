@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 
+from .conftest import needs_git
+
+pytestmark = needs_git
+
 _TODAY = datetime.now(UTC).date()
 _DOCS = Path(__file__).parent.parent / "docs"
 

@@ -23,7 +23,7 @@ from openmxu.cli import bar, main, make_parser, print_drawn, print_foreign, prin
 from openmxu_sim import golden
 
 from ..bits import same_bits
-from ..conftest import slow
+from ..conftest import compiled, needs_compiler, slow
 
 
 @pytest.fixture
@@ -65,6 +65,7 @@ def test_notes_are_what_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "math:x: [red] :warning:\n"
 
 
+@needs_compiler
 def test_matmul_shows_what_has_no_file(
     matrices: tuple[np.ndarray, np.ndarray], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -183,16 +184,20 @@ def test_board_list(capsys: pytest.CaptureFixture[str]) -> None:
         ("matmul A.npy B.npy -o ./A.npy", "outputs must differ from each other and from A and B"),
         ("matmul A.npy B.npy --engine golden --vcd w.vcd", "vcd needs an engine with a clock"),
         ("matmul A.npy B.npy --vcd w.vcd --vcd-rows 4:4", "--vcd-rows: must be a range such as 0:8, not '4:4'"),
-        ("matmul A.npy B.npy --vcd w.vcd --vcd-rows 4:400", "rows of a trace must be within 0 to 128, not 4 to 400"),
+        compiled(
+            "matmul A.npy B.npy --vcd w.vcd --vcd-rows 4:400", "rows of a trace must be within 0 to 128, not 4 to 400"
+        ),
         ("matmul A.npy B.npy --vcd-rows 4:8", "window requires vcd and engine 'compiled', not vcd=None"),
         ("matmul A.npy B.npy --rows 1000000000", "rows must be an integer from 1 to 65536, not 1000000000"),
         ("matmul A.npy B.npy --vcd w.vcd --vcd-rows 5:3", "--vcd-rows: must be a range such as 0:8, not '5:3'"),
         (f"matmul A.npy B.npy --vcd w.vcd --vcd-rows 0:{10**30}", "--vcd-rows: must be a range such as 0:8, not '0:1"),
-        (
+        compiled(
             f"matmul A.npy B.npy --vcd w.vcd --vcd-rows 0:{10**17}",
             "rows of a trace must be within 0 to 128, not 0 to 1",
         ),
-        (f"matmul A.npy B.npy --vcd w.vcd --vcd-cycles 0:{10**17}", "a trace must be of at most 1024 MB, not of "),
+        compiled(
+            f"matmul A.npy B.npy --vcd w.vcd --vcd-cycles 0:{10**17}", "a trace must be of at most 1024 MB, not of "
+        ),
         (f"matmul A.npy B.npy --rows {'9' * 5000}", "--rows: must be an integer, not '9999"),
         ("matmul A.npy B.npy --stalls -1", "stalls must be an integer >= 0, not -1"),
         ("wave --at ,", "--at: must be an integer, not ''"),

@@ -17,6 +17,8 @@ from openmxu_sim import demo, speed
 from openmxu_sim.speed.measure import Clocked
 from openmxu_sim.studies import accuracy
 
+from ..conftest import needs_compiler
+
 _ACCURACY = Path(__file__).parents[2] / "docs" / "reference" / "accuracy.json"
 
 
@@ -89,6 +91,7 @@ def _multiply(options: str) -> int:
     return main(["matmul", "A.npy", "B.npy", "--engine", "compiled", "-o", "C.npy", *options.split()])
 
 
+@needs_compiler
 def test_where_the_cycles_went(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -106,6 +109,7 @@ def test_where_the_cycles_went(
     )
 
 
+@needs_compiler
 def test_the_window_of_a_waveform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in "AB":

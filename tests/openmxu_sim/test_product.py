@@ -25,7 +25,7 @@ from openmxu_sim.engines.protocol import Run
 from openmxu_sim.stimulus import Stimulus
 
 from ..bits import same_bits
-from ..conftest import slow
+from ..conftest import needs_compiler, slow
 
 _A = np.float32([[1.5, -2], [3, 4], [0.1, 7]])
 _B = np.float32([[1, 2, 3, 4], [5, 6, 7, 8]])
@@ -449,6 +449,7 @@ def test_messages(a: Any, b: Any, options: dict[str, Any], error: type[Exception
 # The engine that auto means
 
 
+@needs_compiler
 def test_auto_is_the_compiled_engine() -> None:
     product = simulate(_A, _B, rows=2, columns=2, stalls=1)
     assert (product.statistics.engine, product.statistics.cycles_source) == ("compiled", "measured")

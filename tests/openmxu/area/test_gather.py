@@ -10,6 +10,8 @@ import pytest
 
 from openmxu.area.peers import read_peers
 
+from ...conftest import needs_git
+
 _FILES = {
     "hardfloat": [
         *(
@@ -68,6 +70,7 @@ def test_descriptions_fit_the_files(gather: ModuleType, tmp_path: Path) -> None:
     assert len({peer.top for peer in peers}) == 23
 
 
+@needs_git
 def test_one_project_alone(gather: ModuleType, tmp_path: Path) -> None:
     """And our parts without subnormals, which are read as theirs are."""
     gather.main([str(tmp_path / "theirs"), made("essenceia", tmp_path)])
@@ -81,6 +84,7 @@ def test_one_project_alone(gather: ModuleType, tmp_path: Path) -> None:
     assert len(peers) == 6
 
 
+@needs_git
 def test_the_commit_is_the_version(gather: ModuleType, tmp_path: Path) -> None:
     given = made("bfloat16_fma", tmp_path)
     folder = str(tmp_path / "their bfloat16_fma")

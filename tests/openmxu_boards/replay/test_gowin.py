@@ -171,6 +171,7 @@ def test_memories_of_luts() -> None:
     compared("gowin/cells_sim.v", cells, ("WAD", "RAD"))
 
 
+@needs_simulator
 def test_carries_of_nextpnr() -> None:
     """What it puts at the ends of chains: a carry of zero, of one, from the fabric, and to it."""
     netlist = Netlist()

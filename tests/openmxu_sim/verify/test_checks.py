@@ -18,6 +18,8 @@ from openmxu_sim.verify import report
 from openmxu_sim.verify.checks import FAILED, HOLDS, NOT_RUN, OPEN, Check, Outcome, checks
 from openmxu_sim.verify.report import Evidence, Row, to_markdown
 
+from ...conftest import needs_compiler
+
 # Controls have tests of their own, which look at what is found.
 _QUICK = [check for check in checks(thorough=False).values() if not check.group.startswith("controls")]
 
@@ -92,6 +94,7 @@ def test_the_thorough_run_holds_the_quick_one() -> None:
     assert {check.group for check in thorough.values()} > {check.group for check in checks(thorough=False).values()}
 
 
+@needs_compiler
 def test_a_check_without_its_simulator_is_not_run(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -146,6 +149,7 @@ def test_markdown() -> None:
     assert "| open: gave up; at once |" in text
 
 
+@needs_compiler
 def test_command(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """A check that is run in a process of its own, shown and recorded."""
     path = tmp_path / "evidence.json"
