@@ -22,7 +22,8 @@ class Error(IntEnum):
 
     The unit never stops for a mistake. A result leaves for each beat with ``emit``, and results of tiles before the
     mistake are right. Each member says what its mistake spoils. After one of the first three, only a reset guarantees
-    right results.
+    right results. If beats of both streams are wrong in a cycle, that of the weights is shown; if a beat makes two
+    mistakes, ``TILE_CUT`` before ``WEIGHTS_NONE``, and ``TILE_LONG`` before ``MARKS_CHANGED``.
     """
 
     NONE = 0
@@ -55,7 +56,7 @@ def status_signature() -> wiring.Signature:
     Members
     -------
     cycles : Out(32)
-        Cycles from the first weight beat accepted to the last result beat sent, both included.
+        Cycles from the first beat accepted on either input stream to the last result beat accepted, both included.
     busy : Out(32)
         Cycles in which a beat of activations entered the array.
     input_stalls : Out(32)
@@ -67,7 +68,7 @@ def status_signature() -> wiring.Signature:
     error : Out(3)
         An :class:`Error`: the first one since reset or ``clear``.
     clear : In(1)
-        Zero the counters and ``error``. ``cycles`` starts again with the next weight beat.
+        Zero the counters and ``error``, which then begin with this very cycle: nothing is counted twice or lost.
     """
     return wiring.Signature({name: Out(_COUNTER) for name in COUNTERS} | {"error": Out(Error), "clear": In(1)})
 
@@ -153,24 +154,30 @@ class Status(wiring.Component):
         m = Module()
         begun = Signal()
         elapsed = Signal(_COUNTER)
-        begins = begun | (self.i_weights_valid & self.i_weights_ready)
+        now = Signal(_COUNTER)  # of `cycles`, with this one
+        taken = [
+            getattr(self, f"i_{stream}_valid") & getattr(self, f"i_{stream}_ready")
+            for stream in ("weights", "activations", "results")
+        ]
+        begins = taken[0] | taken[1] | (begun & ~self.i_clear)
+        m.d.comb += now.eq(self._count(elapsed, begins))
         m.d.sync += [
             begun.eq(begins),
-            elapsed.eq(elapsed + begins),
-            self.o_busy.eq(self.o_busy + self.i_go),
-            self.o_input_stalls.eq(self.o_input_stalls + self.i_waits_input),
-            self.o_output_stalls.eq(self.o_output_stalls + self.i_waits_output),
+            elapsed.eq(now),
+            self.o_cycles.eq(Mux(taken[2], now, Mux(self.i_clear, 0, self.o_cycles))),
+            self.o_busy.eq(self._count(self.o_busy, self.i_go)),
+            self.o_input_stalls.eq(self._count(self.o_input_stalls, self.i_waits_input)),
+            self.o_output_stalls.eq(self._count(self.o_output_stalls, self.i_waits_output)),
         ]
-        with m.If(self.i_results_valid & self.i_results_ready):
-            m.d.sync += self.o_cycles.eq(elapsed + 1)
         # Weights first, where both are wrong in the same cycle.
         errors = [self._find_weights_error(m), self._find_activations_error(m)]
-        with m.If(~self.o_error.any()):
+        with m.If(self.i_clear | ~self.o_error.any()):
             m.d.sync += self.o_error.eq(Mux(errors[0].any(), *errors))
-        with m.If(self.i_clear):
-            m.d.sync += [begun.eq(0), elapsed.eq(0), self.o_error.eq(Error.NONE)]
-            m.d.sync += [getattr(self, f"o_{name}").eq(0) for name in COUNTERS]
         return m
+
+    def _count(self, counter: Value, event: Value) -> Value:
+        """A counter after this cycle: ``clear`` sets all bits but the lowest to 0, as a flip-flop's reset can."""
+        return Mux(self.i_clear, event, counter + event)
 
     # Beats are looked at as they are taken, not as they enter the array: one that waits for ever has told by then.
 

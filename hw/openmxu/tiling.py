@@ -121,7 +121,7 @@ def cycles(config: MxuConfig, m: int, k: int, n: int, precision: str = "default"
 
     For several units, which begin at the same time: the cycles of the unit with the most tiles, see :func:`shares`.
 
-    Counted from the first weight beat taken to the last result beat given, both included; 0 if there is
+    Counted from the first beat taken to the last result beat given, both included; 0 if there is
     nothing to do. With c rows of a block, of which there are several if ``m`` is more than ``depth``, a tile
     follows the one before ::
 

@@ -60,8 +60,8 @@ class Statistics:
     products, m, k, n, passes
         How many products, their sizes, and how many times each was made of parts of its operands.
     cycles
-        From the first weight beat taken to the last result beat given, both included; of several units, the most; of
-        several products, all together.
+        From the first beat taken on either input stream to the last result beat given, both included; of several units,
+        the most; of several products, all together.
     cycles_source
         ``"measured"`` on a clock, or ``"formula"``.
     utilisation

@@ -286,7 +286,7 @@ class Traffic:
             if ready and self._offered[index] is not None:
                 self._offered[index] = None
                 moved = True
-                if index == 0 and self._start is None:
+                if self._start is None:
                     self._start = self._cycle
         if result is not None and self.ready:
             self.results.append(result)

@@ -153,7 +153,7 @@ def test_pictures_describe_themselves(large: Activity) -> None:
     assert title is not None
     assert title.text == "Wavefront of 96×100 times 100×128 on 64×64 processing elements"
     assert described is not None
-    assert f"{large.cycles} cycles from the first weights to the last result" in (described.text or "")
+    assert f"{large.cycles} cycles from the first beat to the last result" in (described.text or "")
     assert (described.text or "").endswith("Made by: openmxu wave --rows 64")
     assert large.utilisation == 96 * 100 * 128 / (64 * 64 * large.cycles)
 

@@ -176,7 +176,7 @@ class Machine(wiring.Component):
         m.submodules.unit = unit = reset(Mxu(config))
         for feeder, write in ((weights, self.i_weights), (activations, self.i_activations)):
             m.d.comb += [feeder.i_write.eq(write), feeder.i_address.eq(self.i_address), feeder.i_beat.eq(self.i_beat)]
-        # The unit counts cycles from its first weights to its last results, but not every run has both.
+        # The unit counts cycles to its last result, but not every run has one.
         cycles = Signal(32)
         with m.If(starts | ~self.o_idle):
             m.d.sync += cycles.eq(Mux(starts, 0, cycles + 1))

@@ -310,6 +310,7 @@ _STATUS = """\
 (define-sort Left () (_ BitVec {left}))
 (define-sort Beats () (_ BitVec {beats}))
 (define-sort Mistake () (_ BitVec 3))
+(define-fun kept ((clear Mark) (n Counter)) Counter (ite (= clear #b1) (_ bv0 32) n))
 (define-fun more ((n Counter) (by Mark)) Counter (bvadd n (concat #b{zeros} by)))
 ; The mistake that a beat of weights is, with so many left of its tile; and the one that a beat of activations is.
 (define-fun of-weights ((taken Mark) (last Mark) (left Left)) Mistake
@@ -332,22 +333,24 @@ _STATUS = """\
      (o (_ BitVec {width}))) Bool
   (let ((taken-weights (bvand weights weights-ready)) (taken (bvand activations activations-ready))
         (beat (concat keep emit clear-nan add)) (begins (bvor first (bvnot inside))))
-  (let ((running (bvor begun taken-weights)) (wrong-weights (of-weights taken-weights weights-last left))
-        (wrong (of-activations taken first keep inside supplied count (= beat marks))))
-  (let ((counters (concat (more elapsed running)
-                          (ite (= (bvand results results-ready) #b1) (bvadd elapsed #x00000001) cycles)
-                          (more busy go) (more input-stalls waits-input) (more output-stalls waits-output))))
+  (let ((running (bvor taken-weights taken (bvand begun (bvnot clear))))
+        (wrong-weights (of-weights taken-weights weights-last left))
+        (wrong (of-activations taken first keep inside supplied count (= beat marks)))
+        (before (ite (= clear #b1) #b000 mistake)))
+  (let ((now (more (kept clear elapsed) running)))
   (= o (concat
-    (ite (= clear #b1) #b0 running)
-    (ite (= clear #b1) (_ bv0 160) counters)
+    running now
+    (ite (= (bvand results results-ready) #b1) now (kept clear cycles))
+    (more (kept clear busy) go)
+    (more (kept clear input-stalls) waits-input)
+    (more (kept clear output-stalls) waits-output)
     (ite (= taken-weights #b0) left (ite (= left {none_left}) {all_left} (bvsub left (_ bv1 {left}))))
     (ite (= taken #b0) inside (bvnot last))
     (ite (= taken #b0) count (ite (= begins #b1) (_ bv1 {beats})
                              (ite (= count {depth}) count (bvadd count (_ bv1 {beats})))))
     (ite (= (bvand taken begins) #b1) beat marks)
     (bvor supplied (bvand taken first (bvnot keep)))
-    (ite (= clear #b1) #b000 (ite (distinct mistake #b000) mistake
-                             (ite (distinct wrong-weights #b000) wrong-weights wrong)))))))))
+    (ite (distinct before #b000) before (ite (distinct wrong-weights #b000) wrong-weights wrong))))))))
 """
 
 
@@ -356,7 +359,7 @@ def status(rows: int, depth: int) -> tuple[Operation, Operation]:
 
     The error is the first mistake: 1 ``last`` too early and 2 missing with weights; 3 ``first`` within a tile, 4 none
     at its beginning, 5 more than ``depth`` beats, 6 other marks than its first beat's, 7 ``keep`` before any tile
-    has taken weights.
+    has taken weights. ``clear`` comes before what else happens in its cycle.
     """
     left, beats = (rows - 1).bit_length(), depth.bit_length()
     behind = 1 + beats + 4 + 1 + 3  # bits behind those of the weights that are left

@@ -196,9 +196,18 @@ class Testbench:
         await within(100 * (beats + CONFIG.latency), done(), "all beats")
         if CONFIG.status:
             await FallingEdge(self._dut.clk)
-            cycles = self.results.taken[-1] + 1 - self.weights.taken[0]
+            first = min([*self.weights.taken[:1], *self.activations.taken[:1]])
+            cycles = self.results.taken[-1] + 1 - first
             shown = [int(getattr(self._dut, f"status__{name}").value) for name in ("cycles", "busy", "error")]
             assert shown == [cycles, len(self.activations.taken), error], "cycles, busy, error"
+
+    async def clear(self) -> None:
+        """Zero counters and error, while no beat is on its way."""
+        self._dut.status__clear.value = 1
+        await RisingEdge(self._dut.clk)
+        self._dut.status__clear.value = 0
+        for end in (self.weights, self.activations, self.results):
+            end.taken.clear()
 
     def _draw_part(self) -> int:
         return int(self.generator.choice(len(Part) if CONFIG.splitter else 1))
@@ -361,11 +370,21 @@ async def cycles_of_products(dut: Any) -> None:
         assert int(dut.status__cycles.value) == cycles(CONFIG, m, k, n, precision), f"{m}x{k}x{n}, {precision}"
         assert int(dut.status__input_stalls.value) == 0
         await RisingEdge(dut.clk)
-        dut.status__clear.value = 1
+        await bench.clear()
+
+
+@cocotb.test(skip=not CONFIG.status)
+async def cycles_without_weights(dut: Any) -> None:
+    """After a clear, tiles that keep their weights are counted from their first beat on."""
+    bench = Testbench(dut, TASK.seed + 70, no_pauses(), no_pauses(), random_pauses(TASK.seed + 70))
+    await start_clock(dut)
+    bench.start()
+    for keep in (False, True, True):
+        bench.tile(CONFIG.shortest_tile, add=False, emit=True, keep=keep)
+        await bench.finish()
+        assert bool(bench.weights.taken) != keep
         await RisingEdge(dut.clk)
-        dut.status__clear.value = 0
-        bench.weights.taken.clear()
-        bench.activations.taken.clear()
+        await bench.clear()
 
 
 _FIRST, _LAST, _ADD, _CLEAR_NAN, _KEEP = 1, 2, 4, 8, 32
@@ -401,11 +420,13 @@ async def mistakes_of_senders(dut: Any) -> None:
                 await RisingEdge(dut.clk)
             assert Error(int(dut.status__error.value)) == error
         assert not bench.scoreboard.pending
-        dut.status__clear.value = 1
+        stalls = int(dut.status__input_stalls.value)
         await RisingEdge(dut.clk)
-        dut.status__clear.value = 0
+        waits = int(dut.status__input_stalls.value) - stalls  # in the cycle of clear, too
+        await bench.clear()
         await FallingEdge(dut.clk)
-        assert [int(getattr(dut, f"status__{name}").value) for name in (*COUNTERS, "error")] == [0] * 5
+        shown = [int(getattr(dut, f"status__{name}").value) for name in (*COUNTERS, "error")]
+        assert shown == [0, 0, waits, 0, Error.NONE]
         bench.stop()
         await reset(dut)
         bench.random_tiles(4 * CONFIG.shortest_tile)
@@ -425,10 +446,7 @@ async def weights_that_never_came(dut: Any) -> None:
     for _ in range(2 * CONFIG.latency):
         await RisingEdge(dut.clk)
     assert Error(int(dut.status__error.value)) == Error.WEIGHTS_NONE
-    dut.status__clear.value = 1
-    await RisingEdge(dut.clk)
-    dut.status__clear.value = 0
-    bench.activations.taken.clear()
+    await bench.clear()
     bench.random_tiles(4 * CONFIG.shortest_tile)
     await bench.finish()
 

@@ -4,8 +4,8 @@
    bits need, lowest first; "stalls", a byte for each cycle of a period and each stream, not 0 where the stream's other
    side waits. It writes "results", beats likewise.
 
-   Standard output: now and then the number of results, on a line; last the cycles from the first weight beat taken to
-   the last result given, those that were simulated, and the seconds that they took. */
+   Standard output: now and then the number of results, on a line; last the cycles from the first beat taken to the
+   last result given, those that were simulated, and the seconds that they took. */
 
 #include <chrono>
 #include <cstdint>
@@ -128,7 +128,7 @@ int main(int, char** arguments) {
     const bool weight = weights.offers() && unit.weights_ready;
     const bool activation = activations.offers() && unit.activations_ready;
     const bool result = unit.results_valid && unit.results_ready;
-    if (weight && !started) {
+    if ((weight || activation) && !started) {
       started = true;
       start = cycle;
     }

@@ -34,7 +34,8 @@ class Run:
     beats
         (beats, columns) words of the result stream.
     cycles
-        From the first weight beat taken to the last result beat given, both included; 0 where nothing counts them.
+        From the first beat taken on either input stream to the last result beat given, both included; 0 where nothing
+        counts them.
     counters
         Counters of the unit, if it has ``status``, on engines that read it.
     """

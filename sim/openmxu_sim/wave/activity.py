@@ -43,7 +43,7 @@ class Activity:
     stalls
         When the other sides of the streams waited.
     cycles
-        From the first weight beat taken to the last result beat given, both included.
+        From the first beat taken on either input stream to the last result beat given, both included.
     streams
         (cycles, signals): what stood on the streams, see :data:`openmxu_sim.engines.compiled.trace.STREAMS`.
     starts

@@ -73,7 +73,7 @@ def draw(activity: Activity, *, made_by: str = "") -> str:
     k = max(tile.inner.stop for tile in activity.tiles)
     title = f"Wavefront of {m}×{k} times {k}×{n} on {config.rows}×{config.columns} processing elements"
     caption = (
-        f"{activity.cycles} cycles from the first weights to the last result, "
+        f"{activity.cycles} cycles from the first beat to the last result, "
         f"utilisation {activity.utilisation:.1%}, stages {config.stages}"
     )
     if activity.stalls is not None:

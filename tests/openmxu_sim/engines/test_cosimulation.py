@@ -11,7 +11,7 @@ from openmxu.formats import BF16, FP32, FloatFormat
 from openmxu.tiling import cycles, tiles
 from openmxu_sim import golden, vectors
 from openmxu_sim.cosim.runner import SimulationError
-from openmxu_sim.engines import compiled, load
+from openmxu_sim.engines import compiled, load, pysim
 from openmxu_sim.engines.cosimulation import STIMULUS, read_stimulus, write_stimulus
 from openmxu_sim.engines.protocol import Engine
 from openmxu_sim.stimulus import Stalls, Stimulus, collect, stimulus
@@ -60,6 +60,17 @@ def test_bits_and_cycles(engine: Engine, config: MxuConfig, seed: int | None, pr
     assert told[-1] == (given.results, given.results)
     assert run.counters == other.counters
     assert (run.counters is not None) == config.status
+
+
+def test_activations_that_come_first_are_counted(engine: Engine) -> None:
+    """By engines and by the unit alike: from the first beat of either stream."""
+    stalls, late = Stalls(0), 5
+    stalls.pattern[:] = False
+    stalls.pattern[0, :late] = True
+    given = stimulus(SMALL, *operands(3, 2, 2))
+    for run in (engine(given, stalls=stalls), compiled.run(given, stalls=stalls), pysim.run(given, stalls=stalls)):
+        assert run.counters is not None
+        assert run.cycles == run.counters.cycles == cycles(SMALL, 3, 2, 2) + late
 
 
 @pytest.mark.parametrize("stalls", [None, Stalls(3, period=64)], ids=["free", "stalled"])

@@ -37,12 +37,15 @@ def operands(config: MxuConfig) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [None, 3], ids=["free", "stalled"])
+@pytest.mark.parametrize("seed", [None, 3, 5], ids=["free", "stalled", "activations first"])
 def test_bits_and_cycles(seed: int | None) -> None:
     config = SMALL
     a, b = operands(config)
     given = stimulus(config, a, b)
     stalls = None if seed is None else Stalls(seed)
+    if seed == 5:
+        assert stalls
+        stalls.pattern[0, :9], stalls.pattern[1, :9] = True, False
     told: list[tuple[int, int]] = []
     run = hierarchical.run(given, stalls=stalls, progress=lambda *state: told.append(state))
     wide = (golden.from_bits(bits, config.source.name) for bits in (a, b))

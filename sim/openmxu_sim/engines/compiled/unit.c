@@ -272,7 +272,7 @@ static void decide(struct unit *u) {
   }
   if (took_weights) u->weight_source.offered = 0;
   if (took_activations) u->activation_source.offered = 0;
-  if (took_weights && u->start < 0) u->start = t;
+  if ((took_weights || took_activations) && u->start < 0) u->start = t;
 
   /* Marks move along the bank. */
   for (int j = COLUMN_BLOCKS; j--;) {

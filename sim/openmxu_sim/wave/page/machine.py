@@ -84,7 +84,7 @@ class Record:
     frames
         (cycles, words): see :func:`~openmxu_sim.wave.page.layout.frame_layout`.
     cycles
-        From the first beat of weights taken to the last result given, both included.
+        From the first beat taken to the last result given, both included.
     """
 
     given: Given

@@ -91,5 +91,5 @@ EXPORT(page_cycle) int page_cycle(void) {
   return u->progress.state;
 }
 
-/* From the first beat of weights taken to the last result given, both included. */
+/* From the first beat taken to the last result given, both included. */
 EXPORT(page_cycles) int page_cycles(void) { return page_unit->progress.cycles; }
