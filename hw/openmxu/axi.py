@@ -1,7 +1,9 @@
 """The unit on a bus: AXI4-Stream for its streams, AXI4-Lite for what it is, does and has counted."""
 
+import re
 from dataclasses import replace
 from enum import IntEnum
+from importlib.metadata import version
 from typing import Any
 
 from amaranth.hdl import Cat, ClockDomain, ClockSignal, Const, DomainRenamer, Module, Mux, ResetSignal, Signal, Value
@@ -9,11 +11,12 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from openmxu.config import MxuConfig
+from openmxu.formats import FORMATS, FP32, FloatFormat
 from openmxu.marks import TILE_MARKS
 from openmxu.mxu import Mxu
 from openmxu.status import COUNTERS, Error
 
-__all__ = ["IDENTITY", "AxiMxu", "Register", "Registers", "axi_config"]
+__all__ = ["IDENTITY", "AxiMxu", "Register", "Registers", "axi_config", "read_format"]
 
 IDENTITY = int.from_bytes(b"MXU1", "big")
 """What register ``ID`` holds."""
@@ -30,7 +33,8 @@ class Register(IntEnum):
     SIZE = 0x04
     """Rows in bits 15 to 0, columns in bits 31 to 16."""
     FORMAT = 0x08
-    """Stages in 3 to 0, gradual underflow in 8, splitter in 9, bits of source words in 23 to 16, of results on top."""
+    """Stages in 3 to 0, gradual underflow in 8, splitter in 9, bits of source words in 23 to 16, of results on top; the
+    format that is multiplied in the others, see :func:`read_format`."""
     DEPTH = 0x0C
     """Rows of the accumulator bank."""
     CONTROL = 0x10
@@ -38,7 +42,7 @@ class Register(IntEnum):
     ERROR = 0x14
     """The first mistake of a sender, an :class:`~openmxu.status.Error`."""
     CYCLES = 0x18
-    """From the first weight beat taken to the last result beat given."""
+    """From the first beat taken on either input stream to the last result beat given."""
     BUSY = 0x1C
     """Cycles in which a beat of activations entered the array."""
     INPUT_STALLS = 0x20
@@ -49,6 +53,32 @@ class Register(IntEnum):
     """Cycles from an activation beat taken to its result beat offered, if nothing waits."""
     SHORTEST_TILE = 0x2C
     """Activation beats from which on tiles that are added up follow one another without a bubble."""
+    ACCUMULATE = 0x30
+    """The format of sums, in the bits in which ``FORMAT`` has that of operands."""
+    VERSION = 0x34
+    """This project's version, 0.12.3 as 0x000C03: of two versions the later one is the larger number."""
+
+
+def read_format(word: int) -> FloatFormat:
+    """The format in ``FORMAT`` or ``ACCUMULATE``: exponent bits in 7 to 4, fraction bits in 14 to 10, 15: no infinity.
+
+    Raises
+    ------
+    ValueError
+        There is none.
+    """
+    widths = word >> 4 & 0xF, word >> 10 & 0x1F, not word >> 15 & 1
+    fmt = FloatFormat("e{}f{}".format(*widths), *widths)
+    return next((each for each in FORMATS.values() if _format_bits(each) == _format_bits(fmt)), fmt)
+
+
+def _format_bits(fmt: FloatFormat) -> int:
+    return fmt.exponent_width << 4 | fmt.fraction_width << 10 | (not fmt.has_infinity) << 15
+
+
+def _version_bits() -> int:
+    """Major, minor and patch number in a byte each; what a number before its release has behind it is left out."""
+    return int.from_bytes(map(int, re.findall(r"\d+", version("openmxu"))[:3]))
 
 
 def axi_config(config: MxuConfig) -> MxuConfig:
@@ -166,6 +196,7 @@ class Registers(wiring.Component):
         config = self.config
         formats = (
             config.stages
+            | _format_bits(config.operand)
             | (config.subnormals == "ieee") << 8
             | config.splitter << 9
             | config.source.width << 16
@@ -180,6 +211,8 @@ class Registers(wiring.Component):
             Register.ERROR: self.i_error,
             Register.LATENCY: Const(config.latency, _WORD),
             Register.SHORTEST_TILE: Const(config.shortest_tile, _WORD),
+            Register.ACCUMULATE: Const(_format_bits(FP32), _WORD),
+            Register.VERSION: Const(_version_bits(), _WORD),
         } | {Register[name.upper()]: getattr(self, f"i_{name}") for name in COUNTERS}
 
     def _take(self, m: Module, channel: str, request: Value, used: Value) -> tuple[Value, Value]:

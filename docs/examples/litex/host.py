@@ -11,9 +11,9 @@ from litex.tools.litex_client import RemoteClient
 from litex.tools.remote.csr_builder import CSRBuilder
 from serial import serial_for_url
 
-from openmxu.axi import IDENTITY, Register
+from openmxu.axi import IDENTITY, Register, read_format
 from openmxu.config import MxuConfig
-from openmxu.formats import BF16, FP32, FloatFormat
+from openmxu.formats import FP32, FloatFormat
 from openmxu.marks import MARKS, TILE_MARKS
 from openmxu.passes import PASSES
 from openmxu.status import Error
@@ -75,11 +75,12 @@ class UartBone(CSRBuilder):
         self._unanswered += len(command)
 
 
-def _format(width: int) -> FloatFormat:
-    """What words of a width hold; the registers do not tell bf16 from other formats of 16 bits."""
-    if width not in (16, 32):
-        raise ValueError(f"words must be of 16 bits, as bf16, or of 32, as fp32, not of {width}")
-    return BF16 if width == 16 else FP32
+def _format(width: int, operand: FloatFormat) -> FloatFormat:
+    """The format of words of so many bits: fp32, or what the unit multiplies."""
+    fmt = FP32 if width == FP32.width else operand
+    if fmt.name not in golden.DTYPES:
+        raise ValueError(f"words must be in one of {', '.join(golden.DTYPES)}, not {fmt}")
+    return fmt
 
 
 class Unit:
@@ -93,14 +94,14 @@ class Unit:
     Attributes
     ----------
     config
-        What the unit's registers say of it. It is taken to multiply bf16.
+        What the unit's registers say of it.
     cycles
         Those of the latest product, counted by the unit; they include its waits for the host.
 
     Raises
     ------
     ValueError
-        csr.csv is of another SoC, or the unit's words are neither fp32 nor bf16.
+        csr.csv is of another SoC, or the unit's words are in a format of which NumPy has no arrays.
     """
 
     def __init__(self, bus: Any) -> None:
@@ -114,14 +115,16 @@ class Unit:
         if (identity := self.read(Register.ID)) != IDENTITY:
             raise ValueError(f"register ID must be {IDENTITY:#010x}, not {identity:#010x}: is it this SoC's csr.csv?")
         size, formats = self.read(Register.SIZE), self.read(Register.FORMAT)
+        operand = read_format(formats)
         self.config = MxuConfig(
             rows=size & 0xFFFF,
             columns=size >> 16,
             stages=formats & 0xF,
             subnormals="ieee" if formats >> 8 & 1 else "flush",
             splitter=bool(formats >> 9 & 1),
-            source=_format(formats >> 16 & 0xFF),
-            result=_format(formats >> 24),
+            operand=operand,
+            source=_format(formats >> 16 & 0xFF, operand),
+            result=_format(formats >> 24, operand),
             depth=self.read(Register.DEPTH),
         )
 
@@ -230,7 +233,13 @@ def check(unit: Unit, seed: int) -> tuple[str, int, int]:
     b = golden.to_array(vectors.matrix((n, k), fmt, 2 * seed + 1, kind=kind), fmt).T
     product = unit.matmul(a, b, precision)
     expected = golden.matmul(
-        a, b, rows=config.rows, precision=precision, subnormals=config.subnormals, result=config.result.name
+        a,
+        b,
+        rows=config.rows,
+        precision=precision,
+        subnormals=config.subnormals,
+        operand=config.operand.name,
+        result=config.result.name,
     )
     wrong = golden.to_bits(product) != golden.to_bits(expected)
     return f"{m}x{k}x{n}, {precision}, {kind}", wrong.size, int(np.count_nonzero(wrong))

@@ -1,6 +1,8 @@
 """The rules of AXI4-Lite as hardware that watches the registers of a unit."""
 
+import re
 from collections.abc import Callable, Mapping
+from importlib.metadata import version
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
@@ -9,6 +11,7 @@ from amaranth.lib.wiring import In, Out
 
 from openmxu.axi import IDENTITY, Register, Registers
 from openmxu.config import MxuConfig
+from openmxu.formats import FP32
 from openmxu.status import COUNTERS
 
 __all__ = ["BROKEN", "Requests", "WatchedRegisters"]
@@ -184,14 +187,17 @@ class WatchedRegisters(wiring.Component):
     def _is_right(self, m: Module, address: Value) -> Value:
         """That data and response are those of an address in the cycle before."""
         config = self.registers.config
+        numbers = re.split(r"[^0-9]+", version("openmxu"))[:3]
         holds: dict[Register, Value] = {
             Register.ID: Const(IDENTITY),
             Register.SIZE: Cat(Const(config.rows, 16), Const(config.columns, 16)),
             Register.FORMAT: Cat(
-                Const(config.stages, 8),
+                Const(config.stages, 4),
+                Const(config.operand.exponent_width, 4),
                 config.subnormals == "ieee",
                 config.splitter,
-                Const(0, 6),
+                Const(config.operand.fraction_width, 5),
+                not config.operand.has_infinity,
                 Const(config.source.width, 8),
                 Const(config.result.width, 8),
             ),
@@ -199,6 +205,8 @@ class WatchedRegisters(wiring.Component):
             Register.CONTROL: Const(0),
             Register.LATENCY: Const(config.latency),
             Register.SHORTEST_TILE: Const(config.shortest_tile),
+            Register.ACCUMULATE: Cat(Const(0, 4), Const(FP32.exponent_width, 6), Const(FP32.fraction_width, 5)),
+            Register.VERSION: Cat(Const(int(number), 8) for number in reversed(numbers)),
         }
         for name in (*COUNTERS, "error"):
             holds[Register[name.upper()]] = before = Signal.like(getattr(self, f"i_{name}"), name=f"{name}_before")

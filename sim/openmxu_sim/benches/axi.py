@@ -1,6 +1,7 @@
 """Bench of the unit on a bus: cocotbext-axi's sources, sink and register master at its ports."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import version
 from typing import Any
 
 import cocotb
@@ -36,14 +37,19 @@ CONSTANT = {
     Register.ID: IDENTITY,
     Register.SIZE: CONFIG.rows | CONFIG.columns << 16,
     Register.FORMAT: CONFIG.stages
+    | CONFIG.operand.exponent_width << 4
     | (CONFIG.subnormals == "ieee") << 8
     | CONFIG.splitter << 9
+    | CONFIG.operand.fraction_width << 10
+    | (not CONFIG.operand.has_infinity) << 15
     | CONFIG.source.width << 16
     | CONFIG.result.width << 24,
     Register.DEPTH: CONFIG.depth,
     Register.CONTROL: 0,
     Register.LATENCY: CONFIG.latency,
     Register.SHORTEST_TILE: CONFIG.shortest_tile,
+    Register.ACCUMULATE: 8 << 4 | 23 << 10,
+    Register.VERSION: sum(int(number) << 8 * place for place, number in enumerate(version("openmxu").split(".")[::-1])),
 }
 """What registers hold at any time."""
 
@@ -197,7 +203,7 @@ async def what_it_is(dut: Any) -> None:
     await bench.start()
     for register, value in CONSTANT.items():
         assert await bench.read(register) == value
-    for address in (0x30, 0x3C):
+    for address in (0x38, 0x3C):
         answer = await bench.registers.read(address, 4)
         assert (answer.resp, bytes(answer.data)) == (AxiResp.SLVERR, bytes(4))
     for register in (Register.ID, Register.CYCLES):
