@@ -44,9 +44,9 @@ def accumulate(old: Words, sums: Words, *, clear_nan: bool, subnormals: str) -> 
 class AnyBeats:
     """What a unit makes of its beats in whatever order their marks come: what the reference of streams promises.
 
-    The n-th ``first`` without ``keep`` takes the n-th R beats of weights. A beat that is emitted uses row 0 of the sums
-    that are being built and moves them on by one; any other beat uses the place after that of the beat before, from
-    place 0 with each tile.
+    The n-th ``first`` without ``keep`` takes the n-th R beats of weights. A beat that is emitted uses place 0 of the
+    sums that are being built and moves them on by one; any other beat uses place 0 if it begins a tile, place 1 after a
+    beat that was emitted, else the place after that of the beat before.
 
     Parameters
     ----------
