@@ -8,7 +8,7 @@ PORTS = {"nested": "__", "flat": "_"}
 """What joins a stream and its members in names of ports: ``weights__valid``, or ``weights_valid``, which VHDL can
 name, too."""
 
-# Reserved words, of Verilog those of IEEE 1800-2017, of VHDL those of IEEE 1076-2008: older ones are among them.
+# Reserved words, of Verilog those of IEEE 1800-2017, of VHDL those of IEEE 1076-2019: older ones are among them.
 _SYSTEMVERILOG = """
     accept_on alias always always_comb always_ff always_latch and assert assign assume automatic before begin
     bind bins binsof bit break buf bufif0 bufif1 byte case casex casez cell chandle checker class clocking cmos
@@ -36,11 +36,14 @@ _VHDL = """
     buffer bus case component configuration constant context cover default disconnect downto else elsif end
     entity exit fairness file for force function generate generic group guarded if impure in inertial inout is
     label library linkage literal loop map mod nand new next nor not null of on open or others out package
-    parameter port postponed procedure process property protected pure range record register reject release rem
-    report restrict restrict_guarantee return rol ror select sequence severity shared signal sla sll sra srl
-    strong subtype then to transport type unaffected units until use variable vmode vprop vunit wait when while
-    with xnor xor
+    parameter port postponed private procedure process property protected pure range record register reject
+    release rem report restrict restrict_guarantee return rol ror select sequence severity shared signal sla sll
+    sra srl strong subtype then to transport type unaffected units until use variable view vmode vpkg vprop
+    vunit wait when while with xnor xor
 """
+
+_VHDL_TYPES = ("std_logic", "std_logic_vector")
+"""Types of ports: a component that is called so hides the type."""
 
 
 def check_name(noun: str, name: str) -> str:
@@ -64,12 +67,14 @@ def check_vhdl_name(noun: str, name: str) -> str:
     Raises
     ------
     ValueError
-        It is no identifier, or a keyword, of VHDL; ``noun`` says what it would name.
+        It is no identifier, or a keyword, of VHDL, or the type of its ports; ``noun`` says what it would name.
     """
     if not re.fullmatch(r"[A-Za-z](_?[A-Za-z0-9])*", name):
         raise ValueError(f"{noun} must be a VHDL identifier, not {name!r}")
     if name.lower() in _VHDL.split():
         raise ValueError(f"{noun} must not be a keyword of VHDL, {name!r}")
+    if name.lower() in _VHDL_TYPES:
+        raise ValueError(f"{noun} must not be a type of ports in VHDL, {name!r}")
     return name
 
 

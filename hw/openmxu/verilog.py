@@ -18,7 +18,7 @@ from openmxu.enable import enable_clock
 from openmxu.header import check_command, header
 from openmxu.memories import WrappedMemory, check_memories, reference, wrap
 from openmxu.names import PORTS, check_names
-from openmxu.rtlil import join_ports, prune, rename_modules
+from openmxu.rtlil import MODULE, PORT, join_ports, prune, rename_modules
 
 __all__ = ["to_rtlil", "to_verilog", "write_nor"]
 
@@ -181,8 +181,8 @@ def to_verilog(
     Raises
     ------
     ValueError
-        A name is not what its language allows, a module inside is called ``name``, two ports would be called the same,
-        ``memories`` is not known, the clock cannot be enabled, or ``command`` cannot stand in a comment.
+        A name is not what its language allows, a module inside or a port is called ``name``, two ports would be called
+        the same, ``memories`` is not known, the clock cannot be enabled, or ``command`` cannot stand in a comment.
     RuntimeError
         Yosys fails.
     """
@@ -193,6 +193,7 @@ def to_verilog(
     if prefix is None:
         prefix = f"{name}_{hashlib.sha256(design.encode()).hexdigest()[:8]}"
     text = rename_modules(design, lambda module: _rename(module, name, prefix))
+    _check_apart(text, name, PORTS[ports])
     if ports == "flat":
         text = join_ports(text, name, PORTS[ports])
     head, *modules = re.split(r"^(?=module )", _write_verilog(prune(text)), flags=re.MULTILINE)
@@ -201,6 +202,13 @@ def to_verilog(
     modules = [_guard(text, kept.get(_module_name(text))) for text in modules]
     top = header(component, name, command, _WAIVERS) + _switch("off")
     return f"{top}\n{head}{''.join(modules)}\n{_switch('on')}"
+
+
+def _check_apart(text: str, name: str, joint: str) -> None:
+    """Refuse a module that is called like one of its ports; VHDL does not tell upper from lower case."""
+    [module] = (found[0] for found in MODULE.finditer(text) if found[1] == name)
+    if name.lower() in {port.replace("__", joint).lower() for port in PORT.findall(module)}:
+        raise ValueError(f"name must differ from the ports of its module, not {name!r}")
 
 
 def _rename(module: str, top: str, prefix: str) -> str:

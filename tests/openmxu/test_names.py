@@ -89,6 +89,27 @@ def test_what_vhdl_cannot_name(name: str) -> None:
         (["--name", "my__unit", "--ports", "flat"], "name must be a VHDL identifier, not 'my__unit'"),
         (["--ports", "vhdl"], "ports must be one of nested, flat, not 'vhdl'"),
         (["--template", "x.vhd"], "ports must be 'flat' for a template in VHDL, which cannot name weights__payload"),
+        (["--name", "Results__Valid"], "name must differ from the ports of its module, not 'Results__Valid'"),
+        (
+            ["--name", "results_valid", "--ports", "flat"],
+            "name must differ from the ports of its module, not 'results_valid'",
+        ),
+        (
+            ["--name", "CLK", "--ports", "flat", "--template", "x.vhd"],
+            "name must differ from the ports of its module, not 'CLK'",
+        ),
+        (
+            ["--name", "aclken", "--bus", "axi", "--clock-enable", "--template", "y.v"],
+            "name must differ from the ports of its module, not 'aclken'",
+        ),
+        (
+            ["--name", "STD_Logic", "--ports", "flat", "--template", "x.vhd"],
+            "name must not be a type of ports in VHDL, 'STD_Logic'",
+        ),
+        (
+            ["--name", "std_logic_vector", "--bus", "axi", "--template", "x.vhd"],
+            "name must not be a type of ports in VHDL, 'std_logic_vector'",
+        ),
     ],
 )
 def test_mistakes(
@@ -234,6 +255,16 @@ def test_vhdl_reads_the_template(name: str, overrides: dict[str, Any], ports: st
         ["ghdl", "-a", "--std=93", "it.vhd"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
     )
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name", ["ieee", "work", "std", "std_logic_1164", "template", "std_ulogic", "boolean"])
+def test_vhdl_reads_the_template_of_any_other_name(name: str, tmp_path: Path) -> None:
+    """Libraries, packages, other types: the template does without what they hide."""
+    if shutil.which("ghdl") is None:
+        pytest.skip("GHDL is not installed")
+    component = build("adder")
+    (tmp_path / "it.vhd").write_text(to_vhdl_template(component, to_verilog(component, name=name), name=name))
+    subprocess.run(["ghdl", "-a", "--std=93", "it.vhd"], cwd=tmp_path, check=True, timeout=60)
 
 
 def unit_of(name: str, **overrides: Any) -> str:
