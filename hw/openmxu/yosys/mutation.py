@@ -11,7 +11,8 @@ from typing import Any
 
 from openmxu import yosys
 from openmxu.verilog import to_rtlil, write_nor
-from openmxu.yosys.netlist import Bit, Netlist, read_netlist
+from openmxu.yosys.equivalence import is_equivalent
+from openmxu.yosys.netlist import Netlist, read_netlist
 
 __all__ = ["PLUSARG", "Mutants", "mutants"]
 
@@ -95,10 +96,8 @@ class Mutants:
         return f"{_LINT}{write_nor(text[:start] + module + text[end:])}"
 
     def is_equivalent(self, number: int) -> bool:
-        """Whether mutant ``number`` is proven to do what the design does, from whatever state.
-
-        SAT sweeping in ABC proves that all outputs and next states are equal. A mutant that differs only in states
-        that are never reached, or in a state that is never observed, is not proven.
+        """Whether mutant ``number`` is proven to do what the design does, from whatever state; see
+        :func:`~openmxu.yosys.equivalence.is_equivalent`.
 
         Raises
         ------
@@ -108,11 +107,7 @@ class Mutants:
         alone = replace(self, mistakes=self.mistakes[number - 1 : number])
         # Modules without mistakes may be left out, if what they are given is the same: that is quicker.
         cuts = [f"blackbox {' '.join(self.without)}", ""] if self.without else [""]
-        return any(
-            read_netlist(yosys.produce(_SWEEPING, _difference(alone._gates(cut))), "difference").outputs["different"]
-            == ("0",)
-            for cut in cuts
-        )
+        return any(is_equivalent(alone._gates(cut), _PORT) for cut in cuts)
 
     def _gates(self, boxes: str) -> Netlist:
         script = (
@@ -128,57 +123,6 @@ class Mutants:
             for number, mistake in enumerate(self.mistakes, start=1)
         )
         return "\n".join([_READ, *numbered])
-
-
-_SWEEPING = f"""\
-read_blif /job/design.il
-simplemap
-opt -full
-abc -g AND -script +strash{";&get,-n;&fraig,-x,-C,100000;&put" * 2}
-opt_clean -purge
-write_json /job/result
-"""
-
-_TABLES = {
-    "$_NOT_": ("A", "0 1"),
-    "$_AND_": ("AB", "11 1"),
-    "$_OR_": ("AB", "1- 1\n-1 1"),
-    "$_XOR_": ("AB", "10 1\n01 1"),
-}
-
-
-def _difference(netlist: Netlist) -> str:
-    """BLIF of a module ``difference``, 1 where the gates do not do the same with ``mutant`` 0 and 1.
-
-    Registers, and cells that are no gates, are cut: what they give comes in, what they are given is compared, too.
-    """
-    seen = [bit for bits in netlist.outputs.values() for bit in bits]
-    shared = [bit for name, bits in netlist.inputs.items() if name != _PORT for bit in bits]
-    for cell in netlist.cells:
-        if cell.type not in _TABLES:
-            for port, bits in cell.connections.items():
-                (seen if port in cell.inputs else shared).extend(bits)
-    common = {bit: f"i{bit}" for bit in shared}
-    lines = [".model difference", f".inputs {' '.join(common.values())}", ".outputs different"]
-
-    def name(copy: str, bit: Bit) -> str:
-        return common.get(bit, f"{copy}{bit}")
-
-    for copy, chosen in (("g", "0"), ("m", "1")):
-        values = {"0": "", "1": "1", "x": "", netlist.inputs[_PORT][0]: chosen.replace("0", "")}
-        lines += [f".names {copy}{bit}\n{value}".rstrip() for bit, value in values.items()]
-        for cell in netlist.cells:
-            if cell.type in _TABLES:
-                ports, table = _TABLES[cell.type]
-                wires = [name(copy, cell.connections[port][0]) for port in (*ports, "Y")]
-                lines.append(f".names {' '.join(wires)}\n{table}")
-    lines += [f".names {name('g', bit)} {name('m', bit)} d{index}\n10 1\n01 1" for index, bit in enumerate(seen)]
-    last = len(seen) - 1
-    for first in range(0, 2 * last, 2):  # a tree: ABC follows a chain by recursion
-        last += 1
-        lines.append(f".names d{first} d{first + 1} d{last}\n1- 1\n-1 1")
-    lines += [f".names d{last} different\n1 1", ".end", ""]
-    return "\n".join(lines)
 
 
 _READ = "read_rtlil /job/design.il"

@@ -1,0 +1,166 @@
+"""Two copies that do the same for ever: proven where they do, and never where they do not."""
+
+import itertools
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+import pytest
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from openmxu import yosys
+from openmxu.verilog import to_rtlil
+from openmxu.yosys.equivalence import is_equivalent
+from openmxu.yosys.netlist import Bit, Cell, Netlist, read_netlist
+
+from ...conftest import slow
+
+_DEEP = 3
+_WIDTH = 32
+_RARE = 0x1234_5678
+
+
+class _Pipeline(wiring.Component):
+    """A word and its valid bit, ``_DEEP`` cycles: with ``switch`` a bit of the word is inverted where none is valid.
+
+    Parameters
+    ----------
+    reads
+        Whether the word is shown where it is not valid, too.
+    spoils
+        Another mistake: ``"valid"``, in the valid bit; ``"word"``, where it is valid; ``"rare"``, in one word of 2^32;
+        ``"output"``, in what is shown of that word.
+    """
+
+    def __init__(self, *, reads: bool = False, spoils: str = "") -> None:
+        self._reads = reads
+        self._spoils = spoils
+        super().__init__({"switch": In(1), "i": In(_WIDTH), "valid": In(1), "o": Out(_WIDTH), "o_valid": Out(1)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        word, valid = self.i, self.valid
+        for stage in range(_DEEP):
+            if stage == 1:
+                wrong = {"word": valid, "rare": ~valid | (word == _RARE)}.get(self._spoils, ~valid)
+                word, valid = word ^ (self.switch & wrong), valid ^ (self.switch & (self._spoils == "valid"))
+            later, is_valid = Signal(_WIDTH, name=f"word_{stage}", reset_less=True), Signal(name=f"valid_{stage}")
+            m.d.sync += [later.eq(word), is_valid.eq(valid)]
+            word, valid = later, is_valid
+        wrong = self.switch & (self._spoils == "output") & (word == _RARE)
+        m.d.comb += [self.o.eq(Mux(valid | self._reads, word, 0) ^ wrong), self.o_valid.eq(valid)]
+        return m
+
+
+def _netlist(component: _Pipeline) -> Netlist:
+    script = (
+        "read_rtlil /job/design.il\nsynth -flatten -noabc -top top\n"
+        "dfflegalize -cell $_DFF_P_ 01\nabc -g AND,OR,XOR\nwrite_json /job/result\n"
+    )
+    return read_netlist(yosys.produce(script, to_rtlil(component, name="top")), "top")
+
+
+def test_what_is_never_read_may_differ() -> None:
+    """The place of a row that is not valid, from stage to stage."""
+    assert is_equivalent(_netlist(_Pipeline()), "switch")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"reads": True}, {"spoils": "word"}, {"spoils": "valid"}, {"spoils": "rare"}, {"spoils": "output"}],
+    ids=[
+        "the word is read at any time",
+        "where it is valid",
+        "the valid bit differs",
+        "in one word of 2^32",
+        "in its output",
+    ],
+)
+def test_what_is_read_must_not(options: dict[str, Any]) -> None:
+    """The last two no simulation sees."""
+    assert not is_equivalent(_netlist(_Pipeline(**options)), "switch")
+
+
+def test_registers_of_two_clocks_must_not_differ() -> None:
+    """A guard may be loaded in other cycles than what it guards."""
+    netlist = _netlist(_Pipeline())
+    cells = list(netlist.cells)
+    place = next(number for number, cell in enumerate(cells) if cell.type == "$_DFF_P_")
+    other = cells[place]
+    cells[place] = Cell(other.name, other.type, {}, {**other.connections, "C": netlist.inputs["rst"]}, other.inputs)
+    split = Netlist(netlist.name, netlist.inputs, netlist.outputs, tuple(cells), netlist.nets, netlist.initial)
+    assert not is_equivalent(split, "switch")
+
+
+_KINDS = {"$_NOT_": "A", "$_AND_": "AB", "$_OR_": "AB", "$_XOR_": "AB"}
+
+
+def _random(generator: Random) -> Netlist:
+    """Four registers, two inputs and the switch, ten gates, an output."""
+    cells = []
+    bits: list[Bit] = [*range(2, 9)]  # 2: clock, 3: switch, 4 and 5: inputs, ...
+    inputs, registers = bits[2:4], [*range(20, 24)]
+    switch = 3
+    known: list[Bit] = [*inputs, *registers, switch]
+    for output in range(30, 40):
+        kind = generator.choice([*_KINDS])
+        ports = {port: (generator.choice(known),) for port in _KINDS[kind]}
+        cells.append(Cell(f"g{output}", kind, {}, {**ports, "Y": (output,)}, frozenset(_KINDS[kind])))
+        known.append(output)
+    for register in registers:
+        connections = {"C": (2,), "D": (generator.choice(known[7:]),), "Q": (register,)}
+        cells.append(Cell(f"r{register}", "$_DFF_P_", {}, connections, frozenset("CD")))
+    ports_in: dict[str, tuple[Bit, ...]] = {"clk": (2,), "switch": (switch,), "i": tuple(inputs)}
+    return Netlist("top", ports_in, {"o": (known[-1],)}, tuple(cells), {}, {})
+
+
+def _step(
+    netlist: Netlist, state: Mapping[Bit, int], inputs: tuple[int, ...], switch: int
+) -> tuple[int, tuple[int, ...]]:
+    """Output and next state."""
+    bits: dict[Bit, int] = {**state, 3: switch, **dict(zip(netlist.inputs["i"], inputs, strict=True))}
+    for cell in netlist.cells:
+        if cell.type in _KINDS:
+            values = [bits[cell.connections[port][0]] for port in _KINDS[cell.type]]
+            a, b = values[0], values[-1]
+            bits[cell.connections["Y"][0]] = {"$_NOT_": 1 - a, "$_AND_": a & b, "$_OR_": a | b, "$_XOR_": a ^ b}[
+                cell.type
+            ]
+    after = (bits[cell.connections["D"][0]] for cell in netlist.cells if cell.type == "$_DFF_P_")
+    return bits[netlist.outputs["o"][0]], tuple(after)
+
+
+def _always_the_same(netlist: Netlist) -> bool:
+    """By visiting all pairs of states that two copies can come to."""
+    registers = [cell.connections["Q"][0] for cell in netlist.cells if cell.type == "$_DFF_P_"]
+    waiting = [(state, state) for state in itertools.product((0, 1), repeat=len(registers))]
+    seen = {*waiting}
+    while waiting:
+        pair = waiting.pop()
+        for inputs in itertools.product((0, 1), repeat=2):
+            steps = [
+                _step(netlist, dict(zip(registers, state, strict=True)), inputs, switch)
+                for switch, state in enumerate(pair)
+            ]
+            if steps[0][0] != steps[1][0]:
+                return False
+            after = steps[0][1], steps[1][1]
+            if after not in seen:
+                seen.add(after)
+                waiting.append(after)
+    return True
+
+
+@pytest.mark.parametrize("count", [15, slow(200)])
+def test_random_netlists(count: int) -> None:
+    """Nothing is called equivalent that all pairs of states show to differ; and most of what does not is proven."""
+    generator = Random(count)
+    proven = same = 0
+    for _ in range(count):
+        netlist = _random(generator)
+        is_same, claimed = _always_the_same(netlist), is_equivalent(netlist, "switch")
+        assert is_same or not claimed
+        same, proven = same + is_same, proven + claimed
+    assert proven > 0.8 * same > 0
