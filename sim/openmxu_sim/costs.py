@@ -20,7 +20,7 @@ from openmxu_sim.numerics import Numerics, Work
 if TYPE_CHECKING:
     from openmxu.area.units import UnitEnergy
 
-__all__ = ["Cost", "Costs", "Ledger", "Losses", "in_millijoules", "losses"]
+__all__ = ["Cost", "Costs", "Ledger", "Losses", "losses", "three_digits"]
 
 _INFINITY = 0x7F800000
 """As a pattern of fp32: all finite numbers are below."""
@@ -190,15 +190,15 @@ class Costs:
         if energy is None or sum_of_rows is None:
             return ""
         return (
-            f" {in_millijoules(sum_of_rows)} mJ, derived: parts mapped to {energy.library} take "
+            f" {three_digits(sum_of_rows)} mJ, derived: parts mapped to {energy.library} take "
             f"{energy.product():.1f} pJ for a product and {energy.idle:.1f} pJ for an element without one, operands "
             "being of a normal distribution; without memories, wires and the clock's tree."
         )
 
 
-def in_millijoules(energy: float) -> str:
-    """To three digits, or more where they stand before the point."""
-    return f"{energy:,.0f}" if energy >= 100 else f"{energy:.3g}"
+def three_digits(value: float) -> str:
+    """A value to three digits, or more where they stand before the point."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _row(row: Cost) -> dict[str, Any]:
@@ -215,18 +215,18 @@ def _table(rows: Sequence[Cost], energies: Sequence[float] | None) -> Iterator[s
     yield "|---|---|" + "---:|" * (len(heads) - 2)
     for number, row in enumerate(rows):
         work = row.work
-        megabytes = (row.weight_bytes + row.activation_bytes + row.result_bytes) / 1e9
+        megabytes = (row.weight_bytes + row.activation_bytes + row.result_bytes) / 1e6
         sizes = (row.times, work.products, work.m, work.k, work.n, row.cycles)
         cells = [
             work.layer.replace("|", "\\|"),  # or it would end the cell
             work.operator,
             *(f"{size:,}" for size in sizes),
             f"{row.utilisation:.1%}",
-            f"{megabytes:.2f}",
+            three_digits(megabytes),
         ]
         if seen:
             cells += ["", ""] if row.losses is None else [str(row.losses.flushed), str(row.losses.overflowed)]
-        cells += [in_millijoules(energies[number])] if energies else []
+        cells += [three_digits(energies[number])] if energies else []
         yield f"| {' | '.join(cells)} |"
 
 

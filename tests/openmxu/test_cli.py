@@ -196,7 +196,7 @@ def test_board_list(capsys: pytest.CaptureFixture[str]) -> None:
             "rows of a trace must be within 0 to 128, not 0 to 1",
         ),
         compiled(
-            f"matmul A.npy B.npy --vcd w.vcd --vcd-cycles 0:{10**17}", "a trace must be of at most 1024 MB, not of "
+            f"matmul A.npy B.npy --vcd w.vcd --vcd-cycles 0:{10**17}", "a trace must be of at most 1024 MiB, not of "
         ),
         (f"matmul A.npy B.npy --rows {'9' * 5000}", "--rows: must be an integer, not '9999"),
         ("matmul A.npy B.npy --stalls -1", "stalls must be an integer >= 0, not -1"),

@@ -9,7 +9,7 @@ import pytest
 from openmxu.area.units import UnitEnergy
 from openmxu.config import MxuConfig
 from openmxu_sim import golden, simulate, vectors
-from openmxu_sim.costs import Ledger, Losses, in_millijoules, losses
+from openmxu_sim.costs import Ledger, Losses, losses, three_digits
 from openmxu_sim.numerics import Numerics, Work
 
 FORMATS = ["bf16", "fp16", "tf32", "fp8_e4m3", "fp8_e5m2", "e2f1", "e8f23"]
@@ -79,6 +79,22 @@ def test_what_is_said() -> None:
     assert costs.to_markdown().endswith("| 1 | 1 |")
 
 
+@pytest.mark.parametrize(
+    ("sizes", "side", "words", "megabytes"),
+    [
+        # Nothing is padded; activations come once for each 128 columns of weights.
+        ((256, 512, 512), 128, 512 * 512 + 4 * 256 * 512 + 256 * 512, "3.67"),
+        ((4, 4, 4), 4, 3 * 4 * 4, "0.000192"),
+    ],
+)
+def test_megabytes(sizes: tuple[int, int, int], side: int, words: int, megabytes: str) -> None:
+    """A million bytes each; a word of fp32 has four."""
+    assert f"{4 * words / 10**6:.3g}" == megabytes
+    ledger = Ledger(MxuConfig(rows=side, columns=side), Numerics(rows=side))
+    ledger.note(Work("mm", 1, *sizes))
+    assert f"% | {megabytes} |" in ledger.costs().to_markdown()
+
+
 def test_energies_by_hand() -> None:
     """24 products of 6 pJ, and what 4 elements do in the cycles without: 1 pJ each."""
     ledger = Ledger(MxuConfig(rows=2, columns=2), Numerics(rows=2))
@@ -97,8 +113,8 @@ def test_energies_by_hand() -> None:
     assert text.count(f" {each:.3g} |") == 2
 
 
-def test_energies_have_three_digits() -> None:
-    assert [in_millijoules(each) for each in (1234567.8, 99.96, 1.2345, 4.5e-7)] == [
+def test_figures_have_three_digits() -> None:
+    assert [three_digits(each) for each in (1234567.8, 99.96, 1.2345, 4.5e-7)] == [
         "1,234,568",
         "100",
         "1.23",

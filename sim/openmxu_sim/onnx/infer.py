@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from openmxu_sim.costs import Costs, in_millijoules
+from openmxu_sim.costs import Costs, three_digits
 from openmxu_sim.onnx.network import Network
 from openmxu_sim.onnx.runtime import ENGINE, Session, load
 
@@ -157,7 +157,7 @@ def to_markdown(name: str, found: Sequence[Inference]) -> str:
             ]
             cells += [f"{each.costs.cycles:,}", f"{each.costs.utilisation:.1%}"]
             cells += [] if each.element is None else [f"{each.element:,.0f}"]
-            cells += [] if each.costs.millijoules is None else [in_millijoules(each.costs.millijoules)]
+            cells += [] if each.costs.millijoules is None else [three_digits(each.costs.millijoules)]
             lines.append(f"| {' | '.join(cells)} |")
     for each in found:
         lines += ["", f"## {each.operand}", "", each.costs.to_markdown()]

@@ -64,7 +64,7 @@ class Clocked:
     runs
         How many there were.
     memory
-        Megabytes at most, Python and the operands included.
+        MiB at most, Python and the operands included.
     """
 
     engine: str
@@ -98,7 +98,7 @@ class Whole:
     first, seconds
         Seconds with nothing in the cache, and the median of later runs.
     memory
-        Megabytes at most.
+        MiB at most.
     """
 
     engine: str
@@ -263,7 +263,7 @@ def _repeat(run: Callable[[], object], *, runs: int = _RUNS, enough: float = _EN
 
 
 def _memory() -> float:
-    """Megabytes that this process, or one that it started, had at most."""
+    """MiB that this process, or one that it started, had at most."""
     scale = 1 if sys.platform == "darwin" else 1024
     who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     return max(resource.getrusage(each).ru_maxrss for each in who) * scale / 2**20

@@ -324,7 +324,7 @@ def to_markdown(report: Report) -> str:
         "|---|--:|--:|--:|---|",
         *(f"| {each.what} | {each.value} | {each.least} | {each.aim} | {each.reached} |" for each in report.figures()),
         "",
-        "| engine | N | threads | build, s | cycles | run, s | cycles/s | updates/s, million | MB |",
+        "| engine | N | threads | build, s | cycles | run, s | cycles/s | updates/s, million | MiB |",
         "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
         *(
             f"| {each.engine} | {each.size} | {each.threads} | {each.build:.2f} | {each.cycles} | {each.seconds:.3g} "
@@ -335,7 +335,7 @@ def to_markdown(report: Report) -> str:
     if report.products:
         lines += [
             "",
-            "| `openmxu matmul`, 512x512x512 on 128x128 | first use, s | then, s | MB |",
+            "| `openmxu matmul`, 512x512x512 on 128x128 | first use, s | then, s | MiB |",
             "|---|--:|--:|--:|",
             *(
                 f"| {each.engine} | {each.first:.2f} | {each.seconds:.2f} | {each.memory:.0f} |"

@@ -103,7 +103,7 @@ class Trace:
     Raises
     ------
     ValueError
-        It would be larger than a gigabyte.
+        It would be larger than 1 GiB.
     """
 
     def __init__(self, window: Window, registers: tuple[tuple[str, int], ...]) -> None:
@@ -113,7 +113,7 @@ class Trace:
         size = trace_bytes(window, dict(registers))
         if size > _MOST:
             raise ValueError(
-                f"a trace must be of at most {_MOST >> 20} MB, not of {size >> 20} MB: "
+                f"a trace must be of at most {_MOST >> 20} MiB, not of {size >> 20} MiB: "
                 "trace fewer rows, columns or cycles"
             )
         limbs = sum(_limbs(width) for _, width in registers)
