@@ -30,10 +30,11 @@ def from_tensor(given: Any, parameter: str) -> Any:
         )
     if given.layout is not torch.strided or given.device.type != "cpu":
         raise TypeError(f"{parameter} must be a dense tensor on the CPU, not {given.layout} on {given.device}")
-    plain = given.resolve_conj().resolve_neg()
-    if plain.dtype == torch.bfloat16:  # which NumPy has not by itself
-        return plain.view(torch.uint16).numpy().view(ml_dtypes.bfloat16)
-    return plain.numpy()
+    plain, name = given.resolve_conj().resolve_neg(), str(given.dtype).removeprefix("torch.")
+    if hasattr(ml_dtypes, name):  # bfloat16 and float8, which NumPy has not by itself
+        words = plain.view(getattr(torch, f"uint{8 * plain.element_size()}"))
+        return np.from_dlpack(words).view(getattr(ml_dtypes, name))
+    return np.from_dlpack(plain)  # by numpy(), PyTorch would never again let its memory be resized
 
 
 def as_given(result: npt.NDArray[Any], *operands: Any) -> Any:

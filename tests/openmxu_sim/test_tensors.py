@@ -62,6 +62,20 @@ def test_bfloat16_of_tensors(framework: str) -> None:
         assert np.array_equal(wide, np.asarray(right, np.float32))
 
 
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"])
+def test_float8_of_tensors(name: str) -> None:
+    """As NumPy's arrays of ml_dtypes; and the tensor's memory can still be resized."""
+    torch = FRAMEWORKS["torch"]
+    patterns = np.arange(256, dtype=np.uint8)[:, None]
+    one = np.ones((1, 1), np.float32)
+    tensor = torch.from_numpy(patterns.copy()).clone().view(getattr(torch, name))
+    how: dict[str, Any] = {"operand": "fp32", "subnormals": "ieee"}
+    found = matmul(tensor, torch.ones(1, 1), **OPTIONS, **how).numpy()
+    expected = golden.matmul(patterns.view(getattr(ml_dtypes, name)).astype(np.float32), one, rows=4, **how)
+    assert np.array_equal(found.view(np.uint32), expected.view(np.uint32))
+    assert tensor.untyped_storage().resizable()
+
+
 def test_tensors_that_are_no_operands() -> None:
     torch = FRAMEWORKS["torch"]
     a = torch.ones(2, 2)

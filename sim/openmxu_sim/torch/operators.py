@@ -12,16 +12,21 @@ from openmxu_sim.convolution import Convolution
 from openmxu_sim.numerics import Multiplier
 from openmxu_sim.torch.products import to_array, to_tensor
 
-__all__ = ["ON_UNIT", "escapes"]
+__all__ = ["CHECKED", "ON_UNIT", "escapes"]
 
 _Product = Callable[[Multiplier, Floats, Floats], Floats]
 
-_NAMESPACES = frozenset(("aten", "prims", "prim", "profiler", "c10d", "_c10d_functional", "openmxu"))
+_NAMESPACES = frozenset(
+    (
+        *("aten", "prims", "prim", "profiler", "openmxu"),
+        *("c10d", "_c10d_functional", "_c10d_functional_autograd", "_dtensor", "fsdp"),  # data between processes
+    )
+)
 """Operators of others may multiply anything."""
 
 _SUSPECT = re.compile(
     r"(?<![a-z0-9])("
-    r"(add|hsp|sspadd)?mm|matmul|matrix|dot|einsum|linear|trilinear|cdist|euclidean|generator"
+    r"(add|hsp|sspadd|s)?mm|matmul|matrix|dot|einsum|linear|trilinear|cdist|euclidean|generator"
     r"|conv([123]d)?|convolution|depthwise[23]d|dilated[23]d|transpose[23]d"
     r"|attention|encoder|rnn|lstm|gru"
     r"|to_mkldnn|linalg|cholesky|lu|ldl|qr|geqrf|orgqr|ormqr|svd|lstsq|inverse|solve|spsolve|fft"
@@ -30,16 +35,50 @@ _SUSPECT = re.compile(
 """Words in the names of operators that multiply matrices, or factorise them."""
 
 _HARMLESS = re.compile(
-    r"_thnn_.*_cell.*|lu_unpack|linalg_(cross|vector_norm|_powsum)|_linalg_check_errors|fft_r?fftfreq|slice_inverse|mkldnn_reorder_.*"
+    r"_thnn_.*_cell.*|lu_unpack|linalg_(cross|vector_norm|_powsum)|_linalg_check_errors|fft_r?fftfreq|slice_inverse"
+    r"|mkldnn_reorder_.*"
 )
 """Others with such words: they work on each element, or move data."""
 
+_KNOWN = re.compile(
+    r"(?<![a-z0-9])("
+    r"[a-z]*elu|glu|hard[a-z]+|soft[a-z]+|sigmoid|losse?s?(2d)?|entropy|norm|(un)?pool[123]d|pad[123]d|sampler"
+    r"|cat|stack|diag|copy|set|fill|put|take|gather|scatter|select|slice|index|indices|resize|embedding|mask|masked"
+    r"|padded|jagged|nested|segment|sparse_coo|sparse_compressed|sparse_sum|spdiags|dual"
+    r"|allclose|isin|same|choice|assert|searchsorted|bucketize|bincount|histogram(dd)?|cummax|cummin|divide|[a-z]*shift"
+    r"|foreach|adam|adamw|adagrad|sgd|moving|update_scale|quantize|quantized|fake|dequantize|addr|pdist|dist"
+    r"|gamma|dirichlet|philox|bernoulli|normal|binomial|randint|linspace|logspace|complex|polar"
+    r")(?![a-z0-9])"
+)
+"""Words in the names of operators of several tensors that multiply none of them by another as matrices, though PyTorch
+does not say of them that they work on each element."""
 
-def escapes(namespace: str, name: str) -> bool:
-    """Whether an operator that the unit does not compute, and that is none of several others, may multiply matrices."""
+
+def escapes(func: torch._ops.OpOverload) -> bool:
+    """Whether an operator that the unit does not compute, and that is none of several others, may multiply matrices.
+
+    Of those of PyTorch's own that take several tensors, these are all that are not known here.
+    """
+    namespace, _, name = func._schema.name.partition("::")
     name = name.removesuffix("_")
-    return namespace not in _NAMESPACES or (
-        namespace == "aten" and bool(_SUSPECT.search(name)) and not _HARMLESS.fullmatch(name)
+    if namespace not in _NAMESPACES or _HARMLESS.fullmatch(name):
+        return namespace not in _NAMESPACES
+    if _SUSPECT.search(name):
+        return True
+    return namespace == "aten" and _takes_several(func) and not (_is_pointwise(name) or _KNOWN.search(name))
+
+
+def _takes_several(func: torch._ops.OpOverload) -> bool:
+    """Whether an operator has two tensors to multiply."""
+    types = [str(each.type) for each in func._schema.arguments if not each.is_out]
+    return sum("Tensor" in each for each in types) > 1 or any("List" in each and "Tensor" in each for each in types)
+
+
+def _is_pointwise(name: str) -> bool:
+    """Whether PyTorch says of an operator of its own that it works on each element; of those in place it does not."""
+    packet = getattr(torch.ops.aten, name, None)
+    return packet is not None and any(
+        torch.Tag.pointwise in getattr(packet, overload).tags for overload in packet.overloads()
     )
 
 
@@ -89,8 +128,37 @@ def _sum(
     elif alpha != 1:
         result *= alpha
     if beta != 0:
-        result += summand if beta == 1 else beta * summand.to(result.dtype)
+        result += _addable(summand) if beta == 1 else beta * summand.to(result.dtype)
     return result.to(out_dtype or a.dtype)
+
+
+def _addable(summand: torch.Tensor) -> torch.Tensor:
+    """float8 as float32: PyTorch adds nothing else to it."""
+    return summand.float() if summand.element_size() == 1 else summand
+
+
+def _grouped(
+    multiplier: Multiplier,
+    a: torch.Tensor,
+    b: torch.Tensor,
+    offs: "torch.Tensor | None" = None,
+    bias: "torch.Tensor | None" = None,
+    out_dtype: "torch.dtype | None" = None,
+) -> torch.Tensor:
+    """A product for each group: of rows, if only the weights are a stack, of columns or of the inner dimension."""
+    if offs is None:
+        torch._grouped_mm(a[..., :0, :], b, None, bias, out_dtype)  # PyTorch's own checks; there are no rows
+        return _product(_bmm, multiplier, a, b, out_dtype)
+    result = torch._grouped_mm(a, b, torch.zeros_like(offs), bias, out_dtype).zero_()  # all groups are empty
+    start = 0
+    for group, end in enumerate(offs.tolist()):
+        part, start = slice(start, end), end
+        left = a[group] if a.dim() == 3 else a[part] if b.dim() == 3 else a[:, part]
+        right = b[group] if b.dim() == 3 else b[:, part] if a.dim() == 3 else b[part]
+        place = result[:, part] if a.dim() == 3 else result[part] if b.dim() == 3 else result[group]
+        if left.numel() and right.numel():
+            place.copy_(_product(_mm, multiplier, left, right, torch.float32))
+    return result
 
 
 class _Steps(NamedTuple):
@@ -126,7 +194,7 @@ def _convolution(
     else:
         result = to_tensor(convolution.gather(x, w, convolution.places(x.shape[2:])))
     if bias is not None:
-        result += bias.reshape(-1, *[1] * (w.ndim - 2))
+        result += _addable(bias).reshape(-1, *[1] * (w.ndim - 2))
     return result.to(image.dtype, memory_format=_memory_format(image, weight))
 
 
@@ -168,8 +236,12 @@ _SUMS: Mapping[str, _Product] = {"addmm": _mm, "baddbmm": _bmm, "addbmm": _addbm
 ON_UNIT: Mapping[str, Callable[..., Any]] = {
     **{name: partial(_product, product) for name, product in _PRODUCTS.items()},
     **{name: partial(_sum, product) for name, product in _SUMS.items()},
+    "_grouped_mm": _grouped,
     "convolution": _convolution,
     "_convolution": _convolution,
     "convolution_backward": _convolution_backward,
 }
 """What the unit computes of ``aten``: name, and a function of what multiplies and of the operator's arguments."""
+
+CHECKED: Mapping[str, int] = {"_grouped_mm": 2}
+"""Of these, those that have their arguments checked themselves, and how many of the first are operands."""

@@ -3,7 +3,9 @@
 import inspect
 import warnings
 from pathlib import Path
+from typing import cast
 
+import numpy as np
 import torch
 
 import openmxu_sim
@@ -11,8 +13,11 @@ from openmxu_sim.aliases import Floats
 
 __all__ = ["TYPES", "to_array", "to_tensor"]
 
-TYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
-"""What is multiplied. All but the last go into fp32 exactly."""
+TYPES = (
+    *(torch.float32, torch.bfloat16, torch.float16, torch.float64),
+    *(torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz),
+)
+"""What is multiplied. All but float64 go into fp32 exactly."""
 
 _INSIDE = tuple(str(Path(str(module.__file__)).parent) for module in (torch, openmxu_sim))
 """Where frames are not the caller's."""
@@ -25,8 +30,8 @@ def to_array(tensor: torch.Tensor) -> Floats:
     """
     if tensor.dtype == torch.float64:
         _warn("float64 is rounded to float32, which is what enters the unit")
-    array: Floats = tensor.detach().resolve_neg().to(torch.float32).numpy()
-    return array
+    # Not by numpy(): PyTorch would never again let the tensor's memory be resized, which FSDP does.
+    return cast("Floats", np.from_dlpack(tensor.detach().resolve_neg().float()))
 
 
 def to_tensor(array: Floats) -> torch.Tensor:

@@ -19,7 +19,7 @@ from openmxu_sim import golden
 from openmxu_sim.aliases import Floats
 from openmxu_sim.costs import Costs, Ledger
 from openmxu_sim.numerics import EscapeError, Multiplier, Numerics, Work
-from openmxu_sim.torch.operators import ON_UNIT, escapes
+from openmxu_sim.torch.operators import CHECKED, ON_UNIT, escapes
 from openmxu_sim.torch.products import TYPES
 
 __all__ = ["Unit"]
@@ -162,7 +162,7 @@ def _kind(func: torch._ops.OpOverload) -> tuple[_Kind, str]:
         return _Kind.COMPOSED, plain
     if namespace == "aten" and name.startswith("_embedding_bag"):
         return _Kind.WEIGHTED, plain
-    return _Kind.ESCAPE if escapes(namespace, name) else _Kind.PLAIN, plain
+    return _Kind.ESCAPE if escapes(func) else _Kind.PLAIN, plain
 
 
 class _Mode(TorchDispatchMode):
@@ -207,8 +207,12 @@ class _Mode(TorchDispatchMode):
         if kind is _Kind.PLAIN:
             return func(*args, **kwargs)
         given = {key: value for key, value in kwargs.items() if key != "out"}
-        tensors = [leaf for leaf in tree_leaves((args, given)) if isinstance(leaf, torch.Tensor)]
-        if any(tensor.is_meta for tensor in tensors) or not all(tensor.numel() for tensor in tensors):
+        operands = [*args[: CHECKED.get(name)], *given.values()]
+        leaves = operands if kind is _Kind.ON_UNIT else tree_leaves(operands)
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        sizes = [tensor.numel() for tensor in tensors]
+        # What the unit computes needs all of its operands; others may have results and buffers among theirs.
+        if any(tensor.is_meta for tensor in tensors) or not (all if kind is _Kind.ON_UNIT else any)(sizes):
             return func(*args, **kwargs)  # nothing is multiplied
         if kind is _Kind.WEIGHTED and sum(tensor.is_floating_point() for tensor in tensors) < 2:
             return func(*args, **kwargs)
@@ -230,7 +234,8 @@ class _Mode(TorchDispatchMode):
         kwargs: Mapping[str, Any],
     ) -> Any:
         _check_types(func, tensors)
-        _check_shapes(func, *_described((args, tuple(sorted(kwargs.items())))))
+        if name not in CHECKED:
+            _check_shapes(func, *_described((args, tuple(sorted(kwargs.items())))))
         given = {key: value for key, value in kwargs.items() if key != "out"}
         result = ON_UNIT[name](self.unit.multiplier(name), *args, **given)
         written = kwargs.get("out", args[0] if func._schema.is_mutable else None)

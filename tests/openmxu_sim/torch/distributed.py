@@ -1,9 +1,10 @@
-"""Two processes train one model with DistributedDataParallel on units of their own; run by a test."""
+"""Two processes train one model on units of their own, whole or in shards; run by a test."""
 
 import sys
 
 import torch
 import torch.distributed
+from torch.distributed.fsdp import fully_shard
 
 import openmxu_sim.torch as mxu
 
@@ -18,15 +19,17 @@ def main(rank: int, meeting: str) -> None:
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
     inputs = torch.randn(2, 12, 16, generator=torch.Generator().manual_seed(1))
-    model, alone = torch.nn.parallel.DistributedDataParallel(_model()), [_model(), _model()]
-    with mxu.unit() as unit:
-        model(inputs[rank]).square().sum().backward()
-    assert sum(unit.work.values()) == 5
+    alone = [_model(), _model()]
     with mxu.unit():
         for own, given in zip(alone, inputs, strict=True):
             own(given).square().sum().backward()
-    for found, *each in zip(model.parameters(), *(own.parameters() for own in alone), strict=True):
-        assert torch.equal(found.grad, each[0].grad / 2 + each[1].grad / 2)
+    for model in (torch.nn.parallel.DistributedDataParallel(_model()), fully_shard(_model())):
+        with mxu.unit() as unit:
+            model(inputs[rank]).square().sum().backward()
+        assert sum(unit.work.values()) == 5
+        for found, *each in zip(model.parameters(), *(own.parameters() for own in alone), strict=True):
+            gradient = found.grad.full_tensor() if hasattr(found.grad, "full_tensor") else found.grad
+            assert torch.equal(gradient, each[0].grad / 2 + each[1].grad / 2)
     torch.distributed.destroy_process_group()
     print("agreed", flush=True)
 

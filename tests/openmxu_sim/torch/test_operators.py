@@ -2,8 +2,10 @@
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -70,6 +72,107 @@ PRODUCTS: dict[str, tuple[Function, Shapes]] = {
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products(name: str) -> None:
     _check(*PRODUCTS[name], count=3)
+
+
+GROUPS = {
+    # Sizes of the operands, and where groups end: of rows, of columns, of the inner dimension; a stack has none.
+    "rows": ((10, 8), (4, 8, 16), (3, 3, 8, 10)),
+    "columns": ((4, 8, 16), (16, 16), (4, 4, 9, 16)),
+    "inner": ((8, 16), (16, 8), (0, 5, 16)),
+    "stack": ((3, 8, 8), (3, 8, 16), None),
+}
+
+
+def _with_groups(name: str, dtype: Any) -> tuple[list[Any], Any]:
+    """Operands, and where groups end."""
+    *shapes, ends = GROUPS[name]
+    inputs = [each.detach().to(dtype).requires_grad_() for each in _integers(tuple(shapes))]
+    return inputs, None if ends is None else torch.tensor(ends, dtype=torch.int32)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", GROUPS)
+def test_products_of_groups(name: str, dtype: Any) -> None:
+    """One for each group that has an element, forward and backward: PyTorch is the oracle."""
+    inputs, ends = _with_groups(name, dtype)
+    multiply = partial(torch._grouped_mm, offs=ends)
+    expected = _with_gradients(multiply, inputs)
+    with mxu.unit() as unit:
+        found = _with_gradients(multiply, inputs)
+    for one, other in zip(found, expected, strict=True):
+        assert (one.shape, one.dtype) == (other.shape, other.dtype)
+        assert torch.equal(one, other)
+    filled = 1 if ends is None else len(set(ends.tolist()) - {0})
+    assert sum(unit.work.values()) == 3 * filled
+
+
+def test_bits_of_products_of_groups() -> None:
+    a, b = _random(((10, 8), (3, 8, 12)), 3)
+    with mxu.unit(rows=4) as unit:
+        found = torch._grouped_mm(a, b, offs=torch.tensor([4, 4, 9], dtype=torch.int32))
+    for rows, group in ((slice(0, 4), 0), (slice(4, 9), 2)):
+        _same_bits(found[rows], golden.matmul(a[rows].numpy(), b[group].numpy(), rows=4))
+    assert not found[9:].any()  # in no group
+    assert set(unit.work) == {mxu.Work("_grouped_mm", 1, m, 8, 12) for m in (4, 5)}
+
+
+@pytest.mark.parametrize(
+    ("shapes", "ends", "options"),
+    [
+        (((10, 8), (4, 8, 12)), None, {}),
+        (((10, 8), (4, 8, 12)), torch.tensor([3, 10], dtype=torch.int32), {}),
+        (((10, 8), (4, 4, 12)), torch.tensor([3, 3, 8, 10], dtype=torch.int32), {}),
+        (((10, 8), (4, 8, 12)), torch.tensor([3, 3, 8, 10]), {}),
+        (((10, 8), (4, 8, 12)), torch.tensor([3, 3, 8, 10], dtype=torch.int32), {"bias": torch.ones(12)}),
+        (((10, 8), (4, 8, 12)), torch.tensor([3, 3, 8, 10], dtype=torch.int32), {"out_dtype": torch.bfloat16}),
+        (((10, 5), (4, 5, 12)), torch.tensor([3, 3, 8, 10], dtype=torch.int32), {}),
+        (((3, 8, 4), (2, 4, 8)), None, {}),
+    ],
+)
+def test_mistakes_with_groups_are_those_of_pytorch(shapes: Shapes, ends: Any, options: dict[str, Any]) -> None:
+    a, b = (torch.ones(shape) for shape in shapes)
+    with pytest.raises(RuntimeError) as plain:
+        torch._grouped_mm(a, b, offs=ends, **options)
+    with mxu.unit() as unit, pytest.raises(RuntimeError) as found:
+        torch._grouped_mm(a, b, offs=ends, **options)
+    assert str(found.value).partition("\n")[0] == str(plain.value).partition("\n")[0]
+    assert not unit.work
+
+
+FLOAT8 = {name: getattr(torch, name) for name in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")}
+
+
+@pytest.mark.parametrize("name", FLOAT8)
+def test_float8_enters_exactly(name: str) -> None:
+    """All 256 patterns, as ml_dtypes reads them, times one; results are rounded to the type, once."""
+    patterns = np.arange(256, dtype=np.uint8)
+    exact = patterns.view(getattr(ml_dtypes, name)).astype(np.float32)
+    a = torch.from_numpy(patterns).view(FLOAT8[name])
+    with mxu.unit(operand="fp32", subnormals="ieee"):
+        found = a[:, None] @ torch.ones(1, 1).to(FLOAT8[name])
+        wide = mxu.matmul(a[:, None], torch.ones(1, 1).to(FLOAT8[name]), operand="fp32", subnormals="ieee")
+    for result in (found, wide):
+        assert result.dtype == FLOAT8[name]
+        values = result[:, 0].float().numpy()
+        assert (np.isnan(values) == np.isnan(exact)).all()
+        assert (values[~np.isnan(exact)] == exact[~np.isnan(exact)]).all()
+
+
+@pytest.mark.parametrize("name", FLOAT8)
+def test_float8_as_pytorch_computes_it(name: str) -> None:
+    """Products, sums with a scaled summand, a convolution with a bias: of numbers that need no rounding."""
+    small = [
+        torch.randint(-1, 2, shape).to(FLOAT8[name]) for shape in ((3, 4), (4, 3), (3,), (1, 3, 5), (2, 3, 3), (2,))
+    ]
+    a, b, s, x, w, bias = small
+    with mxu.unit() as unit:
+        found = [a @ b, torch.addmm(s, a, b, beta=2), F.conv1d(x, w, bias)]
+    a, b, s, x, w, bias = (each.float() for each in small)
+    expected = [a @ b, torch.addmm(s, a, b, beta=2), F.conv1d(x, w, bias)]
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == FLOAT8[name]
+        assert torch.equal(one.float(), other.to(FLOAT8[name]).float())
+    assert sum(unit.work.values()) == 3
 
 
 def _convolutions() -> list[Any]:
@@ -234,6 +337,14 @@ def test_types_of_results() -> None:
         exact = torch.from_numpy(golden.matmul(a.float().numpy(), b.float().numpy(), rows=128, operand=operand))
         assert torch.equal(plain, exact.to(dtype))
         assert torch.equal(added, (exact + bias.float()).to(dtype))
+
+
+def test_operands_stay_resizable() -> None:
+    """FSDP frees the memory of parameters by that."""
+    a, b = torch.ones(2, 2), torch.ones(2, 2)
+    with mxu.unit():
+        a @ b
+    assert a.untyped_storage().resizable()
 
 
 def test_channels_last() -> None:

@@ -217,6 +217,8 @@ ESCAPES: dict[str, Function] = {
     "aten::affine_grid_generator": lambda: F.affine_grid(torch.ones(1, 2, 3), [1, 1, 2, 2], align_corners=True),
     "aten::conv_tbc": lambda: torch.conv_tbc(torch.ones(4, 1, 2), torch.ones(2, 2, 2), torch.ones(2)),
     "aten::_sparse_addmm": lambda: torch.sparse.mm(torch.eye(2).to_sparse(), torch.ones(2, 2)),
+    "aten::sspaddmm": lambda: torch.smm(torch.eye(2).to_sparse(), torch.ones(2, 2)),  # writes to a tensor of no size
+    "prims::svd": lambda: torch.ops.prims.svd(torch.eye(3), full_matrices=False),
     "aten::to_mkldnn": lambda: torch.ones(2, 2).to_mkldnn(),
     "aten::mm": lambda: torch.ones(2, 2, dtype=torch.int64) @ torch.ones(2, 2, dtype=torch.int64),
     "aten::bmm": lambda: torch.ones(1, 2, 2, dtype=torch.complex64) @ torch.ones(1, 2, 2, dtype=torch.complex64),
@@ -280,11 +282,12 @@ def test_every_operator_is_known() -> None:
     found: dict[str, set[str]] = {"unit": set(), "refused": set(), "plain": set()}
     for full in torch._C._dispatch_get_all_op_names():
         namespace, _, name = full.partition("::")
-        name = name.partition(".")[0]
+        name, _, overload = name.partition(".")
         composed = torch._C._dispatch_has_kernel_for_dispatch_key(full, "CompositeImplicitAutograd")
         if namespace == "aten" and not composed:
             on_unit = name.removesuffix("_") in ON_UNIT
-            found["unit" if on_unit else "refused" if escapes(namespace, name) else "plain"].add(name)
+            refused = escapes(getattr(getattr(torch.ops.aten, name), overload or "default"))
+            found["unit" if on_unit else "refused" if refused else "plain"].add(name)
     assert {"mm", "addmm_", "baddbmm", "convolution_backward"} <= found["unit"]
     counted = {
         str(each).removeprefix("aten.") for each in flop_registry
@@ -294,6 +297,19 @@ def test_every_operator_is_known() -> None:
     for part in ("conv", "matmul", "attention", "linalg", "lstm", "gru", "rnn", "solve", "cdist", "addmm", "baddbmm"):
         suspicious = {name for name in found["plain"] if part in name}
         assert suspicious <= KNOWN, part
+
+
+def test_what_is_not_known_is_an_error() -> None:
+    """An operator of PyTorch's own that takes two tensors, as a later version may bring."""
+    with torch.library._scoped_library("aten", "FRAGMENT") as library:
+        library.define("openmxu_blend(Tensor a, Tensor b) -> Tensor")
+        library.define("openmxu_blur(Tensor a) -> Tensor")
+        library.impl("openmxu_blend", lambda a, b: a + b, "CPU")
+        library.impl("openmxu_blur", lambda a: a + 1, "CPU")
+        with mxu.unit(), pytest.raises(mxu.EscapeError, match="aten::openmxu_blend does not multiply on the unit"):
+            torch.ops.aten.openmxu_blend(torch.ones(2), torch.ones(2))
+        with mxu.unit():
+            assert torch.equal(torch.ops.aten.openmxu_blur(torch.ones(2)), torch.full((2,), 2.0))
 
 
 KNOWN = {
@@ -369,6 +385,8 @@ def layers():
     yield nn.GRU(16, 8), (x,)
     yield nn.RNN(16, 8), (x,)
     yield (lambda q: F.scaled_dot_product_attention(q, q, q, is_causal=True)), (x.clone().requires_grad_(),)
+    ends, weights = torch.tensor([5, 12], dtype=torch.int32), torch.randn(2, 16, 8)
+    yield (lambda rows: torch._grouped_mm(rows, weights, offs=ends) * 2), (torch.randn(12, 16).requires_grad_(),)
     yield torch.jit.script(nn.Linear(16, 3)), (x,)
     yield torch.compile(nn.Linear(16, 3), backend="eager"), (x,)
 """
@@ -578,7 +596,7 @@ def test_bad_parameters(options: dict[str, Any], text: str) -> None:
 
 @pytest.mark.parametrize("script", [slow("distributed")])
 def test_two_processes(script: str, tmp_path: Path) -> None:
-    """DistributedDataParallel: each process's products are the unit's, PyTorch averages the gradients."""
+    """DistributedDataParallel and FSDP: each process's products are the unit's, PyTorch averages the gradients."""
     done = subprocess.run(
         [sys.executable, Path(__file__).with_name(f"{script}.py"), tmp_path / "meeting"],
         capture_output=True,
