@@ -1,8 +1,9 @@
 """What the packages for frameworks share: how they have products computed, and what they do not compute."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,8 +23,34 @@ class EscapeError(RuntimeError):
     """A product would be computed elsewhere than on the unit."""
 
 
+_NAMES = {
+    **{"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "fp32", "float": "fp32"},
+    **{
+        "float8_e4m3fn": "fp8_e4m3",
+        "float8_e5m2": "fp8_e5m2",
+        "e4m3fn": "fp8_e4m3",
+        "e4m3": "fp8_e4m3",
+        "e5m2": "fp8_e5m2",
+    },
+    **{"float8_e4m3": "e4f3", "float8_e3m4": "e3f4"},  # these have infinities
+}
+"""What others call our formats."""
+
+
+def _our_name(fmt: Any) -> Any:
+    """Our name of a format, where others call it differently, or where it is a type of theirs; else what was given."""
+    name = fmt
+    if not isinstance(fmt, str):
+        with suppress(TypeError):
+            name = str(fmt).removeprefix("torch.") if type(fmt).__module__ == "torch" else fmt and np.dtype(fmt).name
+    return _NAMES.get(name, fmt) if isinstance(name, str) else fmt
+
+
 class Numerics(NamedTuple):
-    """What the bits of a product depend on; each is as of :func:`openmxu_sim.simulate`."""
+    """What the bits of a product depend on; each is as of :func:`openmxu_sim.simulate`.
+
+    Formats may have the names that others give them, such as ``"bfloat16"``, ``"e4m3"`` or ``torch.float8_e5m2``.
+    """
 
     operand: str = "bf16"
     accumulate: str = "fp32"
@@ -32,19 +59,20 @@ class Numerics(NamedTuple):
     rows: int = 128
 
     def checked(self) -> "Numerics":
-        """The same, with the name that we have for the precision.
+        """The same, with the names that we have for formats and the precision.
 
         Raises
         ------
         TypeError, ValueError
             One is outside its domain.
         """
-        golden.find_format(self.operand, "operand")
-        golden.find_format(self.accumulate, "accumulate")
+        operand, accumulate = _our_name(self.operand), _our_name(self.accumulate)
+        golden.find_format(operand, "operand")
+        golden.find_format(accumulate, "accumulate")
         precision = find_precision(self.precision)
-        check_precision(precision, self.operand, self.accumulate)
+        check_precision(precision, operand, accumulate)
         check_subnormals(self.subnormals)
-        return self._replace(precision=precision, rows=golden.check_count(self.rows, "rows"))
+        return Numerics(operand, accumulate, precision, self.subnormals, golden.check_count(self.rows, "rows"))
 
     def unit(self, columns: int, stages: int) -> MxuConfig:
         """A unit that has these bits, and takes fp32.

@@ -59,8 +59,8 @@ def matmul(
     a: torch.Tensor,
     b: torch.Tensor,
     *,
-    operand: str = "bf16",
-    accumulate: str = "fp32",
+    operand: "str | torch.dtype" = "bf16",
+    accumulate: "str | torch.dtype" = "fp32",
     precision: str = "default",
     subnormals: str = "flush",
     rows: int = 128,
@@ -72,7 +72,7 @@ def matmul(
     a, b
         Tensors of one type, on the CPU. Results are rounded to it.
     operand, accumulate, precision, subnormals, rows
-        As of :func:`openmxu_sim.simulate`.
+        As of :class:`openmxu_sim.torch.Unit`.
 
     Raises
     ------
