@@ -15,7 +15,7 @@ PyTorch does what follows, such as adding a bias or rounding to a tensor's type.
 do not change.
 
 What is written element by element, ``(a * b).sum()``, is no product of matrices here, as on a TPU. The context is the
-thread's that entered it.
+thread's that entered it; a network that another thread runs meanwhile is an error.
 """
 
 from openmxu_sim.numerics import EscapeError, Work

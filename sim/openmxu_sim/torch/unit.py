@@ -1,16 +1,18 @@
 """The context in which PyTorch multiplies on the unit."""
 
 import threading
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ContextDecorator, ExitStack, contextmanager
 from enum import Enum
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.module_tracker import ModuleTracker
@@ -27,17 +29,17 @@ __all__ = ["Unit"]
 _PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 """Tensors that have no dispatcher of their own."""
 
-_active = threading.local()
-"""``depth``: how many contexts this thread is in."""
 
+class Unit(ContextDecorator):
+    """A matrix unit that computes PyTorch's products in its context, or in a function that it decorates.
 
-class Unit:
-    """A matrix unit that computes PyTorch's products in its context, forward and backward.
+    Derivatives of these products, too, are of the unit's formats, in whichever unit's context they are computed.
 
     Parameters
     ----------
     rows, columns, stages, subnormals, operand, accumulate, precision
-        As of :func:`openmxu_sim.simulate`. Neither ``columns`` nor ``stages`` change any bit.
+        As of :func:`openmxu_sim.simulate`. Neither ``columns`` nor ``stages`` change any bit. Formats may have names
+        of PyTorch's, ``"bfloat16"`` or ``torch.bfloat16``, or of the literature's, ``"e4m3"``.
     strict
         Whether an operator of PyTorch's that multiplies matrices in a way of its own is an error.
     allow
@@ -46,7 +48,8 @@ class Unit:
         How many to use; ``None``: as many as PyTorch does.
     trace
         Whether to note which layer asks for products, and what conversion loses of operands; slower. PyTorch's tracker
-        of modules says which: not rightly after an error within one, nor while other threads run modules.
+        of modules says which: not rightly after an error within one, nor while other threads run modules, and not after
+        the context has ended.
 
     Attributes
     ----------
@@ -70,8 +73,8 @@ class Unit:
         columns: int = 128,
         stages: int = 1,
         subnormals: str = "flush",
-        operand: str = "bf16",
-        accumulate: str = "fp32",
+        operand: "str | torch.dtype" = "bf16",
+        accumulate: "str | torch.dtype" = "fp32",
         precision: str = "default",
         strict: bool = True,
         allow: Collection[str] = (),
@@ -89,10 +92,24 @@ class Unit:
         self._counting = threading.Lock()
         self._entered = threading.local()
 
+    def __repr__(self) -> str:
+        unit, options = (
+            self.config,
+            {"strict": self.strict, "allow": tuple(sorted(self.allow)), "threads": self.threads},
+        )
+        named = {
+            **self.numerics._asdict(),
+            "columns": unit.columns,
+            "stages": unit.stages,
+            **options,
+            "trace": self._trace,
+        }
+        return f"unit({', '.join(f'{name}={value!r}' for name, value in named.items())})"
+
     def __enter__(self) -> "Unit":
         stack = ExitStack()
-        stack.enter_context(_decomposed())
-        stack.enter_context(_activity())
+        stack.enter_context(_decomposed(self))
+        stack.enter_context(_thread.within(self))
         if self._trace and getattr(self._entered, "tracker", None) is None:
             self._entered.tracker = stack.enter_context(ModuleTracker())
             stack.callback(setattr, self._entered, "tracker", None)
@@ -103,6 +120,8 @@ class Unit:
         return self
 
     def __exit__(self, *_exception: object) -> None:
+        if not getattr(self._entered, "stacks", None):
+            raise RuntimeError("a unit must be entered before it is left, by the same thread: with unit(...):")
         self._entered.stacks.pop().close()
 
     @property
@@ -143,6 +162,75 @@ class Unit:
             self.escaped[operator] += 1
 
 
+class _Context(NamedTuple):
+    """A unit's context.
+
+    Parameters
+    ----------
+    unit
+        It computes products in it.
+    again
+        It computes what a checkpoint within which the context was entered computes again before that.
+    """
+
+    unit: Unit
+    again: Unit
+
+
+class _Thread(threading.local):
+    """The contexts that a thread is in, and in which it made the nodes of its graphs of derivatives.
+
+    A thread numbers its nodes::
+
+        node       0   1   2   3   4   5   6   7
+        made in    -   A   A   B   B   A   A   -        with A: ...; with B: ...; ...
+        changes    ^       ^       ^       ^            since = 0, 1, 3, 5, 7
+    """
+
+    _KEPT = 1024
+    """Changes of contexts; nodes that are older are taken for ones that were made outside of all."""
+
+    def __init__(self) -> None:
+        self.contexts: list[_Context] = []
+        self._hooks: list[object] = []
+        self._since: list[int] = []
+        self._made_in: list[_Context | None] = []
+
+    @contextmanager
+    def within(self, unit: Unit) -> Iterator[None]:
+        """Be in the context of a unit."""
+        hooks = _saving_hooks()
+        in_checkpoint = self.contexts and hooks is not None and hooks != self._hooks[-1]
+        self.contexts.append(_Context(unit, self.contexts[-1].again if in_checkpoint else unit))
+        self._hooks.append(hooks)
+        self._note()
+        try:
+            yield
+        finally:
+            self.contexts.pop()
+            self._hooks.pop()
+            self._note()
+
+    def _note(self) -> None:
+        """Nodes are made in the innermost context from now on."""
+        number = torch.autograd._get_sequence_nr()
+        first = bisect_right(self._since, number - 1)  # no node was made since a change with the same number
+        self._since[first:], self._made_in[first:] = [number], [self.contexts[-1] if self.contexts else None]
+        del self._since[: -self._KEPT], self._made_in[: -self._KEPT]
+
+    def made_in(self, node: Any) -> _Context | None:
+        """Where a node was made."""
+        place = bisect_right(self._since, node._sequence_nr())
+        return self._made_in[place - 1] if place else None
+
+
+_thread = _Thread()
+
+_saving_hooks = partial(torch._C._autograd._top_saved_tensors_default_hooks, True)
+"""Functions for what is saved for derivatives, if there are any: checkpoints have some, forward and when they compute
+again."""
+
+
 class _Kind(Enum):
     ON_UNIT = "computed by the unit"
     COMPOSED = "made of other operators"
@@ -168,8 +256,12 @@ def _kind(func: torch._ops.OpOverload) -> tuple[_Kind, str]:
 class _Mode(TorchDispatchMode):
     """What PyTorch asks about each operator, below automatic differentiation.
 
-    Each result is remembered until the next operator: by then it has its node of the graph of derivatives, and the
+    Each product is remembered until the next operator: by then it has its node of the graph of derivatives, and the
     node can be told that its products, too, are the unit's.
+
+    TorchScript makes one node for several operators, and so do functions with a derivative of their own: before they
+    run, and for the last result. In a script, derivatives are asked for, but of no operand; in such a function it is
+    the other way round. After a product like that, the last result is remembered, too: its node was made before.
     """
 
     supports_higher_order_operators = True
@@ -177,8 +269,11 @@ class _Mode(TorchDispatchMode):
 
     def __init__(self, unit: Unit) -> None:
         super().__init__()
-        self.unit = unit
-        self.results: list[tuple[torch.Tensor, str, tuple[Any, ...], float]] = []
+        self.innermost = unit
+        self.during = torch._C._current_autograd_node()
+        self.results: list[_Made] = []
+        self.hidden: int | None = None
+        self.last: Any = None
 
     def __exit__(self, *exception: Any) -> None:
         super().__exit__(*exception)
@@ -194,7 +289,7 @@ class _Mode(TorchDispatchMode):
         self._mark()
         kwargs = kwargs or {}
         if isinstance(func, torch._ops.HigherOrderOperator):
-            self.unit.escape(f"{func.namespace}::{func.name()}", _HIGHER)
+            self._unit().escape(f"{func.namespace}::{func.name()}", _HIGHER)
             return func(*args, **kwargs)
         if any(issubclass(each, FakeTensor) for each in types):
             return func(*args, **kwargs)
@@ -205,7 +300,9 @@ class _Mode(TorchDispatchMode):
             with self:
                 return func.decompose(*args, **kwargs)
         if kind is _Kind.PLAIN:
-            return func(*args, **kwargs)
+            result = func(*args, **kwargs)
+            self.last = None if self.hidden is None else result
+            return result
         given = {key: value for key, value in kwargs.items() if key != "out"}
         operands = [*args[: CHECKED.get(name)], *given.values()]
         leaves = operands if kind is _Kind.ON_UNIT else tree_leaves(operands)
@@ -221,9 +318,23 @@ class _Mode(TorchDispatchMode):
         else:
             why = "does not multiply on the unit; use operators that do (mm, bmm, convolution)"
         if why:
-            self.unit.escape(func._schema.name, why)
+            self._unit().escape(func._schema.name, why)
             return func(*args, **kwargs)
         return self._compute(func, name, tensors, args, kwargs)
+
+    def _unit(self) -> Unit:
+        """That of the innermost context; for what a node of the graph of derivatives computes, that of the node's.
+
+        So it is for what the node runs again, unless a context is entered there.
+        """
+        node = torch._C._current_autograd_node()
+        if node is None or node is self.during:
+            return self.innermost
+        context = _thread.made_in(node)
+        if _saving_hooks() is not None:
+            return self.innermost if context is None else context.again
+        made_by: Unit | None = node.metadata.get(_MADE_BY)
+        return made_by or (self.innermost if context is None else context.unit)
 
     def _compute(
         self,
@@ -237,28 +348,61 @@ class _Mode(TorchDispatchMode):
         if name not in CHECKED:
             _check_shapes(func, *_described((args, tuple(sorted(kwargs.items())))))
         given = {key: value for key, value in kwargs.items() if key != "out"}
-        result = ON_UNIT[name](self.unit.multiplier(name), *args, **given)
+        unit = self._unit()
+        result = ON_UNIT[name](unit.multiplier(name), *args, **given)
         written = kwargs.get("out", args[0] if func._schema.is_mutable else None)
         if written is not None:
             result = written.resize_(result.shape).copy_(result) if "out" in kwargs else written.copy_(result)
-        if torch.is_grad_enabled() and any(each.requires_grad for each in tensors):
+        asked, wanted = torch.is_grad_enabled(), any(each.requires_grad for each in tensors)
+        if asked and wanted:
+            self.hidden = None
             if written is not None and written._is_view() and name in _OUTER:
                 raise EscapeError(f"{func._schema.name} must not write to a view whose derivatives are asked for")
-            parts = [each for each in tree_leaves(result) if isinstance(each, torch.Tensor)]
-            self.results += [(part, name, args, kwargs.get("alpha", 1)) for part in parts]
+        elif (asked or wanted) and torch._C._current_autograd_node() is None:
+            self.hidden = torch.autograd._get_sequence_nr()
+        else:
+            return result
+        outer = name if self.hidden is None else ""
+        self.results += [_Made(part, unit, outer, args, kwargs.get("alpha", 1)) for part in _parts(result)]
         return result
 
     def _mark(self) -> None:
         """Have the nodes of what was computed look for a unit when they are asked for derivatives."""
-        for result, name, args, alpha in self.results:
-            node = result.grad_fn
-            if node is not None:
-                node.register_prehook(_require_unit)
-                if name in _OUTER:
-                    node.register_hook(_outer_products(name, args, alpha))
-            if result._base is not None and result._base.grad_fn is not None:  # where a view was written to
-                result._base.grad_fn.register_prehook(_require_unit)
+        for made in self.results:
+            whole = made.result._base if made.name else None  # where a view was written to
+            for node in (made.result.grad_fn, None if whole is None else whole.grad_fn):
+                if node is not None:
+                    node.metadata[_MADE_BY] = made.unit
+                    node.register_prehook(_require_unit)
+            if made.result.grad_fn is not None and made.name in _OUTER:
+                made.result.grad_fn.register_hook(_outer_products(made.name, made.args, made.alpha))
         self.results.clear()
+        if self.last is not None and self.hidden is not None:
+            for node in [part.grad_fn for part in _parts(self.last)]:
+                if node is not None and node._sequence_nr() < self.hidden:
+                    node.register_prehook(_require_unit)
+            self.last = None
+
+
+def _parts(result: Any) -> list[torch.Tensor]:
+    """The tensors that an operator returns."""
+    return [
+        each for each in (result if isinstance(result, (tuple, list)) else (result,)) if isinstance(each, torch.Tensor)
+    ]
+
+
+class _Made(NamedTuple):
+    """The result of a product, and what made it."""
+
+    result: torch.Tensor
+    unit: Unit
+    name: str
+    args: tuple[Any, ...]
+    alpha: float
+
+
+_MADE_BY = "openmxu unit"
+"""In a node's metadata: what made its product."""
 
 
 _HIGHER = (
@@ -268,7 +412,7 @@ _HIGHER = (
 
 
 def _require_unit(_gradients: object) -> None:
-    if not getattr(_active, "depth", 0):
+    if not _thread.contexts:
         raise EscapeError(
             "these products were made on a unit, and their derivatives would be computed elsewhere; "
             "call backward() in the context of a unit, too"
@@ -351,24 +495,25 @@ def _check_shapes(func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: tu
     func(*(empty(each) for each in args), **{name: empty(value) for name, value in kwargs})
 
 
-@contextmanager
-def _activity() -> Iterator[None]:
-    _active.depth = getattr(_active, "depth", 0) + 1
-    try:
-        yield
-    finally:
-        _active.depth -= 1
+def _look_for_unit(module: torch.nn.Module, _inputs: object) -> None:
+    """Before a network computes: its thread should have entered a unit if another has."""
+    if not _thread.contexts and any(True for _ in module.parameters()):
+        for unit in tuple(_users):
+            unit.escape(
+                "thread::forward",
+                "computes a module in a thread that has entered no unit, while another has; enter it there, too",
+            )
 
 
 _settings = threading.Lock()
-_users = 0
+_users: list[Unit] = []
 _restore = ExitStack()
 
 
 @contextmanager
-def _decomposed() -> Iterator[None]:
+def _decomposed(unit: Unit) -> Iterator[None]:
     """PyTorch without its fused kernels, where they would multiply by themselves; these settings are the process's."""
-    global _users, _restore  # noqa: PLW0603
+    global _restore  # noqa: PLW0603
     with _settings:
         if not _users:
             _restore = ExitStack()
@@ -377,11 +522,12 @@ def _decomposed() -> Iterator[None]:
             _restore.enter_context(torch.backends.mkldnn.flags(enabled=False, **others))
             _restore.callback(torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled())
             torch.backends.mha.set_fastpath_enabled(False)
-        _users += 1
+            _restore.enter_context(register_module_forward_pre_hook(_look_for_unit))
+        _users.append(unit)
     try:
         yield
     finally:
         with _settings:
-            _users -= 1
+            _users.remove(unit)
             if not _users:
                 _restore.close()

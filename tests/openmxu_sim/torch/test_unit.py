@@ -9,6 +9,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed: make setu
 
 from torch._higher_order_ops.while_loop import while_loop  # noqa: E402
 from torch.nn.attention.flex_attention import flex_attention  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
 from torch.utils.flop_counter import flop_registry  # noqa: E402
 
 import openmxu_sim.torch as mxu  # noqa: E402  # needs PyTorch
@@ -47,6 +49,41 @@ def test_settings_are_restored() -> None:
     with pytest.raises(ZeroDivisionError), outer, inner:
         raise ZeroDivisionError
     assert _settings() == before != within
+
+
+def test_what_it_is_called() -> None:
+    """Whoever prints it sees the unit, and can make it again."""
+    unit = mxu.unit(operand="fp8_e4m3", rows=4, allow=["aten::b", "aten::a"], threads=2)
+    expected = (
+        "unit(operand='fp8_e4m3', accumulate='fp32', precision='default', subnormals='flush', rows=4, columns=128, "
+        "stages=1, strict=True, allow=('aten::a', 'aten::b'), threads=2, trace=False)"
+    )
+    assert repr(unit) == repr(mxu.unit(**eval(expected.replace("unit", "dict")))) == expected
+
+
+def test_functions_on_a_unit() -> None:
+    """A unit is a decorator, as ``torch.no_grad`` and ``torch.autocast`` are."""
+    unit = mxu.unit(operand="bf16")
+
+    @unit
+    def product(a: Any, *, b: Any) -> Any:
+        """Its text."""
+        return a @ b
+
+    a = torch.tensor([[1 + 2**-9]])
+    assert [product(a, b=torch.ones(1, 1)).item() for _ in range(2)] == [1, 1]
+    assert product.__doc__ == "Its text."
+    assert sum(unit.work.values()) == 2
+
+
+def test_leaving_what_was_not_entered() -> None:
+    unit = mxu.unit()
+    with pytest.raises(RuntimeError, match="a unit must be entered before it is left, by the same thread: with unit"):
+        unit.__exit__(None, None, None)
+    with unit:
+        pass
+    with pytest.raises(RuntimeError, match="a unit must be entered before it is left"):
+        unit.__exit__(None, None, None)
 
 
 def test_the_innermost_unit_computes() -> None:
@@ -149,6 +186,50 @@ def test_derivatives_elsewhere_are_an_error(function: Function, shapes: tuple[tu
         _made_on_unit(function, *inputs).backward()
 
 
+class _Twice(torch.autograd.Function):
+    """Products in Python, forward and backward, with what follows them."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Any) -> Any:
+        ctx.save_for_backward(a)
+        return (a @ a @ a).exp() * 2
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        return gradient @ ctx.saved_tensors[0]
+
+
+class _Same(torch.autograd.Function):
+    """No product."""
+
+    @staticmethod
+    def forward(_: Any, a: Any) -> Any:
+        return a.round() * 1
+
+    @staticmethod
+    def backward(_: Any, gradient: Any) -> Any:
+        return gradient
+
+
+@pytest.mark.parametrize(
+    "function",
+    [_Twice.apply, lambda a: checkpoint(lambda b: (b @ b).relu(), a, use_reentrant=True)],
+    ids=["function", "checkpoint"],
+)
+def test_derivatives_of_their_own_elsewhere_are_an_error(function: Function) -> None:
+    """They run Python again. Those of functions without products do so anywhere."""
+    a = torch.randn(3, 3, requires_grad=True)
+    with mxu.unit():
+        product, other = function(a).sum(), _Same.apply(a).sum()
+        with torch.no_grad():
+            a @ a
+        another = _Same.apply(a).sum()
+    for each in (other, another):
+        each.backward()
+    with pytest.raises(mxu.EscapeError):
+        product.backward()
+
+
 def test_second_derivatives_elsewhere_are_an_error() -> None:
     a = torch.ones(2, 2, requires_grad=True)
     with mxu.unit():
@@ -179,8 +260,6 @@ def test_products_written_to_views() -> None:
 
 def test_checkpoints_of_vectors() -> None:
     """Nothing that was saved is unpacked before it is needed."""
-    from torch.utils.checkpoint import checkpoint  # noqa: PLC0415
-
     a, b = torch.randn(4, 5, requires_grad=True), torch.randn(5, requires_grad=True)
     with mxu.unit():
         torch.mv(a, b).relu().sum().backward()
@@ -310,6 +389,68 @@ def test_what_is_not_known_is_an_error() -> None:
             torch.ops.aten.openmxu_blend(torch.ones(2), torch.ones(2))
         with mxu.unit():
             assert torch.equal(torch.ops.aten.openmxu_blur(torch.ones(2)), torch.full((2,), 2.0))
+
+
+_ENDS: dict[str, Function] = {"product": lambda: torch.nn.Linear(3, 2), "other": torch.nn.Tanh}
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
+@pytest.mark.parametrize("last", _ENDS)
+@pytest.mark.parametrize("before", [0, 4], ids=["new", "that PyTorch has optimised"])
+def test_scripts(before: int, last: str) -> None:
+    """Their derivatives elsewhere are an error, however often they have run: PyTorch makes one node of many then."""
+    model = torch.jit.script(torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU(), _ENDS[last]()))
+    x = torch.randn(5, 4)
+    for _ in range(before):
+        model(x).sum().backward()
+    for _ in range(4):
+        with mxu.unit() as unit:
+            loss = model(x).sum()
+        with pytest.raises(mxu.EscapeError):
+            loss.backward()
+        with unit:
+            model(x).sum().backward()
+        assert sum(unit.work.values()) == (7 if last == "product" else 3)
+    assert any("DifferentiableGraph" in name for name in _nodes(model(x).grad_fn))
+
+
+def test_scripts_of_vectors() -> None:
+    """What replaces the derivatives of a single product leaves those of a script's node as they are."""
+    script = torch.jit.CompilationUnit("def product(a, v):\n    return torch.matmul(a.relu(), v)\n").product
+    a, v = torch.randn(4, 5, requires_grad=True), torch.randn(5, requires_grad=True)
+    gradients = []
+    for function in (lambda a, v: torch.matmul(a.relu(), v), script, script, script):
+        with mxu.unit(operand="fp8_e5m2"):
+            gradients.append(torch.autograd.grad(function(a, v).sum(), [a, v]))
+    assert all(torch.equal(*pair) for found in gradients for pair in zip(found, gradients[0], strict=True))
+
+
+def _nodes(node: Any) -> set[str]:
+    """The names of a graph's nodes."""
+    return {node.name()}.union(*(_nodes(each) for each, _ in node.next_functions if each is not None))
+
+
+def _in_thread(function: Function) -> Any:
+    """What a function returns in another thread, or its error."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function).result()
+
+
+def test_networks_in_other_threads() -> None:
+    """A thread that has entered no unit, while another has: an error, or counted."""
+    layer, x = torch.nn.Linear(3, 2), torch.ones(1, 3)
+    text = r"thread::forward .*; enter it there, too, or .* unit\(allow=\('thread::forward',\)\)$"
+    with mxu.unit() as unit:
+        with pytest.raises(mxu.EscapeError, match=text):
+            _in_thread(lambda: layer(x))
+        _in_thread(lambda: unit(layer)(x))
+        assert sum(unit.work.values()) == 1
+        _in_thread(lambda: torch.nn.ReLU()(x))  # no network
+    assert not unit.escaped
+    plain = _in_thread(lambda: layer(x))
+    with mxu.unit(allow=["thread::forward"]) as allowed, mxu.unit(strict=False) as open_to_all:
+        assert torch.equal(_in_thread(lambda: layer(x)), plain)
+    assert allowed.escaped == open_to_all.escaped == {"thread::forward": 1}
 
 
 KNOWN = {
@@ -528,8 +669,6 @@ def test_transforms() -> None:
 
 
 def test_checkpoints_of_activations() -> None:
-    from torch.utils.checkpoint import checkpoint  # noqa: PLC0415
-
     layer, x = torch.nn.Linear(4, 4), torch.randn(2, 4, requires_grad=True)
     with mxu.unit():
         layer(layer(x)).sum().backward()

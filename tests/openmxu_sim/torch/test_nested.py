@@ -1,0 +1,194 @@
+"""Units in the contexts of others: each computes the derivatives of its own products, wherever they are asked for."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: make setup-models")
+
+from torch.utils.checkpoint import checkpoint  # noqa: E402  # needs PyTorch
+
+import openmxu_sim.torch as mxu  # noqa: E402
+from openmxu_sim import golden  # noqa: E402
+from openmxu_sim.torch.unit import _thread  # noqa: E402
+
+from ...bits import same_bits  # noqa: E402
+
+Function = Callable[..., Any]
+
+OUTER, INNER = {"operand": "bf16", "rows": 4}, {"operand": "fp8_e5m2", "rows": 4}
+
+
+class _Product(torch.autograd.Function):
+    """A function whose derivative PyTorch does not know: it runs Python."""
+
+    @staticmethod
+    def forward(ctx: Any, h: Any, w: Any) -> Any:
+        ctx.save_for_backward(h, w)
+        return h @ w
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        h, w = ctx.saved_tensors
+        return gradient @ w.mT, h.mT @ gradient
+
+
+def _first(x: Any, w: Any) -> Any:
+    return (x @ w).relu()
+
+
+def _last(inner: Any, h: Any, w: Any, multiply: Function = torch.matmul) -> Any:
+    with inner:
+        return multiply(h, w)
+
+
+def _both(inner: Any, x: Any, first: Any, last: Any) -> Any:
+    return _last(inner, _first(x, first), last)
+
+
+def _activated(h: Any, w: Any) -> Any:
+    return (h * 1.0).relu() @ w  # what asks for the checkpoint first is no product
+
+
+def _product(h: Any, w: Any) -> Any:
+    return h @ w
+
+
+_compiled = torch.compile(_product, backend="aot_eager")
+_scripted = torch.jit.CompilationUnit("def product(h, w):\n    return h @ w\n").product
+
+
+FORMS: dict[str, Function] = {
+    "plain": _both,
+    "by itself": lambda inner, x, first, last: _last(inner, _first(x, first), last, _Product.apply),
+    "scripted": lambda inner, x, first, last: _last(inner, _first(x, first), last, _scripted),
+    "compiled": lambda inner, x, first, last: _last(inner, _first(x, first), last, _compiled),
+    **{
+        f"checkpoint, reentrant {again}, {name}": partial(form, partial(checkpoint, use_reentrant=again))
+        for again in (False, True)
+        for name, form in {
+            "within": lambda again, inner, x, first, last: _last(
+                inner, _first(x, first), last, lambda *given: again(torch.matmul, *given)
+            ),
+            "within, after others": lambda again, inner, x, first, last: _last(
+                inner, _first(x, first), last, lambda *given: again(_activated, *given)
+            ),
+            "around": lambda again, *given: again(_both, *given),
+            "beside": lambda again, inner, x, first, last: _last(inner, again(_first, x, first), last),
+        }.items()
+    },
+}
+
+
+def _inputs() -> list[Any]:
+    torch.manual_seed(5)
+    return [torch.randn(shape) for shape in ((6, 9), (9, 7), (7, 5), (6, 5))]
+
+
+def _expected(x: np.ndarray, first: np.ndarray, last: np.ndarray, gradient: np.ndarray) -> list[np.ndarray]:
+    """The result, and the gradients of both matrices."""
+    h = np.maximum(golden.matmul(x, first, **OUTER), 0)
+    of_h = np.where(h > 0, golden.matmul(gradient, last.T, **INNER), np.float32(0))
+    return [golden.matmul(h, last, **INNER), golden.matmul(x.T, of_h, **OUTER), golden.matmul(h.T, gradient, **INNER)]
+
+
+@pytest.mark.parametrize("elsewhere", [None, {"operand": "fp16", "rows": 4}], ids=["in the outer", "in another"])
+@pytest.mark.parametrize("name", FORMS)
+def test_derivatives_are_of_the_unit_of_the_product(name: str, elsewhere: dict[str, Any] | None) -> None:
+    """Wherever they are asked for: in the outer unit's context, or in a third one's."""
+    x, first, last, gradient = _inputs()
+    first.requires_grad_()
+    last.requires_grad_()
+    _compiled(x, first).sum().backward()  # it compiles in no context
+    first.grad = None
+    with mxu.unit(**OUTER) as outer:
+        y = FORMS[name](mxu.unit(**INNER), x, first, last)
+        if elsewhere is None:
+            y.backward(gradient)
+    if elsewhere is not None:
+        with mxu.unit(**elsewhere):
+            y.backward(gradient)
+    expected = _expected(*(each.detach().numpy() for each in (x, first, last, gradient)))
+    for found, by_hand in zip((y, first.grad, last.grad), expected, strict=True):
+        same_bits(found.detach().numpy(), by_hand)
+    assert outer.work
+
+
+def test_what_is_saved_by_others() -> None:
+    """Functions of the caller's for what is saved are no checkpoint's."""
+    x, first, last, gradient = _inputs()
+    first.requires_grad_()
+    with torch.autograd.graph.saved_tensors_hooks(lambda saved: saved, lambda saved: saved), mxu.unit(**OUTER):
+        _both(mxu.unit(**INNER), x, first, last).backward(gradient)
+    same_bits(first.grad.numpy(), _expected(*(each.detach().numpy() for each in (x, first, last, gradient)))[1])
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")  # PyTorch's own use of it
+def test_transforms() -> None:
+    """Derivatives of ``torch.func``, and many at once."""
+    x, first, last, gradient = _inputs()
+    _, *expected = _expected(*(each.numpy() for each in (x, first, last, gradient)))
+
+    def weighted(first: Any, last: Any, x: Any, gradient: Any) -> Any:
+        return (_both(mxu.unit(**INNER), x, first, last) * gradient).sum()
+
+    differentiate = torch.func.grad(weighted, (0, 1))
+    with mxu.unit(**OUTER):
+        results = [differentiate(first, last, x, gradient)]
+        many = torch.vmap(differentiate, (None, None, 0, 0))(
+            first, last, torch.stack([x, x]), torch.stack([gradient] * 2)
+        )
+    results += zip(*many, strict=True)
+    for found in results:
+        for one, by_hand in zip(found, expected, strict=True):
+            same_bits(one.numpy(), by_hand)
+
+
+def test_second_derivatives() -> None:
+    """Of the inner unit's product, asked for in the outer's context, twice."""
+    torch.manual_seed(6)
+    a, b, v = (torch.randn(5, 5, requires_grad=True) for _ in range(3))
+    with mxu.unit(**OUTER):
+        with mxu.unit(**INNER) as inner:
+            product = a @ b
+        (of_a,) = torch.autograd.grad(product, a, v, create_graph=True)
+        of_b, of_v = torch.autograd.grad(of_a.sum(), [b, v])
+    ones = np.ones((5, 5), np.float32)
+    same_bits(of_a.detach().numpy(), golden.matmul(v.detach().numpy(), b.detach().numpy().T, **INNER))
+    same_bits(of_v.numpy(), golden.matmul(ones, b.detach().numpy(), **INNER))
+    same_bits(of_b.numpy().T, golden.matmul(v.detach().numpy().T, ones, **INNER))
+    assert sum(inner.work.values()) == 4
+
+
+def test_what_was_made_in_no_context() -> None:
+    """The innermost unit's, as the page says."""
+    a, b = (torch.randn(5, 5, requires_grad=True) for _ in range(2))
+    with mxu.unit(**INNER):
+        torch.ones(1, requires_grad=True) * 2  # a node
+    product = a @ b
+    with mxu.unit(**OUTER):
+        product.sum().backward()
+    same_bits(a.grad.numpy(), golden.matmul(np.ones((5, 5), np.float32), b.detach().numpy().T, **OUTER))
+
+
+def test_many_contexts() -> None:
+    """No more of them are remembered than are of use."""
+    a = torch.ones(2, 2, requires_grad=True)
+    with mxu.unit(**INNER):
+        early = a @ a
+    for _ in range(_thread._KEPT + 10):
+        with mxu.unit(**OUTER):
+            a * 2
+    assert len(_thread._since) == len(_thread._made_in) == _thread._KEPT
+    recent = a * 2
+    for _ in range(_thread._KEPT):
+        with mxu.unit(**OUTER):
+            a.detach() * 2  # no node
+    assert _thread.made_in(recent.grad_fn) is None
+    assert _thread._since[-1] - _thread._since[0] > _thread._KEPT / 2
+    with mxu.unit(**OUTER) as unit:
+        early.sum().backward()
+    assert not unit.work
