@@ -7,8 +7,9 @@
     gradient = jax.jit(mxu.on_unit(jax.grad(loss), operand="bf16"))
     c = mxu.matmul(a, b, operand="fp8_e4m3")
 
-``on_unit`` changes a function: the unit computes every ``dot_general`` and every convolution in it, in loops, branches
-and derivatives, too. XLA computes the rest. Results leave the unit in fp32 and are rounded to the type of XLA's.
+``on_unit`` changes a function: the unit computes every ``dot_general``, ``ragged_dot`` and convolution in it, in loops,
+branches, ``shard_map`` and derivatives, too. XLA computes the rest. Results leave the unit in fp32 and are rounded to
+the type of XLA's.
 """
 
 from openmxu_sim.jax.interpreter import on_unit

@@ -2,14 +2,16 @@
 
 import itertools
 import math
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Primitive, primitives
 
+from openmxu_sim.jax.groups import multiply_groups
 from openmxu_sim.jax.products import TYPES, multiply
 from openmxu_sim.numerics import EscapeError, Numerics
 
@@ -17,13 +19,23 @@ __all__ = ["on_unit"]
 
 _REFUSED = frozenset(
     (
-        *("fft", "pallas_call", "ffi_call", "custom_call"),
-        *("cholesky", "cholesky_update", "eig", "eigh", "geqrf", "geqp3", "hessenberg", "householder_product", "lu"),
-        *("ormqr", "qr", "schur", "svd", "symmetric_product", "triangular_solve", "tridiagonal", "tridiagonal_solve"),
-        *("custom_linear_solve", "shard_map"),
+        *("fft", "cholesky", "eig", "eigh", "hessenberg", "householder_product", "lu", "qr", "schur", "svd"),
+        *("triangular_solve", "tridiagonal", "tridiagonal_solve", "custom_linear_solve"),
     )
 )
-"""Operations that multiply matrices, or factorise them, in a way of their own, or somewhere else."""
+"""Operations of those that JAX names in public that multiply matrices, or factorise them, in a way of their own."""
+
+_KNOWN = re.compile(
+    r"(all_gather|all_to_all|pbroadcast|ppermute|psum|reduce_scatter|unreduced|random|threefry|philox|debug)\w*"
+    r"|(bcoo|bcsr|coo|csr)_(extract|fromdense|todense|transpose|sort_indices|sum_duplicates)"
+    r"|pvary|preduced|(reduced_vary|vary_unreduced)_cast_p|reshard|layout_constraint|with_memory_space_constraint"
+    r"|inspect_sharding|pin|unpin|tie|stack|unstack|split|tile|broadcast_to|empty|iota_2x32_shape|scatter-sub|mulhi"
+    r"|reciprocal|lu_pivots_to_permutation|(to|from)_edtype|dim_as_value|dimension_size|multiple_of|shape_assertion"
+    r"|check|platform_index|unreachable|optimization_barrier|dce_sink|composite|custom_vmap_call|linear_call|remat_opt"
+    r"|(global_array_to_host_local|host_local_array_to_global)_array|shard_alike|xla_metadata_\w+|remove_memory_space"
+    r"|openmxu_products\w*"
+)
+"""The others of JAX's that multiply nothing, or are what they contain."""
 
 
 class _Unit(NamedTuple):
@@ -49,17 +61,19 @@ def on_unit(
     """A function like another, whose products of matrices and convolutions the unit computes.
 
     Apply it outermost, ``on_unit(jax.grad(loss))``, and the products of derivatives are the unit's, too. So they are in
-    ``jax.grad(on_unit(loss))``, where functions with products and derivatives of their own are an error. There is no
-    forward-mode derivative of the result; ``jax.jit`` of it is as usual.
+    ``jax.grad(on_unit(loss))`` and ``jax.jvp(on_unit(loss), ...)``, where functions with products and derivatives of
+    their own are an error. ``jax.jit`` of the result is as usual.
 
     Parameters
     ----------
     function
         What ``jax.jit`` takes: a function of arrays, or trees of them.
     operand, accumulate, precision, subnormals, rows
-        As of :func:`openmxu_sim.simulate`.
+        As of :func:`openmxu_sim.simulate`. Formats may have names of JAX's, ``"bfloat16"`` or ``jnp.bfloat16``, or of
+        the literature's, ``"e4m3"``.
     strict
-        Whether another operation that multiplies matrices, such as a factorisation, is an error.
+        Whether another operation that may multiply matrices is an error: a factorisation, a call of the host or of an
+        exported program, any that is not known here.
     allow
         Names of such operations that are none all the same.
     static_argnums
@@ -115,7 +129,8 @@ def _play(unit: _Unit, jaxpr: Jaxpr, constants: Sequence[Any], inputs: Sequence[
             found = equation.primitive.bind(*given, **equation.primitive.get_bind_params(parameters))
             results = found if equation.primitive.multiple_results else [found]
         elif name in _REPLACED:
-            results = [_REPLACED[name](unit.numerics, *given, **parameters)]
+            found = _REPLACED[name](unit.numerics, *given, **parameters)
+            results = [found.astype(equation.outvars[0].aval.dtype)]
         elif name in _CONTAINERS:
             results = _CONTAINERS[name](unit, parameters, given)
         else:
@@ -125,15 +140,20 @@ def _play(unit: _Unit, jaxpr: Jaxpr, constants: Sequence[Any], inputs: Sequence[
 
 
 def _is_refused(name: str) -> bool:
-    """Whether an operation multiplies matrices in a way of its own; there are many products of sparse arrays."""
-    return name in _REFUSED or (
-        name not in _REPLACED and any(part in name for part in ("dot", "matmul", "conv_general"))
-    )
+    """Whether an operation may multiply matrices in a way of its own: so may what is not known."""
+    return name in _REFUSED or (name not in _named() and not _KNOWN.fullmatch(name))
+
+
+@lru_cache(maxsize=1)
+def _named() -> frozenset[str]:
+    """Operations that JAX names in public, and those that are replayed here."""
+    public = (each.name for each in vars(primitives).values() if isinstance(each, Primitive))
+    return frozenset((*public, *_REPLACED, *_CONTAINERS))
 
 
 def _unsuitable(name: str, given: Sequence[Any]) -> str | None:
     """Why the unit cannot take these arrays, if that is so."""
-    types = {each.dtype.name for each in given} if name in _REPLACED else set()
+    types = {each.dtype.name for each in given[:2]} if name in _REPLACED else set()
     if types <= set(TYPES):
         return None
     return f"{name} must have arrays of {', '.join(TYPES)} to multiply on the unit, not of {', '.join(sorted(types))}"
@@ -224,6 +244,16 @@ def _cond(unit: _Unit, parameters: Mapping[str, Any], given: Sequence[Any]) -> l
     return list(jax.lax.switch(given[0], branches, *given[1:]))
 
 
+def _shard_map(unit: _Unit, parameters: Mapping[str, Any], given: Sequence[Any]) -> list[Any]:
+    manual = parameters.get("newly_manual_axes", parameters.get("manual_axes"))  # as it was called before 0.10.2
+    options = {name: parameters[name] for name in ("mesh", "in_specs", "out_specs", "check_vma")}
+
+    def play(*values: Any) -> tuple[Any, ...]:
+        return tuple(_play_closed(unit, parameters["jaxpr"], values))
+
+    return list(jax.shard_map(play, axis_names=manual, **options)(*given))
+
+
 _CONTAINERS: Mapping[str, Callable[..., list[Any]]] = {
     **{name: _call("jaxpr") for name in ("jit", "pjit")},
     **{name: _call("call_jaxpr") for name in ("closed_call", "core_call")},
@@ -232,11 +262,12 @@ _CONTAINERS: Mapping[str, Callable[..., list[Any]]] = {
     "scan": _scan,
     "while": _while,
     "cond": _cond,
+    "shard_map": _shard_map,
 }
 """How operations are replayed that contain others."""
 
 
-def _dot_general(numerics: Numerics, a: Any, b: Any, *, dimension_numbers: Any, **options: Any) -> Any:
+def _dot_general(numerics: Numerics, a: Any, b: Any, *, dimension_numbers: Any, **_options: Any) -> Any:
     """Any product of two arrays, with its dimensions in the order (batch, free, contracted, free)."""
     (contracted_a, contracted_b), (batch_a, batch_b) = dimension_numbers
     free_a, free_b = (
@@ -249,11 +280,49 @@ def _dot_general(numerics: Numerics, a: Any, b: Any, *, dimension_numbers: Any, 
     result = multiply(
         numerics, left.reshape(math.prod(batch), math.prod(m), k), right.reshape(math.prod(batch), k, math.prod(n))
     )
-    return result.reshape(*batch, *m, *n).astype(_type_of_result(a, b, options))
+    return result.reshape(*batch, *m, *n)
 
 
-def _type_of_result(a: Any, b: Any, options: Mapping[str, Any]) -> Any:
-    return options.get("preferred_element_type") or jnp.result_type(a, b)
+def _ragged_dot_general(
+    numerics: Numerics,
+    a: Any,
+    b: Any,
+    sizes: Any,
+    *,
+    ragged_dot_dimension_numbers: Any,
+    group_offset: Any,
+    **_options: Any,
+) -> Any:
+    """Products of groups of a dimension, whose sizes may differ along the dimensions before it."""
+    numbers = ragged_dot_dimension_numbers
+    (sums_a, sums_b), (batch_a, batch_b) = numbers.dot_dimension_numbers
+    (ragged,), groups = numbers.lhs_ragged_dimensions, numbers.rhs_group_dimensions
+    if group_offset is not None:
+        raise NotImplementedError("group_offset must be None, as for JAX itself")
+    if ragged in batch_a:  # a group of whole products
+        return _dot_general(numerics, a, b, dimension_numbers=numbers.dot_dimension_numbers)
+    free_a = [place for place in range(a.ndim) if place not in (*sums_a, *batch_a)]
+    free_b = [place for place in range(b.ndim) if place not in (*sums_b, *batch_b, *groups)]
+    inner = ragged in sums_a
+    along = list(sums_a if inner else free_a)
+    place = along.index(ragged)
+    if inner and place:
+        raise EscapeError("ragged_dot_general must have its ragged dimension first of those that it sums over")
+    batch, outer, m, n = (
+        [each.shape[at] for at in places]
+        for each, places in ((a, batch_a), (a, along[:place]), (a, free_a[place:]), (b, free_b))
+    )
+    k, within = (math.prod(a.shape[at] for at in places) for places in (sums_a, along[place + 1 :]))
+    stack, count = math.prod((*batch, *outer)), sizes.shape[-1]
+    left = a.transpose(*batch_a, *free_a, *sums_a).reshape(stack, math.prod(m), k)
+    right = b.transpose(*batch_b, *groups, *sums_b, *free_b)
+    right = right.reshape(math.prod(batch), 1, *[count] * len(groups), k, math.prod(n))
+    right = jnp.broadcast_to(right, (math.prod(batch), math.prod(outer), *right.shape[2:]))
+    sizes = jnp.broadcast_to(sizes, (*batch, *outer, count)).reshape(stack, count) * within
+    result = multiply_groups(numerics, left, right.reshape(stack, *right.shape[2:]), sizes, inner=inner)
+    if inner:
+        return jnp.moveaxis(result.reshape(*batch, count, *m, *n), len(batch), 0)
+    return result.reshape(*batch, *outer, *m, *n)
 
 
 def _convolution(
@@ -268,7 +337,7 @@ def _convolution(
     dimension_numbers: Any,
     feature_group_count: int,
     batch_group_count: int,
-    **options: Any,
+    **_options: Any,
 ) -> Any:
     """Any convolution, as products of weights and patches: sums over channels and, within each, taps."""
     image, kernel = image.transpose(dimension_numbers.lhs_spec), kernel.transpose(dimension_numbers.rhs_spec)
@@ -284,7 +353,7 @@ def _convolution(
     weights = kernel.reshape(groups, kernel.shape[0] // groups, inner)
     result = multiply(numerics, weights, activations).reshape(kernel.shape[0], count, *places).swapaxes(0, 1)
     back = [dimension_numbers.out_spec.index(place) for place in range(result.ndim)]
-    return result.transpose(back).astype(_type_of_result(image, kernel, options))
+    return result.transpose(back)
 
 
 def _patches(
@@ -301,5 +370,9 @@ def _patches(
     return image.transpose(0, 1, *order), tuple(places)
 
 
-_REPLACED: Mapping[str, Callable[..., Any]] = {"dot_general": _dot_general, "conv_general_dilated": _convolution}
+_REPLACED: Mapping[str, Callable[..., Any]] = {
+    "dot_general": _dot_general,
+    "ragged_dot_general": _ragged_dot_general,
+    "conv_general_dilated": _convolution,
+}
 """What the unit computes."""

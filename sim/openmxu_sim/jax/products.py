@@ -1,7 +1,8 @@
 """Products of arrays, by the engine ``model``, with derivatives by the same unit.
 
-They are an operation of JAX, which XLA gets when all sizes and the platform are known: those that ``vmap`` has put
-there, too. Small products on CPUs are calls of a handler, all others calls of the host.
+They are operations of JAX, linear in each operand, so their derivatives are such operations, too. XLA gets them when
+all sizes and the platform are known: those that ``vmap`` has put there, too. Small products on CPUs are calls of a
+handler, all others calls of the host.
 """
 
 import math
@@ -13,29 +14,48 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 from jax.extend.core import Primitive
-from jax.interpreters import batching, mlir
+from jax.interpreters import ad, batching, mlir
+from jax.sharding import NamedSharding, PartitionSpec
 
 from openmxu_sim.engines import model
 from openmxu_sim.jax.foreign import call, find_handler
 from openmxu_sim.numerics import Numerics
 from openmxu_sim.product import to_stacks
 
-__all__ = ["TYPES", "matmul", "multiply"]
+__all__ = ["TYPES", "alike", "matmul", "multiply", "result_of"]
 
-TYPES = ("float32", "bfloat16", "float16", "float64")
-"""What is multiplied. All but the last go into fp32 exactly; float64 is rounded to it."""
+TYPES = (
+    *("float32", "bfloat16", "float16", "float64", "float8_e4m3fn", "float8_e5m2", "float8_e3m4", "float8_e4m3"),
+    *("float8_e4m3b11fnuz", "float8_e4m3fnuz", "float8_e5m2fnuz"),
+)
+"""What is multiplied. All but float64 go into fp32 exactly; that is rounded to it."""
 
 _products = Primitive("openmxu_products")
-"""The float32 products of (P, M, K) and (P, K, N) float32 arrays, with ``numerics``."""
+"""The float32 products of (P, M, K) and (P, K, N) arrays, of any of :data:`TYPES`, with ``numerics``."""
 
 
 def _shape(a: Any, b: Any) -> tuple[int, ...]:
     return (*a.shape[:-1], b.shape[-1])
 
 
+def result_of(shape: tuple[int, ...], operand: Any) -> Any:
+    """What is known of a float32 result; within ``shard_map`` it varies as the operand does, along the same axes."""
+    mesh = NamedSharding(operand.sharding.mesh, PartitionSpec(*[None] * len(shape)))
+    return operand.update(shape=shape, dtype=np.dtype(np.float32), weak_type=False, sharding=mesh)
+
+
+def alike(*operands: jax.Array) -> list[jax.Array]:
+    """Operands that vary alike within ``shard_map``, where weights may be the same for all devices."""
+    varying = [jax.typeof(each).manual_axis_type.varying for each in operands]
+    missing = [tuple(frozenset().union(*varying) - axes) for axes in varying]
+    return [
+        jax.lax.pcast(each, axes, to="varying") if axes else each for each, axes in zip(operands, missing, strict=True)
+    ]
+
+
 @_products.def_abstract_eval
 def _abstract(a: Any, b: Any, *, numerics: Numerics) -> Any:
-    return jax.core.ShapedArray(_shape(a, b), jnp.float32)
+    return result_of(_shape(a, b), a)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -72,6 +92,17 @@ def _batch(given: tuple[jax.Array, jax.Array], places: tuple[Any, Any], *, numer
 batching.primitive_batchers.__setitem__(_products, _batch)
 
 
+def _of_a(gradient: jax.Array, a: Any, b: jax.Array, *, numerics: Numerics) -> jax.Array:
+    return _bind(numerics, gradient, b.swapaxes(1, 2)).astype(a.aval.dtype)
+
+
+def _of_b(gradient: jax.Array, a: jax.Array, b: Any, *, numerics: Numerics) -> jax.Array:
+    return _bind(numerics, a.swapaxes(1, 2), gradient).astype(b.aval.dtype)
+
+
+ad.defbilinear(_products, _of_a, _of_b)
+
+
 def _on_host(a: jax.Array, b: jax.Array, *, numerics: Numerics) -> jax.Array:
     """Through Python."""
     shape = jax.ShapeDtypeStruct(_shape(a, b), jnp.float32)
@@ -88,7 +119,9 @@ def _on_cpu(a: jax.Array, b: jax.Array, *, numerics: Numerics) -> jax.Array:
     """By the handler, unless it takes so long that Python can use threads, and hears Ctrl-C between its calls."""
     small = model.is_small(math.prod(a.shape) * b.shape[2], numerics.precision)
     handler = find_handler() if small else None
-    return _on_host(a, b, numerics=numerics) if handler is None else call(handler, numerics, a, b)
+    if handler is None:
+        return _on_host(a, b, numerics=numerics)
+    return call(handler, numerics, a.astype(jnp.float32), b.astype(jnp.float32))
 
 
 for _platform, _rule in ((None, _on_host), ("cpu", _on_cpu)):
@@ -97,27 +130,11 @@ for _platform, _rule in ((None, _on_host), ("cpu", _on_cpu)):
     mlir.register_lowering(_products, _lower, platform=_platform, cacheable=False)
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(0,))
 def multiply(numerics: Numerics, a: jax.Array, b: jax.Array) -> jax.Array:
     """The float32 products of (P, M, K) and (P, K, N), of any of :data:`TYPES`."""
     if 0 in (*a.shape, *b.shape):
         return jnp.zeros(_shape(a, b), jnp.float32)
-    return _bind(numerics, a.astype(jnp.float32), b.astype(jnp.float32))
-
-
-def _forward(numerics: Numerics, a: jax.Array, b: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-    return multiply(numerics, a, b), (a, b)
-
-
-def _backward(
-    numerics: Numerics, kept: tuple[jax.Array, jax.Array], gradient: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    a, b = kept
-    of_a = multiply(numerics, gradient, b.swapaxes(1, 2)).astype(a.dtype)
-    return of_a, multiply(numerics, a.swapaxes(1, 2), gradient).astype(b.dtype)
-
-
-multiply.defvjp(_forward, _backward)
+    return _bind(numerics, *alike(a, b))
 
 
 def matmul(
@@ -132,7 +149,7 @@ def matmul(
 ) -> jax.Array:
     """The product that the unit computes, by the rules of :func:`jax.numpy.matmul`; so are its derivatives.
 
-    ``jit``, ``grad`` and ``vmap`` transform it as they do any function; there is no forward-mode derivative.
+    ``jit``, ``grad``, ``jvp``, ``vmap`` and ``shard_map`` transform it as they do any function.
 
     Parameters
     ----------

@@ -1,19 +1,31 @@
 """JAX: on small integers XLA is the oracle, for bits it is golden, product by product."""
 
+import itertools
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 jax = pytest.importorskip("jax", reason="JAX is not installed: make setup-models")
 
 import jax.numpy as jnp  # noqa: E402  # needs JAX
+from jax._src.interpreters import mlir  # noqa: E402
+from jax.ad_checkpoint import checkpoint_name  # noqa: E402
+from jax.experimental import io_callback, multihost_utils, pallas, sparse  # noqa: E402
+from jax.extend.core import Primitive, primitives  # noqa: E402
 
 import openmxu_sim.jax as mxu  # noqa: E402
 from openmxu_sim import golden, vectors  # noqa: E402
 from openmxu_sim.jax.foreign import find_handler  # noqa: E402
+from openmxu_sim.jax.interpreter import _is_refused  # noqa: E402
+from openmxu_sim.jax.products import TYPES  # noqa: E402
 
 from ...conftest import slow  # noqa: E402
 
@@ -213,12 +225,87 @@ def test_types(dtype: Any) -> None:
     assert (np.asarray(wide) == exact).all()
 
 
+FLOAT8 = [name for name in TYPES if name.startswith("float8")]
+
+
+@pytest.mark.parametrize("name", FLOAT8)
+def test_float8_enters_exactly(name: str) -> None:
+    """All patterns, as ml_dtypes reads them, times one."""
+    patterns = np.arange(256, dtype=np.uint8).view(getattr(ml_dtypes, name))
+    multiply = partial(jnp.matmul, preferred_element_type=jnp.float32)
+    one = jnp.ones((1, 1), patterns.dtype)
+    found = mxu.on_unit(multiply, operand="fp32", subnormals="ieee")(jnp.asarray(patterns)[:, None], one)
+    expected = patterns.astype(np.float32)
+    assert found.dtype == jnp.float32
+    assert np.array_equal(np.asarray(found)[:, 0], expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", [FLOAT8[0], *map(slow, FLOAT8[1:])])
+def test_float8_as_xla_computes_it(name: str) -> None:
+    """Results and derivatives have the types that JAX gives them."""
+    a, b = (_integers(*shape) // 4 for shape in ((3, 4), (4, 2)))
+    a, b = (each.astype(name) for each in (a, b))
+
+    def function(x: Any, w: Any) -> Any:
+        return jnp.matmul(x, w, preferred_element_type=jnp.float32).sum()
+
+    assert _same(mxu.on_unit(jnp.matmul)(a, b), a @ b)
+    assert mxu.matmul(a, b).dtype == a.dtype
+    expected = jax.grad(function, (0, 1))(a, b)
+    assert _same(mxu.on_unit(jax.grad(function, (0, 1)))(a, b), expected)
+    assert _same(jax.grad(mxu.on_unit(function), (0, 1))(a, b), expected)
+
+
+def test_forward_derivatives() -> None:
+    """Of any order, in both directions, of functions on the unit and of functions that are put on it."""
+    w, x = _integers(3, 3), _integers(2, 3)
+
+    def function(w: Any) -> Any:
+        return (x @ w @ w).sum(0)
+
+    on_unit = partial(mxu.on_unit, operand="fp32")
+    for transform in (jax.hessian, lambda f: lambda v: jax.jvp(f, (v,), (v + 1,))):
+        expected = transform(function)(w)
+        assert _same(transform(on_unit(function))(w), expected)
+        assert _same(jax.jit(on_unit(transform(function)))(w), expected)
+    assert _same(*[jax.jvp(partial(f, w), (w,), (w + 1,)) for f in (partial(mxu.matmul, operand="fp32"), jnp.matmul)])
+
+
 ESCAPES: dict[str, Callable[[Any], Any]] = {
     "lu": lambda x: jax.scipy.linalg.lu(x)[1],
     "fft": jnp.fft.fft,
     "svd": jnp.linalg.svd,
     "cholesky": lambda x: jax.lax.scan(lambda c, _: (jnp.linalg.cholesky(c), c @ c), x, None, length=1),
+    "pure_callback": lambda x: jax.pure_callback(lambda v: v @ v, x, x),
+    "io_callback": lambda x: io_callback(lambda v: v @ v, x, x),
+    "call_exported": lambda x: jax.export.export(jax.jit(lambda v: v @ v))(x).call(x),
+    "openmxu_unknown": lambda x: UNKNOWN.bind(x) + 1,
 }
+
+UNKNOWN = Primitive("openmxu_unknown")
+UNKNOWN.def_impl(lambda x: x + 1)
+UNKNOWN.def_abstract_eval(lambda x: x)
+
+
+def test_every_operation_is_known() -> None:
+    """Of all that JAX has rules for: refused are those that multiply, run something else, or are other packages'."""
+    known = {each.name for each in (*mlir._lowerings, *itertools.chain(*mlir._platform_specific_lowerings.values()))}
+    known |= {each.name for each in vars(primitives).values() if isinstance(each, Primitive)}
+    assert {"add", "dot_general", "scan", "pure_callback", "bcoo_dot_general"} <= known
+    assert {pallas.pallas_call_p.name, multihost_utils.host_local_array_to_global_array_p.name} <= known
+    names = re.compile("|".join(REFUSED))
+    assert [name for name in sorted(known) if _is_refused(name) != bool(names.fullmatch(name))] == []
+
+
+REFUSED = [
+    r"cholesky(_update)?|eigh?|geqp3|geqrf|hessenberg|householder_product|lu|ormqr|qr|schur|svd|symmetric_product",
+    r"(custom_linear|triangular|tridiagonal)_solve|tridiagonal|spsolve|fft",
+    r"(bcoo|bcsr)_(sp)?dot_general(_sampled)?|(coo|csr)_(matmat|matvec|spmm|spmv)",
+    r"scaled_(dot|matmul(_wrapper)?)|dot_product_attention_.*|cudnn_fusion",
+    r"pure_callback|io_callback|call_exported|ffi_call|pallas_call|custom_partitioning",
+    # kernels, programs of several devices, states of both
+    r"core_map|mpmd_map|run_scoped|run_state|stage|psend|precv|create_linear|todense",
+]
 
 
 @pytest.mark.parametrize("name", ESCAPES)
@@ -229,6 +316,19 @@ def test_products_elsewhere_are_an_error(name: str) -> None:
         mxu.on_unit(ESCAPES[name])(jnp.eye(3))
     mxu.on_unit(ESCAPES[name], strict=False)(jnp.eye(3))
     mxu.on_unit(ESCAPES[name], allow=[name, "triangular_solve"])(jnp.eye(3))
+
+
+def test_what_multiplies_nothing() -> None:
+    """Printing, checkpoints' names, random numbers, sparse arrays that become dense."""
+
+    def function(x: Any) -> Any:
+        jax.debug.print("{}", x[0, 0])
+        jax.debug.callback(lambda _: None, x)
+        kept = checkpoint_name(x, "kept") + jax.random.normal(jax.random.key(1), x.shape)
+        return jnp.stack(jnp.split(sparse.BCOO.fromdense(kept, nse=9).todense(), 3)).sum()
+
+    x = jnp.eye(3)
+    assert _same(mxu.on_unit(function)(x), function(x))
 
 
 @pytest.mark.parametrize("dtype", [jnp.int32, jnp.complex64])
@@ -269,8 +369,6 @@ def test_what_is_allowed() -> None:
 
 
 def test_sparse_products_are_an_error() -> None:
-    from jax.experimental import sparse  # noqa: PLC0415
-
     x = _integers(3, 3)
     with pytest.raises(mxu.EscapeError, match="bcoo_dot_general does not multiply on the unit"):
         mxu.on_unit(lambda s, v: s @ v)(sparse.BCOO.fromdense(x), x)
@@ -309,3 +407,31 @@ def test_bad_parameters() -> None:
         mxu.on_unit(jnp.sin, operand="bf15")
     with pytest.raises(ValueError, match="allow must be names of operations such as 'cholesky', not 'svd'"):
         mxu.on_unit(jnp.sin, allow="svd")
+
+
+@pytest.mark.parametrize("script", [slow("devices")])
+def test_four_devices(script: str) -> None:
+    """``shard_map``: each device's products are the unit's; on small integers XLA is the oracle."""
+    done = subprocess.run(
+        [sys.executable, Path(__file__).with_name(f"{script}.py")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.endswith("agreed\n")
+
+
+def test_one_device() -> None:
+    """The same on what there is."""
+    mesh = jax.make_mesh((1,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
+    rows, whole = jax.sharding.PartitionSpec("x"), jax.sharding.PartitionSpec()
+    product = jax.shard_map(lambda a, b: a @ b, mesh=mesh, in_specs=(rows, whole), out_specs=rows)
+    a, b = _integers(4, 5), _integers(5, 3)
+    weighted = _weighted(product)
+    assert _same(mxu.on_unit(product)(a, b), a @ b)
+    expected = jax.grad(weighted, (0, 1))(a, b)
+    for gradient in (mxu.on_unit(jax.grad(weighted, (0, 1))), jax.grad(mxu.on_unit(weighted), (0, 1))):
+        assert _same(jax.jit(gradient)(a, b), expected)
+        assert "dot_general" not in jax.jit(gradient).lower(a, b).as_text()

@@ -1,0 +1,120 @@
+"""Products of groups, whose sizes are known only when a program runs: the host computes them, one by one.
+
+::
+
+    of rows                  of the inner dimension
+      ┌────┐   ┌────┐          ┌────┬──────┐   ┌────┐   ┌────┐
+      │ a0 │ x │ b0 │          │ a0 │  a1  │ x │ b0 │ = │ c0 │
+      ├────┤   ├────┤          └────┴──────┘   ├────┤   ├────┤
+      │ a1 │   │ b1 │                          │ b1 │   │ c1 │
+      └────┘   └────┘                          └────┘   └────┘
+
+A mixture of experts has the first, and the second for the gradients of its weights. Rows of no group are zero.
+"""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+from openmxu_sim.aliases import Floats
+from openmxu_sim.engines import model
+from openmxu_sim.jax.products import alike, result_of
+from openmxu_sim.numerics import Numerics
+
+__all__ = ["multiply_groups"]
+
+_groups = Primitive("openmxu_products_of_groups")
+"""Of groups of rows, (P, M, K) and (P, G, K, N) make (P, M, N); of the inner dimension, (P, M, K) and (P, K, N) make
+(P, G, M, N), all in float32. The third operand has the sizes of groups, (P, G)."""
+
+
+def multiply_groups(
+    numerics: Numerics, a: jax.Array, b: jax.Array, sizes: jax.Array, *, inner: bool = False
+) -> jax.Array:
+    """The products of groups of rows, or of the inner dimension."""
+    return _bind(*alike(a, b, sizes), numerics=numerics, inner=inner)
+
+
+def _bind(a: jax.Array, b: jax.Array, sizes: jax.Array, *, numerics: Numerics, inner: bool) -> jax.Array:
+    result: jax.Array = _groups.bind(a, b, sizes, numerics=numerics, inner=inner)
+    return result
+
+
+_compiled = jax.jit(_bind, static_argnames=("numerics", "inner"))
+
+
+def _shape(a: Any, b: Any, sizes: Any, inner: bool) -> tuple[int, ...]:
+    return (*(sizes.shape if inner else a.shape[:1]), a.shape[1], b.shape[-1])
+
+
+@_groups.def_abstract_eval
+def _abstract(a: Any, b: Any, sizes: Any, *, numerics: Numerics, inner: bool) -> Any:
+    return result_of(_shape(a, b, sizes, inner), a)
+
+
+@_groups.def_impl
+def _now(*given: jax.Array, **parameters: Any) -> jax.Array:
+    with jax.disable_jit(False):
+        return _compiled(*given, **parameters)
+
+
+def _batch(given: tuple[jax.Array, ...], places: tuple[Any, ...], **parameters: Any) -> tuple[jax.Array, int]:
+    """More of them."""
+    count = next(each.shape[place] for each, place in zip(given, places, strict=True) if place is not None)
+    moved = [
+        jnp.broadcast_to(each, (count, *each.shape)) if place is None else jnp.moveaxis(each, place, 0)
+        for each, place in zip(given, places, strict=True)
+    ]
+    result = _bind(*(jax.lax.collapse(each, 0, 2) for each in moved), **parameters)
+    return result.reshape(count, moved[0].shape[1], *result.shape[1:]), 0
+
+
+def _transpose(gradient: Any, a: Any, b: Any, sizes: jax.Array, *, numerics: Numerics, inner: bool) -> tuple[Any, ...]:
+    """The gradient of one operand: of groups of rows, or, of weights that are a stack, of the inner dimension."""
+    of_a = ad.is_undefined_primal(a)
+    if type(gradient) is ad.Zero:
+        return (ad.Zero(a.aval), None, None) if of_a else (None, ad.Zero(b.aval), None)
+    if not of_a:
+        found = _bind(a.mT, gradient, sizes, numerics=numerics, inner=not inner)
+        return None, found.astype(b.aval.dtype), None
+    pair = (b, gradient.mT) if inner else (gradient, b.mT)
+    found = _bind(*pair, sizes, numerics=numerics, inner=False)
+    return (found.mT if inner else found).astype(a.aval.dtype), None, None
+
+
+ad.defjvp(
+    _groups,
+    lambda tangent, _, b, sizes, **parameters: _bind(tangent, b, sizes, **parameters),
+    lambda tangent, a, _, sizes, **parameters: _bind(a, tangent, sizes, **parameters),
+    None,
+)
+# Calls, as in `products`.
+ad.primitive_transposes.__setitem__(_groups, _transpose)
+batching.primitive_batchers.__setitem__(_groups, _batch)
+
+
+def _on_host(a: jax.Array, b: jax.Array, sizes: jax.Array, *, numerics: Numerics, inner: bool) -> jax.Array:
+    shape = jax.ShapeDtypeStruct(_shape(a, b, sizes, inner), jnp.float32)
+    result: jax.Array = jax.pure_callback(partial(_compute, numerics, inner), shape, a, b, sizes)
+    return result
+
+
+mlir.register_lowering(_groups, mlir.lower_fun(_on_host, multiple_results=False), cacheable=False)
+
+
+def _compute(numerics: Numerics, inner: bool, *given: Any) -> Floats:
+    a, b = (np.asarray(each, np.float32).view(np.uint32) for each in given[:2])
+    sizes = np.asarray(given[2])
+    result = np.zeros(_shape(a, b, sizes, inner), np.float32)
+    for stack, ends in enumerate(np.cumsum(sizes, axis=1).tolist()):
+        for group, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
+            part = slice(start, end)
+            left, right = (a[stack, :, part], b[stack, part]) if inner else (a[stack, part], b[stack, group])
+            found = model.products(left[None], right[None], **numerics._asdict())[0]
+            result[(stack, group) if inner else (stack, part)] = found
+    return result
