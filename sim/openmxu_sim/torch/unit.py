@@ -122,7 +122,13 @@ class Unit(ContextDecorator):
     def __exit__(self, *_exception: object) -> None:
         if not getattr(self._entered, "stacks", None):
             raise RuntimeError("a unit must be entered before it is left, by the same thread: with unit(...):")
+        innermost = _thread.contexts[-1].unit is self
         self._entered.stacks.pop().close()
+        if not innermost:
+            raise RuntimeError(
+                "units must be left in the reverse of the order in which their thread entered them: between the two, "
+                "products may have been those of another unit; generators and tasks must not interleave contexts"
+            )
 
     @property
     def work(self) -> Counter[Work]:

@@ -1,5 +1,6 @@
 """The context: what it computes, what it refuses, what it leaves as it was."""
 
+import asyncio
 import gc
 import os
 import runpy
@@ -84,6 +85,32 @@ def test_leaving_what_was_not_entered() -> None:
         pass
     with pytest.raises(RuntimeError, match="a unit must be entered before it is left"):
         unit.__exit__(None, None, None)
+
+
+def test_leaving_in_another_order() -> None:
+    """The innermost computes for generators and tasks that take turns: an error, after which all is as it was."""
+
+    def generate() -> Any:
+        with mxu.unit():
+            yield
+
+    async def compute() -> None:
+        with mxu.unit():
+            await asyncio.sleep(0)
+
+    async def compute_two() -> None:
+        await asyncio.gather(compute(), compute())
+
+    before, first, second = _settings(), generate(), generate()
+    next(first), next(second)
+    for each in (first, second):
+        with pytest.raises(RuntimeError, match="units must be left in the reverse of the order"):
+            each.close()
+    with pytest.raises(RuntimeError, match=r"units must be left .* tasks must not interleave contexts$"):
+        asyncio.run(compute_two())
+    assert _settings() == before
+    a = torch.tensor([[1 + 2**-9]])
+    assert (a @ a).item() > 1
 
 
 def test_the_innermost_unit_computes() -> None:
