@@ -35,7 +35,7 @@ _KNOWN = re.compile(
     r"|(global_array_to_host_local|host_local_array_to_global)_array|shard_alike|xla_metadata_\w+|remove_memory_space"
     r"|openmxu_products\w*"
 )
-"""The others of JAX's that multiply nothing, or are what they contain."""
+"""Others of JAX's that multiply nothing, or are what they contain."""
 
 
 class _Unit(NamedTuple):
@@ -117,7 +117,8 @@ def _play(unit: _Unit, jaxpr: Jaxpr, constants: Sequence[Any], inputs: Sequence[
         given = [value_of(atom) for atom in equation.invars]
         name, parameters = equation.primitive.name, equation.params
         allowed = not unit.strict or name in unit.allow
-        if _is_refused(name) and not allowed:
+        refused = _is_refused(equation)
+        if refused and not allowed:
             raise EscapeError(
                 f"{name} does not multiply on the unit; use operations that do (dot_general, conv_general_dilated), or "
                 f"let it compute by itself: on_unit(..., allow=({name!r},))"
@@ -125,7 +126,7 @@ def _play(unit: _Unit, jaxpr: Jaxpr, constants: Sequence[Any], inputs: Sequence[
         unsuitable = _unsuitable(name, given)
         if unsuitable and not allowed:
             raise EscapeError(unsuitable)
-        if unsuitable or _is_refused(name) or not _multiplies(equation):
+        if unsuitable or refused or not _multiplies(equation):
             found = equation.primitive.bind(*given, **equation.primitive.get_bind_params(parameters))
             results = found if equation.primitive.multiple_results else [found]
         elif name in _REPLACED:
@@ -139,9 +140,21 @@ def _play(unit: _Unit, jaxpr: Jaxpr, constants: Sequence[Any], inputs: Sequence[
     return [value_of(atom) for atom in jaxpr.outvars]
 
 
-def _is_refused(name: str) -> bool:
-    """Whether an operation may multiply matrices in a way of its own: so may what is not known."""
-    return name in _REFUSED or (name not in _named() and not _KNOWN.fullmatch(name))
+def _is_refused(equation: Any) -> bool:
+    """Whether an operation may multiply matrices in a way of its own."""
+    name = equation.primitive.name
+    return name in _REFUSED or not (name in _named() or _KNOWN.fullmatch(name) or _is_plain(equation))
+
+
+def _is_plain(equation: Any) -> bool:
+    """Whether XLA gets neither products nor calls of something else for an operation that is not known here."""
+    parameters = equation.primitive.get_bind_params(equation.params)
+    alone = jax.jit(lambda *given: equation.primitive.bind(*given, **parameters))
+    try:
+        text = alone.lower(*(each.aval for each in equation.invars)).as_text()
+    except Exception:  # it may need anything around it
+        return False
+    return not re.search(r"custom_call|dot|convolution|fft|cholesky|triangular_solve", text)
 
 
 @lru_cache(maxsize=1)
@@ -162,9 +175,7 @@ def _unsuitable(name: str, given: Sequence[Any]) -> str | None:
 def _multiplies(equation: Any) -> bool:
     """Whether an operation is a product, or contains one, or what is refused."""
     return equation.primitive.name in _REPLACED or any(
-        _multiplies(inner) or _is_refused(inner.primitive.name)
-        for jaxpr in _contents(equation.params)
-        for inner in jaxpr.eqns
+        _multiplies(inner) or _is_refused(inner) for jaxpr in _contents(equation.params) for inner in jaxpr.eqns
     )
 
 

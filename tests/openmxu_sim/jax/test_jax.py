@@ -24,7 +24,7 @@ from jax.extend.core import Primitive, primitives  # noqa: E402
 import openmxu_sim.jax as mxu  # noqa: E402
 from openmxu_sim import golden, vectors  # noqa: E402
 from openmxu_sim.jax.foreign import find_handler  # noqa: E402
-from openmxu_sim.jax.interpreter import _is_refused  # noqa: E402
+from openmxu_sim.jax.interpreter import _KNOWN, _REFUSED, _named  # noqa: E402
 from openmxu_sim.jax.products import TYPES  # noqa: E402
 
 from ...conftest import slow  # noqa: E402
@@ -279,12 +279,26 @@ ESCAPES: dict[str, Callable[[Any], Any]] = {
     "pure_callback": lambda x: jax.pure_callback(lambda v: v @ v, x, x),
     "io_callback": lambda x: io_callback(lambda v: v @ v, x, x),
     "call_exported": lambda x: jax.export.export(jax.jit(lambda v: v @ v))(x).call(x),
-    "openmxu_unknown": lambda x: UNKNOWN.bind(x) + 1,
+    "openmxu_square": lambda x: SQUARE.bind(x) + 1,
 }
 
-UNKNOWN = Primitive("openmxu_unknown")
-UNKNOWN.def_impl(lambda x: x + 1)
-UNKNOWN.def_abstract_eval(lambda x: x)
+UNKNOWN, SQUARE, PLAIN = (Primitive(f"openmxu_{name}") for name in ("unknown", "square", "plain"))
+for primitive, function in ((UNKNOWN, None), (SQUARE, lambda x: x @ x), (PLAIN, lambda x: x * 2)):
+    primitive.def_impl(function)
+    primitive.def_abstract_eval(lambda x: x)
+    if function is not None:  # XLA knows nothing of the first
+        mlir.register_lowering(primitive, mlir.lower_fun(function, multiple_results=False))
+
+
+def test_operations_of_others() -> None:
+    """What XLA gets of them decides."""
+    x = _integers(3, 3)
+    assert _same(mxu.on_unit(lambda v: PLAIN.bind(v) @ v)(x), 2 * x @ x)
+    assert _same(mxu.on_unit(lambda v: jax.lax.scan(lambda c, _: (PLAIN.bind(c), None), v, length=2)[0])(x), 4 * x)
+    with pytest.raises(mxu.EscapeError, match="openmxu_unknown does not multiply on the unit"):
+        mxu.on_unit(UNKNOWN.bind)(x)
+    with pytest.raises(mxu.EscapeError, match="openmxu_square does not multiply on the unit"):
+        jax.jit(mxu.on_unit(lambda v: jax.lax.scan(lambda c, _: (SQUARE.bind(c), None), v, length=2)))(x)
 
 
 def test_every_operation_is_known() -> None:
@@ -294,7 +308,12 @@ def test_every_operation_is_known() -> None:
     assert {"add", "dot_general", "scan", "pure_callback", "bcoo_dot_general"} <= known
     assert {pallas.pallas_call_p.name, multihost_utils.host_local_array_to_global_array_p.name} <= known
     names = re.compile("|".join(REFUSED))
-    assert [name for name in sorted(known) if _is_refused(name) != bool(names.fullmatch(name))] == []
+    of_jax = sorted(name for name in known if not name.startswith("openmxu_"))
+    assert [name for name in of_jax if _is_known(name) == bool(names.fullmatch(name))] == []
+
+
+def _is_known(name: str) -> bool:
+    return name not in _REFUSED and (name in _named() or _KNOWN.fullmatch(name) is not None)
 
 
 REFUSED = [
