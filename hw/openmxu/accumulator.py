@@ -208,7 +208,9 @@ class Emission(wiring.Component):
 
         m.submodules.lasts = lasts = Memory(shape=1, depth=depth, init=[])
         head = Signal(range(depth))
-        mark_in, mark_out = lasts.write_port(), lasts.read_port()
+        # One by one: which names Amaranth finds for two in one assignment depends on the version of Python.
+        [mark_in] = [lasts.write_port()]
+        mark_out = lasts.read_port()
         waiting = Signal(range(depth + 1))
         m.d.comb += [
             mark_in.addr.eq(head),

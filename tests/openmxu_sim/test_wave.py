@@ -95,7 +95,7 @@ def shapes(root: ElementTree.Element) -> dict[str, list[tuple[str, float]]]:
         f"#{group.get('id')}": [
             (path.get("class", ""), area(path.get("d", "")) * float(path.get("fill-opacity", 1))) for path in group
         ]
-        for group in root.find(f"{SVG}defs") or ()
+        for group in root.iterfind(f"{SVG}defs/*")
     }
 
 
