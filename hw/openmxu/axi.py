@@ -16,7 +16,7 @@ from openmxu.marks import TILE_MARKS
 from openmxu.mxu import Mxu
 from openmxu.status import COUNTERS, Error
 
-__all__ = ["IDENTITY", "AxiMxu", "Register", "Registers", "axi_config", "read_format"]
+__all__ = ["IDENTITY", "AxiMxu", "Register", "Registers", "axi_config", "constant_registers", "read_format"]
 
 IDENTITY = int.from_bytes(b"MXU1", "big")
 """What register ``ID`` holds."""
@@ -79,6 +79,29 @@ def _format_bits(fmt: FloatFormat) -> int:
 def _version_bits() -> int:
     """Major, minor and patch number in a byte each; what a number before its release has behind it is left out."""
     return int.from_bytes(map(int, re.findall(r"\d+", version("openmxu"))[:3]))
+
+
+def constant_registers(config: MxuConfig) -> dict[Register, int]:
+    """The registers that say what a unit is, and what they hold."""
+    formats = (
+        config.stages
+        | _format_bits(config.operand)
+        | (config.subnormals == "ieee") << 8
+        | config.splitter << 9
+        | config.source.width << 16
+        | config.result.width << 24
+    )
+    return {
+        Register.ID: IDENTITY,
+        Register.SIZE: config.rows | config.columns << 16,
+        Register.FORMAT: formats,
+        Register.DEPTH: config.depth,
+        Register.CONTROL: 0,
+        Register.LATENCY: config.latency,
+        Register.SHORTEST_TILE: config.shortest_tile,
+        Register.ACCUMULATE: _format_bits(FP32),
+        Register.VERSION: _version_bits(),
+    }
 
 
 def axi_config(config: MxuConfig) -> MxuConfig:
@@ -193,27 +216,10 @@ class Registers(wiring.Component):
 
     def _shown(self) -> dict[Register, Value]:
         """What each register reads as."""
-        config = self.config
-        formats = (
-            config.stages
-            | _format_bits(config.operand)
-            | (config.subnormals == "ieee") << 8
-            | config.splitter << 9
-            | config.source.width << 16
-            | config.result.width << 24
-        )
         return {
-            Register.ID: Const(IDENTITY, _WORD),
-            Register.SIZE: Const(config.rows | config.columns << 16, _WORD),
-            Register.FORMAT: Const(formats, _WORD),
-            Register.DEPTH: Const(config.depth, _WORD),
-            Register.CONTROL: Const(0, _WORD),
-            Register.ERROR: self.i_error,
-            Register.LATENCY: Const(config.latency, _WORD),
-            Register.SHORTEST_TILE: Const(config.shortest_tile, _WORD),
-            Register.ACCUMULATE: Const(_format_bits(FP32), _WORD),
-            Register.VERSION: Const(_version_bits(), _WORD),
-        } | {Register[name.upper()]: getattr(self, f"i_{name}") for name in COUNTERS}
+            **{register: Const(value, _WORD) for register, value in constant_registers(self.config).items()},
+            **{Register[name.upper()]: getattr(self, f"i_{name}") for name in (*COUNTERS, "error")},
+        }
 
     def _take(self, m: Module, channel: str, request: Value, used: Value) -> tuple[Value, Value]:
         """Say whether a channel has a request, and which; one that is not ``used`` in its cycle is held."""

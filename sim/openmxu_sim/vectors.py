@@ -10,6 +10,7 @@ of them give uint32 patterns of any format of the golden model, and the same one
 :func:`pairs`       pairs of operands, for addition and multiplication
 :func:`partners`    second operands of such pairs, where the first ones are given
 :func:`matrix`      matrices, most of whose products are finite
+:func:`meeting`     activations for given weights, whose terms cancel, just overlap, or reach the thresholds
 :func:`canonical`   patterns as partial sums have them, with one NaN
 ==================  =====================================================================================
 """
@@ -23,7 +24,7 @@ import numpy.typing as npt
 from openmxu_sim.golden import check_count, convert, find_format, to_bits
 from openmxu_sim.golden.formats import Bits, Format, is_nan
 
-__all__ = ["canonical", "corners", "matrix", "operands", "pairs", "partners"]
+__all__ = ["canonical", "corners", "matrix", "meeting", "operands", "pairs", "partners"]
 
 _Ints = npt.NDArray[np.int64]
 
@@ -302,6 +303,45 @@ def matrix(shape: tuple[int, int], fmt: str, seed: int, *, kind: str = "all") ->
     if kind == "all":
         return _mixed_matrix(found, rows, columns, rng).astype(np.uint32)
     raise ValueError(f"kind must be one of 'all', 'uniform' or 'normal', not {kind!r}")
+
+
+def meeting(fmt: str, weights: npt.ArrayLike, count: int, seed: int) -> Bits:
+    """Rows of activations whose terms with given weights meet: in each row with those of one column.
+
+    The terms of a row have exponents near each other, so that they overlap by any number of bits, or just not; their
+    sums are in the middle of the range or at either end of it. Half of the rows has the same fraction everywhere, and
+    signs that change from term to term: where weights have one fraction, too, sums cancel.
+
+    Parameters
+    ----------
+    fmt : str
+        Format of both, see :func:`openmxu_sim.golden.find_format`.
+    weights : array_like of int, shape (K, N)
+        Patterns.
+    count : int
+        Rows.
+    seed : int
+        The same seed gives the same rows.
+
+    Returns
+    -------
+    uint32 array, shape (count, K)
+    """
+    found, rng = find_format(fmt, "fmt"), np.random.default_rng(seed)
+    given = np.asarray(weights, dtype=np.int64).T
+    given = given[rng.integers(len(given), size=count)]
+    ends = np.array([1, found.bias, (1 << found.exponent_width) - 2])
+    end = rng.integers(len(ends), size=count)
+    target = ends[end] + np.where(end == 2, rng.integers(-3, 1, size=count), rng.integers(-2, 3, size=count))
+    # Terms are added to sums of 24 bits. Most are near.
+    apart = np.rint(rng.integers(-27, 28, size=given.shape) * rng.random(given.shape) ** 3).astype(np.int64)
+    field = target[:, np.newaxis] + apart + found.bias - _exponent_field(found, given)
+    rows = _with_exponent(found, field.ravel(), rng).reshape(given.shape)
+    alike = rng.random(count) < 0.5
+    changing = np.arange(given.shape[1]) % 2 * found.sign_bit * rng.integers(2, size=(count, 1))
+    signs = (rows[:, :1] ^ changing ^ given) & found.sign_bit
+    same = signs | (rows & found.exponent_mask) | (rows[:, :1] & found.fraction_mask)
+    return np.where(alike[:, np.newaxis], same, rows).astype(np.uint32)
 
 
 # How single operands are made.

@@ -9,7 +9,7 @@ import pytest
 from openmxu_sim import golden
 from openmxu_sim.golden import FORMATS, Format, find_format
 from openmxu_sim.golden.formats import decode, is_nan
-from openmxu_sim.vectors import corners, matrix, operands, pairs
+from openmxu_sim.vectors import corners, matrix, meeting, operands, pairs
 
 ALL_FORMATS = [*FORMATS, "e2f1", "e2f23", "e6f9", "e8f1", "e8f23"]
 
@@ -193,3 +193,20 @@ def test_messages() -> None:
             matrix(shape, "fp32", 0)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"^shape must be two integers >= 0, not \(1\.5, 2\)$"):
         matrix((1.5, 2), "fp32", 0)  # type: ignore[arg-type]
+
+
+def test_terms_meet() -> None:
+    """In each row those with one column of the weights, at any distance, and at both ends of the range."""
+    weights = matrix((4, 3), "bf16", 3, kind="normal")
+    rows = meeting("bf16", weights, 1000, 5)
+    assert rows.shape == (1000, 4)
+    exponents = (rows >> 7 & 0xFF).astype(int)[:, :, np.newaxis] + (weights >> 7 & 0xFF).astype(int) - 127
+    normal = (exponents > 0) & (exponents < 255)
+    assert normal.any(axis=(1, 2)).mean() > 0.9
+    spreads = (exponents.max(axis=1) - exponents.min(axis=1)).min(axis=1)
+    assert np.median(spreads) < 12
+    assert len(set(spreads.tolist())) > 24
+    assert exponents.min() < 3
+    assert exponents.max() > 252
+    alike = ((rows & 0x7F) == (rows[:, :1] & 0x7F)).all(axis=1)
+    assert 0.4 < alike.mean() < 0.6

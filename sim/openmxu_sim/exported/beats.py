@@ -23,8 +23,13 @@ _TILES = 24
 _ROWS = 100
 """Their rows of activations, at least."""
 
-_KINDS = ("all", "operands", "ties", "normal")
-"""Kinds of words: those of :func:`~openmxu_sim.vectors.matrix`, single operands, and ties where words are rounded."""
+_KINDS = ("all", "operands", "ties", "normal", "meeting", "meeting")
+"""Kinds of words: those of :func:`~openmxu_sim.vectors.matrix`, single operands, ties where words are rounded, and
+activations that :func:`meet <openmxu_sim.vectors.meeting>` the weights."""
+
+_TERMS = 4000
+_MOST_ROWS = 1000
+"""Products of all these tiles together, at least, or so many rows: the smaller a unit, the more beats."""
 
 _LONGEST = 24
 """Rows of the longest of them."""
@@ -68,17 +73,17 @@ class Beats:
         self.results += [*beats[:-1], beats[-1] | last]
 
 
-def make_beats(config: MxuConfig, seed: int = 1) -> Beats:
+def make_beats(config: MxuConfig, seed: int = 1, share: int = 1) -> Beats:
     """Whole products, ragged at all sides, and tiles with any marks; among their words all sorts of bit patterns.
 
-    The same for the same unit and seed. A product of three passes is among them where words are converted from fp32
-    into bf16, one of six where the unit splits them, and one of more rows than the accumulator bank has where it has at
-    most 32.
+    The same for the same unit, seed and ``share``, which is how many times as many terms meet. A product of three
+    passes is among them where words are converted from fp32 into bf16, one of six where the unit splits them, and one
+    of more rows than the accumulator bank has where it has at most 32.
     """
     generator = np.random.default_rng(seed)
     beats = Beats(config)
     _add_product(beats, generator, 5, "default")
-    _Tiles(beats, generator).add_all()
+    _Tiles(beats, generator).add_all(share)
     if config.has_passes:
         _add_product(beats, generator, 3, "high")
     if config.splitter:
@@ -130,9 +135,10 @@ class _Tiles:
         self._config = beats.config
         self._generator = generator
         self._weights: tuple[Words, Part] | None = None
+        self._activations: tuple[Words, Part] | None = None
         self._bank = np.empty((0, self._config.columns), dtype=np.uint32)
 
-    def add_all(self) -> None:
+    def add_all(self, share: int) -> None:
         """NaN that is cleared, and one that is not; all kinds of words; then any tiles, the last one emitted."""
         replace = dict.fromkeys(TILE_MARKS, False)
         for clear_nan in (True, False):
@@ -151,16 +157,27 @@ class _Tiles:
             }
             kind = str(self._generator.choice(_KINDS))
             tiles, rows = tiles - 1, rows - self._add(marks, kind)
+        self._add_meetings(share * min(_MOST_ROWS, _TERMS // (self._config.rows * self._config.columns)) - _ROWS)
+
+    def _add_meetings(self, rows: int) -> None:
+        """About so many rows of activations: terms that meet within a sum, and sums that meet in the bank."""
+        replace = dict.fromkeys(TILE_MARKS, False)
+        while rows > 0:
+            emit, keep, clear_nan = (self._generator.random(3) < (0.4, 0.5, 0.5)).tolist()
+            rows -= self._add(replace | {"emit": emit, "keep": keep}, "meeting")
+            if not emit:
+                rows -= self._add(replace | {"add": True, "clear_nan": clear_nan, "emit": True, "keep": True}, "again")
 
     def _add(self, marks: dict[str, bool], kind: str) -> int:
         """A tile of words of a kind; returns how many rows of activations it has."""
         most = len(self._bank) if marks["add"] else min(self._config.depth, _LONGEST)
         m = int(self._generator.integers(1, most + 1))
         if self._weights is None or not marks["keep"]:
-            self._weights = self._send_weights(kind)
+            self._weights, self._activations = self._send_weights(kind), None
         weights, weight_part = self._weights
-        activations = self._words((m, len(weights)), kind)
-        part = self._send_activations(activations, marks)
+        activations, part = self._draw_activations(m, kind)
+        m, self._activations = len(activations), (activations, part)
+        self._send_activations(activations, part, marks)
         sums = tile_sums(
             self._operands(activations, part),
             self._operands(weights, weight_part),
@@ -177,6 +194,31 @@ class _Tiles:
             self._bank = self._bank[:0]  # it is a ring: the next tile begins behind the results
         return m
 
+    def _draw_activations(self, m: int, kind: str) -> tuple[Words, Part]:
+        """A tile's activations, ``m`` at most, and their part."""
+        assert self._weights is not None
+        source, operand = self._config.source.name, self._config.operand.name
+        if kind == "again" and self._activations is not None:
+            before, part = self._activations
+            return self._changed(before[:m]), part
+        if kind == "meeting":
+            met = vectors.meeting(operand, self._operands(*self._weights), m, _draw(self._generator))
+            return golden.convert(met, operand, source, subnormals="ieee"), Part.WHOLE
+        return self._words((m, len(self._weights[0])), kind), self._part()
+
+    def _changed(self, words: Words) -> Words:
+        """Rows whose terms cancel those of ``words``, double them or are smaller, but for some bits."""
+        source, operand, draw = self._config.source, self._config.operand, self._generator
+        rows, low = (len(words), 1), np.uint32(source.fraction_width - operand.fraction_width)
+        sign = draw.integers(2, size=rows).astype(np.uint32) << np.uint32(source.width - 1)
+        one = 1 << draw.integers(operand.fraction_width, size=rows)
+        any_bits = draw.integers(1 << operand.fraction_width, size=words.shape)
+        bits = np.choose(draw.integers(3, size=rows), [0, one, any_bits]).astype(np.uint32) << low
+        places = np.rint(27 * draw.random(rows) ** 2 * draw.integers(2, size=rows)).astype(np.uint32)
+        exponents = words >> np.uint32(source.fraction_width) & np.uint32((1 << source.exponent_width) - 1)
+        right = np.where(exponents > places, places, 0).astype(np.uint32) << np.uint32(source.fraction_width)
+        return (words - right) ^ sign ^ bits
+
     def _words(self, shape: tuple[int, int], kind: str) -> Words:
         source, seed = self._config.source, _draw(self._generator)
         if kind == "nan":  # all ones, in every format
@@ -185,7 +227,7 @@ class _Tiles:
             words = vectors.operands(source.name, shape[0] * shape[1], seed).reshape(shape)
             words[0, 0] = (1 << source.exponent_width) - 1 << source.fraction_width  # infinity is rare among them
             return words
-        words = vectors.matrix(shape, source.name, seed, kind="normal" if kind == "ties" else kind)
+        words = vectors.matrix(shape, source.name, seed, kind={"ties": "normal", "meeting": "all"}.get(kind, kind))
         return self._tied(words) if kind == "ties" else words
 
     def _tied(self, words: Words) -> Words:
@@ -213,15 +255,14 @@ class _Tiles:
         self._beats.weights += _join(block[::-1], config.source.width, above)
         return weights, part
 
-    def _send_activations(self, activations: Words, marks: dict[str, bool]) -> Part:
-        """A tile's activations; returns the part that is multiplied of them."""
-        config, part, m = self._config, self._part(), len(activations)
+    def _send_activations(self, activations: Words, part: Part, marks: dict[str, bool]) -> None:
+        """A tile's activations, of which a part is multiplied."""
+        config, m = self._config, len(activations)
         rows = np.zeros((m, config.rows), dtype=np.uint32)
         rows[:, : activations.shape[1]] = activations
         constant = sum(marks[mark] << MARKS.index(mark) for mark in TILE_MARKS) | part << len(MARKS)
         ends = [(row == 0) << MARKS.index("first") | (row == m - 1) << MARKS.index("last") for row in range(m)]
         self._beats.activations += _join(rows, config.source.width, _above(ends, constant))
-        return part
 
     def _operands(self, words: Words, part: Part) -> Words:
         """What the unit's edge makes of words."""

@@ -63,6 +63,8 @@ def _streams(export: Export) -> dict[str, str]:
         "    await RisingEdge(bench.dut.clk)",
         '    assert int(bench.dut.status__error.value) == 0, "error"',
         '    assert int(bench.dut.status__busy.value) == len(bench.activations.taken), "busy"',
+        "    first = min(bench.weights.taken[0], bench.activations.taken[0])",
+        '    assert int(bench.dut.status__cycles.value) == bench.results.taken[-1] + 1 - first, "cycles"',
     ]
     return {
         "DUT": "".join(f"        {line}\n" for line in lines if line),

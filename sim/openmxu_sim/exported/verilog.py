@@ -1,10 +1,13 @@
 """A bench in Verilog, with a makefile for Icarus Verilog and Verilator and a core file for FuseSoC."""
 
-from openmxu.axi import IDENTITY, Register
+from collections.abc import Mapping
+
+from openmxu.axi import Register, constant_registers
 from openmxu.bench import Bench, Export
 from openmxu.integration import CoreBench, to_core
-from openmxu.marks import TILE_MARKS
+from openmxu.marks import MARKS, TILE_MARKS
 from openmxu.names import PORTS
+from openmxu.status import COUNTERS
 from openmxu_sim.exported.beats import Beats, make_beats
 from openmxu_sim.exported.text import BEATS, fill, fill_common, is_on_bus, write_beats
 
@@ -59,6 +62,7 @@ def _connections(export: Export, beats: Beats) -> dict[str, object]:
     else:
         ports, declared, tasks, checks = _streams(beats, PORTS[export.ports])
         enable = "clk_en"
+    counts = beats.config.status
     if export.clock_enable:
         ports[enable] = "enable"
     connected = ",\n".join(f"    .{port}({value})" for port, value in ports.items())
@@ -66,7 +70,10 @@ def _connections(export: Export, beats: Beats) -> dict[str, object]:
         "ENABLE": _ENABLED if export.clock_enable else _ALWAYS,
         "INSTANCE": f"{declared}  {export.name} unit(\n{connected}\n  );\n",
         "TASKS": tasks,
+        "CLEAR": _CLEAR if counts else "",
+        "WATCH": "" if is_on_bus(export) or not counts else _WATCH,
         "CHECKS": checks,
+        "COUNTERS": fill("counters.v.in", {}) if counts else "",
     }
 
 
@@ -75,12 +82,24 @@ _ALWAYS = """\
 """
 
 _ENABLED = """
-  reg enable = 1'b1;  // a clock edge at which it is low does not happen
+  reg enabled = 1'b1;
+  wire enable = reset || enabled;  // a clock edge at which it is low does not happen
   wire pause;
-  @NAME@_tb_pauses #(.STREAM(3)) enabling(.clk(clk), .reset(reset), .seed(seed), .pause(pause));
+  @NAME@_tb_pauses #(.STREAM(3)) enabling(.clk(clk), .reset(begins), .seed(seed), .pause(pause));
   always @(posedge clk)
-    enable <= reset || !pause || stalls == 0;
+    enabled <= !pause || stalls == 0;
 """
+
+_CLEAR = """\
+    while (received < RESULTS / 2 && idle < PATIENCE)
+      @(negedge clk);
+    zero_counters;
+"""
+
+_WATCH = "".join(
+    f'      if (status_{name} !== {right})\n        complain("{name} is wrong");\n'
+    for name, right in [*((name, f"count_{name}") for name in COUNTERS), ("error", "3'd0")]
+)
 
 _Parts = tuple[dict[str, str], str, str, str]
 """Ports and what they are connected to; declarations, tasks and checks."""
@@ -93,10 +112,13 @@ def _streams(beats: Beats, joint: str) -> _Parts:
         ports |= {f"{stream}{joint}{name}": f"{stream}_{name}" for name in ("valid", "ready", "payload")}
     if not beats.config.status:
         return ports, "", "", ""
-    shown = ("cycles", "busy", "input_stalls", "output_stalls", "error")
-    ports |= {f"status{joint}{name}": f"status_{name}" for name in shown} | {f"status{joint}clear": "1'b0"}
-    declared = f"  wire [31:0] {', '.join(f'status_{name}' for name in shown[:-1])};\n  wire [2:0] status_error;\n\n"
-    return ports, declared, "", _check("status_error", 0, "error") + _check("status_busy", "ACTIVATIONS", "busy")
+    ports |= {f"status{joint}{name}": f"status_{name}" for name in (*COUNTERS, "error")}
+    ports[f"status{joint}clear"] = "clear"
+    declared = (
+        f"  reg clear = 1'b0;\n  wire [31:0] {', '.join(f'status_{name}' for name in COUNTERS)};\n"
+        f"  wire [2:0] status_error;\n{_declare_counts(beats)}"
+    )
+    return ports, declared, _CLEAR_TASK, ""
 
 
 def _axi(beats: Beats) -> _Parts:
@@ -126,32 +148,48 @@ def _axi(beats: Beats) -> _Parts:
         "m_axis_results_tready": "results_ready",
         **{f"s_axil_{port}": value for port, value in _AXIL.items()},
     }
-    size = config.rows | config.columns << 16
-    expected = (
-        (Register.ID, f"32'h{IDENTITY:08X}"),
-        (Register.SIZE, f"32'h{size:08X}"),
-        (Register.LATENCY, "LATENCY"),
-        (Register.ERROR, 0),
-        (Register.BUSY, "ACTIVATIONS"),
-    )
-    checks = "".join(
+    constant = {register: f"32'h{value:08X}" for register, value in constant_registers(config).items()}
+    counted = {Register.ERROR: "0"} | {Register[name.upper()]: f"count_{name}" for name in COUNTERS}
+    checks = _check_registers(counted)
+    declared = f"{_AXIL_DECLARED}{_declare_counts(beats)}"
+    return ports, declared, _AXIL_TASK, f"{_check_registers(constant)}{checks}    zero_counters;\n{checks}"
+
+
+def _check_registers(expected: Mapping[Register, str]) -> str:
+    return "".join(
         f"    read_register(6'h{int(register):02X});\n" + _check("word_read", value, f"register {register.name}")
-        for register, value in expected
+        for register, value in expected.items()
     )
-    return ports, _AXIL_DECLARED, _AXIL_TASK, checks
+
+
+def _declare_counts(beats: Beats) -> str:
+    """What the counters must show, beside the unit."""
+    config = beats.config
+    low = config.rows * config.source.width
+    ports = {name: name for name in ("clk", "reset", "enable", "clear")}
+    for stream in ("weights", "activations", "results"):
+        ports |= {name: name for name in (f"{stream}_valid", f"{stream}_ready")}
+    for mark in ("first", "last", "emit", "keep"):
+        ports[mark] = f"activations_payload[{low + MARKS.index(mark)}]"
+    ports |= {name: f"count_{name}" for name in COUNTERS}
+    connected = ",\n".join(f"    .{port}({value})" for port, value in ports.items())
+    return (
+        f"  wire [31:0] {', '.join(f'count_{name}' for name in COUNTERS)};\n\n"
+        f"  @NAME@_tb_counters #(.ROWS({config.rows}), .DEPTH({config.depth})) counters(\n{connected}\n  );\n\n"
+    )
 
 
 _AXIL = {
-    "awaddr": "6'd0",
+    "awaddr": f"6'h{int(Register.CONTROL):02X}",
     "awprot": "3'd0",
-    "awvalid": "1'b0",
-    "awready": "",
-    "wdata": "32'd0",
-    "wstrb": "4'd0",
-    "wvalid": "1'b0",
-    "wready": "",
+    "awvalid": "command_valid",
+    "awready": "command_ready",
+    "wdata": "32'd1",
+    "wstrb": "4'd1",
+    "wvalid": "command_valid",
+    "wready": "word_ready",
     "bresp": "",
-    "bvalid": "",
+    "bvalid": "clear",
     "bready": "1'b1",
     "araddr": "address",
     "arprot": "3'd0",
@@ -162,20 +200,47 @@ _AXIL = {
     "rvalid": "answer_valid",
     "rready": "1'b1",
 }
-"""What is connected to the ports of AXI4-Lite, which are only read from."""
+"""What is connected to the ports of AXI4-Lite: any register is read; the only command clears the counters, in the cycle
+in which its response is valid."""
 
 _AXIL_DECLARED = """\
   reg [5:0] address = 6'd0;
   reg address_valid = 1'b0;
-  wire address_ready, answer_valid;
+  reg command_valid = 1'b0;
+  wire address_ready, answer_valid, command_ready, word_ready, clear;
   wire [1:0] response;
   wire [31:0] answer;
   reg [31:0] word_read;
+"""
+
+_CLEAR_TASK = """\
+  task zero_counters;
+    begin
+      clear = 1'b1;
+      while (!enable)
+        @(negedge clk);
+      @(negedge clk);
+      clear = 1'b0;
+    end
+  endtask
 
 """
 
 _AXIL_TASK = """\
   // Inputs change at falling edges: what is high there is high at the next rising edge.
+  task zero_counters;
+    begin
+      command_valid = 1'b1;
+      while (!(command_ready && word_ready && enable) && idle < PATIENCE)
+        @(negedge clk);
+      @(negedge clk);
+      command_valid = 1'b0;
+      while (!(clear && enable) && idle < PATIENCE)
+        @(negedge clk);
+      @(negedge clk);
+    end
+  endtask
+
   task read_register(input [5:0] which);
     begin
       address = which;
