@@ -255,6 +255,7 @@ BOARDS: dict[str, Board] = {
             leds=_ONE,
             lights=_ONE_LIGHTS,
             programmer="openFPGALoader --board olimex_gatemateevb",
+            seed=2,  # with 1, nextpnr 0.11.1 reads beyond its memory
         ),
     )
 }
