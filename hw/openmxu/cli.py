@@ -10,7 +10,9 @@ a command needs is imported when it runs, for the same reason.
 """
 
 import argparse
+import errno
 import logging
+import os
 import re
 import sys
 import time
@@ -19,7 +21,8 @@ from contextlib import contextmanager, suppress
 from importlib.metadata import entry_points, version
 from typing import Any, NamedTuple, NoReturn
 
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+import rich.console
+from rich.console import ConsoleOptions, RenderableType, RenderResult
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
 
@@ -28,6 +31,7 @@ from openmxu.files import NotStoredError, UnreadError
 from openmxu.streams import abandon_output, open_streams, printable
 
 __all__ = [
+    "Console",
     "Section",
     "add_command",
     "bar",
@@ -48,6 +52,15 @@ Section = tuple[str, Sequence[tuple[str, str]]]
 
 _COMMANDS = "openmxu.commands"
 """Entry points with this group are functions that take what :func:`add_command` adds to."""
+
+
+class Console(rich.console.Console):
+    """A console whose caller learns that nobody reads it; rich's would end the program and close standard output."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise the exception that rich has caught."""
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
 
 _notes = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
@@ -256,7 +269,7 @@ def print_drawn(drawn: RenderableType, *, soft_wrap: bool = False) -> None:
 class _Harmless(NamedTuple):
     drawn: RenderableType
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+    def __rich_console__(self, console: rich.console.Console, options: ConsoleOptions) -> RenderResult:
         """The same pieces, their styles being apart from their texts."""
         for text, style, control in console.render(self.drawn, options):
             yield Segment(_harmless(text), style, control)

@@ -7,10 +7,19 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
 
-from openmxu.cli import Section, add_command, integer, make_parser, print_drawn, print_foreign, subcommands, tell
+from openmxu.cli import (
+    Console,
+    Section,
+    add_command,
+    integer,
+    make_parser,
+    print_drawn,
+    print_foreign,
+    subcommands,
+    tell,
+)
 from openmxu.files import folder, reserve
 from openmxu.formats import FORMATS, SUBNORMALS
 
