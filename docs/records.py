@@ -63,7 +63,7 @@ def _verification() -> str:
 _ENGINES = {
     ("compiled", 1): "`compiled`, one thread",
     ("compiled", 2): "`compiled`, two threads",
-    (ROW_ENGINE, 1): "Verilator, a row compiled once, C++ around it",
+    (ROW_ENGINE, 1): "Verilator, one row compiled, driven by C++",
     ("verilator", 1): "`verilator` (cocotb)",
     ("icarus", 1): "`icarus` (cocotb)",
     ("pysim", 1): "`pysim`",
@@ -76,7 +76,7 @@ def _readme() -> str:
     report = speed.Report.of_json(_read("speed.json"))
     when = f"{report.machine}, {report.date}, {report.tools['C compiler']}"
     lines = [
-        f"Cycles per second of an N x N unit, by `openmxu bench` ({when};\n[all of it](docs/reference/speed.md)):",
+        f"Cycles per second of an N x N unit, by `openmxu bench` ({when};\n[the record](docs/reference/speed.md)):",
         "",
         f"| engine | {' | '.join(f'{size}x{size}' for size in _SIZES)} |",
         f"|---|{'---:|' * len(_SIZES)}",
@@ -94,8 +94,8 @@ def _readme() -> str:
         f"On one thread, the RTL of a 128x128 unit runs {full.rate / rows.rate:.0f} times as fast as in Verilator.",
         f"`openmxu matmul` multiplies 512x512x512 on it in {whole.seconds:.2f} s ({whole.first:.1f} s the first time, "
         "with the build).",
-        f"`model`, without a clock, has {min(ratios):.1f} to {max(ratios):.1f} times the speed of numpy's float32 `@` "
-        "from 512x512x512 on.",
+        f"`model`, without a clock, has {min(ratios):.1f} to {max(ratios):.1f} times the speed of numpy's float32 `@`, "
+        "for 512x512x512 and larger.",
     ]
     return _age(report.tools, "bench") + "\n".join(lines)
 
@@ -120,10 +120,11 @@ def _index() -> str:
         "|---|---|---|",
         f"| **{evidence.count(HOLDS)} of {total}** | proofs, exhaustive checks, explorations and mutation tests hold; "
         f"{total - evidence.count(HOLDS)} open | [the evidence](reference/verification.md) |",
-        f"| **{full.rate:,.0f}** | cycles of a 128x128 unit in a second, on one core: the RTL, "
-        f"{full.rate / rows.rate:.0f} times as fast as in Verilator | [speed](reference/speed.md) |",
+        f"| **{full.rate:,.0f}** | simulated cycles per second of a 128x128 unit's RTL on one core, "
+        f"{full.rate / rows.rate:.0f} times as fast as Verilator | [speed](reference/speed.md) |",
         f"| **{area[1]} GE** | a bf16 processing element with an fp32 adder, rounding and special values; "
-        f"{energy[1]} a cycle, by cell library and clock | [areas and energies](reference/areas/summary.md) |",
+        f"{energy[1]} per cycle, depending on cell library and clock | "
+        "[areas and energies](reference/areas/summary.md) |",
     ]
     return _age(report.tools, "bench") + "\n".join(lines)
 
@@ -232,7 +233,7 @@ def _boards_short() -> str:
     found = [build for build in builds.of_json(_read("boards.json")) if build["design"] == "system"]
     largest = {build["board"]: build for build in sorted(found, key=lambda build: build["unit"]["rows"])}
     lines = [
-        "For boards, nextpnr's timing analysis of the whole system that answers a host gives "
+        "The whole system on each board, which multiplies for a host, by nextpnr's timing analysis "
         "([the record](docs/reference/boards.md)):",
         "",
         "| board | device | array | Fmax, MHz | GFLOP/s at its clock |",

@@ -37,11 +37,11 @@ RANDOM = "random"
 """In place of operands: every bit of every input drawn anew each cycle, but those of clock and resets."""
 
 OPERANDS = {
-    NORMAL: "activations and weights of a normal distribution",
-    "relu": "the same, negative activations being 0",
-    "digits": "images of handwritten digits, and the weights of a layer that was trained for them",
-    "zeros": "all activations 0, while weights of a normal distribution pass by",
-    IDLE: "nothing changes but the clock",
+    NORMAL: "normally distributed activations and weights",
+    "relu": "the same, with negative activations set to 0",
+    "digits": "images of handwritten digits, and the weights of a layer trained on them",
+    "zeros": "all activations 0, while normally distributed weights pass through",
+    IDLE: "only the clock changes",
 }
 """What a part is given, in words."""
 

@@ -191,8 +191,8 @@ def test_the_demo_says_what_a_default_report_says() -> None:
     assert default[0] == "Against fp32, bf16 saves within 10 % of the claimed area in multiplier (7.20)."
     assert demo[1:] == default[1:]
     assert demo[1] == (
-        "In brackets: area in units of bf16, the median over targets; claimed are 2 for fp16 and 8 for fp32. At least: "
-        "the claim or more; within 10 % of: up to 10 % below it; less than: lower still."
+        "In brackets: area relative to bf16, the median over targets; the claims are 2 for fp16 and 8 for fp32. "
+        "'At least': the claim or more; 'within 10 % of': up to 10 % below it; 'less than': lower still."
     )
 
 
@@ -258,8 +258,8 @@ def test_what_stands_in_a_processing_element() -> None:
         arrays.append(replace(found, point=point, area=counted, delay=2.0))
     text = to_markdown(report([*parts, *arrays]))
     assert (
-        "the fp32 adder 50%, the exact bf16 multiplier 25%, the significand product in that 20% of its area. The "
-        "fp32 adder is the largest part."
+        "fp32 adder 50%, exact bf16 multiplier 25%, significand product within it 20%. The fp32 adder is the largest "
+        "part."
     ) in text
     # 8 processing elements: 16 GFLOP/s at 1 GHz.
     assert "| generic | 2x4 array | fp16 | 400 GE | 3 | 200 | 2.00 |" in text

@@ -428,7 +428,7 @@ def test_command(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # Four fraction bits and the hidden one are four bits wide in both: the same module has the same area.
     assert runs["ours, by hand"] == runs["significand product"]
     text = (here / "out" / "report.md").read_text()
-    assert "- Given, and not ours: square, ours, by hand. What they compute" in text
+    assert "- Designs of yours: square, ours, by hand. Their function" in text
 
 
 def test_a_design_of_nothing_but_a_memory(here: Path) -> None:

@@ -102,7 +102,7 @@ REPORT = Report("Yosys 1", [each.result for each in CORES], cores=CORES, placed_
 def test_page() -> None:
     text = to_summary(REPORT)
     assert "| multiplier fp16 | 2 | 14,999 | 15,000 | 1.50 | 18.0 ± 1.0% | 1.80 | 7 | 1 of 900 | 3 of 4 |" in text
-    assert "Ratios of wires are those of cores times 1.20 (multiplier fp16), 1.20 (multiplier fp32)." in text
+    assert "wire lengths are those of core areas times 1.20 (multiplier fp16), 1.20 (multiplier fp32)." in text
     assert f"]({PLACED})" in text
     assert "- Placed and routed by graywolf, qrouter 1.4." in text
     headings, rows = headline(REPORT)

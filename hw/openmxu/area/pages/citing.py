@@ -23,7 +23,7 @@ def citation(report: Report) -> list[str]:
         "}",
     ]
     return [
-        "Figures depend on the state of this project, on the tools and on the cell libraries, all of which are in this "
-        "entry. `openmxu area --explain FIGURE` gives them for each figure, with its script.",
+        "Figures depend on the version of this project, the tools and the cell libraries; this entry names them all. "
+        "`openmxu area --explain FIGURE` shows them, and the script, for one figure.",
         "```bibtex\n" + "\n".join(lines) + "\n```",
     ]

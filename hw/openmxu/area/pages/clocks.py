@@ -15,26 +15,26 @@ def clock_section(report: Report) -> list[str]:
     if not areas:
         return []
     return [
-        "What a processing element takes depends on the clock. Each format has the elements below, of several stages "
-        "and recipes; those that another one beats in delay and area are left out. In units of bf16, at the shortest "
-        "delay that all formats have, at the longest that any needs, and between the two. Areas between two elements "
-        "are interpolated, on a straight line on logarithmic axes: there may be no such element. Delays are those "
-        "before placing; no mapping was given a clock to reach.",
+        "The area of a processing element depends on the clock. Elements of several stages and recipes were measured "
+        "for each format; those on its Pareto front of delay and area are listed below. Ratios are relative to bf16, "
+        "at the shortest delay that all formats reach, at the longest that any needs, and between the two. Between two "
+        "elements the area is interpolated linearly on logarithmic axes; no such element need exist. Delays are before "
+        "placing; no mapping had a target clock.",
         areas,
         "![Area of processing elements against their delay](clock.svg)",
         *(
             [
-                "Energies of a cycle likewise, in separate Pareto fronts: the smallest element is not always the one "
-                "that takes least.",
+                "Energies per cycle likewise, on separate Pareto fronts: the smallest element is not always the most "
+                "efficient.",
                 energies,
                 "![Energy of processing elements against their delay](energy.svg)",
             ]
             if energies
             else []
         ),
-        "The elements: ns, GE, stages and recipe.",
+        "Elements, by area: ns, GE, stages and recipe.",
         _elements(report.fronts, 0),
-        *(["For energies: ns, pJ, stages and recipe.", _elements(report.energy_fronts, 1)] if energies else []),
+        *(["Elements, by energy: ns, pJ, stages and recipe.", _elements(report.energy_fronts, 1)] if energies else []),
     ]
 
 

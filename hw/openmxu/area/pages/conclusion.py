@@ -24,7 +24,7 @@ _NOT_MEASURED = (
     "before placing."
 )
 _ALSO_PLACED = _NOT_MEASURED.replace("wires, clock", "delays and energies of wires, clock").removesuffix(".") + (
-    ", but where something is said to be placed."
+    ", except where marked as placed."
 )
 
 
@@ -107,8 +107,8 @@ def _scope(report: Report) -> Iterator[str]:
     if found:
         claims = " and ".join(f"{claim:.0f} for {name}" for name, claim in CLAIMS.items())
         yield (
-            f"In brackets: area in units of bf16, the median over targets; claimed are {claims}. At least: the claim "
-            f"or more; within {_NEAR} % of: up to {_NEAR} % below it; less than: lower still."
+            f"In brackets: area relative to bf16, the median over targets; the claims are {claims}. 'At least': the "
+            f"claim or more; 'within {_NEAR} % of': up to {_NEAR} % below it; 'less than': lower still."
         )
 
 
@@ -120,15 +120,15 @@ def _inside(report: Report) -> Iterator[str]:
         for words, name in (
             ("fp32 adder", f"{ADDER} fp32"),
             ("exact bf16 multiplier", f"{MULTIPLIER_TO_FP32} bf16"),
-            ("significand product in that", f"{PRODUCT} 8 x 8"),
+            ("significand product within it", f"{PRODUCT} 8 x 8"),
         )
         if (area := report.area(name, first))
     }
     whole = report.area(f"{PROCESSING_ELEMENT} bf16", first)
     if whole and len(areas) == 3:
-        parts = ", ".join(f"the {words} {area / whole:.0%}" for words, area in areas.items())
+        parts = ", ".join(f"{words} {area / whole:.0%}" for words, area in areas.items())
         yield (
-            f"Beside a bf16 processing element on {first.label}, measured one by one: {parts} of its area. The "
+            f"Measured separately on {first.label}, as shares of a bf16 processing element's area: {parts}. The "
             f"{max(areas, key=lambda words: areas[words])} is the largest part."
         )
 

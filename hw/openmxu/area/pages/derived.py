@@ -50,11 +50,11 @@ def passes_section(report: Report) -> list[str]:
         return []
     headings = [f"{what}, {passes} passes" for what in ("area x time", "energy") for passes in _PASSES]
     return [
-        "Derived, from the areas, delays and energies of elements above: products of fp32 matrices by several passes "
-        "on elements of bf16, one pass on elements of fp32 being 1. Below 1 the passes are cheaper. Three passes give "
-        "about 16 bits, six and nine about what fp32 gives. The elements of one stage run at the clocks that they "
-        "reach, or both run at one clock, with the best stages and recipe for each. What splits operands at the edge "
-        "of the unit is not in it, nor are memories, of which passes read bf16 numbers several times.",
+        "Derived from the areas, delays and energies of the elements above: the cost of fp32 matrix products in "
+        "several passes on bf16 elements, relative to one pass on fp32 elements. Below 1 the passes are cheaper. Three "
+        "passes give about 16 bits; six and nine are about as accurate as fp32. Elements of one stage run at their own "
+        "highest clocks; other rows compare both at one clock, with the best stages and recipe for each. Splitters at "
+        "the edge of the unit are not included, nor are memories, from which passes read bf16 numbers several times.",
         table(["library", "elements", *headings], rows, words=2),
     ]
 
@@ -110,11 +110,11 @@ def results_section(report: Report) -> list[str]:
         for name, (low, high) in _READ.items()
     )
     return [
-        f"Results and storage of bf16, derived: a converter makes bf16 of each result of fp32, which has {_SAVED} bits "
-        "fewer from then on, wherever it is kept. In flip-flops that hold it, the converter's energy is saved by their "
-        f"clock pins within the cycles of the last column. To read {_SAVED} bits takes, a quarter of what Horowitz "
-        f"(ISSCC 2014, 45 nm) gives for {_HOROWITZ_BITS}: {read}. What sums of bf16 inside the unit save is among the "
-        "features above.",
+        f"bf16 results and their storage, derived. A converter rounds each fp32 result to bf16, which saves {_SAVED} "
+        f"bits wherever the result is kept. If flip-flops keep it, the clock pins of {_SAVED} of them take as much "
+        "energy as the converter within the cycles of the last column. A read "
+        f"of {_SAVED} bits takes a quarter of Horowitz's figure (ISSCC 2014, 45 nm) for {_HOROWITZ_BITS}: {read}. "
+        "What bf16 sums inside the unit save is among the features above.",
         table(
             ["library", "converter, GE", "pJ a result", f"{_SAVED} flip-flops, GE", "their clock pins, pJ", "cycles"],
             rows,
@@ -164,12 +164,12 @@ def units_section(report: Report) -> list[str]:
         for each in units
     ]
     return [
-        "Whole units, derived: elements of one stage, a converter for each word at the edge, a column's fp32 adder of "
-        "the accumulator bank, and the shift registers of skew and control, each taken as often as it is there in a "
-        "beat, weights of the next tile included. A GFLOP/s/W is two operations for each product, at any clock that "
-        f"the unit reaches, for nothing leaks here; the last column is that of a unit that has products in "
-        f"{_UTILISATION:.0%} of its cycles and does nothing in the others. Without memories, streams, wires and the "
-        "clock's tree, all of which a chip has.",
+        "Energies of whole units, derived: elements of one stage, a converter for each word at the edge, the fp32 "
+        "adder of each column in the accumulator bank, and the shift registers of skew and control, each counted as "
+        "often as a beat uses it, weights of the next tile included. GFLOP/s/W counts two operations for each product; "
+        "the clock does not matter, as leakage is left out. The last column is for a unit that multiplies in "
+        f"{_UTILISATION:.0%} of its cycles and idles in the others. Memories, streams, wires and the clock tree, which "
+        "a chip has as well, are not included.",
         table(
             ["library", "recipe", "unit", "operands", "pJ a product", "around elements", "GFLOP/s/W", "half idle"],
             rows,

@@ -20,11 +20,11 @@ def energy_section(report: Report) -> list[str]:
         return []
     failed = [energy for energy in report.energies if energy.error]
     return [
-        "Energy of a cycle, in pJ: every transition of the mapped netlist, pulses that gates make on the way included, "
-        "takes half of its load times the square of the supply, and what the library says that the cell takes within. "
-        "Delays are the library's; a pulse shorter than a gate's delay does not get through it. Every output of every "
-        "cycle was compared with the golden model. Without wires, clock tree and leakage. An element is that of row 63 "
-        "of a column of 128: the sums that it gets are those of the rows above, and weights pass by; operands are "
+        "Energy per cycle, in pJ. Every transition of the mapped netlist, glitches included, takes half of its load "
+        "times the square of the supply voltage, and the cell's internal energy from the library. Delays are the "
+        "library's; a gate suppresses pulses shorter than its delay. Every output of every cycle was compared with the "
+        "golden model. Wires, clock tree and leakage are left out. The element is that of row 63 in a column of 128: "
+        "its partial sums are those of the rows above, and weights for the rows below pass through. Operands are "
         f"{OPERANDS[NORMAL]} unless said otherwise. {_spreads(found)}".strip(),
         *_ratios(found),
         *_operands(found, report.layer),
@@ -44,8 +44,8 @@ def _spreads(energies: Sequence[Energy]) -> str:
     first = energies[0]
     worst = max(energies, key=lambda energy: energy.spread)
     return (
-        f"Each figure is the mean of {first.seeds} seeds of the operands, {first.cycles:,} cycles each, beside the "
-        f"standard deviation between them: at most {worst.spread:.1%} of {len(energies)} figures "
+        f"Each figure is the mean over {first.seeds} seeds of the operands, {first.cycles:,} cycles each; ± is their "
+        f"standard deviation, at most {worst.spread:.1%} in {len(energies)} figures "
         f"({escaped(worst.result.point.name)} on {worst.result.target.label}, {worst.operands})."
     )
 
@@ -84,8 +84,8 @@ def _ratios(energies: Sequence[Energy]) -> list[str]:
     if not rows:
         return []
     return [
-        "Elements of one stage, in units of bf16. GFLOP/s for each watt are derived: two operations a cycle, of an "
-        "element that always has something to do, and of nothing around it.",
+        "Elements of one stage, relative to bf16. GFLOP/s/W is derived: two operations a cycle, by an element that is "
+        "always busy, with nothing around it.",
         table(["library", "recipe", "bf16, pJ", "GFLOP/s/W", *names], rows, words=2),
     ]
 
@@ -96,8 +96,8 @@ def _parts(energies: Sequence[Energy]) -> list[str]:
     if not rows:
         return []
     return [
-        "pJ a cycle, with normal operands. Each net once: what the same cycles would take had each net changed once "
-        "at most, as in a simulation without delays.",
+        "pJ per cycle, with normal operands. 'Each net once' is the energy of the same cycles if each net changed at "
+        "most once in each, as in a simulation without delays.",
         table(_HEADINGS, rows, words=3),
     ]
 
@@ -127,10 +127,10 @@ def _random(energies: Sequence[Energy]) -> list[str]:
     if not rows:
         return []
     return [
-        "Designs of your own, whose ports are not interpreted, and ours with the same: every bit of every input is "
-        "drawn anew each cycle, but the clock, and resets, which are held where they do nothing (inputs with names "
-        "like rst, reset_i or rst_ni). Such operands have exponents that are far apart, so these figures compare with "
-        "each other, and with none above. Outputs were compared with what the same cells say without delays.",
+        "Your designs, and ours beside them, with random inputs, as the meaning of your ports is not known: every bit "
+        "of every input but the clock is drawn anew each cycle. Resets (inputs with names like rst, reset_i or rst_ni) "
+        "are held inactive. Random operands have exponents that are far apart, so compare these figures with each "
+        "other only, not with those above. Outputs were compared with a simulation of the same cells without delays.",
         table(_HEADINGS, rows, words=3),
     ]
 
@@ -179,7 +179,7 @@ def _published(energies: Sequence[Energy]) -> list[str]:
     if len(rows) <= len(_PUBLISHED):
         return []
     return [
-        "Multipliers and adders beside published figures, which are of other gates, supplies and operands: ratios can "
-        "be compared, pJ cannot.",
+        "Multipliers and adders beside published figures for other gates, supply voltages and operands: compare the "
+        "ratios, not the pJ.",
         table(["part", "where", "recipe", "fp16, pJ", "fp32, pJ", "fp32 / fp16"], rows, words=3),
     ]

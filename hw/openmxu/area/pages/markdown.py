@@ -62,7 +62,7 @@ def to_markdown(report: Report) -> str:
 def to_summary(report: Report) -> str:
     """The report's headline page: what it says, and the tables that it says it by."""
     return _document(
-        "Areas, measured",
+        "Measured areas and energies",
         [*_headline(report), ("What was measured", [_conditions(report)]), ("To cite", citation(report))],
     )
 
@@ -114,16 +114,16 @@ def _all_quantities(report: Report) -> list[str]:
 def _relative(report: Report, rows: Sequence[Sequence[str]]) -> str:
     """What a table of ratios shows, and what stands behind its ±."""
     said = ["Cost relative to bf16; the last column is bf16 itself, on cell libraries."]
-    said.append("Ranges are over all targets, libraries or clocks.")
+    said.append("Ranges span all targets, libraries or clocks.")
     if any("same clock" in row[0] for row in rows[:-1]):
         said.append(
-            "At the same clock: the best of all stages and recipes for each format, at three clocks of each library; "
-            "energies with glitches, without wires."
+            "At the same clock: for each format the best element of all stages and recipes, at three clocks of each "
+            "library; energies include glitches, not wires."
         )
     count = max((1 + len(spread.others) for spread in report.spreads), default=0)
     seeds = max((energy.seeds for energy in report.energies), default=0)
     spreads = {
-        f"of areas and delays over {count} orders in which ABC was given the same design": ("area", "delay"),
+        f"of areas and delays over {count} orders of ABC's inputs and outputs": ("area", "delay"),
         f"of energies over {seeds} seeds of the operands": ("energy",),
     }
     shown = [
@@ -134,7 +134,7 @@ def _relative(report: Report, rows: Sequence[Sequence[str]]) -> str:
 
 def _conditions(report: Report) -> str:
     lines = [f"- OpenMXU {report.made_by}."] if report.made_by else []
-    lines.append(f"- Tool: {report.tool}. Another version gives other areas.")
+    lines.append(f"- Tool: {report.tool}. Other versions give other areas.")
     for target in report.targets:
         line = f"- {target.label}: {target.title}."
         if target.library:
@@ -144,7 +144,7 @@ def _conditions(report: Report) -> str:
                 f"the library: {target.library.sha256}."
             )
             if target.library.doubt:
-                line += f" No statement is about it: {escaped(target.library.doubt)}."
+                line += f" No statement uses it: {escaped(target.library.doubt)}."
         if target.timing:
             line += (
                 f" Delays: {target.timing}, with the loads of gates and the library's default wire load, if it has one."
@@ -155,19 +155,19 @@ def _conditions(report: Report) -> str:
     given = dict.fromkeys(result.point.name for result in report.runs if isinstance(result.point, PeerPoint))
     if given:
         lines.append(
-            f"- Given, and not ours: {escaped(', '.join(given))}. What they compute, and in how many cycles, was not "
-            "looked at."
+            f"- Designs of yours: {escaped(', '.join(given))}. Their function and their number of cycles were not "
+            "checked."
         )
     lines += [
-        "- GE: combinational cells and flip-flops together; the CSV and JSON files have them apart. The areas of "
-        "generic gates are numbers of transistors in static CMOS, divided by the 4 of a NAND2; they have no timing. "
-        "On cmos, Yosys counts the transistors of its own gates, flip-flops as 16.",
-        "- LUTs: no wide multiplexers. A CCU2C counts as two LUT4, a Gowin ALU as one; an SB_CARRY shares the logic "
-        "cell of the LUT that adds, and a CARRY4 those of four. What DSP blocks do is in no LUT.",
-        "- eXfY is the format with X exponent and Y fraction bits. Multipliers and adders are combinational, take and "
-        "give one format unless said otherwise, round to nearest, ties to even, handle NaN and infinity, and flush "
-        "subnormals to zero; 'ieee' has gradual underflow. Processing elements have one pipeline stage unless said "
-        "otherwise, and fp32 sums.",
+        "- GE: combinational cells and flip-flops together; the CSV and JSON files separate them. Areas of generic "
+        "gates are transistor counts in static CMOS, divided by the 4 of a NAND2; generic gates have no timing. On "
+        "cmos, Yosys counts the transistors of its own gates, 16 for a flip-flop.",
+        "- LUTs: no wide multiplexers. A CCU2C counts as two LUT4, a Gowin ALU as one. An SB_CARRY shares the logic "
+        "cell of the LUT that adds, a CARRY4 those of four. LUT counts exclude the logic inside DSP blocks.",
+        "- eXfY is the format with X exponent and Y fraction bits. Multipliers and adders are combinational, have "
+        "one format for operands and result unless said otherwise, round to nearest, ties to even, handle NaN and "
+        "infinity, and flush subnormals to zero; 'ieee' has gradual underflow. Processing elements have one pipeline "
+        "stage unless said otherwise, and fp32 sums.",
         "- Depth: cells on the longest path between ports, flip-flops, memories and modules that are mapped once.",
     ]
     return "\n".join(lines)
@@ -242,10 +242,10 @@ def _growth(report: Report) -> list[str]:
     ]
     return [
         *growth_sentence(report),
-        "Area = a + b·p + c·p², where p is the significand width, hidden bit included; and p to the power of an "
-        "exponent, by least squares of the logarithms. Over significand products, and over units with 8 exponent bits "
-        f"(so without fp16 and fp8). In brackets {CONFIDENCE:.0%} intervals by Student's t: areas do not vary from run "
-        "to run, so they say how well a curve describes them.",
+        "Two fits: area = a + b·p + c·p², where p is the significand width, hidden bit included; and a power of p, by "
+        "least squares of the logarithms. They cover significand products, and parts with 8 exponent bits (so neither "
+        f"fp16 nor fp8). In brackets: {CONFIDENCE:.0%} intervals by Student's t. Areas do not vary from run to run, so "
+        "the intervals show how well a curve fits.",
         table(["target", "part", "widths p", "exponent", "a", "b", "c", "R²", "largest deviation"], rows, words=3),
     ]
 
@@ -262,10 +262,10 @@ def _claims(report: Report) -> list[str]:
     ]
     return [
         "Google's case for bf16 ('BFloat16: The secret to high performance on Cloud TPUs') is that a multiplier's "
-        "size grows with the square of the 'mantissa' width, which makes that for bf16 'half of fp16' and 'an "
-        "eighth of fp32'. In units of bf16:",
+        "size grows with the square of the 'mantissa' width, so that bf16's is 'half of fp16' and 'an eighth of "
+        "fp32'. Relative to bf16:",
         table(headings, claims + [_ratio(ratio) for ratio in report.ratios], words=2),
-        *(["What that says of the claims:", table(verdicts, rows)] if rows else []),
+        *(["Compared with the claims:", table(verdicts, rows)] if rows else []),
     ]
 
 
@@ -298,11 +298,11 @@ def _costs(report: Report) -> list[str]:
         for (subject, feature), costs in found.items()
     ]
     return [
-        "What leaving a feature out does to the area of a unit that has it. NaN, infinite operands, rounding and "
-        "exponents are taken out by holding wires of the design at a value before synthesis.",
-        table(["unit", "left out", *[target.label for target in targets]], rows, words=2),
-        "Arm (Burgess and others, ARITH 2019) report for a BFDOT unit against one with all of IEEE 754: one rounding "
-        "mode in place of five saves 25 %, flushing subnormals 15 %, all simplifications together 65 %. Ours "
+        "Change of area when a feature is left out, in per cent of the part that has it. NaN, infinite operands, "
+        "rounding and exponents are removed by holding wires of the design at a value before synthesis.",
+        table(["part", "left out", *[target.label for target in targets]], rows, words=2),
+        "Arm (Burgess and others, ARITH 2019) compare a BFDOT unit with one that has all of IEEE 754: one rounding "
+        "mode instead of five saves 25 %, flushing subnormals 15 %, all simplifications together 65 %. Ours "
         "has one rounding mode from the start, and no flags: only the second figure has a counterpart above.",
         "![What leaving features out saves](costs.svg)",
     ]
@@ -314,11 +314,10 @@ def _arrays(report: Report) -> list[str]:
     if not rows:
         return []
     return [
-        "The same array with other operands; sums are fp32 in all of them, and memories are not counted. A GFLOP/s is "
-        f"half a multiply-add each nanosecond, at {_GATE_CLOCK} MHz on gates and {_FPGA_CLOCK} MHz on FPGAs, which is "
-        "assumed and the same for all formats. "
-        f"A bf16 unit that makes fp32 products in {_PASSES} passes needs {_PASSES} times the area of the bf16 row for "
-        "a GFLOP/s of fp32.",
+        "The same array with other operands; sums are always fp32, and memories are not counted. A GFLOP/s is half a "
+        f"multiply-add each nanosecond, at an assumed clock of {_GATE_CLOCK} MHz on gates and {_FPGA_CLOCK} MHz on "
+        f"FPGAs for all formats. A bf16 unit that makes fp32 products in {_PASSES} passes needs {_PASSES} times the "
+        "area of the bf16 row for a GFLOP/s of fp32.",
         table(
             [
                 "target",
@@ -364,17 +363,17 @@ def _catalog(report: Report) -> list[str]:
         return []
     headings, rows = catalog_table(report)
     lines = [
-        "Each module that a design has several times, such as the processing element, is mapped once and counted "
-        "as often as it is there; nothing is saved across its borders. Memories are counted in bits. They, with "
-        "their ports and the registers of these, are in no other figure.",
+        "A module that a design contains several times, such as the processing element, is mapped once and counted "
+        "for each instance; nothing is optimised across its boundary. Memories are counted in bits only: all other "
+        "figures exclude them, their ports and the registers of these ports.",
         table(headings, rows, words=CATALOG_WORDS),
     ]
     derived = [entry for entry in report.catalog if entry.derived and entry.target == report.catalog[0].target]
     if derived:
         lines += [
-            f"Designs of more than {MEASURED_CELLS} processing elements are derived: sums of parts that were measured "
-            "at their real size, and of the shift registers of skew and control, bit by bit. A test holds the rule "
-            f"to units measured whole on generic gates, within {DEVIATION:.0%}. On {derived[0].target.label}:",
+            f"Designs of more than {MEASURED_CELLS} processing elements are derived: they are sums of parts measured "
+            "at their real size, and of the shift registers of skew and control, bit by bit. A test compares the sums "
+            f"with units measured whole on generic gates, within {DEVIATION:.0%}. On {derived[0].target.label}:",
             table(
                 [
                     "design",
@@ -416,8 +415,8 @@ def _published() -> list[str]:
             ]
         )
     return [
-        "Units of other designs, from other tools and processes: only the ratios within a line mean "
-        f"anything here. The claims together put fp32 at {CLAIMS['fp32'] / CLAIMS['fp16']:.0f} times fp16.",
+        "Other designs, with other tools and processes: compare only the ratios within a row. By the two claims "
+        f"together, fp32 takes {CLAIMS['fp32'] / CLAIMS['fp16']:.0f} times the area of fp16.",
         table(["source", "conditions", "unit", "published areas", "ratios"], rows, words=5),
     ]
 
@@ -432,9 +431,9 @@ def _failures(report: Report) -> list[str]:
 def _scripts(report: Report) -> list[str]:
     """The scripts; those of the points differ in the name of the top module, and in what is tied."""
     return [
-        "Each figure has a name made of all that it depends on: `openmxu area --explain FIGURE -o DIR` prints how it "
-        "came about. `area.json` has the exact script for each, and the SHA-256 of the RTLIL that it was run on. "
-        "`/job` is the run's directory, `/lib` that of the library; TOP stands for the design's top module. Designs "
-        "without a feature have lines after the first that hold wires at a value.",
+        "A figure's name is a digest of all that it depends on. `openmxu area --explain FIGURE -o DIR` prints how the "
+        "figure was made. `area.json` has the exact script of each, and the SHA-256 of the RTLIL that it was run on. "
+        "`/job` is the run's directory, `/lib` that of the library; TOP stands for the design's top module. If a "
+        "feature is left out, lines after the first hold wires at a value.",
         *[f"{target.label}:\n\n```\n{target.script.format(top='TOP', change='')}```" for target in report.targets],
     ]

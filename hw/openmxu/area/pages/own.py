@@ -28,11 +28,11 @@ def own_section(report: Report) -> list[str]:
         for each in report.failed
         if each.point.name in own
     ]
-    memories = " On gates, memories are in no area." if "memory bits" in headings else ""
+    memories = " On gates, areas exclude memories." if "memory bits" in headings else ""
     return [
         table(headings, rows, words=OWN_WORDS),
-        "Rows of one target are mapped by one recipe. The last columns are your design in units of the row: how many "
-        f"times as large and as slow. What it computes, and in how many cycles, was not looked at.{memories}",
+        "All rows of a target are mapped by one recipe. The last columns give your design's area and delay relative to "
+        f"the row's. Its function and its number of cycles were not checked.{memories}",
         *(["\n".join(failed)] if failed else []),
     ]
 

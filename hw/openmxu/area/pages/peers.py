@@ -12,11 +12,11 @@ __all__ = ["to_markdown"]
 def to_markdown(found: Comparison) -> str:
     """A comparison as Markdown: a table for each target, what the designs are, and what failed."""
     blocks = [
-        f"Measured with {_tools(found)}. Every design was read from Verilog, ours after its export, and mapped by the "
-        "same script. Areas are those of gates, before placing and routing; flip-flops are beside them. Delays are "
-        "those of the longest path between ports and registers, with the loads of gates and the library's default wire "
-        "load, if it has one. Ratios are to our part, the first row of each group: above 1 the other design is larger "
-        "or slower.",
+        f"Measured with {_tools(found)}. Every design was read from Verilog, ours after export, and mapped by the same "
+        "script. Areas are those of combinational gates, before placing and routing; flip-flops have columns of their "
+        "own. Delays are those of the longest path between ports and registers, with the loads of gates and the "
+        "library's default wire load, if it has one. Ratios are relative to our part, the first row of each group: "
+        "above 1 the other design is larger or slower.",
         *(block for library in _with_recipes(found) for block in _best(found, library)),
         *(block for target in found.targets for block in _target(found, target)),
         "### The designs",
@@ -52,7 +52,7 @@ def _best(found: Comparison, targets: Sequence[ComparedTarget]) -> Iterator[str]
     nand2 = targets[0].nand2_area
     yield f"### {targets[0].name}, each design with its best recipe"
     yield (
-        f"The smallest combinational area and the shortest delay of {len(targets)} recipes, and which one gave it. "
+        f"The smallest combinational area and the shortest delay of {len(targets)} recipes, with the recipe of each. "
         f"One GE is {nand2:g} in the unit of the library."
     )
     figures = {

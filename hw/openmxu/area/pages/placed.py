@@ -27,11 +27,12 @@ def placed_section(report: Report) -> list[str]:
     rows = [_row(core, bases.get(core.result.point.part)) for core in found]
     headings = ["design", "cells", "area of cells, µm²", "core, µm²", "bf16 = 1", "wire, mm", "bf16 = 1", "vias"]
     return [
-        "Designs mapped to osu018 (six metals, 180 nm) by recipe 'area', placed by graywolf and routed by qrouter: "
-        "rows of cells without gaps, and ports around. Areas are those of the LEF, which the library's contradict. "
-        "Figures are means over layouts by several seeds of the placer; with some of those that were tried the "
-        "router crashed. Every layout was compared with its netlist: no cell is missing, no net touches another one. "
-        "Nets that the router says it has routed, and that do not reach all of their pins, are counted.",
+        "Designs mapped to osu018 (180 nm, six metal layers) by recipe 'area', placed by graywolf and routed by "
+        "qrouter: rows of cells without gaps, ports around them. Areas are those of the LEF file, which the Liberty "
+        "file contradicts. Figures are means over several seeds of the placer; with some seeds the router crashed "
+        "('layouts': seeds that gave one, of those tried). Every layout was compared with its netlist: no cell is "
+        "missing, and no nets touch. 'Open nets' do not reach all of their pins, although the router reports them as "
+        "routed.",
         *([table([*headings, "open nets", "layouts"], rows)] if rows else []),
         *([f"![Multipliers of bf16 and fp32, placed and routed, at one scale]({PLACED})"] if _pair(report) else []),
         *([_sentence(bases, found)] if bases else []),
@@ -63,9 +64,9 @@ def _sentence(bases: Mapping[str, Core], found: Sequence[Core]) -> str:
         for core in others
     ]
     return (
-        "Cores have the ratios of their cells: the router needs no room beside them. Ratios of wires are those of "
-        f"cores times {', '.join(said)}. This is one old technology with few cells, without power grid, clock tree and "
-        "timing; larger designs, and denser metal, may have to spread."
+        "Areas of cores have the same ratios as areas of cells: the router needs no extra room. Ratios of wire lengths "
+        f"are those of core areas times {', '.join(said)}. This is one old technology with few cells, without power "
+        "grid, clock tree and timing; larger designs, or denser cells, may need room for wires."
     )
 
 
