@@ -21,7 +21,7 @@ def add_board(commands: Any) -> None:
     parser = add_command(commands, "board", None, "build bitstreams for FPGA boards, multiply matrices on them")
     actions = subcommands(parser, required=True)
     shown = add_command(actions, "list", _board_list, "show the boards")
-    shown.add_argument("--quick", action="store_true", help="only those that are built in a minute or three")
+    shown.add_argument("--quick", action="store_true", help="only boards whose build takes one to three minutes")
     _add_build(actions)
     _add_check(actions)
     _add_report(actions)
@@ -44,31 +44,29 @@ def _add_build(actions: Any) -> None:
     )
     parser.add_argument("board", metavar="BOARD", nargs="?", help="a name from openmxu board list")
     parser.add_argument(
-        "--platform",
-        metavar="MODULE:CLASS",
-        help="in place of BOARD: the platform of a board of your own, for Amaranth",
+        "--platform", metavar="MODULE:CLASS", help="instead of BOARD: the Amaranth platform of your own board"
     )
     parser.add_argument(
         "--design",
         default="system",
         metavar="NAME",
-        help="system, which answers openmxu board run, or selftest, which needs no host (default: system)",
+        help="system, for openmxu board run, or selftest, which needs no host (default: system)",
     )
     for noun in ("rows", "columns", "stages"):
         parser.add_argument(f"--{noun}", type=integer, metavar="N", help=f"{noun} of the unit (default: the board's)")
-    parser.add_argument("--clock", type=float, metavar="MHZ", help="by a PLL (default: the board's)")
+    parser.add_argument("--clock", type=float, metavar="MHZ", help="clock, made by a PLL (default: the board's)")
     parser.add_argument(
-        "--seeds", type=integer, metavar="N", help="runs of nextpnr, of which the fastest counts (default: one run)"
+        "--seeds", type=integer, metavar="N", help="runs of nextpnr; the fastest is kept (default: one run)"
     )
     parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="DIR", help="where bitstream, reports and logs go"
+        "-o", "--output", type=Path, required=True, metavar="DIR", help="folder for bitstream, reports and logs"
     )
     parser.add_argument(
         "--json",
         type=Path,
         metavar="FILE",
-        help="add the figures to a record of builds, with how fast the system is at its simulated pins, and the "
-        "drawing to the folder placements beside it",
+        help="add the figures, and the system's speed at its simulated pins, to a record of builds; the drawing goes "
+        "to the folder placements beside it",
     )
 
 
@@ -78,13 +76,13 @@ def _add_port(parser: argparse.ArgumentParser) -> None:
         "--port",
         default="auto",
         metavar="PORT",
-        help="its serial port, such as /dev/ttyUSB1, or /dev/ttyUSB1@115200 for another baud rate than 1,000,000 "
+        help="serial port of the board, such as /dev/ttyUSB1; /dev/ttyUSB1@115200 if the baud rate is not 1,000,000 "
         "(default: auto, the first port on which a board answers)",
     )
     parser.add_argument(
         "--simulate",
         metavar="BOARD",
-        help="without hardware: simulate this board, or MODULE:CLASS of your own, at its UART's pins, behind a "
+        help="instead of hardware, simulate this board, or your own MODULE:CLASS, at its UART's pins, behind a "
         "pseudo-terminal",
     )
 
@@ -119,7 +117,7 @@ def _add_info(actions: Any) -> None:
         actions,
         "info",
         _board_info,
-        "ask a board what it is",
+        "show which unit a board has, and on which port it answers",
         "  openmxu board info\n  openmxu board info --simulate icebreaker",
     )
     _add_port(parser)
@@ -135,14 +133,14 @@ def _add_selftest(actions: Any) -> None:
         "  openmxu board selftest --products 100 --seed 7 --simulate icebreaker\n"
         "  openmxu board selftest --faults 1000 --simulate icebreaker",
     )
-    parser.add_argument("--products", type=integer, default=20, metavar="N", help="how many (default: 20)")
-    parser.add_argument("--seed", type=integer, default=0, metavar="SEED", help="of the matrices (default: 0)")
+    parser.add_argument("--products", type=integer, default=20, metavar="N", help="number of products (default: 20)")
+    parser.add_argument("--seed", type=integer, default=0, metavar="SEED", help="seed of the matrices (default: 0)")
     parser.add_argument(
         "--faults",
         type=integer,
         metavar="N",
-        help="with --simulate, in place of --products: spoil requests and answers at the pins until N faults have "
-        "happened, and count wrong numbers and hangs",
+        help="with --simulate, instead of --products: inject N faults into requests and answers at the pins, and count "
+        "wrong numbers and hangs",
     )
     _add_port(parser)
 
@@ -251,19 +249,19 @@ def _add_check(actions: Any) -> None:
         actions,
         "check",
         _board_check,
-        "simulate what a build left: a bitstream of iCE40; of ECP5, Gowin and GateMate the routed netlist",
+        "simulate a build: the bitstream on iCE40, the routed netlist on ECP5, Gowin and GateMate",
         "  openmxu board check icebreaker build",
     )
     check.add_argument(
         "board", metavar="BOARD", help="a name from openmxu board list, or MODULE:CLASS of a board of your own"
     )
-    check.add_argument("folder", type=Path, metavar="DIR", help="what openmxu board build left")
+    check.add_argument("folder", type=Path, metavar="DIR", help="folder of openmxu board build")
     check.add_argument(
         "--rounds",
         type=integer,
         metavar="N",
-        help="rounds of the self-test that must pass at least (default: until the heartbeat changes), or products of "
-        "the system (default: 5)",
+        help="least number of rounds that the self-test must pass (default: until the heartbeat changes), or number of "
+        "products of the system (default: 5)",
     )
 
 
@@ -272,17 +270,15 @@ def _add_report(actions: Any) -> None:
         actions,
         "report",
         _board_report,
-        "make a page of builds: clocks, cells, drawings, what limits each, and how fast systems are for a host",
+        "write a page of builds: clocks, cells, drawings, longest paths, and how fast systems are for a host",
         "  openmxu board report build/icebreaker build/ulx3s-12f -o report",
     )
-    parser.add_argument("folders", type=Path, nargs="+", metavar="DIR", help="what openmxu board build left")
+    parser.add_argument("folders", type=Path, nargs="+", metavar="DIR", help="folders of openmxu board build")
     parser.add_argument(
-        "--quick",
-        action="store_true",
-        help="leave out how fast systems are, which is measured at their simulated pins in a minute each",
+        "--quick", action="store_true", help="leave out how fast systems are: to simulate that takes a minute each"
     )
     parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="DIR", help="where report.html, report.md and drawings go"
+        "-o", "--output", type=Path, required=True, metavar="DIR", help="folder for report.html, report.md and drawings"
     )
 
 
@@ -293,13 +289,15 @@ def _add_route(actions: Any) -> None:
         actions,
         "route",
         _board_route,
-        "place and route any design of the catalog, between registers: its clock and its cells",
+        "place and route any design of the catalog between registers, and show its clock and cells",
         "  openmxu board route pe --stages 6\n"
         "  openmxu board route mxu --rows 4 --columns 4 --source bf16 --depth 16 --stages 7 --device ecp5-85f\n\n"
         "devices:\n" + "\n".join(f"  {name:<10} {device.title}" for name, device in DEVICES.items()),
     )
     parser.add_argument("design", metavar="DESIGN", help="a name from openmxu list")
-    parser.add_argument("--device", default="ecp5-25f", metavar="NAME", help="one of those below (default: ecp5-25f)")
+    parser.add_argument(
+        "--device", default="ecp5-25f", metavar="NAME", help="one of the devices below (default: ecp5-25f)"
+    )
     parser.add_argument(
         "--seeds", type=integer, default=5, metavar="N", help="runs of nextpnr, each with another seed (default: 5)"
     )

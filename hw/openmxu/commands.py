@@ -90,7 +90,7 @@ def add_completion(commands: Any) -> None:
         commands,
         "completion",
         _completion,
-        "print a script with which a shell completes commands and options",
+        "print a shell script that completes commands and options",
         "  openmxu completion bash > ~/.local/share/bash-completion/completions/openmxu\n"
         "  openmxu completion zsh > ~/.zfunc/_openmxu",
     )
@@ -129,7 +129,7 @@ def add_verilog(commands: Any) -> None:
         "--output-file",
         type=Path,
         metavar="FILE",
-        help="file for the Verilog (default: the terminal); with --bench the folder for all files",
+        help="Verilog file (default: the terminal); with --bench, the folder for all files",
     )
     _add_beside(parser)
     _add_form(parser)
@@ -142,44 +142,44 @@ def _add_beside(parser: argparse.ArgumentParser) -> None:
         "--template",
         type=Path,
         metavar="FILE",
-        help="write an instance to copy from: in VHDL with its component if FILE ends with .vhd "
-        "or .vhdl, else in Verilog",
+        help="write an instance to copy from: VHDL with a component declaration if FILE ends with .vhd or .vhdl, else "
+        "Verilog",
     )
     parser.add_argument("--core", type=Path, metavar="FILE.core", help="write a FuseSoC core file beside the Verilog")
     parser.add_argument(
         "--bench",
         metavar="NAME",
-        help="verilog or cocotb: write a unit with a bench that checks it bit for bit, with golden vectors, a makefile "
-        "for Icarus Verilog and Verilator, and a FuseSoC core file",
+        help="verilog or cocotb: write the unit with a bench that checks it bit for bit, golden vectors, a makefile for "
+        "Icarus Verilog and Verilator, and a FuseSoC core file",
     )
 
 
 def _add_form(parser: argparse.ArgumentParser) -> None:
     """Choices of form: names, ports, where memories are, a clock enable."""
-    parser.add_argument("--name", metavar="NAME", help="name of the top module (default: after the design)")
+    parser.add_argument("--name", metavar="NAME", help="name of the top module (default: from the design)")
     parser.add_argument(
         "--prefix",
         metavar="NAME",
-        help="prefix of the names of the modules inside (default: the top module's name and a digest "
-        "of the design, so that equal names mean equal modules)",
+        help="prefix of the names of inner modules (default: the top module's name and a digest of the design, so that "
+        "equal names mean equal modules)",
     )
     parser.add_argument(
         "--ports",
         default="nested",
         metavar="NAME",
-        help="nested (weights__valid) or flat (weights_valid, which VHDL can name); default: nested",
+        help="names of ports: nested (weights__valid) or flat (weights_valid, legal in VHDL); default: nested",
     )
     parser.add_argument(
         "--memories",
         default="inline",
         metavar="NAME",
-        help="inline (in the modules that use them) or wrapped (each shape of memory a module of its own, in whose "
-        "place a foundry's or vendor's can be put); default: inline",
+        help="where memories are: inline (in the modules that use them) or wrapped (a separate module for each shape, "
+        "which a foundry's or vendor's can replace); default: inline",
     )
     parser.add_argument(
         "--clock-enable",
         action="store_true",
-        help="add an input clk_en, on AXI aclken: at a clock edge at which it is low, nothing changes",
+        help="add an input clk_en (aclken on AXI): clock edges at which it is low change nothing",
     )
 
 
@@ -198,7 +198,7 @@ def add_parameters(parser: argparse.ArgumentParser) -> None:
 
 
 _PARAMETERS = {
-    "width": "bits of each operand of a product",
+    "width": "width of each operand of a product, in bits",
     "operand": "operand format: " + ", ".join(FORMATS) + ", or eXfY",
     "result": "result format of a multiplier, or of a unit's result stream: fp32 or the operand format",
     "source": "input format of a converter, or of a unit's input streams: fp32 or the operand format",
@@ -208,7 +208,7 @@ _PARAMETERS = {
     "rows": "rows of an array or unit",
     "columns": "columns of an array or unit",
     "depth": "places in a unit's accumulator bank, a power of two",
-    "splitter": "let the unit split fp32 words into the parts that several passes multiply",
+    "splitter": "let the unit split fp32 words into the parts for several passes",
     "status": "give the unit counters and an error code",
     "bus": "bus of a unit: none (its own streams) or axi (AXI4-Stream, and registers on AXI4-Lite)",
 }
@@ -364,8 +364,8 @@ def add_area(commands: Any) -> None:
         type=Path,
         required=True,
         metavar="DIR",
-        help="where report.html, report.md, summary.md, area.json, area.csv and the plots go; with --peers peers.md "
-        "and peers.json",
+        help="folder for report.html, report.md, summary.md, area.json, area.csv and the plots; with --peers for "
+        "peers.md and peers.json",
     )
     _add_extent(parser)
     _add_measurements(parser)
@@ -373,11 +373,12 @@ def add_area(commands: Any) -> None:
     _add_own_designs(parser)
     _add_given(parser)
     _add_workers(parser)
-    parser.add_argument("--compare", type=Path, metavar="OLD.json", help="list what changed since that area.json")
+    parser.add_argument("--compare", type=Path, metavar="OLD.json", help="list the changes since this area.json")
     parser.add_argument(
         "--explain",
         metavar="FIGURE",
-        help="do not measure; show how a figure in DIR's report, or those of a design, was produced, with its script",
+        help="do not measure; show how a figure in DIR's report, or each figure of a design, was produced, with its "
+        "script",
     )
 
 
@@ -397,15 +398,15 @@ def _add_extent(parser: argparse.ArgumentParser) -> None:
         action="store_const",
         dest="extent",
         const="full",
-        help="every format, width, part and option on all targets, recipes, and libraries that are "
-        "found: up to an hour on two cores",
+        help="every format, width, part and option, on all targets, recipes and installed libraries: up to an hour on "
+        "two cores",
     )
     extent.add_argument(
         "--peers",
         type=Path,
         metavar="FOLDER",
-        help="measure the designs of others that FOLDER/peers.toml describes, and our parts beside them, on generic "
-        "gates or the given targets",
+        help="measure the published designs that FOLDER/peers.toml describes beside our parts, on generic gates or the "
+        "given targets",
     )
 
 
@@ -414,27 +415,27 @@ def _add_measurements(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--energy",
         action="store_true",
-        help="play netlists on cell libraries, every output checked, and report energies, too; --full does so anyway",
+        help="also measure energies: simulate netlists on cell libraries, checking every output; included in --full",
     )
     parser.add_argument(
         "--layer",
         type=Path,
         metavar="FILE.npz",
-        help="with --energy: activations (a sample a row) and weights (a column an output) of a layer of a network of "
-        "yours, as one more kind of operands",
+        help="with --energy: also use a layer of your network as operands: activations (a row for each sample) and "
+        "weights (a column for each output)",
     )
     parser.add_argument(
         "--placed",
         action="store_true",
-        help="place and route multipliers, adders and processing elements, too, by Debian's qflow, graywolf and "
-        "qrouter; --full does so where they are installed",
+        help="also place and route multipliers, adders and processing elements with Debian's qflow, graywolf and "
+        "qrouter; included in --full if these are installed",
     )
     parser.add_argument(
         "--orders",
         type=integer,
         metavar="N",
-        help="give ABC designs in N other orders, too, and show how far areas on gates move: those of your choice, or "
-        "else those that statements about formats rest on (default: 0; with --full 5)",
+        help="show how far areas on gates vary over N other orders of ABC's inputs and outputs: of the designs chosen, "
+        "or else of those behind statements about formats (default: 0; with --full 5)",
     )
 
 
@@ -455,7 +456,7 @@ def _add_targets(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="FILE",
         help="a cell library, plain or .gz; repeatable. Libraries in $OPENMXU_LIBERTY are added; "
-        "--full also uses those under $PDK_ROOT and of Debian's qflow",
+        "--full also uses those under $PDK_ROOT and Debian's qflow",
     )
     parser.add_argument(
         "--recipe",
@@ -469,7 +470,7 @@ def _add_own_designs(parser: argparse.ArgumentParser) -> None:
     """Designs in place of those of the extent."""
     from openmxu.area import PART_NAMES
 
-    chosen = parser.add_argument_group("designs of your own choice")
+    chosen = parser.add_argument_group("choice of designs")
     chosen.add_argument(
         "--format",
         action="append",
@@ -482,14 +483,14 @@ def _add_own_designs(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help=f"what to measure of each format, one of {', '.join(PART_NAMES)}; repeatable (default: multiplier)",
+        help=f"part to measure in each format, one of {', '.join(PART_NAMES)}; repeatable (default: multiplier)",
     )
     chosen.add_argument(
         "--width",
         action="append",
         default=[],
         metavar="N",
-        help="fraction bits, 1 to 23, or a range as in 1-23, with 8 exponent bits; repeatable",
+        help="measure formats with 8 exponent bits and N fraction bits, 1 to 23, or a range such as 1-23; repeatable",
     )
     chosen.add_argument(
         "--subnormals", action="append", metavar="MODE", help="flush or ieee; repeatable (default: flush)"
@@ -532,27 +533,38 @@ def _add_given(parser: argparse.ArgumentParser) -> None:
     """Designs from files or from Python."""
     parser.set_defaults(designs=[])
     group = parser.add_argument_group(
-        "a design of yours beside ours",
-        "repeatable: each --verilog, --filelist or --amaranth begins one, and what follows is about it",
+        "your own designs beside ours",
+        "each --verilog, --filelist or --amaranth begins a design; the options that follow belong to it",
     )
 
     def add(name: str, **options: Any) -> None:
         group.add_argument(f"--{name}", action=_OfDesign, default=argparse.SUPPRESS, **options)
 
-    add("verilog", nargs="+", type=Path, metavar="FILE", help="its files, in this order: Verilog, SystemVerilog, VHDL")
-    add("filelist", type=Path, metavar="FILE", help="a list of its files, +incdir+DIR and +define+NAME=VALUE")
+    add(
+        "verilog",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        help="source files, in this order: Verilog, SystemVerilog, VHDL",
+    )
+    add(
+        "filelist",
+        type=Path,
+        metavar="FILE",
+        help="file with a list of source files, +incdir+DIR and +define+NAME=VALUE",
+    )
     add(
         "amaranth",
         metavar="SPEC",
-        help="or a component of Amaranth: package.module:Class(arguments); runs the code of that module",
+        help="an Amaranth component: package.module:Class(arguments); runs the code of that module",
     )
-    add("top", metavar="NAME", help="its top module")
-    add("include", type=Path, metavar="DIR", help="a folder of included files; repeatable")
-    add("define", metavar="NAME=VALUE", help="a macro; repeatable")
-    add("param", metavar="NAME=VALUE", help="a parameter or generic of its top module; repeatable")
-    add("clock", metavar="PORT", help="its clock, where it has several (default: the one that it has)")
-    add("reader", metavar="NAME", help="auto, verilog (Yosys) or slang (default: auto: slang for .sv)")
-    add("label", metavar="NAME", help="what reports call it (default: its top module)")
+    add("top", metavar="NAME", help="top module")
+    add("include", type=Path, metavar="DIR", help="include folder; repeatable")
+    add("define", metavar="NAME=VALUE", help="macro; repeatable")
+    add("param", metavar="NAME=VALUE", help="parameter or generic of the top module; repeatable")
+    add("clock", metavar="PORT", help="clock of the design; needed only if it has several")
+    add("reader", metavar="NAME", help="auto, verilog (Yosys's own) or slang (default: auto, which is slang for .sv)")
+    add("label", metavar="NAME", help="name in reports (default: the top module)")
 
 
 def _add_workers(parser: argparse.ArgumentParser) -> None:
@@ -750,7 +762,7 @@ def add_cache(commands: Any) -> None:
         "delete cache entries; they are built or measured again when needed",
         "  openmxu cache clear\n  openmxu cache clear --kind simulations",
     )
-    clear.add_argument("--kind", metavar="NAME", help="a kind that openmxu cache shows (default: all)")
+    clear.add_argument("--kind", metavar="NAME", help="one of the kinds that openmxu cache shows (default: all)")
 
 
 def _cache(options: argparse.Namespace) -> None:

@@ -78,7 +78,7 @@ def add_demo(commands: Any) -> None:
         commands,
         "demo",
         _demo,
-        "classify real digits on the simulated unit, then compare areas",
+        "classify handwritten digits on the simulated unit, then compare areas",
         "  openmxu demo\n  openmxu demo -o /some/folder --engine pysim",
     )
     parser.add_argument(
@@ -135,8 +135,8 @@ def add_matmul(commands: Any) -> None:
         "a",
         type=Path,
         metavar="A.npy",
-        help="(M, K) activations, or a vector or a stack, as numpy.matmul takes them; float32, float16 and bf16 are "
-        "used as they are (a 2-byte void is bf16), other real numbers are converted to float32",
+        help="(M, K) activations, or a vector or a stack of matrices, as for numpy.matmul; float32, float16 and bf16 "
+        "are used as they are (a 2-byte void is bf16), other real numbers are converted to float32",
     )
     parser.add_argument("b", type=Path, metavar="B.npy", help="(K, N) weights, likewise")
     parser.add_argument(
@@ -168,7 +168,7 @@ def _add_arithmetic(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--splitter",
         action="store_true",
-        help="let the unit, not this host, split fp32 into the parts of several passes",
+        help="let the unit, not the host, split fp32 operands into the parts for several passes",
     )
     parser.add_argument(
         "--subnormals", default="flush", metavar="MODE", help=f"one of {', '.join(SUBNORMALS)} (default: flush)"
@@ -177,21 +177,21 @@ def _add_arithmetic(parser: argparse.ArgumentParser) -> None:
         "--operand",
         default="bf16",
         metavar="FORMAT",
-        help=f"what is multiplied: one of {', '.join(FORMATS)}, or eXfY of X exponent and Y fraction bits "
+        help=f"format of operands: one of {', '.join(FORMATS)}, or eXfY with X exponent and Y fraction bits "
         "(default: bf16)",
     )
     parser.add_argument(
         "--accumulate",
         default="fp32",
         metavar="FORMAT",
-        help="format of products and sums, likewise (default: fp32, which the hardware has)",
+        help="format of products and sums, likewise (default: fp32, as in the hardware)",
     )
     parser.add_argument(
         "--output",
         default="fp32",
         metavar="FORMAT",
-        help="fp32 or the operand format (default: fp32); bf16 is written as 2-byte voids, to be "
-        "read with .view(ml_dtypes.bfloat16)",
+        help="format of the result: fp32 or the operand format (default: fp32); bf16 is written as 2-byte voids: read "
+        "it with .view(ml_dtypes.bfloat16)",
     )
 
 
@@ -210,26 +210,28 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         "--engine",
         default="auto",
         metavar="NAME",
-        help=f"one of auto, {', '.join(ENGINES)}, or {BOARD}: an FPGA, which says what the unit is (default: auto)",
+        help=f"one of auto, {', '.join(ENGINES)}, or {BOARD}: an FPGA, whose unit is used (default: auto)",
     )
     parser.add_argument(
         "--port", metavar="PORT", help="the board's serial port (default: auto, the first one on which a board answers)"
     )
     parser.add_argument(
-        "--stalls", type=integer, metavar="SEED", help="let all streams stall now and then; the result stays the same"
+        "--stalls", type=integer, metavar="SEED", help="let all streams stall at random; the result stays the same"
     )
 
 
 def _add_records(parser: argparse.ArgumentParser) -> None:
     """What is written beside the result."""
-    parser.add_argument("--stats", type=Path, metavar="FILE.json", help="write cycles, utilisation and more")
+    parser.add_argument(
+        "--stats", type=Path, metavar="FILE.json", help="write statistics: cycles, utilisation and more"
+    )
     parser.add_argument("--vcd", type=Path, metavar="FILE.vcd", help="write a waveform (engines with a clock)")
     for name, most in (("rows", "8"), ("columns", "8"), ("cycles", "4096")):
         parser.add_argument(
             f"--vcd-{name}",
             type=interval,
             metavar="A:B",
-            help=f"{name} in a waveform by the engine compiled: A to B - 1 (default: the first {most})",
+            help=f"{name} in a waveform of the engine compiled: A to B - 1 (default: the first {most})",
         )
 
 
@@ -309,7 +311,7 @@ def add_wave(commands: Any) -> None:
         commands,
         "wave",
         _wave,
-        "draw which processing element is busy when, or make a page in which the unit runs",
+        "draw when each processing element is busy, or write a page in which the unit runs",
         "  openmxu wave\n  openmxu wave -o run.html\n  openmxu wave --rows 128 --columns 128 -o run.html\n"
         "  openmxu wave --rows 3 --columns 5 --stages 6 --m 7 --stalls 8 -o short-tiles.svg\n"
         "  openmxu wave --rows 128 --columns 128 --at 140,200,260,320",
@@ -320,9 +322,9 @@ def add_wave(commands: Any) -> None:
         type=Path,
         default=Path("wavefront.svg"),
         metavar="FILE",
-        help="file for the picture; one that ends in .html becomes a page: a unit of up to 8x8, live, for matrices of "
-        "your own (with the package ziglang; with another C compiler a recorded run), or a recorded run of a larger "
-        "one (default: wavefront.svg)",
+        help="output: a picture (.svg) or a page (.html); default: wavefront.svg. In a page, a unit of up to 8x8 runs "
+        "live, with matrices of your own, if the package ziglang is installed; else, and for larger units, the page "
+        "shows a recorded run",
     )
     _add_array(parser, side=8)
     for name in ("m", "k", "n"):
@@ -337,7 +339,7 @@ def add_wave(commands: Any) -> None:
                 "n": "columns of the right matrix (default: 2C)",
             }[name],
         )
-    parser.add_argument("--stalls", type=integer, metavar="SEED", help="let all streams stall now and then")
+    parser.add_argument("--stalls", type=integer, metavar="SEED", help="let all streams stall at random")
     parser.add_argument(
         "--at",
         type=_integers,
@@ -442,14 +444,14 @@ def add_verify(commands: Any) -> None:
     extent.add_argument(
         "--thorough",
         action="store_true",
-        help="everything, by both solvers and with larger samples: about 95 minutes on two cores "
+        help="all checks, with both solvers and larger samples: about 95 minutes on two cores "
         "(default: one solver, smaller samples, 5 minutes)",
     )
     extent.add_argument(
         "--faults",
         action="store_true",
-        help="run a campaign of faults instead: damage files, kill commands, mislead tools, thousands of times, and "
-        "look for wrong numbers, lost results, hangs and leftovers: 20 minutes on two cores",
+        help="inject thousands of faults instead: damage files, kill commands, mislead tools, and count wrong numbers, "
+        "lost results, hangs and leftovers: 20 minutes on two cores",
     )
     parser.add_argument(
         "--only", default="", metavar="TEXT", help="run only the checks whose group or name contains TEXT"
@@ -463,8 +465,8 @@ def add_verify(commands: Any) -> None:
     parser.add_argument(
         "--resume",
         action="store_true",
-        help="go on where a command that was interrupted left off: take what its checks gave, if the sources that "
-        "they depend on, tools and machine are the same",
+        help="continue an interrupted run: reuse the results of its checks whose sources, tools and machine are "
+        "unchanged",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the evidence: rows, tools, machine")
 
@@ -523,7 +525,7 @@ def add_bench(commands: Any) -> None:
         commands,
         "bench",
         _bench,
-        "measure how fast the engines are on this machine",
+        "measure the speed of the engines on this machine",
         "  openmxu bench --quick\n  openmxu bench --json speed.json --plot speed.svg\n"
         "  openmxu bench --compare speed.json",
     )
@@ -535,7 +537,7 @@ def add_bench(commands: Any) -> None:
         type=integer,
         default=60,
         metavar="SECONDS",
-        help="skip sizes for which an engine is expected to take longer, judged by the size before (default: 60)",
+        help="skip sizes that are expected to take an engine longer, judging by the size before (default: 60)",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the measurements")
     parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="write a plot of speed against size")
@@ -593,7 +595,7 @@ def add_roofline(commands: Any) -> None:
         commands,
         "roofline",
         _roofline,
-        "derive what bf16 in memory brings to layers of real networks",
+        "derive how much faster layers of real networks get with bf16 in memory",
         "  openmxu roofline\n"
         "  openmxu roofline --layers model.onnx --rows 32 --columns 32\n"
         "  openmxu roofline --rows 32 --columns 32 --clock 200 --bandwidth 12.8 --plot roofline.svg",
@@ -642,7 +644,7 @@ def add_infer(commands: Any) -> None:
         commands,
         "infer",
         _infer,
-        "run an ONNX model whose products the unit computes",
+        "run an ONNX model with its matrix products on the unit",
         "  openmxu infer model.onnx --input x.npz\n"
         "  openmxu infer model.onnx --input x.npz --operand bf16,fp16,fp8_e4m3 -o report\n"
         "  openmxu infer model.onnx --input x.npz --operand bf16,fp16 --area\n"
@@ -655,19 +657,19 @@ def add_infer(commands: Any) -> None:
         type=Path,
         required=True,
         metavar="X.npz",
-        help="its inputs, by their names, as numpy.savez writes them",
+        help="inputs of the model by name, as numpy.savez writes them",
     )
     _add_units(parser)
     _add_array(parser, side=128)
     parser.add_argument(
-        "--area", action="store_true", help="measure the area of a processing element of each unit, too, by Yosys"
+        "--area", action="store_true", help="also measure the area of a processing element of each unit, by Yosys"
     )
     parser.add_argument(
         "--liberty",
         type=Path,
         metavar="FILE",
-        help="a cell library, plain or .gz: measure what parts of each unit take on it, and derive the energy of each "
-        "layer",
+        help="a cell library, plain or .gz: measure the energies of each unit's parts on it, and derive the energy of "
+        "each layer",
     )
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR", help="write outputs (FORMAT.npz), report.json and report.html"
@@ -677,15 +679,12 @@ def add_infer(commands: Any) -> None:
 def _add_units(parser: argparse.ArgumentParser) -> None:
     """What the bits of a network's products depend on, and what may be computed elsewhere."""
     parser.add_argument(
-        "--operand",
-        default="bf16",
-        metavar="FORMAT,...",
-        help="what is multiplied, a unit for each format (default: bf16)",
+        "--operand", default="bf16", metavar="FORMAT,...", help="formats of operands, a unit for each (default: bf16)"
     )
     parser.add_argument(
         "--accumulate", default="fp32", metavar="FORMAT", help="format of products and sums (default: fp32)"
     )
-    parser.add_argument("--precision", default="default", metavar="NAME", help="passes of bf16, as of matmul")
+    parser.add_argument("--precision", default="default", metavar="NAME", help="passes of bf16, as for openmxu matmul")
     parser.add_argument(
         "--subnormals", default="flush", metavar="MODE", help=f"one of {', '.join(SUBNORMALS)} (default: flush)"
     )
@@ -694,7 +693,7 @@ def _add_units(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="OPERATOR",
-        help="let this operator multiply by itself, elsewhere than on the unit; may be repeated",
+        help="let this operator multiply outside of the unit; repeatable",
     )
 
 
@@ -781,12 +780,15 @@ def add_study(commands: Any) -> None:
     )
     studies = subcommands(parser, required=True)
     training = add_command(
-        studies, "training", _train, "train two small networks with the arithmetic of each unit, and compare"
+        studies,
+        "training",
+        _train,
+        "train two small networks with the arithmetic of each unit, and compare the results",
     )
     _add_study(
         training, "all formats, with five seeds, an hour of one core (default: a few, with two seeds, ten minutes)"
     )
-    training.add_argument("--seeds", type=integer, metavar="N", help="at most so many seeds")
+    training.add_argument("--seeds", type=integer, metavar="N", help="largest number of seeds")
     training.add_argument(
         "--digits",
         default="mnist",
@@ -797,9 +799,9 @@ def add_study(commands: Any) -> None:
     training.add_argument(
         "--cluster", metavar="ADDRESS", help="train on the workers of a Dask scheduler, such as tcp://host:8786"
     )
-    training.add_argument("--plot", type=Path, metavar="FILE.svg", help="write pictures of it")
+    training.add_argument("--plot", type=Path, metavar="FILE.svg", help="write plots")
     pretrained = add_command(
-        studies, "pretrained", _run_pretrained, "run published networks on each unit, and count what changes"
+        studies, "pretrained", _run_pretrained, "run published networks on each unit, and count the answers that change"
     )
     _add_study(pretrained, "hundreds of samples, a quarter of an hour (default: a few, one minute)")
 
