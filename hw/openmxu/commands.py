@@ -149,8 +149,8 @@ def _add_beside(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--bench",
         metavar="NAME",
-        help="verilog or cocotb: write the unit with a bench that checks it bit for bit, golden vectors, a makefile for "
-        "Icarus Verilog and Verilator, and a FuseSoC core file",
+        help="verilog or cocotb: write the unit with a bench that checks it bit for bit, golden vectors, a makefile "
+        "for Icarus Verilog and Verilator, and a FuseSoC core file",
     )
 
 
