@@ -353,7 +353,7 @@ def test_page() -> None:
         areas = [each.result.area.area * each.result.delay for each in (energies[0], energies[3])]
         times = [f"{passes * areas[0] / areas[1]:.2f}" for passes in (3, 6, 9)]
     assert f"| round | one stage, area | {' | '.join(times)} | {shares} |" in text
-    assert "1,024 cycles each, beside the standard deviation between them: at most 1.0% of 6 figures" in text
+    assert "1,024 cycles each; ± is their standard deviation, at most 1.0% in 6 figures" in text
     assert "| multiplier | round | area | 5.00 | 20.00 | 4.00 |" in text
     assert "| multiplier | Horowitz, ISSCC 2014, 45 nm | - | 1.1 | 3.7 | 3.36 |" in text
     assert "Designs of your own" not in text
