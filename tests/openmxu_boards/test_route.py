@@ -105,7 +105,8 @@ def test_no_seed() -> None:
         route(ProcessingElement(), "ecp5-25f", [])
 
 
-@pytest.mark.parametrize("device", ["ecp5-25f", pytest.param("up5k", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("device", ["ecp5-25f", "up5k"])
 def test_a_design_that_is_routed(device: str) -> None:
     """A small one. Registers that repeat an input must not be merged with those around the design."""
     routed = route(CATALOG["converter"].build(stages=1), device, [1])

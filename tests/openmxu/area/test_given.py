@@ -325,6 +325,7 @@ def test_the_report_opens_with_it(here: Path, capsys: pytest.CaptureFixture[str]
 LABELS = ("<script>alert(1)</script>", "=1+1", "@x", "__x__ [/red]", "[red]")
 
 
+@pytest.mark.slow
 def test_names_are_nothing_but_names(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Neither HTML or markup in a report, nor a formula in a table, nor colours on a terminal."""
     designs = [word for label in LABELS for word in ("--verilog", "square.sv", "--top", "square", f"--label={label}")]

@@ -120,6 +120,7 @@ def test_areas_counted_by_hand(folder: Path, tmp_path: Path) -> None:
     assert f"| nand | 1 | {1 / ours.combinational:.2f} | 0 | 1 |" in text
 
 
+@pytest.mark.slow
 def test_what_yosys_cannot_read_is_a_row(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An unknown top, a mistake in the text, a module without content, a cell of no target: all others are measured."""
     (folder / "bad.v").write_text("module bad(input a; endmodule\n")

