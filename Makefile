@@ -49,13 +49,13 @@ $(VENV)/.models: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.demo ## digits on the simulated unit, then areas of number formats; report in openmxu-demo/
 	@$(BIN)/openmxu demo
 
-test: setup ## the tests, in about eight minutes
+test: setup ## the tests, in about ten minutes
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 quick: setup ## half of the tests in two minutes: arithmetic, one processing element, golden model, plumbing
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" $(QUICK)
 
-slow: setup ## the longest tests, in about twenty minutes
+slow: setup ## the longest tests, in half an hour
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 
 lint: $(VENV)/.all $(VENV)/.lint ## style, types, direction of dependencies
@@ -84,7 +84,7 @@ wheel: setup ## sdist and wheel in build/dist, and the wheel alone in an empty e
 release: docs wheel ## check that this commit can be released; docs/how-to/release.md says how
 	@$(BIN)/python docs/release.py
 
-verify: $(VENV)/.all $(VENV)/.jax ## all proofs and exhaustive checks, 95 minutes; the record behind the documentation
+verify: $(VENV)/.all $(VENV)/.jax ## all proofs and exhaustive checks, under two hours; the record behind the documentation
 	@$(BIN)/openmxu verify --thorough --json docs/reference/verification.json; code=$$?; \
 	  $(BIN)/python docs/records.py && exit $$code  # an open row is a row of the page, too
 

@@ -444,8 +444,8 @@ def add_verify(commands: Any) -> None:
     extent.add_argument(
         "--thorough",
         action="store_true",
-        help="all checks, with both solvers and larger samples: about 95 minutes on two cores "
-        "(default: one solver, smaller samples, 5 minutes)",
+        help="all checks, with both solvers and larger samples: under two hours on two cores "
+        "(default: one solver, smaller samples, 7 minutes)",
     )
     extent.add_argument(
         "--faults",
