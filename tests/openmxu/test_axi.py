@@ -47,6 +47,11 @@ def _read(config: MxuConfig, *registers: Register) -> list[int]:
     return found
 
 
+def test_rows_and_columns_are_told_apart() -> None:
+    """The unit on the bench above has as many of one as of the other."""
+    assert _read(MxuConfig(rows=3, columns=5), Register.SIZE) == [0x0005_0003]
+
+
 @pytest.mark.parametrize(
     "fmt", [*FORMATS.values(), FloatFormat.parse("e6f9"), FloatFormat("mine", 3, 2, False)], ids=str
 )
