@@ -12,7 +12,7 @@ from typing import Any
 
 from openmxu.area.comparison import Comparison
 from openmxu.area.pages import peers
-from openmxu.provenance import NETLIST, provenance
+from openmxu.export.provenance import NETLIST, provenance
 from openmxu_boards import record as builds
 from openmxu_boards.targets import BOARDS
 from openmxu_sim import speed

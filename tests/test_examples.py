@@ -12,11 +12,11 @@ import pytest
 from amaranth.hdl import Value
 from amaranth.sim import Simulator
 
-from openmxu import cli
-from openmxu.config import MxuConfig
-from openmxu.formats import BF16
-from openmxu.status import Error
-from openmxu.verilog import to_verilog
+from openmxu.cli import frame
+from openmxu.export.verilog import to_verilog
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import BF16
+from openmxu.unit.status import Error
 from openmxu_sim import golden, vectors
 from openmxu_sim.cosim.runner import BenchFailedError, simulate
 from openmxu_sim.cosim.simulators import find_simulator
@@ -200,7 +200,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         for command in commands:
-            assert cli.main(shlex.split(command)[1:]) == 0, command
+            assert frame.main(shlex.split(command)[1:]) == 0, command
     return folder
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from openmxu import cli
+from openmxu.cli import frame
 from openmxu_sim.cosim.simulators import SimulatorNotFoundError, load_simulator
 
 _DOCS = Path(__file__).parent.parent / "docs"
@@ -42,7 +42,7 @@ def served(command: str, folder: Path, example: Path = _EXAMPLE) -> Iterator[str
         pytest.skip(str(error))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        assert cli.main(shlex.split(command)[1:]) == 0
+        assert frame.main(shlex.split(command)[1:]) == 0
     with subprocess.Popen(
         [sys.executable, example / "simulate.py", "-o", "."], cwd=folder, stdout=subprocess.PIPE, text=True
     ) as process:

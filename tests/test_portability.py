@@ -29,7 +29,7 @@ for module in (builtins, os):
     module.open = opened
 found = os.path.isdir
 os.path.isdir = lambda path: not str(path).startswith("/proc") and found(path)
-from openmxu.cli import main
+from openmxu.cli.frame import main
 sys.exit(main(sys.argv[1:]))
 """
 

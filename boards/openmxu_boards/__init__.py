@@ -10,7 +10,7 @@
 =====================  ==============================================================================
 """
 
-from openmxu.sources import Sources
+from openmxu.runtime.sources import Sources
 
 SOURCES = (Sources("openmxu_boards"),)
 """The files of this package as they were before they were imported."""

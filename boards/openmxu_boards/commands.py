@@ -7,9 +7,9 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openmxu.cli import Section, add_command, bar, integer, print_foreign, subcommands, tell
+from openmxu.cli.frame import Section, add_command, bar, integer, print_foreign, subcommands, tell
 from openmxu.commands import add_parameters, requested
-from openmxu.files import folder, reserve
+from openmxu.runtime.files import folder, reserve
 
 if TYPE_CHECKING:
     from openmxu_boards.host import Host

@@ -18,11 +18,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from openmxu import process
-from openmxu.files import folder, reserve
-from openmxu.host import cores, machine_name
-from openmxu.provenance import provenance
-from openmxu.verilog import to_rtlil
+from openmxu.export.provenance import provenance
+from openmxu.export.verilog import to_rtlil
+from openmxu.runtime import process
+from openmxu.runtime.files import folder, reserve
+from openmxu.runtime.machine import cores, machine_name
 from openmxu.yosys import wasm
 from openmxu_boards import tools
 from openmxu_boards.families import family_of
@@ -107,7 +107,7 @@ def build(
         A tool is not installed, or ``output`` cannot be written.
     RuntimeError
         A tool failed, or the design is too slow for the board's clock.
-    openmxu.files.NotStoredError
+    openmxu.runtime.files.NotStoredError
         A finished file can no longer be written; the text says where it was saved.
     """
     target = find_board(board) if isinstance(board, str) else board

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from openmxu.area.pages.shell import page, render
-from openmxu.files import folder, reserve
+from openmxu.runtime.files import folder, reserve
 from openmxu_boards.flow import PLACEMENT, SUMMARY
 from openmxu_boards.record import drawing_name, entry, to_markdown
 from openmxu_boards.report import unit_of

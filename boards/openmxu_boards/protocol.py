@@ -25,9 +25,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from openmxu.config import MxuConfig
-from openmxu.formats import FloatFormat
-from openmxu.stages import STAGES
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import FloatFormat
+from openmxu.spec.stages import STAGES
 
 __all__ = [
     "ANSWER",
@@ -84,8 +84,8 @@ class Command(IntEnum):
     """Likewise, into the activation buffer."""
     RUN = 5
     """Address in the result buffer (2 bytes, in beats), and tiles (6 bytes each, see :class:`TileJob`), which run one
-    after the other, and whose results go there. The data are :data:`openmxu.status.COUNTERS` for this run (4 bytes
-    each; 0 on a board without counters) and the :class:`openmxu.status.Error` (1 byte)."""
+    after the other, and whose results go there. The data are :data:`openmxu.unit.status.COUNTERS` for this run (4 bytes
+    each; 0 on a board without counters) and the :class:`openmxu.unit.status.Error` (1 byte)."""
     RESULTS = 6
     """Address in the result buffer and number of beats (2 bytes each). The data are the beats."""
     COUNTERS = 7
@@ -126,8 +126,8 @@ class TileJob(NamedTuple):
     beats
         Beats of activations, 1 to 256 and at most the unit's depth.
     add, clear_nan, emit, keep
-        Marks on its activations, see :class:`openmxu.edge.ActivationBeat`. Sums that have been emitted cannot be added
-        to.
+        Marks on its activations, see :class:`openmxu.unit.edge.ActivationBeat`. Sums that have been emitted cannot be
+        added to.
     """
 
     weights: int

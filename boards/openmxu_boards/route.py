@@ -23,9 +23,9 @@ from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from openmxu import process
-from openmxu.host import cores
-from openmxu.verilog import to_rtlil
+from openmxu.export.verilog import to_rtlil
+from openmxu.runtime import process
+from openmxu.runtime.machine import cores
 from openmxu.yosys import wasm
 from openmxu_boards import tools
 from openmxu_boards.report import LongestPath, read_clocks, read_path, read_utilisation

@@ -11,10 +11,10 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from openmxu.accumulator import ResultBeat
-from openmxu.config import MxuConfig
-from openmxu.edge import ActivationBeat, WeightBeat
-from openmxu.mxu import Mxu
+from openmxu.spec.config import MxuConfig
+from openmxu.unit.accumulator import ResultBeat
+from openmxu.unit.edge import ActivationBeat, WeightBeat
+from openmxu.unit.mxu import Mxu
 from openmxu_sim import golden, vectors
 from openmxu_sim.golden.formats import Bits
 from openmxu_sim.stimulus import stimulus

@@ -8,8 +8,8 @@ from typing import Any
 
 from amaranth.build import ResourceError
 
-from openmxu.config import MxuConfig
-from openmxu.formats import BF16
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import BF16
 from openmxu_boards.families import family_of, with_tools
 from openmxu_boards.soc.machine import Buffers
 from openmxu_boards.soc.system import UartSoc

@@ -6,7 +6,7 @@ They are run by :mod:`openmxu.yosys.wasm`.
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from openmxu.extras import install
+from openmxu.runtime.extras import install
 from openmxu.yosys import wasm
 
 __all__ = ["check", "missing", "versions"]

@@ -7,7 +7,7 @@ from amaranth.hdl import ClockSignal, Const, Elaboratable, Instance, Module, Res
 from amaranth.lib import io, wiring
 from amaranth.lib.wiring import In
 
-from openmxu.config import MxuConfig
+from openmxu.spec.config import MxuConfig
 from openmxu_boards.clocks import add_clock
 from openmxu_boards.selftest import SelfTest
 from openmxu_boards.targets import Board

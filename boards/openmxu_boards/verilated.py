@@ -19,8 +19,8 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from openmxu import cache, process
-from openmxu.extras import install
+from openmxu.runtime import cache, process
+from openmxu.runtime.extras import install
 from openmxu_sim.netlist.native import open_library, program_identity
 
 __all__ = ["PINS", "Levels", "Program", "Simulation", "VerilogError", "compile_verilog", "is_available"]

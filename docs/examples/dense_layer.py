@@ -9,10 +9,10 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from openmxu.config import MxuConfig
-from openmxu.formats import FloatFormat
-from openmxu.mxu import Mxu
-from openmxu.status import Error
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import FloatFormat
+from openmxu.unit.mxu import Mxu
+from openmxu.unit.status import Error
 
 __all__ = ["DenseLayer", "RowBeat"]
 
@@ -27,7 +27,7 @@ class RowBeat(data.StructLayout):
 class DenseLayer(wiring.Component):
     """A layer with fixed weights: ``o[n] = relu(Σ i[k] · weights[k][n])``.
 
-    Sums are those of :class:`~openmxu.mxu.Mxu`. ``relu`` gives +0 for negative numbers, negative infinity and -0;
+    Sums are those of :class:`~openmxu.unit.mxu.Mxu`. ``relu`` gives +0 for negative numbers, negative infinity and -0;
     NaN stays NaN.
 
     Latency: :attr:`latency` cycles from a row to its result, if nothing waits. Throughput: one row per cycle, if
@@ -48,7 +48,7 @@ class DenseLayer(wiring.Component):
     o : Out(stream of RowBeat)
         N words of ``config.result``; a row for each of ``i``, with its ``last``.
     o_error : Out(3)
-        The unit's first :class:`~openmxu.status.Error` since reset; ``TILE_LONG`` if a packet is too long.
+        The unit's first :class:`~openmxu.unit.status.Error` since reset; ``TILE_LONG`` if a packet is too long.
 
     Raises
     ------

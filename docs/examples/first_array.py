@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 
 from openmxu.arith import Adder, Multiplier
-from openmxu.formats import BF16, FP32
+from openmxu.spec.formats import BF16, FP32
 from openmxu_sim.aliases import Words
 
 

@@ -5,7 +5,7 @@ from amaranth.hdl import Module, Signal
 from first_array import Element
 
 from openmxu.arith import Adder, Multiplier
-from openmxu.formats import BF16, FP8_E4M3, FP32
+from openmxu.spec.formats import BF16, FP8_E4M3, FP32
 from openmxu_sim.aliases import Words
 
 

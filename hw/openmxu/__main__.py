@@ -3,16 +3,16 @@
 import os
 import sys
 
-from openmxu import signals
-from openmxu.streams import open_streams
-from openmxu.supervisor import supervise
+from openmxu.cli import interrupts
+from openmxu.cli.supervisor import supervise
+from openmxu.cli.terminal import open_streams
 
 __all__ = ["main"]
 
 
 def main() -> int:
     """Run the command line; returns the exit code."""
-    signals.install()
+    interrupts.install()
     open_streams()
     try:
         return supervise(_command) if hasattr(os, "fork") else _command()
@@ -23,14 +23,14 @@ def main() -> int:
 
 def _command() -> int:
     try:
-        from openmxu import cli  # noqa: PLC0415  # a while of imports, in which Ctrl-C would show a traceback
+        from openmxu.cli import frame  # noqa: PLC0415  # a while of imports, in which Ctrl-C would show a traceback
     except ImportError as error:
         print(f"openmxu: {error}", file=sys.stderr)
         return 2
     try:
-        return cli.main()
+        return frame.main()
     finally:
-        signals.ignore()
+        interrupts.ignore()
 
 
 if __name__ == "__main__":

@@ -6,12 +6,12 @@ from inspect import signature
 from typing import Any
 
 from openmxu.arith import Adder, Converter, Multiplier, MultiplyAdd, SignificandProduct, Splitter, Streamed
-from openmxu.array import SystolicArray
-from openmxu.axi import AxiMxu, axi_config
-from openmxu.config import MxuConfig
-from openmxu.formats import FloatFormat
-from openmxu.mxu import Mxu
-from openmxu.pe import ProcessingElement
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import FloatFormat
+from openmxu.unit.array import SystolicArray
+from openmxu.unit.axi import AxiMxu, axi_config
+from openmxu.unit.mxu import Mxu
+from openmxu.unit.pe import ProcessingElement
 
 __all__ = ["CATALOG", "FAMILIES", "Design", "build"]
 
@@ -255,7 +255,7 @@ def build(name: str, **overrides: Any) -> Any:
     """A new component of the design called ``name``; see :meth:`Design.build`.
 
     >>> from openmxu.catalog import build
-    >>> from openmxu.verilog import to_verilog
+    >>> from openmxu.export.verilog import to_verilog
     >>> "module mxu(" in to_verilog(build("mxu", rows=2, columns=1))
     True
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from openmxu.cli import (
+from openmxu.cli.frame import (
     Console,
     Section,
     add_command,
@@ -20,8 +20,8 @@ from openmxu.cli import (
     subcommands,
     tell,
 )
-from openmxu.files import folder, reserve
-from openmxu.formats import FORMATS, SUBNORMALS
+from openmxu.runtime.files import folder, reserve
+from openmxu.spec.formats import FORMATS, SUBNORMALS
 
 if TYPE_CHECKING:
     from openmxu.area.findings import Report
@@ -238,7 +238,7 @@ def requested(options: argparse.Namespace) -> "tuple[Design, dict[str, Any]]":
 
 
 def _verilog(options: argparse.Namespace) -> None:
-    from openmxu.integration import to_core, to_template, to_vhdl_template
+    from openmxu.export.integration import to_core, to_template, to_vhdl_template
 
     design, given = requested(options)
     _check_verilog(options)
@@ -265,7 +265,7 @@ def _verilog(options: argparse.Namespace) -> None:
 
 def _export(options: argparse.Namespace, component: Any, name: str, given: dict[str, Any]) -> str:
     """The Verilog of a component, as it is asked for."""
-    from openmxu.verilog import to_verilog
+    from openmxu.export.verilog import to_verilog
 
     return to_verilog(
         component,
@@ -280,7 +280,7 @@ def _export(options: argparse.Namespace, component: Any, name: str, given: dict[
 
 def _verilog_with_bench(options: argparse.Namespace, design: "Design", given: dict[str, Any]) -> None:
     """Write a unit and all that belongs to its bench into a folder."""
-    from openmxu.bench import Export, find_bench
+    from openmxu.export.bench import Export, find_bench
 
     bench = find_bench(options.bench)
     # As the unit itself is called; but what is built must be used, and the files are looked at first.
@@ -302,8 +302,8 @@ def _verilog_with_bench(options: argparse.Namespace, design: "Design", given: di
 
 def _check_verilog(options: argparse.Namespace) -> None:
     """Refuse what is wrong with a request before any work is done."""
-    from openmxu.memories import check_memories
-    from openmxu.names import check_names
+    from openmxu.export.memories import check_memories
+    from openmxu.export.names import check_names
 
     check_names(options.name, options.prefix, options.ports)
     check_memories(options.memories)
@@ -766,7 +766,7 @@ def add_cache(commands: Any) -> None:
 
 
 def _cache(options: argparse.Namespace) -> None:
-    from openmxu import cache
+    from openmxu.runtime import cache
 
     bound, kinds = cache.size_bound(), cache.usage()
     total = cache.Usage(*map(sum, zip(*kinds.values(), strict=True)))
@@ -780,7 +780,7 @@ def _cache(options: argparse.Namespace) -> None:
 
 
 def _cache_clear(options: argparse.Namespace) -> None:
-    from openmxu import cache
+    from openmxu.runtime import cache
 
     entries, size = cache.clear(options.kind)
     print(f"deleted {entries} entries, {size / 2**20:.1f} MiB, from {cache.directory()}")

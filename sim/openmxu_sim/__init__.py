@@ -1,6 +1,6 @@
 """Simulation of the matrix unit from Python: bit for bit, and clock by clock."""
 
-from openmxu.sources import Sources
+from openmxu.runtime.sources import Sources
 
 SOURCES = (Sources("openmxu_sim"),)
 """What simulations follow from besides the hardware, as of before it is imported."""

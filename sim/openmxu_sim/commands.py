@@ -14,7 +14,7 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from openmxu.cli import (
+from openmxu.cli.frame import (
     Console,
     Section,
     add_command,
@@ -27,12 +27,12 @@ from openmxu.cli import (
     subcommands,
     tell,
 )
-from openmxu.files import folder, reserve
-from openmxu.formats import SUBNORMALS
+from openmxu.runtime.files import folder, reserve
+from openmxu.spec.formats import SUBNORMALS
 
 if TYPE_CHECKING:
     from openmxu.area.liberty import Library
-    from openmxu.config import MxuConfig
+    from openmxu.spec.config import MxuConfig
     from openmxu_sim.engines.compiled.trace import Window
     from openmxu_sim.onnx.infer import Inference
     from openmxu_sim.product import Statistics
@@ -156,7 +156,7 @@ def add_matmul(commands: Any) -> None:
 
 def _add_arithmetic(parser: argparse.ArgumentParser) -> None:
     """What the result's bits depend on, besides the array."""
-    from openmxu.formats import FORMATS
+    from openmxu.spec.formats import FORMATS
     from openmxu_sim.product import PRECISIONS
 
     parser.add_argument(
@@ -353,7 +353,7 @@ def _integers(text: str) -> list[int]:
 
 
 def _wave(options: argparse.Namespace) -> None:
-    from openmxu.config import MxuConfig
+    from openmxu.spec.config import MxuConfig
     from openmxu_sim.wave import MOST_SIDE, SIZES, draw, heat_page
 
     config = MxuConfig(rows=options.rows, columns=options.columns, stages=options.stages)
@@ -425,7 +425,7 @@ def _wave_live(options: argparse.Namespace, config: "MxuConfig") -> None:
     shown = "a live unit" if live else "a recorded run"
     tell(f"wrote {options.output_file}: {shown}, {m}x{k}x{n} on {config.rows}x{config.columns}, {run.cycles} cycles")
     if not live:
-        from openmxu.extras import install
+        from openmxu.runtime.extras import install
 
         tell(f"for a unit that runs in the page, install the package ziglang: {install('zig')}")
 

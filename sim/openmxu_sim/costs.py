@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from openmxu.config import MxuConfig
-from openmxu.passes import PASSES
-from openmxu.tiling import cycles as cycle_formula
-from openmxu.tiling import stream_bytes
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.passes import PASSES
+from openmxu.spec.tiling import cycles as cycle_formula
+from openmxu.spec.tiling import stream_bytes
 from openmxu_sim import golden
 from openmxu_sim.aliases import Floats
 from openmxu_sim.numerics import Numerics, Work

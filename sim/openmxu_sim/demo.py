@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from openmxu.config import MxuConfig
-from openmxu.extras import install
+from openmxu.runtime.extras import install
+from openmxu.spec.config import MxuConfig
 from openmxu_sim import golden
 from openmxu_sim.aliases import Floats, Progress
 from openmxu_sim.engines import CLOCKED, choose

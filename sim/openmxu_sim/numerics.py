@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from openmxu.config import MxuConfig
-from openmxu.formats import FP32, FloatFormat
-from openmxu.passes import find_precision
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import FP32, FloatFormat
+from openmxu.spec.passes import find_precision
 from openmxu_sim import golden
 from openmxu_sim.aliases import Floats
 from openmxu_sim.engines import model

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from openmxu.passes import Part
+from openmxu.spec.passes import Part
 from openmxu_sim.aliases import Words
 
 __all__ = ["part_of"]
@@ -28,7 +28,7 @@ def part_of(words: Words, part: Part) -> Words:
     words
         fp32 patterns, any shape.
     part
-        Which part. It is exact; what :class:`~openmxu.passes.Part` has rounded is left to the converters.
+        Which part. It is exact; what :class:`~openmxu.spec.passes.Part` has rounded is left to the converters.
     """
     if part == Part.WHOLE:
         return words

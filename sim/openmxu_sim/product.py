@@ -14,11 +14,11 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from openmxu.config import MxuConfig
-from openmxu.formats import FP32, FloatFormat
-from openmxu.passes import PASSES, find_precision
-from openmxu.tiling import cycles as cycle_formula
-from openmxu.tiling import shares, stream_bytes
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import FP32, FloatFormat
+from openmxu.spec.passes import PASSES, find_precision
+from openmxu.spec.tiling import cycles as cycle_formula
+from openmxu.spec.tiling import shares, stream_bytes
 from openmxu_sim import golden
 from openmxu_sim.aliases import Progress, share_of
 from openmxu_sim.engines import BOARD, CLOCKED, ENGINES, choose, connect, load, model, quickest_product, require
@@ -69,7 +69,7 @@ class Statistics:
     busy, input_stalls, output_stalls
         What the units' own counters say, added up: cycles in which a beat of activations entered an array, in which
         none did for want of activations or weights, and for want of a place for its sums; see
-        :func:`openmxu.status.status_signature`. ``None`` without a clock.
+        :func:`openmxu.unit.status.status_signature`. ``None`` without a clock.
     weight_bytes, activation_bytes, result_bytes
         What went over the streams, padding included.
     seconds
@@ -215,7 +215,7 @@ def simulate(
     unit
         The unit. One whose streams carry its operand format takes arrays of that type only, in one pass.
     rows, columns, stages, subnormals, operand, output, splitter
-        In place of ``unit``: its parameters, see :class:`openmxu.config.MxuConfig`; 128, 128, 1, ``"flush"``,
+        In place of ``unit``: its parameters, see :class:`openmxu.spec.config.MxuConfig`; 128, 128, 1, ``"flush"``,
         ``"bf16"``, ``"fp32"`` and false by default. ``operand`` is the name of a format: bf16, fp16, tf32, fp8_e4m3,
         fp8_e5m2, fp32, or eXfY of X exponent and Y fraction bits. ``output``, fp32 or the operand format, is the
         unit's ``result``. Where both arrays are of the operand format's type and one pass will do, the unit's streams
@@ -225,9 +225,9 @@ def simulate(
         clock.
     precision
         One of :data:`PRECISIONS`: in how many passes fp32 products are made. Also what JAX and PyTorch call them, see
-        :data:`openmxu.passes.ALIASES`, and members of JAX's ``Precision``.
+        :data:`openmxu.spec.passes.ALIASES`, and members of JAX's ``Precision``.
     units
-        Among how many units the columns of the result are divided, see :func:`openmxu.tiling.shares`.
+        Among how many units the columns of the result are divided, see :func:`openmxu.spec.tiling.shares`.
     engine
         One of :data:`openmxu_sim.engines.ENGINES`; ``"auto"`` chooses. Or ``"board"``: an FPGA that runs our bitstream.
         Then the board says what the unit is, and parameters that are given must agree with it.

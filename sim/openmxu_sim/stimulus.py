@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from openmxu.config import MxuConfig
-from openmxu.marks import MARKS, TILE_MARKS
-from openmxu.passes import PASSES, Part
-from openmxu.tiling import Tile, tiles
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.marks import MARKS, TILE_MARKS
+from openmxu.spec.passes import PASSES, Part
+from openmxu.spec.tiling import Tile, tiles
 from openmxu_sim.aliases import Words
 from openmxu_sim.parts import part_of
 
@@ -49,7 +49,7 @@ class Block(NamedTuple):
     marks
         (beats, 6) of 0 and 1: :data:`MARKS`.
     weight_part, activation_part
-        The part that the unit's splitters make; :attr:`~openmxu.passes.Part.WHOLE` if it has none.
+        The part that the unit's splitters make; :attr:`~openmxu.spec.passes.Part.WHOLE` if it has none.
     """
 
     weights: Words
@@ -138,7 +138,7 @@ def stimulus(config: MxuConfig, a: Words, b: Words, precision: str = "default") 
     a, b
         (M, K) and (K, N), none of them empty.
     precision
-        One of :data:`~openmxu.passes.PASSES`.
+        One of :data:`~openmxu.spec.passes.PASSES`.
 
     Raises
     ------

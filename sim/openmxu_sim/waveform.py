@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from openmxu import process
-from openmxu.files import writing
+from openmxu.runtime import process
+from openmxu.runtime.files import writing
 
 __all__ = ["waveform"]
 

@@ -4,7 +4,7 @@ import pytest
 from amaranth.back import rtlil
 
 from openmxu.catalog import CATALOG, build
-from openmxu.verilog import to_rtlil
+from openmxu.export.verilog import to_rtlil
 
 
 def test_names_are_keys_and_unique() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from openmxu.cli import main
-from openmxu.extras import extra_of, install
+from openmxu.cli.frame import main
+from openmxu.runtime.extras import extra_of, install
 from openmxu.yosys import wasm
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from openmxu import cli
-from openmxu.provenance import provenance
+from openmxu.cli import frame
+from openmxu.export.provenance import provenance
 
 _MADE = Path(__file__).parents[2] / "build"
 
@@ -22,7 +22,7 @@ def build_system(board: str, folder: Path) -> dict[str, Any]:
     if _is_ours(board):
         shutil.copytree(_MADE / board, folder, dirs_exist_ok=True)
     else:
-        assert cli.main(["board", "build", board, "-o", str(folder)]) == 0
+        assert frame.main(["board", "build", board, "-o", str(folder)]) == 0
     report: dict[str, Any] = json.loads((folder / "report.json").read_text())
     return report
 

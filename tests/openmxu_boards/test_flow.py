@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from openmxu import cli, process
-from openmxu.files import NotStoredError
-from openmxu.host import machine_name
-from openmxu.provenance import NETLIST
+from openmxu.cli import frame
+from openmxu.export.provenance import NETLIST
+from openmxu.runtime import process
+from openmxu.runtime.files import NotStoredError
+from openmxu.runtime.machine import machine_name
 from openmxu.yosys import wasm
 from openmxu_boards import BuildReport, Clock, Usage, build, find_board, flow, with_options
 from openmxu_boards.report import read_clocks, read_path, read_utilisation
@@ -257,7 +258,7 @@ _FOMU = "amaranth_boards.fomu_hacker:FomuHackerPlatform"
 def test_mistakes(
     arguments: str, text: str, commands: Commands, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(["board", "build", *arguments.split(), "-o", str(tmp_path / "out")]) == 2
+    assert frame.main(["board", "build", *arguments.split(), "-o", str(tmp_path / "out")]) == 2
     gc.collect()  # now, while warnings of what was made and went unused are errors
     assert capsys.readouterr().err == f"openmxu board build: {text}\n"
     assert commands == []
@@ -266,7 +267,7 @@ def test_mistakes(
 
 def test_command(commands: Commands, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--design", "selftest", "--clock", "18", "--rows", "1", "--seeds", "2", "-o", str(tmp_path)]
-    assert cli.main(["board", "build", "icebreaker", *arguments]) == 0
+    assert frame.main(["board", "build", "icebreaker", *arguments]) == 0
     assert capsys.readouterr().out.startswith("iCEBreaker (iCE40UP5K): 1x2 unit, bf16 in, stages=5, at 18 MHz\n")
     assert {command[command.index("--freq") + 1] for command in of_nextpnr(commands)} == {"18.000000"}
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from openmxu import cli
-from openmxu.config import MxuConfig
-from openmxu.formats import BF16
+from openmxu.cli import frame
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import BF16
 from openmxu_boards import Board, boards, find_board
 from openmxu_boards.families import family_of
 from openmxu_boards.flow import _plan
@@ -60,7 +60,7 @@ def run(command: str) -> None:
         subprocess.run([sys.executable, *arguments], check=True)
         return
     assert program == "openmxu"
-    assert cli.main(arguments) == 0, command
+    assert frame.main(arguments) == 0, command
 
 
 @verilated

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from openmxu import cli
+from openmxu.cli import frame
 from openmxu_boards import pages
 from openmxu_boards.simulated.throughput import Throughput
 from openmxu_boards.targets import Board, find_board
@@ -46,7 +46,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[Board]:
 
 def test_pages(builds: list[Path], measured: list[Board], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "out"
-    assert cli.main(["board", "report", *map(str, builds), "-o", str(output)]) == 0
+    assert frame.main(["board", "report", *map(str, builds), "-o", str(output)]) == 0
     assert capsys.readouterr().out == f"{output / 'report.html'}\n"
     drawings = ["icebreaker-selftest-2x2.svg", "icebreaker-system-2x2.svg"]
     assert sorted(path.name for path in output.iterdir()) == [*drawings, "report.html", "report.md"]
@@ -75,7 +75,7 @@ def test_pages(builds: list[Path], measured: list[Board], tmp_path: Path, capsys
 
 
 def test_quick(builds: list[Path], measured: list[Board], tmp_path: Path) -> None:
-    assert cli.main(["board", "report", str(builds[0]), "--quick", "-o", str(tmp_path / "out")]) == 0
+    assert frame.main(["board", "report", str(builds[0]), "--quick", "-o", str(tmp_path / "out")]) == 0
     assert not measured
     assert "MFLOP/s" not in (tmp_path / "out" / "report.md").read_text()
 
@@ -151,11 +151,11 @@ def test_no_build(
         (builds[0] / name).unlink()
     else:
         (builds[0] / name).write_text(content)
-    assert cli.main(["board", "report", *map(str, builds), "-o", str(tmp_path / "out")]) == 2
+    assert frame.main(["board", "report", *map(str, builds), "-o", str(tmp_path / "out")]) == 2
     assert expected.format(build=builds[0]) in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
 def test_the_same_build_twice(builds: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["board", "report", str(builds[0]), str(builds[0]), "-o", str(tmp_path / "out")]) == 2
+    assert frame.main(["board", "report", str(builds[0]), str(builds[0]), "-o", str(tmp_path / "out")]) == 2
     assert "two are of the same board, design and size" in capsys.readouterr().err

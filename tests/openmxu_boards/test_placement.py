@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from openmxu.verilog import to_rtlil
+from openmxu.export.verilog import to_rtlil
 from openmxu_boards.placement import OTHERS, Placement, described, part_of, read_placement
 from openmxu_boards.targets import find_board
 from openmxu_boards.top import selftest

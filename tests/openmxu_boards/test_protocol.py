@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from openmxu.cli import main
-from openmxu.config import MxuConfig
-from openmxu.formats import BF16, FP16
+from openmxu.cli.frame import main
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import BF16, FP16
 from openmxu_boards.protocol import Decoder, Identity, Reply, TileJob, encode, request
 
 

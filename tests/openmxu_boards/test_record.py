@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from openmxu.provenance import NETLIST
+from openmxu.export.provenance import NETLIST
 from openmxu_boards import BuildReport, Clock, Usage, find_board, with_options
 from openmxu_boards.record import add, drawing_name, of_json, to_markdown
 from openmxu_boards.report import LongestPath

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from openmxu import cli
 from openmxu.catalog import CATALOG
-from openmxu.pe import ProcessingElement
+from openmxu.cli import frame
+from openmxu.unit.pe import ProcessingElement
 from openmxu.yosys import wasm
 from openmxu_boards import tools
 from openmxu_boards.report import LongestPath
@@ -77,7 +77,7 @@ def test_figures(commands: list[list[str]]) -> None:
 
 
 def test_command(commands: list[list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["board", "route", "adder", "--seeds", "2", "--stages", "5", "--json", str(tmp_path / "r")]) == 0
+    assert frame.main(["board", "route", "adder", "--seeds", "2", "--stages", "5", "--json", str(tmp_path / "r")]) == 0
     assert capsys.readouterr().out.startswith("adder_fp32_flush_s5 on Lattice ECP5 LFE5U-25F")
     assert json.loads((tmp_path / "r").read_text())["median"] == 90.0
 
@@ -94,7 +94,7 @@ def test_command(commands: list[list[str]], tmp_path: Path, capsys: pytest.Captu
 def test_mistakes(
     arguments: list[str], message: str, commands: list[list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(["board", "route", *arguments, "--json", str(tmp_path / "r")]) == 2
+    assert frame.main(["board", "route", *arguments, "--json", str(tmp_path / "r")]) == 2
     assert capsys.readouterr().err == f"openmxu board route: {message}\n"
     assert not commands
     assert not list(tmp_path.iterdir())

@@ -12,9 +12,9 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory, ReadPort
 from amaranth.sim import Simulator
 
-from openmxu import accumulator
-from openmxu.config import MxuConfig
-from openmxu.formats import BF16, FP8_E4M3
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import BF16, FP8_E4M3
+from openmxu.unit import accumulator
 from openmxu_boards import Program, SelfTest, boards, find_board, program
 from openmxu_boards.selftest import RomSource, StallPattern, _play
 

@@ -15,10 +15,10 @@ import pytest
 from amaranth.hdl import Module
 from amaranth.lib import crc
 
-from openmxu import process
-from openmxu.cli import main
-from openmxu.config import MxuConfig
-from openmxu.formats import BF16
+from openmxu.cli.frame import main
+from openmxu.runtime import process
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import BF16
 from openmxu_boards import find_board
 from openmxu_boards.host import BoardError, Host, SerialLink, connect
 from openmxu_boards.host.check import check
@@ -386,7 +386,7 @@ def test_commands(board: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 @verilated
 def test_no_command_imports_cocotb() -> None:
     program = (
-        "import sys; from openmxu.cli import main; code = main(sys.argv[1:]);"
+        "import sys; from openmxu.cli.frame import main; code = main(sys.argv[1:]);"
         "sys.exit(code or 10 * any(name.partition('.')[0] == 'cocotb' for name in sys.modules))"
     )
     done = process.run(

@@ -9,7 +9,7 @@ from amaranth.hdl import Fragment, Module, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from openmxu.config import MxuConfig
+from openmxu.spec.config import MxuConfig
 from openmxu_boards import Board, boards, find_board, own_board, with_options
 from openmxu_boards.families import family_of
 from openmxu_boards.flow import _plan

@@ -11,8 +11,8 @@ import pytest
 
 import openmxu.area
 from openmxu.area.points import PRODUCT, point
-from openmxu.cli import main
-from openmxu.formats import BF16
+from openmxu.cli.frame import main
+from openmxu.spec.formats import BF16
 from openmxu_sim import demo, speed
 from openmxu_sim.speed.measure import Clocked
 from openmxu_sim.studies import accuracy

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from openmxu.area.units import UnitEnergy
-from openmxu.config import MxuConfig
+from openmxu.spec.config import MxuConfig
 from openmxu_sim import golden, simulate, vectors
 from openmxu_sim.costs import Ledger, Losses, losses, three_digits
 from openmxu_sim.numerics import Numerics, Work

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from openmxu import cli
+from openmxu.cli import frame
 from openmxu_sim import demo
 
 
@@ -64,7 +64,7 @@ def test_what_is_missing_is_said_before_the_first_part(
 ) -> None:
     """The second part's packages, too; and the extra brings all of them."""
     monkeypatch.setattr(demo, "find_spec", lambda package: None)
-    assert cli.main(["demo", "-o", str(tmp_path / "demo")]) == 2
+    assert frame.main(["demo", "-o", str(tmp_path / "demo")]) == 2
     out, complaint = capsys.readouterr()
     named, _, command = complaint.partition(", not installed here: ")
     assert (out, list(tmp_path.iterdir()), command) == ("", [], "pip install 'openmxu[demo]'\n")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from openmxu.area import timing
-from openmxu.process import TimeLimitError
+from openmxu.runtime.process import TimeLimitError
 from openmxu_sim.cosim import simulators
 from openmxu_sim.netlist import native
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from openmxu.cli import main
+from openmxu.cli.frame import main
 from openmxu_sim.studies.layers import read_layers
 from openmxu_sim.studies.roofline import LAYERS, Layer
 

@@ -8,10 +8,10 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from openmxu.cli import main
-from openmxu.config import MxuConfig
-from openmxu.passes import PASSES
-from openmxu.tiling import cycles, tiles
+from openmxu.cli.frame import main
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.passes import PASSES
+from openmxu.spec.tiling import cycles, tiles
 from openmxu_sim import golden, simulate
 from openmxu_sim.engines.compiled import Window, record
 from openmxu_sim.engines.compiled.model import load_model

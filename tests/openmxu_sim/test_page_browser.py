@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from openmxu.config import MxuConfig
-from openmxu.passes import PASSES
-from openmxu.stages import split_stages
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.passes import PASSES
+from openmxu.spec.stages import split_stages
 from openmxu_sim import golden
 from openmxu_sim.engines import compiled
 from openmxu_sim.engines.compiled import Trace, Window, record

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from openmxu.passes import PASSES, Part
+from openmxu.spec.passes import PASSES, Part
 from openmxu_sim import golden, vectors
 from openmxu_sim.golden import passes
 from openmxu_sim.parts import part_of

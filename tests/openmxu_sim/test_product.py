@@ -11,10 +11,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from openmxu.config import MxuConfig
-from openmxu.formats import BF16, FP32, TF32, FloatFormat
-from openmxu.passes import PASSES
-from openmxu.tiling import cycles
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import BF16, FP32, TF32, FloatFormat
+from openmxu.spec.passes import PASSES
+from openmxu.spec.tiling import cycles
 from openmxu_sim import engines, golden, matmul, simulate, vectors
 from openmxu_sim.cosim import simulators
 from openmxu_sim.engines import CLOCKED
@@ -289,7 +289,7 @@ def test_what_an_engine_lacks_is_said_before_any_work(
 ) -> None:
     find_spec = simulators.find_spec
     monkeypatch.setattr(simulators, "find_spec", lambda name: None if name == missing else find_spec(name))
-    monkeypatch.setattr("openmxu.verilog.to_verilog", lambda *given, **options: pytest.fail("work was done"))
+    monkeypatch.setattr("openmxu.export.verilog.to_verilog", lambda *given, **options: pytest.fail("work was done"))
     with pytest.raises((OSError, ImportError, ValueError), match=rf"{missing}.* pip install 'openmxu\["):
         simulate(_A, _B, engine=engine)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from openmxu import cli
+from openmxu.cli import frame
 from openmxu_sim.engines import compiled
 from openmxu_sim.engines.protocol import Run
 from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
@@ -109,7 +109,7 @@ def test_what_cannot_be_compared(text: str, tmp_path: Path, monkeypatch: pytest.
     path.write_text(text)
     with pytest.raises(ValueError, match="must be what `openmxu bench --json` wrote: "):
         read_report(path)
-    assert cli.main(["bench", "--compare", str(path)]) == 2
+    assert frame.main(["bench", "--compare", str(path)]) == 2
 
 
 def test_a_measurement() -> None:

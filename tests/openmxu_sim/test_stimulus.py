@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from openmxu.config import MxuConfig
+from openmxu.spec.config import MxuConfig
 from openmxu_sim.aliases import Words
 from openmxu_sim.stimulus import Stalls, Traffic, collect, stimulus
 

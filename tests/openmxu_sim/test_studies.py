@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from openmxu import cli
-from openmxu.config import MxuConfig
-from openmxu.passes import PASSES
-from openmxu.tiling import cycles
+from openmxu.cli import frame
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.passes import PASSES
+from openmxu.spec.tiling import cycles
 from openmxu_sim import golden
 from openmxu_sim.studies import accuracy
 from openmxu_sim.studies.roofline import LAYERS, Layer, Machine, roofline, to_markdown
@@ -71,7 +71,7 @@ def test_what_limits() -> None:
 def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     figures, plot = tmp_path / "figures.json", tmp_path / "roof.svg"
     assert (
-        cli.main(
+        frame.main(
             [
                 "roofline",
                 "--rows",
@@ -110,5 +110,5 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_mistakes(arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(arguments) == 2
+    assert frame.main(arguments) == 2
     assert complaint in capsys.readouterr().err

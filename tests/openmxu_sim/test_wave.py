@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from openmxu.cli import main
-from openmxu.config import MxuConfig
+from openmxu.cli.frame import main
+from openmxu.spec.config import MxuConfig
 from openmxu_sim import golden
 from openmxu_sim.engines.compiled import Window, record
 from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from openmxu.config import MxuConfig
+from openmxu.spec.config import MxuConfig
 from openmxu_sim.cosim.process import SimulationError
 from openmxu_sim.cosim.simulators import find_simulator
 from openmxu_sim.engines import load, pysim

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from openmxu.formats import FP32
+from openmxu.spec.formats import FP32
 from openmxu_boards.host.host import Host
 from openmxu_sim import golden, vectors
 from openmxu_sim.aliases import Progress

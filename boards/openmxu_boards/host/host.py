@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from openmxu.config import MxuConfig
-from openmxu.status import COUNTERS, Error
+from openmxu.spec.config import MxuConfig
+from openmxu.unit.status import COUNTERS, Error
 from openmxu_boards.host.link import BAUD, Link, SerialLink, candidates
 from openmxu_boards.host.program import Load, beat_size, program
 from openmxu_boards.host.program import Run as TileRun

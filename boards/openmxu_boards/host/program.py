@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from openmxu.config import MxuConfig
-from openmxu.marks import TILE_MARKS
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.marks import TILE_MARKS
 from openmxu_boards.protocol import LOAD, Identity, TileJob
 from openmxu_sim import golden
 from openmxu_sim.aliases import Words

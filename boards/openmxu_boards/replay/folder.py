@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from openmxu import process
+from openmxu.runtime import process
 from openmxu.yosys import wasm
 from openmxu_boards import tools
 from openmxu_boards.families import Family, family_of

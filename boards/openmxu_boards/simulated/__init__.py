@@ -9,7 +9,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from openmxu.verilog import to_verilog
+from openmxu.export.verilog import to_verilog
 from openmxu_boards.simulated.link import Disturbance, PinLink
 from openmxu_boards.simulated.pins import AmaranthPins, CircuitPins, Pins
 from openmxu_boards.simulated.terminal import Terminal

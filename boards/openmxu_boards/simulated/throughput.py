@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from openmxu.formats import FP32
+from openmxu.spec.formats import FP32
 from openmxu_boards.host import Host
 from openmxu_boards.simulated import simulated_link
 from openmxu_boards.targets import Board

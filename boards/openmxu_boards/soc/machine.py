@@ -9,10 +9,10 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from openmxu.config import MxuConfig
-from openmxu.marks import TILE_MARKS
-from openmxu.mxu import Mxu
-from openmxu.status import COUNTERS, Error
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.marks import TILE_MARKS
+from openmxu.unit.mxu import Mxu
+from openmxu.unit.status import COUNTERS, Error
 from openmxu_boards.protocol import MOST_BEATS as _MOST
 from openmxu_boards.soc.feeder import ADDRESS, Feeder
 
@@ -112,7 +112,7 @@ class Machine(wiring.Component):
         Of this run: cycles in which ``o_idle`` was low, and the unit's own busy, input stalls and output stalls; no
         bits without ``counters``.
     o_error : Out(3)
-        The first mistake in this run, see :class:`openmxu.status.Error`.
+        The first mistake in this run, see :class:`openmxu.unit.status.Error`.
     i_read : In(16)
     o_result : Out(width of a result beat)
         The result at this address, a cycle later.

@@ -10,8 +10,8 @@ from amaranth.lib.wiring import In, Out
 
 import openmxu
 import openmxu_boards
-from openmxu.config import MxuConfig
-from openmxu.sources import digest_all
+from openmxu.runtime.sources import digest_all
+from openmxu.spec.config import MxuConfig
 from openmxu_boards.protocol import LOAD, Identity
 from openmxu_boards.soc.controller import Controller
 from openmxu_boards.soc.frames import FrameReceiver, FrameSender

@@ -11,12 +11,12 @@ from litex.tools.litex_client import RemoteClient
 from litex.tools.remote.csr_builder import CSRBuilder
 from serial import serial_for_url
 
-from openmxu.axi import IDENTITY, Register, read_format
-from openmxu.config import MxuConfig
-from openmxu.formats import FP32, FloatFormat
-from openmxu.marks import MARKS, TILE_MARKS
-from openmxu.passes import PASSES
-from openmxu.status import Error
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import FP32, FloatFormat
+from openmxu.spec.marks import MARKS, TILE_MARKS
+from openmxu.spec.passes import PASSES
+from openmxu.unit.axi import IDENTITY, Register, read_format
+from openmxu.unit.status import Error
 from openmxu_sim import golden, vectors
 from openmxu_sim.stimulus import Block, collect, stimulus
 

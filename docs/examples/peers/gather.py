@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from openmxu.catalog import FAMILIES
-from openmxu.verilog import to_verilog
+from openmxu.export.verilog import to_verilog
 
 FOLDERS = {
     "hardfloat": "source",

@@ -14,7 +14,7 @@ from amaranth.lib.wiring import In, Out
 
 from openmxu.area.points import ADDER, MULTIPLIER, PROCESSING_ELEMENT, PRODUCT, Point, Tie, made_point, once, point
 from openmxu.arith import Multiplier, MultiplyAdd
-from openmxu.formats import BF16, FP32, TF32, FloatFormat
+from openmxu.spec.formats import BF16, FP32, TF32, FloatFormat
 
 __all__ = ["ABLATIONS", "MULTIPLY_ADD", "Ablation", "ablation_points"]
 

@@ -12,9 +12,9 @@ from openmxu.area.peers import Peer, PeerPoint, read_own, read_peer, read_peers
 from openmxu.area.report import TIME_LIMIT, check_options, choose
 from openmxu.area.schedule import measure_all, workers
 from openmxu.area.targets import Target
-from openmxu.files import folder as output_folder
-from openmxu.files import reserve
-from openmxu.provenance import provenance
+from openmxu.export.provenance import provenance
+from openmxu.runtime.files import folder as output_folder
+from openmxu.runtime.files import reserve
 
 __all__ = ["COMPARISON_FILES", "ComparedDesign", "ComparedTarget", "Comparison", "Figures", "compare_peers"]
 
@@ -112,7 +112,8 @@ class Comparison:
     Parameters
     ----------
     tools
-        What it was measured with: Yosys and its version, and what :func:`openmxu.provenance.provenance` says of us.
+        What it was measured with: Yosys and its version, and what :func:`openmxu.export.provenance.provenance` says of
+        us.
     targets
         What was mapped to.
     designs

@@ -8,14 +8,14 @@ from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from openmxu.accumulator import AccumulatorBank, Control
-from openmxu.admission import Admission
 from openmxu.area.points import Point, kept_rtlil
-from openmxu.array import processing_element
 from openmxu.catalog import Design
-from openmxu.config import MxuConfig
-from openmxu.edge import Edge
-from openmxu.formats import FP32, FloatFormat
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import FP32, FloatFormat
+from openmxu.unit.accumulator import AccumulatorBank, Control
+from openmxu.unit.admission import Admission
+from openmxu.unit.array import processing_element
+from openmxu.unit.edge import Edge
 
 __all__ = ["DEVIATION", "MEASURED_CELLS", "Part", "is_measured", "parts", "register_bits", "whole"]
 
@@ -91,7 +91,7 @@ def parts(design: Design) -> list[Part]:
 
 def register_bits(config: MxuConfig) -> tuple[int, int]:
     """The bits in a unit's shift registers of skew, and in those of control."""
-    # The lanes' delays as in openmxu.mxu: c cycles for column c, 1 + r · row_step for row r.
+    # The lanes' delays as in openmxu.unit.mxu: c cycles for column c, 1 + r · row_step for row r.
     skew = sum(range(config.columns)) + sum(1 + row * config.row_step for row in range(config.rows))
     return skew * config.operand.width, Control(config.depth).size * (1 + config.array_latency)
 

@@ -9,8 +9,8 @@ from openmxu.area.points import ADDER, CONVERTER, PROCESSING_ELEMENT, Point, poi
 from openmxu.area.schedule import measure_all, workers
 from openmxu.area.targets import Target, choose_targets
 from openmxu.area.units import UnitEnergy, parts_of, unit_energy
-from openmxu.config import MxuConfig
-from openmxu.formats import FORMATS, FP32
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import FORMATS, FP32
 from openmxu.yosys import SynthesisError, prepare
 
 __all__ = ["check_energies", "element_areas", "element_energies"]

@@ -15,7 +15,7 @@ from openmxu.area.peers import PeerPoint
 from openmxu.area.points import ADDER, CONVERTER, MULTIPLIER, MULTIPLIER_TO_FP32, PROCESSING_ELEMENT, Point
 from openmxu.area.schedule import Workers
 from openmxu.area.targets import Target
-from openmxu.formats import FORMATS
+from openmxu.spec.formats import FORMATS
 
 __all__ = [
     "IDLE",

@@ -6,7 +6,7 @@ from typing import Any
 from openmxu import yosys
 from openmxu.area.liberty import generic_library
 from openmxu.area.targets import choose_targets
-from openmxu.verilog import to_rtlil
+from openmxu.export.verilog import to_rtlil
 from openmxu.yosys.netlist import Netlist, read_netlist
 
 __all__ = ["gates", "mapped"]

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from openmxu import process, yosys
+from openmxu import yosys
 from openmxu.area.peers import (
     READERS,
     TOP,
@@ -37,7 +37,8 @@ from openmxu.area.peers import (
     read_peer,
 )
 from openmxu.area.points import PARTS
-from openmxu.verilog import to_rtlil
+from openmxu.export.verilog import to_rtlil
+from openmxu.runtime import process
 
 __all__ = ["AUTO", "Given", "UnreadableError", "listed", "pair", "read_given"]
 

@@ -5,11 +5,12 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from openmxu import cache, yosys
+from openmxu import yosys
 from openmxu.area.job import Counted, Job
 from openmxu.area.points import Point
 from openmxu.area.targets import Area, Target, UnmappedError, in_order
 from openmxu.area.timing import SCRIPT
+from openmxu.runtime import cache
 
 __all__ = ["Executor", "Result", "measure"]
 

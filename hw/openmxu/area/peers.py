@@ -9,10 +9,11 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from openmxu import process, yosys
+from openmxu import yosys
 from openmxu.area.points import Point
 from openmxu.catalog import FAMILIES, Design
-from openmxu.verilog import to_rtlil, to_verilog
+from openmxu.export.verilog import to_rtlil, to_verilog
+from openmxu.runtime import process
 
 __all__ = [
     "DESCRIPTION",

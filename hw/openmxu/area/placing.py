@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from openmxu import cache, process, yosys
+from openmxu import yosys
 from openmxu.area import layout
 from openmxu.area.job import pack, unpack
 from openmxu.area.layout import Layout, LayoutError
@@ -32,7 +32,8 @@ from openmxu.area.measure import Result
 from openmxu.area.points import ADDER, MULTIPLIER, PROCESSING_ELEMENT, Point, point
 from openmxu.area.schedule import Workers, measure_all
 from openmxu.area.targets import choose_targets
-from openmxu.formats import BF16, FP16, FP32
+from openmxu.runtime import cache, process
+from openmxu.spec.formats import BF16, FP16, FP32
 
 __all__ = ["PACKAGES", "SEEDS", "TRIES", "Core", "Tools", "core_points", "find_tools", "place_all"]
 

@@ -9,15 +9,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from openmxu import SOURCES, cache
-from openmxu.accumulator import AccumulatorBank
+from openmxu import SOURCES
 from openmxu.arith import Adder, Converter, Multiplier, SignificandProduct
-from openmxu.array import SystolicArray
-from openmxu.config import MxuConfig
-from openmxu.formats import BF16, FORMATS, FP8_E4M3, FP8_E5M2, FP16, FP32, TF32, FloatFormat
-from openmxu.mxu import Mxu
-from openmxu.pe import ProcessingElement
-from openmxu.verilog import to_rtlil
+from openmxu.export.verilog import to_rtlil
+from openmxu.runtime import cache
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import BF16, FORMATS, FP8_E4M3, FP8_E5M2, FP16, FP32, TF32, FloatFormat
+from openmxu.unit.accumulator import AccumulatorBank
+from openmxu.unit.array import SystolicArray
+from openmxu.unit.mxu import Mxu
+from openmxu.unit.pe import ProcessingElement
 
 __all__ = [
     "ADDER",
@@ -468,7 +469,7 @@ def chosen_points(
     parts
         Names from :data:`PART_NAMES` or :data:`PARTS`; none for multipliers.
     formats
-        Names of formats, as of :meth:`openmxu.formats.FloatFormat.parse`.
+        Names of formats, as of :meth:`openmxu.spec.formats.FloatFormat.parse`.
     subnormals, stages, rows, columns
         Where a part has them.
 

@@ -33,9 +33,9 @@ from openmxu.area.points import (
 from openmxu.area.schedule import Workers, measure_all, workers
 from openmxu.area.targets import DEFAULT_TARGETS, RECIPES, TARGETS, TIMED_RECIPES, Target, choose_targets
 from openmxu.catalog import CATALOG, Design
-from openmxu.extras import install
-from openmxu.files import folder, reserve
-from openmxu.provenance import provenance
+from openmxu.export.provenance import provenance
+from openmxu.runtime.extras import install
+from openmxu.runtime.files import folder, reserve
 
 __all__ = ["EXTENTS", "FILES", "ORDERS", "TIME_LIMIT", "check_options", "choose", "measure_catalog", "report"]
 
@@ -142,7 +142,7 @@ def report(
         package of the extra ``area`` is missing.
     ValueError
         An unknown extent, target or recipe, a Liberty file of no use, no points, no jobs, or no number of orders.
-    openmxu.files.NotStoredError
+    openmxu.runtime.files.NotStoredError
         A file can no longer be written; the text says where it was saved.
     """
     tell = progress or (lambda line: None)

@@ -7,13 +7,13 @@ from concurrent.futures import as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from openmxu import process
 from openmxu.area.job import Job, execute
 from openmxu.area.measure import Executor, Result, measure
 from openmxu.area.points import Point
 from openmxu.area.targets import Target
-from openmxu.cluster import LostError, connected
-from openmxu.host import cores
+from openmxu.runtime import process
+from openmxu.runtime.cluster import LostError, connected
+from openmxu.runtime.machine import cores
 from openmxu.yosys import SynthesisError, ready
 
 __all__ = ["Workers", "measure_all", "workers"]

@@ -3,8 +3,8 @@
 import re
 import shutil
 
-from openmxu import process
-from openmxu.process import TimeLimitError
+from openmxu.runtime import process
+from openmxu.runtime.process import TimeLimitError
 
 __all__ = ["SCRIPT", "TimingError", "delay", "find_sta"]
 

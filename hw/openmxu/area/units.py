@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from openmxu.area.designs import register_bits
 from openmxu.area.energy import IDLE, NORMAL, Energy
 from openmxu.area.points import ADDER, CONVERTER, PROCESSING_ELEMENT
-from openmxu.config import MxuConfig
-from openmxu.formats import FORMATS, FP32
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import FORMATS, FP32
 
 __all__ = ["SIZES", "Parts", "UnitEnergy", "parts_of", "unit_energies", "unit_energy"]
 

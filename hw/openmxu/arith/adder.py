@@ -7,8 +7,8 @@ from amaranth.lib.wiring import In, Out
 from openmxu.arith.pipeline import Pipeline
 from openmxu.arith.sum import Order, Sum, Summand
 from openmxu.arith.unpack import unpack
-from openmxu.formats import FloatFormat, check_subnormals
-from openmxu.stages import ADDER_CUTS, check_stages
+from openmxu.spec.formats import FloatFormat, check_subnormals
+from openmxu.spec.stages import ADDER_CUTS, check_stages
 
 __all__ = ["Adder"]
 
@@ -34,7 +34,7 @@ class Adder(wiring.Component):
     subnormals
         ``"flush"`` or ``"ieee"`` (gradual underflow).
     stages
-        0: combinational. From 1 to 5: with the registers of :data:`~openmxu.stages.ADDER_CUTS`.
+        0: combinational. From 1 to 5: with the registers of :data:`~openmxu.spec.stages.ADDER_CUTS`.
 
     Members
     -------

@@ -10,8 +10,8 @@ from openmxu.arith.pipeline import Pipeline
 from openmxu.arith.round import exponent_shape, round_pack
 from openmxu.arith.shift import normalise
 from openmxu.arith.unpack import unpack
-from openmxu.formats import FloatFormat, check_subnormals
-from openmxu.stages import check_stages
+from openmxu.spec.formats import FloatFormat, check_subnormals
+from openmxu.spec.stages import check_stages
 
 __all__ = ["Converter"]
 

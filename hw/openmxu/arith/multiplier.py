@@ -7,8 +7,8 @@ from amaranth.lib.wiring import In, Out
 from openmxu.arith.pipeline import Pipeline
 from openmxu.arith.product import multiply, rebias
 from openmxu.arith.round import exponent_shape, round_pack
-from openmxu.formats import FloatFormat, check_subnormals
-from openmxu.stages import MULTIPLIER_CUTS, check_stages
+from openmxu.spec.formats import FloatFormat, check_subnormals
+from openmxu.spec.stages import MULTIPLIER_CUTS, check_stages
 
 __all__ = ["Multiplier"]
 

@@ -41,8 +41,8 @@ from openmxu.arith.pipeline import Pipeline
 from openmxu.arith.product import multiply, rebias
 from openmxu.arith.sum import Order, Sum, Summand
 from openmxu.arith.unpack import unpack
-from openmxu.formats import FP32, FloatFormat, check_subnormals
-from openmxu.stages import ADDER_CUTS, PRODUCT_CUTS, split_stages
+from openmxu.spec.formats import FP32, FloatFormat, check_subnormals
+from openmxu.spec.stages import ADDER_CUTS, PRODUCT_CUTS, split_stages
 
 __all__ = ["MultiplyAdd"]
 
@@ -66,7 +66,7 @@ class MultiplyAdd(wiring.Component):
     subnormals
         ``"flush"`` or ``"ieee"``.
     stages
-        0: combinational. From 1 to 7: see :func:`~openmxu.stages.split_stages`.
+        0: combinational. From 1 to 7: see :func:`~openmxu.spec.stages.split_stages`.
 
     Members
     -------

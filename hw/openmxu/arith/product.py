@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from openmxu.arith.shift import normalise
 from openmxu.arith.unpack import unpack
-from openmxu.formats import FloatFormat
+from openmxu.spec.formats import FloatFormat
 
 __all__ = ["ExactProduct", "SignificandProduct", "multiply", "rebias"]
 

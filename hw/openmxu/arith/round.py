@@ -3,7 +3,7 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed
 
 from openmxu.arith.shift import masked, shift_right_sticky
-from openmxu.formats import FloatFormat
+from openmxu.spec.formats import FloatFormat
 
 __all__ = ["exponent_shape", "round_pack"]
 

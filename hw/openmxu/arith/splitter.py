@@ -7,8 +7,8 @@ from amaranth.lib.wiring import In, Out
 from openmxu.arith.converter import Converter
 from openmxu.arith.shift import normalise
 from openmxu.arith.unpack import unpack
-from openmxu.formats import BF16, FP32, check_subnormals
-from openmxu.passes import Part
+from openmxu.spec.formats import BF16, FP32, check_subnormals
+from openmxu.spec.passes import Part
 
 __all__ = ["Splitter"]
 
@@ -16,10 +16,10 @@ _DROPPED = FP32.width - BF16.width
 
 
 class Splitter(wiring.Component):
-    """One part of an fp32 number, in bf16; see :class:`~openmxu.passes.Part`.
+    """One part of an fp32 number, in bf16; see :class:`~openmxu.spec.passes.Part`.
 
     What a truncation leaves is exact. Each part has the sign of the number, zeros included. Of an infinity, what
-    :attr:`~openmxu.passes.Part.HIGH` leaves is the canonical NaN; of a NaN too.
+    :attr:`~openmxu.spec.passes.Part.HIGH` leaves is the canonical NaN; of a NaN too.
 
     Latency: none, it is combinational. Throughput: one number per cycle. Back-pressure: none.
 
@@ -32,7 +32,7 @@ class Splitter(wiring.Component):
     -------
     i : In(32)
     i_part : In(3)
-        A :class:`~openmxu.passes.Part`; other values are reserved.
+        A :class:`~openmxu.spec.passes.Part`; other values are reserved.
     o : Out(16)
 
     Raises

@@ -28,7 +28,7 @@ from amaranth.lib import data
 from openmxu.arith.pipeline import Pipeline
 from openmxu.arith.round import exponent_shape, round_pack
 from openmxu.arith.shift import masked, normalise, shift_right_sticky
-from openmxu.formats import FloatFormat
+from openmxu.spec.formats import FloatFormat
 
 __all__ = ["Order", "Sum", "Summand"]
 

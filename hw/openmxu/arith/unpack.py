@@ -5,7 +5,7 @@ from typing import Any
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import data
 
-from openmxu.formats import FloatFormat
+from openmxu.spec.formats import FloatFormat
 
 __all__ = ["Unpacked", "unpack"]
 

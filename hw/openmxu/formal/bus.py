@@ -9,10 +9,10 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from openmxu.axi import IDENTITY, Register, Registers
-from openmxu.config import MxuConfig
-from openmxu.formats import FP32
-from openmxu.status import COUNTERS
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import FP32
+from openmxu.unit.axi import IDENTITY, Register, Registers
+from openmxu.unit.status import COUNTERS
 
 __all__ = ["BROKEN", "Requests", "WatchedRegisters"]
 
@@ -99,7 +99,7 @@ class WatchedRegisters(wiring.Component):
 
     Members
     -------
-    All members of :class:`~openmxu.axi.Registers`, and:
+    All members of :class:`~openmxu.unit.axi.Registers`, and:
 
     o_kept : Out(1)
     o_covered : Out(1)

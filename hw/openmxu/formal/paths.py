@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from openmxu import yosys
-from openmxu.verilog import to_rtlil
+from openmxu.export.verilog import to_rtlil
 from openmxu.yosys.netlist import Bit, Cell, read_netlist
 
 __all__ = ["combinational_paths"]

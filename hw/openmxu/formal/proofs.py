@@ -28,12 +28,8 @@ from typing import Any
 
 from amaranth.hdl import Fragment
 
-from openmxu import process
-from openmxu.accumulator import AccumulatorColumn
 from openmxu.arith import Adder, Converter, Multiplier, Streamed
-from openmxu.axi import Registers
 from openmxu.catalog import CATALOG
-from openmxu.config import MxuConfig
 from openmxu.formal.bus import BROKEN, WatchedRegisters
 from openmxu.formal.smt import REGISTERS, mutants, transition_system
 from openmxu.formal.solvers import SOLVERS, Answer, solve, version
@@ -54,10 +50,14 @@ from openmxu.formal.specification import (
     Operation,
     status,
 )
-from openmxu.formats import BF16, FP32
-from openmxu.marks import MARKS
-from openmxu.pe import ProcessingElement
-from openmxu.status import COUNTERS, Status
+from openmxu.runtime import process
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import BF16, FP32
+from openmxu.spec.marks import MARKS
+from openmxu.unit.accumulator import AccumulatorColumn
+from openmxu.unit.axi import Registers
+from openmxu.unit.pe import ProcessingElement
+from openmxu.unit.status import COUNTERS, Status
 
 __all__ = [
     "Control",

@@ -7,7 +7,7 @@ from functools import reduce
 from typing import Any
 
 from openmxu import yosys
-from openmxu.verilog import to_rtlil
+from openmxu.export.verilog import to_rtlil
 
 __all__ = ["REGISTERS", "System", "mutants", "transition_system"]
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from openmxu import process
-from openmxu.extras import install
-from openmxu.process import TimeLimitError
+from openmxu.runtime import process
+from openmxu.runtime.extras import install
+from openmxu.runtime.process import TimeLimitError
 
 __all__ = ["SOLVERS", "Answer", "SolverError", "solve", "version"]
 

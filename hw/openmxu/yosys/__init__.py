@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from openmxu import process
-from openmxu.process import TimeLimitError
+from openmxu.runtime import process
+from openmxu.runtime.process import TimeLimitError
 from openmxu.yosys import wasm
 
 __all__ = ["SynthesisError", "package", "prepare", "produce", "ready", "run"]
@@ -50,7 +50,7 @@ def prepare(progress: Callable[[str], None] | None = None) -> str:
     ------
     OSError
         It does not run.
-    openmxu.process.TimeLimitError, openmxu.locks.LockedError
+    openmxu.runtime.process.TimeLimitError, openmxu.runtime.locks.LockedError
         It, or another process that compiles it, takes too long.
     """
     wasm.prepare("yosys", progress or (lambda line: None))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from openmxu import yosys
-from openmxu.verilog import to_rtlil, write_nor
+from openmxu.export.verilog import to_rtlil, write_nor
 from openmxu.yosys.equivalence import is_equivalent
 from openmxu.yosys.netlist import Netlist, read_netlist
 
@@ -21,7 +21,7 @@ PLUSARG = "mutant"
 
 _PORT = "mutant"
 
-# The first as in openmxu.verilog. The second: where a mistake makes one bit of a signal depend on another one,
+# The first as in openmxu.export.verilog. The second: where a mistake makes one bit of a signal depend on another one,
 # Verilator may see a loop, and be slower for it.
 _LINT = "/* verilator lint_off WIDTHEXPAND */\n/* verilator lint_off UNOPTFLAT */\n"
 

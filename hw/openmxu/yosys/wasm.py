@@ -15,10 +15,10 @@ from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 
-from openmxu import cache as kept
-from openmxu import process
-from openmxu.files import write_bytes
-from openmxu.locks import lock
+from openmxu.runtime import cache as kept
+from openmxu.runtime import process
+from openmxu.runtime.files import write_bytes
+from openmxu.runtime.locks import lock
 
 __all__ = [
     "LOG_LINES",
@@ -106,7 +106,7 @@ def prepare(tool: str, tell: Callable[[str], None]) -> None:
     ------
     OSError
         It cannot be compiled or stored, or the existing file could belong to another user.
-    openmxu.process.TimeLimitError, openmxu.locks.LockedError
+    openmxu.runtime.process.TimeLimitError, openmxu.runtime.locks.LockedError
         This, or another process, took too long.
     """
     if tool in PYTHON:

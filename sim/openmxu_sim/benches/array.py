@@ -6,7 +6,7 @@ from typing import Any
 import cocotb
 import numpy as np
 
-from openmxu.config import MxuConfig
+from openmxu.spec.config import MxuConfig
 from openmxu_sim import vectors
 from openmxu_sim.aliases import Words
 from openmxu_sim.benches.reference import tile_sums

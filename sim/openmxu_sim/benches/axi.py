@@ -18,12 +18,12 @@ from cocotbext.axi import (
     AxiStreamSource,
 )
 
-from openmxu.axi import IDENTITY, Register
-from openmxu.formats import FP32
-from openmxu.marks import MARKS, TILE_MARKS
-from openmxu.passes import PASSES
-from openmxu.status import Error
-from openmxu.tiling import cycles, tiles
+from openmxu.spec.formats import FP32
+from openmxu.spec.marks import MARKS, TILE_MARKS
+from openmxu.spec.passes import PASSES
+from openmxu.spec.tiling import cycles, tiles
+from openmxu.unit.axi import IDENTITY, Register
+from openmxu.unit.status import Error
 from openmxu_sim import golden, vectors
 from openmxu_sim.benches.reference import AnyBeats, first_mistake
 from openmxu_sim.benches.task import Task

@@ -7,10 +7,10 @@ import cocotb
 import numpy as np
 from cocotb.triggers import FallingEdge, RisingEdge
 
-from openmxu.marks import MARKS, TILE_MARKS
-from openmxu.passes import PASSES, Part
-from openmxu.status import COUNTERS, Error
-from openmxu.tiling import cycles
+from openmxu.spec.marks import MARKS, TILE_MARKS
+from openmxu.spec.passes import PASSES, Part
+from openmxu.spec.tiling import cycles
+from openmxu.unit.status import COUNTERS, Error
 from openmxu_sim import golden, vectors
 from openmxu_sim.aliases import Words
 from openmxu_sim.benches.reference import AnyBeats, accumulate, first_mistake, tile_sums

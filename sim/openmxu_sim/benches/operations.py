@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from openmxu.passes import Part
+from openmxu.spec.passes import Part
 from openmxu_sim import golden, vectors
 from openmxu_sim.aliases import Words
 from openmxu_sim.benches.task import Task

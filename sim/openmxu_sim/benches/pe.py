@@ -6,7 +6,7 @@ from typing import Any
 import cocotb
 import numpy as np
 
-from openmxu.pe import ProcessingElement
+from openmxu.unit.pe import ProcessingElement
 from openmxu_sim import golden, vectors
 from openmxu_sim.aliases import Words
 from openmxu_sim.benches.task import Task

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from openmxu.config import MxuConfig
-from openmxu.marks import TILE_MARKS
-from openmxu.status import Error
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.marks import TILE_MARKS
+from openmxu.unit.status import Error
 from openmxu_sim import golden
 from openmxu_sim.aliases import Words
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from openmxu.catalog import CATALOG
 from openmxu.catalog import build as build_design
-from openmxu.verilog import to_verilog
+from openmxu.export.verilog import to_verilog
 from openmxu_sim.cosim.runner import simulate
 
 __all__ = ["BENCHES", "Task", "run_bench"]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from openmxu import cache, host, process
+from openmxu.runtime import cache, machine, process
 from openmxu_sim.cosim.process import run_child
 from openmxu_sim.cosim.simulators import Simulator, load_simulator, package_directory
 
@@ -139,7 +139,7 @@ def _tools(simulator: Simulator, *, waves: bool) -> str:
         [
             simulator.name,
             simulator.identity,
-            host.processor(),
+            machine.processor(),
             environment,
             _VERILATOR_OPTIONS,
             _MAKE_VARIABLES,

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from openmxu import process
-from openmxu.process import TimeLimitError
+from openmxu.runtime import process
+from openmxu.runtime.process import TimeLimitError
 
 __all__ = ["BenchFailedError", "SimulationError", "SimulationTimeoutError", "run_child", "run_program"]
 

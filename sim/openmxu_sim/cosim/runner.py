@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from openmxu import process
+from openmxu.runtime import process
 from openmxu_sim.cosim.build import TIMESCALE, build_simulation, forget_simulation
 from openmxu_sim.cosim.process import BenchFailedError, SimulationError, SimulationTimeoutError, run_child
 from openmxu_sim.cosim.simulators import package_directory

@@ -10,8 +10,8 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from openmxu import process
-from openmxu.extras import install
+from openmxu.runtime import process
+from openmxu.runtime.extras import install
 from openmxu_sim.netlist.native import program_identity
 
 __all__ = ["SIMULATORS", "Simulator", "SimulatorNotFoundError", "find_simulator", "load_simulator", "package_directory"]

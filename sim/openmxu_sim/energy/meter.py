@@ -12,11 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from openmxu import cache, process, yosys
+from openmxu import yosys
 from openmxu.area.energy import LAYER, RANDOM, Energy
 from openmxu.area.job import NETLIST, pack, unpack
 from openmxu.area.measure import Result
 from openmxu.area.schedule import Left, Workers
+from openmxu.runtime import cache, process
 from openmxu_sim.energy.cells import NoPowerError, read_cells
 from openmxu_sim.energy.events import Player
 from openmxu_sim.energy.timed import TimedNetlist, UnsuitableError, read_timed

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from openmxu.area.elements import check_energies, element_energies
 from openmxu.area.liberty import Library, read_library
-from openmxu.config import MxuConfig
+from openmxu.spec.config import MxuConfig
 from openmxu_sim.costs import Costs
 from openmxu_sim.numerics import Numerics
 

@@ -29,8 +29,8 @@ import numpy.typing as npt
 
 from openmxu.area.energy import LAYER, METERED, NORMAL
 from openmxu.area.points import ADDER, CONVERTER, MULTIPLIER_TO_FP32, PROCESSING_ELEMENT, Point
-from openmxu.extras import install
-from openmxu.stages import split_stages
+from openmxu.runtime.extras import install
+from openmxu.spec.stages import split_stages
 from openmxu_sim import golden
 from openmxu_sim.demo import train
 from openmxu_sim.energy.settled import settled

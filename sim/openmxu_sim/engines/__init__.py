@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from openmxu.config import MxuConfig
+from openmxu.spec.config import MxuConfig
 from openmxu_sim.engines.protocol import Device, Engine
 
 __all__ = ["BOARD", "CLOCKED", "ENGINES", "choose", "connect", "load", "load_product", "quickest_product", "require"]

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from openmxu import process
-from openmxu.config import MxuConfig
-from openmxu.mxu import Mxu
-from openmxu.passes import Part
-from openmxu.tiling import Tile
-from openmxu.verilog import to_verilog
+from openmxu.export.verilog import to_verilog
+from openmxu.runtime import process
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.passes import Part
+from openmxu.spec.tiling import Tile
+from openmxu.unit.mxu import Mxu
 from openmxu_sim.aliases import Progress
 from openmxu_sim.cosim.build import is_built
 from openmxu_sim.cosim.runner import simulate

@@ -19,12 +19,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from openmxu import cache, host, process
-from openmxu.accumulator import ResultBeat
-from openmxu.config import MxuConfig
-from openmxu.edge import ActivationBeat, WeightBeat
-from openmxu.mxu import Mxu
-from openmxu.verilog import to_verilog
+from openmxu.export.verilog import to_verilog
+from openmxu.runtime import cache, machine, process
+from openmxu.spec.config import MxuConfig
+from openmxu.unit.accumulator import ResultBeat
+from openmxu.unit.edge import ActivationBeat, WeightBeat
+from openmxu.unit.mxu import Mxu
 from openmxu_sim.aliases import Progress
 from openmxu_sim.cosim.build import ENVIRONMENT, verilator_environment, workspace
 from openmxu_sim.cosim.process import SimulationError, run_program
@@ -175,7 +175,7 @@ def build(config: MxuConfig) -> bytes:
     design = _design(config)
     sources = {"design.v": design, "harness.cpp": resource("openmxu_sim.engines", "hierarchical.cpp")}
     environment = [os.environ.get(name, "") for name in ENVIRONMENT]
-    tools = json.dumps([simulator.identity, host.processor(), environment, _VERILATOR_OPTIONS, _COMPILED])
+    tools = json.dumps([simulator.identity, machine.processor(), environment, _VERILATOR_OPTIONS, _COMPILED])
 
     def make() -> bytes:
         program = _build(simulator, sources)

@@ -9,8 +9,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from openmxu.config import MxuConfig
-from openmxu.formats import FORMATS, FloatFormat
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import FORMATS, FloatFormat
 from openmxu_sim import golden, vectors
 from openmxu_sim.cosim.process import SimulationError
 from openmxu_sim.engines.protocol import Run

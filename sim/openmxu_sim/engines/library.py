@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable
 from typing import TypeVar
 
-from openmxu import cache, host, process
-from openmxu.process import TimeLimitError
+from openmxu.runtime import cache, machine, process
+from openmxu.runtime.process import TimeLimitError
 from openmxu_sim.netlist import native
 from openmxu_sim.netlist.native import CompilationError
 
@@ -51,7 +51,7 @@ def fetch_library(
     openmxu_sim.netlist.native.CompilerNotFoundError, openmxu_sim.netlist.native.CompilationError
         There is no C compiler, or it failed.
     """
-    parts = text, host.processor()
+    parts = text, machine.processor()
     plain = cache.key("plain", *parts)
     try:
         key = cache.key(native.compiler_identity(), *parts)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from openmxu.config import MxuConfig
+from openmxu.spec.config import MxuConfig
 from openmxu_sim.aliases import Progress
 from openmxu_sim.stimulus import Stalls, Stimulus
 
@@ -16,7 +16,7 @@ __all__ = ["Counters", "Device", "Engine", "Run"]
 
 
 class Counters(NamedTuple):
-    """What the unit itself counted; see :func:`openmxu.status.status_signature`."""
+    """What the unit itself counted; see :func:`openmxu.unit.status.status_signature`."""
 
     cycles: int
     busy: int

@@ -5,7 +5,7 @@ from pathlib import Path
 from amaranth.hdl import Value
 from amaranth.sim import Simulator
 
-from openmxu.mxu import Mxu
+from openmxu.unit.mxu import Mxu
 from openmxu_sim.aliases import Progress
 from openmxu_sim.engines.protocol import Counters, Run
 from openmxu_sim.stimulus import Stalls, Stimulus, Traffic

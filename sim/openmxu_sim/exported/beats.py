@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from openmxu.config import MxuConfig
-from openmxu.marks import MARKS, TILE_MARKS
-from openmxu.passes import Part
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.marks import MARKS, TILE_MARKS
+from openmxu.spec.passes import Part
 from openmxu_sim import golden, vectors
 from openmxu_sim.aliases import Words
 from openmxu_sim.benches.reference import accumulate, tile_sums

@@ -2,10 +2,10 @@
 
 from dataclasses import fields
 
-from openmxu.bench import Bench, Export
-from openmxu.config import MxuConfig
-from openmxu.formats import FloatFormat
-from openmxu.integration import to_core
+from openmxu.export.bench import Bench, Export
+from openmxu.export.integration import to_core
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import FloatFormat
 from openmxu_sim.exported.beats import make_beats
 from openmxu_sim.exported.text import BEATS, fill, fill_common, is_on_bus, write_beats
 

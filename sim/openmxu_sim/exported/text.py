@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from importlib.resources import files
 
-from openmxu.axi import AxiMxu
-from openmxu.bench import Export
+from openmxu.export.bench import Export
+from openmxu.unit.axi import AxiMxu
 from openmxu_sim.exported.beats import Beats
 
 __all__ = ["BEATS", "fill", "fill_common", "is_on_bus", "write_beats"]

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from openmxu.axi import Register, constant_registers
-from openmxu.bench import Bench, Export
-from openmxu.integration import CoreBench, to_core
-from openmxu.marks import MARKS, TILE_MARKS
-from openmxu.names import PORTS
-from openmxu.status import COUNTERS
+from openmxu.export.bench import Bench, Export
+from openmxu.export.integration import CoreBench, to_core
+from openmxu.export.names import PORTS
+from openmxu.spec.marks import MARKS, TILE_MARKS
+from openmxu.unit.axi import Register, constant_registers
+from openmxu.unit.status import COUNTERS
 from openmxu_sim.exported.beats import Beats, make_beats
 from openmxu_sim.exported.text import BEATS, fill, fill_common, is_on_bus, write_beats
 

@@ -9,8 +9,8 @@ import shutil
 import sys
 from importlib.util import find_spec
 
-from openmxu import process
-from openmxu.extras import install
+from openmxu.runtime import process
+from openmxu.runtime.extras import install
 from openmxu_sim.golden.environment import ieee_arithmetic
 
 __all__ = [

@@ -12,9 +12,9 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from openmxu import process
-from openmxu.config import MxuConfig
-from openmxu.tiling import cycles
+from openmxu.runtime import process
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.tiling import cycles
 from openmxu_sim import golden
 from openmxu_sim.aliases import Floats
 from openmxu_sim.engines import compiled, load, load_product, quickest_product

@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from openmxu import process
-from openmxu.host import cores, machine_name, tool_version
-from openmxu.provenance import provenance
+from openmxu.export.provenance import provenance
+from openmxu.runtime import process
+from openmxu.runtime.machine import cores, machine_name, tool_version
 from openmxu_sim.cosim.simulators import find_simulator, load_simulator
 from openmxu_sim.netlist.native import compiler_version
 from openmxu_sim.speed.measure import ROW_ENGINE, Clocked, Ratio, Whole, measure_clocked, measure_command, measure_model
@@ -77,7 +77,7 @@ class Report:
     date, machine, seconds
         When, on what, and how long it took.
     tools
-        Versions, by name; what :func:`openmxu.provenance.provenance` says, first.
+        Versions, by name; what :func:`openmxu.export.provenance.provenance` says, first.
     clocked, products, ratios
         The measurements.
     notes

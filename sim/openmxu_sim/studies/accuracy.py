@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from openmxu.config import MxuConfig
-from openmxu.passes import PASSES
-from openmxu.tiling import cycles
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.passes import PASSES
+from openmxu.spec.tiling import cycles
 from openmxu_sim import golden
 from openmxu_sim.aliases import Progress
 from openmxu_sim.engines import load_product
@@ -44,7 +44,7 @@ class Error:
     k
         Inner dimension.
     precision
-        One of :data:`~openmxu.passes.PASSES`, or ``"fp32"``.
+        One of :data:`~openmxu.spec.passes.PASSES`, or ``"fp32"``.
     subnormals
         ``"flush"`` or ``"ieee"``.
     exponent

@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from openmxu import cache, process
+from openmxu.runtime import cache, process
 
 __all__ = ["from_npm", "from_pypi"]
 

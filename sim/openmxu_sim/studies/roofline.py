@@ -3,8 +3,8 @@
 import json
 from dataclasses import asdict, dataclass
 
-from openmxu.config import MxuConfig
-from openmxu.tiling import cycles
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.tiling import cycles
 
 __all__ = ["LAYERS", "STORAGE", "Layer", "Machine", "Roofline", "Share", "roofline", "to_markdown"]
 

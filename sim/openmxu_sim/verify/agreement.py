@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from openmxu.config import MxuConfig
-from openmxu.formats import BF16, FP32
-from openmxu.passes import PASSES
-from openmxu.tiling import cycles
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import BF16, FP32
+from openmxu.spec.passes import PASSES
+from openmxu.spec.tiling import cycles
 from openmxu_sim import golden, vectors
 from openmxu_sim.aliases import Words
 from openmxu_sim.engines import compiled

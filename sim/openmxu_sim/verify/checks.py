@@ -6,13 +6,13 @@ from functools import cache, partial
 from typing import Any
 
 from openmxu.catalog import CATALOG
-from openmxu.config import MxuConfig
 from openmxu.formal.paths import combinational_paths
 from openmxu.formal.proofs import Proof, confirm, controls, is_ambiguous, mutant_controls, proofs, prove
 from openmxu.formal.solvers import SOLVERS
 from openmxu.formal.specification import ALWAYS
-from openmxu.formats import SUBNORMALS
-from openmxu.passes import Part
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import SUBNORMALS
+from openmxu.spec.passes import Part
 from openmxu_sim.benches import Task, run_bench
 from openmxu_sim.engines import compiled, load
 from openmxu_sim.engines.compiled.wiring import WiringError, check_parts, check_wiring

@@ -16,9 +16,9 @@ from amaranth.lib.wiring import In, Out
 
 from openmxu.area.gates import gates, mapped
 from openmxu.arith import Adder, Converter, Multiplier, Splitter
-from openmxu.formats import BF16, FP16, FP32
-from openmxu.passes import Part
-from openmxu.verilog import to_rtlil
+from openmxu.export.verilog import to_rtlil
+from openmxu.spec.formats import BF16, FP16, FP32
+from openmxu.spec.passes import Part
 from openmxu_sim import vectors
 from openmxu_sim.aliases import Progress
 from openmxu_sim.netlist.bitslice import LANES, bit_slices

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from openmxu import process
 from openmxu.formal.proofs import mutant_controls, proofs, prove
-from openmxu.host import cores
+from openmxu.runtime import process
+from openmxu.runtime.machine import cores
 from openmxu.yosys.mutation import PLUSARG, Mutants, mutants
 from openmxu_sim.aliases import Progress
 from openmxu_sim.benches.operations import OPERATIONS

@@ -17,13 +17,14 @@ from typing import Any
 
 import openmxu
 import openmxu_sim
-from openmxu import cache, process, yosys
-from openmxu.extras import install
+from openmxu import yosys
+from openmxu.export.provenance import provenance
 from openmxu.formal.solvers import SOLVERS
 from openmxu.formal.solvers import version as solver_version
-from openmxu.host import cores, machine_name, tool_version
-from openmxu.provenance import provenance
-from openmxu.sources import still_all
+from openmxu.runtime import cache, process
+from openmxu.runtime.extras import install
+from openmxu.runtime.machine import cores, machine_name, tool_version
+from openmxu.runtime.sources import still_all
 from openmxu_sim.cosim.simulators import SimulatorNotFoundError, find_simulator, load_simulator
 from openmxu_sim.netlist.native import compiler_version
 from openmxu_sim.verify.checks import FAILED, HOLDS, NOT_RUN, OPEN, Check, Outcome, checks
@@ -70,7 +71,7 @@ class Evidence:
     machine
         Processor and cores.
     tools
-        Versions, by name; what :func:`openmxu.provenance.provenance` says, first.
+        Versions, by name; what :func:`openmxu.export.provenance.provenance` says, first.
     rows
         In the order of the checks.
     resumed

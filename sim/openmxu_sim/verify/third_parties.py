@@ -23,8 +23,8 @@ import numpy as np
 
 from openmxu.area.gates import gates
 from openmxu.arith import Adder, Converter, Multiplier
-from openmxu.extras import install
-from openmxu.formats import BF16, FP16, FP32
+from openmxu.runtime.extras import install
+from openmxu.spec.formats import BF16, FP16, FP32
 from openmxu_sim import golden, vectors
 from openmxu_sim.aliases import Floats, Progress, Words
 from openmxu_sim.golden.arithmetic import check_subnormals

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from openmxu.config import MxuConfig
-from openmxu.tiling import Tile, cycles
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.tiling import Tile, cycles
 from openmxu_sim import golden
 from openmxu_sim.aliases import Progress, share_of
 from openmxu_sim.engines.compiled import record

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from openmxu import cache
 from openmxu.area import report
 from openmxu.area.findings import Report
 from openmxu.area.points import ADDER, MULTIPLIER, chosen_points
+from openmxu.runtime import cache
 
 distributed = pytest.importorskip("distributed")
 

@@ -13,8 +13,8 @@ from openmxu.area.pages.markdown import to_summary
 from openmxu.area.points import ADDER, CONVERTER, PROCESSING_ELEMENT, Point
 from openmxu.area.targets import Area, choose_targets
 from openmxu.area.units import parts_of, unit_energies, unit_energy
-from openmxu.config import MxuConfig
-from openmxu.formats import FORMATS
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import FORMATS
 
 [GENERIC] = choose_targets(["generic"], [], ["area"])
 LIB = replace(GENERIC, name="lib")

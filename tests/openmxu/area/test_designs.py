@@ -12,7 +12,6 @@ import pytest
 from rich.console import Console
 
 from openmxu import yosys
-from openmxu.accumulator import Control
 from openmxu.area import Point, Report, report, to_table
 from openmxu.area.designs import DEVIATION, Part, is_measured, parts, whole
 from openmxu.area.findings import Entry, Term
@@ -24,8 +23,9 @@ from openmxu.area.report import measure_catalog
 from openmxu.area.schedule import Workers
 from openmxu.area.targets import Area, choose_targets
 from openmxu.catalog import CATALOG, Design
-from openmxu.config import MxuConfig
-from openmxu.formats import FP32
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import FP32
+from openmxu.unit.accumulator import Control
 
 (GENERIC,) = choose_targets(["generic"], [], ["area"])
 CHECKED = ("mxu_4x4_pipelined", "mxu_8x8", "mxu_16x16")

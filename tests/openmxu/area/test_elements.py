@@ -8,8 +8,8 @@ import pytest
 
 from openmxu.area import elements
 from openmxu.area.liberty import Library, generic_library
-from openmxu.config import MxuConfig
-from openmxu.formats import FP16, FloatFormat
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import FP16, FloatFormat
 from openmxu.yosys import SynthesisError
 
 from ...conftest import needs_compiler

@@ -30,7 +30,7 @@ from openmxu.area.pages.table import to_table
 from openmxu.area.points import MULTIPLIER, PRODUCT, Point, default_points, full_points, once, quick_points
 from openmxu.area.targets import Area, Target, choose_targets
 from openmxu.catalog import CATALOG
-from openmxu.formats import FORMATS, FloatFormat
+from openmxu.spec.formats import FORMATS, FloatFormat
 
 COMPLAINT = "ERROR: [red]no[/red] </code><script>``` | &"
 """What means something to a terminal, to HTML and to Markdown."""

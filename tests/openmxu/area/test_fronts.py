@@ -16,7 +16,7 @@ from openmxu.area.pages.markdown import to_summary
 from openmxu.area.pages.plot import to_images
 from openmxu.area.points import PROCESSING_ELEMENT, Point, Tie, full_points
 from openmxu.area.targets import Area, choose_targets
-from openmxu.formats import FORMATS
+from openmxu.spec.formats import FORMATS
 
 GENERIC, ECP5 = choose_targets(["generic", "ecp5"], [], ["area"])
 TARGETS = {recipe: replace(GENERIC, name="lib", recipe=recipe) for recipe in ("area", "speed")}

@@ -16,8 +16,8 @@ from openmxu import yosys
 from openmxu.area.given import Given, UnreadableError, _clock, _first, _from_vhdl, listed, read_given
 from openmxu.area.peers import Ours, Peer, PeerPoint, read_own
 from openmxu.arith import SignificandProduct
-from openmxu.cli import main
-from openmxu.verilog import to_rtlil, to_verilog
+from openmxu.cli.frame import main
+from openmxu.export.verilog import to_rtlil, to_verilog
 
 COUNTER = """
 `include "step.vh"

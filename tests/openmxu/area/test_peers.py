@@ -11,7 +11,7 @@ from openmxu.area.comparison import ComparedDesign, ComparedTarget, Comparison, 
 from openmxu.area.pages.marked import reason
 from openmxu.area.pages.peers import to_markdown
 from openmxu.area.peers import Ours, Peer, read_own, read_peer, read_peers
-from openmxu.cli import main
+from openmxu.cli.frame import main
 
 NAND = """
 [[peer]]

@@ -25,8 +25,8 @@ from openmxu.area.placing import PACKAGES, SEEDS, TRIES, Core, Tools, _Netlist, 
 from openmxu.area.points import MULTIPLIER, PROCESSING_ELEMENT, Point, point
 from openmxu.area.schedule import workers
 from openmxu.area.targets import Area, choose_targets
-from openmxu.cli import main
-from openmxu.formats import FORMATS
+from openmxu.cli.frame import main
+from openmxu.spec.formats import FORMATS
 
 from .test_layout import DEF, INSTANCES, LEF, NETS
 

@@ -31,7 +31,7 @@ from openmxu.area.points import (
     point,
 )
 from openmxu.catalog import FAMILIES
-from openmxu.formats import BF16, FP32, FloatFormat
+from openmxu.spec.formats import BF16, FP32, FloatFormat
 from openmxu_sim import golden, vectors
 from openmxu_sim.netlist.bitslice import Gates
 

@@ -23,8 +23,8 @@ from openmxu.area.points import PRODUCT, chosen_points
 from openmxu.area.schedule import Left
 from openmxu.area.targets import choose_targets
 from openmxu.arith import Multiplier
-from openmxu.formats import FP8_E5M2
-from openmxu.verilog import to_rtlil
+from openmxu.export.verilog import to_rtlil
+from openmxu.spec.formats import FP8_E5M2
 from openmxu.yosys import wasm
 
 

@@ -30,8 +30,8 @@ from openmxu.area.points import (
     reordered,
 )
 from openmxu.area.targets import Area, Target, choose_targets, in_order
-from openmxu.cli import main
-from openmxu.formats import BF16, FORMATS, FP8_E4M3, FP16, FP32
+from openmxu.cli.frame import main
+from openmxu.spec.formats import BF16, FORMATS, FP8_E4M3, FP16, FP32
 
 GENERIC, ECP5 = choose_targets(["generic", "ecp5"], [], ["area"])
 SPEED = replace(GENERIC, name="lib", recipe="speed")

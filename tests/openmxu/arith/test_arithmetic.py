@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from openmxu.arith import Adder, Converter, Multiplier, SignificandProduct, Splitter
-from openmxu.formats import BF16, FP32, SUBNORMALS, FloatFormat
-from openmxu.passes import Part
+from openmxu.spec.formats import BF16, FP32, SUBNORMALS, FloatFormat
+from openmxu.spec.passes import Part
 from openmxu_sim import golden, vectors
 from openmxu_sim.golden.passes import split
 

@@ -10,7 +10,7 @@ import pytest
 
 from openmxu.area.gates import gates
 from openmxu.arith import Adder, Multiplier, MultiplyAdd
-from openmxu.formats import BF16, FP32, SUBNORMALS, FloatFormat
+from openmxu.spec.formats import BF16, FP32, SUBNORMALS, FloatFormat
 from openmxu_sim import golden, vectors
 from openmxu_sim.netlist.bitslice import Gates
 

@@ -13,13 +13,13 @@ from amaranth.hdl import Fragment
 from openmxu import yosys
 from openmxu.arith import Converter, streamed
 from openmxu.catalog import CATALOG
+from openmxu.export.verilog import to_rtlil
 from openmxu.formal import solvers
 from openmxu.formal.proofs import Control, Proof, confirm, controls, is_ambiguous, mutant_controls, proofs, prove
 from openmxu.formal.smt import transition_system
 from openmxu.formal.solvers import SOLVERS, SolverError, solve
 from openmxu.formal.specification import ADD, ADD_PRODUCT, CONVERT, MULTIPLY, NEAREST, PRODUCT, Operation
-from openmxu.formats import BF16, FP32, SUBNORMALS
-from openmxu.verilog import to_rtlil
+from openmxu.spec.formats import BF16, FP32, SUBNORMALS
 from openmxu_sim import golden
 
 _QUICK = [proof for proof in proofs().values() if proof.quick]

@@ -11,7 +11,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from openmxu import yosys
-from openmxu.verilog import to_rtlil
+from openmxu.export.verilog import to_rtlil
 from openmxu.yosys.equivalence import is_equivalent
 from openmxu.yosys.netlist import Bit, Cell, Netlist, read_netlist
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from openmxu.locks import lock
+from openmxu.runtime.locks import lock
 from openmxu.yosys import wasm
 
 # As the packages do: the compiled code goes where the variable says, in pieces.

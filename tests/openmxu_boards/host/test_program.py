@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from openmxu.config import MxuConfig
-from openmxu.formats import BF16, FP32
-from openmxu.marks import MARKS
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import BF16, FP32
+from openmxu.spec.marks import MARKS
 from openmxu_boards.host.program import Load, Run, _steps, _sums, program
 from openmxu_boards.protocol import Identity
 from openmxu_sim import golden, vectors

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from openmxu import cli
+from openmxu.cli import frame
 from openmxu_boards import build, find_board, verilated
 from openmxu_boards.replay import CircuitError, Pin, check, compile_circuit, find_pin, ice40, watch
 from openmxu_boards.replay.bitmap import read_bitmap
@@ -88,7 +88,7 @@ def test_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One line, and exit code 2."""
 
     def said(folder: Path, *options: str) -> str:
-        assert cli.main(["board", "check", "icebreaker", str(folder), *options]) == 2
+        assert frame.main(["board", "check", "icebreaker", str(folder), *options]) == 2
         *_, line = capsys.readouterr().err.splitlines()
         return line.removeprefix("openmxu board check: ")
 
@@ -105,7 +105,7 @@ def test_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "selftest.bin").unlink()
     assert said(folder) == f"{folder}/selftest.bin: No such file or directory; build again"
     assert said(folder, "--rounds", "0") == "rounds must be 1 or more, not 0"
-    assert cli.main(["board", "check", "arty", str(folder)]) == 2
+    assert frame.main(["board", "check", "arty", str(folder)]) == 2
 
 
 def test_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,7 +215,7 @@ def test_icebreaker(tmp_path: Path) -> None:
 def test_icebreaker_multiplies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The bitstream of the system, at its UART."""
     check_clock(build_system("icebreaker", tmp_path))
-    assert cli.main(["board", "check", "icebreaker", str(tmp_path)]) == 0
+    assert frame.main(["board", "check", "icebreaker", str(tmp_path)]) == 0
     assert "icebreaker: 5 products passed\nsimulated: system.bin, the bitstream" in capsys.readouterr().out
 
 
@@ -224,7 +224,7 @@ def test_icebreaker_multiplies(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_ulx3s(tmp_path: Path) -> None:
     """The netlist after routing gives the golden bits; with a LUT changed the command says so, by exit code 1."""
     check_clock(build_system("ulx3s-12f", tmp_path))
-    assert cli.main(["board", "check", "ulx3s-12f", str(tmp_path), "--rounds", "10"]) == 0
+    assert frame.main(["board", "check", "ulx3s-12f", str(tmp_path), "--rounds", "10"]) == 0
 
     routed = json.loads((tmp_path / "routed.json").read_text())
     [module] = routed["modules"].values()
@@ -233,7 +233,7 @@ def test_ulx3s(tmp_path: Path) -> None:
     ports["A0"], ports["A1"] = ports["A1"], ports["A0"]
     text = json.dumps(routed)
     _rewrite(tmp_path, text)
-    assert cli.main(["board", "check", "ulx3s-12f", str(tmp_path)]) == 1
+    assert frame.main(["board", "check", "ulx3s-12f", str(tmp_path)]) == 1
 
 
 @pytest.mark.slow
@@ -243,7 +243,7 @@ def test_tang_nano(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = build_system("tang-nano-9k", tmp_path)
     check_clock(report)
     assert (tmp_path / report["bitstream"]).stat().st_size > 1000
-    assert cli.main(["board", "check", "tang-nano-9k", str(tmp_path)]) == 0
+    assert frame.main(["board", "check", "tang-nano-9k", str(tmp_path)]) == 0
     assert "5 products passed\nsimulated: routed.json, the netlist after routing" in capsys.readouterr().out
 
     routed = json.loads((tmp_path / "routed.json").read_text())
@@ -252,7 +252,7 @@ def test_tang_nano(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ports = module["cells"][buffer]["connections"]
     ports["DO0"], ports["DO1"] = ports["DO1"], ports["DO0"]
     _rewrite(tmp_path, json.dumps(routed))
-    assert cli.main(["board", "check", "tang-nano-9k", str(tmp_path)]) == 1
+    assert frame.main(["board", "check", "tang-nano-9k", str(tmp_path)]) == 1
 
 
 @pytest.mark.slow
@@ -261,7 +261,7 @@ def test_gatemate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The netlist after routing gives the golden bits; with two wires of a multiplier exchanged it does not."""
     report = build_system("gatemate-a1-evb", tmp_path)
     check_clock(report)
-    assert cli.main(["board", "check", "gatemate-a1-evb", str(tmp_path)]) == 0
+    assert frame.main(["board", "check", "gatemate-a1-evb", str(tmp_path)]) == 0
     assert "5 products passed\nsimulated: routed.json, the netlist after routing" in capsys.readouterr().out
 
     routed = json.loads((tmp_path / "routed.json").read_text())
@@ -270,7 +270,7 @@ def test_gatemate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ports = next(each for each in places if each["CPOUT1"] and each["CPOUT2"])
     ports["CPOUT1"], ports["CPOUT2"] = ports["CPOUT2"], ports["CPOUT1"]
     _rewrite(tmp_path, json.dumps(routed))
-    assert cli.main(["board", "check", "gatemate-a1-evb", str(tmp_path)]) == 1
+    assert frame.main(["board", "check", "gatemate-a1-evb", str(tmp_path)]) == 1
 
 
 def _rewrite(folder: Path, text: str) -> None:

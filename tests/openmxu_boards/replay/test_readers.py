@@ -15,8 +15,8 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 
-from openmxu import process
-from openmxu.verilog import to_rtlil
+from openmxu.export.verilog import to_rtlil
+from openmxu.runtime import process
 from openmxu.yosys import wasm
 from openmxu_boards.replay import Circuit, CircuitError, Simulation, compile_circuit, ecp5, gatemate, gowin, ice40
 from openmxu_boards.replay.bitmap import Bitmap, read_bitmap

@@ -11,8 +11,8 @@ import pytest
 from amaranth.hdl import Const, Module
 from amaranth.sim import Simulator
 
-from openmxu.config import MxuConfig
-from openmxu.formats import BF16, FP8_E4M3, FloatFormat
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import BF16, FP8_E4M3, FloatFormat
 from openmxu_boards.protocol import Command, Decoder, Identity, Reply, Status, TileJob, request
 from openmxu_boards.soc import Buffers, Soc, machine
 from openmxu_sim import golden

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from openmxu import cache, host
+from openmxu.runtime import cache, machine
 from openmxu_sim import matmul
 from openmxu_sim.cosim import build, simulators
 from openmxu_sim.cosim.build import build_simulation, is_built
@@ -213,7 +213,7 @@ def test_flags_are_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = {build._runtime_key(found, waves=waves) for waves in (False, True)}
     monkeypatch.setenv("CXXFLAGS", "-O3")
     keys.add(build._runtime_key(found, waves=False))
-    monkeypatch.setattr(host, "processor", lambda: "another one")
+    monkeypatch.setattr(machine, "processor", lambda: "another one")
     keys.add(build._runtime_key(found, waves=False))
     keys.add(build._runtime_key(replace(found, identity="another one"), waves=False))
     assert len(keys) == 5

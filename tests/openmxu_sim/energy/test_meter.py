@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from openmxu import process
 from openmxu.area.energy import OPERANDS, Energy, planned
 from openmxu.area.findings import Report
 from openmxu.area.given import Given, read_given
@@ -21,8 +20,9 @@ from openmxu.area.pages.markdown import to_markdown, to_summary
 from openmxu.area.points import ADDER, CONVERTER, MULTIPLIER, MULTIPLIER_TO_FP32, PROCESSING_ELEMENT, PRODUCT, point
 from openmxu.area.targets import choose_targets
 from openmxu.area.timing import find_sta
-from openmxu.cli import main
-from openmxu.formats import BF16, FORMATS, FP32
+from openmxu.cli.frame import main
+from openmxu.runtime import process
+from openmxu.spec.formats import BF16, FORMATS, FP32
 from openmxu_sim import golden
 from openmxu_sim.energy import meter, workloads
 from openmxu_sim.energy.cells import read_cells

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from openmxu import process
 from openmxu.area.liberty import parse_library, read_library
 from openmxu.area.timing import find_sta
+from openmxu.runtime import process
 from openmxu_sim.energy.cells import read_cells
 from openmxu_sim.energy.events import Player
 from openmxu_sim.energy.timed import read_timed

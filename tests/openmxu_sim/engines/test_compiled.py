@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from openmxu import cache
-from openmxu.config import MxuConfig
-from openmxu.formats import BF16, FP16, FP32, FloatFormat
-from openmxu.passes import PASSES
-from openmxu.tiling import Tile, cycles
+from openmxu.runtime import cache
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import BF16, FP16, FP32, FloatFormat
+from openmxu.spec.passes import PASSES
+from openmxu.spec.tiling import Tile, cycles
 from openmxu_sim import golden, simulate, vectors
 from openmxu_sim.engines import compiled, library, model, pysim
 from openmxu_sim.engines.compiled.model import load_model

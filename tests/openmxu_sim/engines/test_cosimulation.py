@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from openmxu.config import MxuConfig
-from openmxu.formats import BF16, FP32, FloatFormat
-from openmxu.tiling import cycles, tiles
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import BF16, FP32, FloatFormat
+from openmxu.spec.tiling import cycles, tiles
 from openmxu_sim import golden, vectors
 from openmxu_sim.cosim.runner import SimulationError
 from openmxu_sim.engines import compiled, load, pysim

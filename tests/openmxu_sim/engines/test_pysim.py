@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from openmxu.config import MxuConfig
-from openmxu.formats import FORMATS, FP32
-from openmxu.tiling import cycles
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import FORMATS, FP32
+from openmxu.spec.tiling import cycles
 from openmxu_sim import golden, vectors
 from openmxu_sim.engines.pysim import run
 from openmxu_sim.stimulus import Stalls, Stimulus, collect, stimulus

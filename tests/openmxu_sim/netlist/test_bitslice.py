@@ -7,7 +7,7 @@ import pytest
 
 from openmxu.area.gates import gates
 from openmxu.arith import Adder
-from openmxu.formats import FP16
+from openmxu.spec.formats import FP16
 from openmxu.yosys.netlist import Cell, Netlist
 from openmxu_sim import golden, vectors
 from openmxu_sim.netlist import native

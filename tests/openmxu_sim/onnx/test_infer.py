@@ -13,7 +13,7 @@ onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not inst
 
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402  # needs ONNX
 
-from openmxu.cli import main  # noqa: E402
+from openmxu.cli.frame import main  # noqa: E402
 from openmxu_sim import simulate  # noqa: E402
 from openmxu_sim.onnx import Network  # noqa: E402
 from openmxu_sim.onnx.infer import infer  # noqa: E402

@@ -18,7 +18,7 @@ pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: make se
 
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402  # needs ONNX
 
-from openmxu.cli import main  # noqa: E402
+from openmxu.cli.frame import main  # noqa: E402
 from openmxu_sim.onnx import Network  # noqa: E402
 from openmxu_sim.onnx.runtime import ModelError, Session, heard, without_functions  # noqa: E402
 

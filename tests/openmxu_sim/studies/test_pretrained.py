@@ -13,7 +13,7 @@ onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not inst
 
 from onnx import TensorProto, helper  # noqa: E402  # needs ONNX
 
-from openmxu import cli  # noqa: E402
+from openmxu.cli import frame  # noqa: E402
 from openmxu_sim.studies.pretrained import ask, samples  # noqa: E402
 from openmxu_sim.studies.pretrained.record import Finding, Pretrained, to_markdown  # noqa: E402
 
@@ -142,7 +142,7 @@ def test_answers_are_counted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     assert Pretrained.of_json(found.to_json()) == found
     assert "\n| bf16 | 0.2000 | 5 | 0 | 8 | 0 |\n" not in to_markdown(found)
     assert "\n| onnxruntime | 0.4000 | 0 |  |  |\n" in to_markdown(found)
-    assert cli.main(["study", "pretrained"]) == 0
+    assert frame.main(["study", "pretrained"]) == 0
     assert "## Toys\n" in capsys.readouterr().out
 
 

@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: make setup-models")
 pytest.importorskip("onnxscript", reason="what studies need is not installed: make setup-models")
 
-from openmxu import cli  # noqa: E402
+from openmxu.cli import frame  # noqa: E402
 from openmxu_sim.studies.training import plan as module  # noqa: E402
 from openmxu_sim.studies.training import study as spread  # noqa: E402
 from openmxu_sim.studies.training.networks import DigitsTask, TextTask  # noqa: E402
@@ -135,7 +135,7 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = [tmp_path / name for name in ("training.json", "training.svg")]
     command = f"study training --digits sklearn --seeds 1 --json {files[0]} --plot {files[1]}"
-    assert cli.main(command.split()) == 0
+    assert frame.main(command.split()) == 0
     said = capsys.readouterr()
     assert "## A small transformer on text" in said.out
     found = Study.of_json(files[0].read_text())
@@ -144,7 +144,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         again = train(each.trial)
         assert (again.score, again.lost, again.cycles) == (each.outcome.score, each.outcome.lost, each.outcome.cycles)
     assert files[1].read_text().startswith("<?xml")
-    assert cli.main(command.split()) == 0, "from the cache"
+    assert frame.main(command.split()) == 0, "from the cache"
     assert Study.of_json(files[0].read_text()).results == found.results
 
 
@@ -174,5 +174,5 @@ def test_on_a_cluster(cluster: Any) -> None:
     ],
 )
 def test_mistakes(given: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(f"study training {given}".split()) == 2
+    assert frame.main(f"study training {given}".split()) == 2
     assert said in capsys.readouterr().err

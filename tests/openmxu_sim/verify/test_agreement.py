@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from openmxu.passes import PASSES
+from openmxu.spec.passes import PASSES
 from openmxu_sim.engines import compiled, pysim
 from openmxu_sim.engines.protocol import Run
 from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from openmxu import cli
+from openmxu.cli import frame
 from openmxu_sim.verify import checks as module
 from openmxu_sim.verify import report
 from openmxu_sim.verify.checks import FAILED, HOLDS, NOT_RUN, OPEN, Check, Outcome, checks
@@ -105,7 +105,7 @@ def test_a_check_without_its_simulator_is_not_run(
         ([held, row, Row("ports", "another", "", OPEN, "", "", 1.0)], 1, "1 do not hold, 1 not run"),
     ):
         monkeypatch.setattr(report, "verify", lambda rows=rows, **_: _evidence(*rows))
-        assert cli.main(["verify"]) == code
+        assert frame.main(["verify"]) == code
         assert capsys.readouterr().out.endswith(f"{len(rows)} checks in 90 s: {said}\n")
 
 
@@ -145,7 +145,7 @@ def test_command(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """A check that is run in a process of its own, shown and recorded."""
     path = tmp_path / "evidence.json"
     name = "registers_begin"
-    assert cli.main(["verify", "--only", name, "--json", str(path)]) == 0
+    assert frame.main(["verify", "--only", name, "--json", str(path)]) == 0
     shown = capsys.readouterr().out
     assert name in shown
     assert "1 checks in" in shown
@@ -227,7 +227,7 @@ def test_everything_that_is_missing_is_named(
     monkeypatch.setattr(report.importlib.metadata, "version", version)
     monkeypatch.setenv("CC", "no-such-compiler")
     monkeypatch.setattr(report.yosys, "prepare", lambda progress: "Yosys")
-    assert cli.main(["verify", "--thorough"]) == 2
+    assert frame.main(["verify", "--thorough"]) == 2
     complaint = capsys.readouterr().err
     assert complaint.count("\n") == 1
     assert "CC must name a C compiler that is installed, not 'no-such-compiler'" in complaint
@@ -244,5 +244,5 @@ def test_everything_that_is_missing_is_named(
     ],
 )
 def test_messages(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["verify", *arguments]) == 2
+    assert frame.main(["verify", *arguments]) == 2
     assert message in capsys.readouterr().err

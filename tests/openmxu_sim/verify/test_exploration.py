@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from openmxu import yosys
-from openmxu.config import MxuConfig
-from openmxu.mxu import Mxu
+from openmxu.spec.config import MxuConfig
+from openmxu.unit.mxu import Mxu
 from openmxu_sim.verify.exploration import ExplorationError, explore
 from openmxu_sim.verify.exploration.bugs import SEEDED_BUGS, Bug, seeded
 from openmxu_sim.verify.exploration.words import WordNetlist, read_unit
@@ -57,7 +57,7 @@ def test_every_bug_can_be_seeded() -> None:
 
 
 def test_a_bug_that_is_not_there_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"right must stand exactly once in openmxu.mxu, not 0 times: 'wombat'"):
+    with pytest.raises(ValueError, match=r"right must stand exactly once in openmxu.unit.mxu, not 0 times: 'wombat'"):
         seeded(Bug("mxu", "wombat", "wallaby"))
 
 

@@ -8,7 +8,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from openmxu import cache, files
+from openmxu.runtime import cache, files
 from openmxu_sim.engines.compiled import model
 from openmxu_sim.golden import environment
 from openmxu_sim.netlist import native

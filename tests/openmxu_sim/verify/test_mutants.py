@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from openmxu.arith import Adder
-from openmxu.formats import FP16
+from openmxu.spec.formats import FP16
 from openmxu.yosys.mutation import Mutants, mutants
 from openmxu_sim import golden, vectors
 from openmxu_sim.benches.operations import OPERATIONS

@@ -9,7 +9,7 @@ from openmxu.area.fronts import Front, same_clocks
 from openmxu.area.pages.marked import table
 from openmxu.area.points import CONVERTER, PROCESSING_ELEMENT
 from openmxu.area.units import unit_energies
-from openmxu.formats import BF16, FP32
+from openmxu.spec.formats import BF16, FP32
 
 __all__ = ["passes_section", "results_section", "units_section"]
 

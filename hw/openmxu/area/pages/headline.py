@@ -18,7 +18,7 @@ from openmxu.area.findings import CLAIMS, Report
 from openmxu.area.fronts import Front, same_clocks
 from openmxu.area.pages.marked import span
 from openmxu.area.points import MULTIPLIER, PROCESSING_ELEMENT, PRODUCT
-from openmxu.formats import FORMATS
+from openmxu.spec.formats import FORMATS
 
 __all__ = ["CLAIM", "WIRES", "Measured", "claimed", "everything", "headline", "panels", "quantities"]
 

@@ -17,7 +17,7 @@ from openmxu.area.fronts import Front
 from openmxu.area.pages.headline import Measured, claimed, panels
 from openmxu.area.points import MULTIPLIER, PRODUCT
 from openmxu.area.targets import Target
-from openmxu.formats import FORMATS
+from openmxu.spec.formats import FORMATS
 
 __all__ = ["BLUE", "GREY", "INK", "LINE", "PAPER", "to_images"]
 

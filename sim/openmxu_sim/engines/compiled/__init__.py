@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from openmxu.host import cores
-from openmxu.marks import MARKS
-from openmxu.passes import Part
+from openmxu.runtime.machine import cores
+from openmxu.spec.marks import MARKS
+from openmxu.spec.passes import Part
 from openmxu_sim.aliases import Progress, Words
 from openmxu_sim.engines.compiled.model import Model, load_model
 from openmxu_sim.engines.compiled.trace import Trace, Window, small_window

@@ -7,8 +7,8 @@ from functools import lru_cache
 
 import openmxu
 import openmxu_sim
-from openmxu import cache
-from openmxu.config import MxuConfig
+from openmxu.runtime import cache
+from openmxu.spec.config import MxuConfig
 from openmxu_sim.engines.library import fetch_library, try_library
 from openmxu_sim.engines.protocol import Counters
 from openmxu_sim.netlist import native

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from openmxu.accumulator import AccumulatorColumn, Emission
-from openmxu.admission import Admission
-from openmxu.array import processing_element
-from openmxu.config import MxuConfig
-from openmxu.edge import Edge
-from openmxu.status import Status
-from openmxu.verilog import to_rtlil
+from openmxu.export.verilog import to_rtlil
+from openmxu.spec.config import MxuConfig
+from openmxu.unit.accumulator import AccumulatorColumn, Emission
+from openmxu.unit.admission import Admission
+from openmxu.unit.array import processing_element
+from openmxu.unit.edge import Edge
+from openmxu.unit.status import Status
 from openmxu_sim.engines.protocol import Counters
 from openmxu_sim.netlist.circuit import Circuit
 from openmxu_sim.netlist.code import Code

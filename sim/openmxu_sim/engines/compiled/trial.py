@@ -8,7 +8,7 @@ import json
 import sys
 from pathlib import Path
 
-from openmxu.config import MxuConfig
+from openmxu.spec.config import MxuConfig
 from openmxu_sim.engines import compiled
 from openmxu_sim.engines.compiled.model import Model
 from openmxu_sim.engines.known_answer import difference, question

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from vcd import VCDWriter
 
-from openmxu.config import MxuConfig
-from openmxu.files import writing
-from openmxu.marks import MARKS
+from openmxu.runtime.files import writing
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.marks import MARKS
 from openmxu_sim.aliases import Words
 from openmxu_sim.engines.compiled.trace import STREAMS, Trace
 

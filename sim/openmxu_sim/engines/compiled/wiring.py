@@ -13,13 +13,13 @@ from typing import Any
 
 from amaranth.hdl import Shape
 
-from openmxu.config import MxuConfig
-from openmxu.formats import FP32
-from openmxu.marks import MARKS
-from openmxu.mxu import Mxu
-from openmxu.passes import Part
-from openmxu.status import COUNTERS
-from openmxu.verilog import to_rtlil
+from openmxu.export.verilog import to_rtlil
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import FP32
+from openmxu.spec.marks import MARKS
+from openmxu.spec.passes import Part
+from openmxu.unit.mxu import Mxu
+from openmxu.unit.status import COUNTERS
 from openmxu_sim.engines.compiled.source import constants, netlists, parts
 from openmxu_sim.netlist.circuit import Circuit
 from openmxu_sim.netlist.compare import find_difference

@@ -33,8 +33,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from openmxu import host
-from openmxu.passes import PASSES, Part
+from openmxu.runtime import machine
+from openmxu.spec.passes import PASSES, Part
 from openmxu_sim.aliases import Progress, share_of
 from openmxu_sim.engines.model.kernel import (
     Arithmetic,
@@ -119,7 +119,7 @@ def products(
     rows
         Rows of the systolic array, at least 1.
     precision
-        ``"default"``, ``"high"``, ``"highest"`` or ``"exact9"``: passes, see :data:`openmxu.passes.PASSES`.
+        ``"default"``, ``"high"``, ``"highest"`` or ``"exact9"``: passes, see :data:`openmxu.spec.passes.PASSES`.
     subnormals
         ``"flush"`` or ``"ieee"``.
     operand, accumulate, result
@@ -156,7 +156,7 @@ def products(
         find_format(operand, "operand"), find_format(accumulate, "accumulate"), flush=check_subnormals(subnormals)
     )
     target = limits(find_format(result, "result"))
-    threads = host.cores() if threads is None else check_count(threads, "threads")
+    threads = machine.cores() if threads is None else check_count(threads, "threads")
     (count, m, inner), n = a.shape, b.shape[2]
     if 0 in (count, m, inner, n):
         return np.zeros((count, m, n), DTYPES.get(result, np.float32))

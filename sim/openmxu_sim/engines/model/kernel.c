@@ -49,7 +49,7 @@ struct arithmetic {
   int32_t flush;
 };
 
-/* What is multiplied in a pass: openmxu.passes.Part. */
+/* What is multiplied in a pass: openmxu.spec.passes.Part. */
 enum part { WHOLE, HIGH, REST, MIDDLE, LOW };
 
 /* The smallest and the largest exponent field of some operands, zeros, infinities and NaNs aside. */

@@ -7,8 +7,8 @@ from importlib.metadata import version
 from itertools import count as counted
 from typing import Any, NamedTuple
 
-from openmxu.host import machine_name
-from openmxu.provenance import provenance
+from openmxu.export.provenance import provenance
+from openmxu.runtime.machine import machine_name
 from openmxu_sim.aliases import Progress
 from openmxu_sim.costs import Losses
 from openmxu_sim.onnx import Network

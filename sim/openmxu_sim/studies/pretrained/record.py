@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from openmxu.host import tool_version
+from openmxu.runtime.machine import tool_version
 
 __all__ = ["Finding", "Pretrained", "to_markdown"]
 

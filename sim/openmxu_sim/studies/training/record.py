@@ -77,7 +77,7 @@ class Study:
     Parameters
     ----------
     date, machine, tools
-        When, on what, and with what: :func:`openmxu.provenance.provenance` first.
+        When, on what, and with what: :func:`openmxu.export.provenance.provenance` first.
     full
         Whether it is the long one.
     source

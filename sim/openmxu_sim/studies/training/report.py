@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from math import isfinite
 from statistics import fmean
 
-from openmxu.host import tool_version
+from openmxu.runtime.machine import tool_version
 from openmxu_sim.studies.training.plan import PLAIN, REFERENCE, SWEPT, TASKS, Case, name
 from openmxu_sim.studies.training.record import Study
 

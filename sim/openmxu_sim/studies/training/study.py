@@ -11,14 +11,15 @@ from importlib.metadata import version
 from itertools import groupby
 from typing import Any
 
-from openmxu import process, yosys
+from openmxu import yosys
 from openmxu.area.elements import element_areas
-from openmxu.cluster import connected
-from openmxu.config import MxuConfig
-from openmxu.formats import FloatFormat
-from openmxu.host import cores, machine_name
-from openmxu.passes import PASSES
-from openmxu.provenance import provenance
+from openmxu.export.provenance import provenance
+from openmxu.runtime import process
+from openmxu.runtime.cluster import connected
+from openmxu.runtime.machine import cores, machine_name
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import FloatFormat
+from openmxu.spec.passes import PASSES
 from openmxu_sim.netlist.native import compiler_version
 from openmxu_sim.studies.training import data
 from openmxu_sim.studies.training.passage import pass_all

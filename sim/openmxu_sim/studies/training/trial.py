@@ -15,8 +15,8 @@ import torch
 
 import openmxu
 import openmxu_sim
-from openmxu import cache
-from openmxu.host import machine_name
+from openmxu.runtime import cache
+from openmxu.runtime.machine import machine_name
 from openmxu_sim import torch as mxu
 from openmxu_sim.costs import Losses, losses
 from openmxu_sim.netlist.native import compiler_version

@@ -49,9 +49,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from openmxu.config import MxuConfig
-from openmxu.mxu import Mxu
-from openmxu.status import Error
+from openmxu.spec.config import MxuConfig
+from openmxu.unit.mxu import Mxu
+from openmxu.unit.status import Error
 from openmxu_sim.netlist.native import compile_c
 from openmxu_sim.verify.exploration.program import program
 from openmxu_sim.verify.exploration.words import WordNetlist, read_unit

@@ -15,7 +15,7 @@ from typing import Any
 
 from amaranth.hdl import Cat, Signal
 
-from openmxu.config import MxuConfig
+from openmxu.spec.config import MxuConfig
 
 __all__ = ["SEEDED_BUGS", "Bug", "seeded"]
 
@@ -196,6 +196,6 @@ def seeded(bug: Bug) -> Callable[[MxuConfig], Any]:
 
     def unit(config: MxuConfig) -> Any:
         fields = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
-        return copies["openmxu.mxu"].Mxu(copies["openmxu.config"].MxuConfig(**fields))
+        return copies["openmxu.unit.mxu"].Mxu(copies["openmxu.spec.config"].MxuConfig(**fields))
 
     return unit

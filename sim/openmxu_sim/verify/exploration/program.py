@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Mapping
 
-from openmxu.config import MxuConfig
+from openmxu.spec.config import MxuConfig
 from openmxu_sim.netlist.native import resource
 from openmxu_sim.verify.exploration.words import Word, WordNetlist
 

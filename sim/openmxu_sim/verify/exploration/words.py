@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from openmxu import yosys
-from openmxu.config import MxuConfig
-from openmxu.marks import MARKS
-from openmxu.stages import split_stages
-from openmxu.verilog import to_rtlil
+from openmxu.export.verilog import to_rtlil
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.marks import MARKS
+from openmxu.spec.stages import split_stages
 from openmxu.yosys.netlist import Bit, Cell, Netlist, read_netlist
 
 __all__ = ["Memory", "Word", "WordNetlist", "read_unit"]

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from openmxu import process
+from openmxu.runtime import process
 
 __all__ = [
     "CLASSES",

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 
-from openmxu import cli
+from openmxu.cli import frame
 
 __all__ = ["Said", "call"]
 
@@ -35,6 +35,6 @@ def call(arguments: Sequence[str]) -> Said:
     """Run a command; an exception that it does not handle is raised."""
     errors = io.StringIO()
     with redirect_stdout(io.StringIO()), redirect_stderr(errors):
-        code = cli.main(arguments)
+        code = frame.main(arguments)
     lines = tuple(line for line in errors.getvalue().splitlines() if line.startswith("openmxu"))
     return Said(code, lines)

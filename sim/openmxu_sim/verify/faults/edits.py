@@ -10,8 +10,8 @@ __all__ = ["trial"]
 
 _IMPORTS = (
     "openmxu.arith.round",
-    "openmxu.pe",
-    "openmxu.accumulator",
+    "openmxu.unit.pe",
+    "openmxu.unit.accumulator",
     "openmxu_sim.engines.compiled.source",
     "openmxu_sim.engines.compiled.trial",
 )

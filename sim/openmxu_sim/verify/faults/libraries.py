@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from random import Random
 
-from openmxu import cache
+from openmxu.runtime import cache
 from openmxu_sim.engines.compiled.model import load_model
 from openmxu_sim.verify.faults import LOST, SURVIVED, WRONG
 from openmxu_sim.verify.faults.damage import damage_entry

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from openmxu.passes import PASSES, Part
-from openmxu.stages import STAGES
+from openmxu.spec.passes import PASSES, Part
+from openmxu.spec.stages import STAGES
 from openmxu_sim.engines.compiled.trace import STREAMS
 from openmxu_sim.netlist.native import resource
 from openmxu_sim.stimulus import Stalls

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 import openmxu
 import openmxu_sim
-from openmxu import cache
-from openmxu.passes import PASSES
+from openmxu.runtime import cache
+from openmxu.spec.passes import PASSES
 from openmxu_sim import golden
 from openmxu_sim.aliases import Words
 from openmxu_sim.engines.library import fetch_library
@@ -38,7 +38,7 @@ class Given:
     rows, columns, stages
         The unit.
     precision
-        One of :data:`openmxu.passes.PASSES`.
+        One of :data:`openmxu.spec.passes.PASSES`.
     stalls
         Seed of :class:`~openmxu_sim.stimulus.Stalls`; ``None``: nothing stalls.
 

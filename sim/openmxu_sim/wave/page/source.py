@@ -2,8 +2,8 @@
 
 import re
 
-from openmxu.config import MxuConfig
-from openmxu.passes import PASSES
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.passes import PASSES
 from openmxu_sim.engines.compiled.source import (
     CONTROL,
     constants,

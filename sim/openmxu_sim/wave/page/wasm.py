@@ -4,8 +4,8 @@ import sys
 from importlib.metadata import version
 from importlib.util import find_spec
 
-from openmxu import cache, process
-from openmxu.extras import install
+from openmxu.runtime import cache, process
+from openmxu.runtime.extras import install
 from openmxu_sim.netlist.native import CompilationError, CompilerNotFoundError
 
 __all__ = ["build_wasm", "check_zig", "has_zig"]

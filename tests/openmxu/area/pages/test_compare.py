@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from openmxu import cli, yosys
+from openmxu import yosys
 from openmxu.area import report
 from openmxu.area.liberty import generic_library
 from openmxu.area.pages.compare import changes, to_text
 from openmxu.area.pages.schema import read_report
 from openmxu.area.points import default_points
+from openmxu.cli import frame
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +115,7 @@ def test_command_compares(
     monkeypatch.setattr(module, "CATALOG", {})
     # Into the folder of the old report, which is read before.
     arguments = ["--target", "generic", "-o", str(tmp_path), "--compare", str(tmp_path / "area.json")]
-    assert cli.main(["area", *arguments]) == 0
+    assert frame.main(["area", *arguments]) == 0
     shown = capsys.readouterr().out
     assert f"since {tmp_path}/area.json:\n" in shown
     assert ", generic, area: area 1 -> " in shown
@@ -133,7 +134,7 @@ def test_a_repeat_runs_nothing(folder: Path, tmp_path: Path, monkeypatch: pytest
 def test_explain(folder: Path, old: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     run = old["results"][0]
     for name in (run["figure"], run["figure"][:6], run["top"], run["name"]):
-        assert cli.main(["area", "--explain", name, "-o", str(folder)]) == 0
+        assert frame.main(["area", "--explain", name, "-o", str(folder)]) == 0
         shown = capsys.readouterr().out
         assert f"figure {run['figure']}: {run['top']}, {run['area']:g} GE" in shown
         assert f"RTLIL    sha256 {run['rtlil_sha256']}\n" in shown
@@ -162,7 +163,7 @@ def test_mistakes(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "poor.json").write_text("[1, 2]")
     (tmp_path / "later.json").write_text('{"schema": 9}')
-    assert cli.main(["area", "-o", str(folder), *arguments]) == 2
+    assert frame.main(["area", "-o", str(folder), *arguments]) == 2
     assert complaint in capsys.readouterr().err
 
 
@@ -238,7 +239,7 @@ def _check_refused(folder: Path, complaint: str, capsys: pytest.CaptureFixture[s
         ["-o", str(folder), "--explain", "multiplier"],
         ["-o", str(folder / "new"), "--compare", str(folder / "area.json")],
     ):
-        assert cli.main(["area", *arguments]) == 2
+        assert frame.main(["area", *arguments]) == 2
         out, err = capsys.readouterr()
         assert (out, err.count("\n")) == ("", 1)
         assert f"the report must be an area.json of openmxu area, not {folder}/area.json: {complaint}" in err
@@ -274,5 +275,5 @@ def test_words_of_others_do_nothing_to_a_terminal(
     old: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "area.json").write_text(_changed(old, "tool", "Yosys \x1b[2J \ud800"))
-    assert cli.main(["area", "--explain", old["results"][0]["figure"], "-o", str(tmp_path)]) == 0
+    assert frame.main(["area", "--explain", old["results"][0]["figure"], "-o", str(tmp_path)]) == 0
     assert "tool     Yosys \\x1b[2J \\ud800" in capsys.readouterr().out

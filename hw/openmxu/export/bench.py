@@ -1,0 +1,86 @@
+"""A bench beside an exported unit: what it is told of the unit, and what writes it.
+
+What a unit must give, the golden model of ``openmxu_sim`` knows. Hardware imports no simulation, so what writes benches
+is found as an entry point, as commands are.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Any
+
+__all__ = ["Bench", "Export", "find_bench"]
+
+_GROUP = "openmxu.benches"
+"""Entry points with this group are a :class:`Bench` each."""
+
+
+@dataclass(frozen=True)
+class Export:
+    """A unit as it is exported.
+
+    Parameters
+    ----------
+    component
+        The unit, a :class:`~openmxu.unit.mxu.Mxu` or an :class:`~openmxu.unit.axi.AxiMxu`.
+    name
+        Name of its module; ``NAME.v`` is its file.
+    ports, clock_enable
+        As for :func:`~openmxu.export.verilog.to_verilog`.
+    command
+        The command that writes the same files.
+
+    """
+
+    component: Any
+    name: str
+    ports: str = "nested"
+    clock_enable: bool = False
+    command: str = ""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A kind of bench.
+
+    Parameters
+    ----------
+    files
+        Names of its files, in which ``{name}`` stands for that of the unit's module.
+    write
+        Their texts, in this order.
+    """
+
+    files: tuple[str, ...]
+    write: Callable[[Export], list[str]]
+
+    def names(self, name: str) -> list[str]:
+        """Names of the files beside a unit whose module is called ``name``.
+
+        Raises
+        ------
+        ValueError
+            It has a ``$``, which makefiles and shells take for something else.
+        """
+        if "$" in name:
+            raise ValueError(f"name must be without $ where files of a bench are called after it, not {name!r}")
+        return [file.format(name=name) for file in self.files]
+
+
+def find_bench(kind: str) -> Bench:
+    """The kind of bench that is called ``kind``.
+
+    Raises
+    ------
+    OSError
+        ``openmxu_sim`` is not installed.
+    ValueError
+        There is no such kind.
+    """
+    points = {point.name: point for point in entry_points(group=_GROUP)}
+    if not points:
+        raise OSError("benches are written by openmxu_sim, which is not installed")
+    if kind not in points:
+        raise ValueError(f"bench must be one of {', '.join(sorted(points))}, not {kind!r}")
+    found: Bench = points[kind].load()
+    return found

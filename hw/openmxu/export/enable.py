@@ -1,0 +1,142 @@
+"""A clock enable for a design in RTLIL: an edge of the clock at which it is low does not happen.
+
+::
+
+                   ┌─────┐                                 ┌──────┐
+    D, reset ────▶ │ dff │ ──▶ Q         D, reset ───────▶ │ dffe │ ──▶ Q       every register: the mux of its
+        clk ─────▶ │>    │           clk, clk_en ────────▶ │>     │             synchronous reset is before it
+                   └─────┘                                 └──────┘
+
+    en ──────────▶ memory             en and clk_en ─────▶ memory              every port of a memory
+
+Done on the text, as registers are of one kind there, whatever they are in: nothing of the design can be left out by
+mistake. What Amaranth inserts into a component comes after resets, which would act all the same, and does not reach
+modules that the export has written apart.
+"""
+
+import re
+from collections.abc import Collection
+
+from openmxu.export.rtlil import MODULE, PORT
+
+__all__ = ["enable_clock", "enable_port"]
+
+_CELL = re.compile(r"^  cell \\?(\S+) (\S+)\n(.*?)^  end$", re.MULTILINE | re.DOTALL)
+_REGISTER = "$dff"
+_MEMORY = ("$memrd_v2", "$memwr_v2")
+_ITEM = re.compile(r"(?:(\d+)'[01x]+|([\\$]\S+))(?: \[(\d+)(?::(\d+))?\])?")
+"""A part of a connection: a constant, or a wire or bits of it."""
+
+
+def enable_port(text: str, top: str) -> str:
+    """What the enable of a design is called: after its clock, ``clk_en`` or AXI's ``aclken``."""
+    return "aclken" if "aclk" in PORT.findall(_modules(text)[top]) else "clk_en"
+
+
+def enable_clock(text: str, top: str, memories: Collection[str] = ()) -> str:
+    """Give a design an input that is called by :func:`enable_port`.
+
+    While it is low no register and no memory changes, reset or not. It enables all clocks that the design has.
+
+    Parameters
+    ----------
+    text
+        Modules, complete.
+    top
+        The design's own one.
+    memories
+        Modules that are memories: they have no such port; the enables of their ports are low instead.
+
+    Raises
+    ------
+    ValueError
+        There is nothing to enable, a register that has more than a clock, or another signal of that name.
+    """
+    modules, enable = _modules(text), enable_port(text, top)
+    clocked = _clocked(modules, memories)
+    if top not in clocked:
+        raise ValueError("clock_enable must be False for a design without registers, not True")
+    for name in clocked:
+        if re.search(rf"^  wire .*\\{enable}$", modules[name], re.MULTILINE):
+            raise ValueError(f"clock_enable must be False for a design with a signal called {enable}, not True")
+
+    def change(found: re.Match[str]) -> str:
+        return _Enabled(enable, clocked, memories).module(found[0]) if found[1] in clocked else found[0]
+
+    return MODULE.sub(change, text)
+
+
+def _modules(text: str) -> dict[str, str]:
+    return {found[1]: found[0] for found in MODULE.finditer(text)}
+
+
+def _clocked(modules: dict[str, str], memories: Collection[str]) -> set[str]:
+    """Modules with something to enable, in themselves or in their instances."""
+    cells = {name: {found[1] for found in _CELL.finditer(module)} for name, module in modules.items()}
+    clocked = {name for name in cells if "    connect \\CLK " in modules[name] or cells[name] & {*memories}}
+    while more := {name for name in cells if cells[name] & clocked} - clocked:
+        clocked |= more
+    return clocked.difference(memories)
+
+
+class _Enabled:
+    """Changes one module."""
+
+    def __init__(self, enable: str, clocked: Collection[str], memories: Collection[str]) -> None:
+        self._enable = enable
+        self._clocked = clocked
+        self._memories = memories
+        self._widths: dict[str, int] = {}
+        self._gates: dict[str, str] = {}
+
+    def module(self, text: str) -> str:
+        """The module with the port, and with all that it has enabled."""
+        self._widths = {
+            name: int(width) for width, name in re.findall(r"^  wire width (\d+) .*?(\S+)$", text, re.MULTILINE)
+        }
+        head, _, body = text.partition("\n")
+        port = f"  wire width 1 input {len(PORT.findall(text))} \\{self._enable}"
+        return f"{head}\n{port}\n{_CELL.sub(self._cell, body)}"
+
+    def _cell(self, found: re.Match[str]) -> str:
+        kind, name, body = found[1], found[2], found[3]
+        if kind == _REGISTER:
+            return f"  cell $dffe {name}\n    parameter \\EN_POLARITY 1\n{body}    connect \\EN \\{self._enable}\n  end"
+        if kind in self._clocked:
+            return f"  cell \\{kind} {name}\n{body}    connect \\{self._enable} \\{self._enable}\n  end"
+        if kind in self._memories:
+            return self._gate(found[0], r"\w+_en")
+        if kind in _MEMORY:
+            return self._gate(found[0], "EN") if "parameter \\CLK_ENABLE 1\n" in body else found[0]
+        if "connect \\CLK " in body:
+            raise ValueError("clock_enable must be False for a design with asynchronous resets, not True")
+        return found[0]
+
+    def _gate(self, cell: str, ports: str) -> str:
+        """The cell with these ports low while the enable is low, behind the gates that are new."""
+        known = len(self._gates)
+        cell = re.sub(
+            rf"^(    connect \\(?:{ports})) (.*)$",
+            lambda found: f"{found[1]} {_ITEM.sub(self._gated, found[2])}",
+            cell,
+            flags=re.MULTILINE,
+        )
+        return "".join([*list(self._gates.values())[known:], cell])
+
+    def _gated(self, found: re.Match[str]) -> str:
+        """What is connected, low while the enable is low: bit by bit, as each may enable a part of a word."""
+        item, constant, wire, high, low = found.group(0, 1, 2, 3, 4)
+        if high is None:
+            return self._wire(item, int(constant) if constant else self._widths[wire])
+        bits = [self._wire(f"{wire} [{bit}]", 1) for bit in range(int(high), int(low or high) - 1, -1)]
+        return bits[0] if len(bits) == 1 else f"{{ {' '.join(bits)} }}"
+
+    def _wire(self, item: str, width: int) -> str:
+        """The wire behind the gate of an item, which has one gate wherever it is connected."""
+        gated = f"${self._enable}${list(self._gates).index(item) if item in self._gates else len(self._gates)}"
+        self._gates[item] = (
+            f"  wire width {width} {gated}\n  cell $mux {gated}$mux\n    parameter \\WIDTH {width}\n"
+            f"    connect \\A {width}'{'0' * width}\n    connect \\B {item}\n"
+            f"    connect \\S \\{self._enable}\n    connect \\Y {gated}\n  end\n\n"
+        )
+        return gated

@@ -1,0 +1,225 @@
+"""What helps to put an exported module into a design: instantiation templates and a FuseSoC core file."""
+
+import re
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Any, NamedTuple
+
+from amaranth.hdl import Value
+from amaranth.lib import data
+from amaranth.lib.wiring import Out
+
+from openmxu.export.names import PORTS, check_vhdl_name
+
+__all__ = ["CoreBench", "to_core", "to_template", "to_vhdl_template"]
+
+
+class _Port(NamedTuple):
+    """A port of the exported module; ``flow`` is ``"input"`` or ``"output"``, ``fields`` a comment."""
+
+    name: str
+    width: int
+    flow: str
+    fields: str = ""
+
+
+def to_template(component: Any, text: str, *, name: str, ports: str = "nested") -> str:
+    """Verilog to copy from: a wire for each port, fields of payloads in comments, and the instance.
+
+    Parameters
+    ----------
+    component
+        Any component of this package.
+    text
+        Its Verilog.
+    name
+        Name of its module.
+    ports
+        As it was exported, see :func:`~openmxu.export.verilog.to_verilog`.
+    """
+    found = _ports(component, text, name, ports)
+    wires = [
+        f"wire {f'[{port.width - 1}:0] ' if port.width > 1 else ''}{port.name};  // {port.flow}"
+        f"{port.fields and ': '}{port.fields}"
+        for port in found
+    ]
+    connections = [f"  .{port.name}({port.name})" for port in found]
+    return "\n".join([*wires, "", f"{name} {name}_0 (", ",\n".join(connections), ");", ""])
+
+
+def to_vhdl_template(component: Any, text: str, *, name: str, ports: str = "flat") -> str:
+    """VHDL-93 to copy from: the component, a signal for each port, and the instance, in an architecture around them.
+
+    Parameters are those of :func:`to_template`.
+
+    Raises
+    ------
+    ValueError
+        VHDL cannot name the module or a port.
+    """
+    check_vhdl_name("name", name)
+    found = _ports(component, text, name, ports)
+    for port in found:
+        if "__" in port.name:
+            raise ValueError(f"ports must be 'flat' for a template in VHDL, which cannot name {port.name}")
+        check_vhdl_name("port", port.name)
+    types = {port: f"std_logic_vector({port.width - 1} downto 0)" if port.width > 1 else "std_logic" for port in found}
+    declared = [f"      {port.name} : {'out' if port.flow == 'output' else 'in'} {types[port]}" for port in found]
+    return "\n".join(
+        [
+            "library ieee;",
+            "use ieee.std_logic_1164.all;",
+            "",
+            f"entity {name}_template is",
+            "end entity;",
+            "",
+            f"architecture template of {name}_template is",
+            f"  component {name}",
+            "    port (",
+            ";\n".join(declared),
+            "    );",
+            "  end component;",
+            "",
+            *(f"  signal {port.name} : {types[port]};{port.fields and f'  -- {port.fields}'}" for port in found),
+            "begin",
+            f"  {name}_0 : {name}",
+            "    port map (",
+            ",\n".join(f"      {port.name} => {port.name}" for port in found),
+            "    );",
+            "end architecture;",
+            "",
+        ]
+    )
+
+
+def _ports(component: Any, text: str, name: str, ports: str) -> list[_Port]:
+    """Clock, reset and clock enable, if the module has them, and the component's members."""
+    header = text[text.rindex(f"\nmodule {name}(") :].partition(";")[0]
+    found = [
+        _Port(port, 1, "input") for port in ("clk", "rst", "clk_en", "aclken") if re.search(rf"[( ]{port}[,)]", header)
+    ]
+    for path, member, value in component.signature.flatten(component):
+        flow = "output" if member.flow == Out else "input"
+        found.append(_Port(PORTS[ports].join(map(str, path)), len(Value.cast(value)), flow, _fields(member.shape)))
+    return found
+
+
+def _fields(shape: Any) -> str:
+    """Where the fields of a structure are, in words."""
+    if not isinstance(shape, data.Layout):
+        return ""
+    found = []
+    for name, field in shape:
+        words = ""
+        if isinstance(field.shape, data.ArrayLayout):
+            words = f", {field.shape.length} words, the first lowest"
+        high = field.offset + field.width - 1
+        found.append(f"[{f'{high}:' if field.width > 1 else ''}{field.offset}] {name}{words}")
+    return "; ".join(found)
+
+
+class CoreBench(NamedTuple):
+    """What a core file says of a bench.
+
+    Parameters
+    ----------
+    sources
+        Its Verilog files, as seen from the core file.
+    data
+        Files that are copied to where it runs.
+    toplevel
+        Name of its module.
+    """
+
+    sources: Sequence[str]
+    data: Sequence[str]
+    toplevel: str
+
+
+def to_core(file: str, *, name: str, bench: CoreBench | None = None) -> str:
+    """A FuseSoC core file (CAPI 2, with flows) for an exported module.
+
+    Parameters
+    ----------
+    file
+        The Verilog file, as seen from the core file.
+    name
+        Name of the module in it.
+    bench
+        What is simulated, if anything is.
+    """
+    filesets, targets = (_BENCH_FILES, _BENCH_TARGETS) if bench else ("", "")
+    texts = (
+        {
+            "sources": "\n".join(f"      - {source}" for source in bench.sources),
+            "data": "\n".join(f"      - {each}: {{copyto: {each}}}" for each in bench.data),
+            "toplevel": bench.toplevel,
+        }
+        if bench
+        else {}
+    )
+    return f"""\
+CAPI=2:
+name: openmxu::{name}:{version("openmxu")}
+description: A bf16 matrix unit, written by OpenMXU
+filesets:
+  rtl:
+    files:
+      - {file}
+    file_type: verilogSource
+{filesets.format(**texts)}\
+targets:
+  default:
+    filesets: [rtl]
+    toplevel: {name}
+  lint:
+    flow: lint
+    flow_options:
+      tool: verilator
+      verilator_options: [-Wall]
+    filesets: [rtl]
+    toplevel: {name}
+{targets.format(**texts)}\
+"""
+
+
+_BENCH_FILES = """\
+  bench:
+    files:
+{sources}
+    file_type: verilogSource
+  beats:
+    files:
+{data}
+    file_type: user
+parameters:
+  seed:
+    datatype: int
+    description: Other pauses
+    paramtype: plusarg
+  stalls:
+    datatype: int
+    description: 0 for no pauses
+    paramtype: plusarg
+"""
+
+# The bench comes first: it has the time scale. Verilator 5.006 does not know WIDTHEXPAND, and says WIDTH instead.
+_BENCH_TARGETS = """\
+  sim:
+    flow: sim
+    flow_options:
+      tool: icarus
+      iverilog_options: [-g2005]
+    filesets: [bench, rtl, beats]
+    parameters: [seed, stalls]
+    toplevel: {toplevel}
+  sim_verilator:
+    flow: sim
+    flow_options:
+      tool: verilator
+      mode: binary
+      verilator_options: [--timing, --output-split, "0", -CFLAGS, -std=c++20, -Wfuture-WIDTHEXPAND, -Wno-WIDTH]
+    filesets: [bench, rtl, beats]
+    parameters: [seed, stalls]
+    toplevel: {toplevel}
+"""

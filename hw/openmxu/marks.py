@@ -1,9 +1,0 @@
-"""What an activation beat says besides its words, a bit each."""
-
-__all__ = ["MARKS", "TILE_MARKS"]
-
-TILE_MARKS = ("add", "clear_nan", "emit", "keep")
-"""What it says of its tile: constant within a tile."""
-
-MARKS = ("first", "last", *TILE_MARKS)
-"""All of it, in the order of the bits; see :class:`openmxu.edge.ActivationBeat`."""

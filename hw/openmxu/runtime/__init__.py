@@ -1,0 +1,1 @@
+"""What any program needs of the machine it runs on: processes, files, locks, a cache, and where code came from."""

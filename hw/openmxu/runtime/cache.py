@@ -1,0 +1,460 @@
+"""A cache on disk for results that take long: compiled simulations and models, netlists, counts of synthesis,
+results of checks and of training.
+
+The cache is the folder ``openmxu`` under ``XDG_CACHE_HOME`` or ``~/.cache``. ``openmxu cache`` shows it, ``openmxu
+cache clear`` empties it, and whatever is in it may be deleted at any time. It holds at most 1 GiB, or what the variable
+``OPENMXU_CACHE_SIZE`` says in bytes (also ``500M``, ``2G``): the entry that has been unused for longest is deleted
+first. The newest entry always stays.
+
+An entry is a file that carries a digest of its key and its content, and appears under its name at once. A damaged entry
+is made again; so no entry is flushed to the disk before it appears. If several processes need the same entry, one makes
+it and the others wait. If the cache cannot be used, a note says so, and the process makes its entries for itself only.
+Compiled programs run from copies in the folder for temporary files, which must allow execution; ``TMPDIR`` names
+another folder.
+
+Entries are executed, so nobody else may have written them. The folder must belong to this user and be writable by
+nobody else, or it is refused; nobody else can read it. An entry that belongs to another user counts as damaged.
+"""
+
+import atexit
+import errno
+import functools
+import hashlib
+import io
+import logging
+import os
+import re
+import shutil
+import stat
+import threading
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from openmxu.runtime.locks import LockedError, lock, stands
+from openmxu.runtime.process import workspace
+from openmxu.runtime.sources import Sources, digest_all, still_all
+
+__all__ = [
+    "KINDS",
+    "Usage",
+    "check_ours",
+    "clear",
+    "directory",
+    "discard",
+    "fetch",
+    "fetch_result",
+    "find",
+    "for_tools",
+    "keep",
+    "key",
+    "pack",
+    "size_bound",
+    "unpack",
+    "usage",
+]
+
+KINDS = ("simulations", "models", "netlists", "areas", "checks", "studies")
+"""What entries may be; each has a folder."""
+
+_SIZE = "OPENMXU_CACHE_SIZE"
+_UNITS = {"": 0, "K": 10, "M": 20, "G": 30}
+_PART = ".part"
+"""Ends the name of an entry that is being made, by whoever has locked it. The kernel unlocks what a process leaves."""
+
+_log = logging.getLogger(__name__)
+_kept: dict[tuple[str, str], bytes] = {}
+"""What this process made and could not write."""
+_noted = threading.Event()
+"""Whether it has said so."""
+
+
+class Usage(NamedTuple):
+    """How much of something there is.
+
+    Parameters
+    ----------
+    entries
+        Their number.
+    size
+        Their bytes.
+    """
+
+    entries: int
+    size: int
+
+
+class _Entry(NamedTuple):
+    path: Path
+    size: int
+    used: int  # nanoseconds
+
+
+def key(*parts: str) -> str:
+    """The name of what is made from ``parts``: give everything that it depends on."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(f"{len(part)}:{part}".encode())
+    return digest.hexdigest()
+
+
+def directory() -> Path:
+    """Where the cache is, or will be.
+
+    Raises
+    ------
+    OSError
+        There is no home directory.
+    """
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(base):
+        base = os.path.expanduser("~/.cache")
+    if not os.path.isabs(base):
+        raise FileNotFoundError(errno.ENOENT, "cannot be found; set XDG_CACHE_HOME", "home directory")
+    return Path(base, "openmxu")
+
+
+def for_tools(folder: Path) -> Path:
+    """A folder in which a tool keeps what it compiles, made if need be: tools end where theirs cannot be written.
+
+    Where it cannot, a note says so, and one takes its place that is gone with this process.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK | os.X_OK):
+            return folder
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
+    except OSError as error:
+        _note(error)
+        return _refuge()
+
+
+@functools.cache
+def _refuge() -> Path:
+    stack = ExitStack()
+    atexit.register(stack.close)
+    return stack.enter_context(workspace())
+
+
+def size_bound() -> int:
+    """How many bytes the cache may hold.
+
+    Raises
+    ------
+    ValueError
+        The variable ``OPENMXU_CACHE_SIZE`` says something else.
+    """
+    text = os.environ.get(_SIZE, "1G")
+    found = re.fullmatch(r"([0-9]{1,18})([KMG]?)", text, re.IGNORECASE)
+    if found is None:
+        raise ValueError(f"{_SIZE} must be a number of bytes, or a number followed by K, M or G, not {text!r}")
+    return int(found[1]) << _UNITS[found[2].upper()]
+
+
+def fetch(kind: str, key: str, make: Callable[[], bytes], *, worthy: Callable[[], bool] = lambda: True) -> bytes:
+    """An entry's content, from the cache or made now.
+
+    Parameters
+    ----------
+    kind
+        One of :data:`KINDS`.
+    key
+        What :func:`key` says for everything that goes into the content.
+    make
+        Makes the content, and tries it if it is a program. Its exceptions are passed on, and nothing is cached.
+    worthy
+        Whether what was made is still what ``key`` says; if not, it serves this process only.
+
+    Raises
+    ------
+    ValueError
+        There is no such kind, or as of :func:`size_bound`.
+    """
+    bound = size_bound()
+    content = find(kind, key)
+    if content is not None:
+        return content
+    with _turn(kind, key) as part:
+        content = _read(kind, key)  # somebody else may have made it
+        if content is None:
+            content = make()
+            if part is None or not worthy() or not _store(part, _path(kind, key), content, bound):
+                _kept[kind, key] = content
+    return content
+
+
+def fetch_result(sources: Sequence[Sources], make: Callable[[], bytes], *what: str, kind: str = "netlists") -> bytes:
+    """What follows from code, such as a netlist, from the cache or made now.
+
+    Parameters
+    ----------
+    sources
+        What the code that makes it was imported from. Where that has changed since, nothing is looked up or kept.
+    make
+        Makes it.
+    what
+        Tells it from all else that this code makes: the ``repr`` of everything that it is given.
+    kind
+        One of :data:`KINDS`.
+    """
+    digest = digest_all(sources)
+    if digest is None:
+        return make()
+    return fetch(kind, key(digest, *what), make, worthy=lambda: still_all(sources))
+
+
+def find(kind: str, key: str) -> bytes | None:
+    """An entry's content; ``None`` if there is none that is whole.
+
+    Raises
+    ------
+    ValueError
+        There is no such kind.
+    """
+    _check_kind(kind)
+    content = _kept.get((kind, key))
+    return _read(kind, key) if content is None else content
+
+
+def keep(kind: str, key: str, content: bytes) -> None:
+    """Make an entry, unless there is one; parameters and errors as of :func:`fetch`."""
+    fetch(kind, key, lambda: content)
+
+
+def discard(kind: str, key: str) -> None:
+    """Forget an entry that is of no use."""
+    _check_kind(kind)
+    _kept.pop((kind, key), None)
+    with suppress(OSError):
+        _path(kind, key).unlink()
+
+
+def pack(folder: Path, pattern: str = "*") -> bytes:
+    """All files in a folder and below whose names have a pattern, as the content of one entry."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for path in sorted(folder.rglob(pattern)):
+            if path.is_file():
+                archive.writestr(str(path.relative_to(folder)), path.read_bytes())
+    return buffer.getvalue()
+
+
+def unpack(content: bytes, folder: Path) -> None:
+    """Put files of :func:`pack` into a folder."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        archive.extractall(folder)
+
+
+def usage() -> dict[str, Usage]:
+    """What the cache holds, by kind.
+
+    Raises
+    ------
+    OSError
+        It cannot be read, or is refused.
+    """
+    _check_folder()
+    return {kind: _sum(_entries(kind)) for kind in KINDS}
+
+
+def clear(kind: str | None = None) -> Usage:
+    """Delete what the cache holds, of one kind or all of it; what is being made just now stays.
+
+    Returns
+    -------
+    Usage
+        What was deleted.
+
+    Raises
+    ------
+    ValueError
+        There is no such kind.
+    OSError
+        Something cannot be deleted, or the folder is refused.
+    """
+    if kind is not None:
+        _check_kind(kind)
+    _check_folder()
+    found = [entry for each in KINDS if kind in (None, each) for entry in _entries(each)]
+    for entry in found:
+        entry.path.unlink(missing_ok=True)
+    _sweep()
+    return _sum(found)
+
+
+def _check_kind(kind: str) -> None:
+    if kind not in KINDS:
+        raise ValueError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
+
+
+def _check_folder(*, make: bool = False) -> None:
+    """Refuse a folder of another user's, or one that others may write to; others may not read it either.
+
+    Raises
+    ------
+    OSError
+        It is refused, or cannot be made.
+    """
+    path = directory()
+    if make and not path.is_dir():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            path.mkdir(mode=0o700)
+    try:
+        check_ours(path)
+    except FileNotFoundError:
+        return
+    if not path.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, "is no folder", str(path))
+    if os.stat(path).st_mode & _OTHERS:
+        os.chmod(path, 0o700)
+
+
+def check_ours(path: Path) -> None:
+    """Refuse a file or folder that another user could have written.
+
+    Raises
+    ------
+    OSError
+        It is refused, or not there.
+    """
+    link, target = os.lstat(path), os.stat(path)
+    if not _is_ours(link) or not _is_ours(target):
+        raise PermissionError(errno.EPERM, "belongs to another user; XDG_CACHE_HOME can name another place", str(path))
+    if target.st_mode & _OTHERS_WRITE:
+        raise PermissionError(errno.EPERM, "can be written by other users; delete it", str(path))
+
+
+_OTHERS, _OTHERS_WRITE = stat.S_IRWXG | stat.S_IRWXO, stat.S_IWGRP | stat.S_IWOTH
+
+
+def _is_ours(status: os.stat_result) -> bool:
+    """Whether a file is this user's, where there are users."""
+    return not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
+
+
+def _path(kind: str, key: str) -> Path:
+    return directory() / kind / key
+
+
+def _digest(key: str, content: bytes) -> bytes:
+    """What an entry begins with. The key is part of it, so that a file under another one's name is noticed."""
+    digest = hashlib.sha256(key.encode())
+    digest.update(content)
+    return digest.digest()
+
+
+def _read(kind: str, key: str) -> bytes | None:
+    """The content of an entry; ``None`` if it is missing, damaged, not ours, or cannot be read."""
+    try:
+        _check_folder()
+        path = _path(kind, key)
+        with open(path, "rb", opener=_no_link) as file:
+            status = os.fstat(file.fileno())
+            if not (stat.S_ISREG(status.st_mode) and _is_ours(status)) or status.st_mode & _OTHERS_WRITE:
+                return None
+            data = file.read()
+    except OSError:
+        return None
+    size = hashlib.sha256().digest_size
+    content = data[size:]
+    if data[:size] != _digest(key, content):
+        return None
+    with suppress(OSError):  # deleted by now, or not ours to touch
+        os.utime(path)
+    return content
+
+
+def _no_link(path: str, flags: int) -> int:
+    """Open a file that is neither a link nor a pipe that would be waited for."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+
+
+@contextmanager
+def _turn(kind: str, key: str) -> Iterator[BinaryIO | None]:
+    """Wait until nobody else makes an entry; the file to write it to, or ``None`` if there can be none."""
+    with ExitStack() as stack:
+        part = None
+        try:
+            path = _path(kind, key).with_suffix(_PART)
+            _check_folder(make=True)
+            _clear_way(path.parent, wanted=stat.S_ISDIR)
+            _clear_way(path, wanted=stat.S_ISREG)
+            part = stack.enter_context(lock(path, what=f"makes the same entry of {kind}"))
+        except (OSError, LockedError) as error:
+            _note(error)
+        try:
+            yield part
+        finally:
+            if part is not None:
+                with suppress(OSError):
+                    if stands(part, path):  # it has not become the entry
+                        path.unlink()
+
+
+def _clear_way(path: Path, *, wanted: Callable[[int], bool]) -> None:
+    """Delete what has a name in the cache's folder and is of another kind than it should be."""
+    with suppress(FileNotFoundError):
+        mode = os.lstat(path).st_mode
+        if stat.S_ISDIR(mode) and not wanted(mode):
+            shutil.rmtree(path)
+        elif not wanted(mode):
+            path.unlink()
+
+
+def _store(part: BinaryIO, path: Path, content: bytes, bound: int) -> bool:
+    """Make a locked file an entry; whether that could be done."""
+    try:
+        Path(part.name).write_bytes(_digest(path.name, content) + content)
+        _clear_way(path, wanted=stat.S_ISREG)
+        os.replace(part.name, path)
+    except OSError as error:
+        _note(error)
+        return False
+    with suppress(OSError):  # what cannot be deleted hinders nobody
+        _make_room(bound, spare=path)
+    return True
+
+
+def _note(error: OSError | LockedError) -> None:
+    """Say that the cache cannot be used, once."""
+    if not _noted.is_set():
+        _noted.set()
+        reason = f"{error.filename or directory()}: {error.strerror}" if isinstance(error, OSError) else str(error)
+        _log.warning("cache cannot be used (%s); what is compiled now will be compiled again next time", reason)
+
+
+def _make_room(bound: int, spare: Path) -> None:
+    _sweep()
+    entries = [entry for kind in KINDS for entry in _entries(kind)]
+    excess = _sum(entries).size - bound
+    for entry in sorted(entries, key=lambda entry: entry.used):
+        if excess > 0 and entry.path != spare:
+            entry.path.unlink(missing_ok=True)
+            excess -= entry.size
+
+
+def _sweep() -> None:
+    """Delete what killed processes left unfinished."""
+    for path in [entry.path for kind in KINDS for entry in _entries(kind, _PART)]:
+        with suppress(BlockingIOError), lock(path, what="makes an entry", wait=False):
+            path.unlink()
+
+
+def _entries(kind: str, suffix: str = "") -> list[_Entry]:
+    """The files of one kind, of which this cache made all whose names have this form."""
+    found = []
+    folder = directory() / kind
+    with suppress(FileNotFoundError), os.scandir(folder) as files:
+        for file in files:
+            if re.fullmatch(f"[0-9a-f]{{64}}{suffix}", file.name) and file.is_file():
+                with suppress(FileNotFoundError):  # another process may delete it meanwhile
+                    status = file.stat()
+                    found.append(_Entry(Path(file), status.st_size, status.st_mtime_ns))
+    return found
+
+
+def _sum(entries: list[_Entry]) -> Usage:
+    return Usage(len(entries), sum(entry.size for entry in entries))

@@ -1,0 +1,81 @@
+"""The workers of a Dask cluster, for what takes one machine long."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from openmxu.runtime.extras import install
+
+__all__ = ["Cluster", "LostError", "connected"]
+
+_PATIENCE = 10
+"""Seconds to wait for a scheduler, and for a worker."""
+
+_SHARE = 2
+"""Calls at a time for each thread, so that none waits for its next one."""
+
+
+class LostError(RuntimeError):
+    """The cluster did not finish a call."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster that has workers.
+
+    Parameters
+    ----------
+    client
+        Dask's.
+    jobs
+        How many calls at a time keep it busy.
+    """
+
+    client: Any
+    jobs: int
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What a function gives on a worker, which needs the same package. If a worker is lost, another one repeats it.
+
+        Raises
+        ------
+        LostError
+            The cluster gave it up.
+        """
+        from distributed import CancelledError, KilledWorker  # noqa: PLC0415  # an extra, which nothing else needs
+
+        # Not a function of its arguments alone: how long it may take depends on the machine.
+        future = self.client.submit(function, *arguments, pure=False)
+        try:
+            return future.result()
+        except (KilledWorker, CancelledError) as error:
+            raise LostError(f"the cluster lost the job: {type(error).__name__}: {error}") from None
+
+
+@contextmanager
+def connected(address: str) -> Iterator[Cluster]:
+    """The cluster of a Dask scheduler, such as ``tcp://host:8786``.
+
+    Raises
+    ------
+    OSError
+        Dask is not installed, or there is no scheduler, or it has no workers.
+    """
+    try:
+        from distributed import Client  # noqa: PLC0415  # an extra, which nothing else needs
+    except ModuleNotFoundError:
+        raise OSError(f"cluster needs distributed, which is not installed: {install('cluster')}") from None
+    try:
+        client = Client(address, timeout=_PATIENCE)
+    except (OSError, ValueError) as error:
+        raise OSError(
+            f"cluster must be the address of a Dask scheduler, as in tcp://host:8786, not {address!r}: "
+            f"{str(error).splitlines()[0]}"
+        ) from None
+    with client:
+        try:
+            client.wait_for_workers(1, timeout=_PATIENCE)
+        except TimeoutError:
+            raise OSError(f"cluster must have workers; the scheduler {address} has none") from None
+        yield Cluster(client, _SHARE * sum(client.ncores().values()))

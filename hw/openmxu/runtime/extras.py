@@ -1,0 +1,35 @@
+"""Packages that only some commands need, and how to install them."""
+
+import re
+from importlib.metadata import requires
+
+__all__ = ["extra_of", "install"]
+
+_DISTRIBUTIONS = {"sklearn": "scikit-learn", "z3": "z3-solver", "markdown_it": "markdown-it-py"}
+"""What to install for a module, where that has another name."""
+
+
+def install(extra: str) -> str:
+    """The command that adds an extra to this installation, a clone's or a wheel's.
+
+    >>> from openmxu.runtime.extras import install
+    >>> install("boards")
+    "pip install 'openmxu[boards]'"
+    """
+    return f"pip install 'openmxu[{extra}]'"
+
+
+def extra_of(module: str) -> str:
+    """The first extra that brings a module; ``all`` if none does.
+
+    >>> from openmxu.runtime.extras import extra_of
+    >>> extra_of("ziglang"), extra_of("sklearn"), extra_of("wombat")
+    ('zig', 'demo', 'all')
+    """
+    package = module.partition(".")[0]
+    wanted = _DISTRIBUTIONS.get(package, package).replace("_", "-").lower()
+    for line in requires("openmxu") or ():
+        found = re.fullmatch(r"([\w.-]+).*;.*\bextra *== *['\"](\w+)['\"].*", line)
+        if found is not None and found[1].replace("_", "-").lower() == wanted and found[2] != "all":
+            return found[2]
+    return "all"

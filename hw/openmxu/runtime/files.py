@@ -1,0 +1,381 @@
+"""Outputs: checked before the work, and never visible while incomplete.
+
+::
+
+    reserve ──> a hidden file beside each output ──> the work ──> fill it, sync it, rename it, sync the folder
+                .openmxu-0123456789abcdef.part, locked             │
+                                                                   └──> no room any more: save the result elsewhere
+
+Invariant: the name of an output stands for the old file or for the whole new one, at any time. The watcher removes the
+hidden files of a killed process (:mod:`openmxu.runtime.process`). If it could not, their locks are gone, and the next
+process that writes to their folder deletes them.
+"""
+
+import errno
+import logging
+import os
+import re
+import secrets
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from openmxu.runtime.posix import fcntl
+from openmxu.runtime.process import transient, vacant
+
+__all__ = ["NotStoredError", "Outputs", "UnreadError", "folder", "reserve", "write_bytes", "write_text", "writing"]
+
+_PART = re.compile(r"\.openmxu-[0-9a-f]{16}\.part")
+"""Names of hidden files."""
+
+_PROBE = 4096
+"""Bytes that a place must have room for."""
+
+_MOST_LINKS = 40
+"""Links that a path may lead through, as in the kernel."""
+
+_log = logging.getLogger(__name__)
+
+
+class NotStoredError(RuntimeError):
+    """The work is done, but an output could not be written; the text says where its content was saved."""
+
+
+class UnreadError(BrokenPipeError):
+    """Whoever was to read an output has gone away."""
+
+
+@contextmanager
+def writing(path: Path | str) -> Iterator[BinaryIO]:
+    """A file that becomes ``path`` when the block ends: all of it or, on any error in between, nothing.
+
+    An existing file keeps its mode and, where this process may set it, its owner. A link stays a link, and its
+    target is written. A pipe, a device or an open descriptor (``/dev/stdout``, ``/dev/fd/3``) is written to.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written; what stood there still does.
+    """
+    with _opened(path) as place:
+        yield place.open()
+        place.commit()
+
+
+def write_bytes(path: Path | str, content: bytes | memoryview) -> None:
+    """Write ``content`` to ``path``, as :func:`writing` does."""
+    with writing(path) as file:
+        file.write(content)
+
+
+def write_text(path: Path | str, content: str) -> None:
+    """As :func:`write_bytes`, for text in UTF-8."""
+    write_bytes(path, content.encode())
+
+
+@contextmanager
+def reserve(*paths: Path | str | None) -> Iterator["Outputs"]:
+    """Places for outputs, found before the work and held until the block ends.
+
+    Parameters
+    ----------
+    paths
+        The outputs; ``None`` is passed over. One that is never written leaves what stood there.
+
+    Raises
+    ------
+    OSError
+        One of them cannot be written. The work has not begun.
+    ValueError
+        Two of them are the same file.
+    NotStoredError
+        At the end of the block: the work is done, but an output has lost its place.
+    """
+    with ExitStack() as stack:
+        places: dict[Path, _Place] = {}
+        for path in (Path(path) for path in paths if path is not None):
+            place = stack.enter_context(_opened(path))
+            if place.target is not None and place.target in [each.target for each in places.values()]:
+                raise ValueError(f"outputs must be different files, not two times {path}")
+            places[path] = place
+        outputs = Outputs(places)
+        yield outputs
+        outputs.check()
+
+
+class Outputs:
+    """Outputs whose places are held, see :func:`reserve`.
+
+    A write never raises an :exc:`OSError`: it keeps the content elsewhere, so that the other outputs are written, too.
+    """
+
+    def __init__(self, places: dict[Path, "_Place"]) -> None:
+        self._places = places
+        self._failures: list[str] = []
+        self._unread = False
+
+    def write_bytes(self, path: Path | str | None, content: bytes | memoryview) -> None:
+        """Write the whole of a reserved output; nothing for ``None``."""
+        if path is None:
+            return
+        path = Path(path)
+        place = self._places.pop(path)
+        try:
+            place.open().write(content)
+            place.commit()
+        except BrokenPipeError:
+            self._unread = True
+        except OSError as error:
+            place.discard()  # first, for it may take the room that the content needs
+            self._failures.append(f"{_refusal(path, error)}; {_keep(path.name, content)}")
+
+    def write_text(self, path: Path | str | None, content: str) -> None:
+        """As :meth:`write_bytes`, for text in UTF-8."""
+        self.write_bytes(path, content.encode())
+
+    def check(self) -> None:
+        """Say what has gone wrong with the outputs so far.
+
+        Raises
+        ------
+        NotStoredError
+            Some are not where they belong.
+        UnreadError
+            All are, but a pipe's reader went away.
+        """
+        if self._failures:
+            raise NotStoredError("; ".join(self._failures))
+        if self._unread:
+            raise UnreadError
+
+
+@contextmanager
+def folder(path: Path) -> Iterator[Path]:
+    """A folder for outputs, made with its parents if missing; new folders that stay empty are removed afterwards.
+
+    Raises
+    ------
+    OSError
+        It cannot be made.
+    """
+    with ExitStack() as stack:
+        for each in (*reversed(path.parents), path):
+            if not os.path.lexists(each):
+                stack.enter_context(vacant(each))
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise type(error)(
+                f"output must be a directory that can be written, not {str(path)!r}: {error.strerror}"
+            ) from None
+        yield path
+
+
+class _Stream:
+    """An output that is written directly: a pipe, a device, or a descriptor that is open already."""
+
+    target: Path | None = None
+
+    def __init__(self, path: Path, descriptor: int | None) -> None:
+        self._path = path
+        self._file: BinaryIO | None = None
+        if descriptor is not None:
+            copy = os.dup(descriptor)  # whoever opened the descriptor may close it meanwhile
+            if fcntl.fcntl(copy, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+                os.close(copy)
+                raise PermissionError(errno.EACCES, "it is open for reading only")
+            self._file = os.fdopen(copy, "wb")
+        elif not os.access(path, os.W_OK, effective_ids=True):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    def open(self) -> BinaryIO:
+        """The file to write to. For a pipe it waits for the reader, and says so."""
+        if sys.stdout is not None:
+            sys.stdout.flush()  # what was printed before may go to the same place
+        if self._file is None:
+            try:
+                os.close(os.open(self._path, os.O_WRONLY | os.O_NONBLOCK))
+            except OSError as error:
+                if error.errno == errno.ENXIO:
+                    _log.warning("waiting for somebody to read the pipe %s", self._path)
+            self._file = self._path.open("wb")
+        return self._file
+
+    def commit(self) -> None:
+        """Nothing more will be written."""
+        self.open().close()
+
+    def discard(self) -> None:
+        """Close it; what was written stays written."""
+        with suppress(OSError):  # what is left over does not fit either
+            if self._file is not None:
+                self._file.close()
+
+
+class _Part:
+    """A place for a file: a hidden one beside it, which becomes it."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+        _sweep(target.parent)
+        # Never with more rights for others than the existing file.
+        mode = stat.S_IMODE(target.stat().st_mode) & 0o777 if target.exists() else 0o666
+        self._stack = ExitStack()
+        self._name, self._file = _create(target.parent, mode, self._stack)
+        try:
+            _allocate(self._file.fileno())
+            os.ftruncate(self._file.fileno(), 0)
+        except BaseException:
+            self.discard()
+            raise
+
+    def open(self) -> BinaryIO:
+        """The hidden file."""
+        return self._file
+
+    def commit(self) -> None:
+        """Make it the file, for good."""
+        self._file.flush()
+        _resemble(self._file.fileno(), self.target)
+        os.fsync(self._file.fileno())
+        os.replace(self._name, self.target)
+        self._stack.close()
+        self._file.close()
+        _sync(self.target.parent)
+
+    def discard(self) -> None:
+        """Delete it, unless it is the file by now."""
+        if not self._file.closed:
+            self._stack.close()
+            with suppress(OSError):  # what is left over does not fit either
+                self._file.close()
+
+
+_Place = _Stream | _Part
+
+
+@contextmanager
+def _opened(path: Path | str) -> Iterator[_Place]:
+    """The place of an output; what is not committed goes when the block ends."""
+    try:
+        place = _find(Path(path))
+    except OSError as error:
+        raise _refusal(path, error) from None
+    try:
+        yield place
+    finally:
+        place.discard()
+
+
+def _refusal(path: Path | str, error: OSError) -> OSError:
+    return type(error)(f"output {path} cannot be written: {error.strerror}") if error.strerror else error
+
+
+def _find(path: Path) -> _Place:
+    descriptor = _descriptor(path)
+    if descriptor is not None:
+        return _Stream(path, descriptor)
+    target = Path(os.path.realpath(path))
+    try:
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        return _Part(target)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(f"output must be a file, not the directory {path}")
+    if not stat.S_ISREG(mode):
+        return _Stream(path, None)
+    if not os.access(target, os.W_OK, effective_ids=True):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    return _Part(target)
+
+
+def _descriptor(path: Path) -> int | None:
+    """The open descriptor of this process that a path names, as ``/dev/stdout`` does, if it names one.
+
+    The kernel shows it as a link to a file, which a shell may have opened to append to, or to what has no name.
+    """
+    for _ in range(_MOST_LINKS):
+        place = Path(os.path.realpath(path.parent), path.name)
+        if place.parent == Path("/proc", str(os.getpid()), "fd") and path.name.isdecimal():
+            return int(path.name)
+        if not place.is_symlink():
+            return None
+        path = place.parent / os.readlink(place)
+    return None
+
+
+def _create(where: Path, mode: int, stack: ExitStack) -> tuple[Path, BinaryIO]:
+    """A new hidden file, locked, that goes with the stack. The mode is cut by the umask, as for any new file."""
+    while True:
+        name = where / f".openmxu-{secrets.token_hex(8)}.part"
+        stack.enter_context(transient(name))
+        file = os.fdopen(os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode), "wb")
+        with suppress(OSError):  # without locks nobody sweeps either
+            fcntl.flock(file, fcntl.LOCK_EX)
+        if os.path.lexists(name):  # nobody swept it before it was locked
+            return name, file
+        file.close()
+
+
+def _allocate(handle: int) -> None:
+    """Have room for a page in an empty file."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(handle, 0, _PROBE)
+    else:  # macOS
+        os.pwrite(handle, bytes(_PROBE), 0)
+
+
+def _sweep(where: Path) -> None:
+    """Delete hidden files that killed processes of this user left behind."""
+    with suppress(OSError), os.scandir(where) as entries:
+        for entry in entries:
+            if not _PART.fullmatch(entry.name):
+                continue
+            with suppress(OSError):  # locked, somebody else's, or gone
+                status = entry.stat(follow_symlinks=False)
+                if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+                    continue
+                with open(os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os.unlink(entry.path)
+
+
+def _resemble(handle: int, path: Path) -> None:
+    """Give an open file the owner, the group and the mode of the file at ``path``, as far as allowed."""
+    try:
+        old, new = path.stat(), os.fstat(handle)
+    except FileNotFoundError:
+        return
+    for owner, group in ((old.st_uid, -1), (-1, old.st_gid)):
+        if (owner, group) not in ((new.st_uid, -1), (-1, new.st_gid)):
+            with suppress(PermissionError):
+                os.fchown(handle, owner, group)
+    os.fchmod(handle, stat.S_IMODE(old.st_mode) & 0o777)
+
+
+def _sync(where: Path) -> None:
+    """Wait until the names in a folder are on the disk."""
+    with suppress(PermissionError):  # a folder may be written to, but not read
+        handle = os.open(where, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _keep(name: str, content: bytes | memoryview) -> str:
+    """Save the content of an output that cannot be written elsewhere, and say where."""
+    for where in (tempfile.gettempdir, Path.home):
+        with suppress(OSError, RuntimeError):  # try the next one
+            shelf = Path(tempfile.mkdtemp(prefix="openmxu-kept-", dir=where()))
+            try:
+                write_bytes(shelf / name, content)
+            except OSError:
+                shelf.rmdir()
+                raise
+            return f"it was saved as {shelf / name}"
+    return "nor can it be saved in the temporary or the home directory"

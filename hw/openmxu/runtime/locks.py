@@ -1,0 +1,97 @@
+"""Locks between the processes of a user, with a note and a time limit for waiting processes."""
+
+import logging
+import os
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from openmxu.runtime.posix import fcntl
+
+__all__ = ["LIMIT", "LockedError", "lock", "stands"]
+
+LIMIT = 3600.0
+"""Seconds that a process waits, unless said otherwise: more than anything takes that is done under a lock."""
+
+_PATIENCE = 2.0
+"""Seconds after which one that waits says so."""
+
+_PAUSE = 0.05
+"""Seconds between two tries."""
+
+_log = logging.getLogger(__name__)
+
+
+class LockedError(RuntimeError):
+    """Another process has held a lock for too long; the text says which lock."""
+
+
+@contextmanager
+def lock(path: Path, *, what: str, wait: bool = True, limit: float = LIMIT) -> Iterator[BinaryIO]:
+    """Hold an exclusive lock on a file, created if missing. The kernel releases it when the process dies.
+
+    The holder of the lock may remove or rename the file: processes that wait then make a new one.
+
+    Parameters
+    ----------
+    path
+        The file, in a folder of this user alone; its folders are made.
+    what
+        What the holder of the lock does, for messages of waiting processes, such as "compiles Yosys".
+    wait
+        Whether to wait for another one.
+    limit
+        Seconds to wait.
+
+    Raises
+    ------
+    LockedError
+        Another process has held it all the time.
+    BlockingIOError
+        Another process holds it, and ``wait`` is false.
+    OSError
+        The file cannot be made, or is a link, a pipe or a folder.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    start = time.monotonic()
+    told = False
+    while True:
+        with ExitStack() as stack:
+            file = stack.enter_context(_open(path))
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if not wait:
+                    raise
+            else:
+                if stands(file, path):
+                    yield file
+                    return
+                continue
+        waited = time.monotonic() - start
+        if waited > limit:
+            raise LockedError(f"another process, which {what}, has held {path} for {limit:g} s; end it, or wait")
+        if waited > _PATIENCE and not told:
+            told = True
+            _log.warning("waiting for another process, which %s", what)
+        time.sleep(_PAUSE)
+
+
+def _open(path: Path) -> BinaryIO:
+    # No wait for the other end of a pipe: it is refused.
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(f"lock must be a file, not {path}")
+    return open(path, "ab", opener=lambda *_: handle)
+
+
+def stands(file: BinaryIO, path: Path) -> bool:
+    """Whether an open file still has its name, which only the holder of the lock may remove."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.lstat(path))
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,518 @@
+"""Starts child processes and makes temporary folders, and ensures that neither outlives this process.
+
+Nothing outlives the process that made it, whether that returns, fails, is interrupted or is killed::
+
+    this process ──── pipe ────> watcher, in a session of its own:
+      │ run()                    at the end of the pipe it kills the groups that are left
+      └─ child, leader of a      and removes the folders that are left
+         group of its own
+           └─ grandchildren
+
+The watcher (:mod:`openmxu.runtime.watcher`) starts with the first child or folder. A group or a folder is told to it
+before it can be forgotten: a folder before it is made, a group right after its child has started. What is killed
+between start and telling leaves a child with a token in its environment, by which the watcher finds it; likewise one
+that has left its group. A group goes before its leader is reaped, so that its number is never that of another one.
+
+A folder is locked by its owner. Where the watcher has been killed, too, the next process that makes one removes what
+nobody has locked.
+"""
+
+import atexit
+import contextvars
+import itertools
+import json
+import os
+import re
+import secrets
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from openmxu.runtime.posix import fcntl
+from openmxu.runtime.watcher import ANCESTORS, kill_descendants, kill_group, remove
+
+__all__ = ["Done", "TimeLimitError", "call", "run", "stop", "threads", "transient", "vacant", "workspace"]
+
+_PREFIX = "openmxu-work-"
+
+_TICK = 0.1
+"""Seconds between two looks at a child that runs."""
+
+_GONE = 2.0
+"""Seconds within which what has been killed is gone."""
+
+
+class TimeLimitError(RuntimeError):
+    """A child took longer than allowed; the text says which, and how long."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """A child that has ended by itself.
+
+    Parameters
+    ----------
+    code
+        Its exit code; negative: the number of the signal that ended it.
+    output, errors
+        What it wrote; nothing where that went into a log.
+    """
+
+    code: int
+    output: str
+    errors: str
+
+    def last(self, lines: int) -> list[str]:
+        """The last lines of both that are not empty."""
+        return [line for line in (self.output + "\n" + self.errors).splitlines() if line.strip()][-lines:]
+
+
+def run(
+    command: Sequence[str],
+    *,
+    what: str,
+    limit: float | None,
+    directory: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    text: str = "",
+    log: Path | None = None,
+    lines: Callable[[str], None] | None = None,
+    tick: Callable[[], None] | None = None,
+) -> Done:
+    """Run a program to its end, in a group of its own, which ends with this call in any case.
+
+    Parameters
+    ----------
+    command
+        The program and its arguments.
+    what
+        Name of the command, for messages.
+    limit
+        Seconds after which it is ended; ``None``: no limit.
+    directory
+        Where it runs; by default where this process does.
+    environment
+        All its variables except TMPDIR, a folder that is removed with it; by default the variables of this process.
+    text
+        Its standard input.
+    log
+        A file that takes output and errors.
+    lines
+        Called with each line of output and errors while it runs.
+    tick
+        Called some ten times per second.
+
+    Raises
+    ------
+    TimeLimitError
+        It took longer than ``limit``.
+    OSError
+        It cannot be started.
+    """
+    with ExitStack() as stack:
+        scratch = stack.enter_context(workspace())
+        (scratch / "tmp").mkdir()
+        (scratch / "input").write_text(text, encoding="utf-8")
+        names = [scratch / "output", scratch / "errors"] if log is None else [log]
+        files = [stack.enter_context(name.open("wb")) for name in names]
+        tails = [stack.enter_context(_Tail(name, lines)) for name in names] if lines else []
+        inherited = os.environ if environment is None else environment
+        variables = {**inherited, "TMPDIR": str(scratch / "tmp")}
+        deadline = None if limit is None else time.monotonic() + limit
+        with _started(command, directory, variables, scratch / "input", *files) as child:
+            while not _has_ended(child, _TICK):
+                if deadline is not None and time.monotonic() > deadline:
+                    raise TimeLimitError(
+                        f"{what} took longer than {limit:g} s and was ended; "
+                        f"does {Path(command[0]).name} run by itself?"
+                    )
+                for tail in tails:
+                    tail.tell()
+                if tick is not None:
+                    tick()
+        for tail in tails:
+            tail.tell(last=True)
+        output, errors = ("", "") if log else (name.read_text("utf-8", "replace") for name in names)
+    return Done(child.returncode, output, errors)
+
+
+def call(
+    function: Callable[..., Any], *arguments: Any, what: str, limit: float, environment: Mapping[str, str] | None = None
+) -> Any:
+    """Call a function in a process of its own, which gives its memory back and may crash.
+
+    Parameters
+    ----------
+    function
+        One of a module.
+    arguments
+        Made of what JSON has.
+    what, limit, environment
+        As for :func:`run`.
+
+    Returns
+    -------
+    object
+        The result, as JSON has it; a dataclass as a dictionary.
+
+    Raises
+    ------
+    RuntimeError
+        The function raised an exception, whose text this is; or the process died; or as of :func:`run`.
+    """
+    done = run(
+        [sys.executable, "-P", "-m", "openmxu.runtime.callee", function.__module__, function.__qualname__],
+        what=what,
+        limit=limit,
+        environment=environment,
+        text=json.dumps(arguments),
+    )
+    if done.code:
+        reason = "; ".join(done.last(1)) or "for want of memory perhaps"
+        raise RuntimeError(f"{what} died with exit code {done.code}: {reason}")
+    said = json.loads(done.output.splitlines()[-1])
+    if "error" in said:
+        raise RuntimeError(said["error"])
+    return said["result"]
+
+
+@contextmanager
+def workspace(base: Path | str | None = None) -> Iterator[Path]:
+    """A folder of this user alone that is gone afterwards, also where this process is killed.
+
+    Parameters
+    ----------
+    base
+        The folder that it is made in; by default the one for temporary files.
+
+    Raises
+    ------
+    OSError
+        It cannot be made.
+    """
+    folder = Path(tempfile.gettempdir() if base is None else base).absolute()
+    _sweep(folder)
+    while True:
+        path = folder / f"{_PREFIX}{secrets.token_hex(8)}"
+        with transient(path):
+            path.mkdir(mode=0o700)
+            with ExitStack() as stack:
+                try:
+                    stack.callback(os.close, _lock(path))
+                except (BlockingIOError, FileNotFoundError):  # somebody has taken it for one that was left
+                    continue
+                except OSError:  # where there are no locks, nobody takes it
+                    pass
+                yield path
+        return
+
+
+@contextmanager
+def transient(path: Path) -> Iterator[None]:
+    """See to it that a file or folder is gone after the block, also where this process is killed in it.
+
+    To be entered before the file is made, under a name that nobody else uses.
+    """
+    with _told(b"path", path, lambda: remove(str(path))):
+        yield
+
+
+@contextmanager
+def vacant(path: Path) -> Iterator[None]:
+    """As :func:`transient`, of a folder that goes only if it is empty."""
+
+    def go() -> None:
+        with suppress(OSError):  # not made, or in use
+            path.rmdir()
+
+    with _told(b"empty", path, go):
+        yield
+
+
+@contextmanager
+def _told(kind: bytes, path: Path, go: Callable[[], None]) -> Iterator[None]:
+    """Have the watcher know a path; ``go`` removes it in good order."""
+    owner = os.getpid()
+    word = kind + b" " + os.fsencode(path.absolute())
+    _watch.add(word)
+    try:
+        yield
+    finally:
+        if os.getpid() == owner:  # not a process that was forked in the block
+            go()
+            _watch.remove(word)
+
+
+@contextmanager
+def threads(jobs: int | None) -> Iterator[ThreadPoolExecutor]:
+    """Threads whose children end with them: if the block is left by an exception, they are killed and none is started.
+
+    Parameters
+    ----------
+    jobs
+        Their number; by default one for each processor and a few more.
+    """
+    family = _Family()
+    with _family.get().holding(family), ThreadPoolExecutor(jobs, initializer=_family.set, initargs=(family,)) as pool:
+        try:
+            yield pool
+        except BaseException:
+            family.end()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def stop() -> None:
+    """End all children and remove all folders, within a second or two; for a process that ends right after."""
+    _watch.stop()
+
+
+class _Tail:
+    """What a child has written since the last look."""
+
+    def __init__(self, path: Path, lines: Callable[[str], None]) -> None:
+        self._file = path.open("rb")
+        self._lines = lines
+        self._rest = b""
+
+    def __enter__(self) -> "_Tail":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def tell(self, *, last: bool = False) -> None:
+        """Hand on the lines that have come, the very last one even without its end."""
+        *whole, self._rest = (self._rest + self._file.read()).split(b"\n")
+        if last and self._rest:
+            whole.append(self._rest)
+        for line in whole:
+            self._lines(line.decode("utf-8", "replace"))
+
+
+class _Family:
+    """Children that end together, and families inside."""
+
+    def __init__(self) -> None:
+        self._members: set[Callable[[], None]] = set()
+        self._lock = threading.Lock()
+        self._ended = False
+
+    @contextmanager
+    def holding(self, member: "subprocess.Popen[bytes] | _Family") -> Iterator[None]:
+        """Have a member until the end of the block."""
+        end = member.end if isinstance(member, _Family) else lambda: _kill(member)
+        with self._lock:
+            self._members.add(end)
+            ended = self._ended
+        if ended:
+            end()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._members.discard(end)
+
+    def end(self) -> None:
+        """End all members, now and in future."""
+        with self._lock:
+            self._ended = True
+            for end in self._members:
+                end()
+
+
+class _Watch:
+    """The watcher, and what it has been told and not untold."""
+
+    def __init__(self) -> None:
+        self._pipe = -1
+        self._process: subprocess.Popen[bytes] | None = None
+        self.forget()
+
+    def add(self, word: bytes) -> None:
+        """Something comes."""
+        self._tell(b"+" + word, lambda: self._words.add(word))
+
+    def remove(self, word: bytes) -> None:
+        """It has gone."""
+        self._tell(b"-" + word, lambda: self._words.discard(word))
+
+    def stop(self) -> None:
+        """Have everything cleaned up now. No lock: a signal's handler may call this at any time."""
+        self._stopped = True
+        for word in tuple(self._words):
+            kind, _, group = word.partition(b" ")
+            if kind == b"group":
+                kill_group(int(group))
+        self._finish(b"end")
+
+    def forget(self) -> None:
+        """In a process that was forked: neither the pipe nor what is in it is its own."""
+        if self._pipe >= 0:
+            os.close(self._pipe)
+        if self._process is not None:
+            self._process.returncode = 0  # no child of this process
+        self.token = secrets.token_hex(8)
+        self._words: set[bytes] = set()
+        self._lock = threading.Lock()
+        self._pipe = -1
+        self._process = None
+        self._stopped = False
+
+    def finish(self) -> None:
+        """The process ends in good order."""
+        self._finish(b"done")
+
+    def _finish(self, message: bytes) -> None:
+        if self._process is None:
+            return
+        with suppress(OSError, subprocess.TimeoutExpired):
+            os.write(self._pipe, message + b"\0")
+            self._process.wait(_GONE)
+
+    def _tell(self, message: bytes, note: Callable[[], None]) -> None:
+        if self._stopped:
+            threading.Event().wait()  # the process is about to end: a thread that went on would only do harm
+        with self._lock:
+            note()
+            try:
+                if self._process is None:
+                    raise BrokenPipeError
+                os.write(self._pipe, message + b"\0")
+            except BrokenPipeError:  # there is none yet, or somebody has killed it
+                self._start()
+
+    def _start(self) -> None:
+        """Start a watcher and tell it all."""
+        if self._pipe >= 0:
+            os.close(self._pipe)
+        if self._process is not None:
+            self._process.wait()
+        reader, self._pipe = os.pipe()
+        with open(reader, "rb") as ear:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(Path(__file__).with_name("watcher.py")), self.token],
+                stdin=ear,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                start_new_session=True,
+                # One that carried the token of an ancestor would be killed with what it cleans up.
+                env={name: value for name, value in os.environ.items() if name != ANCESTORS},
+            )
+        for word in self._words:
+            os.write(self._pipe, b"+" + word + b"\0")
+
+
+_watch = _Watch()
+_everybody = _Family()
+_family: contextvars.ContextVar[_Family] = contextvars.ContextVar("_family", default=_everybody)
+_numbers = itertools.count()
+"""For the tokens of children."""
+_swept: set[Path] = set()
+"""Folders that this process has looked through for what was left."""
+
+os.register_at_fork(after_in_child=_watch.forget)
+atexit.register(_watch.finish)
+
+
+@contextmanager
+def _started(
+    command: Sequence[str], directory: Path | None, environment: Mapping[str, str], source: Path, *files: IO[bytes]
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """A child, until the end of the block."""
+    token = f"{_watch.token}.{next(_numbers)}."
+    tokens = ":".join([*filter(None, [environment.get(ANCESTORS)]), token])
+    with source.open("rb") as stdin:
+        child = subprocess.Popen(
+            command,
+            cwd=directory,
+            env={**environment, ANCESTORS: tokens},
+            stdin=stdin,
+            stdout=files[0],
+            stderr=files[-1],
+            start_new_session=True,
+        )
+    try:
+        _watch.add(b"group %d" % child.pid)
+        with _family.get().holding(child):
+            yield child
+    except BaseException:
+        _end(child)
+        kill_descendants(token)
+        raise
+    else:
+        _end(child)
+
+
+def _has_ended(child: "subprocess.Popen[bytes]", seconds: float) -> bool:
+    """Whether a child ends within so many seconds. It is not reaped, so that its group's number stays its own."""
+    try:
+        handle = os.pidfd_open(child.pid)
+    except (AttributeError, OSError):  # an old kernel, or another one
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(seconds)
+        return child.returncode is not None
+    try:
+        poll = select.poll()
+        poll.register(handle, select.POLLIN)
+        return bool(poll.poll(1000 * seconds))
+    finally:
+        os.close(handle)
+
+
+def _end(child: "subprocess.Popen[bytes]") -> None:
+    """Kill what is left of a child's group, and reap it."""
+    _kill(child)
+    _watch.remove(b"group %d" % child.pid)
+    child.wait()
+
+
+def _kill(child: "subprocess.Popen[bytes]") -> None:
+    if child.returncode is None:
+        kill_group(child.pid)
+
+
+def _sweep(folder: Path) -> None:
+    """Remove folders that killed processes of this user left, the first time that this process asks."""
+    if folder in _swept:
+        return
+    _swept.add(folder)
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if re.fullmatch(rf"{_PREFIX}[0-9a-f]{{16}}", entry.name):
+                with suppress(OSError):  # it has an owner, or is not ours
+                    lock = _lock(Path(entry.path))
+                    shutil.rmtree(entry.path, ignore_errors=True)
+                    os.close(lock)
+
+
+def _lock(path: Path) -> int:
+    """Lock a folder of this user; its handle.
+
+    Raises
+    ------
+    OSError
+        It has an owner, is somebody else's, or is no folder.
+    """
+    with ExitStack() as stack:
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        stack.callback(os.close, handle)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        found = os.fstat(handle)
+        if not os.path.samestat(found, os.lstat(path)):
+            raise FileNotFoundError(path)
+        if found.st_uid != os.getuid():
+            raise PermissionError(path)
+        stack.pop_all()
+        return handle

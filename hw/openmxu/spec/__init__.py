@@ -1,0 +1,1 @@
+"""What a unit is made for: number formats, sizes, stages, passes, and the tiles of a product."""

@@ -1,0 +1,151 @@
+"""The parameters of a unit, and the latencies that follow from them."""
+
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from openmxu.spec.formats import BF16, FP32, FloatFormat, check_subnormals
+from openmxu.spec.stages import STAGES, check_stages, split_stages
+
+__all__ = ["MOST_CELLS", "MOST_SIDE", "MxuConfig"]
+
+MOST_SIDE = 1 << 16
+"""Rows, or columns, of an array: 256 times those of the first TPU."""
+
+MOST_CELLS = 1 << 24
+"""Processing elements of an array. To simulate as many takes some 4 GB of memory."""
+
+
+@dataclass(frozen=True)
+class MxuConfig:
+    """What a unit looks like. Validated and frozen.
+
+    Parameters
+    ----------
+    rows, columns
+        Size of the array, up to :data:`MOST_SIDE` each and :data:`MOST_CELLS` processing elements: R operands are
+        summed per pass, C columns of results computed.
+    stages
+        Pipeline registers of a processing element, see :class:`~openmxu.unit.pe.ProcessingElement`.
+    operand
+        Format that is multiplied. Sums are fp32.
+    source
+        Format of the words on the activation and weight streams: fp32, which is converted at the edge, or
+        the operand format itself.
+    subnormals
+        ``"flush"`` or ``"ieee"``.
+    depth
+        Rows of the accumulator bank, a power of two from 2 to 65536: the most activation rows that a tile
+        may have.
+    splitter
+        Whether beats name the :class:`~openmxu.spec.passes.Part` of their fp32 words that is multiplied, so that fp32
+        products in several passes need no work elsewhere. Otherwise the sender splits.
+    result
+        Format of the words on the result stream: fp32, or the operand format, into which sums are converted.
+    status
+        Whether the unit has counters and an error code, see :class:`~openmxu.unit.status.Status`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A parameter is outside its domain; the text names it, the domain and the value.
+    """
+
+    rows: int = 128
+    columns: int = 128
+    stages: int = 1
+    operand: FloatFormat = BF16
+    source: FloatFormat = FP32
+    subnormals: str = "flush"
+    depth: int = 512
+    splitter: bool = False
+    result: FloatFormat = FP32
+    status: bool = False
+
+    def __post_init__(self) -> None:
+        for noun in ("rows", "columns", "depth"):
+            value = getattr(self, noun)
+            domain = f"{noun} must be an integer from 1 to {MOST_SIDE}, not {value!r}"
+            try:
+                object.__setattr__(self, noun, operator.index(value))
+            except TypeError:
+                raise TypeError(domain) from None
+            if not 1 <= value <= MOST_SIDE:
+                raise ValueError(domain)
+        if self.rows * self.columns > MOST_CELLS:
+            raise ValueError(f"rows times columns must be at most {MOST_CELLS}, not {self.rows} times {self.columns}")
+        if self.depth not in {1 << n for n in range(1, 17)}:
+            raise ValueError(f"depth must be a power of two from 2 to 65536, not {self.depth!r}")
+        for noun in ("operand", "source", "result"):
+            if not isinstance(getattr(self, noun), FloatFormat):
+                raise TypeError(f"{noun} must be a FloatFormat, not {getattr(self, noun)!r}")
+        if self.source not in (FP32, self.operand):
+            raise ValueError(f"source must be fp32 or the operand format {self.operand}, not {self.source}")
+        if self.result not in (FP32, self.operand):
+            raise ValueError(f"result must be fp32 or the operand format {self.operand}, not {self.result}")
+        for noun in ("splitter", "status"):
+            if not isinstance(getattr(self, noun), bool):
+                raise TypeError(f"{noun} must be True or False, not {getattr(self, noun)!r}")
+        if self.splitter and not self.has_passes:
+            raise ValueError(
+                f"splitter must be False unless fp32 is converted into bf16, not {self.source} into {self.operand}"
+            )
+        check_subnormals(self.subnormals)
+        check_stages(self.stages, STAGES)
+
+    @classmethod
+    def of_dict(cls, fields: Mapping[str, Any]) -> "MxuConfig":
+        """The unit of which :func:`dataclasses.asdict` has made ``fields``, also by way of JSON."""
+        values: dict[str, Any] = {
+            name: FloatFormat(**value) if isinstance(value, Mapping) else value for name, value in fields.items()
+        }
+        return cls(**values)
+
+    @property
+    def has_passes(self) -> bool:
+        """Whether fp32 is converted into bf16, so that several passes over parts of the operands make sense."""
+        return (self.source, self.operand) == (FP32, BF16)
+
+    @property
+    def row_step(self) -> int:
+        """Cycles by which each row of the array is later than the row above: the adder's latency."""
+        return split_stages(self.stages)[1]
+
+    @property
+    def array_latency(self) -> int:
+        """Cycles from the first row's activation at the left edge to column 0's sum at the bottom."""
+        return 1 + self.stages + (self.rows - 1) * self.row_step
+
+    @property
+    def write_latency(self) -> int:
+        """Cycles from a sum's arrival in the accumulator bank to its write: a register, and the adder's."""
+        return 1 + self.row_step
+
+    @property
+    def row_latency(self) -> int:
+        """Cycles after which a row of the accumulator bank may be added to again.
+
+        It is read a cycle before the new sum arrives, and can be read from the cycle after its write on.
+        """
+        return self.write_latency + 2
+
+    @property
+    def latency(self) -> int:
+        """Cycles from an activation beat taken to its result beat offered, if nothing waits."""
+        edge, skew, write, read = 2, 1, 1, 1
+        return edge + skew + self.array_latency + self.columns - 1 + self.write_latency + write + read
+
+    @property
+    def shortest_tile(self) -> int:
+        """Activation beats from which on tiles that are added up follow one another without a bubble.
+
+        A row of weights must have been passed by the swap mark before it is loaded again, and a sum must be
+        written before it is added to.
+        """
+        return max(self.rows, (self.rows - 1) * self.row_step + 1, self.row_latency)
+
+    @property
+    def cell_name(self) -> str:
+        """The part of module names that says how a cell is made."""
+        return f"{self.operand}_{self.subnormals}_s{self.stages}"

@@ -1,0 +1,266 @@
+"""Admission, the issue control of the unit: which beat enters the array, and when.
+
+::
+
+    R = 3, row_step = 1; tiles a, b, c of three beats; weights are always there
+
+    cycle            0    1    2    3    4    5    6    7
+    o_go             a0   a1   a2   b0   b1   b2   c0
+    o_shift               b    b    b    c    c    c         the third beat of weights completes the tile, whose first
+                                                             activation goes at once
+    o_swaps[0]                 a              b              in each row the activations from here on meet the weights
+    o_swaps[1]                      a              b         loaded last
+    o_swaps[2]                           a              b
+    o_loads[0]                 b    b    b    c    c    c    beat n of the weights moves rows 0 to n, as the swap mark
+    o_loads[1]                      b    b         c    c    passes row n
+    o_loads[2]                           b              c
+
+    i_activations, marks ──▶ [ place ] ──▶ room? written? ─┐
+                                                           ├─▶ o_go ──▶ swaps, control, next beat
+    i_weights ──▶ [ waits ] ──▶ o_shift ──▶ loaded? ───────┘
+
+Invariants: beat n of a tile's weights, counted from 0, moves rows 0 to n, so it may enter in the cycle in which row n's
+swap mark passes, not earlier. A beat gets a place in the bank only if no waiting result occupies it, and adds only to a
+sum that has been written by the time it is read.
+
+Speed: a beat's place depends on the beats before it, but not on when they leave. So it is found as the beat is taken.
+
+Cost: a shift register of (R - 1) · row_step + 2 swap marks, counters of beats allowed and of beats missing, the ring's
+pointers, and the places given in the last row_latency - 1 cycles, each compared with the next one.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.marks import MARKS
+from openmxu.unit.accumulator import Control
+
+__all__ = ["Admission"]
+
+
+class Admission(wiring.Component):
+    """Takes beats of weights and of activations, and decides when they enter the array, which cannot stall.
+
+    Of each stream one beat waits here, without its words. A row of shadow registers is loaded again only when the swap
+    mark has passed it; a tile that does not keep the active weights starts only when its own are loaded; a beat gets a
+    place in the accumulator bank only if no waiting result occupies it, and adds only to a sum that has been written by
+    then.
+
+    Latency: from a beat being taken to ``o_shift`` or ``o_go`` one cycle, if nothing is waited for; from there to
+    ``o_loads`` one, to ``o_swaps[0]`` two. Throughput: one beat per cycle on each stream. Back-pressure: ready when the
+    beat that waits leaves, or none waits.
+
+    Parameters
+    ----------
+    config
+        The unit.
+
+    Members
+    -------
+    i_weights : In(1)
+        A beat of weights is offered.
+    o_weights_ready : Out(1)
+        It is taken, if it is offered.
+    o_weights_taken : Out(1)
+        It is taken.
+    o_shift : Out(1)
+        The beat of weights that waits leaves: it enters the array in the next cycle.
+    o_loads : Out(rows)
+        Load marks for the array.
+    i_activations : In(1)
+        A beat of activations is offered.
+    i_first, i_last, i_add, i_clear_nan, i_emit, i_keep : In(1)
+        Its marks.
+    o_activations_ready : Out(1)
+        It is taken, if it is offered.
+    o_activations_taken : Out(1)
+        It is taken.
+    o_go : Out(1)
+        The beat of activations that waits leaves: it enters the array two cycles later.
+    o_swaps : Out(rows)
+        Swap marks for the array, skewed.
+    o_control : Out(Control)
+        With ``o_go``: what the accumulator bank will do with its sums.
+    i_freed : In(1)
+        The bank reads a result for the last time.
+    o_waits_input : Out(1)
+        Stalled by input: work is in progress, and the next activation or weight beat has not arrived. Only with
+        ``config.status``.
+    o_waits_output : Out(1)
+        Stalled by output: an activation beat waits for a place in the accumulator bank. Only with ``config.status``.
+    """
+
+    i_weights: Value
+    o_weights_ready: Value
+    o_weights_taken: Value
+    o_shift: Value
+    o_loads: Value
+    i_activations: Value
+    i_first: Value
+    i_last: Value
+    i_add: Value
+    i_clear_nan: Value
+    i_emit: Value
+    i_keep: Value
+    o_activations_ready: Value
+    o_activations_taken: Value
+    o_go: Value
+    o_swaps: Value
+    o_control: Any
+    i_freed: Value
+    o_waits_input: Value
+    o_waits_output: Value
+
+    def __init__(self, config: MxuConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "i_weights": In(1),
+                "o_weights_ready": Out(1),
+                "o_weights_taken": Out(1),
+                "o_shift": Out(1),
+                "o_loads": Out(config.rows),
+                "i_activations": In(1),
+                **{f"i_{mark}": In(1) for mark in MARKS},
+                "o_activations_ready": Out(1),
+                "o_activations_taken": Out(1),
+                "o_go": Out(1),
+                "o_swaps": Out(config.rows),
+                "o_control": Out(Control(config.depth)),
+                "i_freed": In(1),
+            }
+            | ({"o_waits_input": Out(1), "o_waits_output": Out(1)} if config.status else {})
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Weights, places in the bank, and the beat that needs both."""
+        m = Module()
+        # What waits: a beat of weights, and one of activations with its place.
+        weights = Signal()
+        activations = Signal()
+        swap = Signal(reset_less=True)
+        marks = {mark: Signal(name=mark, reset_less=True) for mark in ("add", "clear_nan", "emit", "last")}
+        m.d.comb += [
+            self.o_weights_ready.eq(self.o_shift | ~weights),
+            self.o_weights_taken.eq(self.i_weights & self.o_weights_ready),
+            self.o_activations_ready.eq(self.o_go | ~activations),
+            self.o_activations_taken.eq(self.i_activations & self.o_activations_ready),
+        ]
+        with m.If(self.o_weights_ready):
+            m.d.sync += weights.eq(self.i_weights)
+        with m.If(self.o_activations_ready):
+            m.d.sync += [
+                activations.eq(self.i_activations),
+                swap.eq(self.i_first & ~self.i_keep),
+                *(marks[mark].eq(getattr(self, f"i_{mark}")) for mark in marks),
+            ]
+        place, limit = self._assign_place(m)
+        loaded, loading = self._load_weights(m, weights, swap)
+        room, written = self._check_place(m, place, limit, marks)
+        m.d.comb += [
+            self.o_go.eq(activations & (room & written) & (loaded | ~swap)),
+            self.o_control.valid.eq(self.o_go),
+            self.o_control.row.eq(place),
+            *(self.o_control[mark].eq(value) for mark, value in marks.items()),
+        ]
+        if self.config.status:
+            inside = Signal()
+            with m.If(self.o_go):
+                m.d.sync += inside.eq(~marks["last"])
+            missing = Mux(activations, swap & ~loaded & ~weights, 1)
+            m.d.comb += [
+                self.o_waits_input.eq((inside | loading) & missing),
+                self.o_waits_output.eq(activations & (loaded | ~swap) & ~room),
+            ]
+        return m
+
+    def _assign_place(self, m: Module) -> tuple[Value, Value]:
+        """The waiting beat's place in the bank, and how many results may wait there at most as it goes to it.
+
+        The bank is a ring. A beat that is emitted goes to ``head`` and moves it on by one, any other goes ``ahead``::
+
+            |<----- held ------>|<------ ahead ------>|
+            | waiting results   | sums being built    | this beat ...
+                                ^ head
+
+        So the ``held`` places before ``head`` are the results that wait, in the order in which they leave. No beat
+        goes there as long as ``held + ahead < depth``, whatever the marks of its tile say.
+        """
+        depth = self.config.depth
+        head = Signal(range(depth))
+        row = Signal(range(depth))  # of the tile, where its next beat is not emitted
+        ahead = Mux(self.i_first | self.i_emit, 0, row)
+        place = Signal(range(depth), reset_less=True)
+        limit = Signal(range(depth + 1), reset_less=True)
+        with m.If(self.o_activations_ready):
+            m.d.sync += [place.eq(head + ahead), limit.eq(depth - ahead)]
+            with m.If(self.i_activations):
+                m.d.sync += [head.eq(head + self.i_emit), row.eq(Mux(self.i_last, 0, ahead + 1))]
+        return place, limit
+
+    def _check_place(self, m: Module, place: Value, limit: Value, marks: Mapping[str, Value]) -> tuple[Value, Value]:
+        """Whether the waiting beat's place is free, and whether a sum that is there is written when it is read."""
+        held = Signal(range(self.config.depth + 1))  # results given to the bank that the receiver has not taken
+        freed = Signal()
+        given = Signal()
+        m.d.comb += given.eq(self.o_go & marks["emit"])
+        m.d.sync += freed.eq(self.i_freed)
+        with m.If(given & ~freed):
+            m.d.sync += held.eq(held + 1)
+        with m.Elif(freed & ~given):
+            m.d.sync += held.eq(held - 1)
+
+        # A sum that is still on its way must not be added to: these are the places given last.
+        underway: Value = Cat(place, self.o_go)
+        conflict: Value = Const(0, 1)
+        for age in range(1, self.config.row_latency):
+            earlier = Signal(len(underway), name=f"given_{age}")
+            m.d.sync += earlier.eq(underway)
+            conflict |= earlier == Cat(place, Const(1, 1))
+            underway = earlier
+        return held < limit, ~(conflict & marks["add"])
+
+    def _load_weights(self, m: Module, waiting: Value, swap: Value) -> tuple[Value, Value]:
+        """Shift weights in as rows of shadow registers come free; say when a tile's are complete, and when begun."""
+        rows, step = self.config.rows, self.config.row_step
+        # The swap mark enters row 0 with the first activation, two cycles after its beat leaves,
+        # and each further row when that row's activation does.
+        swaps = Signal((rows - 1) * step + 2)
+        entering = self.o_go & swap
+        m.d.sync += swaps.eq(Cat(entering, swaps))
+        m.d.comb += self.o_swaps.eq(Cat(swaps[row * step + 1] for row in range(rows)))
+
+        # Weights shift down as a chain, row R-1's first, so that the n-th beat moves rows 0 to n: each row
+        # that the swap mark reaches allows one more beat, whose load marks enter in the same cycle.
+        reached = Signal()
+        m.d.sync += reached.eq(entering | Cat(swaps[row * step - 1] for row in range(1, rows)).any())
+        some = Signal(init=1)  # one beat is allowed
+        more = Signal(range(rows), init=rows - 1)  # and so many more
+        m.d.comb += self.o_shift.eq(waiting & (reached | some))
+        with m.If(reached & ~self.o_shift):
+            m.d.sync += [some.eq(1), more.eq(more + some)]
+        with m.Elif(self.o_shift & ~reached):
+            m.d.sync += [some.eq(more.any()), more.eq(more - more.any())]
+
+        # What decides in this cycle is a counter; the marks of all rows follow in the next.
+        left = Signal(range(rows), init=rows - 1)  # beats of the tile behind this one
+        final = Signal(init=rows == 1)  # there are none; a register of its own, as o_go waits for it
+        complete = Signal()
+        m.d.comb += complete.eq(self.o_shift & final)
+        with m.If(self.o_shift):
+            m.d.sync += [left.eq(Mux(final, rows - 1, left - 1)), final.eq((left == 1) if rows > 1 else 1)]
+        shifted = Signal()
+        moving = Signal(rows, init=1)
+        m.d.sync += shifted.eq(self.o_shift)
+        m.d.comb += self.o_loads.eq(moving & shifted.replicate(rows))
+        with m.If(shifted):
+            m.d.sync += moving.eq(Mux(moving[-1], 1, Cat(Const(1, 1), moving)))
+
+        loaded = Signal()
+        m.d.sync += loaded.eq((loaded | complete) & ~entering)
+        return loaded | complete, loaded | (left != rows - 1)

@@ -1,0 +1,137 @@
+"""The edge of the unit: the beats of its streams, and the converters that their words pass."""
+
+from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from openmxu.arith import Converter, Splitter
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import FloatFormat
+from openmxu.spec.marks import MARKS
+from openmxu.spec.passes import Part
+from openmxu.unit.hierarchy import repeat
+
+__all__ = ["ActivationBeat", "Edge", "WeightBeat"]
+
+
+class WeightBeat(data.StructLayout):
+    """A row of weights, and what it is.
+
+    Members
+    -------
+    data : columns x width
+        A word per column, column 0 lowest.
+    last : 1
+        With the R-th beat of a tile.
+    part : :class:`~openmxu.spec.passes.Part`
+        What is multiplied of each word; only with ``parts``. Constant within a tile.
+    """
+
+    def __init__(self, fmt: FloatFormat, columns: int, *, parts: bool = False) -> None:
+        super().__init__({"data": data.ArrayLayout(fmt.width, columns), "last": 1} | _part(parts))
+
+
+class ActivationBeat(data.StructLayout):
+    """A row of activations: ``data``, a word per array row, row 0 lowest, and what is done with the sums.
+
+    Members
+    -------
+    data : rows x width
+    first : 1
+        First beat of a tile: the weights loaded last become active, unless ``keep`` is set.
+    last : 1
+        Last beat of a tile.
+    add : 1
+        Add the sums to those in the accumulator bank; else replace them. Constant within a tile.
+    clear_nan : 1
+        A NaN in the accumulator bank counts as +0 before it is added to. Constant within a tile.
+    emit : 1
+        The sums are results: they go to the result stream. Constant within a tile.
+    keep : 1
+        With ``first``: the active weights stay, and the tile takes none from the weight stream. Constant within a tile.
+    part : :class:`~openmxu.spec.passes.Part`
+        What is multiplied of each word; only with ``parts``. Constant within a tile.
+    """
+
+    def __init__(self, fmt: FloatFormat, rows: int, *, parts: bool = False) -> None:
+        super().__init__({"data": data.ArrayLayout(fmt.width, rows), **dict.fromkeys(MARKS, 1)} | _part(parts))
+
+
+def _part(there: bool) -> dict[str, type[Part]]:
+    return {"part": Part} if there else {}
+
+
+class Edge(wiring.Component):
+    """The edge of the unit: converts words to the operand format, and holds those of the beat that was taken last.
+
+    ::
+
+        words ──▶ converters ──▶ [ ] ──▶ [ hold ] ──▶ operands       hold: loaded a cycle after i_take
+                                           ▲
+        i_take ─────────────────▶ [ ] ─────┘
+
+    Whether a beat is taken is decided late in a cycle. So all words are converted, whether they are taken or not; a
+    cycle later it is known, and one register enables them all.
+
+    Latency: two cycles. Throughput: one beat per cycle. Back-pressure: none; :class:`~openmxu.unit.admission.Admission`
+    takes a beat only if the one before has entered the array.
+
+    Parameters
+    ----------
+    config
+        The unit; its ``source`` and ``operand`` say what is converted into what.
+    lanes
+        Words of a beat.
+
+    Members
+    -------
+    i_words : In(lanes · source width)
+        Lane 0 lowest.
+    i_part : In(:class:`~openmxu.spec.passes.Part`)
+        Of all words; only with ``config.splitter``.
+    i_take : In(1)
+        They are those of a beat that is taken now.
+    o_words : Out(lanes · operand width)
+    """
+
+    i_words: Value
+    i_part: Value
+    i_take: Value
+    o_words: Value
+
+    def __init__(self, config: MxuConfig, lanes: int) -> None:
+        self.config = config
+        self.lanes = lanes
+        super().__init__(
+            {"i_words": In(lanes * config.source.width), "i_take": In(1), "o_words": Out(lanes * config.operand.width)}
+            | ({"i_part": In(Part)} if config.splitter else {})
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """A converter per lane and two registers."""
+        m = Module()
+        config = self.config
+        words = [self.i_words.word_select(lane, config.source.width) for lane in range(self.lanes)]
+        if config.source != config.operand:
+            converters = repeat(platform, lambda: _converter(config), self.lanes)
+            for lane, converter in enumerate(converters):
+                m.submodules[f"converter_{lane}"] = converter
+                m.d.comb += converter.i.eq(words[lane])
+                if config.splitter:
+                    m.d.comb += converter.i_part.eq(self.i_part)
+                words[lane] = converter.o
+        offered = Signal.like(self.o_words, reset_less=True)
+        held = Signal.like(self.o_words, reset_less=True)
+        taken = Signal()
+        m.d.sync += [offered.eq(Cat(words)), taken.eq(self.i_take)]
+        with m.If(taken):
+            m.d.sync += held.eq(offered)
+        m.d.comb += self.o_words.eq(held)
+        return m
+
+
+def _converter(config: MxuConfig) -> Converter | Splitter:
+    """What makes an operand of a word."""
+    if config.splitter:
+        return Splitter(subnormals=config.subnormals)
+    return Converter(config.source, config.operand, subnormals=config.subnormals)

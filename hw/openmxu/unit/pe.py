@@ -1,0 +1,143 @@
+"""The processing element: a multiply-add, and the registers between neighbours.
+
+::
+
+                    i_weight                              i_psum
+                       │                                    │
+        i_load ──▶ [ shadow ] ──▶ o_weight, to the row      │
+                       │          below                     │
+        i_swap ──▶ [ active ]                               │
+                       │                                    │
+                       ▼                                    ▼
+    i_activation ─▶[ ]─▶( x )──[ at product ]────────────▶( + )──[ at sum ]──▶ o_psum
+                    │
+                    └──▶ o_activation, to the column at the right; o_swap, o_load beside it
+
+Invariants: the shadow weight becomes active in the cycle that registers the activation with the swap mark, so that this
+activation is the first to be multiplied with the new weight. The shadow register shows the weight that the row below
+loads next, so that the column is a chain that each load mark moves by one row.
+
+Cost: two registers for weights and one for the activation, so that weights load while others are in use; two marks;
+29 bits for each stage behind the product, more inside the sum.
+"""
+
+from amaranth.hdl import Module, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from openmxu.arith import MultiplyAdd
+from openmxu.spec.formats import BF16, FP32, FloatFormat, check_subnormals
+from openmxu.spec.stages import STAGES, check_stages, split_stages
+
+__all__ = ["ProcessingElement"]
+
+
+class ProcessingElement(wiring.Component):
+    """A cell of the weight-stationary array, ``o_psum = i_psum + activation · weight``.
+
+    Multiplies, then adds: two roundings in the sense of the numerics contract, not a fused multiply-add; see
+    :class:`~openmxu.arith.MultiplyAdd`.
+    It is rigid: it never stalls and knows no valid mark. Every output is a register.
+
+    The activation is registered, passed to the right, and multiplied with the active weight a cycle later.
+    A swap mark that comes with an activation makes the shadow weight the active one for that activation
+    and those that follow. A load mark shifts the weight from above into the shadow register.
+
+    Latency: :attr:`latency` cycles from activation to ``o_psum``, of which the last :attr:`psum_latency` are
+    those from ``i_psum``; one cycle from ``i_activation``, ``i_swap``, ``i_load`` to their outputs and from
+    ``i_weight`` under a load mark to ``o_weight``. Throughput: one multiply-add per cycle.
+    Back-pressure: none.
+
+    Parameters
+    ----------
+    operand
+        Format of activations and weights. Partial sums are fp32.
+    subnormals
+        ``"flush"`` or ``"ieee"``.
+    stages
+        Registers from product to sum, 1 to 7; see :func:`~openmxu.spec.stages.split_stages`. 1: a combinational
+        multiply-add and its output register.
+
+    Members
+    -------
+    i_activation, o_activation : operand.width
+    i_swap, o_swap, i_load, o_load : 1
+    i_weight, o_weight : operand.width
+        The chain of shadow registers, from above to below.
+    i_psum, o_psum : 32
+        What comes in is +0, or what another element gave: its NaN is the canonical one.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A parameter is outside its domain.
+    """
+
+    i_activation: Value
+    o_activation: Value
+    i_swap: Value
+    o_swap: Value
+    i_load: Value
+    o_load: Value
+    i_weight: Value
+    o_weight: Value
+    i_psum: Value
+    o_psum: Value
+
+    def __init__(self, operand: FloatFormat = BF16, *, subnormals: str = "flush", stages: int = 1) -> None:
+        self.operand = operand
+        self.subnormals = check_subnormals(subnormals)
+        self.stages = check_stages(stages, STAGES)
+        super().__init__(
+            {
+                "i_activation": In(operand.width),
+                "o_activation": Out(operand.width),
+                "i_swap": In(1),
+                "o_swap": Out(1),
+                "i_load": In(1),
+                "o_load": Out(1),
+                "i_weight": In(operand.width),
+                "o_weight": Out(operand.width),
+                "i_psum": In(FP32.width),
+                "o_psum": Out(FP32.width),
+            }
+        )
+
+    @property
+    def latency(self) -> int:
+        """Cycles from activation to the partial sum that it goes into."""
+        return 1 + self.stages
+
+    @property
+    def psum_latency(self) -> int:
+        """Cycles from partial sum in to partial sum out."""
+        return split_stages(self.stages)[1]
+
+    @property
+    def module_name(self) -> str:
+        """Name of the exported module."""
+        return f"pe_{self.operand}_{self.subnormals}_s{self.stages}"
+
+    def elaborate(self, platform: object) -> Module:
+        """Weights: shadow and active; then multiply and add."""
+        m = Module()
+        m.submodules.multiply_add = multiply_add = MultiplyAdd(
+            self.operand, subnormals=self.subnormals, stages=self.stages
+        )
+        activation = Signal(self.operand.width, reset_less=True)
+        shadow = Signal(self.operand.width, reset_less=True)
+        active = Signal(self.operand.width, reset_less=True)
+        m.d.sync += [activation.eq(self.i_activation), self.o_swap.eq(self.i_swap), self.o_load.eq(self.i_load)]
+        with m.If(self.i_load):
+            m.d.sync += shadow.eq(self.i_weight)
+        with m.If(self.i_swap):
+            m.d.sync += active.eq(shadow)
+        m.d.comb += [
+            self.o_activation.eq(activation),
+            self.o_weight.eq(shadow),
+            multiply_add.i_a.eq(activation),
+            multiply_add.i_b.eq(active),
+            multiply_add.i_c.eq(self.i_psum),
+            self.o_psum.eq(multiply_add.o),
+        ]
+        return m

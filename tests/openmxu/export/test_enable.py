@@ -1,0 +1,205 @@
+"""An exported design with a clock enable: as if the clock had only the edges at which it is high."""
+
+import json
+import re
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from amaranth.hdl import ClockDomain, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from openmxu import yosys
+from openmxu.catalog import build
+from openmxu.cli import frame
+from openmxu.export.integration import to_template, to_vhdl_template
+from openmxu.export.verilog import to_rtlil, to_verilog
+
+from ..conftest import slow
+from ..linters import lint
+from ..miter import compare
+
+_SMALL = {"rows": 2, "columns": 1, "depth": 4}
+
+_needs_icarus = pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus Verilog is not installed")
+
+
+class _Words(wiring.Component):
+    """A memory with all that those of a unit do not have, and a counter in front of it."""
+
+    def __init__(self) -> None:
+        super().__init__({"i_en": In(4), "i": In(16), "o": Out(16), "o_old": Out(16), "o_now": Out(16)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.memory = memory = Memory(shape=16, depth=6, init=[1, 2, 3])
+        write = memory.write_port(granularity=4)
+        new = memory.read_port(transparent_for=[write])
+        old, now = memory.read_port(), memory.read_port(domain="comb")
+        count = Signal(range(6), init=2)
+        with m.If(count == 5):
+            m.d.sync += count.eq(0)
+        with m.Else():
+            m.d.sync += count.eq(count + 1)
+        m.d.comb += [write.addr.eq(count), write.data.eq(self.i), write.en.eq(self.i_en)]
+        m.d.comb += [new.addr.eq(count), old.addr.eq(count), now.addr.eq(count), old.en.eq(self.i[0])]
+        m.d.comb += [self.o.eq(new.data), self.o_old.eq(old.data), self.o_now.eq(now.data)]
+        return m
+
+
+class _Taken(wiring.Component):
+    """A register with a name and a kind of reset of one's choice."""
+
+    def __init__(self, name: str, *, asynchronous: bool = False) -> None:
+        self._name = name
+        self._asynchronous = asynchronous
+        super().__init__({"clk": In(1), "rst": In(1), "i": In(1), "o": Out(1)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.domains.sync = domain = ClockDomain("sync", async_reset=self._asynchronous)
+        domain.clk, domain.rst = self.clk, self.rst
+        register = Signal(name=self._name)
+        m.d.sync += register.eq(self.i ^ register)
+        m.d.comb += self.o.eq(register)
+        return m
+
+
+def _unit() -> Any:
+    return build("mxu", **_SMALL)
+
+
+def side_by_side(
+    make: Any, work: Path, *, memories: str = "inline", change: tuple[str, str] = ("", ""), cycles: int = 600
+) -> tuple[str, dict[str, int]]:
+    """A design with the enable beside the same one behind a clock gate."""
+    enabled = to_verilog(make(), name="enabled", memories=memories, clock_enable=True, prefix="one")
+    before, after = change
+    assert not before or before in enabled
+    enable = "aclken" if "aclken" in enabled else "clk_en"
+    plain = to_verilog(component := make(), name="plain", prefix="other")
+    return compare(
+        component, ("enabled", enabled.replace(before, after, 1)), ("plain", plain), work, enable=enable, cycles=cycles
+    )
+
+
+@_needs_icarus
+@pytest.mark.parametrize("memories", [slow("inline"), "wrapped"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        slow({"bus": "axi"}),
+        slow({"splitter": True, "status": True, "columns": 2}),
+        slow({"stages": 6, "subnormals": "ieee"}),
+    ],
+    ids=["plain", "axi", "options", "pipelined"],
+)
+def test_units(options: dict[str, Any], memories: str, tmp_path: Path) -> None:
+    """All outputs in all cycles, at enabled edges and between them, with resets that no edge takes."""
+    said, counts = side_by_side(lambda: build("mxu", **_SMALL | options), tmp_path, memories=memories)
+    assert said == "equal"
+    assert 200 < counts["enabled"] < 400
+    assert counts["resets of none"] > 20
+    assert counts["results"] > 40
+
+
+@_needs_icarus
+@pytest.mark.parametrize(
+    "make",
+    [_Words, slow(lambda: build("stream_adder")), slow(lambda: build("pe_pipelined"))],
+    ids=["words", "stream", "pe"],
+)
+def test_other_designs(make: Any, tmp_path: Path) -> None:
+    assert side_by_side(make, tmp_path, cycles=1000)[0] == "equal"
+
+
+@_needs_icarus
+@pytest.mark.parametrize(
+    ("make", "change"),
+    [
+        (_unit, ("if (clk_en) psum <=", "psum <=")),
+        slow(_unit, ("if (clk_en) o_valid <=", "o_valid <=")),
+        slow(_unit, (".clk_en(clk_en)", ".clk_en(1'b1)")),
+        slow(_Words, ("clk_en ? i[0] : 1'h0", "i[0]")),
+        (_Words, ("clk_en ? i_en[0] : 1'h0", "i_en[0]")),
+    ],
+    ids=["data", "mark", "instance", "read", "write"],
+)
+def test_what_is_not_enabled_is_seen(make: Any, change: tuple[str, str], tmp_path: Path) -> None:
+    said, _ = side_by_side(make, tmp_path, change=change)
+    assert re.match(r"cycle \d+: ", said)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("memories", ["inline", "wrapped"])
+def test_every_register_has_it(memories: str) -> None:
+    """By Yosys, from the Verilog: as many bits as before, and an enable that comes before any reset."""
+    found = []
+    for enabled in (False, True):
+        text = to_verilog(build("mxu_2x2_axi", **_SMALL), memories=memories, clock_enable=enabled)
+        script = "prep -flatten -top mxu_axi\nopt_dff\nsplitcells\ntee -q -o /job/result stat -json"
+        said = yosys.produce(f"read_verilog /job/design.il\n{script}", text)
+        cells = json.loads(said)["design"]["num_cells_by_type"]
+        found.append(Counter({cell: count for cell, count in cells.items() if "ff" in cell or "mem" in cell}))
+    assert set(found[1]) == {"$dffe", "$sdffce", "$mem_v2"}
+    assert found[0]["$mem_v2"] == found[1]["$mem_v2"]
+    assert found[0].total() == found[1].total() > 200
+
+
+@pytest.mark.parametrize(
+    ("name", "port"), [("mxu_2x2", "clk_en"), slow("mxu_2x2_axi", "aclken"), slow("stream_adder", "clk_en")]
+)
+def test_the_port(name: str, port: str, tmp_path: Path) -> None:
+    """One bit in, in the templates, too; no linter has anything to say; and without the option there is none."""
+    component = build(name)
+    assert port not in to_verilog(component)
+    text = to_verilog(build(name), name="it", clock_enable=True, ports="flat")
+    module = text[text.rindex("\nmodule it(") :]
+    assert f"\n  input {port};\n" in module
+    assert f"  .{port}({port})" in to_template(component, text, name="it", ports="flat")
+    assert f"      {port} : in std_logic" in to_vhdl_template(component, text, name="it", ports="flat")
+    path = tmp_path / "it.v"
+    path.write_text(text)
+    lint(path, "it")
+
+
+def test_wrapped_memories_have_no_enable() -> None:
+    """A macro has none: the enables of its ports are low."""
+    text = to_rtlil(build("mxu_2x2"), memories="wrapped", clock_enable=True)
+    for module in re.findall(r"^module \\memory_.*?^end$", text, re.MULTILINE | re.DOTALL):
+        assert "clk_en" not in module
+    connected = re.findall(r"^    connect \\(?:read|write)_\d_en (.*)$", text, re.MULTILINE)
+    assert len(connected) == 5
+    assert all(re.fullmatch(r"\$clk_en\$\d", signal) for signal in connected)
+
+
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (lambda: build("adder"), "without registers"),
+        (lambda: _Taken("clk_en"), "with a signal called clk_en"),
+        (lambda: _Taken("register", asynchronous=True), "with asynchronous resets"),
+    ],
+    ids=["combinational", "name", "asynchronous"],
+)
+def test_designs_that_cannot_have_it(make: Any, complaint: str) -> None:
+    assert to_verilog(make(), name="it")
+    with pytest.raises(ValueError, match=f"clock_enable must be False for a design {complaint}, not True"):
+        to_verilog(make(), name="it", clock_enable=True)
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It writes what the call does, and says so."""
+    monkeypatch.chdir(tmp_path)
+    assert frame.main(["verilog", "pe", "--clock-en", "-o", "x.v"]) == 0
+    text = (tmp_path / "x.v").read_text()
+    assert text == to_verilog(build("pe"), clock_enable=True, command="openmxu verilog pe --clock-enable")
+    assert frame.main(["verilog", "product", "--clock-enable", "-o", "y.v"]) == 2
+    complaint = "clock_enable must be False for a design without registers, not True"
+    assert capsys.readouterr().err == f"openmxu verilog: {complaint}\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["x.v"]

@@ -1,0 +1,100 @@
+"""What an exported file says of itself at its top."""
+
+import gc
+import re
+import shlex
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from openmxu.catalog import build
+from openmxu.cli import frame
+from openmxu.export.header import check_command
+from openmxu.export.verilog import to_verilog
+from openmxu.spec.config import MxuConfig
+
+
+def top(text: str) -> list[str]:
+    """Lines of the comment at the top, up to what is said of Verilator."""
+    comment = text[: text.index("Verilator -Wall")]
+    assert comment.startswith("/* ")
+    return [line.strip() for line in comment[3:].splitlines() if line.strip()]
+
+
+def export(*arguments: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """What ``openmxu verilog`` prints."""
+    assert frame.main(["verilog", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("bus", ["none", "axi"])
+def test_a_unit(bus: str) -> None:
+    """Version, command, configuration, latency, shortest tile: in this order."""
+    config = MxuConfig(rows=3, columns=1, stages=6, depth=4)
+    unit = build("mxu", rows=3, columns=1, stages=6, depth=4, bus=bus)
+    said = top(to_verilog(unit, name="its", command="openmxu verilog"))
+    assert said[:2] == [
+        f"Written by OpenMXU {version('openmxu')}. Licensed under the Apache License, Version 2.0.",
+        "openmxu verilog",
+    ]
+    assert said[-1] == f"Latency: {config.latency} cycles. Shortest tile: {config.shortest_tile} beats."
+    assert " ".join(said[2:-1]) == (
+        "its: rows 3, columns 1, stages 6, operand bf16, source fp32, subnormals flush, depth 4, splitter False, "
+        f"result fp32, status {bus == 'axi'}."
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("adder", "Latency: 0 cycles."),
+        ("stream_converter", "Latency: 1 cycle."),
+        ("stream_adder", "Latency: 5 cycles."),
+        ("array_4x4", f"Latency: {MxuConfig(rows=4, columns=4).array_latency} cycles."),
+    ],
+)
+def test_parts(name: str, said: str) -> None:
+    """They have a latency, and no tiles; without a command, none is named."""
+    lines = top(to_verilog(build(name)))
+    assert lines[-1] == said
+    assert not [line for line in lines if line.startswith("openmxu")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command"),
+    [
+        ("mxu --row 1 --columns=02 --depth 4 --status", "mxu --rows 1 --columns 2 --depth 4 --status"),
+        (
+            "mxu_2x2 --prefix a$b --name its --ports flat --bus none",
+            "mxu_2x2 --bus none --name its --prefix 'a$b' --ports flat",
+        ),
+        ("multiplier --ports nested --operand fp16", "multiplier --operand fp16"),
+    ],
+)
+def test_the_command_writes_the_same_file(
+    arguments: str, command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """However it was put, and wherever the file and those beside it went."""
+    monkeypatch.chdir(tmp_path)
+    beside = ["-o", "it.v", "--template", str(tmp_path / "it.txt"), "--core", "it.core"]
+    assert export(*shlex.split(arguments.replace("$", r"\$")), *beside, capsys=capsys) == ""
+    text = (tmp_path / "it.v").read_text()
+    assert top(text)[1] == f"openmxu verilog {command}"
+    assert export(*shlex.split(command), capsys=capsys) == text
+    assert not re.search("it.v|it.txt|it.core", text)
+    assert str(tmp_path) not in text
+
+
+@pytest.mark.parametrize("command", ["a\nb", "a */ b", "a /* b"])
+def test_what_no_comment_can_hold(command: str) -> None:
+    complaint = r"command must be one printable line without '/\*' and '\*/', not "
+    with pytest.raises(ValueError, match=complaint):
+        check_command(command)
+
+
+@pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")  # what is refused goes unused
+def test_the_export_refuses_it() -> None:
+    with pytest.raises(ValueError, match="command must be "):
+        to_verilog(build("adder"), command="*/")
+    gc.collect()  # now, while the warning is ignored

@@ -1,0 +1,326 @@
+"""Names in exported files: what is refused, modules that never clash, ports that VHDL can name."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from pygments.lexers.hdl import SystemVerilogLexer, VhdlLexer
+from pygments.token import Keyword
+
+from openmxu import yosys
+from openmxu.catalog import build
+from openmxu.cli import frame
+from openmxu.export.integration import to_vhdl_template
+from openmxu.export.names import PORTS, check_name, check_vhdl_name
+from openmxu.export.verilog import to_verilog
+from openmxu_sim.cosim.runner import simulate
+
+from ..conftest import slow
+from ..linters import lint
+
+_SQUARE = (Path(__file__).parents[3] / "docs" / "examples" / "square.v").read_text()
+
+
+def keywords(lexer: Any, beside: str = "") -> list[str]:
+    """Those of a language, by a lexer that has nothing to do with this project."""
+    lists = [
+        rule[0].words
+        for rules in lexer.tokens.values()
+        for rule in rules
+        if isinstance(rule, tuple) and hasattr(rule[0], "words")
+    ]
+    words = {word for each in lists for word in each if re.fullmatch("[a-z_0-9]+", word)}
+    return sorted(
+        word
+        for word in words - set(beside.split())
+        if all(kind in Keyword for kind, text in lexer().get_tokens(word) if text.strip())
+    )
+
+
+def test_keywords_are_refused() -> None:
+    verilog = keywords(SystemVerilogLexer)
+    assert len(verilog) > 230
+    for word in verilog:
+        with pytest.raises(ValueError, match=rf"name must not be a keyword of Verilog or SystemVerilog, '{word}'"):
+            check_name("name", word)
+    # Types are ordinary identifiers, and so are attributes.
+    vhdl = keywords(
+        VhdlLexer,
+        "bit bit_vector boolean character delay_length file_open_kind file_open_status integer "
+        "natural positive severity_level signed std_logic std_logic_vector std_ulogic "
+        "std_ulogic_vector string time unsigned",
+    )
+    assert len(vhdl) > 80
+    for word in vhdl:
+        with pytest.raises(ValueError, match=rf"name must not be a keyword of VHDL, '{word.upper()}'"):
+            check_vhdl_name("name", word.upper())
+
+
+@pytest.mark.parametrize("name", ["", "2x2", "a-b", "a b", "a.b", "a\n", "é", "\\a "])
+def test_what_no_language_can_name(name: str) -> None:
+    with pytest.raises(ValueError, match="prefix must be a Verilog identifier, not "):
+        check_name("prefix", name)
+    with pytest.raises(ValueError, match="port must be a VHDL identifier, not "):
+        check_vhdl_name("port", name)
+
+
+@pytest.mark.parametrize("name", ["a__b", "_a", "a_", "a$b"])
+def test_what_vhdl_cannot_name(name: str) -> None:
+    assert check_name("name", name) == name
+    with pytest.raises(ValueError, match="name must be a VHDL identifier, not "):
+        check_vhdl_name("name", name)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--name", "module"], "name must not be a keyword of Verilog or SystemVerilog, 'module'"),
+        (["--prefix", "logic"], "prefix must not be a keyword of Verilog or SystemVerilog, 'logic'"),
+        (["--prefix", "1"], "prefix must be a Verilog identifier, not '1'"),
+        (["--name", "entity", "--ports", "flat"], "name must not be a keyword of VHDL, 'entity'"),
+        (["--name", "signal", "--bus", "axi", "--template", "x.vhd"], "name must not be a keyword of VHDL, 'signal'"),
+        (["--name", "my__unit", "--ports", "flat"], "name must be a VHDL identifier, not 'my__unit'"),
+        (["--ports", "vhdl"], "ports must be one of nested, flat, not 'vhdl'"),
+        (["--template", "x.vhd"], "ports must be 'flat' for a template in VHDL, which cannot name weights__payload"),
+        (["--name", "Results__Valid"], "name must differ from the ports of its module, not 'Results__Valid'"),
+        (
+            ["--name", "results_valid", "--ports", "flat"],
+            "name must differ from the ports of its module, not 'results_valid'",
+        ),
+        (
+            ["--name", "CLK", "--ports", "flat", "--template", "x.vhd"],
+            "name must differ from the ports of its module, not 'CLK'",
+        ),
+        (
+            ["--name", "aclken", "--bus", "axi", "--clock-enable", "--template", "y.v"],
+            "name must differ from the ports of its module, not 'aclken'",
+        ),
+        (
+            ["--name", "STD_Logic", "--ports", "flat", "--template", "x.vhd"],
+            "name must not be a type of ports in VHDL, 'STD_Logic'",
+        ),
+        (
+            ["--name", "std_logic_vector", "--bus", "axi", "--template", "x.vhd"],
+            "name must not be a type of ports in VHDL, 'std_logic_vector'",
+        ),
+    ],
+)
+def test_mistakes(
+    arguments: list[str],
+    complaint: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert frame.main(["verilog", "mxu", "--rows", "1", "--columns", "1", "-o", "x.v", *arguments]) == 2
+    assert capsys.readouterr().err == f"openmxu verilog: {complaint}\n"
+    assert not list(tmp_path.iterdir())
+
+
+def modules(text: str) -> dict[str, str]:
+    """The modules of a file, by name."""
+    return dict(re.findall(r"^module (\S+?)\((.*?)^endmodule$", text, re.MULTILINE | re.DOTALL))
+
+
+_CHOICES = {
+    "rows": [1, 2, 3],
+    "columns": [1, 2, 3],
+    "stages": [1, 2, 6],
+    "operand": ["bf16", "fp16", "e4f3"],
+    "source": ["fp32", "operand"],
+    "result": ["fp32", "operand"],
+    "subnormals": ["flush", "ieee"],
+    "depth": [2, 4, 16],
+    "splitter": [False, True],
+    "status": [False, True],
+    "bus": ["none", "axi"],
+}
+
+
+def unit(choices: dict[str, Any]) -> Any:
+    """The unit of these choices."""
+    operand = "bf16" if choices["splitter"] else choices["operand"]
+    formats = {name: operand if choices[name] == "operand" else "fp32" for name in ("source", "result")}
+    if choices["splitter"]:
+        formats["source"] = "fp32"
+    return build("mxu", **choices | formats | {"operand": operand})
+
+
+@pytest.mark.parametrize("count", [2, slow(12)])
+def test_modules_of_one_name_are_the_same(count: int) -> None:
+    """In pairs of units of all sorts that differ in one parameter, under the same name and under others."""
+    generator = Random(count)
+    seen: dict[str, str] = {}
+    digests = set()
+    for _ in range(count):
+        choices = {name: generator.choice(values) for name, values in _CHOICES.items()}
+        changed = generator.choice(list(_CHOICES))
+        for value in generator.sample(_CHOICES[changed], 2):
+            choices[changed] = value
+            name = generator.choice(["one", "other"])
+            found = modules(to_verilog(unit(choices), name=name))
+            del found[name]
+            for module, text in found.items():
+                assert re.fullmatch(rf"{name}_[0-9a-f]{{8}}_\w+", module)
+                assert seen.setdefault(module, text) == text, (module, choices)
+                digests.add(module.partition("_")[2][:8])
+    assert count < len(digests) <= 2 * count
+
+
+@pytest.mark.slow
+def test_the_same_unit_has_the_same_names() -> None:
+    """Whatever its ports are called; and a prefix is what it is asked to be."""
+    nested, flat = (modules(to_verilog(build("mxu_2x2"), ports=ports)) for ports in PORTS)
+    assert nested.pop("mxu") != flat.pop("mxu")
+    assert nested == flat
+    chosen = modules(to_verilog(build("mxu_2x2"), prefix="my"))
+    assert {module.partition("_")[0] for module in chosen} == {"mxu", "my"}
+    assert "my_bank_emission" in chosen
+
+
+def test_names_that_the_command_is_given(tmp_path: Path) -> None:
+    path = tmp_path / "x.v"
+    assert frame.main(["verilog", "mxu_2x2", "-o", str(path), "--name", "its", "--prefix", "my"]) == 0
+    assert {module.partition("_")[0] for module in modules(path.read_text())} == {"its", "my"}
+
+
+def test_a_name_inside_is_not_for_the_top() -> None:
+    with pytest.raises(ValueError, match="names of modules must differ, and two would be 'my_bank'"):
+        to_verilog(build("mxu_2x2"), name="my_bank", prefix="my")
+
+
+class _Named(wiring.Component):
+    """Ports of given names, and a wire inside that is called ``a_b``."""
+
+    def __init__(self, *outputs: str) -> None:
+        self._outputs = outputs
+        super().__init__({"i": In(1)} | {name: Out(1) for name in outputs})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        inside = Signal(name="a_b")
+        m.d.sync += inside.eq(self.i)
+        m.d.comb += [getattr(self, name).eq(~inside) for name in self._outputs]
+        return m
+
+
+def test_flat_ports_and_wires_inside() -> None:
+    """A port takes the name, the wire another one; two ports cannot have the same."""
+    text = to_verilog(_Named("a__b"), name="it", ports="flat")
+    assert "  output a_b;\n" in text
+    assert "  reg \\a_b$inside ;\n" in text
+    with pytest.raises(ValueError, match="ports must differ when joined by '_', not "):
+        to_verilog(_Named("a__b", "A_b"), name="it", ports="flat")
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides", "ports"),
+    [
+        ("mxu_2x2_status", {"splitter": True}, "flat"),
+        ("mxu_2x2_axi", {}, "nested"),
+        ("stream_adder", {}, "flat"),
+        ("array_4x4", {}, "nested"),
+        ("product", {}, "nested"),
+    ],
+)
+def test_vhdl_reads_the_template(name: str, overrides: dict[str, Any], ports: str, tmp_path: Path) -> None:
+    """As VHDL-93, and every port of the module is in it."""
+    component = build(name, **overrides)
+    text = to_verilog(component, name="it", ports=ports)
+    template = to_vhdl_template(component, text, name="it", ports=ports)
+    header = text[text.rindex("\nmodule it(") :].partition(";")[0]
+    names = re.findall(r"\w+", header.partition("(")[2])
+    declared = re.findall(r"^      (\w+) : (.*?);?$", template, re.MULTILINE)
+    assert sorted(port for port, _ in declared) == sorted(names)
+    module = text[text.rindex("\nmodule it(") :]
+    types = {
+        port: (flow, f"std_logic_vector({high} downto 0)" if high else "std_logic")
+        for flow, high, port in re.findall(r"^  (in|out)put (?:\[(\d+):0\] )?(\w+);$", module, re.MULTILINE)
+    }
+    assert {port: tuple(kind.split(" ", 1)) for port, kind in declared} == types
+    signals = re.findall(r"^  signal (\w+) : (.*?);", template, re.MULTILINE)
+    assert dict(signals) == {port: kind for port, (_, kind) in types.items()}
+    if shutil.which("ghdl") is None:
+        pytest.skip("GHDL is not installed: the template has not been analysed")
+    (tmp_path / "it.vhd").write_text(template)
+    done = subprocess.run(
+        ["ghdl", "-a", "--std=93", "it.vhd"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name", ["ieee", "work", "std", "std_logic_1164", "template", "std_ulogic", "boolean"])
+def test_vhdl_reads_the_template_of_any_other_name(name: str, tmp_path: Path) -> None:
+    """Libraries, packages, other types: the template does without what they hide."""
+    if shutil.which("ghdl") is None:
+        pytest.skip("GHDL is not installed")
+    component = build("adder")
+    (tmp_path / "it.vhd").write_text(to_vhdl_template(component, to_verilog(component, name=name), name=name))
+    subprocess.run(["ghdl", "-a", "--std=93", "it.vhd"], cwd=tmp_path, check=True, timeout=60)
+
+
+def unit_of(name: str, **overrides: Any) -> str:
+    """A unit for the square."""
+    return to_verilog(build("mxu", rows=2, columns=2, status=True, **overrides), name=name)
+
+
+_PAIR = """
+module pair(input clk, input rst, input start, input [127:0] x, output busy, output done, output [127:0] y,
+            output [2:0] error);
+  wire [1:0] each_busy, each_done;
+  wire [127:0] again;
+  wire [2:0] error_0, error_1;
+  square_0 first(clk, rst, start, x, each_busy[0], each_done[0], y, error_0);
+  square_1 second(clk, rst, start, x, each_busy[1], each_done[1], again, error_1);
+  assign busy = |each_busy;
+  assign done = &each_done;
+  assign error = error_0 | error_1 | {3{done & (again != y)}};
+endmodule
+"""
+
+
+@pytest.fixture(scope="module")
+def pair() -> str:
+    """Two different units in one design, which squares a matrix by both."""
+    text = unit_of("unit_0", depth=4) + unit_of("unit_1", depth=8, stages=2)
+    for number in "01":
+        square = _SQUARE.replace("module square", f"module square_{number}")
+        text += square.replace("  mxu unit (", f"  unit_{number} unit (")
+    return text + _PAIR
+
+
+@pytest.mark.slow
+def test_two_units_are_read_together(pair: str, tmp_path: Path) -> None:
+    """By the linters and by Yosys, in one run each."""
+    path = tmp_path / "pair.v"
+    path.write_text(pair)
+    lint(path, "pair")
+    script = (
+        "read_verilog /job/design.il\nhierarchy -check -top pair\nproc\ncheck -assert\ntee -q -o /job/result stat -json"
+    )
+    found = json.loads(yosys.produce(script, pair))["modules"]
+    for number, stages in (("0", 1), ("1", 2)):
+        name = rf"\\unit_{number}_[0-9a-f]{{8}}_pe_bf16_flush_s{stages}"
+        assert len([module for module in found if re.fullmatch(name, module)]) == 1
+
+
+@pytest.mark.slow
+def test_two_units_compute_together(pair: str, simulator: str) -> None:
+    """In one simulation, random matrices, bit for bit."""
+    simulate(
+        pair,
+        "pair",
+        "examples_bench",
+        simulator=simulator,
+        timeout=100,
+        environment={"PYTHONPATH": str(Path(__file__).parents[2])},
+    )

@@ -1,0 +1,197 @@
+"""Exported Verilog: hierarchical, accepted by three tools without a warning, the same as what is simulated."""
+
+import gc
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import Out
+
+from openmxu import yosys
+from openmxu.arith import Adder
+from openmxu.catalog import CATALOG, build
+from openmxu.export.verilog import to_rtlil, to_verilog
+from openmxu.spec.formats import FP32
+from openmxu.unit.hierarchy import repeat
+
+from ..linters import icarus_lint, lint, verilator_lint
+
+_SMALL = [name for name, design in CATALOG.items() if design.cells <= 64]
+_QUICK = ("adder", "splitter", "pe", "mxu_2x2_axi")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name not in _QUICK else []) for name in _SMALL]
+)
+def test_small_designs_are_lint_clean(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "design.v"
+    path.write_text(text := to_verilog(build(name), name=name))
+    lint(path, name)
+    # All but registers is assigned: in simulators of SystemVerilog, an ``always @*`` may wait for ever.
+    assert all(re.match(r"always @\(posedge \w+\)", waits) for waits in re.findall(r"\balways\b.*", text))
+
+
+@pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus Verilog is not installed")
+@pytest.mark.parametrize("name", _QUICK)
+def test_icarus_reads_small_designs(name: str, tmp_path: Path) -> None:
+    """What the test above leaves out where Icarus is missing is a test of its own, which is seen to be skipped."""
+    path = tmp_path / "design.v"
+    path.write_text(to_verilog(build(name), name=name))
+    icarus_lint(path, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "modules"),
+    [
+        ("mxu_16x16", ("row_bf16_flush_s1_c16", "array_bf16_flush_s1_r16_c16")),
+        pytest.param(
+            "mxu",
+            ("row_bf16_flush_s1_c128", "array_bf16_flush_s1_r16_c128", "array_bf16_flush_s1_r128_c128"),
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_large_units_are_lint_clean_and_hierarchical(name: str, modules: tuple[str, ...], tmp_path: Path) -> None:
+    text = to_verilog(build(name), name="mxu", prefix="unit")
+    assert len(text) < 1_000_000
+    for module in ("pe_bf16_flush_s1", *modules):
+        assert text.count(f"\nmodule unit_{module}(") == 1
+    # Both linters expand every instance, which takes them 20 GiB for 128x128; the processing element has been
+    # linted by itself, so that its ports are enough.
+    head, _, rest = text.partition("module unit_pe_bf16_flush_s1(")
+    body, _, rest = rest.partition("endmodule")
+    ports = re.findall(r"^  (?:input|output) .*;$", body, re.MULTILINE)
+    assert len(ports) == 12
+    while "module unit_pe_bf16_flush_s1_" in rest:
+        before, _, after = rest.partition("module unit_pe_bf16_flush_s1_")
+        rest = before + after.partition("endmodule")[2]
+    # A box of which only the ports are seen leaves all of them unused.
+    off, on = (f"/* verilator lint_{state} UNDRIVEN */\n" for state in ("off", "on"))
+    stub = (
+        f"{off}module unit_pe_bf16_flush_s1(" + body.partition(";")[0] + ";\n" + "\n".join(ports) + f"\nendmodule\n{on}"
+    )
+    path = tmp_path / "mxu.v"
+    path.write_text(head + stub + rest)
+    lint(path, "mxu")
+
+
+@pytest.mark.parametrize("name", ["mxu_2x2", "mxu_2x2_axi", "multiplier_fp16", "adder_ieee"])
+def test_no_more_is_kept_from_verilator_than_is_said(name: str, tmp_path: Path) -> None:
+    """Within the file, and up to its end."""
+    text = to_verilog(build(name), name=name)
+    waived = re.findall(r"verilator lint_off (\w+)", text)
+    assert sorted(waived) == ["CASEOVERLAP", "DECLFILENAME", "UNUSEDSIGNAL", "WIDTHEXPAND"]
+    assert text.endswith("".join(f"/* verilator lint_on {warning} */\n" for warning in waived))
+    assert all(f"- {warning}. " in text for warning in waived)
+    path = tmp_path / "design.v"
+    path.write_text(re.sub(r"/\* verilator .* \*/", "", text))
+    assert set(re.findall(r"%Warning-(\w+)", verilator_lint(path, name).stderr)) <= set(waived)
+
+
+def test_ports_of_the_unit() -> None:
+    text = to_verilog(build("mxu_2x2"))
+    header = text[text.rindex("\nmodule mxu(") :]
+    ports = set(header[header.index("(") + 1 : header.index(")")].replace(" ", "").split(","))
+    streams = {
+        f"{name}__{port}" for name in ("weights", "activations", "results") for port in ("valid", "ready", "payload")
+    }
+    assert ports == {"clk", "rst"} | streams
+
+
+def test_a_name_that_is_taken() -> None:
+    with pytest.raises(ValueError, match="name must differ from the modules inside, not 'pe_bf16_flush_s1'"):
+        to_rtlil(build("mxu_2x2"), name="pe_bf16_flush_s1")
+
+
+def test_few_names_are_unused(tmp_path: Path) -> None:
+    """Fields of payloads that nothing reads would be hundreds."""
+    path = tmp_path / "design.v"
+    path.write_text(to_verilog(build("mxu_2x2")).replace("/* verilator lint_off UNUSEDSIGNAL */", ""))
+    assert verilator_lint(path, "mxu").stderr.count("%Warning-UNUSEDSIGNAL") < 60
+
+
+def test_no_paths_and_no_chance() -> None:
+    first, second = (to_verilog(build("mxu_2x2")) for _ in range(2))
+    assert first == second
+    assert "src =" not in first
+    assert str(Path.cwd()) not in first
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "stream_converter",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("pe", "pe_pipelined", "mxu_2x2_axi")),
+    ],
+)
+def test_yosys_reads_the_same_design(name: str) -> None:
+    """The Verilog is Amaranth's RTLIL: each register, memory place and output is proven to get the same next."""
+    component = build(name, **({"rows": 1, "columns": 1, "depth": 4} if "axi" in name else {}))
+    verilog = to_verilog(component)
+    assert _unproven(component, verilog) == 0
+    assert _unproven(component, "= ~".join(verilog.rsplit("= ", 1))) > 0
+
+
+def _unproven(component: wiring.Component, verilog: str) -> int:
+    """Of how many bits it is not proven that the Verilog does what the component does."""
+    gates = "proc; flatten; memory -nomap; memory_map; opt_clean; techmap; dffunmap; simplemap; opt_clean"
+    top = component.module_name
+    said = yosys.produce(
+        f"read_rtlil /job/design.il\nhierarchy -top {top}\n{gates}\nrename {top} left\ndesign -stash left\n"
+        f"read_verilog <<END\n{verilog}\nEND\nhierarchy -top {top}\n"
+        # Where a register has a name and an alias without one, the name is what both sides have.
+        f"rename -hide w:_*_\n{gates}\nrename {top} right\ndesign -stash right\n"
+        "design -copy-from left -as left left\ndesign -copy-from right -as right right\n"
+        "equiv_make left right both\nhierarchy -top both\nclean -purge\nequiv_simple\n"
+        "tee -q -o /job/result equiv_status",
+        to_rtlil(component),
+    )
+    return int(re.findall(r"are proven and (\d+) are unproven", said)[-1])
+
+
+@pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")  # what is refused goes unused
+def test_two_modules_of_one_name_are_refused() -> None:
+    class Named(wiring.Component):
+        module_name = "twin"
+
+        def __init__(self, value: int) -> None:
+            self.value = value
+            super().__init__({"o": Out(8)})
+
+        def elaborate(self, platform: object) -> Module:
+            m = Module()
+            m.d.comb += self.o.eq(self.value)
+            return m
+
+    class Twins(Named):
+        def elaborate(self, platform: object) -> Module:
+            m = Module()
+            for value in (1, self.value):
+                m.submodules += repeat(platform, lambda value=value: Named(value), 1)
+            return m
+
+    assert to_rtlil(Twins(1), name="top").count("module \\twin") == 1
+    with pytest.raises(AssertionError, match="two different modules are called twin"):
+        to_rtlil(Twins(2), name="top")
+    gc.collect()  # now, while the warning is ignored
+
+
+@pytest.mark.parametrize(("export", "clock"), [(to_rtlil, r"connect \\clk \\clk\b"), (to_verilog, r"\.clk\(clk\)")])
+def test_every_repeated_module_gets_its_clock(export: Callable[..., str], clock: str) -> None:
+    """Without it the registers are constant, and everything that follows is fiction."""
+    text = export(build("mxu_2x2"))
+    instances = ("pe_0", "pe_1", "row_0", "row_1", "array", "column_0", "column_1")
+    for name in instances:
+        head = re.search(rf"^  (cell )?\\?\S+ +\\?{name}( \()?$", text, re.MULTILINE)
+        assert head is not None, name
+        body = text[head.end() :]
+        assert re.search(clock, body[: re.search(r"\n  (end|\);)\n", body).start()]), name
+
+
+def test_combinational_modules_have_no_clock() -> None:
+    assert "clk" not in to_verilog(Adder(FP32))
+    assert "clk" in to_verilog(Adder(FP32, stages=1))

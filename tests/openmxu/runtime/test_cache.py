@@ -1,0 +1,474 @@
+"""What is kept is right or made again, whatever happens to the folder or to a process."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from openmxu.runtime import cache, machine
+
+KEY = cache.key("some", "parts")
+CONTENT = bytes(range(256)) * 20
+
+# Logs that it makes KEY, and waits for a file before it does.
+MAKER = """\
+import sys, time
+from pathlib import Path
+from openmxu import cache
+log, go = map(Path, sys.argv[1:])
+def make():
+    with log.open("a") as file:
+        file.write("made\\n")
+    while not go.exists():
+        time.sleep(0.01)
+    return b"content"
+print("asks", flush=True)
+assert cache.fetch("models", cache.key("some", "parts"), make) == b"content"
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of entries in a cache of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a cache"))
+    monkeypatch.delenv("OPENMXU_CACHE_SIZE", raising=False)
+    monkeypatch.setattr(cache, "_kept", {})
+    monkeypatch.setattr(cache, "_noted", threading.Event())
+    return tmp_path / "a cache" / "openmxu" / "models"
+
+
+class Maker:
+    """Makes the same content each time, and counts how often."""
+
+    def __init__(self, content: bytes = CONTENT) -> None:
+        self.content = content
+        self.calls = 0
+
+    def __call__(self) -> bytes:
+        self.calls += 1
+        return self.content
+
+
+def forbidden() -> bytes:
+    raise AssertionError("made once more")
+
+
+def start(tmp_path: Path) -> subprocess.Popen[str]:
+    """A process that is about to ask for KEY."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", MAKER, tmp_path / "log", tmp_path / "go"], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    with process.stdout as output:
+        assert output.readline() == "asks\n"
+    return process
+
+
+def wait_for(path: Path, lines: int) -> None:
+    deadline = time.monotonic() + 60
+    while not path.exists() or path.read_text().count("\n") < lines:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_made_once(folder: Path) -> None:
+    assert cache.fetch("models", KEY, Maker()) == CONTENT
+    assert cache.fetch("models", KEY, forbidden) == CONTENT
+    assert [path.name for path in folder.iterdir()] == [KEY]
+    assert cache.fetch("netlists", KEY, Maker(b"")) == cache.fetch("netlists", KEY, forbidden) == b""
+
+
+def test_key_is_everything() -> None:
+    keys = {
+        cache.key("1", "a", "bc"),
+        cache.key("1", "ab", "c"),
+        cache.key("2", "a", "bc"),
+        cache.key("1", "a", "bc", ""),
+    }
+    assert len(keys) == 4
+    assert os.uname().machine in machine.processor()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: data[:-1],
+        lambda data: data[:-1] + bytes([data[-1] ^ 1]),
+        lambda data: bytes([data[0] ^ 1]) + data[1:],
+        lambda data: data + b"\0",
+        lambda data: data[:10],
+        lambda data: b"",
+        lambda data: CONTENT,
+        lambda data: bytes(len(data)),
+    ],
+    ids=["cut", "flipped", "digest", "longer", "short", "empty", "bare", "zeros"],
+)
+def test_damaged(damage: object, folder: Path) -> None:
+    cache.fetch("models", KEY, Maker())
+    good = (folder / KEY).read_bytes()
+    assert callable(damage)
+    (folder / KEY).write_bytes(damage(good))
+    again = Maker()
+    assert cache.fetch("models", KEY, again) == CONTENT
+    assert again.calls == 1
+    assert (folder / KEY).read_bytes() == good
+
+
+def test_misplaced(folder: Path) -> None:
+    cache.fetch("models", KEY, Maker())
+    other = cache.key("other")
+    (folder / KEY).rename(folder / other)
+    assert cache.fetch("models", other, Maker(b"other")) == b"other"
+
+
+@pytest.mark.parametrize("error", [RuntimeError("refused"), OSError("made no file"), KeyboardInterrupt()])
+def test_nothing_is_kept_of_a_failure(error: BaseException, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def fail() -> bytes:
+        raise error
+
+    with pytest.raises(type(error)) as raised:
+        cache.fetch("models", KEY, fail)
+    assert raised.value is error
+    assert not list(folder.iterdir())
+    assert not caplog.messages
+    assert cache.fetch("models", KEY, Maker()) == CONTENT
+
+
+def test_two_at_once(tmp_path: Path, folder: Path) -> None:
+    first = start(tmp_path)
+    wait_for(tmp_path / "log", 1)
+    second = start(tmp_path)
+    time.sleep(0.2)
+    assert second.poll() is None
+    (tmp_path / "go").touch()
+    assert (first.wait(60), second.wait(60)) == (0, 0)
+    assert (tmp_path / "log").read_text() == "made\n"
+    assert [path.name for path in folder.iterdir()] == [KEY]
+
+
+def test_killed_while_another_waits(tmp_path: Path, folder: Path) -> None:
+    first = start(tmp_path)
+    wait_for(tmp_path / "log", 1)
+    second = start(tmp_path)
+    first.send_signal(signal.SIGKILL)
+    first.wait(60)
+    wait_for(tmp_path / "log", 2)
+    (tmp_path / "go").touch()
+    assert second.wait(60) == 0
+    assert [path.name for path in folder.iterdir()] == [KEY]
+
+
+def test_failed_while_others_wait(folder: Path) -> None:
+    """Who waited for a file that is gone makes a new one, where those who come later wait."""
+    begun, fail, end = threading.Event(), threading.Event(), threading.Event()
+
+    def broken() -> bytes:
+        fail.wait(60)
+        raise RuntimeError("refused")
+
+    def slow() -> bytes:
+        begun.set()
+        end.wait(60)
+        return CONTENT
+
+    with ThreadPoolExecutor(3) as pool:
+        first = pool.submit(cache.fetch, "models", KEY, broken)
+        while not (folder / f"{KEY}.part").exists():
+            time.sleep(0.01)
+        second = pool.submit(cache.fetch, "models", KEY, slow)
+        time.sleep(0.2)
+        fail.set()
+        assert begun.wait(60)
+        third = pool.submit(cache.fetch, "models", KEY, forbidden)
+        time.sleep(0.2)
+        end.set()
+        assert isinstance(first.exception(), RuntimeError)
+        assert second.result() == third.result() == CONTENT
+
+
+def test_killed(tmp_path: Path, folder: Path) -> None:
+    process = start(tmp_path)
+    wait_for(tmp_path / "log", 1)
+    assert cache.fetch("models", cache.key("other"), Maker()) == CONTENT
+    left = folder / f"{KEY}.part"
+    assert left.exists()  # still somebody's
+    process.kill()
+    process.wait(60)
+    left.write_bytes(b"half of it")
+    assert cache.fetch("models", cache.key("another"), Maker()) == CONTENT
+    assert not left.exists()
+    left.write_bytes(b"half of it")
+    assert cache.fetch("models", KEY, Maker()) == CONTENT
+    assert cache.fetch("models", KEY, forbidden) == CONTENT
+
+
+def test_folder_that_cannot_be_made(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "a cache").touch()
+    maker = Maker()
+    assert cache.fetch("models", KEY, maker) == cache.fetch("models", KEY, maker) == CONTENT
+    assert maker.calls == 1
+    cache.fetch("models", cache.key("other"), Maker())
+    assert caplog.messages == [
+        f"cache cannot be used ({tmp_path}/a cache: File exists); what is compiled now will be compiled again next time"
+    ]
+
+
+def test_tools_have_a_place(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Their usual one; where it cannot be made, one that goes with the process."""
+    assert cache.for_tools(tmp_path / "new" / "tool") == tmp_path / "new" / "tool"
+    assert caplog.messages == []
+    (tmp_path / "file").touch()
+    code = f"""
+import pathlib, openmxu.runtime.cache as cache
+place = cache.for_tools(pathlib.Path("{tmp_path}/file/tool"))
+(place / "kept").touch()
+assert place == cache.for_tools(pathlib.Path("/proc/tool"))
+print(place)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not Path(done.stdout.strip()).exists()
+    assert done.stderr.startswith(f"cache cannot be used ({tmp_path}/file/tool: Not a directory); ")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("command", "made"), [("verilog pe -o pe.v", "pe.v"), ("area --quick -o r", "r/report.html")])
+def test_commands_without_a_home(command: str, made: str, tmp_path: Path) -> None:
+    """Each tool has its own idea of what to do without a cache."""
+    variables = {name: value for name, value in os.environ.items() if name != "XDG_CACHE_HOME"} | {"HOME": "/proc"}
+    done = subprocess.run(
+        [sys.executable, "-m", "openmxu", *command.split()],
+        cwd=tmp_path,
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False)
+    assert done.stderr.count("cache cannot be used (/proc/.cache: ") == 1
+    assert (tmp_path / made).stat().st_size > 0
+
+
+def test_no_home(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    monkeypatch.setenv("HOME", "relative")
+    assert cache.fetch("models", KEY, Maker()) == CONTENT
+    assert "(home directory: cannot be found; set XDG_CACHE_HOME)" in caplog.text
+    with pytest.raises(FileNotFoundError, match="cannot be found; set XDG_CACHE_HOME"):
+        cache.usage()
+
+
+def test_full_disk(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))  # a write ends in the middle
+    try:
+        content = cache.fetch("models", KEY, Maker())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert content == CONTENT
+    assert "openmxu: File too large); what is compiled now" in caplog.text
+    assert not list(folder.iterdir())
+    assert cache.fetch("models", KEY, forbidden) == CONTENT
+
+
+@pytest.mark.parametrize("place", ["openmxu/models", f"openmxu/models/{KEY}", f"openmxu/models/{KEY}.part"])
+@pytest.mark.parametrize("what", ["file", "folder", "link", "link to nothing", "pipe"])
+def test_something_else_in_the_way(what: str, place: str, tmp_path: Path) -> None:
+    cache.fetch("netlists", KEY, Maker())
+    path = tmp_path / "a cache" / place
+    path.parent.mkdir(exist_ok=True)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "kept").touch()
+    match what:
+        case "file":
+            path.write_bytes(CONTENT)
+        case "folder":
+            (path / "in the way").mkdir(parents=True)
+        case "link":
+            path.symlink_to(other)
+        case "link to nothing":
+            path.symlink_to("/no/such/place")
+        case "pipe":
+            os.mkfifo(path)
+    assert cache.fetch("models", KEY, Maker()) == CONTENT
+    assert cache.fetch("models", KEY, forbidden) == CONTENT
+    assert [each.name for each in other.iterdir()] == ["kept"]
+    assert not (tmp_path / "a cache" / "openmxu" / "models").is_symlink()
+
+
+# Whose it is
+
+
+def test_nobody_else_reads_or_writes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = os.umask(0)
+    try:
+        cache.fetch("models", KEY, Maker())
+    finally:
+        os.umask(before)
+    modes = [path.stat().st_mode & 0o777 for path in (folder.parent, folder, folder / KEY)]
+    assert modes == [0o700, 0o700, 0o600]
+    folder.parent.chmod(0o755)
+    assert cache.fetch("models", KEY, forbidden) == CONTENT
+    assert folder.parent.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707, 0o777, 0o1777])
+def test_folder_that_others_can_write(mode: int, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    cache.fetch("models", KEY, Maker(b"planted"))
+    folder.parent.chmod(mode)
+    assert cache.fetch("models", KEY, Maker()) == CONTENT
+    assert caplog.messages == [
+        f"cache cannot be used ({folder.parent}: can be written by other users; delete it); "
+        "what is compiled now will be compiled again next time"
+    ]
+    for ask in (cache.usage, cache.clear):
+        with pytest.raises(PermissionError, match="can be written by other users; delete it"):
+            ask()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("what", ["folder", "entry", "link"])
+def test_of_another_user(what: str, folder: Path, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    cache.fetch("models", KEY, Maker(b"planted"))
+    if what == "link":
+        folder.parent.rename(tmp_path / "elsewhere")
+        folder.parent.symlink_to(tmp_path / "elsewhere")
+    os.chown(folder / KEY if what == "entry" else folder.parent, 1234, 1234, follow_symlinks=False)
+    assert cache.fetch("models", KEY, Maker()) == CONTENT
+    refusal = f"({folder.parent}: belongs to another user; XDG_CACHE_HOME can name another place)"
+    assert (refusal in caplog.text) == (what != "entry")
+    if what == "entry":
+        assert cache.fetch("models", KEY, forbidden) == CONTENT
+        assert (folder / KEY).stat().st_uid == 0
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602])
+def test_entry_that_others_can_write(mode: int, folder: Path) -> None:
+    cache.fetch("models", KEY, Maker(b"planted"))
+    (folder / KEY).chmod(mode)
+    assert cache.fetch("models", KEY, Maker()) == CONTENT
+    assert (folder / KEY).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_link_of_ours_to_another_place(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    folder.parent.parent.mkdir()
+    folder.parent.symlink_to(tmp_path / "elsewhere")
+    assert cache.fetch("models", KEY, Maker()) == CONTENT
+    assert (tmp_path / "elsewhere" / "models" / KEY).is_file()
+
+
+def test_what_is_not_worthy_serves_this_process_only(folder: Path) -> None:
+    assert cache.fetch("models", KEY, Maker(), worthy=lambda: False) == CONTENT
+    assert cache.fetch("models", KEY, forbidden) == CONTENT
+    assert not list(folder.iterdir())
+
+
+def test_find_keep_discard(folder: Path) -> None:
+    assert cache.find("models", KEY) is None
+    cache.keep("models", KEY, CONTENT)
+    cache.keep("models", KEY, b"another")
+    assert cache.find("models", KEY) == CONTENT
+    cache.discard("models", KEY)
+    cache.discard("models", KEY)
+    assert cache.find("models", KEY) is None
+    cache.fetch("models", KEY, Maker(), worthy=lambda: False)
+    cache.discard("models", KEY)
+    assert cache.find("models", KEY) is None
+
+
+def test_pack(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    for name, content in (("one", b"1"), ("a/two", b""), ("a/b/three", CONTENT)):
+        (tmp_path / name).write_bytes(content)
+    cache.unpack(cache.pack(tmp_path), tmp_path / "copy")
+    assert (tmp_path / "copy" / "one").read_bytes() == b"1"
+    assert (tmp_path / "copy" / "a" / "two").read_bytes() == b""
+    assert (tmp_path / "copy" / "a" / "b" / "three").read_bytes() == CONTENT
+
+
+def test_read_only_entries_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    cache.fetch("models", KEY, Maker())
+    monkeypatch.setattr(os, "utime", refuse)
+    assert cache.fetch("models", KEY, forbidden) == CONTENT
+
+
+def test_least_recently_used_makes_room(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = [cache.key(str(i)) for i in range(5)]
+    for age, kind, key in zip((5, 4, 3), ("models", "netlists", "models"), keys, strict=False):
+        cache.fetch(kind, key, Maker())
+        os.utime(folder.parent / kind / key, (time.time() - age, time.time() - age))
+    monkeypatch.setenv("OPENMXU_CACHE_SIZE", str(3 * (len(CONTENT) + 32)))
+    cache.fetch("models", keys[0], forbidden)  # used again, so the second is the oldest now
+    cache.fetch("simulations", keys[3], Maker())
+    assert {path.name for path in folder.parent.rglob("*") if path.is_file()} == {keys[0], keys[2], keys[3]}
+    monkeypatch.setenv("OPENMXU_CACHE_SIZE", "0")
+    os.utime(folder.parent / "simulations" / keys[3], (2**32, 2**32))  # however young the others look
+    cache.fetch("models", keys[4], Maker())
+    assert [path.name for path in folder.parent.rglob("*") if path.is_file()] == [keys[4]]
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("0", 0), ("12345", 12345), ("3K", 3 << 10), ("500m", 500 << 20), ("2G", 2 << 30)]
+)
+def test_size_bound(text: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cache.size_bound() == 1 << 30
+    monkeypatch.setenv("OPENMXU_CACHE_SIZE", text)
+    assert cache.size_bound() == size
+
+
+@pytest.mark.parametrize("text", ["", "1T", "1.5G", "-1", "G", "1 G", "1GB", "9" * 5000])
+def test_size_bound_that_is_none(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENMXU_CACHE_SIZE", text)
+    with pytest.raises(ValueError, match=r"^OPENMXU_CACHE_SIZE must be a number of bytes, .*, not '.*'$"):
+        cache.fetch("models", KEY, forbidden)
+
+
+def test_unknown_kind() -> None:
+    with pytest.raises(
+        ValueError, match=r"^kind must be one of simulations, models, netlists, areas, checks, studies, not 'toys'$"
+    ):
+        cache.fetch("toys", KEY, forbidden)
+    with pytest.raises(
+        ValueError, match=r"^kind must be one of simulations, models, netlists, areas, checks, studies, not 'toys'$"
+    ):
+        cache.clear("toys")
+
+
+def test_usage_and_clear(folder: Path) -> None:
+    nothing = cache.Usage(0, 0)
+    empty = dict.fromkeys(("simulations", "models", "netlists", "areas", "checks", "studies"), nothing)
+    assert cache.usage() == empty
+    assert cache.clear() == nothing
+    for kind, name in (("models", "a"), ("models", "b"), ("netlists", "c")):
+        cache.fetch(kind, cache.key(name), Maker())
+    foreign = [folder / "mine", folder / f"{KEY}.txt", folder.parent / KEY]
+    for path in foreign:
+        path.touch()
+    (folder / f"{KEY}.part").touch()
+    size = len(CONTENT) + 32
+    assert cache.usage() == empty | {"models": (2, 2 * size), "netlists": (1, size)}
+    assert cache.clear("models") == (2, 2 * size)
+    assert cache.usage()["netlists"] == (1, size)
+    assert cache.clear() == (1, size)
+    assert sorted(path for path in folder.parent.rglob("*") if path.is_file()) == sorted(foreign)
+
+
+def test_clear_while_another_makes(tmp_path: Path) -> None:
+    process = start(tmp_path)
+    wait_for(tmp_path / "log", 1)
+    cache.clear()
+    (tmp_path / "go").touch()
+    assert process.wait(60) == 0
+    assert cache.fetch("models", KEY, forbidden) == b"content"

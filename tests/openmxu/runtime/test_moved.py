@@ -1,0 +1,38 @@
+"""Old import paths stay for one release."""
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+from openmxu.cli import frame
+from openmxu.runtime.moved import MOVED
+
+
+@pytest.mark.parametrize("old", MOVED)
+def test_an_old_path_gives_the_module_and_says_where_it_is(old: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, old, raising=False)
+    with pytest.warns(DeprecationWarning, match=f"^{old} is {MOVED[old]} now; the old path goes with 0.3$"):
+        module = importlib.import_module(old)
+    assert module is importlib.import_module(MOVED[old])
+    assert module.__name__ == module.__spec__.name == MOVED[old]
+
+
+def test_the_command_line_was_a_module() -> None:
+    with pytest.warns(DeprecationWarning, match=r"^openmxu\.cli\.main is in openmxu\.cli\.frame now"):
+        from openmxu.cli import main  # noqa: PLC0415
+    assert main is frame.main
+    with pytest.raises(ImportError, match="cannot import name 'nothing'"):
+        from openmxu.cli import nothing  # noqa: F401, PLC0415
+
+
+def test_from_imports_and_names_that_never_were() -> None:
+    """In a fresh interpreter, as the line of the import is to be named."""
+    command = "from openmxu import pe, formats\nfrom openmxu.mxu import Mxu\ntry:\n import openmxu.none\nexcept ImportError: print(Mxu)"
+    done = subprocess.run(
+        [sys.executable, "-W", "default", "-c", command], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout == "<class 'openmxu.unit.mxu.Mxu'>\n"
+    assert done.stderr.count("DeprecationWarning") == 3
+    assert "<string>:2: DeprecationWarning: openmxu.mxu is openmxu.unit.mxu now" in done.stderr

@@ -1,0 +1,270 @@
+"""Children and temporary folders end with the call, and with the process, however these end."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+
+from openmxu.runtime import process
+from openmxu.runtime.process import Done, TimeLimitError, call, run, threads, transient, workspace
+from openmxu_sim.verify.leftovers import MARKER, leftovers
+
+# A child with a grandchild that has left its group, and a folder with a file in it.
+FAMILY = """
+import os, signal, subprocess, sys, threading
+from openmxu.runtime.process import run, workspace
+with workspace() as folder:
+    (folder / "file").touch()
+    threading.Timer({delay}, lambda: os.kill(os.getpid(), {number})).start()
+    run(["sh", "-c", "setsid sleep 1000 & sleep 1000 & echo started; wait"], what="sleep", limit=1000)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for temporary files that nobody else uses."""
+    found = tmp_path / "tmp"
+    found.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(found))
+    monkeypatch.setenv("TMPDIR", str(found))
+    return found
+
+
+def test_what_a_child_gets_and_gives(tmp_path: Path) -> None:
+    lines: list[str] = []
+    done = run(
+        ["sh", "-c", "cat; pwd; echo $MINE >&2; exit 3"],
+        what="sh",
+        limit=60,
+        directory=tmp_path,
+        environment=os.environ | {"MINE": "yours"},
+        text="given\n",
+        lines=lines.append,
+    )
+    assert (done.code, done.output, done.errors) == (3, f"given\n{tmp_path}\n", "yours\n")
+    assert sorted(lines) == sorted(["given", str(tmp_path), "yours"])
+    assert done.last(1) == ["yours"]
+    assert run(["sh", "-c", "kill -9 $$"], what="sh", limit=60).code == -9
+    log = tmp_path / "log"
+    assert run(["sh", "-c", "echo out; echo err >&2"], what="sh", limit=60, log=log).output == ""
+    assert log.read_text() == "out\nerr\n"
+
+
+def test_lines_come_while_it_runs() -> None:
+    times: list[float] = []
+    run(["sh", "-c", "echo a; sleep 0.4; echo b"], what="sh", limit=60, lines=lambda _: times.append(time.monotonic()))
+    assert times[1] - times[0] > 0.2
+
+
+def test_the_last_line_needs_no_end() -> None:
+    lines: list[str] = []
+    run(["printf", "a\\nb"], what="printf", limit=60, lines=lines.append)
+    assert lines == ["a", "b"]
+
+
+def test_a_limit_ends_the_whole_group(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(MARKER, "limit")
+    with pytest.raises(TimeLimitError, match=r"^the test took longer than 0.2 s and was ended; does sh run by itself"):
+        run(["sh", "-c", "sleep 1000 & sleep 1000; true"], what="the test", limit=0.2)
+    assert leftovers("limit", folder) == []
+
+
+def test_a_child_that_ends_before_its_own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it leaves in the background is no reason to wait, though it holds the output open."""
+    monkeypatch.setenv(MARKER, "background")
+    assert run(["sh", "-c", "sleep 1000 & echo done"], what="sh", limit=60).output == "done\n"
+    assert leftovers("background", folder) == []
+
+
+def test_what_a_child_leaves_in_its_folder_goes(folder: Path) -> None:
+    assert run(["sh", "-c", "touch $TMPDIR/left; ls $TMPDIR"], what="sh", limit=60).output == "left\n"
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_process_that_is_killed_leaves_nothing(number: signal.Signals, folder: Path) -> None:
+    marker = f"{os.getpid()}-{number}"
+    done = subprocess.run(
+        [sys.executable, "-c", FAMILY.format(delay=0.3, number=int(number))],
+        text=True,
+        check=False,
+        env=os.environ | {MARKER: marker, "TMPDIR": str(folder)},
+        capture_output=True,
+    )
+    assert done.returncode == -number
+    assert leftovers(marker, folder) == []
+
+
+def test_what_a_killed_watcher_left_the_next_one_sweeps(folder: Path) -> None:
+    code = """
+import os, signal
+from openmxu import process
+with process.workspace() as folder:
+    (folder / "file").touch()
+    process._watch._process.kill()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    subprocess.run([sys.executable, "-c", code], env=os.environ | {"TMPDIR": str(folder)}, check=False)
+    [left] = folder.iterdir()
+    name = left.name.removesuffix("0").removesuffix("1")
+    link, other = folder / f"{name[:-2]}00", folder / "openmxu-work-mine"
+    link.symlink_to(other)
+    other.mkdir()
+    with workspace() as used:
+        process._swept.clear()
+        with workspace() as second:
+            assert {*folder.iterdir()} == {used, second, link, other}
+
+
+def test_threads_whose_block_fails() -> None:
+    start = time.monotonic()
+    futures: list[Future[Done]] = []
+
+    def fail() -> None:
+        with threads(2) as pool:
+            futures.extend(pool.submit(run, ["sleep", "1000"], what="sleep", limit=1000) for _ in range(5))
+            time.sleep(0.2)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert time.monotonic() - start < 10
+    assert all(future.done() for future in futures)
+    assert run(["true"], what="true", limit=60).code == 0
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_so_many_threads_at_a_time(jobs: int) -> None:
+    inside: list[int] = []
+    most: list[int] = []
+    together = threading.Barrier(jobs)
+
+    def work(number: int) -> None:
+        inside.append(number)
+        together.wait(60)
+        time.sleep(0.05)
+        most.append(len(inside))
+        inside.pop()
+
+    with threads(jobs) as pool:
+        list(pool.map(work, range(4 * jobs)))
+    assert max(most) == jobs
+
+
+def test_threads_inside_threads() -> None:
+    def inner() -> None:
+        with threads(1) as pool:
+            pool.submit(run, ["sleep", "1000"], what="sleep", limit=1000).result()
+
+    def fail() -> None:
+        with threads(1) as pool:
+            pool.submit(inner)
+            time.sleep(0.2)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+
+
+def test_many_threads_at_once(folder: Path) -> None:
+    with threads(8) as pool:
+        codes = list(pool.map(lambda code: run(["sh", "-c", f"exit {code}"], what="sh", limit=60).code, range(40)))
+    assert codes == list(range(40))
+    assert list(folder.iterdir()) == []
+
+
+def test_a_fork_neither_removes_nor_holds(folder: Path) -> None:
+    code = """
+import os, sys, time
+from openmxu.runtime.process import workspace
+with workspace() as folder:
+    child = os.fork()
+    if not child:
+        time.sleep(0.3)
+        with workspace() as own:
+            assert own.is_dir()
+        if not folder.is_dir():
+            sys.exit("gone")
+        sys.exit(0)
+    if os.waitpid(child, 0)[1]:
+        sys.exit("failed")
+    assert folder.is_dir()
+    if not os.fork():
+        os.close(2)
+        time.sleep(1000)  # must not keep the watcher from its work
+    os.kill(os.getpid(), 9)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"TMPDIR": str(folder), MARKER: "fork"},
+        check=False,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (-9, "")
+    limit = time.monotonic() + 5
+    while list(folder.iterdir()) and time.monotonic() < limit:
+        time.sleep(0.02)
+    assert list(folder.iterdir()) == []
+    for number in [int(line.split()[1].rstrip(":")) for line in leftovers("fork", folder, patience=0)]:
+        os.kill(number, signal.SIGKILL)
+
+
+def test_workspaces_are_private_and_whole(folder: Path) -> None:
+    with workspace() as path, workspace() as other:
+        assert path.stat().st_mode & 0o777 == 0o700
+        assert path != other
+        (path / "below").mkdir()
+    assert list(folder.iterdir()) == []
+    with pytest.raises(FileNotFoundError), workspace(folder / "missing"):
+        pass
+
+
+def test_a_transient_file(tmp_path: Path) -> None:
+    with transient(tmp_path / "part"):
+        (tmp_path / "part").touch()
+    with transient(tmp_path / "part"):
+        (tmp_path / "part").touch()
+        (tmp_path / "part").rename(tmp_path / "whole")
+    assert [path.name for path in tmp_path.iterdir()] == ["whole"]
+
+
+@pytest.mark.parametrize("end", ["os._exit(0)", "os.kill(os.getpid(), 9)"])
+def test_outputs_of_a_process_that_is_killed(end: str, tmp_path: Path) -> None:
+    """Nothing hidden stays beside an output, nor a new folder without anything in it."""
+    code = f"""
+import os
+from pathlib import Path
+from openmxu.runtime.files import folder, reserve
+with folder(Path("new/below")), reserve("new/below/file", "old") as outputs:
+    assert len(os.listdir("new/below")) == 1
+    {end}
+"""
+    (tmp_path / "old").write_text("old")
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False)
+    limit = time.monotonic() + 5
+    while len(list(tmp_path.iterdir())) > 1 and time.monotonic() < limit:
+        time.sleep(0.02)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("old", "old")]
+
+
+def test_call() -> None:
+    assert call(divmod, 7, 2, what="divmod", limit=60) == [3, 1]
+    with pytest.raises(RuntimeError, match=r"^integer division or modulo by zero$"):
+        call(divmod, 7, 0, what="divmod", limit=60)
+    with pytest.raises(RuntimeError, match=r"^the end died with exit code 7: for want of memory perhaps$"):
+        call(os._exit, 7, what="the end", limit=60)
+
+
+def test_an_interrupt_in_a_library(folder: Path) -> None:
+    """Where no program has installed handlers, Ctrl-C is an exception as ever."""
+    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        run(["sleep", "1000"], what="sleep", limit=1000)
+    assert list(folder.iterdir()) == []

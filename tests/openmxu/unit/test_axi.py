@@ -1,0 +1,83 @@
+"""The unit on a bus, driven by AXI ends that are not ours; and what its registers say of its formats."""
+
+import re
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+from amaranth.sim import Simulator
+
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import FORMATS, FP32, FloatFormat
+from openmxu.unit.axi import Register, Registers, axi_config, read_format
+
+from ..conftest import Bench
+
+
+def test_bench(bench: Bench) -> None:
+    bench("mxu_2x2_axi")
+
+
+@pytest.mark.slow
+def test_all_options(bench: Bench) -> None:
+    """In Icarus; Verilator runs the plain one above."""
+    options = {"rows": 2, "columns": 1, "depth": 8, "splitter": True, "result": "bf16"}
+    bench("mxu_2x2_axi", options, count=500, simulator="icarus", timeout=240)
+
+
+def _read(config: MxuConfig, *registers: Register) -> list[int]:
+    """What registers hold."""
+    dut = Registers(axi_config(config))
+    found = []
+
+    async def bench(ctx: Any) -> None:
+        ctx.set(dut.arvalid, 1)
+        ctx.set(dut.rready, 1)
+        for register in registers:
+            ctx.set(dut.araddr, register)
+            await ctx.tick()
+            assert (ctx.get(dut.rvalid), ctx.get(dut.rresp)) == (1, 0)
+            found.append(int(ctx.get(dut.rdata)))
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    return found
+
+
+def test_rows_and_columns_are_told_apart() -> None:
+    """The unit on the bench above has as many of one as of the other."""
+    assert _read(MxuConfig(rows=3, columns=5), Register.SIZE) == [0x0005_0003]
+
+
+@pytest.mark.parametrize(
+    "fmt", [*FORMATS.values(), FloatFormat.parse("e6f9"), FloatFormat("mine", 3, 2, False)], ids=str
+)
+def test_formats_are_told(fmt: FloatFormat) -> None:
+    """Units whose words are fp32 alike, of any operand; the page has the numbers of some."""
+    config = MxuConfig(rows=1, columns=1, stages=7, operand=fmt, subnormals="ieee")
+    formats, sums, version = _read(config, Register.FORMAT, Register.ACCUMULATE, Register.VERSION)
+    told = read_format(formats)
+    assert (told.exponent_width, told.fraction_width, told.has_infinity) == (
+        fmt.exponent_width,
+        fmt.fraction_width,
+        fmt.has_infinity,
+    )
+    assert told == fmt or fmt.name not in FORMATS
+    assert formats & 0xFFFF030F == 0x20200107
+    assert read_format(sums) == FP32
+    assert [*version.to_bytes(4)] == [0, *map(int, metadata.version("openmxu").split("."))]
+
+
+def test_formats_are_those_of_the_page() -> None:
+    page = (Path(__file__).parents[3] / "docs/reference/axi.md").read_text()
+    table = dict(re.findall(r"^\| `(\w+)` \| (0x\w{4}) \|$", page, re.MULTILINE))
+    assert {name: read_format(int(word, 16)) for name, word in table.items()} == FORMATS
+
+
+def test_no_format() -> None:
+    """As in a unit that is older than these fields."""
+    with pytest.raises(ValueError, match="exponent_width must be an integer from 2 to 8, not 0"):
+        read_format(0x20200001)
