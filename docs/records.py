@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from openmxu.area.comparison import Comparison
-from openmxu.area.pages import peers
+from openmxu.area.chapters import peer_tables as peers
+from openmxu.area.finding.comparison import Comparison
 from openmxu.export.provenance import NETLIST, provenance
 from openmxu_boards import record as builds
 from openmxu_boards.targets import BOARDS

@@ -13,7 +13,7 @@ _SOURCES = [path for root in ("hw", "sim", "boards") for path in sorted((_ROOT /
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 _LARGE = {
-    "hw/openmxu/area/ablation.py:_ablations": "a table, each row built on those above",
+    "hw/openmxu/area/subject/ablation.py:_ablations": "a table, each row built on those above",
     "sim/openmxu_sim/engines/compiled/wiring.py:_rules": "the block diagram of the unit, as data",
     "sim/openmxu_sim/torch/matmul.py:_products": "PyTorch reads the operator's schema from it",
 }

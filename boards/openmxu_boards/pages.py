@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from openmxu.area.pages.shell import page, render
+from openmxu.pages.document import page, render
 from openmxu.runtime.files import folder, reserve
 from openmxu_boards.flow import PLACEMENT, SUMMARY
 from openmxu_boards.record import drawing_name, entry, to_markdown

@@ -24,9 +24,9 @@ from openmxu.runtime.files import folder, reserve
 from openmxu.spec.formats import FORMATS, SUBNORMALS
 
 if TYPE_CHECKING:
-    from openmxu.area.findings import Report
-    from openmxu.area.given import Given
-    from openmxu.area.points import Point
+    from openmxu.area.finding.findings import Report
+    from openmxu.area.subject.given import Given
+    from openmxu.area.subject.points import Point
     from openmxu.catalog import Design
 
 __all__ = [
@@ -68,7 +68,7 @@ def _list(options: argparse.Namespace) -> None:
 def sections() -> Iterator[Section]:
     """What ``openmxu list`` shows of this package."""
     from openmxu.area import TARGETS
-    from openmxu.area.libraries import found_libraries
+    from openmxu.area.target.libraries import found_libraries
     from openmxu.catalog import CATALOG
 
     yield "Designs (openmxu verilog DESIGN)", [(design.name, design.summary) for design in CATALOG.values()]
@@ -641,8 +641,8 @@ def _area_outcome(found: "Report", unread: "list[str]") -> int:
 def _points(options: argparse.Namespace) -> "tuple[list[Point] | None, list[str]]":
     """The designs that the options choose, ours and the user's, and a line for each of these that cannot be read."""
     from openmxu import yosys
-    from openmxu.area.given import read_given
-    from openmxu.area.points import beside_points
+    from openmxu.area.subject.given import read_given
+    from openmxu.area.subject.points import beside_points
 
     chosen = _own_designs(options)
     designs = _given(options)
@@ -661,7 +661,7 @@ def _points(options: argparse.Namespace) -> "tuple[list[Point] | None, list[str]
 
 def _given(options: argparse.Namespace) -> "list[Given]":
     """The user's designs, checked."""
-    from openmxu.area.given import AUTO, Given, listed, pair
+    from openmxu.area.subject.given import AUTO, Given, listed, pair
 
     designs = []
     for each in options.designs:
@@ -686,8 +686,8 @@ def _given(options: argparse.Namespace) -> "list[Given]":
 
 
 def _peers(options: argparse.Namespace) -> int:
-    from openmxu.area.comparison import COMPARISON_FILES, compare_peers
-    from openmxu.area.pages.peers import to_markdown
+    from openmxu.area.chapters.peer_tables import to_markdown
+    from openmxu.area.finding.comparison import COMPARISON_FILES, compare_peers
 
     if options.designs:
         raise ValueError("--peers describes designs in its folder; --verilog, --filelist and --amaranth do without")
@@ -728,7 +728,7 @@ def _peers(options: argparse.Namespace) -> int:
 
 def _own_designs(options: argparse.Namespace) -> "list[Point] | None":
     """The designs that the options choose; none where they leave them to the extent."""
-    from openmxu.area.points import SIDE, chosen_points, formats_of_widths
+    from openmxu.area.subject.points import SIDE, chosen_points, formats_of_widths
 
     formats = [*options.format, *formats_of_widths(options.width)]
     if formats:

@@ -31,7 +31,7 @@ from openmxu.runtime.files import folder, reserve
 from openmxu.spec.formats import SUBNORMALS
 
 if TYPE_CHECKING:
-    from openmxu.area.liberty import Library
+    from openmxu.area.target.liberty import Library
     from openmxu.spec.config import MxuConfig
     from openmxu_sim.engines.compiled.trace import Window
     from openmxu_sim.onnx.infer import Inference
@@ -698,7 +698,7 @@ def _add_units(parser: argparse.ArgumentParser) -> None:
 
 
 def _infer(options: argparse.Namespace) -> None:
-    from openmxu.area.pages.shell import page, render
+    from openmxu.pages.document import page, render
     from openmxu_sim.golden import find_format
     from openmxu_sim.npy import read_arrays
     from openmxu_sim.numerics import EscapeError
@@ -739,7 +739,7 @@ def _infer(options: argparse.Namespace) -> None:
 
 
 def _with_areas(found: "list[Inference]") -> "list[Inference]":
-    from openmxu.area.elements import element_areas
+    from openmxu.area.finding.elements import element_areas
 
     areas = element_areas([each.costs.config for each in found], tell)
     return [replace(each, element=area) for each, area in zip(found, areas, strict=True)]
@@ -747,7 +747,7 @@ def _with_areas(found: "list[Inference]") -> "list[Inference]":
 
 def _library_for(options: argparse.Namespace, operands: "list[str]") -> "Library":
     """The cell library for energies of these units; what has none is refused before anything runs."""
-    from openmxu.area.liberty import read_library
+    from openmxu.area.target.liberty import read_library
     from openmxu_sim.energy.networks import check_unit
     from openmxu_sim.numerics import Numerics
 

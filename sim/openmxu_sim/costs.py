@@ -18,7 +18,7 @@ from openmxu_sim.aliases import Floats
 from openmxu_sim.numerics import Numerics, Work
 
 if TYPE_CHECKING:
-    from openmxu.area.units import UnitEnergy
+    from openmxu.area.finding.units import UnitEnergy
 
 __all__ = ["Cost", "Costs", "Ledger", "Losses", "losses", "three_digits"]
 
@@ -140,7 +140,7 @@ class Costs:
 
     @property
     def millijoules(self) -> float | None:
-        """Of all of it, if parts were measured; derived, see :class:`openmxu.area.units.UnitEnergy`."""
+        """Of all of it, if parts were measured; derived, see :class:`openmxu.area.finding.units.UnitEnergy`."""
         return None if self.energy is None else sum(self._millijoules(self.energy, row) for row in self.rows)
 
     def _millijoules(self, energy: "UnitEnergy", row: Cost) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import openmxu.area
-from openmxu.area.points import PRODUCT, point
+from openmxu.area.subject.points import PRODUCT, point
 from openmxu.cli.frame import main
 from openmxu.spec.formats import BF16
 from openmxu_sim import demo, speed

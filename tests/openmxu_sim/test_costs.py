@@ -6,7 +6,7 @@ from threading import Thread
 import numpy as np
 import pytest
 
-from openmxu.area.units import UnitEnergy
+from openmxu.area.finding.units import UnitEnergy
 from openmxu.spec.config import MxuConfig
 from openmxu_sim import golden, simulate, vectors
 from openmxu_sim.costs import Ledger, Losses, losses, three_digits

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from openmxu.area import timing
+from openmxu.area.target import timing
 from openmxu.runtime.process import TimeLimitError
 from openmxu_sim.cosim import simulators
 from openmxu_sim.netlist import native

@@ -1,11 +1,11 @@
 """Area: designs through Yosys, on gates, cell libraries and FPGAs, and reports about it."""
 
-from openmxu.area.findings import Report
-from openmxu.area.measure import Result
+from openmxu.area.finding.findings import Report
 from openmxu.area.pages.table import to_table
-from openmxu.area.points import PART_NAMES, PARTS, Point, default_points, full_points, quick_points
 from openmxu.area.report import FILES, TIME_LIMIT, report
-from openmxu.area.targets import DEFAULT_TARGETS, RECIPES, TARGETS
+from openmxu.area.run.measure import Result
+from openmxu.area.subject.points import PART_NAMES, PARTS, Point, default_points, full_points, quick_points
+from openmxu.area.target.targets import DEFAULT_TARGETS, RECIPES, TARGETS
 
 __all__ = [
     "DEFAULT_TARGETS",

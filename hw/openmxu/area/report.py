@@ -7,19 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from openmxu import yosys
-from openmxu.area.ablation import ablation_points
-from openmxu.area.designs import Part, is_measured, parts, whole
-from openmxu.area.doubts import are_scaled
-from openmxu.area.energy import Energy, find_meter, is_metered, planned
-from openmxu.area.findings import Entry, Report, Term
-from openmxu.area.liberty import Library, read_library
-from openmxu.area.libraries import found_libraries, named_libraries
-from openmxu.area.measure import Result
+from openmxu.area.chapters.placed import PLACED, to_drawing
+from openmxu.area.finding.findings import Entry, Report, Term
 from openmxu.area.pages.export import to_csv, to_json
 from openmxu.area.pages.markdown import to_markdown, to_summary
-from openmxu.area.pages.placed import PLACED, to_drawing
-from openmxu.area.placing import PACKAGES, Tools, core_points, find_tools, place_all
-from openmxu.area.points import (
+from openmxu.area.run.energy import Energy, find_meter, is_metered, planned
+from openmxu.area.run.measure import Result
+from openmxu.area.run.placing import PACKAGES, Tools, core_points, find_tools, place_all
+from openmxu.area.run.schedule import Workers, measure_all, workers
+from openmxu.area.subject.ablation import ablation_points
+from openmxu.area.subject.designs import Part, is_measured, parts, whole
+from openmxu.area.subject.points import (
     PROCESSING_ELEMENT,
     Point,
     default_points,
@@ -30,8 +28,10 @@ from openmxu.area.points import (
     quick_points,
     reordered,
 )
-from openmxu.area.schedule import Workers, measure_all, workers
-from openmxu.area.targets import DEFAULT_TARGETS, RECIPES, TARGETS, TIMED_RECIPES, Target, choose_targets
+from openmxu.area.target.doubts import are_scaled
+from openmxu.area.target.liberty import Library, read_library
+from openmxu.area.target.libraries import found_libraries, named_libraries
+from openmxu.area.target.targets import DEFAULT_TARGETS, RECIPES, TARGETS, TIMED_RECIPES, Target, choose_targets
 from openmxu.catalog import CATALOG, Design
 from openmxu.export.provenance import provenance
 from openmxu.runtime.extras import install
@@ -105,7 +105,7 @@ def report(
     extent
         One of :data:`EXTENTS`. ``"quick"``: few points, none of the catalog's designs, and generic gates only unless
         ``targets`` or ``liberty`` say otherwise. ``"full"``: every format, width, part and option, and, unless said
-        otherwise, all targets, recipes, and libraries of :func:`openmxu.area.libraries.found_libraries`.
+        otherwise, all targets, recipes, and libraries of :func:`openmxu.area.target.libraries.found_libraries`.
     targets
         Names from :data:`openmxu.area.TARGETS`. May be empty where ``liberty`` is not.
     liberty
@@ -118,20 +118,20 @@ def report(
     jobs
         Yosys processes at a time; by default one for each core, but at most 8.
     cluster
-        Address of a Dask scheduler, to which the same jobs are given; see :func:`openmxu.area.schedule.workers`.
+        Address of a Dask scheduler, to which the same jobs are given; see :func:`openmxu.area.run.schedule.workers`.
     limit
         Seconds that Yosys may take for one design.
     energy
         Play netlists on cell libraries, and report their energies; full reports do so anyway where a library has any.
     layer
         A ``.npz`` file with ``activations``, a sample a row, and ``weights``, a column for each output, of a layer of a
-        network: operands of elements beside those of :data:`openmxu.area.energy.OPERANDS`. Asks for energies.
+        network: operands of elements beside those of :data:`openmxu.area.run.energy.OPERANDS`. Asks for energies.
     orders
         In how many other orders ABC is given ``points``, or else what statements about formats rest on, to see how far
         areas on gates move; by default :data:`ORDERS` in full reports, else none.
     placed
-        Place and route what formats are compared by, too, see :mod:`openmxu.area.placing`; full reports on all targets
-        do so anyway where its tools are installed.
+        Place and route what formats are compared by, too, see :mod:`openmxu.area.run.placing`; full reports on all
+        targets do so anyway where its tools are installed.
     progress
         Called with one line of progress.
 
@@ -337,7 +337,7 @@ def measure_catalog(
     targets
         Gates: on an FPGA one module cannot be mapped by itself and counted many times.
     where, tell
-        As for :func:`openmxu.area.schedule.measure_all`.
+        As for :func:`openmxu.area.run.schedule.measure_all`.
     """
     plans = [(design, [Part(1, whole(design))] if is_measured(design) else parts(design)) for design in designs]
     # Parts with the same top module are the same, and measured once.

@@ -4,7 +4,7 @@ from warnings import warn
 
 
 def __getattr__(name: str) -> object:
-    """A name of :mod:`openmxu.cli.frame`, from when that was this module: for one release, as in openmxu.runtime.moved."""
+    """A name of :mod:`openmxu.cli.frame`, from when that was this module: for one release."""
     from openmxu.cli import frame  # noqa: PLC0415  # a while of imports, and signals come first
 
     if name not in frame.__all__:

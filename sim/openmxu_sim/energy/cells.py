@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from openmxu.area.liberty import Group, Library, evaluate, parse_groups
+from openmxu.area.target.liberty import Group, Library, evaluate, parse_groups
 
 __all__ = ["MOST_PINS", "Arc", "Cell", "Cells", "NoPowerError", "Pin", "Power", "Table", "read_cells", "truth"]
 

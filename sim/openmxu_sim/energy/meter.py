@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from openmxu import yosys
-from openmxu.area.energy import LAYER, RANDOM, Energy
-from openmxu.area.job import NETLIST, pack, unpack
-from openmxu.area.measure import Result
-from openmxu.area.schedule import Left, Workers
+from openmxu.area.run.energy import LAYER, RANDOM, Energy
+from openmxu.area.run.job import NETLIST, pack, unpack
+from openmxu.area.run.measure import Result
+from openmxu.area.run.schedule import Left, Workers
 from openmxu.runtime import cache, process
 from openmxu_sim.energy.cells import NoPowerError, read_cells
 from openmxu_sim.energy.events import Player
@@ -44,7 +44,7 @@ _FIGURES = ("clock", "flip_flops", "logic", "at_once")
 def measure(
     plan: Sequence[tuple[Result, str]], where: Workers, tell: Callable[[str], None], layer: Path | None = None
 ) -> list[Energy]:
-    """A :data:`~openmxu.area.energy.Meter`. Netlists are played on this machine, also where a cluster maps others.
+    """A :data:`~openmxu.area.run.energy.Meter`. Netlists are played on this machine, also where a cluster maps others.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def measure_one(result: Result, operands: str, limit: float = yosys.TIME_LIMIT, 
     result
         A measured one on a cell library.
     operands
-        A key of :data:`openmxu.area.energy.OPERANDS`, or :data:`openmxu.area.energy.RANDOM`.
+        A key of :data:`openmxu.area.run.energy.OPERANDS`, or :data:`openmxu.area.run.energy.RANDOM`.
     limit
         Seconds that Yosys may take.
     layer

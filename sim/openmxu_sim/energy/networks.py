@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from openmxu.area.elements import check_energies, element_energies
-from openmxu.area.liberty import Library, read_library
+from openmxu.area.finding.elements import check_energies, element_energies
+from openmxu.area.target.liberty import Library, read_library
 from openmxu.spec.config import MxuConfig
 from openmxu_sim.costs import Costs
 from openmxu_sim.numerics import Numerics
@@ -32,7 +32,7 @@ def with_energies(
     ValueError
         A unit is refused by :func:`check_unit`, or the library has no energies.
     OSError, openmxu.yosys.SynthesisError
-        As of :func:`openmxu.area.elements.element_energies`; or the library cannot be read.
+        As of :func:`openmxu.area.finding.elements.element_energies`; or the library cannot be read.
     """
     for each in costs:
         check_unit(each.config, each.numerics)
@@ -47,7 +47,7 @@ def check_unit(config: MxuConfig, numerics: Numerics) -> None:
     Raises
     ------
     ValueError
-        As of :func:`openmxu.area.elements.check_energies`; or sums are not in fp32, as the hardware has them.
+        As of :func:`openmxu.area.finding.elements.check_energies`; or sums are not in fp32, as the hardware has them.
     """
     check_energies(config)
     if numerics.accumulate != "fp32":

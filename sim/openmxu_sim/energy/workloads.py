@@ -27,8 +27,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from openmxu.area.energy import LAYER, METERED, NORMAL
-from openmxu.area.points import ADDER, CONVERTER, MULTIPLIER_TO_FP32, PROCESSING_ELEMENT, Point
+from openmxu.area.run.energy import LAYER, METERED, NORMAL
+from openmxu.area.subject.points import ADDER, CONVERTER, MULTIPLIER_TO_FP32, PROCESSING_ELEMENT, Point
 from openmxu.runtime.extras import install
 from openmxu.spec.stages import split_stages
 from openmxu_sim import golden
@@ -179,9 +179,9 @@ def workload(point: Point, kind: str, *, stretches: int = 256, seed: int = 0, la
     Parameters
     ----------
     point
-        One of :data:`openmxu.area.energy.METERED`.
+        One of :data:`openmxu.area.run.energy.METERED`.
     kind
-        A key of :data:`openmxu.area.energy.OPERANDS`, or :data:`~openmxu.area.energy.LAYER`.
+        A key of :data:`openmxu.area.run.energy.OPERANDS`, or :data:`~openmxu.area.run.energy.LAYER`.
     stretches
         Of :data:`STRETCH` beats that count, each of another column.
     seed

@@ -2,7 +2,7 @@
 
 from matplotlib.figure import Figure
 
-from openmxu_sim.figures import COLOURS, plain, svg
+from openmxu.pages.figures import COLOURS, plain, svg
 from openmxu_sim.speed.measure import Clocked
 from openmxu_sim.speed.report import Report
 

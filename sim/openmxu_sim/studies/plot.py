@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from openmxu_sim.figures import COLOURS, plain, svg
+from openmxu.pages.figures import COLOURS, plain, svg
 from openmxu_sim.studies.roofline import Machine, Roofline
 
 __all__ = ["to_svg"]

@@ -14,7 +14,7 @@ from amaranth.hdl import Module, Shape, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from openmxu.area.gates import gates, mapped
+from openmxu.area.target.gates import gates, mapped
 from openmxu.arith import Adder, Converter, Multiplier, Splitter
 from openmxu.export.verilog import to_rtlil
 from openmxu.spec.formats import BF16, FP16, FP32

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from openmxu.area.gates import gates
+from openmxu.area.target.gates import gates
 from openmxu.arith import Adder, Converter, Multiplier
 from openmxu.runtime.extras import install
 from openmxu.spec.formats import BF16, FP16, FP32

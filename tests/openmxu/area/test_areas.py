@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from openmxu import yosys
-from openmxu.area.job import execute
 from openmxu.area.report import measure_catalog
-from openmxu.area.schedule import Workers
-from openmxu.area.targets import choose_targets
+from openmxu.area.run.job import execute
+from openmxu.area.run.schedule import Workers
+from openmxu.area.target.targets import choose_targets
 from openmxu.catalog import CATALOG
 
 EXPECTED = Path(__file__).with_name("areas.json")

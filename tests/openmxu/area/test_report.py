@@ -16,12 +16,12 @@ from amaranth.lib.wiring import In, Out
 
 from openmxu import yosys
 from openmxu.area import TARGETS, Point, report
-from openmxu.area import job as job_module
-from openmxu.area.job import Job
-from openmxu.area.liberty import generic_library
-from openmxu.area.points import PRODUCT, chosen_points
-from openmxu.area.schedule import Left
-from openmxu.area.targets import choose_targets
+from openmxu.area.run import job as job_module
+from openmxu.area.run.job import Job
+from openmxu.area.run.schedule import Left
+from openmxu.area.subject.points import PRODUCT, chosen_points
+from openmxu.area.target.liberty import generic_library
+from openmxu.area.target.targets import choose_targets
 from openmxu.arith import Multiplier
 from openmxu.export.verilog import to_rtlil
 from openmxu.spec.formats import FP8_E5M2
@@ -272,7 +272,7 @@ def test_an_interrupted_report_goes_on(tmp_path: Path, monkeypatch: pytest.Monke
     """What was measured before Ctrl-C is not measured again."""
     monkeypatch.setenv("YOWASP_CACHE_DIR", str(wasm.folder()))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # what an earlier run measured is no help
-    module = importlib.import_module("openmxu.area.schedule")
+    module = importlib.import_module("openmxu.area.run.schedule")
     runs: list[str] = []
 
     def execute(job: Job, library: bytes | None) -> bytes:

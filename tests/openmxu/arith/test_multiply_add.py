@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from openmxu.area.gates import gates
+from openmxu.area.target.gates import gates
 from openmxu.arith import Adder, Multiplier, MultiplyAdd
 from openmxu.spec.formats import BF16, FP32, SUBNORMALS, FloatFormat
 from openmxu_sim import golden, vectors

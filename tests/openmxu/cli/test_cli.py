@@ -22,8 +22,8 @@ from openmxu.cli.frame import bar, main, make_parser, print_drawn, print_foreign
 from openmxu.runtime import cache
 from openmxu_sim import golden
 
-from ..bits import same_bits
-from ..conftest import compiled, needs_compiler, slow
+from ...bits import same_bits
+from ...conftest import compiled, needs_compiler, slow
 
 
 @pytest.fixture

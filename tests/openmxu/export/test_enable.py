@@ -19,9 +19,9 @@ from openmxu.cli import frame
 from openmxu.export.integration import to_template, to_vhdl_template
 from openmxu.export.verilog import to_rtlil, to_verilog
 
-from ..conftest import slow
-from ..linters import lint
-from ..miter import compare
+from ...conftest import slow
+from ...linters import lint
+from ...miter import compare
 
 _SMALL = {"rows": 2, "columns": 1, "depth": 4}
 

@@ -16,8 +16,8 @@ from openmxu.export.integration import to_template
 from openmxu.export.verilog import to_verilog
 from openmxu.unit.axi import IDENTITY, Register
 
-from ..conftest import slow
-from ..linters import lint
+from ...conftest import slow
+from ...linters import lint
 
 MXU = ["verilog", "mxu", "--rows", "2", "--columns", "3", "--splitter", "--result", "bf16"]
 

@@ -22,9 +22,9 @@ from openmxu.export.memories import WrappedMemory
 from openmxu.export.verilog import to_verilog
 from openmxu_sim.cosim.runner import BenchFailedError
 
-from ..conftest import Bench, slow
-from ..linters import lint
-from ..miter import compare
+from ...conftest import Bench, slow
+from ...linters import lint
+from ...miter import compare
 
 _SMALL = {"rows": 2, "columns": 1, "depth": 4}
 

@@ -23,8 +23,8 @@ from openmxu.export.names import PORTS, check_name, check_vhdl_name
 from openmxu.export.verilog import to_verilog
 from openmxu_sim.cosim.runner import simulate
 
-from ..conftest import slow
-from ..linters import lint
+from ...conftest import slow
+from ...linters import lint
 
 _SQUARE = (Path(__file__).parents[3] / "docs" / "examples" / "square.v").read_text()
 

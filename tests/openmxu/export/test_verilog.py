@@ -18,7 +18,7 @@ from openmxu.export.verilog import to_rtlil, to_verilog
 from openmxu.spec.formats import FP32
 from openmxu.unit.hierarchy import repeat
 
-from ..linters import icarus_lint, lint, verilator_lint
+from ...linters import icarus_lint, lint, verilator_lint
 
 _SMALL = [name for name, design in CATALOG.items() if design.cells <= 64]
 _QUICK = ("adder", "splitter", "pe", "mxu_2x2_axi")

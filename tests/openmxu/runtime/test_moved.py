@@ -29,10 +29,17 @@ def test_the_command_line_was_a_module() -> None:
 
 def test_from_imports_and_names_that_never_were() -> None:
     """In a fresh interpreter, as the line of the import is to be named."""
-    command = "from openmxu import pe, formats\nfrom openmxu.mxu import Mxu\ntry:\n import openmxu.none\nexcept ImportError: print(Mxu)"
+    command = """
+from openmxu import formats, pe
+from openmxu.mxu import Mxu
+try:
+    import openmxu.none
+except ImportError:
+    print(Mxu)
+"""
     done = subprocess.run(
         [sys.executable, "-W", "default", "-c", command], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout == "<class 'openmxu.unit.mxu.Mxu'>\n"
     assert done.stderr.count("DeprecationWarning") == 3
-    assert "<string>:2: DeprecationWarning: openmxu.mxu is openmxu.unit.mxu now" in done.stderr
+    assert "<string>:3: DeprecationWarning: openmxu.mxu is openmxu.unit.mxu now" in done.stderr

@@ -11,7 +11,7 @@ import pytest
 from openmxu.runtime.sources import Sources
 from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
 
-from ..conftest import slow
+from ...conftest import slow
 
 ROOT = Path(__file__).parents[3]
 ROUND = "hw/openmxu/arith/round.py"

@@ -10,7 +10,7 @@ from openmxu.spec.config import MxuConfig
 from openmxu.unit.accumulator import AccumulatorColumn
 from openmxu_sim import golden, vectors
 
-from ..bits import same_bits
+from ...bits import same_bits
 
 _COUNT = 400
 

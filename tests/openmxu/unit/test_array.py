@@ -2,7 +2,7 @@
 
 import pytest
 
-from ..conftest import Bench
+from ...conftest import Bench
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import FORMATS, FP32, FloatFormat
 from openmxu.unit.axi import Register, Registers, axi_config, read_format
 
-from ..conftest import Bench
+from ...conftest import Bench
 
 
 def test_bench(bench: Bench) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ..conftest import Bench, slow
+from ...conftest import Bench, slow
 
 
 @pytest.mark.parametrize(

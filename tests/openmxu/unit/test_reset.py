@@ -13,7 +13,7 @@ from amaranth.lib.wiring import Out
 from openmxu.catalog import CATALOG, build
 from openmxu.export.verilog import to_verilog
 
-from ..conftest import slow
+from ...conftest import slow
 
 pytestmark = pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus Verilog is not installed")
 

@@ -9,7 +9,7 @@ from amaranth.sim import Simulator
 from openmxu.spec.config import MxuConfig
 from openmxu.unit.status import COUNTERS, Error, Status
 
-from ..conftest import Bench
+from ...conftest import Bench
 
 _STREAMS = ("weights", "activations", "results")
 _EVENTS = ("go", "waits_input", "waits_output", "clear")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from openmxu.area.liberty import parse_library, read_library
+from openmxu.area.target.liberty import parse_library, read_library
 from openmxu_sim.energy.cells import Cells, NoPowerError, Table, read_cells, truth
 
 from .library import GATES, cell, flip_flop, gate, library, text

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from openmxu.area.liberty import parse_library
+from openmxu.area.target.liberty import parse_library
 from openmxu_sim.energy.cells import read_cells
 from openmxu_sim.energy.events import Activity, Player
 from openmxu_sim.energy.timed import TimedNetlist, UnsuitableError, read_timed

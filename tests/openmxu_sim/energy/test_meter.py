@@ -9,17 +9,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from openmxu.area.energy import OPERANDS, Energy, planned
-from openmxu.area.findings import Report
-from openmxu.area.given import Given, read_given
-from openmxu.area.job import execute
-from openmxu.area.liberty import parse_library
-from openmxu.area.measure import Result, measure
+from openmxu.area.finding.findings import Report
 from openmxu.area.pages.export import to_json
 from openmxu.area.pages.markdown import to_markdown, to_summary
-from openmxu.area.points import ADDER, CONVERTER, MULTIPLIER, MULTIPLIER_TO_FP32, PROCESSING_ELEMENT, PRODUCT, point
-from openmxu.area.targets import choose_targets
-from openmxu.area.timing import find_sta
+from openmxu.area.run.energy import OPERANDS, Energy, planned
+from openmxu.area.run.job import execute
+from openmxu.area.run.measure import Result, measure
+from openmxu.area.subject.given import Given, read_given
+from openmxu.area.subject.points import (
+    ADDER,
+    CONVERTER,
+    MULTIPLIER,
+    MULTIPLIER_TO_FP32,
+    PROCESSING_ELEMENT,
+    PRODUCT,
+    point,
+)
+from openmxu.area.target.liberty import parse_library
+from openmxu.area.target.targets import choose_targets
+from openmxu.area.target.timing import find_sta
 from openmxu.cli.frame import main
 from openmxu.runtime import process
 from openmxu.spec.formats import BF16, FORMATS, FP32

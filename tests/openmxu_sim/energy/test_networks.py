@@ -2,9 +2,9 @@
 
 import pytest
 
-from openmxu.area.designs import register_bits
-from openmxu.area.liberty import parse_library
-from openmxu.area.points import ADDER, CONVERTER, PROCESSING_ELEMENT
+from openmxu.area.subject.designs import register_bits
+from openmxu.area.subject.points import ADDER, CONVERTER, PROCESSING_ELEMENT
+from openmxu.area.target.liberty import parse_library
 from openmxu_sim.costs import Costs, Ledger
 from openmxu_sim.energy import meter
 from openmxu_sim.energy.meter import measure_one

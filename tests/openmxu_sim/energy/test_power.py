@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from openmxu.area.liberty import parse_library, read_library
-from openmxu.area.timing import find_sta
+from openmxu.area.target.liberty import parse_library, read_library
+from openmxu.area.target.timing import find_sta
 from openmxu.runtime import process
 from openmxu_sim.energy.cells import read_cells
 from openmxu_sim.energy.events import Player

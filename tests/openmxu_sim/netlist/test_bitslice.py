@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from openmxu.area.gates import gates
+from openmxu.area.target.gates import gates
 from openmxu.arith import Adder
 from openmxu.spec.formats import FP16
 from openmxu.yosys.netlist import Cell, Netlist

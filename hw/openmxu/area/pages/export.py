@@ -6,12 +6,12 @@ import json
 from dataclasses import asdict, fields
 from typing import Any
 
-from openmxu.area.energy import Energy
-from openmxu.area.findings import Cost, Entry, Fit, Interval, Ratio, Report, Spread
-from openmxu.area.measure import Result
+from openmxu.area.finding.findings import Cost, Entry, Fit, Interval, Ratio, Report, Spread
 from openmxu.area.pages.schema import SCHEMA
-from openmxu.area.placing import Core
-from openmxu.area.targets import Area, Target
+from openmxu.area.run.energy import Energy
+from openmxu.area.run.measure import Result
+from openmxu.area.run.placing import Core
+from openmxu.area.target.targets import Area, Target
 
 __all__ = ["to_csv", "to_json"]
 

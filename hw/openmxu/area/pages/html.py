@@ -4,10 +4,10 @@ import html
 import re
 from collections.abc import Mapping
 
-from openmxu.area.findings import Report
+from openmxu.area.finding.findings import Report
 from openmxu.area.pages.markdown import to_markdown
 from openmxu.area.pages.plot import BLUE, GREY, INK, LINE, PAPER
-from openmxu.area.pages.shell import page, render
+from openmxu.pages.document import page, render
 
 __all__ = ["to_html"]
 

@@ -3,22 +3,22 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from openmxu.area.designs import DEVIATION, MEASURED_CELLS
-from openmxu.area.findings import CLAIMS, CONFIDENCE, Cost, Entry, Ratio, Report
-from openmxu.area.measure import Result
-from openmxu.area.pages.citing import citation
-from openmxu.area.pages.clocks import clock_section
-from openmxu.area.pages.conclusion import conclusion, growth_sentence, overview
-from openmxu.area.pages.derived import passes_section, results_section, units_section
-from openmxu.area.pages.energy import energy_details, energy_section
-from openmxu.area.pages.headline import claimed, everything, headline, panels
-from openmxu.area.pages.marked import escaped, fenced, table
-from openmxu.area.pages.own import own_designs, own_section
-from openmxu.area.pages.placed import placed_section
+from openmxu.area.chapters.citing import citation
+from openmxu.area.chapters.clocks import clock_section
+from openmxu.area.chapters.conclusion import conclusion, growth_sentence, overview
+from openmxu.area.chapters.derived import passes_section, results_section, units_section
+from openmxu.area.chapters.energy_tables import energy_details, energy_section
+from openmxu.area.chapters.headline import claimed, everything, headline, panels
+from openmxu.area.chapters.own import own_designs, own_section
+from openmxu.area.chapters.placed import placed_section
+from openmxu.area.finding.findings import CLAIMS, CONFIDENCE, Cost, Entry, Ratio, Report
 from openmxu.area.pages.table import CATALOG_WORDS, catalog_table
-from openmxu.area.peers import PeerPoint
-from openmxu.area.points import ARRAY, UNIT
-from openmxu.area.targets import RECIPES, Area, Target
+from openmxu.area.run.measure import Result
+from openmxu.area.subject.designs import DEVIATION, MEASURED_CELLS
+from openmxu.area.subject.peers import PeerPoint
+from openmxu.area.subject.points import ARRAY, UNIT
+from openmxu.area.target.targets import RECIPES, Area, Target
+from openmxu.pages.tables import escaped, fenced, table
 
 __all__ = ["to_markdown", "to_summary"]
 

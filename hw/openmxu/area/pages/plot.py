@@ -12,11 +12,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from openmxu.area.findings import CLAIMS, SWEEP_EXPONENT, Cost, Report
-from openmxu.area.fronts import Front
-from openmxu.area.pages.headline import Measured, claimed, panels
-from openmxu.area.points import MULTIPLIER, PRODUCT
-from openmxu.area.targets import Target
+from openmxu.area.chapters.headline import Measured, claimed, panels
+from openmxu.area.finding.findings import CLAIMS, SWEEP_EXPONENT, Cost, Report
+from openmxu.area.finding.fronts import Front
+from openmxu.area.subject.points import MULTIPLIER, PRODUCT
+from openmxu.area.target.targets import Target
 from openmxu.spec.formats import FORMATS
 
 __all__ = ["BLUE", "GREY", "INK", "LINE", "PAPER", "to_images"]
@@ -45,10 +45,10 @@ def to_images(report: Report) -> dict[str, bytes]:
     -------
     dict
         The contents of ``area.png`` and ``area.svg``: area against significand width on the first target, beside the
-        ratios on all targets; each where :func:`openmxu.area.pages.headline.panels` says so. And of ``costs.svg``: what
-        leaving a feature out saves on the first target where it was measured; and of ``clock.svg`` and ``energy.svg``:
-        area and energy against delay on the first sound library with delays. And of ``headline.svg``: what fp16 and
-        fp32 take in units of bf16, where more was measured than the first table has.
+        ratios on all targets; each where :func:`openmxu.area.chapters.headline.panels` says so. And of ``costs.svg``:
+        what leaving a feature out saves on the first target where it was measured; and of ``clock.svg`` and
+        ``energy.svg``: area and energy against delay on the first sound library with delays. And of ``headline.svg``:
+        what fp16 and fp32 take in units of bf16, where more was measured than the first table has.
     """
     with matplotlib.rc_context(_STYLE):
         ranked = [target for target in report.targets if target.is_ranked]

@@ -7,11 +7,11 @@ from rich.console import Group, JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from openmxu.area.findings import Report
-from openmxu.area.measure import Result
-from openmxu.area.pages.conclusion import conclusion
-from openmxu.area.pages.headline import headline
-from openmxu.area.pages.own import OWN_WORDS, own_designs, own_table
+from openmxu.area.chapters.conclusion import conclusion
+from openmxu.area.chapters.headline import headline
+from openmxu.area.chapters.own import OWN_WORDS, own_designs, own_table
+from openmxu.area.finding.findings import Report
+from openmxu.area.run.measure import Result
 
 __all__ = ["catalog_table", "to_table"]
 

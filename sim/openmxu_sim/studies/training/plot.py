@@ -7,8 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
+from openmxu.pages.figures import COLOURS, plain, svg
 from openmxu.spec.passes import PASSES
-from openmxu_sim.figures import COLOURS, plain, svg
 from openmxu_sim.studies.training.plan import REFERENCE, SWEPT, TASKS, name
 from openmxu_sim.studies.training.record import Study
 

@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Any
 
 from openmxu import yosys
-from openmxu.area.elements import element_areas
+from openmxu.area.finding.elements import element_areas
 from openmxu.export.provenance import provenance
 from openmxu.runtime import process
 from openmxu.runtime.cluster import connected

@@ -8,8 +8,8 @@ from random import Random
 
 import numpy as np
 
-from openmxu.area.liberty import generic_library, parse_library
 from openmxu.area.pages.schema import SCHEMA
+from openmxu.area.target.liberty import generic_library, parse_library
 from openmxu_sim import golden, vectors
 from openmxu_sim.verify.faults import LOST, SURVIVED, WRONG
 from openmxu_sim.verify.faults.command import call

@@ -11,10 +11,10 @@ import pytest
 
 from openmxu import yosys
 from openmxu.area import report
-from openmxu.area.liberty import generic_library
 from openmxu.area.pages.compare import changes, to_text
 from openmxu.area.pages.schema import read_report
-from openmxu.area.points import default_points
+from openmxu.area.subject.points import default_points
+from openmxu.area.target.liberty import generic_library
 from openmxu.cli import frame
 
 

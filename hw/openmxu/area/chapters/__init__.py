@@ -1,0 +1,1 @@
+"""The chapters of a report, each from its findings to Markdown."""

@@ -1,0 +1,147 @@
+"""What an area report says first: sentences and a table, whose verdicts come from the measurements."""
+
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+from openmxu.area.finding.findings import CLAIMS, CONFIDENCE, Report
+from openmxu.area.subject.points import ADDER, MULTIPLIER, MULTIPLIER_TO_FP32, PROCESSING_ELEMENT, PRODUCT
+from openmxu.pages.tables import span
+
+__all__ = ["conclusion", "growth_sentence", "overview", "verdict"]
+
+_NEAR = 10
+"""Per cent below a claim that are still said to be near it."""
+
+_VERDICTS = ("at least", f"within {_NEAR} % of", "less than")
+"""What may be said of a ratio beside a claim, from above."""
+
+_SQUARE = 0.2
+"""How far an exponent may be from 2 and still be called the square."""
+
+
+_NOT_MEASURED = (
+    "Not measured: wires, clock trees, memories and leakage; areas, delays and energies are those of mapped cells "
+    "before placing."
+)
+_ALSO_PLACED = _NOT_MEASURED.replace("wires, clock", "delays and energies of wires, clock").removesuffix(".") + (
+    ", except where marked as placed."
+)
+
+
+def conclusion(report: Report) -> list[str]:
+    """Five sentences; fewer, or none, if less was measured. What tables say is not said again."""
+    said = [*_scope(report), *_inside(report)]
+    last = _ALSO_PLACED if report.cores else _NOT_MEASURED
+    return [*said, *([last] if said else []), *_failures(report)]
+
+
+def overview(report: Report) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows of a table: each part's areas relative to bf16, over all targets, beside the claims."""
+    exponents: dict[str, list[float]] = {}
+    for fit in filter(lambda fit: fit.target.is_ranked, report.fits):
+        exponents.setdefault(fit.part, []).append(fit.exponent.value)
+    found = _by_part(report)
+    rows = []
+    for part in dict.fromkeys([*found, *exponents]):
+        ratios = found.get(part, {})
+        cells = [_beside(ratios[name], claim) if name in ratios else "" for name, claim in CLAIMS.items()]
+        rows.append([part, *cells, span(exponents[part]) if part in exponents else ""])
+    claims = [f"{name}, bf16 = 1 (claim: {claim:.0f})" for name, claim in CLAIMS.items()]
+    return ["part", *claims, "exponent of its growth"], rows
+
+
+def verdict(values: Sequence[float], claim: float) -> str:
+    """Where the median of measured ratios, one or more, is beside a claimed one: one of three words.
+
+    ::
+
+              90 %       claim
+        less than │ within │ at least
+        ──────────┴────────┴─────────▶  median, as printed
+    """
+    middle = _hundredths(values)
+    return _VERDICTS[(middle < 100 * claim) + (middle < (100 - _NEAR) * claim)]
+
+
+def _beside(values: Sequence[float], claim: float) -> str:
+    middle = f", median {_middle(values)}" if len(values) > 1 else ""
+    return f"{span(values)}{middle}: {verdict(values, claim)} the claim"
+
+
+def _hundredths(values: Sequence[float]) -> int:
+    """The median as it is printed, of ratios as they are printed, so that a reader can repeat what follows from it."""
+    return int(median(round(100 * round(value, 2)) for value in values) + 0.5)
+
+
+def _middle(values: Sequence[float]) -> str:
+    return f"{_hundredths(values) / 100:.2f}"
+
+
+def growth_sentence(report: Report) -> Iterator[str]:
+    """How fast the multiplier grows, on the first target."""
+    fit = next((fit for fit in report.fits if fit.part == MULTIPLIER and fit.target == report.first), None)
+    if fit is not None:
+        exponent = fit.exponent
+        words = (
+            "about as the square"
+            if abs(exponent.value - 2) <= _SQUARE
+            else ("more slowly than the square" if exponent.value < 2 else "faster than the square")
+        )
+        yield (
+            f"The multiplier grows with the significand width to the power of {exponent.value:.2f} on "
+            f"{fit.target.label} ({CONFIDENCE:.0%} interval {exponent.low:.2f} to {exponent.high:.2f}): {words}."
+        )
+
+
+def _scope(report: Report) -> Iterator[str]:
+    """Where the claim holds, over all parts and targets, and the rule."""
+    found = _by_part(report)
+    for name, claim in CLAIMS.items():
+        parts: dict[str, list[str]] = {}
+        for part, ratios in found.items():
+            if name in ratios:
+                parts.setdefault(verdict(ratios[name], claim), []).append(f"{part} ({_middle(ratios[name])})")
+        said = [f"{words} the claimed area in {', '.join(parts[words])}" for words in _VERDICTS if words in parts]
+        if said:
+            yield f"Against {name}, bf16 saves {'; '.join(said)}."
+    if found:
+        claims = " and ".join(f"{claim:.0f} for {name}" for name, claim in CLAIMS.items())
+        yield (
+            f"In brackets: area relative to bf16, the median over targets; the claims are {claims}. 'At least': the "
+            f"claim or more; 'within {_NEAR} % of': up to {_NEAR} % below it; 'less than': lower still."
+        )
+
+
+def _inside(report: Report) -> Iterator[str]:
+    """What is large in a processing element."""
+    first = report.first
+    areas = {
+        words: area
+        for words, name in (
+            ("fp32 adder", f"{ADDER} fp32"),
+            ("exact bf16 multiplier", f"{MULTIPLIER_TO_FP32} bf16"),
+            ("significand product within it", f"{PRODUCT} 8 x 8"),
+        )
+        if (area := report.area(name, first))
+    }
+    whole = report.area(f"{PROCESSING_ELEMENT} bf16", first)
+    if whole and len(areas) == 3:
+        parts = ", ".join(f"{words} {area / whole:.0%}" for words, area in areas.items())
+        yield (
+            f"Measured separately on {first.label}, as shares of a bf16 processing element's area: {parts}. The "
+            f"{max(areas, key=lambda words: areas[words])} is the largest part."
+        )
+
+
+def _failures(report: Report) -> Iterator[str]:
+    if report.failed:
+        yield f"{len(report.failed)} of {len(report.runs)} runs failed; see below."
+
+
+def _by_part(report: Report) -> dict[str, dict[str, list[float]]]:
+    """The ratios of each part and format, on all targets that count."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for ratio in filter(lambda ratio: ratio.target.is_ranked, report.ratios):
+        for name, value in ratio.others.items():
+            found.setdefault(ratio.part, {}).setdefault(name, []).append(value)
+    return found

@@ -1,0 +1,185 @@
+"""What an area report says of energies."""
+
+from collections.abc import Sequence
+
+from openmxu.area.finding.findings import Report
+from openmxu.area.run.energy import LAYER, NORMAL, OPERANDS, RANDOM, Energy
+from openmxu.area.subject.points import ADDER, MULTIPLIER, PROCESSING_ELEMENT
+from openmxu.pages.tables import escaped, table
+
+__all__ = ["energy_details", "energy_section"]
+
+_PUBLISHED = {MULTIPLIER: (1.1, 3.7), ADDER: (0.4, 0.9)}
+"""pJ of units of fp16 and fp32 at 45 nm: Horowitz, ISSCC 2014."""
+
+
+def energy_section(report: Report) -> list[str]:
+    """Energies of elements and parts, and what operands change; nothing if none was measured."""
+    found = [energy for energy in report.energies if not energy.error and energy.operands != RANDOM]
+    if not report.energies:
+        return []
+    failed = [energy for energy in report.energies if energy.error]
+    return [
+        "Energy per cycle, in pJ. Every transition of the mapped netlist, glitches included, takes half of its load "
+        "times the square of the supply voltage, and the cell's internal energy from the library. Delays are the "
+        "library's; a gate suppresses pulses shorter than its delay. Every output of every cycle was compared with the "
+        "golden model. Wires, clock tree and leakage are left out. The element is that of row 63 in a column of 128: "
+        "its partial sums are those of the rows above, and weights for the rows below pass through. Operands are "
+        f"{OPERANDS[NORMAL]} unless said otherwise. {_spreads(found)}".strip(),
+        *_ratios(found),
+        *_operands(found, report.layer),
+        *_published(found),
+        *_random(report.energies),
+        *(
+            f"- {energy.result.target.label}: {escaped(f'{energy.result.point.name}: {energy.error}')}"
+            for energy in failed
+        ),
+    ]
+
+
+def _spreads(energies: Sequence[Energy]) -> str:
+    """What stands behind the ± of energies, and the largest of them."""
+    if not energies:
+        return ""
+    first = energies[0]
+    worst = max(energies, key=lambda energy: energy.spread)
+    return (
+        f"Each figure is the mean over {first.seeds} seeds of the operands, {first.cycles:,} cycles each; ± is their "
+        f"standard deviation, at most {worst.spread:.1%} in {len(energies)} figures "
+        f"({escaped(worst.result.point.name)} on {worst.result.target.label}, {worst.operands})."
+    )
+
+
+def energy_details(report: Report) -> list[str]:
+    """Every figure with normal operands, and what it consists of; nothing if there is none."""
+    return _parts([energy for energy in report.energies if not energy.error])
+
+
+def _first(energies: Sequence[Energy]) -> dict[tuple[str, str], dict[str, Energy]]:
+    """Elements of one stage with normal operands: by library and recipe, then format."""
+    found: dict[tuple[str, str], dict[str, Energy]] = {}
+    for energy in energies:
+        point, target = energy.result.point, energy.result.target
+        is_element = point.part == PROCESSING_ELEMENT and point.options["stages"] == 1
+        if is_element and energy.operands == NORMAL and not energy.error:
+            found.setdefault((target.name, target.recipe), {})[str(point.format)] = energy
+    return found
+
+
+def _ratios(energies: Sequence[Energy]) -> list[str]:
+    """Formats beside each other: energy, and operations of a joule."""
+    found = _first(energies)
+    names = list(dict.fromkeys(name for each in found.values() for name in each if name != "bf16"))
+    rows = [
+        [
+            library,
+            recipe,
+            f"{base.total:.1f} ± {base.spread:.1%}",
+            f"{2000 / base.total:.0f}",
+            *[f"{each[name].total / base.total:.2f}" if name in each else "-" for name in names],
+        ]
+        for (library, recipe), each in found.items()
+        if (base := each.get("bf16"))
+    ]
+    if not rows:
+        return []
+    return [
+        "Elements of one stage, relative to bf16. GFLOP/s/W is derived: two operations a cycle, by an element that is "
+        "always busy, with nothing around it.",
+        table(["library", "recipe", "bf16, pJ", "GFLOP/s/W", *names], rows, words=2),
+    ]
+
+
+def _parts(energies: Sequence[Energy]) -> list[str]:
+    """Every figure with normal operands, and what it consists of."""
+    rows = [_row(energy) for energy in energies if energy.operands == NORMAL]
+    if not rows:
+        return []
+    return [
+        "pJ per cycle, with normal operands. 'Each net once' is the energy of the same cycles if each net changed at "
+        "most once in each, as in a simulation without delays.",
+        table(_HEADINGS, rows, words=3),
+    ]
+
+
+_HEADINGS = ["library", "recipe", "design", "pJ", "±", "clock pins", "flip-flops", "gates", "each net once", "ns"]
+
+
+def _row(energy: Energy) -> list[str]:
+    """A figure and what it consists of."""
+    return [
+        energy.result.target.name,
+        energy.result.target.recipe,
+        energy.result.point.name,
+        f"{energy.total:.2f}",
+        f"{energy.spread:.1%}",
+        f"{energy.clock:.2f}",
+        f"{energy.flip_flops:.2f}",
+        f"{energy.logic:.2f}",
+        f"{energy.at_once:.2f}",
+        "-" if energy.result.delay is None else f"{energy.result.delay:.2f}",
+    ]
+
+
+def _random(energies: Sequence[Energy]) -> list[str]:
+    """Designs of a user's own, and ours beside them."""
+    rows = [_row(energy) for energy in energies if energy.operands == RANDOM and not energy.error]
+    if not rows:
+        return []
+    return [
+        "Your designs, and ours beside them, with random inputs, as the meaning of your ports is not known: every bit "
+        "of every input but the clock is drawn anew each cycle. Resets (inputs with names like rst, reset_i or rst_ni) "
+        "are held inactive. Random operands have exponents that are far apart, so compare these figures with each "
+        "other only, not with those above. Outputs were compared with a simulation of the same cells without delays.",
+        table(_HEADINGS, rows, words=3),
+    ]
+
+
+def _operands(energies: Sequence[Energy], layer: str) -> list[str]:
+    """What elements of one stage take with other operands; those of a user's layer by its name."""
+    found: dict[tuple[str, str, str], dict[str, float]] = {}
+    for energy in energies:
+        point, target = energy.result.point, energy.result.target
+        if point.part == PROCESSING_ELEMENT and point.options["stages"] == 1:
+            found.setdefault((target.name, target.recipe, str(point.format)), {})[energy.operands] = energy.total
+    kinds = {**OPERANDS, LAYER: f"activations and weights of the layer in {escaped(layer)}"}
+    kinds = {
+        name: words for name, words in kinds.items() if name in OPERANDS or any(name in each for each in found.values())
+    }
+    rows = [
+        [*key, *[f"{each[name]:.2f}" if name in each else "-" for name in kinds]]
+        for key, each in found.items()
+        if len(each) > 1
+    ]
+    if not rows:
+        return []
+    lines = "\n".join(f"- {name}: {words}" for name, words in kinds.items())
+    return [
+        "Elements of one stage with other operands, in pJ:",
+        lines,
+        table(["library", "recipe", "format", *kinds], rows, words=3),
+    ]
+
+
+def _published(energies: Sequence[Energy]) -> list[str]:
+    """fp32 in units of fp16, beside what was published; areas and supplies differ too much to compare pJ."""
+    rows = []
+    for part, (half, single) in _PUBLISHED.items():
+        found: dict[tuple[str, str], dict[str, float]] = {}
+        for energy in energies:
+            point, target = energy.result.point, energy.result.target
+            if point.part == part and point.options["stages"] == 0:
+                found.setdefault((target.name, target.recipe), {})[str(point.format)] = energy.total
+        rows += [
+            [part, *key, f"{each['fp16']:.2f}", f"{each['fp32']:.2f}", f"{each['fp32'] / each['fp16']:.2f}"]
+            for key, each in found.items()
+            if {"fp16", "fp32"} <= set(each)
+        ]
+        rows.append([part, "Horowitz, ISSCC 2014, 45 nm", "-", f"{half}", f"{single}", f"{single / half:.2f}"])
+    if len(rows) <= len(_PUBLISHED):
+        return []
+    return [
+        "Multipliers and adders beside published figures for other gates, supply voltages and operands: compare the "
+        "ratios, not the pJ.",
+        table(["part", "where", "recipe", "fp16, pJ", "fp32, pJ", "fp32 / fp16"], rows, words=3),
+    ]

@@ -1,0 +1,204 @@
+"""What formats take, bf16 being 1, over all targets, beside the claims: the table that an area report opens with, and
+the longer one of all quantities.
+
+::
+
+    by target, bf16 = 1     deviation over orders, or over seeds of operands
+      1.60  1.62  1.77        0.4 %  0.3 %  0.6 %
+        └────┬────┘             └─────┬──────┘
+             └──▶ 1.60 to 1.77 ± 0.01 ◀┘ the largest
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import hypot
+
+from openmxu.area.finding.findings import CLAIMS, Report
+from openmxu.area.finding.fronts import Front, same_clocks
+from openmxu.area.run.energy import NORMAL
+from openmxu.area.subject.points import MULTIPLIER, PROCESSING_ELEMENT, PRODUCT
+from openmxu.pages.tables import span
+from openmxu.spec.formats import FORMATS
+
+__all__ = ["CLAIM", "WIRES", "Measured", "claimed", "everything", "headline", "panels", "quantities"]
+
+CLAIM = "Google's claim, of a multiplier"
+
+WIRES = f"{PROCESSING_ELEMENT} with wires, at the same clock"
+
+_BASE = "bf16"
+
+_AREA = f"area, {PROCESSING_ELEMENT}"
+_ENERGY = f"energy, {PROCESSING_ELEMENT} of one stage mapped for area"
+_SAME_AREA, _SAME_ENERGY = (f"{cost}, {PROCESSING_ELEMENT} at the same clock" for cost in ("area", "energy"))
+
+_OPENING = ((f"area, {MULTIPLIER}",), (_SAME_AREA, _AREA), (_SAME_ENERGY, _ENERGY))
+"""The rows of the first table; of each the first that was measured."""
+
+
+@dataclass
+class Measured:
+    """One quantity in all formats.
+
+    Parameters
+    ----------
+    words
+        What it is.
+    unit, digits
+        Of the figures for bf16.
+    bases
+        The figures for bf16, one for each target that has it in this unit.
+    ratios
+        By format: its figures in units of bf16, and their standard deviations, where these are known, one pair for each
+        target, or for each clock.
+    """
+
+    words: str
+    unit: str
+    digits: int
+    bases: list[float] = field(default_factory=list)
+    ratios: dict[str, list[tuple[float, float | None]]] = field(default_factory=dict)
+
+    def add(self, figures: Mapping[str, tuple[float, float | None]], *, in_unit: bool = True) -> None:
+        """Figures of one target or clock, by format, with their deviations as fractions."""
+        if _BASE not in figures:
+            return
+        base, deviation = figures[_BASE]
+        if in_unit:
+            self.bases.append(base)
+        for name, (figure, own) in figures.items():
+            if name != _BASE:
+                both = None if deviation is None or own is None else hypot(deviation, own) * figure / base
+                self.ratios.setdefault(name, []).append((figure / base, both))
+
+
+def quantities(report: Report) -> list[Measured]:
+    """What was measured of more formats than bf16, on all targets that count."""
+    found = [
+        *(_areas(report, part) for part in (PRODUCT, MULTIPLIER, PROCESSING_ELEMENT)),
+        _at_a_clock(_SAME_AREA, "GE", 0, _sound(report, report.fronts)),
+        _delays(report),
+        _energies(report),
+        _at_a_clock(_SAME_ENERGY, "pJ", 1, _sound(report, report.energy_fronts)),
+        *(_cores(report, part) for part in (MULTIPLIER, PROCESSING_ELEMENT)),
+    ]
+    return [each for each in found if each.ratios]
+
+
+def claimed(report: Report) -> list[Measured]:
+    """Those of the longer table that were measured of a format of the claims, too: what is drawn."""
+    measured = quantities(report)
+    return [each for each in measured if set(CLAIMS) & set(each.ratios)] if len(measured) > len(_OPENING) else []
+
+
+def panels(report: Report) -> list[str]:
+    """What there is to draw of multipliers and their products: ``widths`` if two, ``ratios`` if any."""
+    parts = (MULTIPLIER, PRODUCT)
+    found = [each for each in report.results if each.target == report.first and each.point.part in parts]
+    widths = {each.point.width for each in found if each.area and each.area.area and not each.point.variant}
+    ratios = [ratio for ratio in report.ratios if ratio.part in parts and ratio.target.is_ranked]
+    return ["widths"] * (len(widths) > 1) + ["ratios"] * bool(ratios)
+
+
+def headline(report: Report) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows of the first table: what a multiplier and a processing element take, and what is not known."""
+    measured = quantities(report)
+    if len(measured) > len(_OPENING):
+        found = {each.words: each for each in measured}
+        first = [next((found[words] for words in row if words in found), None) for row in _OPENING]
+        measured = [each for each in first if each]
+    headings, rows = _table(measured)
+    if any(PROCESSING_ELEMENT in each.words for each in measured):
+        rows.append([WIRES, *("not measured" if name in CLAIMS else "" for name in headings[1:])])
+    return headings, rows
+
+
+def everything(report: Report) -> tuple[list[str], list[list[str]]]:
+    """The same of all quantities; no rows where the first table has them all."""
+    measured = quantities(report)
+    headings, rows = _table(measured)
+    return headings, rows if len(measured) > len(_OPENING) else []
+
+
+def _table(measured: Sequence[Measured]) -> tuple[list[str], list[list[str]]]:
+    """A row for each quantity, formats beside each other; no rows if there is none."""
+    names = [name for name in FORMATS if name in CLAIMS or any(name in each.ratios for each in measured)]
+    names = [*CLAIMS, *(name for name in names if name not in (*CLAIMS, _BASE))]
+    claims = [CLAIM, *[f"{CLAIMS[name]:.0f}" if name in CLAIMS else "" for name in names], ""]
+    rows = [[each.words, *[_ratio(each.ratios.get(name, [])) for name in names], _base(each)] for each in measured]
+    return [f"{_BASE} = 1", *names, _BASE], [claims, *rows] if rows else []
+
+
+def _base(measured: Measured) -> str:
+    return f"{span(measured.bases, measured.digits)} {measured.unit}" if measured.bases else ""
+
+
+def _ratio(found: Iterable[tuple[float, float | None]]) -> str:
+    """The smallest and the largest, and the largest deviation."""
+    values = list(found)
+    deviations = [deviation for _, deviation in values if deviation is not None]
+    spread = f" ± {max(deviations):.2f}" if deviations else ""
+    return f"{span([value for value, _ in values])}{spread}" if values else ""
+
+
+def _areas(report: Report, part: str) -> Measured:
+    """Of a part, on each target that counts."""
+    found = Measured(f"area, {part}", "GE", 0)
+    for target in filter(lambda target: target.is_ranked, report.targets):
+        figures = {}
+        for name, result in report.by_format(target, part).items():
+            spread = report.spread(result)
+            if result.area and result.area.area and name in FORMATS:
+                figures[name] = (result.area.area, spread.area if spread else None)
+        found.add(figures, in_unit=target.unit == "GE")
+    return found
+
+
+def _delays(report: Report) -> Measured:
+    """Of processing elements with one stage, mapped for speed."""
+    found = Measured(f"delay, {PROCESSING_ELEMENT} of one stage mapped for speed", "ns", 1)
+    for target in report.targets:
+        if target.recipe == "speed" and not (target.library and target.library.doubt):
+            figures = {}
+            for name, result in report.by_format(target, PROCESSING_ELEMENT).items():
+                spread = report.spread(result)
+                if result.delay and name in FORMATS:
+                    figures[name] = (result.delay, spread.delay if spread else None)
+            found.add(figures)
+    return found
+
+
+def _energies(report: Report) -> Measured:
+    """Of processing elements with one stage, mapped for area; deviations are those of the operands' seeds."""
+    found = Measured(_ENERGY, "pJ", 1)
+    by_library: dict[str, dict[str, tuple[float, float | None]]] = {}
+    for energy in report.energies:
+        point, target = energy.result.point, energy.result.target
+        is_one = point.part == PROCESSING_ELEMENT and point.options["stages"] == 1 and target.recipe == "area"
+        if is_one and energy.operands == NORMAL and not energy.error:
+            by_library.setdefault(target.name, {})[str(point.format)] = (energy.total, energy.spread)
+    for figures in by_library.values():
+        found.add(figures)
+    return found
+
+
+def _cores(report: Report, part: str) -> Measured:
+    """Placed and routed."""
+    found = Measured(f"area, {part} placed and routed", "µm²", 0)
+    cores = [core for core in report.cores if core.result.point.part == part and not core.error]
+    found.add({str(core.result.point.format): (core.area, None) for core in cores})
+    return found
+
+
+def _sound(report: Report, fronts: Iterable[Front]) -> list[Front]:
+    """Those on libraries that statements are about."""
+    names = {target.name for target in report.targets if target.is_ranked}
+    return [front for front in fronts if front.library in names]
+
+
+def _at_a_clock(words: str, unit: str, digits: int, fronts: Iterable[Front]) -> Measured:
+    """At equal delays."""
+    found = Measured(words, unit, digits)
+    for clock in same_clocks(fronts):
+        found.add({name: (cost, None) for name, cost in clock.costs.items()})
+    return found

@@ -1,0 +1,257 @@
+"""Designs of others and our own parts, measured alike, in one run."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from openmxu import yosys
+from openmxu.area.report import TIME_LIMIT, check_options, choose
+from openmxu.area.run.measure import Result
+from openmxu.area.run.schedule import measure_all, workers
+from openmxu.area.subject.peers import Peer, PeerPoint, read_own, read_peer, read_peers
+from openmxu.area.target.targets import Target
+from openmxu.export.provenance import provenance
+from openmxu.runtime.files import folder as output_folder
+from openmxu.runtime.files import reserve
+
+__all__ = ["COMPARISON_FILES", "ComparedDesign", "ComparedTarget", "Comparison", "Figures", "compare_peers"]
+
+COMPARISON_FILES = ("peers.json", "peers.md")
+"""What a comparison consists of."""
+
+
+@dataclass(frozen=True)
+class ComparedDesign:
+    """A design that takes part.
+
+    Parameters
+    ----------
+    name, url, licence, version, notes
+        As of :class:`openmxu.area.subject.peers.Peer`; of ours only the name of its module.
+    against
+        Name of the part of ours that it is compared with; empty if it is ours.
+    sha256
+        Digest of its RTLIL; empty if Yosys cannot read it.
+    error
+        Why not.
+    """
+
+    name: str
+    against: str = ""
+    url: str = ""
+    licence: str = ""
+    version: str = ""
+    notes: str = ""
+    sha256: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class ComparedTarget:
+    """A target of the comparison.
+
+    Parameters
+    ----------
+    name, label, recipe, unit, timing
+        As of :class:`openmxu.area.target.targets.Target`.
+    sha256, nand2_area
+        Of its cell library: digest, and area of a NAND2 in the library's unit. Empty and 0 on FPGAs.
+    """
+
+    name: str
+    label: str
+    recipe: str
+    unit: str
+    timing: str
+    sha256: str
+    nand2_area: float
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a design came to on a target.
+
+    Parameters
+    ----------
+    design, target
+        Name and label.
+    combinational, sequential
+        Parts of the area, in the target's unit; none if it failed.
+    flip_flops, memory_bits, dsps
+        Numbers.
+    depth
+        Cells on the longest path.
+    delay
+        Nanoseconds on it; none without timing.
+    error, note
+        Why there is no area; why there is no delay.
+    figure
+        Digest of all that it depends on.
+    """
+
+    design: str
+    target: str
+    combinational: float | None = None
+    sequential: float | None = None
+    flip_flops: int = 0
+    memory_bits: int = 0
+    dsps: int = 0
+    depth: int | None = None
+    delay: float | None = None
+    error: str = ""
+    note: str = ""
+    figure: str = ""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Designs of others beside our parts.
+
+    Parameters
+    ----------
+    tools
+        What it was measured with: Yosys and its version, and what :func:`openmxu.export.provenance.provenance` says of
+        us.
+    targets
+        What was mapped to.
+    designs
+        Each of our parts, with those that are compared with it behind it.
+    figures
+        One for each design and target, but for designs that cannot be read.
+    """
+
+    tools: dict[str, str]
+    targets: tuple[ComparedTarget, ...]
+    designs: tuple[ComparedDesign, ...]
+    figures: tuple[Figures, ...]
+
+    def find(self, design: str, target: str) -> Figures | None:
+        """The figures of a design on a target."""
+        return next((each for each in self.figures if (each.design, each.target) == (design, target)), None)
+
+    @property
+    def failed(self) -> list[tuple[str, str]]:
+        """What has no area: its name, with its target, and why."""
+        unread = [(each.name, each.error) for each in self.designs if each.error]
+        return unread + [(f"{each.design} on {each.target}", each.error) for each in self.figures if each.error]
+
+    def to_json(self) -> str:
+        """As text. Nothing in it depends on the machine, the folder or the time."""
+        return json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def of_json(cls, text: str) -> "Comparison":
+        """The reverse of :meth:`to_json`."""
+        found = json.loads(text)
+        return cls(
+            found["tools"],
+            tuple(ComparedTarget(**each) for each in found["targets"]),
+            tuple(ComparedDesign(**each) for each in found["designs"]),
+            tuple(Figures(**each) for each in found["figures"]),
+        )
+
+
+def compare_peers(
+    folder: Path,
+    output: Path,
+    to_markdown: Callable[[Comparison], str],
+    *,
+    targets: Sequence[str] | None = None,
+    liberty: Sequence[Path] = (),
+    recipes: Sequence[str] | None = None,
+    jobs: int | None = None,
+    cluster: str | None = None,
+    limit: float = TIME_LIMIT,
+    progress: Callable[[str], None] | None = None,
+) -> Comparison:
+    """Measure the designs that a folder describes, and our own parts beside them; write ``peers.json``, ``peers.md``.
+
+    Our parts are exported as Verilog first, and read as theirs are. From then on one script measures all. A design that
+    Yosys cannot read or map is part of the result, which says why.
+
+    Parameters
+    ----------
+    folder
+        The designs, with a description; see :func:`openmxu.area.subject.peers.read_peers`. Nothing in it is changed.
+    output
+        Directory for the files.
+    to_markdown
+        Writes ``peers.md``.
+    targets, liberty, recipes, jobs, cluster, limit, progress
+        As for :func:`openmxu.area.report.report`; by default generic gates, and the libraries that are given.
+
+    Raises
+    ------
+    OSError, ValueError, TypeError
+        As of :func:`openmxu.area.report.report` and :func:`openmxu.area.subject.peers.read_peers`.
+    """
+    tell = progress or (lambda line: None)
+    check_options("quick", None, jobs, limit)
+    chosen, notes = choose("quick", [] if targets is None and liberty else targets, liberty, recipes)
+    peers = read_peers(folder)
+    places = [output / name for name in COMPARISON_FILES]
+    with output_folder(output), reserve(*places) as outputs, workers(jobs, cluster, limit) as where:
+        tool = yosys.prepare(tell)
+        for note in notes:
+            tell(note)
+        designs, points = _read(folder, peers, limit, tell)
+        plan = [(target, point) for target in chosen for point in points]
+        tell(f"{len(plan)} measurement{'s' * (len(plan) != 1)} of {len(points)} designs with {tool}")
+        figures = tuple(map(_figures, measure_all(plan, where, tell)))
+        found = Comparison({"Yosys": tool, **provenance()}, tuple(map(_target, chosen)), tuple(designs), figures)
+        for place, text in zip(places, (found.to_json(), to_markdown(found)), strict=True):
+            outputs.write_text(place, text)
+    return found
+
+
+def _read(
+    folder: Path, peers: Sequence[Peer], limit: float, tell: Callable[[str], None]
+) -> tuple[list[ComparedDesign], list[PeerPoint]]:
+    """All designs, each of ours once and before those that are compared with it."""
+    parts = {peer.ours.name: peer.ours for peer in peers}
+    designs: list[ComparedDesign] = []
+    points: list[PeerPoint] = []
+
+    def add(design: ComparedDesign, read: Callable[[], PeerPoint]) -> None:
+        tell(f"reading {design.name}")
+        try:
+            points.append(read())
+            designs.append(replace(design, sha256=points[-1].sha256))
+        except yosys.SynthesisError as error:
+            designs.append(replace(design, error=str(error)))
+
+    for name, ours in parts.items():
+        add(ComparedDesign(name), partial(read_own, ours, limit))
+        for peer in (peer for peer in peers if peer.ours.name == name):
+            about = {key: getattr(peer, key) for key in ("url", "licence", "version", "notes")}
+            add(ComparedDesign(peer.name, name, **about), partial(read_peer, peer, folder, limit))
+    return designs, points
+
+
+def _target(target: Target) -> ComparedTarget:
+    library = target.library
+    digest, nand2 = (library.sha256, library.nand2_area) if library else ("", 0.0)
+    return ComparedTarget(target.name, target.label, target.recipe, target.unit, target.timing, digest, nand2)
+
+
+def _figures(result: Result) -> Figures:
+    """What a measurement says; no delay where nothing says what the clock is."""
+    area, point = result.area, result.point
+    assert isinstance(point, PeerPoint)
+    found = Figures(point.name, result.target.label, error=result.error, figure=result.figure)
+    if area is None:
+        return found
+    found = replace(
+        found,
+        combinational=round(area.combinational, 4),
+        sequential=round(area.sequential or 0.0, 4),
+        flip_flops=area.flip_flops,
+        memory_bits=area.memory_bits,
+        dsps=area.dsps or 0,
+        depth=result.depth,
+    )
+    if result.target.timing and area.flip_flops and not point.is_clocked:
+        return replace(found, note="it has flip-flops, and no port clk: clock must name it")
+    return replace(found, delay=result.delay, note=result.note)

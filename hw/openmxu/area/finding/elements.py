@@ -1,0 +1,120 @@
+"""Areas of processing elements and energies of units: what stands beside accuracy and cycles of a unit."""
+
+from collections.abc import Callable, Sequence
+
+from openmxu.area.finding.units import UnitEnergy, parts_of, unit_energy
+from openmxu.area.run.energy import IDLE, NORMAL, find_meter, is_metered
+from openmxu.area.run.measure import Result
+from openmxu.area.run.schedule import measure_all, workers
+from openmxu.area.subject.points import ADDER, CONVERTER, PROCESSING_ELEMENT, Point, point
+from openmxu.area.target.liberty import Library
+from openmxu.area.target.targets import Target, choose_targets
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import FORMATS, FP32
+from openmxu.yosys import SynthesisError, prepare
+
+__all__ = ["check_energies", "element_areas", "element_energies"]
+
+_LIMIT = 3600.0
+"""Seconds that Yosys may take for one."""
+
+_RECIPE = "area"
+
+
+def element_areas(units: Sequence[MxuConfig], tell: Callable[[str], None]) -> list[float]:
+    """The area of a processing element of each unit, by recipe ``area``, in GE; from the cache where it was measured.
+
+    Parameters
+    ----------
+    units
+        Of which operands, mode and stages matter.
+    tell
+        Called with a line for each measurement.
+
+    Raises
+    ------
+    SynthesisError
+        Yosys failed.
+    OSError
+        Yosys does not run.
+    """
+    prepare(tell)
+    [target] = choose_targets(["generic"], [], [_RECIPE])
+    points = [point(PROCESSING_ELEMENT, unit.operand, subnormals=unit.subnormals, stages=unit.stages) for unit in units]
+    with workers(None, None, _LIMIT) as where:
+        results = measure_all([(target, each) for each in points], where, tell)
+    _check(results)
+    return [result.area.area for result in results if result.area is not None]
+
+
+def _check(results: Sequence[Result]) -> None:
+    for result in results:
+        if result.area is None:
+            raise SynthesisError(f"the area of {result.point.name} was not measured: {result.error}")
+
+
+def check_energies(unit: MxuConfig) -> None:
+    """Refuse a unit whose parts have no known operands, so that nothing is known of its energy.
+
+    Raises
+    ------
+    ValueError
+        It has several stages, or gradual underflow, or operands of a format without a name.
+    """
+    for name, domain, given in (
+        ("stages", ["1"], str(unit.stages)),
+        ("subnormals", ["flush"], unit.subnormals),
+        ("operand", list(FORMATS), str(unit.operand)),
+    ):
+        if given not in domain:
+            raise ValueError(f"{name} must be {' or '.join(domain)} where energies are measured, not {given!r}")
+
+
+def element_energies(units: Sequence[MxuConfig], library: Library, tell: Callable[[str], None]) -> list[UnitEnergy]:
+    """What each unit takes for a product on a cell library: its parts are mapped for area, measured or looked up, with
+    operands of a normal distribution.
+
+    Parameters
+    ----------
+    units
+        Of which operands, rows and columns matter; see :func:`check_energies`.
+    library
+        With timing and power.
+    tell
+        Called with a line for each measurement.
+
+    Raises
+    ------
+    ValueError
+        A unit is refused, or the library has no energies.
+    SynthesisError
+        Yosys failed.
+    OSError
+        Yosys does not run, there is no C compiler, or ``openmxu_sim`` is not installed.
+    """
+    for unit in units:
+        check_energies(unit)
+    prepare(tell)
+    meter = find_meter()
+    [target] = choose_targets([], [library], [_RECIPE])
+    formats = dict.fromkeys(unit.operand for unit in units)
+    points = [point(PROCESSING_ELEMENT, fmt) for fmt in formats]
+    points += [point(ADDER, FP32), *(point(CONVERTER, fmt) for fmt in formats if fmt != FP32)]
+    _check_library(target, points)
+    with workers(None, None, _LIMIT) as where:
+        results = measure_all([(target, each) for each in points], where, tell, lambda target, point: True)
+        _check(results)
+        plan = [(result, NORMAL) for result in results]
+        energies = meter([*plan, *((each, IDLE) for each in results[: len(formats)])], where, tell)
+    for energy in energies:
+        if energy.error:
+            raise ValueError(f"the energy of {energy.result.point.name} was not measured: {energy.error}")
+    parts = parts_of(energies)[target.name, target.recipe]
+    found = [unit_energy(target.name, target.recipe, unit, parts) for unit in units]
+    return [each for each in found if each is not None]
+
+
+def _check_library(target: Target, points: Sequence[Point]) -> None:
+    if not all(is_metered(target, each) for each in points):
+        doubt = f": {target.library.doubt}" if target.library and target.library.doubt else ""
+        raise ValueError(f"liberty must be a library with sound areas and energies, not {target.name!r}{doubt}")

@@ -1,0 +1,478 @@
+"""What follows from measurements: ratios, curves, costs, and the areas of whole designs."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import hypot
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openmxu.area.finding.fronts import Front, area_fronts, energy_fronts
+from openmxu.area.run.energy import Energy
+from openmxu.area.run.measure import Result
+from openmxu.area.run.placing import Core
+from openmxu.area.subject.ablation import ABLATIONS, Ablation
+from openmxu.area.subject.points import ADDER, ARRAY, MULTIPLIER, PROCESSING_ELEMENT, PRODUCT, UNIT, Point
+from openmxu.area.target.targets import Area, Target
+from openmxu.catalog import Design
+
+__all__ = [
+    "CLAIMS",
+    "CONFIDENCE",
+    "SWEEP_EXPONENT",
+    "Cost",
+    "Entry",
+    "Fit",
+    "Interval",
+    "Ratio",
+    "Report",
+    "Spread",
+    "Term",
+    "fit_curve",
+]
+
+FloatOrArray = TypeVar("FloatOrArray", float, NDArray[np.float64])
+
+CLAIMS = {"fp16": 2.0, "fp32": 8.0}
+"""Claimed area relative to bf16: bf16 is half of fp16, and an eighth of fp32."""
+
+CONFIDENCE = 0.95
+"""Confidence level of the intervals."""
+
+_CLAIMED_WIDTHS = {"bf16": 8, "fp16": 11, "fp32": 24}
+_FEWEST = 4
+"""Widths that a fit takes: a curve goes through any three."""
+
+_SWEPT = (PRODUCT, MULTIPLIER, ADDER, PROCESSING_ELEMENT)
+_COMPARED = (PRODUCT, MULTIPLIER, ADDER, PROCESSING_ELEMENT, ARRAY, UNIT)
+
+SWEEP_EXPONENT = 8
+"""Exponent bits of the multipliers whose areas are fitted; it must not vary with the significand width."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A number, and the interval that its true value lies in with :data:`CONFIDENCE`, if the model holds."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        # As many digits as the interval's width has a use for.
+        width = self.high - self.low
+        digits = min(4, max(0, 1 - int(np.floor(np.log10(width))))) if width > 0 else 4
+        return f"{self.value:.{digits}f} ({self.low:.{digits}f} to {self.high:.{digits}f})"
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Area as a function of the significand width p: ``a + b·p + c·p²`` by least squares, and p to an exponent.
+
+    Parameters
+    ----------
+    target
+        Where the areas were measured.
+    part
+        The part that was measured.
+    widths
+        The significand widths that it rests on.
+    a, b, c
+        The coefficients, in the target's unit.
+    exponent
+        The slope of log area over log p, by least squares.
+    r_squared
+        Share of the areas' variance that the curve explains.
+    worst
+        Largest distance of an area from the curve, as a fraction of that area.
+    """
+
+    target: Target
+    part: str
+    widths: tuple[int, ...]
+    a: Interval
+    b: Interval
+    c: Interval
+    exponent: Interval
+    r_squared: float
+    worst: float
+
+    def __call__(self, width: FloatOrArray) -> FloatOrArray:
+        """The curve's area at ``width``."""
+        return self.a.value + self.b.value * width + self.c.value * width**2
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What a design comes to when ABC is given it in several orders; see :func:`openmxu.area.target.targets.in_order`.
+
+    Parameters
+    ----------
+    result
+        As it comes.
+    others
+        In the other orders.
+    """
+
+    result: Result
+    others: tuple[Result, ...]
+
+    @property
+    def area(self) -> float | None:
+        """Standard deviation of all areas, as a fraction of their mean; none for fewer than two."""
+        return _deviation([each.area.area for each in (self.result, *self.others) if each.area])
+
+    @property
+    def delay(self) -> float | None:
+        """The same of their delays."""
+        return _deviation([each.delay for each in (self.result, *self.others) if each.delay])
+
+
+def _deviation(values: Sequence[float]) -> float | None:
+    mean = sum(values) / max(1, len(values))
+    return float(np.std(values, ddof=1)) / mean if len(values) > 1 and mean else None
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Areas of one part for bf16, fp16 and fp32, to compare with the claims.
+
+    Parameters
+    ----------
+    target
+        Where they were measured.
+    part
+        The part that was measured; for the significand product with 8, 11 and 24 bits.
+    bf16
+        Area for bf16, in the target's unit.
+    others
+        Area for fp16 and fp32 relative to bf16; a format whose run failed is absent.
+    deviations
+        Standard deviations over orders, as fractions: of the area for bf16, and of each of ``others``,
+        whose two areas have nothing to do with each other. Empty where one order was measured.
+    """
+
+    target: Target
+    part: str
+    bf16: float
+    others: dict[str, float]
+    deviations: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a feature costs on a target.
+
+    Parameters
+    ----------
+    target
+        Where it was measured.
+    ablation
+        The feature, and the two designs.
+    whole, without
+        Their areas, in the target's unit.
+    """
+
+    target: Target
+    ablation: Ablation
+    whole: float
+    without: float
+
+    @property
+    def saved(self) -> float:
+        """What leaving the feature out saves, as a fraction of the design that has it."""
+        return 1 - self.without / self.whole
+
+
+@dataclass(frozen=True)
+class Term:
+    """A summand of a design's area: ``count`` times what ``result`` found."""
+
+    count: int
+    result: Result
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a design of the catalog came to on one target.
+
+    Parameters
+    ----------
+    design, target
+        Which design, on what.
+    derived
+        Whether the area is a sum over the design's parts, and not measured of the whole.
+    terms
+        The parts; of a design that was measured the design itself, once.
+    """
+
+    design: Design
+    target: Target
+    derived: bool
+    terms: tuple[Term, ...]
+
+    @property
+    def area(self) -> Area | None:
+        """The sum; none if a run failed."""
+        areas = [(term.count, term.result.area) for term in self.terms if term.result.area]
+        return _sum(areas) if len(areas) == len(self.terms) else None
+
+    @property
+    def status(self) -> str:
+        """``measured``, ``derived`` or ``failed``."""
+        if self.area is None:
+            return "failed"
+        return "derived" if self.derived else "measured"
+
+
+@dataclass(frozen=True)
+class Report:
+    """An area report: what was measured, and what follows from it.
+
+    Parameters
+    ----------
+    tool
+        The Yosys that measured it.
+    results
+        What was measured: target by target, each point by point.
+    catalog
+        The catalog's designs, target by target; empty if they were not asked for.
+    files
+        The files that were written.
+    energies
+        Of some of the results, if they were asked for.
+    reordered
+        Of some of the designs, in other orders.
+    made_by
+        Version and commit of this project.
+    layer
+        Name of the file of a layer, if there are energies with its operands.
+    cores
+        Designs that were placed and routed.
+    placed_by
+        What placed them, and its version.
+    """
+
+    tool: str
+    results: list[Result]
+    catalog: list[Entry] = field(default_factory=list)
+    files: list[Path] = field(default_factory=list)
+    energies: list[Energy] = field(default_factory=list)
+    reordered: list[Result] = field(default_factory=list)
+    made_by: str = ""
+    layer: str = ""
+    cores: list[Core] = field(default_factory=list)
+    placed_by: str = ""
+
+    @cached_property
+    def targets(self) -> list[Target]:
+        """The targets of the results, in order."""
+        return list(dict.fromkeys(result.target for result in self.results))
+
+    @cached_property
+    def counted(self) -> list[Target]:
+        """The targets whose area covers the whole design, without DSP blocks beside it."""
+        return [target for target in self.targets if target.counts_all]
+
+    @property
+    def first(self) -> Target:
+        """The first target of :attr:`counted`; the first of all targets if there is none."""
+        return (self.counted or self.targets)[0]
+
+    @cached_property
+    def points(self) -> list[Point]:
+        """The points of the results, each name once."""
+        return list({result.point.name: result.point for result in self.results}.values())
+
+    @cached_property
+    def _found(self) -> dict[tuple[str, Target], Result]:
+        return {(result.point.name, result.target): result for result in self.results}
+
+    def result(self, name: str, target: Target) -> Result | None:
+        """What the point of this name came to on a target; none if it was not measured there."""
+        return self._found.get((name, target))
+
+    def area(self, name: str, target: Target) -> float | None:
+        """Its area; none also if that failed."""
+        found = self.result(name, target)
+        return found.area.area if found and found.area else None
+
+    @cached_property
+    def _ordinary(self) -> dict[tuple[Target, str], list[Result]]:
+        """What was measured of a part on a target, variants left out."""
+        found: dict[tuple[Target, str], list[Result]] = {}
+        for result in self.results:
+            if result.area and not result.point.variant:
+                found.setdefault((result.target, result.point.part), []).append(result)
+        return found
+
+    def by_format(self, target: Target, part: str) -> dict[str, Result]:
+        """What was measured of a part on a target, by format; products by that of their width."""
+        return {
+            name: result for result in self._ordinary.get((target, part), []) if (name := _name_in_claims(result.point))
+        }
+
+    def sweep(self, target: Target, part: str) -> dict[int, float]:
+        """Areas by significand width, in ascending order: of products, or of units with 8 exponent bits."""
+        return dict(
+            sorted(
+                (result.point.width, result.area.area)
+                for result in self._ordinary.get((target, part), [])
+                if result.area
+                and result.area.area > 0
+                and (result.point.format is None or result.point.format.exponent_width == SWEEP_EXPONENT)
+            )
+        )
+
+    @cached_property
+    def fits(self) -> list[Fit]:
+        """A fit for each target and each part that was swept there, over the widths that all of these have."""
+        sweeps = {(target, part): self.sweep(target, part) for target in self.counted for part in _SWEPT}
+        common: dict[str, set[int]] = {}
+        for (_, part), areas in sweeps.items():
+            if len(areas) >= _FEWEST:
+                common[part] = common.get(part, set(areas)) & set(areas)
+        found = (
+            fit_curve(target, part, {width: area for width, area in areas.items() if width in common[part]})
+            for (target, part), areas in sweeps.items()
+            if part in common
+        )
+        return [fit for fit in found if fit]
+
+    @cached_property
+    def ratios(self) -> list[Ratio]:
+        """The ratios of the claims for each target and part where bf16 and another format were measured."""
+        found = []
+        for target in self.counted:
+            for part in _COMPARED:
+                results = self.by_format(target, part)
+                areas = {name: each.area.area for name, each in results.items() if each.area}
+                others = {name: areas[name] / areas["bf16"] for name in CLAIMS if name in areas and "bf16" in areas}
+                if others:
+                    found.append(Ratio(target, part, areas["bf16"], others, self._deviations(results, others)))
+        return found
+
+    def _deviations(self, results: Mapping[str, Result], others: Iterable[str]) -> dict[str, float]:
+        """Of an area for bf16, and of ratios to it, over orders."""
+        own = {
+            name: spread.area
+            for name in ("bf16", *others)
+            if (spread := self.spread(results[name])) and spread.area is not None
+        }
+        base = own.get("bf16")
+        return (
+            {} if base is None else {name: hypot(base, each) if name != "bf16" else base for name, each in own.items()}
+        )
+
+    @cached_property
+    def spreads(self) -> list[Spread]:
+        """Of each design that was measured in several orders, target by target."""
+        return [spread for result in self.results if (spread := self.spread(result))]
+
+    def spread(self, result: Result) -> Spread | None:
+        """How other orders move a result; none where there were none."""
+        others = self._orders.get((replace(result.point, order=0).name, result.target))
+        return Spread(result, tuple(others)) if others else None
+
+    @cached_property
+    def _orders(self) -> dict[tuple[str, Target], list[Result]]:
+        found: dict[tuple[str, Target], list[Result]] = {}
+        for result in self.reordered:
+            found.setdefault((replace(result.point, order=0).name, result.target), []).append(result)
+        return found
+
+    @cached_property
+    def costs(self) -> list[Cost]:
+        """What features cost, on each target where both designs were measured."""
+        found = []
+        for target in self.counted:
+            for ablation in ABLATIONS:
+                whole, without = (self.area(each.name, target) for each in (ablation.whole, ablation.without))
+                if whole and without:
+                    found.append(Cost(target, ablation, whole, without))
+        return found
+
+    @cached_property
+    def fronts(self) -> list[Front]:
+        """Processing elements by delay and area, for each library and format."""
+        return area_fronts(self.results)
+
+    @cached_property
+    def energy_fronts(self) -> list[Front]:
+        """Processing elements by delay and energy, for each library and format."""
+        return energy_fronts(self.energies)
+
+    @property
+    def by_design(self) -> dict[str, list[Entry]]:
+        """The entries for each design of the catalog, by its name, in the order of the targets."""
+        found: dict[str, list[Entry]] = {}
+        for entry in self.catalog:
+            found.setdefault(entry.design.name, []).append(entry)
+        return found
+
+    @property
+    def runs(self) -> list[Result]:
+        """The results, those in other orders, and those that the catalog's areas rest on, each once."""
+        others = [term.result for entry in self.catalog for term in entry.terms]
+        return list({id(result): result for result in [*self.results, *self.reordered, *others]}.values())
+
+    @property
+    def failed(self) -> list[Result]:
+        """The runs that failed."""
+        return [result for result in self.runs if not result.area]
+
+
+def _sum(areas: Sequence[tuple[int, Area]]) -> Area:
+    """The area of so many pieces each, all of them on gates."""
+    cells: Counter[str] = Counter()
+    for count, area in areas:
+        cells.update({cell: count * number for cell, number in area.cells.items()})
+    return Area(
+        area=sum(count * area.area for count, area in areas),
+        combinational=sum(count * area.combinational for count, area in areas),
+        sequential=sum(count * (area.sequential or 0.0) for count, area in areas),
+        flip_flops=sum(count * area.flip_flops for count, area in areas),
+        memory_bits=sum(count * area.memory_bits for count, area in areas),
+        cell_area=sum(count * (area.cell_area or 0.0) for count, area in areas),
+        cells=dict(sorted(cells.items())),
+    )
+
+
+def fit_curve(target: Target, part: str, areas: dict[int, float]) -> Fit | None:
+    """Fit areas, given by significand width; none for fewer than four."""
+    if len(areas) < _FEWEST:
+        return None
+    widths, y = np.array(list(areas), dtype=float), np.array(list(areas.values()))
+    a, b, c = _least_squares(np.stack([widths**0, widths, widths**2], axis=1), y)
+    _, exponent = _least_squares(np.stack([widths**0, np.log(widths)], axis=1), np.log(y))
+    residuals = y - (a.value + b.value * widths + c.value * widths**2)
+    r_squared = 1 - float(np.sum(residuals**2) / np.sum((y - y.mean()) ** 2))
+    worst = float(np.max(np.abs(residuals / y)))
+    return Fit(target, part, tuple(areas), a, b, c, exponent, r_squared, worst)
+
+
+def _least_squares(matrix: NDArray[np.float64], y: NDArray[np.float64]) -> list[Interval]:
+    """Coefficients, with intervals of Student's t."""
+    from scipy.special import stdtrit  # noqa: PLC0415  # an extra, which nothing but reports needs
+
+    count, unknown = matrix.shape
+    found, *_ = np.linalg.lstsq(matrix, y)
+    residuals = y - matrix @ found
+    variance = float(residuals @ residuals) / (count - unknown)
+    errors = np.sqrt(variance * np.diag(np.linalg.inv(matrix.T @ matrix)))
+    margins = stdtrit(count - unknown, (1 + CONFIDENCE) / 2) * errors
+    return [
+        Interval(float(value), float(value - margin), float(value + margin))
+        for value, margin in zip(found, margins, strict=True)
+    ]
+
+
+def _name_in_claims(point: Point) -> str:
+    """The format's name; of a bare product, the name of the format of the claims that has its width."""
+    if point.format:
+        return str(point.format)
+    return {width: name for name, width in _CLAIMED_WIDTHS.items()}.get(point.width, "")

@@ -1,0 +1,136 @@
+"""What a processing element takes at a clock, in area or energy: the best that was measured, and formats side by side.
+
+::
+
+    cost
+     │ o                     o  an element: so many stages, mapped by a recipe
+     │  ╲    x               x  one that another beats in both
+     │   o───╮
+     │       o─────────      slower clocks need no more than the smallest
+     └──────────────── ns
+"""
+
+import itertools
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from openmxu.area.run.energy import NORMAL, Energy
+from openmxu.area.run.measure import Result
+from openmxu.area.subject.points import PROCESSING_ELEMENT
+
+__all__ = ["Element", "Front", "SameClock", "area_fronts", "energy_fronts", "same_clocks"]
+
+_FEWEST = 2
+"""Elements that a front takes."""
+
+
+class Element(NamedTuple):
+    """A processing element that was measured: its longest path in ns, and what it takes, in GE or in pJ a cycle."""
+
+    delay: float
+    cost: float
+    result: Result
+
+
+@dataclass(frozen=True)
+class Front:
+    """The elements of a format on a library of which none is beaten by another, the fastest first.
+
+    Parameters
+    ----------
+    library
+        Name of the target.
+    format
+        Operands.
+    elements
+        Delays rise, costs fall.
+    """
+
+    library: str
+    format: str
+    elements: tuple[Element, ...]
+
+    @property
+    def points(self) -> tuple[tuple[float, float], ...]:
+        """Delay and cost of each element."""
+        return tuple((element.delay, element.cost) for element in self.elements)
+
+    def cost(self, delay: float) -> float | None:
+        """What an element of this delay takes, between two neighbours as a straight line on logarithmic axes.
+
+        None where no element is as fast; for slower clocks than the cheapest element needs, its cost.
+        """
+        points = self.points
+        if delay < points[0][0]:
+            return None
+        for (fast, large), (slow, small) in itertools.pairwise(points):
+            if delay <= slow:
+                share = math.log(delay / fast) / math.log(slow / fast)
+                return float(large * (small / large) ** share)
+        return points[-1][1]
+
+
+@dataclass(frozen=True)
+class SameClock:
+    """What the formats' elements take at one delay of a library, by format."""
+
+    library: str
+    delay: float
+    costs: dict[str, float]
+
+
+def area_fronts(results: Iterable[Result]) -> list[Front]:
+    """The fronts of processing elements by area: all stages and recipes of a library together."""
+    return _fronts(Element(result.delay or 0.0, result.area.area, result) for result in results if result.area)
+
+
+def energy_fronts(energies: Iterable[Energy]) -> list[Front]:
+    """The same by energy, with normal operands."""
+    return _fronts(
+        Element(energy.result.delay or 0.0, energy.total, energy.result)
+        for energy in energies
+        if energy.operands == NORMAL and not energy.error
+    )
+
+
+def _fronts(elements: Iterable[Element]) -> list[Front]:
+    """Of elements with flushed subnormals and a delay."""
+    found: dict[tuple[str, str], list[Element]] = {}
+    for element in elements:
+        point = element.result.point
+        is_one = point.part == PROCESSING_ELEMENT and point.options.get("subnormals") == "flush" and not point.ties
+        if is_one and point.format is not None and element.delay:
+            found.setdefault((element.result.target.name, str(point.format)), []).append(element)
+    return [
+        Front(library, name, _unbeaten(elements))
+        for (library, name), elements in found.items()
+        if len(elements) >= _FEWEST
+    ]
+
+
+def _unbeaten(elements: list[Element]) -> tuple[Element, ...]:
+    """Those to which there is none that is as fast and as cheap."""
+    found: list[Element] = []
+    for element in sorted(elements, key=lambda each: (each.delay, each.cost)):
+        if not found or element.cost < found[-1].cost:
+            found.append(element)
+    return tuple(found)
+
+
+def same_clocks(found: Iterable[Front]) -> list[SameClock]:
+    """Formats at three delays of each library: the shortest that all have, the longest that any needs, one between."""
+    libraries: dict[str, list[Front]] = {}
+    for front in found:
+        libraries.setdefault(front.library, []).append(front)
+    rows = []
+    for library, all_fronts in libraries.items():
+        if len(all_fronts) < _FEWEST:
+            continue
+        shortest = max(front.points[0][0] for front in all_fronts)
+        longest = max(shortest, *(front.points[-1][0] for front in all_fronts))
+        for delay in dict.fromkeys((shortest, math.sqrt(shortest * longest), longest)):
+            costs = {front.format: front.cost(delay) for front in all_fronts}
+            rows.append(SameClock(library, delay, {name: cost for name, cost in costs.items() if cost is not None}))
+    return rows

@@ -1,0 +1,103 @@
+"""What a whole unit takes for a product, derived from the energies of its parts.
+
+::
+
+    a beat:  R·C elements + (R + C) converters + C adders + shift registers of skew and control
+             ───────────────────────────────────────────────────────────────────────────────── = pJ a product
+                                              R·C products
+
+Every beat brings R activations, and C weights of the next tile, which is as many as there are where tiles have R beats.
+Columns' sums are added to those of the bank. Memories, streams, admission, wires and the clock's tree are left out.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from openmxu.area.run.energy import IDLE, NORMAL, Energy
+from openmxu.area.subject.designs import register_bits
+from openmxu.area.subject.points import ADDER, CONVERTER, PROCESSING_ELEMENT
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import FORMATS, FP32
+
+__all__ = ["SIZES", "Parts", "UnitEnergy", "parts_of", "unit_energies", "unit_energy"]
+
+SIZES = (4, 16, 128)
+"""Rows, and columns, of the units that reports show."""
+
+Parts = Mapping[tuple[str, str, str], Energy]
+"""Energies on a library with a recipe, by part, format and operands."""
+
+
+@dataclass(frozen=True)
+class UnitEnergy:
+    """A unit of elements with one stage, on a library with a recipe; all of it derived.
+
+    Parameters
+    ----------
+    library, recipe, format
+        What it is made of.
+    rows, columns
+        Of its array.
+    elements, around
+        pJ that elements, and all else, take for a product while every element has one each cycle.
+    idle
+        pJ that elements and registers take for each element in a cycle in which nothing happens.
+    """
+
+    library: str
+    recipe: str
+    format: str
+    rows: int
+    columns: int
+    elements: float
+    around: float
+    idle: float
+
+    def product(self, utilisation: float = 1.0) -> float:
+        """PJ for a product, where so many of all cycles bring one."""
+        return self.elements + self.around + (1 / utilisation - 1) * self.idle
+
+    def gflops_per_watt(self, utilisation: float = 1.0) -> float:
+        """Two operations a product. The clock does not matter, as nothing leaks here."""
+        return 2000 / self.product(utilisation)
+
+
+def unit_energies(energies: Iterable[Energy]) -> list[UnitEnergy]:
+    """Square units of :data:`SIZES`, of each library, recipe and format that has all parts."""
+    return [
+        unit
+        for (library, recipe), parts in parts_of(energies).items()
+        for fmt in FORMATS.values()
+        for size in SIZES
+        if (unit := unit_energy(library, recipe, MxuConfig(rows=size, columns=size, operand=fmt), parts))
+    ]
+
+
+def parts_of(energies: Iterable[Energy]) -> Mapping[tuple[str, str], Parts]:
+    """Energies of parts with as few stages as possible, by library and recipe."""
+    found: dict[tuple[str, str], dict[tuple[str, str, str], Energy]] = {}
+    for energy in energies:
+        point, target = energy.result.point, energy.result.target
+        fewest = 1 if point.part == PROCESSING_ELEMENT else 0
+        if not energy.error and point.options.get("stages") == fewest:
+            parts = found.setdefault((target.name, target.recipe), {})
+            parts[point.part, str(point.format), energy.operands] = energy
+    return found
+
+
+def unit_energy(library: str, recipe: str, config: MxuConfig, parts: Parts) -> UnitEnergy | None:
+    """What a unit of one stage takes on a library with a recipe; none where a part has no energy."""
+    name = str(config.operand)
+    busy = parts.get((PROCESSING_ELEMENT, name, NORMAL))
+    still = parts.get((PROCESSING_ELEMENT, name, IDLE))
+    adder = parts.get((ADDER, FP32.name, NORMAL))
+    converter = parts.get((CONVERTER, name, NORMAL))
+    bits = busy.result.area.flip_flops if busy and busy.result.area else 0
+    if busy is None or still is None or adder is None or not bits or (converter is None and name != FP32.name):
+        return None
+    rows, columns = config.rows, config.columns
+    registers = sum(register_bits(config))
+    edge = (rows + columns) * (converter.total if converter else 0.0) + columns * adder.total
+    around = edge + registers * (busy.clock + busy.flip_flops) / bits
+    idle = still.total + registers * still.clock / bits / (rows * columns)
+    return UnitEnergy(library, recipe, name, rows, columns, busy.total, around / (rows * columns), idle)

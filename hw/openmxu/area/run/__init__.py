@@ -1,0 +1,1 @@
+"""From subjects and targets to results: jobs, their schedule, measuring, placing."""

@@ -1,0 +1,175 @@
+"""Energies of mapped designs: what is measured, of which, and by whom.
+
+To play a netlist takes operands and their right results, which the golden model of ``openmxu_sim`` has. Hardware
+imports no simulation, so what measures is found as an entry point, as commands are.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Protocol
+
+from openmxu.area.run.measure import Result
+from openmxu.area.run.schedule import Workers
+from openmxu.area.subject.peers import PeerPoint
+from openmxu.area.subject.points import ADDER, CONVERTER, MULTIPLIER, MULTIPLIER_TO_FP32, PROCESSING_ELEMENT, Point
+from openmxu.area.target.targets import Target
+from openmxu.spec.formats import FORMATS
+
+__all__ = [
+    "IDLE",
+    "LAYER",
+    "METERED",
+    "NORMAL",
+    "OPERANDS",
+    "RANDOM",
+    "Energy",
+    "Meter",
+    "find_meter",
+    "is_metered",
+    "planned",
+]
+
+NORMAL, IDLE = "normal", "idle"
+
+RANDOM = "random"
+"""In place of operands: every bit of every input drawn anew each cycle, but those of clock and resets."""
+
+OPERANDS = {
+    NORMAL: "normally distributed activations and weights",
+    "relu": "the same, with negative activations set to 0",
+    "digits": "images of handwritten digits, and the weights of a layer trained on them",
+    "zeros": "all activations 0, while normally distributed weights pass through",
+    IDLE: "only the clock changes",
+}
+"""What a part is given, in words."""
+
+LAYER = "layer"
+"""In place of operands: activations and weights of a layer that the user gives."""
+
+METERED = (PROCESSING_ELEMENT, MULTIPLIER, MULTIPLIER_TO_FP32, ADDER, CONVERTER)
+"""Parts with known operands."""
+
+_RECIPES = ("area", "sized", "speed")
+
+
+@dataclass(frozen=True)
+class Energy:
+    """What a mapped design takes for a cycle, in pJ: of gates and flip-flops with the loads of pins, without wires.
+
+    Parameters
+    ----------
+    result
+        The design, its target, and its area.
+    operands
+        A key of :data:`OPERANDS`, or :data:`RANDOM`, or :data:`LAYER`.
+    cycles
+        That were played for each seed.
+    seeds
+        Of the operands, each of which gave a figure; the others are their means.
+    clock
+        Of clock pins, and of the net between them. There is no tree.
+    flip_flops, logic
+        Of flip-flops but for their clock pins, with the nets that they drive; of gates.
+    at_once
+        The same altogether, had each net changed once a cycle at most, as if gates had no delay.
+    spread
+        The standard deviation of the seeds' sums, as a fraction.
+    error
+        Why there is no figure; empty if there is one.
+    """
+
+    result: Result
+    operands: str
+    cycles: int = 0
+    seeds: int = 0
+    clock: float = 0.0
+    flip_flops: float = 0.0
+    logic: float = 0.0
+    at_once: float = 0.0
+    spread: float = 0.0
+    error: str = ""
+
+    @property
+    def total(self) -> float:
+        """All of it."""
+        return self.clock + self.flip_flops + self.logic
+
+
+class Meter(Protocol):
+    """Measures results with operands, where jobs are done; ``tell`` is called with a line of progress for each.
+
+    ``layer`` is the file of a layer, if the plan has such operands: arrays ``activations``, a sample a row, and
+    ``weights``, a column for each output.
+    """
+
+    def __call__(
+        self,
+        plan: Sequence[tuple[Result, str]],
+        where: Workers,
+        tell: Callable[[str], None],
+        layer: Path | None = None,
+        /,
+    ) -> list[Energy]:
+        """The energies, in the order of the plan."""
+        ...
+
+
+def find_meter() -> Meter:
+    """What measures.
+
+    Raises
+    ------
+    OSError
+        ``openmxu_sim`` is not installed.
+    """
+    for point in entry_points(group="openmxu.meters", name="energy"):
+        found: Meter = point.load()
+        return found
+    raise OSError("energies are measured by openmxu_sim, which is not installed")
+
+
+def planned(results: Iterable[Result], *, layer: bool = False) -> list[tuple[Result, str]]:
+    """What can be measured of some results, on sound libraries; our own has no energies.
+
+    Parts and formats whose operands are known have those. Of a user's own design no operands are known: it has random
+    inputs, and where there is one, so have ours beside it. Elements of one stage have those of a ``layer``, too.
+    """
+    found = [result for result in results if result.area is not None and is_metered(result.target, result.point)]
+    own = any(_is_own(result) for result in found)
+    return [
+        (result, operands)
+        for result in found
+        for operands in (*(() if _is_own(result) else _operands_for(result, layer=layer)), *((RANDOM,) if own else ()))
+    ]
+
+
+def _is_own(result: Result) -> bool:
+    """Whether it is of a user's design."""
+    return isinstance(result.point, PeerPoint)
+
+
+def is_metered(target: Target, point: Point) -> bool:
+    """Whether a design's energy is measured on a target: a sound library, mapped for area or for speed."""
+    if target.library is None or target.name == "generic" or target.recipe not in _RECIPES or target.library.doubt:
+        return False
+    return not point.order and (isinstance(point, PeerPoint) or _has_operands(point))
+
+
+def _has_operands(point: Point) -> bool:
+    return (
+        point.part in METERED
+        and point.format is not None
+        and point.options.get("subnormals") == "flush"
+        and str(point.format) in FORMATS
+        and not point.ties
+    )
+
+
+def _operands_for(result: Result, *, layer: bool) -> tuple[str, ...]:
+    """All, for an element with one stage, by which operands are compared; one for others, and between two recipes."""
+    point = result.point
+    if (point.part, point.options["stages"]) != (PROCESSING_ELEMENT, 1) or result.target.recipe == "sized":
+        return (NORMAL,)
+    return (*OPERANDS, *([LAYER] if layer else []))

@@ -1,0 +1,137 @@
+"""The work behind one figure: a script on a design, and what is counted then. It can be done on any machine."""
+
+import base64
+import json
+import re
+import zlib
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from openmxu import yosys
+from openmxu.area.target.timing import TimingError, delay, find_sta
+
+__all__ = ["NETLIST", "Counted", "Job", "execute", "pack", "unpack"]
+
+_STATISTICS, _DEPTH = "stat.json", "depth.txt"
+
+NETLIST = "netlist.v"
+"""What a script calls the netlist that it leaves for a delay."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be done.
+
+    Parameters
+    ----------
+    script
+        The Yosys script, which reads ``/job/design.il`` and, on gates, ``/lib/cells.lib``, and leaves its results in
+        ``/job``: ``stat.json`` (``stat -json``), ``depth.txt`` (``ltp``) and, for a delay, ``netlist.v``.
+    rtlil
+        The design.
+    top
+        Its top module.
+    package
+        The package that brings Yosys, and its version.
+    timing
+        The tool that measures the delay, and its version; empty if none shall.
+    limit
+        Seconds that Yosys may take.
+    keep
+        Whether the netlist is wanted, too, where there is one for a delay.
+    """
+
+    script: str
+    rtlil: str
+    top: str
+    package: str
+    timing: str
+    limit: float
+    keep: bool = False
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What a job came to.
+
+    Parameters
+    ----------
+    statistics
+        Statistics of the netlist, as ``stat -json`` gives them.
+    depth
+        Cells on the longest path between ports, flip-flops, memories and modules that are mapped once.
+    delay
+        Delay of the longest path in ns; none without timing, with memories, which have none, or where OpenSTA
+        failed.
+    note
+        Why OpenSTA failed.
+    packed
+        The netlist, as :func:`pack` makes it; empty if it was not wanted.
+    """
+
+    statistics: Any
+    depth: int
+    delay: float | None
+    note: str = ""
+    packed: str = ""
+
+    def to_json(self) -> bytes:
+        """As text."""
+        return json.dumps({name: value for name, value in asdict(self).items() if name != "packed" or value}).encode()
+
+    @classmethod
+    def from_json(cls, text: bytes) -> "Counted":
+        """The reverse of :meth:`to_json`; what a later release may have added to it is left out."""
+        known = {field.name for field in fields(cls)}
+        return cls(**{name: value for name, value in json.loads(text).items() if name in known})
+
+
+def pack(netlist: str) -> bytes:
+    """A netlist as it is kept."""
+    return zlib.compress(netlist.encode(), 6)
+
+
+def unpack(packed: bytes) -> str:
+    """The reverse of :func:`pack`."""
+    return zlib.decompress(packed).decode()
+
+
+def execute(job: Job, library: bytes | None) -> bytes:
+    """Do it, where :func:`openmxu.yosys.prepare` has been called.
+
+    Parameters
+    ----------
+    job
+        What is to be done.
+    library
+        The cell library, on gates.
+
+    Returns
+    -------
+    bytes
+        :meth:`Counted.to_json` of the result.
+
+    Raises
+    ------
+    openmxu.yosys.SynthesisError
+        Yosys failed, took too long, or the tools here are other ones.
+    """
+    there = yosys.package(), find_sta() if job.timing else ""
+    if there != (job.package, job.timing):
+        raise yosys.SynthesisError(f"tools must be {job.package} {job.timing}, not {' '.join(there)}")
+    files = [_STATISTICS, _DEPTH, *([NETLIST] if job.timing else [])]
+    libraries = {"cells.lib": library} if library else {}
+    found = yosys.run(job.script, job.rtlil, files, libraries=libraries, limit=job.limit)
+    try:
+        statistics = json.loads(found[_STATISTICS])
+    except ValueError as error:
+        raise yosys.SynthesisError(f"Yosys: no result: {_STATISTICS}: {error}") from None
+    counted = Counted(statistics, max([0, *map(int, re.findall(r"\(length=(-?\d+)\)", found[_DEPTH]))]), None)
+    if job.keep and job.timing:
+        counted = replace(counted, packed=base64.b64encode(pack(found[NETLIST])).decode())
+    if job.timing and library and not statistics["design"]["num_memory_bits"]:
+        try:
+            counted = replace(counted, delay=delay(found[NETLIST], job.top, library))
+        except TimingError as error:
+            counted = replace(counted, note=str(error))
+    return counted.to_json()

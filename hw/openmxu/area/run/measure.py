@@ -1,0 +1,110 @@
+"""One design point on one target: measured, or looked up."""
+
+import base64
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from openmxu import yosys
+from openmxu.area.run.job import Counted, Job
+from openmxu.area.subject.points import Point
+from openmxu.area.target.targets import Area, Target, UnmappedError, in_order
+from openmxu.area.target.timing import SCRIPT
+from openmxu.runtime import cache
+
+__all__ = ["Executor", "Result", "measure"]
+
+Executor = Callable[[Job, bytes | None], bytes]
+"""Does a job, here or elsewhere: :func:`openmxu.area.run.job.execute`."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one design point came to on one target.
+
+    Parameters
+    ----------
+    point, target
+        What was measured, on what.
+    area
+        What was counted; none if the run failed.
+    error
+        Why it failed, with the log's last lines; empty if it did not.
+    script
+        The Yosys script that was run.
+    rtlil_sha256
+        Digest of the design that was measured.
+    depth
+        Cells on the longest path; see :class:`openmxu.area.run.job.Counted`.
+    delay
+        Delay of the longest path in nanoseconds, before placing and routing; none without timing.
+    note
+        Why there is none, if OpenSTA failed.
+    """
+
+    point: Point
+    target: Target
+    area: Area | None
+    error: str
+    script: str = field(repr=False)
+    rtlil_sha256: str = field(repr=False)
+    depth: int | None = None
+    delay: float | None = None
+    note: str = ""
+
+    @property
+    def key(self) -> str:
+        """What the result depends on: a digest of the design, the script, the library and the tools."""
+        library = self.target.library.sha256 if self.target.library else ""
+        timing = (self.target.timing, SCRIPT) if self.target.timing else ("",)
+        # Cached results hold depth and delay: "area" must change with the way they are measured.
+        return cache.key("area", yosys.package(), *timing, self.script, self.rtlil_sha256, library)
+
+    @property
+    def netlist_key(self) -> str:
+        """What its netlist is kept as."""
+        return cache.key("mapped", self.key)
+
+    @property
+    def figure(self) -> str:
+        """A name for it that no other result has."""
+        return self.key[:12]
+
+
+def measure(
+    point: Point, rtlil: str, target: Target, execute: Executor, limit: float = yosys.TIME_LIMIT, *, keep: bool = False
+) -> Result:
+    """Synthesise one design for one target, or look up its cached result; a failure is a result, too, but is not
+    cached.
+
+    Parameters
+    ----------
+    point, target
+        What to measure, on what.
+    rtlil
+        The point's RTLIL.
+    execute
+        Does the work if nobody has yet.
+    limit
+        Seconds that Yosys may take.
+    keep
+        Whether its netlist will be wanted, too: it is in the cache then, and need not be made again.
+    """
+    script = in_order(target.script.format(top=point.top, change=point.change(rtlil)), point.order)
+    result = Result(point, target, None, "", script, hashlib.sha256(rtlil.encode()).hexdigest())
+    library = target.library.text if target.library else None
+    job = Job(script, rtlil, point.top, yosys.package(), target.timing, limit, keep)
+
+    def done() -> bytes:
+        counted = Counted.from_json(execute(job, library))
+        if counted.packed:
+            cache.fetch("netlists", result.netlist_key, lambda: base64.b64decode(counted.packed))
+        return replace(counted, packed="").to_json()
+
+    try:
+        counted = Counted.from_json(cache.fetch("areas", result.key, done))
+        return replace(
+            result, area=target.count(counted.statistics), depth=counted.depth, delay=counted.delay, note=counted.note
+        )
+    except (yosys.SynthesisError, UnmappedError) as problem:
+        return replace(result, error=str(problem))

@@ -1,0 +1,161 @@
+"""Many measurements at once, on this machine or on a Dask cluster."""
+
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from openmxu.area.run.job import Job, execute
+from openmxu.area.run.measure import Executor, Result, measure
+from openmxu.area.subject.points import Point
+from openmxu.area.target.targets import Target
+from openmxu.runtime import process
+from openmxu.runtime.cluster import LostError, connected
+from openmxu.runtime.machine import cores
+from openmxu.yosys import SynthesisError, ready
+
+__all__ = ["Workers", "measure_all", "workers"]
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Where jobs are done.
+
+    Parameters
+    ----------
+    execute
+        Does a job.
+    jobs
+        How many at a time.
+    limit
+        Seconds that each may take.
+    """
+
+    execute: Executor
+    jobs: int
+    limit: float
+
+
+@contextmanager
+def workers(jobs: int | None, cluster: str | None, limit: float) -> Iterator[Workers]:
+    """The cores of this machine, or a cluster.
+
+    Parameters
+    ----------
+    jobs
+        At a time; by default one for each core, but at most 8, or two for each thread of the cluster.
+    cluster
+        Address of a Dask scheduler. Its workers need the ``openmxu[area]`` that is here, and the OpenSTA if it is
+        installed here. If a worker is lost, another worker repeats its measurement.
+    limit
+        Seconds that a job may take.
+
+    Raises
+    ------
+    OSError
+        Dask is not installed, or there is no scheduler, or it has no workers.
+    """
+    if cluster is None:
+        yield Workers(execute, jobs or min(cores(), 8), limit)
+        return
+    with connected(cluster) as found:
+        packed: dict[bytes, bytes] = {}
+
+        def send(job: Job, library: bytes | None) -> bytes:
+            if library is not None and library not in packed:
+                packed[library] = zlib.compress(library)
+            try:
+                result: bytes = found.call(_execute_packed, job, packed[library] if library else None)
+            except LostError as error:
+                raise SynthesisError(str(error)) from None
+            return result
+
+        yield Workers(send, jobs or found.jobs, limit)
+
+
+def _execute_packed(job: Job, library: bytes | None) -> bytes:
+    """As :func:`openmxu.area.run.job.execute`, with the library as it was sent, on a machine that may be new."""
+    ready()
+    return execute(job, None if library is None else zlib.decompress(library))
+
+
+def measure_all(
+    plan: Sequence[tuple[Target, Point]],
+    where: Workers,
+    tell: Callable[[str], None],
+    keeps: Callable[[Target, Point], bool] = lambda target, point: False,
+) -> list[Result]:
+    """Each point on its target, several at a time; in the order of the plan.
+
+    Parameters
+    ----------
+    plan
+        What to measure on what.
+    where
+        Where the work is done.
+    tell
+        Called with a line for each measurement: its result, and an estimate of the remaining time.
+    keeps
+        Of which the netlists will be wanted, too.
+    """
+    points = {point.top: point for _, point in plan}
+    texts = {top: point.rtlil() for top, point in points.items()}
+    costs = [_cost(target, point, texts[point.top]) for target, point in plan]
+    # The largest first, as far as one can tell: none should be left to run alone at the end.
+    order = sorted(range(len(plan)), key=lambda index: costs[index], reverse=True)
+    results: dict[int, Result] = {}
+    start = time.monotonic()
+
+    def run(index: int) -> tuple[int, Result, float]:
+        target, point = plan[index]
+        begin = time.monotonic()
+        keep = keeps(target, point)
+        result = measure(point, texts[point.top], target, where.execute, where.limit, keep=keep)
+        return index, result, time.monotonic() - begin
+
+    left = Left(sum(costs))
+    # After Ctrl-C: start nothing more. What is there is in the cache.
+    with process.threads(where.jobs) as executor:
+        for future in as_completed([executor.submit(run, index) for index in order]):
+            index, result, seconds = future.result()
+            results[index] = result
+            left.finish(costs[index], seconds, time.monotonic() - start)
+            outcome = f"{result.area.area:,.0f} {result.target.unit}" if result.area else "failed"
+            tell(
+                f"[{len(results)}/{len(plan)}{left}] {result.target.label}: {result.point.name}: {outcome} "
+                f"({seconds:.1f} s)"
+            )
+    return [results[index] for index in range(len(plan))]
+
+
+class Left:
+    """How long the rest will take, by what has been done; in words for a line of progress."""
+
+    _AT_ONCE = 0.05
+    """Seconds within which a result was there already."""
+
+    def __init__(self, cost: float) -> None:
+        self._cost = cost
+        self._done = 0.0
+        self._elapsed = 0.0
+
+    def finish(self, cost: float, seconds: float, elapsed: float) -> None:
+        """Something is done."""
+        self._cost -= cost
+        if seconds > self._AT_ONCE:
+            self._done += cost
+            self._elapsed = elapsed
+
+    def __str__(self) -> str:
+        if not self._done or self._cost < 1e-6:  # rounding
+            return ""
+        seconds = self._elapsed / self._done * self._cost
+        return f", {seconds / 60:.0f} min left" if seconds >= 90 else f", {seconds:.0f} s left"
+
+
+def _cost(target: Target, point: Point, rtlil: str) -> float:
+    """About what a measurement takes, in arbitrary units: a start, the library, and what grows with the design."""
+    library = len(target.library.text) if target.library else 0
+    return 1 + library / 1e7 + len(rtlil) / 1e5 + point.width**2 / 200

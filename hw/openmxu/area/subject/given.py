@@ -1,0 +1,354 @@
+# amaranth: UnusedElaboratable=no
+# (a component that refuses its parameters goes unused)
+"""Designs of a user's own, from files or from Python, as points of an ordinary report.
+
+::
+
+    .v .sv ─▶ Yosys or slang ─┐
+    .vhd ───▶ ghdl ─▶ Verilog ┴▶ what is its clock? ─▶ RTLIL, as of designs of others ─┐
+    Amaranth ──────────────────────────────────────────────────────────────────────────┴▶ point
+
+Ports and latency are not interpreted: what is measured is the whole module.
+"""
+
+import ast
+import importlib
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from openmxu import yosys
+from openmxu.area.subject.peers import (
+    READERS,
+    TOP,
+    Flat,
+    Ours,
+    Peer,
+    PeerPoint,
+    is_macro,
+    is_name,
+    named_point,
+    read_flat,
+    read_peer,
+)
+from openmxu.area.subject.points import PARTS
+from openmxu.export.verilog import to_rtlil
+from openmxu.runtime import process
+
+__all__ = ["AUTO", "Given", "UnreadableError", "listed", "pair", "read_given"]
+
+AUTO = "auto"
+"""The reader that is chosen by the ends of names: slang for ``.sv``, Yosys's own for the rest."""
+
+_VHDL = (".vhd", ".vhdl")
+
+_LIMIT = 600.0
+"""Seconds after which ghdl is given up."""
+
+
+class UnreadableError(RuntimeError):
+    """A design cannot be read; the text is one line, with the first thing that a tool complained of."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """A design that is to be measured.
+
+    Parameters
+    ----------
+    files
+        Verilog, SystemVerilog or VHDL, in the order in which they are read.
+    top
+        The top module.
+    include
+        Folders of included files.
+    defines, parameters
+        Macros, and parameters or generics of the top module: names with their values.
+    clock
+        The port that is the clock; empty: the one that all flip-flops have.
+    reader
+        :data:`AUTO`, or a name from :data:`openmxu.area.subject.peers.READERS`.
+    label
+        What reports call it; by default the top module.
+    amaranth
+        In place of files: ``package.module:Class(arguments)``, the arguments being literals.
+    """
+
+    files: tuple[Path, ...] = ()
+    top: str = ""
+    include: tuple[Path, ...] = ()
+    defines: tuple[tuple[str, str], ...] = ()
+    parameters: tuple[tuple[str, str], ...] = ()
+    clock: str = ""
+    reader: str = AUTO
+    label: str = ""
+    amaranth: str = ""
+
+    @property
+    def name(self) -> str:
+        """What reports call it."""
+        return self.label or self.top or self.amaranth
+
+    def check(self) -> None:
+        """Raise a :exc:`ValueError` for what is wrong with it before any tool has run."""
+        if self.amaranth:
+            _parsed(self.amaranth)
+        else:
+            _check_files(self)
+        is_line = re.fullmatch(r"[^\s|`](?:[^|`]{0,98}[^\s|`])?", self.name) and self.name.isprintable()
+        if not is_line or self.name in PARTS:
+            raise ValueError(
+                f"label must be 1 to 100 printable characters without | and `, and no part of ours, not {self.name!r}"
+            )
+
+
+def _check_files(given: Given) -> None:
+    if not given.files:
+        raise ValueError("--verilog must have a file, or --filelist name one")
+    if not is_name(given.top):
+        raise ValueError(f"--top must be the name of a module, not {given.top!r}")
+    for path in given.files:
+        if not path.is_file():
+            raise ValueError(f"--verilog must be files, and {str(path)!r} is none")
+    for path in given.include:
+        if not path.is_dir():
+            raise ValueError(f"--include must be folders, and {str(path)!r} is none")
+    if given.reader not in (AUTO, *READERS):
+        raise ValueError(f"--reader must be {AUTO}, {' or '.join(READERS)}, not {given.reader!r}")
+    for option, pairs, accepts in (("--define", given.defines, is_macro), ("--param", given.parameters, _is_constant)):
+        for name, text in pairs:
+            if not is_name(name) or not accepts(text):
+                raise ValueError(f"{option} must be NAME=VALUE, the value as in 8 or 8'hff, not {name}={text}")
+    if len({path.suffix.lower() in _VHDL for path in given.files}) == 2:
+        raise ValueError("--verilog must be files of one language, not of VHDL and of Verilog")
+
+
+def _is_constant(text: str) -> bool:
+    """Whether it is a number as Verilog and a command line have it: -3, 8'hff."""
+    return re.fullmatch(r"-?\d+|\d+'s?[bodh][0-9a-fA-F_]+", text, re.ASCII) is not None
+
+
+def listed(path: Path) -> tuple[list[Path], list[Path], list[tuple[str, str]]]:
+    """The files, include folders and macros of a file list; its paths are relative to its own folder.
+
+    Parameters
+    ----------
+    path
+        A path a line, or ``+incdir+DIR``, or ``+define+NAME=VALUE``; ``//`` and ``#`` begin comments.
+
+    Raises
+    ------
+    ValueError
+        It cannot be read, or a line is none of these.
+    """
+    try:
+        lines = path.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"--filelist must be a text, and {str(path)!r} is none: {error}") from None
+    files, include, defines = [], [], []
+    for number, line in enumerate(lines, 1):
+        for word in re.sub(r"(//|#).*", "", line).split():
+            value = word.split("+")[-1]
+            if word.startswith("+incdir+"):
+                include.append(path.parent / value)
+            elif word.startswith("+define+"):
+                defines.append(pair(value))
+            elif word.startswith(("+", "-")):
+                raise ValueError(
+                    f"--filelist must have paths, +incdir+ and +define+; {path}, line {number} has {word!r}"
+                )
+            else:
+                files.append(path.parent / word)
+    return files, include, defines
+
+
+def pair(text: str) -> tuple[str, str]:
+    """``NAME=VALUE`` as a pair; without a value that is empty."""
+    name, _, value = text.partition("=")
+    return name, value
+
+
+def read_given(
+    designs: Sequence[Given], limit: float, tell: Callable[[str], None]
+) -> tuple[list[PeerPoint], list[str]]:
+    """The designs as points, and a line for each that cannot be read.
+
+    Parameters
+    ----------
+    designs
+        What to read; checked before.
+    limit
+        Seconds that reading one of them may take.
+    tell
+        Called with one line of progress.
+    """
+    points, failures = [], []
+    for given in designs:
+        tell(f"reading {given.name}")
+        try:
+            points.append(_of_amaranth(given) if given.amaranth else _of_files(given, limit))
+        except UnreadableError as error:
+            failures.append(f"{given.name}: {error}{_where(given, str(error))}")
+    return points, failures
+
+
+def _where(given: Given, said: str) -> str:
+    """The design's files, where a complaint names none of them."""
+    if not given.files or any(path.name in said for path in given.files):
+        return ""
+    more = len(given.files) - 1
+    return f" ({given.files[0]}{f' and {more} more' if more else ''})"
+
+
+def _of_files(given: Given, limit: float) -> PeerPoint:
+    """A design from its files. Tools see the folder that has all of them."""
+    with process.workspace() as work:
+        is_vhdl = given.files[0].suffix.lower() in _VHDL
+        if is_vhdl:
+            given = _from_vhdl(given, work)
+        there = [path.resolve() for path in (*given.files, *given.include)]
+        root = Path(os.path.commonpath([path if path.is_dir() else path.parent for path in there]))
+        peer = _peer(given, root)
+        try:
+            flat = read_flat(peer, root, limit)
+            _refuse(flat._replace(log=flat.log.replace("/sources/", f"{root}/")), None if is_vhdl else root)
+            return read_peer(replace(peer, clock=_clock(peer, given.clock, flat.rtlil)), root, limit)
+        except yosys.SynthesisError as error:
+            raise UnreadableError(_first(str(error), root)) from None
+
+
+def _peer(given: Given, root: Path) -> Peer:
+    """As designs of others are described."""
+    names = [path.resolve().relative_to(root).as_posix() for path in (*given.files, *given.include)]
+    for name in names:
+        if not re.fullmatch(r"[\w.+/-]+", name, re.ASCII):
+            raise UnreadableError(f"paths of files must be of letters, digits and _.+-/ below {root}, not {name!r}")
+    systemverilog = any(path.suffix.lower() == ".sv" for path in given.files)
+    reader = ("slang" if systemverilog else "verilog") if given.reader == AUTO else given.reader
+    files, include = tuple(names[: len(given.files)]), tuple(names[len(given.files) :])
+    return Peer(
+        *(given.name, "", "", "", ""),
+        files,
+        given.top,
+        Ours(""),
+        include=include,
+        defines=dict(given.defines),
+        parameters=dict(given.parameters),
+        reader=reader,
+    )
+
+
+def _refuse(flat: Flat, root: Path | None) -> None:
+    """Refuse what would be measured as something else than it is; ``root`` has files that the user knows."""
+    implicit = re.search(r"^(\S+): Warning: Identifier `\\?(\S+)' is implicitly declared", flat.log, re.MULTILINE)
+    if implicit is not None:
+        raise UnreadableError(f"{implicit[1]}: it declares no wire {implicit[2]}: declare it, or is it misspelt?")
+    if re.search(r"\d+'[01x]*z", flat.rtlil):
+        raise UnreadableError("it drives z, and there are no tri-state buffers here: give it an output and an enable")
+    loop = re.search(r"found logic loop.*?wire \\?(\S+)(?: source: (\S+))?", flat.log, re.DOTALL)
+    if loop is not None:
+        raise UnreadableError(f"it has a combinational loop: {' at '.join(filter(None, loop.groups()))}")
+    drivers = re.search(r"multiple conflicting drivers for [^.]*\.\\?(\S+):$", flat.log, re.MULTILINE)
+    if drivers is not None:
+        raise UnreadableError(f"it drives a wire twice: {drivers[1]}")
+    undriven = re.findall(r"Wire [^\n]*?\.\\(\S+)[^\n]* is used but has no driver", flat.log)
+    # Variables of SystemVerilog that nothing drives are x.
+    outputs = re.findall(r"^  wire .*\boutput \d+ \\(\S+)$", flat.rtlil, re.MULTILINE)
+    unknown = re.findall(r"^  connect \\(\S+) .*\d'[01x]*x", flat.rtlil, re.MULTILINE)
+    for name in (*undriven, *(name for name in unknown if name in outputs)):
+        place = _at(flat.rtlil, rf" *wire .*\\{re.escape(name)}", root)
+        raise UnreadableError(f"nothing drives {name}{place}")
+    if not flat.cells.split():
+        raise UnreadableError(f"it has no gate and no register{_at(flat.rtlil, 'module .*', root)}")
+
+
+def _at(rtlil: str, line: str, root: Path | None) -> str:
+    """Where that of which RTLIL has such a line was written, as the end of a complaint."""
+    source = r'attribute \\src "/?sources/([^":|]+):(\d+)[^"]*"\n(?: *attribute .*\n)*'
+    found = re.search(f"{source}{line}$", rtlil, re.MULTILINE)
+    return f" at {root}/{found[1]}:{found[2]}" if found and root else ""
+
+
+def _clock(peer: Peer, wanted: str, flat: str) -> str:
+    """The port that is a design's clock, from its RTLIL without hierarchy."""
+    ports = re.findall(r"^  wire .*\binput \d+ .*?\\(\S+)$", flat, re.MULTILINE)
+    if wanted:
+        if wanted not in ports:
+            raise UnreadableError(f"--clock must be an input of {peer.top} ({', '.join(ports)}), not {wanted!r}")
+        return wanted
+    connected = re.findall(r"^    connect \\(?:CLK|RD_CLK|WR_CLK) (.*)$", flat, re.MULTILINE)
+    clocks = sorted({name for each in connected for name in re.findall(r"[\\$](\S+)", each)})
+    if len(clocks) > 1:
+        raise UnreadableError(
+            f"it has several clocks ({', '.join(clocks)}); --clock names the one that delays refer to"
+        )
+    if clocks and clocks[0] not in ports:
+        raise UnreadableError(f"its clock {clocks[0]} is made inside; --clock names the input that delays refer to")
+    return clocks[0] if clocks else peer.clock
+
+
+def _from_vhdl(given: Given, work: Path) -> Given:
+    """A design in VHDL as Verilog, by ghdl."""
+    ghdl = shutil.which("ghdl")
+    if ghdl is None:
+        raise UnreadableError("VHDL is read by ghdl, which is not installed (Debian and Ubuntu: apt install ghdl)")
+    generics = [f"-g{name}={value}" for name, value in given.parameters]
+    options = ["--std=08", f"--workdir={work}"]
+    text = ""
+    for command in (
+        [ghdl, "-a", *options, *(str(path.resolve()) for path in given.files)],
+        [ghdl, "--synth", *options, "--out=verilog", *generics, given.top],
+    ):
+        done = process.run(command, what="ghdl", limit=_LIMIT, directory=work)
+        if done.code:
+            raise UnreadableError(f"ghdl: {_first(done.errors or done.output, work)}")
+        text = done.output
+    (work / "design.v").write_text(text)
+    modules = re.findall(r"^module (\w+)", text, re.MULTILINE)
+    top = next((name for name in modules if name.lower() == given.top.lower()), given.top)  # letters are alike in VHDL
+    return replace(given, files=(work / "design.v",), top=top, parameters=(), reader="verilog")
+
+
+def _first(messages: str, root: Path) -> str:
+    """The first thing that a tool complained of, with paths as the user knows them."""
+    lines = [line.strip() for line in messages.splitlines() if line.strip()]
+    errors = [line for line in lines if re.search(r"\berror\b", line, re.IGNORECASE)]
+    trap = re.search(r"wasm trap: (.+)", messages)
+    if trap is not None and not errors:
+        return f"Yosys stopped ({trap[1].strip()}): the design is too large or too deep for it"
+    return re.sub(r"(?<![\w/])/?sources/", lambda _: f"{root}/", (errors or lines or ["no message"])[0])
+
+
+def _parsed(text: str) -> tuple[str, str, list[Any], dict[str, Any]]:
+    """Module, class and arguments of ``package.module:Class(arguments)``."""
+    domain = f"--amaranth must be package.module:Class(arguments), the arguments literals, not {text!r}"
+    module, _, call = text.partition(":")
+    try:
+        found = ast.parse(call if call.endswith(")") else f"{call}()", mode="eval").body
+        if not isinstance(found, ast.Call) or not isinstance(found.func, ast.Name) or not module:
+            raise ValueError(domain)
+        named = {each.arg: ast.literal_eval(each.value) for each in found.keywords if each.arg is not None}
+        return module, found.func.id, [ast.literal_eval(each) for each in found.args], named
+    except (SyntaxError, ValueError):
+        raise ValueError(domain) from None
+
+
+def _of_amaranth(given: Given) -> PeerPoint:
+    """A component of Amaranth, whose module is found as Python finds it in the current folder."""
+    module, name, arguments, named = _parsed(given.amaranth)
+    known = list(sys.path)
+    sys.path.append(str(Path.cwd()))
+    try:
+        component = getattr(importlib.import_module(module), name)(*arguments, **named)
+        text = to_rtlil(component, name=TOP)
+    except Exception as error:  # it is the user's code
+        reason = " ".join(str(error).split())
+        raise UnreadableError(f"{type(error).__name__}: {reason}") from None
+    finally:
+        sys.path[:] = known
+    return named_point(given.name, text)

@@ -1,0 +1,437 @@
+"""Designs of others in a folder of theirs: what they are, and the same RTLIL of them as of our own."""
+
+import hashlib
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from openmxu import yosys
+from openmxu.area.subject.points import Point
+from openmxu.catalog import FAMILIES, Design
+from openmxu.export.verilog import to_rtlil, to_verilog
+from openmxu.runtime import process
+
+__all__ = [
+    "DESCRIPTION",
+    "READERS",
+    "TOP",
+    "Flat",
+    "Ours",
+    "Peer",
+    "PeerPoint",
+    "is_macro",
+    "is_name",
+    "named_point",
+    "read_flat",
+    "read_own",
+    "read_peer",
+    "read_peers",
+]
+
+DESCRIPTION = "peers.toml"
+"""The file that describes a folder's designs."""
+
+READERS = {
+    "verilog": "Yosys's own reader: Verilog, and some of SystemVerilog in files that end with .sv",
+    "slang": "yosys-slang, which comes with the same Yosys: SystemVerilog",
+}
+"""What can read a design's files."""
+
+_MOST_BYTES = 1 << 20
+"""Size of a description."""
+
+
+@dataclass(frozen=True)
+class Ours:
+    """A part of ours.
+
+    Parameters
+    ----------
+    design
+        A key of :data:`openmxu.catalog.FAMILIES`.
+    options
+        Its parameters with their values, where they differ from the defaults.
+    """
+
+    design: str
+    options: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def component(self) -> Any:
+        """The component, the same one each time.
+
+        Raises
+        ------
+        TypeError, ValueError
+            There is no such design or parameter, or its value is outside the domain.
+        """
+        return _component(self)
+
+    @property
+    def name(self) -> str:
+        """Name of its exported module, which says all of it."""
+        return str(self.component.module_name)
+
+
+@cache
+def _component(ours: Ours) -> Any:
+    if ours.design not in FAMILIES:
+        raise ValueError(f"design must be one of {', '.join(FAMILIES)}, not {ours.design!r}")
+    component = Design(ours.design, ours.design, "").build(**dict(ours.options))
+    to_rtlil(component)  # Amaranth warns of components that were never elaborated; here another peer may be refused
+    return component
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A design of somebody else.
+
+    Parameters
+    ----------
+    name
+        What reports call it.
+    url, licence, version
+        Where it is from, under which terms, and which state of it.
+    notes
+        What it does and does not do.
+    files
+        Its files, below the folder, in the order in which they are read.
+    top
+        Its top module.
+    ours
+        What it is compared with.
+    include
+        Folders with files that others include.
+    defines, parameters
+        Macros, and parameters of the top module.
+    reader
+        A name from :data:`READERS`.
+    clock
+        The port that is its clock, if it has one.
+    """
+
+    name: str
+    url: str
+    licence: str
+    version: str
+    notes: str
+    files: tuple[str, ...]
+    top: str
+    ours: Ours
+    include: tuple[str, ...] = ()
+    defines: Mapping[str, str | int] = field(default_factory=dict)
+    parameters: Mapping[str, str | int] = field(default_factory=dict)
+    reader: str = "verilog"
+    clock: str = "clk"
+
+
+class PeerPoint(Point):
+    """A design that was read from Verilog, ours or theirs; its part is its name."""
+
+    @property
+    def name(self) -> str:
+        """What reports call it."""
+        return f"{self.part}, order {self.order}" if self.order else self.part
+
+    @property
+    def sha256(self) -> str:
+        """Digest of its RTLIL."""
+        return hashlib.sha256(self.rtlil().encode()).hexdigest()
+
+    @property
+    def is_clocked(self) -> bool:
+        """Whether its top module has the port that delays refer to."""
+        return re.search(r"^  wire.* input \d+ \\clk$", _module(self.rtlil(), self.top), re.MULTILINE) is not None
+
+
+def read_peers(folder: Path) -> list[Peer]:
+    """The designs that a folder's ``peers.toml`` describes.
+
+    Parameters
+    ----------
+    folder
+        Where the description and all that it names are.
+
+    Raises
+    ------
+    OSError
+        There is no description, or it cannot be read.
+    ValueError
+        It is malformed, names a file that is not there, or a part of ours that does not exist.
+    """
+    path = folder / DESCRIPTION
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise type(error)(
+            f"peers must be a folder with a file {DESCRIPTION}, not {str(folder)!r}: {error.strerror}"
+        ) from None
+    try:
+        if len(content) > _MOST_BYTES:
+            raise ValueError(f"must be of at most {_MOST_BYTES} bytes")
+        found = tomllib.loads(_decoded(content))
+        tables = found.get("peer")
+        if set(found) != {"peer"} or not isinstance(tables, list) or not tables:
+            raise ValueError(f"must hold tables [[peer]] and nothing else, not {', '.join(found) or 'nothing'}")
+        peers = [_peer(table, folder) for table in tables]
+        names = [peer.name for peer in peers]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"name must be given once, not a second time: {name!r}")
+    except (ValueError, TypeError) as error:
+        # TOML's errors are those of the language's own class, with text of several lines at times.
+        raise ValueError(f"{path}: {' '.join(str(error).split())}") from None
+    return peers
+
+
+def _decoded(content: bytes) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise ValueError("must be text in UTF-8") from None
+
+
+class _Field(NamedTuple):
+    """What a description may say: in words, the check, and what it is where it is not given."""
+
+    domain: str
+    accepts: Callable[[Any], bool]
+    default: Any = None
+
+
+def _matches(pattern: str) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, str) and re.fullmatch(pattern, value) is not None
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= 1000 and " ".join(value.split()).isprintable()
+
+
+def _is_list(accepts: Callable[[Any], bool], value: object) -> bool:
+    return isinstance(value, list) and all(map(accepts, value))
+
+
+def _is_table(accepts: Callable[[Any], bool], value: object) -> bool:
+    return isinstance(value, dict) and all(is_name(name) and accepts(each) for name, each in value.items())
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 31
+
+
+# No word may end an argument of Yosys's script, or begin another.
+is_name = _matches(r"[A-Za-z_][A-Za-z0-9_$]*")
+_is_path = _matches(r"(?!/|-|.*\.\.)[A-Za-z0-9_.+/*?\[\]-]+")
+_is_constant = _matches(r"(\d+'s?[bodh])?[0-9a-fA-F_]+")
+is_macro = _matches(r"[A-Za-z0-9_']*")
+
+_VALUE = 'numbers below 2**31 or constants as in "8\'hff"'
+_FIELDS = {
+    "name": _Field("a text", _is_text),
+    "url": _Field("a text", _is_text),
+    "licence": _Field("a text", _is_text),
+    "version": _Field("a text", _is_text, ""),
+    "notes": _Field("a text", _is_text, ""),
+    "files": _Field(
+        "a list of paths or patterns below the folder, of letters, digits and _.+-/*?[]",
+        lambda value: _is_list(_is_path, value) and bool(value),
+    ),
+    "top": _Field("the name of a module", is_name),
+    "against": _Field(
+        'a table as in { design = "adder", subnormals = "ieee" }',
+        lambda value: (
+            isinstance(value, dict)
+            and isinstance(value.get("design"), str)
+            and all(isinstance(each, str | int) for each in value.values())
+        ),
+    ),
+    "include": _Field("a list of folders below the folder", partial(_is_list, _is_path), []),
+    "defines": _Field(
+        "a table of macros with numbers or words",
+        partial(_is_table, lambda value: _is_number(value) or is_macro(value)),
+        {},
+    ),
+    "parameters": _Field(
+        f"a table of {_VALUE}", partial(_is_table, lambda value: _is_number(value) or _is_constant(value)), {}
+    ),
+    "reader": _Field(f"one of {', '.join(READERS)}", lambda value: value in tuple(READERS), "verilog"),
+    "clock": _Field("the name of a port", is_name, "clk"),
+}
+"""What a description says of a design."""
+
+
+def _peer(table: Any, folder: Path) -> Peer:
+    """A design from its table."""
+    given = dict(table) if isinstance(table, dict) else {}
+    called = f"peer {given['name']!r}" if "name" in given else "a peer"
+    try:
+        for name in given:
+            if name not in _FIELDS:
+                raise ValueError(f"a field must be one of {', '.join(_FIELDS)}, not {name!r}")
+        values = {}
+        for name, (domain, accepts, default) in _FIELDS.items():
+            if name not in given and default is None:
+                raise ValueError(f"{name} must be {domain}, and is missing")
+            values[name] = given.get(name, default)
+            if name in given and not accepts(values[name]):
+                raise ValueError(f"{name} must be {domain}, not {values[name]!r}")
+        options = dict(values.pop("against"))
+        values["ours"] = Ours(options.pop("design"), tuple(options.items()))
+        own = values["ours"].name
+        for name in ("name", "url", "licence", "version", "notes"):
+            values[name] = " ".join(values[name].split())
+        if values["name"] == own:
+            raise ValueError(f"name must differ from that of our part, not {own!r}")
+        values["files"] = _below(folder, "files", values["files"], Path.is_file)
+        values["include"] = _below(folder, "include", values["include"], Path.is_dir)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{called}: {error}") from None
+    return Peer(**values)
+
+
+def _below(folder: Path, noun: str, patterns: list[str], accepts: Callable[[Path], bool]) -> tuple[str, ...]:
+    """What patterns stand for, each once. A link that leads out of the folder leads nowhere there."""
+    root = folder.resolve()
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        there = sorted(folder.glob(pattern)) if re.search(r"[*?\[]", pattern) else [folder / pattern]
+        paths = [path for path in there if accepts(path)]
+        names = [path.relative_to(folder).as_posix() for path in paths]
+        if not names or not all(path.resolve().is_relative_to(root) for path in paths):
+            raise ValueError(f"{noun} must be there, below {str(folder)!r}, not {pattern!r}")
+        for name in names:
+            if not _is_path(name):
+                raise ValueError(f"{noun} must have names of letters, digits and _.+-/, not {name!r}")
+        found |= dict.fromkeys(names)
+    return tuple(found)
+
+
+# Whoever wrote it, and whatever it was read from, from here on nothing tells one design from another. What some
+# authors ask of their synthesis would keep modules apart, or logic that others may lose.
+TOP = "openmxu_design"
+"""The top module, until it is named after its content."""
+
+_ALIKE = """\
+rename -top openmxu_design
+{clock}chformal -remove
+delete */t:$print
+setattr -mod -unset keep_hierarchy -unset keep -unset hdlname -unset src
+setattr -unset keep -unset hdlname -unset src
+write_rtlil /job/result
+"""
+
+
+def read_peer(peer: Peer, folder: Path, limit: float) -> PeerPoint:
+    """A design of somebody else, as it goes to synthesis.
+
+    Parameters
+    ----------
+    peer
+        What it is.
+    folder
+        Where its files are.
+    limit
+        Seconds that reading may take.
+
+    Raises
+    ------
+    openmxu.yosys.SynthesisError
+        Yosys cannot read it.
+    """
+    clock = "" if peer.clock == "clk" else f"cd openmxu_design\nrename {peer.clock} clk\ncd ..\n"
+    yosys.ready()
+    script = _reading(peer) + _ALIKE.format(clock=clock)
+    text = yosys.run(script, "", ["result"], sources=folder, limit=limit)["result"]
+    # Names of cells say in which file, and where in it, they were written; that is none of the design.
+    text = re.sub(r"/sources/[^\s:]*(:[\d.-]+)*", "file", text)
+    return named_point(peer.name, text)
+
+
+def named_point(name: str, text: str) -> PeerPoint:
+    """A point of RTLIL whose top module is :data:`TOP`."""
+    # Made of the design itself: equal designs have equal names, and are one to the cache.
+    top = f"design_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    text = re.sub(rf"\\{TOP}\b", rf"\\{top}", text)
+    return PeerPoint(name, 1, None, top, lambda: text)
+
+
+class Flat(NamedTuple):
+    """A design without hierarchy and processes.
+
+    Parameters
+    ----------
+    rtlil
+        Its text.
+    log
+        What Yosys said, that of ``check`` included.
+    cells
+        What is left of it when nothing is computed in vain, a line each.
+    """
+
+    rtlil: str
+    log: str
+    cells: str
+
+
+_FLATTEN = """\
+proc
+flatten
+opt_clean
+check
+write_rtlil /job/result
+opt -full
+opt_clean -purge
+select -write /job/cells t:* t:$scopeinfo t:$print %u %d
+"""
+
+
+def read_flat(peer: Peer, folder: Path, limit: float) -> Flat:
+    """A design as it is looked at before it is measured; see :func:`read_peer`."""
+    yosys.ready()
+    found = yosys.run(_reading(peer) + _FLATTEN, "", ["result", "yosys.log", "cells"], sources=folder, limit=limit)
+    return Flat(found["result"], found["yosys.log"], found["cells"])
+
+
+def read_own(ours: Ours, limit: float) -> PeerPoint:
+    """A part of ours by the same way: exported as Verilog and read again.
+
+    Raises
+    ------
+    openmxu.yosys.SynthesisError
+        Yosys cannot read it.
+    """
+    name = ours.name
+    with process.workspace() as folder:
+        (folder / f"{name}.v").write_text(to_verilog(ours.component))
+        return read_peer(Peer(name, "", "", "", "", (f"{name}.v",), name, ours), folder, limit)
+
+
+def _reading(peer: Peer) -> str:
+    """The lines of a script that read a design's files and choose its top module."""
+    include = "".join(f" -I/sources/{each}" for each in peer.include)
+    if peer.reader == "slang":
+        options = "".join(f" -D {name}={value}" for name, value in peer.defines.items())
+        options += "".join(f" -G {name}={value}" for name, value in peer.parameters.items())
+        files = " ".join(f"/sources/{each}" for each in peer.files)
+        return (
+            f"read_slang --threads 1 --ignore-assertions --top {peer.top}{options}{include} {files}\n"
+            f"hierarchy -simcheck -top {peer.top}\n"
+        )
+    defines = "".join(f" -D{name}={value}" if value != "" else f" -D{name}" for name, value in peer.defines.items())
+    lines = [
+        f"read_verilog{' -sv' if each.endswith('.sv') else ''} -noassert -defer{defines}{include} /sources/{each}\n"
+        for each in peer.files
+    ]
+    parameters = "".join(f" -chparam {name} {value}" for name, value in peer.parameters.items())
+    return "".join(lines) + f"hierarchy -simcheck -top {peer.top}{parameters}\n"
+
+
+def _module(rtlil: str, top: str) -> str:
+    """The text of one module."""
+    found = re.search(rf"^module \\{top}$.*?^end$", rtlil, re.MULTILINE | re.DOTALL)
+    return found[0] if found else ""

@@ -1,0 +1,492 @@
+# amaranth: UnusedElaboratable=no
+# (a component that refuses its parameters goes unused)
+"""Design points: what an area report measures."""
+
+import itertools
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from openmxu import SOURCES
+from openmxu.arith import Adder, Converter, Multiplier, SignificandProduct
+from openmxu.export.verilog import to_rtlil
+from openmxu.runtime import cache
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import BF16, FORMATS, FP8_E4M3, FP8_E5M2, FP16, FP32, TF32, FloatFormat
+from openmxu.unit.accumulator import AccumulatorBank
+from openmxu.unit.array import SystolicArray
+from openmxu.unit.mxu import Mxu
+from openmxu.unit.pe import ProcessingElement
+
+__all__ = [
+    "ADDER",
+    "ARRAY",
+    "BANK",
+    "CONVERTER",
+    "MULTIPLIER",
+    "MULTIPLIER_TO_FP32",
+    "PARTS",
+    "PART_NAMES",
+    "PROCESSING_ELEMENT",
+    "PRODUCT",
+    "SIDE",
+    "UNIT",
+    "Point",
+    "Tie",
+    "beside_points",
+    "chosen_points",
+    "default_points",
+    "formats_of_widths",
+    "full_points",
+    "is_headline",
+    "kept_rtlil",
+    "once",
+    "quick_points",
+    "reordered",
+]
+
+PRODUCT = "significand product"
+MULTIPLIER = "multiplier"
+ADDER = "adder"
+MULTIPLIER_TO_FP32 = "multiplier to fp32"
+CONVERTER = "converter from fp32"
+PROCESSING_ELEMENT = "processing element"
+ARRAY = "array"
+BANK = "accumulator bank"
+UNIT = "unit"
+
+SWEEP = (3, 4, 6, 8, 11, 14, 17, 20, 24)
+"""Significand widths of the sweep; among them those of bf16 (8), tf32 and fp16 (11), and fp32 (24)."""
+
+_CLAIMED_WIDTHS = (BF16.significand_width, FP16.significand_width, FP32.significand_width)
+
+SIDE = 4
+"""Rows and columns of the arrays, banks and units that are compared."""
+
+
+@dataclass(frozen=True)
+class Tie:
+    """Bits that are held at a value before synthesis, to see what the logic behind them takes.
+
+    Parameters
+    ----------
+    field
+        A field of a structure, with the submodules that it is in: ``multiply_add.normalised_sum.significand``.
+    value
+        What its bits are held at.
+    bits
+        How many of them, from the lowest; all by default.
+    """
+
+    field: str
+    value: int = 0
+    bits: int | None = None
+
+    def command(self, rtlil: str) -> str:
+        """The Yosys command, for a flat design.
+
+        Raises
+        ------
+        ValueError
+            There is no such field, or more than one.
+        """
+        *path, wire, member = ("." + self.field).split(".")
+        found = set(
+            re.findall(
+                rf"^connect \\{wire}\.{member} \\{wire} \[(\d+)(?::(\d+))?\]$", rtlil.replace("  ", ""), re.MULTILINE
+            )
+        )
+        if len(found) != 1:
+            raise ValueError(f"field must be one of the design's, once, not {self.field!r}")
+        high, low = found.pop()
+        start = int(low or high)
+        width = self.bits or int(high) - start + 1
+        name = ".".join([*path[1:], wire])
+        return f"connect -nomap -set \\{name}[{start + width - 1}:{start}] {width}'b{self.value:0{width}b}"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One design to measure.
+
+    Parameters
+    ----------
+    part
+        What it is, in words.
+    width
+        Significand width of its operands.
+    format
+        Format of its operands; none for a bare product of significands.
+    top
+        Name of its top module.
+    rtlil
+        Gives its RTLIL.
+    options
+        What else it was built with, by name.
+    variant
+        In words, how it differs from the ordinary one; empty if it is that.
+    size
+        Rows and columns, as in ``4x4``, where it has any.
+    ties
+        What is held at a value in it.
+    scope
+        Where it is measured: ``"everywhere"``, on gates with the recipe ``"area"`` only or, as ``"timed"``, with
+        ``"area"``, ``"sized"`` and ``"speed"``, or on ``"fpga"`` only.
+    order
+        In which order ABC is given its inputs and outputs: 0, as they come, or one that is drawn with another number.
+        The function is the same; see :func:`openmxu.area.target.targets.in_order`.
+    """
+
+    part: str
+    width: int
+    format: FloatFormat | None
+    top: str
+    rtlil: Callable[[], str] = field(repr=False)
+    options: Mapping[str, str | int] = field(default_factory=dict)
+    variant: str = ""
+    size: str = ""
+    ties: tuple[Tie, ...] = ()
+    scope: str = "everywhere"
+    order: int = 0
+
+    @property
+    def name(self) -> str:
+        """Part, operands and variant in words."""
+        words = " ".join(filter(None, [self.part, str(self.format or f"{self.width} x {self.width}"), self.size]))
+        return ", ".join(filter(None, [words, self.variant, f"order {self.order}" if self.order else ""]))
+
+    @property
+    def cells(self) -> int:
+        """Processing elements of an array or a unit."""
+        return int(self.options["rows"]) * int(self.options["columns"])
+
+    def is_for(self, recipe: str) -> bool:
+        """Whether it is measured with a recipe, or on an FPGA."""
+        return self.scope in ("everywhere", recipe) or (self.scope == "timed" and recipe in ("area", "sized", "speed"))
+
+    def change(self, rtlil: str) -> str:
+        """The lines of a script that hold what is tied; nothing if nothing is."""
+        if not self.ties:
+            return ""
+        commands = [
+            f"hierarchy -top {self.top}",
+            "proc",
+            "flatten",
+            f"select -module {self.top}",
+            *(tie.command(rtlil) for tie in self.ties),
+            "select -clear",
+            "check -assert",
+        ]
+        return "".join(f"{command}\n" for command in commands)
+
+
+@dataclass(frozen=True)
+class _Options:
+    """What parts can be built with."""
+
+    subnormals: str
+    stages: int
+    rows: int
+    columns: int
+
+    def config(self, fmt: FloatFormat) -> MxuConfig:
+        """The configuration of an array or a unit."""
+        return MxuConfig(
+            rows=self.rows, columns=self.columns, operand=fmt, subnormals=self.subnormals, stages=self.stages
+        )
+
+
+_STAGED = {
+    MULTIPLIER: 0,
+    MULTIPLIER_TO_FP32: 0,
+    ADDER: 0,
+    CONVERTER: 0,
+    PROCESSING_ELEMENT: 1,
+    ARRAY: 1,
+    BANK: 1,
+    UNIT: 1,
+}
+"""The parts that have pipeline stages, and how many unless asked otherwise."""
+
+_SIZED = (ARRAY, BANK, UNIT)
+
+PARTS: Mapping[str, Callable[[FloatFormat, _Options], Any]] = {
+    PRODUCT: lambda fmt, _: SignificandProduct(fmt.significand_width),
+    MULTIPLIER: lambda fmt, o: Multiplier(fmt, fmt, subnormals=o.subnormals, stages=o.stages),
+    MULTIPLIER_TO_FP32: lambda fmt, o: Multiplier(fmt, FP32, subnormals=o.subnormals, stages=o.stages),
+    ADDER: lambda fmt, o: Adder(fmt, subnormals=o.subnormals, stages=o.stages),
+    CONVERTER: lambda fmt, o: Converter(FP32, fmt, subnormals=o.subnormals, stages=o.stages),
+    PROCESSING_ELEMENT: lambda fmt, o: ProcessingElement(fmt, subnormals=o.subnormals, stages=o.stages),
+    ARRAY: lambda fmt, o: SystolicArray(o.config(fmt)),
+    BANK: lambda fmt, o: AccumulatorBank(o.config(fmt)),
+    UNIT: lambda fmt, o: Mxu(o.config(fmt)),
+}
+"""What can be measured of a format, by name: from the format and options to the component."""
+
+
+PART_NAMES = {
+    "product": PRODUCT,
+    "multiplier": MULTIPLIER,
+    "multiplier_to_fp32": MULTIPLIER_TO_FP32,
+    "adder": ADDER,
+    "converter": CONVERTER,
+    "pe": PROCESSING_ELEMENT,
+    "array": ARRAY,
+    "bank": BANK,
+    "mxu": UNIT,
+}
+"""What ``openmxu area --part`` calls the parts: as the catalog does, where it has them."""
+
+
+def point(
+    part: str,
+    fmt: FloatFormat,
+    *,
+    subnormals: str = "flush",
+    stages: int | None = None,
+    rows: int = SIDE,
+    columns: int = SIDE,
+    scope: str = "everywhere",
+    variant: str = "",
+    ties: Iterable[Tie] = (),
+) -> Point:
+    """A part of a format; see :class:`Point`. Its component is made when it is asked for."""
+    fewest = _STAGED.get(part, 0)
+    stages = fewest if stages is None else stages
+    given = _Options(subnormals, stages, rows, columns)
+    options: dict[str, str | int] = {}
+    words = [variant] if variant else []
+    size = ""
+    if part in _STAGED:
+        options = {"subnormals": subnormals, "stages": stages}
+        if subnormals == "ieee":
+            words.insert(0, "ieee")
+        if stages != fewest:
+            words.append(f"{stages} stage{'s' * (stages != 1)}")
+    if part in _SIZED:
+        options |= {"rows": rows, "columns": columns}
+        size = f"{rows}x{columns}"
+    return made_point(
+        part,
+        None if part == PRODUCT else fmt,
+        fmt.significand_width,
+        lambda: PARTS[part](fmt, given),
+        (part, fmt, given),
+        options=options,
+        variant=", ".join(words),
+        size=size,
+        ties=ties,
+        scope=scope,
+    )
+
+
+def made_point(
+    part: str,
+    fmt: FloatFormat | None,
+    width: int,
+    make: Callable[[], Any],
+    what: object,
+    *,
+    variant: str = "",
+    options: Mapping[str, str | int] | None = None,
+    size: str = "",
+    ties: Iterable[Tie] = (),
+    scope: str = "area",
+) -> Point:
+    """A point of any component, made by ``make`` when it is asked for: Amaranth warns of components never used.
+
+    ``what`` is as for :func:`kept_rtlil`, and the rest as for :class:`Point`.
+    """
+    top = re.sub(r"\W+", "_", f"{part} {fmt or width} {size} {variant}".strip())
+    return Point(
+        part, width, fmt, top, lambda: kept_rtlil(make, top, what), options or {}, variant, size, tuple(ties), scope
+    )
+
+
+def kept_rtlil(make: Callable[[], Any], top: str, what: object) -> str:
+    """The RTLIL of a component of this package.
+
+    The text is cached, because making it takes longer than looking up its measurement.
+
+    Parameters
+    ----------
+    make
+        Makes the component.
+    top
+        Name of its module.
+    what
+        Everything that it is made from, by ``repr``: a format is its widths, not its name.
+    """
+    return cache.fetch_result(SOURCES, lambda: to_rtlil(make(), name=top).encode(), "rtlil", top, repr(what)).decode()
+
+
+def _with_width(width: int) -> FloatFormat:
+    """The format with 8 exponent bits and a significand of ``width``, under its own name if it has one."""
+    named = {fmt.significand_width: fmt for fmt in (BF16, TF32, FP32)}
+    return named.get(width) or FloatFormat(f"e8f{width - 1}", 8, width - 1)
+
+
+def quick_points() -> list[Point]:
+    """As few points as show the same: enough widths for a curve, and the three formats of the claims."""
+    widths = (4, 8, 11, 24)
+    formats = [_with_width(width) for width in widths]
+    return [
+        *(point(PRODUCT, fmt) for fmt in formats),
+        *(point(MULTIPLIER, fmt) for fmt in [*formats, FP16]),
+        point(MULTIPLIER_TO_FP32, BF16),
+        point(ADDER, FP32),
+        point(PROCESSING_ELEMENT, BF16),
+    ]
+
+
+def energy_points() -> list[Point]:
+    """What energies are compared of: elements of the formats of the claims, and what a unit has around them."""
+    return [
+        *(point(PROCESSING_ELEMENT, fmt) for fmt in (BF16, FP16, FP32)),
+        *(point(CONVERTER, fmt) for fmt in (BF16, FP16)),
+        point(ADDER, FP32),
+    ]
+
+
+def beside_points() -> list[Point]:
+    """What a user's design is shown beside, unless they choose: our element, and the parts that it does the work of."""
+    return [point(MULTIPLIER_TO_FP32, BF16), point(ADDER, FP32), point(PROCESSING_ELEMENT, BF16)]
+
+
+def default_points() -> list[Point]:
+    """The points of a report: all named formats, both sweeps of the significand width, and arrays."""
+    sweep = [_with_width(width) for width in SWEEP]
+    claimed = (BF16, FP16, FP32)
+    return [
+        *(point(PRODUCT, fmt) for fmt in sweep),
+        *(point(MULTIPLIER, fmt) for fmt in [*sweep, FP16, FP8_E5M2, FP8_E4M3]),
+        point(MULTIPLIER_TO_FP32, BF16),
+        *(point(part, fmt) for part in (ADDER, PROCESSING_ELEMENT) for fmt in claimed),
+        *(point(part, fmt, scope="area") for part in (ARRAY, UNIT) for fmt in claimed),
+    ]
+
+
+def full_points() -> list[Point]:
+    """All that :func:`default_points` has, and every width, part and option on gates."""
+    wide = [_with_width(width) for width in range(2, 25)]
+    sweep = [_with_width(width) for width in SWEEP]
+    named = list(FORMATS.values())
+    on_gates = partial(point, scope="area")
+    points = [
+        *default_points(),
+        *(
+            point(PROCESSING_ELEMENT, fmt, stages=stages, scope="timed")
+            for fmt in (TF32, FP8_E5M2, FP8_E4M3)
+            for stages in (1, 3, 6)
+        ),
+        # Smaller ones: an FPGA's are mapped flat, a minute for 16 processing elements of fp32.
+        *(point(ARRAY, fmt, rows=2, columns=2, scope="fpga") for fmt in (BF16, FP16, FP32)),
+        *(on_gates(part, fmt) for part in (PRODUCT, MULTIPLIER) for fmt in wide),
+        *(on_gates(part, fmt) for part in (ADDER, PROCESSING_ELEMENT) for fmt in [*sweep, *named]),
+        *(on_gates(MULTIPLIER_TO_FP32, fmt) for fmt in named),
+        *(point(CONVERTER, fmt, scope="timed") for fmt in named if fmt != FP32),
+        *(on_gates(part, fmt) for part in (ARRAY, UNIT) for fmt in named),
+        on_gates(BANK, BF16),
+        *(
+            on_gates(part, fmt, subnormals="ieee")
+            for fmt in named
+            for part in (MULTIPLIER, MULTIPLIER_TO_FP32, ADDER, CONVERTER, PROCESSING_ELEMENT)
+            if (part, fmt) != (CONVERTER, FP32)
+        ),
+        *(
+            on_gates(part, fmt, stages=stages)
+            for part, fmt, all_stages in ((MULTIPLIER, BF16, (1, 2)), (ADDER, FP32, range(1, 6)))
+            for stages in all_stages
+        ),
+        *(
+            point(PROCESSING_ELEMENT, fmt, stages=stages, scope="timed")
+            for fmt in (BF16, FP16, FP32)
+            for stages in range(2, 8)
+        ),
+    ]
+    return once(points)
+
+
+def reordered(points: Iterable[Point], count: int) -> list[Point]:
+    """The points in ``count`` other orders each."""
+    return [replace(each, order=order) for each in points for order in range(1, count + 1)]
+
+
+def is_headline(point: Point) -> bool:
+    """Whether it is one of the parts and formats that statements about formats rest on."""
+    return (
+        point.part in (PRODUCT, MULTIPLIER, PROCESSING_ELEMENT)
+        and (point.width in _CLAIMED_WIDTHS if point.format is None else point.format in (BF16, FP16, FP32))
+        and not (point.variant or point.order)
+    )
+
+
+def once(points: Iterable[Point]) -> list[Point]:
+    """The points, each name once; the first one stays."""
+    found: dict[str, Point] = {}
+    for each in points:
+        found.setdefault(each.name, each)
+    return list(found.values())
+
+
+def formats_of_widths(ranges: Sequence[str]) -> list[str]:
+    """Formats with 8 exponent bits and as many fraction bits as ``ranges`` say, each a number or as in ``"1-23"``.
+
+    >>> from openmxu.area.subject.points import formats_of_widths
+    >>> formats_of_widths(["7", "9-10"])
+    ['bf16', 'e8f9', 'tf32']
+
+    Raises
+    ------
+    ValueError
+        Something else was given.
+    """
+    names = []
+    for text in ranges:
+        match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", text)
+        low, high = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+        if not 1 <= low <= high <= 23:
+            raise ValueError(f"width must be fraction bits from 1 to 23, or a range as in 1-23, not {text!r}")
+        names += [_with_width(fraction + 1).name for fraction in range(low, high + 1)]
+    return names
+
+
+def chosen_points(
+    parts: Sequence[str],
+    formats: Sequence[str],
+    *,
+    subnormals: Sequence[str] = ("flush",),
+    stages: Sequence[int] = (),
+    rows: int = SIDE,
+    columns: int = SIDE,
+) -> list[Point]:
+    """The points that were asked for, each part of each format with each option.
+
+    Parameters
+    ----------
+    parts
+        Names from :data:`PART_NAMES` or :data:`PARTS`; none for multipliers.
+    formats
+        Names of formats, as of :meth:`openmxu.spec.formats.FloatFormat.parse`.
+    subnormals, stages, rows, columns
+        Where a part has them.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A name is unknown, or an option outside a part's domain.
+    """
+    parts = [PART_NAMES.get(part, part) for part in parts]
+    for part in parts:
+        if part not in PARTS:
+            raise ValueError(f"part must be one of {', '.join(PART_NAMES)}, not {part!r}")
+    points: list[Point] = []
+    choices: list[int | None] = [*stages] or [None]
+    for part in parts or [MULTIPLIER]:
+        for fmt in map(FloatFormat.parse, formats):
+            for mode, stage in itertools.product(subnormals, choices):
+                points.append(point(part, fmt, subnormals=mode, stages=stage, rows=rows, columns=columns))
+                points[-1].rtlil()  # complains now, not in the middle
+    return once(points)

@@ -1,0 +1,1 @@
+"""What designs are mapped to: generic gates, cell libraries, FPGAs, and what tells delays."""

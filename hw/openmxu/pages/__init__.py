@@ -1,0 +1,1 @@
+"""What reports of all packages are made of: tables, documents, figures."""

@@ -1,0 +1,410 @@
+"""What follows from measurements: fits, ratios, and the sentences about them."""
+
+import csv
+import html
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from rich.console import Console
+from scipy import stats
+from scipy.optimize import curve_fit
+
+from openmxu.area.chapters.conclusion import conclusion, overview, verdict
+from openmxu.area.finding.findings import Entry, Interval, Report, Term, fit_curve
+from openmxu.area.pages import plot
+from openmxu.area.pages.export import to_csv, to_json
+from openmxu.area.pages.html import to_html
+from openmxu.area.pages.markdown import to_markdown
+from openmxu.area.pages.plot import to_images
+from openmxu.area.pages.table import to_table
+from openmxu.area.run.measure import Result
+from openmxu.area.subject.ablation import ABLATIONS, ablation_points
+from openmxu.area.subject.points import MULTIPLIER, PRODUCT, Point, default_points, full_points, once, quick_points
+from openmxu.area.target.targets import Area, Target, choose_targets
+from openmxu.catalog import CATALOG
+from openmxu.spec.formats import FORMATS, FloatFormat
+
+COMPLAINT = "ERROR: [red]no[/red] </code><script>``` | &"
+"""What means something to a terminal, to HTML and to Markdown."""
+
+GENERIC, ECP5, DSP = choose_targets(["generic", "ecp5", "ecp5-dsp"], [], ["area"])
+
+
+def result(part: str, fmt: FloatFormat | None, width: int, area: float | None, target: Target = GENERIC) -> Result:
+    point = Point(part, width, fmt, "top", str, {})
+    counted = area and Area(area, area, 0.0, 0, 0, None, None, None, area, {"NAND2": 1})
+    return Result(point, target, counted or None, "" if area else f"Yosys: exit code 1\n{COMPLAINT}", "", "")
+
+
+def report(results: list[Result]) -> Report:
+    return Report("Yosys 1", results)
+
+
+def multipliers(**areas: float | None) -> list[Result]:
+    return [result(MULTIPLIER, FORMATS[name], FORMATS[name].significand_width, area) for name, area in areas.items()]
+
+
+def test_fit_finds_the_coefficients() -> None:
+    fit = fit_curve(GENERIC, PRODUCT, {p: 3 + 5 * p + 7 * p**2 for p in (3, 8, 11, 24)})
+    assert fit is not None
+    assert (fit.a.value, fit.b.value, fit.c.value) == pytest.approx((3, 5, 7))
+    assert (fit.r_squared, fit.worst) == pytest.approx((1, 0), abs=1e-9)
+    assert fit(10) == pytest.approx(753)
+
+
+def test_a_curve_in_a_table() -> None:
+    text = to_markdown(report([result(PRODUCT, None, p, 3.0 + 5 * p + 7 * p**2) for p in (3, 8, 11, 24)]))
+    [headings], [cells] = (
+        re.findall(rf"^\| {start} \| (.*) \|$", text, re.MULTILINE)
+        for start in (r"target \| part \| widths p", r"generic \| significand product \| 4, 3 to 24")
+    )
+    said = dict(zip(headings.split(" | "), cells.split(" | "), strict=True))
+    assert [round(float(said[name].partition(" (")[0])) for name in "abc"] == [3, 5, 7]
+    assert (said["R²"], said["largest deviation"]) == ("1.0000", "0%")
+
+
+@pytest.mark.parametrize(
+    ("power", "words"),
+    [
+        (1.5, "1.50 on generic (95% interval 1.50 to 1.50): more slowly than the square."),
+        (1.9, "1.90 on generic (95% interval 1.90 to 1.90): about as the square."),
+        (2.5, "2.50 on generic (95% interval 2.50 to 2.50): faster than the square."),
+    ],
+)
+def test_growth_in_words(power: float, words: str) -> None:
+    sweep = [result(MULTIPLIER, FloatFormat(f"e8f{p - 1}", 8, p - 1), p, p**power) for p in (4, 6, 8, 24)]
+    assert (
+        f"The multiplier grows with the significand width to the power of {words}"
+        in to_markdown(report(sweep)).splitlines()
+    )
+
+
+def test_fit_says_how_far_off_it_is() -> None:
+    areas = {p: float(p * p) for p in range(3, 25)}
+    areas[3] = 18.0
+    fit = fit_curve(GENERIC, PRODUCT, areas)
+    assert fit is not None
+    assert fit.worst == pytest.approx(abs(fit(3) / 18 - 1))
+    assert 0.99 < fit.r_squared < 1
+
+
+def test_intervals() -> None:
+    """Two other ways to fit: scipy's, and its regression of the logarithms."""
+    areas = {p: 20 + 3.0 * p * p + (-1) ** p * 5 for p in range(3, 12)}
+    fit = fit_curve(GENERIC, PRODUCT, areas)
+    assert fit is not None
+    widths, y = np.array(list(areas)), np.array(list(areas.values()))
+    found, covariance = curve_fit(lambda p, a, b, c: a + b * p + c * p * p, widths, y)
+    margins = stats.t.ppf(0.975, len(y) - 3) * np.sqrt(np.diag(covariance))
+    for interval, value, margin in zip((fit.a, fit.b, fit.c), found, margins, strict=True):
+        assert (interval.value, interval.low, interval.high) == pytest.approx(
+            (value, value - margin, value + margin), rel=1e-4
+        )
+    line = stats.linregress(np.log(widths), np.log(y))
+    margin = stats.t.ppf(0.975, len(y) - 2) * line.stderr
+    assert fit.exponent.value == pytest.approx(line.slope)
+    assert fit.exponent.high - fit.exponent.low == pytest.approx(2 * margin)
+    assert str(Interval(1.23456, 1.1, 1.4)) == "1.23 (1.10 to 1.40)"
+    assert str(Interval(123.456, 100, 150)) == "123 (100 to 150)"
+    assert str(Interval(2, 2 - 1e-15, 2 + 1e-15)) == "2.0000 (2.0000 to 2.0000)"
+
+
+def test_three_widths_are_no_fit() -> None:
+    assert fit_curve(GENERIC, PRODUCT, {3: 1.0, 8: 2.0, 24: 3.0}) is None
+
+
+def test_fits_leave_out_other_exponents_and_failures() -> None:
+    sweep = [result(MULTIPLIER, FloatFormat(f"e8f{p - 1}", 8, p - 1), p, 2.0 * p * p) for p in (4, 6, 8, 24)]
+    others = [*multipliers(fp16=9999, fp8_e4m3=9999), result(MULTIPLIER, FORMATS["tf32"], 11, None)]
+    (fit,) = report(sweep + others).fits
+    assert fit.widths == (4, 6, 8, 24)
+    assert (fit.a.value, fit.b.value, fit.c.value) == pytest.approx((0, 0, 2), abs=1e-9)
+    assert (fit.exponent.value, fit.exponent.low, fit.exponent.high) == pytest.approx((2, 2, 2))
+
+
+def test_ratios() -> None:
+    products = [result(PRODUCT, None, width, area, ECP5) for width, area in ((8, 10.0), (11, 20.0), (24, 90.0))]
+    whole, bare = report(multipliers(bf16=100, fp16=150, fp32=600, tf32=1) + products).ratios
+    assert (whole.target, whole.part, whole.bf16, whole.others) == (GENERIC, MULTIPLIER, 100, {"fp16": 1.5, "fp32": 6})
+    assert (bare.target, bare.part, bare.bf16, bare.others) == (ECP5, PRODUCT, 10, {"fp16": 2, "fp32": 9})
+
+
+def test_ratios_without_a_format() -> None:
+    (ratio,) = report(multipliers(bf16=100, fp16=None, fp32=600)).ratios
+    assert ratio.others == {"fp32": 6}
+    assert report(multipliers(bf16=None, fp32=600)).ratios == []
+
+
+@pytest.mark.parametrize(
+    ("ratios", "claim", "word"),
+    [
+        ([10.0], 8, "at least"),
+        ([7.9951], 8, "at least"),  # printed as 8.00
+        ([7.9949], 8, "within 10 % of"),
+        ([7.1951], 8, "within 10 % of"),  # 7.20
+        ([7.1949], 8, "less than"),
+        ([1.9951], 2, "at least"),
+        ([1.9949], 2, "within 10 % of"),
+        ([1.7951], 2, "within 10 % of"),
+        ([1.7949], 2, "less than"),
+        ([1.0], 2, "less than"),
+        ([1.0, 7.2, 100.0], 8, "within 10 % of"),  # the median, not the mean and no single one
+        ([7.0, 7.0, 8.5, 8.5], 8, "within 10 % of"),
+        ([7.18, 7.21], 8, "within 10 % of"),  # 7.195, which is printed as 7.20
+        ([7.18, 7.2], 8, "less than"),
+        ([7.1851, 7.2009], 8, "within 10 % of"),  # 7.19 and 7.20
+    ],
+)
+def test_both_sides_of_each_border(ratios: list[float], claim: float, word: str) -> None:
+    """One rule: the sentence and the table say the same."""
+    assert verdict(ratios, claim) == word
+    name = {2: "fp16", 8: "fp32"}[int(claim)]
+    targets = [replace(GENERIC, name=f"target {number}") for number in range(len(ratios))]
+    results = [
+        replace(each, target=target)
+        for ratio, target in zip(ratios, targets, strict=True)
+        for each in multipliers(**{"bf16": 10_000.0, name: 10_000 * ratio})
+    ]
+    text = to_markdown(report(results))
+    assert f"\n- Against {name}, bf16 saves {word} the claimed area in multiplier (" in text
+    assert f": {word} the claim |" in text
+
+
+def test_the_demo_says_what_a_default_report_says() -> None:
+    """Of multipliers on one target and on three; the median of the three is 7.197, which is printed as 7.20."""
+    areas = {"generic": (630, 4628), "ecp5": (254, 1778), "ice40": (234, 1684)}
+    results = [
+        replace(each, target=replace(GENERIC, name=name))
+        for name, (bf16, fp32) in areas.items()
+        for each in multipliers(bf16=bf16, fp32=fp32)
+    ]
+    demo, default = (conclusion(report(each)) for each in (results[:2], results))
+    assert demo[0] == "Against fp32, bf16 saves within 10 % of the claimed area in multiplier (7.35)."
+    assert default[0] == "Against fp32, bf16 saves within 10 % of the claimed area in multiplier (7.20)."
+    assert demo[1:] == default[1:]
+    assert demo[1] == (
+        "In brackets: area relative to bf16, the median over targets; the claims are 2 for fp16 and 8 for fp32. "
+        "'At least': the claim or more; 'within 10 % of': up to 10 % below it; 'less than': lower still."
+    )
+
+
+def test_nothing_to_say() -> None:
+    """No heading without content, no table without figures, no plot without points."""
+    text = to_markdown(report(multipliers(bf16=None, fp16=100)))
+    assert "1 of 2 runs failed" in text
+    alone = report(multipliers(fp16=100))
+    headings = re.findall("^## (.*)$", to_markdown(alone), re.MULTILINE)
+    assert headings == ["Areas", "Depth and delay", "What was measured", "How to repeat a figure"]
+    assert "svg" not in to_markdown(alone)
+    assert to_images(alone) == {}
+
+
+def test_verdicts_on_several_targets() -> None:
+    products = [result(PRODUCT, None, width, area, DSP) for width, area in ((8, 10.0), (11, 10.0), (24, 10.0))]
+    found = report([*products, *multipliers(bf16=100, fp16=210, fp32=700)])
+    assert overview(found) == (
+        ["part", "fp16, bf16 = 1 (claim: 2)", "fp32, bf16 = 1 (claim: 8)", "exponent of its growth"],
+        [["multiplier", "2.10: at least the claim", "7.00: less than the claim", ""]],
+    )
+    first, second, _, last = conclusion(found)
+    assert (first, second, last) == (
+        "Against fp16, bf16 saves at least the claimed area in multiplier (2.10).",
+        "Against fp32, bf16 saves less than the claimed area in multiplier (7.00).",
+        "Not measured: wires, clock trees, memories and leakage; areas, delays and energies are those of mapped cells "
+        "before placing.",
+    )
+
+
+def test_nothing_is_divided_by_a_design_in_dsp_blocks() -> None:
+    """Of which an FPGA has no LUT at all."""
+    products = [result(PRODUCT, None, width, 1.0, DSP) for width in (4, 8, 11, 24)]
+    found = report([*products, *(replace(each, target=DSP) for each in multipliers(bf16=1, tf32=1, fp16=1, fp32=1))])
+    found = report([replace(each, area=each.area and replace(each.area, area=0)) for each in found.results])
+    assert (found.fits, found.ratios, found.costs, conclusion(found)) == ([], [], [], [])
+    assert "multiplier fp32" in to_markdown(found)
+    assert to_images(found) == {}
+    assert not {"NaN", "Infinity"} & set(re.findall(r"\w+", to_json(found)))
+
+
+def test_curves_are_over_the_same_widths() -> None:
+    def swept(target: Target, widths: Iterable[int]) -> list[Result]:
+        return [result(PRODUCT, None, width, float(width**2), target) for width in widths]
+
+    first, second = report([*swept(GENERIC, range(2, 25)), *swept(ECP5, (3, 4, 8, 11, 24))]).fits
+    assert first.widths == second.widths == (3, 4, 8, 11, 24)
+
+
+def test_what_stands_in_a_processing_element() -> None:
+    """The sentence, and an array's numbers, computed by hand."""
+    parts = [
+        result("processing element", FORMATS["bf16"], 8, 200.0),
+        result("adder", FORMATS["fp32"], 24, 100.0),
+        result("multiplier to fp32", FORMATS["bf16"], 8, 50.0),
+        result(PRODUCT, None, 8, 40.0),
+    ]
+    arrays = []
+    for name, area in (("bf16", 1600.0), ("fp16", 3200.0), ("fp32", 4800.0)):
+        found = result("array", FORMATS[name], FORMATS[name].significand_width, area)
+        point = replace(found.point, options={"rows": 2, "columns": 4}, size="2x4")
+        counted = found.area and replace(found.area, flip_flops=24)
+        arrays.append(replace(found, point=point, area=counted, delay=2.0))
+    text = to_markdown(report([*parts, *arrays]))
+    assert (
+        "fp32 adder 50%, exact bf16 multiplier 25%, significand product within it 20%. The fp32 adder is the largest "
+        "part."
+    ) in text
+    # 8 processing elements: 16 GFLOP/s at 1 GHz.
+    assert "| generic | 2x4 array | fp16 | 400 GE | 3 | 200 | 2.00 |" in text
+
+
+def test_a_sum_has_each_part_as_often_as_it_is_there() -> None:
+    """Memories too."""
+    areas = [
+        Area(2.0, 1.5, 0.5, 3, 10, None, None, None, 4.0, {"DFF": 3, "INV": 1}),
+        Area(1.0, 1.0, 0.0, 0, 1, None, None, None, 2.5, {"INV": 2}),
+    ]
+    five, two = (replace(result(PRODUCT, None, 8, 1.0), area=area) for area in areas)
+    assert Entry(CATALOG["mxu"], GENERIC, True, (Term(5, five), Term(2, two))).area == Area(
+        12.0, 9.5, 2.5, 15, 52, None, None, None, 25.0, {"DFF": 15, "INV": 9}
+    )
+
+
+def test_costs() -> None:
+    row = ABLATIONS[0]
+    results = [
+        Result(point, GENERIC, Area(area, area, 0.0, 0, 0, None, None, None, area, {}), "", "", "")
+        for point, area in ((row.whole, 200.0), (row.without, 150.0))
+    ]
+    found = report(results)
+    (cost,) = found.costs
+    assert (cost.ablation, cost.whole, cost.without, cost.saved) == (row, 200, 150, 0.25)
+    assert f"| multiplier bf16 | {row.feature} | -25.0% |" in to_markdown(found)
+    other = report([*multipliers(bf16=1), *(replace(each, target=ECP5) for each in results)])
+    assert "costs.svg" in to_images(other)  # though not of the first target
+    assert "(costs.svg)" in to_markdown(other)
+    assert json.loads(to_json(found))["costs"][0]["saved"] == 0.25
+    assert b"<svg" in to_images(found)["costs.svg"]
+
+
+class Links(HTMLParser):
+    """What a page refers to, and its rows and headings."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.tags: Counter[str] = Counter()
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        self.links += [value or "" for name, value in attrs if name in ("src", "href", "xlink:href", "action", "data")]
+
+
+def test_one_page() -> None:
+    """Nothing is fetched, every figure is there, and what stands in a log is no markup."""
+    found = report([*multipliers(bf16=100, fp16=None, fp32=600), result(MULTIPLIER, FORMATS["tf32"], 11, 5.0)])
+    page = to_html(found, to_images(found))
+    read = Links(page)
+    assert all(link.startswith("#") for link in read.links)
+    assert not re.search(r"url\((?!#)|@import|<!-- body", page)
+    assert (read.tags["svg"], read.tags["img"], read.tags["script"]) == (1, 0, 1)
+    assert page.count("<tr>", page.index('id="figures"')) == 1 + 4
+    assert all(each.figure in page for each in found.results)
+    assert html.escape(COMPLAINT, quote=False) in page
+    assert page == to_html(found, to_images(found))
+
+
+def test_a_row_of_the_page_has_what_its_heading_says() -> None:
+    area = Area(1234.5, 1000.0, 234.5, 7, 0, None, None, None, 1234.5, {})
+    one = replace(result(MULTIPLIER, FORMATS["bf16"], 8, 1.0), area=area, depth=31, delay=2.5)
+    table = to_html(report([one]), to_images(report([one]))).partition('<table id="figures">')[2]
+    headings, cells = (re.findall(rf"<{tag}>(.*?)</{tag}>", table) for tag in ("th", "td"))
+    assert dict(zip(headings, cells, strict=True)) == {
+        "design": one.point.name,
+        "target": "generic",
+        "recipe": "area",
+        "area": "1,234.5",
+        "unit": "GE",
+        "flip-flops": "7",
+        "depth": "31",
+        "ns": "2.50",
+        "figure": one.figure,
+    }
+
+
+def test_failures_are_shown_everywhere() -> None:
+    found = report(multipliers(bf16=100, fp16=None))
+    console = Console(record=True, width=100, file=io.StringIO())
+    console.print(to_table(found))
+    for text in (console.export_text(), to_markdown(found)):
+        assert "failed" in text
+        assert COMPLAINT in text
+    rows = list(csv.DictReader(io.StringIO(to_csv(found))))
+    assert [(row["format"], row["status"], row["area"]) for row in rows] == [
+        ("bf16", "measured", "100"),
+        ("fp16", "failed", ""),
+    ]
+    assert [entry["area"] for entry in json.loads(to_json(found))["results"]] == [100, None]
+
+
+AREAS, RATIOS = (f"<!-- {title} -->".encode() for title in ("Area on generic", "Ratios beside the claims"))
+
+
+@pytest.mark.parametrize(
+    ("results", "titles"),
+    [
+        (multipliers(bf16=None), ()),
+        (multipliers(bf16=100, fp16=None), ()),
+        (multipliers(fp16=150, fp32=600), (AREAS,)),
+        (multipliers(bf16=100, fp16=150, fp32=600), (AREAS, RATIOS)),
+        ([replace(each, target=DSP) for each in multipliers(fp16=150, fp32=600)], (b"<!-- Area on ecp5-dsp -->",)),
+    ],
+)
+def test_no_plot_has_empty_axes(results: list[Result], titles: tuple[bytes, ...]) -> None:
+    images = to_images(report(results))
+    assert set(images) == ({"area.png", "area.svg"} if titles else set())
+    assert images == to_images(report(results))
+    if titles:
+        assert images["area.png"].startswith(b"\x89PNG")
+        assert tuple(re.findall(rb"<!-- (?:Area on|Ratios) .*-->", images["area.svg"])) == titles
+    assert ("(area.svg)" in to_markdown(report(results))) == bool(titles)
+
+
+def test_points_of_the_plot_are_the_areas() -> None:
+    """Of each part its own, with its own curve; formats of another exponent beside them."""
+    widths = (4, 6, 8, 24)
+    sweep = [result(MULTIPLIER, FloatFormat(f"e8f{p - 1}", 8, p - 1), p, 3.0 * p * p) for p in widths]
+    found = report([*sweep, *multipliers(fp16=400), *(result(PRODUCT, None, p, 2.0 * p * p) for p in widths)])
+    axes = Figure().subplots()
+    plot._draw_areas(axes, found)
+    points: dict[str, list[list[tuple[float, float]]]] = {}
+    curves: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    for line in axes.lines:
+        x, y = (np.asarray(values, dtype=float) for values in line.get_data())
+        if line.get_linestyle() == "None":
+            points.setdefault(str(line.get_color()), []).append(list(zip(x.tolist(), y.tolist(), strict=True)))
+        else:
+            curves[str(line.get_color())] = x, y
+    for part, factor, others in ((MULTIPLIER, 3, [[(11, 400)]]), (PRODUCT, 2, [])):
+        colour = plot._COLOURS[part]
+        assert points[colour] == [[(p, factor * p * p) for p in widths], *others]
+        np.testing.assert_allclose(curves[colour][1], factor * curves[colour][0] ** 2)
+
+
+@pytest.mark.slow
+def test_points() -> None:
+    points = once([*full_points(), *ablation_points()])
+    assert len({point.name for point in points}) == len({point.top for point in points}) == len(points)
+    points = once([*default_points(), *ablation_points()])
+    assert len({point.name for point in points}) == len({point.top for point in points}) == len(points)
+    assert {point.name for point in quick_points()} <= {point.name for point in points}
+    for point in points:
+        assert f"module \\{point.top}\n" in point.rtlil()

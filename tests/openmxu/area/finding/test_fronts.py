@@ -1,0 +1,155 @@
+"""Formats at the same clock, by numbers that can be followed by hand."""
+
+import math
+import re
+from dataclasses import replace
+
+import pytest
+
+from openmxu.area.chapters.headline import headline
+from openmxu.area.finding.findings import Report
+from openmxu.area.finding.fronts import area_fronts, energy_fronts, same_clocks
+from openmxu.area.pages.markdown import to_summary
+from openmxu.area.pages.plot import to_images
+from openmxu.area.run.energy import Energy
+from openmxu.area.run.measure import Result
+from openmxu.area.subject.points import PROCESSING_ELEMENT, Point, Tie, full_points
+from openmxu.area.target.liberty import generic_library
+from openmxu.area.target.targets import Area, choose_targets
+from openmxu.spec.formats import FORMATS
+
+GENERIC, ECP5 = choose_targets(["generic", "ecp5"], [], ["area"])
+TARGETS = {recipe: replace(GENERIC, name="lib", recipe=recipe) for recipe in ("area", "speed")}
+
+
+def element(
+    name: str, stages: int, delay: float | None, area: float | None, recipe: str = "area", **more: object
+) -> Result:
+    """A processing element that was measured."""
+    options = {"subnormals": "flush", "stages": stages, **more}
+    fmt = FORMATS[name]
+    point = Point(PROCESSING_ELEMENT, fmt.significand_width, fmt, f"{name}_{stages}", str, options)  # type: ignore[arg-type]
+    counted = None if area is None else Area(area, area, 0.0, 0, 0, None, None, None, area, {})
+    return Result(point, TARGETS[recipe], counted, "" if counted else "no", "", "", delay=delay)
+
+
+BF16 = [
+    element("bf16", 1, 16.0, 100.0),
+    element("bf16", 1, 8.0, 200.0, "speed"),
+    element("bf16", 4, 8.0, 190.0),
+    element("bf16", 5, 9.0, 400.0),  # beaten in both
+    element("bf16", 7, 2.0, 800.0, "speed"),
+]
+FP16 = [element("fp16", 1, 18.0, 150.0), element("fp16", 4, 4.5, 600.0)]
+
+
+def test_what_is_beaten_is_left_out() -> None:
+    [front] = area_fronts(BF16)
+    assert (front.library, front.format) == ("lib", "bf16")
+    assert front.points == ((2.0, 800.0), (8.0, 190.0), (16.0, 100.0))
+
+
+def test_between_elements() -> None:
+    """On logarithmic axes halfway in delay is halfway in area; nothing is faster than the fastest."""
+    [front] = area_fronts(FP16)
+    assert front.cost(9.0) == pytest.approx(300.0)
+    assert front.cost(4.5) == 600.0
+    assert front.cost(18.0) == pytest.approx(150.0)
+    assert front.cost(100.0) == 150.0
+    assert front.cost(4.4) is None
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        element("bf16", 1, None, 10.0),
+        element("bf16", 1, 1.0, None),
+        element("bf16", 1, 1.0, 10.0, subnormals="ieee"),
+        replace(element("bf16", 1, 1.0, 10.0), point=replace(BF16[0].point, ties=(Tie("a.b"),))),
+        replace(element("bf16", 1, 1.0, 10.0), point=replace(BF16[0].point, part="adder")),
+    ],
+)
+def test_what_is_no_element_of_a_front(other: Result) -> None:
+    assert area_fronts([*BF16, other]) == area_fronts(BF16)
+    assert area_fronts([other]) == []
+
+
+def test_at_the_same_clock() -> None:
+    """At the shortest delay that both have, at the longest that one needs, and between."""
+    clocks = same_clocks(area_fronts([*BF16, *FP16]))
+    assert [clock.delay for clock in clocks] == [4.5, 9.0, 18.0]
+    at = [
+        800 * (190 / 800) ** (math.log(4.5 / 2) / math.log(4)),
+        190 * (100 / 190) ** (math.log(9 / 8) / math.log(2)),
+        100,
+    ]
+    assert [clock.costs["bf16"] for clock in clocks] == pytest.approx(at)
+    assert [clock.costs["fp16"] for clock in clocks] == pytest.approx([600, 300, 150])
+    assert same_clocks(area_fronts(BF16)) == []
+    elsewhere = [replace(each, target=replace(each.target, name="other")) for each in FP16]
+    assert same_clocks(area_fronts([*BF16, *elsewhere])) == []
+
+
+def test_page_and_plot() -> None:
+    report = Report("Yosys 1", [*BF16, *FP16])
+    text = to_summary(report)
+    assert "| lib | 9.00 | 111 | 1 (170 GE) | 1.76 |" in text
+    assert "| lib | 18.00 | 56 | 1 (100 GE) | 1.50 |" in text
+    assert "| lib | bf16 | 2.00, 800, 7 speed; 8.00, 190, 4 area; 16.00, 100, 1 area |" in text
+    svg = to_images(report)["clock.svg"].decode()
+    assert {"<!-- bf16 -->", "<!-- fp16 -->", "<!-- Processing elements on lib -->"} <= set(
+        re.findall(r"<!-- .* -->", svg)
+    )
+
+    alone = Report("Yosys 1", BF16)
+    assert "clock.svg" not in to_images(alone)
+    assert "same clock" not in to_summary(alone)
+
+
+def test_energies_have_fronts_of_their_own() -> None:
+    """By energy another element may be the best; other operands and failures have no part in it."""
+    given = [(BF16[0], 30.0), (BF16[1], 90.0), (BF16[3], 20.0), (FP16[0], 45.0), (FP16[1], 40.0)]
+    energies = [Energy(result, "normal", 1024, 3, logic=total) for result, total in given]
+    energies += [Energy(BF16[4], "idle", 1024, 3, logic=1.0), Energy(BF16[2], "normal", error="no")]
+    bf16, fp16 = energy_fronts(energies)
+    assert bf16.points == ((8.0, 90.0), (9.0, 20.0))
+    assert fp16.points == ((4.5, 40.0),)
+    report = Report("Yosys 1", [*BF16, *FP16], energies=energies)
+    text = to_summary(report)
+    assert "| lib | 9.00 | 111 | 1 (20.0 pJ) | 2.00 |" in text
+    # The first table has what is at the same clock, and nothing else: areas as above, energies 40 / 90 to 40 / 20.
+    assert headline(report)[1][1:] == [
+        ["area, processing element at the same clock", "1.50 to 1.76", "", "100 to 345 GE"],
+        ["energy, processing element at the same clock", "0.44 to 2.00", "", "20.0 to 90.0 pJ"],
+        ["processing element with wires, at the same clock", "not measured", "not measured", ""],
+    ]
+    assert "energies include glitches, not wires" in text.partition("## ")[2]
+    assert "| lib | bf16 | 8.00, 90.0, 1 speed; 9.00, 20.0, 5 area |" in text
+    images = to_images(report)
+    assert "<!-- energy of a cycle (pJ), without wires -->" in images["energy.svg"].decode()
+    assert "energy.svg" not in to_images(Report("Yosys 1", [*BF16, *FP16]))
+
+
+def test_the_plot_is_of_a_sound_library() -> None:
+    """One whose areas contradict each other is in the table, and in no picture of its own."""
+    library = replace(generic_library(), doubt="its areas are those of another")
+    doubtful = {recipe: replace(target, name="other", library=library) for recipe, target in TARGETS.items()}
+    there = [replace(each, target=doubtful[each.target.recipe]) for each in (*BF16, *FP16)]
+    images = to_images(Report("Yosys 1", [*there, *BF16, *FP16]))
+    assert "<!-- Processing elements on lib -->" in images["clock.svg"].decode()
+    assert "clock.svg" not in to_images(Report("Yosys 1", [*there, *BF16]))
+
+
+def test_full_reports_have_the_elements() -> None:
+    """Of the formats of the claims, with each number of stages, for area and for speed."""
+    found = {
+        (str(point.format), point.options["stages"])
+        for point in full_points()
+        if point.part == PROCESSING_ELEMENT and point.options["subnormals"] == "flush"
+        if point.is_for("area") and point.is_for("speed")
+    }
+    assert {(name, stages) for name in ("bf16", "fp16", "fp32") for stages in range(1, 8)} <= found
+    assert all(point.is_for("sized") for point in full_points() if point.scope == "timed")
+    timed = [point for point in full_points() if point.scope == "timed"]
+    assert timed
+    assert not any(point.is_for(recipe) for point in timed for recipe in ("fpga", "cmos", "default"))

@@ -1,0 +1,67 @@
+"""The same jobs on a Dask cluster: of two processes on this machine, one of which is killed."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from openmxu.area import report
+from openmxu.area.finding.findings import Report
+from openmxu.area.subject.points import ADDER, MULTIPLIER, chosen_points
+from openmxu.runtime import cache
+
+distributed = pytest.importorskip("distributed")
+
+POINTS = chosen_points([MULTIPLIER, ADDER], ["e4f3", "e5f4", "e3f2", "e4f2"])
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
+    """Two workers, each a process that is started again if it dies."""
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None, local_directory=str(tmp_path_factory.mktemp("dask"))
+    ) as cluster:
+        yield cluster
+
+
+def keep_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that was measured before is there."""
+    monkeypatch.setattr(cache, "directory", lambda: folder)
+
+
+def areas(found: Report) -> dict[str, object]:
+    return {result.point.name: result.area for result in found.results}
+
+
+@pytest.mark.slow
+def test_a_lost_worker_loses_nothing(cluster: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    killed: list[int] = []
+
+    def kill(line: str) -> None:
+        """As soon as there is a result, so that both workers have jobs."""
+        if line.startswith("[1/") and not killed:
+            victim = next(iter(cluster.workers.values())).pid
+            killed.append(victim)
+            os.kill(victim, signal.SIGKILL)
+
+    keep_in(tmp_path / "there", monkeypatch)
+    found = report(tmp_path / "a", targets=["generic"], points=POINTS, cluster=cluster.scheduler_address, progress=kill)
+    assert killed
+    assert len(found.results) == len(POINTS) == 8
+    assert not found.failed
+    keep_in(tmp_path / "here", monkeypatch)
+    assert areas(report(tmp_path / "b", targets=["generic"], points=POINTS)) == areas(found)
+
+
+@pytest.mark.slow
+def test_failures_come_back(cluster: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_in(tmp_path / "there", monkeypatch)
+    found = report(tmp_path, targets=["generic"], points=POINTS[:2], cluster=cluster.scheduler_address, limit=0.01)
+    assert [result.error for result in found.failed] == ["Yosys: no result within 0.01 s"] * 2
+
+
+def test_no_scheduler(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"^cluster must be the address of a Dask scheduler, .* not 'nonsense://here'"):
+        report(tmp_path, targets=["generic"], points=POINTS[:1], cluster="nonsense://here")

@@ -1,0 +1,120 @@
+"""The script that gathers designs of others for a comparison; no design of others is here."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from openmxu.area.subject.peers import read_peers
+
+from ....conftest import needs_git
+
+_FILES = {
+    "hardfloat": [
+        *(
+            f"source/{name}"
+            for name in (
+                *("HardFloat_primitives.v", "HardFloat_rawFN.v", "isSigNaNRecFN.v", "mulRecFN.v", "addRecFN.v"),
+                *("mulAddRecFN.v", "fNToRecFN.v", "recFNToFN.v", "RISCV/HardFloat_specialize.v"),
+            )
+        )
+    ],
+    "fpnew": [f"src/fpnew_{name}.sv" for name in ("pkg", "classifier", "rounding", "fma", "fma_multi")],
+    "common_cells": [
+        "src/cc_pkg.sv",
+        "src/deprecated/cf_math_pkg.sv",
+        "src/lzc.sv",
+        "include/common_cells/registers.svh",
+    ],
+    "essenceia": ["src/bf16_mul.v"],
+    "bfloat16_fma": [f"SRCS/BF16_{name}.v" for name in ("FMA", "adder", "multiplier")],
+    "chiplab": [f"rtl/a50_{name}.sv" for name in ("add32_align", "bf16_mul", "round_pack")],
+}
+
+
+@pytest.fixture
+def gather() -> ModuleType:
+    """The script, from its file: it belongs to no package."""
+    path = Path(__file__).parents[4] / "docs" / "examples" / "peers" / "gather.py"
+    spec = importlib.util.spec_from_file_location("gather", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def made(name: str, where: Path) -> str:
+    """A folder with files of the names that a project has, and nothing in them."""
+    for file in _FILES[name]:
+        path = where / f"their {name}" / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    return f"{name}={where}/their {name}"
+
+
+@pytest.mark.slow
+def test_descriptions_fit_the_files(gather: ModuleType, tmp_path: Path) -> None:
+    """Each design of each project has its files and wrapper, and a part of ours to stand beside."""
+    assert set(_FILES) == set(gather.FOLDERS)
+    gather.main([str(tmp_path / "theirs"), *(made(name, tmp_path) for name in _FILES)])
+    peers = read_peers(tmp_path / "theirs")
+    assert len(peers) == 23
+    for peer in peers:
+        wrapper = next((tmp_path / "theirs" / name for name in peer.files if name.startswith("wrappers/")), None)
+        assert wrapper is None or f"module {peer.top} " in wrapper.read_text()
+        assert peer.ours.component.module_name
+    assert len({peer.top for peer in peers}) == 23
+
+
+@needs_git
+def test_one_project_alone(gather: ModuleType, tmp_path: Path) -> None:
+    """And our parts without subnormals, which are read as theirs are."""
+    gather.main([str(tmp_path / "theirs"), made("essenceia", tmp_path)])
+    peers = read_peers(tmp_path / "theirs")
+    assert [peer.name for peer in peers[:2]] == ["Essenceia multiplier", "Essenceia adder"]
+    for peer in peers[2:]:
+        [file] = (tmp_path / "theirs" / name for name in peer.files)
+        assert f"\nmodule {peer.top}(" in file.read_text()
+        assert dict(peer.ours.options)["subnormals"] == "ieee"
+        assert "flush" in peer.top
+    assert len(peers) == 6
+
+
+@needs_git
+def test_the_commit_is_the_version(gather: ModuleType, tmp_path: Path) -> None:
+    given = made("bfloat16_fma", tmp_path)
+    folder = str(tmp_path / "their bfloat16_fma")
+    gather.main([str(tmp_path / "without"), given])
+    assert not read_peers(tmp_path / "without")[0].version
+    author = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
+    for command in (["init", "--quiet"], ["add", "."], [*author, "commit", "--quiet", "--message", "one"]):
+        subprocess.run(["git", "-C", folder, *command], check=True)
+    head = subprocess.run(["git", "-C", folder, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
+    gather.main([str(tmp_path / "theirs"), given])
+    assert read_peers(tmp_path / "theirs")[0].version.startswith(f"{head.stdout[:12]} of 20")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ([], "the arguments must be a new folder, then NAME=FOLDER with hardfloat, "),
+        (["theirs"], "the arguments must be a new folder, then NAME=FOLDER"),
+        (["theirs", "theirs=."], "the arguments must be a new folder, then NAME=FOLDER"),
+        (["theirs", "fpnew=."], "fpnew needs common_cells=FOLDER, too"),
+        (["theirs", "essenceia=nowhere"], "essenceia must be a folder with src, not nowhere"),
+    ],
+)
+def test_mistakes(
+    arguments: list[str], complaint: str, gather: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line, and nothing is made."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stop:
+        gather.main(arguments)
+    assert complaint in str(stop.value)
+    assert list(tmp_path.iterdir()) == []
+    assert "gather" not in sys.modules

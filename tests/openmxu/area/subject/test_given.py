@@ -1,0 +1,469 @@
+"""Designs of a user's own: how they are read, and what is said of those that cannot be."""
+
+import argparse
+import csv
+import hashlib
+import html
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from markdown_it import MarkdownIt
+
+from openmxu import yosys
+from openmxu.area.subject.given import Given, UnreadableError, _clock, _first, _from_vhdl, listed, read_given
+from openmxu.area.subject.peers import Ours, Peer, PeerPoint, read_own
+from openmxu.arith import SignificandProduct
+from openmxu.cli.frame import main
+from openmxu.export.verilog import to_rtlil, to_verilog
+
+COUNTER = """
+`include "step.vh"
+module counter #(parameter N = 2) (input clk_i, input rst_n, output reg [N-1:0] o);
+  always @(posedge clk_i or negedge rst_n) if (!rst_n) o <= 0; else o <= o + `STEP + `MORE;
+endmodule
+"""
+SQUARE = "module square(input logic [3:0] i, output logic [7:0] o); always_comb o = i * i; endmodule\n"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tool() -> str:
+    """Yosys is ready, and compiled once only if it was not."""
+    return yosys.prepare()
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A current folder with some designs."""
+    (tmp_path / "counter.v").write_text(COUNTER)
+    (tmp_path / "inc").mkdir()
+    (tmp_path / "inc" / "step.vh").write_text("`define STEP 1\n")
+    (tmp_path / "square.sv").write_text(SQUARE)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def read(given: Given) -> PeerPoint:
+    """A design that can be read."""
+    given.check()
+    points, failures = read_given([given], 60, lambda line: None)
+    assert failures == []
+    return points[0]
+
+
+def complaint(given: Given) -> str:
+    """What is said of a design that cannot be read."""
+    given.check()
+    points, failures = read_given([given], 60, lambda line: None)
+    assert points == []
+    assert len(failures) == 1
+    assert "\n" not in failures[0]
+    return failures[0]
+
+
+def point_of(component: object) -> str:
+    """Digest of a component's RTLIL, under the name that its content gives it."""
+    text = to_rtlil(component, name="openmxu_design")
+    own = f"design_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    return hashlib.sha256(text.replace("openmxu_design", own).encode()).hexdigest()
+
+
+def registers(point: PeerPoint) -> int:
+    """Bits of its output, as the parameter says."""
+    found = re.search(r"wire width (\d+) output \d+ \\o$", point.rtlil(), re.MULTILINE)
+    return int(found[1]) if found else 1
+
+
+def test_an_export_of_ours_is_ours(here: Path) -> None:
+    """No other way in: the same RTLIL as of our part beside designs of others."""
+    ours = Ours("product", (("width", 3),))
+    (here / "product.v").write_text(to_verilog(ours.component))
+    own = read_own(ours, 60)
+    point = read(Given((Path("product.v"),), ours.name, label="mine"))
+    assert (point.name, point.sha256) == ("mine", own.sha256)
+
+
+def test_includes_macros_parameters_and_the_clock(here: Path) -> None:
+    """The clock is found, whatever it is called, and called clk from then on."""
+    given = Given((Path("counter.v"),), "counter", (Path("inc"),), (("MORE", "2"),), (("N", "5"),))
+    point = read(given)
+    assert (point.name, registers(point), point.is_clocked) == ("counter", 5, True)
+    assert "\\clk_i" not in point.rtlil()
+    assert complaint(Given((Path("counter.v"),), "counter", (Path("inc"),))).startswith("counter: ")
+
+
+def test_file_list(here: Path) -> None:
+    folder = here / "lists"
+    folder.mkdir()
+    (folder / "all.f").write_text("// ours\n+incdir+../inc +define+MORE=3\n../counter.v # the counter\n\n")
+    files, include, defines = listed(folder / "all.f")
+    assert ([path.resolve() for path in files], [path.resolve() for path in include], defines) == (
+        [here / "counter.v"],
+        [here / "inc"],
+        [("MORE", "3")],
+    )
+    assert read(Given(tuple(files), "counter", tuple(include), tuple(defines))).is_clocked
+    (folder / "all.f").write_text("-v lib.v\n")
+    with pytest.raises(
+        ValueError, match=r"^--filelist must have paths, \+incdir\+ and \+define\+; .*, line 1 has '-v'$"
+    ):
+        listed(folder / "all.f")
+    with pytest.raises(ValueError, match=r"^--filelist must be a text, and 'no.f' is none"):
+        listed(Path("no.f"))
+
+
+def test_systemverilog_is_read_by_slang(here: Path) -> None:
+    assert registers(read(Given((Path("square.sv"),), "square"))) == 8
+
+
+@pytest.mark.skipif(shutil.which("ghdl") is None, reason="ghdl is not installed")
+def test_vhdl(here: Path) -> None:
+    """It is made Verilog, with generics; letters are alike, small or large."""
+    (here / "twice.vhd").write_text(
+        "library ieee; use ieee.std_logic_1164.all;\n"
+        "entity Twice is generic (N : integer := 2); port (clk : in std_logic; i : in std_logic_vector(N-1 downto 0);\n"
+        "  o : out std_logic_vector(N-1 downto 0)); end;\n"
+        "architecture r of Twice is begin process (clk) begin if rising_edge(clk) then o <= i; end if; end process;\n"
+        "end;\n"
+    )
+    point = read(Given((Path("twice.vhd"),), "TWICE", parameters=(("N", "6"),)))
+    assert (registers(point), point.is_clocked) == (6, True)
+    (here / "twice.vhd").write_text("entity oops is\n")
+    assert complaint(Given((Path("twice.vhd"),), "oops")).startswith("oops: ghdl: ")
+
+
+def test_vhdl_without_ghdl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(UnreadableError, match=r"^VHDL is read by ghdl, which is not installed \(Debian"):
+        _from_vhdl(Given((Path("a.vhd"),), "a"), tmp_path)
+
+
+def test_amaranth(here: Path) -> None:
+    """Arguments are literals; what the class raises is one line."""
+    point = read(Given(amaranth="openmxu.arith:SignificandProduct(3)", label="rows"))
+    assert (point.name, point.sha256) == ("rows", point_of(SignificandProduct(3)))
+    assert complaint(Given(amaranth="openmxu.arith:Nothing")) == (
+        "openmxu.arith:Nothing: AttributeError: module 'openmxu.arith' has no attribute 'Nothing'"
+    )
+    assert "ValueError: " in complaint(Given(amaranth="openmxu.arith:SignificandProduct(-1)"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "module it(input a, output o);\nassign o = a +;\nendmodule\n",
+            "it: {file}:2: ERROR: syntax error, unexpected ';'",
+        ),
+        ("module other(input a, output o); endmodule\n", "it: ERROR: Module `it' not found! (it.v)"),
+        ("module it(input a, output o); gone g(a, o); endmodule\n", "it: ERROR: Module `\\gone' referenced in module"),
+        (
+            "module it(input c, d, a, output reg o, p);\n"
+            "always @(posedge c) o <= a; always @(posedge d) p <= a; endmodule\n",
+            "it: it has several clocks (c, d); --clock names the one that delays refer to (it.v)",
+        ),
+        (
+            "module it(input c, e, a, output reg o); wire g = c & e; always @(posedge g) o <= a; endmodule\n",
+            "is made inside; --clock names the input that delays refer to",
+        ),
+        (
+            "module it(input c, d, output a); wire b;\nassign a = b ^ d;\nassign b = a & c;\nendmodule\n",
+            "it: it has a combinational loop: b at {file}:1",
+        ),
+        ("module it(input a, b, output o); assign o = ~a; assign o = ~b; endmodule\n", "it: it drives a wire twice: o"),
+        (
+            "module it(input [7:0] act, weight, output [7:0] o);\nassign o = act *\n wieght;\nendmodule\n",
+            "it: {file}:3: it declares no wire wieght: declare it, or is it misspelt?",
+        ),
+        (
+            "module leaf(input a, output o); assign o = ~a; endmodule\n"
+            "module it(input a, output o);\nleaf b(.a(a), .o(midle));\nleaf c(.a(middle), .o(o));\nendmodule\n",
+            "it: {file}:3: it declares no wire midle: declare it, or is it misspelt?",
+        ),
+        (
+            "module it(input a,\n output op,\n output p); assign op = ~a; endmodule\n",
+            "it: nothing drives p at {file}:3",
+        ),
+        (
+            "module it(input a, output [1:0] o);\nwire [1:0] b;\nassign b[0] = a;\nassign o = ~b;\nendmodule\n",
+            "it: nothing drives b at {file}:2",
+        ),
+        (
+            "module leaf(input a, e, output o); assign o = a & e; endmodule\n"
+            "module it(input a, output o); leaf inside(.a(a), .o(o)); endmodule\n",
+            "it: nothing drives inside.e at {file}:1",
+        ),
+        ("\nmodule it(input a, output o); assign o = a; endmodule\n", "it: it has no gate and no register at {file}:2"),
+        (
+            "module it(input c, a, output o); reg b; always @(posedge c) b <= a; assign o = b & 1'b0; endmodule\n",
+            "it: it has no gate and no register at {file}:1",
+        ),
+        ("module it(input e, d, output o); assign o = e ? d : 1'bz; endmodule\n", "it: it drives z, and there are no"),
+    ],
+)
+def test_what_cannot_be_read(text: str, expected: str, here: Path) -> None:
+    """The first thing that the tool complains of, with the user's path, and nothing else."""
+    (here / "it.v").write_text(text)
+    assert expected.format(file=here / "it.v") in complaint(Given((Path("it.v"),), "it"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "module it(input logic [7:0] act, weight, output logic [7:0] o);\nassign o = act * wieght; endmodule\n",
+            "it: {file}:2: ERROR: use of undeclared identifier 'wieght'; did you mean 'weight'?",
+        ),
+        (
+            "module it(input logic a,\n output logic o, p); assign o = ~a; endmodule\n",
+            "it: nothing drives p at {file}:2",
+        ),
+        (
+            "module it(input logic a,\n output logic o, output logic [3:0] p);\n"
+            "assign o = ~a; assign p[1] = o; endmodule\n",
+            "it: nothing drives p at {file}:2",
+        ),
+        (
+            "module it(input logic a, output logic o); assign o = a; endmodule\n",
+            "it: it has no gate and no register at",
+        ),
+    ],
+)
+def test_what_cannot_be_read_of_systemverilog(text: str, expected: str, here: Path) -> None:
+    (here / "it.sv").write_text(text)
+    assert expected.format(file=here / "it.sv") in complaint(Given((Path("it.sv"),), "it"))
+
+
+def test_what_is_driven_and_not_in_vain(here: Path) -> None:
+    """An output that a register drives, a constant beside a gate, an output that nobody reads, bits without a use."""
+    (here / "it.v").write_text(
+        "module leaf(input a, output o, p); assign o = ~a; assign p = a; endmodule\n"
+        "module it(input c, a, output reg o, output p, q); reg k = 1; leaf inside(.a(a), .o(q), .p());\n"
+        "assign p = k; always @(posedge c) o <= a; endmodule\n"
+    )
+    assert read(Given((Path("it.v"),), "it")).is_clocked
+    (here / "it.sv").write_text(
+        "module it(input logic c, a, output logic o); logic [3:0] b; assign b[3] = a;\n"
+        "always_ff @(posedge c) o <= ~b[3]; endmodule\n"
+    )
+    assert read(Given((Path("it.sv"),), "it")).is_clocked
+
+
+def test_the_first_of_several_errors(here: Path) -> None:
+    """There are thirty, and then their number."""
+    text = "".join(f"  assign a = b{number};\n" for number in range(30))
+    (here / "it.sv").write_text(f"module it(input logic a);\n{text}endmodule\n")
+    said = complaint(Given((Path("it.sv"),), "it"))
+    assert "it.sv:2:" in said
+    assert "b0" in said
+
+
+def test_a_design_that_is_too_deep_for_yosys() -> None:
+    """Its WebAssembly has no room; the call stack that it leaves is nobody's concern."""
+    said = "Yosys: exit code 1\n 17: 0x5d01 - yosys.wasm!sort(int)\nCaused by:\n  wasm trap: call stack exhausted"
+    assert _first(said, Path()) == "Yosys stopped (call stack exhausted): the design is too large or too deep for it"
+
+
+MAC = """
+module mac(input clk, input rst, input [3:0] a, b, output reg [7:0] o);
+  always @(posedge clk) if (rst) o <= 0; else o <= o + a * b;
+endmodule
+"""
+
+
+def test_a_small_design_of_somebody_else(here: Path) -> None:
+    """Its area, as when it was written down, whichever language it was written in; ours beside it in one table."""
+    (here / "mac.v").write_text(MAC)
+    (here / "mac.sv").write_text(MAC.replace("input clk", "input logic clk").replace("always @", "always_ff @"))
+    designs = ["--verilog", "mac.v", "--top", "mac", "--label", "theirs"]
+    designs += ["--verilog", "mac.sv", "--top", "mac", "--label", "theirs, by slang"]
+    own = ["--format", "fp8_e4m3", "--part", "pe", "--target", "generic"]
+    assert main(["area", *designs, *own, "-o", "out"]) == 0
+    runs = {run["part"]: run for run in json.loads((here / "out" / "area.json").read_text())["results"]}
+    assert (runs["theirs"]["area"], runs["theirs"]["flip_flops"]) == (191.0, 8)
+    assert runs["theirs, by slang"]["area"] == pytest.approx(runs["theirs"]["area"], rel=0.03)
+    assert "processing element" in runs
+
+
+def test_the_report_opens_with_it(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its area, and what that is to ours, by the same recipe; then nothing without content."""
+    (here / "mac.v").write_text(MAC.replace("posedge clk)", "posedge clk, posedge rst)"))
+    (here / "loads.v").write_text(
+        "module loads(input c, l, a, b, output reg o); always @(posedge c, posedge l) if (l) o <= b; else o <= a;\n"
+        "endmodule\n"
+    )
+    designs = ["--verilog", "mac.v", "--top", "mac", "--verilog", "loads.v", "--top", "loads"]
+    own = ["--format", "fp8_e4m3", "--part", "pe", "--target", "generic"]
+    assert main(["area", *designs, *own, "-o", "out"]) == 1
+    runs = {run["part"]: run for run in json.loads((here / "out" / "area.json").read_text())["results"]}
+    mac, ours = runs["mac"]["area"], runs["processing element"]["area"]
+    assert runs["mac"]["cells"]["DFFR"] == 8
+    text = (here / "out" / "report.md").read_text()
+    rows = [
+        f"| generic | mac | {mac:,.0f} GE | 8 | 1.00 |  |",
+        "| generic | loads | failed |  |  |  |",
+        f"| generic | processing element fp8_e4m3 | {ours:,.0f} GE | 58 | {mac / ours:.2f} |  |",
+    ]
+    assert text.startswith(
+        "# Area of mac, loads, beside ours\n\n## Your design beside ours\n\n"
+        "| target | design | area | flip-flops | area, mac / this | area, loads / this |\n"
+        "| --- | --- | ---: | ---: | ---: | ---: |\n" + "\n".join(rows)
+    )
+    problem = "cells that cannot be counted on this target: $_ALDFF_PP_ (flip-flop with asynchronous load)"
+    assert "- loads on generic: " + problem.replace("_ALDFF_PP_", r"\_ALDFF_PP\_").replace("$", r"\$") in text
+    assert re.findall("^## (.*)$", text, re.MULTILINE)[1:] == [
+        *("In short", "Areas", "Depth and delay", "What was measured"),
+        *("To cite", "What failed", "How to repeat a figure"),
+    ]
+    assert "](" not in text  # no plot
+    said = capsys.readouterr().out
+    assert said.index("Your design beside ours (measured)") < said.index("mac ") < said.index(problem)
+
+
+LABELS = ("<script>alert(1)</script>", "=1+1", "@x", "__x__ [/red]", "[red]")
+
+
+@pytest.mark.slow
+def test_names_are_nothing_but_names(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither HTML or markup in a report, nor a formula in a table, nor colours on a terminal."""
+    designs = [word for label in LABELS for word in ("--verilog", "square.sv", "--top", "square", f"--label={label}")]
+    assert main(["area", *designs, "--width", "1", "--part", "product", "--target", "generic", "-o", "out"]) == 0
+    for name in ("report.md", "summary.md"):
+        page = MarkdownIt("commonmark", {"html": True}).enable("table").render((here / "out" / name).read_text())
+        assert not {"<script>", "<strong>", "<em>"} & set(re.findall("<.*?>", page))
+        for label in LABELS:
+            assert f"<td>{html.escape(label, quote=False)}</td>" in page
+    with (here / "out" / "area.csv").open() as file:
+        names = [row["name"] for row in csv.DictReader(file)]
+    assert names[:5] == ["<script>alert(1)</script>", "'=1+1", "'@x", "__x__ [/red]", "[red]"]
+    said = capsys.readouterr().out
+    assert all(f" {label} " in said for label in LABELS)
+
+
+def test_clocks() -> None:
+    """By hand, from RTLIL."""
+    peer = Peer("it", "", "", "", "", ("it.v",), "it", Ours(""))
+    ports = (
+        '  wire input 1 \\c\n  attribute \\src "x"\n  wire width 4 input 2 \\d\n  wire output 3 \\o\n  wire \\inner\n'
+    )
+
+    def flat(*clocks: str) -> str:
+        return ports + "".join(f"  cell $dff \\r\n    connect \\CLK \\{clock}\n  end\n" for clock in clocks)
+
+    assert _clock(peer, "", flat("c", "c")) == "c"
+    assert _clock(peer, "", flat()) == "clk"
+    assert _clock(peer, "d", flat("c", "d")) == "d"
+    for wanted in ("o", "inner", "x"):
+        with pytest.raises(UnreadableError, match=rf"^--clock must be an input of it \(c, d\), not '{wanted}'$"):
+            _clock(peer, wanted, flat("c"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--verilog", "no.v", "--top", "it"], "--verilog must be files, and 'no.v' is none"),
+        (["--verilog", "counter.v"], "--top must be the name of a module, not ''"),
+        (["--verilog", "counter.v", "--top", "a b"], "--top must be the name of a module, not 'a b'"),
+        (["--verilog", "counter.v", "--top", "it", "--include", "no"], "--include must be folders, and 'no' is none"),
+        (
+            ["--verilog", "counter.v", "--top", "it", "--reader", "x"],
+            "--reader must be auto, verilog or slang, not 'x'",
+        ),
+        (["--verilog", "counter.v", "--top", "it", "--param", "N=;"], "--param must be NAME=VALUE, the value as in 8"),
+        (["--verilog", "counter.v", "--top", "it", "--define", "=1"], "--define must be NAME=VALUE, the value as in"),
+        (
+            ["--verilog", "counter.v", "--top", "it", "--label", "a|b"],
+            "label must be 1 to 100 printable characters without | and `",
+        ),
+        (["--verilog", "counter.v", "--top", "it", "--label", "\x1b[31m"], "printable characters without | and `"),
+        (["--verilog", "counter.v", "--top", "it", "--label", "adder"], "no part of ours, not 'adder'"),
+        (["--verilog", "counter.v", "a.vhd", "--top", "it"], "--verilog must be files, and 'a.vhd' is none"),
+        (["--verilog", "counter.v", "b.vhd", "--top", "it"], "--verilog must be files of one language"),
+        (["--top", "it"], "argument --top: must come after --verilog, --filelist or --amaranth"),
+        (
+            ["--amaranth", "math:pow(open('x'))"],
+            "--amaranth must be package.module:Class(arguments), the arguments lit",
+        ),
+        (
+            ["--amaranth", "Class"],
+            "--amaranth must be package.module:Class(arguments), the arguments literals, not 'Cl",
+        ),
+        (
+            ["--verilog", "counter.v", "--top", "it", "--verilog", "square.sv", "--top", "it"],
+            "--label must tell designs apart, and two are called 'it'",
+        ),
+        (
+            ["--verilog", "counter.v", "--top", "counter", "--label", "adder fp32"],
+            "--label must tell your designs from ours, not 'adder fp32'",
+        ),
+        (["--peers", ".", "--verilog", "counter.v", "--top", "it"], "--peers describes designs in its folder"),
+    ],
+)
+def test_bad_arguments(arguments: list[str], expected: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line, before any tool runs; nothing is written."""
+    (here / "b.vhd").write_text("")
+    try:
+        code = main(["area", *arguments, "-o", "out"])
+    except SystemExit as stop:
+        code = int(str(stop.code))
+    assert code == 2
+    said = capsys.readouterr().err
+    assert expected in said
+    assert said.count("\n") == 1
+    assert not (here / "out").exists()
+
+
+def test_command(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Several designs beside one of ours; one that cannot be read does not stop the others."""
+    (here / "bad.v").write_text("module bad(\n")
+    designs = ["--verilog", "square.sv", "--top", "square", "--verilog", "bad.v", "--top", "bad"]
+    designs += ["--amaranth", "openmxu.arith:SignificandProduct(4)", "--label", "ours, by hand"]
+    own = ["--width", "3", "--part", "product", "--target", "generic"]
+    assert main(["area", *designs, *own, "-o", "out"]) == 2
+    said = capsys.readouterr().err
+    assert re.search(r"^not measured: bad: .*/bad.v:1: ERROR: syntax error", said, re.MULTILINE)
+    runs = {run["part"]: run["area"] for run in json.loads((here / "out" / "area.json").read_text())["results"]}
+    assert set(runs) == {"square", "ours, by hand", "significand product"}
+    # Four fraction bits and the hidden one are four bits wide in both: the same module has the same area.
+    assert runs["ours, by hand"] == runs["significand product"]
+    text = (here / "out" / "report.md").read_text()
+    assert "- Designs of yours: square, ours, by hand. Their function" in text
+
+
+def test_a_design_of_nothing_but_a_memory(here: Path) -> None:
+    """No cell has an area; what its bits take is not in it."""
+    (here / "it.v").write_text(
+        "module it(input clk, e, input [3:0] a, d, output reg [3:0] o); reg [3:0] m[15:0];\n"
+        "always @(posedge clk) begin if (e) m[a] <= d; o <= m[a]; end endmodule\n"
+    )
+    arguments = ["--verilog", "it.v", "--top", "it", "--width", "1", "--part", "product", "--target", "generic"]
+    assert main(["area", *arguments, "-o", "out"]) == 0
+    [run] = [run for run in json.loads((here / "out" / "area.json").read_text())["results"] if run["part"] == "it"]
+    assert (run["area"], run["memory_bits"]) == (0, 64)
+
+
+def test_ours_beside_it_by_default() -> None:
+    from openmxu.area.subject.points import beside_points  # noqa: PLC0415
+
+    assert [point.name for point in beside_points()] == [
+        "multiplier to fp32 bf16",
+        "adder fp32",
+        "processing element bf16",
+    ]
+
+
+def test_options_belong_to_designs() -> None:
+    """Each beginning begins a new one; what follows is of it alone."""
+    from openmxu.commands import _add_given  # noqa: PLC0415
+
+    parser = argparse.ArgumentParser()
+    _add_given(parser)
+    words = "--verilog a.v b.v --top t --param N=1 --param M=2 --verilog c.v --filelist l.f --top u --filelist m.f"
+    assert parser.parse_args(words.split()).designs == [
+        {"verilog": [Path("a.v"), Path("b.v")], "top": "t", "param": ["N=1", "M=2"]},
+        {"verilog": [Path("c.v")], "filelist": Path("l.f"), "top": "u"},
+        {"filelist": Path("m.f")},
+    ]
+    assert parser.parse_args([]).designs == []

@@ -1,0 +1,332 @@
+"""Designs of others beside ours: small ones, written here, whose areas can be counted by hand."""
+
+import gc
+import json
+from pathlib import Path
+
+import pytest
+
+from openmxu import yosys
+from openmxu.area.chapters.peer_tables import to_markdown
+from openmxu.area.finding.comparison import ComparedDesign, ComparedTarget, Comparison, Figures, compare_peers
+from openmxu.area.subject.peers import Ours, Peer, read_own, read_peer, read_peers
+from openmxu.cli.frame import main
+from openmxu.pages.tables import reason
+
+NAND = """
+[[peer]]
+name = "nand"
+url = "https://example.org/nand"
+licence = "MIT"
+version = "1"
+notes = "a | b, inverted"
+files = ["nand.v"]
+top = "nand_gate"
+against = { design = "product", width = 2 }
+"""
+SOURCE = "module nand_gate(input a, input b, output o); assign o = ~(a & b); endmodule\n"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tool() -> str:
+    """Yosys is ready, and compiled once only if it was not."""
+    return yosys.prepare()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with one design."""
+    where = tmp_path / "theirs"
+    where.mkdir()
+    (where / "peers.toml").write_text(NAND)
+    (where / "nand.v").write_text(SOURCE)
+    return where
+
+
+def peer(folder: Path, source: str, name: str = "it.v", **fields: object) -> Peer:
+    """A design of somebody else from its text."""
+    (folder / name).write_text(source)
+    about: dict[str, object] = {"top": "it", "ours": Ours("adder"), "files": (name,)} | fields
+    return Peer("it", "", "", "", "", **about)  # type: ignore[arg-type]
+
+
+def compare(folder: Path, output: Path) -> Comparison:
+    return compare_peers(folder, output, to_markdown)
+
+
+@pytest.mark.slow
+def test_an_export_of_ours_has_the_area_of_ours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing favours us: what comes from a file of somebody else is measured as our own part is, to the last digit."""
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    assert main(["verilog", "adder", "--operand", "e4f3", "-o", str(folder / "any.v")]) == 0
+    assert main(["verilog", "pe", "--operand", "e3f1", "-o", str(folder / "other.v")]) == 0
+    (folder / "peers.toml").write_text(
+        NAND.replace('"nand"', '"adder"')
+        .replace("nand.v", "any.v")
+        .replace("nand_gate", "adder_e4f3_flush_s0")
+        .replace('design = "product", width = 2', 'design = "adder", operand = "e4f3"')
+        + NAND.replace('"nand"', '"element"')
+        .replace("nand.v", "other.v")
+        .replace("nand_gate", "pe_e3f1_flush_s1")
+        .replace('design = "product", width = 2', 'design = "pe", operand = "e3f1"')
+    )
+    output = tmp_path / "out"
+    arguments = ["area", "--peers", str(folder), "-o", str(output), "--target", "generic", "--target", "ice40"]
+    assert main([*arguments, "--recipe", "area", "--recipe", "default"]) == 0
+    found = Comparison.of_json((output / "peers.json").read_text())
+    assert [target.label for target in found.targets] == ["generic", "generic (default)", "ice40"]
+    for ours, theirs in (("adder_e4f3_flush_s0", "adder"), ("pe_e3f1_flush_s1", "element")):
+        for target in found.targets:
+            own, other = found.find(ours, target.label), found.find(theirs, target.label)
+            assert own is not None
+            assert other is not None
+            assert own.combinational is not None
+            assert own.combinational > 50
+            assert {**vars(own), "design": ""} == {**vars(other), "design": ""}
+    text = capsys.readouterr().out
+    assert "| adder | " in text
+    assert " | 1.00 | " in text
+
+
+@pytest.mark.slow
+def test_areas_counted_by_hand(folder: Path, tmp_path: Path) -> None:
+    (folder / "peers.toml").write_text(NAND + NAND.replace('"nand"', '"registered"').replace("nand_gate", "registered"))
+    (folder / "nand.v").write_text(
+        SOURCE
+        + "module registered(input clk, input a, input b, output reg o);\n"
+        + "  wire n; nand_gate inside(a, b, n); always @(posedge clk) o <= n;\nendmodule\n"
+    )
+    found = compare(folder, tmp_path / "out")
+    assert found.failed == []
+    assert [(each.name, each.against) for each in found.designs] == [
+        ("significand_product_2", ""),
+        ("nand", "significand_product_2"),
+        ("registered", "significand_product_2"),
+    ]
+    figures = [found.find(name, "generic") for name in ("nand", "registered")]
+    assert [(each.combinational, each.sequential, each.flip_flops, each.depth) for each in figures if each] == [
+        (1.0, 0.0, 0, 1),
+        (1.0, 6.0, 1, 1),
+    ]
+    assert Comparison.of_json(found.to_json()) == found
+    assert (tmp_path / "out" / "peers.md").read_text() == to_markdown(found)
+    assert str(tmp_path) not in found.to_json()
+    text = to_markdown(found)
+    assert "| nand | https://example.org/nand | 1 | MIT | a \\| b, inverted |" in text
+    ours = found.find("significand_product_2", "generic")
+    assert ours is not None
+    assert ours.combinational is not None
+    assert f"| nand | 1 | {1 / ours.combinational:.2f} | 0 | 1 |" in text
+
+
+@pytest.mark.slow
+def test_what_yosys_cannot_read_is_a_row(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An unknown top, a mistake in the text, a module without content, a cell of no target: all others are measured."""
+    (folder / "bad.v").write_text("module bad(input a; endmodule\n")
+    (folder / "stub.v").write_text(
+        "(* blackbox *) module stub(input a, output o); endmodule\n"
+        + SOURCE.replace("assign o = ~(a & b);", "stub inside(a, o);")
+    )
+    (folder / "load.v").write_text(
+        "module nand_gate(input a, b, c, d, output reg o);\n"
+        "always @(posedge c, posedge d) if (d) o <= b; else o <= a; endmodule\n"
+    )
+    (folder / "peers.toml").write_text(
+        NAND
+        + NAND.replace('"nand"', '"elsewhere"').replace("nand_gate", "no_gate")
+        + NAND.replace('"nand"', '"bad"').replace("nand.v", "bad.v")
+        + NAND.replace('"nand"', '"stub"').replace("nand.v", "stub.v")
+        + NAND.replace('"nand"', '"load"').replace("nand.v", "load.v")
+    )
+    assert main(["area", "--peers", str(folder), "-o", str(tmp_path / "out")]) == 1
+    text = capsys.readouterr().out
+    assert "| elsewhere | not read |" in text
+    assert "- elsewhere: ERROR: Module `no_gate' not found!\n" in text
+    assert "- bad: /sources/bad.v:1: ERROR: syntax error, unexpected" in text
+    assert "- stub: ERROR: Module `\\stub' referenced in module `\\nand_gate' in cell" in text
+    assert "| load | failed |" in text
+    assert "- load on generic: cells that cannot be counted on this target: $_ALDFF_PP_ (flip-flop with asy" in text
+    found = json.loads((tmp_path / "out" / "peers.json").read_text())
+    assert [each["design"] for each in found["figures"] if each["combinational"]] == ["significand_product_2", "nand"]
+
+
+@pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")  # what is refused goes unused
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('["nand.v"]', '["missing.v"]', "peer 'nand': files must be there, below '{folder}', not 'missing.v'"),
+        ('["nand.v"]', '["*.sv"]', "peer 'nand': files must be there, below '{folder}', not '*.sv'"),
+        ('["nand.v"]', "[]", "files must be a list of paths or patterns below the folder, of letters, digits and "),
+        ('["nand.v"]', '["../nand.v"]', "_.+-/*?[], not ['../nand.v']"),
+        ('["nand.v"]', '["a;b.v"]', "_.+-/*?[], not ['a;b.v']"),
+        ('"nand_gate"', '"nand gate"', "top must be the name of a module, not 'nand gate'"),
+        ('top = "nand_gate"', "", "top must be the name of a module, and is missing"),
+        ('"MIT"', "7", "licence must be a text, not 7"),
+        ('"MIT"', r'"\u001b[2J"', r"licence must be a text, not '\x1b[2J'"),
+        ('"1"', '"1"\nreader = "vhdl"', "reader must be one of verilog, slang, not 'vhdl'"),
+        ('"1"', '"1"\nreader = ["slang"]', "reader must be one of verilog, slang, not ['slang']"),
+        ('"1"', '"1"\ninclude = ["no"]', "include must be there, below '{folder}', not 'no'"),
+        ('"1"', '"1"\nclock = "-"', "clock must be the name of a port, not '-'"),
+        ('"1"', '"1"\nparameters = { W = "2; shell" }', "parameters must be a table of numbers below 2**31 or const"),
+        ('"1"', '"1"\nparameters = { W = true }', "constants as in \"8'hff\", not {'W': True}"),
+        ('"1"', '"1"\ndefines = { "A B" = 1 }', "defines must be a table of macros with numbers or words, not {'A B"),
+        ('"1"', '"1"\ncolour = "red"', "a field must be one of name, url, licence, version, notes, files, top, again"),
+        ("{ design", "{ desing", "against must be a table as in { design = "),
+        ('"product"', '"sum"', "design must be one of product, multiplier, adder, multiply_add, "),
+        ("width = 2", "height = 2", "product has no parameter 'height'; it has width"),
+        ("width = 2", "width = 0", "width must be an integer from 1 to 1024, not 0"),
+        ('name = "nand"', 'name = "significand_product_2"', "name must differ from that of our part, not 'sig"),
+        ('name = "nand"', 'name = ""', "name must be a text, not ''"),
+        ("[[peer]]", "[peer]", "must hold tables [[peer]] and nothing else, not peer"),
+        ("[[peer]]", "[[peers]]", "must hold tables [[peer]] and nothing else, not peers"),
+        (NAND, "", "must hold tables [[peer]] and nothing else, not nothing"),
+        (NAND, "peer = [1]", "a peer: name must be a text, and is missing"),
+        (NAND, NAND + NAND, "name must be given once, not a second time: 'nand'"),
+        ("[[peer]]", "[[peer", "peers.toml: "),
+        (NAND, "#" * (1 << 20) + "#", "must be of at most 1048576 bytes"),
+    ],
+)
+def test_a_malformed_description(
+    old: str, new: str, message: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line, exit code 2, no work."""
+    (folder / "peers.toml").write_text(NAND.replace(old, new))
+    assert main(["area", "--peers", str(folder), "-o", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"openmxu area: {folder / 'peers.toml'}: ")
+    assert message.replace("{folder}", str(folder)) in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+    gc.collect()  # now, while the warning is ignored
+
+
+def test_no_description(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["area", "--peers", str(tmp_path), "-o", str(tmp_path / "out")]) == 2
+    wanted = f"openmxu area: peers must be a folder with a file peers.toml, not {str(tmp_path)!r}: "
+    assert capsys.readouterr().err == f"{wanted}No such file or directory\n"
+
+
+def test_a_description_that_is_no_text(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "peers.toml").write_bytes(b"\xff")
+    assert main(["area", "--peers", str(folder), "-o", str(folder / "out")]) == 2
+    assert "peers.toml: must be text in UTF-8\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["format", "part", "width", "subnormals", "compare", "explain"])
+def test_options_of_other_reports(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["area", "--peers", str(folder), "-o", str(folder / "out"), f"--{name}", "x"]) == 2
+    assert f"--{name} applies only to reports of our own designs, not to --peers\n" in capsys.readouterr().err
+
+
+def test_a_link_out_of_the_folder(folder: Path, tmp_path: Path) -> None:
+    """Yosys would not see what it leads to."""
+    (tmp_path / "secret.v").write_text(SOURCE)
+    (folder / "nand.v").unlink()
+    (folder / "nand.v").symlink_to(tmp_path / "secret.v")
+    with pytest.raises(ValueError, match=r"files must be there, below .*, not 'nand\.v'"):
+        read_peers(folder)
+
+
+def test_patterns_come_in_order_and_once(folder: Path) -> None:
+    for name in ("z.v", "a.v"):
+        (folder / name).write_text("")
+    text = NAND.replace('["nand.v"]', '["z.v", "*.v"]\ninclude = ["."]')
+    (folder / "peers.toml").write_text(text)
+    assert read_peers(folder)[0].files == ("z.v", "a.v", "nand.v")
+    (folder / "o o.v").write_text("")
+    with pytest.raises(ValueError, match=r"files must have names of letters, digits and _\.\+-/, not 'o o\.v'"):
+        read_peers(folder)
+
+
+@pytest.mark.parametrize("reader", ["verilog", "slang"])
+def test_parameters_macros_and_included_files(reader: str, folder: Path) -> None:
+    """As many flip-flops as they say."""
+    (folder / "deep").mkdir()
+    (folder / "deep" / "width.vh").write_text("localparam W = N * `M;\n")
+    given = peer(
+        folder,
+        "module it #(parameter N = 1) (input logic ck, input logic [15:0] d, output logic [15:0] q);\n"
+        '`include "width.vh"\n'
+        "`ifdef ON\n  always_ff @(posedge ck) q[W-1:0] <= d[W-1:0];\n`endif\nendmodule\n",
+        "it.sv",
+        include=("deep",),
+        defines={"M": 2, "ON": ""},
+        parameters={"N": "4'd3"},
+        clock="ck",
+        reader=reader,
+    )
+    point = read_peer(given, folder, 60.0)
+    assert point.is_clocked
+    assert point.name == "it"
+    script = "read_rtlil /job/design.il\nproc\nflatten\nopt\ntee -q -o /job/result stat -width\n"
+    assert "$dff_6" in yosys.produce(script, point.rtlil())
+
+
+def test_a_clock_that_is_not_there(folder: Path) -> None:
+    with pytest.raises(yosys.SynthesisError, match="Object `ck' not found"):
+        read_peer(peer(folder, "module it(input a, output o); assign o = a; endmodule", clock="ck"), folder, 60.0)
+    point = read_peer(peer(folder, "module it(input a, output o); assign o = a; endmodule"), folder, 60.0)
+    assert not point.is_clocked
+
+
+def test_no_author_asks_more_of_synthesis_than_others(folder: Path) -> None:
+    """Hierarchy and logic are kept for nobody; assertions and messages cost nobody anything."""
+    plain = "module inner(input a, output o); assign o = ~a; endmodule\nmodule it(input a, output o);\n  wire w;\n"
+    plain += "  inner x(a, w);\n  inner y(w, o);\nENDendmodule\n"
+    asking = plain.replace("module inner", "(* keep_hierarchy *) module inner").replace("wire w", "(* keep *) wire w")
+    asked = asking.replace("END", "  always @* begin assert (a == o); $display(a); end\n")
+    texts = [read_peer(peer(folder, text, "it.sv"), folder, 60.0).rtlil() for text in (plain.replace("END", ""), asked)]
+    assert all("keep" not in text for text in texts)
+    script = "read_rtlil /job/design.il\nproc\nflatten\nopt -full\nopt_clean -purge\ntee -q -o /job/result stat\n"
+    one, other = (yosys.produce(script, text).split("===")[-1] for text in texts)
+    assert one == other
+
+
+def test_where_a_design_is_from_is_none_of_it(folder: Path) -> None:
+    """The name of its file, and of its top module, are not what its area depends on."""
+    text = "module NAME(input [3:0] a, b, output [3:0] o); assign o = a + b; endmodule\n"
+    (folder / "deep").mkdir()
+    one = read_peer(peer(folder, text.replace("NAME", "it")), folder, 60.0)
+    other = read_peer(peer(folder, text.replace("NAME", "other"), "deep/x.v", top="other"), folder, 60.0)
+    third = read_peer(peer(folder, text.replace("NAME", "it").replace("+", "-")), folder, 60.0)
+    assert one.rtlil() == other.rtlil()
+    assert one.top == other.top != third.top
+
+
+def test_ours_is_read_as_theirs() -> None:
+    point = read_own(Ours("multiply_add", (("operand", "e3f1"), ("result", "e3f3"))), 60.0)
+    assert point.name == "multiply_add_e3f1_e3f3_flush_s0"
+    assert not point.is_clocked
+
+
+def test_each_design_with_its_best_recipe() -> None:
+    """A recipe that was chosen for ours may not suit others."""
+    targets = tuple(
+        ComparedTarget("lib", label, recipe, "GE", "OpenSTA 1", "0123", 2.0)
+        for label, recipe in (("lib", "area"), ("lib (speed)", "speed"))
+    )
+    figures = (
+        Figures("o", "lib", 10.0, delay=4.0),
+        Figures("o", "lib (speed)", 12.0, delay=2.0),
+        Figures("t", "lib", 30.0, delay=3.0),
+        Figures("t", "lib (speed)", 20.0),
+        Figures("f", "lib", error="no"),
+    )
+    designs = (ComparedDesign("o"), ComparedDesign("t", "o"), ComparedDesign("f", "o"), ComparedDesign("u", "o"))
+    found = Comparison({"Yosys": "Yosys 1", "OpenMXU": "1"}, targets, designs, figures)
+    text = to_markdown(found)
+    assert "### lib, each design with its best recipe\n" in text
+    assert "| **o**, ours | 10 | 20 | area |  | 2.00 | speed |  |\n" in text
+    assert "| t | 20 | 40 | speed | 2.00 | 3.00 | area | 1.50 |\n" in text
+    assert "| f |  |  |  |  |  |  |  |\n" in text
+    assert "| f | failed |" in text
+    assert "| u | not read |" in text
+    one = Comparison(found.tools, targets[:1], designs, figures)
+    assert "best recipe" not in to_markdown(one)
+
+
+def test_reason() -> None:
+    assert reason("Yosys: exit code 1\nx.v:1: ERROR: no\n") == "x.v:1: ERROR: no"
+    assert reason("Yosys: no result within 1 s\nlast words\n") == "last words"
+    assert reason("") == ""

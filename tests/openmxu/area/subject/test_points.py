@@ -1,0 +1,212 @@
+"""What can be asked for, and what is taken out of a design to see what it costs."""
+
+import gc
+import importlib
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from openmxu import yosys
+from openmxu.area.subject.ablation import ABLATIONS
+from openmxu.area.subject.points import (
+    ADDER,
+    ARRAY,
+    BANK,
+    CONVERTER,
+    MULTIPLIER,
+    PART_NAMES,
+    PARTS,
+    PROCESSING_ELEMENT,
+    PRODUCT,
+    UNIT,
+    Point,
+    Tie,
+    chosen_points,
+    formats_of_widths,
+    full_points,
+    once,
+    point,
+)
+from openmxu.area.target.gates import mapped
+from openmxu.catalog import FAMILIES
+from openmxu.spec.formats import BF16, FP32, FloatFormat
+from openmxu_sim import golden, vectors
+from openmxu_sim.netlist.bitslice import Gates
+
+IMPOSTORS = [
+    FloatFormat("bf16", 4, 3),
+    FloatFormat("bf16", 8, 7, has_infinity=False),
+    FloatFormat("fp8_e4m3", 4, 3),
+    FloatFormat("e4f3", 4, 3, has_infinity=False),
+]
+CASES = [
+    (part, impostor)
+    for impostor in IMPOSTORS
+    for part in (MULTIPLIER, ADDER, CONVERTER, PROCESSING_ELEMENT, ARRAY, BANK, UNIT)
+]
+SOON = [*zip((MULTIPLIER, ADDER, CONVERTER, MULTIPLIER), IMPOSTORS, strict=True)]
+
+
+# Each impostor once in every test run, with parts that are soon made; all pairs in `make slow`.
+@pytest.mark.parametrize(
+    ("part", "impostor"),
+    [
+        pytest.param(
+            part, impostor, marks=[] if (part, impostor) in SOON else pytest.mark.slow, id=f"{part}-{impostor!r}"
+        )
+        for part, impostor in CASES
+    ],
+)
+def test_a_format_is_its_widths_not_its_name(
+    part: str, impostor: FloatFormat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Netlists are kept, and figures are shown, by what a format is."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    real = FloatFormat.parse(impostor.name)
+    first, second = point(part, impostor, rows=1, columns=1), point(part, real, rows=1, columns=1)
+    texts = first.rtlil(), second.rtlil()
+    assert texts[0] != texts[1]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another"))
+    assert texts[1] == point(part, real, rows=1, columns=1).rtlil()
+    assert first.name != second.name
+    assert len(once([first, second])) == 2
+    assert second.name.split()[-1 - (part in (ARRAY, BANK, UNIT))] == real.name
+
+
+def named(name: str) -> Point:
+    """A design without a feature."""
+    return next(row.without for row in ABLATIONS if row.without.name == name)
+
+
+def gates(point: Point, ports: list[str]) -> Gates:
+    """The gates of a point, with what is tied in it."""
+    yosys.prepare()
+    rtlil = point.rtlil()
+    return Gates(mapped(rtlil, point.top, point.change(rtlil)), ports)
+
+
+def test_parts_are_called_as_in_the_catalog() -> None:
+    assert [point.part for point in chosen_points(["pe", "product"], ["bf16"])] == [PROCESSING_ELEMENT, PRODUCT]
+    assert list(PART_NAMES.values()) == list(PARTS)
+    assert {"product", "multiplier", "adder", "converter", "pe", "array", "mxu"} <= PART_NAMES.keys() & FAMILIES.keys()
+
+
+@pytest.mark.slow
+def test_every_part_of_a_format() -> None:
+    points = chosen_points(list(PARTS), ["e5f3"], subnormals=["flush", "ieee"], rows=2, columns=3)
+    names = [point.name for point in points]
+    assert len(names) == 2 * len(PARTS) - 1  # of a bare product subnormals make no difference
+    assert {"multiplier e5f3", "multiplier e5f3, ieee", "unit e5f3 2x3", "significand product 4 x 4"} <= set(names)
+    for each in points:
+        assert f"module \\{each.top}\n" in each.rtlil()
+
+
+def test_stages() -> None:
+    names = [point.name for point in chosen_points([ADDER], ["bf16"], stages=[0, 1, 5])]
+    assert names == ["adder bf16", "adder bf16, 1 stage", "adder bf16, 5 stages"]
+
+
+@pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")  # what is refused goes unused
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"parts": ["divider"]}, "part must be one of product, multiplier, .* not 'divider'"),
+        ({"formats": ["fp64"]}, "format must be one of bf16, .* not 'fp64'"),
+        ({"parts": [ADDER], "stages": [6]}, "stages must be an integer from 0 to 5, not 6"),
+        ({"subnormals": ["some"]}, "subnormals must be 'flush' or 'ieee', not 'some'"),
+        ({"parts": [ARRAY], "rows": 0}, "rows must be an integer from 1 to 65536, not 0"),
+    ],
+)
+def test_what_cannot_be_measured(arguments: dict[str, object], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        chosen_points(**({"parts": [MULTIPLIER], "formats": ["bf16"]} | arguments))
+    gc.collect()  # now, while the warning is ignored
+
+
+@pytest.mark.parametrize("text", ["0", "24", "5-3", "a", "1-", "-3", ""])
+def test_widths(text: str) -> None:
+    assert formats_of_widths(["1-23"])[6:11] == ["bf16", "e8f8", "e8f9", "tf32", "e8f11"]
+    with pytest.raises(ValueError, match="width must be fraction bits from 1 to 23, or a range as in 1-23, not "):
+        formats_of_widths([text])
+
+
+def test_the_full_report_has_every_axis() -> None:
+    points = full_points()
+    assert {point.part for point in points} == set(PARTS)
+    assert {point.width for point in points if point.part == PRODUCT} == set(range(2, 25))
+    for part in set(PARTS) - {PRODUCT, CONVERTER, "accumulator bank"}:
+        found = {str(point.format) for point in points if point.part == part}
+        assert {"fp8_e4m3", "fp8_e5m2", "bf16", "fp16", "tf32", "fp32"} <= found
+    assert any(point.scope == "fpga" for point in points if point.part == ARRAY)
+    assert all(point.scope == "area" for point in points if point.part == UNIT)
+
+
+@pytest.mark.parametrize("field", ["multiplied.colour", "nothing.nan", "nan"])
+def test_fields_that_are_not_there(field: str) -> None:
+    point = next(row.whole for row in ABLATIONS if row.whole.part == MULTIPLIER)
+    with pytest.raises(ValueError, match=f"field must be one of the design's, once, not '{field}'"):
+        Tie(field).command(point.rtlil())
+
+
+def test_no_specials_is_the_multiplier_for_all_other_operands() -> None:
+    a, b = vectors.pairs("bf16", 300_000, 1)
+    tied = gates(named("multiplier bf16, no NaN or infinite operands"), ["i_a", "i_b"])
+    special = ((a >> 7 & 0xFF) == 0xFF) | ((b >> 7 & 0xFF) == 0xFF)
+    differs = tied(a, b) != golden.multiply(a, b, "bf16", "bf16")
+    assert not differs[~special].any()
+    assert differs[special].any()
+
+
+def towards_zero(value: Fraction, fmt: str) -> int:
+    """The pattern of a number in the normal range without what does not fit."""
+    bits = {"bf16": BF16, "fp32": FP32}[fmt]
+    exponent = abs(value).numerator.bit_length() - abs(value).denominator.bit_length()
+    exponent -= abs(value) < Fraction(2) ** exponent
+    significand = int(abs(value) / Fraction(2) ** (exponent - bits.fraction_width))
+    fraction = significand - (1 << bits.fraction_width)
+    return int(value < 0) << (bits.width - 1) | (exponent + bits.bias) << bits.fraction_width | fraction
+
+
+def numbers(patterns: np.ndarray, width: int) -> list[Fraction]:
+    """Exact values of bf16 or fp32 patterns."""
+    return [Fraction(float(x)) for x in (patterns << np.uint32(32 - width)).view(np.float32)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["multiplier bf16, rounding towards zero", "multiplier bf16, no NaN or infinite operands, rounding towards zero"],
+)
+def test_products_are_cut(name: str) -> None:
+    """Exact rational arithmetic says what; for exponents that neither overflow nor underflow."""
+    rng = np.random.default_rng(2)
+    a, b = (
+        rng.integers(70 << 7, 180 << 7, 4000, dtype=np.uint32) | rng.integers(2, size=4000, dtype=np.uint32) << 15
+        for _ in range(2)
+    )
+    expected = [towards_zero(x * y, "bf16") for x, y in zip(numbers(a, 16), numbers(b, 16), strict=True)]
+    found = gates(named(name), ["i_a", "i_b"])(a, b)
+    assert found.tolist() == expected
+    assert (found != golden.multiply(a, b, "bf16", "bf16")).any()
+
+
+@pytest.mark.parametrize(
+    "name", ["adder fp32, rounding towards zero", "adder fp32, no NaN or infinite operands, rounding towards zero"]
+)
+def test_sums_are_cut(name: str) -> None:
+    rng = np.random.default_rng(3)
+    a = rng.integers(100 << 23, 150 << 23, 4000, dtype=np.uint32) | rng.integers(2, size=4000, dtype=np.uint32) << 31
+    b = (a ^ rng.integers(1 << 26, size=4000, dtype=np.uint32)) ^ (rng.integers(2, size=4000, dtype=np.uint32) << 31)
+    sums = [x + y for x, y in zip(numbers(a, 32), numbers(b, 32), strict=True)]
+    expected = [towards_zero(total, "fp32") if total else 0 for total in sums]
+    found = gates(named(name), ["i_a", "i_b"])(a, b)
+    assert found.tolist() == expected
+    assert (found != golden.add(a, b, "fp32")).any()
+
+
+def test_reports_know_their_extents() -> None:
+    module = importlib.import_module("openmxu.area.report")
+    assert module.EXTENTS == ("quick", "default", "full")
+    with pytest.raises(ValueError, match="extent must be one of quick, default, full, not 'all'"):
+        module.report(extent="all", output=None)

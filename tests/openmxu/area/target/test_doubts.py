@@ -1,0 +1,109 @@
+"""Libraries whose areas cannot be right, by examples that can be checked in the head."""
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from openmxu.area.report import choose
+from openmxu.area.target.doubts import Gate, are_scaled, smaller_than_what_they_contain
+from openmxu.area.target.liberty import Library, generic_library, parse_library
+from openmxu.area.target.targets import choose_targets
+
+
+def gate(name: str, area: float, inputs: int, function: Callable[..., bool]) -> Gate:
+    return Gate(name, area, tuple(bool(function(*each)) for each in itertools.product((0, 1), repeat=inputs)))
+
+
+NAND2 = gate("NAND2", 24, 2, lambda a, b: not (a and b))
+NOR2 = gate("NOR2", 20, 2, lambda a, b: not (a or b))
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_a_gate_that_is_too_small(order: tuple[int, ...]) -> None:
+    """Whatever the order of its inputs: an or-and-invert has a NAND of two in it, and a NOR."""
+
+    def function(*levels: int) -> bool:
+        a, b, c = (levels[place] for place in order)
+        return not ((a or b) and c)
+
+    for area, found in ((23, [NAND2]), (19, [NAND2]), (24, []), (40, [])):
+        oai = gate("OAI21", area, 3, function)
+        assert smaller_than_what_they_contain([NAND2, NOR2, oai]) == [(oai, part) for part in found]
+    assert smaller_than_what_they_contain([NOR2, gate("OAI21", 19, 3, function)]) != []
+    assert smaller_than_what_they_contain([gate("OAI21", 1, 3, function)]) == []
+
+
+def test_the_smallest_of_several_sizes_counts() -> None:
+    large = NAND2._replace(name="NAND2X4", area=60)
+    nand3 = gate("NAND3", 30, 3, lambda a, b, c: not (a and b and c))
+    assert smaller_than_what_they_contain([large, NAND2, nand3]) == []
+    assert smaller_than_what_they_contain([large, nand3]) == [(nand3, large)]
+
+
+def test_larger_gates() -> None:
+    """Of five inputs, too; what has no NAND and no NOR in it may be of any size."""
+    deep = gate("AOI221", 10, 5, lambda a, b, c, d, e: not ((a and b) or (c and d) or e))
+    assert smaller_than_what_they_contain([NAND2, deep]) == [(deep, NAND2)]
+    and5 = gate("AND5", 1, 5, lambda *levels: all(levels))
+    assert smaller_than_what_they_contain([NAND2, NOR2, and5]) == []
+
+
+def test_scaled() -> None:
+    areas = {"a": 1.0, "b": 2.0, "pad": 0.0, "c": 3.0}
+    assert are_scaled({name: 4 * area for name, area in areas.items()} | {"d": 5.0}, areas) == 4
+    assert are_scaled(areas, areas) == 1
+    assert are_scaled(areas | {"c": 3.1}, areas) == 0
+    assert are_scaled({"x": 1.0}, areas) == 0
+    assert are_scaled({}, {}) == 0
+    assert are_scaled({"a": 1.0}, areas) == 0  # one cell of many says nothing
+
+
+def library(oai: float, name: str = "small", scale: float = 1.0, *, three_state: bool = False) -> Library:
+    """A small library with an or-and-invert of an area."""
+
+    def cell(title: str, area: float, inputs: str, function: str, more: str = "") -> str:
+        pins = "".join(f"pin({pin}) {{ direction : input; }}" for pin in inputs)
+        return (
+            f'cell({title}) {{ area : {area * scale}; {pins} pin(Y) {{ direction : output; function : "{function}"; '
+            f"{more} }} }}\n"
+        )
+
+    extra = 'three_state : "!C";' if three_state else ""
+    text = cell("NAND2", 24, "AB", "!(A B)") + cell("OAI21", oai, "ABC", "!((A+B) C)", extra)
+    text += cell("MUX2", 30, "ABS", "(S A) + (!S B)")
+    text += f'cell(DFF) {{ area : {90 * scale}; ff(q, qn) {{ clocked_on : "C"; next_state : "D"; }} }}\n'
+    return parse_library(f"library({name}) {{ {text} }}".encode(), name)
+
+
+def test_a_library_says_what_is_wrong_with_it() -> None:
+    assert library(23).doubt == "OAI21 (23) contains NAND2 (24), which is larger"
+    assert library(24).doubt == ""
+    assert library(23, three_state=True).doubt == ""  # not a gate: it need not drive
+    assert generic_library().doubt == ""
+
+
+def test_statements_leave_it_out() -> None:
+    for each, ranked in ((library(23), False), (library(24), True)):
+        [target] = choose_targets([], [each], ["area"])
+        assert target.is_ranked is ranked
+
+
+def test_a_family_counts_once(tmp_path: Path) -> None:
+    """A report says so; what was first is what counts."""
+    given = [library(30), library(30, "larger", 4.0), library(31, "other"), library(23, "wrong")]
+    paths = [tmp_path / f"{each.name}.lib" for each in given]
+    for path, each in zip(paths, given, strict=True):
+        path.write_bytes(each.text)
+    targets, notes = choose("quick", [], paths, ["area"])
+    assert {target.name: target.is_ranked for target in targets} == {
+        "small": True,
+        "larger": False,
+        "other": True,
+        "wrong": False,
+    }
+    assert notes == [
+        "larger is measured, but no statement is about it: all areas are those of small times 4",
+        "wrong is measured, but no statement is about it: OAI21 (23) contains NAND2 (24), which is larger",
+    ]
