@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from openmxu import yosys
-from openmxu.area.report import TIME_LIMIT, check_options, choose
+from openmxu.area.run.choice import TIME_LIMIT, check_options, choose
 from openmxu.area.run.measure import Result
 from openmxu.area.run.schedule import measure_all, workers
 from openmxu.area.subject.peers import Peer, PeerPoint, read_own, read_peer, read_peers

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from openmxu.area.report import _discover
+from openmxu.area.run.choice import _discover
 from openmxu.area.target import libraries
 from openmxu.area.target.liberty import generic_library
 
