@@ -15,14 +15,13 @@ from openmxu.area.finding.comparison import Comparison
 from openmxu.export.provenance import NETLIST, provenance
 from openmxu_boards import record as builds
 from openmxu_boards.targets import BOARDS
-from openmxu_sim import speed
-from openmxu_sim.speed.measure import ROW_ENGINE
-from openmxu_sim.studies import accuracy, roofline
-from openmxu_sim.studies.pretrained import record as pretrained
+from openmxu_sim.studies import accuracy, roofline, speed
+from openmxu_sim.studies.pretrained import answers as pretrained
+from openmxu_sim.studies.speed.measure import ROW_ENGINE
 from openmxu_sim.studies.training import record as training
-from openmxu_sim.studies.training import report
+from openmxu_sim.studies.training import tables as report
 from openmxu_sim.verify.checks import FAILED, HOLDS, NOT_RUN
-from openmxu_sim.verify.report import Evidence, faults_to_markdown, to_markdown
+from openmxu_sim.verify.evidence import Evidence, faults_to_markdown, to_markdown
 
 __all__ = ["PAGES", "main", "written"]
 

@@ -147,7 +147,7 @@ def bench(request: pytest.FixtureRequest) -> Bench:
 
     The waveform, named by the test, goes to the folder that OPENMXU_WAVES names; there is none if it is not set.
     """
-    from openmxu_sim.benches import Task, run_bench  # noqa: PLC0415  # as below
+    from openmxu_sim.cosim.benches import Task, run_bench  # noqa: PLC0415  # as below
     from openmxu_sim.cosim.simulators import SimulatorNotFoundError, load_simulator  # noqa: PLC0415  # as below
 
     waves = os.environ.get("OPENMXU_WAVES")

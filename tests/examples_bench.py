@@ -6,10 +6,11 @@ import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
 
-from openmxu_sim import golden, vectors
+from openmxu_sim import golden
 from openmxu_sim.cosim.clocking import cycle, start_clock, within
 from openmxu_sim.cosim.scoreboard import Scoreboard
 from openmxu_sim.cosim.words import pack
+from openmxu_sim.operands import vectors
 
 SEED = 3
 COUNT = 96

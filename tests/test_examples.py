@@ -17,11 +17,12 @@ from openmxu.export.verilog import to_verilog
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16
 from openmxu.unit.status import Error
-from openmxu_sim import golden, vectors
+from openmxu_sim import golden
 from openmxu_sim.cosim.runner import BenchFailedError, simulate
 from openmxu_sim.cosim.simulators import find_simulator
 from openmxu_sim.golden.formats import Bits
-from openmxu_sim.stimulus import Stalls, read_words
+from openmxu_sim.operands import vectors
+from openmxu_sim.operands.stimulus import Stalls, read_words
 
 from .conftest import slow
 from .linters import lint

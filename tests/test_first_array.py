@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from amaranth.sim import Simulator
 
-from openmxu_sim import golden, vectors
+from openmxu_sim import golden
 from openmxu_sim.golden.formats import Bits
+from openmxu_sim.operands import vectors
 
 from .bits import same_bits
 

@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from openmxu_sim.verify.checks import checks
-from openmxu_sim.verify.report import Evidence
+from openmxu_sim.verify.evidence import Evidence
 
 _DOCS = Path(__file__).parent.parent / "docs"
 

@@ -10,18 +10,13 @@
 =====================  ==============================================================================
 """
 
-from openmxu.runtime.sources import Sources
-
-SOURCES = (Sources("openmxu_boards"),)
-"""The files of this package as they were before they were imported."""
-
+import openmxu_boards.sources  # noqa: F401  # first: it takes down the state of the files of what follows
 from openmxu_boards.flow import build
 from openmxu_boards.report import BuildReport, Clock, Usage
 from openmxu_boards.selftest import Program, SelfTest, program
 from openmxu_boards.targets import Board, boards, find_board, own_board, with_options
 
 __all__ = [
-    "SOURCES",
     "Board",
     "BuildReport",
     "Clock",

@@ -184,7 +184,7 @@ def _host(options: argparse.Namespace) -> "Iterator[Host]":
 @_looking_here()
 def _board_run(options: argparse.Namespace) -> None:
     from openmxu_sim import simulate
-    from openmxu_sim.npy import read_matrix, to_npy
+    from openmxu_sim.operands.npy import read_matrix, to_npy
 
     a, b = read_matrix(options.a, "A"), read_matrix(options.b, "B")
     with reserve(options.output_file) as outputs:

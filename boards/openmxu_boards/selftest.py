@@ -15,9 +15,10 @@ from openmxu.spec.config import MxuConfig
 from openmxu.unit.accumulator import ResultBeat
 from openmxu.unit.edge import ActivationBeat, WeightBeat
 from openmxu.unit.mxu import Mxu
-from openmxu_sim import golden, vectors
+from openmxu_sim import golden
 from openmxu_sim.golden.formats import Bits
-from openmxu_sim.stimulus import stimulus
+from openmxu_sim.operands import vectors
+from openmxu_sim.operands.stimulus import stimulus
 
 __all__ = ["PATIENCE", "Program", "RomSource", "SelfTest", "StallPattern", "program"]
 

@@ -10,7 +10,7 @@ from amaranth.sim import Simulator
 
 from openmxu.arith import Adder, Multiplier
 from openmxu.spec.formats import BF16, FP32
-from openmxu_sim.aliases import Words
+from openmxu_sim.operands.aliases import Words
 
 
 # [element]

@@ -6,7 +6,7 @@ from first_array import Element
 
 from openmxu.arith import Adder, Multiplier
 from openmxu.spec.formats import BF16, FP8_E4M3, FP32
-from openmxu_sim.aliases import Words
+from openmxu_sim.operands.aliases import Words
 
 
 # [unskewed]

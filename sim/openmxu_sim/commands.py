@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from openmxu_sim.onnx.infer import Inference
     from openmxu_sim.product import Statistics
     from openmxu_sim.studies.roofline import Layer
-    from openmxu_sim.verify.report import Evidence
+    from openmxu_sim.verify.evidence import Evidence
     from openmxu_sim.wave import Activity
 
 __all__ = [
@@ -237,7 +237,7 @@ def _add_records(parser: argparse.ArgumentParser) -> None:
 
 def _matmul(options: argparse.Namespace) -> None:
     from openmxu_sim import simulate
-    from openmxu_sim.npy import read_matrix, to_npy
+    from openmxu_sim.operands.npy import read_matrix, to_npy
 
     a, b = read_matrix(options.a, "A"), read_matrix(options.b, "B")
     given = [path.resolve() for path in (options.a, options.b, options.output_file, options.stats, options.vcd) if path]
@@ -388,7 +388,7 @@ def _made_by(options: argparse.Namespace, m: int, k: int, n: int) -> str:
 
 
 def _observed(options: argparse.Namespace, config: "MxuConfig", sizes: tuple[int, int, int]) -> "Activity":
-    from openmxu_sim.stimulus import Stalls
+    from openmxu_sim.operands.stimulus import Stalls
     from openmxu_sim.wave import observe, product
 
     stalls = None if options.stalls is None else Stalls(options.stalls)
@@ -473,7 +473,7 @@ def add_verify(commands: Any) -> None:
 
 def _verify(options: argparse.Namespace) -> int:
     from openmxu_sim.verify.checks import FAILED, OPEN
-    from openmxu_sim.verify.report import MOST_JOBS, verify
+    from openmxu_sim.verify.evidence import MOST_JOBS, verify
 
     if options.jobs is not None and not 1 <= options.jobs <= MOST_JOBS:
         raise ValueError(f"jobs must be an integer from 1 to {MOST_JOBS}, not {options.jobs}")
@@ -547,12 +547,12 @@ def add_bench(commands: Any) -> None:
 
 
 def _bench(options: argparse.Namespace) -> None:
-    from openmxu_sim.speed import bench, compare, read_report, to_markdown
+    from openmxu_sim.studies.speed import bench, compare, read_report, to_markdown
 
     if not 1 <= options.limit <= 1000000:
         raise ValueError(f"limit must be an integer from 1 to 1000000, not {options.limit}")
     if options.plot is not None:
-        from openmxu_sim.speed.plot import to_svg  # matplotlib is missing sooner than after ten minutes
+        from openmxu_sim.studies.speed.speed_plot import to_svg  # matplotlib is missing sooner than after ten minutes
     old = None if options.compare is None else read_report(options.compare)  # now: it may be --json
     with reserve(options.json, options.plot) as outputs:
         with bar("measurements") as progress:
@@ -623,14 +623,14 @@ def _roofline(options: argparse.Namespace) -> None:
         found = roofline(machine) if options.layers is None else roofline(machine, _layers(options.layers))
         outputs.write_text(options.json, found.to_json())
         if options.plot is not None:
-            from openmxu_sim.studies.plot import to_svg
+            from openmxu_sim.studies.roofline_plot import to_svg
 
             outputs.write_bytes(options.plot, to_svg(found))
         print_markdown(to_markdown(found))
 
 
 def _layers(path: Path) -> "tuple[Layer, ...]":
-    from openmxu_sim.numerics import EscapeError
+    from openmxu_sim.networks.numerics import EscapeError
     from openmxu_sim.studies.layers import read_layers
 
     try:
@@ -700,9 +700,9 @@ def _add_units(parser: argparse.ArgumentParser) -> None:
 def _infer(options: argparse.Namespace) -> None:
     from openmxu.pages.document import page, render
     from openmxu_sim.golden import find_format
-    from openmxu_sim.npy import read_arrays
-    from openmxu_sim.numerics import EscapeError
+    from openmxu_sim.networks.numerics import EscapeError
     from openmxu_sim.onnx.infer import infer, to_json, to_markdown
+    from openmxu_sim.operands.npy import read_arrays
 
     operands = list(dict.fromkeys(name.strip() for name in options.operand.split(",")))
     for name in operands:
@@ -748,8 +748,8 @@ def _with_areas(found: "list[Inference]") -> "list[Inference]":
 def _library_for(options: argparse.Namespace, operands: "list[str]") -> "Library":
     """The cell library for energies of these units; what has none is refused before anything runs."""
     from openmxu.area.target.liberty import read_library
-    from openmxu_sim.energy.networks import check_unit
-    from openmxu_sim.numerics import Numerics
+    from openmxu_sim.energy.inference import check_unit
+    from openmxu_sim.networks.numerics import Numerics
 
     for operand in operands:
         numerics = Numerics(operand, options.accumulate, options.precision, options.subnormals, options.rows)
@@ -758,7 +758,7 @@ def _library_for(options: argparse.Namespace, operands: "list[str]") -> "Library
 
 
 def _with_energies(found: "list[Inference]", library: "Library") -> "list[Inference]":
-    from openmxu_sim.energy.networks import with_energies
+    from openmxu_sim.energy.inference import with_energies
 
     costs = with_energies([each.costs for each in found], library, tell)
     return [replace(each, costs=each_costs) for each, each_costs in zip(found, costs, strict=True)]
@@ -813,9 +813,9 @@ def _add_study(parser: argparse.ArgumentParser, full: str) -> None:
 
 def _train(options: argparse.Namespace) -> None:
     from openmxu_sim.studies.training.plan import Plan
-    from openmxu_sim.studies.training.plot import to_svg
-    from openmxu_sim.studies.training.report import to_markdown
     from openmxu_sim.studies.training.study import study
+    from openmxu_sim.studies.training.tables import to_markdown
+    from openmxu_sim.studies.training.training_plot import to_svg
 
     for name, most in (("seeds", 100), ("jobs", 1024)):
         given = getattr(options, name)
@@ -832,8 +832,8 @@ def _train(options: argparse.Namespace) -> None:
 
 
 def _run_pretrained(options: argparse.Namespace) -> None:
+    from openmxu_sim.studies.pretrained.answers import to_markdown
     from openmxu_sim.studies.pretrained.ask import pretrained
-    from openmxu_sim.studies.pretrained.record import to_markdown
 
     with reserve(options.json) as outputs:
         with bar("batches") as progress:

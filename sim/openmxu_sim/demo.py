@@ -11,8 +11,8 @@ import numpy.typing as npt
 from openmxu.runtime.extras import install
 from openmxu.spec.config import MxuConfig
 from openmxu_sim import golden
-from openmxu_sim.aliases import Floats, Progress
 from openmxu_sim.engines import CLOCKED, choose
+from openmxu_sim.operands.aliases import Floats, Progress
 from openmxu_sim.product import simulate
 
 __all__ = ["Outcome", "check_installed", "classify", "train"]

@@ -20,15 +20,15 @@ from openmxu.spec.passes import PASSES, find_precision
 from openmxu.spec.tiling import cycles as cycle_formula
 from openmxu.spec.tiling import shares, stream_bytes
 from openmxu_sim import golden
-from openmxu_sim.aliases import Progress, share_of
 from openmxu_sim.engines import BOARD, CLOCKED, ENGINES, choose, connect, load, model, quickest_product, require
 from openmxu_sim.engines.compiled.trace import Window
 from openmxu_sim.engines.known_answer import golden_name
 from openmxu_sim.engines.protocol import Device, Run
 from openmxu_sim.golden.environment import ieee_arithmetic
 from openmxu_sim.golden.matrix import check_precision
-from openmxu_sim.stimulus import Stalls, collect, stimulus
-from openmxu_sim.tensors import as_given, from_tensor
+from openmxu_sim.operands.aliases import Progress, share_of
+from openmxu_sim.operands.stimulus import Stalls, collect, stimulus
+from openmxu_sim.operands.tensors import as_given, from_tensor
 
 __all__ = ["PRECISIONS", "Product", "Statistics", "as_operand", "matmul", "simulate", "to_stacks"]
 

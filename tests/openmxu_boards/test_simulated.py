@@ -32,7 +32,7 @@ from openmxu_boards.simulated.throughput import measure
 from openmxu_boards.soc import Buffers, UartSoc, machine
 from openmxu_boards.verilated import Program, is_available
 from openmxu_sim import golden, simulate
-from openmxu_sim.stimulus import stimulus
+from openmxu_sim.operands.stimulus import stimulus
 
 CONFIG = MxuConfig(rows=2, columns=2, stages=1, source=BF16, depth=4)
 CLOCK, BAUD = 1_000_000, 250_000

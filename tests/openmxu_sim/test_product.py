@@ -15,14 +15,15 @@ from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16, FP32, TF32, FloatFormat
 from openmxu.spec.passes import PASSES
 from openmxu.spec.tiling import cycles
-from openmxu_sim import engines, golden, matmul, simulate, vectors
+from openmxu_sim import engines, golden, matmul, simulate
 from openmxu_sim.cosim import simulators
 from openmxu_sim.engines import CLOCKED
 from openmxu_sim.engines.compiled import Window
 from openmxu_sim.engines.compiled.model import load_model
 from openmxu_sim.engines.model.kernel import load_kernel
 from openmxu_sim.engines.protocol import Run
-from openmxu_sim.stimulus import Stimulus
+from openmxu_sim.operands import vectors
+from openmxu_sim.operands.stimulus import Stimulus
 
 from ..bits import same_bits
 from ..conftest import needs_compiler, slow

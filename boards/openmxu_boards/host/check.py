@@ -6,10 +6,11 @@ import numpy as np
 
 from openmxu.spec.formats import FP32
 from openmxu_boards.host.host import Host
-from openmxu_sim import golden, vectors
-from openmxu_sim.aliases import Progress
+from openmxu_sim import golden
 from openmxu_sim.golden.formats import Bits
-from openmxu_sim.stimulus import collect, stimulus
+from openmxu_sim.operands import vectors
+from openmxu_sim.operands.aliases import Progress
+from openmxu_sim.operands.stimulus import collect, stimulus
 
 __all__ = ["Checked", "check"]
 

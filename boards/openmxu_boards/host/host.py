@@ -13,9 +13,9 @@ from openmxu_boards.host.program import Load, beat_size, program
 from openmxu_boards.host.program import Run as TileRun
 from openmxu_boards.host.session import BoardError, Session
 from openmxu_boards.protocol import LOAD, Command, Identity
-from openmxu_sim.aliases import Progress, Words
 from openmxu_sim.engines.protocol import Counters, Run
-from openmxu_sim.stimulus import Stalls, Stimulus, read_words
+from openmxu_sim.operands.aliases import Progress, Words
+from openmxu_sim.operands.stimulus import Stalls, Stimulus, read_words
 
 __all__ = ["Host", "connect"]
 

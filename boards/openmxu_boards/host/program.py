@@ -11,8 +11,8 @@ from openmxu.spec.config import MxuConfig
 from openmxu.spec.marks import TILE_MARKS
 from openmxu_boards.protocol import LOAD, Identity, TileJob
 from openmxu_sim import golden
-from openmxu_sim.aliases import Words
-from openmxu_sim.stimulus import Stimulus
+from openmxu_sim.operands.aliases import Words
+from openmxu_sim.operands.stimulus import Stimulus
 
 __all__ = ["Load", "Program", "Run", "beat_size", "program"]
 

@@ -8,7 +8,7 @@ from openmxu_boards.host.check import check
 from openmxu_boards.simulated.faults import Faults
 from openmxu_boards.simulated.link import PinLink
 from openmxu_boards.simulated.pins import Pins
-from openmxu_sim.aliases import Progress
+from openmxu_sim.operands.aliases import Progress
 
 __all__ = ["BAUD", "CLOCK", "Campaign", "campaign"]
 

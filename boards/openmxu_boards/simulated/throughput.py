@@ -10,8 +10,8 @@ from openmxu.spec.formats import FP32
 from openmxu_boards.host import Host
 from openmxu_boards.simulated import simulated_link
 from openmxu_boards.targets import Board
-from openmxu_sim import vectors
-from openmxu_sim.stimulus import stimulus
+from openmxu_sim.operands import vectors
+from openmxu_sim.operands.stimulus import stimulus
 
 __all__ = ["SIDE", "Throughput", "measure"]
 

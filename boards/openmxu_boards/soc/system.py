@@ -8,8 +8,6 @@ from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-import openmxu
-import openmxu_boards
 from openmxu.runtime.sources import digest_all
 from openmxu.spec.config import MxuConfig
 from openmxu_boards.protocol import LOAD, Identity
@@ -17,6 +15,7 @@ from openmxu_boards.soc.controller import Controller
 from openmxu_boards.soc.frames import FrameReceiver, FrameSender
 from openmxu_boards.soc.machine import Buffers, Machine
 from openmxu_boards.soc.uart import ReceivedByte, UartReceiver, UartTransmitter, divisor_of
+from openmxu_boards.sources import SOURCES
 
 __all__ = ["FRAME", "Soc", "UartSoc"]
 
@@ -129,7 +128,7 @@ class Soc(wiring.Component):
 
 def _digest() -> str:
     """Of the sources of the hardware and of its surroundings; empty where they cannot be read."""
-    found = digest_all((*openmxu.SOURCES, *openmxu_boards.SOURCES))
+    found = digest_all(SOURCES)
     return "" if found is None else hashlib.sha256(found.encode()).hexdigest()[:16]
 
 

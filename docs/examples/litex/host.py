@@ -17,8 +17,9 @@ from openmxu.spec.marks import MARKS, TILE_MARKS
 from openmxu.spec.passes import PASSES
 from openmxu.unit.axi import IDENTITY, Register, read_format
 from openmxu.unit.status import Error
-from openmxu_sim import golden, vectors
-from openmxu_sim.stimulus import Block, collect, stimulus
+from openmxu_sim import golden
+from openmxu_sim.operands import vectors
+from openmxu_sim.operands.stimulus import Block, collect, stimulus
 
 PATIENCE = 5.0
 """Seconds to wait for an answer, and for the DMAs."""

@@ -13,11 +13,22 @@ from types import ModuleType
 __all__ = ["MOVED", "install"]
 
 _ROOMS = {
+    "openmxu.area.finding": "comparison elements findings fronts units",
+    "openmxu.area.run": "energy job layout measure placing schedule",
+    "openmxu.area.subject": "ablation designs given peers points",
+    "openmxu.area.target": "doubts gates liberty libraries targets timing",
     "openmxu.cli": "supervisor",
     "openmxu.export": "bench enable header integration memories names provenance rtlil verilog",
     "openmxu.runtime": "cache callee cluster extras files locks posix process sources watcher",
     "openmxu.spec": "config formats marks passes stages tiling",
     "openmxu.unit": "accumulator admission array axi edge hierarchy mxu pe skew status",
+    "openmxu_boards.bitstream": "flow pages placement record report route top",
+    "openmxu_boards.devices": "clocks families platforms targets vendors",
+    "openmxu_boards.simulated": "verilated",
+    "openmxu_sim.cosim": "benches waveform",
+    "openmxu_sim.networks": "convolution costs numerics",
+    "openmxu_sim.operands": "aliases npy parts stimulus tensors vectors",
+    "openmxu_sim.studies": "speed",
 }
 """What moved from a package into a room of it, each under its name."""
 
@@ -31,6 +42,7 @@ MOVED = {
     "openmxu.signals": "openmxu.cli.interrupts",
     "openmxu.streams": "openmxu.cli.terminal",
     "openmxu.synth": "openmxu.area",
+    "openmxu_sim.figures": "openmxu.pages.figures",
 }
 """The new path of each old one."""
 

@@ -10,7 +10,7 @@ from openmxu.runtime import process
 from openmxu_sim.cosim.build import TIMESCALE, build_simulation, forget_simulation
 from openmxu_sim.cosim.process import BenchFailedError, SimulationError, SimulationTimeoutError, run_child
 from openmxu_sim.cosim.simulators import package_directory
-from openmxu_sim.waveform import waveform
+from openmxu_sim.cosim.waveform import waveform
 
 __all__ = ["BenchFailedError", "SimulationError", "SimulationTimeoutError", "simulate"]
 

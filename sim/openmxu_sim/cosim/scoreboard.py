@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from openmxu_sim.aliases import Words
 from openmxu_sim.golden import find_format
 from openmxu_sim.golden.formats import decode
+from openmxu_sim.operands.aliases import Words
 
 __all__ = ["Scoreboard", "check", "describe"]
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from openmxu_sim.aliases import Words
+from openmxu_sim.operands.aliases import Words
 
 __all__ = ["pack", "unpack"]
 

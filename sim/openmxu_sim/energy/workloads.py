@@ -35,7 +35,7 @@ from openmxu_sim import golden
 from openmxu_sim.demo import train
 from openmxu_sim.energy.settled import settled
 from openmxu_sim.energy.timed import TimedNetlist, UnsuitableError
-from openmxu_sim.npy import read_arrays
+from openmxu_sim.operands.npy import read_arrays
 
 __all__ = ["BEATS", "FILL", "ROW", "ROWS", "STRETCH", "Layer", "Workload", "random_workload", "read_layer", "workload"]
 

@@ -14,12 +14,12 @@ from openmxu.spec.config import MxuConfig
 from openmxu.spec.passes import Part
 from openmxu.spec.tiling import Tile
 from openmxu.unit.mxu import Mxu
-from openmxu_sim.aliases import Progress
 from openmxu_sim.cosim.build import is_built
 from openmxu_sim.cosim.runner import simulate
 from openmxu_sim.engines.known_answer import check_simulation, question
 from openmxu_sim.engines.protocol import Counters, Run
-from openmxu_sim.stimulus import Stalls, Stimulus
+from openmxu_sim.operands.aliases import Progress
+from openmxu_sim.operands.stimulus import Stalls, Stimulus
 
 __all__ = ["DIRECTORY", "PROGRESS", "RESULT", "STIMULUS", "read_stimulus", "run", "write_stimulus"]
 

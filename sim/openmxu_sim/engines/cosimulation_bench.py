@@ -12,7 +12,7 @@ from cocotb.triggers import FallingEdge, RisingEdge
 from openmxu_sim.cosim.clocking import start_clock
 from openmxu_sim.engines.cosimulation import DIRECTORY, PROGRESS, RESULT, STIMULUS, read_stimulus
 from openmxu_sim.engines.protocol import Counters
-from openmxu_sim.stimulus import Traffic
+from openmxu_sim.operands.stimulus import Traffic
 
 
 @cocotb.test()

@@ -25,14 +25,14 @@ from openmxu.spec.config import MxuConfig
 from openmxu.unit.accumulator import ResultBeat
 from openmxu.unit.edge import ActivationBeat, WeightBeat
 from openmxu.unit.mxu import Mxu
-from openmxu_sim.aliases import Progress
 from openmxu_sim.cosim.build import ENVIRONMENT, verilator_environment, workspace
 from openmxu_sim.cosim.process import SimulationError, run_program
 from openmxu_sim.cosim.simulators import Simulator, load_simulator
 from openmxu_sim.engines.known_answer import check_simulation, question
 from openmxu_sim.engines.protocol import Run
 from openmxu_sim.netlist.native import resource
-from openmxu_sim.stimulus import Stalls, Stimulus, read_words
+from openmxu_sim.operands.aliases import Progress
+from openmxu_sim.operands.stimulus import Stalls, Stimulus, read_words
 
 __all__ = ["Timed", "build", "run", "run_timed"]
 

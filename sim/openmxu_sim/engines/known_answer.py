@@ -11,11 +11,12 @@ import numpy as np
 
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import FORMATS, FloatFormat
-from openmxu_sim import golden, vectors
+from openmxu_sim import golden
 from openmxu_sim.cosim.process import SimulationError
 from openmxu_sim.engines.protocol import Run
 from openmxu_sim.golden.formats import Bits
-from openmxu_sim.stimulus import Stimulus, collect, stimulus
+from openmxu_sim.operands import vectors
+from openmxu_sim.operands.stimulus import Stimulus, collect, stimulus
 
 __all__ = ["check_simulation", "difference", "golden_name", "hardware_differs", "question"]
 

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from openmxu.spec.config import MxuConfig
-from openmxu_sim.aliases import Progress
-from openmxu_sim.stimulus import Stalls, Stimulus
+from openmxu_sim.operands.aliases import Progress
+from openmxu_sim.operands.stimulus import Stalls, Stimulus
 
 __all__ = ["Counters", "Device", "Engine", "Run"]
 

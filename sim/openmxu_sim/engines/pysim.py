@@ -6,10 +6,10 @@ from amaranth.hdl import Value
 from amaranth.sim import Simulator
 
 from openmxu.unit.mxu import Mxu
-from openmxu_sim.aliases import Progress
+from openmxu_sim.cosim.waveform import waveform
 from openmxu_sim.engines.protocol import Counters, Run
-from openmxu_sim.stimulus import Stalls, Stimulus, Traffic
-from openmxu_sim.waveform import waveform
+from openmxu_sim.operands.aliases import Progress
+from openmxu_sim.operands.stimulus import Stalls, Stimulus, Traffic
 
 __all__ = ["run"]
 

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from openmxu_sim.aliases import Progress
 from openmxu_sim.engines import cosimulation
 from openmxu_sim.engines.protocol import Run
-from openmxu_sim.stimulus import Stalls, Stimulus
+from openmxu_sim.operands.aliases import Progress
+from openmxu_sim.operands.stimulus import Stalls, Stimulus
 
 __all__ = ["run"]
 

@@ -8,12 +8,13 @@ import numpy.typing as npt
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.marks import MARKS, TILE_MARKS
 from openmxu.spec.passes import Part
-from openmxu_sim import golden, vectors
-from openmxu_sim.aliases import Words
-from openmxu_sim.benches.reference import accumulate, tile_sums
+from openmxu_sim import golden
+from openmxu_sim.cosim.benches.reference import accumulate, tile_sums
 from openmxu_sim.cosim.words import pack
 from openmxu_sim.golden.passes import split
-from openmxu_sim.stimulus import stimulus
+from openmxu_sim.operands import vectors
+from openmxu_sim.operands.aliases import Words
+from openmxu_sim.operands.stimulus import stimulus
 
 __all__ = ["Beats", "make_beats"]
 
@@ -24,8 +25,8 @@ _ROWS = 100
 """Their rows of activations, at least."""
 
 _KINDS = ("all", "operands", "ties", "normal", "meeting", "meeting")
-"""Kinds of words: those of :func:`~openmxu_sim.vectors.matrix`, single operands, ties where words are rounded, and
-activations that :func:`meet <openmxu_sim.vectors.meeting>` the weights."""
+"""Kinds of words: those of :func:`~openmxu_sim.operands.vectors.matrix`, single operands, ties where words are rounded,
+and activations that :func:`meet <openmxu_sim.operands.vectors.meeting>` the weights."""
 
 _TERMS = 4000
 _MOST_ROWS = 1000

@@ -13,7 +13,7 @@ the type of XLA's.
 """
 
 from openmxu_sim.jax.interpreter import on_unit
-from openmxu_sim.jax.products import matmul
-from openmxu_sim.numerics import EscapeError
+from openmxu_sim.jax.primitives import matmul
+from openmxu_sim.networks.numerics import EscapeError
 
 __all__ = ["EscapeError", "matmul", "on_unit"]

@@ -19,7 +19,7 @@ import numpy as np
 from openmxu_sim.engines import model
 from openmxu_sim.engines.library import fetch_library, try_library
 from openmxu_sim.netlist import native
-from openmxu_sim.numerics import Numerics
+from openmxu_sim.networks.numerics import Numerics
 
 __all__ = ["call", "find_handler", "register"]
 
@@ -77,7 +77,7 @@ def register(name: str, library: Any) -> None:
 
 
 def _check(library: bytes) -> bool:
-    return try_library(library, "openmxu_sim.jax.trial", what="known products of JAX")
+    return try_library(library, "openmxu_sim.jax.try_handler", what="known products of JAX")
 
 
 def call(name: str, numerics: Numerics, a: jax.Array, b: jax.Array) -> jax.Array:

@@ -21,10 +21,10 @@ import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from openmxu_sim.aliases import Floats
 from openmxu_sim.engines import model
-from openmxu_sim.jax.products import alike, result_of
-from openmxu_sim.numerics import Numerics
+from openmxu_sim.jax.primitives import alike, result_of
+from openmxu_sim.networks.numerics import Numerics
+from openmxu_sim.operands.aliases import Floats
 
 __all__ = ["multiply_groups"]
 

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Primitive, primitives
 
 from openmxu_sim.jax.groups import multiply_groups
-from openmxu_sim.jax.products import TYPES, multiply
-from openmxu_sim.numerics import EscapeError, Numerics
+from openmxu_sim.jax.primitives import TYPES, multiply
+from openmxu_sim.networks.numerics import EscapeError, Numerics
 
 __all__ = ["on_unit"]
 
@@ -83,7 +83,7 @@ def on_unit(
     ------
     TypeError, ValueError
         A parameter is outside its domain.
-    openmxu_sim.numerics.EscapeError
+    openmxu_sim.networks.numerics.EscapeError
         When the function is called: a product would be computed elsewhere.
     """
     if isinstance(allow, str) or not all(isinstance(name, str) for name in allow):

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from openmxu.yosys.netlist import Bit, Cell, Netlist
-from openmxu_sim.aliases import Words
 from openmxu_sim.netlist.native import compile_c, resource
+from openmxu_sim.operands.aliases import Words
 
 __all__ = ["LANES", "Gates", "bit_slices"]
 

@@ -12,7 +12,7 @@ ONNX's own reference evaluator runs the model, operator by operator; the unit co
 in fp32 and are rounded to the type of the operands.
 """
 
-from openmxu_sim.numerics import EscapeError
+from openmxu_sim.networks.numerics import EscapeError
 from openmxu_sim.onnx.network import Network
 
 __all__ = ["EscapeError", "Network"]

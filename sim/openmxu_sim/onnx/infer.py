@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from openmxu_sim.costs import Costs, three_digits
+from openmxu_sim.networks.costs import Costs, three_digits
 from openmxu_sim.onnx.network import Network
 from openmxu_sim.onnx.runtime import ENGINE, Session, load
 

@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from openmxu_sim import golden
-from openmxu_sim.aliases import Floats
-from openmxu_sim.costs import Costs, Ledger
-from openmxu_sim.numerics import EscapeError, Multiplier, Numerics, Work
+from openmxu_sim.networks.costs import Costs, Ledger
+from openmxu_sim.networks.numerics import EscapeError, Multiplier, Numerics, Work
+from openmxu_sim.onnx.matrix_nodes import COMPUTED, REFUSED, operators
 from openmxu_sim.onnx.nodes import others
-from openmxu_sim.onnx.operators import COMPUTED, REFUSED, operators
 from openmxu_sim.onnx.runtime import (
     ModelError,
     ModelProto,
@@ -26,6 +25,7 @@ from openmxu_sim.onnx.runtime import (
     refusals,
     without_functions,
 )
+from openmxu_sim.operands.aliases import Floats
 
 __all__ = ["Network"]
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from openmxu_sim.aliases import Floats
 from openmxu_sim.onnx.runtime import (
     ModelError,
     ModelProto,
@@ -22,6 +21,7 @@ from openmxu_sim.onnx.runtime import (
     inner_nodes,
     load_op,
 )
+from openmxu_sim.operands.aliases import Floats
 
 __all__ = ["function", "others"]
 

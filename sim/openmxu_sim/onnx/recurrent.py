@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from openmxu_sim.aliases import Floats
-from openmxu_sim.numerics import Multiplier
+from openmxu_sim.networks.numerics import Multiplier
 from openmxu_sim.onnx.nodes import function
+from openmxu_sim.operands.aliases import Floats
 
 __all__ = ["CELLS", "Cell", "recur"]
 

@@ -28,7 +28,7 @@ from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops import load_op
 
-from openmxu_sim.numerics import EscapeError
+from openmxu_sim.networks.numerics import EscapeError
 
 __all__ = [
     "ENGINE",

@@ -12,8 +12,8 @@ from openmxu.spec.config import MxuConfig
 from openmxu.spec.passes import PASSES
 from openmxu.spec.tiling import cycles
 from openmxu_sim import golden
-from openmxu_sim.aliases import Progress
 from openmxu_sim.engines import load_product
+from openmxu_sim.operands.aliases import Progress
 
 __all__ = ["DEPTHS", "Accuracy", "Error", "measure", "to_markdown"]
 

@@ -31,7 +31,7 @@ def read_layers(path: Path) -> tuple[Layer, ...]:
         It cannot be read.
     ValueError
         It is neither, or has a row that makes no sense; the text says which.
-    openmxu_sim.numerics.EscapeError
+    openmxu_sim.networks.numerics.EscapeError
         The model has products that the unit does not compute.
     """
     if path.suffix.lower() == ".onnx":

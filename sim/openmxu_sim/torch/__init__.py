@@ -18,7 +18,7 @@ What is written element by element, ``(a * b).sum()``, is no product of matrices
 thread's that entered it; a network that another thread runs meanwhile is an error.
 """
 
-from openmxu_sim.numerics import EscapeError, Work
+from openmxu_sim.networks.numerics import EscapeError, Work
 from openmxu_sim.torch.matmul import matmul
 from openmxu_sim.torch.unit import Unit
 

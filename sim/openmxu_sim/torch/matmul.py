@@ -4,9 +4,9 @@ from typing import Any
 
 import torch
 
-from openmxu_sim.numerics import Multiplier, Numerics
+from openmxu_sim.networks.numerics import Multiplier, Numerics
 from openmxu_sim.product import to_stacks
-from openmxu_sim.torch.products import TYPES, to_array, to_tensor
+from openmxu_sim.torch.arrays import TYPES, to_array, to_tensor
 
 __all__ = ["matmul"]
 

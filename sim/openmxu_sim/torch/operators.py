@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from openmxu_sim.aliases import Floats
-from openmxu_sim.convolution import Convolution
-from openmxu_sim.numerics import Multiplier
-from openmxu_sim.torch.products import to_array, to_tensor
+from openmxu_sim.networks.convolution import Convolution
+from openmxu_sim.networks.numerics import Multiplier
+from openmxu_sim.operands.aliases import Floats
+from openmxu_sim.torch.arrays import to_array, to_tensor
 
 __all__ = ["CHECKED", "ON_UNIT", "escapes"]
 

@@ -18,11 +18,11 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.module_tracker import ModuleTracker
 
 from openmxu_sim import golden
-from openmxu_sim.aliases import Floats
-from openmxu_sim.costs import Costs, Ledger
-from openmxu_sim.numerics import EscapeError, Multiplier, Numerics, Work
+from openmxu_sim.networks.costs import Costs, Ledger
+from openmxu_sim.networks.numerics import EscapeError, Multiplier, Numerics, Work
+from openmxu_sim.operands.aliases import Floats
+from openmxu_sim.torch.arrays import TYPES
 from openmxu_sim.torch.operators import CHECKED, ON_UNIT, escapes
-from openmxu_sim.torch.products import TYPES
 
 __all__ = ["Unit"]
 

@@ -9,11 +9,12 @@ from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16, FP32
 from openmxu.spec.passes import PASSES
 from openmxu.spec.tiling import cycles
-from openmxu_sim import golden, vectors
-from openmxu_sim.aliases import Words
+from openmxu_sim import golden
 from openmxu_sim.engines import compiled
 from openmxu_sim.engines.protocol import Run
-from openmxu_sim.stimulus import Stalls, Stimulus, collect, stimulus
+from openmxu_sim.operands import vectors
+from openmxu_sim.operands.aliases import Words
+from openmxu_sim.operands.stimulus import Stalls, Stimulus, collect, stimulus
 
 __all__ = ["Agreement", "Case", "compare", "compare_with_golden", "draw"]
 
@@ -34,7 +35,7 @@ class Case:
     m, k, n
         Sizes of the matrices.
     kind
-        Kind of their patterns, see :func:`openmxu_sim.vectors.matrix`.
+        Kind of their patterns, see :func:`openmxu_sim.operands.vectors.matrix`.
     precision
         How many passes.
     stalls

@@ -13,11 +13,11 @@ from openmxu.formal.specification import ALWAYS
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import SUBNORMALS
 from openmxu.spec.passes import Part
-from openmxu_sim.benches import Task, run_bench
+from openmxu_sim.cosim.benches import Task, run_bench
 from openmxu_sim.engines import compiled, load
 from openmxu_sim.engines.compiled.wiring import WiringError, check_parts, check_wiring
 from openmxu_sim.engines.protocol import Run
-from openmxu_sim.stimulus import Stalls, Stimulus
+from openmxu_sim.operands.stimulus import Stalls, Stimulus
 from openmxu_sim.verify.agreement import Agreement, Case, compare, compare_with_golden, draw
 from openmxu_sim.verify.exhaustion import SWEEPS, Tally, additions, sweep
 from openmxu_sim.verify.exploration import explore

@@ -19,10 +19,10 @@ from openmxu.arith import Adder, Converter, Multiplier, Splitter
 from openmxu.export.verilog import to_rtlil
 from openmxu.spec.formats import BF16, FP16, FP32
 from openmxu.spec.passes import Part
-from openmxu_sim import vectors
-from openmxu_sim.aliases import Progress
 from openmxu_sim.netlist.bitslice import LANES, bit_slices
 from openmxu_sim.netlist.native import compile_c, resource
+from openmxu_sim.operands import vectors
+from openmxu_sim.operands.aliases import Progress
 
 __all__ = ["SWEEPS", "Sweep", "Tally", "additions", "parts", "sweep"]
 
@@ -210,7 +210,7 @@ def additions(
     progress: Progress | None = None,
 ) -> Tally:
     """Compare biased fp32 sums, or those up to the first wrong ones: pairs of
-    :func:`openmxu_sim.vectors.pairs`, and 95 relatives of each.
+    :func:`openmxu_sim.operands.vectors.pairs`, and 95 relatives of each.
 
     A relative has both exponents and signs moved together, and every second one a bit of one operand flipped:
     what makes a pair hard survives, at another place.

@@ -21,11 +21,11 @@ from openmxu.formal.proofs import mutant_controls, proofs, prove
 from openmxu.runtime import process
 from openmxu.runtime.machine import cores
 from openmxu.yosys.mutation import PLUSARG, Mutants, mutants
-from openmxu_sim.aliases import Progress
-from openmxu_sim.benches.operations import OPERATIONS
-from openmxu_sim.benches.task import Task, run_bench
+from openmxu_sim.cosim.benches.operations import OPERATIONS
+from openmxu_sim.cosim.benches.task import Task, run_bench
 from openmxu_sim.cosim.process import BenchFailedError, SimulationError
 from openmxu_sim.netlist.bitslice import Gates
+from openmxu_sim.operands.aliases import Progress
 from openmxu_sim.verify.exhaustion import Tally, additions, parts, sweep
 
 __all__ = ["SUBJECTS", "Grade", "Mutant", "Subject", "grade"]

@@ -25,11 +25,12 @@ from openmxu.area.target.gates import gates
 from openmxu.arith import Adder, Converter, Multiplier
 from openmxu.runtime.extras import install
 from openmxu.spec.formats import BF16, FP16, FP32
-from openmxu_sim import golden, vectors
-from openmxu_sim.aliases import Floats, Progress, Words
+from openmxu_sim import golden
 from openmxu_sim.golden.arithmetic import check_subnormals
 from openmxu_sim.netlist.bitslice import Gates
 from openmxu_sim.netlist.native import compile_c
+from openmxu_sim.operands import vectors
+from openmxu_sim.operands.aliases import Floats, Progress, Words
 from openmxu_sim.verify.exhaustion import Tally
 
 __all__ = ["OPERATIONS", "ORACLES", "SUBJECTS", "Operation", "OracleNotFoundError", "products_by_jax", "sample"]
@@ -118,7 +119,7 @@ def sample(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Tally:
-    """Compare results for biased operands: :func:`openmxu_sim.vectors.pairs`, and corners with corners.
+    """Compare results for biased operands: :func:`openmxu_sim.operands.vectors.pairs`, and corners with corners.
 
     Parameters
     ----------

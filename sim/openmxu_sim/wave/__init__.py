@@ -1,8 +1,9 @@
 """The wavefront: which processing element multiplies what when, in a real run, as a picture or as a page."""
 
-from openmxu_sim.wave.activity import MOST_CELLS, MOST_CYCLES, Activity, default_sizes, observe, product
+from openmxu_sim.wave.activity import MOST_CELLS, MOST_CYCLES, Activity
 from openmxu_sim.wave.page import MOST_SIDE, SIZES, Given, Record, has_zig, heat_page, live_page, random_run, record_run
 from openmxu_sim.wave.picture import draw
+from openmxu_sim.wave.watch import default_sizes, observe, product
 
 __all__ = [
     "MOST_CELLS",

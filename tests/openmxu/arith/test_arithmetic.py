@@ -14,8 +14,9 @@ import pytest
 from openmxu.arith import Adder, Converter, Multiplier, SignificandProduct, Splitter
 from openmxu.spec.formats import BF16, FP32, SUBNORMALS, FloatFormat
 from openmxu.spec.passes import Part
-from openmxu_sim import golden, vectors
+from openmxu_sim import golden
 from openmxu_sim.golden.passes import split
+from openmxu_sim.operands import vectors
 
 from ...conftest import slow
 

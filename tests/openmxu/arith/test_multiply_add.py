@@ -11,8 +11,9 @@ import pytest
 from openmxu.area.target.gates import gates
 from openmxu.arith import Adder, Multiplier, MultiplyAdd
 from openmxu.spec.formats import BF16, FP32, SUBNORMALS, FloatFormat
-from openmxu_sim import golden, vectors
+from openmxu_sim import golden
 from openmxu_sim.netlist.bitslice import Gates
+from openmxu_sim.operands import vectors
 
 from ...bits import same_bits
 

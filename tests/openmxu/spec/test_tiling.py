@@ -10,7 +10,7 @@ from openmxu.spec.formats import BF16
 from openmxu.spec.passes import PASSES, Part
 from openmxu.spec.tiling import _follow, cycles, shares, stream_bytes, tiles
 from openmxu_sim import simulate
-from openmxu_sim.stimulus import stimulus
+from openmxu_sim.operands.stimulus import stimulus
 
 
 @pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (5, 7, 3), (8, 6, 4), (9, 1, 8)])

@@ -8,7 +8,8 @@ from amaranth.sim import Simulator
 
 from openmxu.spec.config import MxuConfig
 from openmxu.unit.accumulator import AccumulatorColumn
-from openmxu_sim import golden, vectors
+from openmxu_sim import golden
+from openmxu_sim.operands import vectors
 
 from ...bits import same_bits
 

@@ -12,8 +12,9 @@ from openmxu.spec.formats import BF16, FP32
 from openmxu.spec.marks import MARKS
 from openmxu_boards.host.program import Load, Run, _steps, _sums, program
 from openmxu_boards.protocol import Identity
-from openmxu_sim import golden, vectors
-from openmxu_sim.stimulus import Stimulus, stimulus
+from openmxu_sim import golden
+from openmxu_sim.operands import vectors
+from openmxu_sim.operands.stimulus import Stimulus, stimulus
 
 UNIT = MxuConfig(rows=2, columns=3, stages=2, source=BF16, depth=4, status=True)
 

@@ -5,12 +5,12 @@ import pytest
 from openmxu.area.subject.designs import register_bits
 from openmxu.area.subject.points import ADDER, CONVERTER, PROCESSING_ELEMENT
 from openmxu.area.target.liberty import parse_library
-from openmxu_sim.costs import Costs, Ledger
 from openmxu_sim.energy import meter
+from openmxu_sim.energy.inference import with_energies
 from openmxu_sim.energy.meter import measure_one
-from openmxu_sim.energy.networks import with_energies
 from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
-from openmxu_sim.numerics import Numerics, Work
+from openmxu_sim.networks.costs import Costs, Ledger
+from openmxu_sim.networks.numerics import Numerics, Work
 
 from .library import library
 from .test_meter import result

@@ -13,13 +13,14 @@ from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16, FP16, FP32, FloatFormat
 from openmxu.spec.passes import PASSES
 from openmxu.spec.tiling import Tile, cycles
-from openmxu_sim import golden, simulate, vectors
+from openmxu_sim import golden, simulate
 from openmxu_sim.engines import compiled, library, model, pysim
 from openmxu_sim.engines.compiled.model import load_model
 from openmxu_sim.engines.known_answer import hardware_differs
 from openmxu_sim.netlist import native
 from openmxu_sim.netlist.native import CompilationError, CompilerNotFoundError, find_compiler
-from openmxu_sim.stimulus import Stalls, Stimulus, collect, stimulus
+from openmxu_sim.operands import vectors
+from openmxu_sim.operands.stimulus import Stalls, Stimulus, collect, stimulus
 
 from ...bits import same_bits
 from ...conftest import slow

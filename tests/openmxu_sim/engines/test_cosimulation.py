@@ -9,12 +9,13 @@ import pytest
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16, FP32, FloatFormat
 from openmxu.spec.tiling import cycles, tiles
-from openmxu_sim import golden, vectors
+from openmxu_sim import golden
 from openmxu_sim.cosim.runner import SimulationError
 from openmxu_sim.engines import compiled, load, pysim
 from openmxu_sim.engines.cosimulation import STIMULUS, read_stimulus, write_stimulus
 from openmxu_sim.engines.protocol import Engine
-from openmxu_sim.stimulus import Stalls, Stimulus, collect, stimulus
+from openmxu_sim.operands import vectors
+from openmxu_sim.operands.stimulus import Stalls, Stimulus, collect, stimulus
 
 from ...bits import same_bits
 

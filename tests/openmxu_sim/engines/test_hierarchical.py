@@ -9,11 +9,12 @@ import pytest
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16
 from openmxu.spec.tiling import cycles
-from openmxu_sim import golden, vectors
+from openmxu_sim import golden
 from openmxu_sim.cosim.runner import SimulationError
 from openmxu_sim.cosim.simulators import SimulatorNotFoundError, load_simulator
 from openmxu_sim.engines import hierarchical, pysim
-from openmxu_sim.stimulus import Stalls, collect, stimulus
+from openmxu_sim.operands import vectors
+from openmxu_sim.operands.stimulus import Stalls, collect, stimulus
 
 from ...bits import same_bits
 

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from openmxu_sim import golden, vectors
+from openmxu_sim import golden
 from openmxu_sim.engines import model
 from openmxu_sim.golden.formats import Bits
+from openmxu_sim.operands import vectors
 
 from ...bits import same_bits
 from ...conftest import slow

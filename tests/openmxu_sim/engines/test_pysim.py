@@ -8,9 +8,10 @@ import pytest
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import FORMATS, FP32
 from openmxu.spec.tiling import cycles
-from openmxu_sim import golden, vectors
+from openmxu_sim import golden
 from openmxu_sim.engines.pysim import run
-from openmxu_sim.stimulus import Stalls, Stimulus, collect, stimulus
+from openmxu_sim.operands import vectors
+from openmxu_sim.operands.stimulus import Stalls, Stimulus, collect, stimulus
 
 from ...bits import same_bits
 from ...conftest import slow

@@ -11,11 +11,11 @@ from vcd.reader import TokenKind, tokenize
 
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16, FP32, FloatFormat
-from openmxu_sim import vectors
 from openmxu_sim.engines import compiled, pysim
 from openmxu_sim.engines.compiled.trace import Window
 from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
-from openmxu_sim.stimulus import Stalls, Stimulus, stimulus
+from openmxu_sim.operands import vectors
+from openmxu_sim.operands.stimulus import Stalls, Stimulus, stimulus
 
 from ...conftest import slow
 

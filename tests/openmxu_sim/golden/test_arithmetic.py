@@ -15,7 +15,7 @@ import softfloatpy as softfloat
 from openmxu_sim import golden
 from openmxu_sim.golden import FORMATS
 from openmxu_sim.golden.formats import is_nan
-from openmxu_sim.vectors import canonical, corners, matrix, pairs
+from openmxu_sim.operands.vectors import canonical, corners, matrix, pairs
 
 from ...bits import same_bits
 

@@ -11,7 +11,7 @@ import softfloatpy as softfloat
 from openmxu_sim import golden
 from openmxu_sim.golden import FORMATS, find_format
 from openmxu_sim.golden.formats import decode, is_nan
-from openmxu_sim.vectors import corners, operands
+from openmxu_sim.operands.vectors import corners, operands
 
 from ...bits import same_bits
 

@@ -11,12 +11,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from openmxu_sim import golden, matmul, vectors
+from openmxu_sim import golden, matmul
 from openmxu_sim.cosim.simulators import find_simulator
 from openmxu_sim.engines import ENGINES
 from openmxu_sim.golden import environment
 from openmxu_sim.golden.environment import ieee_arithmetic
 from openmxu_sim.netlist.native import CompilerNotFoundError, compile_c, find_compiler
+from openmxu_sim.operands import vectors
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() != "x86_64" or platform.libc_ver()[0] != "glibc",

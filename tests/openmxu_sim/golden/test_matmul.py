@@ -11,7 +11,7 @@ import softfloatpy as softfloat
 
 from openmxu_sim import golden
 from openmxu_sim.golden import from_bits, to_bits
-from openmxu_sim.vectors import canonical, matrix
+from openmxu_sim.operands.vectors import canonical, matrix
 
 from ...bits import same_bits
 

@@ -11,7 +11,7 @@ from openmxu_sim import golden
 from openmxu_sim.golden import from_bits, to_bits
 from openmxu_sim.golden.formats import FORMATS, decode
 from openmxu_sim.golden.passes import PASSES, split
-from openmxu_sim.vectors import corners, matrix, operands
+from openmxu_sim.operands.vectors import corners, matrix, operands
 
 from ...bits import same_bits
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from openmxu_sim import golden
-from openmxu_sim.vectors import corners, operands, pairs
+from openmxu_sim.operands.vectors import corners, operands, pairs
 
 from ...bits import same_bits
 

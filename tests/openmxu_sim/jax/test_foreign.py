@@ -16,11 +16,12 @@ jax = pytest.importorskip("jax", reason="JAX is not installed: make setup-models
 import jax.numpy as jnp  # noqa: E402  # needs JAX
 
 import openmxu_sim.jax as mxu  # noqa: E402
-from openmxu_sim import golden, vectors  # noqa: E402
+from openmxu_sim import golden  # noqa: E402
 from openmxu_sim.engines import model  # noqa: E402
-from openmxu_sim.jax import foreign, products  # noqa: E402
+from openmxu_sim.jax import foreign, primitives  # noqa: E402
 from openmxu_sim.netlist.native import CompilationError, CompilerNotFoundError  # noqa: E402
-from openmxu_sim.numerics import Numerics  # noqa: E402
+from openmxu_sim.networks.numerics import Numerics  # noqa: E402
+from openmxu_sim.operands import vectors  # noqa: E402
 
 HANDLER = foreign.find_handler()
 pytestmark = pytest.mark.skipif(HANDLER is None, reason="there is no C compiler, or no header of JAX's")
@@ -95,7 +96,7 @@ def test_vmap_puts_products_first() -> None:
 def test_both_ways_have_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = patterns(7, 20, seed=7), patterns(20, 9, seed=8)
     found = np.asarray(jax.jit(mxu.matmul)(a, b))
-    monkeypatch.setattr(products, "find_handler", lambda: None)
+    monkeypatch.setattr(primitives, "find_handler", lambda: None)
     assert (golden.to_bits(np.asarray(jax.jit(partial(mxu.matmul, rows=128))(a, b))) == golden.to_bits(found)).all()
 
 

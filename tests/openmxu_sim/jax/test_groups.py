@@ -12,7 +12,8 @@ jax = pytest.importorskip("jax", reason="JAX is not installed: make setup-models
 import jax.numpy as jnp  # noqa: E402  # needs JAX
 
 import openmxu_sim.jax as mxu  # noqa: E402
-from openmxu_sim import golden, vectors  # noqa: E402
+from openmxu_sim import golden  # noqa: E402
+from openmxu_sim.operands import vectors  # noqa: E402
 
 from ...bits import same_bits  # noqa: E402
 from ...conftest import slow  # noqa: E402

@@ -22,10 +22,11 @@ from jax.experimental import io_callback, multihost_utils, pallas, sparse  # noq
 from jax.extend.core import Primitive, primitives  # noqa: E402
 
 import openmxu_sim.jax as mxu  # noqa: E402
-from openmxu_sim import golden, vectors  # noqa: E402
+from openmxu_sim import golden  # noqa: E402
 from openmxu_sim.jax.foreign import find_handler  # noqa: E402
 from openmxu_sim.jax.interpreter import _KNOWN, _REFUSED, _named  # noqa: E402
-from openmxu_sim.jax.products import TYPES  # noqa: E402
+from openmxu_sim.jax.primitives import TYPES  # noqa: E402
+from openmxu_sim.operands import vectors  # noqa: E402
 
 from ...conftest import slow  # noqa: E402
 

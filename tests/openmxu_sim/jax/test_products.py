@@ -12,11 +12,12 @@ jax = pytest.importorskip("jax", reason="JAX is not installed: make setup-models
 import jax.numpy as jnp  # noqa: E402  # needs JAX
 
 import openmxu_sim.jax as mxu  # noqa: E402
-from openmxu_sim import golden, vectors  # noqa: E402
+from openmxu_sim import golden  # noqa: E402
 from openmxu_sim.engines import model  # noqa: E402
-from openmxu_sim.jax import products  # noqa: E402
+from openmxu_sim.jax import primitives  # noqa: E402
 from openmxu_sim.jax.foreign import find_handler  # noqa: E402
-from openmxu_sim.numerics import Numerics  # noqa: E402
+from openmxu_sim.networks.numerics import Numerics  # noqa: E402
+from openmxu_sim.operands import vectors  # noqa: E402
 from openmxu_sim.product import to_stacks  # noqa: E402
 
 from ...bits import same_bits  # noqa: E402
@@ -104,7 +105,7 @@ def test_a_batch_along_any_dimension(place: int, shared: str | None) -> None:
     a, b = (each.reshape(3, 2, *each.shape[1:]) for each in _stacks(6, 3, 5, 4))
     axes = tuple(None if shared == name else place for name in ("a", "b"))
     given = [each[0] if axis is None else np.moveaxis(each, 0, axis) for each, axis in zip((a, b), axes, strict=True)]
-    found = jax.vmap(partial(products._bind, Numerics(rows=4)), axes)(*given)
+    found = jax.vmap(partial(primitives._bind, Numerics(rows=4)), axes)(*given)
     left, right = (each[[0] * 3] if axis is None else each for each, axis in zip((a, b), axes, strict=True))
     expected = [_golden(*pair, rows=4) for pair in zip(left, right, strict=True)]
     same_bits(np.asarray(found), np.stack(expected))
@@ -136,7 +137,7 @@ def test_control_flow() -> None:
 def test_one_program_outside_of_jit(monkeypatch: pytest.MonkeyPatch) -> None:
     """A product of the same sizes is not traced again."""
     traced = []
-    monkeypatch.setattr(products, "to_stacks", lambda *given, **how: traced.append(given) or to_stacks(*given, **how))
+    monkeypatch.setattr(primitives, "to_stacks", lambda *given, **how: traced.append(given) or to_stacks(*given, **how))
     for seed in (1, 3):
         a, b = _pair(6, 5, 8, seed=seed)
         same_bits(np.asarray(mxu.matmul(a, b, rows=5)), golden.matmul(a, b, rows=5))

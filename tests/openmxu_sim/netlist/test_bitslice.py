@@ -9,9 +9,10 @@ from openmxu.area.target.gates import gates
 from openmxu.arith import Adder
 from openmxu.spec.formats import FP16
 from openmxu.yosys.netlist import Cell, Netlist
-from openmxu_sim import golden, vectors
+from openmxu_sim import golden
 from openmxu_sim.netlist import native
 from openmxu_sim.netlist.bitslice import LANES, Gates, bit_slices
+from openmxu_sim.operands import vectors
 
 from ...bits import same_bits
 

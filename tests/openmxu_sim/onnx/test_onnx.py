@@ -11,8 +11,9 @@ onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not inst
 
 from onnx import TensorProto, helper  # noqa: E402  # needs ONNX
 
-from openmxu_sim import golden, vectors  # noqa: E402
+from openmxu_sim import golden  # noqa: E402
 from openmxu_sim.onnx import EscapeError, Network  # noqa: E402
+from openmxu_sim.operands import vectors  # noqa: E402
 
 Shape = tuple[int, ...]
 
@@ -165,7 +166,7 @@ def test_products_elsewhere_are_an_error() -> None:
 
 def test_every_operator_is_known() -> None:
     """All that ONNX says to multiply matrices by its name is computed or refused."""
-    from openmxu_sim.onnx.operators import REFUSED, operators  # noqa: PLC0415
+    from openmxu_sim.onnx.matrix_nodes import REFUSED, operators  # noqa: PLC0415
 
     computed = {each.__name__ for each in operators(lambda *_: None)}  # type: ignore[arg-type,return-value]
     names = {schema.name for schema in onnx.defs.get_all_schemas() if schema.domain in ("", "ai.onnx")}

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from openmxu_sim.studies.plot import to_svg
 from openmxu_sim.studies.roofline import Machine, roofline
+from openmxu_sim.studies.roofline_plot import to_svg
 
 PICTURE = Path(__file__).parents[3] / "docs/images/roofline.svg"
 

@@ -13,10 +13,10 @@ pytest.importorskip("onnxscript", reason="what studies need is not installed: ma
 from openmxu.cli import frame  # noqa: E402
 from openmxu_sim.studies.training import plan as module  # noqa: E402
 from openmxu_sim.studies.training import study as spread  # noqa: E402
-from openmxu_sim.studies.training.networks import DigitsTask, TextTask  # noqa: E402
 from openmxu_sim.studies.training.passage import FILES, passages  # noqa: E402
 from openmxu_sim.studies.training.plan import Case, Plan, Trial  # noqa: E402
 from openmxu_sim.studies.training.record import Study  # noqa: E402
+from openmxu_sim.studies.training.tasks import DigitsTask, TextTask  # noqa: E402
 from openmxu_sim.studies.training.trial import learn, train, unit  # noqa: E402
 
 from ...conftest import slow  # noqa: E402

@@ -12,7 +12,9 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: make setup-models")
 
 import openmxu_sim.torch as mxu  # noqa: E402  # needs PyTorch
-from openmxu_sim import golden, numerics, vectors  # noqa: E402
+from openmxu_sim import golden  # noqa: E402
+from openmxu_sim.networks import numerics  # noqa: E402
+from openmxu_sim.operands import vectors  # noqa: E402
 
 F = torch.nn.functional
 Function = Callable[..., Any]

@@ -12,7 +12,7 @@ from openmxu.spec.passes import PASSES
 from openmxu_sim.engines import compiled, pysim
 from openmxu_sim.engines.protocol import Run
 from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
-from openmxu_sim.stimulus import Stimulus
+from openmxu_sim.operands.stimulus import Stimulus
 from openmxu_sim.verify import checks
 from openmxu_sim.verify.agreement import Agreement, compare, compare_with_golden, draw
 

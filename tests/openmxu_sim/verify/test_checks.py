@@ -14,9 +14,9 @@ import pytest
 
 from openmxu.cli import frame
 from openmxu_sim.verify import checks as module
-from openmxu_sim.verify import report
+from openmxu_sim.verify import evidence
 from openmxu_sim.verify.checks import FAILED, HOLDS, NOT_RUN, OPEN, Check, Outcome, checks
-from openmxu_sim.verify.report import Evidence, Row, to_markdown
+from openmxu_sim.verify.evidence import Evidence, Row, to_markdown
 
 from ...conftest import needs_compiler
 
@@ -95,7 +95,7 @@ def test_a_check_without_its_simulator_is_not_run(
     monkeypatch.setattr(shutil, "which", lambda name: None if name == "iverilog" else which(name))
     assert list(checks.__wrapped__(thorough=True)) == before
     group, name = next(key for key in before if "icarus" in key[1])
-    row = report._run(group, name, thorough=True, faults=False)
+    row = evidence._run(group, name, thorough=True, faults=False)
     assert (row.status, row.detail.partition(";")[0]) == (NOT_RUN, "icarus needs the program iverilog")
     held = Row("ports", "a claim", "", HOLDS, "", "", 1.0)
     assert ", 1 hold, 0 failed, 0 open, 1 not run." in to_markdown(_evidence(held, row))
@@ -104,7 +104,7 @@ def test_a_check_without_its_simulator_is_not_run(
         ([held], 0, "all hold"),
         ([held, row, Row("ports", "another", "", OPEN, "", "", 1.0)], 1, "1 do not hold, 1 not run"),
     ):
-        monkeypatch.setattr(report, "verify", lambda rows=rows, **_: _evidence(*rows))
+        monkeypatch.setattr(evidence, "verify", lambda rows=rows, **_: _evidence(*rows))
         assert frame.main(["verify"]) == code
         assert capsys.readouterr().out.endswith(f"{len(rows)} checks in 90 s: {said}\n")
 
@@ -163,9 +163,9 @@ def test_failures(monkeypatch: pytest.MonkeyPatch) -> None:
         raise RuntimeError("the tool fell over")
 
     made = {("group", "name"): Check("group", "name", "", fail)}
-    monkeypatch.setattr(report, "checks", lambda thorough, faults: made)
-    assert report._run("group", "name", thorough=False, faults=False).detail == "RuntimeError: the tool fell over"
-    assert report._run("group", "name", thorough=False, faults=False).status == "failed"
+    monkeypatch.setattr(evidence, "checks", lambda thorough, faults: made)
+    assert evidence._run("group", "name", thorough=False, faults=False).detail == "RuntimeError: the tool fell over"
+    assert evidence._run("group", "name", thorough=False, faults=False).status == "failed"
 
 
 def test_seconds_are_those_of_processors(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,9 +178,9 @@ def test_seconds_are_those_of_processors(monkeypatch: pytest.MonkeyPatch) -> Non
         return Outcome(HOLDS)
 
     monkeypatch.setattr(
-        report, "checks", lambda thorough, faults: {("group", "name"): Check("group", "name", "", work)}
+        evidence, "checks", lambda thorough, faults: {("group", "name"): Check("group", "name", "", work)}
     )
-    assert 0.4 <= report._run("group", "name", thorough=False, faults=False).seconds < 1.5
+    assert 0.4 <= evidence._run("group", "name", thorough=False, faults=False).seconds < 1.5
 
 
 @pytest.mark.slow
@@ -196,26 +196,26 @@ def test_resumed(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
 
     made = {("group", name): Check("group", name, "", partial(run, name)) for name in "abcd"}
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(report, "checks", lambda thorough, faults: made)
-    monkeypatch.setattr(report, "tools", lambda thorough, progress: {"Python": "3"})
-    monkeypatch.setattr(report.process, "call", lambda _, *given, what, limit: asdict(report._run(*given)))
+    monkeypatch.setattr(evidence, "checks", lambda thorough, faults: made)
+    monkeypatch.setattr(evidence, "tools", lambda thorough, progress: {"Python": "3"})
+    monkeypatch.setattr(evidence.process, "call", lambda _, *given, what, limit: asdict(evidence._run(*given)))
     with pytest.raises(KeyboardInterrupt):
-        report.verify(jobs=1)
+        evidence.verify(jobs=1)
     told: list[tuple[int, int]] = []
-    found = report.verify(jobs=1, resume=True, progress=lambda *state: told.append(state))
+    found = evidence.verify(jobs=1, resume=True, progress=lambda *state: told.append(state))
     assert ran == ["a", "b", "c", "d", "c", "d"]
     assert [row.looked_at for row in found.rows] == ["a: 1", "b: 2", "c: 5", "d: 6"]
     assert (found.resumed, told) == (2, [(2, 4), (3, 4), (4, 4)])
     assert "2 of them were run before, by a command that was interrupted." in to_markdown(found)
     assert Evidence.of_json(found.to_json()) == found
-    report.verify(jobs=1)
+    evidence.verify(jobs=1)
     assert ran[6:] == ["a", "b", "c", "d"]
-    monkeypatch.setattr(report, "machine_name", lambda: "another one")
-    assert report.verify(jobs=1, resume=True).resumed == 0
-    monkeypatch.setattr(report, "still_all", lambda sources: False)
-    monkeypatch.setattr(report, "machine_name", lambda: "a third one")
-    report.verify(jobs=1)
-    assert report.verify(jobs=1, resume=True).resumed == 0
+    monkeypatch.setattr(evidence, "machine_name", lambda: "another one")
+    assert evidence.verify(jobs=1, resume=True).resumed == 0
+    monkeypatch.setattr(evidence, "still_all", lambda sources: False)
+    monkeypatch.setattr(evidence, "machine_name", lambda: "a third one")
+    evidence.verify(jobs=1)
+    assert evidence.verify(jobs=1, resume=True).resumed == 0
 
 
 def test_everything_that_is_missing_is_named(
@@ -224,9 +224,9 @@ def test_everything_that_is_missing_is_named(
     def version(package: str) -> str:
         raise PackageNotFoundError(package)
 
-    monkeypatch.setattr(report.importlib.metadata, "version", version)
+    monkeypatch.setattr(evidence.importlib.metadata, "version", version)
     monkeypatch.setenv("CC", "no-such-compiler")
-    monkeypatch.setattr(report.yosys, "prepare", lambda progress: "Yosys")
+    monkeypatch.setattr(evidence.yosys, "prepare", lambda progress: "Yosys")
     assert frame.main(["verify", "--thorough"]) == 2
     complaint = capsys.readouterr().err
     assert complaint.count("\n") == 1

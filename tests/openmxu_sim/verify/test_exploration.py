@@ -13,7 +13,7 @@ from openmxu.spec.config import MxuConfig
 from openmxu.unit.mxu import Mxu
 from openmxu_sim.verify.exploration import ExplorationError, explore
 from openmxu_sim.verify.exploration.bugs import SEEDED_BUGS, Bug, seeded
-from openmxu_sim.verify.exploration.words import WordNetlist, read_unit
+from openmxu_sim.verify.exploration.word_netlist import WordNetlist, read_unit
 
 _SMALL = MxuConfig(rows=2, columns=2, depth=2)
 

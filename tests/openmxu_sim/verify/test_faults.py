@@ -15,6 +15,7 @@ from openmxu_sim.netlist import native
 from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
 from openmxu_sim.verify import faults
 from openmxu_sim.verify.checks import checks
+from openmxu_sim.verify.evidence import Evidence, Row, faults_to_markdown
 from openmxu_sim.verify.faults import (
     CLASSES,
     HANG,
@@ -32,7 +33,6 @@ from openmxu_sim.verify.faults import (
     settings,
     try_class,
 )
-from openmxu_sim.verify.report import Evidence, Row, faults_to_markdown
 
 try:
     find_compiler()
@@ -131,7 +131,7 @@ def test_outputs_that_are_written_in_place(tmp_path: Path, monkeypatch: pytest.M
 
 def test_matrices_that_are_not_read_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = {"A": (3, 4), "B": (4, 2)}
-    monkeypatch.setattr("openmxu_sim.npy.read_matrix", lambda path, name: np.ones(sizes[name], np.float32))
+    monkeypatch.setattr("openmxu_sim.operands.npy.read_matrix", lambda path, name: np.ones(sizes[name], np.float32))
     assert WRONG in outcomes(inputs, tmp_path, 40)
 
 

@@ -9,10 +9,11 @@ import pytest
 from openmxu.arith import Adder
 from openmxu.spec.formats import FP16
 from openmxu.yosys.mutation import Mutants, mutants
-from openmxu_sim import golden, vectors
-from openmxu_sim.benches.operations import OPERATIONS
-from openmxu_sim.benches.task import Task
+from openmxu_sim import golden
+from openmxu_sim.cosim.benches.operations import OPERATIONS
+from openmxu_sim.cosim.benches.task import Task
 from openmxu_sim.netlist.bitslice import Gates
+from openmxu_sim.operands import vectors
 from openmxu_sim.verify import mutants as grading
 
 

@@ -11,12 +11,12 @@ import numpy.typing as npt
 from openmxu.runtime.machine import cores
 from openmxu.spec.marks import MARKS
 from openmxu.spec.passes import Part
-from openmxu_sim.aliases import Progress, Words
 from openmxu_sim.engines.compiled.model import Model, load_model
 from openmxu_sim.engines.compiled.trace import Trace, Window, small_window
 from openmxu_sim.engines.protocol import Counters, Run
-from openmxu_sim.parts import part_of
-from openmxu_sim.stimulus import Stalls, Stimulus
+from openmxu_sim.operands.aliases import Progress, Words
+from openmxu_sim.operands.parts import part_of
+from openmxu_sim.operands.stimulus import Stalls, Stimulus
 
 __all__ = ["Trace", "Window", "default_threads", "record", "run", "run_model"]
 
@@ -70,7 +70,7 @@ def run(
         return _run(stimulus, stalls, progress, threads, None)
     window = window or small_window(config.rows, config.columns)
     # What a waveform needs is imported only for one.
-    from openmxu_sim.engines.compiled.waveform import write_vcd  # noqa: PLC0415
+    from openmxu_sim.engines.compiled.vcd import write_vcd  # noqa: PLC0415
 
     result, trace = record(stimulus, window, stalls=stalls, progress=progress)
     write_vcd(trace, config, vcd)

@@ -5,13 +5,12 @@ import json
 from dataclasses import asdict
 from functools import lru_cache
 
-import openmxu
-import openmxu_sim
 from openmxu.runtime import cache
 from openmxu.spec.config import MxuConfig
 from openmxu_sim.engines.library import fetch_library, try_library
 from openmxu_sim.engines.protocol import Counters
 from openmxu_sim.netlist import native
+from openmxu_sim.sources import SOURCES
 
 __all__ = ["Model", "load_model"]
 
@@ -76,7 +75,7 @@ class Model:
 def load_model(config: MxuConfig) -> Model:
     """The model of a unit, from the cache or built now, which takes a second or two.
 
-    A new model is tried before it is cached; see :mod:`openmxu_sim.engines.compiled.trial`.
+    A new model is tried before it is cached; see :mod:`openmxu_sim.engines.compiled.try_unit`.
 
     Raises
     ------
@@ -85,7 +84,7 @@ def load_model(config: MxuConfig) -> Model:
     openmxu_sim.netlist.rtlil.NetlistError
         The unit's netlist holds what cannot be compiled.
     """
-    text = cache.fetch_result((*openmxu.SOURCES, *openmxu_sim.SOURCES), lambda: _text(config), "unit", repr(config))
+    text = cache.fetch_result(SOURCES, lambda: _text(config), "unit", repr(config))
 
     def check(library: bytes) -> bool:
         # What is needed for building only is imported only then.
@@ -93,7 +92,7 @@ def load_model(config: MxuConfig) -> Model:
 
         return try_library(
             library,
-            "openmxu_sim.engines.compiled.trial",
+            "openmxu_sim.engines.compiled.try_unit",
             json.dumps(asdict(config)),
             what="a known product on the compiled unit",
             excused=lambda: hardware_differs(config),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from openmxu.spec.config import MxuConfig
-from openmxu_sim.aliases import Words
+from openmxu_sim.operands.aliases import Words
 
 __all__ = ["STREAMS", "Trace", "Window", "small_window", "trace_bytes"]
 

@@ -35,7 +35,6 @@ import numpy.typing as npt
 
 from openmxu.runtime import machine
 from openmxu.spec.passes import PASSES, Part
-from openmxu_sim.aliases import Progress, share_of
 from openmxu_sim.engines.model.kernel import (
     Arithmetic,
     FormatLimits,
@@ -50,6 +49,7 @@ from openmxu_sim.golden.arithmetic import check_subnormals
 from openmxu_sim.golden.environment import ieee_arithmetic
 from openmxu_sim.golden.formats import DTYPES, Bits, find_format
 from openmxu_sim.golden.matrix import check_count, check_operands, check_precision
+from openmxu_sim.operands.aliases import Progress, share_of
 
 __all__ = ["PlainSetup", "is_small", "matmul", "plain_setup", "products"]
 

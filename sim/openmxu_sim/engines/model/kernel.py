@@ -136,4 +136,4 @@ def load_kernel() -> Kernel:
 
 
 def _check(library: bytes) -> bool:
-    return try_library(library, "openmxu_sim.engines.model.trial", what="known products on the model")
+    return try_library(library, "openmxu_sim.engines.model.try_kernel", what="known products on the model")

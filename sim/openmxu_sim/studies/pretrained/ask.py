@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 from openmxu.export.provenance import provenance
 from openmxu.runtime.machine import machine_name
-from openmxu_sim.aliases import Progress
-from openmxu_sim.costs import Losses
+from openmxu_sim.networks.costs import Losses
 from openmxu_sim.onnx import Network
 from openmxu_sim.onnx.runtime import ModelProto, Session, load
+from openmxu_sim.operands.aliases import Progress
 from openmxu_sim.studies.packages import from_pypi
-from openmxu_sim.studies.pretrained.record import Finding, Pretrained
+from openmxu_sim.studies.pretrained.answers import Finding, Pretrained
 from openmxu_sim.studies.pretrained.samples import Samples, files, lines, pages
 
 __all__ = ["MAGIKA", "UNITS", "Published", "pretrained"]

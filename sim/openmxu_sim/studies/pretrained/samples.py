@@ -14,8 +14,8 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 from scipy import ndimage
 
-from openmxu_sim.aliases import Floats
 from openmxu_sim.onnx.runtime import load
+from openmxu_sim.operands.aliases import Floats
 
 __all__ = ["Samples", "files", "lines", "pages"]
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from openmxu_sim.aliases import Floats
+from openmxu_sim.operands.aliases import Floats
 from openmxu_sim.studies.packages import from_npm
 
 __all__ = ["SOURCES", "Digits", "digits", "text"]

@@ -11,9 +11,9 @@ import torch
 
 from openmxu_sim.onnx import Network
 from openmxu_sim.onnx.runtime import ModelProto, Session, numpy_helper
-from openmxu_sim.studies.training.networks import DigitsTask
 from openmxu_sim.studies.training.plan import STEPS, Case
 from openmxu_sim.studies.training.record import Passage
+from openmxu_sim.studies.training.tasks import DigitsTask
 from openmxu_sim.studies.training.trial import learn, unit
 
 __all__ = ["FILES", "pass_all", "passages"]

@@ -13,16 +13,15 @@ from typing import Any
 import numpy as np
 import torch
 
-import openmxu
-import openmxu_sim
 from openmxu.runtime import cache
 from openmxu.runtime.machine import machine_name
 from openmxu_sim import torch as mxu
-from openmxu_sim.costs import Losses, losses
 from openmxu_sim.netlist.native import compiler_version
-from openmxu_sim.studies.training.networks import DigitsTask, Task, TextTask
+from openmxu_sim.networks.costs import Losses, losses
+from openmxu_sim.sources import SOURCES
 from openmxu_sim.studies.training.plan import Case, Trial
 from openmxu_sim.studies.training.record import Outcome, trial_of
+from openmxu_sim.studies.training.tasks import DigitsTask, Task, TextTask
 
 __all__ = ["learn", "task", "train", "train_all", "unit"]
 
@@ -124,7 +123,7 @@ def _lost(learned: Task, batch: Any, case: Case, scale: float) -> Losses:
 
 def train_all(trials: Sequence[Any]) -> list[tuple[Trial, dict[str, Any]]]:
     """Train each, unless the cache has what came of it on such a machine."""
-    sources = (*openmxu.SOURCES, *openmxu_sim.SOURCES)
+    sources = SOURCES
     conditions = (version("torch"), platform.python_version(), compiler_version(), machine_name())
     found = []
     for trial in map(trial_of, trials):

@@ -20,14 +20,14 @@ With ``mistakes`` the senders may go wrong, each time with any marks, in whateve
   all before the mistake, and those after it. Only what is added to sums that a tile has left behind may be anything.
 
 Why this is about all data. Multiplier, adder, converter and the replacement of NaN are uninterpreted functions:
-a word is a term. The reader of the netlist (:mod:`~openmxu_sim.verify.exploration.words`) refuses control that is
-computed from data and data that are not moved as whole words. A sequence of choices therefore fixes, for every
-result, one term over the words that were sent, and the contract fixes another. Two such terms are equal if they
-are equal whenever one sent word is replaced by ``TAGGED`` and all others by ``PLAIN``: their shapes agree, and if
-they had different words x and y at the same place, replacing x would show it. So each sequence is followed with
-each choice of at most one tagged word; when no trace of it is left, another may be tagged. Words that were not
-sent (refused, between beats, never written, read from memory at the moment of a write) are ``POISON``, as is every
-function of them, and must not reach a result.
+a word is a term. The reader of the netlist (:mod:`~openmxu_sim.verify.exploration.word_netlist`) refuses control that
+is computed from data and data that are not moved as whole words. A sequence of choices therefore fixes, for every
+result, one term over the words that were sent, and the contract fixes another. Two such terms are equal if they are
+equal whenever one sent word is replaced by ``TAGGED`` and all others by ``PLAIN``: their shapes agree, and if they had
+different words x and y at the same place, replacing x would show it. So each sequence is followed with each choice of
+at most one tagged word; when no trace of it is left, another may be tagged. Words that were not sent (refused, between
+beats, never written, read from memory at the moment of a write) are ``POISON``, as is every function of them, and must
+not reach a result.
 
 One law is used: -0 + s = s, where s is itself a sum. That is how the accumulator bank takes a first tile. It
 holds for the adder in either mode, as its results are never subnormal in the mode that flushes, and its NaN is
@@ -54,7 +54,7 @@ from openmxu.unit.mxu import Mxu
 from openmxu.unit.status import Error
 from openmxu_sim.netlist.native import compile_c
 from openmxu_sim.verify.exploration.program import program
-from openmxu_sim.verify.exploration.words import WordNetlist, read_unit
+from openmxu_sim.verify.exploration.word_netlist import WordNetlist, read_unit
 
 __all__ = ["COVERS", "Exploration", "ExplorationError", "explore"]
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from openmxu.spec.config import MxuConfig
 from openmxu_sim.netlist.native import resource
-from openmxu_sim.verify.exploration.words import Word, WordNetlist
+from openmxu_sim.verify.exploration.word_netlist import Word, WordNetlist
 
 __all__ = ["program"]
 

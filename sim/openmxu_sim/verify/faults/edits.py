@@ -13,7 +13,7 @@ _IMPORTS = (
     "openmxu.unit.pe",
     "openmxu.unit.accumulator",
     "openmxu_sim.engines.compiled.source",
-    "openmxu_sim.engines.compiled.trial",
+    "openmxu_sim.engines.compiled.try_unit",
 )
 
 

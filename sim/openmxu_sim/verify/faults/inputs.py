@@ -10,7 +10,8 @@ import numpy as np
 
 from openmxu.area.pages.schema import SCHEMA
 from openmxu.area.target.liberty import generic_library, parse_library
-from openmxu_sim import golden, vectors
+from openmxu_sim import golden
+from openmxu_sim.operands import vectors
 from openmxu_sim.verify.faults import LOST, SURVIVED, WRONG
 from openmxu_sim.verify.faults.command import call
 from openmxu_sim.verify.faults.damage import damage_content

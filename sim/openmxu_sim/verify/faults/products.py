@@ -4,7 +4,8 @@ from random import Random
 
 import numpy as np
 
-from openmxu_sim import golden, matmul, vectors
+from openmxu_sim import golden, matmul
+from openmxu_sim.operands import vectors
 
 __all__ = ["Product"]
 

@@ -13,11 +13,12 @@ from openmxu.spec.passes import PASSES, Part
 from openmxu.spec.stages import STAGES
 from openmxu_sim.engines.compiled.trace import STREAMS
 from openmxu_sim.netlist.native import resource
-from openmxu_sim.stimulus import Stalls
+from openmxu_sim.operands.stimulus import Stalls
 from openmxu_sim.wave.activity import Activity
+from openmxu_sim.wave.page.c_text import MOST_SIDE, SIZES, page_config
 from openmxu_sim.wave.page.layout import frame_layout
-from openmxu_sim.wave.page.machine import Given, Record, fetch_text, record_run
-from openmxu_sim.wave.page.source import MOST_SIDE, SIZES, page_config
+from openmxu_sim.wave.page.machine import Given, Record, fetch_text
+from openmxu_sim.wave.page.machine import record as record_here
 from openmxu_sim.wave.page.wasm import build_wasm
 
 __all__ = ["SEEDS", "heat_page", "live_page"]
@@ -48,7 +49,7 @@ def live_page(given: Given | Record, *, live: bool = True, stages: Sequence[int]
     openmxu_sim.netlist.native.CompilerNotFoundError, openmxu_sim.netlist.native.CompilationError
         A compiler is missing, or failed: the one for the record, or the one for WebAssembly.
     """
-    record = record_run(given) if isinstance(given, Given) else given
+    record = record_here(given) if isinstance(given, Given) else given
     given = record.given
     offered = sorted({*stages, given.stages}) if live else [given.stages]
     texts = {each: fetch_text(each) for each in offered}
@@ -82,7 +83,7 @@ def heat_page(activity: Activity, *, made_by: str = "") -> str:
     Parameters
     ----------
     activity
-        From :func:`~openmxu_sim.wave.activity.observe`.
+        From :func:`~openmxu_sim.wave.watch.observe`.
     made_by
         The command that made it.
     """

@@ -4,7 +4,7 @@ from typing import Any
 
 from openmxu_sim.engines.compiled.trace import STREAMS
 from openmxu_sim.engines.protocol import Counters
-from openmxu_sim.wave.page.source import SIZES, page_config, register_names
+from openmxu_sim.wave.page.c_text import SIZES, page_config, register_names
 
 __all__ = ["frame_layout", "frame_words"]
 

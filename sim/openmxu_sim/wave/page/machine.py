@@ -3,25 +3,22 @@
 import ctypes
 from dataclasses import dataclass
 from functools import lru_cache
-from html import escape
 
 import numpy as np
 import numpy.typing as npt
 
-import openmxu
-import openmxu_sim
 from openmxu.runtime import cache
 from openmxu.spec.passes import PASSES
 from openmxu_sim import golden
-from openmxu_sim.aliases import Words
 from openmxu_sim.engines.library import fetch_library
 from openmxu_sim.netlist import native
-from openmxu_sim.stimulus import Stalls
+from openmxu_sim.operands.aliases import Words
+from openmxu_sim.operands.stimulus import Stalls
+from openmxu_sim.sources import SOURCES
+from openmxu_sim.wave.page.c_text import MOST_SIDE, SIZES, first_pass, page_text
 from openmxu_sim.wave.page.layout import frame_layout, frame_words
-from openmxu_sim.wave.page.source import MOST_SIDE, SIZES, first_pass, page_text
-from openmxu_sim.wave.page.wasm import has_zig
 
-__all__ = ["Given", "Record", "fetch_text", "random_run", "record_run"]
+__all__ = ["Given", "Record", "fetch_text", "random_run", "record"]
 
 _TILE = 9
 """Numbers of a ``struct tile``."""
@@ -34,13 +31,13 @@ class Given:
     Parameters
     ----------
     a, b
-        (M, K) and (K, N) fp32 patterns, of at most :data:`~openmxu_sim.wave.page.source.MOST_SIDE` rows and columns.
+        (M, K) and (K, N) fp32 patterns, of at most :data:`~openmxu_sim.wave.page.c_text.MOST_SIDE` rows and columns.
     rows, columns, stages
         The unit.
     precision
         One of :data:`openmxu.spec.passes.PASSES`.
     stalls
-        Seed of :class:`~openmxu_sim.stimulus.Stalls`; ``None``: nothing stalls.
+        Seed of :class:`~openmxu_sim.operands.stimulus.Stalls`; ``None``: nothing stalls.
 
     Raises
     ------
@@ -92,13 +89,6 @@ class Record:
     frames: Words
     cycles: int
 
-    def _repr_html_(self) -> str:
-        """What notebooks show: the page, live where it can be."""
-        from openmxu_sim.wave.page.document import live_page  # noqa: PLC0415  # it shows what is defined here
-
-        page = escape(live_page(self, live=has_zig()))
-        return f'<iframe srcdoc="{page}" title="The unit" style="width:100%;height:860px;border:0"></iframe>'
-
 
 class _Machine:
     """The functions of ``page.c`` for a number of stages."""
@@ -130,9 +120,8 @@ def random_run(
 
 
 def fetch_text(stages: int) -> str:
-    """:func:`~openmxu_sim.wave.page.source.page_text`, from the cache or made now."""
-    sources = (*openmxu.SOURCES, *openmxu_sim.SOURCES)
-    return cache.fetch_result(sources, lambda: page_text(stages).encode(), "page", str(stages)).decode()
+    """:func:`~openmxu_sim.wave.page.c_text.page_text`, from the cache or made now."""
+    return cache.fetch_result(SOURCES, lambda: page_text(stages).encode(), "page", str(stages)).decode()
 
 
 @lru_cache(maxsize=7)
@@ -141,18 +130,8 @@ def _load(stages: int) -> _Machine:
     return fetch_library(fetch_text(stages), _Machine, lambda _: False)
 
 
-def record_run(given: Given) -> Record:
-    """Run a product as a page does, on this machine.
-
-    Raises
-    ------
-    openmxu_sim.netlist.native.CompilerNotFoundError, openmxu_sim.netlist.native.CompilationError
-        There is no C compiler, or it failed.
-    RuntimeError
-        The unit hangs.
-    MemoryError
-        There is too little memory.
-    """
+def record(given: Given) -> Record:
+    """Run a product as a page does; see :func:`~openmxu_sim.wave.page.shown.record_run`."""
     functions = _load(given.stages).functions
     for right, matrix in enumerate((given.a, given.b)):
         np.ctypeslib.as_array(functions.page_matrix(right), (matrix.size,))[:] = matrix.ravel()

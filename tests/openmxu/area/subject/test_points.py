@@ -32,8 +32,9 @@ from openmxu.area.subject.points import (
 from openmxu.area.target.gates import mapped
 from openmxu.catalog import FAMILIES
 from openmxu.spec.formats import BF16, FP32, FloatFormat
-from openmxu_sim import golden, vectors
+from openmxu_sim import golden
 from openmxu_sim.netlist.bitslice import Gates
+from openmxu_sim.operands import vectors
 
 IMPOSTORS = [
     FloatFormat("bf16", 4, 3),

@@ -1,9 +1,0 @@
-"""cocotb test benches, one module for each family of designs, and what runs them.
-
-A bench takes the design, the seed and the number of random vectors from the environment, see
-:mod:`openmxu_sim.benches.task`; what it expects comes from the golden model alone.
-"""
-
-from openmxu_sim.benches.task import BENCHES, Task, run_bench
-
-__all__ = ["BENCHES", "Task", "run_bench"]

@@ -1,0 +1,134 @@
+"""Bench of the processing element."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import cocotb
+import numpy as np
+
+from openmxu.unit.pe import ProcessingElement
+from openmxu_sim import golden
+from openmxu_sim.cosim.benches.task import Task
+from openmxu_sim.cosim.clocking import start_clock
+from openmxu_sim.cosim.rigid import play
+from openmxu_sim.cosim.scoreboard import check
+from openmxu_sim.operands import vectors
+from openmxu_sim.operands.aliases import Words
+
+INPUTS = ("i_activation", "i_swap", "i_load", "i_weight", "i_psum")
+OUTPUTS = ("o_activation", "o_swap", "o_load", "o_weight", "o_psum")
+
+
+def held(values: Words, marks: Words) -> Words:
+    """A register's content at the end of each cycle, if it takes over ``values`` where ``marks`` are set.
+
+    The mark of cycle 0 must be set.
+    """
+    latest = np.maximum.accumulate(np.where(marks, np.arange(len(marks)), 0))
+    return values[latest]
+
+
+def near_cancellation(products: Words, generator: np.random.Generator) -> Words:
+    """Numbers that cancel ``products`` exactly, or up to a few ulps."""
+    ulps = generator.integers(-3, 4, size=len(products)) * generator.integers(2, size=len(products))
+    return ((products ^ 0x8000_0000) + ulps).astype(np.uint32)
+
+
+@dataclass(frozen=True)
+class Cycles:
+    """What a processing element is given in each cycle, and what it makes of that.
+
+    Parameters
+    ----------
+    activations, weights, loads, swaps
+        Operands and marks.
+    psums
+        The partial sum that meets the product of this cycle's activation.
+    shadow
+        What the shadow register holds at the end of the cycle.
+    products, sums
+        What comes of this cycle's activation.
+    """
+
+    activations: Words
+    weights: Words
+    loads: Words
+    swaps: Words
+    psums: Words
+    shadow: Words
+    products: Words
+    sums: Words
+
+
+def draw(operand: str, subnormals: str, count: int, seed: int) -> Cycles:
+    """New operands in every cycle, weights loaded and swapped at any time."""
+    generator = np.random.default_rng(seed)
+    activations, weights = vectors.pairs(operand, count, seed)
+    # Marks are dense in some spells and rare in others, and may come together.
+    share = np.repeat(generator.choice([0.02, 0.2, 0.8], size=(2, count // 50 + 1)), 50, axis=1)[:, :count]
+    loads, swaps = (generator.random((2, count)) < share).astype(np.uint32)
+    loads[0] = swaps[1] = 1  # what registers hold before is nobody's business
+
+    shadow = held(weights, loads)
+    # A swap takes what the shadow register held before a load in the same cycle.
+    active = held(np.concatenate([shadow[:1], shadow[:-1]]), np.concatenate([[1], swaps[1:]]))
+    products = golden.multiply(activations, active, operand, "fp32", subnormals=subnormals)
+    psums = vectors.canonical(
+        np.where(
+            generator.random(count) < 0.8,
+            vectors.partners("fp32", products, seed + 1),
+            near_cancellation(products, generator),
+        )
+    )
+    sums = golden.add(psums, products, "fp32", subnormals=subnormals)
+    return Cycles(activations, weights, loads, swaps, psums, shadow, products, sums)
+
+
+@cocotb.test()
+async def every_cycle(dut: Any) -> None:
+    """New operands in every cycle, weights loaded and swapped at any time, and all that is handed on."""
+    task = Task.of_environment()
+    pe = task.component()
+    count = 4 * task.count  # a cycle tries one sum only
+    given = draw(pe.operand.name, pe.subnormals, count, task.seed)
+    for name in INPUTS:
+        getattr(dut, name).value = 0
+    await start_clock(dut, cycles=pe.latency + 2)
+    assert not int(dut.o_swap.value)
+    assert not int(dut.o_load.value)
+    # A partial sum comes when its product is ready.
+    early = pe.latency - pe.psum_latency
+    inputs = {
+        "i_activation": given.activations.tolist(),
+        "i_swap": given.swaps.tolist(),
+        "i_load": given.loads.tolist(),
+        "i_weight": given.weights.tolist(),
+        "i_psum": [0] * early + given.psums.tolist(),
+    }
+    inputs = {name: values + [0] * (early + count - len(values)) for name, values in inputs.items()}
+    compare(pe, given, await play(dut, inputs, OUTPUTS, more=pe.psum_latency), task.seed)
+
+
+def compare(pe: ProcessingElement, given: Cycles, seen: dict[str, list[int]], seed: int) -> None:
+    """Compare what each output shows, from its latency on, with what is expected."""
+    operand, count = pe.operand.name, len(given.activations)
+    expected = {
+        "o_activation": (given.activations, 1, operand),
+        "o_swap": (given.swaps, 1, ""),
+        "o_load": (given.loads, 1, ""),
+        "o_weight": (given.shadow, 1, operand),
+        "o_psum": (given.sums, pe.latency, "fp32"),
+    }
+    for name, (words, latency, fmt) in expected.items():
+        first = 1 if name == "o_psum" else 0  # no weight is active before the first swap
+        operands = [given.psums, given.products] if name == "o_psum" else [words]
+        check(
+            name,
+            np.array(seen[name][latency : latency + count], dtype=np.uint32)[first:],
+            words[first:],
+            fmt=fmt,
+            operands=[each[first:] for each in operands],
+            operand=fmt,
+            cycles=range(latency + first, latency + count),
+            seed=seed,
+        )

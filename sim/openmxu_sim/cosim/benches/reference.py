@@ -1,0 +1,130 @@
+"""What an array and an accumulator bank compute, in operations of the golden model."""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.marks import TILE_MARKS
+from openmxu.unit.status import Error
+from openmxu_sim import golden
+from openmxu_sim.operands.aliases import Words
+
+__all__ = ["AnyBeats", "accumulate", "first_mistake", "tile_sums"]
+
+Marks = Mapping[str, bool]
+
+
+def tile_sums(activations: Words, weights: Words, psums: Words, *, operand: str, subnormals: str) -> Words:
+    """Sums at the foot of the columns.
+
+    Parameters
+    ----------
+    activations, weights
+        (M, K) and (K, N) patterns of ``operand``.
+    psums
+        (M, N) fp32 patterns that the sums start from.
+    operand, subnormals
+        See :func:`openmxu_sim.golden.multiply`.
+    """
+    for k in range(len(weights)):
+        products = golden.multiply(activations[:, k, np.newaxis], weights[k], operand, "fp32", subnormals=subnormals)
+        psums = golden.add(psums, products, "fp32", subnormals=subnormals)
+    return psums
+
+
+def accumulate(old: Words, sums: Words, *, clear_nan: bool, subnormals: str) -> Words:
+    """``sums`` added to what is in the accumulator bank, where a NaN may count as +0."""
+    if clear_nan:
+        old = np.where((old & 0x7FFF_FFFF) > 0x7F80_0000, np.uint32(0), old)
+    return golden.add(old, sums, "fp32", subnormals=subnormals)
+
+
+class AnyBeats:
+    """What a unit makes of its beats in whatever order their marks come: what the reference of streams promises.
+
+    The n-th ``first`` without ``keep`` takes the n-th R beats of weights. A beat that is emitted uses place 0 of the
+    sums that are being built and moves them on by one; any other beat uses place 0 if it begins a tile, place 1 after a
+    beat that was emitted, else the place after that of the beat before.
+
+    Parameters
+    ----------
+    config
+        Configuration of the unit.
+    """
+
+    def __init__(self, config: MxuConfig) -> None:
+        self._config = config
+        self._loaded: deque[Words] = deque()
+        self._active: Words | None = None
+        self._sums: deque[Words | None] = deque([None] * config.depth)
+        self._row = 0
+
+    def load(self, block: Words) -> None:
+        """A tile's weights, as on the stream, row 0 first."""
+        self._loaded.append(self._converted(block))
+
+    @property
+    def may_keep(self) -> bool:
+        """Whether there are active weights."""
+        return self._active is not None
+
+    def may_add(self, marks: Marks, *, ahead: int = 0) -> bool:
+        """Whether the sum is defined that a beat with these marks would be added to, after ``ahead`` further beats."""
+        return self._sums[(self._place(marks) + ahead) % self._config.depth] is not None
+
+    def feed(self, activations: Words, marks: Marks) -> Words:
+        """What a beat of words gives, as on the stream of results; ``first`` must find weights, and ``add`` a sum."""
+        if marks["first"] and not marks["keep"]:
+            self._active = self._loaded.popleft()
+        assert self._active is not None, "no weights have been active yet"
+        place, mode = self._place(marks), self._config.subnormals
+        psums = np.zeros((1, self._config.columns), dtype=np.uint32)
+        [sums] = tile_sums(
+            self._converted(activations[np.newaxis]),
+            self._active,
+            psums,
+            operand=self._config.operand.name,
+            subnormals=mode,
+        )
+        if marks["add"]:
+            old = self._sums[place]
+            assert old is not None, "the sum to add to is not defined"
+            sums = accumulate(old, sums, clear_nan=marks["clear_nan"], subnormals=mode)
+        self._sums[place] = sums
+        if marks["emit"]:
+            self._sums.append(None)
+            self._sums.popleft()
+        self._row = 0 if marks["last"] else place + 1
+        return golden.convert(sums, "fp32", self._config.result.name, subnormals=mode)
+
+    def _converted(self, words: Words) -> Words:
+        source, operand = self._config.source, self._config.operand
+        if source == operand:
+            return words
+        return golden.convert(words, source.name, operand.name, subnormals=self._config.subnormals)
+
+    def _place(self, marks: Marks) -> int:
+        return 0 if marks["first"] or marks["emit"] else self._row % self._config.depth
+
+
+def first_mistake(beats: Iterable[Marks], depth: int) -> Error:
+    """What is wrong with beats of activations first."""
+    tile: list[Marks] = []
+    supplied = False
+    for beat in beats:
+        if tile and beat["first"]:
+            return Error.TILE_CUT
+        if not tile and not beat["first"]:
+            return Error.TILE_UNBEGUN
+        if not tile:
+            if beat["keep"] and not supplied:
+                return Error.WEIGHTS_NONE
+            supplied |= not beat["keep"]
+        if len(tile) == depth:
+            return Error.TILE_LONG
+        if any(beat[mark] != tile[0][mark] for mark in TILE_MARKS if tile):
+            return Error.MARKS_CHANGED
+        tile = [] if beat["last"] else [*tile, beat]
+    return Error.NONE

@@ -1,0 +1,131 @@
+"""The task of a bench, and how a bench is started."""
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from openmxu.catalog import CATALOG
+from openmxu.catalog import build as build_design
+from openmxu.export.verilog import to_verilog
+from openmxu_sim.cosim.runner import simulate
+
+__all__ = ["BENCHES", "Task", "run_bench"]
+
+BENCHES = {
+    "product": "pipeline",
+    "multiplier": "pipeline",
+    "adder": "pipeline",
+    "converter": "pipeline",
+    "splitter": "pipeline",
+    "stream_multiplier": "streamed",
+    "stream_adder": "streamed",
+    "stream_converter": "streamed",
+    "pe": "pe",
+    "array": "array",
+    "mxu": "mxu",
+}
+"""The bench module of each family of designs."""
+
+_VARIABLE = "OPENMXU_BENCH"
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a bench does.
+
+    Parameters
+    ----------
+    design
+        Name of a catalog entry.
+    overrides
+        Parameters in which the design differs from the entry.
+    seed
+        Seed of operands and stalls.
+    count
+        Random vectors.
+    """
+
+    design: str
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    count: int = 2000
+
+    @classmethod
+    def of_environment(cls) -> "Task":
+        """The task that this process was started for."""
+        return cls(**json.loads(os.environ[_VARIABLE]))
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variable that :meth:`of_environment` reads."""
+        return {_VARIABLE: json.dumps(asdict(self))}
+
+    @property
+    def family(self) -> str:
+        """Family of the design."""
+        return CATALOG[self.design].family
+
+    @property
+    def bench(self) -> str:
+        """Name of the bench module: :data:`BENCHES` for the family; units on a bus have one of their own."""
+        bus = (CATALOG[self.design].domain | dict(self.overrides)).get("bus", "none")
+        return BENCHES[self.family] if bus == "none" else str(bus)
+
+    def component(self) -> Any:
+        """The component under test, for its properties."""
+        return build_design(self.design, **self.overrides)
+
+
+def run_bench(
+    task: Task,
+    *,
+    simulator: str = "verilator",
+    mutate: Callable[[str], str] | None = None,
+    plusargs: Sequence[str] = (),
+    vcd: Path | None = None,
+    timeout: float = 600.0,
+) -> list[str]:
+    """Run the bench of a design.
+
+    Parameters
+    ----------
+    task
+        Which, and how.
+    simulator
+        ``"verilator"`` or ``"icarus"``.
+    mutate
+        Changes the design's Verilog before it is run, to see that the bench complains.
+    plusargs
+        Arguments that the changed Verilog reads.
+    vcd
+        Where to write a waveform.
+    timeout
+        Seconds that the tests may take, without the build.
+
+    Returns
+    -------
+    list of str
+        Names of the tests, all passed.
+
+    Raises
+    ------
+    SimulatorNotFoundError, SimulationError, OSError
+        See :func:`openmxu_sim.cosim.runner.simulate`.
+    ValueError, TypeError
+        There is no such design.
+    """
+    component = task.component()
+    verilog = to_verilog(component)
+    return simulate(
+        verilog if mutate is None else mutate(verilog),
+        component.module_name,
+        f"openmxu_sim.cosim.benches.{task.bench}",
+        simulator=simulator,
+        environment=task.environment,
+        plusargs=plusargs,
+        vcd=vcd,
+        timeout=timeout,
+    )

@@ -1,0 +1,52 @@
+"""The kernel that was just compiled, tried in a process of its own: it may be anything, and do anything.
+
+The process is ``python -m openmxu_sim.engines.model.try_kernel LIBRARY``. It ends with
+:data:`~openmxu_sim.engines.library.RIGHT` if products of operands of every kind have the golden model's bits.
+"""
+
+import sys
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from openmxu_sim import golden
+from openmxu_sim.engines import model
+from openmxu_sim.engines.library import RIGHT
+from openmxu_sim.engines.model.kernel import Kernel
+from openmxu_sim.operands import vectors
+
+__all__ = ["CASES", "main"]
+
+CASES: tuple[dict[str, str], ...] = (
+    {"operand": "bf16"},
+    {"operand": "fp32"},
+    {"operand": "fp8_e4m3"},
+    {"operand": "bf16", "accumulate": "bf16"},
+    {"operand": "tf32", "accumulate": "fp16"},
+    {"precision": "high"},
+    {"precision": "highest"},
+)
+"""Between them every step of the kernel, and every part of operands."""
+
+
+def main(library: str) -> None:
+    """Run the products; end the process where one is wrong."""
+    try:
+        kernel = Kernel(Path(library).read_bytes())
+    except (OSError, AttributeError) as error:
+        sys.exit(str(error))
+    m, k, n = kernel.band + 1, 9, kernel.panel + 1
+    for kind, mode, case in product(("all", "normal"), ("flush", "ieee"), CASES):
+        a = golden.from_bits(vectors.matrix((m, k), "fp32", 1, kind=kind))
+        b = golden.from_bits(vectors.matrix((n, k), "fp32", 2, kind=kind)).T
+        right = golden.matmul(a, b, rows=4, subnormals=mode, **case)
+        found = model.matmul(a, b, rows=4, subnormals=mode, **case, kernel=kernel)
+        wrong = np.count_nonzero(golden.to_bits(found) != golden.to_bits(right))
+        if wrong:
+            sys.exit(f"{wrong} of {right.size} elements of a known product are wrong ({mode}, {case})")
+    print(RIGHT)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

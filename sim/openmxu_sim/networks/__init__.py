@@ -1,0 +1,1 @@
+"""Networks on the unit, whatever framework they come from: convolutions, and what layers cost and lose."""

@@ -1,0 +1,133 @@
+"""Convolutions as products of matrices.
+
+A convolution multiplies, for each group of channels, the (Cout, K) weights by the (K, L) patches of an image: K counts
+the input's channels and, within each, the places of the kernel; L the places of the output. So the sum over K is formed
+in this order, by tiles of the array's rows. ::
+
+                      patches, one column for each place of the output
+                       o0  o1  o2 ...
+    channel 0, tap 0 [ x0  x1  x2     ]          the gradient of the weights multiplies the (Cout, L) gradients of all
+    channel 0, tap 1 [ x1  x2  x3     ]          images, side by side, by the transposed patches: its sums are over
+    channel 1, tap 0 [ y0  y1  y2     ]          images and, within each, places
+    ...
+
+The gradient of the input multiplies the transposed weights by the gradients, over the channels of the output: a value
+for each entry of the patches. Entries that came from the same pixel are then added outside of the array, in fp32, in
+the order of taps. A transposed convolution is the same computation: forward here is backward there.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from openmxu_sim.networks.numerics import Multiplier
+from openmxu_sim.operands.aliases import Floats
+
+__all__ = ["Convolution"]
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """Steps of a kernel over images of any number of dimensions.
+
+    Parameters
+    ----------
+    multiplier
+        What multiplies matrices.
+    kernel
+        The kernel's size.
+    stride, padding, dilation
+        For each dimension: pixels from a place to the next, zeros before and after the image, pixels from a tap to the
+        next.
+    groups
+        Into how many parts channels are divided, each convolved by itself.
+    """
+
+    multiplier: Multiplier
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[tuple[int, int], ...]
+    dilation: tuple[int, ...]
+    groups: int
+
+    def places(self, image: Sequence[int]) -> tuple[int, ...]:
+        """How many places the kernel has in an image of this size, along each dimension."""
+        return tuple(
+            (size + sum(padding) - dilation * (kernel - 1) - 1) // stride + 1
+            for size, kernel, stride, padding, dilation in zip(
+                image, self.kernel, self.stride, self.padding, self.dilation, strict=True
+            )
+        )
+
+    def image(self, places: Sequence[int], beyond: Sequence[int]) -> tuple[int, ...]:
+        """The size of an image with so many places of the kernel, and so many pixels more that none reaches."""
+        return tuple(
+            (count - 1) * stride - sum(padding) + dilation * (kernel - 1) + more + 1
+            for count, more, kernel, stride, padding, dilation in zip(
+                places, beyond, self.kernel, self.stride, self.padding, self.dilation, strict=True
+            )
+        )
+
+    def gather(self, image: Floats, weight: Floats, places: Sequence[int]) -> Floats:
+        """From (N, Cin, *image) by (Cout, Cin / groups, *kernel) to (N, Cout, *places): the usual convolution."""
+        inner = image.shape[1] // self.groups * math.prod(self.kernel)
+        patches = self._windows(image, places).reshape(len(image), self.groups, inner, math.prod(places))
+        return self.multiplier.images(self._flat(weight), patches).reshape(len(image), len(weight), *places)
+
+    def scatter(self, values: Floats, weight: Floats, image: Sequence[int]) -> Floats:
+        """From (N, Cout, *places) by the same weights to (N, Cin, *image): its transpose."""
+        count, places = len(values), values.shape[2:]
+        flat = self._flat(weight).swapaxes(1, 2)
+        inner = values.shape[1] // self.groups
+        entries = self.multiplier.images(flat, values.reshape(count, self.groups, inner, math.prod(places)))
+        return self._add_entries(entries.reshape(count, -1, *self.kernel, *places), places, image)
+
+    def correlate(self, values: Floats, image: Floats) -> Floats:
+        """From (N, Cout, *places) and (N, Cin, *image) to (Cout, Cin / groups, *kernel): the weights' gradient."""
+        places = values.shape[2:]
+        inner = len(values) * math.prod(places)
+        left = values.swapaxes(0, 1).reshape(self.groups, -1, inner)
+        right = np.moveaxis(self._windows(image, places), 0, 1 + len(self.kernel)).reshape(self.groups, -1, inner)
+        return self.multiplier.stacks(left, right.swapaxes(1, 2)).reshape(values.shape[1], -1, *self.kernel)
+
+    def _flat(self, weight: Floats) -> Floats:
+        """(groups, Cout / groups, K)."""
+        return weight.reshape(self.groups, len(weight) // self.groups, -1)
+
+    def _windows(self, image: Floats, places: Sequence[int]) -> Floats:
+        """(N, Cin, *kernel, *places): the pixels under each tap at each place, not copied yet."""
+        if any(map(any, self.padding)):
+            sizes = (size + sum(pair) for size, pair in zip(image.shape[2:], self.padding, strict=True))
+            padded = np.zeros((*image.shape[:2], *sizes), image.dtype)
+            padded[self._inside(image.shape[2:])] = image
+            image = padded
+        strides = image.strides
+        steps = zip(strides[2:], self.dilation, strict=True), zip(strides[2:], self.stride, strict=True)
+        return np.lib.stride_tricks.as_strided(
+            image,
+            (*image.shape[:2], *self.kernel, *places),
+            (*strides[:2], *(step * each for pairs in steps for step, each in pairs)),
+            writeable=False,
+        )
+
+    def _inside(self, image: Sequence[int]) -> tuple[slice, ...]:
+        """Where an image of this size is, in itself with its padding."""
+        pixels = (slice(first, first + size) for size, (first, _) in zip(image, self.padding, strict=True))
+        return (slice(None), slice(None), *pixels)
+
+    def _add_entries(self, entries: Floats, places: Sequence[int], image: Sequence[int]) -> Floats:
+        """The sum at each pixel of an image of all entries that belong to it."""
+        padded = (size + sum(padding) for size, padding in zip(image, self.padding, strict=True))
+        sums = np.zeros((*entries.shape[:2], *padded), entries.dtype)
+        for tap in itertools.product(*map(range, self.kernel)):
+            at: tuple[Any, ...] = tuple(
+                slice(dilation * number, dilation * number + stride * (count - 1) + 1, stride)
+                for number, dilation, stride, count in zip(tap, self.dilation, self.stride, places, strict=True)
+            )
+            reached: tuple[Any, ...] = (slice(None), slice(None), *tap)
+            sums[(..., *at)] += entries[reached]
+        return np.ascontiguousarray(sums[self._inside(image)])

@@ -1,0 +1,277 @@
+"""What a network costs on a unit, layer by layer: products, cycles, bytes, and what conversion loses of operands."""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.passes import PASSES
+from openmxu.spec.tiling import cycles as cycle_formula
+from openmxu.spec.tiling import stream_bytes
+from openmxu_sim import golden
+from openmxu_sim.networks.numerics import Numerics, Work
+from openmxu_sim.operands.aliases import Floats
+
+if TYPE_CHECKING:
+    from openmxu.area.finding.units import UnitEnergy
+
+__all__ = ["Cost", "Costs", "Ledger", "Losses", "losses", "three_digits"]
+
+_INFINITY = 0x7F800000
+"""As a pattern of fp32: all finite numbers are below."""
+
+
+@dataclass(frozen=True)
+class Losses:
+    """How many of some operands, none of them a zero, an infinity or a NaN, conversion changes beyond rounding.
+
+    Parameters
+    ----------
+    operands
+        How many there are.
+    flushed
+        How many become zero.
+    overflowed
+        How many become infinite, or NaN where the format has no infinity.
+    """
+
+    operands: int = 0
+    flushed: int = 0
+    overflowed: int = 0
+
+    def __add__(self, other: "Losses") -> "Losses":
+        return Losses(self.operands + other.operands, self.flushed + other.flushed, self.overflowed + other.overflowed)
+
+
+def losses(array: Floats, operand: str, subnormals: str) -> Losses:
+    """What is lost of an array where it is converted to a unit's operands."""
+    zero, infinite = _bounds(operand, subnormals)
+    magnitudes = array.view(np.uint32) & 0x7FFFFFFF
+    others = int(np.count_nonzero(magnitudes))
+    below = int(np.count_nonzero(magnitudes <= zero))
+    too_large = infinities = 0
+    if magnitudes.max(initial=0) > infinite:  # seldom, so looked at only then
+        too_large, infinities = (int(np.count_nonzero(magnitudes > bound)) for bound in (infinite, _INFINITY - 1))
+    return Losses(others - infinities, below - (array.size - others), too_large - infinities)
+
+
+@lru_cache(maxsize=64)
+def _bounds(operand: str, subnormals: str) -> tuple[int, int]:
+    """The largest patterns of fp32 that become zero, and that become finite numbers: conversion keeps their order."""
+
+    def last(holds: Callable[[int], bool]) -> int:
+        low, high = 0, _INFINITY  # it holds for the first, and not for the second
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if holds(middle) else (low, middle)
+        return low
+
+    def converted(pattern: int) -> float:
+        bits = golden.convert(np.array([pattern], np.uint32), "fp32", operand, subnormals=subnormals)
+        return float(golden.from_bits(golden.convert(bits, operand, "fp32", subnormals="ieee"))[0])
+
+    return last(lambda pattern: converted(pattern) == 0), last(lambda pattern: bool(np.isfinite(converted(pattern))))
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a unit takes for products of one kind.
+
+    Parameters
+    ----------
+    work
+        What is multiplied.
+    times
+        How many times.
+    cycles
+        For all of it, by the formula.
+    utilisation
+        Share of the array's multiply-adds that were of use.
+    weight_bytes, activation_bytes, result_bytes
+        What goes over the streams, padding included.
+    losses
+        Of all operands; ``None`` if they were not looked at.
+    """
+
+    work: Work
+    times: int
+    cycles: int
+    utilisation: float
+    weight_bytes: int
+    activation_bytes: int
+    result_bytes: int
+    losses: Losses | None
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What a network costs on a unit, in the order in which its products were first asked for.
+
+    Parameters
+    ----------
+    config, numerics
+        The unit.
+    rows
+        What it takes for products of each kind.
+    energy
+        What its parts take; ``None`` if they were not measured, see
+        :func:`openmxu_sim.energy.inference.with_energies`.
+    """
+
+    config: MxuConfig
+    numerics: Numerics
+    rows: tuple[Cost, ...]
+    energy: "UnitEnergy | None" = None
+
+    @property
+    def cycles(self) -> int:
+        """One after the other."""
+        return sum(row.cycles for row in self.rows)
+
+    @property
+    def utilisation(self) -> float:
+        """Of all of it."""
+        return sum(row.utilisation * row.cycles for row in self.rows) / self.cycles if self.cycles else 0.0
+
+    @property
+    def millijoules(self) -> float | None:
+        """Of all of it, if parts were measured; derived, see :class:`openmxu.area.finding.units.UnitEnergy`."""
+        return None if self.energy is None else sum(self._millijoules(self.energy, row) for row in self.rows)
+
+    def _millijoules(self, energy: "UnitEnergy", row: Cost) -> float:
+        """Of its products, and of elements that have none in a cycle."""
+        places = self.config.rows * self.config.columns * row.cycles
+        useful = row.utilisation * places
+        return (useful * energy.product() + (places - useful) * energy.idle) / 1e9
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        energy = self.energy
+        of_unit = {} if energy is None else {"energy": {**asdict(energy), "millijoules": self.millijoules}}
+        of_rows = [{} if energy is None else {"millijoules": self._millijoules(energy, row)} for row in self.rows]
+        return {
+            "unit": {
+                "rows": self.config.rows,
+                "columns": self.config.columns,
+                "stages": self.config.stages,
+                "depth": self.config.depth,
+            },
+            "numerics": self.numerics._asdict(),
+            "cycles": self.cycles,
+            "cycles_source": "formula",
+            "utilisation": self.utilisation,
+            **of_unit,
+            "layers": [{**_row(row), **more} for row, more in zip(self.rows, of_rows, strict=True)],
+        }
+
+    def to_markdown(self) -> str:
+        """A table of all kinds of products, and their sum."""
+        unit, how = self.config, self.numerics
+        return "\n".join(
+            [
+                f"On a {unit.rows}x{unit.columns} unit with {how.operand} operands, {unit.stages} stage"
+                f"{'s' if unit.stages > 1 else ''}, precision {how.precision}: {self.cycles:,} cycles by the formula, "
+                f"{self.utilisation:.1%} of the array in use.{self._energy_in_words()}",
+                "",
+                *_table(self.rows, self._energies()),
+            ]
+        )
+
+    def _energies(self) -> list[float] | None:
+        return None if self.energy is None else [self._millijoules(self.energy, row) for row in self.rows]
+
+    def _energy_in_words(self) -> str:
+        energy, sum_of_rows = self.energy, self.millijoules
+        if energy is None or sum_of_rows is None:
+            return ""
+        return (
+            f" {three_digits(sum_of_rows)} mJ, derived: parts mapped to {energy.library} take "
+            f"{energy.product():.1f} pJ for a product and {energy.idle:.1f} pJ for an element without one, operands "
+            "being of a normal distribution; without memories, wires and the clock's tree."
+        )
+
+
+def three_digits(value: float) -> str:
+    """A value to three digits, or more where they stand before the point."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _row(row: Cost) -> dict[str, Any]:
+    plain = asdict(row)
+    return {**row.work._asdict(), **{name: value for name, value in plain.items() if name != "work"}}
+
+
+def _table(rows: Sequence[Cost], energies: Sequence[float] | None) -> Iterator[str]:
+    heads = ["layer", "operator", "times", "products", "M", "K", "N", "cycles", "in use", "MB"]
+    seen = any(row.losses is not None for row in rows)
+    heads += ["to zero", "to infinity"] if seen else []
+    heads += ["mJ"] if energies else []
+    yield f"| {' | '.join(heads)} |"
+    yield "|---|---|" + "---:|" * (len(heads) - 2)
+    for number, row in enumerate(rows):
+        work = row.work
+        megabytes = (row.weight_bytes + row.activation_bytes + row.result_bytes) / 1e6
+        sizes = (row.times, work.products, work.m, work.k, work.n, row.cycles)
+        cells = [
+            work.layer.replace("|", "\\|"),  # or it would end the cell
+            work.operator,
+            *(f"{size:,}" for size in sizes),
+            f"{row.utilisation:.1%}",
+            three_digits(megabytes),
+        ]
+        if seen:
+            cells += ["", ""] if row.losses is None else [str(row.losses.flushed), str(row.losses.overflowed)]
+        cells += [three_digits(energies[number])] if energies else []
+        yield f"| {' | '.join(cells)} |"
+
+
+class Ledger:
+    """Counts what a unit is asked for; threads may share it.
+
+    Parameters
+    ----------
+    config, numerics
+        The unit.
+    """
+
+    def __init__(self, config: MxuConfig, numerics: Numerics) -> None:
+        self.config, self.numerics = config, numerics
+        self.work: Counter[Work] = Counter()
+        self.losses: dict[Work, Losses] = {}
+        self._lock = threading.Lock()
+
+    def note(self, work: Work, operands: Sequence[Floats] = ()) -> None:
+        """Products were asked for; ``operands``: arrays to be looked at for what conversion loses of them."""
+        lost = [losses(each, self.numerics.operand, self.numerics.subnormals) for each in operands]
+        with self._lock:
+            self.work[work] += 1
+            if lost:
+                self.losses[work] = sum(lost, self.losses.get(work, Losses()))
+
+    def costs(self) -> Costs:
+        """What all of it costs."""
+        with self._lock:
+            noted = [(work, times, self.losses.get(work)) for work, times in self.work.items()]
+        return Costs(self.config, self.numerics, tuple(self._cost(*each) for each in noted))
+
+    def _cost(self, work: Work, times: int, lost: Losses | None) -> Cost:
+        config, precision = self.config, self.numerics.precision
+        count = times * work.products
+        taken = cycle_formula(config, work.m, work.k, work.n, precision)
+        moved = stream_bytes(config, work.m, work.k, work.n, precision)
+        useful = len(PASSES[precision]) * work.m * work.k * work.n
+        return Cost(
+            work,
+            times,
+            count * taken,
+            useful / (config.rows * config.columns * taken) if taken else 0.0,
+            count * moved.weights,
+            count * moved.activations,
+            count * moved.results,
+            lost,
+        )

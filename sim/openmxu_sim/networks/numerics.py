@@ -1,0 +1,144 @@
+"""What the packages for frameworks share: how they have products computed, and what they do not compute."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import FP32, FloatFormat
+from openmxu.spec.passes import find_precision
+from openmxu_sim import golden
+from openmxu_sim.engines import model
+from openmxu_sim.golden.arithmetic import check_subnormals
+from openmxu_sim.golden.matrix import check_precision
+from openmxu_sim.operands.aliases import Floats
+
+__all__ = ["EscapeError", "Multiplier", "Numerics", "Work"]
+
+
+class EscapeError(RuntimeError):
+    """A product would be computed elsewhere than on the unit."""
+
+
+_NAMES = {
+    **{"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "fp32", "float": "fp32"},
+    **{
+        "float8_e4m3fn": "fp8_e4m3",
+        "float8_e5m2": "fp8_e5m2",
+        "e4m3fn": "fp8_e4m3",
+        "e4m3": "fp8_e4m3",
+        "e5m2": "fp8_e5m2",
+    },
+    **{"float8_e4m3": "e4f3", "float8_e3m4": "e3f4"},  # these have infinities
+}
+"""What others call our formats."""
+
+
+def _our_name(fmt: Any) -> Any:
+    """Our name of a format, where others call it differently, or where it is a type of theirs; else what was given."""
+    name = fmt
+    if not isinstance(fmt, str):
+        with suppress(TypeError):
+            name = str(fmt).removeprefix("torch.") if type(fmt).__module__ == "torch" else fmt and np.dtype(fmt).name
+    return _NAMES.get(name, fmt) if isinstance(name, str) else fmt
+
+
+class Numerics(NamedTuple):
+    """What the bits of a product depend on; each is as of :func:`openmxu_sim.simulate`.
+
+    Formats may have the names that others give them, such as ``"bfloat16"``, ``"e4m3"`` or ``torch.float8_e5m2``.
+    """
+
+    operand: str = "bf16"
+    accumulate: str = "fp32"
+    precision: str = "default"
+    subnormals: str = "flush"
+    rows: int = 128
+
+    def checked(self) -> "Numerics":
+        """The same, with the names that we have for formats and the precision.
+
+        Raises
+        ------
+        TypeError, ValueError
+            One is outside its domain.
+        """
+        operand, accumulate = _our_name(self.operand), _our_name(self.accumulate)
+        golden.find_format(operand, "operand")
+        golden.find_format(accumulate, "accumulate")
+        precision = find_precision(self.precision)
+        check_precision(precision, operand, accumulate)
+        check_subnormals(self.subnormals)
+        return Numerics(operand, accumulate, precision, self.subnormals, golden.check_count(self.rows, "rows"))
+
+    def unit(self, columns: int, stages: int) -> MxuConfig:
+        """A unit that has these bits, and takes fp32.
+
+        Raises
+        ------
+        TypeError, ValueError
+            One is outside its domain.
+        """
+        return MxuConfig(
+            rows=self.rows,
+            columns=columns,
+            stages=stages,
+            subnormals=self.subnormals,
+            operand=FloatFormat.parse(self.operand, "operand"),
+            source=FP32,
+        )
+
+
+class Work(NamedTuple):
+    """Products of one kind: the operator that asks for them, how many at once, their sizes, and the layer's name.
+
+    Weights are the (K, N) matrix, activations the (M, K) one: of a convolution, M counts the places of all images.
+    """
+
+    operator: str
+    products: int
+    m: int
+    k: int
+    n: int
+    layer: str = ""
+
+
+@dataclass(frozen=True)
+class Multiplier:
+    """Products for one operator of a framework, on the engine ``model``.
+
+    Parameters
+    ----------
+    numerics
+        What decides their bits.
+    threads
+        As of :func:`openmxu_sim.engines.model.products`.
+    seen
+        Called with how many products there are, with their M, K and N, and with activations and weights.
+    """
+
+    numerics: Numerics
+    threads: int | None
+    seen: Callable[[int, int, int, int, Floats, Floats], object]
+
+    def stacks(self, a: Floats, b: Floats) -> Floats:
+        """The products of (P, M, K) activations and (P, K, N) weights: (P, M, N)."""
+        (count, m, k), n = a.shape, b.shape[2]
+        self.seen(count, m, k, n, a, b)
+        return self._multiply(a, b)
+
+    def images(self, weights: Floats, images: Floats) -> Floats:
+        """Those of (groups, N, K) weights and (images, groups, K, places) activations: (images, groups, N, places).
+
+        On the unit, all images are the rows of one product for each group.
+        """
+        (count, groups, k, places), n = images.shape, weights.shape[1]
+        self.seen(groups, count * places, k, n, images, weights)
+        spread = np.broadcast_to(weights, (count, groups, n, k)).reshape(-1, n, k)
+        return self._multiply(spread, images.reshape(-1, k, places)).reshape(count, groups, n, places)
+
+    def _multiply(self, a: Floats, b: Floats) -> Floats:
+        return model.products(a.view(np.uint32), b.view(np.uint32), **self.numerics._asdict(), threads=self.threads)

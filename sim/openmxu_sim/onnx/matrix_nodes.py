@@ -1,0 +1,194 @@
+"""ONNX's operators that multiply matrices: those that the unit computes, and those that it cannot."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from openmxu_sim.networks.convolution import Convolution
+from openmxu_sim.networks.numerics import EscapeError, Multiplier
+from openmxu_sim.onnx.recurrent import CELLS, recur
+from openmxu_sim.onnx.runtime import OpRun
+from openmxu_sim.operands.aliases import Floats
+from openmxu_sim.product import to_stacks
+
+__all__ = ["COMPUTED", "REFUSED", "TYPES", "operators"]
+
+_Array = npt.NDArray[Any]
+
+TYPES = tuple(map(np.dtype, (np.float32, ml_dtypes.bfloat16, np.float16, np.float64)))
+"""What is multiplied. All but the last go into fp32 exactly; float64 is rounded to it."""
+
+REFUSED = frozenset(
+    (
+        *(
+            "AffineGrid",
+            "Attention",
+            "CausalConvWithState",
+            "ConvInteger",
+            "DFT",
+            "DeformConv",
+            "Det",
+            "Einsum",
+            "FlexAttention",
+        ),
+        *("LinearAttention", "MatMulInteger", "QLinearConv", "QLinearMatMul", "STFT"),
+        *("LinearClassifier", "LinearRegressor", "SVMClassifier", "SVMRegressor"),
+    )
+)
+"""Operators that multiply matrices in a way of their own."""
+
+
+def operators(multiplier: Callable[[str, str], Multiplier]) -> list[type[OpRun]]:
+    """What the evaluator takes in place of its own.
+
+    Parameters
+    ----------
+    multiplier
+        What computes products, given an operator's type and its node's name.
+    """
+
+    def made(name: str, compute: Callable[..., Any]) -> type[OpRun]:
+        def run(self: Any, *inputs: Any, **attributes: Any) -> tuple[_Array, ...]:
+            node = self.onnx_node
+            found = multiplier(node.op_type, node.name or node.output[0])
+            outputs = compute(found, *inputs, **attributes)
+            return outputs[: len(node.output)] if isinstance(outputs, tuple) else (outputs,)
+
+        return type(name, (OpRun,), {"op_domain": "", "_run": run})
+
+    return [made(name, compute) for name, compute in COMPUTED.items()]
+
+
+def _operands(name: str, *arrays: _Array) -> list[Floats]:
+    """The numbers of arrays of one type in fp32."""
+    types = {array.dtype for array in arrays}
+    if len(types) > 1 or not types <= set(TYPES):
+        raise EscapeError(
+            f"{name} must have tensors of one type among {', '.join(map(str, TYPES))} to multiply on the unit, "
+            f"not of {' and '.join(sorted(map(str, types)))}"
+        )
+    return [np.asarray(array, np.float32) for array in arrays]
+
+
+def _matmul(multiplier: Multiplier, a: _Array, b: _Array) -> _Array:
+    left, right, shape = to_stacks(*_operands("MatMul", a, b))
+    return multiplier.stacks(left, right).reshape(shape).astype(a.dtype)
+
+
+def _gemm(
+    multiplier: Multiplier,
+    a: _Array,
+    b: _Array,
+    c: _Array | None = None,
+    *,
+    alpha: float | None = None,
+    beta: float | None = None,
+    transA: int | None = None,
+    transB: int | None = None,
+) -> _Array:
+    left, right = _operands("Gemm", a, b)
+    result = multiplier.stacks((left.T if transA else left)[None], (right.T if transB else right)[None])[0]
+    if alpha not in (None, 1):
+        result *= np.float32(alpha)
+    if c is not None and beta != 0:
+        result += c if beta in (None, 1) else np.float32(beta) * c
+    return result.astype(a.dtype)
+
+
+def _conv(multiplier: Multiplier, x: _Array, w: _Array, b: _Array | None = None, **attributes: Any) -> _Array:
+    image, weight = _operands("Conv", x, w)
+    convolution = _convolution(multiplier, weight, attributes, image.shape[2:])
+    places = convolution.places(image.shape[2:])
+    if min(places) < 1 or image.shape[1] != weight.shape[1] * convolution.groups:
+        raise ValueError(
+            f"Conv must have images that its kernel fits, and their channels: not {weight.shape} on {image.shape}, in "
+            f"{convolution.groups} groups"
+        )
+    result = convolution.gather(image, weight, places)
+    return _with_bias(result, b).astype(x.dtype)
+
+
+def _conv_transpose(multiplier: Multiplier, x: _Array, w: _Array, b: _Array | None = None, **attributes: Any) -> _Array:
+    values, weight = _operands("ConvTranspose", x, w)
+    beyond = attributes["output_padding"] or [0] * (weight.ndim - 2)
+    padded = {**attributes, **_fitted(multiplier, weight, attributes, values.shape[2:], beyond)}
+    beyond = padded["output_padding"] or beyond
+    convolution = _convolution(multiplier, weight, padded, ())
+    result = convolution.scatter(values, weight, convolution.image(values.shape[2:], beyond))
+    return _with_bias(result, b).astype(x.dtype)
+
+
+def _fitted(
+    multiplier: Multiplier, weight: Floats, attributes: Mapping[str, Any], places: Sequence[int], beyond: Sequence[int]
+) -> dict[str, Any]:
+    """The padding with which a transposed convolution gives an image of the size that is asked for, if one is.
+
+    Padding is what is left over; its larger half lies where ``auto_pad`` says.
+    """
+    shape, automatic = attributes["output_shape"], _text(attributes["auto_pad"])
+    steps = attributes["strides"] or [1] * len(places)
+    if shape is None and automatic in ("SAME_UPPER", "SAME_LOWER"):
+        shape = [size * step for size, step in zip(places, steps, strict=True)]
+    if shape is None:
+        return {}
+    whole = _convolution(multiplier, weight, {**attributes, "auto_pad": "VALID"}, ()).image(places, beyond)
+    wanted = shape[-len(places) :]
+    over = [max(0, most - size) for most, size in zip(whole, wanted, strict=True)]
+    more = [own + max(0, size - most) for own, most, size in zip(beyond, whole, wanted, strict=True)]
+    smaller, larger = [each // 2 for each in over], [each - each // 2 for each in over]
+    pads = [*smaller, *larger] if automatic == "SAME_UPPER" else [*larger, *smaller]
+    return {"auto_pad": "NOTSET", "pads": pads, "output_padding": more}
+
+
+def _with_bias(result: Floats, bias: _Array | None) -> Floats:
+    if bias is not None:
+        result += np.asarray(bias, np.float32).reshape(-1, *[1] * (result.ndim - 2))
+    return result
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else value or "NOTSET"
+
+
+def _convolution(
+    multiplier: Multiplier, weight: Floats, attributes: Mapping[str, Any], image: Sequence[int]
+) -> Convolution:
+    """The convolution of a node; the size of the image matters for automatic padding alone."""
+    dimensions = weight.ndim - 2
+    kernel = weight.shape[2:]
+    stride, dilation = (tuple(attributes[name] or [1] * dimensions) for name in ("strides", "dilations"))
+    automatic = _text(attributes["auto_pad"])
+    given = attributes["pads"] or [0] * 2 * dimensions
+    padding = tuple(zip(given[:dimensions], given[dimensions:], strict=True))
+    if automatic == "VALID":
+        padding = ((0, 0),) * dimensions
+    elif automatic in ("SAME_UPPER", "SAME_LOWER") and image:
+        over = (
+            max(0, (math.ceil(size / step) - 1) * step + (taps - 1) * apart + 1 - size)
+            for size, step, taps, apart in zip(image, stride, kernel, dilation, strict=True)
+        )
+        halves = ((each // 2, each - each // 2) for each in over)
+        padding = tuple(pair if automatic == "SAME_UPPER" else pair[::-1] for pair in halves)
+    return Convolution(multiplier, kernel, stride, padding, dilation, attributes["group"] or 1)
+
+
+def _recurrent(
+    name: str, multiplier: Multiplier, x: _Array, w: _Array, r: _Array, *rest: _Array | None, **attributes: Any
+) -> tuple[_Array, ...]:
+    found = recur(CELLS[name], multiplier, _operands(name, x, w, r), rest, attributes)
+    return tuple(each.astype(x.dtype) for each in found)
+
+
+COMPUTED: Mapping[str, Callable[..., Any]] = {
+    "MatMul": _matmul,
+    "Gemm": _gemm,
+    "Conv": _conv,
+    "ConvTranspose": _conv_transpose,
+    **{name: partial(_recurrent, name) for name in CELLS},
+}
+"""What the unit computes."""

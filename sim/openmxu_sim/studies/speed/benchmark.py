@@ -1,0 +1,414 @@
+"""All measurements in one run, and what they come to."""
+
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from openmxu.export.provenance import provenance
+from openmxu.runtime import process
+from openmxu.runtime.machine import cores, machine_name, tool_version
+from openmxu_sim.cosim.simulators import find_simulator, load_simulator
+from openmxu_sim.netlist.native import compiler_version
+from openmxu_sim.studies.speed.measure import (
+    ROW_ENGINE,
+    Clocked,
+    Ratio,
+    Whole,
+    measure_clocked,
+    measure_command,
+    measure_model,
+)
+
+__all__ = ["SIZES", "Figure", "Report", "bench", "compare", "read_report", "to_markdown"]
+
+SIZES = (4, 8, 16, 32, 64, 128, 256)
+"""Rows and columns of the units that are measured."""
+
+_ROW_SIZES = (16, 128)
+_SLOW = ("pysim", "icarus", "verilator")
+_QUICK_SIZES = (4, 16, 64)
+
+_LIMIT = 2 * 3600.0
+"""Seconds after which a measurement is given up. The longest take a few minutes."""
+
+_KINDS: dict[Callable[..., Any], type] = {measure_clocked: Clocked, measure_command: Whole, measure_model: Ratio}
+
+_T = TypeVar("_T", Clocked, Whole, Ratio)
+
+_CUBE = (1024, 1024, 1024)
+_PRODUCTS = (
+    *((size, "bf16", "fp32", 1) for size in ((512,) * 3, (32, 64, 64), (64, 784, 256), (256,) * 3, _CUBE, (2048,) * 3)),
+    *((_CUBE, operand, "fp32", 1) for operand in ("fp16", "fp8_e4m3", "fp32")),
+    (_CUBE, "bf16", "bf16", 1),
+    (_CUBE, "bf16", "fp32", 2),
+)
+"""What the model multiplies: sizes, operands, sums, threads."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure that was set as a goal.
+
+    Parameters
+    ----------
+    what
+        What is compared.
+    value
+        What was measured, with its unit.
+    least, aim
+        What it should be.
+    reached
+        ``"aim"``, ``"minimum"`` or ``"no"``.
+    """
+
+    what: str
+    value: str
+    least: str
+    aim: str
+    reached: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was measured.
+
+    Parameters
+    ----------
+    date, machine, seconds
+        When, on what, and how long it took.
+    tools
+        Versions, by name; what :func:`openmxu.export.provenance.provenance` says, first.
+    clocked, products, ratios
+        The measurements.
+    notes
+        What was left out, and why.
+    """
+
+    date: str
+    machine: str
+    seconds: float
+    tools: Mapping[str, str]
+    clocked: tuple[Clocked, ...]
+    products: tuple[Whole, ...]
+    ratios: tuple[Ratio, ...]
+    notes: tuple[str, ...]
+
+    def to_json(self) -> str:
+        """All of it."""
+        return json.dumps(asdict(self), indent=1) + "\n"
+
+    @classmethod
+    def of_json(cls, text: str) -> "Report":
+        """What :meth:`to_json` wrote."""
+        fields = json.loads(text)
+        for name, kind in (("clocked", Clocked), ("products", Whole), ("ratios", _ratio)):
+            fields[name] = tuple(kind(**each) for each in fields[name])
+        return cls(**fields | {"notes": tuple(fields["notes"])})
+
+    def find(self, engine: str, size: int, threads: int = 1) -> Clocked | None:
+        """A measurement, if it was made."""
+        return next(
+            (each for each in self.clocked if (each.engine, each.size, each.threads) == (engine, size, threads)), None
+        )
+
+    def figures(self) -> list[Figure]:
+        """The goals that these measurements say anything about."""
+        return [*self._rates(), *self._waits(), *self._comparisons(), *self._model()]
+
+    def _rates(self) -> Iterator[Figure]:
+        """Cycles per second of the largest unit."""
+        one, row = self.find("compiled", 128), self.find(ROW_ENGINE, 128)
+        if one and row:
+            times = one.rate / row.rate
+            yield _figure("compiled, 128x128, one thread, against Verilator by rows", times, 60, 250, "{:.0f} x")
+        if one:
+            least = 12000 if any(name in self.tools["C compiler"].lower() for name in ("clang", "zig")) else 8000
+            yield _figure("compiled, 128x128, one thread, cycles per second", one.rate, least, 50000, "{:.0f}")
+        most = max(
+            (each for each in self.clocked if (each.engine, each.size) == ("compiled", 128)),
+            key=lambda each: each.threads,
+            default=None,
+        )
+        if most and most.threads > 1:
+            yield _figure(f"the same on {most.threads} threads", most.rate, 8000, 50000, "{:.0f}")
+
+    def _waits(self) -> Iterator[Figure]:
+        """Seconds that a user waits for a product."""
+        whole = next((each for each in self.products if each.engine == "compiled"), None)
+        if whole:
+            what = "openmxu matmul, 512x512x512 on 128x128, compiled before, seconds"
+            yield _figure(what, whole.seconds, 1.5, 0.5, "{:.2f}", less=True)
+            yield _figure("its first use, compiling included, seconds", whole.first, 5, 2, "{:.2f}", less=True)
+
+    def _comparisons(self) -> Iterator[Figure]:
+        """Speeds in terms of each other."""
+        small, large = self.find("compiled", 16), self.find("compiled", 256)
+        if small and large:
+            times = large.updates / small.updates
+            yield _figure("updates per second at N = 256 against N = 16, one thread", times, 0.7, 1, "{:.2f} x")
+
+    def _model(self) -> Iterator[Figure]:
+        """Speeds of the model in terms of numpy's, and of its own."""
+        found = {(each.m, each.k, each.n, each.operand, each.accumulate, each.threads): each for each in self.ratios}
+        for size, least, aim in (((64, 784, 256), 0.3, 0.5), ((512, 512, 512), 0.4, 0.6), (_CUBE, 0.5, 0.8)):
+            if (ratio := found.get((*size, "bf16", "fp32", 1))) is not None:
+                what = f"model against numpy's float32 product, {'x'.join(map(str, size))}, one thread"
+                yield _figure(what, ratio.speed, least, aim, "{:.2f} x")
+        if (ratio := found.get((32, 64, 64, "bf16", "fp32", 1))) is not None:
+            yield _figure("model, 32x64x64, microseconds", ratio.model * 1e6, 50, 20, "{:.0f}", less=True)
+        plain = found.get((*_CUBE, "bf16", "fp32", 1))
+        for what, key, least, aim in (
+            ("fp16 operands", ("fp16", "fp32", 1), 1.1, 1.0),
+            ("fp8_e4m3 operands", ("fp8_e4m3", "fp32", 1), 1.1, 1.0),
+            ("fp32 operands", ("fp32", "fp32", 1), 1.1, 1.0),
+            ("bf16 sums", ("bf16", "bf16", 1), 6.0, 4.0),
+            ("two threads", ("bf16", "fp32", 2), 0.625, 0.55),
+        ):
+            if plain is not None and (other := found.get((*_CUBE, *key))) is not None:
+                times = other.model / plain.model
+                yield _figure(f"model, time of 1024x1024x1024 with {what}", times, least, aim, "{:.2f} x", less=True)
+
+
+def _ratio(**fields: Any) -> Ratio:
+    """A ratio that was written; those of 0.1.0 were of square matrices only."""
+    if "size" in fields:
+        size = fields.pop("size")
+        fields |= {"m": size, "k": size, "n": size, "operand": "bf16", "accumulate": "fp32", "threads": 1}
+    return Ratio(**fields)
+
+
+def _figure(what: str, value: float, least: float, aim: float, form: str, *, less: bool = False) -> Figure:
+    def holds(bound: float) -> bool:
+        return value <= bound if less else value >= bound
+
+    reached = "aim" if holds(aim) else "minimum" if holds(least) else "no"
+    return Figure(what, form.format(value), f"{least:g}", f"{aim:g}", reached)
+
+
+def bench(
+    *,
+    quick: bool = False,
+    limit: float = 60.0,
+    note: Callable[[str], None] = lambda line: None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Report:
+    """Measure all engines that are here. Leave the machine alone meanwhile.
+
+    Parameters
+    ----------
+    quick
+        Small units only, less than a minute.
+    limit
+        Seconds: an engine that would take longer for a size, judged by the size before, is left out from there on.
+    note
+        Called with a line of text now and then.
+    progress
+        Called with the number of measurements done and of all measurements.
+
+    Raises
+    ------
+    ValueError
+        There is no C compiler.
+    RuntimeError
+        An engine failed, or gave wrong bits or cycles.
+    """
+    tools = _tools()
+    start = time.monotonic()
+    jobs = _jobs(tools, quick=quick)
+    found: list[Clocked | Whole | Ratio] = []
+    notes: list[str] = []
+    for done, (measure, arguments) in enumerate(jobs):
+        progress(done, len(jobs))
+        expected = _expect(found, arguments) if measure is measure_clocked else 0.0
+        if expected > limit:
+            notes.append(f"{arguments[0]} on {arguments[1]}x{arguments[1]} left out: about {expected:.0f} s")
+            note(notes[-1])
+        else:
+            found.append(_alone(measure, *arguments))
+    progress(len(jobs), len(jobs))
+    today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
+    return Report(
+        today,
+        machine_name(),
+        time.monotonic() - start,
+        tools,
+        _of(Clocked, found),
+        _of(Whole, found),
+        _of(Ratio, found),
+        tuple(notes),
+    )
+
+
+def _jobs(tools: Mapping[str, str], *, quick: bool) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
+    """What is measured, and its arguments; of each engine the small sizes first."""
+    threads = cores()
+    sizes = _QUICK_SIZES if quick else SIZES
+    jobs: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
+        *((measure_clocked, ("compiled", size, 1)) for size in sizes),
+        *((measure_clocked, ("compiled", size, threads)) for size in sizes if size >= 64 and threads > 1),
+        *(
+            (measure_clocked, (engine, size, 1))
+            for engine in _SLOW
+            if engine == "pysim" or engine in tools
+            for size in sizes
+            if size <= 64
+        ),
+    ]
+    if not quick:
+        jobs += [(measure_clocked, (ROW_ENGINE, size, 1)) for size in _ROW_SIZES if "verilator" in tools]
+        jobs += [(measure_command, (engine, runs)) for engine, runs in (("compiled", 7), ("model", 7), ("golden", 3))]
+    return jobs + [(measure_model, product) for product in (_PRODUCTS[:1] if quick else _PRODUCTS)]
+
+
+def _expect(found: list[Clocked | Whole | Ratio], arguments: tuple[Any, ...]) -> float:
+    """Seconds that a measurement will take, by the engine's last one; 0 where there was none.
+
+    What Verilator and Amaranth do grows with the number of processing elements; the reference by rows, which has a
+    fixed list of sizes, and the compiled engine are always waited for.
+    """
+    engine, size, _ = arguments
+    last = next((each for each in reversed(found) if isinstance(each, Clocked) and each.engine == engine), None)
+    if engine not in _SLOW:
+        return 0.0
+    if last is None:
+        # A size left out rules out those above it; sizes come in order, so the first one is always tried.
+        return 0.0
+    return (last.build + last.seconds) * (size / last.size) ** 2
+
+
+def _of(kind: type[_T], found: list[Any]) -> tuple[_T, ...]:
+    return tuple(each for each in found if isinstance(each, kind))
+
+
+def _alone(measure: Callable[..., Any], *arguments: Any) -> Any:
+    """Run a measurement in a process of its own, with an empty cache, and numpy on one thread."""
+    what = " ".join(str(each) for each in arguments)
+    with _environment() as environment:
+        found = process.call(
+            measure, *arguments, what=f"the measurement of {what}", limit=_LIMIT, environment=environment
+        )
+    return _KINDS[measure](**found)
+
+
+@contextmanager
+def _environment() -> Iterator[dict[str, str]]:
+    """An empty cache of ours. Others keep theirs: Yosys takes half a minute to get ready."""
+    with process.workspace() as directory:
+        own = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        for other in own.iterdir() if own.is_dir() else ():
+            if other.name != "openmxu":
+                (directory / other.name).symlink_to(other)
+        # OpenBLAS chooses its kernel by itself: what some machines set makes numpy half as fast.
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("OPENBLAS_")}
+        yield kept | {"XDG_CACHE_HOME": str(directory), "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+
+
+def _tools() -> dict[str, str]:
+    """The versions of what is here."""
+    found = {**provenance(), "Python": platform.python_version(), "C compiler": compiler_version()}
+    found |= {name: importlib.metadata.version(name) for name in ("numpy", "amaranth")}
+    for name in ("verilator", "icarus"):
+        if find_simulator(name) is not None:
+            found[name] = load_simulator(name).tools
+    return found
+
+
+def to_markdown(report: Report) -> str:
+    """The report as tables."""
+    lines = [
+        f"`openmxu bench`, {report.date}, {report.machine}, {report.seconds / 60:.0f} minutes. "
+        + "; ".join(tool_version(name, version) for name, version in report.tools.items())
+        + ".",
+        "",
+        "| figure | measured | minimum | aim | reached |",
+        "|---|--:|--:|--:|---|",
+        *(f"| {each.what} | {each.value} | {each.least} | {each.aim} | {each.reached} |" for each in report.figures()),
+        "",
+        "| engine | N | threads | build, s | cycles | run, s | cycles/s | updates/s, million | MiB |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+        *(
+            f"| {each.engine} | {each.size} | {each.threads} | {each.build:.2f} | {each.cycles} | {each.seconds:.3g} "
+            f"| {each.rate:,.0f} | {each.updates / 1e6:.3g} | {each.memory:.0f} |"
+            for each in report.clocked
+        ),
+    ]
+    if report.products:
+        lines += [
+            "",
+            "| `openmxu matmul`, 512x512x512 on 128x128 | first use, s | then, s | MiB |",
+            "|---|--:|--:|--:|",
+            *(
+                f"| {each.engine} | {each.first:.2f} | {each.seconds:.2f} | {each.memory:.0f} |"
+                for each in report.products
+            ),
+        ]
+    lines += _ratios(report.ratios)
+    if report.notes:
+        lines += ["", *(f"- {line}" for line in report.notes)]
+    return "\n".join([*lines, ""])
+
+
+def _ratios(ratios: Sequence[Ratio]) -> Iterator[str]:
+    """The model beside numpy, as a table."""
+    if not ratios:
+        return
+    yield from (
+        "",
+        "Beside numpy's `@` of float32 matrices on one thread:",
+        "",
+        "| product | operands | sums | threads | model, ms | numpy, ms | model's speed in numpy's |",
+        "|---|---|---|--:|--:|--:|--:|",
+    )
+    for each in ratios:
+        yield (
+            f"| {each.m}x{each.k}x{each.n} | {each.operand} | {each.accumulate} | {each.threads} "
+            f"| {each.model * 1e3:.3g} | {each.numpy * 1e3:.3g} | {each.speed:.2f} |"
+        )
+    if kernels := {each.kernel for each in ratios if each.kernel}:
+        yield from ("", f"numpy's OpenBLAS chose its kernel by itself: {', '.join(sorted(kernels))}.")
+
+
+def compare(old: Report, new: Report) -> str:
+    """What both have measured, side by side, as a table. Speeds of two machines, or two days, differ by themselves."""
+    lines = [
+        f"Before: {old.date}, {old.machine}. Now: {new.date}, {new.machine}. Cycles per second, or seconds.",
+        "",
+        "| measurement | before | now | times as fast |",
+        "|---|--:|--:|--:|",
+    ]
+    for each in new.clocked:
+        if (before := old.find(each.engine, each.size, each.threads)) is not None:
+            what = f"{each.engine}, {each.size}x{each.size}, {each.threads} thread{'s' * (each.threads > 1)}"
+            lines.append(f"| {what} | {before.rate:,.0f} | {each.rate:,.0f} | {each.rate / before.rate:.2f} |")
+    products = {each.engine: each for each in old.products}
+    for whole in new.products:
+        if (earlier := products.get(whole.engine)) is not None:
+            times = f"{earlier.seconds:.2f} s | {whole.seconds:.2f} s | {earlier.seconds / whole.seconds:.2f}"
+            lines.append(f"| `openmxu matmul`, {whole.engine} | {times} |")
+    return "\n".join(lines) + "\n"
+
+
+def read_report(path: Path) -> Report:
+    """An earlier report, to be compared.
+
+    Raises
+    ------
+    ValueError
+        It is not what :meth:`Report.to_json` wrote.
+    OSError
+        It cannot be read.
+    """
+    try:
+        report = Report.of_json(path.read_text())
+        compare(report, report)  # whatever is wrong with it shows now, not after ten minutes
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} must be what `openmxu bench --json` wrote: {error!r}") from error
+    return report

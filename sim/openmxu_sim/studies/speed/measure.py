@@ -1,0 +1,269 @@
+"""The measurements, each to be run in a process of its own."""
+
+import resource
+import statistics
+import sys
+import time
+import timeit
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+
+import numpy as np
+
+from openmxu.runtime import process
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.tiling import cycles
+from openmxu_sim import golden
+from openmxu_sim.engines import compiled, load, load_product, quickest_product
+from openmxu_sim.engines.compiled.model import load_model
+from openmxu_sim.engines.protocol import Run
+from openmxu_sim.operands.aliases import Floats
+from openmxu_sim.operands.stimulus import Stimulus, collect, stimulus
+
+__all__ = ["ROW_ENGINE", "Clocked", "Ratio", "Whole", "measure_clocked", "measure_command", "measure_model"]
+
+ROW_ENGINE = "verilator, by rows"
+"""Verilator with a row of the array compiled once and driven by C++; see :mod:`openmxu_sim.engines.hierarchical`."""
+
+_BEATS = 512
+_FEW_TILES = {"pysim": 1, "icarus": 1}
+"""Tiles of the work where it is less: engines a thousand times slower than others are not waited for that long."""
+
+_TILES = 16
+
+_ENOUGH = 0.5
+"""Seconds after which no run is added to the least number of runs."""
+
+_LIMIT = 3600.0
+"""Seconds after which a command is given up."""
+
+_RUNS = 3
+_TURNS, _TURN = 9, 1 << 28
+"""How often the model and numpy take turns, and multiply-adds of each turn, of small products in a row."""
+
+_LONG = 10.0
+"""Seconds from which on one run is enough."""
+
+
+@dataclass(frozen=True)
+class Clocked:
+    """What an engine with a clock does on an N x N unit.
+
+    Parameters
+    ----------
+    engine, size, threads
+        The engine, N, and its threads.
+    build
+        Seconds until it can run, nothing being in the cache.
+    cycles
+        Cycles of the work.
+    seconds
+        Median time of a run.
+    runs
+        How many there were.
+    memory
+        MiB at most, Python and the operands included.
+    """
+
+    engine: str
+    size: int
+    threads: int
+    build: float
+    cycles: int
+    seconds: float
+    runs: int
+    memory: float
+
+    @property
+    def rate(self) -> float:
+        """Cycles per second."""
+        return self.cycles / self.seconds
+
+    @property
+    def updates(self) -> float:
+        """Processing elements times cycles, per second."""
+        return self.rate * self.size**2
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What ``openmxu matmul`` takes for 512x512x512 on a 128x128 unit, from its start to its end.
+
+    Parameters
+    ----------
+    engine
+        The engine.
+    first, seconds
+        Seconds with nothing in the cache, and the median of later runs.
+    memory
+        MiB at most.
+    """
+
+    engine: str
+    first: float
+    seconds: float
+    memory: float
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """The model beside numpy's own product of float32 matrices, which is on one thread.
+
+    Parameters
+    ----------
+    m, k, n
+        Sizes of the matrices; the array has 128 rows.
+    operand, accumulate, threads
+        The model's formats and threads.
+    model, numpy
+        Seconds, medians of runs that took turns.
+    kernel
+        What numpy's OpenBLAS chose for this processor; empty where that is not known.
+    """
+
+    m: int
+    k: int
+    n: int
+    operand: str
+    accumulate: str
+    threads: int
+    model: float
+    numpy: float
+    kernel: str = ""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is the unit's own arithmetic, on one thread."""
+        return (self.operand, self.accumulate, self.threads) == ("bf16", "fp32", 1)
+
+    @property
+    def speed(self) -> float:
+        """The model's speed in units of numpy's."""
+        return self.numpy / self.model
+
+
+def measure_clocked(engine: str, size: int, threads: int) -> Clocked:
+    """Run one tile, or several, on an N x N unit; the operands are normally distributed.
+
+    Raises
+    ------
+    RuntimeError
+        The result is not the golden model's, or the cycles are not the formula's.
+    """
+    config = MxuConfig(rows=size, columns=size)
+    a, b = _operands(_BEATS, _FEW_TILES.get(engine, _TILES) * size, size)
+    given = stimulus(config, golden.to_bits(a), golden.to_bits(b))
+    found, build, times = _MEASURES.get(engine, _measure_simulator)(engine, given, threads)
+    memory = _memory()  # before the check below, which has its own
+    expected = golden.to_bits(load_product(quickest_product())(a, b, rows=size))
+    if not np.array_equal(collect(config, found.beats, len(a), *b.shape), expected):
+        raise RuntimeError(f"{engine} on {size}x{size} gives other bits than the golden model")
+    if found.cycles != cycles(config, len(a), *b.shape):
+        raise RuntimeError(f"{engine} on {size}x{size} takes {found.cycles} cycles, which is not what the formula says")
+    return Clocked(engine, size, threads, build, found.cycles, statistics.median(times), len(times), memory)
+
+
+def _measure_simulator(engine: str, given: Stimulus, threads: int) -> tuple[Run, float, list[float]]:
+    """A run, seconds of the build, and of further runs; a first one builds and runs."""
+    start = time.perf_counter()
+    found = load(engine)(given)
+    first = time.perf_counter() - start
+    if engine == "pysim":  # builds each time
+        return found, 0.0, [first]
+    times = _repeat(lambda: load(engine)(given))
+    return found, max(0.0, first - statistics.median(times)), times
+
+
+def _measure_compiled(engine: str, given: Stimulus, threads: int) -> tuple[Run, float, list[float]]:
+    start = time.perf_counter()
+    load_model(given.config)
+    build = time.perf_counter() - start
+    found = compiled.run(given, threads=threads)
+    return found, build, _repeat(lambda: compiled.run(given, threads=threads))
+
+
+def _measure_by_rows(engine: str, given: Stimulus, threads: int) -> tuple[Run, float, list[float]]:
+    """Seconds of the simulation alone, as the program itself measures them."""
+    from openmxu_sim.engines import hierarchical  # noqa: PLC0415  # cocotb's extra may be missing
+
+    first = hierarchical.run_timed(given)
+    times = [first.seconds]
+    while times[0] < _LONG and len(times) < _RUNS:
+        times.append(hierarchical.run_timed(given).seconds)
+    return first.run, first.build, times
+
+
+_MEASURES = {"compiled": _measure_compiled, ROW_ENGINE: _measure_by_rows}
+
+
+def measure_command(engine: str, runs: int) -> Whole:
+    """Run the command; its first run builds what it needs.
+
+    Raises
+    ------
+    RuntimeError
+        It failed.
+    """
+    with process.workspace() as directory:
+        for name, matrix in zip("AB", _operands(512, 512, 512), strict=True):
+            np.save(directory / f"{name}.npy", matrix)
+        command = [sys.executable, "-m", "openmxu", "matmul", "A.npy", "B.npy", "-o", "C.npy", "--engine", engine]
+
+        def run() -> None:
+            done = process.run(command, what=f"openmxu matmul --engine {engine}", limit=_LIMIT, directory=directory)
+            if done.code:
+                raise RuntimeError("; ".join(done.last(1)))
+
+        [first] = _repeat(run, runs=1, enough=0)
+        times = _repeat(run, runs=runs, enough=0)
+    return Whole(engine, first, statistics.median(times), _memory())
+
+
+def measure_model(sizes: tuple[int, int, int], operand: str, accumulate: str, threads: int) -> Ratio:
+    """Multiply matrices by the model and by numpy in turns. The caller sees to one thread of numpy."""
+    product = partial(load_product("model"), rows=128, operand=operand, accumulate=accumulate, threads=threads)
+    m, k, n = sizes
+    a, b = _operands(m, k, n)
+    number = max(1, _TURN // (m * k * n))
+    model, own = [], []
+    product(a, b)  # the first call compiles
+    for _ in range(_TURNS):
+        model.append(timeit.timeit(lambda: product(a, b), number=number) / number)
+        own.append(timeit.timeit(lambda: a @ b, number=number) / number)
+    times = statistics.median(model), statistics.median(own)
+    return Ratio(m, k, n, operand, accumulate, threads, *times, _numpy_kernel())
+
+
+def _numpy_kernel() -> str:
+    """What numpy's OpenBLAS calls the processor whose kernel it has chosen."""
+    if find_spec("threadpoolctl") is None:
+        return ""
+    from threadpoolctl import threadpool_info  # noqa: PLC0415  # it need not be there
+
+    return next((str(each.get("architecture", "")) for each in threadpool_info() if each["user_api"] == "blas"), "")
+
+
+def _operands(m: int, k: int, n: int) -> tuple[Floats, Floats]:
+    generator = np.random.default_rng(0)
+    return (generator.standard_normal((m, k), dtype=np.float32), generator.standard_normal((k, n), dtype=np.float32))
+
+
+def _repeat(run: Callable[[], object], *, runs: int = _RUNS, enough: float = _ENOUGH) -> list[float]:
+    """Seconds of each run: some, and more where they are short."""
+    times: list[float] = []
+    while len(times) < runs or sum(times) < enough:
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+        if times[0] > _LONG:
+            break
+    return times
+
+
+def _memory() -> float:
+    """MiB that this process, or one that it started, had at most."""
+    scale = 1 if sys.platform == "darwin" else 1024
+    who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return max(resource.getrusage(each).ru_maxrss for each in who) * scale / 2**20

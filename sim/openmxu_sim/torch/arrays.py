@@ -1,0 +1,47 @@
+"""Tensors to arrays of what the unit takes, and back."""
+
+import inspect
+import warnings
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import torch
+
+import openmxu_sim
+from openmxu_sim.operands.aliases import Floats
+
+__all__ = ["TYPES", "to_array", "to_tensor"]
+
+TYPES = (
+    *(torch.float32, torch.bfloat16, torch.float16, torch.float64),
+    *(torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz),
+)
+"""What is multiplied. All but float64 go into fp32 exactly."""
+
+_INSIDE = tuple(str(Path(str(module.__file__)).parent) for module in (torch, openmxu_sim))
+"""Where frames are not the caller's."""
+
+
+def to_array(tensor: torch.Tensor) -> Floats:
+    """The numbers of a dense tensor on the CPU, of one of :data:`TYPES`: its very memory, if it is of float32.
+
+    float64 is rounded to float32; a warning says so, once for each line of the caller's.
+    """
+    if tensor.dtype == torch.float64:
+        _warn("float64 is rounded to float32, which is what enters the unit")
+    # Not by numpy(): PyTorch would never again let the tensor's memory be resized, which FSDP does.
+    return cast("Floats", np.from_dlpack(tensor.detach().resolve_neg().float()))
+
+
+def to_tensor(array: Floats) -> torch.Tensor:
+    """A float32 tensor of an array's memory."""
+    return torch.from_numpy(array)
+
+
+def _warn(text: str) -> None:
+    """Warn of the line that led here, outside of PyTorch and of this package."""
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(_INSIDE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, stacklevel=level)

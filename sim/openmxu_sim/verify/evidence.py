@@ -1,0 +1,341 @@
+"""The evidence as a record: run the checks, keep what came of them, show it."""
+
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import as_completed
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+from openmxu import yosys
+from openmxu.export.provenance import provenance
+from openmxu.formal.solvers import SOLVERS
+from openmxu.formal.solvers import version as solver_version
+from openmxu.runtime import cache, process
+from openmxu.runtime.extras import install
+from openmxu.runtime.machine import cores, machine_name, tool_version
+from openmxu.runtime.sources import still_all
+from openmxu_sim.cosim.simulators import SimulatorNotFoundError, find_simulator, load_simulator
+from openmxu_sim.netlist.native import compiler_version
+from openmxu_sim.sources import SOURCES
+from openmxu_sim.verify.checks import FAILED, HOLDS, NOT_RUN, OPEN, Check, Outcome, checks
+from openmxu_sim.verify.faults import OUTCOMES
+
+__all__ = ["MOST_JOBS", "Evidence", "Row", "faults_to_markdown", "to_markdown", "tools", "verify"]
+
+MOST_JOBS = 1024
+"""Checks at a time."""
+
+_LIMIT = 6 * 3600.0
+"""Seconds after which a check is given up. The longest take half an hour."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A check and what came of it; see :class:`~openmxu_sim.verify.checks.Check` and ``Outcome``.
+
+    ``seconds`` are those of processors, its child processes' included, whatever else the machine did meanwhile.
+    """
+
+    group: str
+    name: str
+    against: str
+    status: str
+    looked_at: str
+    detail: str
+    seconds: float
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A run of the checks.
+
+    Parameters
+    ----------
+    date
+        Date of the run's end, such as 2026-01-31.
+    thorough
+        Whether it was the long one.
+    seconds
+        On the clock.
+    machine
+        Processor and cores.
+    tools
+        Versions, by name; what :func:`openmxu.export.provenance.provenance` says, first.
+    rows
+        In the order of the checks.
+    resumed
+        How many of them an earlier run left, which did not come to its end.
+    """
+
+    date: str
+    thorough: bool
+    seconds: float
+    machine: str
+    tools: Mapping[str, str]
+    rows: tuple[Row, ...]
+    resumed: int = 0
+
+    def count(self, status: str) -> int:
+        """Rows of that status."""
+        return sum(row.status == status for row in self.rows)
+
+    def to_json(self) -> str:
+        """All of it."""
+        return json.dumps(asdict(self), indent=1) + "\n"
+
+    @classmethod
+    def of_json(cls, text: str) -> "Evidence":
+        """What :meth:`to_json` wrote."""
+        fields = json.loads(text)
+        return cls(**fields | {"rows": tuple(Row(**row) for row in fields["rows"])})
+
+
+def tools(*, thorough: bool, progress: Callable[[str], None] | None = None) -> dict[str, str]:
+    """The versions of all that the checks need.
+
+    Raises
+    ------
+    ValueError
+        Something is missing; the text says what to install.
+    """
+    missing: list[str] = []
+
+    def ask(question: Callable[[], str]) -> str:
+        try:
+            return question()
+        except importlib.metadata.PackageNotFoundError as error:
+            extra = "jax" if error.name == "jax" else "verify"
+            missing.append(f"{error.name} is missing: {install(extra)}")
+        except (ValueError, RuntimeError, OSError) as error:
+            missing.append(str(error))
+        return ""
+
+    found = {**provenance(), "Python": platform.python_version(), "C compiler": ask(compiler_version)}
+    found["Yosys"] = ask(lambda: yosys.prepare(progress))
+    found["Verilator"] = ask(lambda: load_simulator("verilator").tools)
+    if find_simulator("icarus") is not None:  # nothing but a comparison or two needs it
+        found["Icarus"] = ask(lambda: load_simulator("icarus").tools)
+    found |= {solver: ask(partial(solver_version, solver)) for solver in SOLVERS}
+    packages = ["amaranth", "numpy", "softfloatpy", "gmpy2", *(["jax"] if thorough else [])]
+    found |= {package: ask(partial(importlib.metadata.version, package)) for package in packages}
+    if missing:
+        raise ValueError("missing tools: " + "; ".join(missing))
+    return found
+
+
+def verify(
+    *,
+    thorough: bool = False,
+    faults: bool = False,
+    only: str = "",
+    jobs: int | None = None,
+    resume: bool = False,
+    note: Callable[[str], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Evidence:
+    """Run the checks, each in a process of its own.
+
+    Parameters
+    ----------
+    thorough
+        Run all checks, with larger samples.
+    faults
+        Run the campaign of faults instead.
+    only
+        Run only the checks whose group or name contains this text.
+    jobs
+        Processes at a time, by default as many as there are processors.
+    resume
+        Take what checks gave in an earlier run with the same sources, tools and machine, and run the others. What
+        failed is run again.
+    note
+        Called with a line of text now and then.
+    progress
+        Called with the number of checks done and of all checks.
+
+    Raises
+    ------
+    ValueError
+        Something is not installed, or ``only`` matches nothing.
+    """
+    known = checks(thorough=thorough, faults=faults)
+    chosen = {key: check for key, check in known.items() if only in f"{key[0]}: {key[1]}"}
+    if not chosen:
+        raise ValueError(f"no check has {only!r} in its group or name")
+    versions = tools(thorough=thorough, progress=note)
+    start = time.monotonic()
+    others = {name: version for name, version in versions.items() if name not in provenance()}
+    kept = _Kept(f"{json.dumps(others)} {machine_name()} {thorough} {faults}")
+    rows = {key: row for key in chosen if (row := kept.find(*key)) is not None} if resume else {}
+    resumed = len(rows)
+    if progress is not None:
+        progress(len(rows), len(chosen))
+
+    with process.threads(min(jobs or cores(), len(chosen))) as pool:
+        longest_first = sorted(chosen.keys() - rows.keys(), key=lambda key: (-chosen[key].seconds, key))
+        alone = partial(_alone, thorough=thorough, faults=faults)
+        for future in as_completed([pool.submit(alone, chosen[key]) for key in longest_first]):
+            row = future.result()
+            rows[row.group, row.name] = row
+            kept.keep(row)
+            if note is not None and row.status != HOLDS:
+                note(f"{row.group}: {row.name}: {row.status}: {row.detail}")
+            if progress is not None:
+                progress(len(rows), len(chosen))
+    today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
+    return Evidence(
+        today, thorough, time.monotonic() - start, machine_name(), versions, tuple(rows[key] for key in chosen), resumed
+    )
+
+
+def _alone(check: Check, *, thorough: bool, faults: bool) -> Row:
+    """A process for each check gives all memory back, whatever the tools in it do."""
+    key = check.group, check.name
+    began = time.monotonic()
+    try:
+        return Row(**process.call(_run, *key, thorough, faults, what=f"the check {key[0]}: {key[1]}", limit=_LIMIT))
+    except RuntimeError as error:
+        reason = f"not run to its end: {error}"
+        return Row(*key, check.against, FAILED, "", reason, round(time.monotonic() - began, 1))
+
+
+_UNSEEN = (
+    *("commands.py", "demo.py", "operands/npy.py"),
+    *("jax/", "networks/", "onnx/", "pages/", "studies/", "torch/", "wave/"),
+)
+"""Modules of our packages that no check depends on; import-linter has the same list."""
+
+
+class _Kept:
+    """What checks have given, in the cache, as long as no source file has changed since this process imported it.
+
+    Whatever changes no check may change in between: another commit will do if the files that checks see are the same.
+
+    Parameters
+    ----------
+    conditions
+        All else that it depends on.
+    """
+
+    def __init__(self, conditions: str) -> None:
+        self._sources = SOURCES
+        digests = [each.digest(_UNSEEN) for each in self._sources]
+        self._digest = None if None in digests else " ".join(map(str, digests))
+        self._conditions = conditions
+
+    def _key(self, group: str, name: str) -> str:
+        return cache.key("check", self._digest or "", self._conditions, group, name)
+
+    def find(self, group: str, name: str) -> Row | None:
+        """What a check gave."""
+        found = None if self._digest is None else cache.find("checks", self._key(group, name))
+        return None if found is None else Row(**json.loads(found))
+
+    def keep(self, row: Row) -> None:
+        """Keep it, unless it failed: that may have had a reason that is gone."""
+        if row.status != FAILED and self._digest is not None and still_all(self._sources):
+            key = self._key(row.group, row.name)
+            cache.discard("checks", key)
+            cache.keep("checks", key, json.dumps(asdict(row)).encode())
+
+
+def _run(group: str, name: str, thorough: bool, faults: bool) -> Row:
+    """Run one check; an exception makes it fail, but for a simulator that is missing."""
+    check = checks(thorough=thorough, faults=faults)[group, name]
+    start = _worked()
+    try:
+        outcome = check.run()
+    except SimulatorNotFoundError as error:
+        outcome = Outcome(NOT_RUN, "", str(error))
+    except Exception as error:
+        outcome = Outcome(FAILED, "", f"{type(error).__name__}: {error}")
+    return Row(
+        group,
+        name,
+        check.against,
+        outcome.status,
+        outcome.looked_at,
+        outcome.detail,
+        round(_worked() - start, 1),
+        outcome.counts,
+    )
+
+
+def _worked() -> float:
+    """Seconds for which processors have worked on this process and on its children that have ended."""
+    return sum(os.times()[:4])
+
+
+def to_markdown(evidence: Evidence) -> str:
+    """The evidence as tables, a group each."""
+    statuses = f"{evidence.count(HOLDS)} hold, {evidence.count(FAILED)} failed, {evidence.count(OPEN)} open"
+    statuses += f", {evidence.count(NOT_RUN)} not run" * (evidence.count(NOT_RUN) > 0)
+    command = "openmxu verify --thorough" if evidence.thorough else "openmxu verify"
+    lines = [
+        f"`{command}`, {evidence.date}, {evidence.machine}: {len(evidence.rows)} checks in "
+        f"{sum(row.seconds for row in evidence.rows) / 60:.0f} minutes together, {statuses}.{_resumed(evidence)}",
+        "",
+    ]
+    lines += [f"- {tool_version(name, version)}" for name, version in evidence.tools.items()]
+    for group, rows in groupby(sorted(evidence.rows, key=_position(evidence)), key=attrgetter("group")):
+        lines += [
+            "",
+            f"## {group[0].upper()}{group[1:]}",
+            "",
+            "| what | against | result | looked at | s |",
+            "|---|---|---|---|--:|",
+        ]
+        lines += list(_cells(rows))
+    return "\n".join([*lines, ""])
+
+
+def _resumed(evidence: Evidence) -> str:
+    """Where some of the rows come from."""
+    return (
+        f" {evidence.resumed} of them were run before, by a command that was interrupted." if evidence.resumed else ""
+    )
+
+
+def faults_to_markdown(evidence: Evidence) -> str:
+    """A campaign of faults as a table."""
+    total = Counter[str]()
+    lines = [
+        f"`openmxu verify --faults`, {evidence.date}, {evidence.machine}, {evidence.seconds / 60:.0f} minutes.",
+        "",
+        f"| faults | tried | {' | '.join(OUTCOMES)} |",
+        f"|---|{'--:|' * (1 + len(OUTCOMES))}",
+    ]
+    for row in evidence.rows:
+        total.update(row.counts)
+        lines.append(_counted(row.name, row.counts))
+    return "\n".join([*lines, _counted("**all**", total), ""])
+
+
+def _counted(name: str, counts: Mapping[str, int]) -> str:
+    numbers = [sum(counts.values()), *(counts.get(outcome, 0) for outcome in OUTCOMES)]
+    return f"| {name} | {' | '.join(f'{number:,}' for number in numbers)} |"
+
+
+def _position(evidence: Evidence) -> Callable[[Row], int]:
+    """A key that puts rows of a group together, groups in the order in which they begin."""
+    groups = list(dict.fromkeys(row.group for row in evidence.rows))
+    return lambda row: groups.index(row.group)
+
+
+def _cells(rows: Iterator[Row]) -> Iterator[str]:
+    def cell(text: Any) -> str:
+        return str(text).replace("|", "\\|").replace("\n", "; ")
+
+    for row in rows:
+        said = row.status if not row.detail else f"{row.status}: {row.detail}"
+        yield f"| {cell(row.name)} | {cell(row.against)} | {cell(said)} | {cell(row.looked_at)} | {row.seconds:.1f} |"

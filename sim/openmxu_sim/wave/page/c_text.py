@@ -1,0 +1,164 @@
+"""The C text of the page's units: the engine ``compiled``'s own, for all sizes of a number of stages at once."""
+
+import re
+
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.passes import PASSES
+from openmxu_sim.engines.compiled.source import (
+    CONTROL,
+    constants,
+    control_text,
+    data_text,
+    enumeration,
+    flags,
+    netlists,
+    shared_constants,
+)
+from openmxu_sim.netlist.circuit import Circuit
+from openmxu_sim.netlist.native import resource
+from openmxu_sim.operands.stimulus import Stalls
+
+__all__ = ["MOST_SIDE", "SIZES", "first_pass", "page_config", "page_text", "register_names"]
+
+SIZES = range(1, 9)
+"""Rows, and columns, of the units in a page."""
+
+MOST_SIDE = 16
+"""Rows, and columns, of the matrices in a page."""
+
+_SIZED = ("admission", "status")
+"""Parts whose netlist depends on the rows of the array."""
+
+
+def page_config(rows: int, columns: int, stages: int) -> MxuConfig:
+    """A unit of the page: it splits fp32 itself, so that every precision is done by its netlist."""
+    return MxuConfig(rows=rows, columns=columns, stages=stages, splitter=True, status=True)
+
+
+def first_pass(precision: str) -> int:
+    """Where the passes of a precision begin among those of all."""
+    names = list(PASSES)
+    return sum(len(PASSES[name]) for name in names[: names.index(precision)])
+
+
+def page_text(stages: int) -> str:
+    """The C text of all units of a number of stages; see ``page.c``.
+
+    Parts whose netlist depends on the number of rows are there once for each; the others once.
+    """
+    largest = page_config(SIZES[-1], SIZES[-1], stages)
+    circuits = {name: Circuit(text, name) for name, text in netlists(largest).items()}
+    text = ["#define STEPWISE", resource("openmxu_sim.engines.compiled", "vectors.c"), _THREADS, _SIZE, *flags(largest)]
+    for part in CONTROL:
+        if part not in _SIZED:
+            text.append(control_text(circuits[part], part))
+    for part in _SIZED:
+        for rows in SIZES:
+            rtlil = netlists(page_config(rows, SIZES[-1], stages), [part])[part]
+            text.append(control_text(Circuit(rtlil, part), part, f"{part}_{rows}"))
+        text.append(_choose_by_rows(part))
+    text.append(data_text(circuits, copies=1))
+    text += [_numbers(largest), _passes(), resource("openmxu_sim.engines.compiled", "unit.c")]
+    return "\n".join([*text, resource("openmxu_sim.wave.page", "page.c")])
+
+
+def register_names(text: str) -> dict[str, list[tuple[str, int]]]:
+    """Names and widths of the registers of each part in a C text, in the order in which they are held."""
+    found = re.findall(r'^const char (\w+)_registers\[\] = "(.*)";$', text, re.MULTILINE)
+    return {
+        part: [(name, int(width)) for name, _, width in (pair.rpartition(":") for pair in names.split())]
+        for part, names in found
+    }
+
+
+_THREADS = """
+#ifdef __wasm__
+#define ALONE
+#define pthread_t int
+#define pthread_mutex_t int
+#define pthread_cond_t int
+#define pthread_mutex_init(mutex, settings) ((void)(mutex))
+#define pthread_mutex_lock(mutex) ((void)(mutex))
+#define pthread_mutex_unlock(mutex) ((void)(mutex))
+#define pthread_mutex_destroy(mutex) ((void)(mutex))
+#define pthread_cond_init(condition, settings) ((void)(condition))
+#define pthread_cond_broadcast(condition) ((void)(condition))
+#define pthread_cond_wait(condition, mutex) ((void)(condition))
+#define pthread_cond_destroy(condition) ((void)(condition))
+#define pthread_create(thread, settings, run, argument) ((void)(thread), (void)(argument), -1)
+#define pthread_join(thread, result) ((void)(thread))
+#endif
+"""
+"""What ``unit.c`` needs of threads, where there are none."""
+
+_SIZE = """
+static int page_rows, page_columns;
+#define ROWS page_rows
+#define COLUMNS page_columns
+"""
+"""The size of the unit that runs."""
+
+
+def _choose_by_rows(part: str) -> str:
+    """A part's functions, which call those for as many rows as there are; their arguments have the same layout."""
+    one = f"{part}_{SIZES[0]}"
+    functions = [
+        "\n".join(
+            [
+                f"struct {part}_state {{ union {{",
+                *(f"  struct {part}_{rows}_state of_{rows};" for rows in SIZES),
+                "}; };",
+                f"#define {part}_in {one}_in",
+                f"#define {part}_out {one}_out",
+            ]
+        )
+    ]
+    suffixes = ["begin", "step", *(["look"] if part == "status" else [])]
+    for suffix in suffixes:
+        extra = "" if suffix == "begin" else f", const struct {part}_in *i, struct {part}_out *o"
+        lines = [f"static void {part}_{suffix}(struct {part}_state *s{extra}) {{", "  switch (ROWS) {"]
+        for rows in SIZES:
+            name = f"{part}_{rows}"
+            call = f"{name}_{suffix}(&s->of_{rows}"
+            if suffix == "begin":
+                lines.append(f"  case {rows}: {call}); return;")
+            else:
+                lines += [
+                    f"  case {rows}: {{",
+                    f"    struct {name}_in in = {{0}}; struct {name}_out out = {{0}};",
+                    f'    _Static_assert(sizeof in == sizeof *i && sizeof out == sizeof *o, "{part}");',
+                    "    if (i) memcpy(&in, i, sizeof in);",
+                    f"    {call}, &in, &out);",
+                    "    memcpy(o, &out, sizeof out);",
+                    "    return;",
+                    "  }",
+                ]
+        functions.append("\n".join([*lines, "  }", "}"]))
+    return "\n".join(functions)
+
+
+def _numbers(largest: MxuConfig) -> str:
+    """The constants of ``unit.c`` and ``page.c``; what depends on the size as an expression of it."""
+    numbers = shared_constants(copies=1) | constants(largest)
+    step, delay = numbers["ROW_STEP"], numbers.pop("CONTROL_DELAY")
+    sizes = numbers.pop("ROWS"), numbers.pop("COLUMNS")
+    numbers |= {
+        "DEPTH": largest.depth,
+        "WRITE_LATENCY": largest.write_latency,
+        "MOST_SIDE": MOST_SIDE,
+        "PERIOD": Stalls(0).period,
+        "MOST_PASSES": max(map(len, PASSES.values())),
+    }
+    macros = {
+        "MOST_ROWS": sizes[0],
+        "MOST_COLUMNS": sizes[1],
+        "MOST_CONTROL_DELAY": delay,
+        "CONTROL_DELAY": f"({delay - (sizes[0] - 1) * step} + (ROWS - 1) * {step})",
+    }
+    return "\n".join([enumeration(numbers), *(f"#define {name} {value}" for name, value in macros.items())])
+
+
+def _passes() -> str:
+    """The parts of all passes of all precisions."""
+    parts = [f"{{{int(a)}, {int(b)}}}" for passes in PASSES.values() for a, b in passes]
+    return f"static const int passes[][2] = {{{', '.join(parts)}}};"

@@ -1,0 +1,62 @@
+"""Every design of up to 64 processing elements has a bench, which does not pass what is broken."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from openmxu.arith import round as rounding
+from openmxu.catalog import CATALOG
+from openmxu_sim.cosim.runner import SimulationError
+
+from ....conftest import Bench
+
+_TESTS = Path(__file__).parents[3] / "openmxu"
+
+
+def test_every_design_is_on_its_bench() -> None:
+    """The tests of the parts name them all."""
+    files = [_TESTS / "arith/test_benches.py", *(_TESTS / f"test_{part}.py" for part in _PARTS)]
+    named = {
+        node.value
+        for file in files
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    assert {name for name, design in CATALOG.items() if design.cells <= 64} <= named
+
+
+_PARTS = ("pe", "array", "mxu", "status", "axi")
+
+
+def delayed_swap(verilog: str) -> str:
+    """Verilog in which processing elements pass the swap mark on a cycle late."""
+    found = re.subn(
+        r"always @\(posedge clk\)\n\s*o_swap <= (.+);",
+        r"reg late = 0; always @(posedge clk) begin late <= \1; o_swap <= late; end",
+        verilog,
+    )
+    assert found[1] == 1
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("design", "complaint"),
+    [
+        ("pe", "o_swap: "),
+        pytest.param("array_4x4", "o_psums of tile ", marks=pytest.mark.slow),
+        pytest.param("mxu_2x2", "results: beat ", marks=pytest.mark.slow),
+    ],
+)
+def test_benches_see_a_late_swap_mark(bench: Bench, design: str, complaint: str) -> None:
+    with pytest.raises(SimulationError, match=complaint):
+        bench(design, mutate=delayed_swap)
+
+
+@pytest.mark.parametrize("design", ["multiplier_bf16", pytest.param("stream_adder", marks=pytest.mark.slow)])
+def test_benches_see_truncation(bench: Bench, design: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    nearest_even = rounding._nearest_even
+    monkeypatch.setattr(rounding, "_nearest_even", lambda fmt, bits: (nearest_even(fmt, bits)[0], 0 & bits[0]))
+    with pytest.raises(SimulationError, match=r"o: .*got [0-9A-F]+ \(.*expected .*operands .*cycle \d+, seed 0"):
+        bench(design, count=100)

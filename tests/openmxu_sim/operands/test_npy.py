@@ -1,0 +1,168 @@
+"""Files of matrices: read bit for bit, or refused in one line, whatever is in them."""
+
+import io
+import os
+import threading
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from openmxu_sim.operands.npy import read_arrays, read_matrix
+
+
+def _file(header: str, content: bytes = b"", version: bytes = b"\x01\x00") -> bytes:
+    """A file with a header of our own."""
+    length = len(header).to_bytes(2 if version == b"\x01\x00" else 4, "little")
+    return b"\x93NUMPY" + version + length + header.encode("latin-1") + content
+
+
+def _described(shape: str, descr: str = "'<f4'", fortran: str = "False") -> str:
+    return f"{{'descr': {descr}, 'fortran_order': {fortran}, 'shape': {shape}}}\n"
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(6, dtype=np.float32).reshape(2, 3),
+        np.asfortranarray(np.arange(6, dtype=">f8").reshape(2, 3)),
+        np.zeros((0, 5), np.float32),
+        np.zeros((5, 0), np.float32, order="F"),
+        np.float32(3),
+        np.arange(4, dtype=np.uint16).view("V2"),
+        np.frombuffer(np.uint32([0x7F800001, 0xFFC12345]).tobytes(), np.float32),
+    ],
+)
+def test_what_numpy_writes(array: Any, tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", array)
+    found = read_matrix(tmp_path / "a.npy", "A")
+    assert (found.dtype, found.shape, found.tobytes()) == (array.dtype, array.shape, array.tobytes())
+
+
+def test_second_version(tmp_path: Path) -> None:
+    with (tmp_path / "a.npy").open("wb") as file:
+        np.lib.format.write_array(file, np.ones((2, 2)), version=(2, 0))
+    assert read_matrix(tmp_path / "a.npy", "A").tolist() == [[1, 1], [1, 1]]
+
+
+def test_pipes(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    array = np.arange(100000, dtype=np.float32).reshape(100, 1000)  # more than a pipe holds
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    for content in (buffer.getvalue(), buffer.getvalue()[:-1]):
+        writer = threading.Thread(target=pipe.write_bytes, args=(content,))
+        writer.start()
+        try:
+            if len(content) == len(buffer.getvalue()):
+                np.testing.assert_array_equal(read_matrix(pipe, "A"), array)
+            else:
+                with pytest.raises(ValueError, match=r": it ends after 399999 of 400000 bytes$"):
+                    read_matrix(pipe, "A")
+        finally:
+            writer.join()
+
+
+_BAD = {
+    "empty": b"",
+    "other": b"no numbers at all",
+    "magic": b"\x93NUMPY",
+    "length": b"\x93NUMPY\x01\x00\xff",
+    "short": _file(_described("(4, 4)"))[:-9],
+    "version 3": _file(_described("(1, 1)"), bytes(4), b"\x03\x00"),
+    "version 9": _file(_described("(1, 1)"), bytes(4), b"\x09\x09"),
+    "truncated": _file(_described("(4, 4)"), bytes(63)),
+    "terabytes": _file(_described("(1048576, 1048576)"), bytes(64)),
+    "beyond int64": _file(_described("(99999999999999999999, 1)"), bytes(64)),
+    "product overflows": _file(_described("(4294967296, 4294967296)"), bytes(64)),
+    "product overflows to nothing": _file(_described("(4611686018427387904, 4)"), bytes(64)),
+    "negative": _file(_described("(-1, 4)"), bytes(64)),
+    "both negative": _file(_described("(-2, -2)"), bytes(64)),
+    "beyond int64 beside 0": _file(_described("(0, 99999999999999999999)")),
+    "beyond numpy beside 0": _file(_described("(0, 9223372036854775807, 4)")),
+    "no tuple": _file(_described("4")),
+    "floats": _file(_described("(2.0, 2)"), bytes(64)),
+    "no type": _file(_described("(1, 1)", descr="'<q9'"), bytes(64)),
+    "type of types": _file(_described("(1, 1)", descr="[('a', '<f4', (1, " + "1, " * 80 + "))]"), bytes(64)),
+    "objects": _file(_described("(1, 1)", descr="'|O'"), bytes(64)),
+    "order": _file(_described("(1, 1)", fortran="2"), bytes(64)),
+    "more keys": _file("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1), 'x': 1}"),
+    "no literal": _file("__import__('os').abort()"),
+    "open bracket": _file("{'descr': '<f4', 'fortran_order': False, 'shape': (3L, "),
+    "indentation": _file("  1\n 2\n"),
+    "null": _file("\0" * 64),
+    "nested": _file(_described("(" * 4000 + "1, 1" + ")" * 4000)),
+    "signs": _file(_described("(" + "-" * 9000 + "1, 1)")),
+    "long": _file(_described("(1, 1)") + " " * 60000),
+}
+
+
+@pytest.mark.parametrize("name", _BAD)
+def test_what_is_refused(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.npy"
+    path.write_bytes(_BAD[name])
+    with pytest.raises(ValueError, match=r"^A must be a \.npy file of numbers, not .*bad\.npy: .") as found:
+        read_matrix(path, "A")
+    assert "\n" not in str(found.value)
+
+
+def test_sizes_are_said(tmp_path: Path) -> None:
+    path = tmp_path / "bad.npy"
+    path.write_bytes(_BAD["terabytes"])
+    with pytest.raises(
+        ValueError,
+        match=r"the shape \(1048576, 1048576\) of float32 needs 4398046511104 bytes, and the file "
+        r"has 64$",
+    ):
+        read_matrix(path, "A")
+
+
+def test_archives(tmp_path: Path) -> None:
+    arrays = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.ones((3, 2), order="F"), "c": np.int8(3)}
+    for number, save in enumerate((np.savez, np.savez_compressed)):
+        path = tmp_path / f"{number}.npz"
+        save(path, **arrays)
+        found = read_arrays(path, "--input")
+        assert found.keys() == arrays.keys()
+        for name, array in arrays.items():
+            assert found[name].dtype == np.asarray(array).dtype
+            assert np.array_equal(found[name], array)
+
+
+def test_only_what_is_asked_for_is_unpacked(tmp_path: Path) -> None:
+    """So one may hold more than there is memory, or no array at all, in something else."""
+    path = tmp_path / "it.npz"
+    np.savez(path, a=np.arange(3))
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("b.npy", "no array")
+    found = read_arrays(path, "--input")
+    assert set(found) == {"a", "b"}
+    assert (found["a"] == np.arange(3)).all()
+    assert found["a"] is found["a"]
+    with pytest.raises(ValueError, match=r"--input must be a .npy file of numbers, not .*it.npz:b.npy: "):
+        found["b"]
+
+
+def test_archives_that_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "it.npz"
+    path.write_bytes(b"no archive")
+    with pytest.raises(ValueError, match=r"--input must be a .npz file of arrays, not .*it.npz: File is not"):
+        read_arrays(path, "--input")
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a.npy", "no array")
+    with pytest.raises(ValueError, match=r"--input must be a .npy file of numbers, not .*it.npz:a.npy: "):
+        read_arrays(path, "--input")["a"]
+    np.savez(path, a=np.array([{}], dtype=object))
+    with pytest.raises(ValueError, match="it holds Python objects"):
+        read_arrays(path, "--input")["a"]
+    np.savez_compressed(path, a=np.zeros(1000))
+    content = bytearray(path.read_bytes())
+    content[60:90] = bytes(30)
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"--input must be a"):
+        read_arrays(path, "--input")["a"]
+    with pytest.raises(FileNotFoundError):
+        read_arrays(tmp_path / "absent.npz", "--input")

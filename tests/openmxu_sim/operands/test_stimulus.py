@@ -1,0 +1,98 @@
+"""Beats, stalls, and both ends of the streams."""
+
+import numpy as np
+import pytest
+
+from openmxu.spec.config import MxuConfig
+from openmxu_sim.operands.aliases import Words
+from openmxu_sim.operands.stimulus import Stalls, Traffic, collect, stimulus
+
+_CONFIG = MxuConfig(rows=2, columns=3, depth=4)
+_ONE, _TWO = 0x3F800000, 0x40000000
+
+
+def _small() -> tuple[np.ndarray, np.ndarray]:
+    a = np.array([[_ONE, _TWO, 1], [4, 5, 6]], dtype=np.uint32)
+    b = np.array([[7, 8], [9, 10], [11, 12]], dtype=np.uint32)
+    return a, b
+
+
+def test_beats_and_padding() -> None:
+    given = stimulus(_CONFIG, *_small())
+    neg = 0x80000000
+    blocks = zip(*(block[:3] for block in given.blocks()), strict=True)
+    weights, activations, marks = (np.concatenate(parts) for parts in blocks)
+    assert weights.tolist() == [[9, 10, neg], [7, 8, neg], [neg, neg, neg], [11, 12, neg]]
+    assert activations.tolist() == [[_ONE, _TWO], [4, 5], [1, 0], [6, 0]]
+    first, last, add, clear, emit, keep = marks.T.tolist()
+    assert (first, last, add, clear, emit) == ([1, 0, 1, 0], [0, 1, 0, 1], [0, 0, 1, 1], [0] * 4, [0, 0, 1, 1])
+    assert keep == [0] * 4
+    assert given.results == 2
+
+
+def test_payload_bits() -> None:
+    given = stimulus(_CONFIG, *_small())
+    weights, activations = list(given.weight_payloads()), list(given.activation_payloads())
+    assert weights[0] == 9 | 10 << 32 | 0x80000000 << 64
+    assert weights[1] >> 96 == 1  # last
+    assert activations[0] == _ONE | _TWO << 32 | 0b00001 << 64
+    assert activations[3] == 6 | 0b10110 << 64
+
+
+def test_collect_drops_surplus_columns() -> None:
+    beats = np.arange(6, dtype=np.uint32).reshape(2, 3)
+    assert collect(_CONFIG, beats, 2, 3, 2).tolist() == [[0, 1], [3, 4]]
+
+
+def test_stalls_are_seeded_and_end() -> None:
+    pattern, again, other = (
+        [[stalls.waits(stream, cycle) for cycle in range(9000)] for stream in range(3)]
+        for stalls in (Stalls(5), Stalls(5), Stalls(6))
+    )
+    assert pattern == again
+    assert pattern != other
+    for stream in pattern:
+        assert any(stream)
+        assert not all(stream[:4096])
+
+
+def test_a_source_never_takes_back_a_beat() -> None:
+    traffic = Traffic(stimulus(_CONFIG, *_small()), Stalls(1))
+    offered = None
+    for cycle in range(300):
+        before = offered
+        offered = traffic.weights
+        if before is not None:
+            assert offered == before
+        take = cycle % 7 == 6
+        traffic.advance(take, True, 0 if cycle % 50 == 0 else None)
+        offered = None if take else offered
+
+
+def test_a_unit_that_hangs_is_reported() -> None:
+    traffic = Traffic(stimulus(_CONFIG, *_small()))
+
+    def wait_for_ever() -> None:
+        while True:
+            traffic.advance(False, False, None)
+
+    with pytest.raises(RuntimeError, match=r"the unit hangs: nothing moved for .* 0 of 2 results are there"):
+        wait_for_ever()
+
+
+def test_products_that_do_not_fit_in_memory() -> None:
+    def words(*shape: int) -> Words:
+        return np.broadcast_to(np.uint32(0), shape)
+
+    with pytest.raises(
+        ValueError,
+        match=r"^the product must have at most 4194304 tiles on a clocked engine, not "
+        r"16777216: 8x4096x4096 on 1x1$",
+    ):
+        stimulus(MxuConfig(rows=1, columns=1), words(8, 4096), words(4096, 4096))
+    with pytest.raises(
+        ValueError,
+        match=r"^the product must have at most 2147483648 words of results on a clocked "
+        r"engine, not 6553600000: 100000x1x1 on 1x65536$",
+    ):
+        stimulus(MxuConfig(rows=1, columns=65536), words(100000, 1), words(1, 1))

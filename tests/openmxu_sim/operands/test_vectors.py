@@ -1,0 +1,212 @@
+"""The operand generators reach what they claim to reach, and repeat themselves."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from openmxu_sim import golden
+from openmxu_sim.golden import FORMATS, Format, find_format
+from openmxu_sim.golden.formats import decode, is_nan
+from openmxu_sim.operands.vectors import corners, matrix, meeting, operands, pairs
+
+ALL_FORMATS = [*FORMATS, "e2f1", "e2f23", "e6f9", "e8f1", "e8f23"]
+
+Bits = npt.NDArray[np.uint32]
+
+
+def exponents(bits: Bits, fmt: Format) -> npt.NDArray[np.int64]:
+    """Exponent fields, as signed numbers."""
+    return ((bits & fmt.exponent_mask) >> fmt.fraction_width).astype(np.int64)
+
+
+def share(condition: Any) -> float:
+    """How many of all are true."""
+    return float(np.mean(condition))
+
+
+@pytest.mark.parametrize("name", ALL_FORMATS)
+def test_corners(name: str) -> None:
+    """Every landmark with both signs, ascending, none twice, all within the format."""
+    fmt = find_format(name)
+    got = corners(name)
+    assert got.dtype == np.uint32
+    assert np.array_equal(got, np.unique(got))
+    assert int(got[-1]) < 1 << fmt.width
+    smallest_normal = 1 << fmt.fraction_width
+    one = fmt.bias << fmt.fraction_width
+    largest = fmt.exponent_mask - 1 if fmt.has_infinity else fmt.canonical_nan - 1
+    landmarks = {0, 1, smallest_normal - 1, smallest_normal, smallest_normal + 1, one - 1, one, one + 1}
+    landmarks |= {largest, fmt.exponent_mask, fmt.canonical_nan, fmt.sign_bit - 1}
+    if fmt.fraction_width > 1:
+        landmarks.add(fmt.exponent_mask + 1)  # in IEEE-like formats a signalling NaN
+    both_signs = landmarks | {each | fmt.sign_bit for each in landmarks}
+    assert both_signs <= set(got.tolist())
+
+
+def test_corners_tie_in_bf16() -> None:
+    """Of fp32: ties and their neighbours in the conversion, above even and odd bf16 numbers."""
+    assert {0x3F807FFF, 0x3F808000, 0x3F808001, 0x3FFF8000, 0x007F8000} <= set(corners("fp32").tolist())
+
+
+@pytest.mark.parametrize("name", ALL_FORMATS)
+def test_operands_have_every_sort(name: str) -> None:
+    """Subnormal, infinite and NaN ones, zeros, and sparse and full fractions."""
+    fmt = find_format(name)
+    got = operands(name, 4000, 70)
+    assert got.dtype == np.uint32
+    assert got.shape == (4000,)
+    assert int(got.max()) < 1 << fmt.width
+    values = decode(got, fmt)
+    assert share(np.isnan(values)) > 0.005
+    # Of wide formats only the landmarks are zeros and infinities, one in 300 each.
+    assert share(values == 0) > 0.002
+    assert share((values != 0) & (np.abs(values) < fmt.min_normal)) > 0.02
+    assert share(np.isinf(values)) > 0.002 or not fmt.has_infinity
+    assert share((got & fmt.sign_bit) != 0) == pytest.approx(0.5, abs=0.05)
+    ones = np.bitwise_count(got & fmt.fraction_mask)
+    assert share(ones <= 1) > 0.03
+    assert share(ones >= fmt.fraction_width - 1) > 0.03
+
+
+@pytest.mark.parametrize("name", ["fp32", "bf16", "fp16"])
+def test_pairs_meet_where_it_matters(name: str) -> None:
+    """Near exponents, cancellation, ties, and products at both thresholds, each in a share of the pairs."""
+    fmt = find_format(name)
+    a, b = pairs(name, 20_000, 71)
+    assert a.dtype == b.dtype == np.uint32
+    assert max(int(a.max()), int(b.max())) < 1 << fmt.width
+    x, y = decode(a, fmt), decode(b, fmt)
+    finite = np.isfinite(x) & np.isfinite(y) & (x != 0) & (y != 0)
+    assert share(finite) > 0.7
+    a, b, x, y = (each[finite] for each in (a, b, x, y))
+    distance = np.abs(exponents(a, fmt) - exponents(b, fmt))
+    assert share(distance <= fmt.fraction_width + 3) > 0.3
+    assert share(x == -y) > 0.03
+    assert share((x != -y) & (np.abs(x + y) < np.abs(x) / 8)) > 0.02
+
+    total = np.abs(x + y)
+    ulp = 2.0 ** (np.maximum(np.frexp(total)[1] - 1, fmt.min_exponent) - fmt.fraction_width)
+    remainder = np.mod(total, ulp)
+    assert share(remainder == ulp / 2) > 0.005
+    assert share((remainder != 0) & (remainder != ulp / 2)) > 0.1
+
+    product = np.abs(x * y)
+    assert share((product > fmt.min_normal / 8) & (product < fmt.min_normal * 8)) > 0.01
+    assert share((product > fmt.max_finite / 8) & (product < fmt.max_finite * 8)) > 0.01
+
+
+@pytest.mark.parametrize("name", ALL_FORMATS)
+def test_pairs_and_matrices_exist_for_every_format(name: str) -> None:
+    """Also where the exponent or the fraction is as narrow as it gets."""
+    fmt = find_format(name)
+    for got in (*pairs(name, 500, 72), *(matrix((9, 11), name, 72, kind=kind) for kind in KINDS)):
+        assert got.dtype == np.uint32
+        assert int(got.max()) < 1 << fmt.width
+    assert matrix((9, 11), name, 72).shape == (9, 11)
+
+
+KINDS = ("all", "uniform", "normal")
+
+
+def test_the_same_seed_gives_the_same() -> None:
+    """And another one something else."""
+    assert np.array_equal(operands("fp32", 100, 1), operands("fp32", 100, 1))
+    assert not np.array_equal(operands("fp32", 100, 1), operands("fp32", 100, 2))
+    assert np.array_equal(pairs("fp32", 100, 1), pairs("fp32", 100, 1))
+    assert not np.array_equal(pairs("fp32", 100, 1), pairs("fp32", 100, 2))
+    for kind in KINDS:
+        first = matrix((8, 8), "fp32", 1, kind=kind)
+        assert np.array_equal(first, matrix((8, 8), "fp32", 1, kind=kind))
+        assert not np.array_equal(first, matrix((8, 8), "fp32", 2, kind=kind))
+
+
+@pytest.mark.parametrize("size", [32, 96])
+def test_products_of_mixed_matrices_have_every_sort_of_result(size: int) -> None:
+    """Most are finite, and among several there are all special values and signs of zero."""
+    fmt = FORMATS["fp32"]
+    collected = []
+    for seed in range(10):
+        a = golden.from_bits(matrix((size, size), "fp32", 2 * seed))
+        b = golden.from_bits(matrix((size, size), "fp32", 2 * seed + 1).T)
+        collected.append(golden.matmul(a, b, rows=32))
+    results = golden.to_bits(np.array(collected))
+    values = decode(results, fmt)
+    assert share(np.isfinite(values)) > 0.8
+    assert share(is_nan(results, fmt)) > 0.01
+    assert share(values == np.inf) > 0.005
+    assert share(values == -np.inf) > 0.005
+    for zero in (0x00000000, 0x80000000):
+        assert np.any(results == zero)
+
+
+def test_the_order_of_summation_shows_in_mixed_matrices() -> None:
+    """A quarter of the results differs when a tile is cut elsewhere: a wrong order cannot hide."""
+    a = golden.from_bits(matrix((48, 96), "fp32", 73))
+    b = golden.from_bits(matrix((48, 96), "fp32", 74).T)
+    whole, cut = (golden.to_bits(golden.matmul(a, b, rows=rows)) for rows in (96, 32))
+    assert share(whole != cut) > 0.25
+
+
+def test_normal_matrices_are_normal() -> None:
+    """Mean 0, variance 1, in any format with the range."""
+    for name in ("fp32", "bf16", "fp16"):
+        values = decode(matrix((200, 200), name, 75, kind="normal"), find_format(name))
+        assert np.mean(values) == pytest.approx(0, abs=0.02)
+        assert np.var(values) == pytest.approx(1, abs=0.02)
+
+
+def test_uniform_matrices_are_uniform() -> None:
+    """Each bit is set in half of the patterns."""
+    bits = matrix((200, 200), "bf16", 76, kind="uniform")
+    for position in range(16):
+        assert share((bits >> position) & 1) == pytest.approx(0.5, abs=0.02)
+
+
+def test_nothing_is_generated_on_request() -> None:
+    """Counts and sizes of zero."""
+    assert operands("bf16", 0, 0).shape == (0,)
+    assert [each.shape for each in pairs("bf16", 0, 0)] == [(0,), (0,)]
+    for kind in KINDS:
+        assert matrix((0, 3), "bf16", 0, kind=kind).shape == (0, 3)
+        assert matrix((3, 0), "bf16", 0, kind=kind).shape == (3, 0)
+
+
+def test_messages() -> None:
+    """Each argument is checked under its own name."""
+    for generator in (operands, pairs):
+        with pytest.raises(ValueError, match=r"^count must be an integer >= 0, not -1$"):
+            generator("fp32", -1, 0)
+        with pytest.raises(TypeError, match=r"^count must be an integer >= 0, not 1\.5$"):
+            generator("fp32", 1.5, 0)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match=r"^fmt must be one of .*, not 'fp64'$"):
+            generator("fp64", 1, 0)
+    with pytest.raises(ValueError, match=r"^fmt must be one of .*, not 'fp64'$"):
+        corners("fp64")
+    with pytest.raises(ValueError, match=r"^fmt must be one of .*, not 'fp64'$"):
+        matrix((1, 1), "fp64", 0)
+    with pytest.raises(ValueError, match=r"^kind must be one of 'all', 'uniform' or 'normal', not 'x'$"):
+        matrix((1, 1), "fp32", 0, kind="x")
+    for shape in ((1, -1), (1, 2, 3)):
+        with pytest.raises(ValueError, match=r"^shape must be two integers >= 0, not \("):
+            matrix(shape, "fp32", 0)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^shape must be two integers >= 0, not \(1\.5, 2\)$"):
+        matrix((1.5, 2), "fp32", 0)  # type: ignore[arg-type]
+
+
+def test_terms_meet() -> None:
+    """In each row those with one column of the weights, at any distance, and at both ends of the range."""
+    weights = matrix((4, 3), "bf16", 3, kind="normal")
+    rows = meeting("bf16", weights, 1000, 5)
+    assert rows.shape == (1000, 4)
+    exponents = (rows >> 7 & 0xFF).astype(int)[:, :, np.newaxis] + (weights >> 7 & 0xFF).astype(int) - 127
+    normal = (exponents > 0) & (exponents < 255)
+    assert normal.any(axis=(1, 2)).mean() > 0.9
+    spreads = (exponents.max(axis=1) - exponents.min(axis=1)).min(axis=1)
+    assert np.median(spreads) < 12
+    assert len(set(spreads.tolist())) > 24
+    assert exponents.min() < 3
+    assert exponents.max() > 252
+    alike = ((rows & 0x7F) == (rows[:, :1] & 0x7F)).all(axis=1)
+    assert 0.4 < alike.mean() < 0.6

@@ -1,0 +1,170 @@
+"""The benchmark measures what it says, refuses wrong results, and says what it left out."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from openmxu.cli import frame
+from openmxu_sim.engines import compiled
+from openmxu_sim.engines.protocol import Run
+from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
+from openmxu_sim.studies.speed import Report, bench, benchmark, compare, measure, read_report, to_markdown
+from openmxu_sim.studies.speed.measure import ROW_ENGINE, Clocked, Ratio, Whole
+from openmxu_sim.studies.speed.speed_plot import to_svg
+
+try:
+    find_compiler()
+except CompilerNotFoundError as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+FAST = Clocked("compiled", 128, 1, 1.0, 8653, 0.25, 3, 60.0)
+FULL = Report(
+    "2026-01-01",
+    "a machine",
+    600.0,
+    {"C compiler": "gcc 12", "numpy": "2"},
+    (
+        replace(FAST, size=16, cycles=8245, seconds=0.01),
+        FAST,
+        replace(FAST, threads=2, seconds=0.125),
+        replace(FAST, size=256, cycles=8909, seconds=1.5),
+        replace(FAST, engine=ROW_ENGINE, seconds=50.0),
+    ),
+    (Whole("compiled", 1.5, 0.6, 50.0),),
+    (
+        Ratio(512, 512, 512, "bf16", "fp32", 1, 0.5, 0.1, "Zen"),
+        Ratio(32, 64, 64, "bf16", "fp32", 1, 3e-5, 4e-6),
+        Ratio(1024, 1024, 1024, "bf16", "fp32", 1, 2.0, 1.2),
+        Ratio(1024, 1024, 1024, "fp16", "fp32", 1, 2.1, 1.2),
+        Ratio(1024, 1024, 1024, "bf16", "bf16", 1, 14.0, 1.2),
+        Ratio(1024, 1024, 1024, "bf16", "fp32", 2, 1.0, 1.2),
+    ),
+    ("pysim left out",),
+)
+
+
+def test_figures() -> None:
+    assert [(figure.value, figure.reached) for figure in FULL.figures()] == [
+        ("200 x", "minimum"),
+        ("34612", "minimum"),
+        ("69224", "aim"),
+        ("0.60", "minimum"),
+        ("1.50", "aim"),
+        ("1.84 x", "aim"),
+        ("0.20 x", "no"),
+        ("0.60 x", "minimum"),
+        ("30", "minimum"),
+        ("1.05 x", "minimum"),
+        ("7.00 x", "no"),
+        ("0.50 x", "aim"),
+    ]
+    slow = replace(
+        FULL,
+        clocked=(replace(FAST, seconds=2.0),),
+        products=(Whole("compiled", 6.0, 2.0, 0.0),),
+        ratios=(Ratio(512, 512, 512, "bf16", "fp32", 1, 1.0, 0.05),),
+    )
+    assert [figure.reached for figure in slow.figures()] == ["no"] * 4
+    # Clang is held to more.
+    clang = replace(FULL, tools={"C compiler": "Debian clang 14"}, clocked=(replace(FAST, seconds=0.8),))
+    assert next(figure.reached for figure in clang.figures()) == "no"
+
+
+def test_written_and_read() -> None:
+    assert Report.of_json(FULL.to_json()) == FULL
+    text = to_markdown(FULL)
+    assert "| compiled | 128 | 2 | 1.00 | 8653 | 0.125 | 69,224 | 1.13e+03 | 60 |" in text
+    assert "- pysim left out" in text
+    assert "| 1024x1024x1024 | fp16 | fp32 | 1 | 2.1e+03 | 1.2e+03 | 0.57 |" in text
+    assert "numpy's OpenBLAS chose its kernel by itself: Zen." in text
+    svg = to_svg(FULL)
+    assert b"compiled, 2 threads" in svg
+    assert svg == to_svg(FULL)
+
+
+def test_compared() -> None:
+    """Only what both have, and faster is more than one."""
+    new = replace(FULL, date="2026-02-01", clocked=(replace(FAST, seconds=0.125), replace(FAST, engine="pysim")))
+    assert compare(FULL, replace(new, products=(Whole("compiled", 1.5, 0.3, 50.0),))).splitlines() == [
+        "Before: 2026-01-01, a machine. Now: 2026-02-01, a machine. Cycles per second, or seconds.",
+        "",
+        "| measurement | before | now | times as fast |",
+        "|---|--:|--:|--:|",
+        "| compiled, 128x128, 1 thread | 34,612 | 69,224 | 2.00 |",
+        "| `openmxu matmul`, compiled | 0.60 s | 0.30 s | 2.00 |",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", FULL.to_json().replace("0.25", '"x"'), FULL.to_json().replace('"a machine"', "[").strip()]
+)
+def test_what_cannot_be_compared(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused before anything is measured."""
+    monkeypatch.setattr("openmxu_sim.studies.speed.bench", pytest.fail)
+    path = tmp_path / "old.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match="must be what `openmxu bench --json` wrote: "):
+        read_report(path)
+    assert frame.main(["bench", "--compare", str(path)]) == 2
+
+
+def test_a_measurement() -> None:
+    found = measure.measure_clocked("compiled", 4, 1)
+    assert (found.engine, found.size, found.threads) == ("compiled", 4, 1)
+    assert found.cycles == 16 * 512 + 18
+    assert found.runs >= 3
+    assert found.seconds > 0
+    assert found.updates == found.cycles / found.seconds * 16
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            lambda run: Run(run.beats ^ np.uint32(1), run.cycles),
+            "compiled on 4x4 gives other bits than the golden model",
+        ),
+        (lambda run: Run(run.beats, run.cycles + 1), "compiled on 4x4 takes 8211 cycles, .* not what the formula says"),
+    ],
+)
+def test_wrong_results_are_refused(change: Callable[[Run], Run], words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = compiled.run
+    monkeypatch.setattr(compiled, "run", lambda *arguments, **options: change(right(*arguments, **options)))
+    with pytest.raises(RuntimeError, match=f"^{words}$"):
+        measure.measure_clocked("compiled", 4, 1)
+
+
+def test_what_takes_too_long_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A size is judged by the one before; all engines, ratios and the report, without the waiting."""
+    asked: list[tuple[Any, ...]] = []
+
+    def measured(measure_: Callable[..., Any], *arguments: Any) -> Any:
+        asked.append(arguments)
+        if measure_ is measure.measure_model:
+            return Ratio(*arguments[0], *arguments[1:], 1.0, 0.5)
+        if measure_ is measure.measure_command:
+            return Whole(arguments[0], 2.0, 1.0, 50.0)
+        engine, size, threads = arguments
+        return replace(FAST, engine=engine, size=size, threads=threads, build=0.0, seconds=size**2 / 16)
+
+    monkeypatch.setattr(benchmark, "_alone", measured)
+    notes: list[str] = []
+    told: list[tuple[int, int]] = []
+    found = bench(limit=20.0, note=notes.append, progress=lambda *state: told.append(state))
+    assert ("pysim", 16, 1) in asked
+    assert ("pysim", 32, 1) not in asked
+    assert "pysim on 32x32 left out: about 64 s" in notes
+    assert found.notes == tuple(notes)
+    assert ("compiled", 256, 1) in asked  # always waited for
+    assert told[-1][0] == told[-1][1] == len(asked) + len(notes)
+    assert found.figures()
+
+
+def test_a_compiler_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "/no/cc")
+    with pytest.raises(ValueError, match=r"^CC must name a C compiler"):
+        bench(quick=True)

@@ -1,0 +1,114 @@
+"""Errors and rooflines: right where they can be told otherwise, and on their pages."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from openmxu.cli import frame
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.passes import PASSES
+from openmxu.spec.tiling import cycles
+from openmxu_sim import golden
+from openmxu_sim.studies import accuracy
+from openmxu_sim.studies.roofline import LAYERS, Layer, Machine, roofline, to_markdown
+
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+def test_errors_are_those_of_the_golden_model() -> None:
+    found = accuracy.measure(depths=(128,), seed=5)
+    assert found.seed == 5
+    assert found == accuracy.Accuracy.of_json(found.to_json())
+    assert len(found.by_depth) == 2 * (len(PASSES) + 1)
+    generator = np.random.default_rng([5, 128])
+    a, b = (generator.normal(size=shape).astype(np.float32) for shape in ((64, 128), (128, 64)))
+    for error in found.by_depth[:5]:
+        plain = error.precision == "fp32"
+        got = golden.matmul(a, b, rows=128, **({"operand": "fp32"} if plain else {"precision": error.precision}))
+        exact = np.einsum("mk,kn->mn", a.astype(np.longdouble), b.astype(np.longdouble))
+        scale = np.einsum("mk,kn->mn", np.abs(a).astype(np.longdouble), np.abs(b).astype(np.longdouble))
+        assert float(np.max(np.abs(got - exact) / scale)) * 2**24 == pytest.approx(error.largest, rel=1e-3)
+    unscaled = [error for error in found.by_magnitude if (error.exponent, error.subnormals) == (0, "flush")]
+    assert unscaled == list(found.by_depth[:4]), "the same products as above"
+
+
+def test_the_record_is_what_the_command_gives() -> None:
+    """Its first rows; the whole takes longer."""
+    record = accuracy.Accuracy.of_json((DOCS / "reference" / "accuracy.json").read_text())
+    found = accuracy.measure(depths=(128,))
+    assert found.by_depth == tuple(error for error in record.by_depth if error.k == 128)
+    assert found.by_magnitude == record.by_magnitude
+    assert found.cycles == record.cycles
+
+
+def test_layers_are_those_of_the_networks() -> None:
+    """ResNet-50 multiplies 4.09 thousand million times for an image, BERT-base has 85 million weights in its blocks."""
+    images = 8
+    resnet = sum(layer.count * layer.m * layer.k * layer.n for layer in LAYERS if "ResNet" in layer.network)
+    assert resnet / images == pytest.approx(4.09e9, rel=1e-3)
+    dense = [layer for layer in LAYERS if "BERT" in layer.network and "head" not in layer.name]
+    assert sum(layer.count * layer.k * layer.n for layer in dense) == 12 * (4 * 768**2 + 2 * 768 * 3072)
+
+
+def test_what_limits() -> None:
+    machine = Machine(rows=4, columns=4, clock=100, bandwidth=1)
+    slow, fast = (
+        roofline(machine, (layer,)).shares[0]
+        for layer in (Layer("a", "thin", 1000, 4, 4), Layer("a", "thick", 64, 64, 64))
+    )
+    assert slow.cycles == cycles(MxuConfig(rows=4, columns=4), 1000, 4, 4)
+    assert slow.bytes == {"fp32": 4 * 8016, "bf16 in, fp32 out": 2 * 4016 + 4 * 4000, "bf16": 2 * 8016}
+    assert slow.bound == {"fp32": "memory", "bf16 in, fp32 out": "memory", "bf16": "memory"}
+    assert slow.seconds["fp32"] == pytest.approx(4 * 8016 / 1e9)
+    assert set(fast.bound.values()) == {"unit"}
+    assert fast.seconds["bf16"] == fast.seconds["fp32"] == pytest.approx(fast.cycles / 100e6)
+    whole = roofline(machine, (slow.layer, Layer("a", "again", 64, 64, 64, count=3)))
+    assert whole.seconds("a", "fp32") == pytest.approx(slow.seconds["fp32"] + 3 * fast.seconds["fp32"])
+
+
+def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    figures, plot = tmp_path / "figures.json", tmp_path / "roof.svg"
+    assert (
+        frame.main(
+            [
+                "roofline",
+                "--rows",
+                "8",
+                "--columns",
+                "8",
+                "--clock",
+                "50",
+                "--bandwidth",
+                "0.5",
+                "--json",
+                str(figures),
+                "--plot",
+                str(plot),
+            ]
+        )
+        == 0
+    )
+    shown = capsys.readouterr().out
+    assert "One unit of 8x8, 1 stage, at 50 MHz, 0.0064 Tflop/s, and 0.5 GB/s" in shown
+    assert json.loads(figures.read_text())["machine"]["rows"] == 8
+    assert plot.read_text().count("<svg") == 1
+    assert to_markdown(roofline(Machine(8, 8, 1, 50, 0.5))) in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["roofline", "--clock", "0"], "clock must be a number from 0.001 to 1000000, not 0.0"),
+        (["roofline", "--clock", "inf"], "clock must be a number from 0.001 to 1000000, not inf"),
+        (["roofline", "--clock", "5e-324"], "clock must be a number from 0.001 to 1000000, not 5e-324"),
+        (["roofline", "--bandwidth", "nan"], "bandwidth must be a number from 0.001 to 1000000, not nan"),
+        (["roofline", "--rows", "0"], "rows must be an integer from 1 to 65536, not 0"),
+        (["accuracy", "--seed", "-1"], "seed must be an integer >= 0, not -1"),
+        (["accuracy", "--json", "/no/such/folder/x"], "output /no/such/folder/x cannot be written: No such"),
+    ],
+)
+def test_mistakes(arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert frame.main(arguments) == 2
+    assert complaint in capsys.readouterr().err

@@ -1,0 +1,279 @@
+"""The page in which a unit runs: its machine is the engine ``compiled``, and the file has everything in it."""
+
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from openmxu.cli.frame import main
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.passes import PASSES
+from openmxu.spec.tiling import cycles, tiles
+from openmxu_sim import golden, simulate
+from openmxu_sim.engines.compiled import Window, record
+from openmxu_sim.engines.compiled.model import load_model
+from openmxu_sim.engines.compiled.source import netlists
+from openmxu_sim.engines.compiled.trace import STREAMS
+from openmxu_sim.netlist import native
+from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
+from openmxu_sim.operands.stimulus import Stalls, collect, stimulus
+from openmxu_sim.wave import Given, Record, heat_page, live_page, observe, product, random_run, record_run
+from openmxu_sim.wave.page import machine, wasm
+from openmxu_sim.wave.page.c_text import MOST_SIDE, SIZES, page_config
+from openmxu_sim.wave.page.layout import frame_layout
+from openmxu_sim.wave.page.machine import fetch_text
+
+try:
+    find_compiler()
+except CompilerNotFoundError as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+MOST = 1_000_000
+
+
+def patterns(generator: np.random.Generator, *shape: int) -> np.ndarray:
+    """Any bits."""
+    return generator.integers(0, 1 << 32, shape, dtype=np.uint32)
+
+
+def words(seen: Record, name: str, count: int) -> np.ndarray:
+    """(cycles, count) of a part of the frames."""
+    start = frame_layout(fetch_text(seen.given.stages), seen.given.stages)[name]
+    return seen.frames[:, start : start + count]
+
+
+def beats(seen: Record, columns: int) -> np.ndarray:
+    """The beats on the result stream that were taken."""
+    streams = words(seen, "streams", len(STREAMS))
+    taken = streams[:, STREAMS.index("results__valid")] & streams[:, STREAMS.index("results__ready")]
+    return words(seen, "results", columns)[taken == 1]
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "stages"),
+    [(2, 3, 1), *(pytest.param(*each, marks=pytest.mark.slow) for each in ((4, 3, 1), (8, 8, 6), (3, 1, 6)))],
+)
+def test_every_cycle_is_that_of_the_engine(rows: int, columns: int, stages: int) -> None:
+    """All registers, streams and words, cycle by cycle, for any bits, in every precision, with stalls and without."""
+    generator = np.random.default_rng(rows)
+    config = page_config(rows, columns, stages)
+    window = Window(range(rows), range(columns), range(16384))
+    for number, precision in enumerate(PASSES):
+        m, k, n = generator.integers(1, MOST_SIDE + 1, 3).tolist()
+        seed = number if number % 2 else None
+        given = Given(patterns(generator, m, k), patterns(generator, k, n), rows, columns, stages, precision, seed)
+        seen = record_run(given)
+        stalls = None if seed is None else Stalls(seed)
+        asked = stimulus(config, given.a, given.b, precision)
+        run, trace = record(asked, window, stalls=stalls)
+        assert (seen.cycles, len(seen.frames)) == (run.cycles, trace.ran)
+        np.testing.assert_array_equal(words(seen, "streams", len(STREAMS)), trace.streams)
+        for name, count in (("activations", rows), ("weights", columns), ("results", columns)):
+            np.testing.assert_array_equal(words(seen, name, count), getattr(trace, name))
+        layout = frame_layout(fetch_text(stages), stages)
+        cells = seen.frames[:, layout["cells"] :].reshape(trace.ran, rows, columns, layout["limbs"])
+        for name, (limb, width) in layout["names"]["unit"].items():
+            each = cells[..., limb : limb + -(-width // 32)]
+            np.testing.assert_array_equal(each & (1 if width == 1 else 0xFFFFFFFF), trace.limbs(name))
+        found = collect(config, beats(seen, columns), m, k, n)
+        np.testing.assert_array_equal(found, given.golden)
+        check_bank(seen, asked.tiles, layout)
+
+
+def check_bank(seen: Record, parts: tuple, layout: dict) -> None:
+    """A sum is in the bank when the page says so, and is the result if its tile is emitted; a reason is given."""
+    given = seen.given
+    go = np.flatnonzero(words(seen, "streams", len(STREAMS))[:, STREAMS.index("admission.o_go")])
+    delay = layout["write_delay"] + (given.rows - 1) * layout["row_step"]
+    bank = words(seen, "bank", SIZES[-1])
+    owners = [(tile, beat) for tile in parts for beat in range(len(tile.activations))]
+    assert len(owners) == len(go)
+    for cycle, (tile, beat) in zip(go.tolist(), owners, strict=True):
+        for column, n in enumerate(tile.columns) if tile.emit else ():
+            assert bank[cycle + delay + column + 1, column] == given.golden[tile.activations[beat], n]
+
+
+def test_tiles_are_those_of_the_tiling() -> None:
+    generator = np.random.default_rng(2)
+    for _ in range(60):
+        rows, columns = generator.integers(1, 9, 2).tolist()
+        m, k, n = generator.integers(1, MOST_SIDE + 1, 3).tolist()
+        precision = str(generator.choice(list(PASSES)))
+        seen = record_run(Given(patterns(generator, m, k), patterns(generator, k, n), rows, columns, 1, precision))
+        expected = list(tiles(page_config(rows, columns, 1), m, k, n, precision))
+        found = seen.tiles.tolist()
+        assert len(found) == len(expected)
+        for numbers, tile in zip(found, expected, strict=True):
+            row, count, inner, inners, weight_row, column, width, marks, weight_marks = numbers
+            assert (range(row, row + count), range(inner, inner + inners)) == (tile.activations, tile.inner)
+            assert (range(column, column + width), weight_row) == (tile.columns, tile.inner.start)
+            flags = [marks >> bit & 1 for bit in range(2, 6)]
+            assert flags == [tile.add, tile.clear_nan, tile.emit, tile.keep]
+            assert (marks >> 6, weight_marks >> 1) == (tile.activation_part, tile.weight_part)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "sizes", "stalls"),
+    [(8, 8, (12, 16, 16), None), pytest.param(2, 3, (9, 5, 16), 5, marks=pytest.mark.slow)],
+)
+def test_as_many_cycles_as_the_picture(
+    rows: int, columns: int, sizes: tuple[int, int, int], stalls: int | None
+) -> None:
+    """A page and a picture of the same product show the same unit."""
+    page = record_run(random_run(rows, columns, 1, sizes, stalls=stalls))
+    picture = observe(
+        product(MxuConfig(rows=rows, columns=columns), *sizes), stalls=None if stalls is None else Stalls(stalls)
+    )
+    assert page.cycles == picture.cycles
+
+
+def test_parts_that_are_there_once_are_the_same_for_all_sizes() -> None:
+    one, other = (netlists(page_config(*size, 7)) for size in ((1, 2), (7, 5)))
+    assert {name for name in one if one[name] != other[name]} == {"admission", "status"}
+
+
+@pytest.mark.parametrize(("sizes", "words"), [((17, 1, 1), "m, k and n"), ((1, 1, 17), "m, k and n")])
+def test_what_is_too_large_for_a_page(sizes: tuple[int, int, int], words: str) -> None:
+    with pytest.raises(ValueError, match=f"^{words} must be from 1 to 16 in a page, not 17$"):
+        random_run(2, 2, 1, sizes)
+    with pytest.raises(ValueError, match=r"^rows must be from 1 to 8 in a page, not 9$"):
+        random_run(9, 2, 1, (1, 1, 1))
+
+
+def data_of(page: str) -> dict:
+    """What a page carries."""
+    [text] = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    return json.loads(text)
+
+
+def check_alone(page: str) -> None:
+    """Nothing comes from elsewhere, nothing of the template is left, and the file is small."""
+    assert len(page.encode()) < MOST
+    assert not re.findall(r"""\b(?:src|href)\s*=\s*["'](?!#)|@import|url\((?!#)|https?://|fetch\(|import\(""", page)
+    assert not re.findall(r"\{\{\w+\}\}", page)
+
+
+def test_recorded_page() -> None:
+    given = random_run(3, 2, 1, (4, 5, 3), stalls=9)
+    page = live_page(given, live=False, made_by='openmxu wave --m "4" </script>')
+    check_alone(page)
+    data = data_of(page)
+    assert "modules" not in data
+    assert "multiplies your matrices" not in page.partition("<script")[0]
+    assert data["recorded"]["golden"] == given.golden.ravel().tolist()
+    assert data["seeds"][data["recorded"]["stalls"] - 1] == 9
+    assert '<meta name="generator" content="openmxu wave --m &quot;4&quot; &lt;/script&gt;">' in page
+
+
+def test_heat_page() -> None:
+    activity = observe(product(MxuConfig(rows=4, columns=3), 12, 30, 40), stalls=Stalls(3))
+    page = heat_page(activity)
+    check_alone(page)
+    heat = data_of(page)["heat"]
+    assert (heat["rows"], heat["columns"], heat["m"], heat["k"], heat["n"]) == (4, 3, 12, 30, 40)
+    assert heat["beats"] == [beats.tolist() for beats in activity.beats]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not wasm.has_zig(), reason="the package ziglang is not installed: make docs installs it")
+def test_live_page() -> None:
+    page = live_page(random_run(8, 8, 1, (16, 16, 16)))
+    check_alone(page)
+    assert [stages for stages, _ in data_of(page)["sizes"]] == list(range(1, 8))
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of the command."""
+    code = main(["wave", *arguments])
+    streams = capsys.readouterr()
+    return code, streams.out, streams.err
+
+
+def test_command_without_a_compiler_for_the_web(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The page then shows a recorded run, and the command says what would make it live."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(wasm, "find_spec", lambda name: None)
+    options = "--rows 3 --columns 2 --m 2 --k 4 --n 5 -o run.html"
+    code, out, err = run(capsys, *options.split())
+    assert (code, out) == (0, "")
+    assert err == (
+        f"wrote run.html: a recorded run, 2x4x5 on 3x2, {cycles(MxuConfig(rows=3, columns=2), 2, 4, 5)} cycles\n"
+        "for a unit that runs in the page, install the package ziglang: pip install 'openmxu[zig]'\n"
+    )
+    page = Path("run.html").read_text()
+    assert "modules" not in data_of(page)
+    assert 'content="openmxu wave --rows 3 --columns 2 --stages 1 --m 2 --k 4 --n 5"' in page
+
+
+@pytest.mark.parametrize("output", ["run.html", "run.svg"])
+def test_command_without_any_compiler(
+    output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Pictures and pages need one; the command says which to install."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("XDG_CACHE_HOME", "PATH"):
+        monkeypatch.setenv(name, str(tmp_path / "empty"))
+    monkeypatch.delenv("CC", raising=False)
+    for module in (wasm, native):
+        monkeypatch.setattr(module, "find_spec", lambda name: None)
+    for load in (machine._load, load_model):
+        load.cache_clear()
+    code, out, err = run(capsys, *(f"--{name}=1" for name in ("rows", "columns", "m", "k", "n")), "-o", output)
+    wanted = "install one (Debian and Ubuntu: apt install gcc; anywhere: pip install 'openmxu[zig]')"
+    assert (code, out, err) == (2, "", f"openmxu wave: a C compiler is needed; {wanted}\n")
+    assert not Path(output).exists()
+
+
+def test_command_for_a_product_too_large_to_be_live(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    options = "--rows 4 --columns 3 --m 20 -o run.HTML"
+    code, out, err = run(capsys, *options.split())
+    assert (code, out) == (0, "")
+    assert err.startswith("wrote run.HTML: 20x8x6 on 4x3, 4 tiles, ")
+    assert data_of(Path("run.HTML").read_text())["heat"]["m"] == 20
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--at 3 -o run.html", "at requires a picture, an output that ends in .svg, not a page"),
+        ("--stages 8 -o run.html", "stages must be an integer from 1 to 7, not 8"),
+        ("--k 0 -o run.html", "m, k and n must be from 1 to 16 in a page, not 0"),
+        ("--stalls -1 -o run.html", "stalls must be an integer >= 0, not -1"),
+        ("-o missing/run.html", "output missing/run.html cannot be written: No such file or directory"),
+    ],
+)
+def test_mistakes(
+    options: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(wasm, "find_spec", lambda name: None)
+    code, out, err = run(capsys, *options.split())
+    assert (code, out, err) == (2, "", f"openmxu wave: {words}\n")
+    assert not list(tmp_path.iterdir())
+
+
+def test_notebooks_show_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A product, a trace, an activity and a record, each as HTML of its own."""
+    monkeypatch.setattr(wasm, "find_spec", lambda name: None)
+    given = random_run(4, 3, 1, (9, 9, 2))
+    shown = record_run(given)._repr_html_()
+    assert shown.startswith('<iframe srcdoc="&lt;!doctype html&gt;')
+    assert shown.count('"') == 6
+    found = simulate(golden.from_bits(given.a), golden.from_bits(given.b), rows=4, columns=3, engine="golden")
+    text = found._repr_html_()
+    assert text.startswith("<div>9×9×2 on 4×3 by golden: ")
+    values = re.findall(r"<td>([^<]*)</td>", text)
+    assert values == [f"{value:.6g}" for value in golden.from_bits(given.golden)[:8].ravel().tolist()] + ["…"]
+    asked = product(MxuConfig(rows=4, columns=3), 5, 4, 3)
+    assert ElementTree.fromstring(observe(asked)._repr_html_()).tag.endswith("svg")
+    _, trace = record(asked, Window(range(1, 3), range(2), range(10)))
+    assert f"a run of {trace.ran} cycles: rows 1 to 2, columns 0 to 1, cycles 0 to 9;" in trace._repr_html_()
+    assert ElementTree.fromstring(f"<p>{trace._repr_html_()}</p>").findtext(".//td") == "o_psum"

@@ -1,0 +1,625 @@
+"""The page in a real browser, driven by mouse and keyboard: what it shows is what the engine ``compiled`` gives."""
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.passes import PASSES
+from openmxu.spec.stages import split_stages
+from openmxu_sim import golden
+from openmxu_sim.engines import compiled
+from openmxu_sim.engines.compiled import Trace, Window, record
+from openmxu_sim.engines.compiled.trace import STREAMS
+from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
+from openmxu_sim.operands.stimulus import Stalls, Stimulus, collect, stimulus
+from openmxu_sim.wave import has_zig, heat_page, live_page, observe, product, random_run
+from openmxu_sim.wave.page.c_text import page_config
+
+pytestmark = pytest.mark.slow
+
+try:
+    from playwright.sync_api import Browser, Page, expect
+except ImportError:
+    pytest.skip("Playwright is not installed: make setup-browser", allow_module_level=True)
+try:
+    find_compiler()
+except CompilerNotFoundError as error:
+    pytest.skip(str(error), allow_module_level=True)
+if not has_zig():
+    pytest.skip("the package ziglang is not installed: make docs installs it", allow_module_level=True)
+
+DESKTOP, PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 844}
+READY = "body[data-state=ready]"
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    """A page that begins with a 4x4 unit, with all stages."""
+    return live_page(random_run(4, 4, 1, (6, 8, 5)))
+
+
+@pytest.fixture
+def show(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Page]]:
+    """Opens a page in the browser; at the end it must have complained of nothing."""
+    complaints: list[str] = []
+    contexts = []
+
+    def opened(content: str, **options: Any) -> Page:
+        script = options.pop("script", None)
+        context = browser.new_context(**({"viewport": DESKTOP} | options))
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: request.url.startswith("file:") or complaints.append(request.url))
+        if script:
+            page.add_init_script(script)
+        file = tmp_path / "run.html"
+        file.write_text(content)
+        page.goto(file.as_uri())
+        page.wait_for_selector(READY)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert not complaints
+
+
+CORNERS = np.array(
+    [
+        *(0, 1 << 31, 1, 0x007FFFFF, 0x00800000, 0x80800000, 0x3F800000, 0xBF800000, 0x3F808000, 0x3F818000),
+        *(0x7F7FFFFF, 0xFF7FFFFF, 0x7F7F0000, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00001, 0x7F800001, 0x00FF8000),
+        *(0x1F800000, 0x20000000, 0x5F000000, 0x5F7F0001, 0x0080FFFF, 0x017F7FFF, 0x3F80FFFF),
+    ],
+    dtype=np.uint32,
+)
+
+
+def matrix(generator: np.random.Generator, rows: int, columns: int) -> np.ndarray:
+    """Any bits, or corners, or numbers of about the same size."""
+    shape = rows, columns
+    kind = generator.integers(3)
+    if kind == 0:
+        return generator.integers(0, 1 << 32, shape, dtype=np.uint32)
+    if kind == 1:
+        return generator.choice(CORNERS, shape)
+    return golden.to_bits(generator.standard_normal(shape).astype(np.float32))
+
+
+def lines(bits: np.ndarray) -> str:
+    return "\n".join(" ".join(f"0x{word:08X}" for word in row) for row in bits.tolist())
+
+
+def results(page: Page) -> list[str]:
+    """What stands in the result's cells."""
+    return page.locator("#c").evaluate("grid => [...grid.querySelectorAll('button')].map(each => each.textContent)")
+
+
+def choose(page: Page, **wanted: object) -> None:
+    for name, value in wanted.items():
+        page.select_option(f"#{name}", str(value))
+
+
+def all_of(count: int) -> str:
+    """What the page says of so many results, all of them right."""
+    return f"{count} of {count}: bit-identical to the golden model"
+
+
+UNITS = [(4, 4, 1), (1, 1, 2), (8, 3, 3), (3, 8, 4), (5, 2, 5), (2, 7, 6), (8, 8, 7)]
+RUNS = 1000
+CLICKED = int(os.environ.get("OPENMXU_CLICKED", "70"))
+"""Runs through the controls, which take a tenth of a second each; the others are called."""
+
+
+class Drawn(NamedTuple):
+    """A random run, and what the engine makes of it."""
+
+    rows: int
+    columns: int
+    stages: int
+    precision: str
+    seed: int
+    a: np.ndarray
+    b: np.ndarray
+    result: np.ndarray
+    cycles: int
+    counters: str
+
+
+def draw(generator: np.random.Generator, count: int) -> Iterator[Drawn]:
+    """Runs of any bits, on a few units one after the other."""
+    each = -(-count // len(UNITS))
+    for number in range(count):
+        rows, columns, stages = UNITS[number // each]
+        config = page_config(rows, columns, stages)
+        if number % 5 == 0:
+            precision, seed = str(generator.choice(list(PASSES))), int(generator.integers(8))
+            m, k, n = (int(size) for size in generator.integers(1, [6, 12, 9]))
+        a, b = matrix(generator, m, k), matrix(generator, k, n)
+        run = compiled.run(stimulus(config, a, b, precision), stalls=Stalls(seed) if seed else None)
+        counted = run.counters
+        assert counted is not None
+        # All activations have gone in long before the last result is given.
+        _, busy, stalled, held_up, *_ = counted
+        told = f"busy cycles: {busy}; stall cycles: input {stalled}, output {held_up}"
+        yield Drawn(rows, columns, stages, precision, seed, a, b, collect(config, run.beats, m, k, n), run.cycles, told)
+
+
+def test_same_bits_and_cycles_as_the_engine(show: Callable[..., Page], text: str) -> None:
+    """Random runs through the controls: of any bits, in all stages and precisions, with stalls and without."""
+    page = show(text)
+    for name in ("a", "b"):
+        page.click(f"[data-text={name}]")
+    choose(page, view="hex")
+    page.click("#last")  # and there it stays
+    before: dict[str, object] = {}
+    for run in draw(np.random.default_rng(19), CLICKED):
+        wanted = {"rows": run.rows, "columns": run.columns, "stages": run.stages}
+        wanted |= {"precision": run.precision, "stalls": run.seed}
+        choose(page, **{name: value for name, value in wanted.items() if before.get(name) != value})
+        before = wanted
+        page.fill("#a-text", lines(run.a))
+        page.fill("#b-text", lines(run.b))
+        page.wait_for_selector(READY)
+        assert results(page) == [f"{word:08X}" for word in run.result.ravel().tolist()], run
+        assert page.inner_text("#total") == str(run.cycles), run
+        assert page.inner_text("#counters") == run.counters, run
+        assert page.inner_text("#verdict") == all_of(run.result.size), run
+
+
+def test_same_bits_and_cycles_many_times(show: Callable[..., Page], text: str) -> None:
+    """The same through the function behind the controls, so that there are a thousand in all."""
+    page = show(text)
+    for run in draw(np.random.default_rng(20), RUNS - CLICKED):
+        given = {"rows": run.rows, "columns": run.columns, "stages": run.stages, "precision": run.precision}
+        given |= {"stalls": run.seed, "m": len(run.a), "k": len(run.b), "n": run.b.shape[1]}
+        given |= {"a": run.a.ravel().tolist(), "b": run.b.ravel().tolist()}
+        found = page.evaluate(
+            "given => openmxu.page.machines.run(given).then(run => [run.results.map(each => each.bits), run.cycles])",
+            given,
+        )
+        assert found == [run.result.ravel().tolist(), run.cycles], run
+
+
+def test_model_is_the_golden_model(show: Callable[..., Page], text: str) -> None:
+    """The independent model in the page: corner by corner, then any bits, in all precisions."""
+    page = show(text)
+    generator = np.random.default_rng(7)
+    for number in range(120):
+        if number < 4:
+            a, b, rows = CORNERS[:, None], CORNERS[None, :], 1
+        else:
+            m, k, n, rows = (int(each) for each in generator.integers(1, [9, 17, 9, 9]))
+            a, b = matrix(generator, m, k), matrix(generator, k, n)
+        precision = list(PASSES)[number % 4]
+        passes = [[int(left), int(right)] for left, right in PASSES[precision]]
+        found = page.evaluate(
+            "given => Array.from(openmxu.Model.multiply(given))",
+            {"a": a.ravel().tolist(), "b": b.ravel().tolist(), "m": len(a), "k": len(b), "n": b.shape[1]}
+            | {"inner": len(b), "columns": b.shape[1], "rows": rows, "passes": passes},
+        )
+        exact = golden.matmul(golden.from_bits(a), golden.from_bits(b), rows=rows, precision=precision)
+        assert found == golden.to_bits(exact).ravel().tolist(), (number, precision)
+
+
+def traced() -> tuple[Stimulus, Trace]:
+    """What the engine did in the run with which the page begins."""
+    given = random_run(4, 4, 1, (6, 8, 5))
+    asked = stimulus(page_config(4, 4, 1), given.a, given.b)
+    return asked, record(asked, Window(range(4), range(4), range(4096)))[1]
+
+
+def expected_results() -> Iterator[list[str]]:
+    """Cycle by cycle, what is there of the result when the cycle's beat has been given."""
+    asked, trace = traced()
+    shown = np.full((len(asked.a), asked.b.shape[1]), "·", dtype=object)
+    owners = iter([(tile, row) for tile in asked.tiles if tile.emit for row in tile.activations])
+    valid, ready = (trace.streams[:, STREAMS.index(f"results__{end}")] for end in ("valid", "ready"))
+    for cycle in range(trace.ran):
+        if valid[cycle] and ready[cycle]:
+            tile, row = next(owners)
+            for lane, column in enumerate(tile.columns):
+                shown[row, column] = f"{trace.results[cycle, lane]:08X}"
+        yield shown.ravel().tolist()
+
+
+def test_every_cycle_shows_what_the_unit_holds(show: Callable[..., Page], text: str) -> None:
+    """Registers of all processing elements, their tiles, and valid and ready of all streams, by the engine's trace."""
+    page = show(text)
+    asked, trace = traced()
+    seen = observe(asked)
+    registers = {
+        "activation": golden.from_bits(trace.register("o_activation"), "bf16"),
+        "weight": golden.from_bits(trace.register("active"), "bf16"),
+        "shadow weight": golden.from_bits(trace.register("o_weight"), "bf16"),
+        "partial sum": golden.from_bits(trace.register("o_psum")),
+    }
+    for cycle in range(trace.ran):
+        page.fill("#time", str(cycle))
+        tiles = seen.tile_at(cycle)
+        labels = page.locator("#cells").evaluate(
+            "grid => [...grid.querySelectorAll('button')].map(each => each.ariaLabel)"
+        )
+        for (row, column), label in zip(np.ndindex(4, 4), labels, strict=True):
+            place, *parts, tile = re.split(", |: ", label)
+            assert place == f"row {row} column {column}"
+            assert tile == ("idle" if tiles[row, column] < 0 else f"tile {tiles[row, column]}")
+            for name, part in zip(registers, parts, strict=True):
+                assert part.startswith(f"{name} ")
+                number = float(part.removeprefix(f"{name} ").replace("−", "-"))
+                assert number == pytest.approx(registers[name][cycle, row, column], rel=6e-4, abs=1e-30), (cycle, label)
+        for stream in ("weights", "activations", "results"):
+            for end in ("valid", "ready"):
+                lamp = page.get_attribute(f"[data-lamp={stream}-{end}]", "aria-label")
+                high = trace.streams[cycle, STREAMS.index(f"{stream}__{end}")]
+                assert lamp == f"{end} {'high' if high else 'low'}", cycle
+        goes = trace.streams[cycle, STREAMS.index("admission.o_go")]
+        assert (page.inner_text("#why") == "a beat enters") == bool(goes)
+
+
+def test_time_goes_back_and_forth(show: Callable[..., Page], text: str) -> None:
+    page = show(text)
+    last = int(page.get_attribute("#time", "max") or "")
+    choose(page, view="hex")
+    page.click("#first")
+    expect(page.locator("#clock")).to_have_text(f"cycle 0 of {last}")
+    forth = list(expected_results())
+    assert len(forth) == last + 1
+    for cycle in range(last + 1):
+        assert (page.inner_text("#cycle"), results(page)) == (str(cycle), forth[cycle])
+        page.keyboard.press("ArrowRight")
+    for cycle in reversed(range(last + 1)):
+        assert (page.inner_text("#cycle"), results(page)) == (str(cycle), forth[cycle])
+        page.keyboard.press("ArrowLeft")
+    page.fill("#time", str(last - 1))
+    assert results(page) == forth[last - 1]
+    page.keyboard.press("End")
+    page.click("#machine-title")
+    page.keyboard.press("Home")
+    expect(page.locator("#cycle")).to_have_text("0")
+    choose(page, speed=60)
+    page.click("#machine-title")
+    page.keyboard.press(" ")
+    expect(page.locator("#play")).to_have_text("Pause")
+    expect(page.locator("#cycle")).to_have_text(str(last))
+    expect(page.locator("#play")).to_have_text("Play")
+    assert "·" not in results(page)
+
+
+def test_a_result_lights_what_went_into_it(show: Callable[..., Page], text: str) -> None:
+    page = show(text)
+    given = random_run(4, 4, 1, (6, 8, 5))
+    page.click("#last")
+    page.locator("#c button").nth(2 * 5 + 4).click()  # row 2, column 4: in the second tile of columns
+    lit = page.locator("#a input.lit, #b input.lit").evaluate_all("all => all.map(each => each.ariaLabel)")
+    assert lit == [f"A row 2 column {k}" for k in range(8)] + [f"B row {k} column 4" for k in range(8)]
+    rows = page.locator("#inspector tr:has(td button)")
+    steps = [row.locator("td").all_inner_texts() for row in rows.all()]
+    assert [step[0] for step in steps if len(step) > 2] == [str(k) for k in range(8)]
+    last = golden.from_bits(given.golden)[2, 4]
+    assert page.inner_text("#inspector h3 >> nth=0") == f"C[2][4] = {float(f'{last:.9g}')!r}".replace("-", "−")
+    assert page.locator("#inspector .good").inner_text() == "bit-identical to the golden model"
+    assert page.locator("#inspector .bad").count() == 0
+    left, right = golden.from_bits(given.a)[2:3], golden.from_bits(given.b)[:, 4:5]
+    parts = [golden.matmul(left[:, tile], right[tile], rows=4).item() for tile in (slice(4), slice(4, 8))]
+    shown = [step[0].replace("−", "-") for step in steps if len(step) == 2]
+    first, second = (re.findall(r"-?[\d.]+(?:e-\d+)?", line.split(": ")[1]) for line in shown)
+    assert [float(word) for word in first] == pytest.approx(parts[:1], rel=1e-4)
+    assert [float(word) for word in second] == pytest.approx([*parts, float(last)], rel=1e-4)
+    rows.nth(3).locator("button").click()  # the cycle of the fourth product: in row 3, column 0 of the array
+    assert page.locator("#inspector tr.now td").first.inner_text() == "3"
+    label = page.locator("#cells button").nth(12).get_attribute("aria-label") or ""
+    bf16 = golden.from_bits(golden.convert(given.a, subnormals="flush"), "bf16")[2, 3]
+    shown = re.findall(r"activation (\S+),", label)[0].replace("−", "-")
+    assert float(shown) == pytest.approx(float(bf16), rel=1e-3)
+
+
+def test_a_cell_opens(show: Callable[..., Page], text: str) -> None:
+    """With all stages: what the model says of its sum, its registers hold."""
+    page = show(text)
+    for stages in (1, 3, 7):
+        choose(page, stages=stages)
+        page.wait_for_selector(READY)
+        for cell in (0, 6, 15):
+            page.locator("#cells button").nth(cell).click()
+            for cycle in (16, 23, 30):
+                page.fill("#time", str(cycle))
+                assert page.inner_text("#inspector h3") == f"Processing element, row {cell // 4}, column {cell % 4}"
+                step = split_stages(stages)[1]
+                assert (
+                    page.inner_text("#inspector p.good") == f"In cycle {cycle + step} its sum register holds this sum."
+                )
+                assert page.locator("#inspector svg.element").count() == 1
+            page.locator("#cells button").nth(cell).click()
+            expect(page.locator("#inspector h3")).to_have_count(0)
+
+
+def test_presets_and_fields(show: Callable[..., Page], text: str) -> None:
+    page = show(text)
+    page.click("#last")
+    for name in ("random", "identity", "overflow", "nan", "cancellation"):
+        page.click(f"[data-preset={name}]")
+        page.wait_for_selector(READY)
+        expect(page.locator("#verdict")).to_have_text(all_of(30))
+        shown = " ".join(results(page))
+        assert ("NaN" in shown) == (name in ("overflow", "nan")), name
+        assert ("∞" in shown) >= (name == "overflow"), name
+    page.click("[data-preset=digit]")
+    expect(page.locator("#verdict")).to_have_text(all_of(64))
+    image = np.array(results(page)).reshape(8, 8)
+    left = np.array([each.input_value() for each in page.locator("#a input").all()]).reshape(8, 8)
+    np.testing.assert_array_equal(image, left[:, ::-1])
+    field = page.locator("#a input").first
+    field.fill("wombat")
+    field.press("Enter")
+    expect(page.locator("#mistake")).to_contain_text('not "wombat"')
+    field.fill("-inf")
+    field.press("Enter")
+    expect(page.locator("#mistake")).to_be_hidden()
+    expect(page.locator("#c button").nth(7)).to_have_text("−∞")
+    page.fill("#k", "3")
+    page.locator("#k").press("Enter")
+    page.wait_for_selector(READY)
+    assert page.locator("#a input").count() == 24
+    page.click("[data-text=b]")
+    page.fill("#b-text", "1 2\n3")
+    expect(page.locator("#mistake")).to_contain_text("Lines of B must have equally many numbers")
+    page.fill("#b-text", "1 2\n3 4")
+    expect(page.locator("#mistake")).to_have_text("A has 3 columns and B 2 rows: both must be K")
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("bits + 0x7fff + ((bits >>> 16) & 1)", "bits + 0x8000"),
+        ("const equal = result.bits === golden[index];", "const equal = (result.bits ^ 1) === golden[index];"),
+    ],
+    ids=["another rounding", "another comparison"],
+)
+def test_wrong_bits_are_seen(right: str, wrong: str, show: Callable[..., Page], text: str) -> None:
+    """Negative control: where model and machine code differ, the page says so."""
+    assert text.count(right) == 1
+    page = show(text.replace(right, wrong))
+    page.click("[data-text=a]")
+    page.fill("#a-text", "\n".join("0x3F808000 " * 8 for _ in range(6)))  # halfway between two numbers of bf16
+    page.wait_for_selector(READY)
+    page.click("#last")
+    expect(page.locator("#verdict .bad")).to_contain_text("differ from the golden model")
+    assert page.locator("#bar .differs").count() == page.locator("#c .differs").count() > 0
+
+
+def test_without_webassembly(show: Callable[..., Page], text: str) -> None:
+    """A recorded run, with the golden bits of the day on which it was recorded."""
+    page = show(text, script="delete globalThis.WebAssembly")
+    expect(page.locator("#notice")).to_have_text("This browser runs no WebAssembly here: you see a recorded run.")
+    assert page.inner_text("h1") == "OpenMXU recorded"
+    assert page.inner_text("#about").startswith("A recorded run of the netlist of an open bf16 matrix unit")
+    expect(page.locator("#rows")).to_be_disabled()
+    page.click("#last")
+    expect(page.locator("#verdict")).to_have_text(all_of(30))
+    choose(page, view="hex")
+    given = random_run(4, 4, 1, (6, 8, 5))
+    assert results(page) == [f"{word:08X}" for word in given.golden.ravel().tolist()]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_phone(scheme: str, show: Callable[..., Page], text: str) -> None:
+    """Nothing is wider than the screen, everything can be reached, and time can be moved with a thumb."""
+    page = show(text, viewport=PHONE, color_scheme=scheme, has_touch=True)
+    for size in (4, 8):
+        choose(page, rows=size, columns=size)
+        page.wait_for_selector(READY)
+        assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+        for button in page.locator("#cells button").all():
+            box = button.bounding_box()
+            assert box is not None
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= PHONE["width"]
+    page.tap("#forward")
+    page.locator("#c button").first.tap()
+    expect(page.locator("#inspector h3").first).to_contain_text("C[0][0]")
+    background = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    assert background == {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 24, 28)"}[scheme]
+
+
+def test_everything_has_a_name(show: Callable[..., Page], text: str) -> None:
+    """What can be used says what it is, and can be reached with the keyboard."""
+    page = show(text)
+    nameless = page.evaluate(
+        "[...document.querySelectorAll('button, select, input, textarea')].filter(each => !(each.ariaLabel || "
+        "each.textContent.trim() && each.matches('button') || each.labels?.length)).map(each => each.outerHTML)"
+    )
+    assert nameless == []
+    page.locator("#cells button").first.focus()
+    for key in ("ArrowRight", "ArrowDown"):
+        page.keyboard.press(key)
+    focused = "document.activeElement.ariaLabel"
+    assert page.evaluate(focused).startswith("row 1 column 1: activation ")
+    page.keyboard.press("Enter")
+    assert page.inner_text("#inspector h3") == "Processing element, row 1, column 1"
+
+
+def press(page: Page, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def test_keyboard(show: Callable[..., Page], text: str) -> None:
+    """A few Tabs lead to Play, a grid is one stop, and arrow keys move within it, in fields as in a spreadsheet."""
+    page = show(text)
+    press(page, *4 * ["Tab"])
+    focused = "document.activeElement.ariaLabel"
+    assert page.evaluate(focused) == "Play"
+    page.focus("#n")
+    press(page, "Tab", "Tab", "ArrowRight", "ArrowDown", "ArrowDown")  # "as text" is between
+    assert page.evaluate(focused) == "A row 2 column 1"
+    page.keyboard.type("-12")
+    press(page, "ArrowLeft")
+    assert page.evaluate(focused) == "A row 2 column 1", "within the text"
+    press(page, "ArrowRight", "ArrowRight", "ArrowUp", "ArrowLeft", "ArrowLeft")
+    assert page.evaluate(focused) == "A row 1 column 0"
+    expect(page.get_by_label("A row 2 column 1")).to_have_value("-12")
+    press(page, "Tab", "Tab", "ArrowDown")
+    assert page.evaluate(focused) == "B row 1 column 0"
+    page.wait_for_selector(READY)
+    page.click("#last")
+    expect(page.locator("#verdict")).to_have_text(all_of(30))
+
+
+def test_says_what_becomes_of_a_number(show: Callable[..., Page], text: str) -> None:
+    """Where it is not taken as it was typed; and what was told goes with the next change."""
+    page = show(text)
+    field = page.get_by_label("A row 0 column 0")
+    for typed, words in {
+        "1e50": "1e50 is no normal number of fp32: the unit takes it as ∞",
+        "-1e-39": "-1e-39 is no normal number of fp32: the unit takes it as −0",
+        "2.5": "",
+        "0x7F800000": "",
+    }.items():
+        field.fill(typed)
+        field.press("Enter")
+        page.wait_for_selector(READY)
+        expect(page.locator("#mistake")).to_have_text(words)
+    expect(page.locator("#mistake")).to_be_hidden()
+    for typed, words in {
+        "99": "M must be an integer from 1 to 16: 99 becomes 16",
+        "": "M must be an integer from 1 to 16: nothing becomes 1",
+        "6": "",
+    }.items():
+        page.fill("#m", typed)
+        page.press("#m", "Enter")
+        page.wait_for_selector(READY)
+        expect(page.locator("#mistake")).to_have_text(words)
+        assert page.locator("#a input").count() == 8 * int(page.input_value("#m"))
+    page.click("[data-text=b]")
+    page.fill("#b-text", "\n".join(["1 1e99"] * 8))
+    expect(page.locator("#mistake")).to_contain_text("1e99 is no normal number of fp32")
+
+
+CUT = """() => {
+  const pen = document.createElement("canvas").getContext("2d");
+  return [...document.querySelectorAll(".grid input, .grid button")].filter((each) => {
+    pen.font = getComputedStyle(each).font;
+    return pen.measureText(each.value || each.textContent).width > each.clientWidth;
+  }).map((each) => each.value || each.textContent);
+}"""
+
+
+@pytest.mark.parametrize("width", [1400, 1280, 1100, 1021, 832, 701, 390])
+def test_numbers_are_whole(width: int, show: Callable[..., Page]) -> None:
+    """No cell of A, B or C cuts its number, with eight columns and with sixteen, as values and as patterns."""
+    page = show(live_page(random_run(4, 4, 1, (8, 8, 8)), stages=[1]), viewport={"width": width, "height": 800})
+    page.click("#last")
+    for side in (8, 16):
+        for name in ("k", "n"):
+            page.fill(f"#{name}", str(side))
+            page.press(f"#{name}", "Enter")
+        page.wait_for_selector(READY)
+        for view in ("value", "hex"):
+            choose(page, view=view)
+            assert page.evaluate(CUT) == []
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+WRITTEN = """const fillText = CanvasRenderingContext2D.prototype.fillText;
+globalThis.written = new Set();
+CanvasRenderingContext2D.prototype.fillText = function (words, ...place) {
+  written.add(words);
+  return fillText.call(this, words, ...place);
+};"""
+
+
+@pytest.mark.parametrize(("width", "height"), [(1400, 860), (832, 720), (390, 844)])
+def test_first_minute(width: int, height: int, show: Callable[..., Page]) -> None:
+    """The default unit opens with work to see and some results; all is named, and Play begins with the first cycle."""
+    default = live_page(random_run(8, 8, 1, (12, 16, 16)), stages=[1])
+    page = show(default, viewport={"width": width, "height": height}, script=WRITTEN)
+    there = sum(each != "·" for each in results(page))
+    assert 192 / 4 <= there < 192
+    cells = page.locator("#cells button").evaluate_all("all => all.map(each => each.ariaLabel.split(', ').at(-1))")
+    assert len({*cells} - {"idle"}) >= 2
+    for words in ("weights", "activations", "sums in the bank", "results"):
+        assert page.evaluate("words => [...written].some(each => each.startsWith(words))", words), words
+    assert page.inner_text("#about").startswith("The netlist of an open bf16 matrix unit multiplies your matrices")
+    cycle = int(page.inner_text("#cycle"))
+    page.click("#play")
+    page.wait_for_function("Number(document.getElementById('cycle').textContent) === 2")
+    page.click("#play")
+    page.fill("#time", str(cycle))
+    page.click("#play")
+    page.wait_for_function("cycle => Number(document.getElementById('cycle').textContent) === cycle + 1", arg=cycle)
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "wanted"),
+    [
+        (1064, 720, ["[data-preset=digit]", "#rows", "#n", "#a", "#scene", "#c", "#hint"]),
+        (832, 720, ["[data-preset=digit]", "#rows", "#n", "#a", "#b", "#scene", "#verdict"]),
+        (390, 844, ["[data-preset=random]", "#scene"]),
+    ],
+)
+def test_controls_come_first(width: int, height: int, wanted: list[str], show: Callable[..., Page], text: str) -> None:
+    """In the frame of the documentation, and on a phone, no control that is named is under the fold."""
+    page = show(text, viewport={"width": width, "height": height})
+    fold = page.locator("#transport").bounding_box()
+    assert fold is not None
+    assert fold["y"] + fold["height"] <= height
+    for each in wanted:
+        box = page.locator(each).bounding_box()
+        assert box is not None
+        assert box["y"] + min(box["height"], 100) < fold["y"], each
+        assert box["x"] >= 0
+    first, machine = (page.locator(each).bounding_box() for each in ("[data-preset=random]", "#machine"))
+    assert first is not None
+    assert machine is not None
+    assert (first["y"], first["x"]) < (machine["y"], machine["x"]) or first["x"] < machine["x"]
+
+
+def test_lines_of_the_bank(show: Callable[..., Page], text: str) -> None:
+    """Each sum that the bank holds is in a line of the picture, whatever waits."""
+    page = show(text)
+    counted = page.evaluate("""async () => {
+      const counts = [];
+      for (let stalls = 0; stalls <= 7; stalls++) {
+        const given = { rows: 2, columns: 3, stages: 3, precision: "high", stalls, m: 16, k: 5, n: 16 };
+        const ones = new Array(80).fill(0x3f800000);
+        const run = await openmxu.page.machines.run({ ...given, a: ones, b: ones });
+        for (let cycle = 0; cycle < run.count; cycle++) {
+          const gone = run.taken.results[cycle];
+          const there = run.beats.filter((each) => run.written(each, 0) <= cycle && each.place >= gone);
+          const held = new Set(there.map((each) => each.place));
+          const shown = run.bank(cycle).filter(([line]) => line && !line.left);
+          if (held.size !== shown.length || shown.some(([line]) => !held.has(line.beat.place))) return [stalls, cycle];
+        }
+        counts.push(run.lines);
+      }
+      return counts;
+    }""")
+    assert len(counted) == 8
+    assert 16 <= min(counted) <= max(counted) < 256
+
+
+def test_heat_map(show: Callable[..., Page]) -> None:
+    """Busy cells, and the tile of each, are those of the activity."""
+    activity = observe(product(MxuConfig(rows=4, columns=3), 12, 7, 7), stalls=Stalls(3))
+    page = show(heat_page(activity))
+    for cycle in (0, 20, 37, 50):
+        page.fill("#time", str(cycle))
+        tiles = activity.tile_at(cycle)
+        label = f"{(tiles >= 0).sum()} of 12 processing elements are busy in cycle {cycle}"
+        expect(page.locator("#scene")).to_have_attribute("aria-label", label)
+        box = page.locator("#scene").bounding_box()
+        assert box is not None
+        for row, column in ((0, 0), (3, 1)):
+            page.mouse.move(box["x"] + (column + 0.5) * box["width"] / 3, box["y"] + (row + 0.5) * box["height"] / 4)
+            wanted = "idle" if tiles[row, column] < 0 else f"tile {tiles[row, column]}"
+            expect(page.locator("#hint")).to_contain_text(f"Row {row}, column {column}: {wanted}")
+    page.click("#show-share")
+    expect(page.locator("#show-share")).to_have_attribute("aria-pressed", "true")

@@ -1,0 +1,252 @@
+"""The wavefront: what the picture says is what the registers held, and it says it to everybody."""
+
+import re
+from itertools import combinations
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from openmxu.cli.frame import main
+from openmxu.spec.config import MxuConfig
+from openmxu_sim import golden
+from openmxu_sim.engines.compiled import Window, record
+from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
+from openmxu_sim.operands.stimulus import Stalls
+from openmxu_sim.wave import MOST_CYCLES, Activity, default_sizes, draw, observe, product, watch
+
+try:
+    find_compiler()
+except CompilerNotFoundError as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+SVG = "{http://www.w3.org/2000/svg}"
+SMALL = MxuConfig(rows=4, columns=3)
+DEEP = MxuConfig(rows=3, columns=5, stages=6, depth=4)
+
+
+@pytest.mark.parametrize("seed", [None, 8], ids=["free", "stalled"])
+@pytest.mark.parametrize(
+    ("config", "m", "k"), [(SMALL, 7, 9), (DEEP, 7, 7), (DEEP, 11, 3)], ids=["4x3", "3x5_s6", "weights-kept"]
+)
+def test_cells_multiply_what_is_said(config: MxuConfig, m: int, k: int, seed: int | None) -> None:
+    given = product(config, m, k, config.columns + 2)
+    assert any(tile.keep for tile in given.tiles) == (k <= config.rows)
+    stalls = None if seed is None else Stalls(seed)
+    _, trace = record(given, Window(range(config.rows), range(config.columns), range(MOST_CYCLES)), stalls=stalls)
+    registers = {name: trace.register(name) for name in ("o_activation", "active", "o_weight", "o_load")}
+    seen = observe(given, stalls=stalls, at=range(trace.ran))
+    assert [len(beats) for beats in seen.beats] == [len(tile.activations) for tile in given.tiles]
+    weights, activations = [], []
+    for block in given.blocks():
+        own = golden.convert(block.weights[::-1], "fp32", "bf16", subnormals="flush")
+        weights.append(own if len(own) else weights[-1])
+        activations.append(golden.convert(block.activations, "fp32", "bf16", subnormals="flush"))
+    multiplied = np.zeros(len(given.tiles), dtype=int)
+    for cycle in range(trace.ran):
+        tiles = seen.tile_at(cycle)
+        for row, column in np.argwhere(tiles >= 0).tolist():
+            tile = tiles[row, column]
+            [beat] = np.flatnonzero(seen.beats[tile] == cycle - seen.starts[tile, row, column])
+            multiplied[tile] += 1
+            assert registers["o_activation"][cycle, row, column] == activations[tile][beat, row]
+            assert registers["active"][cycle, row, column] == weights[tile][row, column]
+        loads = seen.loads[cycle]
+        np.testing.assert_array_equal(loads >= 0, registers["o_load"][cycle] == 1)
+        for row, column in np.argwhere(loads >= 0).tolist():
+            assert registers["o_weight"][cycle, row, column] in weights[loads[row, column]][row:, column]
+    cells = config.rows * config.columns
+    assert multiplied.tolist() == [len(tile.activations) * cells for tile in given.tiles]
+
+
+def test_large_units_are_watched_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    given, told = product(SMALL, 5, 6, 7), []
+    whole = observe(given)
+    monkeypatch.setattr(watch, "_AT_ONCE", 1)
+    parts = observe(given, progress=lambda *state: told.append(state))
+    np.testing.assert_array_equal(parts.starts, whole.starts)
+    assert list(parts.loads) == list(whole.loads)
+    for cycle, loads in parts.loads.items():
+        np.testing.assert_array_equal(loads, whole.loads[cycle])
+    assert told == [(number * 15, 60) for number in range(1, 5)]
+
+
+def area(path: str) -> float:
+    """What a path of rectangles and steps encloses."""
+    total = 0.0
+    for part in path.split("M")[1:]:
+        start, *steps = re.findall(r"[hvz]?[^hvz]*", part.rstrip("z"))[:-1]
+        x = begin = float(start.split()[0])
+        down = sums = 0.0
+        for step in steps:
+            if step[0] == "h":
+                x += float(step[1:])
+            else:
+                down += float(step[1:])
+                sums += x * float(step[1:])
+        total += abs(sums - begin * down)
+    return total
+
+
+def shapes(root: ElementTree.Element) -> dict[str, list[tuple[str, float]]]:
+    """Classes and areas of the paths that are drawn several times."""
+    return {
+        f"#{group.get('id')}": [
+            (path.get("class", ""), area(path.get("d", "")) * float(path.get("fill-opacity", 1))) for path in group
+        ]
+        for group in root.iterfind(f"{SVG}defs/*")
+    }
+
+
+@pytest.mark.parametrize("seed", [None, 3], ids=["free", "stalled"])
+@pytest.mark.parametrize(("config", "m", "k", "n"), [(SMALL, 7, 6, 5), (DEEP, 11, 2, 4)], ids=["", "weights-kept"])
+def test_timeline_has_the_area_of_the_product(config: MxuConfig, m: int, k: int, n: int, seed: int | None) -> None:
+    """Also where tiles are padded: what is not pale is M·K·N, and all is what the array did."""
+    seen = observe(product(config, m, k, n), stalls=None if seed is None else Stalls(seed))
+    root = ElementTree.fromstring(draw(seen))
+    known = shapes(root)
+    drawn = [shape for use in root.iter(f"{SVG}use") for shape in known[use.get("href", "")]]
+    assert sum(size for kind, size in drawn if "padding" not in kind) == seen.products == m * k * n
+    assert (
+        sum(size for _, size in drawn)
+        == sum(len(tile.activations) for tile in seen.tiles) * config.rows * config.columns
+    )
+
+
+def test_snapshots() -> None:
+    seen = observe(product(SMALL, 7, 6, 5), at=[9, 14, 20])
+    root = ElementTree.fromstring(draw(seen))
+    groups = [group for group in root.iter(f"{SVG}g") if group.get("transform", "").startswith("scale(")]
+    assert len(groups) == 3
+    for group, cycle in zip(groups, seen.loads, strict=True):
+        tiles = seen.tile_at(cycle)
+        for colour in range(4):
+            drawn = sum(area(path.get("d", "")) for path in group if f"t{colour}" in path.get("class", "").split())
+            assert drawn == (tiles[tiles >= 0] % 4 == colour).sum()
+    texts = [text.text for text in root.iter(f"{SVG}text")]
+    assert {"cycle 9", "cycle 14", "cycle 20", f"{(seen.tile_at(20) >= 0).mean():.0%} busy"} <= set(texts)
+
+
+@pytest.fixture(scope="module")
+def large() -> Activity:
+    """A unit whose cells have no room for marks, nor its rows for columns; its streams wait."""
+    config = MxuConfig(rows=64, columns=64)
+    return observe(product(config, 96, 100, 128), stalls=Stalls(3))
+
+
+def test_large_pictures_are_small(large: Activity) -> None:
+    text = draw(large)
+    assert len(text) < 200_000
+    root = ElementTree.fromstring(text)
+    assert not list(root.iter(f"{SVG}circle"))
+    known = shapes(root)
+    drawn = sum(size for use in root.iter(f"{SVG}use") for _, size in known[use.get("href", "")])
+    # Shares are rounded up, to sixteenths; padding counts .45.
+    expected = (0.45 * sum(len(tile.activations) for tile in large.tiles) * 64**2 + 0.55 * large.products) / 64
+    assert expected <= drawn < 1.06 * expected
+
+
+def test_pictures_describe_themselves(large: Activity) -> None:
+    root = ElementTree.fromstring(draw(large, made_by="openmxu wave --rows 64"))
+    title, described = root.find(f"{SVG}title"), root.find(f"{SVG}desc")
+    assert title is not None
+    assert title.text == "Wavefront of 96×100 times 100×128 on 64×64 processing elements"
+    assert described is not None
+    assert f"{large.cycles} cycles from the first beat to the last result" in (described.text or "")
+    assert (described.text or "").endswith("Made by: openmxu wave --rows 64")
+    assert large.utilisation == 96 * 100 * 128 / (64 * 64 * large.cycles)
+
+
+def colours(style: str) -> list[np.ndarray]:
+    """Linear light of the idle cells' colour and of those of tiles."""
+    found = []
+    for name in ("idle", "t0", "t1", "t2", "t3"):
+        [code] = re.findall(rf"\.{name}{{fill:#(......)}}", style)
+        srgb = np.array([int(code[place : place + 2], 16) / 255 for place in (0, 2, 4)])
+        found.append(np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4))
+    return found
+
+
+def lab(light: np.ndarray) -> np.ndarray:
+    """CIE Lab."""
+    to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+    f = np.cbrt(to_xyz @ np.clip(light, 0, 1) / [0.9505, 1, 1.089])
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+VISION = {  # Machado, Oliveira and Fernandes, 2009, severity 1
+    "normal": np.eye(3),
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_colours_stay_apart_for_everybody(mode: str, large: Activity) -> None:
+    light, dark = draw(large).split("@media (prefers-color-scheme:dark)")
+    idle, *tiles = colours(light if mode == "light" else dark)
+    luminance = [0.2126 * red + 0.7152 * green + 0.0722 * blue for red, green, blue in (idle, *tiles)]
+    for one in luminance[1:]:
+        low, high = sorted((one, luminance[0]))
+        assert (high + 0.05) / (low + 0.05) >= 3
+    for matrix in VISION.values():
+        for one, other in combinations(tiles, 2):
+            assert np.linalg.norm(lab(np.array(matrix) @ one) - lab(np.array(matrix) @ other)) >= 20
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of the command."""
+    code = main(["wave", *arguments])
+    streams = capsys.readouterr()
+    return code, streams.out, streams.err
+
+
+def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(capsys) == (0, "", "wrote wavefront.svg: 12x16x16 on 8x8, 4 tiles, 78 cycles, utilisation 61.5%\n")
+    documented = Path(__file__).parents[3] / "docs/images/wavefront.svg"
+    assert Path("wavefront.svg").read_bytes() == documented.read_bytes(), f"run openmxu wave -o {documented}"
+    described = ElementTree.parse("wavefront.svg").getroot().findtext(f"{SVG}desc") or ""
+    assert described.endswith("Made by: openmxu wave --rows 8 --columns 8 --stages 1 --m 12 --k 16 --n 16")
+    options = "--rows 4 --columns 3 --stages 6 --m 7 --k 5 --n 4 --stalls 3 --at 20,30 -o w.svg"
+    assert run(capsys, *options.split())[0] == 0
+    described = ElementTree.parse("w.svg").getroot().findtext(f"{SVG}desc") or ""
+    assert "the array in the cycles 20, 30" in described
+    assert described.endswith("--m 7 --k 5 --n 4 --stalls 3 --at 20,30")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--rows 0", "rows must be an integer from 1 to 65536, not 0"),
+        ("--rows 257", "rows must be at most 256 for a picture, not 257"),
+        ("--m 9999", "the product of m, k and n must take at most 4096 cycles for a picture, not at least 39996"),
+        ("--m 1000000 --k 1000000000", "the product of m, k and n must take at most 4096 cycles for a picture"),
+        ("--m 900 --stalls 1", "the product of m, k and n must take at most 4096 cycles for a picture, not "),
+        ("--k 0", "k must be an integer >= 1, not 0"),
+        ("--stages 8", "stages must be an integer from 1 to 7, not 8"),
+        ("--stalls -1", "stalls must be an integer >= 0, not -1"),
+        ("--at 9,78", "at must be cycles from 0 to 77, not 78"),
+        ("-o w.bmp", "output must end in .svg, .html or .htm, not 'w.bmp'"),
+        ("-o missing/w.svg", "output missing/w.svg cannot be written: No such file or directory"),
+    ],
+)
+def test_mistakes(
+    options: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(capsys, *options.split())
+    assert (code, out) == (2, "")
+    assert err.startswith(f"openmxu wave: {words}")
+    assert err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_default_sizes_follow_one_another_without_a_bubble() -> None:
+    for config in (SMALL, MxuConfig(rows=5, columns=2, stages=7)):
+        m, k, n = default_sizes(config)
+        seen = observe(product(config, m, k, n))
+        assert len(seen.tiles) == 4
+        assert np.diff(np.flatnonzero(seen.stream("admission.o_go"))).max() == 1
