@@ -13,8 +13,8 @@ from typing import Any
 from openmxu.area.chapters import peer_tables as peers
 from openmxu.area.finding.comparison import Comparison
 from openmxu.export.provenance import NETLIST, provenance
-from openmxu_boards import record as builds
-from openmxu_boards.targets import BOARDS
+from openmxu_boards.bitstream import record as builds
+from openmxu_boards.devices.targets import BOARDS
 from openmxu_sim.studies import accuracy, roofline, speed
 from openmxu_sim.studies.pretrained import answers as pretrained
 from openmxu_sim.studies.speed.measure import ROW_ENGINE

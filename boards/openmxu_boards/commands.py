@@ -283,7 +283,7 @@ def _add_report(actions: Any) -> None:
 
 
 def _add_route(actions: Any) -> None:
-    from openmxu_boards.route import DEVICES
+    from openmxu_boards.bitstream.route import DEVICES
 
     parser = add_command(
         actions,
@@ -317,11 +317,11 @@ def _board_list(options: argparse.Namespace) -> None:
 @_looking_here()
 def _board_build(options: argparse.Namespace) -> None:
     from openmxu_boards import build, find_board, own_board, with_options
-    from openmxu_boards.flow import MOST_SEEDS, PLACEMENT
-    from openmxu_boards.record import PLACEMENTS, add, drawing_name, of_json
-    from openmxu_boards.report import unit_of
+    from openmxu_boards.bitstream.flow import MOST_SEEDS, PLACEMENT
+    from openmxu_boards.bitstream.record import PLACEMENTS, add, drawing_name, of_json
+    from openmxu_boards.bitstream.report import unit_of
+    from openmxu_boards.bitstream.top import selftest
     from openmxu_boards.simulated.throughput import measure
-    from openmxu_boards.top import selftest
 
     if options.design not in ("system", "selftest"):
         raise ValueError(f"design must be system or selftest, not {options.design!r}")
@@ -363,14 +363,14 @@ def _board_check(options: argparse.Namespace) -> int:
 
 @_looking_here()
 def _board_report(options: argparse.Namespace) -> None:
-    from openmxu_boards.pages import HTML, write_pages
+    from openmxu_boards.bitstream.pages import HTML, write_pages
 
     write_pages(options.folders, options.output, measured=not options.quick, tell=tell)
     print_foreign(str(options.output / HTML))
 
 
 def _board_route(options: argparse.Namespace) -> None:
-    from openmxu_boards.route import find_device, route
+    from openmxu_boards.bitstream.route import find_device, route
 
     find_device(options.device)
     if not 1 <= options.seeds <= 100:
@@ -385,7 +385,7 @@ def _board_route(options: argparse.Namespace) -> None:
 def sections() -> Iterator[Section]:
     """What ``openmxu list`` shows of this package."""
     from openmxu_boards import boards
-    from openmxu_boards.route import DEVICES
+    from openmxu_boards.bitstream.route import DEVICES
 
     yield "Boards (openmxu board build)", [(board.name, board.summary) for board in boards()]
     devices = [(name, f"{device.title}; stages={device.stages} suits it") for name, device in DEVICES.items()]

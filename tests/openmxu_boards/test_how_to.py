@@ -15,11 +15,11 @@ from openmxu.cli import frame
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16
 from openmxu_boards import Board, boards, find_board
-from openmxu_boards.families import family_of
-from openmxu_boards.flow import _plan
+from openmxu_boards.bitstream.flow import _plan
+from openmxu_boards.devices.families import family_of
 from openmxu_boards.simulated import Terminal, simulated_link
+from openmxu_boards.simulated.verilated import is_available
 from openmxu_boards.soc import Buffers, UartSoc
-from openmxu_boards.verilated import is_available
 from openmxu_sim import golden
 
 _DOCS = Path(__file__).parents[2] / "docs"

@@ -16,9 +16,9 @@
 
 from openmxu_boards.replay.circuit import Cell, Circuit, CircuitError, Clock
 from openmxu_boards.replay.folder import Pin, find_pin
-from openmxu_boards.replay.selftest import Checked, Verdict, check, simulate_bitstream, watch
 from openmxu_boards.replay.simulator import compile_circuit
-from openmxu_boards.verilated import Program, Simulation
+from openmxu_boards.replay.verdict import Checked, Verdict, check, simulate_bitstream, watch
+from openmxu_boards.simulated.verilated import Program, Simulation
 
 __all__ = [
     "Cell",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from openmxu_boards.verilated import PINS
+from openmxu_boards.simulated.verilated import PINS
 
 __all__ = ["ONE", "ZERO", "Cell", "Circuit", "CircuitError", "Clock"]
 

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 from openmxu.runtime import process
 from openmxu.yosys import wasm
 from openmxu_boards import tools
-from openmxu_boards.families import Family, family_of
-from openmxu_boards.flow import ROUTED, SUMMARY
+from openmxu_boards.bitstream.flow import ROUTED, SUMMARY
+from openmxu_boards.devices.families import Family, family_of
+from openmxu_boards.devices.targets import Board
 from openmxu_boards.replay import ecp5, gatemate, gowin, ice40
 from openmxu_boards.replay.bitmap import read_bitmap
 from openmxu_boards.replay.chip import find_chip
 from openmxu_boards.replay.circuit import Circuit
-from openmxu_boards.targets import Board
 
 __all__ = ["Pin", "find_pin", "read_build", "unpack"]
 

@@ -4,7 +4,7 @@ import importlib.resources
 from collections.abc import Callable
 
 from openmxu_boards.replay.circuit import Circuit, CircuitError
-from openmxu_boards.verilated import Program, VerilogError, compile_verilog
+from openmxu_boards.simulated.verilated import Program, VerilogError, compile_verilog
 
 __all__ = ["cell_models", "compile_circuit"]
 
@@ -25,14 +25,14 @@ def compile_circuit(
     circuit
         What is to be simulated.
     quick, progress
-        As of :func:`~openmxu_boards.verilated.compile_verilog`.
+        As of :func:`~openmxu_boards.simulated.verilated.compile_verilog`.
 
     Raises
     ------
     CircuitError
         Verilator finds fault with the circuit, such as a loop of gates.
     OSError, RuntimeError
-        As of :func:`~openmxu_boards.verilated.compile_verilog`.
+        As of :func:`~openmxu_boards.simulated.verilated.compile_verilog`.
     """
     texts = cell_models() | {"top.v": circuit.to_verilog("top")}
     try:

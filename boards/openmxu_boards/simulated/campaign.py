@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from openmxu_boards.host import BoardError, Host
 from openmxu_boards.host.check import check
 from openmxu_boards.simulated.faults import Faults
-from openmxu_boards.simulated.link import PinLink
+from openmxu_boards.simulated.pin_link import PinLink
 from openmxu_boards.simulated.pins import Pins
 from openmxu_sim.operands.aliases import Progress
 

@@ -93,7 +93,7 @@ noise on what the board answers."""
 
 
 class Faults:
-    """A :class:`~openmxu_boards.simulated.link.Disturbance` that spoils a share of the requests and of the answers.
+    """A :class:`~openmxu_boards.simulated.pin_link.Disturbance` that spoils a share of the requests and of the answers.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class Faults:
         self.counts: Counter[str] = Counter()
 
     def sent(self, data: bytes, divisor: float) -> Levels:
-        """As of :class:`~openmxu_boards.simulated.link.Disturbance`."""
+        """As of :class:`~openmxu_boards.simulated.pin_link.Disturbance`."""
         earlier = self._earlier
         if not earlier or self._generator.random() < 0.05:
             self._earlier = data
@@ -131,7 +131,7 @@ class Faults:
         return levels_of(earlier + data, divisor)
 
     def answered(self, levels: Levels) -> Levels:
-        """As of :class:`~openmxu_boards.simulated.link.Disturbance`."""
+        """As of :class:`~openmxu_boards.simulated.pin_link.Disturbance`."""
         if np.all(levels) or not self._spoils_in:
             return levels
         start, self._spoils_in = self._spoils_in, max(self._spoils_in - len(levels), 0)

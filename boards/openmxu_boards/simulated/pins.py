@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 from amaranth.sim import Simulator
 
-from openmxu_boards.verilated import Levels, Simulation
+from openmxu_boards.simulated.verilated import Levels, Simulation
 
 __all__ = ["AmaranthPins", "CircuitPins", "Levels", "Pins", "Reader", "levels_of"]
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from types import TracebackType
 
 from openmxu_boards.host.link import CLOCKS
-from openmxu_boards.simulated.link import PinLink
+from openmxu_boards.simulated.pin_link import PinLink
 
 __all__ = ["Terminal"]
 

@@ -65,4 +65,4 @@ class _Finder:
 def install() -> None:
     """Find modules by their old paths from now on; importlib's own base classes would cost each start 5 ms."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.append(_Finder())  # type: ignore[arg-type]
+        sys.meta_path.append(_Finder())

@@ -3,7 +3,7 @@
 import pytest
 
 from openmxu_boards.replay.chip import find_chip
-from openmxu_boards.verilated import _find_compiler, _find_verilator
+from openmxu_boards.simulated.verilated import _find_compiler, _find_verilator
 
 
 def _missing() -> str:

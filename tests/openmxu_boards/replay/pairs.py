@@ -7,7 +7,7 @@ from pathlib import Path
 
 from openmxu_boards.replay import Circuit, Clock, Program
 from openmxu_boards.replay.simulator import cell_models
-from openmxu_boards.verilated import compile_verilog
+from openmxu_boards.simulated.verilated import compile_verilog
 
 CYCLES = 20_000
 

@@ -6,7 +6,7 @@ import pytest
 
 from openmxu_boards.replay import Circuit, Clock, Program
 from openmxu_boards.replay.simulator import cell_models
-from openmxu_boards.verilated import compile_verilog
+from openmxu_boards.simulated.verilated import compile_verilog
 
 from .conftest import needs_simulator
 from .pairs import differ, words, yosys

@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 
 from openmxu.cli import frame
-from openmxu_boards import build, find_board, verilated
+from openmxu_boards import build, find_board
+from openmxu_boards.bitstream.top import blink_at
 from openmxu_boards.replay import CircuitError, Pin, check, compile_circuit, find_pin, ice40, watch
 from openmxu_boards.replay.bitmap import read_bitmap
 from openmxu_boards.replay.chip import FOLDER, find_chip
 from openmxu_boards.replay.circuit import ONE, ZERO, Cell, Circuit, Clock
 from openmxu_boards.replay.folder import unpack
-from openmxu_boards.replay.selftest import CYCLES
-from openmxu_boards.top import blink_at
+from openmxu_boards.replay.verdict import CYCLES
+from openmxu_boards.simulated import verilated
 
 from ..builds import build_system, check_clock
 from .conftest import needs_chip, needs_simulator

@@ -8,9 +8,9 @@ from amaranth.lib import io, wiring
 from amaranth.lib.wiring import In
 
 from openmxu.spec.config import MxuConfig
-from openmxu_boards.clocks import add_clock
+from openmxu_boards.devices.clocks import add_clock
+from openmxu_boards.devices.targets import Board
 from openmxu_boards.selftest import SelfTest
-from openmxu_boards.targets import Board
 
 __all__ = ["Design", "Emitted", "Top", "blink_at", "check_uart", "selftest"]
 

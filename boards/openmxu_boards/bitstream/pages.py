@@ -8,11 +8,11 @@ from typing import Any
 
 from openmxu.pages.document import page, render
 from openmxu.runtime.files import folder, reserve
-from openmxu_boards.flow import PLACEMENT, SUMMARY
-from openmxu_boards.record import drawing_name, entry, to_markdown
-from openmxu_boards.report import unit_of
+from openmxu_boards.bitstream.flow import PLACEMENT, SUMMARY
+from openmxu_boards.bitstream.record import drawing_name, entry, to_markdown
+from openmxu_boards.bitstream.report import unit_of
+from openmxu_boards.devices.targets import Board, find_board, with_options
 from openmxu_boards.simulated.throughput import measure
-from openmxu_boards.targets import Board, find_board, with_options
 
 __all__ = ["HTML", "MARKDOWN", "write_pages"]
 

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from openmxu_boards.placement import described
-from openmxu_boards.targets import Board
+from openmxu_boards.bitstream.placement import described
+from openmxu_boards.devices.targets import Board
 
 __all__ = ["BuildReport", "Clock", "LongestPath", "Usage", "read_clocks", "read_path", "read_utilisation", "unit_of"]
 

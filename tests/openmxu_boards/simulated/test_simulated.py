@@ -26,11 +26,11 @@ from openmxu_boards.protocol import Command, request
 from openmxu_boards.simulated import Terminal, new_program, simulated_link
 from openmxu_boards.simulated.campaign import campaign
 from openmxu_boards.simulated.faults import FAULTS, Faults
-from openmxu_boards.simulated.link import PinLink
+from openmxu_boards.simulated.pin_link import PinLink
 from openmxu_boards.simulated.pins import AmaranthPins, CircuitPins, Levels, levels_of
 from openmxu_boards.simulated.throughput import measure
+from openmxu_boards.simulated.verilated import Program, is_available
 from openmxu_boards.soc import Buffers, UartSoc, machine
-from openmxu_boards.verilated import Program, is_available
 from openmxu_sim import golden, simulate
 from openmxu_sim.operands.stimulus import stimulus
 

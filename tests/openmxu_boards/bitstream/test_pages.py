@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from openmxu.cli import frame
-from openmxu_boards import pages
+from openmxu_boards.bitstream import pages
+from openmxu_boards.devices.targets import Board, find_board
 from openmxu_boards.simulated.throughput import Throughput
-from openmxu_boards.targets import Board, find_board
 
 from .test_record import REPORT
 

@@ -5,8 +5,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from openmxu_boards.placement import described
-from openmxu_boards.report import BuildReport, LongestPath
+from openmxu_boards.bitstream.placement import described
+from openmxu_boards.bitstream.report import BuildReport, LongestPath
 from openmxu_boards.simulated.throughput import Throughput
 
 __all__ = ["LIMITS", "PLACEMENTS", "add", "drawing_name", "entry", "of_json", "peak", "reached", "to_markdown"]

@@ -11,8 +11,8 @@ from amaranth.lib.wiring import In, Out
 
 from openmxu.spec.config import MxuConfig
 from openmxu_boards import Board, boards, find_board, own_board, with_options
-from openmxu_boards.families import family_of
-from openmxu_boards.flow import _plan
+from openmxu_boards.bitstream.flow import _plan
+from openmxu_boards.devices.families import family_of
 
 each_board = pytest.mark.parametrize("board", boards(), ids=lambda board: board.name)
 

@@ -2,7 +2,7 @@
 
 from openmxu_boards.host import BoardError, Host
 from openmxu_boards.host.check import check
-from openmxu_boards.simulated.link import PinLink
+from openmxu_boards.simulated.pin_link import PinLink
 from openmxu_boards.simulated.pins import CircuitPins
 
 __all__ = ["multiply"]

@@ -7,9 +7,9 @@ from xml.etree import ElementTree
 import pytest
 
 from openmxu.export.verilog import to_rtlil
-from openmxu_boards.placement import OTHERS, Placement, described, part_of, read_placement
-from openmxu_boards.targets import find_board
-from openmxu_boards.top import selftest
+from openmxu_boards.bitstream.placement import OTHERS, Placement, described, part_of, read_placement
+from openmxu_boards.bitstream.top import selftest
+from openmxu_boards.devices.targets import find_board
 
 UNIT = "design.soc.machine.unit"
 

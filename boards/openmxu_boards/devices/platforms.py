@@ -7,7 +7,7 @@ from amaranth.vendor import GowinPlatform, LatticeECP5Platform
 from amaranth_boards.orangecrab_r0_2 import OrangeCrabR0_2_25FPlatform
 from amaranth_boards.resources import LEDResources, UARTResource
 
-from openmxu_boards.vendors import GateMatePlatform
+from openmxu_boards.devices.vendors import GateMatePlatform
 
 __all__ = ["ColorlightI5Platform", "GateMateA1EvbPlatform", "OrangeCrabPlatform", "TangNano20kPlatform"]
 

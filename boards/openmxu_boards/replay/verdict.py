@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from openmxu_boards.flow import SUMMARY
+from openmxu_boards.bitstream.flow import SUMMARY
+from openmxu_boards.bitstream.top import blink_at
+from openmxu_boards.devices.targets import Board, find_board
 from openmxu_boards.replay.circuit import Circuit
 from openmxu_boards.replay.folder import Pin, find_pin, read_build
+from openmxu_boards.replay.products import multiply
 from openmxu_boards.replay.simulator import compile_circuit
-from openmxu_boards.replay.system import multiply
 from openmxu_boards.simulated.pins import CircuitPins
-from openmxu_boards.targets import Board, find_board
-from openmxu_boards.top import blink_at
-from openmxu_boards.verilated import Program, Simulation
+from openmxu_boards.simulated.verilated import Program, Simulation
 
 __all__ = ["CYCLES", "Checked", "Verdict", "check", "simulate_bitstream", "watch"]
 

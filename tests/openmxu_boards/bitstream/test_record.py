@@ -8,8 +8,8 @@ import pytest
 
 from openmxu.export.provenance import NETLIST
 from openmxu_boards import BuildReport, Clock, Usage, find_board, with_options
-from openmxu_boards.record import add, drawing_name, of_json, to_markdown
-from openmxu_boards.report import LongestPath
+from openmxu_boards.bitstream.record import add, drawing_name, of_json, to_markdown
+from openmxu_boards.bitstream.report import LongestPath
 from openmxu_boards.simulated.throughput import Throughput
 
 REPORT = BuildReport(

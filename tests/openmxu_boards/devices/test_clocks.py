@@ -12,7 +12,7 @@ from amaranth.lib import io, wiring
 from amaranth.lib.wiring import Out
 from amaranth.sim import Simulator
 
-from openmxu_boards.clocks import HOLD, TOLERANCE, Ecp5Pll, GateMatePll, GowinPll, Ice40Pll, Pll, add_clock
+from openmxu_boards.devices.clocks import HOLD, TOLERANCE, Ecp5Pll, GateMatePll, GowinPll, Ice40Pll, Pll, add_clock
 
 MHZ = 10**6
 

@@ -10,7 +10,7 @@ from amaranth.build import ResourceError
 
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16
-from openmxu_boards.families import family_of, with_tools
+from openmxu_boards.devices.families import family_of, with_tools
 from openmxu_boards.soc.machine import Buffers
 from openmxu_boards.soc.system import UartSoc
 from openmxu_boards.tools import missing
@@ -33,7 +33,7 @@ class Board:
         What its maker calls it, and the device on it.
     frequency
         The wanted frequency of the design's clock in Hz. If it is not the oscillator's, a PLL makes it, or what is
-        nearest, see :mod:`openmxu_boards.clocks`.
+        nearest, see :mod:`openmxu_boards.devices.clocks`.
     config
         The unit.
     platform
@@ -88,7 +88,7 @@ class Board:
         )
 
     def system(self, config: MxuConfig, frequency: int) -> UartSoc:
-        """What answers a host on this board: a :data:`~openmxu_boards.top.Design`."""
+        """What answers a host on this board: a :data:`~openmxu_boards.bitstream.top.Design`."""
         return UartSoc(config, self.buffers, clock=frequency, baud=self.baud, counters=self.counters)
 
     def new_platform(self) -> Any:
@@ -201,7 +201,7 @@ BOARDS: dict[str, Board] = {
             "LFE5U-25F",
             75_000_000,
             MxuConfig(rows=4, columns=4, stages=7, source=BF16, depth=16),
-            platform=("openmxu_boards.platforms", "OrangeCrabPlatform"),
+            platform=("openmxu_boards.devices.platforms", "OrangeCrabPlatform"),
             leds={"pass": ("rgb_led", 0, "g"), "fail": ("rgb_led", 0, "r"), "heartbeat": ("rgb_led", 0, "b")},
             lights="green is on while all results are right, red stays on after a wrong one, blue blinks",
             programmer="dfu-util -a 0 -D",
@@ -214,7 +214,7 @@ BOARDS: dict[str, Board] = {
             "LFE5U-25F",
             75_000_000,
             MxuConfig(rows=4, columns=4, stages=7, source=BF16, depth=16),
-            platform=("openmxu_boards.platforms", "ColorlightI5Platform"),
+            platform=("openmxu_boards.devices.platforms", "ColorlightI5Platform"),
             leds=_ONE,
             lights=_ONE_LIGHTS,
             programmer="openFPGALoader --board colorlight-i5",
@@ -240,7 +240,7 @@ BOARDS: dict[str, Board] = {
             81_000_000,
             # A flip-flop takes the LUT beside it unless that feeds it: in six stages nextpnr finds no places for 4x4.
             MxuConfig(rows=4, columns=4, stages=4, source=BF16, depth=16),
-            platform=("openmxu_boards.platforms", "TangNano20kPlatform"),
+            platform=("openmxu_boards.devices.platforms", "TangNano20kPlatform"),
             leds=_THREE,
             lights=_THREE_LIGHTS,
             programmer="openFPGALoader --board tangnano20k",
@@ -251,7 +251,7 @@ BOARDS: dict[str, Board] = {
             "CCGM1A1",
             20_000_000,
             MxuConfig(rows=2, columns=2, stages=6, source=BF16, depth=16),
-            platform=("openmxu_boards.platforms", "GateMateA1EvbPlatform"),
+            platform=("openmxu_boards.devices.platforms", "GateMateA1EvbPlatform"),
             leds=_ONE,
             lights=_ONE_LIGHTS,
             programmer="openFPGALoader --board olimex_gatemateevb",

@@ -19,8 +19,9 @@ from openmxu.runtime import process
 from openmxu.runtime.files import NotStoredError
 from openmxu.runtime.machine import machine_name
 from openmxu.yosys import wasm
-from openmxu_boards import BuildReport, Clock, Usage, build, find_board, flow, with_options
-from openmxu_boards.report import read_clocks, read_path, read_utilisation
+from openmxu_boards import BuildReport, Clock, Usage, build, find_board, with_options
+from openmxu_boards.bitstream import flow
+from openmxu_boards.bitstream.report import read_clocks, read_path, read_utilisation
 
 FIGURES: dict[str, Any] = {
     "fmax": {"clk": {"achieved": 21.4321, "constraint": 12.0}},
@@ -317,7 +318,7 @@ def test_a_bitstream_is_not_lost(commands: Commands, tmp_path: Path, monkeypatch
         shutil.rmtree(output)  # somebody tidies up in the last minute
         return read_clocks(FIGURES)
 
-    monkeypatch.setattr("openmxu_boards.flow.read_clocks", read)
+    monkeypatch.setattr("openmxu_boards.bitstream.flow.read_clocks", read)
     with pytest.raises(
         NotStoredError, match=r"selftest.bin cannot be written: No such file or directory; it was saved"
     ):

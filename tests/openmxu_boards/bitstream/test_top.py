@@ -15,7 +15,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 
 from openmxu_boards import Board, boards, find_board
-from openmxu_boards.top import Emitted, Top, blink_at
+from openmxu_boards.bitstream.top import Emitted, Top, blink_at
 
 each_board = pytest.mark.parametrize("board", boards(), ids=lambda board: board.name)
 

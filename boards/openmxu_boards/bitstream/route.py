@@ -28,7 +28,7 @@ from openmxu.runtime import process
 from openmxu.runtime.machine import cores
 from openmxu.yosys import wasm
 from openmxu_boards import tools
-from openmxu_boards.report import LongestPath, read_clocks, read_path, read_utilisation
+from openmxu_boards.bitstream.report import LongestPath, read_clocks, read_path, read_utilisation
 
 __all__ = ["DEVICES", "Device", "Routed", "find_device", "route"]
 

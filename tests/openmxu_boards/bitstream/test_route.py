@@ -14,8 +14,8 @@ from openmxu.cli import frame
 from openmxu.unit.pe import ProcessingElement
 from openmxu.yosys import wasm
 from openmxu_boards import tools
-from openmxu_boards.report import LongestPath
-from openmxu_boards.route import route
+from openmxu_boards.bitstream.report import LongestPath
+from openmxu_boards.bitstream.route import route
 
 CLOCKS = {1: 90.0, 2: 110.0, 3: 100.0}
 

@@ -25,11 +25,11 @@ from openmxu.runtime.files import folder, reserve
 from openmxu.runtime.machine import cores, machine_name
 from openmxu.yosys import wasm
 from openmxu_boards import tools
-from openmxu_boards.families import family_of
-from openmxu_boards.placement import read_placement
-from openmxu_boards.report import BuildReport, Clock, read_clocks, read_path, read_utilisation
-from openmxu_boards.targets import Board, find_board
-from openmxu_boards.top import Design, Emitted, Top, check_uart, selftest
+from openmxu_boards.bitstream.placement import read_placement
+from openmxu_boards.bitstream.report import BuildReport, Clock, read_clocks, read_path, read_utilisation
+from openmxu_boards.bitstream.top import Design, Emitted, Top, check_uart, selftest
+from openmxu_boards.devices.families import family_of
+from openmxu_boards.devices.targets import Board, find_board
 
 __all__ = ["MOST_SEEDS", "PLACEMENT", "ROUTED", "SUMMARY", "build"]
 
@@ -92,7 +92,7 @@ def build(
     output
         A directory; it is made if there is none.
     design, name
-        What makes the design, see :data:`~openmxu_boards.top.Design`, and what its bitstream is called.
+        What makes the design, see :data:`~openmxu_boards.bitstream.top.Design`, and what its bitstream is called.
     seeds
         Seeds of nextpnr, by default the board's; the fastest run makes the bitstream. At most as many run at a time as
         there are cores.

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 from amaranth.vendor import GowinPlatform, LatticePlatform, SiliconBluePlatform
 
-from openmxu_boards.clocks import Ecp5Pll, GateMatePll, GowinPll, Ice40Pll, Pll
-from openmxu_boards.vendors import GateMatePlatform, Himbaechel
+from openmxu_boards.devices.clocks import Ecp5Pll, GateMatePll, GowinPll, Ice40Pll, Pll
+from openmxu_boards.devices.vendors import GateMatePlatform, Himbaechel
 
 __all__ = ["FAMILIES", "Family", "family_of", "with_tools"]
 

@@ -1,0 +1,1 @@
+"""Boards and the devices on them: targets, families, clocks, platforms."""
