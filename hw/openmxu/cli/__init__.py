@@ -1,14 +1,27 @@
 """The command line's frame: its process, its signals, its terminal, and what its commands have in common."""
 
+from importlib import import_module
 from warnings import warn
+
+_FRAME = {
+    "Section",
+    "add_command",
+    "bar",
+    "integer",
+    "interval",
+    "main",
+    "make_parser",
+    "number",
+    "subcommands",
+    "tell",
+}
+"""What :mod:`openmxu.cli.frame` had when it was this module; imports of modules come here, too, and must find none."""
 
 
 def __getattr__(name: str) -> object:
-    """A name of :mod:`openmxu.cli.frame`, from when that was this module: for one release."""
-    from openmxu.cli import frame  # noqa: PLC0415  # a while of imports, and signals come first
-
-    if name not in frame.__all__:
+    """A name of :mod:`openmxu.cli.frame`, for one release."""
+    if name not in _FRAME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     warn(f"{__name__}.{name} is in openmxu.cli.frame now; the old path goes with 0.3", DeprecationWarning, stacklevel=2)
-    value: object = getattr(frame, name)
+    value: object = getattr(import_module("openmxu.cli.frame"), name)
     return value

@@ -1,7 +1,7 @@
 """Old import paths, for one release: each gives the module of its new path, and a warning that names it.
 
-A finder at the end of ``sys.meta_path`` is asked only for what no file has, so that an import of a new path never
-comes here.
+Its finder comes first in ``sys.meta_path``: where a package was, a checkout may have an empty folder left, which Python
+takes for a package.
 """
 
 import sys
@@ -38,11 +38,41 @@ MOVED = {
         for room, names in _ROOMS.items()
         for name in names.split()
     },
+    "openmxu.area.pages.citing": "openmxu.area.chapters.citing",
+    "openmxu.area.pages.clocks": "openmxu.area.chapters.clocks",
+    "openmxu.area.pages.conclusion": "openmxu.area.chapters.conclusion",
+    "openmxu.area.pages.derived": "openmxu.area.chapters.derived",
+    "openmxu.area.pages.energy": "openmxu.area.chapters.energy_tables",
+    "openmxu.area.pages.headline": "openmxu.area.chapters.headline",
+    "openmxu.area.pages.marked": "openmxu.pages.tables",
+    "openmxu.area.pages.own": "openmxu.area.chapters.own",
+    "openmxu.area.pages.peers": "openmxu.area.chapters.peer_tables",
+    "openmxu.area.pages.placed": "openmxu.area.chapters.placed",
+    "openmxu.area.pages.shell": "openmxu.pages.document",
     "openmxu.host": "openmxu.runtime.machine",
     "openmxu.signals": "openmxu.cli.interrupts",
     "openmxu.streams": "openmxu.cli.terminal",
     "openmxu.synth": "openmxu.area",
+    "openmxu_boards.replay.selftest": "openmxu_boards.replay.verdict",
+    "openmxu_boards.replay.system": "openmxu_boards.replay.products",
+    "openmxu_boards.simulated.link": "openmxu_boards.simulated.pin_link",
+    "openmxu_sim.energy.networks": "openmxu_sim.energy.inference",
+    "openmxu_sim.engines.compiled.trial": "openmxu_sim.engines.compiled.try_unit",
+    "openmxu_sim.engines.compiled.waveform": "openmxu_sim.engines.compiled.vcd",
+    "openmxu_sim.engines.model.trial": "openmxu_sim.engines.model.try_kernel",
     "openmxu_sim.figures": "openmxu.pages.figures",
+    "openmxu_sim.jax.products": "openmxu_sim.jax.primitives",
+    "openmxu_sim.jax.trial": "openmxu_sim.jax.try_handler",
+    "openmxu_sim.onnx.operators": "openmxu_sim.onnx.matrix_nodes",
+    "openmxu_sim.studies.plot": "openmxu_sim.studies.roofline_plot",
+    "openmxu_sim.studies.pretrained.record": "openmxu_sim.studies.pretrained.answers",
+    "openmxu_sim.studies.training.networks": "openmxu_sim.studies.training.tasks",
+    "openmxu_sim.studies.training.plot": "openmxu_sim.studies.training.training_plot",
+    "openmxu_sim.studies.training.report": "openmxu_sim.studies.training.tables",
+    "openmxu_sim.torch.products": "openmxu_sim.torch.arrays",
+    "openmxu_sim.verify.exploration.words": "openmxu_sim.verify.exploration.word_netlist",
+    "openmxu_sim.verify.report": "openmxu_sim.verify.evidence",
+    "openmxu_sim.wave.page.source": "openmxu_sim.wave.page.c_text",
 }
 """The new path of each old one."""
 
@@ -65,4 +95,4 @@ class _Finder:
 def install() -> None:
     """Find modules by their old paths from now on; importlib's own base classes would cost each start 5 ms."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.append(_Finder())
+        sys.meta_path.insert(0, _Finder())

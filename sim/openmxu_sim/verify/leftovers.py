@@ -74,6 +74,10 @@ def leftovers(marker: str, folder: Path, *, patience: float = 1.0) -> list[str]:
         time.sleep(0.02)
 
 
+_START = 30.0
+"""Seconds in which a command is to handle signals."""
+
+
 def end_at(
     seconds: float,
     number: signal.Signals,
@@ -107,7 +111,9 @@ def end_at(
     with subprocess.Popen(
         command, cwd=directory, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
-        while awake and process.poll() is None and not _handles_signals(process.pid):
+        # Not for ever: a command that fails before may be writing more than a pipe holds, which is read below.
+        give_up = time.monotonic() + _START
+        while awake and process.poll() is None and not _handles_signals(process.pid) and time.monotonic() < give_up:
             time.sleep(0.001)
         try:
             output, errors = process.communicate(timeout=seconds)

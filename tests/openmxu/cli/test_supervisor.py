@@ -14,11 +14,11 @@ from openmxu_sim.verify.leftovers import end_at
 
 PROGRAM = """
 import ctypes, os, signal, sys
-from openmxu import signals
+from openmxu.cli import interrupts
 from openmxu.cli.supervisor import supervise
 def command():
     {body}
-signals.install()
+interrupts.install()
 sys.exit(supervise(command))
 """
 

@@ -21,7 +21,7 @@ CONTENT = bytes(range(256)) * 20
 MAKER = """\
 import sys, time
 from pathlib import Path
-from openmxu import cache
+from openmxu.runtime import cache
 log, go = map(Path, sys.argv[1:])
 def make():
     with log.open("a") as file:

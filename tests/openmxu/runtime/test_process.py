@@ -104,7 +104,7 @@ def test_a_process_that_is_killed_leaves_nothing(number: signal.Signals, folder:
 def test_what_a_killed_watcher_left_the_next_one_sweeps(folder: Path) -> None:
     code = """
 import os, signal
-from openmxu import process
+from openmxu.runtime import process
 with process.workspace() as folder:
     (folder / "file").touch()
     process._watch._process.kill()

@@ -20,7 +20,10 @@ from openmxu.spec.config import MxuConfig
 __all__ = ["SEEDED_BUGS", "Bug", "seeded"]
 
 # In the order in which they import each other.
-_MODULES = ("skew", "pe", "config", "edge", "array", "accumulator", "admission", "mxu")
+_MODULES = (
+    *("openmxu.unit.skew", "openmxu.unit.pe", "openmxu.spec.config", "openmxu.unit.edge", "openmxu.unit.array"),
+    *("openmxu.unit.accumulator", "openmxu.unit.admission", "openmxu.unit.mxu"),
+)
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ class Bug:
     Parameters
     ----------
     module
-        Name within ``openmxu``.
+        The last part of its name.
     right, wrong
         Text that is there exactly once, and the text that replaces it.
     longest_tile, longest_sum, mistakes, keeps
@@ -175,13 +178,12 @@ def seeded(bug: Bug) -> Callable[[MxuConfig], Any]:
     ValueError
         The source has changed, so that the bug cannot be put there.
     """
-    names = [f"openmxu.{module}" for module in _MODULES]
-    originals = {name: importlib.import_module(name) for name in names}
+    originals = {name: importlib.import_module(name) for name in _MODULES}
     copies = {}
     try:
-        for name in names:
+        for name in _MODULES:
             source = inspect.getsource(originals[name])
-            if name == f"openmxu.{bug.module}":
+            if name.rpartition(".")[2] == bug.module:
                 if source.count(bug.right) != 1:
                     raise ValueError(
                         f"right must stand exactly once in {name}, not {source.count(bug.right)} times: {bug.right!r}"
