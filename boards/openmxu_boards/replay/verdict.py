@@ -10,14 +10,19 @@ from typing import Any
 from openmxu_boards.bitstream.flow import SUMMARY
 from openmxu_boards.bitstream.top import blink_at
 from openmxu_boards.devices.targets import Board, find_board
+from openmxu_boards.host import BoardError, Host
+from openmxu_boards.host.check import check as check_products
 from openmxu_boards.replay.circuit import Circuit
 from openmxu_boards.replay.folder import Pin, find_pin, read_build
-from openmxu_boards.replay.products import multiply
 from openmxu_boards.replay.simulator import compile_circuit
+from openmxu_boards.simulated.pin_link import PinLink
 from openmxu_boards.simulated.pins import CircuitPins
 from openmxu_boards.simulated.verilated import Program, Simulation
 
 __all__ = ["CYCLES", "Checked", "Verdict", "check", "simulate_bitstream", "watch"]
+
+_TRIES = 16
+"""Of the host, for a request."""
 
 CYCLES = 1000
 """Cycles within which a round must be complete; each takes about half as many."""
@@ -166,7 +171,7 @@ def _play(board: Board, simulation: Simulation, report: Mapping[str, Any], round
         products = _PRODUCTS if rounds is None else rounds
         clock, baud = report["frequency"], board.baud
         pins = CircuitPins(simulation, rx.name, tx.name, (rx.inverted, tx.inverted))
-        cycles, problem = multiply(pins, products, clock=clock, baud=baud)
+        cycles, problem = _multiply(pins, products, clock=clock, baud=baud)
         return Verdict(products, cycles, problem, "products")
     beat = 1 << blink_at(report["frequency"])
     lights = {name: find_pin(platform, *resource) for name, resource in board.leds.items()}
@@ -214,3 +219,23 @@ def watch(simulation: Simulation, lights: Mapping[str, Pin], beat: int, rounds: 
 def _is_lit(simulation: Simulation, pin: Pin) -> bool:
     level = simulation.read(pin.name)
     return level is not None and bool(level) != pin.inverted
+
+
+def _multiply(pins: CircuitPins, products: int, *, clock: int, baud: int) -> tuple[int, str]:
+    """Multiply random matrices by a build's system, at its UART; the cycles that it takes, and what was wrong.
+
+    Parameters
+    ----------
+    pins
+        The circuit.
+    products
+        How many.
+    clock, baud
+        The system's.
+    """
+    link = PinLink(pins, clock=clock, baud=baud)
+    try:
+        found = check_products(Host(link, tries=_TRIES), products)
+    except (BoardError, ValueError) as error:
+        return link.cycles, str(error)
+    return link.cycles, "" if found.right else f"{found.wrong} of {found.words} words of results are wrong"

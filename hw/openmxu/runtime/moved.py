@@ -54,7 +54,7 @@ MOVED = {
     "openmxu.streams": "openmxu.cli.terminal",
     "openmxu.synth": "openmxu.area",
     "openmxu_boards.replay.selftest": "openmxu_boards.replay.verdict",
-    "openmxu_boards.replay.system": "openmxu_boards.replay.products",
+    "openmxu_boards.replay.system": "openmxu_boards.replay.verdict",
     "openmxu_boards.simulated.link": "openmxu_boards.simulated.pin_link",
     "openmxu_sim.energy.networks": "openmxu_sim.energy.inference",
     "openmxu_sim.engines.compiled.trial": "openmxu_sim.engines.compiled.try_unit",

@@ -264,7 +264,7 @@ def additions(
 
 def _compile(netlist: Any, inputs: tuple[str, ...], *sources: str, latency: int = 0, part: Part = Part.WHOLE) -> Any:
     """The gates, and C files of this package behind them."""
-    own = [resource("openmxu_sim.verify", name) for name in ("host.c", *sources)]
+    own = [resource("openmxu_sim.verify", f"sweeps/{name}") for name in ("host.c", *sources)]
     return compile_c(
         "\n".join(
             [

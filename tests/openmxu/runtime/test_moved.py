@@ -10,7 +10,6 @@ import pytest
 from openmxu.cli import frame
 from openmxu.runtime.moved import MOVED
 
-
 _ROOT = Path(__file__).parents[3]
 _WITH_FRAMEWORKS = ("jax", "onnx", "torch", "training", "pretrained")
 """Folders that import what may not be installed."""

@@ -4,7 +4,7 @@ from pathlib import Path
 from random import Random
 
 from openmxu_sim.verify.faults import LOST, SURVIVED, WRONG
-from openmxu_sim.verify.faults.sources import EDITS, Copy, references
+from openmxu_sim.verify.faults.copies import EDITS, Copy, references
 
 __all__ = ["trial"]
 

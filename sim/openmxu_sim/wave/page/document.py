@@ -160,13 +160,13 @@ def _document(body: str, title: str, about: str, data: dict[str, Any], made_by: 
         "kind": "recorded",
         "about": escape(about),
         "made_by": escape(made_by or "OpenMXU"),
-        "style": _file("page.css"),
+        "style": _file("sheets/page.css"),
         "body": body,
-        "content": _file(f"{body}.html"),
+        "content": _file(f"sheets/{body}.html"),
         "data": json.dumps(data, separators=(",", ":")).replace("</", "<\\/"),
-        "script": "\n".join(_file(f"{name}.js") for name in _SCRIPTS[body]),
+        "script": "\n".join(_file(f"scripts/{name}.js") for name in _SCRIPTS[body]),
     }
-    text = _file("page.html")
+    text = _file("sheets/page.html")
     for name, part in parts.items():
         text = text.replace("{{" + name + "}}", part)
     return text
