@@ -2,7 +2,10 @@
 
 import ast
 import re
+import tomllib
+from collections import Counter
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,124 @@ _LARGE = {
     "sim/openmxu_sim/torch/matmul.py:_products": "PyTorch reads the operator's schema from it",
 }
 """Functions that are larger than others may be, and why."""
+
+_PACKAGES = ("hw/openmxu", "sim/openmxu_sim", "boards/openmxu_boards")
+
+_WIDE = {
+    "sim/openmxu_sim": "openmxu_sim.torch, .jax and .onnx are what users import",
+    "sim/openmxu_sim/verify/faults": "a file for each class of faults",
+}
+"""Folders that have more than twelve entries, and why."""
+
+_LONG = {
+    "hw/openmxu/commands.py",
+    "hw/openmxu/formal/proofs.py",
+    "hw/openmxu/runtime/process.py",
+    "sim/openmxu_sim/commands.py",
+    "sim/openmxu_sim/netlist/code.py",
+    "sim/openmxu_sim/operands/vectors.py",
+    "sim/openmxu_sim/product.py",
+    "sim/openmxu_sim/torch/unit.py",
+    "sim/openmxu_sim/verify/checks.py",
+}
+"""Files of more than 500 lines: none may come to them."""
+
+
+def _folders() -> list[Path]:
+    """All folders of the packages."""
+    packages = [_ROOT / package for package in _PACKAGES]
+    inner = [path for package in packages for path in package.rglob("*") if path.is_dir()]
+    return [path for path in (*packages, *inner) if _entries(path)]
+
+
+def _entries(folder: Path) -> set[str]:
+    """What a reader sees in a folder besides its face: files, and folders of files."""
+    left = {".pyc", ".typed"}
+    return {
+        path.name
+        for path in folder.iterdir()
+        if path.name != "__init__.py" and any(each.is_file() and each.suffix not in left for each in _below(path))
+    }
+
+
+def _below(path: Path) -> Iterator[Path]:
+    """A file, or all in a folder."""
+    yield from path.rglob("*") if path.is_dir() else (path,)
+
+
+def test_folders_have_few_entries() -> None:
+    """At most twelve, besides their faces."""
+    wide = {folder for folder in _folders() if len(_entries(folder) - {"__main__.py"}) > 12}
+    assert {folder.relative_to(_ROOT).as_posix() for folder in wide} == set(_WIDE)
+
+
+def test_no_name_twice_in_a_package() -> None:
+    names = Counter((path.parts[len(_ROOT.parts) + 1], path.name) for path in _SOURCES)
+    assert [key for key, count in names.items() if count > 1 and key[1] not in ("__init__.py", "__main__.py")] == []
+
+
+def test_no_file_is_long() -> None:
+    """At most 500 lines."""
+    long = {path for path in _SOURCES if len(path.read_text().splitlines()) > 500}
+    assert {path.relative_to(_ROOT).as_posix() for path in long} == _LONG
+
+
+@pytest.mark.parametrize("folder", _folders(), ids=lambda folder: folder.relative_to(_ROOT).as_posix())
+def test_imports_within_a_folder_form_no_circle(folder: Path) -> None:
+    """Imports within functions included: so no arrow leads up, neither to a room above nor to the folder's face."""
+    try:
+        TopologicalSorter(_arrows(folder)).prepare()
+    except CycleError as error:
+        pytest.fail(f"these import each other: {' -> '.join(error.args[1])}")
+
+
+def _arrows(folder: Path) -> dict[str, set[str]]:
+    """For each entry of a folder, those that it imports from; the folder's face is one of them."""
+    root = next(_ROOT / package for package in _PACKAGES if folder.is_relative_to(_ROOT / package)).parent
+    package = folder.relative_to(root).parts
+    arrows: dict[str, set[str]] = {}
+    for path in folder.rglob("*.py"):
+        entry = path.relative_to(folder).parts[0].removesuffix(".py")
+        for name in _imported(path):
+            parts = tuple(name.split("."))
+            if parts[: len(package)] != package:
+                continue
+            # What is no entry of the folder is a name of its face.
+            there = parts[len(package)] if len(parts) > len(package) else "__init__"
+            is_entry = (folder / there).is_dir() or (folder / f"{there}.py").exists()
+            target = there if is_entry else "__init__"
+            if target != entry:
+                arrows.setdefault(entry, set()).add(target)
+    return arrows
+
+
+def _imported(path: Path) -> Iterator[str]:
+    """The names that a file imports, wherever in it, each with its module; those for type checkers are left out."""
+    nodes: list[ast.AST] = [ast.parse(path.read_text())]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        nodes += ast.iter_child_nodes(node)
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+
+
+def test_contributing_names_every_room() -> None:
+    """The table that says in which room a change belongs has each entry of the packages, once, and no other."""
+    page = (_ROOT / "CONTRIBUTING.md").read_text()
+    section = page.partition("## Which room\n")[2].partition("\n## ")[0]
+    named = Counter(re.findall(r"`((?:openmxu|openmxu_sim|openmxu_boards)/[\w.]+)/?`", section))
+    rooms = {f"{Path(package).name}/{name}" for package in _PACKAGES for name in _entries(_ROOT / package)}
+    assert named == Counter(dict.fromkeys(rooms, 1))
+
+
+def test_layers_are_the_rooms_of_the_hardware() -> None:
+    contracts = tomllib.loads((_ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = [name.strip() for row in contracts[0]["layers"] for name in row.split("|")]
+    assert sorted(layers) == sorted(name.removesuffix(".py") for name in _entries(_ROOT / "hw/openmxu"))
 
 
 def test_only_round_rounds() -> None:
