@@ -456,7 +456,7 @@ def test_ours_beside_it_by_default() -> None:
 
 def test_options_belong_to_designs() -> None:
     """Each beginning begins a new one; what follows is of it alone."""
-    from openmxu.commands import _add_given  # noqa: PLC0415
+    from openmxu.commands.measure_area import _add_given  # noqa: PLC0415
 
     parser = argparse.ArgumentParser()
     _add_given(parser)

@@ -1,0 +1,77 @@
+"""The commands ``list`` and ``completion``: what there is."""
+
+import argparse
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from openmxu.cli.frame import Console, Section, add_command, make_parser
+from openmxu.spec.formats import FORMATS
+
+if TYPE_CHECKING:
+    pass
+
+__all__ = ["add_completion", "add_list", "sections"]
+
+_SECTIONS = "openmxu.sections"
+"""Entry points with this group give the sections of ``openmxu list``."""
+
+
+def add_list(commands: Any) -> None:
+    add_command(commands, "list", _list, "show designs, engines, area targets and boards")
+
+
+def _list(options: argparse.Namespace) -> None:
+    console = Console(highlight=False)
+    # This package first, for the others build on it.
+    for point in sorted(entry_points(group=_SECTIONS), key=lambda point: point.module != __package__):
+        for title, rows in point.load()():
+            console.print(f"[bold]{title}[/bold]")
+            grid = Table(box=None, show_header=False)
+            grid.add_column(no_wrap=True)
+            grid.add_column()
+            for row in rows:
+                grid.add_row(*row)
+            console.print(grid)
+
+
+def sections() -> Iterator[Section]:
+    """What ``openmxu list`` shows of this package."""
+    from openmxu.area import TARGETS
+    from openmxu.area.target.libraries import found_libraries
+    from openmxu.catalog import CATALOG
+
+    yield "Designs (openmxu verilog DESIGN)", [(design.name, design.summary) for design in CATALOG.values()]
+    yield (
+        "Formats",
+        [
+            (each.name, f"{each.exponent_width} exponent, {each.fraction_width} fraction bits")
+            for each in FORMATS.values()
+        ],
+    )
+    libraries = [("", f"found: {path} ({source})") for path, source in found_libraries()]
+    yield "Area targets (openmxu area --target)", [*TARGETS.items(), ("--liberty FILE", "any cell library"), *libraries]
+
+
+def add_completion(commands: Any) -> None:
+    import shtab
+
+    parser = add_command(
+        commands,
+        "completion",
+        _completion,
+        "print a shell script that completes commands and options",
+        "  openmxu completion bash > ~/.local/share/bash-completion/completions/openmxu\n"
+        "  openmxu completion zsh > ~/.zfunc/_openmxu",
+    )
+    parser.add_argument(
+        "shell", metavar="SHELL", choices=shtab.SUPPORTED_SHELLS, help=f"one of {', '.join(shtab.SUPPORTED_SHELLS)}"
+    )
+
+
+def _completion(options: argparse.Namespace) -> None:
+    import shtab
+
+    print(shtab.complete(make_parser(), options.shell))

@@ -1,0 +1,256 @@
+"""The command ``verilog``."""
+
+import argparse
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from openmxu.cli.frame import add_command, integer, tell
+from openmxu.runtime.files import folder, reserve
+from openmxu.spec.formats import FORMATS, SUBNORMALS
+
+if TYPE_CHECKING:
+    from openmxu.catalog import Design
+
+__all__ = ["add_parameters", "add_verilog", "requested"]
+
+_MANY_CELLS = 256
+"""Processing elements from which on a bench takes minutes."""
+
+
+def add_verilog(commands: Any) -> None:
+    from openmxu.catalog import CATALOG
+
+    parser = add_command(
+        commands,
+        "verilog",
+        _verilog,
+        "write a design as plain Verilog",
+        "  openmxu verilog mxu --rows 8 --columns 8 -o mxu.v\n"
+        "  openmxu verilog mxu --bus axi --rows 8 --columns 8 -o mxu.v --template instance.v --core mxu.core\n"
+        "  openmxu verilog mxu --rows 8 --columns 8 --ports flat -o mxu.v --template instance.vhd\n"
+        "  openmxu verilog mxu --rows 8 --columns 8 --memories wrapped --clock-enable --prefix my -o mxu.v\n"
+        "  openmxu verilog mxu --rows 4 --columns 4 --bench verilog -o unit    # then: make -C unit\n"
+        "  openmxu verilog mxu --bus axi --rows 4 --columns 4 --bench cocotb -o unit\n"
+        "  openmxu verilog adder --subnormals ieee --stages 2 -o adder.v\n"
+        "  openmxu verilog multiplier --operand fp16 --result fp32 -o multiplier.v\n\n"
+        "designs:\n" + "\n".join(f"  {d.name:<18} {d.summary}" for d in CATALOG.values()),
+    )
+    parser.add_argument("design", metavar="DESIGN", help="one of the designs below")
+    parser.add_argument(
+        "-o",
+        "--output-file",
+        type=Path,
+        metavar="FILE",
+        help="Verilog file (default: the terminal); with --bench, the folder for all files",
+    )
+    _add_beside(parser)
+    _add_form(parser)
+    add_parameters(parser)
+
+
+def _add_beside(parser: argparse.ArgumentParser) -> None:
+    """What is written beside the Verilog."""
+    parser.add_argument(
+        "--template",
+        type=Path,
+        metavar="FILE",
+        help="write an instance to copy from: VHDL with a component declaration if FILE ends with .vhd or .vhdl, else "
+        "Verilog",
+    )
+    parser.add_argument("--core", type=Path, metavar="FILE.core", help="write a FuseSoC core file beside the Verilog")
+    parser.add_argument(
+        "--bench",
+        metavar="NAME",
+        help="verilog or cocotb: write the unit with a bench that checks it bit for bit, golden vectors, a makefile "
+        "for Icarus Verilog and Verilator, and a FuseSoC core file",
+    )
+
+
+def _add_form(parser: argparse.ArgumentParser) -> None:
+    """Choices of form: names, ports, where memories are, a clock enable."""
+    parser.add_argument("--name", metavar="NAME", help="name of the top module (default: from the design)")
+    parser.add_argument(
+        "--prefix",
+        metavar="NAME",
+        help="prefix of the names of inner modules (default: the top module's name and a digest of the design, so that "
+        "equal names mean equal modules)",
+    )
+    parser.add_argument(
+        "--ports",
+        default="nested",
+        metavar="NAME",
+        help="names of ports: nested (weights__valid) or flat (weights_valid, legal in VHDL); default: nested",
+    )
+    parser.add_argument(
+        "--memories",
+        default="inline",
+        metavar="NAME",
+        help="where memories are: inline (in the modules that use them) or wrapped (a separate module for each shape, "
+        "which a foundry's or vendor's can replace); default: inline",
+    )
+    parser.add_argument(
+        "--clock-enable",
+        action="store_true",
+        help="add an input clk_en (aclken on AXI): clock edges at which it is low change nothing",
+    )
+
+
+def add_parameters(parser: argparse.ArgumentParser) -> None:
+    """All parameters that some design has."""
+    for name, kind in _design_parameters().items():
+        if kind is bool:
+            parser.add_argument(f"--{name}", action="store_true", default=None, help=_PARAMETERS[name])
+        else:
+            parser.add_argument(
+                f"--{name}",
+                type=integer if kind is int else str,
+                metavar="N" if kind is int else "NAME",
+                help=_PARAMETERS[name],
+            )
+
+
+_PARAMETERS = {
+    "width": "width of each operand of a product, in bits",
+    "operand": "operand format: " + ", ".join(FORMATS) + ", or eXfY",
+    "result": "result format of a multiplier, or of a unit's result stream: fp32 or the operand format",
+    "source": "input format of a converter, or of a unit's input streams: fp32 or the operand format",
+    "target": "output format of a converter",
+    "subnormals": "one of " + ", ".join(SUBNORMALS),
+    "stages": "pipeline stages",
+    "rows": "rows of an array or unit",
+    "columns": "columns of an array or unit",
+    "depth": "places in a unit's accumulator bank, a power of two",
+    "splitter": "let the unit split fp32 words into the parts for several passes",
+    "status": "give the unit counters and an error code",
+    "bus": "bus of a unit: none (its own streams) or axi (AXI4-Stream, and registers on AXI4-Lite)",
+}
+
+
+def _design_parameters() -> dict[str, type]:
+    """All parameters that some design has, with their types."""
+    from openmxu.catalog import CATALOG
+
+    return {name: type(default) for design in CATALOG.values() for name, default in design.domain.items()}
+
+
+def requested(options: argparse.Namespace) -> "tuple[Design, dict[str, Any]]":
+    """The design that is asked for, and the parameters that are given with it.
+
+    Raises
+    ------
+    ValueError
+        There is no such design.
+    """
+    from openmxu.catalog import CATALOG
+
+    if options.design not in CATALOG:
+        raise ValueError(f"DESIGN must be one of {', '.join(CATALOG)}, not {options.design!r}")
+    given = {name: getattr(options, name) for name in _design_parameters() if getattr(options, name) is not None}
+    return CATALOG[options.design], given
+
+
+def _verilog(options: argparse.Namespace) -> None:
+    from openmxu.export.integration import to_core, to_template, to_vhdl_template
+
+    design, given = requested(options)
+    _check_verilog(options)
+    if options.bench is not None:
+        _verilog_with_bench(options, design, given)
+        return
+    with reserve(options.output_file, options.template, options.core) as outputs:
+        component = design.build(**given)
+        if design.cells > 1024 and not given:
+            tell(f"writing {design.summary}: about 10 seconds")
+        name = options.name or component.module_name
+        text = _export(options, component, name, given)
+        template = ""
+        if options.template is not None:
+            write_template = to_vhdl_template if options.template.suffix in (".vhd", ".vhdl") else to_template
+            template = write_template(component, text, name=name, ports=options.ports)
+        outputs.write_text(options.output_file, text)
+        outputs.write_text(options.template, template)
+        if options.core is not None:
+            outputs.write_text(options.core, to_core(options.output_file.name, name=name))
+        if options.output_file is None:
+            print(text, end="")
+
+
+def _export(options: argparse.Namespace, component: Any, name: str, given: dict[str, Any]) -> str:
+    """The Verilog of a component, as it is asked for."""
+    from openmxu.export.verilog import to_verilog
+
+    return to_verilog(
+        component,
+        name=name,
+        prefix=options.prefix,
+        ports=options.ports,
+        memories=options.memories,
+        clock_enable=options.clock_enable,
+        command=_verilog_command(options, given),
+    )
+
+
+def _verilog_with_bench(options: argparse.Namespace, design: "Design", given: dict[str, Any]) -> None:
+    """Write a unit and all that belongs to its bench into a folder."""
+    from openmxu.export.bench import Export, find_bench
+
+    bench = find_bench(options.bench)
+    # As the unit itself is called; but what is built must be used, and the files are looked at first.
+    name = options.name or ("mxu_axi" if (design.domain | given)["bus"] == "axi" else "mxu")
+    where = options.output_file
+    files = [where / file for file in (f"{name}.v", *bench.names(name))]
+    with folder(where), reserve(*files) as outputs:
+        component = design.build(**given)
+        cells = component.config.rows * component.config.columns
+        if cells >= _MANY_CELLS:
+            tell(f"note: simulators copy each of the {cells} processing elements, which takes minutes and gigabytes")
+        text = _export(options, component, name, given)
+        command = f"{_verilog_command(options, given)} --bench {options.bench} -o DIR"
+        export = Export(component, name, options.ports, options.clock_enable, command)
+        for file, content in zip(files, [text, *bench.write(export)], strict=True):
+            outputs.write_text(file, content)
+    tell(f"wrote {', '.join(file.name for file in files)} to {where}; make -C {where} runs the bench")
+
+
+def _check_verilog(options: argparse.Namespace) -> None:
+    """Refuse what is wrong with a request before any work is done."""
+    from openmxu.export.memories import check_memories
+    from openmxu.export.names import check_names
+
+    check_names(options.name, options.prefix, options.ports)
+    check_memories(options.memories)
+    if options.bench is not None:
+        _check_bench(options)
+    if options.core is not None and (
+        options.output_file is None or options.output_file.resolve().parent != options.core.resolve().parent
+    ):
+        raise ValueError(f"core must be in the folder of the Verilog file, which -o names, not {options.core}")
+
+
+def _check_bench(options: argparse.Namespace) -> None:
+    """Refuse a bench of what has none, or with no place to go."""
+    from openmxu.catalog import CATALOG
+
+    if CATALOG[options.design].family != "mxu":
+        units = ", ".join(design.name for design in CATALOG.values() if design.family == "mxu")
+        raise ValueError(f"bench applies only to a unit ({units}), not to {options.design}")
+    if options.output_file is None:
+        raise ValueError("bench needs a folder for its files, which -o names")
+    if options.core is not None or options.template is not None:
+        raise ValueError("bench writes a core file and an instance itself: leave out --core and --template")
+
+
+def _verilog_command(options: argparse.Namespace, given: dict[str, Any]) -> str:
+    """The command that writes the same Verilog: the design and what was chosen, without the paths of outputs."""
+    words = ["openmxu", "verilog", options.design]
+    for name, value in given.items():
+        words += [f"--{name}"] if value is True else [f"--{name}", str(value)]
+    for name in ("name", "prefix"):
+        if (value := getattr(options, name)) is not None:
+            words += [f"--{name}", value]
+    for name, default in (("ports", "nested"), ("memories", "inline")):
+        if (value := getattr(options, name)) != default:
+            words += [f"--{name}", value]
+    words += ["--clock-enable"] * options.clock_enable
+    return shlex.join(words)

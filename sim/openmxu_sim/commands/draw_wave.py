@@ -1,0 +1,140 @@
+"""The command ``wave``."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from openmxu.cli.frame import add_command, bar, integer, tell
+from openmxu.runtime.files import reserve
+
+if TYPE_CHECKING:
+    from openmxu.spec.config import MxuConfig
+    from openmxu_sim.wave import Activity
+from openmxu_sim.commands.unit_options import add_array
+
+__all__ = ["add_wave"]
+
+
+def add_wave(commands: Any) -> None:
+    parser = add_command(
+        commands,
+        "wave",
+        _wave,
+        "draw when each processing element is busy, or write a page in which the unit runs",
+        "  openmxu wave\n  openmxu wave -o run.html\n  openmxu wave --rows 128 --columns 128 -o run.html\n"
+        "  openmxu wave --rows 3 --columns 5 --stages 6 --m 7 --stalls 8 -o short-tiles.svg\n"
+        "  openmxu wave --rows 128 --columns 128 --at 140,200,260,320",
+    )
+    parser.add_argument(
+        "-o",
+        "--output-file",
+        type=Path,
+        default=Path("wavefront.svg"),
+        metavar="FILE",
+        help="output: a picture (.svg) or a page (.html); default: wavefront.svg. In a page, a unit of up to 8x8 runs "
+        "live, with matrices of your own, if the package ziglang is installed; else, and for larger units, the page "
+        "shows a recorded run",
+    )
+    add_array(parser, side=8)
+    for name in ("m", "k", "n"):
+        parser.add_argument(
+            f"--{name}",
+            type=integer,
+            metavar=name.upper(),
+            help={
+                "m": "rows of the left matrix (default: 1.5 times the rows that hide weight loading; in a live page at "
+                "most 16)",
+                "k": "the inner dimension (default: 2R)",
+                "n": "columns of the right matrix (default: 2C)",
+            }[name],
+        )
+    parser.add_argument("--stalls", type=integer, metavar="SEED", help="let all streams stall at random")
+    parser.add_argument(
+        "--at",
+        type=_integers,
+        metavar="CYCLES",
+        help="cycles in which the array is shown, such as 9,12,15 (default: six, evenly spread over the run)",
+    )
+
+
+def _integers(text: str) -> list[int]:
+    return [integer(part) for part in text.split(",")]
+
+
+def _wave(options: argparse.Namespace) -> None:
+    from openmxu.spec.config import MxuConfig
+    from openmxu_sim.wave import MOST_SIDE, SIZES, draw, heat_page
+
+    config = MxuConfig(rows=options.rows, columns=options.columns, stages=options.stages)
+    given = [each for each in (options.m, options.k, options.n) if each is not None]
+    suffix = options.output_file.suffix.lower()
+    if suffix not in ("", ".svg", ".html", ".htm"):
+        raise ValueError(f"output must end in .svg, .html or .htm, not {str(options.output_file)!r}")
+    if suffix not in (".html", ".htm"):
+        _wave_drawn(options, config, draw)
+    elif options.at is not None:
+        raise ValueError("at requires a picture, an output that ends in .svg, not a page")
+    elif {config.rows, config.columns} <= set(SIZES) and max(given, default=0) <= MOST_SIDE:
+        _wave_live(options, config)
+    else:
+        _wave_drawn(options, config, heat_page)
+
+
+def _wave_sizes(options: argparse.Namespace, config: "MxuConfig") -> tuple[int, int, int]:
+    """M, K and N: those given, or the defaults."""
+    from openmxu_sim.wave import default_sizes
+
+    given = zip((options.m, options.k, options.n), default_sizes(config), strict=True)
+    m, k, n = (default if each is None else each for each, default in given)
+    return m, k, n
+
+
+def _made_by(options: argparse.Namespace, m: int, k: int, n: int) -> str:
+    """The command that gives the same again."""
+    values = {name: getattr(options, name) for name in ("rows", "columns", "stages")} | {"m": m, "k": k, "n": n}
+    values |= {"stalls": options.stalls, "at": ",".join(map(str, options.at or []))}
+    return "openmxu wave " + " ".join(f"--{name} {value}" for name, value in values.items() if value not in (None, ""))
+
+
+def _observed(options: argparse.Namespace, config: "MxuConfig", sizes: tuple[int, int, int]) -> "Activity":
+    from openmxu_sim.operands.stimulus import Stalls
+    from openmxu_sim.wave import observe, product
+
+    stalls = None if options.stalls is None else Stalls(options.stalls)
+    with bar("beats of results") as progress:
+        return observe(product(config, *sizes), stalls=stalls, at=options.at, progress=progress)
+
+
+def _tell_activity(options: argparse.Namespace, activity: "Activity", sizes: tuple[int, int, int]) -> None:
+    config, product = activity.config, "x".join(map(str, sizes))
+    tell(
+        f"wrote {options.output_file}: {product} on {config.rows}x{config.columns}, {len(activity.tiles)} tiles, "
+        f"{activity.cycles} cycles, utilisation {activity.utilisation:.1%}"
+    )
+
+
+def _wave_drawn(options: argparse.Namespace, config: "MxuConfig", draw: Callable[..., str]) -> None:
+    """A run of the unit, drawn as a picture or as a heat map."""
+    sizes = _wave_sizes(options, config)
+    with reserve(options.output_file) as outputs:
+        activity = _observed(options, config, sizes)
+        outputs.write_text(options.output_file, draw(activity, made_by=_made_by(options, *sizes)))
+    _tell_activity(options, activity, sizes)
+
+
+def _wave_live(options: argparse.Namespace, config: "MxuConfig") -> None:
+    from openmxu_sim.wave import MOST_SIDE, has_zig, live_page, random_run, record_run
+
+    live = has_zig()
+    m, k, n = (min(size, MOST_SIDE) for size in _wave_sizes(options, config))
+    with reserve(options.output_file) as outputs:
+        run = record_run(random_run(config.rows, config.columns, config.stages, (m, k, n), stalls=options.stalls))
+        made_by = _made_by(options, m, k, n)
+        outputs.write_text(options.output_file, live_page(run, live=live, made_by=made_by))
+    shown = "a live unit" if live else "a recorded run"
+    tell(f"wrote {options.output_file}: {shown}, {m}x{k}x{n} on {config.rows}x{config.columns}, {run.cycles} cycles")
+    if not live:
+        from openmxu.runtime.extras import install
+
+        tell(f"for a unit that runs in the page, install the package ziglang: {install('zig')}")

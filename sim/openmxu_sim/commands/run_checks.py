@@ -1,0 +1,197 @@
+"""The commands ``demo``, ``verify`` and ``bench``: what this installation does."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+from rich.text import Text
+
+from openmxu.cli.frame import Console, add_command, bar, integer, print_drawn, print_markdown, tell
+from openmxu.runtime.files import folder, reserve
+
+if TYPE_CHECKING:
+    from openmxu_sim.verify.evidence import Evidence
+
+__all__ = ["add_bench", "add_demo", "add_verify"]
+
+
+def add_demo(commands: Any) -> None:
+    parser = add_command(
+        commands,
+        "demo",
+        _demo,
+        "classify handwritten digits on the simulated unit, then compare areas",
+        "  openmxu demo\n  openmxu demo -o /some/folder --engine pysim",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("openmxu-demo"),
+        metavar="DIR",
+        help="folder of the report (default: openmxu-demo)",
+    )
+    parser.add_argument(
+        "--engine",
+        default="auto",
+        metavar="NAME",
+        help="an engine with a clock: compiled, verilator, icarus or pysim (default: the fastest installed)",
+    )
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from openmxu.area import FILES, report, to_table
+    from openmxu_sim.demo import check_installed, classify
+
+    check_installed()
+    console = Console(soft_wrap=True, highlight=False)
+    classifier = options.output / "classifier.json"
+    with folder(options.output), reserve(classifier, *(options.output / name for name in FILES)) as outputs:
+        console.print("[bold]1. Handwritten digits on the simulated matrix unit[/bold]")
+        with bar("simulating") as progress:
+            outcome = classify(engine=options.engine, tell=tell, progress=progress)
+        outputs.write_text(classifier, json.dumps(outcome.as_dict(), indent=2) + "\n")
+        console.print(outcome.text())
+        console.print("\n[bold]2. What number formats cost[/bold]")
+        found = report(options.output, extent="quick", progress=tell)
+        print_drawn(to_table(found), soft_wrap=True)
+    console.print(f"\nReport with plots: {options.output / 'report.html'}")
+    return 0 if outcome.bit_equal and not found.failed else 1
+
+
+def add_verify(commands: Any) -> None:
+    parser = add_command(
+        commands,
+        "verify",
+        _verify,
+        "check the arithmetic and the unit for all operands, states and stalls",
+        "  openmxu verify\n  openmxu verify --thorough --json evidence.json\n"
+        "  openmxu verify --only 'proof for all operands'\n"
+        "  openmxu verify --faults --json faults.json",
+    )
+    extent = parser.add_mutually_exclusive_group()
+    extent.add_argument(
+        "--thorough",
+        action="store_true",
+        help="all checks, with both solvers and larger samples: under two hours on two cores "
+        "(default: one solver, smaller samples, 7 minutes)",
+    )
+    extent.add_argument(
+        "--faults",
+        action="store_true",
+        help="inject thousands of faults instead: damage files, kill commands, mislead tools, and count wrong numbers, "
+        "lost results, hangs and leftovers: 20 minutes on two cores",
+    )
+    parser.add_argument(
+        "--only", default="", metavar="TEXT", help="run only the checks whose group or name contains TEXT"
+    )
+    parser.add_argument(
+        "--jobs",
+        type=integer,
+        metavar="N",
+        help="checks at a time (default: one for each core); some need 6 GB of memory",
+    )
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="continue an interrupted run: reuse the results of its checks whose sources, tools and machine are "
+        "unchanged",
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the evidence: rows, tools, machine")
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from openmxu_sim.verify.checks import FAILED, OPEN
+    from openmxu_sim.verify.evidence import MOST_JOBS, verify
+
+    if options.jobs is not None and not 1 <= options.jobs <= MOST_JOBS:
+        raise ValueError(f"jobs must be an integer from 1 to {MOST_JOBS}, not {options.jobs}")
+    with reserve(options.json) as outputs:
+        with bar("checks") as progress:
+            evidence = verify(
+                thorough=options.thorough,
+                faults=options.faults,
+                only=options.only,
+                jobs=options.jobs,
+                resume=options.resume,
+                note=tell,
+                progress=progress,
+            )
+        outputs.write_text(options.json, evidence.to_json())
+        _print_evidence(evidence)
+    return 1 if evidence.count(FAILED) + evidence.count(OPEN) else 0
+
+
+def _print_evidence(evidence: "Evidence") -> None:
+    from openmxu_sim.verify.checks import HOLDS, NOT_RUN
+
+    table = Table(box=None)
+    for column in ("", "result", "looked at", "s"):
+        table.add_column(column, justify="right" if column == "s" else "left")
+    group = ""
+    for row in evidence.rows:
+        if row.group != group:
+            group = row.group
+            table.add_row(f"[bold]{group}[/bold]")
+        said = row.status if row.status == HOLDS else f"[bold]{row.status}[/bold]"
+        ends = "".join(f", {count:,} {name}" for name, count in row.counts.items())
+        table.add_row(f"  {row.name}", said, f"{row.looked_at}{ends}", f"{row.seconds:.1f}")
+        if row.detail:
+            table.add_row("", "", Text(row.detail))
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+    console.print(table)
+    absent = evidence.count(NOT_RUN)
+    wrong = len(evidence.rows) - evidence.count(HOLDS) - absent
+    console.print(
+        f"\n{len(evidence.rows)} checks in {evidence.seconds:.0f} s: "
+        f"{f'{wrong} do not hold' if wrong else 'the others hold' if absent else 'all hold'}"
+        f"{f', {absent} not run' if absent else ''}"
+    )
+
+
+def add_bench(commands: Any) -> None:
+    parser = add_command(
+        commands,
+        "bench",
+        _bench,
+        "measure the speed of the engines on this machine",
+        "  openmxu bench --quick\n  openmxu bench --json speed.json --plot speed.svg\n"
+        "  openmxu bench --compare speed.json",
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="small units only, about a minute (default: up to 256x256, ten minutes)"
+    )
+    parser.add_argument(
+        "--limit",
+        type=integer,
+        default=60,
+        metavar="SECONDS",
+        help="skip sizes that are expected to take an engine longer, judging by the size before (default: 60)",
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the measurements")
+    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="write a plot of speed against size")
+    parser.add_argument(
+        "--compare", type=Path, metavar="OLD.json", help="show how speeds differ from an earlier --json"
+    )
+
+
+def _bench(options: argparse.Namespace) -> None:
+    from openmxu_sim.studies.speed import bench, compare, read_report, to_markdown
+
+    if not 1 <= options.limit <= 1000000:
+        raise ValueError(f"limit must be an integer from 1 to 1000000, not {options.limit}")
+    if options.plot is not None:
+        from openmxu_sim.studies.speed.speed_plot import to_svg  # matplotlib is missing sooner than after ten minutes
+    old = None if options.compare is None else read_report(options.compare)  # now: it may be --json
+    with reserve(options.json, options.plot) as outputs:
+        with bar("measurements") as progress:
+            report = bench(quick=options.quick, limit=options.limit, note=tell, progress=progress)
+        outputs.write_text(options.json, report.to_json())
+        if options.plot is not None:
+            outputs.write_bytes(options.plot, to_svg(report))
+        print_markdown(to_markdown(report))
+        if old is not None:
+            print_markdown(compare(old, report))

@@ -1,0 +1,150 @@
+"""The command ``infer``."""
+
+import argparse
+import io
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from openmxu.cli.frame import add_command, bar, print_markdown, tell
+from openmxu.runtime.files import folder, reserve
+from openmxu.spec.formats import SUBNORMALS
+
+if TYPE_CHECKING:
+    from openmxu.area.target.liberty import Library
+    from openmxu_sim.onnx.infer import Inference
+from openmxu_sim.commands.unit_options import add_array
+
+__all__ = ["add_infer"]
+
+
+def add_infer(commands: Any) -> None:
+    parser = add_command(
+        commands,
+        "infer",
+        _infer,
+        "run an ONNX model with its matrix products on the unit",
+        "  openmxu infer model.onnx --input x.npz\n"
+        "  openmxu infer model.onnx --input x.npz --operand bf16,fp16,fp8_e4m3 -o report\n"
+        "  openmxu infer model.onnx --input x.npz --operand bf16,fp16 --area\n"
+        "  openmxu infer model.onnx --input x.npz --liberty sky130_fd_sc_hd__tt_025C_1v80.lib.gz\n"
+        "  openmxu infer model.onnx --input x.npz --precision highest --rows 32 --columns 32",
+    )
+    parser.add_argument("model", type=Path, metavar="MODEL.onnx", help="the model")
+    parser.add_argument(
+        "--input",
+        type=Path,
+        required=True,
+        metavar="X.npz",
+        help="inputs of the model by name, as numpy.savez writes them",
+    )
+    _add_units(parser)
+    add_array(parser, side=128)
+    parser.add_argument(
+        "--area", action="store_true", help="also measure the area of a processing element of each unit, by Yosys"
+    )
+    parser.add_argument(
+        "--liberty",
+        type=Path,
+        metavar="FILE",
+        help="a cell library, plain or .gz: measure the energies of each unit's parts on it, and derive the energy of "
+        "each layer",
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="DIR", help="write outputs (FORMAT.npz), report.json and report.html"
+    )
+
+
+def _add_units(parser: argparse.ArgumentParser) -> None:
+    """What the bits of a network's products depend on, and what may be computed elsewhere."""
+    parser.add_argument(
+        "--operand", default="bf16", metavar="FORMAT,...", help="formats of operands, a unit for each (default: bf16)"
+    )
+    parser.add_argument(
+        "--accumulate", default="fp32", metavar="FORMAT", help="format of products and sums (default: fp32)"
+    )
+    parser.add_argument("--precision", default="default", metavar="NAME", help="passes of bf16, as for openmxu matmul")
+    parser.add_argument(
+        "--subnormals", default="flush", metavar="MODE", help=f"one of {', '.join(SUBNORMALS)} (default: flush)"
+    )
+    parser.add_argument(
+        "--allow",
+        action="append",
+        default=[],
+        metavar="OPERATOR",
+        help="let this operator multiply outside of the unit; repeatable",
+    )
+
+
+def _infer(options: argparse.Namespace) -> None:
+    from openmxu.pages.document import page, render
+    from openmxu_sim.golden import find_format
+    from openmxu_sim.networks.numerics import EscapeError
+    from openmxu_sim.onnx.infer import infer, to_json, to_markdown
+    from openmxu_sim.operands.npy import read_arrays
+
+    operands = list(dict.fromkeys(name.strip() for name in options.operand.split(",")))
+    for name in operands:
+        find_format(name, "operand")
+    if options.area and options.accumulate != "fp32":
+        raise ValueError(f"--area must go with sums in fp32, as the hardware has them, not in {options.accumulate}")
+    library = _library_for(options, operands) if options.liberty else None
+    names = ("rows", "columns", "stages", "subnormals", "accumulate", "precision", "allow")
+    place = options.output
+    files = [] if place is None else [place / name for name in (*(f"{operand}.npz" for operand in operands), *_REPORTS)]
+    with nullcontext() if place is None else folder(place), reserve(*files) as outputs:
+        inputs = read_arrays(options.input, "--input")
+        arguments = {name: getattr(options, name) for name in names}
+        try:
+            with bar("units") as progress:
+                found = infer(options.model, inputs, operands, progress=progress, **arguments)
+        except EscapeError as error:
+            raise ValueError(str(error)) from None  # the model's fault
+        found = _with_areas(found) if options.area else found
+        found = _with_energies(found, library) if library else found
+        text = to_markdown(options.model.name, found)
+        if place is not None:
+            for each in found:
+                kept = io.BytesIO()
+                np.savez(kept, allow_pickle=False, **each.outputs)
+                outputs.write_bytes(place / f"{each.operand}.npz", kept.getvalue())
+            contents = (to_json(found), page(f"OpenMXU: {options.model.name}", render(text)))
+            for name, content in zip(_REPORTS, contents, strict=True):
+                outputs.write_text(place / name, content)
+            text = text.partition("\n## ")[0]
+        print_markdown(text)
+    if place is not None:
+        tell(f"report and outputs: {place}")
+
+
+def _with_areas(found: "list[Inference]") -> "list[Inference]":
+    from openmxu.area.finding.elements import element_areas
+
+    areas = element_areas([each.costs.config for each in found], tell)
+    return [replace(each, element=area) for each, area in zip(found, areas, strict=True)]
+
+
+def _library_for(options: argparse.Namespace, operands: "list[str]") -> "Library":
+    """The cell library for energies of these units; what has none is refused before anything runs."""
+    from openmxu.area.target.liberty import read_library
+    from openmxu_sim.energy.inference import check_unit
+    from openmxu_sim.networks.numerics import Numerics
+
+    for operand in operands:
+        numerics = Numerics(operand, options.accumulate, options.precision, options.subnormals, options.rows)
+        check_unit(numerics.unit(options.columns, options.stages), numerics)
+    return read_library(options.liberty)
+
+
+def _with_energies(found: "list[Inference]", library: "Library") -> "list[Inference]":
+    from openmxu_sim.energy.inference import with_energies
+
+    costs = with_energies([each.costs for each in found], library, tell)
+    return [replace(each, costs=each_costs) for each, each_costs in zip(found, costs, strict=True)]
+
+
+_REPORTS = ("report.json", "report.html")
+"""What ``openmxu infer`` writes beside outputs."""

