@@ -20,7 +20,7 @@ from openmxu_sim.studies.pretrained import answers as pretrained
 from openmxu_sim.studies.speed.measure import ROW_ENGINE
 from openmxu_sim.studies.training import record as training
 from openmxu_sim.studies.training import tables as report
-from openmxu_sim.verify.checks import FAILED, HOLDS, NOT_RUN
+from openmxu_sim.verify.check import FAILED, HOLDS, NOT_RUN
 from openmxu_sim.verify.evidence import Evidence, faults_to_markdown, to_markdown
 
 __all__ = ["PAGES", "main", "written"]

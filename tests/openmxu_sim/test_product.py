@@ -102,7 +102,8 @@ def test_matmul_takes_what_simulate_takes(monkeypatch: pytest.MonkeyPatch) -> No
     assert signature(matmul).parameters == signature(simulate).parameters
     given: dict[str, Any] = {name: object() for name in signature(matmul).parameters}
     monkeypatch.setattr(
-        "openmxu_sim.product.simulate", lambda a, b, **options: SimpleNamespace(result={"a": a, "b": b, **options})
+        "openmxu_sim.product.on_units.simulate",
+        lambda a, b, **options: SimpleNamespace(result={"a": a, "b": b, **options}),
     )
     assert matmul(**given) == given
 
@@ -505,7 +506,7 @@ def test_what_counts_no_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
     def uncounted(given: Stimulus, **options: Any) -> Run:
         return replace(real(given, **options), cycles=0, counters=None)
 
-    monkeypatch.setattr("openmxu_sim.product.load", lambda _: uncounted)
+    monkeypatch.setattr("openmxu_sim.product.on_units.load", lambda _: uncounted)
     a, b = np.ones((2, 1), np.float32), np.ones((1, 1), np.float32)
     statistics = simulate(a, b, rows=1, columns=1, engine="pysim").statistics
     monkeypatch.undo()

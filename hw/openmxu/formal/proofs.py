@@ -20,10 +20,9 @@ For the registers on AXI4-Lite: the rules of the bus hold after a reset, and if 
 next. Hence they always hold.
 """
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, reduce
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from amaranth.hdl import Fragment
@@ -31,8 +30,9 @@ from amaranth.hdl import Fragment
 from openmxu.arith import Adder, Converter, Multiplier, Streamed
 from openmxu.catalog import CATALOG
 from openmxu.formal.bus import BROKEN, WatchedRegisters
-from openmxu.formal.smt import REGISTERS, mutants, transition_system
-from openmxu.formal.solvers import SOLVERS, Answer, solve, version
+from openmxu.formal.query import Control, Proof
+from openmxu.formal.smt import REGISTERS, mutants
+from openmxu.formal.solvers import SOLVERS
 from openmxu.formal.specification import (
     ACCEPT,
     ADD,
@@ -50,7 +50,6 @@ from openmxu.formal.specification import (
     Operation,
     status,
 )
-from openmxu.runtime import process
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16, FP32
 from openmxu.spec.marks import MARKS
@@ -59,271 +58,7 @@ from openmxu.unit.axi import Registers
 from openmxu.unit.pe import ProcessingElement
 from openmxu.unit.status import COUNTERS, Status
 
-__all__ = [
-    "Control",
-    "Counterexample",
-    "Proof",
-    "Verdict",
-    "confirm",
-    "controls",
-    "is_ambiguous",
-    "late",
-    "mutant_controls",
-    "proofs",
-    "prove",
-]
-
-TIME_LIMIT = 900.0
-"""Seconds for a proof, or for each of its cases, by default."""
-
-Read = tuple[str, int]
-"""A wire and a cycle, the first being 0."""
-
-
-@dataclass(frozen=True)
-class Proof:
-    """A property of a component: ``result = operation(*operands)`` in every run that satisfies ``given``.
-
-    Parameters
-    ----------
-    name
-        Name of the proof.
-    claim
-        The property in words.
-    component
-        The component.
-    operation
-        What the component must compute.
-    operands
-        Wires and cycles of the operands.
-    result
-        Wires and cycles of the result; several wires are concatenated, the first one on top.
-    given
-        Assumptions: wires that have a value in a cycle.
-    cut
-        A wire that may have any value, whatever drives it.
-    solvers
-        Names of the solvers that can decide this proof.
-    quick
-        Whether it belongs to the few that every test run repeats with one solver.
-    """
-
-    name: str
-    claim: str
-    component: Any
-    operation: Operation
-    operands: tuple[Read, ...]
-    result: tuple[Read, ...]
-    given: tuple[tuple[str, int, int], ...] = ()
-    cut: str | None = None
-    solvers: tuple[str, ...] = SOLVERS
-    quick: bool = False
-
-
-@dataclass(frozen=True)
-class Counterexample:
-    """Operands for which the property does not hold. As text: all in hexadecimal."""
-
-    operands: tuple[int, ...]
-    got: int
-    expected: int
-
-    def __str__(self) -> str:
-        operands = ", ".join(f"{operand:x}" for operand in self.operands)
-        return f"{f'operands {operands}: ' if operands else ''}got {self.got:x}, expected {self.expected:x}"
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What became of a proof.
-
-    Parameters
-    ----------
-    proof
-        Its name.
-    solver
-        Name and version.
-    holds
-        ``None``: the solver gave up, or the time limit did.
-    seconds
-        On the clock.
-    cases
-        How many cases it was cut into; where there are several, it is proven too that there is no other case.
-    counterexample
-        If it does not hold.
-    """
-
-    proof: str
-    solver: str
-    holds: bool | None
-    seconds: float
-    cases: int
-    counterexample: Counterexample | None = None
-
-
-@dataclass(frozen=True)
-class Control:
-    """A wrong property; if it is not refuted, proofs mean nothing.
-
-    Parameters
-    ----------
-    name
-        What is wrong.
-    proof
-        The claim.
-    change
-        What is done to the component, see :func:`openmxu.formal.smt.transition_system`.
-    """
-
-    name: str
-    proof: Proof
-    change: str = ""
-
-
-def prove(proof: Proof, solver: str = "z3", *, change: str = "", limit: float = TIME_LIMIT, jobs: int = 1) -> Verdict:
-    """Ask a solver for operands and a run that contradict ``proof``.
-
-    Parameters
-    ----------
-    proof
-        From :func:`proofs`, or of one's own.
-    solver
-        One of :data:`openmxu.formal.solvers.SOLVERS`.
-    change
-        Lines of a Yosys script that change the component.
-    limit
-        Seconds for the proof, or for each of its cases.
-    jobs
-        Cases at a time.
-
-    Raises
-    ------
-    ValueError
-        There is no such solver.
-    openmxu.formal.solvers.SolverError, openmxu.yosys.SynthesisError
-        A tool is missing, or failed.
-    """
-    tool = version(solver)
-    start = time.monotonic()
-    query = _Query(proof, change)
-    wrong = f"(not {query.relation})"
-    cases = proof.operation.cases.get(solver, ())
-    questions = [f"(and {wrong} {case})" for case in cases] or [wrong]
-    if cases:
-        questions.append(f"(not (or {' '.join(cases)}))")
-    with process.threads(jobs) as pool:
-        answers = list(pool.map(lambda question: query.ask(question, solver, limit), questions))
-    if cases and answers[-1].satisfiable:
-        raise ValueError(f"cases must cover all operands, not {cases!r}")
-    refuting = next((answer for answer in answers if answer.satisfiable), None)
-    counterexample = query.counterexample(refuting.values, solver) if refuting else None
-    given_up = any(answer.satisfiable is None for answer in answers)
-    holds = False if refuting else None if given_up else True
-    return Verdict(proof.name, tool, holds, time.monotonic() - start, max(1, len(cases)), counterexample)
-
-
-def confirm(proof: Proof, solver: str = "z3", *, limit: float = TIME_LIMIT) -> bool | None:
-    """Whether the assumptions of ``proof`` allow a run with the operation's worked example.
-
-    Without such a run the proof would hold whatever the component does. Parameters as for
-    :func:`prove`; ``None``: the solver gave up.
-    """
-    query = _Query(proof)
-    return query.ask(f"(and {query.relation} {query.example})", solver, limit).satisfiable
-
-
-def is_ambiguous(proof: Proof, solver: str = "z3", *, limit: float = TIME_LIMIT) -> bool | None:
-    """Whether the operation of ``proof`` accepts two results for the same operands.
-
-    If so, it would say less than a function does. Parameters as for :func:`prove`; ``None``: the solver gave up.
-    """
-    return _Query(proof).ask_for_two(solver, limit).satisfiable
-
-
-class _Query:
-    """A proof as SMT-LIB text: operands are called ``x0``, ``x1``, ...; the result ``result``."""
-
-    def __init__(self, proof: Proof, change: str = "") -> None:
-        system = transition_system(proof.component, cut=proof.cut, change=change)
-        self._operation = proof.operation
-        self._names = [f"x{index}" for index in range(len(proof.operands))]
-        reads = [*proof.operands, *proof.result, *((wire, cycle) for wire, cycle, _ in proof.given)]
-        self._widths = [system.width(wire) for wire, _ in proof.operands]
-        self._width = sum(system.width(wire) for wire, _ in proof.result)
-        result = reduce("(concat {} {})".format, (system.value(*read) for read in proof.result))
-        values = zip(self._names, (system.value(*read) for read in proof.operands), strict=True)
-        self._assertions = "".join(
-            [
-                system.run(max(cycle for _, cycle in reads)),
-                *(f"(assert (= {name} {value}))\n" for name, value in values),
-                f"(assert (= result {result}))\n",
-                *(
-                    f"(assert (= {system.value(wire, cycle)} {_constant(value, system.width(wire))}))\n"
-                    for wire, cycle, value in proof.given
-                ),
-            ]
-        )
-
-    @property
-    def relation(self) -> str:
-        """That the result is right."""
-        return f"({self._operation.name} {' '.join(self._names)} result)"
-
-    @property
-    def example(self) -> str:
-        """That operands and result are those of the operation's example."""
-        if not self._operation.example:
-            return "true"
-        operands, result = self._operation.example
-        return f"(and {self._equal(operands)} (= result {_constant(result, self._width)}))"
-
-    def ask(self, question: str, solver: str, limit: float) -> Answer:
-        """Whether the question can be true in a run."""
-        return self._solve(self._assertions, question, solver, limit)
-
-    def ask_for_two(self, solver: str, limit: float) -> Answer:
-        """Whether two results can both be right, whatever the component does."""
-        other = f"({self._operation.name} {' '.join(self._names)} other)"
-        means = self._operation.means
-        meanings = f"({means} result) ({means} other)" if means else "result other"
-        return self._solve(
-            f"(declare-const other (_ BitVec {self._width}))\n",
-            f"(and {self.relation} {other} (distinct {meanings}))",
-            solver,
-            limit,
-        )
-
-    def counterexample(self, found: Mapping[str, int], solver: str) -> Counterexample:
-        """What was found, beside what the operation gives for the same operands."""
-        # What a solver leaves out may have any value.
-        operands = tuple(found.get(name, 0) for name in self._names)
-        right = self._solve("", f"(and {self.relation} {self._equal(operands)})", solver, TIME_LIMIT)
-        return Counterexample(operands, found.get("result", 0), right.values["result"])
-
-    def _equal(self, operands: Sequence[int]) -> str:
-        return " ".join(
-            [
-                "true",
-                *(
-                    f"(= {name} {_constant(value, width)})"
-                    for name, value, width in zip(self._names, operands, self._widths, strict=True)
-                ),
-            ]
-        )
-
-    def _solve(self, assertions: str, question: str, solver: str, limit: float) -> Answer:
-        declarations = "".join(
-            f"(declare-const {name} (_ BitVec {width}))\n"
-            for name, width in zip([*self._names, "result"], [*self._widths, self._width], strict=True)
-        )
-        operation = self._operation
-        given = f"(assert {operation.given})\n"
-        text = f"(set-logic QF_BVFP)\n{operation.text}{declarations}{given}{assertions}(assert {question})\n"
-        return solve(text, solver, limit=limit)
-
-
-def _constant(value: int, width: int) -> str:
-    return f"(_ bv{value} {width})"
+__all__ = ["controls", "late", "mutant_controls", "proofs"]
 
 
 @cache
@@ -502,6 +237,8 @@ _STATUS_INPUTS = (
     "i_waits_output",
     "i_clear",
 )
+
+
 _STATUS_REGISTERS = (
     "begun",
     "elapsed",

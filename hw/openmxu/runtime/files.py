@@ -24,7 +24,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from openmxu.runtime.posix import fcntl
+from openmxu.runtime.locks import fcntl
 from openmxu.runtime.process import transient, vacant
 
 __all__ = ["NotStoredError", "Outputs", "UnreadError", "folder", "reserve", "write_bytes", "write_text", "writing"]

@@ -9,9 +9,14 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from openmxu.runtime.posix import fcntl
+try:
+    import fcntl
+except ImportError as error:
+    raise ImportError(
+        "OpenMXU runs on Linux, and is prepared for macOS; Windows has no fcntl, so use WSL there", name="fcntl"
+    ) from error
 
-__all__ = ["LIMIT", "LockedError", "lock", "stands"]
+__all__ = ["LIMIT", "LockedError", "fcntl", "lock", "stands"]
 
 LIMIT = 3600.0
 """Seconds that a process waits, unless said otherwise: more than anything takes that is done under a lock."""

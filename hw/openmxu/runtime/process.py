@@ -38,18 +38,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from openmxu.runtime.posix import fcntl
+from openmxu.runtime.locks import fcntl
 from openmxu.runtime.watcher import ANCESTORS, kill_descendants, kill_group, remove
+from openmxu.runtime.watching import watch
 
 __all__ = ["Done", "TimeLimitError", "call", "run", "stop", "threads", "transient", "vacant", "workspace"]
 
 _PREFIX = "openmxu-work-"
 
+
 _TICK = 0.1
 """Seconds between two looks at a child that runs."""
-
-_GONE = 2.0
-"""Seconds within which what has been killed is gone."""
 
 
 class TimeLimitError(RuntimeError):
@@ -244,13 +243,13 @@ def _told(kind: bytes, path: Path, go: Callable[[], None]) -> Iterator[None]:
     """Have the watcher know a path; ``go`` removes it in good order."""
     owner = os.getpid()
     word = kind + b" " + os.fsencode(path.absolute())
-    _watch.add(word)
+    watch.add(word)
     try:
         yield
     finally:
         if os.getpid() == owner:  # not a process that was forked in the block
             go()
-            _watch.remove(word)
+            watch.remove(word)
 
 
 @contextmanager
@@ -274,7 +273,7 @@ def threads(jobs: int | None) -> Iterator[ThreadPoolExecutor]:
 
 def stop() -> None:
     """End all children and remove all folders, within a second or two; for a process that ends right after."""
-    _watch.stop()
+    watch.stop()
 
 
 class _Tail:
@@ -331,99 +330,24 @@ class _Family:
                 end()
 
 
-class _Watch:
-    """The watcher, and what it has been told and not untold."""
-
-    def __init__(self) -> None:
-        self._pipe = -1
-        self._process: subprocess.Popen[bytes] | None = None
-        self.forget()
-
-    def add(self, word: bytes) -> None:
-        """Something comes."""
-        self._tell(b"+" + word, lambda: self._words.add(word))
-
-    def remove(self, word: bytes) -> None:
-        """It has gone."""
-        self._tell(b"-" + word, lambda: self._words.discard(word))
-
-    def stop(self) -> None:
-        """Have everything cleaned up now. No lock: a signal's handler may call this at any time."""
-        self._stopped = True
-        for word in tuple(self._words):
-            kind, _, group = word.partition(b" ")
-            if kind == b"group":
-                kill_group(int(group))
-        self._finish(b"end")
-
-    def forget(self) -> None:
-        """In a process that was forked: neither the pipe nor what is in it is its own."""
-        if self._pipe >= 0:
-            os.close(self._pipe)
-        if self._process is not None:
-            self._process.returncode = 0  # no child of this process
-        self.token = secrets.token_hex(8)
-        self._words: set[bytes] = set()
-        self._lock = threading.Lock()
-        self._pipe = -1
-        self._process = None
-        self._stopped = False
-
-    def finish(self) -> None:
-        """The process ends in good order."""
-        self._finish(b"done")
-
-    def _finish(self, message: bytes) -> None:
-        if self._process is None:
-            return
-        with suppress(OSError, subprocess.TimeoutExpired):
-            os.write(self._pipe, message + b"\0")
-            self._process.wait(_GONE)
-
-    def _tell(self, message: bytes, note: Callable[[], None]) -> None:
-        if self._stopped:
-            threading.Event().wait()  # the process is about to end: a thread that went on would only do harm
-        with self._lock:
-            note()
-            try:
-                if self._process is None:
-                    raise BrokenPipeError
-                os.write(self._pipe, message + b"\0")
-            except BrokenPipeError:  # there is none yet, or somebody has killed it
-                self._start()
-
-    def _start(self) -> None:
-        """Start a watcher and tell it all."""
-        if self._pipe >= 0:
-            os.close(self._pipe)
-        if self._process is not None:
-            self._process.wait()
-        reader, self._pipe = os.pipe()
-        with open(reader, "rb") as ear:
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(Path(__file__).with_name("watcher.py")), self.token],
-                stdin=ear,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                cwd="/",
-                start_new_session=True,
-                # One that carried the token of an ancestor would be killed with what it cleans up.
-                env={name: value for name, value in os.environ.items() if name != ANCESTORS},
-            )
-        for word in self._words:
-            os.write(self._pipe, b"+" + word + b"\0")
-
-
-_watch = _Watch()
 _everybody = _Family()
+
+
 _family: contextvars.ContextVar[_Family] = contextvars.ContextVar("_family", default=_everybody)
+
+
 _numbers = itertools.count()
 """For the tokens of children."""
+
+
 _swept: set[Path] = set()
 """Folders that this process has looked through for what was left."""
 
-os.register_at_fork(after_in_child=_watch.forget)
-atexit.register(_watch.finish)
+
+os.register_at_fork(after_in_child=watch.forget)
+
+
+atexit.register(watch.finish)
 
 
 @contextmanager
@@ -431,7 +355,7 @@ def _started(
     command: Sequence[str], directory: Path | None, environment: Mapping[str, str], source: Path, *files: IO[bytes]
 ) -> Iterator["subprocess.Popen[bytes]"]:
     """A child, until the end of the block."""
-    token = f"{_watch.token}.{next(_numbers)}."
+    token = f"{watch.token}.{next(_numbers)}."
     tokens = ":".join([*filter(None, [environment.get(ANCESTORS)]), token])
     with source.open("rb") as stdin:
         child = subprocess.Popen(
@@ -444,7 +368,7 @@ def _started(
             start_new_session=True,
         )
     try:
-        _watch.add(b"group %d" % child.pid)
+        watch.add(b"group %d" % child.pid)
         with _family.get().holding(child):
             yield child
     except BaseException:
@@ -474,7 +398,7 @@ def _has_ended(child: "subprocess.Popen[bytes]", seconds: float) -> bool:
 def _end(child: "subprocess.Popen[bytes]") -> None:
     """Kill what is left of a child's group, and reap it."""
     _kill(child)
-    _watch.remove(b"group %d" % child.pid)
+    watch.remove(b"group %d" % child.pid)
     child.wait()
 
 

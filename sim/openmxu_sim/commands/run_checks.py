@@ -104,7 +104,7 @@ def add_verify(commands: Any) -> None:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    from openmxu_sim.verify.checks import FAILED, OPEN
+    from openmxu_sim.verify.check import FAILED, OPEN
     from openmxu_sim.verify.evidence import MOST_JOBS, verify
 
     if options.jobs is not None and not 1 <= options.jobs <= MOST_JOBS:
@@ -126,7 +126,7 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _print_evidence(evidence: "Evidence") -> None:
-    from openmxu_sim.verify.checks import HOLDS, NOT_RUN
+    from openmxu_sim.verify.check import HOLDS, NOT_RUN
 
     table = Table(box=None)
     for column in ("", "result", "looked at", "s"):

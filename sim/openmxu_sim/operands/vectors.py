@@ -23,10 +23,9 @@ import numpy.typing as npt
 
 from openmxu_sim.golden import check_count, convert, find_format, to_bits
 from openmxu_sim.golden.formats import Bits, Format, is_nan
+from openmxu_sim.operands.corners import Ints, corners, edges
 
 __all__ = ["canonical", "corners", "matrix", "meeting", "operands", "pairs", "partners"]
-
-_Ints = npt.NDArray[np.int64]
 
 
 def canonical(bits: npt.ArrayLike, fmt: str = "fp32") -> Bits:
@@ -45,90 +44,6 @@ def canonical(bits: npt.ArrayLike, fmt: str = "fp32") -> Bits:
     """
     bits, found = np.asarray(bits, dtype=np.uint32), find_format(fmt)
     return np.where(is_nan(bits, found), np.uint32(found.canonical_nan), bits)
-
-
-def corners(fmt: str, *, ties: bool = True) -> Bits:
-    """Patterns at the edges of a format, every one with both signs.
-
-    Zeros, the smallest and largest subnormal and normal numbers and their neighbours, 1, 2 and their
-    neighbours, infinities, quiet and signalling NaNs with various payloads, and ties: fractions that end in
-    a one and zeros, those one ulp to both sides, and those with another one behind, at the exponents of 1, of
-    the smallest and of the largest normal numbers and of the subnormal ones, with even and odd bits before the
-    tie.
-
-    Parameters
-    ----------
-    fmt : str
-        Format, see :func:`openmxu_sim.golden.find_format`.
-    ties : bool
-        ``False`` leaves the ties out: some dozens are left, few enough to be crossed with each other.
-
-    Returns
-    -------
-    uint32 array, shape (n,)
-        Ascending, without repetition.
-
-    Raises
-    ------
-    TypeError, ValueError
-        See :func:`openmxu_sim.golden.find_format`.
-    """
-    found = find_format(fmt, "fmt")
-    patterns = _landmarks(found)
-    if ties:
-        patterns += _at_edges(found, [*_tie_fractions(found), *_broken_tie_fractions(found)])
-    return _with_both_signs(found, patterns).astype(np.uint32)
-
-
-def _landmarks(fmt: Format) -> list[int]:
-    """Magnitudes of the corners that are no ties."""
-    lowest_normal = 1 << fmt.fraction_width
-    one = fmt.bias << fmt.fraction_width
-    top = fmt.exponent_mask
-    quiet = top | fmt.quiet_bit
-    edges = [0, 1, 2, *_around(lowest_normal), *_around(one), *_around(one + lowest_normal)]
-    return [*edges, *_around(top), top + 2, *_around(quiet), top | fmt.fraction_mask]
-
-
-def _at_edges(fmt: Format, fractions: list[int]) -> list[int]:
-    """Magnitudes with these fractions at the exponents of 1 and of the extremes."""
-    lowest_normal = 1 << fmt.fraction_width
-    one = fmt.bias << fmt.fraction_width
-    top = fmt.exponent_mask
-    exponents = (0, lowest_normal, one - lowest_normal, one, top - lowest_normal, top)
-    return [exponent | fraction for exponent in exponents for fraction in fractions]
-
-
-def _with_both_signs(fmt: Format, magnitudes: list[int]) -> _Ints:
-    """The patterns of magnitudes that `fmt` has, and of their negatives, ascending, none twice."""
-    possible = [each for each in magnitudes if each < fmt.sign_bit]
-    return np.unique([*possible, *(each | fmt.sign_bit for each in possible)])
-
-
-def _around(pattern: int) -> list[int]:
-    """A pattern and its neighbours."""
-    return [pattern - 1, pattern, pattern + 1]
-
-
-def _dropped(fmt: Format) -> list[int]:
-    """Numbers of bits to be rounded away: a few, half of the fraction, and what the narrower named formats drop."""
-    named = {fmt.fraction_width - kept for kept in (2, 3, 7, 10)}  # fp32 to bf16: 16
-    return [bits for bits in sorted({1, 2, 3, fmt.fraction_width // 2} | named) if 1 <= bits <= fmt.fraction_width]
-
-
-def _tie_fractions(fmt: Format) -> list[int]:
-    """Fractions at ties and next to them, for several numbers of bits to be rounded away."""
-    fractions = []
-    for dropped in _dropped(fmt):
-        half = 1 << (dropped - 1)
-        for upper in (0, 1 << dropped, fmt.fraction_mask & -(1 << dropped)):
-            fractions += [upper | low for low in _around(half)]
-    return [fraction for fraction in fractions if fraction <= fmt.fraction_mask]
-
-
-def _broken_tie_fractions(fmt: Format) -> list[int]:
-    """Ties with a single one behind that decides, at each place that it can have."""
-    return [1 << (dropped - 1) | 1 << place for dropped in _dropped(fmt) for place in range(dropped - 1)]
 
 
 def operands(fmt: str, count: int, seed: int) -> Bits:
@@ -234,9 +149,9 @@ def partners(fmt: str, a: npt.ArrayLike, seed: int) -> Bits:
     return _partners(found, np.asarray(a, dtype=np.int64), np.random.default_rng(seed)).astype(np.uint32)
 
 
-def _partners(found: Format, a: _Ints, rng: np.random.Generator) -> _Ints:
+def _partners(found: Format, a: Ints, rng: np.random.Generator) -> Ints:
     """What :func:`partners` gives."""
-    kinds: list[Callable[[Format, _Ints, np.random.Generator], _Ints]] = [
+    kinds: list[Callable[[Format, Ints, np.random.Generator], Ints]] = [
         _independent,
         _near,
         _near,
@@ -344,38 +259,35 @@ def meeting(fmt: str, weights: npt.ArrayLike, count: int, seed: int) -> Bits:
     return np.where(alike[:, np.newaxis], same, rows).astype(np.uint32)
 
 
-# How single operands are made.
-
-
-def _signs(fmt: Format, count: int, rng: np.random.Generator) -> _Ints:
+def _signs(fmt: Format, count: int, rng: np.random.Generator) -> Ints:
     """Random signs, as patterns."""
     return rng.integers(2, size=count) * fmt.sign_bit
 
 
-def _exponents(fmt: Format, count: int, rng: np.random.Generator) -> _Ints:
+def _exponents(fmt: Format, count: int, rng: np.random.Generator) -> Ints:
     """Random exponent fields, as patterns; zero and all ones included."""
     return rng.integers(1 << fmt.exponent_width, size=count) << fmt.fraction_width
 
 
-def _sparse(fmt: Format, count: int, rng: np.random.Generator) -> _Ints:
+def _sparse(fmt: Format, count: int, rng: np.random.Generator) -> Ints:
     """Fractions with one to three ones."""
     return np.bitwise_or.reduce(1 << rng.integers(fmt.fraction_width, size=(3, count)), axis=0)
 
 
-def _run_of_ones(fmt: Format, count: int, rng: np.random.Generator) -> _Ints:
+def _run_of_ones(fmt: Format, count: int, rng: np.random.Generator) -> Ints:
     """Fractions that are zeros, then ones, then zeros."""
     ends = np.sort(rng.integers(fmt.fraction_width + 1, size=(2, count)), axis=0)
     return (1 << ends[1]) - (1 << ends[0])
 
 
-def _tie(fmt: Format, count: int, rng: np.random.Generator) -> _Ints:
+def _tie(fmt: Format, count: int, rng: np.random.Generator) -> Ints:
     """Fractions that end in a one and zeros, or are one ulp off."""
     half = 1 << rng.integers(fmt.fraction_width, size=count)
     upper = rng.integers(fmt.fraction_mask + 1, size=count) & -(half << 1)
     return np.clip((upper | half) + rng.integers(-1, 2, size=count), 0, fmt.fraction_mask)
 
 
-def _fractions(fmt: Format, count: int, rng: np.random.Generator) -> _Ints:
+def _fractions(fmt: Format, count: int, rng: np.random.Generator) -> Ints:
     """Fractions of all these kinds, and uniform ones."""
     kinds = np.stack(
         [
@@ -389,18 +301,7 @@ def _fractions(fmt: Format, count: int, rng: np.random.Generator) -> _Ints:
     return np.take_along_axis(kinds, rng.integers(len(kinds), size=(1, count)), axis=0)[0]
 
 
-def _edges(fmt: Format, count: int, rng: np.random.Generator) -> _Ints:
-    """Corners; every second one no tie, as wide formats have many of those and few special values."""
-    landmarks = _with_both_signs(fmt, _landmarks(fmt))
-    with_ties = _with_both_signs(fmt, [*_landmarks(fmt), *_at_edges(fmt, _tie_fractions(fmt))])
-    return np.where(
-        rng.random(count) < 0.5,
-        landmarks[rng.integers(len(landmarks), size=count)],
-        with_ties[rng.integers(len(with_ties), size=count)],
-    )
-
-
-def _operands(fmt: Format, count: int, rng: np.random.Generator) -> _Ints:
+def _operands(fmt: Format, count: int, rng: np.random.Generator) -> Ints:
     """What :func:`operands` gives."""
     anywhere = _signs(fmt, count, rng) | _exponents(fmt, count, rng)
     tiny_exponents = rng.integers(min(4, 1 << fmt.exponent_width), size=count) << fmt.fraction_width
@@ -413,21 +314,18 @@ def _operands(fmt: Format, count: int, rng: np.random.Generator) -> _Ints:
             anywhere | _run_of_ones(fmt, count, rng),
             anywhere | _tie(fmt, count, rng),
             _signs(fmt, count, rng) | tiny_exponents | _fractions(fmt, count, rng),
-            _edges(fmt, count, rng),
+            edges(fmt, count, rng),
         ]
     )
     return np.take_along_axis(kinds, rng.integers(len(kinds), size=(1, count)), axis=0)[0]
 
 
-# How the second operand of a pair follows from the first.
-
-
-def _exponent_field(fmt: Format, patterns: _Ints) -> _Ints:
+def _exponent_field(fmt: Format, patterns: Ints) -> Ints:
     """The exponent fields of patterns, as numbers."""
     return (patterns & fmt.exponent_mask) >> fmt.fraction_width
 
 
-def _with_exponent(fmt: Format, field: _Ints, rng: np.random.Generator) -> _Ints:
+def _with_exponent(fmt: Format, field: Ints, rng: np.random.Generator) -> Ints:
     """Finite numbers with given exponent fields, clipped to what the format has."""
     largest = (1 << fmt.exponent_width) - 2
     count = len(field)
@@ -435,24 +333,24 @@ def _with_exponent(fmt: Format, field: _Ints, rng: np.random.Generator) -> _Ints
     return _signs(fmt, count, rng) | exponent | _fractions(fmt, count, rng)
 
 
-def _independent(fmt: Format, a: _Ints, rng: np.random.Generator) -> _Ints:
+def _independent(fmt: Format, a: Ints, rng: np.random.Generator) -> Ints:
     """Any operands."""
     return _operands(fmt, len(a), rng)
 
 
-def _near(fmt: Format, a: _Ints, rng: np.random.Generator) -> _Ints:
+def _near(fmt: Format, a: Ints, rng: np.random.Generator) -> Ints:
     """Numbers near enough to `a` to overlap, or just not."""
     reach = fmt.fraction_width + 4
     return _with_exponent(fmt, _exponent_field(fmt, a) - rng.integers(-reach, reach + 1, size=len(a)), rng)
 
 
-def _cancelling(fmt: Format, a: _Ints, rng: np.random.Generator) -> _Ints:
+def _cancelling(fmt: Format, a: Ints, rng: np.random.Generator) -> Ints:
     """The negative of `a`, every second one a few ulps off."""
     ulps = rng.integers(-4, 5, size=len(a)) * rng.integers(2, size=len(a))
     return np.clip((a & (fmt.sign_bit - 1)) + ulps, 0, fmt.sign_bit - 1) | (~a & fmt.sign_bit)
 
 
-def _half_ulp(fmt: Format, a: _Ints, rng: np.random.Generator) -> _Ints:
+def _half_ulp(fmt: Format, a: Ints, rng: np.random.Generator) -> Ints:
     """Numbers of about half an ulp of `a`; every second one a power of two or next to one."""
     below = fmt.fraction_width + 1 + rng.integers(-1, 2, size=len(a))
     b = _with_exponent(fmt, _exponent_field(fmt, a) - below, rng)
@@ -461,14 +359,14 @@ def _half_ulp(fmt: Format, a: _Ints, rng: np.random.Generator) -> _Ints:
     return b
 
 
-def _carrying(fmt: Format, a: _Ints, rng: np.random.Generator) -> _Ints:
+def _carrying(fmt: Format, a: Ints, rng: np.random.Generator) -> Ints:
     """Powers of two that, added to `a`, set a carry running from the lowest one of its fraction."""
     lowest = np.maximum(a & -a & fmt.fraction_mask, 1)
     field = _exponent_field(fmt, a) - fmt.fraction_width + np.log2(lowest).astype(np.int64)
     return (_with_exponent(fmt, field, rng) & fmt.exponent_mask) | (a & fmt.sign_bit)
 
 
-def _extreme_product(fmt: Format, a: _Ints, rng: np.random.Generator) -> _Ints:
+def _extreme_product(fmt: Format, a: Ints, rng: np.random.Generator) -> Ints:
     """Numbers whose product with `a` is near the smallest normal, the smallest or the largest number."""
     products = np.array([1, 1 - fmt.fraction_width, (1 << fmt.exponent_width) - 2])
     field = products[rng.integers(len(products), size=len(a))] + rng.integers(-2, 3, size=len(a))
@@ -479,15 +377,12 @@ def _extreme_product(fmt: Format, a: _Ints, rng: np.random.Generator) -> _Ints:
     return b
 
 
-def _corner_partner(fmt: Format, a: _Ints, rng: np.random.Generator) -> _Ints:
+def _corner_partner(fmt: Format, a: Ints, rng: np.random.Generator) -> Ints:
     """Corners, whatever `a` is."""
-    return _edges(fmt, len(a), rng)
+    return edges(fmt, len(a), rng)
 
 
-# How matrices are made.
-
-
-def _mixed_matrix(fmt: Format, rows: int, columns: int, rng: np.random.Generator) -> _Ints:
+def _mixed_matrix(fmt: Format, rows: int, columns: int, rng: np.random.Generator) -> Ints:
     """What :func:`matrix` gives for "all"."""
     count = rows * columns
     by_row = np.repeat(np.arange(rows), columns)
@@ -523,9 +418,6 @@ def _mixed_matrix(fmt: Format, rows: int, columns: int, rng: np.random.Generator
     infinite = special & (rng.random(count) < 0.5)
     elements[infinite] &= ~fmt.fraction_mask
     return elements.reshape(rows, columns)
-
-
-# Checks of arguments.
 
 
 def _check_shape(shape: tuple[int, int]) -> tuple[int, int]:

@@ -21,13 +21,10 @@ from openmxu_sim import golden
 from openmxu_sim.networks.costs import Costs, Ledger
 from openmxu_sim.networks.numerics import EscapeError, Multiplier, Numerics, Work
 from openmxu_sim.operands.aliases import Floats
-from openmxu_sim.torch.arrays import TYPES
 from openmxu_sim.torch.operators import CHECKED, ON_UNIT, escapes
+from openmxu_sim.torch.refusals import PLAIN_TYPES, check_shapes, check_types, described, parts, unsuitable
 
 __all__ = ["Unit"]
-
-_PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
-"""Tensors that have no dispatcher of their own."""
 
 
 class Unit(ContextDecorator):
@@ -232,6 +229,7 @@ class _Thread(threading.local):
 
 _thread = _Thread()
 
+
 _saving_hooks = partial(torch._C._autograd._top_saved_tensors_default_hooks, True)
 """Functions for what is saved for derivatives, if there are any: checkpoints have some, forward and when they compute
 again."""
@@ -299,7 +297,7 @@ class _Mode(TorchDispatchMode):
             return func(*args, **kwargs)
         if any(issubclass(each, FakeTensor) for each in types):
             return func(*args, **kwargs)
-        if not all(each in _PLAIN_TYPES for each in types):
+        if not all(each in PLAIN_TYPES for each in types):
             return NotImplemented  # the others take themselves apart, and come back
         kind, name = _kind(func)
         if kind is _Kind.COMPOSED:
@@ -320,7 +318,7 @@ class _Mode(TorchDispatchMode):
         if kind is _Kind.WEIGHTED and sum(tensor.is_floating_point() for tensor in tensors) < 2:
             return func(*args, **kwargs)
         if kind is _Kind.ON_UNIT:
-            why = _unsuitable(tensors)
+            why = unsuitable(tensors)
         else:
             why = "does not multiply on the unit; use operators that do (mm, bmm, convolution)"
         if why:
@@ -350,9 +348,9 @@ class _Mode(TorchDispatchMode):
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
     ) -> Any:
-        _check_types(func, tensors)
+        check_types(func, tensors)
         if name not in CHECKED:
-            _check_shapes(func, *_described((args, tuple(sorted(kwargs.items())))))
+            check_shapes(func, *described((args, tuple(sorted(kwargs.items())))))
         given = {key: value for key, value in kwargs.items() if key != "out"}
         unit = self._unit()
         result = ON_UNIT[name](unit.multiplier(name), *args, **given)
@@ -369,7 +367,7 @@ class _Mode(TorchDispatchMode):
         else:
             return result
         outer = name if self.hidden is None else ""
-        self.results += [_Made(part, unit, outer, args, kwargs.get("alpha", 1)) for part in _parts(result)]
+        self.results += [_Made(part, unit, outer, args, kwargs.get("alpha", 1)) for part in parts(result)]
         return result
 
     def _mark(self) -> None:
@@ -384,17 +382,10 @@ class _Mode(TorchDispatchMode):
                 made.result.grad_fn.register_hook(_outer_products(made.name, made.args, made.alpha))
         self.results.clear()
         if self.last is not None and self.hidden is not None:
-            for node in [part.grad_fn for part in _parts(self.last)]:
+            for node in [part.grad_fn for part in parts(self.last)]:
                 if node is not None and node._sequence_nr() < self.hidden:
                     node.register_prehook(_require_unit)
             self.last = None
-
-
-def _parts(result: Any) -> list[torch.Tensor]:
-    """The tensors that an operator returns."""
-    return [
-        each for each in (result if isinstance(result, (tuple, list)) else (result,)) if isinstance(each, torch.Tensor)
-    ]
 
 
 class _Made(NamedTuple):
@@ -451,56 +442,6 @@ def _outer_products(name: str, args: tuple[Any, ...], alpha: float) -> Callable[
     return replace
 
 
-def _unsuitable(tensors: list[torch.Tensor]) -> str | None:
-    """Why the unit cannot take these tensors, if that is so."""
-    for tensor in tensors:
-        if (
-            tensor.is_nested
-            or tensor.layout is not torch.strided
-            or tensor.device.type != "cpu"
-            or tensor.dtype not in TYPES
-        ):
-            return (
-                f"must have dense tensors of {', '.join(map(str, TYPES))} on the CPU to multiply on the unit, not "
-                f"{tensor.dtype}, {tensor.layout} on {tensor.device}; convert them"
-            )
-    return None
-
-
-def _check_types(func: torch._ops.OpOverload, tensors: list[torch.Tensor]) -> None:
-    types = {tensor.dtype for tensor in tensors}
-    if len(types) > 1:
-        raise RuntimeError(
-            f"{func._schema.name} must have tensors of one dtype, not of {' and '.join(sorted(map(str, types)))}"
-        )
-
-
-def _described(value: Any) -> Any:
-    """A value that can be hashed: of tensors the shape and the type."""
-    if isinstance(value, torch.Tensor):
-        return _Described(tuple(value.shape), value.dtype)
-    if isinstance(value, (list, tuple)):
-        return tuple(map(_described, value))
-    return value
-
-
-class _Described(NamedTuple):
-    shape: tuple[int, ...]
-    dtype: torch.dtype
-
-
-@lru_cache(maxsize=4096)
-def _check_shapes(func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: tuple[Any, ...]) -> None:
-    """Have PyTorch itself complain of shapes and types that it does not multiply."""
-
-    def empty(value: Any) -> Any:
-        if isinstance(value, _Described):
-            return torch.empty(value.shape, dtype=value.dtype, device="meta")
-        return [empty(each) for each in value] if isinstance(value, tuple) else value
-
-    func(*(empty(each) for each in args), **{name: empty(value) for name, value in kwargs})
-
-
 def _look_for_unit(module: torch.nn.Module, _inputs: object) -> None:
     """Before a network computes: its thread should have entered a unit if another has."""
     if not _thread.contexts and any(True for _ in module.parameters()):
@@ -512,7 +453,11 @@ def _look_for_unit(module: torch.nn.Module, _inputs: object) -> None:
 
 
 _settings = threading.Lock()
+
+
 _users: list[Unit] = []
+
+
 _restore = ExitStack()
 
 

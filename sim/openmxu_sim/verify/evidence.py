@@ -26,7 +26,8 @@ from openmxu.runtime.sources import still_all
 from openmxu_sim.cosim.simulators import SimulatorNotFoundError, find_simulator, load_simulator
 from openmxu_sim.netlist.native import compiler_version
 from openmxu_sim.sources import SOURCES
-from openmxu_sim.verify.checks import FAILED, HOLDS, NOT_RUN, OPEN, Check, Outcome, checks
+from openmxu_sim.verify.check import FAILED, HOLDS, NOT_RUN, OPEN, Check, Outcome
+from openmxu_sim.verify.checks import checks
 from openmxu_sim.verify.faults import OUTCOMES
 
 __all__ = ["MOST_JOBS", "Evidence", "Row", "faults_to_markdown", "to_markdown", "tools", "verify"]
@@ -40,7 +41,7 @@ _LIMIT = 6 * 3600.0
 
 @dataclass(frozen=True)
 class Row:
-    """A check and what came of it; see :class:`~openmxu_sim.verify.checks.Check` and ``Outcome``.
+    """A check and what came of it; see :class:`~openmxu_sim.verify.check.Check` and ``Outcome``.
 
     ``seconds`` are those of processors, its child processes' included, whatever else the machine did meanwhile.
     """

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from openmxu.formal.proofs import mutant_controls, proofs, prove
+from openmxu.formal.proofs import mutant_controls, proofs
+from openmxu.formal.query import prove
 from openmxu.runtime import process
 from openmxu.runtime.machine import cores
 from openmxu.yosys.mutation import PLUSARG, Mutants, mutants

@@ -15,7 +15,8 @@ from openmxu.arith import Converter, streamed
 from openmxu.catalog import CATALOG
 from openmxu.export.verilog import to_rtlil
 from openmxu.formal import solvers
-from openmxu.formal.proofs import Control, Proof, confirm, controls, is_ambiguous, mutant_controls, proofs, prove
+from openmxu.formal.proofs import controls, mutant_controls, proofs
+from openmxu.formal.query import Control, Proof, confirm, is_ambiguous, prove
 from openmxu.formal.smt import transition_system
 from openmxu.formal.solvers import SOLVERS, SolverError, solve
 from openmxu.formal.specification import ADD, ADD_PRODUCT, CONVERT, MULTIPLY, NEAREST, PRODUCT, Operation

@@ -13,7 +13,7 @@ import pytest
 
 from openmxu.runtime import process
 from openmxu.runtime.process import Done, TimeLimitError, call, run, threads, transient, workspace
-from openmxu_sim.verify.leftovers import MARKER, leftovers
+from openmxu_sim.verify.faults.leftovers import MARKER, leftovers
 
 # A child with a grandchild that has left its group, and a folder with a file in it.
 FAMILY = """
@@ -104,10 +104,10 @@ def test_a_process_that_is_killed_leaves_nothing(number: signal.Signals, folder:
 def test_what_a_killed_watcher_left_the_next_one_sweeps(folder: Path) -> None:
     code = """
 import os, signal
-from openmxu.runtime import process
+from openmxu.runtime import process, watching
 with process.workspace() as folder:
     (folder / "file").touch()
-    process._watch._process.kill()
+    watching.watch._process.kill()
     os.kill(os.getpid(), signal.SIGKILL)
 """
     subprocess.run([sys.executable, "-c", code], env=os.environ | {"TMPDIR": str(folder)}, check=False)

@@ -13,7 +13,7 @@ from openmxu_sim.engines import compiled, pysim
 from openmxu_sim.engines.protocol import Run
 from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
 from openmxu_sim.operands.stimulus import Stimulus
-from openmxu_sim.verify import checks
+from openmxu_sim.verify import engine_checks
 from openmxu_sim.verify.agreement import Agreement, compare, compare_with_golden, draw
 
 try:
@@ -116,8 +116,8 @@ def test_words_and_cycles_that_differ_from_another_engine() -> None:
 
 
 def test_a_row_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks.compiled, "run", faulty(lambda run: replace(run, beats=run.beats ^ np.uint32(2))))
-    outcome = checks._agree_with_golden([CASE])
+    monkeypatch.setattr(engine_checks.compiled, "run", faulty(lambda run: replace(run, beats=run.beats ^ np.uint32(2))))
+    outcome = engine_checks._agree_with_golden([CASE])
     assert outcome.status == "failed"
     assert outcome.looked_at.startswith("1 products, ")
     assert outcome.detail.startswith(f"{NAMED}no stalls: word 0, 0: got ")
@@ -125,16 +125,16 @@ def test_a_row_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_row_about_wiring_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     def complain(config: object) -> int:
-        raise checks.WiringError("something must be elsewhere")
+        raise engine_checks.WiringError("something must be elsewhere")
 
-    monkeypatch.setattr(checks, "check_parts", complain)
-    outcome = checks._check_wiring(CASE.config)
+    monkeypatch.setattr(engine_checks, "check_parts", complain)
+    outcome = engine_checks._check_wiring(CASE.config)
     assert (outcome.status, outcome.detail) == ("failed", "something must be elsewhere")
 
 
 def test_every_seeded_bug_is_found_and_one_that_is_none_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    bug = checks.SEEDED_BUGS["sums start from -0"]
+    bug = engine_checks.SEEDED_BUGS["sums start from -0"]
     harmless = replace(bug, wrong="array.i_psums.eq(0 << 31)")
-    monkeypatch.setattr(checks, "SEEDED_BUGS", {"a bug": bug, "none": harmless})
-    outcome = checks._find_wrong_units()
+    monkeypatch.setattr(engine_checks, "SEEDED_BUGS", {"a bug": bug, "none": harmless})
+    outcome = engine_checks._find_wrong_units()
     assert (outcome.status, outcome.looked_at, outcome.detail) == ("failed", "2 bugs", "none")

@@ -15,7 +15,8 @@ import pytest
 from openmxu.cli import frame
 from openmxu_sim.verify import checks as module
 from openmxu_sim.verify import evidence
-from openmxu_sim.verify.checks import FAILED, HOLDS, NOT_RUN, OPEN, Check, Outcome, checks
+from openmxu_sim.verify.check import FAILED, HOLDS, NOT_RUN, OPEN, Check, Outcome
+from openmxu_sim.verify.checks import checks
 from openmxu_sim.verify.evidence import Evidence, Row, to_markdown
 
 from ...conftest import needs_compiler
@@ -117,8 +118,8 @@ def test_every_check_has_a_name_of_its_own(monkeypatch: pytest.MonkeyPatch) -> N
     """Or one would take another's place, and nobody would notice."""
     against = [check.against for check in checks(thorough=True).values() if check.group == "independent oracles"]
     assert against == 2 * ["Berkeley SoftFloat"] + 2 * ["MPFR"] + ["JAX, XLA's multiply and add on the CPU"]
-    ports = module._ports
-    monkeypatch.setattr(module, "_ports", lambda thorough: 2 * [*ports(thorough)])
+    ports = module.path_checks
+    monkeypatch.setattr(module, "path_checks", lambda thorough: 2 * [*ports(thorough)])
     with pytest.raises(ValueError, match="name must be another one: ports has two of"):
         checks.__wrapped__(thorough=False)
 

@@ -12,8 +12,8 @@ import numpy as np
 from openmxu.yosys import wasm
 from openmxu_sim.cosim.simulators import find_simulator
 from openmxu_sim.verify.faults import HANG, LEFTOVER, LOST, SURVIVED, WRONG
+from openmxu_sim.verify.faults.leftovers import Ending, end_at
 from openmxu_sim.verify.faults.products import Product
-from openmxu_sim.verify.leftovers import Ending, end_at
 
 __all__ = ["trial"]
 

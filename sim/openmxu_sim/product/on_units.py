@@ -1,16 +1,14 @@
 """Matrix products on the simulated unit."""
 
 import logging
-import math
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -28,155 +26,17 @@ from openmxu_sim.golden.environment import ieee_arithmetic
 from openmxu_sim.golden.matrix import check_precision
 from openmxu_sim.operands.aliases import Progress, share_of
 from openmxu_sim.operands.stimulus import Stalls, collect, stimulus
-from openmxu_sim.operands.tensors import as_given, from_tensor
+from openmxu_sim.operands.tensors import as_given
+from openmxu_sim.product.results import Product, Statistics
+from openmxu_sim.product.shapes import as_operand, to_stacks
 
-__all__ = ["PRECISIONS", "Product", "Statistics", "as_operand", "matmul", "simulate", "to_stacks"]
+__all__ = ["PRECISIONS", "matmul", "simulate"]
 
 _log = logging.getLogger(__name__)
 
-_SHOWN = 8
-"""Rows, and columns, of a result that a notebook shows."""
 
 PRECISIONS = tuple(PASSES)
 """How fp32 products are made: in one pass of bf16, or in three, six, nine."""
-
-
-@dataclass(frozen=True)
-class Statistics:
-    """What is known about a product besides its value.
-
-    Parameters
-    ----------
-    engine
-        The engine that computed it.
-    reason
-        Why this one: ``"requested"``, or how ``auto`` came to it.
-    config, units
-        The unit, and how many there are of it.
-    accumulate
-        Format of the sums.
-    precision
-        One of :data:`PRECISIONS`.
-    products, m, k, n, passes
-        How many products, their sizes, and how many times each was made of parts of its operands.
-    cycles
-        From the first beat taken on either input stream to the last result beat given, both included; of several units,
-        the most; of several products, all together.
-    cycles_source
-        ``"measured"`` on a clock, or ``"formula"``.
-    utilisation
-        products·passes·M·K·N / (units·R·C·cycles): the share of multiply-adds that were of use; 0 for an empty product.
-    busy, input_stalls, output_stalls
-        What the units' own counters say, added up: cycles in which a beat of activations entered an array, in which
-        none did for want of activations or weights, and for want of a place for its sums; see
-        :func:`openmxu.unit.status.status_signature`. ``None`` without a clock.
-    weight_bytes, activation_bytes, result_bytes
-        What went over the streams, padding included.
-    seconds
-        Wall time on this machine, building the simulation included.
-    """
-
-    engine: str
-    reason: str
-    config: MxuConfig
-    units: int
-    accumulate: str
-    precision: str
-    products: int
-    m: int
-    k: int
-    n: int
-    passes: int
-    cycles: int
-    cycles_source: str
-    utilisation: float
-    busy: int | None
-    input_stalls: int | None
-    output_stalls: int | None
-    weight_bytes: int
-    activation_bytes: int
-    result_bytes: int
-    seconds: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """The statistics as plain data, the parameters of the unit among them."""
-        config = self.config
-        unit = {
-            "rows": config.rows,
-            "columns": config.columns,
-            "stages": config.stages,
-            "subnormals": config.subnormals,
-            "operand": config.operand.name,
-            "source": config.source.name,
-            "output": config.result.name,
-            "splitter": config.splitter,
-            "depth": config.depth,
-        }
-        own = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "config"}
-        return {name: own.pop(name) for name in ("engine", "reason")} | unit | own
-
-
-@dataclass(frozen=True)
-class Product:
-    """A result and its statistics.
-
-    Parameters
-    ----------
-    result
-        The product's shape by numpy's rules; (M, N) of two matrices. Its type is that of
-        :data:`openmxu_sim.golden.DTYPES` for the unit's ``result``, float32 where there is none.
-    statistics
-        How it came about.
-    """
-
-    result: npt.NDArray[Any]
-    statistics: Statistics
-
-    def _repr_html_(self) -> str:
-        """What notebooks show: the sizes, the cycles, and a corner of the result."""
-        statistics, config = self.statistics, self.statistics.config
-        about = (
-            f"{statistics.m}×{statistics.k}×{statistics.n} on {config.rows}×{config.columns} by {statistics.engine}: "
-            f"{statistics.cycles} cycles ({statistics.cycles_source}), utilisation {statistics.utilisation:.1%}"
-        )
-        corner = self.result.reshape(-1, self.result.shape[-1]) if self.result.ndim else self.result.reshape(1, 1)
-        lines = [[f"{float(value):.6g}" for value in row[:_SHOWN]] for row in corner[:_SHOWN]]
-        more = corner.shape[0] > _SHOWN, corner.shape[1] > _SHOWN
-        lines = [[*line, "…"] if more[1] else line for line in lines] + [["…"]] * more[0]
-        cells = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in line)}</tr>" for line in lines)
-        return f"<div>{about}; {self.result.dtype}, shape {self.result.shape}</div><table>{cells}</table>"
-
-
-def as_operand(array: npt.ArrayLike, parameter: str) -> npt.NDArray[Any]:
-    """``array`` as an array of numbers in one of the types of :data:`openmxu_sim.golden.DTYPES`.
-
-    These are taken as they are, bit for bit. A 2-byte void, which is how numpy stores bfloat16 in
-    files, is read as bfloat16. Other real dtypes go through ``astype(float32)``, with a note in the log. Of a subclass
-    of numpy's arrays, such as ``numpy.matrix``, the elements count. Arrays of JAX and tensors of PyTorch are as good.
-
-    Raises
-    ------
-    TypeError
-        The array is complex, not numeric, or masked.
-    """
-    array = from_tensor(array, parameter)
-    golden.check_unmasked(array, parameter)
-    given = np.asarray(array)
-    if given.dtype == np.dtype("V2"):
-        given = given.view(ml_dtypes.bfloat16)
-    known = given.dtype in golden.DTYPES.values()
-    if not known and given.dtype.kind not in "biuf" and not _is_real_extension(given.dtype):
-        raise TypeError(f"{parameter} must be an array of real numbers, not of {given.dtype}")
-    if not known:
-        _log.warning("%s: %s converted to float32", parameter, given.dtype)
-        with np.errstate(over="ignore"):  # too large for float32 is infinity, as documented
-            given = given.astype(np.float32)
-    return given
-
-
-def _is_real_extension(dtype: np.dtype[Any]) -> bool:
-    """Whether ``dtype`` is one of ml_dtypes' numbers, which numpy calls void."""
-    return dtype.kind == "V" and dtype.type.__module__.startswith("ml_dtypes")
 
 
 @ieee_arithmetic()
@@ -343,40 +203,6 @@ def matmul(
         progress=progress,
     ).result
     return as_given(result, a, b)
-
-
-def to_stacks(
-    a: Any, b: Any, *, broadcast_to: Callable[..., Any] = np.broadcast_to, rules: str = "numpy.matmul"
-) -> tuple[Any, Any, tuple[int, ...]]:
-    """As many matrices of either, (products, M, K) and (products, K, N), and the shape of the result.
-
-    Parameters
-    ----------
-    a, b
-        Arrays of numpy, or of a framework whose arrays have numpy's methods.
-    broadcast_to
-        That of the framework.
-    rules
-        What errors say that has these rules.
-    """
-    left, right = (a[None] if a.ndim == 1 else a), (b[:, None] if b.ndim == 1 else b)
-    try:
-        stack = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
-    except ValueError:
-        stack = None
-    if not a.ndim or not b.ndim or stack is None or left.shape[-1] != right.shape[-2]:
-        raise ValueError(
-            f"a and b must have the shapes (M, K) and (K, N), or others that {rules} takes, "
-            f"not {tuple(a.shape)} and {tuple(b.shape)}"
-        )
-    shape = (*stack, *a.shape[-2:-1], *b.shape[1:][-1:])
-    if right.ndim == 2:  # all rows of activations meet the same weights: that is one product
-        left, stack = left.reshape(math.prod(left.shape[:-1]), left.shape[-1]), ()
-    left, right = (
-        broadcast_to(each, (*stack, *each.shape[-2:])).reshape(math.prod(stack), *each.shape[-2:])
-        for each in (left, right)
-    )
-    return left, right, shape
 
 
 def _name(fmt: FloatFormat) -> str:

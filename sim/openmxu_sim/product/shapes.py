@@ -1,0 +1,83 @@
+"""Operands of every kind as arrays of what a unit takes, and as stacks of matrices."""
+
+import logging
+import math
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from openmxu_sim import golden
+from openmxu_sim.operands.tensors import from_tensor
+
+__all__ = ["as_operand", "to_stacks"]
+
+_log = logging.getLogger(__name__)
+
+
+def as_operand(array: npt.ArrayLike, parameter: str) -> npt.NDArray[Any]:
+    """``array`` as an array of numbers in one of the types of :data:`openmxu_sim.golden.DTYPES`.
+
+    These are taken as they are, bit for bit. A 2-byte void, which is how numpy stores bfloat16 in
+    files, is read as bfloat16. Other real dtypes go through ``astype(float32)``, with a note in the log. Of a subclass
+    of numpy's arrays, such as ``numpy.matrix``, the elements count. Arrays of JAX and tensors of PyTorch are as good.
+
+    Raises
+    ------
+    TypeError
+        The array is complex, not numeric, or masked.
+    """
+    array = from_tensor(array, parameter)
+    golden.check_unmasked(array, parameter)
+    given = np.asarray(array)
+    if given.dtype == np.dtype("V2"):
+        given = given.view(ml_dtypes.bfloat16)
+    known = given.dtype in golden.DTYPES.values()
+    if not known and given.dtype.kind not in "biuf" and not _is_real_extension(given.dtype):
+        raise TypeError(f"{parameter} must be an array of real numbers, not of {given.dtype}")
+    if not known:
+        _log.warning("%s: %s converted to float32", parameter, given.dtype)
+        with np.errstate(over="ignore"):  # too large for float32 is infinity, as documented
+            given = given.astype(np.float32)
+    return given
+
+
+def _is_real_extension(dtype: np.dtype[Any]) -> bool:
+    """Whether ``dtype`` is one of ml_dtypes' numbers, which numpy calls void."""
+    return dtype.kind == "V" and dtype.type.__module__.startswith("ml_dtypes")
+
+
+def to_stacks(
+    a: Any, b: Any, *, broadcast_to: Callable[..., Any] = np.broadcast_to, rules: str = "numpy.matmul"
+) -> tuple[Any, Any, tuple[int, ...]]:
+    """As many matrices of either, (products, M, K) and (products, K, N), and the shape of the result.
+
+    Parameters
+    ----------
+    a, b
+        Arrays of numpy, or of a framework whose arrays have numpy's methods.
+    broadcast_to
+        That of the framework.
+    rules
+        What errors say that has these rules.
+    """
+    left, right = (a[None] if a.ndim == 1 else a), (b[:, None] if b.ndim == 1 else b)
+    try:
+        stack = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    except ValueError:
+        stack = None
+    if not a.ndim or not b.ndim or stack is None or left.shape[-1] != right.shape[-2]:
+        raise ValueError(
+            f"a and b must have the shapes (M, K) and (K, N), or others that {rules} takes, "
+            f"not {tuple(a.shape)} and {tuple(b.shape)}"
+        )
+    shape = (*stack, *a.shape[-2:-1], *b.shape[1:][-1:])
+    if right.ndim == 2:  # all rows of activations meet the same weights: that is one product
+        left, stack = left.reshape(math.prod(left.shape[:-1]), left.shape[-1]), ()
+    left, right = (
+        broadcast_to(each, (*stack, *each.shape[-2:])).reshape(math.prod(stack), *each.shape[-2:])
+        for each in (left, right)
+    )
+    return left, right, shape

@@ -1,0 +1,70 @@
+"""Products that the unit refuses: types, shapes, and tensors that are none of PyTorch's own."""
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import torch
+
+from openmxu_sim.torch.arrays import TYPES
+
+__all__ = ["PLAIN_TYPES", "check_shapes", "check_types", "described", "parts", "unsuitable"]
+
+PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+"""Tensors that have no dispatcher of their own."""
+
+
+def parts(result: Any) -> list[torch.Tensor]:
+    """The tensors that an operator returns."""
+    return [
+        each for each in (result if isinstance(result, (tuple, list)) else (result,)) if isinstance(each, torch.Tensor)
+    ]
+
+
+def unsuitable(tensors: list[torch.Tensor]) -> str | None:
+    """Why the unit cannot take these tensors, if that is so."""
+    for tensor in tensors:
+        if (
+            tensor.is_nested
+            or tensor.layout is not torch.strided
+            or tensor.device.type != "cpu"
+            or tensor.dtype not in TYPES
+        ):
+            return (
+                f"must have dense tensors of {', '.join(map(str, TYPES))} on the CPU to multiply on the unit, not "
+                f"{tensor.dtype}, {tensor.layout} on {tensor.device}; convert them"
+            )
+    return None
+
+
+def check_types(func: torch._ops.OpOverload, tensors: list[torch.Tensor]) -> None:
+    types = {tensor.dtype for tensor in tensors}
+    if len(types) > 1:
+        raise RuntimeError(
+            f"{func._schema.name} must have tensors of one dtype, not of {' and '.join(sorted(map(str, types)))}"
+        )
+
+
+def described(value: Any) -> Any:
+    """A value that can be hashed: of tensors the shape and the type."""
+    if isinstance(value, torch.Tensor):
+        return _Described(tuple(value.shape), value.dtype)
+    if isinstance(value, (list, tuple)):
+        return tuple(map(described, value))
+    return value
+
+
+class _Described(NamedTuple):
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+
+@lru_cache(maxsize=4096)
+def check_shapes(func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: tuple[Any, ...]) -> None:
+    """Have PyTorch itself complain of shapes and types that it does not multiply."""
+
+    def empty(value: Any) -> Any:
+        if isinstance(value, _Described):
+            return torch.empty(value.shape, dtype=value.dtype, device="meta")
+        return [empty(each) for each in value] if isinstance(value, tuple) else value
+
+    func(*(empty(each) for each in args), **{name: empty(value) for name, value in kwargs})

@@ -1,0 +1,138 @@
+"""Checks of the engines: against the definition, against each other, against simulators."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from openmxu.spec.config import MxuConfig
+from openmxu_sim.cosim.benches import Task, run_bench
+from openmxu_sim.engines import compiled, load
+from openmxu_sim.engines.compiled.wiring import WiringError, check_parts, check_wiring
+from openmxu_sim.engines.protocol import Run
+from openmxu_sim.operands.stimulus import Stalls, Stimulus
+from openmxu_sim.verify.agreement import Agreement, Case, compare, compare_with_golden
+from openmxu_sim.verify.check import FAILED, HOLDS, Check, Outcome, drawn_case
+from openmxu_sim.verify.exploration.bugs import SEEDED_BUGS, seeded
+
+__all__ = ["compiled_checks", "simulator_checks"]
+
+_COMPILED = "the compiled engine"
+
+
+def compiled_checks(thorough: bool) -> Iterator[Check]:
+    for size in (16, 128):
+        yield Check(
+            _COMPILED,
+            f"parts and wiring of {size}x{size}",
+            "the netlist of the whole unit",
+            partial(_check_wiring, MxuConfig(rows=size, columns=size)),
+            thorough=size > 16,
+            seconds=40 if size > 16 else 3,
+        )
+    yield Check(
+        "controls: what must fail",
+        "units whose parts or wiring have a bug",
+        "the netlist of the whole unit",
+        _find_wrong_units,
+        thorough=True,
+        seconds=15,
+    )
+    yield Check(
+        _COMPILED,
+        "bits and cycles of random units",
+        "the golden model and the cycle formula",
+        partial(_agree_with_golden, drawn_case(200 if thorough else 8, range(1, 41))),
+        seconds=300 if thorough else 20,
+    )
+    yield Check(
+        _COMPILED,
+        "bits and cycles of 128x128",
+        "the golden model and the cycle formula",
+        partial(_agree_with_golden, drawn_case(5, range(128, 129))),
+        thorough=True,
+        seconds=40,
+    )
+
+
+def simulator_checks(thorough: bool) -> Iterator[Check]:
+    # The tests of the simulators compare them with Amaranth's own; so that one is enough for a quick run.
+    cases = (
+        [*drawn_case(60, range(1, 7)), *drawn_case(260, range(1, 4))[60:]] if thorough else drawn_case(3, range(1, 4))
+    )
+    yield Check(
+        _COMPILED,
+        "bits and cycles under stalls, as pysim has them",
+        "another simulator of the RTL",
+        partial(_agree, "pysim", cases),
+        seconds=400 if thorough else 15,
+    )
+    for name in ("icarus", "verilator"):
+        yield Check(
+            _COMPILED,
+            f"bits and cycles under stalls, as {name} has them",
+            "another simulator of the RTL",
+            partial(_agree, name, drawn_case(20, range(1, 7))),
+            thorough=True,
+            seconds=200,
+        )
+        yield Check(
+            "cycles",
+            f"200 products of any shape and precision in {name}",
+            "the formula and the unit's counters",
+            partial(_count_cycles, name),
+            thorough=True,
+            seconds=100,
+        )
+    case = Case(0, MxuConfig(), m=70, k=200, n=150, kind="all")
+    yield Check(
+        _COMPILED,
+        "bits and cycles of 128x128 under stalls, as Verilator has them row by row",
+        "another simulator of the RTL",
+        partial(_agree, "hierarchical", [case]),
+        thorough=True,
+        seconds=200,
+    )
+
+
+def _count_cycles(simulator: str) -> Outcome:
+    passed = run_bench(Task("mxu_2x2_status", {"depth": 32, "splitter": True}), simulator=simulator)
+    return Outcome(HOLDS if "cycles_of_products" in passed else FAILED, "200 products", "")
+
+
+def _check_wiring(config: MxuConfig) -> Outcome:
+    try:
+        return Outcome(HOLDS, f"{check_wiring(config):,} connections, {check_parts(config)} sorts of parts")
+    except WiringError as error:
+        return Outcome(FAILED, "", str(error))
+
+
+def _find_wrong_units() -> Outcome:
+    """Seeded bugs are changes of the netlist: one check or the other must tell each from what is compiled."""
+    config = MxuConfig(rows=2, columns=2, depth=2, stages=2, status=True)
+    missed = []
+    for name, bug in SEEDED_BUGS.items():
+        unit = seeded(bug)
+        try:
+            check_wiring(config, unit)
+            check_parts(config, unit)
+        except WiringError:
+            continue
+        missed.append(name)
+    return Outcome(FAILED if missed else HOLDS, f"{len(SEEDED_BUGS)} bugs", ", ".join(missed))
+
+
+def _agree_with_golden(cases: Sequence[Case]) -> Outcome:
+    return _of_agreement(compare_with_golden(cases, engine=_run_compiled))
+
+
+def _run_compiled(stimulus: Stimulus, *, stalls: Stalls | None) -> Run:
+    """By one thread, or with stalls by several: both are to be seen."""
+    return compiled.run(stimulus, stalls=stalls, threads=1 if stalls is None else 3)
+
+
+def _agree(engine: str, cases: Sequence[Case]) -> Outcome:
+    return _of_agreement(compare(cases, load(engine)))
+
+
+def _of_agreement(found: Agreement) -> Outcome:
+    looked_at = f"{found.products:,} products, {found.cycles:,} cycles"
+    return Outcome(FAILED if found.first else HOLDS, looked_at, found.first)

@@ -1,0 +1,329 @@
+"""Checks of the hardware: all operands, proofs, paths, explorations, mutants."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from openmxu.catalog import CATALOG
+from openmxu.formal.paths import combinational_paths
+from openmxu.formal.proofs import controls, mutant_controls, proofs
+from openmxu.formal.query import Proof, confirm, is_ambiguous, prove
+from openmxu.formal.solvers import SOLVERS
+from openmxu.formal.specification import ALWAYS
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import SUBNORMALS
+from openmxu.spec.passes import Part
+from openmxu_sim.verify.check import FAILED, HOLDS, OPEN, Check, Outcome, counted, description, of_tally, small_unit
+from openmxu_sim.verify.exhaustion import SWEEPS, additions, sweep
+from openmxu_sim.verify.exploration import explore
+from openmxu_sim.verify.exploration.bugs import SEEDED_BUGS, seeded
+from openmxu_sim.verify.mutants import SUBJECTS, grade
+
+__all__ = [
+    "bug_checks",
+    "claim_checks",
+    "exploration_checks",
+    "mutant_checks",
+    "operand_checks",
+    "path_checks",
+    "proof_checks",
+    "sum_checks",
+]
+
+_PROOF_LIMIT = 900.0  # seconds
+
+
+def operand_checks(_: bool) -> Iterator[Check]:
+    for name, chosen in SWEEPS.items():
+        for mode in SUBNORMALS:
+            yield Check(
+                "all operands, on the synthesised gates",
+                f"{name}, {mode}",
+                "this processor's arithmetic",
+                partial(of_tally, partial(sweep, name, mode), "operands or pairs"),
+                thorough=chosen.part != Part.WHOLE,
+            )
+
+
+def sum_checks(thorough: bool) -> Iterator[Check]:
+    count = 10**9 if thorough else 10**8
+    for stages in (0, 1, 5):  # combinational, and as in processing elements of one stage and of six
+        for mode in SUBNORMALS:
+            yield Check(
+                "biased operands, on the synthesised gates",
+                f"fp32 + fp32, {mode}, {stages} stages",
+                "this processor's arithmetic",
+                partial(of_tally, partial(additions, mode, stages, count), "sums"),
+                seconds=20 if thorough else 3,
+            )
+
+
+def proof_checks(_: bool) -> Iterator[Check]:
+    for solver in SOLVERS:
+        for proof in proofs().values():
+            if solver in proof.solvers:
+                thorough = solver != "z3" or not proof.quick
+                yield Check(
+                    f"proof for all operands and states, {solver}",
+                    proof.name,
+                    _reference(proof),
+                    partial(_prove, proof, solver),
+                    thorough=thorough,
+                    seconds=200 if "ieee" in proof.name and thorough else 20,
+                )
+
+
+def _reference(proof: Proof) -> str:
+    """Source of what a proof expects: only arithmetic has a theory of its own."""
+    if proof.operation is ALWAYS:
+        return "AXI4-Lite rules as watching hardware"
+    is_arithmetic = "fp." in proof.operation.text
+    return "SMT-LIB's floating-point theory" if is_arithmetic else "the reference as SMT-LIB"
+
+
+def _prove(proof: Proof, solver: str) -> Outcome:
+    possible = confirm(proof, solver, limit=_PROOF_LIMIT)
+    if possible is False:
+        return Outcome(FAILED, proof.claim, "no run satisfies the assumptions: the proof is vacuous")
+    verdict = prove(proof, solver, limit=_PROOF_LIMIT)
+    if None in (possible, verdict.holds):
+        return Outcome(OPEN, proof.claim, f"{verdict.solver} gave up after {_PROOF_LIMIT:.0f} s")
+    cases = f" ({verdict.cases} cases, and that they are all)" if verdict.cases > 1 else ""
+    return Outcome(HOLDS if verdict.holds else FAILED, f"{proof.claim}{cases}", str(verdict.counterexample or ""))
+
+
+def claim_checks(_: bool) -> Iterator[Check]:
+    yield Check(
+        "controls: what must fail", "wrong claims are refuted", "counterexamples", _refute_wrong_claims, seconds=30
+    )
+    yield Check(
+        "controls: what must fail",
+        "specifications have one result",
+        "SMT-LIB",
+        _look_for_ambiguity,
+        thorough=True,
+        seconds=60,
+    )
+    yield Check(
+        "controls: what must fail",
+        "mutants are refuted",
+        "counterexamples, or a proof of equivalence",
+        _refute_mutants,
+        thorough=True,
+        seconds=300,
+    )
+
+
+def _refute_wrong_claims() -> Outcome:
+    wrong = controls()
+    believed = [
+        control.name
+        for control in wrong
+        if prove(control.proof, control.proof.solvers[0], limit=_PROOF_LIMIT).holds is not False
+    ]
+    return Outcome(
+        FAILED if believed else HOLDS,
+        f"{len(wrong)} claims a cycle late or of the other mode",
+        f"not refuted: {', '.join(believed)}" if believed else "",
+    )
+
+
+def _look_for_ambiguity() -> Outcome:
+    operations = {
+        (proof.operation.name, proof.operation.text): proof for proof in proofs().values() if proof.operation.text
+    }
+    doubtful = [
+        proof.name
+        for proof in operations.values()
+        if is_ambiguous(proof, proof.solvers[-1], limit=_PROOF_LIMIT) is not False
+    ]
+    return Outcome(FAILED if doubtful else HOLDS, f"{len(operations)} specifications", ", ".join(doubtful))
+
+
+def _refute_mutants() -> Outcome:
+    """Mutants of the arithmetic: all but those that still meet the specification, and few do."""
+    names = (
+        "adder_fp32_flush_s0",
+        "adder_fp32_ieee_s0",
+        "adder_fp32_flush_s5",
+        "multiplier_bf16_fp32_flush_s0",
+        "converter_fp32_bf16_flush_s0",
+        "converter_fp32_bf16_ieee_s0",
+    )
+    mutants = [mutant for name in names for mutant in mutant_controls(proofs()[name], 8, seed=1)]
+    verdicts = [prove(mutant.proof, change=mutant.change, limit=_PROOF_LIMIT).holds for mutant in mutants]
+    refuted, equivalent, unknown = (verdicts.count(holds) for holds in (False, True, None))
+    detail = f"{refuted} refuted, {equivalent} meet the specification, {unknown} open"
+    # With more of them the proofs would be blind.
+    status = FAILED if equivalent > len(mutants) // 5 else OPEN if unknown else HOLDS
+    return Outcome(status, f"{len(mutants)} mutants", detail)
+
+
+def path_checks(_: bool) -> Iterator[Check]:
+    units = [name for name, design in CATALOG.items() if design.family == "mxu"]
+    yield Check(
+        "ports",
+        f"no output follows an input within the cycle: {', '.join(units)}, each as 2x2",
+        "every path in the netlist",
+        partial(_find_paths, units),
+        thorough=True,
+        seconds=30,
+    )
+
+
+def _find_paths(units: Sequence[str]) -> Outcome:
+    paths = {name: combinational_paths(CATALOG[name].build(rows=2, columns=2)) for name in units}
+    found = [
+        f"{name}: {output} follows {', '.join(sorted(inputs))}"
+        for name, outputs in paths.items()
+        for output, inputs in outputs.items()
+        if inputs
+    ]
+    return Outcome(FAILED if found else HOLDS, f"{sum(map(len, paths.values()))} outputs", "; ".join(found))
+
+
+# Rows, columns, stages, depth, longest tile, longest sum, seconds.
+_EXPLORED = (
+    (2, 2, 1, 2, 1, 2, 15),
+    (3, 2, 1, 2, 1, 1, 6),
+    (2, 3, 1, 2, 1, 1, 10),
+    (2, 2, 3, 2, 1, 1, 8),
+    (1, 1, 1, 2, 2, 2, 8),
+)
+
+
+_EXPLORED_WHEN_THOROUGH = (
+    (2, 1, 1, 2, 2, 2, 20),
+    (2, 1, 2, 2, 2, 2, 300),
+    (2, 2, 1, 2, 2, 2, 500),
+    (2, 2, 1, 2, 1, 3, 60),
+    (2, 2, 1, 4, 1, 1, 20),
+    (2, 2, 2, 2, 1, 2, 30),
+    (2, 2, 3, 2, 1, 2, 50),
+    (2, 2, 4, 2, 1, 2, 60),
+    (3, 2, 1, 2, 1, 2, 20),
+    (3, 2, 3, 2, 1, 1, 60),
+    (2, 3, 1, 2, 1, 2, 60),
+    (2, 3, 3, 2, 1, 1, 60),
+    (3, 3, 1, 2, 1, 1, 20),
+)
+
+
+# Rows, columns, stages, depth, longest tile, longest sum, mistakes, seconds.
+_EXPLORED_WITH_MISTAKES = (
+    (2, 1, 1, 2, 1, 1, 1, 15),
+    (1, 1, 1, 2, 2, 1, 1, 60),
+    (1, 1, 1, 2, 1, 1, 2, 120),
+    (2, 2, 1, 2, 1, 1, 1, 60),
+    (2, 1, 1, 2, 2, 1, 1, 150),
+    (2, 1, 3, 2, 1, 1, 1, 100),
+)
+
+
+# Rows, columns, stages, depth, mistakes, seconds: tiles of a beat, which are not added.
+_EXPLORED_WITH_WEIGHTS_KEPT = ((1, 1, 1, 2, 0, 10), (2, 1, 1, 2, 0, 60), (1, 1, 3, 2, 0, 130), (1, 1, 1, 2, 1, 150))
+
+
+_QUICK_BUGS = (
+    "weights are never kept",
+    "swap marks are a cycle late",
+    "columns of weights are reversed",
+    "a beat that waits is overwritten",
+    "places are never freed",
+    "nothing is taken unless something leaves",
+    "results go where their tile says",
+    "a mistake is told when its beat enters the array",
+)
+
+
+def exploration_checks(_: bool) -> Iterator[Check]:
+    for thorough, units in ((False, _EXPLORED), (True, _EXPLORED_WHEN_THOROUGH)):
+        for *sizes, tile, tiles, seconds in units:
+            config = small_unit(*sizes)
+            yield Check(
+                "every state of a small unit, any data, any stalls",
+                f"{description(config, tile)}, sums up to {tiles}",
+                "terms in the contract's order",
+                partial(_explore, config, longest_tile=tile, longest_sum=tiles),
+                thorough=thorough,
+                seconds=seconds,
+            )
+    for *sizes, mistakes, seconds in _EXPLORED_WITH_WEIGHTS_KEPT:
+        config = small_unit(*sizes)
+        wrong = f", {counted(mistakes, 'mistake')}" if mistakes else ""
+        yield Check(
+            "every state of a small unit, weights kept or not",
+            f"{description(config, 1)}{wrong}",
+            "the reference of streams" if mistakes else "terms in the contract's order",
+            partial(_explore, config, longest_tile=1, longest_sum=1, mistakes=mistakes, keeps=True),
+            thorough=seconds > 15,
+            seconds=seconds,
+        )
+    for *sizes, tile, tiles, mistakes, seconds in _EXPLORED_WITH_MISTAKES:
+        config = small_unit(*sizes)
+        yield Check(
+            "every state of a small unit, whatever its senders do wrong",
+            f"{description(config, tile)}, {counted(mistakes, 'mistake')}",
+            "the reference of streams",
+            partial(_explore, config, longest_tile=tile, longest_sum=tiles, mistakes=mistakes),
+            thorough=seconds > 15,
+            seconds=seconds,
+        )
+
+
+def bug_checks(thorough: bool) -> Iterator[Check]:
+    for name in SEEDED_BUGS if thorough else _QUICK_BUGS:
+        bug = SEEDED_BUGS[name]
+        allowed = " with a mistake" if bug.mistakes else " with weights kept" if bug.keeps else ""
+        against = f"the exploration of {bug.config.rows}x{bug.config.columns}{allowed}"
+        yield Check("controls: what must fail", f"unit in which {name}", against, partial(_find_bug, name), seconds=6)
+
+
+def _explore(config: MxuConfig, **bounds: Any) -> Outcome:
+    found = explore(config, **bounds)
+    looked_at = f"{found.states:,} states, {found.transitions:,} transitions"
+    if found.failure is not None:
+        return Outcome(FAILED, looked_at, found.failure)
+    if found.missing:
+        return Outcome(FAILED, looked_at, f"never happened: {', '.join(found.missing)}")
+    return Outcome(HOLDS, looked_at)
+
+
+def _find_bug(name: str) -> Outcome:
+    bug = SEEDED_BUGS[name]
+    found = explore(bug.config, **bug.bounds, unit=seeded(bug))
+    looked_at = f"{found.control_states:,} states of control, {found.states:,} with data"
+    if found.failure is None:
+        return Outcome(FAILED, looked_at, "not found")
+    symptom, *cycles = found.failure.splitlines()
+    return Outcome(HOLDS, looked_at, f"found: {symptom} after {len(cycles)} cycles")
+
+
+def mutant_checks(thorough: bool) -> Iterator[Check]:
+    for name, subject in SUBJECTS.items():
+        count = 100 if thorough else 10 if subject.is_quick else 3
+        group = "mutants on the proofs" if subject.proofs else "mutants on the test benches"
+        against = "the proofs" if subject.proofs else "the benches, or a proof of equivalence"
+        yield Check(
+            group,
+            name,
+            against,
+            partial(_grade, name, count, thorough),
+            seconds=(80 if subject.proofs else 20 if subject.is_quick else 900) if thorough else 20,
+        )
+
+
+def _grade(name: str, count: int, thorough: bool) -> Outcome:
+    # Tests want so many that are no equivalents, whatever has to be drawn for it.
+    found = grade(name, count, seed=0 if thorough else 1, spare=0 if thorough else count, jobs=1)
+    unseen = [
+        f"{mutant.fate}: {mutant.mistake}: {mutant.by}"
+        for mutant in found.mutants
+        if mutant.fate in ("killed late", "open")
+    ]
+    numbers = {fate: found.count(fate) for fate in ("killed", "killed late", "equivalent", "open")}
+    fates = ", ".join(f"{number} {fate}" for fate, number in numbers.items() if number)
+    detail = "; ".join(unseen)
+    if len(found.mutants) < count or not numbers["killed"]:
+        return Outcome(FAILED, f"{len(found.mutants)} mutants: {fates}", f"{count} mutants wanted, most of them killed")
+    return Outcome(OPEN if numbers["open"] else HOLDS, f"{len(found.mutants)} mutants: {fates}", detail)
