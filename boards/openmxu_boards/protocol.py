@@ -115,28 +115,20 @@ class Status(IntEnum):
 
 
 class TileJob(NamedTuple):
-    """A tile of a RUN.
-
-    Parameters
-    ----------
-    weights
-        Address of its first beat of weights, of R, the last row first.
-    activations
-        Address of its first beat of activations.
-    beats
-        Beats of activations, 1 to 256 and at most the unit's depth.
-    add, clear_nan, emit, keep
-        Marks on its activations, see :class:`openmxu.unit.edge.ActivationBeat`. Sums that have been emitted cannot be
-        added to.
-    """
+    """A tile of a RUN."""
 
     weights: int
+    """Address of its first beat of weights, of R, the last row first."""
     activations: int
+    """Address of its first beat of activations."""
     beats: int
+    """Beats of activations, 1 to 256 and at most the unit's depth."""
     add: bool
     clear_nan: bool
     emit: bool
     keep: bool
+    """Marks on its activations, see :class:`openmxu.unit.edge.ActivationBeat`. Sums that have been emitted cannot be
+    added to."""
 
     def to_bytes(self) -> bytes:
         """As RUN has it: both addresses, ``beats - 1``, and the marks, ``add`` lowest."""
@@ -212,41 +204,28 @@ class Reply(NamedTuple):
 
 @dataclass(frozen=True)
 class Identity:
-    """What a board says of itself.
-
-    Parameters
-    ----------
-    config
-        Its unit.
-    weights, activations, results
-        Beats that its buffers hold.
-    frame
-        Bytes of the longest frame that it takes, without flags and escapes.
-    counters
-        Whether it can read the unit's counters.
-    clock
-        Its frequency in Hz.
-    baud
-        Bits per second of its UART; 0 if it has none.
-    package
-        Version of OpenMXU that made it.
-    build
-        Digest of all that it was made of.
-    protocol
-        :data:`VERSION`.
-    """
+    """What a board says of itself."""
 
     config: MxuConfig
+    """Its unit."""
     weights: int
     activations: int
     results: int
+    """Beats that its buffers hold."""
     frame: int
+    """Bytes of the longest frame that it takes, without flags and escapes."""
     counters: bool
+    """Whether it can read the unit's counters."""
     clock: int
+    """Its frequency in Hz."""
     baud: int
+    """Bits per second of its UART; 0 if it has none."""
     package: str
+    """Version of OpenMXU that made it."""
     build: str
+    """Digest of all that it was made of."""
     protocol: int = VERSION
+    """:data:`VERSION`."""
 
     def to_bytes(self) -> bytes:
         """As JSON."""
@@ -296,13 +275,7 @@ class Identity:
         return found
 
     def _check(self) -> None:
-        """Refuse what no board of ours says: it is believed from here on.
-
-        Raises
-        ------
-        ValueError
-            A field is of another type, or beyond what the protocol can address.
-        """
+        """Refuse what no board of ours says: it is believed from here on."""
         said = {**vars(self), **vars(self.config)}
         for name, (low, high) in _BOUNDS.items():
             if type(said[name]) is not int or not low <= said[name] <= high:

@@ -28,19 +28,13 @@ PATIENCE = 1 << 16
 
 @dataclass(frozen=True)
 class Program:
-    """What a self-test plays, as payloads of the unit's streams.
-
-    Parameters
-    ----------
-    weights, activations
-        What goes in, beat by beat.
-    results
-        What must come out.
-    """
+    """What a self-test plays, as payloads of the unit's streams."""
 
     weights: tuple[int, ...]
     activations: tuple[int, ...]
+    """What goes in, beat by beat."""
     results: tuple[int, ...]
+    """What must come out."""
 
 
 def program(config: MxuConfig, *, seed: int = 0) -> Program:

@@ -18,13 +18,7 @@ def missing(package: str) -> OSError:
 
 
 def check(names: Sequence[str]) -> None:
-    """Make sure that tools are installed.
-
-    Raises
-    ------
-    OSError
-        One is not.
-    """
+    """Make sure that tools are installed."""
     for name in names:
         if not wasm.is_installed(name):
             raise missing(wasm.package(name))

@@ -139,24 +139,16 @@ FAMILIES: dict[str, Callable[..., Any]] = {
 
 @dataclass(frozen=True)
 class Design:
-    """A named design point.
-
-    Parameters
-    ----------
-    name
-        What it is called everywhere.
-    family
-        Its kind: a key of :data:`FAMILIES`.
-    summary
-        One line for people.
-    parameters
-        Where it differs from the family's defaults.
-    """
+    """A named design point."""
 
     name: str
+    """What it is called everywhere."""
     family: str
+    """Its kind: a key of :data:`FAMILIES`."""
     summary: str
+    """One line for people."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    """Where it differs from the family's defaults."""
 
     @property
     def domain(self) -> dict[str, Any]:

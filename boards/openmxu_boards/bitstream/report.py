@@ -14,21 +14,14 @@ __all__ = ["BuildReport", "Clock", "LongestPath", "Usage", "read_clocks", "read_
 
 @dataclass(frozen=True)
 class Clock:
-    """Timing of one clock, in MHz.
-
-    Parameters
-    ----------
-    name
-        The net, as nextpnr calls it.
-    fmax
-        What the routed design reaches, in the worst case that nextpnr knows of.
-    constraint
-        What it needs.
-    """
+    """Timing of one clock, in MHz."""
 
     name: str
+    """The net, as nextpnr calls it."""
     fmax: float
+    """What the routed design reaches, in the worst case that nextpnr knows of."""
     constraint: float
+    """What it needs."""
 
     @property
     def met(self) -> bool:
@@ -44,23 +37,16 @@ class Clock:
 
 @dataclass(frozen=True)
 class LongestPath:
-    """The path between registers that limits the clock.
-
-    Parameters
-    ----------
-    start, end
-        The cells that it begins and ends at, as nextpnr calls them.
-    cells
-        How many cells it goes through on its way; a carry chain has one for each bit.
-    logic, routing
-        Nanoseconds in cells, setup time included, and on wires.
-    """
+    """The path between registers that limits the clock."""
 
     start: str
     end: str
+    """The cells that it begins and ends at, as nextpnr calls them."""
     cells: int
+    """How many cells it goes through on its way; a carry chain has one for each bit."""
     logic: float
     routing: float
+    """Nanoseconds in cells, setup time included, and on wires."""
 
     @property
     def figures(self) -> str:
@@ -90,55 +76,38 @@ class Usage:
 
 @dataclass(frozen=True)
 class BuildReport:
-    """A finished build.
-
-    Parameters
-    ----------
-    board
-        For which one.
-    design
-        What the bitstream is called after: ``"system"``, ``"selftest"``, or another name.
-    frequency
-        Of the design's clock, in Hz: the board's, or what its PLL makes that is nearest.
-    bitstream
-        The file.
-    clocks
-        All clocks with a constraint.
-    utilisation
-        The kinds of cells that are used, as nextpnr calls them: on iCE40 ``ICESTORM_LC`` is a logic cell of
-        LUT, carry and flip-flop, ``ICESTORM_RAM`` a memory, ``ICESTORM_DSP`` a multiplier; on ECP5
-        ``TRELLIS_COMB`` is a LUT, ``TRELLIS_FF`` a flip-flop, ``DP16KD`` a memory, ``MULT18X18D`` a
-        multiplier; on Gowin ``LUT4``, ``DFF`` and ``BSRAM``; on GateMate ``CPE_LT`` is half a cell's logic, ``CPE_FF``
-        a flip-flop, ``RAM_HALF`` half a memory.
-    path
-        What limits the clock, if there are registers.
-    versions
-        Versions of the packages that made the bitstream.
-    seed
-        Seed of nextpnr.
-    runs
-        MHz that each seed's run reached.
-    seconds
-        How long each tool took, in its longest run.
-    digests
-        SHA-256 of the bitstream, and of the netlist that it was packed from where that stays, by name.
-    origin
-        The day, the machine, and the state of this project.
-    """
+    """A finished build."""
 
     board: Board
+    """For which one."""
     design: str
+    """What the bitstream is called after: ``"system"``, ``"selftest"``, or another name."""
     frequency: int
+    """Of the design's clock, in Hz: the board's, or what its PLL makes that is nearest."""
     bitstream: Path
+    """The file."""
     clocks: tuple[Clock, ...]
+    """All clocks with a constraint."""
     utilisation: tuple[Usage, ...]
+    """The kinds of cells that are used, as nextpnr calls them: on iCE40 ``ICESTORM_LC`` is a logic cell of
+    LUT, carry and flip-flop, ``ICESTORM_RAM`` a memory, ``ICESTORM_DSP`` a multiplier; on ECP5
+    ``TRELLIS_COMB`` is a LUT, ``TRELLIS_FF`` a flip-flop, ``DP16KD`` a memory, ``MULT18X18D`` a
+    multiplier; on Gowin ``LUT4``, ``DFF`` and ``BSRAM``; on GateMate ``CPE_LT`` is half a cell's logic, ``CPE_FF``
+    a flip-flop, ``RAM_HALF`` half a memory."""
     path: LongestPath | None
+    """What limits the clock, if there are registers."""
     versions: Mapping[str, str]
+    """Versions of the packages that made the bitstream."""
     seed: int
+    """Seed of nextpnr."""
     runs: Mapping[int, float]
+    """MHz that each seed's run reached."""
     seconds: Mapping[str, float]
+    """How long each tool took, in its longest run."""
     digests: Mapping[str, str] = field(default_factory=dict)
+    """SHA-256 of the bitstream, and of the netlist that it was packed from where that stays, by name."""
     origin: Mapping[str, Any] = field(default_factory=dict)
+    """The day, the machine, and the state of this project."""
 
     @property
     def met(self) -> bool:
@@ -202,13 +171,7 @@ def unit_of(board: Board) -> dict[str, Any]:
 
 
 def read_clocks(report: Any) -> tuple[Clock, ...]:
-    """The clocks in nextpnr's JSON report.
-
-    Raises
-    ------
-    RuntimeError
-        There are none.
-    """
+    """The clocks in nextpnr's JSON report."""
     clocks = tuple(
         Clock(name, round(figures["achieved"], 2), round(figures["constraint"], 2))
         for name, figures in report.get("fmax", {}).items()

@@ -107,28 +107,19 @@ class _Registered(wiring.Component):
 
 @dataclass(frozen=True)
 class Routed:
-    """What became of a design on a device.
-
-    Parameters
-    ----------
-    design, device
-        The design's module, and a name from :data:`DEVICES`.
-    megahertz
-        The clock that the routed design reaches, in the worst case that nextpnr knows of, by seed.
-    cells
-        The kinds of cells that are used, as nextpnr calls them, without the registers around the design.
-    path
-        The longest one, for the median seed.
-    versions
-        Packages that made it.
-    """
+    """What became of a design on a device."""
 
     design: str
     device: str
+    """The design's module, and a name from :data:`DEVICES`."""
     megahertz: Mapping[int, float]
+    """The clock that the routed design reaches, in the worst case that nextpnr knows of, by seed."""
     cells: Mapping[str, int]
+    """The kinds of cells that are used, as nextpnr calls them, without the registers around the design."""
     path: LongestPath | None
+    """The longest one, for the median seed."""
     versions: Mapping[str, str]
+    """Packages that made it."""
 
     @property
     def median(self) -> float:
@@ -160,13 +151,7 @@ class Routed:
 
 
 def find_device(name: str) -> Device:
-    """The device called ``name``.
-
-    Raises
-    ------
-    ValueError
-        There is none.
-    """
+    """The device called ``name``."""
     if name not in DEVICES:
         raise ValueError(f"device must be one of {', '.join(DEVICES)}, not {name!r}")
     return DEVICES[name]
@@ -175,28 +160,7 @@ def find_device(name: str) -> Device:
 def route(
     design: Any, device: str, seeds: Sequence[int] = range(1, 6), *, progress: Callable[[str], None] | None = None
 ) -> Routed:
-    """Place and route a design between registers, once for each seed.
-
-    Parameters
-    ----------
-    design
-        A component of any package.
-    device
-        A name from :data:`DEVICES`.
-    seeds
-        Seeds of nextpnr; the clock depends on them by some per cent.
-    progress
-        Called with one line of progress.
-
-    Raises
-    ------
-    ValueError
-        There is no such device, or no seed.
-    OSError
-        A tool is not installed.
-    RuntimeError
-        A tool failed, as where the design does not fit.
-    """
+    """Place and route a design between registers, once for each seed."""
     target = find_device(device)
     if not seeds:
         raise ValueError("seeds must be one or more, not none")

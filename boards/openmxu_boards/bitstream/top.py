@@ -48,18 +48,6 @@ class Top(Elaboratable):
                               tx pin ◀─┘    └── rx pin
 
     Where the clock is the oscillator's, clock and power-on reset are the platform's.
-
-    Parameters
-    ----------
-    design
-        See :data:`Design`.
-    board
-        Where it will run.
-
-    Raises
-    ------
-    ValueError
-        The design has a UART and the board has none.
     """
 
     def __init__(self, design: Any, board: Board) -> None:

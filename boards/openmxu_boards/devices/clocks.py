@@ -355,13 +355,6 @@ def add_clock(m: Module, pll: Any) -> None:
     """Make a module's domain ``sync`` of a PLL's clock, in reset until :data:`HOLD` cycles after the PLL has locked.
 
     If the lock is lost, the reset comes back within two edges.
-
-    Parameters
-    ----------
-    m
-        The module that all others are in.
-    pll
-        The PLL, or what else has its members.
     """
     m.submodules.pll = pll
     m.domains.sync = ClockDomain("sync")

@@ -12,33 +12,22 @@ __all__ = ["FAMILIES", "Family", "family_of", "with_tools"]
 
 
 class Family(NamedTuple):
-    """A family of devices.
-
-    Parameters
-    ----------
-    name
-        What it is called.
-    holds
-        Whether a platform is for one of its devices.
-    pll
-        The PLL between oscillator and clock.
-    bitstream
-        Extension of the file that is loaded.
-    synthesis
-        Options of Yosys's command for a platform.
-    replayed
-        What of a build is simulated: ``"bitstream"``, or ``"netlist"`` for that after routing.
-    placement
-        Options of nextpnr.
-    """
+    """A family of devices."""
 
     name: str
+    """What it is called."""
     holds: Callable[[Any], bool]
+    """Whether a platform is for one of its devices."""
     pll: type[Pll]
+    """The PLL between oscillator and clock."""
     bitstream: str
+    """Extension of the file that is loaded."""
     synthesis: Callable[[Any], str]
+    """Options of Yosys's command for a platform."""
     replayed: str
+    """What of a build is simulated: ``"bitstream"``, or ``"netlist"`` for that after routing."""
     placement: str = ""
+    """Options of nextpnr."""
 
 
 def _is_ecp5(platform: Any) -> bool:
@@ -86,13 +75,7 @@ FAMILIES = (
 
 
 def family_of(platform: Any) -> Family:
-    """The family of a platform's device.
-
-    Raises
-    ------
-    ValueError
-        It is none of :data:`FAMILIES`.
-    """
+    """The family of a platform's device."""
     for family in FAMILIES:
         if family.holds(platform):
             return family

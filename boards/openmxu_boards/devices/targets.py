@@ -23,60 +23,42 @@ Place = tuple[str, int] | tuple[str, int, str]
 
 @dataclass(frozen=True)
 class Board:
-    """A board, and the unit that fits its device.
-
-    Parameters
-    ----------
-    name
-        What commands call it.
-    title, device
-        What its maker calls it, and the device on it.
-    frequency
-        The wanted frequency of the design's clock in Hz. If it is not the oscillator's, a PLL makes it, or what is
-        nearest, see :mod:`openmxu_boards.devices.clocks`.
-    config
-        The unit.
-    platform
-        Module and class of its pin table.
-    leds
-        Pin resources of the lights ``pass``, ``fail`` and ``heartbeat``. Where there is none for the
-        heartbeat, ``pass`` blinks instead.
-    lights
-        What these show, for people.
-    programmer
-        The command that loads a bitstream, without the file.
-    uart
-        The pin resource with ``rx`` and ``tx``, if there is one.
-    uart_note
-        What it is connected to, for people.
-    quick
-        Whether it is built within three minutes.
-    seed
-        Seed of nextpnr, unless several are tried.
-    overrides
-        Options of the platform's tools.
-    buffers, counters, baud
-        Of the system that answers a host: sizes of its buffers, whether the unit's counters fit, and the bits per
-        second of its UART.
-    """
+    """A board, and the unit that fits its device."""
 
     name: str
+    """What commands call it."""
     title: str
     device: str
+    """What its maker calls it, and the device on it."""
     frequency: int
+    """The wanted frequency of the design's clock in Hz. If it is not the oscillator's, a PLL makes it, or what is
+    nearest, see :mod:`openmxu_boards.devices.clocks`."""
     config: MxuConfig
+    """The unit."""
     platform: tuple[str, str]
+    """Module and class of its pin table."""
     leds: Mapping[str, Place]
+    """Pin resources of the lights ``pass``, ``fail`` and ``heartbeat``. Where there is none for the heartbeat,
+    ``pass`` blinks instead."""
     lights: str
+    """What these show, for people."""
     programmer: str
+    """The command that loads a bitstream, without the file."""
     uart: tuple[str, int] | None = ("uart", 0)
+    """The pin resource with ``rx`` and ``tx``, if there is one."""
     uart_note: str = "the USB socket"
+    """What it is connected to, for people."""
     quick: bool = False
+    """Whether it is built within three minutes."""
     seed: int = 1
+    """Seed of nextpnr, unless several are tried."""
     overrides: Mapping[str, str] = field(default_factory=dict)
+    """Options of the platform's tools."""
     buffers: Buffers = field(default_factory=Buffers)
     counters: bool = True
     baud: int = 1_000_000
+    """Of the system that answers a host: sizes of its buffers, whether the unit's counters fit, and the bits per
+    second of its UART."""
 
     @property
     def summary(self) -> str:

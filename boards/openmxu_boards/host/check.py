@@ -20,25 +20,17 @@ _TILES = 3
 
 @dataclass(frozen=True)
 class Checked:
-    """What became of products.
-
-    Parameters
-    ----------
-    products, words
-        How many there were, and words in their results.
-    wrong
-        Words that differ.
-    retries
-        Requests that had to be sent again.
-    seconds
-        How long it took, by the link's clock.
-    """
+    """What became of products."""
 
     products: int
     words: int
+    """How many there were, and words in their results."""
     wrong: int
+    """Words that differ."""
     retries: int
+    """Requests that had to be sent again."""
     seconds: float
+    """How long it took, by the link's clock."""
 
     @property
     def right(self) -> bool:
@@ -56,17 +48,6 @@ def check(host: Host, products: int, seed: int = 0, progress: Progress | None = 
     """Multiply random matrices on a board and compare each word with the golden model.
 
     Sizes are random, ragged and of several tiles; elements are of all fp32 patterns, or such that most sums are finite.
-
-    Parameters
-    ----------
-    host
-        The board.
-    products
-        How many.
-    seed
-        The same seed gives the same matrices.
-    progress
-        Called with the number of products that are done.
     """
     generator = np.random.default_rng(seed)
     words = wrong = 0

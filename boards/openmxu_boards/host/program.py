@@ -27,24 +27,16 @@ _FRAME = 26
 
 
 class Load(NamedTuple):
-    """Beats for a buffer.
-
-    Parameters
-    ----------
-    weights
-        Whether they are weights; else activations.
-    address
-        Where the first one goes.
-    beats
-        All of them, each in whole bytes.
-    size
-        Bytes of a beat.
-    """
+    """Beats for a buffer."""
 
     weights: bool
+    """Whether they are weights; else activations."""
     address: int
+    """Where the first one goes."""
     beats: bytes
+    """All of them, each in whole bytes."""
     size: int
+    """Bytes of a beat."""
 
     @property
     def cost(self) -> int:
@@ -70,18 +62,12 @@ class Run(NamedTuple):
 
 
 class Program(NamedTuple):
-    """What to ask of a board.
-
-    Parameters
-    ----------
-    steps
-        The requests, in order.
-    order
-        Numbers of the sums, as they are in the stimulus, in the order in which results come.
-    """
+    """What to ask of a board."""
 
     steps: Sequence[Load | Run]
+    """The requests, in order."""
     order: Sequence[int]
+    """Numbers of the sums, as they are in the stimulus, in the order in which results come."""
 
 
 def beat_size(width: int, words: int) -> int:
@@ -95,13 +81,6 @@ def program(identity: Identity, stimulus: Stimulus) -> Program:
     Beats that are in a buffer already are not sent again. Where there is no room, what is needed again last goes; what
     a tile needs that has not run yet stays. Sums are built in the order of the stimulus, where weights meet all rows of
     activations before the next ones come, or the other way round: whichever sends less.
-
-    Parameters
-    ----------
-    identity
-        The board, with buffers of at least one tile each.
-    stimulus
-        For a unit as the board's, or for one that takes fp32 and converts it, as this does then instead.
     """
     sums, rows = _sums(identity.config, stimulus)
     orders = [list(range(len(sums))), sorted(range(len(sums)), key=rows.__getitem__)]
@@ -182,17 +161,7 @@ class _Step(NamedTuple):
 
 
 class _Slots:
-    """What a buffer holds, by content.
-
-    Parameters
-    ----------
-    number
-        Tiles that it has room for.
-    size
-        Beats of each.
-    uses
-        What is placed, in order; empty beats are not.
-    """
+    """What a buffer holds, by content."""
 
     def __init__(self, number: int, size: int, uses: Sequence[bytes]) -> None:
         self._size = size

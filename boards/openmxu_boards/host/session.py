@@ -51,11 +51,6 @@ class Session:
     A request is sent until its answer is here. The board knows requests by session and number, so that none is carried
     out twice; answers to others are thrown away. So after bytes were lost, changed, repeated or made up the next try
     succeeds, and no wrong answer is taken for the right one unless 32 bits of CRC agree by chance.
-
-    Parameters
-    ----------
-    link
-        Where the board is.
     """
 
     def __init__(self, link: Link) -> None:
@@ -68,15 +63,7 @@ class Session:
         """Requests that were sent again."""
 
     def identify(self, tries: int = _TRIES) -> Identity:
-        """What the board is; it may be of any session.
-
-        Raises
-        ------
-        BoardError
-            It does not answer.
-        ValueError
-            It is none of ours, or of another version.
-        """
+        """What the board is; it may be of any session."""
         return Identity.parse(self._ask(Command.IDENTIFY, b"", reply=512, tries=tries))
 
     def open(self) -> None:
@@ -98,29 +85,7 @@ class Session:
                 self._is_open = True
 
     def ask(self, command: Command, arguments: bytes = b"", *, reply: int = 0, seconds: float = 0.0) -> bytes:
-        """Have a command carried out, in a new session if the last request of this one failed or was interrupted.
-
-        Parameters
-        ----------
-        command, arguments
-            The request.
-        reply
-            Bytes that its data will have, about.
-        seconds
-            How long the board works on it.
-
-        Returns
-        -------
-        bytes
-            The data of the reply.
-
-        Raises
-        ------
-        BoardError
-            There is no answer, or it is a refusal.
-        OSError
-            The link is gone.
-        """
+        """Have a command carried out, in a new session if the last request of this one failed or was interrupted."""
         self.open()
         self._sequence = (self._sequence + 1) & MOST_SEQUENCE
         self._is_open = False  # until it is known what became of this request

@@ -11,24 +11,16 @@ __all__ = ["Bitmap", "read_bitmap"]
 
 @dataclass(frozen=True)
 class Bitmap:
-    """A bitstream.
-
-    Parameters
-    ----------
-    device
-        As IceStorm calls it, such as ``5k``.
-    tiles
-        The rows of each tile, a character per bit.
-    memories
-        The contents of each block RAM, 4096 bits, the first word lowest.
-    extra
-        The bits outside the tiles that are set: bank, column, row.
-    """
+    """A bitstream."""
 
     device: str
+    """As IceStorm calls it, such as ``5k``."""
     tiles: Mapping[Place, tuple[str, ...]]
+    """The rows of each tile, a character per bit."""
     memories: Mapping[Place, int]
+    """The contents of each block RAM, 4096 bits, the first word lowest."""
     extra: frozenset[tuple[int, int, int]]
+    """The bits outside the tiles that are set: bank, column, row."""
 
     def read(self, tile: Place, bits: Bits) -> str:
         """The values of some bits of a tile, a character each."""
@@ -37,13 +29,7 @@ class Bitmap:
 
 
 def read_bitmap(text: str) -> Bitmap:
-    """Read the text.
-
-    Raises
-    ------
-    CircuitError
-        It is none of iceunpack's.
-    """
+    """Read the text."""
     device, tiles, memories, extra = "", {}, {}, set()
     # The comment may hold anything.
     for block in ("\n" + text).split("\n.")[1:]:

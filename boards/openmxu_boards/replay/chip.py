@@ -33,15 +33,10 @@ _PORTS = re.compile(
 
 @dataclass(frozen=True)
 class Chip:
-    """A device.
-
-    Parameters
-    ----------
-    blocks
-        The database, cut at its empty lines.
-    """
+    """A device."""
 
     blocks: tuple[str, ...]
+    """The database, cut at its empty lines."""
 
     @cached_property
     def nets(self) -> Mapping[tuple[int, int, str], int]:
@@ -111,13 +106,7 @@ class Chip:
         return {(int(bank), int(x), int(y)): name for name, bank, x, y in rows}
 
     def pins(self, package: str) -> Mapping[tuple[int, int, int], str]:
-        """The name of each pin of a package, by column, row and number.
-
-        Raises
-        ------
-        CircuitError
-            There is no such package.
-        """
+        """The name of each pin of a package, by column, row and number."""
         for block in self._blocks(".pins"):
             header, *rows = block.splitlines()
             if header.split()[1] == package:
@@ -155,13 +144,7 @@ def _bits(names: Sequence[str]) -> Bits:
 
 @cache
 def find_chip(device: str) -> Chip:
-    """The database of a device, such as ``5k``.
-
-    Raises
-    ------
-    OSError
-        It is not installed; the text says what to install.
-    """
+    """The database of a device, such as ``5k``."""
     name = f"chipdb-{device}.txt"
     folders = [os.environ[FOLDER]] if FOLDER in os.environ else list(_FOLDERS)
     for folder in folders:

@@ -17,65 +17,42 @@ class CircuitError(ValueError):
 
 @dataclass(frozen=True)
 class Cell:
-    """An instance of a model.
-
-    Parameters
-    ----------
-    model
-        Its module in ``cells/``.
-    name
-        A name of its own.
-    inputs
-        The wires at each input, lowest bit first; constants are ``1'b0`` and ``1'b1``.
-    outputs
-        The wires at each output, likewise; ``None``: nobody listens.
-    parameters
-        Verilog constants by name.
-    """
+    """An instance of a model."""
 
     model: str
+    """Its module in ``cells/``."""
     name: str
+    """A name of its own."""
     inputs: Mapping[str, tuple[str, ...]]
+    """The wires at each input, lowest bit first; constants are ``1'b0`` and ``1'b1``."""
     outputs: Mapping[str, tuple[str | None, ...]]
+    """The wires at each output, likewise; ``None``: nobody listens."""
     parameters: Mapping[str, str] = field(default_factory=dict)
+    """Verilog constants by name."""
 
 
 @dataclass(frozen=True)
 class Clock:
-    """What the simulation's clock is.
-
-    Parameters
-    ----------
-    wire
-        The wire that it drives.
-    source
-        Where it comes from, for people: a pin, or a PLL.
-    """
+    """What the simulation's clock is."""
 
     wire: str
+    """The wire that it drives."""
     source: str
+    """Where it comes from, for people: a pin, or a PLL."""
 
 
 @dataclass(frozen=True)
 class Circuit:
-    """Cells between pins.
-
-    Parameters
-    ----------
-    clock
-        The only one.
-    inputs
-        The wire that each input pin drives.
-    outputs
-        The wire that drives each output pin, and the one that enables it.
-    cells
-        In no particular order.
-    """
+    """Cells between pins."""
 
     clock: Clock
+    """The only one."""
     inputs: Mapping[str, str]
+    """The wire that each input pin drives."""
     outputs: Mapping[str, tuple[str, str]]
+    """The wire that drives each output pin, and the one that enables it."""
     cells: tuple[Cell, ...]
+    """In no particular order."""
 
     @property
     def census(self) -> dict[str, int]:
@@ -84,13 +61,7 @@ class Circuit:
         return {model: models.count(model) for model in dict.fromkeys(models)}
 
     def to_verilog(self, top: str) -> str:
-        """A module with the ports ``clk``, ``i``, ``o`` and ``oe``, whose bits are the pins in their order.
-
-        Raises
-        ------
-        CircuitError
-            There are too many pins, or a wire has no driver, or two.
-        """
+        """A module with the ports ``clk``, ``i``, ``o`` and ``oe``, whose bits are the pins in their order."""
         return "\n".join(self._lines(top)) + "\n"
 
     def _lines(self, top: str) -> Iterator[str]:

@@ -29,18 +29,12 @@ _NETLISTS: Mapping[str, Callable[[str, str], Circuit]] = {
 
 
 class Pin(NamedTuple):
-    """A pin of a board's device.
-
-    Parameters
-    ----------
-    name
-        As the package calls it, such as ``37`` or ``B2``.
-    inverted
-        Whether the pin is low where its signal is high.
-    """
+    """A pin of a board's device."""
 
     name: str
+    """As the package calls it, such as ``37`` or ``B2``."""
     inverted: bool
+    """Whether the pin is low where its signal is high."""
 
 
 def find_pin(platform: Any, resource: str, number: int = 0, signal: str | None = None) -> Pin:
@@ -53,15 +47,7 @@ def find_pin(platform: Any, resource: str, number: int = 0, signal: str | None =
 
 
 def read_build(board: Board, folder: Path, tell: Callable[[str], None]) -> tuple[Circuit, str]:
-    """The circuit of a build, and the name of the file that it was read from.
-
-    Raises
-    ------
-    ValueError
-        The folder does not hold a build for this board, whole and unchanged.
-    OSError
-        What reads the bitstream is not installed.
-    """
+    """The circuit of a build, and the name of the file that it was read from."""
     platform = board.new_platform()
     family = family_of(platform)
     file = folder / _checked(board, folder, family)

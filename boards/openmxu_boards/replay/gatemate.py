@@ -51,20 +51,7 @@ _LINES = {
 
 
 def read_circuit(text: str, clock: str) -> Circuit:
-    """The circuit of a routed netlist.
-
-    Parameters
-    ----------
-    text
-        What ``nextpnr-himbaechel-gatemate --write`` leaves.
-    clock
-        The pin with the clock. Where there is a PLL, its output is the circuit's clock, and it has locked.
-
-    Raises
-    ------
-    CircuitError
-        It is no such netlist, or holds a cell for which there is no model.
-    """
+    """The circuit of a routed netlist."""
     return _Reader(parse(text), clock).read()
 
 

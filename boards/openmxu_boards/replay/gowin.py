@@ -46,22 +46,7 @@ _EDGES = re.compile(r"IO([TBLR])(\d+)([A-Z])")
 
 
 def read_circuit(text: str, clock: str) -> Circuit:
-    """The circuit of a routed netlist.
-
-    Parameters
-    ----------
-    text
-        What ``nextpnr-himbaechel-gowin --write`` leaves.
-    clock
-        The pin with the clock. Where there is a PLL, its output is the circuit's clock, and it has locked.
-
-    Raises
-    ------
-    CircuitError
-        It is no such netlist, or holds a cell for which there is no model.
-    OSError
-        Project Apicula's tables, which know the pins, are not installed.
-    """
+    """The circuit of a routed netlist."""
     module = parse(text)
     settings = module.get("settings", {})
     return _Reader(module, clock, _pins(str(settings.get("packer.chipdb")), str(settings.get("packer.partno")))).read()
@@ -69,15 +54,7 @@ def read_circuit(text: str, clock: str) -> Circuit:
 
 @cache
 def _pins(chip: str, part: str) -> Mapping[str, str]:
-    """The pins of a part by the places of their cells.
-
-    Raises
-    ------
-    CircuitError
-        There is no such part.
-    OSError
-        Project Apicula is not installed.
-    """
+    """The pins of a part by the places of their cells."""
     tools.check(["gowin_pack"])
     table = files("apycula") / f"{chip}.msgpack.xz"
     if not table.is_file():

@@ -41,25 +41,7 @@ class _Source(NamedTuple):
 
 
 def read_circuit(chip: Chip, bitmap: Bitmap, package: str, clock: str) -> Circuit:
-    """The circuit of a bitstream.
-
-    Parameters
-    ----------
-    chip
-        The device.
-    bitmap
-        The bitstream.
-    package
-        The device's package, which names its pins.
-    clock
-        The pin with the clock. Where there is a PLL, the PLL's output is the circuit's clock, and whatever its
-        configuration, it has locked.
-
-    Raises
-    ------
-    CircuitError
-        The bits set something for which there is no model, or something impossible, such as a net with two drivers.
-    """
+    """The circuit of a bitstream."""
     return _Reader(chip, bitmap, package, clock).read()
 
 

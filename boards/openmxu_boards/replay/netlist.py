@@ -17,18 +17,7 @@ Rule = Callable[[Any, Any], None]
 
 
 def parse(text: str) -> Mapping[str, Any]:
-    """The module of a netlist.
-
-    Parameters
-    ----------
-    text
-        What ``nextpnr --write`` leaves.
-
-    Raises
-    ------
-    CircuitError
-        It is no such netlist.
-    """
+    """The module of a netlist."""
     try:
         [module] = json.loads(text)["modules"].values()
         module["cells"].items()
@@ -43,15 +32,7 @@ def inverse(wire: str) -> str:
 
 
 class Part:
-    """A cell of nextpnr's.
-
-    Parameters
-    ----------
-    name, found
-        Its name, and what the netlist says of it.
-    rename
-        Gives the wire or constant that a net has turned out to be.
-    """
+    """A cell of nextpnr's."""
 
     def __init__(self, name: str, found: Any, rename: Callable[[str], str]) -> None:
         self.name, self.kind = name, str(found["type"])
@@ -127,15 +108,7 @@ class Part:
 
 
 class Reader:
-    """From parts to a circuit.
-
-    Parameters
-    ----------
-    module
-        What :func:`parse` gives.
-    clock
-        The pin with the clock. Where there is a PLL, its output is the circuit's clock, and it has locked.
-    """
+    """From parts to a circuit."""
 
     part: ClassVar[type[Part]] = Part
     """What cells become."""
@@ -152,13 +125,7 @@ class Reader:
         self._cells: list[Cell] = []
 
     def read(self) -> Circuit:
-        """What gives wires their names goes first.
-
-        Raises
-        ------
-        CircuitError
-            There is a cell without a model, or no clock, or more than one.
-        """
+        """What gives wires their names goes first."""
         for turn in range(2):
             for part in self._parts:
                 if part.kind not in self.rules:

@@ -18,22 +18,7 @@ def cell_models() -> dict[str, str]:
 def compile_circuit(
     circuit: Circuit, *, quick: bool = False, progress: Callable[[str], None] | None = None
 ) -> Program[Circuit]:
-    """Compile a circuit, or fetch what was compiled earlier.
-
-    Parameters
-    ----------
-    circuit
-        What is to be simulated.
-    quick, progress
-        As of :func:`~openmxu_boards.simulated.verilated.compile_verilog`.
-
-    Raises
-    ------
-    CircuitError
-        Verilator finds fault with the circuit, such as a loop of gates.
-    OSError, RuntimeError
-        As of :func:`~openmxu_boards.simulated.verilated.compile_verilog`.
-    """
+    """Compile a circuit, or fetch what was compiled earlier."""
     texts = cell_models() | {"top.v": circuit.to_verilog("top")}
     try:
         return Program(circuit, compile_verilog(texts, quick=quick, progress=progress))

@@ -34,49 +34,32 @@ _PRODUCTS = 5
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the lights said.
-
-    Parameters
-    ----------
-    rounds
-        Rounds of the self-test that are complete for certain: the heartbeat changes after a number of them.
-    cycles
-        Cycles of the clock since power-up.
-    problem
-        What was wrong; empty if nothing was.
-    noun
-        What was counted: rounds of the self-test, or products of the system.
-    """
+    """What the lights said."""
 
     rounds: int
+    """Rounds of the self-test that are complete for certain: the heartbeat changes after a number of them."""
     cycles: int
+    """Cycles of the clock since power-up."""
     problem: str
+    """What was wrong; empty if nothing was."""
     noun: str = "rounds"
+    """What was counted: rounds of the self-test, or products of the system."""
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What came of a build's self-test.
-
-    Parameters
-    ----------
-    board
-        For which board it was built.
-    file
-        What was simulated.
-    circuit
-        What was in it.
-    verdict
-        What the lights said.
-    seconds
-        How long it took to prepare the simulation, and to run it.
-    """
+    """What came of a build's self-test."""
 
     board: Board
+    """For which board it was built."""
     file: str
+    """What was simulated."""
     circuit: Circuit
+    """What was in it."""
     verdict: Verdict
+    """What the lights said."""
     seconds: tuple[float, float]
+    """How long it took to prepare the simulation, and to run it."""
 
     @property
     def passed(self) -> bool:
@@ -101,28 +84,7 @@ class Checked:
 def simulate_bitstream(
     board: Board, folder: Path | str, *, quick: bool = False, progress: Callable[[str], None] | None = None
 ) -> tuple[Program[Circuit], str]:
-    """What a build left, as a program with the board's pins; and the name of the file that it was read from.
-
-    Parameters
-    ----------
-    board
-        For which board it was built.
-    folder
-        What the build left.
-    quick
-        See :func:`openmxu_boards.replay.simulator.compile_circuit`.
-    progress
-        Called with one line of progress.
-
-    Raises
-    ------
-    ValueError
-        The folder does not hold a build for this board, or there is no model for what it uses.
-    OSError
-        A tool is not installed; the text says which, and how to install it.
-    RuntimeError
-        A tool failed.
-    """
+    """What a build left, as a program with the board's pins; and the name of the file that it was read from."""
     tell = progress or (lambda line: None)
     tell("reading the circuit, some seconds")
     circuit, file = read_build(board, Path(folder), tell)
@@ -132,24 +94,7 @@ def simulate_bitstream(
 def check(
     board: str, folder: Path | str, rounds: int | None = None, *, progress: Callable[[str], None] | None = None
 ) -> Checked:
-    """Simulate what a build left until its self-test has passed some rounds.
-
-    Parameters
-    ----------
-    board
-        The board's name.
-    folder
-        What the build left.
-    rounds
-        How many at least; by default as many as the heartbeat takes to change once.
-    progress
-        Called with one line of progress.
-
-    Raises
-    ------
-    ValueError, OSError, RuntimeError
-        See :func:`simulate_bitstream`.
-    """
+    """Simulate what a build left until its self-test has passed some rounds."""
     target = find_board(board)
     if rounds is not None and rounds < 1:
         raise ValueError(f"rounds must be 1 or more, not {rounds}")
@@ -179,19 +124,7 @@ def _play(board: Board, simulation: Simulation, report: Mapping[str, Any], round
 
 
 def watch(simulation: Simulation, lights: Mapping[str, Pin], beat: int, rounds: int) -> Verdict:
-    """Watch the lights until some rounds have passed, a light says otherwise, or none changes any more.
-
-    Parameters
-    ----------
-    simulation
-        At power-up.
-    lights
-        The pins of ``pass``, ``fail`` and ``heartbeat``; without the last one, ``pass`` blinks.
-    beat
-        Rounds between two changes of the heartbeat.
-    rounds
-        How many must pass at least.
-    """
+    """Watch the lights until some rounds have passed, a light says otherwise, or none changes any more."""
     missing = [pin.name for pin in lights.values() if pin.name not in simulation.outputs]
     if missing:
         return Verdict(0, 0, f"nothing drives pin {', '.join(missing)}")
@@ -222,17 +155,7 @@ def _is_lit(simulation: Simulation, pin: Pin) -> bool:
 
 
 def _multiply(pins: CircuitPins, products: int, *, clock: int, baud: int) -> tuple[int, str]:
-    """Multiply random matrices by a build's system, at its UART; the cycles that it takes, and what was wrong.
-
-    Parameters
-    ----------
-    pins
-        The circuit.
-    products
-        How many.
-    clock, baud
-        The system's.
-    """
+    """Multiply random matrices by a build's system, at its UART; the cycles that it takes, and what was wrong."""
     link = PinLink(pins, clock=clock, baud=baud)
     try:
         found = check_products(Host(link, tries=_TRIES), products)

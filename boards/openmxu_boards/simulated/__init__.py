@@ -44,15 +44,7 @@ def new_program(system: UartSoc, tell: Callable[[str], None] = lambda _: None) -
 
 
 def new_pins(system: UartSoc, tell: Callable[[str], None] = lambda _: None) -> Pins:
-    """A system at its pins: in Verilator, or in Amaranth's simulator where Verilator or a compiler is missing.
-
-    Parameters
-    ----------
-    system
-        It can be simulated once.
-    tell
-        Called with a line about what takes long.
-    """
+    """A system at its pins: in Verilator, or in Amaranth's simulator where Verilator or a compiler is missing."""
     if is_available():
         return CircuitPins(new_program(system, tell).start())
     tell("simulating with Amaranth's simulator, as Verilator or a C++ compiler is missing: slow")

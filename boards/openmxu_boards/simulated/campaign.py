@@ -26,29 +26,20 @@ _TRIES = 16
 
 @dataclass
 class Campaign:
-    """What became of it.
-
-    Parameters
-    ----------
-    counts
-        Faults by kind.
-    products, words, wrong
-        Products that came back, words in their results, and those that differ.
-    gave_up
-        Times that the host gave a board up that did not answer in time, with an error.
-    hangs
-        Times that the board did not answer through a sound cable afterwards, or answered wrongly.
-    retries
-        Requests that were sent again.
-    """
+    """What became of it."""
 
     counts: Counter[str] = field(default_factory=Counter)
+    """Faults by kind."""
     products: int = 0
     words: int = 0
     wrong: int = 0
+    """Products that came back, words in their results, and those that differ."""
     gave_up: int = 0
+    """Times that the host gave a board up that did not answer in time, with an error."""
     hangs: int = 0
+    """Times that the board did not answer through a sound cable afterwards, or answered wrongly."""
     retries: int = 0
+    """Requests that were sent again."""
 
     @property
     def passed(self) -> bool:
@@ -70,21 +61,7 @@ class Campaign:
 def campaign(
     pins: Pins, faults: int, *, clock: int = CLOCK, baud: int = BAUD, seed: int = 0, progress: Progress | None = None
 ) -> Campaign:
-    """Multiply on a simulated board while requests and answers are spoilt, until so many faults have happened.
-
-    Parameters
-    ----------
-    pins
-        The board; it stays as it is left by each fault.
-    faults
-        How many, see :class:`~openmxu_boards.simulated.faults.Faults`.
-    clock, baud
-        The board's.
-    seed
-        The same seed makes the same faults.
-    progress
-        Called with the number of faults.
-    """
+    """Multiply on a simulated board while requests and answers are spoilt, until so many faults have happened."""
     done = Campaign()
     while done.counts.total() < faults:
         _spoil(pins, done, clock, baud, seed)

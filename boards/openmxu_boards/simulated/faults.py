@@ -95,13 +95,6 @@ noise on what the board answers."""
 class Faults:
     """A :class:`~openmxu_boards.simulated.pin_link.Disturbance` that spoils a share of the requests and of the answers.
 
-    Parameters
-    ----------
-    seed
-        The same seed spoils the same.
-    share
-        Of the requests that are spoilt; as many answers are, if they are long enough.
-
     Attributes
     ----------
     counts

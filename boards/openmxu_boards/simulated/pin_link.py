@@ -38,17 +38,6 @@ class PinLink:
     """A :class:`~openmxu_boards.host.link.Link` to a simulated board.
 
     Time is the design's: it stands still unless somebody waits, so that nothing depends on how fast this machine is.
-
-    Parameters
-    ----------
-    pins
-        The design.
-    clock
-        Its frequency in Hz.
-    baud
-        Bits per second, on either side.
-    disturbance
-        What happens on the way; ``None``: nothing.
     """
 
     def __init__(self, pins: Pins, *, clock: int, baud: int, disturbance: Disturbance | None = None) -> None:

@@ -24,17 +24,7 @@ class Pins(Protocol):
 
 
 class CircuitPins:
-    """Two pins of a simulated circuit.
-
-    Parameters
-    ----------
-    simulation
-        At power-up.
-    rx, tx
-        The pins.
-    inverted
-        Whether either is low where its signal is high.
-    """
+    """Two pins of a simulated circuit."""
 
     def __init__(
         self, simulation: Simulation, rx: str = "rx", tx: str = "tx", inverted: tuple[bool, bool] = (False, False)
@@ -50,13 +40,7 @@ class CircuitPins:
 
 
 class AmaranthPins:
-    """A component with the members rx and tx in Amaranth's simulator: thousands of times slower than Verilator.
-
-    Parameters
-    ----------
-    design
-        The component.
-    """
+    """A component with the members rx and tx in Amaranth's simulator: thousands of times slower than Verilator."""
 
     def __init__(self, design: Any) -> None:
         self._given: Levels = np.empty(0, dtype=np.uint8)
@@ -85,15 +69,7 @@ class AmaranthPins:
 
 
 def levels_of(data: bytes, divisor: float) -> Levels:
-    """A pin's levels while bytes are sent.
-
-    Parameters
-    ----------
-    data
-        The bytes.
-    divisor
-        Cycles of a bit; a fraction for a baud rate that is not quite the other side's.
-    """
+    """A pin's levels while bytes are sent."""
     bits = np.ones((len(data), 10), dtype=np.uint8)
     bits[:, 0] = 0
     bits[:, 1:9] = np.unpackbits(np.frombuffer(data, dtype=np.uint8)[:, np.newaxis], axis=1, bitorder="little")
@@ -102,13 +78,7 @@ def levels_of(data: bytes, divisor: float) -> Levels:
 
 
 class Reader:
-    """Bytes from the levels of a pin, in whatever pieces they come.
-
-    Parameters
-    ----------
-    divisor
-        Cycles of a bit.
-    """
+    """Bytes from the levels of a pin, in whatever pieces they come."""
 
     def __init__(self, divisor: float) -> None:
         self._divisor = divisor

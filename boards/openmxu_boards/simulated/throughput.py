@@ -24,29 +24,20 @@ _BITS = 10
 
 @dataclass(frozen=True)
 class Throughput:
-    """A product on a board, from the host's first byte to its last.
-
-    Parameters
-    ----------
-    side
-        Rows and columns of both matrices.
-    clock, baud
-        Of the board, in Hz and in bits per second.
-    cycles
-        Of the board's clock.
-    sent, received
-        Bytes to the board and from it.
-    busy
-        Beats of activations, in each of which a row of the array multiplies.
-    """
+    """A product on a board, from the host's first byte to its last."""
 
     side: int
+    """Rows and columns of both matrices."""
     clock: int
     baud: int
+    """Of the board, in Hz and in bits per second."""
     cycles: int
+    """Of the board's clock."""
     sent: int
     received: int
+    """Bytes to the board and from it."""
     busy: int
+    """Beats of activations, in each of which a row of the array multiplies."""
 
     @property
     def seconds(self) -> float:
@@ -77,15 +68,6 @@ def measure(board: Board, side: int = SIDE, *, tell: Callable[[str], None] = lam
     """Multiply two random matrices on a simulated board.
 
     The host takes no time, and a USB converter's delays are left out.
-
-    Parameters
-    ----------
-    board
-        The board.
-    side
-        Rows and columns of both matrices.
-    tell
-        Called with a line about what takes long.
     """
     link = simulated_link(board.system(board.config, board.frequency), tell=tell)
     host = Host(link)

@@ -70,15 +70,7 @@ _Circuit = TypeVar("_Circuit", bound=HasPins)
 
 
 class Program(Generic[_Circuit]):
-    """A compiled circuit.
-
-    Parameters
-    ----------
-    circuit
-        What it simulates.
-    library
-        The shared library.
-    """
+    """A compiled circuit."""
 
     def __init__(self, circuit: _Circuit, library: bytes) -> None:
         self.circuit = circuit
@@ -136,44 +128,19 @@ class Simulation:
         return tuple(self._outputs)
 
     def drive(self, pin: str, level: int) -> None:
-        """Set an input pin from now on.
-
-        Raises
-        ------
-        ValueError
-            There is no such input pin.
-        """
+        """Set an input pin from now on."""
         bit = _find(self._inputs, pin, "pin to drive")
         self._driven = self._driven | bit if level else self._driven & ~bit
 
     def read(self, pin: str) -> int | None:
-        """The level of an output pin; ``None``: the circuit does not drive it.
-
-        Raises
-        ------
-        ValueError
-            There is no such output pin.
-        """
+        """The level of an output pin; ``None``: the circuit does not drive it."""
         bit = _find(self._outputs, pin, "pin to read")
         if not self._program._enables(self._handle) & bit:  # type: ignore[attr-defined]
             return None
         return int(self._program._outputs(self._handle) & bit != 0)  # type: ignore[attr-defined]
 
     def run(self, cycles: int, until: Iterable[str] = ()) -> int:
-        """Let cycles pass, up to and with the first one in which one of some output pins changes.
-
-        Returns
-        -------
-        int
-            How many cycles have passed.
-
-        Raises
-        ------
-        ValueError
-            There is no such output pin.
-        RuntimeError
-            The circuit does not settle, as a loop of gates may not.
-        """
+        """Let cycles pass, up to and with the first one in which one of some output pins changes."""
         watched = sum({_find(self._outputs, pin, "pin to watch") for pin in until})
         done = 0
         while done < cycles:
@@ -187,20 +154,7 @@ class Simulation:
         return done
 
     def play(self, driven: str, levels: Levels, watched: str) -> Levels:
-        """Drive an input pin with a level for each cycle.
-
-        Returns
-        -------
-        Levels
-            Those of an output pin after each cycle; 1 where the circuit does not drive it.
-
-        Raises
-        ------
-        ValueError
-            There is no such pin.
-        RuntimeError
-            As of :meth:`run`.
-        """
+        """Drive an input pin with a level for each cycle."""
         bit, seen = _find(self._inputs, driven, "pin to drive"), _find(self._outputs, watched, "pin to watch")
         given = np.ascontiguousarray(levels, dtype=np.uint8)
         found = np.empty_like(given)
@@ -227,26 +181,7 @@ def _find(pins: dict[str, int], pin: str, noun: str) -> int:
 def compile_verilog(
     verilog: Mapping[str, str], *, quick: bool = False, progress: Callable[[str], None] | None = None
 ) -> bytes:
-    """The shared library of a module ``top``, compiled now or earlier.
-
-    Parameters
-    ----------
-    verilog
-        Texts, by the names of files.
-    quick
-        Compile in a fraction of the time what runs at a fraction of the speed.
-    progress
-        Called with one line of progress.
-
-    Raises
-    ------
-    OSError
-        Verilator or a C++ compiler is not installed.
-    VerilogError
-        Verilator finds fault with the circuit, such as a loop of gates.
-    RuntimeError
-        The compiler failed.
-    """
+    """The shared library of a module ``top``, compiled now or earlier."""
     verilator, compiler, level = _find_verilator(), _find_compiler(), "-O0" if quick else "-O1"
     tools = [version("verilator"), program_identity(compiler[0]), compiler, _VERILATOR, _CXX, level]
     key = cache.key("replay", json.dumps(tools), _HARNESS.read_text(), *verilog, *verilog.values())

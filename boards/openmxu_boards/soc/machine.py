@@ -24,21 +24,15 @@ PATIENCE = 1 << 16
 
 @dataclass(frozen=True)
 class Buffers:
-    """Sizes of the buffers around a unit, in beats, powers of two from 2 to 65536.
-
-    Parameters
-    ----------
-    weights, activations, results
-        The buffers.
-    queue
-        Whether activations go through a :class:`~openmxu_boards.soc.feeder.Queue`. Only late in a cycle does the unit
-        know whether it takes a beat: without a queue it is then that the buffer is told to read the next one.
-    """
+    """Sizes of the buffers around a unit, in beats, powers of two from 2 to 65536."""
 
     weights: int = 256
     activations: int = 256
     results: int = 256
+    """The buffers."""
     queue: bool = True
+    """Whether activations go through a :class:`~openmxu_boards.soc.feeder.Queue`. Only late in a cycle does the unit
+    know whether it takes a beat: without a queue it is then that the buffer is told to read the next one."""
 
     def __post_init__(self) -> None:
         for name in ("weights", "activations", "results"):

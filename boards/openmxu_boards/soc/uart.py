@@ -32,13 +32,7 @@ class ReceivedByte(data.StructLayout):
 
 
 def divisor_of(frequency: int, baud: int) -> int:
-    """Cycles of a bit.
-
-    Raises
-    ------
-    ValueError
-        The baud rate is too high for the clock, or cannot be met within 2 %.
-    """
+    """Cycles of a bit."""
     divisor = round(frequency / baud)
     if divisor < LEAST_DIVISOR:
         raise ValueError(f"baud must be at most {frequency // LEAST_DIVISOR} at {frequency} Hz, not {baud}")

@@ -14,13 +14,6 @@ class Pipeline:
 
     The registers have no reset: what flows through a rigid pipeline before the first operand is
     garbage that nobody looks at.
-
-    Parameters
-    ----------
-    m
-        The module that the datapath is written into.
-    registered
-        Names of the cuts that become registers; each adds one cycle of latency.
     """
 
     def __init__(self, m: Module, registered: Collection[str]) -> None:

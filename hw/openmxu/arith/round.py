@@ -31,34 +31,6 @@ def round_pack(
 
     In flush mode, underflow is decided on the value before rounding. Logic for overflow and underflow is
     made only where ``exponents`` leaves room for them.
-
-    Parameters
-    ----------
-    m
-        The module that the logic is written into.
-    fmt, subnormals
-        The result's format, and ``"flush"`` or ``"ieee"``.
-    sign
-        Sign of the result, zeros and infinities included.
-    exponent
-        Biased for ``fmt``: 1 is the smallest normal exponent. Signed.
-    significand
-        Normalised: the top bit, of weight one, is set. The exceptions: zero, whatever the exponent; and
-        subnormal numbers, if their exponent is 1. The lowest bit counts as sticky.
-    infinite, nan
-        Override the number; ``nan`` overrides ``infinite``.
-    exponents
-        The values that ``exponent`` can take for a finite non-zero number.
-    short
-        If given, numbers below the smallest normal one are exact; where it is 1, so is the number, but for one in its
-        last place that it lacks, and the bits below that place are ones.
-    offset
-        0 to 3: what ``exponent`` lacks. The rounding's adder adds it at no cost.
-
-    Returns
-    -------
-    bits
-        ``fmt.width`` bits. NaN is the canonical quiet NaN.
     """
     underflows = exponents.start < 1
     if subnormals == "ieee" and underflows:

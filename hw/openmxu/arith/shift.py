@@ -10,23 +10,7 @@ __all__ = ["Normalised", "masked", "normalise", "shift_right_sticky"]
 def shift_right_sticky(
     m: Module, value: Value, amount: Value, *, name: str, steps: range | None = None, keep: Value | None = None
 ) -> Signal:
-    """``value >> amount``, with every one that falls out kept in the lowest bit.
-
-    Parameters
-    ----------
-    m
-        The module that the logic is written into.
-    value
-        Any width; its lowest bit counts as sticky already.
-    amount
-        Unsigned; any width, also one that shifts everything out.
-    name
-        What the result is called in waveforms.
-    steps
-        The bits of ``amount`` to shift by; all by default.
-    keep
-        If it is 0, the result is 0, without a sticky bit.
-    """
+    """``value >> amount``, with every one that falls out kept in the lowest bit."""
     most = (len(value) - 1).bit_length()
     sticky, value = value[0], value[1:]
     if steps is None:
@@ -89,23 +73,6 @@ def normalise(
 
     Every step looks at the top bits and decides for itself: that is smaller than counting the leading
     zeros first and shifting then.
-
-    Parameters
-    ----------
-    m
-        The module that the logic is written into.
-    value
-        Any width. Zero stays zero; its shift then means nothing.
-    steps
-        Shift by ``2**step`` for these; all by default. The larger ones must have been done before.
-    limit
-        Unsigned: shift by no more than this, so that exponents do not fall below the smallest.
-    more
-        From the larger steps, if there are any.
-    fill
-        The bit that is shifted in from below; 0 by default.
-    name
-        What the result is called in waveforms.
     """
     steps = range((len(value) - 1).bit_length()) if steps is None else steps
     fill = Const(0, 1) if fill is None else fill

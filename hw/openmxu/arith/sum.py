@@ -86,20 +86,7 @@ def _kept(target: data.View, source: Any) -> list[object]:
 
 
 class Sum:
-    """Adds two numbers in a module.
-
-    Parameters
-    ----------
-    m
-        The module that the logic is written into.
-    pipeline
-        Says which cuts are registers.
-    fmt, subnormals
-        The format of the sum, and ``"flush"`` or ``"ieee"``. Exact sums below its smallest normal number must be
-        multiples of the smallest subnormal one.
-    guard
-        Bits below the significand: 3 for operands whose top bit is set, 4 where that of ``a`` may be the one below it.
-    """
+    """Adds two numbers in a module."""
 
     def __init__(self, m: Module, pipeline: Pipeline, fmt: FloatFormat, subnormals: str, *, guard: int) -> None:
         self._m = m

@@ -40,21 +40,7 @@ class Unpacked(data.StructLayout):
 
 
 def unpack(m: Module, bits: Value, fmt: FloatFormat, subnormals: str, *, name: str, canonical: bool = False) -> Any:
-    """The :class:`Unpacked` view of ``bits``.
-
-    Parameters
-    ----------
-    m
-        The module that the logic is written into.
-    bits
-        A pattern of ``fmt.width`` bits.
-    fmt, subnormals
-        Its format, and ``"flush"`` or ``"ieee"``.
-    name
-        What the signal is called in waveforms.
-    canonical
-        Whether the only NaN is the canonical one: then one bit tells it from infinity.
-    """
+    """The :class:`Unpacked` view of ``bits``."""
     fraction = bits[: fmt.fraction_width]
     exponent = bits[fmt.fraction_width : -1]
     hidden = exponent.any()

@@ -167,22 +167,7 @@ def make_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
 def add_command(
     commands: Any, name: str, run: Callable[[argparse.Namespace], int | None] | None, summary: str, examples: str = ""
 ) -> argparse.ArgumentParser:
-    """Add a command.
-
-    Parameters
-    ----------
-    commands
-        What the entry point was given, or :func:`subcommands` of another command.
-    name
-        What it is called.
-    run
-        Does its work and returns the exit code, ``None`` for 0. A :exc:`ValueError`, :exc:`TypeError` or :exc:`OSError`
-        is an invalid request, a :exc:`RuntimeError` a run that failed. ``None`` where only :func:`subcommands` do work.
-    summary
-        One line for the list of commands.
-    examples
-        Lines that follow its options in ``--help``.
-    """
+    """Add a command."""
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=summary,

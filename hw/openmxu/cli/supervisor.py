@@ -30,19 +30,7 @@ _SET_DEATH_SIGNAL = 1
 
 
 def supervise(command: Callable[[], int]) -> int:
-    """The exit code of a command; in the fork, the same.
-
-    Returns
-    -------
-    int
-        What the command returned, or what its handler of a signal ended it with; 1 and a line if something else ended
-        it.
-
-    Raises
-    ------
-    OSError
-        There is no room for another process.
-    """
+    """The exit code of a command; in the fork, the same."""
     parent = os.getpid()
     _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)  # where it is ignored, nobody learns how a child has ended
     reader, writer = os.pipe()

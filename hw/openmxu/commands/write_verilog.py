@@ -135,13 +135,7 @@ def _design_parameters() -> dict[str, type]:
 
 
 def requested(options: argparse.Namespace) -> "tuple[Design, dict[str, Any]]":
-    """The design that is asked for, and the parameters that are given with it.
-
-    Raises
-    ------
-    ValueError
-        There is no such design.
-    """
+    """The design that is asked for, and the parameters that are given with it."""
     from openmxu.catalog import CATALOG
 
     if options.design not in CATALOG:

@@ -17,66 +17,37 @@ _GROUP = "openmxu.benches"
 
 @dataclass(frozen=True)
 class Export:
-    """A unit as it is exported.
-
-    Parameters
-    ----------
-    component
-        The unit, a :class:`~openmxu.unit.mxu.Mxu` or an :class:`~openmxu.unit.axi.AxiMxu`.
-    name
-        Name of its module; ``NAME.v`` is its file.
-    ports, clock_enable
-        As for :func:`~openmxu.export.verilog.to_verilog`.
-    command
-        The command that writes the same files.
-
-    """
+    """A unit as it is exported."""
 
     component: Any
+    """The unit, a :class:`~openmxu.unit.mxu.Mxu` or an :class:`~openmxu.unit.axi.AxiMxu`."""
     name: str
+    """Name of its module; ``NAME.v`` is its file."""
     ports: str = "nested"
     clock_enable: bool = False
+    """As for :func:`~openmxu.export.verilog.to_verilog`."""
     command: str = ""
+    """The command that writes the same files."""
 
 
 @dataclass(frozen=True)
 class Bench:
-    """A kind of bench.
-
-    Parameters
-    ----------
-    files
-        Names of its files, in which ``{name}`` stands for that of the unit's module.
-    write
-        Their texts, in this order.
-    """
+    """A kind of bench."""
 
     files: tuple[str, ...]
+    """Names of its files, in which ``{name}`` stands for that of the unit's module."""
     write: Callable[[Export], list[str]]
+    """Their texts, in this order."""
 
     def names(self, name: str) -> list[str]:
-        """Names of the files beside a unit whose module is called ``name``.
-
-        Raises
-        ------
-        ValueError
-            It has a ``$``, which makefiles and shells take for something else.
-        """
+        """Names of the files beside a unit whose module is called ``name``."""
         if "$" in name:
             raise ValueError(f"name must be without $ where files of a bench are called after it, not {name!r}")
         return [file.format(name=name) for file in self.files]
 
 
 def find_bench(kind: str) -> Bench:
-    """The kind of bench that is called ``kind``.
-
-    Raises
-    ------
-    OSError
-        ``openmxu_sim`` is not installed.
-    ValueError
-        There is no such kind.
-    """
+    """The kind of bench that is called ``kind``."""
     points = {point.name: point for point in entry_points(group=_GROUP)}
     if not points:
         raise OSError("benches are written by openmxu_sim, which is not installed")

@@ -37,20 +37,6 @@ def enable_clock(text: str, top: str, memories: Collection[str] = ()) -> str:
     """Give a design an input that is called by :func:`enable_port`.
 
     While it is low no register and no memory changes, reset or not. It enables all clocks that the design has.
-
-    Parameters
-    ----------
-    text
-        Modules, complete.
-    top
-        The design's own one.
-    memories
-        Modules that are memories: they have no such port; the enables of their ports are low instead.
-
-    Raises
-    ------
-    ValueError
-        There is nothing to enable, a register that has more than a clock, or another signal of that name.
     """
     modules, enable = _modules(text), enable_port(text, top)
     clocked = _clocked(modules, memories)

@@ -14,13 +14,7 @@ _FIGURES = {"latency": ("Latency", "cycle"), "shortest_tile": ("Shortest tile", 
 
 
 def check_command(command: str) -> str:
-    """Return ``command`` if it can stand in a comment.
-
-    Raises
-    ------
-    ValueError
-        It has several lines, or what begins or ends a comment.
-    """
+    """Return ``command`` if it can stand in a comment."""
     if not command.isprintable() or "/*" in command or "*/" in command:
         raise ValueError(f"command must be one printable line without '/*' and '*/', not {command!r}")
     return command
@@ -30,17 +24,6 @@ def header(component: Any, name: str, command: str, waivers: dict[str, str]) -> 
     """A comment of Verilog that says all that somebody who has only the file needs to know.
 
     It is the same whenever and wherever this version writes it: no date, no path.
-
-    Parameters
-    ----------
-    component
-        What is exported.
-    name
-        Name of its module.
-    command
-        The command that writes the same file; ``""`` if there is none.
-    waivers
-        What the file keeps Verilator from saying, and why.
     """
     paragraphs = [
         [f"Written by OpenMXU {version('openmxu')}. Licensed under the Apache License, Version 2.0."],

@@ -24,19 +24,7 @@ class _Port(NamedTuple):
 
 
 def to_template(component: Any, text: str, *, name: str, ports: str = "nested") -> str:
-    """Verilog to copy from: a wire for each port, fields of payloads in comments, and the instance.
-
-    Parameters
-    ----------
-    component
-        Any component of this package.
-    text
-        Its Verilog.
-    name
-        Name of its module.
-    ports
-        As it was exported, see :func:`~openmxu.export.verilog.to_verilog`.
-    """
+    """Verilog to copy from: a wire for each port, fields of payloads in comments, and the instance."""
     found = _ports(component, text, name, ports)
     wires = [
         f"wire {f'[{port.width - 1}:0] ' if port.width > 1 else ''}{port.name};  // {port.flow}"
@@ -51,11 +39,6 @@ def to_vhdl_template(component: Any, text: str, *, name: str, ports: str = "flat
     """VHDL-93 to copy from: the component, a signal for each port, and the instance, in an architecture around them.
 
     Parameters are those of :func:`to_template`.
-
-    Raises
-    ------
-    ValueError
-        VHDL cannot name the module or a port.
     """
     check_vhdl_name("name", name)
     found = _ports(component, text, name, ports)
@@ -119,35 +102,18 @@ def _fields(shape: Any) -> str:
 
 
 class CoreBench(NamedTuple):
-    """What a core file says of a bench.
-
-    Parameters
-    ----------
-    sources
-        Its Verilog files, as seen from the core file.
-    data
-        Files that are copied to where it runs.
-    toplevel
-        Name of its module.
-    """
+    """What a core file says of a bench."""
 
     sources: Sequence[str]
+    """Its Verilog files, as seen from the core file."""
     data: Sequence[str]
+    """Files that are copied to where it runs."""
     toplevel: str
+    """Name of its module."""
 
 
 def to_core(file: str, *, name: str, bench: CoreBench | None = None) -> str:
-    """A FuseSoC core file (CAPI 2, with flows) for an exported module.
-
-    Parameters
-    ----------
-    file
-        The Verilog file, as seen from the core file.
-    name
-        Name of the module in it.
-    bench
-        What is simulated, if anything is.
-    """
+    """A FuseSoC core file (CAPI 2, with flows) for an exported module."""
     filesets, targets = (_BENCH_FILES, _BENCH_TARGETS) if bench else ("", "")
     texts = (
         {

@@ -19,13 +19,7 @@ MEMORIES = ("inline", "wrapped")
 
 
 def check_memories(memories: str) -> str:
-    """Return ``memories`` if it is one of :data:`MEMORIES`.
-
-    Raises
-    ------
-    ValueError
-        It is not.
-    """
+    """Return ``memories`` if it is one of :data:`MEMORIES`."""
     if memories not in MEMORIES:
         raise ValueError(f"memories must be one of {', '.join(MEMORIES)}, not {memories!r}")
     return memories

@@ -47,13 +47,7 @@ _VHDL_TYPES = ("std_logic", "std_logic_vector")
 
 
 def check_name(noun: str, name: str) -> str:
-    """Return ``name`` if a module can be called so in Verilog and SystemVerilog.
-
-    Raises
-    ------
-    ValueError
-        It is no identifier, or a keyword; ``noun`` says what it would name.
-    """
+    """Return ``name`` if a module can be called so in Verilog and SystemVerilog."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_$]*", name):
         raise ValueError(f"{noun} must be a Verilog identifier, not {name!r}")
     if name in _SYSTEMVERILOG.split():
@@ -62,13 +56,7 @@ def check_name(noun: str, name: str) -> str:
 
 
 def check_vhdl_name(noun: str, name: str) -> str:
-    """Return ``name`` if VHDL can name it, as an ordinary identifier of VHDL-93.
-
-    Raises
-    ------
-    ValueError
-        It is no identifier, or a keyword, of VHDL, or the type of its ports; ``noun`` says what it would name.
-    """
+    """Return ``name`` if VHDL can name it, as an ordinary identifier of VHDL-93."""
     if not re.fullmatch(r"[A-Za-z](_?[A-Za-z0-9])*", name):
         raise ValueError(f"{noun} must be a VHDL identifier, not {name!r}")
     if name.lower() in _VHDL.split():
@@ -79,13 +67,7 @@ def check_vhdl_name(noun: str, name: str) -> str:
 
 
 def check_names(name: str | None, prefix: str | None, ports: str) -> None:
-    """Check what an export is asked for: names, if any are given, and how ports are joined.
-
-    Raises
-    ------
-    ValueError
-        A name is not allowed, in VHDL neither if ports are flat; or ``ports`` is no key of :data:`PORTS`.
-    """
+    """Check what an export is asked for: names, if any are given, and how ports are joined."""
     if ports not in PORTS:
         raise ValueError(f"ports must be one of {', '.join(PORTS)}, not {ports!r}")
     if name is not None:

@@ -27,20 +27,7 @@ def module_names(text: str) -> list[str]:
 
 
 def rename_modules(text: str, rename: Callable[[str], str]) -> str:
-    """Change the names of modules, and of their instances alike.
-
-    Parameters
-    ----------
-    text
-        Modules, complete: a module that is an instance of something else keeps that name.
-    rename
-        The new name of each module.
-
-    Raises
-    ------
-    ValueError
-        Two modules would have the same name.
-    """
+    """Change the names of modules, and of their instances alike."""
     renamed: dict[str, str] = {}
     for name in module_names(text):
         if (new := rename(name)) in renamed.values():
@@ -55,22 +42,7 @@ def rename_modules(text: str, rename: Callable[[str], str]) -> str:
 
 
 def join_ports(text: str, name: str, joint: str) -> str:
-    """Write another joint in place of the two underscores in names of a module's ports.
-
-    Parameters
-    ----------
-    text
-        Modules, of which none has instances of this one.
-    name
-        The module.
-    joint
-        Text between a stream's name and its members' names.
-
-    Raises
-    ------
-    ValueError
-        Two ports would have the same name.
-    """
+    """Write another joint in place of the two underscores in names of a module's ports."""
     [module] = (found for found in MODULE.finditer(text) if found[1] == name)
     ports = PORT.findall(module[0])
     joined = {port: port.replace("__", joint) for port in ports}

@@ -24,11 +24,6 @@ def combinational_paths(component: Any) -> Mapping[str, frozenset[str]]:
 
     Every cell that is not clocked counts as a path from each of its inputs to each of its outputs. So what is not
     listed is no path.
-
-    Raises
-    ------
-    openmxu.yosys.SynthesisError
-        Yosys failed.
     """
     top = component.module_name
     netlist = read_netlist(yosys.produce(_SCRIPT.format(top=top), to_rtlil(component)), top)

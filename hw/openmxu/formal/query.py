@@ -23,42 +23,28 @@ Read = tuple[str, int]
 
 @dataclass(frozen=True)
 class Proof:
-    """A property of a component: ``result = operation(*operands)`` in every run that satisfies ``given``.
-
-    Parameters
-    ----------
-    name
-        Name of the proof.
-    claim
-        The property in words.
-    component
-        The component.
-    operation
-        What the component must compute.
-    operands
-        Wires and cycles of the operands.
-    result
-        Wires and cycles of the result; several wires are concatenated, the first one on top.
-    given
-        Assumptions: wires that have a value in a cycle.
-    cut
-        A wire that may have any value, whatever drives it.
-    solvers
-        Names of the solvers that can decide this proof.
-    quick
-        Whether it belongs to the few that every test run repeats with one solver.
-    """
+    """A property of a component: ``result = operation(*operands)`` in every run that satisfies ``given``."""
 
     name: str
+    """Name of the proof."""
     claim: str
+    """The property in words."""
     component: Any
+    """The component."""
     operation: Operation
+    """What the component must compute."""
     operands: tuple[Read, ...]
+    """Wires and cycles of the operands."""
     result: tuple[Read, ...]
+    """Wires and cycles of the result; several wires are concatenated, the first one on top."""
     given: tuple[tuple[str, int, int], ...] = ()
+    """Assumptions: wires that have a value in a cycle."""
     cut: str | None = None
+    """A wire that may have any value, whatever drives it."""
     solvers: tuple[str, ...] = SOLVERS
+    """Names of the solvers that can decide this proof."""
     quick: bool = False
+    """Whether it belongs to the few that every test run repeats with one solver."""
 
 
 @dataclass(frozen=True)
@@ -76,74 +62,36 @@ class Counterexample:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a proof.
-
-    Parameters
-    ----------
-    proof
-        Its name.
-    solver
-        Name and version.
-    holds
-        ``None``: the solver gave up, or the time limit did.
-    seconds
-        On the clock.
-    cases
-        How many cases it was cut into; where there are several, it is proven too that there is no other case.
-    counterexample
-        If it does not hold.
-    """
+    """What became of a proof."""
 
     proof: str
+    """Its name."""
     solver: str
+    """Name and version."""
     holds: bool | None
+    """``None``: the solver gave up, or the time limit did."""
     seconds: float
+    """On the clock."""
     cases: int
+    """How many cases it was cut into; where there are several, it is proven too that there is no other case."""
     counterexample: Counterexample | None = None
+    """If it does not hold."""
 
 
 @dataclass(frozen=True)
 class Control:
-    """A wrong property; if it is not refuted, proofs mean nothing.
-
-    Parameters
-    ----------
-    name
-        What is wrong.
-    proof
-        The claim.
-    change
-        What is done to the component, see :func:`openmxu.formal.smt.transition_system`.
-    """
+    """A wrong property; if it is not refuted, proofs mean nothing."""
 
     name: str
+    """What is wrong."""
     proof: Proof
+    """The claim."""
     change: str = ""
+    """What is done to the component, see :func:`openmxu.formal.smt.transition_system`."""
 
 
 def prove(proof: Proof, solver: str = "z3", *, change: str = "", limit: float = TIME_LIMIT, jobs: int = 1) -> Verdict:
-    """Ask a solver for operands and a run that contradict ``proof``.
-
-    Parameters
-    ----------
-    proof
-        From :func:`proofs`, or of one's own.
-    solver
-        One of :data:`openmxu.formal.solvers.SOLVERS`.
-    change
-        Lines of a Yosys script that change the component.
-    limit
-        Seconds for the proof, or for each of its cases.
-    jobs
-        Cases at a time.
-
-    Raises
-    ------
-    ValueError
-        There is no such solver.
-    openmxu.formal.solvers.SolverError, openmxu.yosys.SynthesisError
-        A tool is missing, or failed.
-    """
+    """Ask a solver for operands and a run that contradict ``proof``."""
     tool = version(solver)
     start = time.monotonic()
     query = _Query(proof, change)

@@ -17,31 +17,17 @@ REGISTERS = "registers"
 
 @dataclass(frozen=True)
 class System:
-    """A component as states and steps between them.
-
-    Parameters
-    ----------
-    name
-        Name of its module.
-    text
-        SMT-LIB definitions. A state holds inputs, registers, and wires that were cut; every wire is a function
-        of it.
-    widths
-        The width of each wire.
-    """
+    """A component as states and steps between them."""
 
     name: str
+    """Name of its module."""
     text: str
+    """SMT-LIB definitions. A state holds inputs, registers, and wires that were cut; every wire is a function of it."""
     widths: Mapping[str, int]
+    """The width of each wire."""
 
     def width(self, wire: str) -> int:
-        """Bits of a wire, or of the part of it that ``[high:low]`` behind its name says.
-
-        Raises
-        ------
-        ValueError
-            There is no such wire.
-        """
+        """Bits of a wire, or of the part of it that ``[high:low]`` behind its name says."""
         name, _, bits = wire.partition("[")
         if name not in self.widths:
             raise ValueError(f"wire must be one of {', '.join(self.widths)}, not {name!r}")
@@ -69,22 +55,7 @@ class System:
 
 
 def transition_system(component: Any, *, cut: str | None = None, change: str = "") -> System:
-    """The transition system of ``component``.
-
-    Parameters
-    ----------
-    component
-        Any component of this package.
-    cut
-        A wire that loses its driver and may have any value in any cycle.
-    change
-        Lines of a Yosys script that change the flattened design, as :func:`mutants` gives them.
-
-    Raises
-    ------
-    openmxu.yosys.SynthesisError
-        Yosys failed.
-    """
+    """The transition system of ``component``."""
     top = component.module_name
     if change:  # what nobody reads any more can still be asked for
         change = f"setattr -set keep 1 w:*\n{change}"
@@ -116,22 +87,6 @@ def mutants(component: Any, count: int, *, seed: int, inside: str = "") -> list[
 
     A mutant has one bit between two cells inverted, stuck, or inverted while another bit is set. Some are
     equivalent to the component. The same numbers give the same mutants.
-
-    Parameters
-    ----------
-    component
-        Any component of this package.
-    count
-        How many, those of clocks included.
-    seed
-        Seed of their choice.
-    inside
-        A submodule that all changes are in.
-
-    Raises
-    ------
-    openmxu.yosys.SynthesisError
-        Yosys failed.
     """
     selection = f"c:*{inside}.*" if inside else ""
     script = f"{_flattened(component.module_name)}\nmutate -list {count} -seed {seed} -o /job/result {selection}\n"

@@ -25,30 +25,16 @@ class SolverError(RuntimeError):
 
 @dataclass(frozen=True)
 class Answer:
-    """What a solver says about a query.
-
-    Parameters
-    ----------
-    satisfiable
-        ``None``: it gave up, or the time limit did.
-    values
-        If satisfiable: values of the declared bit vectors, by name, for which the assertions hold.
-    """
+    """What a solver says about a query."""
 
     satisfiable: bool | None
+    """``None``: it gave up, or the time limit did."""
     values: Mapping[str, int]
+    """If satisfiable: values of the declared bit vectors, by name, for which the assertions hold."""
 
 
 def version(solver: str) -> str:
-    """Name and version, as in ``z3 4.13.0``.
-
-    Raises
-    ------
-    ValueError
-        There is no such solver.
-    SolverError
-        It is not installed.
-    """
+    """Name and version, as in ``z3 4.13.0``."""
     if solver not in _PACKAGES:
         raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, not {solver!r}")
     if find_spec(solver) is None:
@@ -57,24 +43,7 @@ def version(solver: str) -> str:
 
 
 def solve(text: str, solver: str, *, limit: float) -> Answer:
-    """Look for values of the declared constants for which all assertions of ``text`` hold.
-
-    Parameters
-    ----------
-    text
-        SMT-LIB: declarations, definitions and assertions.
-    solver
-        One of :data:`SOLVERS`.
-    limit
-        Seconds after which the solver is ended.
-
-    Raises
-    ------
-    ValueError
-        There is no such solver.
-    SolverError
-        It is not installed, or failed.
-    """
+    """Look for values of the declared constants for which all assertions of ``text`` hold."""
     version(solver)
     try:
         done = process.run(

@@ -28,31 +28,21 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Operation:
-    """A function on bit patterns.
-
-    Parameters
-    ----------
-    name
-        The relation, operands first, result last.
-    text
-        SMT-LIB that defines it.
-    example
-        Operands and result of one case, worked out by hand; none where any operands will do.
-    given
-        A condition on the operands ``x0``, ``x1``, ...: nothing is said of others.
-    means
-        A function of results: those that it gives the same for are the same. None: each is another one.
-    cases
-        For solvers that take too long otherwise: conditions on the operands ``x0``, ``x1``. They may be any, as
-        it is proven, too, that one of them always holds.
-    """
+    """A function on bit patterns."""
 
     name: str
+    """The relation, operands first, result last."""
     text: str
+    """SMT-LIB that defines it."""
     example: tuple[tuple[int, ...], int] | None = None
+    """Operands and result of one case, worked out by hand; none where any operands will do."""
     given: str = "true"
+    """A condition on the operands ``x0``, ``x1``, ...: nothing is said of others."""
     means: str = ""
+    """A function of results: those that it gives the same for are the same. None: each is another one."""
     cases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """For solvers that take too long otherwise: conditions on the operands ``x0``, ``x1``. They may be any, as it is
+    proven, too, that one of them always holds."""
 
 
 _NUMBERS = """\

@@ -72,18 +72,12 @@ _noted = threading.Event()
 
 
 class Usage(NamedTuple):
-    """How much of something there is.
-
-    Parameters
-    ----------
-    entries
-        Their number.
-    size
-        Their bytes.
-    """
+    """How much of something there is."""
 
     entries: int
+    """Their number."""
     size: int
+    """Their bytes."""
 
 
 class _Entry(NamedTuple):
@@ -101,13 +95,7 @@ def key(*parts: str) -> str:
 
 
 def directory() -> Path:
-    """Where the cache is, or will be.
-
-    Raises
-    ------
-    OSError
-        There is no home directory.
-    """
+    """Where the cache is, or will be."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(base):
         base = os.path.expanduser("~/.cache")
@@ -139,13 +127,7 @@ def _refuge() -> Path:
 
 
 def size_bound() -> int:
-    """How many bytes the cache may hold.
-
-    Raises
-    ------
-    ValueError
-        The variable ``OPENMXU_CACHE_SIZE`` says something else.
-    """
+    """How many bytes the cache may hold."""
     text = os.environ.get(_SIZE, "1G")
     found = re.fullmatch(r"([0-9]{1,18})([KMG]?)", text, re.IGNORECASE)
     if found is None:
@@ -154,24 +136,7 @@ def size_bound() -> int:
 
 
 def fetch(kind: str, key: str, make: Callable[[], bytes], *, worthy: Callable[[], bool] = lambda: True) -> bytes:
-    """An entry's content, from the cache or made now.
-
-    Parameters
-    ----------
-    kind
-        One of :data:`KINDS`.
-    key
-        What :func:`key` says for everything that goes into the content.
-    make
-        Makes the content, and tries it if it is a program. Its exceptions are passed on, and nothing is cached.
-    worthy
-        Whether what was made is still what ``key`` says; if not, it serves this process only.
-
-    Raises
-    ------
-    ValueError
-        There is no such kind, or as of :func:`size_bound`.
-    """
+    """An entry's content, from the cache or made now."""
     bound = size_bound()
     content = find(kind, key)
     if content is not None:
@@ -186,19 +151,7 @@ def fetch(kind: str, key: str, make: Callable[[], bytes], *, worthy: Callable[[]
 
 
 def fetch_result(sources: Sequence[Sources], make: Callable[[], bytes], *what: str, kind: str = "netlists") -> bytes:
-    """What follows from code, such as a netlist, from the cache or made now.
-
-    Parameters
-    ----------
-    sources
-        What the code that makes it was imported from. Where that has changed since, nothing is looked up or kept.
-    make
-        Makes it.
-    what
-        Tells it from all else that this code makes: the ``repr`` of everything that it is given.
-    kind
-        One of :data:`KINDS`.
-    """
+    """What follows from code, such as a netlist, from the cache or made now."""
     digest = digest_all(sources)
     if digest is None:
         return make()
@@ -206,13 +159,7 @@ def fetch_result(sources: Sequence[Sources], make: Callable[[], bytes], *what: s
 
 
 def find(kind: str, key: str) -> bytes | None:
-    """An entry's content; ``None`` if there is none that is whole.
-
-    Raises
-    ------
-    ValueError
-        There is no such kind.
-    """
+    """An entry's content; ``None`` if there is none that is whole."""
     _check_kind(kind)
     content = _kept.get((kind, key))
     return _read(kind, key) if content is None else content
@@ -248,32 +195,13 @@ def unpack(content: bytes, folder: Path) -> None:
 
 
 def usage() -> dict[str, Usage]:
-    """What the cache holds, by kind.
-
-    Raises
-    ------
-    OSError
-        It cannot be read, or is refused.
-    """
+    """What the cache holds, by kind."""
     _check_folder()
     return {kind: _sum(_entries(kind)) for kind in KINDS}
 
 
 def clear(kind: str | None = None) -> Usage:
-    """Delete what the cache holds, of one kind or all of it; what is being made just now stays.
-
-    Returns
-    -------
-    Usage
-        What was deleted.
-
-    Raises
-    ------
-    ValueError
-        There is no such kind.
-    OSError
-        Something cannot be deleted, or the folder is refused.
-    """
+    """Delete what the cache holds, of one kind or all of it; what is being made just now stays."""
     if kind is not None:
         _check_kind(kind)
     _check_folder()
@@ -290,13 +218,7 @@ def _check_kind(kind: str) -> None:
 
 
 def _check_folder(*, make: bool = False) -> None:
-    """Refuse a folder of another user's, or one that others may write to; others may not read it either.
-
-    Raises
-    ------
-    OSError
-        It is refused, or cannot be made.
-    """
+    """Refuse a folder of another user's, or one that others may write to; others may not read it either."""
     path = directory()
     if make and not path.is_dir():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -313,13 +235,7 @@ def _check_folder(*, make: bool = False) -> None:
 
 
 def check_ours(path: Path) -> None:
-    """Refuse a file or folder that another user could have written.
-
-    Raises
-    ------
-    OSError
-        It is refused, or not there.
-    """
+    """Refuse a file or folder that another user could have written."""
     link, target = os.lstat(path), os.stat(path)
     if not _is_ours(link) or not _is_ours(target):
         raise PermissionError(errno.EPERM, "belongs to another user; XDG_CACHE_HOME can name another place", str(path))

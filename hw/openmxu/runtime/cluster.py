@@ -22,27 +22,15 @@ class LostError(RuntimeError):
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster that has workers.
-
-    Parameters
-    ----------
-    client
-        Dask's.
-    jobs
-        How many calls at a time keep it busy.
-    """
+    """A cluster that has workers."""
 
     client: Any
+    """Dask's."""
     jobs: int
+    """How many calls at a time keep it busy."""
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """What a function gives on a worker, which needs the same package. If a worker is lost, another one repeats it.
-
-        Raises
-        ------
-        LostError
-            The cluster gave it up.
-        """
+        """Call a function on a worker, which needs the same package. If a worker is lost, another one repeats it."""
         from distributed import CancelledError, KilledWorker  # noqa: PLC0415  # an extra, which nothing else needs
 
         # Not a function of its arguments alone: how long it may take depends on the machine.
@@ -55,13 +43,7 @@ class Cluster:
 
 @contextmanager
 def connected(address: str) -> Iterator[Cluster]:
-    """The cluster of a Dask scheduler, such as ``tcp://host:8786``.
-
-    Raises
-    ------
-    OSError
-        Dask is not installed, or there is no scheduler, or it has no workers.
-    """
+    """The cluster of a Dask scheduler, such as ``tcp://host:8786``."""
     try:
         from distributed import Client  # noqa: PLC0415  # an extra, which nothing else needs
     except ModuleNotFoundError:

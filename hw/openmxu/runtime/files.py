@@ -55,11 +55,6 @@ def writing(path: Path | str) -> Iterator[BinaryIO]:
 
     An existing file keeps its mode and, where this process may set it, its owner. A link stays a link, and its
     target is written. A pipe, a device or an open descriptor (``/dev/stdout``, ``/dev/fd/3``) is written to.
-
-    Raises
-    ------
-    OSError
-        The file cannot be written; what stood there still does.
     """
     with _opened(path) as place:
         yield place.open()
@@ -79,22 +74,7 @@ def write_text(path: Path | str, content: str) -> None:
 
 @contextmanager
 def reserve(*paths: Path | str | None) -> Iterator["Outputs"]:
-    """Places for outputs, found before the work and held until the block ends.
-
-    Parameters
-    ----------
-    paths
-        The outputs; ``None`` is passed over. One that is never written leaves what stood there.
-
-    Raises
-    ------
-    OSError
-        One of them cannot be written. The work has not begun.
-    ValueError
-        Two of them are the same file.
-    NotStoredError
-        At the end of the block: the work is done, but an output has lost its place.
-    """
+    """Places for outputs, found before the work and held until the block ends."""
     with ExitStack() as stack:
         places: dict[Path, _Place] = {}
         for path in (Path(path) for path in paths if path is not None):
@@ -138,15 +118,7 @@ class Outputs:
         self.write_bytes(path, content.encode())
 
     def check(self) -> None:
-        """Say what has gone wrong with the outputs so far.
-
-        Raises
-        ------
-        NotStoredError
-            Some are not where they belong.
-        UnreadError
-            All are, but a pipe's reader went away.
-        """
+        """Say what has gone wrong with the outputs so far."""
         if self._failures:
             raise NotStoredError("; ".join(self._failures))
         if self._unread:
@@ -155,13 +127,7 @@ class Outputs:
 
 @contextmanager
 def folder(path: Path) -> Iterator[Path]:
-    """A folder for outputs, made with its parents if missing; new folders that stay empty are removed afterwards.
-
-    Raises
-    ------
-    OSError
-        It cannot be made.
-    """
+    """A folder for outputs, made with its parents if missing; new folders that stay empty are removed afterwards."""
     with ExitStack() as stack:
         for each in (*reversed(path.parents), path):
             if not os.path.lexists(each):

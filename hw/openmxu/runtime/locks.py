@@ -39,26 +39,6 @@ def lock(path: Path, *, what: str, wait: bool = True, limit: float = LIMIT) -> I
     """Hold an exclusive lock on a file, created if missing. The kernel releases it when the process dies.
 
     The holder of the lock may remove or rename the file: processes that wait then make a new one.
-
-    Parameters
-    ----------
-    path
-        The file, in a folder of this user alone; its folders are made.
-    what
-        What the holder of the lock does, for messages of waiting processes, such as "compiles Yosys".
-    wait
-        Whether to wait for another one.
-    limit
-        Seconds to wait.
-
-    Raises
-    ------
-    LockedError
-        Another process has held it all the time.
-    BlockingIOError
-        Another process holds it, and ``wait`` is false.
-    OSError
-        The file cannot be made, or is a link, a pipe or a folder.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     start = time.monotonic()

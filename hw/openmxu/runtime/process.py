@@ -57,19 +57,13 @@ class TimeLimitError(RuntimeError):
 
 @dataclass(frozen=True)
 class Done:
-    """A child that has ended by itself.
-
-    Parameters
-    ----------
-    code
-        Its exit code; negative: the number of the signal that ended it.
-    output, errors
-        What it wrote; nothing where that went into a log.
-    """
+    """A child that has ended by itself."""
 
     code: int
+    """Its exit code; negative: the number of the signal that ended it."""
     output: str
     errors: str
+    """What it wrote; nothing where that went into a log."""
 
     def last(self, lines: int) -> list[str]:
         """The last lines of both that are not empty."""
@@ -88,36 +82,7 @@ def run(
     lines: Callable[[str], None] | None = None,
     tick: Callable[[], None] | None = None,
 ) -> Done:
-    """Run a program to its end, in a group of its own, which ends with this call in any case.
-
-    Parameters
-    ----------
-    command
-        The program and its arguments.
-    what
-        Name of the command, for messages.
-    limit
-        Seconds after which it is ended; ``None``: no limit.
-    directory
-        Where it runs; by default where this process does.
-    environment
-        All its variables except TMPDIR, a folder that is removed with it; by default the variables of this process.
-    text
-        Its standard input.
-    log
-        A file that takes output and errors.
-    lines
-        Called with each line of output and errors while it runs.
-    tick
-        Called some ten times per second.
-
-    Raises
-    ------
-    TimeLimitError
-        It took longer than ``limit``.
-    OSError
-        It cannot be started.
-    """
+    """Run a program to its end, in a group of its own, which ends with this call in any case."""
     with ExitStack() as stack:
         scratch = stack.enter_context(workspace())
         (scratch / "tmp").mkdir()
@@ -148,27 +113,7 @@ def run(
 def call(
     function: Callable[..., Any], *arguments: Any, what: str, limit: float, environment: Mapping[str, str] | None = None
 ) -> Any:
-    """Call a function in a process of its own, which gives its memory back and may crash.
-
-    Parameters
-    ----------
-    function
-        One of a module.
-    arguments
-        Made of what JSON has.
-    what, limit, environment
-        As for :func:`run`.
-
-    Returns
-    -------
-    object
-        The result, as JSON has it; a dataclass as a dictionary.
-
-    Raises
-    ------
-    RuntimeError
-        The function raised an exception, whose text this is; or the process died; or as of :func:`run`.
-    """
+    """Call a function in a process of its own, which gives its memory back and may crash."""
     done = run(
         [sys.executable, "-P", "-m", "openmxu.runtime.callee", function.__module__, function.__qualname__],
         what=what,
@@ -187,18 +132,7 @@ def call(
 
 @contextmanager
 def workspace(base: Path | str | None = None) -> Iterator[Path]:
-    """A folder of this user alone that is gone afterwards, also where this process is killed.
-
-    Parameters
-    ----------
-    base
-        The folder that it is made in; by default the one for temporary files.
-
-    Raises
-    ------
-    OSError
-        It cannot be made.
-    """
+    """A folder of this user alone that is gone afterwards, also where this process is killed."""
     folder = Path(tempfile.gettempdir() if base is None else base).absolute()
     _sweep(folder)
     while True:
@@ -254,13 +188,7 @@ def _told(kind: bytes, path: Path, go: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def threads(jobs: int | None) -> Iterator[ThreadPoolExecutor]:
-    """Threads whose children end with them: if the block is left by an exception, they are killed and none is started.
-
-    Parameters
-    ----------
-    jobs
-        Their number; by default one for each processor and a few more.
-    """
+    """Threads whose children end with them: an exception that leaves the block kills them, and none is started."""
     family = _Family()
     with _family.get().holding(family), ThreadPoolExecutor(jobs, initializer=_family.set, initargs=(family,)) as pool:
         try:
@@ -422,13 +350,7 @@ def _sweep(folder: Path) -> None:
 
 
 def _lock(path: Path) -> int:
-    """Lock a folder of this user; its handle.
-
-    Raises
-    ------
-    OSError
-        It has an owner, is somebody else's, or is no folder.
-    """
+    """Lock a folder of this user; its handle."""
     with ExitStack() as stack:
         handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         stack.callback(os.close, handle)

@@ -28,13 +28,7 @@ _States = dict[str, tuple[int, int, int, int]]
 
 
 class Sources:
-    """The source files of a package, as of now: make one before the package's modules are imported.
-
-    Parameters
-    ----------
-    package
-        Name of a top-level package; it is not imported.
-    """
+    """The source files of a package, as of now: make one before the package's modules are imported."""
 
     def __init__(self, package: str) -> None:
         self._package = package
@@ -57,13 +51,7 @@ class Sources:
         return found.hexdigest()
 
     def digest(self, without: tuple[str, ...] = ()) -> str | None:
-        """A digest of the files; ``None`` if they have changed, or if there are none, as in an archive.
-
-        Parameters
-        ----------
-        without
-            How names of files begin, within the package, that nothing depends on.
-        """
+        """A digest of the files; ``None`` if they have changed, or if there are none, as in an archive."""
         try:
             contents = self._digests[without] = self._digests.get(without) or self._contents(without)
         except OSError:

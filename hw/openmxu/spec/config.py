@@ -21,31 +21,6 @@ MOST_CELLS = 1 << 24
 class MxuConfig:
     """What a unit looks like. Validated and frozen.
 
-    Parameters
-    ----------
-    rows, columns
-        Size of the array, up to :data:`MOST_SIDE` each and :data:`MOST_CELLS` processing elements: R operands are
-        summed per pass, C columns of results computed.
-    stages
-        Pipeline registers of a processing element, see :class:`~openmxu.unit.pe.ProcessingElement`.
-    operand
-        Format that is multiplied. Sums are fp32.
-    source
-        Format of the words on the activation and weight streams: fp32, which is converted at the edge, or
-        the operand format itself.
-    subnormals
-        ``"flush"`` or ``"ieee"``.
-    depth
-        Rows of the accumulator bank, a power of two from 2 to 65536: the most activation rows that a tile
-        may have.
-    splitter
-        Whether beats name the :class:`~openmxu.spec.passes.Part` of their fp32 words that is multiplied, so that fp32
-        products in several passes need no work elsewhere. Otherwise the sender splits.
-    result
-        Format of the words on the result stream: fp32, or the operand format, into which sums are converted.
-    status
-        Whether the unit has counters and an error code, see :class:`~openmxu.unit.status.Status`.
-
     Raises
     ------
     TypeError, ValueError
@@ -54,14 +29,26 @@ class MxuConfig:
 
     rows: int = 128
     columns: int = 128
+    """Size of the array, up to :data:`MOST_SIDE` each and :data:`MOST_CELLS` processing elements: R operands are
+    summed per pass, C columns of results computed."""
     stages: int = 1
+    """Pipeline registers of a processing element, see :class:`~openmxu.unit.pe.ProcessingElement`."""
     operand: FloatFormat = BF16
+    """Format that is multiplied. Sums are fp32."""
     source: FloatFormat = FP32
+    """Format of the words on the activation and weight streams: fp32, which is converted at the edge, or the operand
+    format itself."""
     subnormals: str = "flush"
+    """``"flush"`` or ``"ieee"``."""
     depth: int = 512
+    """Rows of the accumulator bank, a power of two from 2 to 65536: the most activation rows that a tile may have."""
     splitter: bool = False
+    """Whether beats name the :class:`~openmxu.spec.passes.Part` of their fp32 words that is multiplied, so that fp32
+    products in several passes need no work elsewhere. Otherwise the sender splits."""
     result: FloatFormat = FP32
+    """Format of the words on the result stream: fp32, or the operand format, into which sums are converted."""
     status: bool = False
+    """Whether the unit has counters and an error code, see :class:`~openmxu.unit.status.Status`."""
 
     def __post_init__(self) -> None:
         for noun in ("rows", "columns", "depth"):

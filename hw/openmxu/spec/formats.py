@@ -34,18 +34,6 @@ def check_subnormals(mode: str) -> str:
 class FloatFormat:
     """A binary floating-point format: sign, biased exponent, fraction, from the top bit down.
 
-    Parameters
-    ----------
-    name
-        Name in reports and generated module names.
-    exponent_width
-        Bits of the biased exponent, 2 to 8.
-    fraction_width
-        Stored bits of the significand, 1 to 23.
-    has_infinity
-        ``True``: the all-ones exponent holds infinity and NaN, as in IEEE 754. ``False``: it holds ordinary numbers,
-        except the all-ones pattern, which is NaN, as in OCP FP8 E4M3.
-
     Raises
     ------
     TypeError
@@ -55,9 +43,14 @@ class FloatFormat:
     """
 
     name: str
+    """Name in reports and generated module names."""
     exponent_width: int
+    """Bits of the biased exponent, 2 to 8."""
     fraction_width: int
+    """Stored bits of the significand, 1 to 23."""
     has_infinity: bool = True
+    """``True``: the all-ones exponent holds infinity and NaN, as in IEEE 754. ``False``: it holds ordinary numbers,
+    except the all-ones pattern, which is NaN, as in OCP FP8 E4M3."""
 
     def __post_init__(self) -> None:
         for noun, low, high in (("exponent_width", 2, 8), ("fraction_width", 1, 23)):

@@ -15,31 +15,22 @@ __all__ = ["StreamBytes", "Tile", "cycles", "shares", "stream_bytes", "tiles"]
 
 @dataclass(frozen=True)
 class Tile:
-    """A block of weights and the rows of activations that are multiplied with it.
-
-    Parameters
-    ----------
-    activations
-        Rows of the left matrix.
-    inner
-        The cut through the inner dimension: columns of the left, rows of the right matrix. At most R.
-    columns
-        Columns of the right matrix. At most C.
-    add, clear_nan, emit, keep
-        As on the activation stream.
-    activation_part, weight_part
-        What is multiplied of them.
-    """
+    """A block of weights and the rows of activations that are multiplied with it."""
 
     activations: range
+    """Rows of the left matrix."""
     inner: range
+    """The cut through the inner dimension: columns of the left, rows of the right matrix. At most R."""
     columns: range
+    """Columns of the right matrix. At most C."""
     add: bool
     clear_nan: bool
     emit: bool
     keep: bool = False
+    """As on the activation stream."""
     activation_part: Part = Part.WHOLE
     weight_part: Part = Part.WHOLE
+    """What is multiplied of them."""
 
 
 def tiles(config: MxuConfig, m: int, k: int, n: int, precision: str = "default") -> Iterator[Tile]:

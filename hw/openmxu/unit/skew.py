@@ -17,19 +17,7 @@ __all__ = ["Skew", "delay", "delay_marks"]
 
 
 def delay(m: Module, value: Value, cycles: int, *, name: str) -> Value:
-    """``value``, ``cycles`` later, through registers without reset.
-
-    Parameters
-    ----------
-    m
-        The module that the registers are written into.
-    value
-        Any width.
-    cycles
-        0 or more.
-    name
-        What the shift register is called in waveforms.
-    """
+    """``value``, ``cycles`` later, through registers without reset."""
     if cycles == 0:
         return value
     line = Signal(cycles * len(value), name=name, reset_less=True)
@@ -38,17 +26,7 @@ def delay(m: Module, value: Value, cycles: int, *, name: str) -> Value:
 
 
 def delay_marks(m: Module, marks: Any, cycles: int, *, name: str) -> Any:
-    """``marks``, ``cycles`` later, through registers that a reset clears: nothing is valid after it.
-
-    Parameters
-    ----------
-    m, cycles
-        See :func:`delay`.
-    marks
-        A value or a view.
-    name
-        Name of the registers in waveforms, each followed by a number.
-    """
+    """``marks``, ``cycles`` later, through registers that a reset clears: nothing is valid after it."""
     for cycle in range(cycles):
         later = Signal.like(marks, name=f"{name}_{cycle}")
         m.d.sync += later.eq(marks)

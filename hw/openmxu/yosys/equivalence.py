@@ -53,11 +53,6 @@ def is_equivalent(netlist: Netlist, switch: str) -> bool:
     Registers of one clock may differ as the module says. Cells that are neither gates nor registers are given the same
     in both copies, so that they give the same. States that are never reached count: a mutant that differs only in such
     a state is not proven.
-
-    Raises
-    ------
-    openmxu.yosys.SynthesisError
-        Yosys failed.
     """
     pair = _Pair(netlist, switch)
     while pair.simulate():

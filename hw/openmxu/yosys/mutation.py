@@ -28,24 +28,16 @@ _LINT = "/* verilator lint_off WIDTHEXPAND */\n/* verilator lint_off UNOPTFLAT *
 
 @dataclass(frozen=True)
 class Mutants:
-    """Mutants of a design, numbered from 1.
-
-    Parameters
-    ----------
-    top
-        Name of the design's module.
-    rtlil
-        The design itself.
-    mistakes
-        Yosys's command for each.
-    without
-        Modules in which no mistakes are made; patterns of names as of Yosys.
-    """
+    """Mutants of a design, numbered from 1."""
 
     top: str
+    """Name of the design's module."""
     rtlil: str
+    """The design itself."""
     mistakes: tuple[str, ...]
+    """Yosys's command for each."""
     without: tuple[str, ...] = ()
+    """Modules in which no mistakes are made; patterns of names as of Yosys."""
 
     def describe(self, number: int) -> str:
         """Where mutant ``number`` is, and what is wrong with it."""
@@ -56,33 +48,15 @@ class Mutants:
         return f"{words['mode']}{by} at {where}{wire}"
 
     def gates(self) -> Netlist:
-        """All of them as a flat netlist of Yosys's simplest cells, with an input ``mutant``.
-
-        Raises
-        ------
-        openmxu.yosys.SynthesisError
-            Yosys failed.
-        """
+        """All of them as a flat netlist of Yosys's simplest cells, with an input ``mutant``."""
         return self._gates("")
 
     def one(self, number: int) -> str:
-        """RTLIL of mutant ``number`` alone.
-
-        Raises
-        ------
-        openmxu.yosys.SynthesisError
-            Yosys failed.
-        """
+        """RTLIL of mutant ``number`` alone."""
         return yosys.produce(f"{_READ}\n{self.mistakes[number - 1]}\nwrite_rtlil /job/result\n", self.rtlil)
 
     def verilog(self) -> str:
-        """All of them as Verilog with the ports of the design; ``+mutant=NUMBER`` chooses one in a simulation.
-
-        Raises
-        ------
-        openmxu.yosys.SynthesisError
-            Yosys failed.
-        """
+        """All of them as Verilog with the ports of the design; ``+mutant=NUMBER`` chooses one in a simulation."""
         text = yosys.produce(f"{self._all()}\nwrite_verilog -noattr /job/result\n", self.rtlil)
         start = text.index(f"module {self.top}(")
         end = text.index("endmodule", start)
@@ -98,11 +72,6 @@ class Mutants:
     def is_equivalent(self, number: int) -> bool:
         """Whether mutant ``number`` is proven to do what the design does, from whatever state; see
         :func:`~openmxu.yosys.equivalence.is_equivalent`.
-
-        Raises
-        ------
-        openmxu.yosys.SynthesisError
-            Yosys failed.
         """
         alone = replace(self, mistakes=self.mistakes[number - 1 : number])
         # Modules without mistakes may be left out, if what they are given is the same: that is quicker.
@@ -130,27 +99,7 @@ _WRITE = "write_json /job/result\n"
 
 
 def mutants(component: Any, count: int, seed: int, *, flat: bool = False, without: Sequence[str] = ()) -> Mutants:
-    """Mutants of a component.
-
-    Parameters
-    ----------
-    component
-        Any component.
-    count
-        How many; fewer, if there are not as many.
-    seed
-        The same seed gives the same mutants of the same design.
-    flat
-        Make mistakes in the flattened and optimised design. Otherwise a mistake in a module is in all its
-        instances, as if it had been made by the designer.
-    without
-        Modules in which no mistakes are made; patterns of names as of Yosys.
-
-    Raises
-    ------
-    openmxu.yosys.SynthesisError
-        Yosys failed.
-    """
+    """Mutants of a component."""
     top = component.module_name
     # Amaranth writes a condition on a whole word once for each bit: a mistake is made in the condition.
     simplify = "flatten\nopt -full\nopt_clean -purge\n" if flat else "opt_merge\nopt_clean\n"

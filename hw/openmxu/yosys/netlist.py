@@ -17,51 +17,34 @@ Bit = int | str
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell.
-
-    Parameters
-    ----------
-    name, type
-        Its name, and that of its module or a type of Yosys's own, as in ``$_AND_``.
-    parameters
-        As in the JSON, numbers as strings of bits.
-    connections
-        The bits at each port, lowest first.
-    inputs
-        Names of the ports that are inputs; the others are outputs.
-    """
+    """A cell."""
 
     name: str
     type: str
+    """Its name, and that of its module or a type of Yosys's own, as in ``$_AND_``."""
     parameters: Mapping[str, str]
+    """As in the JSON, numbers as strings of bits."""
     connections: Mapping[str, tuple[Bit, ...]]
+    """The bits at each port, lowest first."""
     inputs: frozenset[str]
+    """Names of the ports that are inputs; the others are outputs."""
 
 
 @dataclass(frozen=True)
 class Netlist:
-    """A module without hierarchy.
-
-    Parameters
-    ----------
-    name
-        Name of the module.
-    inputs, outputs
-        The bits of each port, lowest first.
-    cells
-        In no particular order.
-    nets
-        The bits of every named net, ports included.
-    initial
-        The nets that have a value at power-up, by name, a character per bit, highest first.
-    """
+    """A module without hierarchy."""
 
     name: str
+    """Name of the module."""
     inputs: Mapping[str, tuple[Bit, ...]]
     outputs: Mapping[str, tuple[Bit, ...]]
+    """The bits of each port, lowest first."""
     cells: tuple[Cell, ...]
+    """In no particular order."""
     nets: Mapping[str, tuple[Bit, ...]]
+    """The bits of every named net, ports included."""
     initial: Mapping[str, str]
+    """The nets that have a value at power-up, by name, a character per bit, highest first."""
 
 
 def read_netlist(text: str, top: str) -> Netlist:

@@ -94,20 +94,6 @@ def prepare(tool: str, tell: Callable[[str], None]) -> None:
     It is compiled in a folder of its own and then put where the package looks for it, all at once: nobody finds half
     of it, which could crash whoever has mapped it into memory. Of several processes one does it, the others wait.
     A digest goes beside it, and is compared once in each process: one that is damaged is compiled again.
-
-    Parameters
-    ----------
-    tool
-        One of :data:`TOOLS`, or of :data:`PYTHON`, which has nothing to compile.
-    tell
-        Called with a line before something that takes up to a minute.
-
-    Raises
-    ------
-    OSError
-        It cannot be compiled or stored, or the existing file could belong to another user.
-    openmxu.runtime.process.TimeLimitError, openmxu.runtime.locks.LockedError
-        This, or another process, took too long.
     """
     if tool in PYTHON:
         return
@@ -122,24 +108,7 @@ def prepare(tool: str, tell: Callable[[str], None]) -> None:
 
 
 def run(tool: str, arguments: Sequence[str], directory: Path, tell: Callable[[str], None]) -> None:
-    """Run a tool in a directory, where its messages stay as ``TOOL.messages``.
-
-    Parameters
-    ----------
-    tool
-        One of :data:`TOOLS` or :data:`PYTHON`; prepared first.
-    arguments, directory
-        Its arguments, and where it runs; names of files are relative to that.
-    tell
-        As for :func:`prepare`.
-
-    Raises
-    ------
-    RuntimeError
-        It failed, and the text ends with its last messages; or it took too long.
-    OSError
-        It cannot be compiled.
-    """
+    """Run a tool in a directory, where its messages stay as ``TOOL.messages``."""
     prepare(tool, tell)
     log = directory / f"{tool}.messages"
     done = process.run([*command(tool), *arguments], what=tool, limit=_RUN_LIMIT, directory=directory, log=log)

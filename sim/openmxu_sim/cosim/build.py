@@ -70,28 +70,6 @@ def build_simulation(
     """Put the compiled simulation of a design into a folder, from the cache or built now.
 
     The simulator's own object files that it is linked with are cached, too.
-
-    Parameters
-    ----------
-    verilog
-        The whole design.
-    top
-        Name of its top module.
-    directory
-        Where the simulation goes, under the name that cocotb looks for.
-    simulator
-        ``"verilator"`` or ``"icarus"``.
-    waves
-        Whether it can write a waveform.
-    trial
-        Runs a simulation that was built now and is in the folder. If it raises, nothing is cached.
-
-    Raises
-    ------
-    SimulatorNotFoundError
-        The simulator or a compiler is missing.
-    SimulationError
-        The design cannot be compiled.
     """
     found = load_simulator(simulator)
     program = directory / _program(found, top)

@@ -46,13 +46,7 @@ def cycle() -> int:
 
 
 async def within(cycles: int, coroutine: Coroutine[Any, Any, T], what: str) -> T:
-    """The result of ``coroutine``.
-
-    Raises
-    ------
-    TimeoutError
-        It takes longer than ``cycles``.
-    """
+    """The result of ``coroutine``."""
     try:
         result: T = await with_timeout(coroutine, cycles * PERIOD, "ns")
     except SimTimeoutError:

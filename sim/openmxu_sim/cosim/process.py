@@ -40,29 +40,7 @@ def run_child(
     timeout: float | None,
     tick: Callable[[], None] | None = None,
 ) -> None:
-    """Run cocotb's runner in a process of its own.
-
-    Parameters
-    ----------
-    spec
-        What :mod:`openmxu_sim.cosim.child` is told.
-    directory
-        Where it runs and where ``log.txt`` is written.
-    environment
-        Variables added to those of this process, from which those are taken that would steer cocotb,
-        Verilator or make.
-    what
-        What is run, for messages.
-    timeout
-        Seconds; ``None``: any time.
-    tick
-        Called some ten times per second.
-
-    Raises
-    ------
-    SimulationError
-        It ended with an error.
-    """
+    """Run cocotb's runner in a process of its own."""
     (directory / "spec.json").write_text(json.dumps(spec))
     run_program(
         [sys.executable, "-m", "openmxu_sim.cosim.child", "spec.json"],

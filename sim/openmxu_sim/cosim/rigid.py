@@ -13,25 +13,7 @@ __all__ = ["play"]
 async def play(
     dut: Any, inputs: Mapping[str, Sequence[int]], outputs: Iterable[str], *, more: int = 0
 ) -> dict[str, list[int]]:
-    """Set inputs cycle by cycle, and note what outputs show.
-
-    Parameters
-    ----------
-    dut
-        The design. If it has a clock, that runs, and this is a rising edge.
-    inputs
-        Ports and their values, equally many for each.
-    outputs
-        Ports.
-    more
-        Cycles to go on for after the last input.
-
-    Returns
-    -------
-    dict
-        For each output, its value at the end of each cycle: number ``n`` is what the inputs ``n`` give if
-        nothing between is registered.
-    """
+    """Set inputs cycle by cycle, and note what outputs show."""
     edge = RisingEdge(dut.clk) if hasattr(dut, "clk") else Timer(PERIOD, unit="ns")
     drivers = [(getattr(dut, name), iter(values)) for name, values in inputs.items()]
     monitors = [(getattr(dut, name), list[int]()) for name in outputs]

@@ -33,41 +33,6 @@ def simulate(
     """Build a design, or take it from the cache, and run the tests of a cocotb module on it.
 
     A new build is cached if tests ran on it to their ends. A cached build that does not run is built again.
-
-    Parameters
-    ----------
-    verilog, top
-        The design and the name of its top module.
-    module
-        Full name of the Python module.
-    simulator
-        ``"verilator"`` or ``"icarus"``.
-    environment
-        Variables that the module reads.
-    plusargs
-        Arguments that the design reads, each beginning with ``+``.
-    vcd
-        Where to write a waveform: all of it, also if a test fails, or nothing.
-    timeout
-        Seconds that the tests may take, without the build; ``None``: any time.
-    tick
-        Called some ten times per second while they run.
-    check
-        Looks at what the tests left, and raises if the simulation is at fault.
-
-    Returns
-    -------
-    list of str
-        Names of the tests that passed.
-
-    Raises
-    ------
-    SimulatorNotFoundError
-        The simulator or a compiler is missing.
-    SimulationError
-        The build or a test failed, or there was no test.
-    OSError
-        The waveform cannot be written.
     """
     with process.workspace() as directory:
         design: dict[str, Any] = {"verilog": verilog, "top": top, "simulator": simulator, "waves": vcd is not None}

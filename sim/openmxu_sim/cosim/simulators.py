@@ -31,37 +31,22 @@ class SimulatorNotFoundError(ValueError):
 
 @dataclass(frozen=True)
 class Simulator:
-    """A simulator that can be used.
-
-    Parameters
-    ----------
-    name
-        One of :data:`SIMULATORS`.
-    version
-        Its own version.
-    tools
-        The versions of everything that goes into a compiled simulation, for people.
-    identity
-        What tells these tools from all others, for keys: files, times and variables.
-    compiler
-        Path of a C++ compiler; empty where none is needed.
-    """
+    """A simulator that can be used."""
 
     name: str
+    """One of :data:`SIMULATORS`."""
     version: str
+    """Its own version."""
     tools: str
+    """The versions of everything that goes into a compiled simulation, for people."""
     identity: str
+    """What tells these tools from all others, for keys: files, times and variables."""
     compiler: str = ""
+    """Path of a C++ compiler; empty where none is needed."""
 
 
 def find_simulator(name: str) -> str | None:
-    """The version of a simulator, or ``None`` if it cannot be used here.
-
-    Raises
-    ------
-    ValueError
-        ``name`` is not one of :data:`SIMULATORS`.
-    """
+    """The version of a simulator, or ``None`` if it cannot be used here."""
     try:
         return load_simulator(name).version
     except SimulatorNotFoundError:
@@ -69,15 +54,7 @@ def find_simulator(name: str) -> str | None:
 
 
 def load_simulator(name: str) -> Simulator:
-    """The simulator called ``name``.
-
-    Raises
-    ------
-    ValueError
-        ``name`` is not one of :data:`SIMULATORS`.
-    SimulatorNotFoundError
-        It, or something that it needs, is missing.
-    """
+    """The simulator called ``name``."""
     if name not in SIMULATORS:
         raise ValueError(f"simulator must be one of {', '.join(SIMULATORS)}, not {name!r}")
     if find_spec("cocotb") is None:

@@ -13,13 +13,7 @@ __all__ = ["waveform"]
 
 @contextmanager
 def waveform(path: Path) -> Iterator[Path]:
-    """A file for a simulator to write, which becomes ``path`` when the block ends, but not by an exception.
-
-    Raises
-    ------
-    OSError
-        ``path`` cannot be written, which shows before the block begins; or the simulator has written nothing.
-    """
+    """A file for a simulator to write, which becomes ``path`` when the block ends, but not by an exception."""
     with writing(path) as target, process.workspace() as folder:
         made = folder / "wave.vcd"
         yield made

@@ -29,19 +29,13 @@ class NoPowerError(ValueError):
 
 @dataclass(frozen=True)
 class Table:
-    """Values over the input's transition and, or, the output's load; between them it is linear, and beyond them, too.
-
-    Parameters
-    ----------
-    slews, loads
-        Where values are, rising; a single one: they do not depend on it.
-    rows
-        A row of values for each slew, of a value for each load.
-    """
+    """Values over the input's transition and, or, the output's load; linear between them, and beyond them, too."""
 
     slews: tuple[float, ...]
     loads: tuple[float, ...]
+    """Where values are, rising; a single one: they do not depend on it."""
     rows: tuple[tuple[float, ...], ...]
+    """A row of values for each slew, of a value for each load."""
 
     def __call__(self, slew: float, load: float) -> float:
         """The value at a slew and a load, in the library's units."""
@@ -67,138 +61,88 @@ def _between(row: tuple[float, ...], column: int, along: float) -> float:
 
 @dataclass(frozen=True)
 class Arc:
-    """How a transition at an input goes on to an output.
-
-    Parameters
-    ----------
-    pin
-        The input.
-    edges
-        Pairs of an input's and an output's edge, 1 for a rising one.
-    delays, slews
-        Of the output's falling and rising edge; none if there is no such edge.
-    """
+    """How a transition at an input goes on to an output."""
 
     pin: str
+    """The input."""
     edges: tuple[tuple[int, int], ...]
+    """Pairs of an input's and an output's edge, 1 for a rising one."""
     delays: tuple[Table | None, Table | None]
     slews: tuple[Table | None, Table | None]
+    """Of the output's falling and rising edge; none if there is no such edge."""
 
 
 @dataclass(frozen=True)
 class Power:
-    """What a transition takes within a cell.
-
-    Parameters
-    ----------
-    pin
-        The input that caused an output's transition; empty for transitions of inputs.
-    when
-        The condition of the cell's other pins; empty: none.
-    supply
-        Of which supply; groups of several add up.
-    energies
-        Of the falling and of the rising edge.
-    """
+    """What a transition takes within a cell."""
 
     pin: str
+    """The input that caused an output's transition; empty for transitions of inputs."""
     when: str
+    """The condition of the cell's other pins; empty: none."""
     supply: str
+    """Of which supply; groups of several add up."""
     energies: tuple[Table | None, Table | None]
+    """Of the falling and of the rising edge."""
 
 
 @dataclass(frozen=True)
 class Pin:
-    """A pin of a cell.
-
-    Parameters
-    ----------
-    name
-        Its name.
-    capacitances
-        Of the falling and of the rising edge, in the library's unit.
-    function
-        Of an output: of which inputs or stored bits.
-    arcs, powers
-        How its transitions come about, and what they take.
-    """
+    """A pin of a cell."""
 
     name: str
+    """Its name."""
     capacitances: tuple[float, float]
+    """Of the falling and of the rising edge, in the library's unit."""
     function: str = ""
+    """Of an output: of which inputs or stored bits."""
     arcs: tuple[Arc, ...] = ()
     powers: tuple[Power, ...] = ()
+    """How its transitions come about, and what they take."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell.
-
-    Parameters
-    ----------
-    name
-        Its name.
-    inputs, outputs
-        Its pins.
-    clock
-        Of a flip-flop the pin at whose rising edge it stores.
-    next_state
-        What it stores then.
-    stored
-        What functions call the stored bit, and its inverse.
-    quiet
-        Conditions that must not hold: those of an asynchronous reset.
-    refused
-        Why it cannot be simulated; empty if it can.
-    """
+    """A cell."""
 
     name: str
+    """Its name."""
     inputs: tuple[Pin, ...]
     outputs: tuple[Pin, ...]
+    """Its pins."""
     clock: str = ""
+    """Of a flip-flop the pin at whose rising edge it stores."""
     next_state: str = ""
+    """What it stores then."""
     stored: tuple[str, ...] = ()
+    """What functions call the stored bit, and its inverse."""
     quiet: tuple[str, ...] = ()
+    """Conditions that must not hold: those of an asynchronous reset."""
     refused: str = ""
+    """Why it cannot be simulated; empty if it can."""
 
 
 @dataclass(frozen=True)
 class Cells:
-    """A library's cells.
-
-    Parameters
-    ----------
-    name
-        Of the library.
-    supply
-        Volts.
-    unit
-        Picojoules of an inner energy of 1.
-    picofarads
-        Of a capacitance of 1.
-    nanoseconds
-        Of a time of 1.
-    cells
-        By name.
-    """
+    """A library's cells."""
 
     name: str
+    """Of the library."""
     supply: float
+    """Volts."""
     unit: float
+    """Picojoules of an inner energy of 1."""
     picofarads: float
+    """Of a capacitance of 1."""
     nanoseconds: float
+    """Of a time of 1."""
     cells: Mapping[str, Cell] = field(repr=False)
+    """By name."""
 
 
 @lru_cache(maxsize=8)
 def read_cells(library: Library) -> Cells:
-    """The cells of a library, with delays and energies.
-
-    Raises
-    ------
-    NoPowerError
-        It has none, or they cannot be right.
-    """
+    """The cells of a library, with delays and energies."""
     [top] = parse_groups(library.text.decode("latin-1"), library.name)
     supply, volts = _supply(top), _unit(top.attributes.get("voltage_unit", "1V"), "V")
     size, scale = (*top.lists.get("capacitive_load_unit", ["1", "pf"]), "pf")[:2]
@@ -362,12 +306,6 @@ def _table(group: Group, kind: str, templates: Mapping[str, Group]) -> Table | N
 
 @lru_cache(maxsize=4096)
 def truth(function: str, names: tuple[str, ...]) -> tuple[bool, ...]:
-    """A function's values over all levels of some pins, the first of which is the lowest bit of a place.
-
-    Raises
-    ------
-    KeyError
-        It reads something else.
-    """
+    """A function's values over all levels of some pins, the first of which is the lowest bit of a place."""
     levels = itertools.product((False, True), repeat=len(names))
     return tuple(bool(evaluate(function, dict(zip(names[::-1], each, strict=True)))) for each in levels)

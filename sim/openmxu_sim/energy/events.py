@@ -29,25 +29,17 @@ Bits = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Activity:
-    """What happened.
-
-    Parameters
-    ----------
-    outputs
-        By port: a row of bits, the lowest first, for each cycle, as they are at its end.
-    energies
-        By cycle, in pJ: what the clock took (its pins and its net), flip-flops (the rest of them, and the nets that
-        they drive), and gates.
-    at_once
-        By cycle, in pJ: what flip-flops and gates would have taken had each net changed once at most.
-    toggles
-        By cycle, of all nets but the clock.
-    """
+    """What happened."""
 
     outputs: dict[str, Bits]
+    """By port: a row of bits, the lowest first, for each cycle, as they are at its end."""
     energies: npt.NDArray[np.float64]
+    """By cycle, in pJ: what the clock took (its pins and its net), flip-flops (the rest of them, and the nets that
+    they drive), and gates."""
     at_once: npt.NDArray[np.float64]
+    """By cycle, in pJ: what flip-flops and gates would have taken had each net changed once at most."""
     toggles: npt.NDArray[np.uint64]
+    """By cycle, of all nets but the clock."""
 
 
 class _Netlist(ctypes.Structure):
@@ -72,13 +64,7 @@ def _library() -> ctypes.CDLL:
 
 
 class Player:
-    """A netlist that can be played any number of times, each time from flip-flops that hold 0.
-
-    Parameters
-    ----------
-    netlist
-        What to play.
-    """
+    """A netlist that can be played any number of times, each time from flip-flops that hold 0."""
 
     def __init__(self, netlist: TimedNetlist) -> None:
         self.netlist = netlist
@@ -101,16 +87,6 @@ class Player:
 
         A cycle begins with the rising edge of the clock; inputs change when outputs of flip-flops do, for they are such
         outputs of a neighbour's.
-
-        Parameters
-        ----------
-        inputs
-            By port: a row of bits, the lowest first, for each cycle.
-
-        Raises
-        ------
-        UnsuitableError
-            It does not settle, or the library has no delay for a transition.
         """
         given = np.ascontiguousarray(
             np.concatenate([inputs[name] for name in self.netlist.inputs], axis=1), dtype=np.uint8

@@ -16,24 +16,7 @@ __all__ = ["check_unit", "with_energies"]
 def with_energies(
     costs: Sequence[Costs], library: Library | Path | str, tell: Callable[[str], None] = lambda line: None
 ) -> list[Costs]:
-    """The same costs, with the energy of each layer. Parts are measured once, in half a minute for each format.
-
-    Parameters
-    ----------
-    costs
-        Of networks, one or several.
-    library
-        A cell library with timing and power, or its Liberty file, plain or compressed.
-    tell
-        Called with a line for each measurement.
-
-    Raises
-    ------
-    ValueError
-        A unit is refused by :func:`check_unit`, or the library has no energies.
-    OSError, openmxu.yosys.SynthesisError
-        As of :func:`openmxu.area.finding.elements.element_energies`; or the library cannot be read.
-    """
+    """The same costs, with the energy of each layer. Parts are measured once, in half a minute for each format."""
     for each in costs:
         check_unit(each.config, each.numerics)
     found = library if isinstance(library, Library) else read_library(Path(library))
@@ -42,13 +25,7 @@ def with_energies(
 
 
 def check_unit(config: MxuConfig, numerics: Numerics) -> None:
-    """Refuse a unit of which no energies can be measured.
-
-    Raises
-    ------
-    ValueError
-        As of :func:`openmxu.area.finding.elements.check_energies`; or sums are not in fp32, as the hardware has them.
-    """
+    """Refuse a unit of which no energies can be measured."""
     check_energies(config)
     if numerics.accumulate != "fp32":
         raise ValueError(f"accumulate must be fp32 where energies are measured, not {numerics.accumulate!r}")

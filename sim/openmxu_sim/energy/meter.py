@@ -44,15 +44,7 @@ _FIGURES = ("clock", "flip_flops", "logic", "at_once")
 def measure(
     plan: Sequence[tuple[Result, str]], where: Workers, tell: Callable[[str], None], layer: Path | None = None
 ) -> list[Energy]:
-    """A :data:`~openmxu.area.run.energy.Meter`. Netlists are played on this machine, also where a cluster maps others.
-
-    Raises
-    ------
-    OSError
-        There is no C compiler, or the layer cannot be read.
-    ValueError
-        The file is that of no layer.
-    """
+    """A :data:`~openmxu.area.run.energy.Meter`. Netlists are played on this machine, even if a cluster maps others."""
     given = read_layer(layer) if layer is not None else None
     try:
         find_compiler()
@@ -87,19 +79,7 @@ def measure(
 
 
 def measure_one(result: Result, operands: str, limit: float = yosys.TIME_LIMIT, layer: Layer | None = None) -> Energy:
-    """The energy of a result, or why there is none.
-
-    Parameters
-    ----------
-    result
-        A measured one on a cell library.
-    operands
-        A key of :data:`openmxu.area.run.energy.OPERANDS`, or :data:`openmxu.area.run.energy.RANDOM`.
-    limit
-        Seconds that Yosys may take.
-    layer
-        Whose operands, where they are those of a layer.
-    """
+    """The energy of a result, or why there is none."""
     return _one(result, operands, lambda: Player(netlist_of(result, limit)), layer)
 
 
@@ -152,15 +132,7 @@ def _workload(
 
 
 def netlist_of(result: Result, limit: float = yosys.TIME_LIMIT) -> TimedNetlist:
-    """The netlist of a result, with the delays and energies of its library.
-
-    Raises
-    ------
-    NoPowerError, UnsuitableError
-        The library, or the netlist, cannot be used.
-    openmxu.yosys.SynthesisError
-        Yosys failed.
-    """
+    """The netlist of a result, with the delays and energies of its library."""
     library = result.target.library
     assert library is not None
     cells = read_cells(library)

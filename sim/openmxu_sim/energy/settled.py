@@ -9,13 +9,7 @@ __all__ = ["settled"]
 
 
 def settled(netlist: TimedNetlist, inputs: dict[str, Bits]) -> dict[str, Bits]:
-    """Outputs at the end of each cycle; flip-flops hold 0 before, and inputs are 0.
-
-    Parameters
-    ----------
-    netlist, inputs
-        As for :meth:`openmxu_sim.energy.events.Player.play`.
-    """
+    """Outputs at the end of each cycle; flip-flops hold 0 before, and inputs are 0."""
     levels = _Levels(netlist)
     ports = [net for bits in netlist.inputs.values() for net in bits]
     wanted = [net for bits in netlist.outputs.values() for net in bits]

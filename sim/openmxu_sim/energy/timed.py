@@ -39,31 +39,22 @@ class UnsuitableError(ValueError):
 
 @dataclass
 class Instance:
-    """A cell of a netlist.
-
-    Parameters
-    ----------
-    name, cell
-        Which one, of which kind.
-    inputs, outputs
-        The nets of its pins, in the cell's order; an output that goes nowhere has a net of its own.
-    delays
-        By output, input, the input's edge and the output's edge, in ps: how long until the output changes. NaN: such a
-        transition does not happen.
-    output_energies
-        By output, input that causes it, edge of the output and state of the inputs, in pJ, half of the load's charge
-        not included.
-    input_energies
-        By input, its edge, and the state after it, in pJ.
-    """
+    """A cell of a netlist."""
 
     name: str
     cell: Cell
+    """Which one, of which kind."""
     inputs: list[int]
     outputs: list[int]
+    """The nets of its pins, in the cell's order; an output that goes nowhere has a net of its own."""
     delays: list[list[list[list[float]]]] = field(default_factory=list)
+    """By output, input, the input's edge and the output's edge, in ps: how long until the output changes. NaN: such
+    a transition does not happen."""
     output_energies: list[list[list[list[float]]]] = field(default_factory=list)
+    """By output, input that causes it, edge of the output and state of the inputs, in pJ, half of the load's charge
+    not included."""
     input_energies: list[list[list[float]]] = field(default_factory=list)
+    """By input, its edge, and the state after it, in pJ."""
 
     @cached_property
     def pins(self) -> tuple[str, ...]:
@@ -73,60 +64,31 @@ class Instance:
 
 @dataclass(frozen=True)
 class TimedNetlist:
-    """Instances and nets.
-
-    Parameters
-    ----------
-    instances
-        Gates in an order in which each comes after those that it reads, then flip-flops.
-    gates
-        How many of them are gates.
-    nets
-        How many there are. Nets 0 and 1 are the constants.
-    inputs, outputs
-        Nets of the ports' bits, the lowest first, by name; the clock is net :attr:`clock`.
-    held
-        Inputs that are resets by their names, and their level while they do nothing.
-    clock
-        Its net, or none.
-    charges
-        By net: half of its load times the square of the supply, in pJ.
-    longest
-        Of all paths, in ps, from the clock or from an input.
-    launch
-        When a flip-flop's output changes after the clock, in ps; 0 without flip-flops.
-    """
+    """Instances and nets."""
 
     instances: list[Instance]
+    """Gates in an order in which each comes after those that it reads, then flip-flops."""
     gates: int
+    """How many of them are gates."""
     nets: int
+    """How many there are. Nets 0 and 1 are the constants."""
     inputs: Mapping[str, list[int]]
     outputs: Mapping[str, list[int]]
+    """Nets of the ports' bits, the lowest first, by name; the clock is net :attr:`clock`."""
     held: Mapping[str, int]
+    """Inputs that are resets by their names, and their level while they do nothing."""
     clock: int | None
+    """Its net, or none."""
     charges: list[float]
+    """By net: half of its load times the square of the supply, in pJ."""
     longest: float
+    """Of all paths, in ps, from the clock or from an input."""
     launch: float
+    """When a flip-flop's output changes after the clock, in ps; 0 without flip-flops."""
 
 
 def read_timed(netlist: str, top: str, cells: Cells) -> TimedNetlist:
-    """Take a netlist from Yosys's JSON.
-
-    Parameters
-    ----------
-    netlist
-        What ``write_json`` left.
-    top
-        Its top module, flat.
-    cells
-        Its library.
-
-    Raises
-    ------
-    UnsuitableError
-        It has cells that are not in the library or cannot be simulated, memories, a loop, or another clock than its
-        port ``clk``, or flip-flops with a reset that no held input keeps from them.
-    """
+    """Take a netlist from Yosys's JSON."""
     module = json.loads(netlist)["modules"][top]
     numbers: dict[Any, int] = dict(_CONSTANTS)
     count = 2

@@ -56,22 +56,15 @@ _Matrices = tuple[_Floats, _Floats]
 
 @dataclass(frozen=True)
 class Workload:
-    """Inputs of a part, and its outputs.
-
-    Parameters
-    ----------
-    inputs, outputs
-        By port: a row of bits, the lowest first, for each cycle.
-    since
-        The first cycle whose outputs are known: before it the pipeline holds what it held at power-up.
-    counted
-        Which cycles are of stretches.
-    """
+    """Inputs of a part, and its outputs."""
 
     inputs: dict[str, Bits]
     outputs: dict[str, Bits]
+    """By port: a row of bits, the lowest first, for each cycle."""
     since: int
+    """The first cycle whose outputs are known: before it the pipeline holds what it held at power-up."""
     counted: npt.NDArray[np.bool_]
+    """Which cycles are of stretches."""
 
 
 def _normal(rng: np.random.Generator, stretches: int, length: int) -> _Matrices:
@@ -110,18 +103,12 @@ def _zeros(rng: np.random.Generator, stretches: int, length: int) -> _Matrices:
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """Operands of a layer of a network.
-
-    Parameters
-    ----------
-    activations
-        A sample a row.
-    weights
-        A column for each output, as many rows as a sample has numbers.
-    """
+    """Operands of a layer of a network."""
 
     activations: _Floats
+    """A sample a row."""
     weights: _Floats
+    """A column for each output, as many rows as a sample has numbers."""
 
     @cached_property
     def sha256(self) -> str:
@@ -146,15 +133,7 @@ class Layer:
 
 
 def read_layer(path: Path) -> Layer:
-    """A layer from a ``.npz`` file with ``activations`` and ``weights``.
-
-    Raises
-    ------
-    OSError
-        It cannot be read.
-    ValueError
-        It is no such file, or the arrays are no layer.
-    """
+    """A layer from a ``.npz`` file with ``activations`` and ``weights``."""
     arrays = read_arrays(path, "--layer")
     for name in ("activations", "weights"):
         array = arrays.get(name)
@@ -174,28 +153,7 @@ _KINDS = {NORMAL: _normal, "relu": _rectified, "digits": _digits, "zeros": _zero
 
 
 def workload(point: Point, kind: str, *, stretches: int = 256, seed: int = 0, layer: Layer | None = None) -> Workload:
-    """What a part is given, and what it must answer.
-
-    Parameters
-    ----------
-    point
-        One of :data:`openmxu.area.run.energy.METERED`.
-    kind
-        A key of :data:`openmxu.area.run.energy.OPERANDS`, or :data:`~openmxu.area.run.energy.LAYER`.
-    stretches
-        Of :data:`STRETCH` beats that count, each of another column.
-    seed
-        Of the operands.
-    layer
-        Of the kind that has its name.
-
-    Raises
-    ------
-    ValueError
-        There is no such kind, or no such part.
-    openmxu_sim.energy.timed.UnsuitableError
-        What brings the operands is not installed.
-    """
+    """What a part is given, and what it must answer."""
     kinds = _KINDS | ({LAYER: layer} if layer else {})
     if kind not in kinds:
         raise ValueError(f"operands must be one of {', '.join(kinds)}, not {kind!r}")
@@ -214,17 +172,7 @@ def workload(point: Point, kind: str, *, stretches: int = 256, seed: int = 0, la
 
 
 def random_workload(netlist: TimedNetlist, *, cycles: int, seed: int) -> Workload:
-    """Every bit of every input drawn anew each cycle, but resets held where they do nothing.
-
-    Parameters
-    ----------
-    netlist
-        What is given them.
-    cycles
-        That count; :data:`FILL` more go before.
-    seed
-        Of the bits.
-    """
+    """Every bit of every input drawn anew each cycle, but resets held where they do nothing."""
     rng = np.random.default_rng(seed)
     given = {
         name: rng.integers(2, size=(FILL + cycles, len(bits)), dtype=np.uint8) for name, bits in netlist.inputs.items()
@@ -240,27 +188,19 @@ def _converted(values: _Floats, name: str) -> Words:
 
 @dataclass(frozen=True)
 class _Beats:
-    """What an element is given, by beat.
-
-    Parameters
-    ----------
-    activations, weights
-        Words of the format; the weights are those at its upper port.
-    loads, swaps
-        The marks.
-    sums
-        fp32: what the rows above have added for this beat.
-    format, subnormals
-        Of the arithmetic.
-    """
+    """What an element is given, by beat."""
 
     activations: Words
     weights: Words
+    """Words of the format; the weights are those at its upper port."""
     loads: Words
     swaps: Words
+    """The marks."""
     sums: Words
+    """fp32: what the rows above have added for this beat."""
     format: str
     subnormals: str
+    """Of the arithmetic."""
 
     @classmethod
     def made(cls, activations: Words, weights: Words, before: int, fmt: str, subnormals: str) -> "_Beats":

@@ -77,17 +77,7 @@ def _tile(numbers: list[int]) -> Tile:
 def run(
     simulator: str, stimulus: Stimulus, *, stalls: Stalls | None, vcd: Path | None, progress: Progress | None
 ) -> Run:
-    """Run the unit in ``simulator``; the rest is as in :class:`~openmxu_sim.engines.protocol.Engine`.
-
-    Raises
-    ------
-    SimulatorNotFoundError
-        The simulator or a compiler is missing.
-    SimulationError
-        The simulator failed, or the unit hangs.
-    OSError
-        The waveform cannot be written.
-    """
+    """Run the unit in ``simulator``; the rest is as in :class:`~openmxu_sim.engines.protocol.Engine`."""
     config = stimulus.config
     verilog, top = _export(config)
     if not is_built(verilog, top, simulator=simulator, waves=vcd is not None):

@@ -83,53 +83,29 @@ endmodule
 
 @dataclass(frozen=True)
 class Timed:
-    """A run and what it took.
-
-    Parameters
-    ----------
-    run
-        The run.
-    build
-        Seconds until the program was there: built, or taken from the cache.
-    seconds
-        Seconds of the simulation alone, without reset, start and end of the program.
-    clocks
-        Cycles simulated in these seconds.
-    """
+    """A run and what it took."""
 
     run: Run
+    """The run."""
     build: float
+    """Seconds until the program was there: built, or taken from the cache."""
     seconds: float
+    """Seconds of the simulation alone, without reset, start and end of the program."""
     clocks: int
+    """Cycles simulated in these seconds."""
 
 
 def run(
     stimulus: Stimulus, *, stalls: Stalls | None = None, vcd: Path | None = None, progress: Progress | None = None
 ) -> Run:
-    """Run the unit in Verilator, row by row; see :class:`~openmxu_sim.engines.protocol.Engine`.
-
-    Raises
-    ------
-    ValueError
-        A waveform is asked for.
-    SimulatorNotFoundError, SimulationError
-        See :func:`run_timed`.
-    """
+    """Run the unit in Verilator, row by row; see :class:`~openmxu_sim.engines.protocol.Engine`."""
     if vcd is not None:
         raise ValueError(f"vcd must be None, as rows that are compiled once have no waveform, not {str(vcd)!r}")
     return run_timed(stimulus, stalls=stalls, progress=progress).run
 
 
 def run_timed(stimulus: Stimulus, *, stalls: Stalls | None = None, progress: Progress | None = None) -> Timed:
-    """As :func:`run`, and the time that it takes.
-
-    Raises
-    ------
-    SimulatorNotFoundError
-        Verilator or a compiler is missing.
-    SimulationError
-        The unit cannot be compiled, or hangs.
-    """
+    """As :func:`run`, and the time that it takes."""
     start = time.perf_counter()
     program = build(stimulus.config)
     built = time.perf_counter() - start
@@ -163,13 +139,6 @@ def build(config: MxuConfig) -> bytes:
 
     Reset goes through a register: all rows depend on it, and Verilator takes every input for changed at every call.
     Registers are clocked on both edges, so that one edge is one cycle: an idle edge would cost as many calls.
-
-    Raises
-    ------
-    SimulatorNotFoundError
-        Verilator or a compiler is missing.
-    SimulationError
-        The unit cannot be compiled.
     """
     simulator = load_simulator("verilator")
     design = _design(config)

@@ -48,22 +48,7 @@ def difference(config: MxuConfig, run: Run) -> str:
 
 
 def check_simulation(simulator: str, config: MxuConfig, run: Run | None) -> None:
-    """Complain about a run of :func:`question` on what a simulator has built, unless the hardware is to blame.
-
-    Parameters
-    ----------
-    simulator
-        Its name.
-    config
-        The unit.
-    run
-        ``None`` if the test bench failed.
-
-    Raises
-    ------
-    SimulationError
-        What was built does not work.
-    """
+    """Complain about a run of :func:`question` on what a simulator has built, unless the hardware is to blame."""
     wrong = "its test bench fails" if run is None else difference(config, run)
     if wrong and not hardware_differs(config):
         raise SimulationError(f"{simulator} built a simulation that does not work: {wrong}")

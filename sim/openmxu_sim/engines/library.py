@@ -34,22 +34,6 @@ def fetch_library(
 
     Without a compiler, a cached library is used if it was built with ``CC`` unset, by whichever compiler, and ``check``
     said yes.
-
-    Parameters
-    ----------
-    text
-        The source.
-    open_library
-        Opens a library; raises :exc:`OSError` or :exc:`AttributeError` where it does not fit this system any more.
-    check
-        Tries a new library, and says whether it gives the golden model's bits; raises if it does not work.
-    note
-        What the log says before it is built; nothing if empty.
-
-    Raises
-    ------
-    openmxu_sim.netlist.native.CompilerNotFoundError, openmxu_sim.netlist.native.CompilationError
-        There is no C compiler, or it failed.
     """
     parts = text, machine.processor()
     plain = cache.key("plain", *parts)
@@ -79,19 +63,7 @@ def fetch_library(
 def try_library(
     library: bytes, module: str, *arguments: str, what: str, excused: Callable[[], bool] = lambda: False
 ) -> bool:
-    """Run ``python -m module LIBRARY arguments`` on a library that was just compiled, and may do anything.
-
-    Returns
-    -------
-    bool
-        Whether it ended with 0 and :data:`RIGHT`; not, if it ended with :data:`OTHER_BITS`, and ``excused`` says that
-        the compiler is not to blame.
-
-    Raises
-    ------
-    CompilationError
-        It ended otherwise, or not at all.
-    """
+    """Run ``python -m module LIBRARY arguments`` on a library that was just compiled, and may do anything."""
     with process.workspace() as folder:
         file = folder / "library.so"
         file.write_bytes(library)

@@ -27,22 +27,15 @@ class Counters(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """What a run of a unit gave.
-
-    Parameters
-    ----------
-    beats
-        (beats, columns) words of the result stream.
-    cycles
-        From the first beat taken on either input stream to the last result beat given, both included; 0 where nothing
-        counts them.
-    counters
-        Counters of the unit, if it has ``status``, on engines that read it.
-    """
+    """What a run of a unit gave."""
 
     beats: npt.NDArray[np.uint32]
+    """(beats, columns) words of the result stream."""
     cycles: int
+    """From the first beat taken on either input stream to the last result beat given, both included; 0 where nothing
+    counts them."""
     counters: Counters | None = None
+    """Counters of the unit, if it has ``status``, on engines that read it."""
 
 
 class Engine(Protocol):

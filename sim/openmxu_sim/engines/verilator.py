@@ -13,11 +13,5 @@ __all__ = ["run"]
 def run(
     stimulus: Stimulus, *, stalls: Stalls | None = None, vcd: Path | None = None, progress: Progress | None = None
 ) -> Run:
-    """Run the unit in Verilator; see :class:`~openmxu_sim.engines.protocol.Engine`.
-
-    Raises
-    ------
-    SimulatorNotFoundError, SimulationError, OSError
-        See :func:`openmxu_sim.engines.cosimulation.run`.
-    """
+    """Run the unit in Verilator; see :class:`~openmxu_sim.engines.protocol.Engine`."""
     return cosimulation.run("verilator", stimulus, stalls=stalls, vcd=vcd, progress=progress)

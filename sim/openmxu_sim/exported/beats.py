@@ -41,15 +41,10 @@ _SHALLOW = 32
 
 @dataclass
 class Beats:
-    """Beats of the three streams of a unit, each an integer: fields as in the payloads, the first one lowest.
-
-    Parameters
-    ----------
-    config
-        The unit.
-    """
+    """Beats of the three streams of a unit, each an integer: fields as in the payloads, the first one lowest."""
 
     config: MxuConfig
+    """The unit."""
     weights: list[int] = field(default_factory=list)
     activations: list[int] = field(default_factory=list)
     results: list[int] = field(default_factory=list)
@@ -121,15 +116,7 @@ def _add_product(beats: Beats, generator: np.random.Generator, m: int, precision
 
 
 class _Tiles:
-    """Tiles with any marks, and what the accumulator bank holds of them.
-
-    Parameters
-    ----------
-    beats
-        Where their beats are added.
-    generator
-        What they are drawn with.
-    """
+    """Tiles with any marks, and what the accumulator bank holds of them."""
 
     def __init__(self, beats: Beats, generator: np.random.Generator) -> None:
         self._beats = beats

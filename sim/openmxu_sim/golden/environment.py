@@ -43,11 +43,6 @@ def ieee_arithmetic() -> Iterator[None]:
     """Compute as IEEE 754 says, in this thread: to nearest, ties to even, with subnormal numbers, without traps.
 
     Afterwards the settings are what they were. Also a decorator. Takes a few microseconds.
-
-    Raises
-    ------
-    RuntimeError
-        The settings are others, and cannot be changed here.
     """
     if _found is None:
         _check()

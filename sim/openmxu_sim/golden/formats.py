@@ -38,25 +38,18 @@ class Format:
 
     The bias is ``2**(exponent_width - 1) - 1`` and an exponent field of zero means zero or subnormal, as in
     IEEE 754.
-
-    Parameters
-    ----------
-    name : str
-        Name in messages.
-    exponent_width : int
-        Bits of the biased exponent.
-    fraction_width : int
-        Stored bits of the significand.
-    has_infinity : bool
-        True: the exponent of all ones means infinity or NaN, as in IEEE 754. False: as in OCP FP8 E4M3, all
-        ones in exponent and fraction is the only NaN, every other pattern is a number, and what is too large
-        becomes that NaN.
     """
 
     name: str
+    """Name in messages."""
     exponent_width: int
+    """Bits of the biased exponent."""
     fraction_width: int
+    """Stored bits of the significand."""
     has_infinity: bool = True
+    """True: the exponent of all ones means infinity or NaN, as in IEEE 754. False: as in OCP FP8 E4M3, all ones in
+    exponent and fraction is the only NaN, every other pattern is a number, and what is too large becomes that
+    NaN."""
 
     @property
     def width(self) -> int:

@@ -45,20 +45,6 @@ def split(bits: Bits, part: str, *, subnormals: str) -> Bits:
 
     An infinity is infinite in ``x`` and ``h``, and the canonical NaN in what it leaves. A NaN is NaN in all parts, in
     ``x`` and ``h`` with its sign and payload.
-
-    Parameters
-    ----------
-    bits : uint32 array
-        fp32 patterns.
-    part : str
-        One of the above.
-    subnormals : str
-        ``"flush"`` or ``"ieee"``.
-
-    Returns
-    -------
-    uint32 array of the same shape
-        bf16 patterns.
     """
     if part == "x":
         return convert(bits, "fp32", "bf16", subnormals=subnormals)

@@ -65,13 +65,7 @@ _libraries: list[Any] = []
 
 
 def register(name: str, library: Any) -> None:
-    """Tell XLA the name of a library's handler.
-
-    Raises
-    ------
-    AttributeError
-        It has none.
-    """
+    """Tell XLA the name of a library's handler."""
     jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(library.openmxu_products), platform="cpu")
     _libraries.append(library)
 

@@ -26,25 +26,7 @@ _EXPRESSIONS = {
 
 
 def bit_slices(netlist: Netlist, inputs: Sequence[str]) -> str:
-    """C text of ``void gates(const word *i, word *o, word *state)``, the netlist in one cycle.
-
-    Parameters
-    ----------
-    netlist
-        Netlist of Yosys's simplest cells, see :func:`openmxu.yosys.netlist.gates`. Clock and reset are left out: the
-        function is one clock edge, and nothing it is used for is reset.
-    inputs
-        The ports that ``i`` holds, one after the other, lowest bit first; all of them.
-
-    ``o`` receives the output port, 32 words; ``state`` holds the flip-flops, ``REGISTERS`` words, an enum of the
-    same text.
-
-    Raises
-    ------
-    ValueError
-        The netlist has other inputs or more than one output, is wider than 32 bits, holds cells of other
-        types, or a loop.
-    """
+    """C text of ``void gates(const word *i, word *o, word *state)``, the netlist in one cycle."""
     if sorted(set(netlist.inputs) - set(_CLOCKING)) != sorted(inputs) or len(netlist.outputs) != 1:
         raise ValueError(
             f"netlist must have the inputs {', '.join(inputs)} and one output, not "
@@ -103,24 +85,7 @@ def _expressions(netlist: Netlist, names: dict[Bit, str], wanted: Sequence[Bit])
 
 
 class Gates:
-    """A netlist of one output as machine code.
-
-    Parameters
-    ----------
-    netlist
-        See :func:`bit_slices`.
-    inputs
-        Its inputs, clock and reset left out, in the order in which they are given to :meth:`__call__`.
-    latency
-        Cycles from inputs to output.
-
-    Raises
-    ------
-    ValueError
-        See :func:`bit_slices`.
-    openmxu_sim.netlist.native.CompilerNotFoundError, openmxu_sim.netlist.native.CompilationError
-        It cannot be compiled.
-    """
+    """A netlist of one output as machine code."""
 
     def __init__(self, netlist: Netlist, inputs: Sequence[str], latency: int = 0) -> None:
         self._widths = [len(netlist.inputs[name]) for name in inputs]

@@ -11,54 +11,37 @@ __all__ = ["Circuit", "Node", "Piece", "Read", "Register", "Write", "find_bit"]
 
 @dataclass(frozen=True)
 class Piece:
-    """Bits in a row of a word that is put together.
-
-    Parameters
-    ----------
-    node
-        Where they come from; ``None``: a constant.
-    start
-        The lowest of them there; or the constant.
-    width
-        How many.
-    repeated
-        Whether they are all the one bit ``start``.
-    """
+    """Bits in a row of a word that is put together."""
 
     node: "Node | None"
+    """Where they come from; ``None``: a constant."""
     start: int
+    """The lowest of them there; or the constant."""
     width: int
+    """How many."""
     repeated: bool = False
+    """Whether they are all the one bit ``start``."""
 
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """A word, and how it comes about.
-
-    Parameters
-    ----------
-    op
-        ``"input"``, ``"register"``, ``"read"`` (a memory's output register), with their ``name``;
-        ``"join"``: of ``pieces``, lowest first; ``"not"``, ``"and"``, ``"or"``, ``"xor"``, ``"add"``, ``"sub"``,
-        ``"mul"``, ``"choose"`` (the second where the first is high, else the third), ``"any"``, ``"all"``,
-        ``"parity"``, ``"equal"``, ``"less"`` (unsigned).
-    operands
-        As wide as the result, except the first of ``"choose"``, which is a bit, and operands of operations that give a
-        bit.
-    width
-        Bits.
-    name, pieces
-        See ``op``.
-    bound
-        Bits above this one are low.
-    """
+    """A word, and how it comes about."""
 
     op: str
+    """``"input"``, ``"register"``, ``"read"`` (a memory's output register), with their ``name``;
+    ``"join"``: of ``pieces``, lowest first; ``"not"``, ``"and"``, ``"or"``, ``"xor"``, ``"add"``, ``"sub"``,
+    ``"mul"``, ``"choose"`` (the second where the first is high, else the third), ``"any"``, ``"all"``,
+    ``"parity"``, ``"equal"``, ``"less"`` (unsigned)."""
     operands: tuple["Node", ...]
+    """As wide as the result, except the first of ``"choose"``, which is a bit, and operands of operations that give
+    a bit."""
     width: int
+    """Bits."""
     name: str
     pieces: tuple[Piece, ...]
+    """See ``op``."""
     bound: int
+    """Bits above this one are low."""
 
 
 @dataclass(frozen=True)
@@ -95,18 +78,6 @@ class Circuit:
     """A module of an RTLIL text, with everything in it.
 
     The reset input is taken as low: registers begin with what a reset would leave in them.
-
-    Parameters
-    ----------
-    rtlil
-        The text.
-    top
-        The module.
-
-    Raises
-    ------
-    NetlistError
-        It holds cells that are not known here, or a loop.
     """
 
     def __init__(self, rtlil: str, top: str) -> None:

@@ -18,17 +18,6 @@ class Code:
     """C text for a circuit: the structures ``NAME_state``, ``NAME_in``, ``NAME_out``, and functions on them.
 
     The text needs the types ``word`` and ``sword`` (vectors of ``LANES`` 32-bit numbers) before it.
-
-    Parameters
-    ----------
-    circuit
-        The circuit.
-    name
-        What its functions' and structures' names begin with.
-    lanes
-        Whether the functions work on a vector of copies.
-    only
-        Outputs for whose sake it runs: registers and memories that they never depend on are left out.
     """
 
     def __init__(self, circuit: Circuit, name: str, *, lanes: bool, only: Sequence[str] = ()) -> None:
@@ -84,27 +73,7 @@ class Code:
     def function(
         self, suffix: str, outputs: Iterable[str], *, inputs: Collection[str] = (), clock: bool = False, copies: int = 1
     ) -> None:
-        """Add ``void NAME_SUFFIX(struct NAME_state *, const struct NAME_in *, struct NAME_out *)``.
-
-        Parameters
-        ----------
-        suffix
-            Suffix of the function's name.
-        outputs
-            The outputs that it computes, as they are before the clock edge.
-        inputs
-            The inputs that these may depend on; a clock edge may depend on all.
-        clock
-            Whether a clock edge follows.
-        copies
-            Elements of the arrays that it is given. Statement by statement it computes them all, so that one need
-            not wait for the other.
-
-        Raises
-        ------
-        NetlistError
-            An output depends on other inputs.
-        """
+        """Add ``void NAME_SUFFIX(struct NAME_state *, const struct NAME_in *, struct NAME_out *)``."""
         body = Body(self._circuit, self.fields, self._lanes)
         for output in outputs:
             node = self._circuit.word(self._circuit.outputs[output])

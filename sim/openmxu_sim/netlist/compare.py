@@ -29,17 +29,7 @@ def find_difference(
     pairs: Iterable[tuple[Bit, Bit]],
     same_input: Callable[[tuple[str, int], tuple[str, int]], bool],
 ) -> str:
-    """What makes bits of two circuits differ; empty, if nothing does.
-
-    Parameters
-    ----------
-    a, b
-        The circuits.
-    pairs
-        Bits of ``a`` and of ``b``, such as those of outputs.
-    same_input
-        Called with an input bit of ``a`` and one of ``b``, by name and index: whether they are the same signal.
-    """
+    """What makes bits of two circuits differ; empty, if nothing does."""
     search = _Search(a, b, same_input)
     for one, other in pairs:
         search.expect(one, other)

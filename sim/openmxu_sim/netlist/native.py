@@ -83,13 +83,7 @@ def resource(package: str, name: str) -> str:
 
 
 def find_compiler() -> list[str]:
-    """The command of a C compiler: what the variable ``CC`` says; or cc, gcc, clang; or the Python package ziglang.
-
-    Raises
-    ------
-    CompilerNotFoundError
-        None is installed.
-    """
+    """The command of a C compiler: what the variable ``CC`` says; or cc, gcc, clang; or the Python package ziglang."""
     wanted = shlex.split(os.environ.get("CC", ""))
     for command in [wanted] if wanted else [["cc"], ["gcc"], ["clang"]]:
         program = shutil.which(command[0])
@@ -105,26 +99,12 @@ def find_compiler() -> list[str]:
 
 
 def compiler_version() -> str:
-    """What the compiler of :func:`find_compiler` says about itself, on a line.
-
-    Raises
-    ------
-    CompilerNotFoundError
-        There is none.
-    CompilationError
-        It does not run.
-    """
+    """What the compiler of :func:`find_compiler` says about itself, on a line."""
     return _version(find_compiler())
 
 
 def compiler_identity() -> str:
-    """All that tells what the compiler of :func:`find_compiler` makes of a text, for the key of what it has made.
-
-    Raises
-    ------
-    CompilerNotFoundError, CompilationError
-        See :func:`compiler_version`.
-    """
+    """All that tells what the compiler of :func:`find_compiler` makes of a text, for the key of what it has made."""
     compiler = find_compiler()
     return json.dumps([program_identity(compiler[0]), compiler, _version(compiler), FLAGS])
 
@@ -148,13 +128,6 @@ def compile_c(source: str) -> ctypes.CDLL:
     """The functions of a C source text, compiled for this very processor.
 
     They see GNU C with vector types. While they run, other threads do, too.
-
-    Raises
-    ------
-    CompilerNotFoundError
-        There is no C compiler.
-    CompilationError
-        It refused the text.
     """
     return open_library(build_library(source))
 
@@ -178,11 +151,6 @@ def open_library(library: bytes) -> ctypes.CDLL:
 
     The floating-point arithmetic of this thread stays as it is, also where the library's start-up code changes it, as
     that of ``-ffast-math`` does.
-
-    Raises
-    ------
-    OSError
-        It cannot be opened.
     """
     with ieee_arithmetic(), process.workspace() as directory:
         file = directory / "library.so"

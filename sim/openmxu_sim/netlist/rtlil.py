@@ -39,60 +39,40 @@ class NetlistError(ValueError):
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell: one of Yosys's, or ``$match`` (is ``A`` like one of the patterns ``PATTERNS``?).
-
-    Parameters
-    ----------
-    name, type
-        Path within the design, and type.
-    parameters
-        Numbers, and texts where they are texts.
-    connections
-        The bits at each port, lowest first.
-    """
+    """A cell: one of Yosys's, or ``$match`` (is ``A`` like one of the patterns ``PATTERNS``?)."""
 
     name: str
     type: str
+    """Path within the design, and type."""
     parameters: Mapping[str, int | str]
+    """Numbers, and texts where they are texts."""
     connections: Mapping[str, tuple[Bit, ...]]
+    """The bits at each port, lowest first."""
 
 
 @dataclass(frozen=True)
 class Interface:
-    """A module as it looks from outside.
-
-    Parameters
-    ----------
-    inputs, outputs
-        The widths of its ports. Amaranth calls ports of submodules as it likes, and gives one to several signals that
-        stand side by side outside; but the signals themselves keep their names inside.
-    wires
-        Where the bits of wires inside show, lowest first, by name.
-    """
+    """A module as it looks from outside."""
 
     inputs: Mapping[str, int]
     outputs: Mapping[str, int]
+    """The widths of its ports. Amaranth calls ports of submodules as it likes, and gives one to several signals that
+    stand side by side outside; but the signals themselves keep their names inside."""
     wires: Mapping[str, tuple[Place, ...]]
+    """Where the bits of wires inside show, lowest first, by name."""
 
 
 @dataclass(frozen=True)
 class Box:
-    """A module that is not put in place.
-
-    Parameters
-    ----------
-    name, type
-        Path within the design, and module.
-    interface
-        Ports of the module.
-    connections
-        The bits at each port, lowest first.
-    """
+    """A module that is not put in place."""
 
     name: str
     type: str
+    """Path within the design, and module."""
     interface: Interface
+    """Ports of the module."""
     connections: Mapping[str, tuple[Bit, ...]]
+    """The bits at each port, lowest first."""
 
     def wire(self, name: str) -> tuple[Bit | None, ...]:
         """What the bits of a wire inside are outside; ``None`` where they do not show."""
@@ -116,26 +96,18 @@ class Memory:
 
 @dataclass
 class Flat:
-    """A design without hierarchy.
-
-    Parameters
-    ----------
-    inputs, outputs
-        The bits of each port, lowest first.
-    cells, boxes
-        In no particular order.
-    memories
-        By the name that their ports refer to.
-    initial
-        What registers' bits hold at first; bits that are not here hold 0.
-    """
+    """A design without hierarchy."""
 
     inputs: dict[str, tuple[Bit, ...]] = field(default_factory=dict)
     outputs: dict[str, tuple[Bit, ...]] = field(default_factory=dict)
+    """The bits of each port, lowest first."""
     cells: list[Cell] = field(default_factory=list)
     boxes: list[Box] = field(default_factory=list)
+    """In no particular order."""
     memories: dict[str, Memory] = field(default_factory=dict)
+    """By the name that their ports refer to."""
     initial: dict[Bit, int] = field(default_factory=dict)
+    """What registers' bits hold at first; bits that are not here hold 0."""
     _aliases: list[Bit] = field(default_factory=list)  # per net: itself, or what it is connected to
     _wires: list[tuple[Bit, int, str]] = field(default_factory=list)  # first net, width, name; nets ascend
 
@@ -173,22 +145,7 @@ class Flat:
 
 
 def flatten(text: str, top: str, *, boxes: Collection[str] = ()) -> Flat:
-    """The module ``top`` of an RTLIL text, with all modules in it put in place.
-
-    Parameters
-    ----------
-    text
-        The text.
-    top
-        The module.
-    boxes
-        Modules that are not put in place but become boxes.
-
-    Raises
-    ------
-    NetlistError
-        The text holds what Amaranth does not write.
-    """
+    """The module ``top`` of an RTLIL text, with all modules in it put in place."""
     modules = _split(text)
     flat = Flat()
     module = _Module(modules, f"\\{top}", "", flat, {f"\\{name}": _look_at(modules, f"\\{name}") for name in boxes})
@@ -198,13 +155,7 @@ def flatten(text: str, top: str, *, boxes: Collection[str] = ()) -> Flat:
 
 
 def read_interface(text: str, name: str) -> Interface:
-    """The interface of a module of an RTLIL text.
-
-    Raises
-    ------
-    NetlistError
-        It is not there.
-    """
+    """The interface of a module of an RTLIL text."""
     return _look_at(_split(text), f"\\{name}")
 
 

@@ -32,27 +32,19 @@ __all__ = ["Convolution"]
 
 @dataclass(frozen=True)
 class Convolution:
-    """Steps of a kernel over images of any number of dimensions.
-
-    Parameters
-    ----------
-    multiplier
-        What multiplies matrices.
-    kernel
-        The kernel's size.
-    stride, padding, dilation
-        For each dimension: pixels from a place to the next, zeros before and after the image, pixels from a tap to the
-        next.
-    groups
-        Into how many parts channels are divided, each convolved by itself.
-    """
+    """Steps of a kernel over images of any number of dimensions."""
 
     multiplier: Multiplier
+    """What multiplies matrices."""
     kernel: tuple[int, ...]
+    """The kernel's size."""
     stride: tuple[int, ...]
     padding: tuple[tuple[int, int], ...]
     dilation: tuple[int, ...]
+    """For each dimension: pixels from a place to the next, zeros before and after the image, pixels from a tap to
+    the next."""
     groups: int
+    """Into how many parts channels are divided, each convolved by itself."""
 
     def places(self, image: Sequence[int]) -> tuple[int, ...]:
         """How many places the kernel has in an image of this size, along each dimension."""

@@ -28,21 +28,14 @@ _INFINITY = 0x7F800000
 
 @dataclass(frozen=True)
 class Losses:
-    """How many of some operands, none of them a zero, an infinity or a NaN, conversion changes beyond rounding.
-
-    Parameters
-    ----------
-    operands
-        How many there are.
-    flushed
-        How many become zero.
-    overflowed
-        How many become infinite, or NaN where the format has no infinity.
-    """
+    """How many of some operands, none of them a zero, an infinity or a NaN, conversion changes beyond rounding."""
 
     operands: int = 0
+    """How many there are."""
     flushed: int = 0
+    """How many become zero."""
     overflowed: int = 0
+    """How many become infinite, or NaN where the format has no infinity."""
 
     def __add__(self, other: "Losses") -> "Losses":
         return Losses(self.operands + other.operands, self.flushed + other.flushed, self.overflowed + other.overflowed)
@@ -80,53 +73,36 @@ def _bounds(operand: str, subnormals: str) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a unit takes for products of one kind.
-
-    Parameters
-    ----------
-    work
-        What is multiplied.
-    times
-        How many times.
-    cycles
-        For all of it, by the formula.
-    utilisation
-        Share of the array's multiply-adds that were of use.
-    weight_bytes, activation_bytes, result_bytes
-        What goes over the streams, padding included.
-    losses
-        Of all operands; ``None`` if they were not looked at.
-    """
+    """What a unit takes for products of one kind."""
 
     work: Work
+    """What is multiplied."""
     times: int
+    """How many times."""
     cycles: int
+    """For all of it, by the formula."""
     utilisation: float
+    """Share of the array's multiply-adds that were of use."""
     weight_bytes: int
     activation_bytes: int
     result_bytes: int
+    """What goes over the streams, padding included."""
     losses: Losses | None
+    """Of all operands; ``None`` if they were not looked at."""
 
 
 @dataclass(frozen=True)
 class Costs:
-    """What a network costs on a unit, in the order in which its products were first asked for.
-
-    Parameters
-    ----------
-    config, numerics
-        The unit.
-    rows
-        What it takes for products of each kind.
-    energy
-        What its parts take; ``None`` if they were not measured, see
-        :func:`openmxu_sim.energy.inference.with_energies`.
-    """
+    """What a network costs on a unit, in the order in which its products were first asked for."""
 
     config: MxuConfig
     numerics: Numerics
+    """The unit."""
     rows: tuple[Cost, ...]
+    """What it takes for products of each kind."""
     energy: "UnitEnergy | None" = None
+    """What its parts take; ``None`` if they were not measured, see
+    :func:`openmxu_sim.energy.inference.with_energies`."""
 
     @property
     def cycles(self) -> int:

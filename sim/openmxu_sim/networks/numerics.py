@@ -59,13 +59,7 @@ class Numerics(NamedTuple):
     rows: int = 128
 
     def checked(self) -> "Numerics":
-        """The same, with the names that we have for formats and the precision.
-
-        Raises
-        ------
-        TypeError, ValueError
-            One is outside its domain.
-        """
+        """The same, with the names that we have for formats and the precision."""
         operand, accumulate = _our_name(self.operand), _our_name(self.accumulate)
         golden.find_format(operand, "operand")
         golden.find_format(accumulate, "accumulate")
@@ -75,13 +69,7 @@ class Numerics(NamedTuple):
         return Numerics(operand, accumulate, precision, self.subnormals, golden.check_count(self.rows, "rows"))
 
     def unit(self, columns: int, stages: int) -> MxuConfig:
-        """A unit that has these bits, and takes fp32.
-
-        Raises
-        ------
-        TypeError, ValueError
-            One is outside its domain.
-        """
+        """A unit that has these bits, and takes fp32."""
         return MxuConfig(
             rows=self.rows,
             columns=columns,
@@ -108,21 +96,14 @@ class Work(NamedTuple):
 
 @dataclass(frozen=True)
 class Multiplier:
-    """Products for one operator of a framework, on the engine ``model``.
-
-    Parameters
-    ----------
-    numerics
-        What decides their bits.
-    threads
-        As of :func:`openmxu_sim.engines.model.products`.
-    seen
-        Called with how many products there are, with their M, K and N, and with activations and weights.
-    """
+    """Products for one operator of a framework, on the engine ``model``."""
 
     numerics: Numerics
+    """What decides their bits."""
     threads: int | None
+    """As of :func:`openmxu_sim.engines.model.products`."""
     seen: Callable[[int, int, int, int, Floats, Floats], object]
+    """Called with how many products there are, with their M, K and N, and with activations and weights."""
 
     def stacks(self, a: Floats, b: Floats) -> Floats:
         """The products of (P, M, K) activations and (P, K, N) weights: (P, M, N)."""

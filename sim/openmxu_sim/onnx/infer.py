@@ -19,49 +19,32 @@ _Arrays = dict[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True)
 class Difference:
-    """An output on the unit against that of onnxruntime in fp32.
-
-    Parameters
-    ----------
-    output
-        Its name.
-    largest
-        The largest difference of two numbers; infinite where only one of them is finite.
-    agreement
-        The share of rows whose largest number is at the same place; ``None`` of outputs without rows.
-    rows
-        How many there are.
-    """
+    """An output on the unit against that of onnxruntime in fp32."""
 
     output: str
+    """Its name."""
     largest: float
+    """The largest difference of two numbers; infinite where only one of them is finite."""
     agreement: float | None
+    """The share of rows whose largest number is at the same place; ``None`` of outputs without rows."""
     rows: int
+    """How many there are."""
 
 
 @dataclass(frozen=True)
 class Inference:
-    """A model on one unit.
-
-    Parameters
-    ----------
-    operand
-        The format that is multiplied.
-    outputs
-        What the model gives, by their names.
-    differences
-        How that differs from fp32, an output each.
-    costs
-        What its products cost.
-    element
-        Area of a processing element in GE, if it was measured.
-    """
+    """A model on one unit."""
 
     operand: str
+    """The format that is multiplied."""
     outputs: _Arrays
+    """What the model gives, by their names."""
     differences: tuple[Difference, ...]
+    """How that differs from fp32, an output each."""
     costs: Costs
+    """What its products cost."""
     element: float | None = None
+    """Area of a processing element in GE, if it was measured."""
 
 
 def infer(
@@ -72,19 +55,7 @@ def infer(
     progress: Callable[[int, int], object] | None = None,
     **options: Any,
 ) -> list[Inference]:
-    """Run a model on a unit for each operand format.
-
-    Parameters
-    ----------
-    model, options
-        As of :class:`openmxu_sim.onnx.Network`.
-    inputs
-        The model's inputs, by their names.
-    operands
-        Formats that are multiplied.
-    progress
-        Called with how many units are done, and how many there are.
-    """
+    """Run a model on a unit for each operand format."""
     loaded = load(model)
     networks = [Network(loaded, operand=operand, **options) for operand in operands]
     for network in networks:

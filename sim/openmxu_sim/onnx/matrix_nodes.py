@@ -44,13 +44,7 @@ REFUSED = frozenset(
 
 
 def operators(multiplier: Callable[[str, str], Multiplier]) -> list[type[OpRun]]:
-    """What the evaluator takes in place of its own.
-
-    Parameters
-    ----------
-    multiplier
-        What computes products, given an operator's type and its node's name.
-    """
+    """What the evaluator takes in place of its own."""
 
     def made(name: str, compute: Callable[..., Any]) -> type[OpRun]:
         def run(self: Any, *inputs: Any, **attributes: Any) -> tuple[_Array, ...]:

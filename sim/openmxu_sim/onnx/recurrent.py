@@ -116,21 +116,7 @@ def recur(
     rest: Sequence[npt.NDArray[Any] | None],
     attributes: Mapping[str, Any],
 ) -> list[Floats]:
-    """All outputs of an operator: those at all times, and the last states.
-
-    Parameters
-    ----------
-    cell
-        Which operator it is.
-    multiplier
-        What multiplies matrices.
-    operands
-        Inputs, and weights of inputs and states, in fp32.
-    rest
-        Biases, lengths of sequences, first states, and peepholes, as far as there are any.
-    attributes
-        The node's.
-    """
+    """All outputs of an operator: those at all times, and the last states."""
     x, w, r = operands
     given: list[Any] = [*rest, *[None] * (5 - len(rest))]
     bias, lengths, *others = given

@@ -117,13 +117,7 @@ _QUIET = 4
 
 
 class Session:
-    """A model in onnxruntime, on one thread, without its warnings of what a model's author could have left out.
-
-    Raises
-    ------
-    ModelError
-        onnxruntime refuses it.
-    """
+    """A model in onnxruntime, on one thread, without its warnings of what a model's author could have left out."""
 
     def __init__(self, model: ModelProto) -> None:
         options = onnxruntime.SessionOptions()
@@ -139,26 +133,14 @@ class Session:
     def run(
         self, inputs: Mapping[str, npt.NDArray[Any]], refusal: str = "model cannot be run by onnxruntime"
     ) -> dict[str, npt.NDArray[Any]]:
-        """Its outputs, by their names.
-
-        Raises
-        ------
-        ModelError
-            It does not get that far; the text begins with ``refusal``.
-        """
+        """Its outputs, by their names."""
         with refusals(refusal):
             found = heard(lambda: self._session.run(self._names, dict(inputs), getattr(_work, "options", None)))
         return dict(zip(self._names, found, strict=True))
 
 
 def load(model: "ModelProto | Path | str | bytes") -> ModelProto:
-    """The model, read if it is a file or what is in one.
-
-    Raises
-    ------
-    TypeError, ValueError, OSError
-        It is none, or cannot be read.
-    """
+    """The model, read if it is a file or what is in one."""
     if isinstance(model, ModelProto):
         return model
     if not isinstance(model, (str, Path, bytes)):
@@ -172,13 +154,7 @@ def load(model: "ModelProto | Path | str | bytes") -> ModelProto:
 
 
 def without_functions(model: ModelProto) -> ModelProto:
-    """The same, with functions of its own replaced by what they are made of.
-
-    Raises
-    ------
-    ModelError
-        They call each other in a circle, or make too much of it.
-    """
+    """The same, with functions of its own replaced by what they are made of."""
     if not model.functions:
         return model
     with refusals("functions of a model cannot be replaced"):

@@ -19,23 +19,6 @@ def corners(fmt: str, *, ties: bool = True) -> Bits:
     a one and zeros, those one ulp to both sides, and those with another one behind, at the exponents of 1, of
     the smallest and of the largest normal numbers and of the subnormal ones, with even and odd bits before the
     tie.
-
-    Parameters
-    ----------
-    fmt : str
-        Format, see :func:`openmxu_sim.golden.find_format`.
-    ties : bool
-        ``False`` leaves the ties out: some dozens are left, few enough to be crossed with each other.
-
-    Returns
-    -------
-    uint32 array, shape (n,)
-        Ascending, without repetition.
-
-    Raises
-    ------
-    TypeError, ValueError
-        See :func:`openmxu_sim.golden.find_format`.
     """
     found = find_format(fmt, "fmt")
     patterns = _landmarks(found)

@@ -22,42 +22,14 @@ _CHUNK = 1 << 24
 
 
 def read_matrix(path: Path, parameter: str) -> npt.NDArray[Any]:
-    """The array in a ``.npy`` file, or in a pipe.
-
-    Parameters
-    ----------
-    path
-        The file.
-    parameter
-        What errors call it.
-
-    Raises
-    ------
-    OSError
-        It cannot be read.
-    ValueError
-        It is no such file, holds Python objects, or less than its header says.
-    """
+    """The array in a ``.npy`` file, or in a pipe."""
     with path.open("rb") as file:
         status = os.fstat(file.fileno())
         return _array(file, status.st_size if stat.S_ISREG(status.st_mode) else None, path, parameter)
 
 
 def read_arrays(path: Path, parameter: str) -> Mapping[str, npt.NDArray[Any]]:
-    """The arrays in a ``.npz`` file, by their names; each is unpacked when it is first asked for.
-
-    Parameters
-    ----------
-    path, parameter
-        As of :func:`read_matrix`.
-
-    Raises
-    ------
-    OSError
-        It cannot be read.
-    ValueError
-        It is no such file; or, when asked for an array, this is none of numbers.
-    """
+    """The arrays in a ``.npz`` file, by their names; each is unpacked when it is first asked for."""
     return _Archive(path, parameter)
 
 

@@ -22,13 +22,6 @@ def part_of(words: Words, part: Part) -> Words:
     """fp32 words to send to a unit without splitter: its converters turn them into ``part`` of the given numbers.
 
     Integers only: nothing depends on how the host rounds or flushes.
-
-    Parameters
-    ----------
-    words
-        fp32 patterns, any shape.
-    part
-        Which part. It is exact; what :class:`~openmxu.spec.passes.Part` has rounded is left to the converters.
     """
     if part == Part.WHOLE:
         return words

@@ -38,45 +38,30 @@ def read_words(payload: int, width: int, count: int) -> Words:
 
 
 class Block(NamedTuple):
-    """The beats of a tile.
-
-    Parameters
-    ----------
-    weights
-        (rows of the unit, its columns) words, row R-1 first; no rows if the tile keeps those before it.
-    activations
-        (beats, rows of the unit) words.
-    marks
-        (beats, 6) of 0 and 1: :data:`MARKS`.
-    weight_part, activation_part
-        The part that the unit's splitters make; :attr:`~openmxu.spec.passes.Part.WHOLE` if it has none.
-    """
+    """The beats of a tile."""
 
     weights: Words
+    """(rows of the unit, its columns) words, row R-1 first; no rows if the tile keeps those before it."""
     activations: Words
+    """(beats, rows of the unit) words."""
     marks: npt.NDArray[np.uint8]
+    """(beats, 6) of 0 and 1: :data:`MARKS`."""
     weight_part: Part
     activation_part: Part
+    """The part that the unit's splitters make; :attr:`~openmxu.spec.passes.Part.WHOLE` if it has none."""
 
 
 @dataclass(frozen=True)
 class Stimulus:
-    """Everything that goes into a unit, and how much comes out. Beats are made when they are needed.
-
-    Parameters
-    ----------
-    config
-        The unit.
-    a, b
-        (M, K) and (K, N) bit patterns in ``config.source``, none of them empty.
-    tiles
-        Which part of them when.
-    """
+    """Everything that goes into a unit, and how much comes out. Beats are made when they are needed."""
 
     config: MxuConfig
+    """The unit."""
     a: Words
     b: Words
+    """(M, K) and (K, N) bit patterns in ``config.source``, none of them empty."""
     tiles: tuple[Tile, ...]
+    """Which part of them when."""
 
     @property
     def results(self) -> int:
@@ -193,13 +178,6 @@ class Stalls:
     A source that waits offers no new beat, but never takes back one that it offers; a sink that waits is
     not ready. Each stream alternates between busy and slow spells.
 
-    Parameters
-    ----------
-    seed
-        Any non-negative integer.
-    period
-        Cycles after which the pattern repeats.
-
     Attributes
     ----------
     pattern
@@ -207,7 +185,9 @@ class Stalls:
     """
 
     seed: int
+    """Any non-negative integer."""
     period: int = 4096
+    """Cycles after which the pattern repeats."""
     pattern: npt.NDArray[np.bool_] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -14,13 +14,7 @@ __all__ = ["as_given", "from_tensor"]
 
 
 def from_tensor(given: Any, parameter: str) -> Any:
-    """What NumPy can read: a tensor of PyTorch as an array, in its very memory; all else as it is.
-
-    Raises
-    ------
-    TypeError
-        The tensor's derivatives are asked for, or it is no dense one in this machine's memory.
-    """
+    """What NumPy can read: a tensor of PyTorch as an array, in its very memory; all else as it is."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(given, torch.Tensor):
         return given

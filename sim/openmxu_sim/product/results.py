@@ -15,60 +15,45 @@ _SHOWN = 8
 
 @dataclass(frozen=True)
 class Statistics:
-    """What is known about a product besides its value.
-
-    Parameters
-    ----------
-    engine
-        The engine that computed it.
-    reason
-        Why this one: ``"requested"``, or how ``auto`` came to it.
-    config, units
-        The unit, and how many there are of it.
-    accumulate
-        Format of the sums.
-    precision
-        One of :data:`PRECISIONS`.
-    products, m, k, n, passes
-        How many products, their sizes, and how many times each was made of parts of its operands.
-    cycles
-        From the first beat taken on either input stream to the last result beat given, both included; of several units,
-        the most; of several products, all together.
-    cycles_source
-        ``"measured"`` on a clock, or ``"formula"``.
-    utilisation
-        products·passes·M·K·N / (units·R·C·cycles): the share of multiply-adds that were of use; 0 for an empty product.
-    busy, input_stalls, output_stalls
-        What the units' own counters say, added up: cycles in which a beat of activations entered an array, in which
-        none did for want of activations or weights, and for want of a place for its sums; see
-        :func:`openmxu.unit.status.status_signature`. ``None`` without a clock.
-    weight_bytes, activation_bytes, result_bytes
-        What went over the streams, padding included.
-    seconds
-        Wall time on this machine, building the simulation included.
-    """
+    """What is known about a product besides its value."""
 
     engine: str
+    """The engine that computed it."""
     reason: str
+    """Why this one: ``"requested"``, or how ``auto`` came to it."""
     config: MxuConfig
     units: int
+    """The unit, and how many there are of it."""
     accumulate: str
+    """Format of the sums."""
     precision: str
+    """One of :data:`PRECISIONS`."""
     products: int
     m: int
     k: int
     n: int
     passes: int
+    """How many products, their sizes, and how many times each was made of parts of its operands."""
     cycles: int
+    """From the first beat taken on either input stream to the last result beat given, both included; of several
+    units, the most; of several products, all together."""
     cycles_source: str
+    """``"measured"`` on a clock, or ``"formula"``."""
     utilisation: float
+    """products·passes·M·K·N / (units·R·C·cycles): the share of multiply-adds that were of use; 0 for an empty
+    product."""
     busy: int | None
     input_stalls: int | None
     output_stalls: int | None
+    """What the units' own counters say, added up: cycles in which a beat of activations entered an array, in which
+    none did for want of activations or weights, and for want of a place for its sums; see
+    :func:`openmxu.unit.status.status_signature`. ``None`` without a clock."""
     weight_bytes: int
     activation_bytes: int
     result_bytes: int
+    """What went over the streams, padding included."""
     seconds: float
+    """Wall time on this machine, building the simulation included."""
 
     def as_dict(self) -> dict[str, Any]:
         """The statistics as plain data, the parameters of the unit among them."""
@@ -90,19 +75,13 @@ class Statistics:
 
 @dataclass(frozen=True)
 class Product:
-    """A result and its statistics.
-
-    Parameters
-    ----------
-    result
-        The product's shape by numpy's rules; (M, N) of two matrices. Its type is that of
-        :data:`openmxu_sim.golden.DTYPES` for the unit's ``result``, float32 where there is none.
-    statistics
-        How it came about.
-    """
+    """A result and its statistics."""
 
     result: npt.NDArray[Any]
+    """The product's shape by numpy's rules; (M, N) of two matrices. Its type is that of
+    :data:`openmxu_sim.golden.DTYPES` for the unit's ``result``, float32 where there is none."""
     statistics: Statistics
+    """How it came about."""
 
     def _repr_html_(self) -> str:
         """What notebooks show: the sizes, the cycles, and a corner of the result."""

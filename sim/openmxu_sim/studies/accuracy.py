@@ -35,53 +35,37 @@ _OPERANDS: dict[str, Callable[[np.random.Generator, tuple[int, int]], npt.NDArra
 
 @dataclass(frozen=True)
 class Error:
-    """Errors of one product.
-
-    Parameters
-    ----------
-    operands
-        How they were drawn.
-    k
-        Inner dimension.
-    precision
-        One of :data:`~openmxu.spec.passes.PASSES`, or ``"fp32"``.
-    subnormals
-        ``"flush"`` or ``"ieee"``.
-    exponent
-        The activations were multiplied by 2 to this power, the weights divided.
-    median, largest
-        ``|error| / Σ|a·b|`` over all elements, in units of 2^-24, half an fp32 ulp of 1.
-    """
+    """Errors of one product."""
 
     operands: str
+    """How they were drawn."""
     k: int
+    """Inner dimension."""
     precision: str
+    """One of :data:`~openmxu.spec.passes.PASSES`, or ``"fp32"``."""
     subnormals: str
+    """``"flush"`` or ``"ieee"``."""
     exponent: int
+    """The activations were multiplied by 2 to this power, the weights divided."""
     median: float
     largest: float
+    """``|error| / Σ|a·b|`` over all elements, in units of 2^-24, half an fp32 ulp of 1.
+    """
 
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Errors by inner dimension, and by magnitude; and the cycles of each precision.
-
-    Parameters
-    ----------
-    size, rows, seed
-        Rows and columns of the results, rows of the array, and of the operands.
-    by_depth, by_magnitude
-        The errors.
-    cycles
-        Cycles of 512x512x512 on 128x128, by precision; from the formula.
-    """
+    """Errors by inner dimension, and by magnitude; and the cycles of each precision."""
 
     size: int
     rows: int
     seed: int
+    """Rows and columns of the results, rows of the array, and of the operands."""
     by_depth: tuple[Error, ...]
     by_magnitude: tuple[Error, ...]
+    """The errors."""
     cycles: dict[str, int]
+    """Cycles of 512x512x512 on 128x128, by precision; from the formula."""
 
     def to_json(self) -> str:
         """All of it."""
@@ -99,19 +83,7 @@ class Accuracy:
 def measure(
     *, engine: str = "model", seed: int = 0, depths: tuple[int, ...] = DEPTHS, progress: Progress | None = None
 ) -> Accuracy:
-    """Multiply matrices with each precision and compare with binary64.
-
-    Parameters
-    ----------
-    engine
-        ``"model"`` or ``"golden"``: the same bits.
-    seed
-        Seed of the operands.
-    depths
-        Inner dimensions.
-    progress
-        Called with the number of products done and of all products.
-    """
+    """Multiply matrices with each precision and compare with binary64."""
     product = load_product(engine)
     count = len(_OPERANDS) * len(depths) * (len(PASSES) + 1) + len(_EXPONENTS) * 2 * len(PASSES)
     done: list[Error] = []

@@ -15,25 +15,7 @@ _MOST = 2**40
 
 
 def read_layers(path: Path) -> tuple[Layer, ...]:
-    """The products of a network.
-
-    Parameters
-    ----------
-    path
-        A table (``.csv``), a row for each layer, in one of two forms that SCALE-Sim has: products by the columns Layer,
-        M, N and K; or convolutions by Layer name, IFMAP Height, IFMAP Width, Filter Height, Filter Width, Channels, Num
-        Filter and Strides, the image with its padding. Or a model (``.onnx``); it is run once on zeros, with 1 where
-        the size of an input is not said.
-
-    Raises
-    ------
-    OSError
-        It cannot be read.
-    ValueError
-        It is neither, or has a row that makes no sense; the text says which.
-    openmxu_sim.networks.numerics.EscapeError
-        The model has products that the unit does not compute.
-    """
+    """The products of a network."""
     if path.suffix.lower() == ".onnx":
         return _from_model(path)
     try:

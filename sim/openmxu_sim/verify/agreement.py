@@ -24,32 +24,22 @@ _MOST_ROWS = 80
 
 @dataclass(frozen=True)
 class Case:
-    """A product on a unit.
-
-    Parameters
-    ----------
-    seed
-        What it was drawn by.
-    config
-        The unit.
-    m, k, n
-        Sizes of the matrices.
-    kind
-        Kind of their patterns, see :func:`openmxu_sim.operands.vectors.matrix`.
-    precision
-        How many passes.
-    stalls
-        Stalls of the streams; ``None``: none.
-    """
+    """A product on a unit."""
 
     seed: int
+    """What it was drawn by."""
     config: MxuConfig
+    """The unit."""
     m: int
     k: int
     n: int
+    """Sizes of the matrices."""
     kind: str
+    """Kind of their patterns, see :func:`openmxu_sim.operands.vectors.matrix`."""
     precision: str = "default"
+    """How many passes."""
     stalls: Stalls | None = None
+    """Stalls of the streams; ``None``: none."""
 
     def __str__(self) -> str:
         config = self.config
@@ -82,15 +72,7 @@ class Agreement:
 
 
 def draw(seed: int, sizes: range) -> Case:
-    """A product on a unit; each seed has its own.
-
-    Parameters
-    ----------
-    seed
-        Any integer >= 0.
-    sizes
-        Rows, and columns, that the unit may have.
-    """
+    """A product on a unit; each seed has its own."""
     generator = np.random.default_rng(seed)
 
     def pick(first: int, last: int) -> int:

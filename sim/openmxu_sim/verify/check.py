@@ -26,52 +26,34 @@ HOLDS, FAILED, OPEN, NOT_RUN = "holds", "failed", "open", "not run"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a check.
-
-    Parameters
-    ----------
-    status
-        ``"holds"``, ``"failed"``, ``"open"``: neither shown nor refuted, or ``"not run"``: its simulator is missing.
-    looked_at
-        Number of cases, states or operands.
-    detail
-        What is wrong or open, or a remark.
-    counts
-        Number of faults by outcome.
-    """
+    """What came of a check."""
 
     status: str
+    """``"holds"``, ``"failed"``, ``"open"``: neither shown nor refuted, or ``"not run"``: its simulator is missing."""
     looked_at: str
+    """Number of cases, states or operands."""
     detail: str = ""
+    """What is wrong or open, or a remark."""
     counts: Mapping[str, int] = field(default_factory=dict)
+    """Number of faults by outcome."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """A row of the table.
-
-    Parameters
-    ----------
-    group
-        The method of the check.
-    name
-        What is claimed. Group and name together identify the check.
-    against
-        Source of the expected values.
-    run
-        Runs the check.
-    thorough
-        Whether only the thorough run has it.
-    seconds
-        Rough time on one core: the longest checks start first.
-    """
+    """A row of the table."""
 
     group: str
+    """The method of the check."""
     name: str
+    """What is claimed. Group and name together identify the check."""
     against: str
+    """Source of the expected values."""
     run: Callable[[], Outcome]
+    """Runs the check."""
     thorough: bool = False
+    """Whether only the thorough run has it."""
     seconds: int = 5
+    """Rough time on one core: the longest checks start first."""
 
 
 def of_tally(make: Callable[[], Tally], what: str) -> Outcome:

@@ -24,15 +24,7 @@ __all__ = ["checks"]
 
 @cache
 def checks(*, thorough: bool, faults: bool = False) -> Mapping[tuple[str, str], Check]:
-    """The checks of a run, by group and name; the same on every machine.
-
-    Parameters
-    ----------
-    thorough
-        Include checks that take minutes, with larger samples.
-    faults
-        The checks of :mod:`~openmxu_sim.verify.faults` instead.
-    """
+    """The checks of a run, by group and name; the same on every machine."""
     makers: tuple[Callable[[bool], Iterator[Check]], ...] = (
         operand_checks,
         sum_checks,

@@ -58,33 +58,22 @@ class Row:
 
 @dataclass(frozen=True)
 class Evidence:
-    """A run of the checks.
-
-    Parameters
-    ----------
-    date
-        Date of the run's end, such as 2026-01-31.
-    thorough
-        Whether it was the long one.
-    seconds
-        On the clock.
-    machine
-        Processor and cores.
-    tools
-        Versions, by name; what :func:`openmxu.export.provenance.provenance` says, first.
-    rows
-        In the order of the checks.
-    resumed
-        How many of them an earlier run left, which did not come to its end.
-    """
+    """A run of the checks."""
 
     date: str
+    """Date of the run's end, such as 2026-01-31."""
     thorough: bool
+    """Whether it was the long one."""
     seconds: float
+    """On the clock."""
     machine: str
+    """Processor and cores."""
     tools: Mapping[str, str]
+    """Versions, by name; what :func:`openmxu.export.provenance.provenance` says, first."""
     rows: tuple[Row, ...]
+    """In the order of the checks."""
     resumed: int = 0
+    """How many of them an earlier run left, which did not come to its end."""
 
     def count(self, status: str) -> int:
         """Rows of that status."""
@@ -102,13 +91,7 @@ class Evidence:
 
 
 def tools(*, thorough: bool, progress: Callable[[str], None] | None = None) -> dict[str, str]:
-    """The versions of all that the checks need.
-
-    Raises
-    ------
-    ValueError
-        Something is missing; the text says what to install.
-    """
+    """The versions of all that the checks need."""
     missing: list[str] = []
 
     def ask(question: Callable[[], str]) -> str:
@@ -144,31 +127,7 @@ def verify(
     note: Callable[[str], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Evidence:
-    """Run the checks, each in a process of its own.
-
-    Parameters
-    ----------
-    thorough
-        Run all checks, with larger samples.
-    faults
-        Run the campaign of faults instead.
-    only
-        Run only the checks whose group or name contains this text.
-    jobs
-        Processes at a time, by default as many as there are processors.
-    resume
-        Take what checks gave in an earlier run with the same sources, tools and machine, and run the others. What
-        failed is run again.
-    note
-        Called with a line of text now and then.
-    progress
-        Called with the number of checks done and of all checks.
-
-    Raises
-    ------
-    ValueError
-        Something is not installed, or ``only`` matches nothing.
-    """
+    """Run the checks, each in a process of its own."""
     known = checks(thorough=thorough, faults=faults)
     chosen = {key: check for key, check in known.items() if only in f"{key[0]}: {key[1]}"}
     if not chosen:
@@ -221,11 +180,6 @@ class _Kept:
     """What checks have given, in the cache, as long as no source file has changed since this process imported it.
 
     Whatever changes no check may change in between: another commit will do if the files that checks see are the same.
-
-    Parameters
-    ----------
-    conditions
-        All else that it depends on.
     """
 
     def __init__(self, conditions: str) -> None:

@@ -33,27 +33,18 @@ _WRONG = ctypes.c_uint32 * 4
 
 @dataclass(frozen=True)
 class Sweep:
-    """A unit whose operands together have 32 bits.
-
-    Parameters
-    ----------
-    name
-        What it computes.
-    make
-        The unit, from its mode of subnormals.
-    inputs
-        Its ports, the lower half of the 32 bits first.
-    oracle
-        The file that says what results must be.
-    part
-        The part that a splitter is told to make.
-    """
+    """A unit whose operands together have 32 bits."""
 
     name: str
+    """What it computes."""
     make: Callable[[str], Any]
+    """The unit, from its mode of subnormals."""
     inputs: tuple[str, ...]
+    """Its ports, the lower half of the 32 bits first."""
     oracle: str
+    """The file that says what results must be."""
     part: Part = Part.WHOLE
+    """The part that a splitter is told to make."""
 
 
 class _PartOf(wiring.Component):
@@ -130,26 +121,7 @@ class Tally:
 def sweep(
     name: str, subnormals: str, *, change: Callable[[str], str] | None = None, progress: Progress | None = None
 ) -> Tally:
-    """Compare all 2^32 results of a unit, or those up to the first wrong ones.
-
-    Parameters
-    ----------
-    name
-        One of :data:`SWEEPS`.
-    subnormals
-        ``"flush"`` or ``"ieee"``.
-    change
-        Changes the unit's RTLIL first, to see that wrong results are found.
-    progress
-        Called with what is done, and the total.
-
-    Raises
-    ------
-    openmxu_sim.netlist.native.CompilerNotFoundError, openmxu_sim.netlist.native.CompilationError
-        There is no C compiler, or it fails.
-    openmxu.yosys.SynthesisError
-        Yosys fails.
-    """
+    """Compare all 2^32 results of a unit, or those up to the first wrong ones."""
     chosen = SWEEPS[name]
     return _sweep(chosen, gates(chosen.make(subnormals), change=change), subnormals, progress)
 
@@ -171,22 +143,7 @@ def _sweep(chosen: Sweep, netlist: Any, subnormals: str, progress: Progress | No
 
 
 def parts(subnormals: str, *, change: Callable[[str], str], progress: Progress | None = None) -> Tally:
-    """Compare all parts of all fp32 numbers, or those up to the first wrong ones; no reserved part is asked for.
-
-    Parameters
-    ----------
-    subnormals, progress
-        As for :func:`sweep`.
-    change
-        Changes the RTLIL of the :class:`~openmxu.arith.Splitter` first.
-
-    Raises
-    ------
-    openmxu_sim.netlist.native.CompilerNotFoundError, openmxu_sim.netlist.native.CompilationError
-        There is no C compiler, or it fails.
-    openmxu.yosys.SynthesisError
-        Yosys fails.
-    """
+    """Compare all parts of all fp32 numbers, or those up to the first wrong ones; no reserved part is asked for."""
     splitter = Splitter(subnormals=subnormals)
     changed = change(to_rtlil(splitter))
     count = 0
@@ -214,26 +171,6 @@ def additions(
 
     A relative has both exponents and signs moved together, and every second one a bit of one operand flipped:
     what makes a pair hard survives, at another place.
-
-    Parameters
-    ----------
-    subnormals, stages
-        Parameters of the :class:`~openmxu.arith.Adder`.
-    count
-        How many at least.
-    seed
-        Seed of the operands.
-    change
-        As for :func:`sweep`.
-    progress
-        Called with what is done, and the total.
-
-    Raises
-    ------
-    openmxu_sim.netlist.native.CompilerNotFoundError, openmxu_sim.netlist.native.CompilationError
-        There is no C compiler, or it fails.
-    openmxu.yosys.SynthesisError
-        Yosys fails.
     """
     relatives = 96
     netlist = gates(Adder(FP32, subnormals=subnormals, stages=stages), change=change)

@@ -37,27 +37,18 @@ _TIMEOUT = 120.0  # seconds; the designs themselves take two to five
 
 @dataclass(frozen=True)
 class Subject:
-    """A design whose mutants a bench must find.
-
-    Parameters
-    ----------
-    name
-        What it is called.
-    task
-        The design and its bench; none where a proof is graded.
-    without
-        Modules that are not changed, because they are subjects of their own.
-    everything
-        Arithmetic: tries all possible operands on the RTLIL with ``change``.
-    proofs
-        The proofs that are graded together, all about one component.
-    """
+    """A design whose mutants a bench must find."""
 
     name: str
+    """What it is called."""
     task: Task | None
+    """The design and its bench; none where a proof is graded."""
     without: tuple[str, ...] = ()
+    """Modules that are not changed, because they are subjects of their own."""
     everything: Callable[..., Tally] | None = None
+    """Arithmetic: tries all possible operands on the RTLIL with ``change``."""
     proofs: tuple[str, ...] = ()
+    """The proofs that are graded together, all about one component."""
 
     @property
     def is_quick(self) -> bool:
@@ -89,25 +80,17 @@ SUBJECTS = {subject.name: subject for subject in _subjects()}
 
 @dataclass(frozen=True)
 class Mutant:
-    """What became of a mutant.
-
-    Parameters
-    ----------
-    number
-        Number of the mutant, see :class:`~openmxu.yosys.mutation.Mutants`.
-    mistake
-        What is wrong with it.
-    fate
-        ``"killed"``, ``"killed late"`` (not by the bench, but by all operands), ``"equivalent"`` (proven, or shown
-        with all operands) or ``"open"``.
-    by
-        What killed it, or what was tried.
-    """
+    """What became of a mutant."""
 
     number: int
+    """Number of the mutant, see :class:`~openmxu.yosys.mutation.Mutants`."""
     mistake: str
+    """What is wrong with it."""
     fate: str
+    """``"killed"``, ``"killed late"`` (not by the bench, but by all operands), ``"equivalent"`` (proven, or shown
+    with all operands) or ``"open"``."""
     by: str
+    """What killed it, or what was tried."""
 
 
 @dataclass(frozen=True)
@@ -125,33 +108,7 @@ class Grade:
 def grade(
     name: str, count: int, *, seed: int = 0, spare: int = 0, jobs: int | None = None, progress: Progress | None = None
 ) -> Grade:
-    """Try mutants of a subject on its bench or its proof.
-
-    Parameters
-    ----------
-    name
-        One of :data:`SUBJECTS`.
-    count
-        How many mutants.
-    seed
-        The same seed gives the same mutants of the same design.
-    spare
-        Extra mutants that replace equivalent ones, in the order in which they were drawn, so that ``count`` mutants are
-        not equivalent.
-    jobs
-        Simulations at a time, by default as many as there are processors.
-    progress
-        Called with the number of mutants done and of all mutants.
-
-    Raises
-    ------
-    RuntimeError
-        The bench or the proof refuses the unchanged design.
-    openmxu_sim.cosim.simulators.SimulatorNotFoundError, openmxu_sim.netlist.native.CompilerNotFoundError
-        Verilator or a compiler is missing.
-    openmxu.yosys.SynthesisError, openmxu_sim.netlist.native.CompilationError, SimulationError
-        A tool fails.
-    """
+    """Try mutants of a subject on its bench or its proof."""
     subject = SUBJECTS[name]
     tries = _tries(subject, count + spare, seed) if subject.task else _proof_tries(subject, count + spare, seed)
     with process.threads(jobs or cores()) as pool:

@@ -67,25 +67,17 @@ _FORMATS = {"bf16": _Format(8, 7), "fp16": _Format(5, 10), "fp32": _Format(8, 23
 
 @dataclass(frozen=True)
 class Operation:
-    """What is compared.
-
-    Parameters
-    ----------
-    kind
-        ``"add"``, ``"multiply"`` or ``"convert"``.
-    operand, result
-        Formats: ``"bf16"``, ``"fp16"`` or ``"fp32"``.
-    softfloat
-        Name of the function in SoftFloat; bf16 operands are widened for it, which is exact.
-    unit
-        The hardware, from its mode of subnormals, and its ports; None where only the golden model is compared.
-    """
+    """What is compared."""
 
     kind: str
+    """``"add"``, ``"multiply"`` or ``"convert"``."""
     operand: str
     result: str
+    """Formats: ``"bf16"``, ``"fp16"`` or ``"fp32"``."""
     softfloat: str
+    """Name of the function in SoftFloat; bf16 operands are widened for it, which is exact."""
     unit: tuple[Callable[[str], Any], tuple[str, ...]] | None = None
+    """The hardware, from its mode of subnormals, and its ports; None where only the golden model is compared."""
 
 
 OPERATIONS = {
@@ -119,36 +111,7 @@ def sample(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Tally:
-    """Compare results for biased operands: :func:`openmxu_sim.operands.vectors.pairs`, and corners with corners.
-
-    Parameters
-    ----------
-    subject
-        One of :data:`SUBJECTS`: who is checked, ``"golden"`` or ``"gates"``.
-    operation
-        One of :data:`OPERATIONS`.
-    subnormals
-        ``"flush"`` or ``"ieee"``.
-    oracle
-        One of :data:`ORACLES`: who says what results must be, ``"softfloat"`` or ``"mpfr"``.
-    count
-        How many.
-    seed
-        Seed of the operands.
-    progress
-        Called with what is done, and the total.
-
-    Raises
-    ------
-    OracleNotFoundError
-        The oracle's package is not installed; the text says how to get it.
-    ValueError
-        There is no such mode, or the operation has no gates.
-    openmxu_sim.netlist.native.CompilerNotFoundError, openmxu_sim.netlist.native.CompilationError
-        There is no C compiler, or it fails; SoftFloat and gates need one.
-    openmxu.yosys.SynthesisError
-        Yosys fails.
-    """
+    """Compare results for biased operands: :func:`openmxu_sim.operands.vectors.pairs`, and corners with corners."""
     chosen = OPERATIONS[operation]
     flush = check_subnormals(subnormals)
     compute = SUBJECTS[subject](operation, subnormals)
@@ -403,22 +366,6 @@ def products_by_jax(
     Multiplication and addition are compiled apart. In one function, as in ``jax.numpy.dot``, XLA contracts them to
     a fused multiply-add, where a product neither overflows nor underflows on its way; and the order in which it
     sums depends on its version and on the shape.
-
-    Parameters
-    ----------
-    count
-        How many results at least.
-    seed
-        Seed of the operands.
-    matmul
-        Who is checked; called as :func:`openmxu_sim.golden.matmul` is.
-    progress
-        Called with what is done, and the total.
-
-    Raises
-    ------
-    OracleNotFoundError
-        JAX is not installed; the text says how to get it.
     """
     jax = _import("jax", "jax")
     multiply, add = jax.jit(lambda x, y: x * y), jax.jit(lambda x, y: x + y)

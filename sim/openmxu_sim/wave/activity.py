@@ -25,34 +25,23 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Activity:
-    """Who multiplied what when. Cycles are counted from the end of the reset.
-
-    Parameters
-    ----------
-    config
-        The unit.
-    tiles
-        What it computed.
-    stalls
-        When the other sides of the streams waited.
-    cycles
-        From the first beat taken on either input stream to the last result beat given, both included.
-    streams
-        (cycles, signals): what stood on the streams, see :data:`openmxu_sim.engines.compiled.trace.STREAMS`.
-    starts
-        (tiles, rows, columns): when a processing element multiplies its tile's first activation.
-    loads
-        For some cycles, (rows, columns): whose weight a processing element's shadow register has taken over at the
-        cycle's begin, as the tile's number; -1 where none.
-    """
+    """Who multiplied what when. Cycles are counted from the end of the reset."""
 
     config: MxuConfig
+    """The unit."""
     tiles: tuple[Tile, ...]
+    """What it computed."""
     stalls: Stalls | None
+    """When the other sides of the streams waited."""
     cycles: int
+    """From the first beat taken on either input stream to the last result beat given, both included."""
     streams: npt.NDArray[np.uint32]
+    """(cycles, signals): what stood on the streams, see :data:`openmxu_sim.engines.compiled.trace.STREAMS`."""
     starts: Integers
+    """(tiles, rows, columns): when a processing element multiplies its tile's first activation."""
     loads: dict[int, Integers]
+    """For some cycles, (rows, columns): whose weight a processing element's shadow register has taken over at the
+    cycle's begin, as the tile's number; -1 where none."""
 
     def stream(self, name: str) -> Flags:
         """(cycles): whether a bit of a stream is high."""

@@ -38,26 +38,18 @@ _OPENING = ((f"area, {MULTIPLIER}",), (_SAME_AREA, _AREA), (_SAME_ENERGY, _ENERG
 
 @dataclass
 class Measured:
-    """One quantity in all formats.
-
-    Parameters
-    ----------
-    words
-        What it is.
-    unit, digits
-        Of the figures for bf16.
-    bases
-        The figures for bf16, one for each target that has it in this unit.
-    ratios
-        By format: its figures in units of bf16, and their standard deviations, where these are known, one pair for each
-        target, or for each clock.
-    """
+    """One quantity in all formats."""
 
     words: str
+    """What it is."""
     unit: str
     digits: int
+    """Of the figures for bf16."""
     bases: list[float] = field(default_factory=list)
+    """The figures for bf16, one for each target that has it in this unit."""
     ratios: dict[str, list[tuple[float, float | None]]] = field(default_factory=dict)
+    """By format: its figures in units of bf16, and their standard deviations, where these are known, one pair for
+    each target, or for each clock."""
 
     def add(self, figures: Mapping[str, tuple[float, float | None]], *, in_unit: bool = True) -> None:
         """Figures of one target or clock, by format, with their deviations as fractions."""

@@ -24,108 +24,75 @@ COMPARISON_FILES = ("peers.json", "peers.md")
 
 @dataclass(frozen=True)
 class ComparedDesign:
-    """A design that takes part.
-
-    Parameters
-    ----------
-    name, url, licence, version, notes
-        As of :class:`openmxu.area.subject.peers.Peer`; of ours only the name of its module.
-    against
-        Name of the part of ours that it is compared with; empty if it is ours.
-    sha256
-        Digest of its RTLIL; empty if Yosys cannot read it.
-    error
-        Why not.
-    """
+    """A design that takes part."""
 
     name: str
     against: str = ""
+    """Name of the part of ours that it is compared with; empty if it is ours."""
     url: str = ""
     licence: str = ""
     version: str = ""
     notes: str = ""
+    """As of :class:`openmxu.area.subject.peers.Peer`; of ours only the name of its module."""
     sha256: str = ""
+    """Digest of its RTLIL; empty if Yosys cannot read it."""
     error: str = ""
+    """Why not."""
 
 
 @dataclass(frozen=True)
 class ComparedTarget:
-    """A target of the comparison.
-
-    Parameters
-    ----------
-    name, label, recipe, unit, timing
-        As of :class:`openmxu.area.target.targets.Target`.
-    sha256, nand2_area
-        Of its cell library: digest, and area of a NAND2 in the library's unit. Empty and 0 on FPGAs.
-    """
+    """A target of the comparison."""
 
     name: str
     label: str
     recipe: str
     unit: str
     timing: str
+    """As of :class:`openmxu.area.target.targets.Target`."""
     sha256: str
     nand2_area: float
+    """Of its cell library: digest, and area of a NAND2 in the library's unit. Empty and 0 on FPGAs."""
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What a design came to on a target.
-
-    Parameters
-    ----------
-    design, target
-        Name and label.
-    combinational, sequential
-        Parts of the area, in the target's unit; none if it failed.
-    flip_flops, memory_bits, dsps
-        Numbers.
-    depth
-        Cells on the longest path.
-    delay
-        Nanoseconds on it; none without timing.
-    error, note
-        Why there is no area; why there is no delay.
-    figure
-        Digest of all that it depends on.
-    """
+    """What a design came to on a target."""
 
     design: str
     target: str
+    """Name and label."""
     combinational: float | None = None
     sequential: float | None = None
+    """Parts of the area, in the target's unit; none if it failed."""
     flip_flops: int = 0
     memory_bits: int = 0
     dsps: int = 0
+    """Numbers."""
     depth: int | None = None
+    """Cells on the longest path."""
     delay: float | None = None
+    """Nanoseconds on it; none without timing."""
     error: str = ""
     note: str = ""
+    """Why there is no area; why there is no delay."""
     figure: str = ""
+    """Digest of all that it depends on."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Designs of others beside our parts.
-
-    Parameters
-    ----------
-    tools
-        What it was measured with: Yosys and its version, and what :func:`openmxu.export.provenance.provenance` says of
-        us.
-    targets
-        What was mapped to.
-    designs
-        Each of our parts, with those that are compared with it behind it.
-    figures
-        One for each design and target, but for designs that cannot be read.
-    """
+    """Designs of others beside our parts."""
 
     tools: dict[str, str]
+    """What it was measured with: Yosys and its version, and what :func:`openmxu.export.provenance.provenance` says
+    of us."""
     targets: tuple[ComparedTarget, ...]
+    """What was mapped to."""
     designs: tuple[ComparedDesign, ...]
+    """Each of our parts, with those that are compared with it behind it."""
     figures: tuple[Figures, ...]
+    """One for each design and target, but for designs that cannot be read."""
 
     def find(self, design: str, target: str) -> Figures | None:
         """The figures of a design on a target."""
@@ -170,22 +137,6 @@ def compare_peers(
 
     Our parts are exported as Verilog first, and read as theirs are. From then on one script measures all. A design that
     Yosys cannot read or map is part of the result, which says why.
-
-    Parameters
-    ----------
-    folder
-        The designs, with a description; see :func:`openmxu.area.subject.peers.read_peers`. Nothing in it is changed.
-    output
-        Directory for the files.
-    to_markdown
-        Writes ``peers.md``.
-    targets, liberty, recipes, jobs, cluster, limit, progress
-        As for :func:`openmxu.area.report.report`; by default generic gates, and the libraries that are given.
-
-    Raises
-    ------
-    OSError, ValueError, TypeError
-        As of :func:`openmxu.area.report.report` and :func:`openmxu.area.subject.peers.read_peers`.
     """
     tell = progress or (lambda line: None)
     check_options("quick", None, jobs, limit)

@@ -22,22 +22,7 @@ _RECIPE = "area"
 
 
 def element_areas(units: Sequence[MxuConfig], tell: Callable[[str], None]) -> list[float]:
-    """The area of a processing element of each unit, by recipe ``area``, in GE; from the cache where it was measured.
-
-    Parameters
-    ----------
-    units
-        Of which operands, mode and stages matter.
-    tell
-        Called with a line for each measurement.
-
-    Raises
-    ------
-    SynthesisError
-        Yosys failed.
-    OSError
-        Yosys does not run.
-    """
+    """The area of a processing element of each unit, by recipe ``area``, in GE; from the cache if it is there."""
     prepare(tell)
     [target] = choose_targets(["generic"], [], [_RECIPE])
     points = [point(PROCESSING_ELEMENT, unit.operand, subnormals=unit.subnormals, stages=unit.stages) for unit in units]
@@ -54,13 +39,7 @@ def _check(results: Sequence[Result]) -> None:
 
 
 def check_energies(unit: MxuConfig) -> None:
-    """Refuse a unit whose parts have no known operands, so that nothing is known of its energy.
-
-    Raises
-    ------
-    ValueError
-        It has several stages, or gradual underflow, or operands of a format without a name.
-    """
+    """Refuse a unit whose parts have no known operands, so that nothing is known of its energy."""
     for name, domain, given in (
         ("stages", ["1"], str(unit.stages)),
         ("subnormals", ["flush"], unit.subnormals),
@@ -73,24 +52,6 @@ def check_energies(unit: MxuConfig) -> None:
 def element_energies(units: Sequence[MxuConfig], library: Library, tell: Callable[[str], None]) -> list[UnitEnergy]:
     """What each unit takes for a product on a cell library: its parts are mapped for area, measured or looked up, with
     operands of a normal distribution.
-
-    Parameters
-    ----------
-    units
-        Of which operands, rows and columns matter; see :func:`check_energies`.
-    library
-        With timing and power.
-    tell
-        Called with a line for each measurement.
-
-    Raises
-    ------
-    ValueError
-        A unit is refused, or the library has no energies.
-    SynthesisError
-        Yosys failed.
-    OSError
-        Yosys does not run, there is no C compiler, or ``openmxu_sim`` is not installed.
     """
     for unit in units:
         check_energies(unit)

@@ -71,35 +71,24 @@ class Interval:
 
 @dataclass(frozen=True)
 class Fit:
-    """Area as a function of the significand width p: ``a + b·p + c·p²`` by least squares, and p to an exponent.
-
-    Parameters
-    ----------
-    target
-        Where the areas were measured.
-    part
-        The part that was measured.
-    widths
-        The significand widths that it rests on.
-    a, b, c
-        The coefficients, in the target's unit.
-    exponent
-        The slope of log area over log p, by least squares.
-    r_squared
-        Share of the areas' variance that the curve explains.
-    worst
-        Largest distance of an area from the curve, as a fraction of that area.
-    """
+    """Area as a function of the significand width p: ``a + b·p + c·p²`` by least squares, and p to an exponent."""
 
     target: Target
+    """Where the areas were measured."""
     part: str
+    """The part that was measured."""
     widths: tuple[int, ...]
+    """The significand widths that it rests on."""
     a: Interval
     b: Interval
     c: Interval
+    """The coefficients, in the target's unit."""
     exponent: Interval
+    """The slope of log area over log p, by least squares."""
     r_squared: float
+    """Share of the areas' variance that the curve explains."""
     worst: float
+    """Largest distance of an area from the curve, as a fraction of that area."""
 
     def __call__(self, width: FloatOrArray) -> FloatOrArray:
         """The curve's area at ``width``."""
@@ -108,18 +97,12 @@ class Fit:
 
 @dataclass(frozen=True)
 class Spread:
-    """What a design comes to when ABC is given it in several orders; see :func:`openmxu.area.target.targets.in_order`.
-
-    Parameters
-    ----------
-    result
-        As it comes.
-    others
-        In the other orders.
-    """
+    """The results of a design in several orders of ABC; see :func:`openmxu.area.target.targets.in_order`."""
 
     result: Result
+    """As it comes."""
     others: tuple[Result, ...]
+    """In the other orders."""
 
     @property
     def area(self) -> float | None:
@@ -139,48 +122,32 @@ def _deviation(values: Sequence[float]) -> float | None:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Areas of one part for bf16, fp16 and fp32, to compare with the claims.
-
-    Parameters
-    ----------
-    target
-        Where they were measured.
-    part
-        The part that was measured; for the significand product with 8, 11 and 24 bits.
-    bf16
-        Area for bf16, in the target's unit.
-    others
-        Area for fp16 and fp32 relative to bf16; a format whose run failed is absent.
-    deviations
-        Standard deviations over orders, as fractions: of the area for bf16, and of each of ``others``,
-        whose two areas have nothing to do with each other. Empty where one order was measured.
-    """
+    """Areas of one part for bf16, fp16 and fp32, to compare with the claims."""
 
     target: Target
+    """Where they were measured."""
     part: str
+    """The part that was measured; for the significand product with 8, 11 and 24 bits."""
     bf16: float
+    """Area for bf16, in the target's unit."""
     others: dict[str, float]
+    """Area for fp16 and fp32 relative to bf16; a format whose run failed is absent."""
     deviations: dict[str, float] = field(default_factory=dict)
+    """Standard deviations over orders, as fractions: of the area for bf16, and of each of ``others``, whose two
+    areas have nothing to do with each other. Empty where one order was measured."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a feature costs on a target.
-
-    Parameters
-    ----------
-    target
-        Where it was measured.
-    ablation
-        The feature, and the two designs.
-    whole, without
-        Their areas, in the target's unit.
-    """
+    """What a feature costs on a target."""
 
     target: Target
+    """Where it was measured."""
     ablation: Ablation
+    """The feature, and the two designs."""
     whole: float
     without: float
+    """Their areas, in the target's unit."""
 
     @property
     def saved(self) -> float:
@@ -198,22 +165,15 @@ class Term:
 
 @dataclass(frozen=True)
 class Entry:
-    """What a design of the catalog came to on one target.
-
-    Parameters
-    ----------
-    design, target
-        Which design, on what.
-    derived
-        Whether the area is a sum over the design's parts, and not measured of the whole.
-    terms
-        The parts; of a design that was measured the design itself, once.
-    """
+    """What a design of the catalog came to on one target."""
 
     design: Design
     target: Target
+    """Which design, on what."""
     derived: bool
+    """Whether the area is a sum over the design's parts, and not measured of the whole."""
     terms: tuple[Term, ...]
+    """The parts; of a design that was measured the design itself, once."""
 
     @property
     def area(self) -> Area | None:
@@ -231,42 +191,28 @@ class Entry:
 
 @dataclass(frozen=True)
 class Report:
-    """An area report: what was measured, and what follows from it.
-
-    Parameters
-    ----------
-    tool
-        The Yosys that measured it.
-    results
-        What was measured: target by target, each point by point.
-    catalog
-        The catalog's designs, target by target; empty if they were not asked for.
-    files
-        The files that were written.
-    energies
-        Of some of the results, if they were asked for.
-    reordered
-        Of some of the designs, in other orders.
-    made_by
-        Version and commit of this project.
-    layer
-        Name of the file of a layer, if there are energies with its operands.
-    cores
-        Designs that were placed and routed.
-    placed_by
-        What placed them, and its version.
-    """
+    """An area report: what was measured, and what follows from it."""
 
     tool: str
+    """The Yosys that measured it."""
     results: list[Result]
+    """What was measured: target by target, each point by point."""
     catalog: list[Entry] = field(default_factory=list)
+    """The catalog's designs, target by target; empty if they were not asked for."""
     files: list[Path] = field(default_factory=list)
+    """The files that were written."""
     energies: list[Energy] = field(default_factory=list)
+    """Of some of the results, if they were asked for."""
     reordered: list[Result] = field(default_factory=list)
+    """Of some of the designs, in other orders."""
     made_by: str = ""
+    """Version and commit of this project."""
     layer: str = ""
+    """Name of the file of a layer, if there are energies with its operands."""
     cores: list[Core] = field(default_factory=list)
+    """Designs that were placed and routed."""
     placed_by: str = ""
+    """What placed them, and its version."""
 
     @cached_property
     def targets(self) -> list[Target]:

@@ -36,21 +36,14 @@ class Element(NamedTuple):
 
 @dataclass(frozen=True)
 class Front:
-    """The elements of a format on a library of which none is beaten by another, the fastest first.
-
-    Parameters
-    ----------
-    library
-        Name of the target.
-    format
-        Operands.
-    elements
-        Delays rise, costs fall.
-    """
+    """The elements of a format on a library of which none is beaten by another, the fastest first."""
 
     library: str
+    """Name of the target."""
     format: str
+    """Operands."""
     elements: tuple[Element, ...]
+    """Delays rise, costs fall."""
 
     @property
     def points(self) -> tuple[tuple[float, float], ...]:

@@ -30,28 +30,20 @@ Parts = Mapping[tuple[str, str, str], Energy]
 
 @dataclass(frozen=True)
 class UnitEnergy:
-    """A unit of elements with one stage, on a library with a recipe; all of it derived.
-
-    Parameters
-    ----------
-    library, recipe, format
-        What it is made of.
-    rows, columns
-        Of its array.
-    elements, around
-        pJ that elements, and all else, take for a product while every element has one each cycle.
-    idle
-        pJ that elements and registers take for each element in a cycle in which nothing happens.
-    """
+    """A unit of elements with one stage, on a library with a recipe; all of it derived."""
 
     library: str
     recipe: str
     format: str
+    """What it is made of."""
     rows: int
     columns: int
+    """Of its array."""
     elements: float
     around: float
+    """pJ that elements, and all else, take for a product while every element has one each cycle."""
     idle: float
+    """pJ that elements and registers take for each element in a cycle in which nothing happens."""
 
     def product(self, utilisation: float = 1.0) -> float:
         """PJ for a product, where so many of all cycles bring one."""

@@ -22,26 +22,18 @@ _OTHERS = {
 
 @dataclass(frozen=True)
 class Change:
-    """A figure that changed.
-
-    Parameters
-    ----------
-    name
-        The design, its options where it has any, the target and the recipe.
-    figure
-        Which one: ``area``, ``flip_flops``, ``memory_bits``, ``depth``, ``delay``, ``energy``, ``core``, ``wire``; or
-        ``""`` where the design is in one report only.
-    old, new
-        Before and now; ``None`` where there is none.
-    unit
-        Unit of an area or a delay.
-    """
+    """A figure that changed."""
 
     name: str
+    """The design, its options where it has any, the target and the recipe."""
     figure: str
+    """Which one: ``area``, ``flip_flops``, ``memory_bits``, ``depth``, ``delay``, ``energy``, ``core``, ``wire``; or
+    ``""`` where the design is in one report only."""
     old: float | None
     new: float | None
+    """Before and now; ``None`` where there is none."""
     unit: str = ""
+    """Unit of an area or a delay."""
 
     def __str__(self) -> str:
         if not self.figure:

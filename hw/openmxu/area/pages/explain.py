@@ -7,21 +7,7 @@ __all__ = ["explain"]
 
 
 def explain(report: Mapping[str, Any], figure: str) -> str:
-    """What was measured how, in words, and the script.
-
-    Parameters
-    ----------
-    report
-        The content of an ``area.json``.
-    figure
-        The figure's name there, or its first digits; or the name of a design, as in ``multiplier bf16``, for all
-        figures that it has.
-
-    Raises
-    ------
-    ValueError
-        There is no such figure.
-    """
+    """What was measured how, in words, and the script."""
     found = [run for run in _runs(report) if run["figure"].startswith(figure) or figure in (run["top"], run["name"])]
     of_design = [entry for entry in report["catalog"] if entry["design"] == figure]
     found += [term for entry in of_design for term in entry["terms"] if term not in found]

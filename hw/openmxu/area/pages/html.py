@@ -15,15 +15,7 @@ _COLUMNS = ("design", "target", "recipe", "area", "unit", "flip-flops", "depth",
 
 
 def to_html(report: Report, images: Mapping[str, bytes]) -> str:
-    """The page.
-
-    Parameters
-    ----------
-    report
-        What it shows: all of :func:`openmxu.area.pages.markdown.to_markdown`, and a table of all figures.
-    images
-        From :func:`openmxu.area.pages.plot.to_images`; the SVG files become part of the page.
-    """
+    """The page."""
     body = re.sub(
         r'<img src="([^"]*)" alt="([^"]*)" ?/?>',
         lambda match: _figure(images[match[1]], match[1], match[2]),

@@ -39,17 +39,7 @@ _STYLE = {
 
 
 def to_images(report: Report) -> dict[str, bytes]:
-    """The plots, each where there is something to draw.
-
-    Returns
-    -------
-    dict
-        The contents of ``area.png`` and ``area.svg``: area against significand width on the first target, beside the
-        ratios on all targets; each where :func:`openmxu.area.chapters.headline.panels` says so. And of ``costs.svg``:
-        what leaving a feature out saves on the first target where it was measured; and of ``clock.svg`` and
-        ``energy.svg``: area and energy against delay on the first sound library with delays. And of ``headline.svg``:
-        what fp16 and fp32 take in units of bf16, where more was measured than the first table has.
-    """
+    """The plots, each where there is something to draw."""
     with matplotlib.rc_context(_STYLE):
         ranked = [target for target in report.targets if target.is_ranked]
         images = {}

@@ -77,15 +77,7 @@ _REPORT["properties"]["energies"] = _list(
 
 
 def read_report(path: Path) -> dict[str, Any]:
-    """The content of an ``area.json``, all that is read of it checked.
-
-    Raises
-    ------
-    OSError
-        It cannot be read.
-    ValueError
-        It is none, or one of another layout; the text says where.
-    """
+    """The content of an ``area.json``, all that is read of it checked."""
     # Only these two commands need it.
     import fastjsonschema  # noqa: PLC0415
 

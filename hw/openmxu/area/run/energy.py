@@ -56,40 +56,27 @@ _RECIPES = ("area", "sized", "speed")
 
 @dataclass(frozen=True)
 class Energy:
-    """What a mapped design takes for a cycle, in pJ: of gates and flip-flops with the loads of pins, without wires.
-
-    Parameters
-    ----------
-    result
-        The design, its target, and its area.
-    operands
-        A key of :data:`OPERANDS`, or :data:`RANDOM`, or :data:`LAYER`.
-    cycles
-        That were played for each seed.
-    seeds
-        Of the operands, each of which gave a figure; the others are their means.
-    clock
-        Of clock pins, and of the net between them. There is no tree.
-    flip_flops, logic
-        Of flip-flops but for their clock pins, with the nets that they drive; of gates.
-    at_once
-        The same altogether, had each net changed once a cycle at most, as if gates had no delay.
-    spread
-        The standard deviation of the seeds' sums, as a fraction.
-    error
-        Why there is no figure; empty if there is one.
-    """
+    """What a mapped design takes for a cycle, in pJ: of gates and flip-flops with the loads of pins, without wires."""
 
     result: Result
+    """The design, its target, and its area."""
     operands: str
+    """A key of :data:`OPERANDS`, or :data:`RANDOM`, or :data:`LAYER`."""
     cycles: int = 0
+    """That were played for each seed."""
     seeds: int = 0
+    """Of the operands, each of which gave a figure; the others are their means."""
     clock: float = 0.0
+    """Of clock pins, and of the net between them. There is no tree."""
     flip_flops: float = 0.0
     logic: float = 0.0
+    """Of flip-flops but for their clock pins, with the nets that they drive; of gates."""
     at_once: float = 0.0
+    """The same altogether, had each net changed once a cycle at most, as if gates had no delay."""
     spread: float = 0.0
+    """The standard deviation of the seeds' sums, as a fraction."""
     error: str = ""
+    """Why there is no figure; empty if there is one."""
 
     @property
     def total(self) -> float:
@@ -117,13 +104,7 @@ class Meter(Protocol):
 
 
 def find_meter() -> Meter:
-    """What measures.
-
-    Raises
-    ------
-    OSError
-        ``openmxu_sim`` is not installed.
-    """
+    """What measures."""
     for point in entry_points(group="openmxu.meters", name="energy"):
         found: Meter = point.load()
         return found

@@ -20,60 +20,39 @@ NETLIST = "netlist.v"
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be done.
-
-    Parameters
-    ----------
-    script
-        The Yosys script, which reads ``/job/design.il`` and, on gates, ``/lib/cells.lib``, and leaves its results in
-        ``/job``: ``stat.json`` (``stat -json``), ``depth.txt`` (``ltp``) and, for a delay, ``netlist.v``.
-    rtlil
-        The design.
-    top
-        Its top module.
-    package
-        The package that brings Yosys, and its version.
-    timing
-        The tool that measures the delay, and its version; empty if none shall.
-    limit
-        Seconds that Yosys may take.
-    keep
-        Whether the netlist is wanted, too, where there is one for a delay.
-    """
+    """What is to be done."""
 
     script: str
+    """The Yosys script, which reads ``/job/design.il`` and, on gates, ``/lib/cells.lib``, and leaves its results in
+    ``/job``: ``stat.json`` (``stat -json``), ``depth.txt`` (``ltp``) and, for a delay, ``netlist.v``."""
     rtlil: str
+    """The design."""
     top: str
+    """Its top module."""
     package: str
+    """The package that brings Yosys, and its version."""
     timing: str
+    """The tool that measures the delay, and its version; empty if none shall."""
     limit: float
+    """Seconds that Yosys may take."""
     keep: bool = False
+    """Whether the netlist is wanted, too, where there is one for a delay."""
 
 
 @dataclass(frozen=True)
 class Counted:
-    """What a job came to.
-
-    Parameters
-    ----------
-    statistics
-        Statistics of the netlist, as ``stat -json`` gives them.
-    depth
-        Cells on the longest path between ports, flip-flops, memories and modules that are mapped once.
-    delay
-        Delay of the longest path in ns; none without timing, with memories, which have none, or where OpenSTA
-        failed.
-    note
-        Why OpenSTA failed.
-    packed
-        The netlist, as :func:`pack` makes it; empty if it was not wanted.
-    """
+    """What a job came to."""
 
     statistics: Any
+    """Statistics of the netlist, as ``stat -json`` gives them."""
     depth: int
+    """Cells on the longest path between ports, flip-flops, memories and modules that are mapped once."""
     delay: float | None
+    """Delay of the longest path in ns; none without timing, with memories, which have none, or where OpenSTA failed."""
     note: str = ""
+    """Why OpenSTA failed."""
     packed: str = ""
+    """The netlist, as :func:`pack` makes it; empty if it was not wanted."""
 
     def to_json(self) -> bytes:
         """As text."""
@@ -97,25 +76,7 @@ def unpack(packed: bytes) -> str:
 
 
 def execute(job: Job, library: bytes | None) -> bytes:
-    """Do it, where :func:`openmxu.yosys.prepare` has been called.
-
-    Parameters
-    ----------
-    job
-        What is to be done.
-    library
-        The cell library, on gates.
-
-    Returns
-    -------
-    bytes
-        :meth:`Counted.to_json` of the result.
-
-    Raises
-    ------
-    openmxu.yosys.SynthesisError
-        Yosys failed, took too long, or the tools here are other ones.
-    """
+    """Do it, where :func:`openmxu.yosys.prepare` has been called."""
     there = yosys.package(), find_sta() if job.timing else ""
     if there != (job.package, job.timing):
         raise yosys.SynthesisError(f"tools must be {job.package} {job.timing}, not {' '.join(there)}")

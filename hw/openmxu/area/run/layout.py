@@ -48,22 +48,15 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of LEF, in µm.
-
-    Parameters
-    ----------
-    width, height
-        Its size.
-    pins
-        Metal of each pin.
-    inside
-        Metal that is of no pin.
-    """
+    """A cell of LEF, in µm."""
 
     width: float
     height: float
+    """Its size."""
     pins: Mapping[str, tuple[Shape, ...]]
+    """Metal of each pin."""
     inside: tuple[Shape, ...] = ()
+    """Metal that is of no pin."""
 
     @property
     def area(self) -> float:
@@ -73,21 +66,14 @@ class Cell:
 
 @dataclass(frozen=True)
 class Library:
-    """What a LEF file has.
-
-    Parameters
-    ----------
-    cells
-        By name.
-    widths
-        Of wires, by layer, in µm.
-    vias
-        The two layers that each connects.
-    """
+    """What a LEF file has."""
 
     cells: Mapping[str, Cell]
+    """By name."""
     widths: Mapping[str, float]
+    """Of wires, by layer, in µm."""
     vias: Mapping[str, tuple[str, str]]
+    """The two layers that each connects."""
 
 
 @dataclass(frozen=True)
@@ -117,24 +103,16 @@ class Wire(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """What a DEF file has, in its unit.
-
-    Parameters
-    ----------
-    scale
-        Units in a µm.
-    cells
-        Places by instance.
-    ports
-        Metal of each port, by net.
-    routes
-        Wires by net; a via is two of them of no length, on the layers that it connects.
-    """
+    """What a DEF file has, in its unit."""
 
     scale: int
+    """Units in a µm."""
     cells: Mapping[str, Place]
+    """Places by instance."""
     ports: Mapping[str, Shape]
+    """Metal of each port, by net."""
     routes: Mapping[str, Sequence[tuple[Wire, ...]]]
+    """Wires by net; a via is two of them of no length, on the layers that it connects."""
 
     @property
     def length(self) -> float:
@@ -167,13 +145,7 @@ _NUMBER = r"-?[\d.]+(?:e-?\d+)?"
 
 
 def read_lef(text: str) -> Library:
-    """Cells, widths of wires and vias of a LEF file.
-
-    Raises
-    ------
-    LayoutError
-        It has no cells.
-    """
+    """Cells, widths of wires and vias of a LEF file."""
     cells = {name: _read_cell(body) for name, body in re.findall(r"^MACRO (\S+)(.*?)^END \1", text, re.DOTALL | re.M)}
     if not cells:
         raise LayoutError("LEF must have cells, and has none")
@@ -211,20 +183,7 @@ def _read_shapes(text: str) -> Iterator[Shape]:
 
 
 def read_def(text: str, library: Library) -> Layout:
-    """A layout from DEF.
-
-    Parameters
-    ----------
-    text
-        The file.
-    library
-        Says which layers a via connects.
-
-    Raises
-    ------
-    LayoutError
-        It cannot be read.
-    """
+    """A layout from DEF."""
     scale = re.search(r"UNITS DISTANCE MICRONS (\d+)", text)
     if scale is None:
         raise LayoutError("DEF must say how many units a micrometre has")
@@ -275,22 +234,7 @@ def _read_route(text: str, library: Library) -> Iterator[tuple[Wire, ...]]:
 def check(
     layout: Layout, library: Library, instances: Mapping[str, str], nets: Mapping[str, Sequence[tuple[str, str]]]
 ) -> list[str]:
-    """The nets of a netlist that do not reach all of their pins in a layout. All else that is wrong is an error.
-
-    Parameters
-    ----------
-    layout, library
-        What was drawn, of what.
-    instances
-        Kinds of cells, by instance.
-    nets
-        Pins of each net: instance and pin.
-
-    Raises
-    ------
-    LayoutError
-        A cell is missing, is another one, or lies on another one; a net has no wires, or touches something else.
-    """
+    """The nets of a netlist that do not reach all of their pins in a layout. All else that is wrong is an error."""
     placed = {name: cell.kind for name, cell in layout.cells.items()}
     if placed != dict(instances):
         wrong = sorted(name for name in {*placed, *instances} if placed.get(name) != instances.get(name))

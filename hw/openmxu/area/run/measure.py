@@ -20,37 +20,25 @@ Executor = Callable[[Job, bytes | None], bytes]
 
 @dataclass(frozen=True)
 class Result:
-    """What one design point came to on one target.
-
-    Parameters
-    ----------
-    point, target
-        What was measured, on what.
-    area
-        What was counted; none if the run failed.
-    error
-        Why it failed, with the log's last lines; empty if it did not.
-    script
-        The Yosys script that was run.
-    rtlil_sha256
-        Digest of the design that was measured.
-    depth
-        Cells on the longest path; see :class:`openmxu.area.run.job.Counted`.
-    delay
-        Delay of the longest path in nanoseconds, before placing and routing; none without timing.
-    note
-        Why there is none, if OpenSTA failed.
-    """
+    """What one design point came to on one target."""
 
     point: Point
     target: Target
+    """What was measured, on what."""
     area: Area | None
+    """What was counted; none if the run failed."""
     error: str
+    """Why it failed, with the log's last lines; empty if it did not."""
     script: str = field(repr=False)
+    """The Yosys script that was run."""
     rtlil_sha256: str = field(repr=False)
+    """Digest of the design that was measured."""
     depth: int | None = None
+    """Cells on the longest path; see :class:`openmxu.area.run.job.Counted`."""
     delay: float | None = None
+    """Delay of the longest path in nanoseconds, before placing and routing; none without timing."""
     note: str = ""
+    """Why there is none, if OpenSTA failed."""
 
     @property
     def key(self) -> str:
@@ -76,19 +64,6 @@ def measure(
 ) -> Result:
     """Synthesise one design for one target, or look up its cached result; a failure is a result, too, but is not
     cached.
-
-    Parameters
-    ----------
-    point, target
-        What to measure, on what.
-    rtlil
-        The point's RTLIL.
-    execute
-        Does the work if nobody has yet.
-    limit
-        Seconds that Yosys may take.
-    keep
-        Whether its netlist will be wanted, too: it is in the cache then, and need not be made again.
     """
     script = in_order(target.script.format(top=point.top, change=point.change(rtlil)), point.order)
     result = Result(point, target, None, "", script, hashlib.sha256(rtlil.encode()).hexdigest())

@@ -69,68 +69,45 @@ quit
 
 @dataclass(frozen=True)
 class Tools:
-    """What places and routes.
-
-    Parameters
-    ----------
-    programs
-        Where each is, by name.
-    files
-        Texts of the technology and of the scripts, by name.
-    version
-        Of the router, which alone says one; and a digest of all of them.
-    """
+    """What places and routes."""
 
     programs: Mapping[str, str]
+    """Where each is, by name."""
     files: Mapping[str, str]
+    """Texts of the technology and of the scripts, by name."""
     version: str
+    """Of the router, which alone says one; and a digest of all of them."""
 
 
 @dataclass(frozen=True)
 class Core:
-    """A design, placed and routed.
-
-    Parameters
-    ----------
-    result
-        The mapped design.
-    cells
-        How many it has.
-    cell_area
-        Their area by the LEF, in µm².
-    area
-        Of the rectangle that encloses them, in µm²: the mean over the seeds.
-    wire
-        Length of all wires, in mm.
-    vias
-        How many there are.
-    spread
-        Standard deviation of the seeds' wires, as a fraction.
-    seeds, tries
-        Of the placer: how many gave a layout, and how many were tried.
-    open_nets
-        Of all layouts: nets that the router says it has routed, and that do not reach all of their pins.
-    nets
-        How many nets all layouts have.
-    error
-        Why there are no figures; empty if there are.
-    drawing
-        Places and wires of the first layout.
-    """
+    """A design, placed and routed."""
 
     result: Result
+    """The mapped design."""
     cells: int = 0
+    """How many it has."""
     cell_area: float = 0.0
+    """Their area by the LEF, in µm²."""
     area: float = 0.0
+    """Of the rectangle that encloses them, in µm²: the mean over the seeds."""
     wire: float = 0.0
+    """Length of all wires, in mm."""
     vias: float = 0.0
+    """How many there are."""
     spread: float = 0.0
+    """Standard deviation of the seeds' wires, as a fraction."""
     seeds: int = 0
     tries: int = 0
+    """Of the placer: how many gave a layout, and how many were tried."""
     open_nets: int = 0
+    """Of all layouts: nets that the router says it has routed, and that do not reach all of their pins."""
     nets: int = 0
+    """How many nets all layouts have."""
     error: str = ""
+    """Why there are no figures; empty if there are."""
     drawing: Mapping[str, Any] | None = None
+    """Places and wires of the first layout."""
 
 
 def find_tools() -> Tools | None:
@@ -163,19 +140,7 @@ def core_points() -> list[Point]:
 
 
 def place_all(points: Sequence[Point], tools: Tools, where: Workers, tell: Callable[[str], None]) -> list[Core]:
-    """Map, place and route designs, or look them up.
-
-    Parameters
-    ----------
-    points
-        Designs without memories.
-    tools
-        See :func:`find_tools`.
-    where
-        Where they are mapped; they are placed on this machine.
-    tell
-        Called with a line for each seed of each.
-    """
+    """Map, place and route designs, or look them up."""
     library = read_library(_TECHNOLOGY / "osu018_stdcells.lib")
     [target] = choose_targets([], [library], ["area"])
     results = measure_all([(target, each) for each in points], where, tell)
@@ -298,22 +263,15 @@ def _drawing(drawn: Layout, lef: layout.Library) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Netlist:
-    """A mapped design.
-
-    Parameters
-    ----------
-    instances
-        Kinds of cells, by instance.
-    nets
-        Pins by net: instance and pin.
-    inputs, outputs
-        Nets that have ports.
-    """
+    """A mapped design."""
 
     instances: dict[str, str]
+    """Kinds of cells, by instance."""
     nets: dict[str, list[tuple[str, str]]]
+    """Pins by net: instance and pin."""
     inputs: list[str]
     outputs: list[str]
+    """Nets that have ports."""
 
     @classmethod
     def of(cls, result: Result, limit: float) -> "_Netlist":
@@ -335,13 +293,7 @@ class _Netlist:
 
     @classmethod
     def parse(cls, module: Mapping[str, Any]) -> "_Netlist":
-        """Of a module in Yosys's JSON: instances are called as blif2cel calls them, nets by number.
-
-        Raises
-        ------
-        LayoutError
-            A pin is held at a value: the technology has no cell for that.
-        """
+        """Of a module in Yosys's JSON: instances are called as blif2cel calls them, nets by number."""
         numbers: dict[str, Iterator[int]] = {}
         instances: dict[str, str] = {}
         nets: dict[str, list[tuple[str, str]]] = {}

@@ -21,42 +21,19 @@ __all__ = ["Workers", "measure_all", "workers"]
 
 @dataclass(frozen=True)
 class Workers:
-    """Where jobs are done.
-
-    Parameters
-    ----------
-    execute
-        Does a job.
-    jobs
-        How many at a time.
-    limit
-        Seconds that each may take.
-    """
+    """Where jobs are done."""
 
     execute: Executor
+    """Does a job."""
     jobs: int
+    """How many at a time."""
     limit: float
+    """Seconds that each may take."""
 
 
 @contextmanager
 def workers(jobs: int | None, cluster: str | None, limit: float) -> Iterator[Workers]:
-    """The cores of this machine, or a cluster.
-
-    Parameters
-    ----------
-    jobs
-        At a time; by default one for each core, but at most 8, or two for each thread of the cluster.
-    cluster
-        Address of a Dask scheduler. Its workers need the ``openmxu[area]`` that is here, and the OpenSTA if it is
-        installed here. If a worker is lost, another worker repeats its measurement.
-    limit
-        Seconds that a job may take.
-
-    Raises
-    ------
-    OSError
-        Dask is not installed, or there is no scheduler, or it has no workers.
-    """
+    """The cores of this machine, or a cluster."""
     if cluster is None:
         yield Workers(execute, jobs or min(cores(), 8), limit)
         return
@@ -87,19 +64,7 @@ def measure_all(
     tell: Callable[[str], None],
     keeps: Callable[[Target, Point], bool] = lambda target, point: False,
 ) -> list[Result]:
-    """Each point on its target, several at a time; in the order of the plan.
-
-    Parameters
-    ----------
-    plan
-        What to measure on what.
-    where
-        Where the work is done.
-    tell
-        Called with a line for each measurement: its result, and an estimate of the remaining time.
-    keeps
-        Of which the netlists will be wanted, too.
-    """
+    """Each point on its target, several at a time; in the order of the plan."""
     points = {point.top: point for _, point in plan}
     texts = {top: point.rtlil() for top, point in points.items()}
     costs = [_cost(target, point, texts[point.top]) for target, point in plan]

@@ -33,19 +33,13 @@ MULTIPLY_ADD = "multiply-add"
 
 @dataclass(frozen=True)
 class Ablation:
-    """A feature of a part.
-
-    Parameters
-    ----------
-    feature
-        What it is, in words.
-    whole, without
-        The design that has it, and the one that does not.
-    """
+    """A feature of a part."""
 
     feature: str
+    """What it is, in words."""
     whole: Point
     without: Point
+    """The design that has it, and the one that does not."""
 
     @property
     def subject(self) -> str:

@@ -57,37 +57,25 @@ class UnreadableError(RuntimeError):
 
 @dataclass(frozen=True)
 class Given:
-    """A design that is to be measured.
-
-    Parameters
-    ----------
-    files
-        Verilog, SystemVerilog or VHDL, in the order in which they are read.
-    top
-        The top module.
-    include
-        Folders of included files.
-    defines, parameters
-        Macros, and parameters or generics of the top module: names with their values.
-    clock
-        The port that is the clock; empty: the one that all flip-flops have.
-    reader
-        :data:`AUTO`, or a name from :data:`openmxu.area.subject.peers.READERS`.
-    label
-        What reports call it; by default the top module.
-    amaranth
-        In place of files: ``package.module:Class(arguments)``, the arguments being literals.
-    """
+    """A design that is to be measured."""
 
     files: tuple[Path, ...] = ()
+    """Verilog, SystemVerilog or VHDL, in the order in which they are read."""
     top: str = ""
+    """The top module."""
     include: tuple[Path, ...] = ()
+    """Folders of included files."""
     defines: tuple[tuple[str, str], ...] = ()
     parameters: tuple[tuple[str, str], ...] = ()
+    """Macros, and parameters or generics of the top module: names with their values."""
     clock: str = ""
+    """The port that is the clock; empty: the one that all flip-flops have."""
     reader: str = AUTO
+    """:data:`AUTO`, or a name from :data:`openmxu.area.subject.peers.READERS`."""
     label: str = ""
+    """What reports call it; by default the top module."""
     amaranth: str = ""
+    """In place of files: ``package.module:Class(arguments)``, the arguments being literals."""
 
     @property
     def name(self) -> str:
@@ -134,18 +122,7 @@ def _is_constant(text: str) -> bool:
 
 
 def listed(path: Path) -> tuple[list[Path], list[Path], list[tuple[str, str]]]:
-    """The files, include folders and macros of a file list; its paths are relative to its own folder.
-
-    Parameters
-    ----------
-    path
-        A path a line, or ``+incdir+DIR``, or ``+define+NAME=VALUE``; ``//`` and ``#`` begin comments.
-
-    Raises
-    ------
-    ValueError
-        It cannot be read, or a line is none of these.
-    """
+    """The files, include folders and macros of a file list; its paths are relative to its own folder."""
     try:
         lines = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -176,17 +153,7 @@ def pair(text: str) -> tuple[str, str]:
 def read_given(
     designs: Sequence[Given], limit: float, tell: Callable[[str], None]
 ) -> tuple[list[PeerPoint], list[str]]:
-    """The designs as points, and a line for each that cannot be read.
-
-    Parameters
-    ----------
-    designs
-        What to read; checked before.
-    limit
-        Seconds that reading one of them may take.
-    tell
-        Called with one line of progress.
-    """
+    """The designs as points, and a line for each that cannot be read."""
     points, failures = [], []
     for given in designs:
         tell(f"reading {given.name}")

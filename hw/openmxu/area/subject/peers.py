@@ -47,28 +47,16 @@ _MOST_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Ours:
-    """A part of ours.
-
-    Parameters
-    ----------
-    design
-        A key of :data:`openmxu.catalog.FAMILIES`.
-    options
-        Its parameters with their values, where they differ from the defaults.
-    """
+    """A part of ours."""
 
     design: str
+    """A key of :data:`openmxu.catalog.FAMILIES`."""
     options: tuple[tuple[str, Any], ...] = ()
+    """Its parameters with their values, where they differ from the defaults."""
 
     @property
     def component(self) -> Any:
-        """The component, the same one each time.
-
-        Raises
-        ------
-        TypeError, ValueError
-            There is no such design or parameter, or its value is outside the domain.
-        """
+        """The component, the same one each time."""
         return _component(self)
 
     @property
@@ -88,45 +76,31 @@ def _component(ours: Ours) -> Any:
 
 @dataclass(frozen=True)
 class Peer:
-    """A design of somebody else.
-
-    Parameters
-    ----------
-    name
-        What reports call it.
-    url, licence, version
-        Where it is from, under which terms, and which state of it.
-    notes
-        What it does and does not do.
-    files
-        Its files, below the folder, in the order in which they are read.
-    top
-        Its top module.
-    ours
-        What it is compared with.
-    include
-        Folders with files that others include.
-    defines, parameters
-        Macros, and parameters of the top module.
-    reader
-        A name from :data:`READERS`.
-    clock
-        The port that is its clock, if it has one.
-    """
+    """A design of somebody else."""
 
     name: str
+    """What reports call it."""
     url: str
     licence: str
     version: str
+    """Where it is from, under which terms, and which state of it."""
     notes: str
+    """What it does and does not do."""
     files: tuple[str, ...]
+    """Its files, below the folder, in the order in which they are read."""
     top: str
+    """Its top module."""
     ours: Ours
+    """What it is compared with."""
     include: tuple[str, ...] = ()
+    """Folders with files that others include."""
     defines: Mapping[str, str | int] = field(default_factory=dict)
     parameters: Mapping[str, str | int] = field(default_factory=dict)
+    """Macros, and parameters of the top module."""
     reader: str = "verilog"
+    """A name from :data:`READERS`."""
     clock: str = "clk"
+    """The port that is its clock, if it has one."""
 
 
 class PeerPoint(Point):
@@ -149,20 +123,7 @@ class PeerPoint(Point):
 
 
 def read_peers(folder: Path) -> list[Peer]:
-    """The designs that a folder's ``peers.toml`` describes.
-
-    Parameters
-    ----------
-    folder
-        Where the description and all that it names are.
-
-    Raises
-    ------
-    OSError
-        There is no description, or it cannot be read.
-    ValueError
-        It is malformed, names a file that is not there, or a part of ours that does not exist.
-    """
+    """The designs that a folder's ``peers.toml`` describes."""
     path = folder / DESCRIPTION
     try:
         with path.open("rb") as file:
@@ -327,22 +288,7 @@ write_rtlil /job/result
 
 
 def read_peer(peer: Peer, folder: Path, limit: float) -> PeerPoint:
-    """A design of somebody else, as it goes to synthesis.
-
-    Parameters
-    ----------
-    peer
-        What it is.
-    folder
-        Where its files are.
-    limit
-        Seconds that reading may take.
-
-    Raises
-    ------
-    openmxu.yosys.SynthesisError
-        Yosys cannot read it.
-    """
+    """A design of somebody else, as it goes to synthesis."""
     clock = "" if peer.clock == "clk" else f"cd openmxu_design\nrename {peer.clock} clk\ncd ..\n"
     yosys.ready()
     script = _reading(peer) + _ALIKE.format(clock=clock)
@@ -361,21 +307,14 @@ def named_point(name: str, text: str) -> PeerPoint:
 
 
 class Flat(NamedTuple):
-    """A design without hierarchy and processes.
-
-    Parameters
-    ----------
-    rtlil
-        Its text.
-    log
-        What Yosys said, that of ``check`` included.
-    cells
-        What is left of it when nothing is computed in vain, a line each.
-    """
+    """A design without hierarchy and processes."""
 
     rtlil: str
+    """Its text."""
     log: str
+    """What Yosys said, that of ``check`` included."""
     cells: str
+    """What is left of it when nothing is computed in vain, a line each."""
 
 
 _FLATTEN = """\
@@ -398,13 +337,7 @@ def read_flat(peer: Peer, folder: Path, limit: float) -> Flat:
 
 
 def read_own(ours: Ours, limit: float) -> PeerPoint:
-    """A part of ours by the same way: exported as Verilog and read again.
-
-    Raises
-    ------
-    openmxu.yosys.SynthesisError
-        Yosys cannot read it.
-    """
+    """A part of ours by the same way: exported as Verilog and read again."""
     name = ours.name
     with process.workspace() as folder:
         (folder / f"{name}.v").write_text(to_verilog(ours.component))

@@ -68,30 +68,17 @@ SIDE = 4
 
 @dataclass(frozen=True)
 class Tie:
-    """Bits that are held at a value before synthesis, to see what the logic behind them takes.
-
-    Parameters
-    ----------
-    field
-        A field of a structure, with the submodules that it is in: ``multiply_add.normalised_sum.significand``.
-    value
-        What its bits are held at.
-    bits
-        How many of them, from the lowest; all by default.
-    """
+    """Bits that are held at a value before synthesis, to see what the logic behind them takes."""
 
     field: str
+    """A field of a structure, with the submodules that it is in: ``multiply_add.normalised_sum.significand``."""
     value: int = 0
+    """What its bits are held at."""
     bits: int | None = None
+    """How many of them, from the lowest; all by default."""
 
     def command(self, rtlil: str) -> str:
-        """The Yosys command, for a flat design.
-
-        Raises
-        ------
-        ValueError
-            There is no such field, or more than one.
-        """
+        """The Yosys command, for a flat design."""
         *path, wire, member = ("." + self.field).split(".")
         found = set(
             re.findall(
@@ -109,47 +96,32 @@ class Tie:
 
 @dataclass(frozen=True)
 class Point:
-    """One design to measure.
-
-    Parameters
-    ----------
-    part
-        What it is, in words.
-    width
-        Significand width of its operands.
-    format
-        Format of its operands; none for a bare product of significands.
-    top
-        Name of its top module.
-    rtlil
-        Gives its RTLIL.
-    options
-        What else it was built with, by name.
-    variant
-        In words, how it differs from the ordinary one; empty if it is that.
-    size
-        Rows and columns, as in ``4x4``, where it has any.
-    ties
-        What is held at a value in it.
-    scope
-        Where it is measured: ``"everywhere"``, on gates with the recipe ``"area"`` only or, as ``"timed"``, with
-        ``"area"``, ``"sized"`` and ``"speed"``, or on ``"fpga"`` only.
-    order
-        In which order ABC is given its inputs and outputs: 0, as they come, or one that is drawn with another number.
-        The function is the same; see :func:`openmxu.area.target.targets.in_order`.
-    """
+    """One design to measure."""
 
     part: str
+    """What it is, in words."""
     width: int
+    """Significand width of its operands."""
     format: FloatFormat | None
+    """Format of its operands; none for a bare product of significands."""
     top: str
+    """Name of its top module."""
     rtlil: Callable[[], str] = field(repr=False)
+    """Gives its RTLIL."""
     options: Mapping[str, str | int] = field(default_factory=dict)
+    """What else it was built with, by name."""
     variant: str = ""
+    """In words, how it differs from the ordinary one; empty if it is that."""
     size: str = ""
+    """Rows and columns, as in ``4x4``, where it has any."""
     ties: tuple[Tie, ...] = ()
+    """What is held at a value in it."""
     scope: str = "everywhere"
+    """Where it is measured: ``"everywhere"``, on gates with the recipe ``"area"`` only or, as ``"timed"``, with
+    ``"area"``, ``"sized"`` and ``"speed"``, or on ``"fpga"`` only."""
     order: int = 0
+    """In which order ABC is given its inputs and outputs: 0, as they come, or one that is drawn with another number.
+    The function is the same; see :func:`openmxu.area.target.targets.in_order`."""
 
     @property
     def name(self) -> str:
@@ -309,15 +281,6 @@ def kept_rtlil(make: Callable[[], Any], top: str, what: object) -> str:
     """The RTLIL of a component of this package.
 
     The text is cached, because making it takes longer than looking up its measurement.
-
-    Parameters
-    ----------
-    make
-        Makes the component.
-    top
-        Name of its module.
-    what
-        Everything that it is made from, by ``repr``: a format is its widths, not its name.
     """
     return cache.fetch_result(SOURCES, lambda: to_rtlil(make(), name=top).encode(), "rtlil", top, repr(what)).decode()
 
@@ -437,11 +400,6 @@ def formats_of_widths(ranges: Sequence[str]) -> list[str]:
     >>> from openmxu.area.subject.points import formats_of_widths
     >>> formats_of_widths(["7", "9-10"])
     ['bf16', 'e8f9', 'tf32']
-
-    Raises
-    ------
-    ValueError
-        Something else was given.
     """
     names = []
     for text in ranges:
@@ -462,22 +420,7 @@ def chosen_points(
     rows: int = SIDE,
     columns: int = SIDE,
 ) -> list[Point]:
-    """The points that were asked for, each part of each format with each option.
-
-    Parameters
-    ----------
-    parts
-        Names from :data:`PART_NAMES` or :data:`PARTS`; none for multipliers.
-    formats
-        Names of formats, as of :meth:`openmxu.spec.formats.FloatFormat.parse`.
-    subnormals, stages, rows, columns
-        Where a part has them.
-
-    Raises
-    ------
-    ValueError, TypeError
-        A name is unknown, or an option outside a part's domain.
-    """
+    """The points that were asked for, each part of each format with each option."""
     parts = [PART_NAMES.get(part, part) for part in parts]
     for part in parts:
         if part not in PARTS:

@@ -23,19 +23,13 @@ What is neither may be drawn in more than one way, and the smaller way within a 
 
 
 class Gate(NamedTuple):
-    """A cell that stores nothing.
-
-    Parameters
-    ----------
-    name, area
-        As its library says.
-    table
-        Its output for each combination of its inputs, the first of which is the highest bit.
-    """
+    """A cell that stores nothing."""
 
     name: str
     area: float
+    """As its library says."""
     table: tuple[bool, ...]
+    """Its output for each combination of its inputs, the first of which is the highest bit."""
 
 
 def smaller_than_what_they_contain(gates: Sequence[Gate]) -> list[tuple[Gate, Gate]]:

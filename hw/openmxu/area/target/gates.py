@@ -18,31 +18,13 @@ def gates(component: Any, *, change: Callable[[str], str] | None = None) -> Netl
     The component is mapped to the generic cell library with the recipe ``area``. Then each of its cells is
     replaced by what the library says it does, in Yosys's simplest cells: ``$_NOT_``, ``$_AND_``, ``$_OR_``, ``$_XOR_``,
     ``$_DFF_P_``. What is wrong with the mapping is thus wrong here, too.
-
-    Parameters
-    ----------
-    component
-        Any component without modules of its own in the export (arithmetic, processing element).
-    change
-        Changes the RTLIL before synthesis, to see that what looks at the gates complains.
-
-    Raises
-    ------
-    openmxu.yosys.SynthesisError
-        Yosys failed.
     """
     rtlil = to_rtlil(component)
     return mapped(rtlil if change is None else change(rtlil), component.module_name)
 
 
 def mapped(rtlil: str, top: str, change: str = "") -> Netlist:
-    """The same for a design in RTLIL; ``change`` is what a script does to it first, as of :class:`openmxu.area.Point`.
-
-    Raises
-    ------
-    openmxu.yosys.SynthesisError
-        Yosys failed.
-    """
+    """The same for a design in RTLIL, to which a script does ``change`` first; see :class:`openmxu.area.Point`."""
     [target] = choose_targets(["generic"], [], ["area"])
     mapping, separator, _ = target.script.format(top=top, change=change).partition("tee ")
     assert separator, "the script of an area target ends with its statistics"

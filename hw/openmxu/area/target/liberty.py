@@ -30,39 +30,26 @@ _MOST_SYMBOLS = 200
 
 @dataclass(frozen=True)
 class Library:
-    """A cell library that gates can be mapped to.
-
-    Parameters
-    ----------
-    name
-        As the file names itself, other characters than letters, digits, ``_``, ``.``, ``-`` replaced.
-    text
-        The file, unpacked.
-    sha256
-        Digest of ``text``.
-    nand2
-        Name of the smallest cell that is a 2-input NAND.
-    nand2_area
-        Its area, in the library's unit (µm² in most): one gate equivalent (GE).
-    sequential
-        Names of the cells that store: flip-flops and latches.
-    timed
-        Whether it says how long its gates take.
-    areas
-        Of its cells, by name, in its own unit.
-    doubt
-        Why statements leave it out; empty if they do not.
-    """
+    """A cell library that gates can be mapped to."""
 
     name: str
+    """As the file names itself, other characters than letters, digits, ``_``, ``.``, ``-`` replaced."""
     text: bytes = field(repr=False, compare=False)
+    """The file, unpacked."""
     sha256: str
+    """Digest of ``text``."""
     nand2: str
+    """Name of the smallest cell that is a 2-input NAND."""
     nand2_area: float
+    """Its area, in the library's unit (µm² in most): one gate equivalent (GE)."""
     sequential: frozenset[str] = field(repr=False)
+    """Names of the cells that store: flip-flops and latches."""
     timed: bool = False
+    """Whether it says how long its gates take."""
     areas: Mapping[str, float] = field(default_factory=dict, repr=False, compare=False)
+    """Of its cells, by name, in its own unit."""
     doubt: str = ""
+    """Why statements leave it out; empty if they do not."""
 
 
 def generic_library() -> Library:
@@ -72,20 +59,7 @@ def generic_library() -> Library:
 
 
 def read_library(path: Path) -> Library:
-    """Read a Liberty file, plain or compressed with gzip.
-
-    Parameters
-    ----------
-    path
-        The file; compression is told by its content, not by its name.
-
-    Raises
-    ------
-    OSError
-        It cannot be read.
-    ValueError
-        It is no Liberty library, has no flip-flop or no 2-input NAND, or is larger than 1 GiB.
-    """
+    """Read a Liberty file, plain or compressed with gzip."""
     try:
         with path.open("rb") as file:
             text = file.read(_MOST + 1)
@@ -103,20 +77,7 @@ def read_library(path: Path) -> Library:
 
 
 def parse_library(text: bytes, source: str) -> Library:
-    """Take a Liberty library from its text.
-
-    Parameters
-    ----------
-    text
-        The Liberty text.
-    source
-        What errors call it.
-
-    Raises
-    ------
-    ValueError
-        It is no Liberty library, or has no flip-flop or no 2-input NAND, cells marked ``dont_use`` left out.
-    """
+    """Take a Liberty library from its text."""
     # Liberty is ASCII; Latin-1 accepts any other bytes in comments.
     groups = parse_groups(text.decode("latin-1"), source)
     if len(groups) != 1 or groups[0].kind != "library":
@@ -158,25 +119,17 @@ _TOKEN = re.compile(r'/\*.*?(?:\*/|\Z)|"(?:[^"\\]|\\.)*"|[\n{}();:,"]|[^\s{}();:
 
 @dataclass
 class Group:
-    """``kind (name, ...) { attributes and groups }``.
-
-    Parameters
-    ----------
-    kind, names
-        What stands before the brace.
-    attributes
-        ``name : value;``
-    lists
-        ``name (value, ...);``
-    groups
-        What is within it.
-    """
+    """``kind (name, ...) { attributes and groups }``."""
 
     kind: str
     names: list[str]
+    """What stands before the brace."""
     attributes: dict[str, str] = field(default_factory=dict)
+    """``name : value;``"""
     lists: dict[str, list[str]] = field(default_factory=dict)
+    """``name (value, ...);``"""
     groups: list["Group"] = field(default_factory=list)
+    """What is within it."""
 
     @property
     def name(self) -> str:
@@ -192,13 +145,7 @@ class Group:
 
 
 def parse_groups(text: str, source: str) -> list[Group]:
-    """The groups at the top of a Liberty text.
-
-    Raises
-    ------
-    ValueError
-        It is no Liberty text; ``source`` is what the error calls it.
-    """
+    """The groups at the top of a Liberty text."""
     top = Group("", [])
     open_groups = [top]
     statement: list[str] = []

@@ -60,38 +60,26 @@ class UnmappedError(RuntimeError):
 
 @dataclass(frozen=True)
 class Area:
-    """What was counted in a mapped netlist, each module as often as it is there.
-
-    Parameters
-    ----------
-    area
-        The figure to compare: GE on gates, LUTs on FPGAs, transistors on ``cmos``.
-    combinational, sequential
-        Gates: its two parts, flip-flops and latches being the second. Elsewhere: the same as the area, and none.
-    flip_flops
-        Number of flip-flops and latches.
-    memory_bits
-        Gates: bits of memories. They, with their ports and the registers of these, are in no other figure.
-    carries
-        FPGA: number of carry cells (CCU2C, SB_CARRY, ALU, CARRY4).
-    dsps, block_rams
-        FPGA: numbers of DSP blocks (MULT18X18D, SB_MAC16, DSP48E1), and of blocks of memory.
-    cell_area
-        Gates: area in the library's own unit.
-    cells
-        Number of cells of each type.
-    """
+    """What was counted in a mapped netlist, each module as often as it is there."""
 
     area: float
+    """The figure to compare: GE on gates, LUTs on FPGAs, transistors on ``cmos``."""
     combinational: float
     sequential: float | None = None
+    """Gates: its two parts, flip-flops and latches being the second. Elsewhere: the same as the area, and none."""
     flip_flops: int = 0
+    """Number of flip-flops and latches."""
     memory_bits: int = 0
+    """Gates: bits of memories. They, with their ports and the registers of these, are in no other figure."""
     carries: int | None = None
+    """FPGA: number of carry cells (CCU2C, SB_CARRY, ALU, CARRY4)."""
     dsps: int | None = None
     block_rams: int | None = None
+    """FPGA: numbers of DSP blocks (MULT18X18D, SB_MAC16, DSP48E1), and of blocks of memory."""
     cell_area: float | None = None
+    """Gates: area in the library's own unit."""
     cells: dict[str, int] = field(default_factory=dict)
+    """Number of cells of each type."""
 
 
 _FIRST = "+strash;"
@@ -106,40 +94,27 @@ _ASIDE = ("default", *TIMED_RECIPES)
 
 @dataclass(frozen=True)
 class Target:
-    """One thing to map designs to, in one way.
-
-    Parameters
-    ----------
-    name
-        A name from :data:`TARGETS` or of a library.
-    title
-        What reports call it.
-    unit
-        Unit of :attr:`Area.area`.
-    recipe
-        A name from :data:`RECIPES`, ``fpga`` or ``cmos``.
-    script
-        The Yosys script, ``{top}`` standing for the design's top module, ``{change}`` for what is done to the design
-        first.
-    count
-        From the netlist's statistics (``stat -json``, whole) to its area.
-    library
-        The cell library, on gates.
-    timing
-        The tool that measures delays, and its version; empty if nothing does.
-    counts_all
-        Whether the area covers the whole design, without DSP blocks beside it.
-    """
+    """One thing to map designs to, in one way."""
 
     name: str
+    """A name from :data:`TARGETS` or of a library."""
     title: str
+    """What reports call it."""
     unit: str
+    """Unit of :attr:`Area.area`."""
     recipe: str
+    """A name from :data:`RECIPES`, ``fpga`` or ``cmos``."""
     script: str
+    """The Yosys script, ``{top}`` standing for the design's top module, ``{change}`` for what is done to the design
+    first."""
     count: Callable[[Mapping[str, Any]], Area] = field(repr=False, compare=False)
+    """From the netlist's statistics (``stat -json``, whole) to its area."""
     library: Library | None = None
+    """The cell library, on gates."""
     timing: str = ""
+    """The tool that measures delays, and its version; empty if nothing does."""
     counts_all: bool = True
+    """Whether the area covers the whole design, without DSP blocks beside it."""
 
     @property
     def is_ranked(self) -> bool:
@@ -168,22 +143,7 @@ def in_order(script: str, order: int) -> str:
 
 
 def choose_targets(names: Sequence[str], libraries: Sequence[Library], recipes: Sequence[str]) -> list[Target]:
-    """The targets that a report covers.
-
-    Parameters
-    ----------
-    names
-        Names from :data:`TARGETS`.
-    libraries
-        Cell libraries.
-    recipes
-        Names from :data:`RECIPES`, each run on each library that it can be run on. Other targets have one of their own.
-
-    Raises
-    ------
-    ValueError
-        A name is unknown, two libraries have the same name, or nothing is asked for.
-    """
+    """The targets that a report covers."""
     for noun, given, known in (("target", names, TARGETS), ("recipe", recipes, RECIPES)):
         for name in given:
             if name not in known:

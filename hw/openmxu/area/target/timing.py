@@ -44,20 +44,6 @@ def delay(netlist: str, top: str, library: bytes) -> float:
 
     Loads are those of gates, and of wires as the library's default wire load guesses them by the number of gates that a
     net drives: SkyWater's ``Small`` adds some 7 % to a gate's delay, IHP's ``1k`` 37 % (medians).
-
-    Parameters
-    ----------
-    netlist
-        Verilog of mapped cells, without memories.
-    top
-        Its top module. Inputs come, and outputs are wanted, at the edge of its port ``clk``, or of a clock of no port.
-    library
-        The cell library, with timing.
-
-    Raises
-    ------
-    TimingError
-        OpenSTA is not installed, failed, took too long, or saw no path.
     """
     command = _command()
     if command is None:

@@ -21,23 +21,16 @@ INPUTS = ("i_activations", "i_swaps", "i_loads", "i_weights", "i_psums")
 
 @dataclass(frozen=True)
 class Tile:
-    """A tile's operands, and the cycles in which they come to row 0 and column 0.
-
-    Parameters
-    ----------
-    activations, weights, psums
-        (M, R), (R, C) and (M, C) patterns.
-    loads
-        Cycle of each load, row R-1 of the weights first.
-    beats
-        Cycle of each row of activations.
-    """
+    """A tile's operands, and the cycles in which they come to row 0 and column 0."""
 
     activations: Words
     weights: Words
     psums: Words
+    """(M, R), (R, C) and (M, C) patterns."""
     loads: list[int]
+    """Cycle of each load, row R-1 of the weights first."""
     beats: list[int]
+    """Cycle of each row of activations."""
 
 
 def schedule(config: MxuConfig, count: int, seed: int) -> list[Tile]:

@@ -233,15 +233,7 @@ async def registers_with_pauses(dut: Any) -> None:
 
 
 class Bus:
-    """A master that asks for anything: any address, each channel on its own.
-
-    Parameters
-    ----------
-    dut
-        The unit.
-    seed
-        Seed of the stalls on all channels.
-    """
+    """A master that asks for anything: any address, each channel on its own."""
 
     def __init__(self, dut: Any, seed: int) -> None:
         self._dut = dut

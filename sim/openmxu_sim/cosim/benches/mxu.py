@@ -28,17 +28,7 @@ CONFIG = TASK.component().config
 
 
 class Testbench:
-    """The unit with both ends of its streams, and what its accumulator bank must hold.
-
-    Parameters
-    ----------
-    dut
-        The unit.
-    seed
-        Seed of the operands.
-    pauses
-        Stalls of weights, activations and results.
-    """
+    """The unit with both ends of its streams, and what its accumulator bank must hold."""
 
     def __init__(self, dut: Any, seed: int, *pauses: Iterator[bool]) -> None:
         self._dut = dut

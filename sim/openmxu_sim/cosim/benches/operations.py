@@ -24,28 +24,19 @@ _CORNER_SHARE = 5
 
 @dataclass(frozen=True)
 class Operation:
-    """An arithmetic operation.
-
-    Parameters
-    ----------
-    inputs
-        Names of the operands' ports.
-    operand, result
-        Names of formats; ``""`` for integers.
-    expected
-        The golden model: results for arrays of operands.
-    corners
-        Arrays of operands: those at the edges, crossed with each other. Called with the number of ties, and a seed.
-    random
-        Arrays of operands of every sort. Called with their number, and a seed.
-    """
+    """An arithmetic operation."""
 
     inputs: Sequence[str]
+    """Names of the operands' ports."""
     operand: str
     result: str
+    """Names of formats; ``""`` for integers."""
     expected: Callable[..., Words]
+    """The golden model: results for arrays of operands."""
     corners: Callable[[int, int], Sequence[Words]]
+    """Arrays of operands: those at the edges, crossed with each other. Called with the number of ties, and a seed."""
     random: Callable[[int, int], Sequence[Words]]
+    """Arrays of operands of every sort. Called with their number, and a seed."""
 
     def operands(self, task: Task) -> list[Words]:
         """Corners, then random ones: an array for each port."""

@@ -36,28 +36,20 @@ def near_cancellation(products: Words, generator: np.random.Generator) -> Words:
 
 @dataclass(frozen=True)
 class Cycles:
-    """What a processing element is given in each cycle, and what it makes of that.
-
-    Parameters
-    ----------
-    activations, weights, loads, swaps
-        Operands and marks.
-    psums
-        The partial sum that meets the product of this cycle's activation.
-    shadow
-        What the shadow register holds at the end of the cycle.
-    products, sums
-        What comes of this cycle's activation.
-    """
+    """What a processing element is given in each cycle, and what it makes of that."""
 
     activations: Words
     weights: Words
     loads: Words
     swaps: Words
+    """Operands and marks."""
     psums: Words
+    """The partial sum that meets the product of this cycle's activation."""
     shadow: Words
+    """What the shadow register holds at the end of the cycle."""
     products: Words
     sums: Words
+    """What comes of this cycle's activation."""
 
 
 def draw(operand: str, subnormals: str, count: int, seed: int) -> Cycles:

@@ -17,17 +17,7 @@ Marks = Mapping[str, bool]
 
 
 def tile_sums(activations: Words, weights: Words, psums: Words, *, operand: str, subnormals: str) -> Words:
-    """Sums at the foot of the columns.
-
-    Parameters
-    ----------
-    activations, weights
-        (M, K) and (K, N) patterns of ``operand``.
-    psums
-        (M, N) fp32 patterns that the sums start from.
-    operand, subnormals
-        See :func:`openmxu_sim.golden.multiply`.
-    """
+    """Sums at the foot of the columns."""
     for k in range(len(weights)):
         products = golden.multiply(activations[:, k, np.newaxis], weights[k], operand, "fp32", subnormals=subnormals)
         psums = golden.add(psums, products, "fp32", subnormals=subnormals)
@@ -47,11 +37,6 @@ class AnyBeats:
     The n-th ``first`` without ``keep`` takes the n-th R beats of weights. A beat that is emitted uses place 0 of the
     sums that are being built and moves them on by one; any other beat uses place 0 if it begins a tile, place 1 after a
     beat that was emitted, else the place after that of the beat before.
-
-    Parameters
-    ----------
-    config
-        Configuration of the unit.
     """
 
     def __init__(self, config: MxuConfig) -> None:

@@ -34,24 +34,16 @@ _VARIABLE = "OPENMXU_BENCH"
 
 @dataclass(frozen=True)
 class Task:
-    """What a bench does.
-
-    Parameters
-    ----------
-    design
-        Name of a catalog entry.
-    overrides
-        Parameters in which the design differs from the entry.
-    seed
-        Seed of operands and stalls.
-    count
-        Random vectors.
-    """
+    """What a bench does."""
 
     design: str
+    """Name of a catalog entry."""
     overrides: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters in which the design differs from the entry."""
     seed: int = 0
+    """Seed of operands and stalls."""
     count: int = 2000
+    """Random vectors."""
 
     @classmethod
     def of_environment(cls) -> "Task":
@@ -88,35 +80,7 @@ def run_bench(
     vcd: Path | None = None,
     timeout: float = 600.0,
 ) -> list[str]:
-    """Run the bench of a design.
-
-    Parameters
-    ----------
-    task
-        Which, and how.
-    simulator
-        ``"verilator"`` or ``"icarus"``.
-    mutate
-        Changes the design's Verilog before it is run, to see that the bench complains.
-    plusargs
-        Arguments that the changed Verilog reads.
-    vcd
-        Where to write a waveform.
-    timeout
-        Seconds that the tests may take, without the build.
-
-    Returns
-    -------
-    list of str
-        Names of the tests, all passed.
-
-    Raises
-    ------
-    SimulatorNotFoundError, SimulationError, OSError
-        See :func:`openmxu_sim.cosim.runner.simulate`.
-    ValueError, TypeError
-        There is no such design.
-    """
+    """Run the bench of a design."""
     component = task.component()
     verilog = to_verilog(component)
     return simulate(

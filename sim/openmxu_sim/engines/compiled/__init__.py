@@ -41,30 +41,7 @@ def run(
     threads: int | None = None,
     window: Window | None = None,
 ) -> Run:
-    """Run the unit as machine code; see :class:`~openmxu_sim.engines.protocol.Engine`.
-
-    Parameters
-    ----------
-    stimulus, stalls, vcd, progress
-        See there.
-    threads
-        How many; by default one for each processor, if the unit is large enough.
-    window
-        What the waveform shows; by default :func:`~openmxu_sim.engines.compiled.trace.small_window`.
-
-    Raises
-    ------
-    openmxu_sim.netlist.native.CompilerNotFoundError, openmxu_sim.netlist.native.CompilationError
-        There is no C compiler, or it failed.
-    openmxu_sim.netlist.rtlil.NetlistError
-        The unit's netlist holds what cannot be compiled.
-    ValueError
-        The window is not one of this unit, or too large.
-    RuntimeError
-        The unit hangs.
-    MemoryError
-        There is too little memory.
-    """
+    """Run the unit as machine code; see :class:`~openmxu_sim.engines.protocol.Engine`."""
     config = stimulus.config
     if vcd is None:
         return _run(stimulus, stalls, progress, threads, None)
@@ -160,13 +137,7 @@ def _tiles(stimulus: Stimulus, rows: list[int], weight_rows: list[int]) -> npt.N
 
 
 def _advance(model: Model, unit: int, results: int, progress: Progress | None) -> Any:
-    """Run a unit until all results are there; gives its state.
-
-    Raises
-    ------
-    RuntimeError
-        It hangs.
-    """
+    """Run a unit until all results are there; gives its state."""
     blocks = 16
     state = model.progress(unit).contents
     while state[0] == 0:

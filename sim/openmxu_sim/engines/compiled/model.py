@@ -18,20 +18,10 @@ __all__ = ["Model", "load_model"]
 class Model:
     """The functions of a unit's shared library, with their types; see ``unit.c``.
 
-    Parameters
-    ----------
-    library
-        The shared library, built of :func:`~openmxu_sim.engines.compiled.source.unit_source`.
-
     Attributes
     ----------
     registers
         Names and widths of a processing element's registers.
-
-    Raises
-    ------
-    OSError, AttributeError
-        It cannot be opened, or is something else.
     """
 
     def __init__(self, library: bytes) -> None:
@@ -76,13 +66,6 @@ def load_model(config: MxuConfig) -> Model:
     """The model of a unit, from the cache or built now, which takes a second or two.
 
     A new model is tried before it is cached; see :mod:`openmxu_sim.engines.compiled.try_unit`.
-
-    Raises
-    ------
-    openmxu_sim.netlist.native.CompilerNotFoundError, openmxu_sim.netlist.native.CompilationError
-        There is no C compiler, or it failed.
-    openmxu_sim.netlist.rtlil.NetlistError
-        The unit's netlist holds what cannot be compiled.
     """
     text = cache.fetch_result(SOURCES, lambda: _text(config), "unit", repr(config))
 

@@ -73,20 +73,7 @@ def constants(config: MxuConfig) -> dict[str, int]:
 
 
 def unit_source(config: MxuConfig, rtlil: dict[str, str]) -> str:
-    """The C text of a unit.
-
-    Parameters
-    ----------
-    config
-        The unit.
-    rtlil
-        From :func:`netlists`.
-
-    Raises
-    ------
-    openmxu_sim.netlist.rtlil.NetlistError
-        A netlist holds what cannot be compiled.
-    """
+    """The C text of a unit."""
     circuits = {name: Circuit(text, name) for name, text in rtlil.items()}
     text = [resource("openmxu_sim.engines.compiled", "vectors.c"), *flags(config)]
     text += [control_text(circuits[part], part) for part in CONTROL if part in circuits]

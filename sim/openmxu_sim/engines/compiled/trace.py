@@ -32,24 +32,13 @@ _MOST = 1 << 30
 
 @dataclass(frozen=True)
 class Window:
-    """Which part of a run is traced.
-
-    Parameters
-    ----------
-    rows, columns
-        Processing elements.
-    cycles
-        Counted from the end of the reset.
-
-    Raises
-    ------
-    ValueError
-        A range is empty, begins below 0, or has steps.
-    """
+    """Which part of a run is traced."""
 
     rows: range
     columns: range
+    """Processing elements."""
     cycles: range
+    """Counted from the end of the reset."""
 
     def __post_init__(self) -> None:
         for name in ("rows", "columns", "cycles"):
@@ -82,13 +71,6 @@ class _Window(ctypes.Structure):
 class Trace:
     """What was written down of a run.
 
-    Parameters
-    ----------
-    window
-        Which part of it.
-    registers
-        Names and widths of a processing element's registers, in the order in which a run writes them.
-
     Attributes
     ----------
     window
@@ -99,11 +81,6 @@ class Trace:
         (cycles, rows) and twice (cycles, columns): words of the streams' payloads.
     ran
         Cycles of the whole run, which the window may miss; 0 until it is over.
-
-    Raises
-    ------
-    ValueError
-        It would be larger than 1 GiB.
     """
 
     def __init__(self, window: Window, registers: tuple[tuple[str, int], ...]) -> None:

@@ -34,22 +34,6 @@ def write_vcd(trace: Trace, config: MxuConfig, path: Path) -> None:
     ``mxu.array.row_3.pe_5``, counted over the whole array also where that is made of bands. Clock edges are 10 ns
     apart. Cycle t begins at 10·t ns with the clock's rising edge and shows what stands before the next; times are
     those of the run, also where the window begins later.
-
-    Parameters
-    ----------
-    trace
-        Trace of a run that has ended.
-    config
-        Its unit.
-    path
-        The file.
-
-    Raises
-    ------
-    ValueError
-        The window begins after the end of the run.
-    OSError
-        The file cannot be written.
     """
     window = trace.window
     if not len(trace.streams):

@@ -179,27 +179,7 @@ def _rules(config: MxuConfig) -> Iterator[tuple[str, dict[str, Sequence[Signal]]
 
 
 def check_wiring(config: MxuConfig, unit: Callable[[MxuConfig], Any] = Mxu) -> int:
-    """Compare where the inputs of a unit's parts come from with what the machine code takes for granted.
-
-    Parameters
-    ----------
-    config
-        The unit.
-    unit
-        What makes it.
-
-    Returns
-    -------
-    int
-        How many connections were compared, each of some bits.
-
-    Raises
-    ------
-    WiringError
-        Something comes from elsewhere, or later or sooner; or is left over.
-    openmxu_sim.netlist.rtlil.NetlistError
-        The netlist cannot be read.
-    """
+    """Compare where the inputs of a unit's parts come from with what the machine code takes for granted."""
     elaborated = _elaborate(config, unit)
     modules = elaborated.modules
     design = _Design(flatten(elaborated.text, "mxu", boxes=modules.values()), modules)
@@ -221,20 +201,7 @@ def check_wiring(config: MxuConfig, unit: Callable[[MxuConfig], Any] = Mxu) -> i
 
 
 def check_parts(config: MxuConfig, unit: Callable[[MxuConfig], Any] = Mxu) -> int:
-    """Compare what is inside of a unit's parts with what is compiled; edges are compared by :func:`check_wiring`.
-
-    Returns
-    -------
-    int
-        How many parts were compared, each sort once.
-
-    Raises
-    ------
-    WiringError
-        A part does something else.
-    openmxu_sim.netlist.rtlil.NetlistError
-        The netlist cannot be read.
-    """
+    """Compare what is inside of a unit's parts with what is compiled; edges are compared by :func:`check_wiring`."""
     elaborated = _elaborate(config, unit)
     compared = [part for part in parts(config) if part != "edge"]
     for part in compared:
@@ -244,21 +211,14 @@ def check_parts(config: MxuConfig, unit: Callable[[MxuConfig], Any] = Mxu) -> in
 
 @dataclass(frozen=True)
 class _Unit:
-    """A unit's RTLIL.
-
-    Parameters
-    ----------
-    text
-        RTLIL text of the whole unit.
-    modules
-        What the modules of its parts are called there.
-    alone
-        What is compiled, by part.
-    """
+    """A unit's RTLIL."""
 
     text: str
+    """RTLIL text of the whole unit."""
     modules: Mapping[str, str]
+    """What the modules of its parts are called there."""
     alone: Mapping[str, str]
+    """What is compiled, by part."""
 
 
 @lru_cache(maxsize=1)
@@ -367,15 +327,7 @@ class _Design:
                 )
 
     def check_covered(self, part: str, wires: Collection[str]) -> None:
-        """Check that wires are all that a part takes, or all that the unit gives.
-
-        Parameters
-        ----------
-        part
-            The part, or the unit.
-        wires
-            Wires inside; what counts is which bits of its ports they are.
-        """
+        """Check that wires are all that a part takes, or all that the unit gives."""
         if part == _UNIT:
             missing = sorted(set(self._flat.outputs) - set(wires))
         else:
@@ -452,15 +404,7 @@ class _Comparison:
         self._alone = Circuit(unit.alone[compiled], compiled)
 
     def __call__(self, name: str, whole: Callable[[str, int], tuple[str, int]]) -> None:
-        """Check that all that is shown alone comes about inside as it does alone.
-
-        Parameters
-        ----------
-        name
-            What is compared.
-        whole
-            Where a bit of a signal alone is inside: signal and place.
-        """
+        """Check that all that is shown alone comes about inside as it does alone."""
 
         def find(wire: str, place: int) -> Place:
             signal, index = whole(wire, place)

@@ -67,29 +67,7 @@ _ALIGNMENT = 64
 
 
 def matmul(a: npt.ArrayLike, b: npt.ArrayLike, **options: Any) -> npt.NDArray[Any]:
-    """Multiply two matrices as an array does: the bits of :func:`openmxu_sim.golden.matmul`.
-
-    Parameters
-    ----------
-    a, b
-        (M, K) activations and (K, N) weights, in one of the types of :data:`openmxu_sim.golden.DTYPES`.
-    options
-        As of :func:`products`.
-
-    Returns
-    -------
-    array, shape (M, N)
-        As of :func:`products`.
-
-    Raises
-    ------
-    TypeError
-        ``a`` or ``b`` is of another dtype.
-    ValueError
-        The shapes do not match.
-    TypeError, ValueError, RuntimeError, MemoryError, CompilerNotFoundError, CompilationError
-        As of :func:`products`.
-    """
+    """Multiply two matrices as an array does: the bits of :func:`openmxu_sim.golden.matmul`."""
     left, right = check_operands(a, b)
     [result] = products(left[np.newaxis], right[np.newaxis], **options)
     return result
@@ -110,46 +88,7 @@ def products(
     progress: Progress | None = None,
     kernel: Kernel | None = None,
 ) -> npt.NDArray[Any]:
-    """Several products of the same sizes; small ones take little longer than their sums.
-
-    Parameters
-    ----------
-    a, b
-        (P, M, K) and (P, K, N) patterns of fp32.
-    rows
-        Rows of the systolic array, at least 1.
-    precision
-        ``"default"``, ``"high"``, ``"highest"`` or ``"exact9"``: passes, see :data:`openmxu.spec.passes.PASSES`.
-    subnormals
-        ``"flush"`` or ``"ieee"``.
-    operand, accumulate, result
-        Formats that are multiplied, in which sums are formed, and to which these are converted when they are complete;
-        see :func:`openmxu_sim.golden.find_format`. Several passes are made of bf16 with sums in fp32 only.
-    threads
-        How many to use, at least 1; ``None``: one per processor.
-    progress
-        Called with the number of rows of all results that are there and that will be.
-    kernel
-        What computes; ``None``: :func:`~openmxu_sim.engines.model.kernel.load_kernel`.
-
-    Returns
-    -------
-    array, shape (P, M, N), float32 or the type that numpy has for the result's format
-        +0 everywhere if K is 0. Every NaN is the canonical one.
-
-    Raises
-    ------
-    TypeError
-        ``rows`` or ``threads`` is no integer, or a format is no string.
-    ValueError
-        ``rows`` or ``threads`` is less than 1, or precision, mode or a format are unknown.
-    RuntimeError
-        See :func:`~openmxu_sim.golden.environment.ieee_arithmetic`.
-    MemoryError
-        There is not enough.
-    openmxu_sim.netlist.native.CompilerNotFoundError, openmxu_sim.netlist.native.CompilationError
-        There is no C compiler, or it failed.
-    """
+    """Several products of the same sizes; small ones take little longer than their sums."""
     rows = check_count(rows, "rows")
     check_precision(precision, operand, accumulate)
     how = arithmetic(
@@ -269,24 +208,16 @@ def _multiply_small(setup: _Setup, a: Bits, b: Bits, sums: npt.NDArray[np.float3
 
 @dataclass(frozen=True)
 class _Job:
-    """A large product, with its operands packed.
-
-    Parameters
-    ----------
-    setup
-        What computes, and how.
-    passes
-        Packed activations and weights of each pass.
-    inner
-        The inner dimension.
-    sums
-        (M, N): the result.
-    """
+    """A large product, with its operands packed."""
 
     setup: _Setup
+    """What computes, and how."""
     passes: list[tuple["_Operands", "_Operands"]]
+    """Packed activations and weights of each pass."""
     inner: int
+    """The inner dimension."""
     sums: npt.NDArray[np.float32]
+    """(M, N): the result."""
 
     @classmethod
     def of(cls, setup: _Setup, a: Bits, b: Bits, sums: npt.NDArray[np.float32]) -> "_Job":

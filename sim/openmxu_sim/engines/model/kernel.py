@@ -86,20 +86,10 @@ def arithmetic(operand: Format, accumulate: Format, *, flush: bool) -> Arithmeti
 class Kernel:
     """The functions of the library, with their types; see ``kernel.c``.
 
-    Parameters
-    ----------
-    library
-        The shared library.
-
     Attributes
     ----------
     band, panel
         How many rows of activations, and columns of weights, are packed and multiplied side by side.
-
-    Raises
-    ------
-    OSError, AttributeError
-        It cannot be opened, or is something else.
     """
 
     def __init__(self, library: bytes) -> None:
@@ -124,13 +114,7 @@ class Kernel:
 
 @lru_cache(maxsize=1)
 def load_kernel() -> Kernel:
-    """The kernel for this processor, from the cache or built now, which takes two seconds.
-
-    Raises
-    ------
-    openmxu_sim.netlist.native.CompilerNotFoundError, openmxu_sim.netlist.native.CompilationError
-        There is no C compiler, or it failed.
-    """
+    """The kernel for this processor, from the cache or built now, which takes two seconds."""
     note = "compiling the engine model for this processor, once: a few seconds"
     return fetch_library(native.resource(__package__, "kernel.c"), Kernel, _check, note=note)
 

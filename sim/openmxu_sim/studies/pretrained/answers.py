@@ -11,31 +11,21 @@ __all__ = ["Finding", "Pretrained", "to_markdown"]
 
 @dataclass(frozen=True)
 class Finding:
-    """A network on a unit.
-
-    Parameters
-    ----------
-    network, unit
-        Their names; ``"onnxruntime"`` is fp32 without a unit.
-    samples
-        How many it was asked.
-    right
-        How many answers are true.
-    changed
-        How many are not onnxruntime's.
-    lost
-        The share of operands, none of them a zero, that conversion makes zero.
-    cycles
-        Of all samples on a 128x128 unit, by the formula.
-    """
+    """A network on a unit."""
 
     network: str
     unit: str
+    """Their names; ``"onnxruntime"`` is fp32 without a unit."""
     samples: int
+    """How many it was asked."""
     right: int
+    """How many answers are true."""
     changed: int
+    """How many are not onnxruntime's."""
     lost: float
+    """The share of operands, none of them a zero, that conversion makes zero."""
     cycles: int
+    """Of all samples on a 128x128 unit, by the formula."""
 
 
 @dataclass(frozen=True)

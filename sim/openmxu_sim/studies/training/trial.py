@@ -65,24 +65,7 @@ def train(trial: Trial) -> Outcome:
 
 
 def learn(learned: Task, case: Case, steps: int, where: _Context) -> Losses:
-    """Steps of training.
-
-    Parameters
-    ----------
-    learned
-        What is trained.
-    case
-        How the loss is multiplied, and in what gradients are.
-    steps
-        How many.
-    where
-        What computes products.
-
-    Returns
-    -------
-    Losses
-        Of gradients, in one step of ten.
-    """
+    """Steps of training."""
     parameters = list(learned.model.parameters())
     optimizer = torch.optim.Adam(parameters, lr=_RATE)
     scaler = torch.amp.GradScaler("cpu", init_scale=_SCALE, growth_interval=_GROWTH, enabled=case.scaling)

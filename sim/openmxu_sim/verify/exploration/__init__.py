@@ -106,33 +106,25 @@ class ExplorationError(RuntimeError):
 
 @dataclass(frozen=True)
 class Exploration:
-    """What was found.
-
-    Parameters
-    ----------
-    config, longest_tile, longest_sum, mistakes, keeps
-        What was explored.
-    control_states, states, transitions
-        States without data, states with data, and steps between the latter.
-    seconds
-        Taken by the search, after compilation.
-    covers
-        How often each of :data:`COVERS` happened.
-    failure
-        ``None``: everything holds. Else what does not, and the cycles that lead there.
-    """
+    """What was found."""
 
     config: MxuConfig
     longest_tile: int
     longest_sum: int
     mistakes: int
     keeps: bool
+    """What was explored."""
     control_states: int
     states: int
     transitions: int
+    """States without data, states with data, and steps between the latter."""
     seconds: float
+    """Taken by the search, after compilation."""
     covers: Mapping[str, int]
+    """How often each of :data:`COVERS` happened."""
     failure: str | None
+    """``None``: everything holds. Else what does not, and the cycles that lead there.
+    """
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -204,36 +196,7 @@ def explore(
     unit: Callable[[MxuConfig], Any] = Mxu,
     progress: Callable[[int, int], object] | None = None,
 ) -> Exploration:
-    """Visit every state of a unit.
-
-    Parameters
-    ----------
-    config
-        Configuration of a unit; it must be small, because the states are many.
-    longest_tile
-        Most beats of a tile.
-    longest_sum
-        Most tiles that are added up; 1: sums are only taken.
-    mistakes
-        Beats of which a sender may choose the marks at will: any for activations, a wrong ``last`` for weights.
-    keeps
-        Whether tiles may keep the weights of those before them: then there are some ten times more states.
-    most_states
-        Where to give up.
-    unit
-        What is built from ``config``; a unit with a bug must fail.
-    progress
-        Called with the number of states done and known, in each of the two passes.
-
-    Raises
-    ------
-    ValueError
-        A bound is outside its domain, or the netlist is not one that moves data as whole words.
-    ExplorationError
-        There are too many states.
-    openmxu.yosys.SynthesisError, openmxu_sim.netlist.native.CompilerNotFoundError
-        Yosys failed; there is no C compiler.
-    """
+    """Visit every state of a unit."""
     for noun, value, least, most in (
         ("longest tile", longest_tile, 1, config.depth),
         ("longest sum", longest_sum, 1, 255),

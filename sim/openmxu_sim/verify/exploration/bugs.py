@@ -28,25 +28,18 @@ _MODULES = (
 
 @dataclass(frozen=True)
 class Bug:
-    """A change of a module's source.
-
-    Parameters
-    ----------
-    module
-        The last part of its name.
-    right, wrong
-        Text that is there exactly once, and the text that replaces it.
-    longest_tile, longest_sum, mistakes, keeps
-        Beats of a tile, tiles of a sum, mistakes of a sender, and tiles that keep weights, as it takes to show it.
-    """
+    """A change of a module's source."""
 
     module: str
+    """The last part of its name."""
     right: str
     wrong: str
+    """Text that is there exactly once, and the text that replaces it."""
     longest_tile: int = 1
     longest_sum: int = 2
     mistakes: int = 0
     keeps: bool = False
+    """Beats of a tile, tiles of a sum, mistakes of a sender, and tiles that keep weights, as it takes to show it."""
 
     @property
     def config(self) -> MxuConfig:
@@ -171,13 +164,7 @@ SEEDED_BUGS: Mapping[str, Bug] = {
 
 
 def seeded(bug: Bug) -> Callable[[MxuConfig], Any]:
-    """What makes a unit with ``bug``, to be given to :func:`~openmxu_sim.verify.exploration.explore`.
-
-    Raises
-    ------
-    ValueError
-        The source has changed, so that the bug cannot be put there.
-    """
+    """What makes a unit with ``bug``, to be given to :func:`~openmxu_sim.verify.exploration.explore`."""
     originals = {name: importlib.import_module(name) for name in _MODULES}
     copies = {}
     try:

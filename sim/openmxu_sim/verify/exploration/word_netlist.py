@@ -34,26 +34,18 @@ _VALID_BITS = {r"control_\d+|bank\.column_\d+\.o_control": 0, r".*\.(write|leavi
 
 @dataclass(frozen=True)
 class Word:
-    """Where a word of data comes from.
-
-    Parameters
-    ----------
-    kind
-        ``"input"`` (lane or mark of a stream), ``"constant"``, ``"choose"`` (the first of two words where a bit
-        is high, else the second), ``"clear"`` (a word whose NaN is replaced where a mark says so),
-        ``"register"``, ``"read"`` (output register of a memory's port), ``"multiply"``, ``"add"``, ``"convert"``.
-    operands
-        Words that it is made of, by index.
-    control
-        C expressions of control: of ``"choose"`` the bit, of ``"read"`` enable and address, lowest bit first.
-    detail
-        Stream and lane, value, memory's name, or cycles of latency.
-    """
+    """Where a word of data comes from."""
 
     kind: str
+    """``"input"`` (lane or mark of a stream), ``"constant"``, ``"choose"`` (the first of two words where a bit
+    is high, else the second), ``"clear"`` (a word whose NaN is replaced where a mark says so),
+    ``"register"``, ``"read"`` (output register of a memory's port), ``"multiply"``, ``"add"``, ``"convert"``."""
     operands: tuple[int, ...] = ()
+    """Words that it is made of, by index."""
     control: tuple[str, ...] = ()
+    """C expressions of control: of ``"choose"`` the bit, of ``"read"`` enable and address, lowest bit first."""
     detail: str | int = 0
+    """Stream and lane, value, memory's name, or cycles of latency."""
 
 
 @dataclass(frozen=True)
@@ -90,20 +82,7 @@ def _box_kind(module: str) -> str | None:
 
 
 class WordNetlist:
-    """A unit's netlist as control and words.
-
-    Parameters
-    ----------
-    netlist
-        Gates, memory ports and black boxes.
-    config
-        Configuration of the unit: formats, and the latency of its arithmetic.
-
-    Raises
-    ------
-    ValueError
-        Data are not moved as whole words, or control reads data.
-    """
+    """A unit's netlist as control and words."""
 
     def __init__(self, netlist: Netlist, config: MxuConfig) -> None:
         self._netlist = netlist

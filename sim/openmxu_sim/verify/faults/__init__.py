@@ -44,29 +44,20 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class FaultClass:
-    """A kind of fault.
-
-    Parameters
-    ----------
-    name
-        What is done.
-    module
-        The module in this package whose function ``trial`` does it: given a seed and an empty folder it gives one of
-        :data:`OUTCOMES` and a description.
-    short, long
-        How many faults the tests and a campaign try.
-    batch
-        How many of them run in one process.
-    limit
-        Seconds for a batch; after that it hangs.
-    """
+    """A kind of fault."""
 
     name: str
+    """What is done."""
     module: str
+    """The module in this package whose function ``trial`` does it: given a seed and an empty folder it gives one of
+    :data:`OUTCOMES` and a description."""
     short: int
     long: int
+    """How many faults the tests and a campaign try."""
     batch: int
+    """How many of them run in one process."""
     limit: float
+    """Seconds for a batch; after that it hangs."""
 
 
 CLASSES: tuple[FaultClass, ...] = (
@@ -85,18 +76,12 @@ CLASSES: tuple[FaultClass, ...] = (
 
 @dataclass(frozen=True)
 class Tally:
-    """What came of the faults of a class.
-
-    Parameters
-    ----------
-    counts
-        How many ended how, by :data:`OUTCOMES`.
-    shown
-        Some that went wrong: seed and what happened.
-    """
+    """What came of the faults of a class."""
 
     counts: Mapping[str, int]
+    """How many ended how, by :data:`OUTCOMES`."""
     shown: tuple[str, ...]
+    """Some that went wrong: seed and what happened."""
 
     @property
     def tried(self) -> int:
@@ -110,17 +95,7 @@ class Tally:
 
 
 def try_class(chosen: FaultClass, *, count: int, first: int = 0) -> Tally:
-    """Try faults of a class, batch by batch.
-
-    Parameters
-    ----------
-    chosen
-        The class.
-    count
-        How many.
-    first
-        Seed of the first fault; the others follow.
-    """
+    """Try faults of a class, batch by batch."""
     counts, shown = Counter(dict.fromkeys(OUTCOMES, 0)), list[str]()
     for start in range(first, first + count, chosen.batch):
         stop = min(start + chosen.batch, first + count)

@@ -12,18 +12,12 @@ __all__ = ["Said", "call"]
 
 @dataclass(frozen=True)
 class Said:
-    """What a command gave.
-
-    Parameters
-    ----------
-    code
-        The exit code.
-    errors
-        The lines on stderr, without notes and progress of the command.
-    """
+    """What a command gave."""
 
     code: int
+    """The exit code."""
     errors: tuple[str, ...]
+    """The lines on stderr, without notes and progress of the command."""
 
     @property
     def is_clear(self) -> bool:

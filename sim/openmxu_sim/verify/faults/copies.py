@@ -45,13 +45,7 @@ print(openmxu_sim.matmul(a.reshape(3, -1), b.reshape(-1, 3), rows=2, columns=2, 
 
 
 class Copy:
-    """The sources of both packages in a folder.
-
-    Parameters
-    ----------
-    folder
-        An empty one.
-    """
+    """The sources of both packages in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -15,28 +15,19 @@ MARKER = "OPENMXU_MARKER"
 
 @dataclass(frozen=True)
 class Ending:
-    """How a command ended that was sent a signal.
-
-    Parameters
-    ----------
-    sent
-        Whether the signal came in time: the command had not ended before.
-    code
-        Its exit code; negative: the number of the signal that ended it.
-    output, errors
-        What it wrote.
-    seconds
-        From the signal to the end of the command.
-    left
-        What was there a second later, see :func:`leftovers`.
-    """
+    """How a command ended that was sent a signal."""
 
     sent: bool
+    """Whether the signal came in time: the command had not ended before."""
     code: int
+    """Its exit code; negative: the number of the signal that ended it."""
     output: str
     errors: str
+    """What it wrote."""
     seconds: float
+    """From the signal to the end of the command."""
     left: tuple[str, ...]
+    """What was there a second later, see :func:`leftovers`."""
 
 
 def processes(marker: str) -> dict[int, str]:
@@ -54,17 +45,7 @@ def processes(marker: str) -> dict[int, str]:
 
 
 def leftovers(marker: str, folder: Path, *, patience: float = 1.0) -> list[str]:
-    """Processes that carry the marker and entries of a folder, each on a line, that do not go away by themselves.
-
-    Parameters
-    ----------
-    marker
-        The value of :data:`MARKER` in the environment of the command that was started.
-    folder
-        The TMPDIR of that command, which nobody else uses.
-    patience
-        Seconds in which they may go.
-    """
+    """Processes that carry the marker and entries of a folder, each on a line, that do not go away by themselves."""
     limit = time.monotonic() + patience
     while True:
         found = [f"process {number}: {command}" for number, command in processes(marker).items()]
@@ -90,23 +71,7 @@ def end_at(
     again: float | None = None,
     awake: bool = False,
 ) -> Ending:
-    """Start a command, send it a signal, and see what is left.
-
-    Parameters
-    ----------
-    seconds
-        From its start to the signal.
-    number
-        The signal.
-    command, environment, directory
-        What to start, where, with which variables.
-    marker, folder
-        As for :func:`leftovers`.
-    again
-        Seconds from the first signal to a second one; ``None``: none.
-    awake
-        Whether to count the seconds from when the command handles signals: before that Python itself starts.
-    """
+    """Start a command, send it a signal, and see what is left."""
     variables = {**environment, MARKER: marker, "TMPDIR": str(folder)}
     with subprocess.Popen(
         command, cwd=directory, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE

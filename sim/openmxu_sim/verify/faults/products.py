@@ -11,15 +11,7 @@ __all__ = ["Product"]
 
 
 class Product:
-    """A product of operands of every kind, on a unit of 2x2.
-
-    Parameters
-    ----------
-    random
-        Where operands and mode come from.
-    size
-        Rows and columns of the result.
-    """
+    """A product of operands of every kind, on a unit of 2x2."""
 
     def __init__(self, random: Random, size: int = 3) -> None:
         seed = random.randrange(1 << 30)

@@ -31,24 +31,7 @@ _SCRIPTS = {"live": (*_BOTH, "start"), "heat": (*_BOTH, "heat", "start")}
 
 
 def live_page(given: Given | Record, *, live: bool = True, stages: Sequence[int] = STAGES, made_by: str = "") -> str:
-    """A page in which units of 1x1 to 8x8 run, as HTML; it begins with a run that is also recorded in it.
-
-    Parameters
-    ----------
-    given
-        The run, or the record of it.
-    live
-        Whether the machine code is in it. Else the page shows the recorded run only.
-    stages
-        Numbers of stages that it offers, that of ``given`` among them.
-    made_by
-        The command that made it.
-
-    Raises
-    ------
-    openmxu_sim.netlist.native.CompilerNotFoundError, openmxu_sim.netlist.native.CompilationError
-        A compiler is missing, or failed: the one for the record, or the one for WebAssembly.
-    """
+    """A page in which units of 1x1 to 8x8 run, as HTML; it begins with a run that is also recorded in it."""
     record = record_here(given) if isinstance(given, Given) else given
     given = record.given
     offered = sorted({*stages, given.stages}) if live else [given.stages]
@@ -78,15 +61,7 @@ def live_page(given: Given | Record, *, live: bool = True, stages: Sequence[int]
 
 
 def heat_page(activity: Activity, *, made_by: str = "") -> str:
-    """A recorded run of a unit of any size as a heat map with a slider, as HTML.
-
-    Parameters
-    ----------
-    activity
-        From :func:`~openmxu_sim.wave.watch.observe`.
-    made_by
-        The command that made it.
-    """
+    """A recorded run of a unit of any size as a heat map with a slider, as HTML."""
     config, tiles = activity.config, activity.tiles
     steps = np.diff(activity.starts, axis=-1, prepend=0).astype("<i2")
     flags = np.zeros(len(activity.streams), dtype=np.uint8)

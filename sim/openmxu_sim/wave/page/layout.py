@@ -13,23 +13,7 @@ _READ = ("activations", "swap", "loaded", "place", "held")
 
 
 def frame_layout(text: str, stages: int) -> dict[str, Any]:
-    """The first word of each part of a frame, and of the registers in it, as plain data.
-
-    Parameters
-    ----------
-    text
-        The C text of the units.
-    stages
-        For how many stages it is.
-
-    Returns
-    -------
-    dict
-        The parts by name, ``cells`` the last; ``limbs``: words of a processing element; ``names``: for each part that
-        has registers, their first word and width by name, of ``admission`` for each number of rows; ``row_step``; and
-        ``write_delay``: cycles from a beat leaving admission to its sum being written to the bank by column 0, if the
-        array has one row.
-    """
+    """The first word of each part of a frame, and of the registers in it, as plain data."""
     registers = register_names(text)
     admission = {rows: _places(registers[f"admission_{rows}"]) for rows in SIZES}
     unit = _places(registers["unit"])

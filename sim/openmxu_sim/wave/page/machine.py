@@ -26,32 +26,19 @@ _TILE = 9
 
 @dataclass(frozen=True)
 class Given:
-    """A run of the page.
-
-    Parameters
-    ----------
-    a, b
-        (M, K) and (K, N) fp32 patterns, of at most :data:`~openmxu_sim.wave.page.c_text.MOST_SIDE` rows and columns.
-    rows, columns, stages
-        The unit.
-    precision
-        One of :data:`openmxu.spec.passes.PASSES`.
-    stalls
-        Seed of :class:`~openmxu_sim.operands.stimulus.Stalls`; ``None``: nothing stalls.
-
-    Raises
-    ------
-    ValueError
-        The unit or a matrix is too large for a page.
-    """
+    """A run of the page."""
 
     a: Words
     b: Words
+    """(M, K) and (K, N) fp32 patterns, of at most :data:`~openmxu_sim.wave.page.c_text.MOST_SIDE` rows and columns."""
     rows: int
     columns: int
     stages: int = 1
+    """The unit."""
     precision: str = "default"
+    """One of :data:`openmxu.spec.passes.PASSES`."""
     stalls: int | None = None
+    """Seed of :class:`~openmxu_sim.operands.stimulus.Stalls`; ``None``: nothing stalls."""
 
     def __post_init__(self) -> None:
         for noun in ("rows", "columns"):
@@ -70,24 +57,16 @@ class Given:
 
 @dataclass(frozen=True)
 class Record:
-    """What was written down of a run.
-
-    Parameters
-    ----------
-    given
-        The run.
-    tiles
-        (tiles, 9): each as ``struct tile`` of ``unit.c``.
-    frames
-        (cycles, words): see :func:`~openmxu_sim.wave.page.layout.frame_layout`.
-    cycles
-        From the first beat taken to the last result given, both included.
-    """
+    """What was written down of a run."""
 
     given: Given
+    """The run."""
     tiles: npt.NDArray[np.int64]
+    """(tiles, 9): each as ``struct tile`` of ``unit.c``."""
     frames: Words
+    """(cycles, words): see :func:`~openmxu_sim.wave.page.layout.frame_layout`."""
     cycles: int
+    """From the first beat taken to the last result given, both included."""
 
 
 class _Machine:

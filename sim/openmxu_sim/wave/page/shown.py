@@ -19,16 +19,6 @@ class _Shown(Record):
 
 
 def record_run(given: Given) -> Record:
-    """Run a product as a page does, on this machine.
-
-    Raises
-    ------
-    openmxu_sim.netlist.native.CompilerNotFoundError, openmxu_sim.netlist.native.CompilationError
-        There is no C compiler, or it failed.
-    RuntimeError
-        The unit hangs.
-    MemoryError
-        There is too little memory.
-    """
+    """Run a product as a page does, on this machine."""
     seen = record(given)
     return _Shown(given, seen.tiles, seen.frames, seen.cycles)

@@ -37,15 +37,7 @@ def check_zig() -> None:
 
 
 def build_wasm(text: str) -> bytes:
-    """The module of a C text, from the cache or compiled now.
-
-    Raises
-    ------
-    openmxu_sim.netlist.native.CompilerNotFoundError
-        The compiler is not there.
-    openmxu_sim.netlist.native.CompilationError
-        It refused the text.
-    """
+    """The module of a C text, from the cache or compiled now."""
     check_zig()
     return cache.fetch("models", cache.key("wasm", version("ziglang"), repr(_FLAGS), text), lambda: _build(text))
 
