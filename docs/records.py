@@ -23,8 +23,6 @@ from openmxu_sim.studies.training import tables as report
 from openmxu_sim.verify.check import FAILED, HOLDS, NOT_RUN
 from openmxu_sim.verify.evidence import Evidence, faults_to_markdown, to_markdown
 
-__all__ = ["PAGES", "main", "written"]
-
 _REFERENCE = Path(__file__).parent / "reference"
 
 _BETWEEN = re.compile(r"(?<=<!-- record -->\n)(.|\n)*(?=<!-- end of record -->)")

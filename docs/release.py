@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-__all__ = ["check", "main", "notes"]
-
 _TOP = Path(__file__).parent.parent
 
 _OLD = re.compile(r"^The unit has changed since this was measured|^Moved since the headline page", re.MULTILINE)

@@ -14,8 +14,6 @@ from openmxu.runtime.files import folder, reserve
 if TYPE_CHECKING:
     from openmxu_boards.host import Host
 
-__all__ = ["add_board", "sections"]
-
 
 def add_board(commands: Any) -> None:
     parser = add_command(commands, "board", None, "build bitstreams for FPGA boards, multiply matrices on them")

@@ -29,26 +29,6 @@ from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import FloatFormat
 from openmxu.spec.stages import STAGES
 
-__all__ = [
-    "ANSWER",
-    "ESCAPE",
-    "FLAG",
-    "FLIP",
-    "HEADER",
-    "LOAD",
-    "MOST_BEATS",
-    "MOST_SEQUENCE",
-    "VERSION",
-    "Command",
-    "Decoder",
-    "Identity",
-    "Reply",
-    "Status",
-    "TileJob",
-    "encode",
-    "request",
-]
-
 VERSION = 1
 """Of this protocol. A board of another version is refused."""
 

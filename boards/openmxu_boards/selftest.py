@@ -20,8 +20,6 @@ from openmxu_sim.golden.formats import Bits
 from openmxu_sim.operands import vectors
 from openmxu_sim.operands.stimulus import stimulus
 
-__all__ = ["PATIENCE", "Program", "RomSource", "SelfTest", "StallPattern", "program"]
-
 PATIENCE = 1 << 16
 """Cycles without a result after which a self-test gives up, many times longer than any stall."""
 

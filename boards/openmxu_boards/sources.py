@@ -3,7 +3,5 @@
 import openmxu
 from openmxu.runtime.sources import Sources
 
-__all__ = ["SOURCES"]
-
 SOURCES = (*openmxu.SOURCES, Sources("openmxu_boards"))
 """The hardware's, and this package's own; see :mod:`openmxu.runtime.sources`."""

@@ -9,8 +9,6 @@ from importlib.metadata import version
 from openmxu.runtime.extras import install
 from openmxu.yosys import wasm
 
-__all__ = ["check", "missing", "versions"]
-
 
 def missing(package: str) -> OSError:
     """The error that says which package is not installed, and how to install it."""

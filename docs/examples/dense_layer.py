@@ -14,8 +14,6 @@ from openmxu.spec.formats import FloatFormat
 from openmxu.unit.mxu import Mxu
 from openmxu.unit.status import Error
 
-__all__ = ["DenseLayer", "RowBeat"]
-
 
 class RowBeat(data.StructLayout):
     """A row of numbers: ``data``, word 0 lowest; ``last`` of a packet."""

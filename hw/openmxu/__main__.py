@@ -7,8 +7,6 @@ from openmxu.cli import interrupts
 from openmxu.cli.supervisor import supervise
 from openmxu.cli.terminal import open_streams
 
-__all__ = ["main"]
-
 
 def main() -> int:
     """Run the command line; returns the exit code."""

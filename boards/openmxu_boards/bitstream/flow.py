@@ -31,8 +31,6 @@ from openmxu_boards.bitstream.top import Design, Emitted, Top, check_uart, selft
 from openmxu_boards.devices.families import family_of
 from openmxu_boards.devices.targets import Board, find_board
 
-__all__ = ["MOST_SEEDS", "PLACEMENT", "ROUTED", "SUMMARY", "build"]
-
 MOST_SEEDS = 100
 """Runs of nextpnr that a build may ask for."""
 

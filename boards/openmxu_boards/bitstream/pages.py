@@ -14,8 +14,6 @@ from openmxu_boards.bitstream.report import unit_of
 from openmxu_boards.devices.targets import Board, find_board, with_options
 from openmxu_boards.simulated.throughput import measure
 
-__all__ = ["HTML", "MARKDOWN", "write_pages"]
-
 HTML, MARKDOWN = "report.html", "report.md"
 
 

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 
-__all__ = ["OTHERS", "Placement", "described", "part_of", "read_placement"]
-
 _PARTS = tuple(
     (re.compile(rf"(?:^|\.){pattern}"), name)
     for pattern, name in (

@@ -9,8 +9,6 @@ from openmxu_boards.bitstream.placement import described
 from openmxu_boards.bitstream.report import BuildReport, LongestPath
 from openmxu_boards.simulated.throughput import Throughput
 
-__all__ = ["LIMITS", "PLACEMENTS", "add", "drawing_name", "entry", "of_json", "peak", "reached", "to_markdown"]
-
 PLACEMENTS = "placements"
 """The folder beside a record for the drawings of its builds."""
 

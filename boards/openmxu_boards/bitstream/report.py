@@ -9,8 +9,6 @@ from typing import Any
 from openmxu_boards.bitstream.placement import described
 from openmxu_boards.devices.targets import Board
 
-__all__ = ["BuildReport", "Clock", "LongestPath", "Usage", "read_clocks", "read_path", "read_utilisation", "unit_of"]
-
 
 @dataclass(frozen=True)
 class Clock:

@@ -30,8 +30,6 @@ from openmxu.yosys import wasm
 from openmxu_boards import tools
 from openmxu_boards.bitstream.report import LongestPath, read_clocks, read_path, read_utilisation
 
-__all__ = ["DEVICES", "Device", "Routed", "find_device", "route"]
-
 _TOP = "registered"
 
 

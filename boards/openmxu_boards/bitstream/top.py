@@ -12,8 +12,6 @@ from openmxu_boards.devices.clocks import add_clock
 from openmxu_boards.devices.targets import Board
 from openmxu_boards.selftest import SelfTest
 
-__all__ = ["Design", "Emitted", "Top", "blink_at", "check_uart", "selftest"]
-
 Design = Callable[[MxuConfig, int], Any]
 """What makes a design: a component, from a unit and the clock's frequency in Hz.
 

@@ -20,8 +20,6 @@ from amaranth.lib import io, wiring
 from amaranth.lib.cdc import ResetSynchronizer
 from amaranth.lib.wiring import Out
 
-__all__ = ["HOLD", "TOLERANCE", "Ecp5Pll", "GateMatePll", "GowinPll", "Ice40Pll", "Pll", "Setting", "add_clock"]
-
 TOLERANCE = 0.02
 """How far, of the wanted frequency, a PLL's may be from it."""
 

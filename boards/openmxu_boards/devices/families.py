@@ -8,8 +8,6 @@ from amaranth.vendor import GowinPlatform, LatticePlatform, SiliconBluePlatform
 from openmxu_boards.devices.clocks import Ecp5Pll, GateMatePll, GowinPll, Ice40Pll, Pll
 from openmxu_boards.devices.vendors import GateMatePlatform, Himbaechel
 
-__all__ = ["FAMILIES", "Family", "family_of", "with_tools"]
-
 
 class Family(NamedTuple):
     """A family of devices."""

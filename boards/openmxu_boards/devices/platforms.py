@@ -9,8 +9,6 @@ from amaranth_boards.resources import LEDResources, UARTResource
 
 from openmxu_boards.devices.vendors import GateMatePlatform
 
-__all__ = ["ColorlightI5Platform", "GateMateA1EvbPlatform", "OrangeCrabPlatform", "TangNano20kPlatform"]
-
 
 class ColorlightI5Platform(LatticeECP5Platform):
     """The Colorlight i5 module, versions 6.0 and 7.0, on Muse Lab's extension board.

@@ -15,8 +15,6 @@ from openmxu_boards.soc.machine import Buffers
 from openmxu_boards.soc.system import UartSoc
 from openmxu_boards.tools import missing
 
-__all__ = ["BOARDS", "Board", "boards", "find_board", "own_board", "with_options"]
-
 Place = tuple[str, int] | tuple[str, int, str]
 """A resource of a platform and its number, and a part of it if it has parts."""
 

@@ -8,8 +8,6 @@ from amaranth.lib import io
 from amaranth.lib.cdc import ResetSynchronizer
 from amaranth.vendor import GowinPlatform
 
-__all__ = ["GateMatePlatform", "Himbaechel"]
-
 
 class Himbaechel:
     """What is mixed into a :class:`~amaranth.vendor.GowinPlatform`: Amaranth 0.5 calls a nextpnr that is no more."""

@@ -12,8 +12,6 @@ from openmxu_sim.operands import vectors
 from openmxu_sim.operands.aliases import Progress
 from openmxu_sim.operands.stimulus import collect, stimulus
 
-__all__ = ["Checked", "check"]
-
 _TILES = 3
 """In each dimension, a product has up to this many tiles."""
 

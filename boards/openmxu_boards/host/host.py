@@ -17,8 +17,6 @@ from openmxu_sim.engines.protocol import Counters, Run
 from openmxu_sim.operands.aliases import Progress, Words
 from openmxu_sim.operands.stimulus import Stalls, Stimulus, read_words
 
-__all__ = ["Host", "connect"]
-
 _MOST_BAUD = 12_000_000
 """Bits per second of the fastest converters."""
 

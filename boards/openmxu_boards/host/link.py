@@ -10,8 +10,6 @@ from typing import Any, NamedTuple, Protocol
 
 from openmxu_boards.tools import missing
 
-__all__ = ["BAUD", "CLOCKS", "Link", "SerialLink", "candidates"]
-
 BAUD = 1_000_000
 """Bits per second of our bitstreams' UART."""
 

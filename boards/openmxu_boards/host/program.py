@@ -14,8 +14,6 @@ from openmxu_sim import golden
 from openmxu_sim.operands.aliases import Words
 from openmxu_sim.operands.stimulus import Stimulus
 
-__all__ = ["Load", "Program", "Run", "beat_size", "program"]
-
 _BYTES = {8: "<u1", 16: "<u2", 32: "<u4"}
 """Widths of words that numpy has a type for."""
 

@@ -5,8 +5,6 @@ import secrets
 from openmxu_boards.host.link import Link
 from openmxu_boards.protocol import MOST_SEQUENCE, Command, Decoder, Identity, Reply, Status, request
 
-__all__ = ["BoardError", "Session"]
-
 _TRIES = 16
 """How often a request is sent before the board is given up."""
 

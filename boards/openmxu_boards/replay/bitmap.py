@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from openmxu_boards.replay.chip import Bits, Place
 from openmxu_boards.replay.circuit import CircuitError
 
-__all__ = ["Bitmap", "read_bitmap"]
-
 
 @dataclass(frozen=True)
 class Bitmap:

@@ -12,8 +12,6 @@ from pathlib import Path
 
 from openmxu_boards.replay.circuit import CircuitError
 
-__all__ = ["FOLDER", "Bits", "Chip", "Place", "find_chip"]
-
 FOLDER = "OPENMXU_ICESTORM"
 """The variable that names the folder of the databases where it is none of the usual ones."""
 

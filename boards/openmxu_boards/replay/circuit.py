@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 
 from openmxu_boards.simulated.verilated import PINS
 
-__all__ = ["ONE", "ZERO", "Cell", "Circuit", "CircuitError", "Clock"]
-
 ZERO, ONE = "1'b0", "1'b1"
 """Constants in place of wires."""
 

@@ -9,8 +9,6 @@ from typing import Any, ClassVar
 from openmxu_boards.replay.circuit import ONE, ZERO, Circuit, CircuitError
 from openmxu_boards.replay.netlist import Part, Reader, inverse, parse
 
-__all__ = ["read_circuit"]
-
 _DPRAM_ADDRESS = "DBCA"
 """Inputs of a LUT that are the address of a memory, the lowest bit first."""
 

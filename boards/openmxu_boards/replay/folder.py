@@ -17,9 +17,6 @@ from openmxu_boards.replay.bitmap import read_bitmap
 from openmxu_boards.replay.chip import find_chip
 from openmxu_boards.replay.circuit import Circuit
 
-__all__ = ["Pin", "find_pin", "read_build", "unpack"]
-
-
 _NETLISTS: Mapping[str, Callable[[str, str], Circuit]] = {
     "ECP5": ecp5.read_circuit,
     "Gowin": gowin.read_circuit,

@@ -12,8 +12,6 @@ from typing import Any, ClassVar
 from openmxu_boards.replay.circuit import ONE, ZERO, Circuit
 from openmxu_boards.replay.netlist import Part, Reader, inverse, parse
 
-__all__ = ["read_circuit"]
-
 _BANKS = {
     "left": {27: "SA", 71: "SB"},
     "right": {27: "NA", 71: "NB"},

@@ -15,8 +15,6 @@ from openmxu_boards import tools
 from openmxu_boards.replay.circuit import ONE, ZERO, Circuit, CircuitError
 from openmxu_boards.replay.netlist import Part, Reader, inverse, parse
 
-__all__ = ["read_circuit"]
-
 _ALU_TABLES: Mapping[int | str, int] = {
     "C2L": 0x0000,
     "ONE2C": 0x000F,

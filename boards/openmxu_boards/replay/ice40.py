@@ -12,8 +12,6 @@ from openmxu_boards.replay.bitmap import Bitmap
 from openmxu_boards.replay.chip import Chip, Place
 from openmxu_boards.replay.circuit import ONE, ZERO, Cell, Circuit, CircuitError, Clock
 
-__all__ = ["read_circuit"]
-
 _TRUTH = (4, 14, 15, 5, 6, 16, 17, 7, 3, 13, 12, 2, 1, 11, 10, 0)
 """Which bit of a logic cell is the output for inputs 0, 1, ... of its LUT."""
 

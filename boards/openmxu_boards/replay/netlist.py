@@ -7,8 +7,6 @@ from typing import Any, ClassVar
 
 from openmxu_boards.replay.circuit import ONE, ZERO, Cell, Circuit, CircuitError, Clock
 
-__all__ = ["Bits", "Part", "Reader", "Rule", "inverse", "parse"]
-
 Bits = str | None | Sequence[str | None]
 """A wire, or several, the lowest bit first."""
 

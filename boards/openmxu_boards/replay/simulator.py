@@ -6,8 +6,6 @@ from collections.abc import Callable
 from openmxu_boards.replay.circuit import Circuit, CircuitError
 from openmxu_boards.simulated.verilated import Program, VerilogError, compile_verilog
 
-__all__ = ["cell_models", "compile_circuit"]
-
 
 def cell_models() -> dict[str, str]:
     """The cells that circuits are made of, as texts in Verilog by the names of their files."""

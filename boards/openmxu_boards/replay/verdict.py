@@ -19,8 +19,6 @@ from openmxu_boards.simulated.pin_link import PinLink
 from openmxu_boards.simulated.pins import CircuitPins
 from openmxu_boards.simulated.verilated import Program, Simulation
 
-__all__ = ["CYCLES", "Checked", "Verdict", "check", "simulate_bitstream", "watch"]
-
 _TRIES = 16
 """Of the host, for a request."""
 

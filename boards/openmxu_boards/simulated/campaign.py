@@ -10,8 +10,6 @@ from openmxu_boards.simulated.pin_link import PinLink
 from openmxu_boards.simulated.pins import Pins
 from openmxu_sim.operands.aliases import Progress
 
-__all__ = ["BAUD", "CLOCK", "Campaign", "campaign"]
-
 CLOCK, BAUD = 1_000_000, 250_000
 """Of a system that is simulated for this: four cycles are a bit, and waiting costs little."""
 

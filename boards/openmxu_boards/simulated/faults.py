@@ -7,8 +7,6 @@ import numpy as np
 
 from openmxu_boards.simulated.pins import Levels, levels_of
 
-__all__ = ["FAULTS", "Faults"]
-
 _MOST_BYTES = 40
 """Bytes that one fault touches."""
 

@@ -6,8 +6,6 @@ import numpy as np
 
 from openmxu_boards.simulated.pins import Levels, Pins, Reader, levels_of
 
-__all__ = ["Disturbance", "PinLink"]
-
 _CHUNK = 2048
 """Cycles at a time."""
 

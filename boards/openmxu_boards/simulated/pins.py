@@ -8,8 +8,6 @@ from amaranth.sim import Simulator
 
 from openmxu_boards.simulated.verilated import Levels, Simulation
 
-__all__ = ["AmaranthPins", "CircuitPins", "Levels", "Pins", "Reader", "levels_of"]
-
 
 class Pins(Protocol):
     """A design with the pins rx and tx."""

@@ -10,8 +10,6 @@ from types import TracebackType
 from openmxu_boards.host.link import CLOCKS
 from openmxu_boards.simulated.pin_link import PinLink
 
-__all__ = ["Terminal"]
-
 _REST = 0.005
 """Seconds between looks at a line on which nothing happens."""
 

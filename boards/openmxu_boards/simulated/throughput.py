@@ -13,8 +13,6 @@ from openmxu_boards.simulated import simulated_link
 from openmxu_sim.operands import vectors
 from openmxu_sim.operands.stimulus import stimulus
 
-__all__ = ["SIDE", "Throughput", "measure"]
-
 SIDE = 64
 """Rows and columns of the matrices that boards are compared by."""
 

@@ -23,8 +23,6 @@ from openmxu.runtime import cache, process
 from openmxu.runtime.extras import install
 from openmxu_sim.netlist.native import open_library, program_identity
 
-__all__ = ["PINS", "Levels", "Program", "Simulation", "VerilogError", "compile_verilog", "is_available"]
-
 PINS = 64
 """The most input pins, and output pins."""
 

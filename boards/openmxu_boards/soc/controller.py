@@ -11,8 +11,6 @@ from openmxu_boards.protocol import ANSWER, HEADER, Command, Status
 from openmxu_boards.soc.frames import FrameByte
 from openmxu_boards.soc.machine import Machine
 
-__all__ = ["Controller"]
-
 _ADDRESS = 2
 _TILE = 6
 _COUNTERS = 17

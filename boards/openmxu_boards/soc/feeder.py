@@ -7,8 +7,6 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["ADDRESS", "Feed", "Feeder", "Queue"]
-
 ADDRESS = 16
 """Bits of an address in requests, whatever the buffer's size."""
 

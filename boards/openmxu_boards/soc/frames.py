@@ -11,8 +11,6 @@ from amaranth.lib.wiring import In, Out
 from openmxu_boards.protocol import ESCAPE, FLAG, FLIP, HEADER
 from openmxu_boards.soc.uart import ReceivedByte
 
-__all__ = ["FrameByte", "FrameReceiver", "FrameSender"]
-
 _CHECK = 4
 """Bytes of a CRC."""
 

@@ -16,8 +16,6 @@ from openmxu.unit.status import COUNTERS, Error
 from openmxu_boards.protocol import MOST_BEATS as _MOST
 from openmxu_boards.soc.feeder import ADDRESS, Feeder
 
-__all__ = ["PATIENCE", "Buffers", "Machine", "Tile"]
-
 PATIENCE = 1 << 16
 """Cycles in which nothing moves after which a run is given up. A sound unit never makes anybody wait for as long."""
 

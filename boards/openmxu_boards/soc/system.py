@@ -17,8 +17,6 @@ from openmxu_boards.soc.machine import Buffers, Machine
 from openmxu_boards.soc.uart import ReceivedByte, UartReceiver, UartTransmitter, divisor_of
 from openmxu_boards.sources import SOURCES
 
-__all__ = ["FRAME", "Soc", "UartSoc"]
-
 FRAME = 512
 """Bytes of the buffer for requests."""
 

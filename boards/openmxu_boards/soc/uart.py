@@ -8,8 +8,6 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["LEAST_DIVISOR", "ReceivedByte", "UartReceiver", "UartTransmitter", "divisor_of"]
-
 LEAST_DIVISOR = 4
 """Cycles of a bit, at least: the middle of a bit is met within an eighth of it."""
 

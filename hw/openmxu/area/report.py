@@ -35,8 +35,6 @@ from openmxu.export.provenance import provenance
 from openmxu.runtime.extras import install
 from openmxu.runtime.files import folder, reserve
 
-__all__ = ["FILES", "ORDERS", "TIME_LIMIT", "measure_catalog", "report"]
-
 FILES = (
     "area.json",
     "area.csv",

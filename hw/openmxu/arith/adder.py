@@ -10,8 +10,6 @@ from openmxu.arith.unpack import unpack
 from openmxu.spec.formats import FloatFormat, check_subnormals
 from openmxu.spec.stages import ADDER_CUTS, check_stages
 
-__all__ = ["Adder"]
-
 _GUARD_BITS = 3  # guard, round and sticky: enough for one rounding after any alignment
 
 

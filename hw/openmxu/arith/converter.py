@@ -13,8 +13,6 @@ from openmxu.arith.unpack import unpack
 from openmxu.spec.formats import FloatFormat, check_subnormals
 from openmxu.spec.stages import check_stages
 
-__all__ = ["Converter"]
-
 
 class Converter(wiring.Component):
     """Floating-point conversion, ``o = round(i)``, a rigid pipeline.

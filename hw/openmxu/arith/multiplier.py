@@ -10,8 +10,6 @@ from openmxu.arith.round import exponent_shape, round_pack
 from openmxu.spec.formats import FloatFormat, check_subnormals
 from openmxu.spec.stages import MULTIPLIER_CUTS, check_stages
 
-__all__ = ["Multiplier"]
-
 
 class Multiplier(wiring.Component):
     """Floating-point product, ``o = round(i_a · i_b)``, a rigid pipeline.

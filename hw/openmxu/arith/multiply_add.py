@@ -44,8 +44,6 @@ from openmxu.arith.unpack import unpack
 from openmxu.spec.formats import FP32, FloatFormat, check_subnormals
 from openmxu.spec.stages import ADDER_CUTS, PRODUCT_CUTS, split_stages
 
-__all__ = ["MultiplyAdd"]
-
 _GUARD_BITS = 4  # one more than an adder's: the product may lack its top bit
 
 

@@ -6,8 +6,6 @@ from typing import Any
 from amaranth.hdl import Module, Signal
 from amaranth.lib import data
 
-__all__ = ["Pipeline"]
-
 
 class Pipeline:
     """A datapath whose named intermediate results are wires, or registers where ``registered`` says so.

@@ -8,8 +8,6 @@ from openmxu.arith.shift import normalise
 from openmxu.arith.unpack import unpack
 from openmxu.spec.formats import FloatFormat
 
-__all__ = ["ExactProduct", "SignificandProduct", "multiply", "rebias"]
-
 _MOST_WIDTH = 1024
 """Bits of an operand that Yosys still maps in minutes."""
 

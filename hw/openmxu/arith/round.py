@@ -5,8 +5,6 @@ from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed
 from openmxu.arith.shift import masked, shift_right_sticky
 from openmxu.spec.formats import FloatFormat
 
-__all__ = ["exponent_shape", "round_pack"]
-
 
 def exponent_shape(exponents: range) -> Shape:
     """The signed shape that holds each of ``exponents``."""

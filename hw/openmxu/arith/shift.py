@@ -4,8 +4,6 @@ from typing import NamedTuple
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
-__all__ = ["Normalised", "masked", "normalise", "shift_right_sticky"]
-
 
 def shift_right_sticky(
     m: Module, value: Value, amount: Value, *, name: str, steps: range | None = None, keep: Value | None = None

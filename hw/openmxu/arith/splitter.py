@@ -10,8 +10,6 @@ from openmxu.arith.unpack import unpack
 from openmxu.spec.formats import BF16, FP32, check_subnormals
 from openmxu.spec.passes import Part
 
-__all__ = ["Splitter"]
-
 _DROPPED = FP32.width - BF16.width
 
 

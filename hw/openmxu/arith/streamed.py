@@ -6,8 +6,6 @@ from amaranth.hdl import EnableInserter, Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Streamed"]
-
 
 class Streamed(wiring.Component):
     """A rigid arithmetic component between two streams.

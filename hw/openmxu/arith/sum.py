@@ -30,8 +30,6 @@ from openmxu.arith.round import exponent_shape, round_pack
 from openmxu.arith.shift import masked, normalise, shift_right_sticky
 from openmxu.spec.formats import FloatFormat
 
-__all__ = ["Order", "Sum", "Summand"]
-
 _FINE_ALIGNMENT, _FINE_NORMALISATION = 4, 2
 """So many of the shifters' steps come behind the cut in their midst: the halves then take the same time."""
 

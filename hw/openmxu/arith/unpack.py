@@ -7,8 +7,6 @@ from amaranth.lib import data
 
 from openmxu.spec.formats import FloatFormat
 
-__all__ = ["Unpacked", "unpack"]
-
 
 class Unpacked(data.StructLayout):
     """A bit pattern taken apart.

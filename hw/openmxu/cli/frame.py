@@ -30,23 +30,6 @@ from openmxu.cli.terminal import abandon_output, open_streams, printable
 from openmxu.runtime.extras import extra_of, install
 from openmxu.runtime.files import NotStoredError, UnreadError
 
-__all__ = [
-    "Console",
-    "Section",
-    "add_command",
-    "bar",
-    "integer",
-    "interval",
-    "main",
-    "make_parser",
-    "number",
-    "print_drawn",
-    "print_foreign",
-    "print_markdown",
-    "subcommands",
-    "tell",
-]
-
 Section = tuple[str, Sequence[tuple[str, str]]]
 """A section of ``openmxu list``: a title, and rows of a name and what it is."""
 

@@ -6,8 +6,6 @@ import os
 import sys
 from collections.abc import Callable
 
-__all__ = ["end", "ignore", "install", "tell"]
-
 _WORDS = {_signal.SIGINT: "interrupted", _signal.SIGTERM: "terminated"}
 if hasattr(_signal, "SIGHUP"):  # else __main__ says what system it takes
     _WORDS[_signal.SIGHUP] = "hung up"

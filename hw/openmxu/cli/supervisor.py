@@ -20,8 +20,6 @@ from contextlib import suppress
 
 from openmxu.cli import interrupts
 
-__all__ = ["supervise"]
-
 _GRACE = 0.5
 """Seconds in which a command that was sent a signal may end by itself."""
 

@@ -6,8 +6,6 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-__all__ = ["abandon_output", "open_streams", "printable"]
-
 
 class _Output(io.FileIO):
     """Standard output, which remembers that it failed, even if the error was ignored."""

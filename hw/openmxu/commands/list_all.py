@@ -13,8 +13,6 @@ from openmxu.spec.formats import FORMATS
 if TYPE_CHECKING:
     pass
 
-__all__ = ["add_completion", "add_list", "sections"]
-
 _SECTIONS = "openmxu.sections"
 """Entry points with this group give the sections of ``openmxu list``."""
 

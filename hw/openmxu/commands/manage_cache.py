@@ -8,8 +8,6 @@ from openmxu.cli.frame import add_command, subcommands
 if TYPE_CHECKING:
     pass
 
-__all__ = ["add_cache"]
-
 
 def add_cache(commands: Any) -> None:
     parser = add_command(

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from openmxu.area.subject.given import Given
     from openmxu.area.subject.points import Point
 
-__all__ = ["add_area"]
-
 
 def add_area(commands: Any) -> None:
     parser = add_command(

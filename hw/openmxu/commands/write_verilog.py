@@ -12,8 +12,6 @@ from openmxu.spec.formats import FORMATS, SUBNORMALS
 if TYPE_CHECKING:
     from openmxu.catalog import Design
 
-__all__ = ["add_parameters", "add_verilog", "requested"]
-
 _MANY_CELLS = 256
 """Processing elements from which on a bench takes minutes."""
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any
 
-__all__ = ["Bench", "Export", "find_bench"]
-
 _GROUP = "openmxu.benches"
 """Entry points with this group are a :class:`Bench` each."""
 

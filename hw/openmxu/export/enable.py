@@ -19,8 +19,6 @@ from collections.abc import Collection
 
 from openmxu.export.rtlil import MODULE, PORT
 
-__all__ = ["enable_clock", "enable_port"]
-
 _CELL = re.compile(r"^  cell \\?(\S+) (\S+)\n(.*?)^  end$", re.MULTILINE | re.DOTALL)
 _REGISTER = "$dff"
 _MEMORY = ("$memrd_v2", "$memwr_v2")

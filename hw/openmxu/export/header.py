@@ -5,8 +5,6 @@ import textwrap
 from importlib.metadata import version
 from typing import Any
 
-__all__ = ["check_command", "header"]
-
 _WIDTH = 112
 
 _FIGURES = {"latency": ("Latency", "cycle"), "shortest_tile": ("Shortest tile", "beat")}

@@ -11,8 +11,6 @@ from amaranth.lib.wiring import Out
 
 from openmxu.export.names import PORTS, check_vhdl_name
 
-__all__ = ["CoreBench", "to_core", "to_template", "to_vhdl_template"]
-
 
 class _Port(NamedTuple):
     """A port of the exported module; ``flow`` is ``"input"`` or ``"output"``, ``fields`` a comment."""

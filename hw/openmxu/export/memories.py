@@ -12,8 +12,6 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["MEMORIES", "WrappedMemory", "check_memories", "reference", "wrap"]
-
 MEMORIES = ("inline", "wrapped")
 """Where memories are in an exported file: in the modules that use them, or in modules of their own."""
 

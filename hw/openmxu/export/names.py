@@ -2,8 +2,6 @@
 
 import re
 
-__all__ = ["PORTS", "check_name", "check_names", "check_vhdl_name"]
-
 PORTS = {"nested": "__", "flat": "_"}
 """What joins a stream and its members in names of ports: ``weights__valid``, or ``weights_valid``, which VHDL can
 name, too."""

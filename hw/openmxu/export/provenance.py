@@ -9,8 +9,6 @@ from pathlib import Path
 from openmxu.catalog import build
 from openmxu.export.verilog import to_rtlil
 
-__all__ = ["NETLIST", "provenance"]
-
 NETLIST = "netlist of mxu_2x2"
 """Names the digest of the unit in :func:`provenance`."""
 

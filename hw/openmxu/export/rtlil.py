@@ -9,8 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Callable
 
-__all__ = ["MODULE", "PORT", "join_ports", "module_names", "prune", "rename_modules"]
-
 MODULE = re.compile(r"^module \\(\S+)\n.*?^end$", re.MULTILINE | re.DOTALL)
 """A module, and its name."""
 

@@ -20,8 +20,6 @@ from openmxu.export.names import PORTS, check_names
 from openmxu.export.rtlil import MODULE, PORT, join_ports, prune, rename_modules
 from openmxu.runtime import cache, process
 
-__all__ = ["to_rtlil", "to_verilog", "write_nor"]
-
 _WAIVERS = {
     "DECLFILENAME": "Many modules share this file, which may be called anything.",
     "WIDTHEXPAND": "Leading zeros of the operands of sums and comparisons are left out; Verilog fills them up.",

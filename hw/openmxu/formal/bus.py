@@ -14,8 +14,6 @@ from openmxu.spec.formats import FP32
 from openmxu.unit.axi import IDENTITY, Register, Registers
 from openmxu.unit.status import COUNTERS
 
-__all__ = ["BROKEN", "Requests", "WatchedRegisters"]
-
 _OKAY, _SLVERR = 0, 2
 
 

@@ -7,8 +7,6 @@ from openmxu import yosys
 from openmxu.export.verilog import to_rtlil
 from openmxu.yosys.netlist import Bit, Cell, read_netlist
 
-__all__ = ["combinational_paths"]
-
 _SCRIPT = """read_rtlil /job/design.il
 hierarchy -check -top {top}
 proc

@@ -58,8 +58,6 @@ from openmxu.unit.axi import Registers
 from openmxu.unit.pe import ProcessingElement
 from openmxu.unit.status import COUNTERS, Status
 
-__all__ = ["controls", "late", "mutant_controls", "proofs"]
-
 
 @cache
 def proofs() -> Mapping[str, Proof]:

@@ -11,8 +11,6 @@ from openmxu.formal.solvers import SOLVERS, Answer, solve, version
 from openmxu.formal.specification import Operation
 from openmxu.runtime import process
 
-__all__ = ["Control", "Counterexample", "Proof", "Verdict", "confirm", "is_ambiguous", "prove"]
-
 TIME_LIMIT = 900.0
 """Seconds for a proof, or for each of its cases, by default."""
 

@@ -9,8 +9,6 @@ from typing import Any
 from openmxu import yosys
 from openmxu.export.verilog import to_rtlil
 
-__all__ = ["REGISTERS", "System", "mutants", "transition_system"]
-
 REGISTERS = "registers"
 """A wire that every system with registers has: all of them, side by side."""
 

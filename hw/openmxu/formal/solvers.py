@@ -11,8 +11,6 @@ from openmxu.runtime import process
 from openmxu.runtime.extras import install
 from openmxu.runtime.process import TimeLimitError
 
-__all__ = ["SOLVERS", "Answer", "SolverError", "solve", "version"]
-
 _PACKAGES = {"z3": "z3-solver", "bitwuzla": "bitwuzla"}
 
 SOLVERS = tuple(_PACKAGES)

@@ -7,24 +7,6 @@ between bit patterns, as the theory has no function from its numbers back to the
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = [
-    "ACCEPT",
-    "ADD",
-    "ADD_PRODUCT",
-    "ALWAYS",
-    "CONVERT",
-    "MULTIPLY",
-    "NEAREST",
-    "NEVER",
-    "PRODUCT",
-    "READY",
-    "REPLACE",
-    "SAME",
-    "SHIFT",
-    "Operation",
-    "status",
-]
-
 
 @dataclass(frozen=True)
 class Operation:

@@ -4,8 +4,6 @@ import json
 import sys
 from importlib import import_module
 
-__all__ = ["main"]
-
 Answer = tuple[str, dict[str, str]]
 
 

@@ -6,8 +6,6 @@ import re
 
 from markdown_it import MarkdownIt
 
-__all__ = ["page", "render"]
-
 
 def render(text: str) -> str:
     """Markdown as HTML; wide tables scroll by themselves."""

@@ -6,8 +6,6 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "plain", "svg"]
-
 # Okabe and Ito's palette, which colour-blind readers can tell apart; markers and labels say the same.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 

@@ -3,8 +3,6 @@
 import re
 from collections.abc import Sequence
 
-__all__ = ["Marked", "escaped", "fenced", "inert", "reason", "span", "table"]
-
 
 class Marked(str):
     """Text that is Markdown already."""

@@ -37,25 +37,6 @@ from openmxu.runtime.locks import LockedError, lock, stands
 from openmxu.runtime.process import workspace
 from openmxu.runtime.sources import Sources, digest_all, still_all
 
-__all__ = [
-    "KINDS",
-    "Usage",
-    "check_ours",
-    "clear",
-    "directory",
-    "discard",
-    "fetch",
-    "fetch_result",
-    "find",
-    "for_tools",
-    "keep",
-    "key",
-    "pack",
-    "size_bound",
-    "unpack",
-    "usage",
-]
-
 KINDS = ("simulations", "models", "netlists", "areas", "checks", "studies")
 """What entries may be; each has a folder."""
 

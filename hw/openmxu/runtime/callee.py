@@ -9,8 +9,6 @@ from dataclasses import asdict, is_dataclass
 from importlib import import_module
 from operator import attrgetter
 
-__all__ = ["main"]
-
 
 def main(module: str, function: str) -> None:
     """Call the function and write what comes of it as the last line of standard output."""

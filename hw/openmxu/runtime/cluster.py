@@ -7,8 +7,6 @@ from typing import Any
 
 from openmxu.runtime.extras import install
 
-__all__ = ["Cluster", "LostError", "connected"]
-
 _PATIENCE = 10
 """Seconds to wait for a scheduler, and for a worker."""
 

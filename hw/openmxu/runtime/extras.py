@@ -3,8 +3,6 @@
 import re
 from importlib.metadata import requires
 
-__all__ = ["extra_of", "install"]
-
 _DISTRIBUTIONS = {"sklearn": "scikit-learn", "z3": "z3-solver", "markdown_it": "markdown-it-py"}
 """What to install for a module, where that has another name."""
 

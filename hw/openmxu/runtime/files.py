@@ -27,8 +27,6 @@ from typing import BinaryIO
 from openmxu.runtime.locks import fcntl
 from openmxu.runtime.process import transient, vacant
 
-__all__ = ["NotStoredError", "Outputs", "UnreadError", "folder", "reserve", "write_bytes", "write_text", "writing"]
-
 _PART = re.compile(r"\.openmxu-[0-9a-f]{16}\.part")
 """Names of hidden files."""
 

@@ -16,8 +16,6 @@ except ImportError as error:
         "OpenMXU runs on Linux, and is prepared for macOS; Windows has no fcntl, so use WSL there", name="fcntl"
     ) from error
 
-__all__ = ["LIMIT", "LockedError", "fcntl", "lock", "stands"]
-
 LIMIT = 3600.0
 """Seconds that a process waits, unless said otherwise: more than anything takes that is done under a lock."""
 

@@ -4,8 +4,6 @@ import functools
 import os
 import platform
 
-__all__ = ["cores", "machine_name", "processor", "processor_name", "tool_version"]
-
 
 def cores() -> int:
     """Processors that this process may run on."""

@@ -10,8 +10,6 @@ from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-__all__ = ["MOVED", "install"]
-
 _ROOMS = {
     "openmxu.area.finding": "comparison elements findings fronts units",
     "openmxu.area.run": "energy job layout measure placing schedule",

@@ -42,8 +42,6 @@ from openmxu.runtime.locks import fcntl
 from openmxu.runtime.watcher import ANCESTORS, kill_descendants, kill_group, remove
 from openmxu.runtime.watching import watch
 
-__all__ = ["Done", "TimeLimitError", "call", "run", "stop", "threads", "transient", "vacant", "workspace"]
-
 _PREFIX = "openmxu-work-"
 
 

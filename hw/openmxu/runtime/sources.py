@@ -20,8 +20,6 @@ from contextlib import suppress
 from importlib.machinery import SourceFileLoader
 from importlib.util import find_spec
 
-__all__ = ["Sources", "digest_all", "still_all"]
-
 _SUFFIXES = (".py", ".c", ".cpp")
 
 _States = dict[str, tuple[int, int, int, int]]

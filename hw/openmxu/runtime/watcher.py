@@ -12,8 +12,6 @@ import sys
 import time
 from contextlib import suppress
 
-__all__ = ["ANCESTORS", "kill_descendants", "kill_group", "main", "remove"]
-
 ANCESTORS = "OPENMXU_ANCESTORS"
 """The variable by which a process is known that descends from another one: tokens, a colon between two."""
 

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from openmxu.runtime.watcher import ANCESTORS, kill_group
 
-__all__ = ["watch"]
-
 _GONE = 2.0
 """Seconds within which what has been killed is gone."""
 

@@ -8,8 +8,6 @@ from typing import Any
 from openmxu.spec.formats import BF16, FP32, FloatFormat, check_subnormals
 from openmxu.spec.stages import STAGES, check_stages, split_stages
 
-__all__ = ["MOST_CELLS", "MOST_SIDE", "MxuConfig"]
-
 MOST_SIDE = 1 << 16
 """Rows, or columns, of an array: 256 times those of the first TPU."""
 

@@ -6,19 +6,6 @@ See the numerics page of the documentation for what each format means bit for bi
 import operator
 from dataclasses import dataclass
 
-__all__ = [
-    "BF16",
-    "FORMATS",
-    "FP8_E4M3",
-    "FP8_E5M2",
-    "FP16",
-    "FP32",
-    "SUBNORMALS",
-    "TF32",
-    "FloatFormat",
-    "check_subnormals",
-]
-
 SUBNORMALS = ("flush", "ieee")
 """The two treatments of subnormal numbers, flush to zero, or IEEE 754 gradual underflow."""
 

@@ -1,7 +1,5 @@
 """What an activation beat says besides its words, a bit each."""
 
-__all__ = ["MARKS", "TILE_MARKS"]
-
 TILE_MARKS = ("add", "clear_nan", "emit", "keep")
 """What it says of its tile: constant within a tile."""
 

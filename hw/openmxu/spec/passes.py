@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from enum import IntEnum
 
-__all__ = ["ALIASES", "PASSES", "Part", "check_precision", "find_precision"]
-
 
 class Part(IntEnum):
     """A part of an fp32 number that bf16 can hold, and what names it on a stream."""

@@ -3,8 +3,6 @@
 import operator
 from collections.abc import Collection, Mapping
 
-__all__ = ["ADDER_CUTS", "MULTIPLIER_CUTS", "PRODUCT_CUTS", "STAGES", "check_stages", "split_stages"]
-
 MULTIPLIER_CUTS: Mapping[int, tuple[str, ...]] = {0: (), 1: ("rounded",), 2: ("product", "rounded")}
 """Number of stages of a multiplier, and the names of the cuts that are registers then."""
 

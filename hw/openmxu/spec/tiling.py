@@ -10,8 +10,6 @@ import numpy as np
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.passes import PASSES, Part, check_precision
 
-__all__ = ["StreamBytes", "Tile", "cycles", "shares", "stream_bytes", "tiles"]
-
 
 @dataclass(frozen=True)
 class Tile:

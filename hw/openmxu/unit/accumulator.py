@@ -34,8 +34,6 @@ from openmxu.spec.formats import FP32, FloatFormat
 from openmxu.unit.hierarchy import repeat
 from openmxu.unit.skew import delay_marks
 
-__all__ = ["AccumulatorBank", "AccumulatorColumn", "Control", "Emission", "ResultBeat"]
-
 _NEGATIVE_ZERO = 1 << (FP32.width - 1)
 
 

@@ -40,8 +40,6 @@ from openmxu.spec.config import MxuConfig
 from openmxu.spec.marks import MARKS
 from openmxu.unit.accumulator import Control
 
-__all__ = ["Admission"]
-
 
 class Admission(wiring.Component):
     """Takes beats of weights and of activations, and decides when they enter the array, which cannot stall.

@@ -34,8 +34,6 @@ _BAND = 16
 # Buses are plain vectors, lane 0 lowest, not array layouts: of those, Amaranth names every element in every
 # module, which is most of the text and of the time at 128x128.
 
-__all__ = ["Row", "SystolicArray", "processing_element"]
-
 
 def processing_element(config: MxuConfig) -> ProcessingElement:
     """A new processing element of a unit."""

@@ -16,8 +16,6 @@ from openmxu.spec.marks import TILE_MARKS
 from openmxu.unit.mxu import Mxu
 from openmxu.unit.status import COUNTERS, Error
 
-__all__ = ["IDENTITY", "AxiMxu", "Register", "Registers", "axi_config", "constant_registers", "read_format"]
-
 IDENTITY = int.from_bytes(b"MXU1", "big")
 """What register ``ID`` holds."""
 

@@ -11,8 +11,6 @@ from openmxu.spec.marks import MARKS
 from openmxu.spec.passes import Part
 from openmxu.unit.hierarchy import repeat
 
-__all__ = ["ActivationBeat", "Edge", "WeightBeat"]
-
 
 class WeightBeat(data.StructLayout):
     """A row of weights, and what it is.

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-__all__ = ["Placer", "repeat"]
-
 
 @runtime_checkable
 class Placer(Protocol):

@@ -32,8 +32,6 @@ from openmxu.unit.hierarchy import repeat
 from openmxu.unit.skew import Skew, delay_marks
 from openmxu.unit.status import COUNTERS, Status, status_signature
 
-__all__ = ["Mxu"]
-
 
 class Mxu(wiring.Component):
     """The matrix unit: ``results = Σ over tiles of activations x weights``.

@@ -29,8 +29,6 @@ from openmxu.arith import MultiplyAdd
 from openmxu.spec.formats import BF16, FP32, FloatFormat, check_subnormals
 from openmxu.spec.stages import STAGES, check_stages, split_stages
 
-__all__ = ["ProcessingElement"]
-
 
 class ProcessingElement(wiring.Component):
     """A cell of the weight-stationary array, ``o_psum = i_psum + activation · weight``.

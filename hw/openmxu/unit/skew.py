@@ -13,8 +13,6 @@ from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Skew", "delay", "delay_marks"]
-
 
 def delay(m: Module, value: Value, cycles: int, *, name: str) -> Value:
     """``value``, ``cycles`` later, through registers without reset."""

@@ -9,8 +9,6 @@ from amaranth.lib.wiring import In, Out
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.marks import MARKS, TILE_MARKS
 
-__all__ = ["COUNTERS", "Error", "Status", "status_signature"]
-
 COUNTERS = ("cycles", "busy", "input_stalls", "output_stalls")
 """Names of the counters, each of 32 bits, which wrap."""
 

@@ -18,8 +18,6 @@ from itertools import product
 from openmxu import yosys
 from openmxu.yosys.netlist import Bit, Cell, Netlist, read_netlist
 
-__all__ = ["GATES", "is_equivalent"]
-
 Guard = tuple[Bit, bool]
 """A register and its value."""
 

@@ -14,8 +14,6 @@ from openmxu.export.verilog import to_rtlil, write_nor
 from openmxu.yosys.equivalence import is_equivalent
 from openmxu.yosys.netlist import Netlist, read_netlist
 
-__all__ = ["PLUSARG", "Mutants", "mutants"]
-
 PLUSARG = "mutant"
 """The simulator's argument that chooses the mutant, ``+mutant=3``."""
 

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Bit", "Cell", "Netlist", "read_netlist"]
-
 Bit = int | str
 """A net's number, or a constant: ``"0"``, ``"1"``, ``"x"``."""
 

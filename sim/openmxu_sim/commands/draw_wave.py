@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from openmxu_sim.wave import Activity
 from openmxu_sim.commands.unit_options import add_array
 
-__all__ = ["add_wave"]
-
 
 def add_wave(commands: Any) -> None:
     parser = add_command(

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from openmxu_sim.product import Statistics
 from openmxu_sim.commands.unit_options import add_array
 
-__all__ = ["add_matmul"]
-
 
 def add_matmul(commands: Any) -> None:
     parser = add_command(

@@ -15,8 +15,6 @@ from openmxu.runtime.files import folder, reserve
 if TYPE_CHECKING:
     from openmxu_sim.verify.evidence import Evidence
 
-__all__ = ["add_bench", "add_demo", "add_verify"]
-
 
 def add_demo(commands: Any) -> None:
     parser = add_command(

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from openmxu_sim.onnx.infer import Inference
 from openmxu_sim.commands.unit_options import add_array
 
-__all__ = ["add_infer"]
-
 
 def add_infer(commands: Any) -> None:
     parser = add_command(

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from openmxu_sim.studies.roofline import Layer
 from openmxu_sim.commands.unit_options import add_array
 
-__all__ = ["add_accuracy", "add_roofline", "add_study"]
-
 
 def add_accuracy(commands: Any) -> None:
     parser = add_command(

@@ -9,8 +9,6 @@ from openmxu.cli.frame import Section, integer
 if TYPE_CHECKING:
     pass
 
-__all__ = ["add_array", "sections"]
-
 
 def add_array(parser: argparse.ArgumentParser, *, side: int) -> None:
     """Size and pipeline of an array, of as many rows as columns unless said otherwise."""

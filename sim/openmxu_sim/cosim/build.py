@@ -14,16 +14,6 @@ from openmxu.runtime import cache, machine, process
 from openmxu_sim.cosim.process import run_child
 from openmxu_sim.cosim.simulators import Simulator, load_simulator, package_directory
 
-__all__ = [
-    "ENVIRONMENT",
-    "TIMESCALE",
-    "build_simulation",
-    "forget_simulation",
-    "is_built",
-    "verilator_environment",
-    "workspace",
-]
-
 TIMESCALE = ("1ns", "1ps")
 
 _TIMEOUT = 1800.0  # seconds; 64 processing elements take ten

@@ -11,8 +11,6 @@ from pathlib import Path
 import cocotb_tools.config
 from cocotb_tools.runner import get_runner
 
-__all__ = ["main"]
-
 
 def main(spec_file: str) -> int:
     """Build or run what the file says; an exit code."""

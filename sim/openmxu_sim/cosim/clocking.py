@@ -11,8 +11,6 @@ from cocotb.clock import Clock
 from cocotb.simtime import get_sim_time
 from cocotb.triggers import RisingEdge, SimTimeoutError, Timer, with_timeout
 
-__all__ = ["PERIOD", "cycle", "reset", "start_clock", "within"]
-
 PERIOD = 10
 """Nanoseconds of a clock cycle."""
 

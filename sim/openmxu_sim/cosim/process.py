@@ -10,8 +10,6 @@ from typing import Any
 from openmxu.runtime import process
 from openmxu.runtime.process import TimeLimitError
 
-__all__ = ["BenchFailedError", "SimulationError", "SimulationTimeoutError", "run_child", "run_program"]
-
 _TAIL = 40
 """Lines of a log that a failure shows."""
 

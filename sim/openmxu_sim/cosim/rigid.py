@@ -7,8 +7,6 @@ from cocotb.triggers import RisingEdge, Timer
 
 from openmxu_sim.cosim.clocking import PERIOD
 
-__all__ = ["play"]
-
 
 async def play(
     dut: Any, inputs: Mapping[str, Sequence[int]], outputs: Iterable[str], *, more: int = 0

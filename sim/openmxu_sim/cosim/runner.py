@@ -12,8 +12,6 @@ from openmxu_sim.cosim.process import BenchFailedError, SimulationError, Simulat
 from openmxu_sim.cosim.simulators import package_directory
 from openmxu_sim.cosim.waveform import waveform
 
-__all__ = ["BenchFailedError", "SimulationError", "SimulationTimeoutError", "simulate"]
-
 _RESULTS = "results.xml"
 
 

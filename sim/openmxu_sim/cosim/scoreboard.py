@@ -9,8 +9,6 @@ from openmxu_sim.golden import find_format
 from openmxu_sim.golden.formats import decode
 from openmxu_sim.operands.aliases import Words
 
-__all__ = ["Scoreboard", "check", "describe"]
-
 
 def describe(pattern: int, fmt: str) -> str:
     """A pattern in hexadecimal, and as the number that it means in a format; ``""`` for an integer."""

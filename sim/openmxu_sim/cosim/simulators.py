@@ -14,8 +14,6 @@ from openmxu.runtime import process
 from openmxu.runtime.extras import install
 from openmxu_sim.netlist.native import program_identity
 
-__all__ = ["SIMULATORS", "Simulator", "SimulatorNotFoundError", "find_simulator", "load_simulator", "package_directory"]
-
 SIMULATORS = ("verilator", "icarus")
 """The simulators that cocotb is used with."""
 

@@ -11,8 +11,6 @@ from cocotb.triggers import RisingEdge
 
 from openmxu_sim.cosim.clocking import cycle
 
-__all__ = ["StreamSink", "StreamSource", "no_pauses", "random_pauses"]
-
 
 def no_pauses() -> Iterator[bool]:
     """Never a pause."""

@@ -8,8 +8,6 @@ from pathlib import Path
 from openmxu.runtime import process
 from openmxu.runtime.files import writing
 
-__all__ = ["waveform"]
-
 
 @contextmanager
 def waveform(path: Path) -> Iterator[Path]:

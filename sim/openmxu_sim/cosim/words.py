@@ -7,8 +7,6 @@ import numpy.typing as npt
 
 from openmxu_sim.operands.aliases import Words
 
-__all__ = ["pack", "unpack"]
-
 
 def pack(rows: npt.NDArray[np.unsignedinteger], width: int) -> list[int]:
     """One integer per row of ``rows``, whose words have ``width`` bits."""

@@ -14,8 +14,6 @@ from functools import lru_cache
 
 from openmxu.area.target.liberty import Group, Library, evaluate, parse_groups
 
-__all__ = ["MOST_PINS", "Arc", "Cell", "Cells", "NoPowerError", "Pin", "Power", "Table", "read_cells", "truth"]
-
 MOST_PINS = 6
 """Inputs of a cell that can be simulated, its stored bit counted as one."""
 

@@ -13,8 +13,6 @@ from openmxu_sim.energy.cells import truth
 from openmxu_sim.energy.timed import Instance, TimedNetlist, UnsuitableError, stored_function
 from openmxu_sim.netlist.native import compile_c, resource
 
-__all__ = ["Activity", "Bits", "Player", "by_port", "table_of"]
-
 _FAILURES = {
     1: "there is no memory for it",
     2: "the library has no delay for a transition that happens",

@@ -10,8 +10,6 @@ from openmxu.spec.config import MxuConfig
 from openmxu_sim.networks.costs import Costs
 from openmxu_sim.networks.numerics import Numerics
 
-__all__ = ["check_unit", "with_energies"]
-
 
 def with_energies(
     costs: Sequence[Costs], library: Library | Path | str, tell: Callable[[str], None] = lambda line: None

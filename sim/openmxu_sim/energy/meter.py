@@ -24,8 +24,6 @@ from openmxu_sim.energy.timed import TimedNetlist, UnsuitableError, read_timed
 from openmxu_sim.energy.workloads import STRETCH, Layer, Workload, random_workload, read_layer, workload
 from openmxu_sim.netlist.native import CompilationError, CompilerNotFoundError, find_compiler
 
-__all__ = ["SEEDS", "STRETCHES", "measure", "measure_one", "netlist_of"]
-
 STRETCHES, SEEDS = 256, 3
 """Stretches of a figure, and figures of a mean."""
 

@@ -5,8 +5,6 @@ import numpy as np
 from openmxu_sim.energy.events import Bits, by_port, table_of
 from openmxu_sim.energy.timed import Instance, TimedNetlist
 
-__all__ = ["settled"]
-
 
 def settled(netlist: TimedNetlist, inputs: dict[str, Bits]) -> dict[str, Bits]:
     """Outputs at the end of each cycle; flip-flops hold 0 before, and inputs are 0."""

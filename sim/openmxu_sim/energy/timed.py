@@ -19,8 +19,6 @@ from typing import Any
 
 from openmxu_sim.energy.cells import Arc, Cell, Cells, Pin, Power, truth
 
-__all__ = ["CLOCK", "Instance", "TimedNetlist", "UnsuitableError", "read_timed", "stored_function"]
-
 CLOCK = "clk"
 """The port."""
 

@@ -37,8 +37,6 @@ from openmxu_sim.energy.settled import settled
 from openmxu_sim.energy.timed import TimedNetlist, UnsuitableError
 from openmxu_sim.operands.npy import read_arrays
 
-__all__ = ["BEATS", "FILL", "ROW", "ROWS", "STRETCH", "Layer", "Workload", "random_workload", "read_layer", "workload"]
-
 ROWS, ROW, BEATS = 128, 63, 128
 """Rows of the column, the one that is looked at, and beats of a tile."""
 

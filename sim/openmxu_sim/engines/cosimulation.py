@@ -21,8 +21,6 @@ from openmxu_sim.engines.protocol import Counters, Run
 from openmxu_sim.operands.aliases import Progress
 from openmxu_sim.operands.stimulus import Stalls, Stimulus
 
-__all__ = ["DIRECTORY", "PROGRESS", "RESULT", "STIMULUS", "read_stimulus", "run", "write_stimulus"]
-
 DIRECTORY = "OPENMXU_COSIMULATION"
 """The variable that tells the test bench in which folder these files are."""
 

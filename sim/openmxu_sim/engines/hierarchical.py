@@ -34,8 +34,6 @@ from openmxu_sim.netlist.native import resource
 from openmxu_sim.operands.aliases import Progress
 from openmxu_sim.operands.stimulus import Stalls, Stimulus, read_words
 
-__all__ = ["Timed", "build", "run", "run_timed"]
-
 _TIMEOUT = 7200.0  # seconds; 128x128 takes two minutes on one core
 
 _VERILATOR_OPTIONS = (

@@ -18,8 +18,6 @@ from openmxu_sim.golden.formats import Bits
 from openmxu_sim.operands import vectors
 from openmxu_sim.operands.stimulus import Stimulus, collect, stimulus
 
-__all__ = ["check_simulation", "difference", "golden_name", "hardware_differs", "question"]
-
 _M, _N = 3, 5
 """Rows and, at most, columns of the result. The inner dimension is two more than the unit's rows: two tiles."""
 

@@ -11,8 +11,6 @@ from openmxu.runtime.process import TimeLimitError
 from openmxu_sim.netlist import native
 from openmxu_sim.netlist.native import CompilationError
 
-__all__ = ["OTHER_BITS", "RIGHT", "fetch_library", "try_library"]
-
 _log = logging.getLogger(__name__)
 
 OTHER_BITS = 3

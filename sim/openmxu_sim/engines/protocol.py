@@ -12,8 +12,6 @@ from openmxu.spec.config import MxuConfig
 from openmxu_sim.operands.aliases import Progress
 from openmxu_sim.operands.stimulus import Stalls, Stimulus
 
-__all__ = ["Counters", "Device", "Engine", "Run"]
-
 
 class Counters(NamedTuple):
     """What the unit itself counted; see :func:`openmxu.unit.status.status_signature`."""

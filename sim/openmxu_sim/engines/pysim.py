@@ -11,8 +11,6 @@ from openmxu_sim.engines.protocol import Counters, Run
 from openmxu_sim.operands.aliases import Progress
 from openmxu_sim.operands.stimulus import Stalls, Stimulus, Traffic
 
-__all__ = ["run"]
-
 
 def run(
     stimulus: Stimulus, *, stalls: Stalls | None = None, vcd: Path | None = None, progress: Progress | None = None

@@ -7,8 +7,6 @@ from openmxu_sim.engines.protocol import Run
 from openmxu_sim.operands.aliases import Progress
 from openmxu_sim.operands.stimulus import Stalls, Stimulus
 
-__all__ = ["run"]
-
 
 def run(
     stimulus: Stimulus, *, stalls: Stalls | None = None, vcd: Path | None = None, progress: Progress | None = None

@@ -16,8 +16,6 @@ from openmxu_sim.operands import vectors
 from openmxu_sim.operands.aliases import Words
 from openmxu_sim.operands.stimulus import stimulus
 
-__all__ = ["Beats", "make_beats"]
-
 _TILES = 24
 """Tiles with any marks, at least."""
 

@@ -9,8 +9,6 @@ from openmxu.spec.formats import FloatFormat
 from openmxu_sim.exported.beats import make_beats
 from openmxu_sim.exported.text import BEATS, fill, fill_common, is_on_bus, write_beats
 
-__all__ = ["COCOTB"]
-
 
 def _write(export: Export) -> list[str]:
     """The text of each file."""

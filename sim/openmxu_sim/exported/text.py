@@ -8,8 +8,6 @@ from openmxu.export.bench import Export
 from openmxu.unit.axi import AxiMxu
 from openmxu_sim.exported.beats import Beats
 
-__all__ = ["BEATS", "fill", "fill_common", "is_on_bus", "write_beats"]
-
 BEATS = ("weights.hex", "activations.hex", "results.hex")
 """Files of beats."""
 

@@ -11,8 +11,6 @@ from openmxu.unit.status import COUNTERS
 from openmxu_sim.exported.beats import Beats, make_beats
 from openmxu_sim.exported.text import BEATS, fill, fill_common, is_on_bus, write_beats
 
-__all__ = ["VERILOG"]
-
 _PART = 3
 """Bits of a part."""
 

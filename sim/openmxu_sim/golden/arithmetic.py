@@ -13,18 +13,6 @@ import numpy.typing as npt
 from openmxu_sim.golden.environment import ieee_arithmetic
 from openmxu_sim.golden.formats import Bits, Format, Values, check_patterns, decode, encode, find_format, is_nan
 
-__all__ = [
-    "add",
-    "check_subnormals",
-    "convert",
-    "flush_subnormals",
-    "multiply",
-    "operand_values",
-    "rounded",
-    "rounded_product",
-    "rounded_sum",
-]
-
 
 def check_subnormals(subnormals: str) -> bool:
     """Tell whether the mode flushes subnormal numbers.

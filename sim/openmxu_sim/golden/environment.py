@@ -11,8 +11,6 @@ from contextlib import contextmanager
 
 import numpy as np
 
-__all__ = ["ieee_arithmetic"]
-
 _SIZE = 512
 """Bytes for a ``fenv_t``: on all systems more than it has."""
 

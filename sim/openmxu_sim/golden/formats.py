@@ -14,20 +14,6 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "DTYPES",
-    "FORMATS",
-    "Bits",
-    "Format",
-    "Values",
-    "check_patterns",
-    "check_unmasked",
-    "decode",
-    "encode",
-    "find_format",
-    "is_nan",
-]
-
 Bits = npt.NDArray[np.uint32]
 Values = npt.NDArray[np.float64]
 

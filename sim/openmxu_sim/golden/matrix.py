@@ -26,8 +26,6 @@ from openmxu_sim.golden.formats import (
 )
 from openmxu_sim.golden.passes import PASSES, split
 
-__all__ = ["check_count", "check_operands", "check_precision", "from_bits", "matmul", "to_array", "to_bits"]
-
 _FP32 = FORMATS["fp32"]
 
 _SIDE = 256

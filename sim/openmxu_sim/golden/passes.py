@@ -7,8 +7,6 @@ import numpy as np
 from openmxu_sim.golden.arithmetic import convert, flush_subnormals
 from openmxu_sim.golden.formats import FORMATS, Bits, Values, decode, encode
 
-__all__ = ["PASSES", "split"]
-
 _FP32 = FORMATS["fp32"]
 
 PASSES: Mapping[str, Sequence[tuple[str, str]]] = {

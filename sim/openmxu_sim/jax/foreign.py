@@ -21,8 +21,6 @@ from openmxu_sim.engines.library import fetch_library, try_library
 from openmxu_sim.netlist import native
 from openmxu_sim.networks.numerics import Numerics
 
-__all__ = ["call", "find_handler", "register"]
-
 _log = logging.getLogger(__name__)
 
 _HEADER = "xla/ffi/api/c_api.h"

@@ -26,8 +26,6 @@ from openmxu_sim.jax.primitives import alike, result_of
 from openmxu_sim.networks.numerics import Numerics
 from openmxu_sim.operands.aliases import Floats
 
-__all__ = ["multiply_groups"]
-
 _groups = Primitive("openmxu_products_of_groups")
 """Of groups of rows, (P, M, K) and (P, G, K, N) make (P, M, N); of the inner dimension, (P, M, K) and (P, K, N) make
 (P, G, M, N), all in float32. The third operand has the sizes of groups, (P, G)."""

@@ -15,8 +15,6 @@ from openmxu_sim.jax.groups import multiply_groups
 from openmxu_sim.jax.primitives import TYPES, multiply
 from openmxu_sim.networks.numerics import EscapeError, Numerics
 
-__all__ = ["on_unit"]
-
 _REFUSED = frozenset(
     (
         *("fft", "cholesky", "eig", "eigh", "hessenberg", "householder_product", "lu", "qr", "schur", "svd"),

@@ -22,8 +22,6 @@ from openmxu_sim.jax.foreign import call, find_handler
 from openmxu_sim.networks.numerics import Numerics
 from openmxu_sim.product import to_stacks
 
-__all__ = ["TYPES", "alike", "matmul", "multiply", "result_of"]
-
 TYPES = (
     *("float32", "bfloat16", "float16", "float64", "float8_e4m3fn", "float8_e5m2", "float8_e3m4", "float8_e4m3"),
     *("float8_e4m3b11fnuz", "float8_e4m3fnuz", "float8_e5m2fnuz"),

@@ -21,8 +21,6 @@ from openmxu_sim.netlist import native
 from openmxu_sim.networks.numerics import Numerics
 from openmxu_sim.operands import vectors
 
-__all__ = ["main"]
-
 _NAME = "openmxu_trial"
 _COUNT, _M, _K, _N = 2, 13, 9, 33
 """More rows and columns than a band and a panel have, of any processor's."""

@@ -10,8 +10,6 @@ from openmxu.yosys.netlist import Bit, Cell, Netlist
 from openmxu_sim.netlist.native import compile_c, resource
 from openmxu_sim.operands.aliases import Words
 
-__all__ = ["LANES", "Gates", "bit_slices"]
-
 LANES = 512
 """Operands that pass the gates at a time."""
 

@@ -6,8 +6,6 @@ from typing import NamedTuple
 from openmxu_sim.netlist.circuit import Circuit, Node, Piece, find_bit
 from openmxu_sim.netlist.rtlil import NetlistError
 
-__all__ = ["LIMB", "Body", "limbs"]
-
 LIMB = 32
 
 

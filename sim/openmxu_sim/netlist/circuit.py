@@ -6,8 +6,6 @@ from functools import reduce
 
 from openmxu_sim.netlist.rtlil import HIGH, LOW, Bit, Cell, Memory, NetlistError, flatten
 
-__all__ = ["Circuit", "Node", "Piece", "Read", "Register", "Write", "find_bit"]
-
 
 @dataclass(frozen=True)
 class Piece:

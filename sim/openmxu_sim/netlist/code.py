@@ -11,8 +11,6 @@ from openmxu_sim.netlist.body import LIMB, Body, limbs
 from openmxu_sim.netlist.circuit import Circuit
 from openmxu_sim.netlist.rtlil import NetlistError
 
-__all__ = ["Code"]
-
 
 class Code:
     """C text for a circuit: the structures ``NAME_state``, ``NAME_in``, ``NAME_out``, and functions on them.

@@ -11,8 +11,6 @@ from typing import NamedTuple
 from openmxu_sim.netlist.circuit import Circuit, Node, Piece, find_bit
 from openmxu_sim.netlist.rtlil import Bit
 
-__all__ = ["find_difference"]
-
 _BITWISE = ("not", "and", "or", "xor")
 
 

@@ -13,20 +13,6 @@ from openmxu.runtime import process
 from openmxu.runtime.extras import install
 from openmxu_sim.golden.environment import ieee_arithmetic
 
-__all__ = [
-    "FLAGS",
-    "CompilationError",
-    "CompilerNotFoundError",
-    "build_library",
-    "compile_c",
-    "compiler_identity",
-    "compiler_version",
-    "find_compiler",
-    "open_library",
-    "program_identity",
-    "resource",
-]
-
 # Contracting a product and a sum into one operation would change what the host computes; errno and traps are
 # of no use here, and without them loops with comparisons become vector code.
 FLAGS = (

@@ -9,21 +9,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 
-__all__ = [
-    "HIGH",
-    "LOW",
-    "Bit",
-    "Box",
-    "Cell",
-    "Flat",
-    "Interface",
-    "Memory",
-    "NetlistError",
-    "Place",
-    "flatten",
-    "read_interface",
-]
-
 Bit = int
 """A net's number, or a constant."""
 

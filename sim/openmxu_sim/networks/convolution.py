@@ -27,8 +27,6 @@ import numpy as np
 from openmxu_sim.networks.numerics import Multiplier
 from openmxu_sim.operands.aliases import Floats
 
-__all__ = ["Convolution"]
-
 
 @dataclass(frozen=True)
 class Convolution:

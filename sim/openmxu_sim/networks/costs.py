@@ -20,8 +20,6 @@ from openmxu_sim.operands.aliases import Floats
 if TYPE_CHECKING:
     from openmxu.area.finding.units import UnitEnergy
 
-__all__ = ["Cost", "Costs", "Ledger", "Losses", "losses", "three_digits"]
-
 _INFINITY = 0x7F800000
 """As a pattern of fp32: all finite numbers are below."""
 

@@ -16,8 +16,6 @@ from openmxu_sim.golden.arithmetic import check_subnormals
 from openmxu_sim.golden.matrix import check_precision
 from openmxu_sim.operands.aliases import Floats
 
-__all__ = ["EscapeError", "Multiplier", "Numerics", "Work"]
-
 
 class EscapeError(RuntimeError):
     """A product would be computed elsewhere than on the unit."""

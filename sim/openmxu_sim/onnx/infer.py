@@ -12,8 +12,6 @@ from openmxu_sim.networks.costs import Costs, three_digits
 from openmxu_sim.onnx.network import Network
 from openmxu_sim.onnx.runtime import ENGINE, Session, load
 
-__all__ = ["Difference", "Inference", "infer", "to_json", "to_markdown"]
-
 _Arrays = dict[str, npt.NDArray[Any]]
 
 

@@ -16,8 +16,6 @@ from openmxu_sim.onnx.runtime import OpRun
 from openmxu_sim.operands.aliases import Floats
 from openmxu_sim.product import to_stacks
 
-__all__ = ["COMPUTED", "REFUSED", "TYPES", "operators"]
-
 _Array = npt.NDArray[Any]
 
 TYPES = tuple(map(np.dtype, (np.float32, ml_dtypes.bfloat16, np.float16, np.float64)))

@@ -27,8 +27,6 @@ from openmxu_sim.onnx.runtime import (
 )
 from openmxu_sim.operands.aliases import Floats
 
-__all__ = ["Network"]
-
 
 class Network:
     """A model whose products the unit computes.

@@ -23,8 +23,6 @@ from openmxu_sim.onnx.runtime import (
 )
 from openmxu_sim.operands.aliases import Floats
 
-__all__ = ["function", "others"]
-
 _EVALUATED = ("Constant", "If", "Loop", "Scan", "SequenceMap")
 """What has no inputs, or graphs of its own, in which there may be products."""
 

@@ -23,8 +23,6 @@ from openmxu_sim.networks.numerics import Multiplier
 from openmxu_sim.onnx.nodes import function
 from openmxu_sim.operands.aliases import Floats
 
-__all__ = ["CELLS", "Cell", "recur"]
-
 _Function = Callable[[Floats], Floats]
 
 _OPERATORS: Mapping[str, tuple[str, ...]] = {

@@ -5,8 +5,6 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Floats", "Progress", "Words", "share_of"]
-
 Words = npt.NDArray[np.uint32]
 """Bits of numbers, one in each."""
 

@@ -6,8 +6,6 @@ import numpy.typing as npt
 from openmxu_sim.golden import find_format
 from openmxu_sim.golden.formats import Bits, Format
 
-__all__ = ["Ints", "corners", "edges"]
-
 Ints = npt.NDArray[np.int64]
 
 

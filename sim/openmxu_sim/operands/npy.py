@@ -15,8 +15,6 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["read_arrays", "read_matrix", "to_npy"]
-
 _CHUNK = 1 << 24
 """Bytes that are read at a time: a header may promise more than there is memory."""
 

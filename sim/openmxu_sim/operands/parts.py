@@ -8,8 +8,6 @@ import numpy.typing as npt
 from openmxu.spec.passes import Part
 from openmxu_sim.operands.aliases import Words
 
-__all__ = ["part_of"]
-
 _SIGN = np.uint32(0x80000000)
 _MAGNITUDE = np.uint32(0x7FFFFFFF)
 _INFINITY = np.uint32(0x7F800000)

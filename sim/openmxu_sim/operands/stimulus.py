@@ -15,9 +15,6 @@ from openmxu.spec.tiling import Tile, tiles
 from openmxu_sim.operands.aliases import Words
 from openmxu_sim.operands.parts import part_of
 
-__all__ = ["Block", "Stalls", "Stimulus", "Traffic", "collect", "read_words", "stimulus"]
-
-
 _MOST_TILES = 1 << 22
 """Tiles of a product, of which each takes half a kilobyte."""
 

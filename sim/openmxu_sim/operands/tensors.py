@@ -10,8 +10,6 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["as_given", "from_tensor"]
-
 
 def from_tensor(given: Any, parameter: str) -> Any:
     """What NumPy can read: a tensor of PyTorch as an array, in its very memory; all else as it is."""

@@ -23,9 +23,8 @@ import numpy.typing as npt
 
 from openmxu_sim.golden import check_count, convert, find_format, to_bits
 from openmxu_sim.golden.formats import Bits, Format, is_nan
-from openmxu_sim.operands.corners import Ints, corners, edges
-
-__all__ = ["canonical", "corners", "matrix", "meeting", "operands", "pairs", "partners"]
+from openmxu_sim.operands.corners import Ints, edges
+from openmxu_sim.operands.corners import corners as corners
 
 
 def canonical(bits: npt.ArrayLike, fmt: str = "fp32") -> Bits:

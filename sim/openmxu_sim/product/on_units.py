@@ -30,8 +30,6 @@ from openmxu_sim.operands.tensors import as_given
 from openmxu_sim.product.results import Product, Statistics
 from openmxu_sim.product.shapes import as_operand, to_stacks
 
-__all__ = ["PRECISIONS", "matmul", "simulate"]
-
 _log = logging.getLogger(__name__)
 
 

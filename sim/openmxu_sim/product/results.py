@@ -7,8 +7,6 @@ import numpy.typing as npt
 
 from openmxu.spec.config import MxuConfig
 
-__all__ = ["Product", "Statistics"]
-
 _SHOWN = 8
 """Rows, and columns, of a result that a notebook shows."""
 

@@ -12,8 +12,6 @@ import numpy.typing as npt
 from openmxu_sim import golden
 from openmxu_sim.operands.tensors import from_tensor
 
-__all__ = ["as_operand", "to_stacks"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -15,8 +15,6 @@ from openmxu_sim import golden
 from openmxu_sim.engines import load_product
 from openmxu_sim.operands.aliases import Progress
 
-__all__ = ["DEPTHS", "Accuracy", "Error", "measure", "to_markdown"]
-
 DEPTHS = (128, 256, 512, 1024, 2048, 4096)
 """Inner dimensions."""
 

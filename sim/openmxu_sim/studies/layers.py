@@ -6,8 +6,6 @@ from pathlib import Path
 
 from openmxu_sim.studies.roofline import Layer
 
-__all__ = ["read_layers"]
-
 _CONVOLUTION = ("ifmap height", "ifmap width", "filter height", "filter width", "channels", "num filter", "strides")
 _PRODUCT = ("m", "n", "k")
 _MOST = 2**40

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from openmxu.runtime import cache, process
 
-__all__ = ["from_npm", "from_pypi"]
-
 _LIMIT = 600.0
 """Seconds that a download may take."""
 

@@ -6,8 +6,6 @@ from dataclasses import asdict, dataclass
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.tiling import cycles
 
-__all__ = ["LAYERS", "STORAGE", "Layer", "Machine", "Roofline", "Share", "roofline", "to_markdown"]
-
 STORAGE = {"fp32": (4, 4), "bf16 in, fp32 out": (2, 4), "bf16": (2, 2)}
 """How matrices lie in memory: bytes of an operand and of a result."""
 

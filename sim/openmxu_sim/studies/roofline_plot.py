@@ -7,8 +7,6 @@ from matplotlib.figure import Figure
 from openmxu.pages.figures import COLOURS, plain, svg
 from openmxu_sim.studies.roofline import Machine, Roofline
 
-__all__ = ["to_svg"]
-
 _MARKERS = "os^D"
 
 

@@ -11,8 +11,6 @@ import torch
 import openmxu_sim
 from openmxu_sim.operands.aliases import Floats
 
-__all__ = ["TYPES", "to_array", "to_tensor"]
-
 TYPES = (
     *(torch.float32, torch.bfloat16, torch.float16, torch.float64),
     *(torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz),

@@ -8,8 +8,6 @@ from openmxu_sim.networks.numerics import Multiplier, Numerics
 from openmxu_sim.product import to_stacks
 from openmxu_sim.torch.arrays import TYPES, to_array, to_tensor
 
-__all__ = ["matmul"]
-
 
 @torch.library.custom_op("openmxu::products", mutates_args=())
 def _products(

@@ -12,8 +12,6 @@ from openmxu_sim.networks.numerics import Multiplier
 from openmxu_sim.operands.aliases import Floats
 from openmxu_sim.torch.arrays import to_array, to_tensor
 
-__all__ = ["CHECKED", "ON_UNIT", "escapes"]
-
 _Product = Callable[[Multiplier, Floats, Floats], Floats]
 
 _NAMESPACES = frozenset(

@@ -7,8 +7,6 @@ import torch
 
 from openmxu_sim.torch.arrays import TYPES
 
-__all__ = ["PLAIN_TYPES", "check_shapes", "check_types", "described", "parts", "unsuitable"]
-
 PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 """Tensors that have no dispatcher of their own."""
 

@@ -24,8 +24,6 @@ from openmxu_sim.operands.aliases import Floats
 from openmxu_sim.torch.operators import CHECKED, ON_UNIT, escapes
 from openmxu_sim.torch.refusals import PLAIN_TYPES, check_shapes, check_types, described, parts, unsuitable
 
-__all__ = ["Unit"]
-
 
 class Unit(ContextDecorator):
     """A matrix unit that computes PyTorch's products in its context, or in a function that it decorates.

@@ -16,8 +16,6 @@ from openmxu_sim.operands import vectors
 from openmxu_sim.operands.aliases import Words
 from openmxu_sim.operands.stimulus import Stalls, Stimulus, collect, stimulus
 
-__all__ = ["Agreement", "Case", "compare", "compare_with_golden", "draw"]
-
 _MOST_ROWS = 80
 """Rows of a left matrix; most accumulator banks that are drawn have room for fewer."""
 

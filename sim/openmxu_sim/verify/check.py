@@ -7,20 +7,6 @@ from openmxu.spec.config import MxuConfig
 from openmxu_sim.verify.agreement import Case, draw
 from openmxu_sim.verify.exhaustion import Tally
 
-__all__ = [
-    "FAILED",
-    "HOLDS",
-    "NOT_RUN",
-    "OPEN",
-    "Check",
-    "Outcome",
-    "counted",
-    "description",
-    "drawn_case",
-    "of_tally",
-    "small_unit",
-]
-
 HOLDS, FAILED, OPEN, NOT_RUN = "holds", "failed", "open", "not run"
 
 

@@ -19,8 +19,6 @@ from openmxu_sim.verify.hardware_checks import (
 )
 from openmxu_sim.verify.third_parties import OPERATIONS, products_by_jax, sample
 
-__all__ = ["checks"]
-
 
 @cache
 def checks(*, thorough: bool, faults: bool = False) -> Mapping[tuple[str, str], Check]:

@@ -13,8 +13,6 @@ from openmxu_sim.verify.agreement import Agreement, Case, compare, compare_with_
 from openmxu_sim.verify.check import FAILED, HOLDS, Check, Outcome, drawn_case
 from openmxu_sim.verify.exploration.bugs import SEEDED_BUGS, seeded
 
-__all__ = ["compiled_checks", "simulator_checks"]
-
 _COMPILED = "the compiled engine"
 
 

@@ -30,8 +30,6 @@ from openmxu_sim.verify.check import FAILED, HOLDS, NOT_RUN, OPEN, Check, Outcom
 from openmxu_sim.verify.checks import checks
 from openmxu_sim.verify.faults import OUTCOMES
 
-__all__ = ["MOST_JOBS", "Evidence", "Row", "faults_to_markdown", "to_markdown", "tools", "verify"]
-
 MOST_JOBS = 1024
 """Checks at a time."""
 

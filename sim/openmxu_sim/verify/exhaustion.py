@@ -24,8 +24,6 @@ from openmxu_sim.netlist.native import compile_c, resource
 from openmxu_sim.operands import vectors
 from openmxu_sim.operands.aliases import Progress
 
-__all__ = ["SWEEPS", "Sweep", "Tally", "additions", "parts", "sweep"]
-
 _HALF = 1 << 16
 _PAIRS = 1 << 20
 _WRONG = ctypes.c_uint32 * 4

@@ -19,17 +19,6 @@ from openmxu_sim.verify.exploration import explore
 from openmxu_sim.verify.exploration.bugs import SEEDED_BUGS, seeded
 from openmxu_sim.verify.mutants import SUBJECTS, grade
 
-__all__ = [
-    "bug_checks",
-    "claim_checks",
-    "exploration_checks",
-    "mutant_checks",
-    "operand_checks",
-    "path_checks",
-    "proof_checks",
-    "sum_checks",
-]
-
 _PROOF_LIMIT = 900.0  # seconds
 
 

@@ -33,8 +33,6 @@ from openmxu_sim.operands import vectors
 from openmxu_sim.operands.aliases import Floats, Progress, Words
 from openmxu_sim.verify.exhaustion import Tally
 
-__all__ = ["OPERATIONS", "ORACLES", "SUBJECTS", "Operation", "OracleNotFoundError", "products_by_jax", "sample"]
-
 _CHUNK = 1 << 16
 
 

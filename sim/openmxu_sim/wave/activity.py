@@ -11,8 +11,6 @@ from openmxu.spec.tiling import Tile
 from openmxu_sim.engines.compiled.trace import STREAMS
 from openmxu_sim.operands.stimulus import Stalls
 
-__all__ = ["MOST_CELLS", "MOST_CYCLES", "Activity", "leaving"]
-
 MOST_CELLS = 256
 """Rows, and columns, of a picture."""
 

@@ -9,8 +9,6 @@ import numpy.typing as npt
 from openmxu.spec.config import MxuConfig
 from openmxu_sim.wave.activity import Activity
 
-__all__ = ["draw"]
-
 Flags = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]
 

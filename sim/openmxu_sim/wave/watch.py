@@ -14,8 +14,6 @@ from openmxu_sim.operands.stimulus import Stalls, Stimulus, stimulus
 from openmxu_sim.wave.activity import MOST_CELLS, MOST_CYCLES, Activity, Integers, leaving
 from openmxu_sim.wave.picture import draw
 
-__all__ = ["default_sizes", "observe", "product"]
-
 _SNAPSHOTS = 6
 _AT_ONCE = 1 << 29
 """Bytes of the trace from which the activity of some rows is taken; the unit runs once for each such part."""

@@ -4,8 +4,6 @@ At a load of L pF a gate takes 0.1 + 10·L ns to rise and half of that to fall, 
 of 2 V makes half of the charge of L pF 2·L pJ.
 """
 
-__all__ = ["GATES", "LOAD", "NOTHING", "cell", "flip_flop", "gate", "library", "table", "text", "with_reset"]
-
 LOAD = 0.01
 """pF of each input pin."""
 

@@ -2,8 +2,6 @@
 
 from openmxu.area.finding.findings import Report
 
-__all__ = ["citation"]
-
 
 def citation(report: Report) -> list[str]:
     """A BibTeX entry that names what the figures depend on; nothing of a report that does not know its version."""

@@ -6,8 +6,6 @@ from openmxu.area.finding.findings import Report
 from openmxu.area.finding.fronts import Element, Front, same_clocks
 from openmxu.pages.tables import table
 
-__all__ = ["clock_section"]
-
 
 def clock_section(report: Report) -> list[str]:
     """Areas and energies at equal delays, and the elements that these rest on; nothing if too few were measured."""

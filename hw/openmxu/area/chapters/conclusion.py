@@ -7,8 +7,6 @@ from openmxu.area.finding.findings import CLAIMS, CONFIDENCE, Report
 from openmxu.area.subject.points import ADDER, MULTIPLIER, MULTIPLIER_TO_FP32, PROCESSING_ELEMENT, PRODUCT
 from openmxu.pages.tables import span
 
-__all__ = ["conclusion", "growth_sentence", "overview", "verdict"]
-
 _NEAR = 10
 """Per cent below a claim that are still said to be near it."""
 

@@ -11,8 +11,6 @@ from openmxu.area.subject.points import CONVERTER, PROCESSING_ELEMENT
 from openmxu.pages.tables import table
 from openmxu.spec.formats import BF16, FP32
 
-__all__ = ["passes_section", "results_section", "units_section"]
-
 _PASSES = (3, 6, 9)
 """Passes with which a product of fp32 matrices is made of those of bf16."""
 

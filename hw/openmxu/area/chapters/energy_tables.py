@@ -7,8 +7,6 @@ from openmxu.area.run.energy import LAYER, NORMAL, OPERANDS, RANDOM, Energy
 from openmxu.area.subject.points import ADDER, MULTIPLIER, PROCESSING_ELEMENT
 from openmxu.pages.tables import escaped, table
 
-__all__ = ["energy_details", "energy_section"]
-
 _PUBLISHED = {MULTIPLIER: (1.1, 3.7), ADDER: (0.4, 0.9)}
 """pJ of units of fp16 and fp32 at 45 nm: Horowitz, ISSCC 2014."""
 

@@ -20,8 +20,6 @@ from openmxu.area.subject.points import MULTIPLIER, PROCESSING_ELEMENT, PRODUCT
 from openmxu.pages.tables import span
 from openmxu.spec.formats import FORMATS
 
-__all__ = ["CLAIM", "WIRES", "Measured", "claimed", "everything", "headline", "panels", "quantities"]
-
 CLAIM = "Google's claim, of a multiplier"
 
 WIRES = f"{PROCESSING_ELEMENT} with wires, at the same clock"

@@ -6,8 +6,6 @@ from openmxu.area.subject.peers import PeerPoint
 from openmxu.area.target.targets import Target
 from openmxu.pages.tables import escaped, reason, table
 
-__all__ = ["OWN_WORDS", "own_designs", "own_section", "own_table"]
-
 OWN_WORDS = 2
 """Columns of :func:`own_table` that are no numbers; they come first."""
 

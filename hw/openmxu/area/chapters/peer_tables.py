@@ -6,8 +6,6 @@ from openmxu.area.finding.comparison import ComparedDesign, ComparedTarget, Comp
 from openmxu.area.target.targets import RECIPES
 from openmxu.pages.tables import Marked, escaped, inert, reason, table
 
-__all__ = ["to_markdown"]
-
 
 def to_markdown(found: Comparison) -> str:
     """A comparison as Markdown: a table for each target, what the designs are, and what failed."""

@@ -7,8 +7,6 @@ from openmxu.area.finding.findings import Report
 from openmxu.area.run.placing import Core
 from openmxu.pages.tables import table
 
-__all__ = ["PLACED", "placed_section", "to_drawing"]
-
 PLACED = "cores.svg"
 """The picture."""
 

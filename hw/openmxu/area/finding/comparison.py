@@ -16,8 +16,6 @@ from openmxu.export.provenance import provenance
 from openmxu.runtime.files import folder as output_folder
 from openmxu.runtime.files import reserve
 
-__all__ = ["COMPARISON_FILES", "ComparedDesign", "ComparedTarget", "Comparison", "Figures", "compare_peers"]
-
 COMPARISON_FILES = ("peers.json", "peers.md")
 """What a comparison consists of."""
 

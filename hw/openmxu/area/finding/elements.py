@@ -13,8 +13,6 @@ from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import FORMATS, FP32
 from openmxu.yosys import SynthesisError, prepare
 
-__all__ = ["check_energies", "element_areas", "element_energies"]
-
 _LIMIT = 3600.0
 """Seconds that Yosys may take for one."""
 

@@ -20,21 +20,6 @@ from openmxu.area.subject.points import ADDER, ARRAY, MULTIPLIER, PROCESSING_ELE
 from openmxu.area.target.targets import Area, Target
 from openmxu.catalog import Design
 
-__all__ = [
-    "CLAIMS",
-    "CONFIDENCE",
-    "SWEEP_EXPONENT",
-    "Cost",
-    "Entry",
-    "Fit",
-    "Interval",
-    "Ratio",
-    "Report",
-    "Spread",
-    "Term",
-    "fit_curve",
-]
-
 FloatOrArray = TypeVar("FloatOrArray", float, NDArray[np.float64])
 
 CLAIMS = {"fp16": 2.0, "fp32": 8.0}

@@ -20,8 +20,6 @@ from openmxu.area.run.energy import NORMAL, Energy
 from openmxu.area.run.measure import Result
 from openmxu.area.subject.points import PROCESSING_ELEMENT
 
-__all__ = ["Element", "Front", "SameClock", "area_fronts", "energy_fronts", "same_clocks"]
-
 _FEWEST = 2
 """Elements that a front takes."""
 

@@ -19,8 +19,6 @@ from openmxu.area.subject.points import ADDER, CONVERTER, PROCESSING_ELEMENT
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import FORMATS, FP32
 
-__all__ = ["SIZES", "Parts", "UnitEnergy", "parts_of", "unit_energies", "unit_energy"]
-
 SIZES = (4, 16, 128)
 """Rows, and columns, of the units that reports show."""
 

@@ -5,9 +5,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Change", "changes", "to_text"]
-
-
 _OTHERS = {
     "flip_flops": "",
     "memory_bits": "",

@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-__all__ = ["explain"]
-
 
 def explain(report: Mapping[str, Any], figure: str) -> str:
     """What was measured how, in words, and the script."""

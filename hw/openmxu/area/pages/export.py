@@ -13,8 +13,6 @@ from openmxu.area.run.measure import Result
 from openmxu.area.run.placing import Core
 from openmxu.area.target.targets import Area, Target
 
-__all__ = ["to_csv", "to_json"]
-
 
 def to_json(report: Report) -> str:
     """The report as JSON. Nothing in it depends on the machine or the time."""

@@ -9,8 +9,6 @@ from openmxu.area.pages.markdown import to_markdown
 from openmxu.area.pages.plot import BLUE, GREY, INK, LINE, PAPER
 from openmxu.pages.document import page, render
 
-__all__ = ["to_html"]
-
 _COLUMNS = ("design", "target", "recipe", "area", "unit", "flip-flops", "depth", "ns", "figure")
 
 

@@ -20,8 +20,6 @@ from openmxu.area.subject.points import ARRAY, UNIT
 from openmxu.area.target.targets import RECIPES, Area, Target
 from openmxu.pages.tables import escaped, fenced, table
 
-__all__ = ["to_markdown", "to_summary"]
-
 # Units of others as they published them: source, conditions, what they are, areas in one unit.
 _PUBLISHED = [
     ("Horowitz, ISSCC 2014", "45 nm, µm²", "multiplier", {"fp16": 1640, "fp32": 7700}),

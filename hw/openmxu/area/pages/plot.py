@@ -19,8 +19,6 @@ from openmxu.area.subject.points import MULTIPLIER, PRODUCT
 from openmxu.area.target.targets import Target
 from openmxu.spec.formats import FORMATS
 
-__all__ = ["BLUE", "GREY", "INK", "LINE", "PAPER", "to_images"]
-
 BLUE, GREY, INK, LINE, PAPER = "#0072b2", "#555555", "#010101", "#dddddd", "#fefefe"
 """Colours that a dark page may replace: of a series, of background marks, of text, of the grid and of the ground."""
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-__all__ = ["SCHEMA", "read_report"]
-
 SCHEMA = 2
 """Version of the layout of ``area.json``: one more whenever a reader would have to change."""
 

@@ -13,9 +13,6 @@ from openmxu.area.chapters.own import OWN_WORDS, own_designs, own_table
 from openmxu.area.finding.findings import Report
 from openmxu.area.run.measure import Result
 
-__all__ = ["catalog_table", "to_table"]
-
-
 _TARGETS = 5
 """Most targets that a terminal has columns for."""
 

@@ -10,8 +10,6 @@ from openmxu.area.target.liberty import Library, read_library
 from openmxu.area.target.libraries import found_libraries, named_libraries
 from openmxu.area.target.targets import DEFAULT_TARGETS, RECIPES, TARGETS, TIMED_RECIPES, Target, choose_targets
 
-__all__ = ["EXTENTS", "TIME_LIMIT", "check_options", "choose"]
-
 EXTENTS = ("quick", "default", "full")
 """How much a report covers."""
 

@@ -17,20 +17,6 @@ from openmxu.area.subject.points import ADDER, CONVERTER, MULTIPLIER, MULTIPLIER
 from openmxu.area.target.targets import Target
 from openmxu.spec.formats import FORMATS
 
-__all__ = [
-    "IDLE",
-    "LAYER",
-    "METERED",
-    "NORMAL",
-    "OPERANDS",
-    "RANDOM",
-    "Energy",
-    "Meter",
-    "find_meter",
-    "is_metered",
-    "planned",
-]
-
 NORMAL, IDLE = "normal", "idle"
 
 RANDOM = "random"

@@ -10,8 +10,6 @@ from typing import Any
 from openmxu import yosys
 from openmxu.area.target.timing import TimingError, delay, find_sta
 
-__all__ = ["NETLIST", "Counted", "Job", "execute", "pack", "unpack"]
-
 _STATISTICS, _DEPTH = "stat.json", "depth.txt"
 
 NETLIST = "netlist.v"

@@ -16,9 +16,6 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple, TypeVar
 
-__all__ = ["Cell", "Layout", "LayoutError", "Library", "Place", "Shape", "Wire", "check", "read_def", "read_lef"]
-
-
 _T = TypeVar("_T")
 
 

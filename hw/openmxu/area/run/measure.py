@@ -12,8 +12,6 @@ from openmxu.area.target.targets import Area, Target, UnmappedError, in_order
 from openmxu.area.target.timing import SCRIPT
 from openmxu.runtime import cache
 
-__all__ = ["Executor", "Result", "measure"]
-
 Executor = Callable[[Job, bytes | None], bytes]
 """Does a job, here or elsewhere: :func:`openmxu.area.run.job.execute`."""
 

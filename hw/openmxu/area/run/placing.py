@@ -35,8 +35,6 @@ from openmxu.area.target.targets import choose_targets
 from openmxu.runtime import cache, process
 from openmxu.spec.formats import BF16, FP16, FP32
 
-__all__ = ["PACKAGES", "SEEDS", "TRIES", "Core", "Tools", "core_points", "find_tools", "place_all"]
-
 PACKAGES = "qflow graywolf qrouter qflow-tech-osu018"
 """Of Debian."""
 

@@ -16,8 +16,6 @@ from openmxu.runtime.cluster import LostError, connected
 from openmxu.runtime.machine import cores
 from openmxu.yosys import SynthesisError, ready
 
-__all__ = ["Workers", "measure_all", "workers"]
-
 
 @dataclass(frozen=True)
 class Workers:

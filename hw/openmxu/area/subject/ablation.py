@@ -26,8 +26,6 @@ from openmxu.area.subject.points import (
 from openmxu.arith import Multiplier, MultiplyAdd
 from openmxu.spec.formats import BF16, FP32, TF32, FloatFormat
 
-__all__ = ["ABLATIONS", "MULTIPLY_ADD", "Ablation", "ablation_points"]
-
 MULTIPLY_ADD = "multiply-add"
 
 

@@ -17,8 +17,6 @@ from openmxu.unit.admission import Admission
 from openmxu.unit.array import processing_element
 from openmxu.unit.edge import Edge
 
-__all__ = ["DEVIATION", "MEASURED_CELLS", "Part", "is_measured", "parts", "register_bits", "whole"]
-
 MEASURED_CELLS = 64
 """Most processing elements of a design that is measured whole."""
 

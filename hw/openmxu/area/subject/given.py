@@ -40,8 +40,6 @@ from openmxu.area.subject.points import PARTS
 from openmxu.export.verilog import to_rtlil
 from openmxu.runtime import process
 
-__all__ = ["AUTO", "Given", "UnreadableError", "listed", "pair", "read_given"]
-
 AUTO = "auto"
 """The reader that is chosen by the ends of names: slang for ``.sv``, Yosys's own for the rest."""
 

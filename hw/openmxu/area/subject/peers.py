@@ -15,23 +15,6 @@ from openmxu.catalog import FAMILIES, Design
 from openmxu.export.verilog import to_rtlil, to_verilog
 from openmxu.runtime import process
 
-__all__ = [
-    "DESCRIPTION",
-    "READERS",
-    "TOP",
-    "Flat",
-    "Ours",
-    "Peer",
-    "PeerPoint",
-    "is_macro",
-    "is_name",
-    "named_point",
-    "read_flat",
-    "read_own",
-    "read_peer",
-    "read_peers",
-]
-
 DESCRIPTION = "peers.toml"
 """The file that describes a folder's designs."""
 

@@ -20,33 +20,6 @@ from openmxu.unit.array import SystolicArray
 from openmxu.unit.mxu import Mxu
 from openmxu.unit.pe import ProcessingElement
 
-__all__ = [
-    "ADDER",
-    "ARRAY",
-    "BANK",
-    "CONVERTER",
-    "MULTIPLIER",
-    "MULTIPLIER_TO_FP32",
-    "PARTS",
-    "PART_NAMES",
-    "PROCESSING_ELEMENT",
-    "PRODUCT",
-    "SIDE",
-    "UNIT",
-    "Point",
-    "Tie",
-    "beside_points",
-    "chosen_points",
-    "default_points",
-    "formats_of_widths",
-    "full_points",
-    "is_headline",
-    "kept_rtlil",
-    "once",
-    "quick_points",
-    "reordered",
-]
-
 PRODUCT = "significand product"
 MULTIPLIER = "multiplier"
 ADDER = "adder"

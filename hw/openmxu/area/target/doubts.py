@@ -7,8 +7,6 @@ cell is smaller than the NAND or NOR of two inputs that is left of it.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-__all__ = ["MOST_INPUTS", "NAND", "NOR", "Gate", "are_scaled", "smaller_than_what_they_contain"]
-
 MOST_INPUTS = 5
 """Inputs of the gates that are looked at."""
 

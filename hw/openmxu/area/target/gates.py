@@ -9,8 +9,6 @@ from openmxu.area.target.targets import choose_targets
 from openmxu.export.verilog import to_rtlil
 from openmxu.yosys.netlist import Netlist, read_netlist
 
-__all__ = ["gates", "mapped"]
-
 
 def gates(component: Any, *, change: Callable[[str], str] | None = None) -> Netlist:
     """The gates that synthesis makes of a component, as in area reports, each written out as its function.

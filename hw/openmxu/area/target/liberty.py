@@ -16,8 +16,6 @@ from pathlib import Path
 
 from openmxu.area.target.doubts import MOST_INPUTS, NAND, Gate, smaller_than_what_they_contain
 
-__all__ = ["Group", "Library", "evaluate", "generic_library", "parse_groups", "parse_library", "read_library"]
-
 _MOST = 1 << 30
 """Bytes of a library, many times those of the largest that are known."""
 

@@ -4,8 +4,6 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Found", "found_libraries", "named_libraries"]
-
 _VARIABLE = "OPENMXU_LIBERTY"
 
 # The ordinary library of each open process at its typical corner, where PDK_ROOT's usual layouts have it.

@@ -8,18 +8,6 @@ from typing import Any, NamedTuple
 from openmxu.area.target.liberty import Library, generic_library
 from openmxu.area.target.timing import find_sta
 
-__all__ = [
-    "DEFAULT_TARGETS",
-    "RECIPES",
-    "TARGETS",
-    "TIMED_RECIPES",
-    "Area",
-    "Target",
-    "UnmappedError",
-    "choose_targets",
-    "in_order",
-]
-
 TARGETS = {
     "generic": "generic gates, area in NAND2 equivalents (GE)",
     "cmos": "static CMOS, transistors as Yosys estimates them",

@@ -6,8 +6,6 @@ import shutil
 from openmxu.runtime import process
 from openmxu.runtime.process import TimeLimitError
 
-__all__ = ["SCRIPT", "TimingError", "delay", "find_sta"]
-
 _NAMES = ("sta", "opensta")
 _LIMIT = 300.0
 """Seconds after which OpenSTA is given up."""

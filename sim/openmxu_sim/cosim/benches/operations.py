@@ -16,8 +16,6 @@ from openmxu_sim.golden.passes import split
 from openmxu_sim.operands import vectors
 from openmxu_sim.operands.aliases import Words
 
-__all__ = ["OPERATIONS", "Operation", "check_rigid"]
-
 _CORNER_SHARE = 5
 """Pairs of corners for each random vector, at most; wide formats have half a million."""
 

@@ -11,8 +11,6 @@ from openmxu.unit.status import Error
 from openmxu_sim import golden
 from openmxu_sim.operands.aliases import Words
 
-__all__ = ["AnyBeats", "accumulate", "first_mistake", "tile_sums"]
-
 Marks = Mapping[str, bool]
 
 

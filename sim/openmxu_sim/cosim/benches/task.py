@@ -12,8 +12,6 @@ from openmxu.catalog import build as build_design
 from openmxu.export.verilog import to_verilog
 from openmxu_sim.cosim.runner import simulate
 
-__all__ = ["BENCHES", "Task", "run_bench"]
-
 BENCHES = {
     "product": "pipeline",
     "multiplier": "pipeline",

@@ -12,8 +12,6 @@ from openmxu_sim.engines.protocol import Counters
 from openmxu_sim.netlist import native
 from openmxu_sim.sources import SOURCES
 
-__all__ = ["Model", "load_model"]
-
 
 class Model:
     """The functions of a unit's shared library, with their types; see ``unit.c``.

@@ -15,19 +15,6 @@ from openmxu_sim.netlist.circuit import Circuit
 from openmxu_sim.netlist.code import Code
 from openmxu_sim.netlist.native import resource
 
-__all__ = [
-    "CONTROL",
-    "constants",
-    "control_text",
-    "data_text",
-    "enumeration",
-    "flags",
-    "netlists",
-    "parts",
-    "shared_constants",
-    "unit_source",
-]
-
 _PARTS: dict[str, Callable[[MxuConfig], Any]] = {
     "admission": Admission,
     # Lanes of an edge are taken together: each is an edge of one lane.

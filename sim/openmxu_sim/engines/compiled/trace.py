@@ -8,8 +8,6 @@ import numpy as np
 from openmxu.spec.config import MxuConfig
 from openmxu_sim.operands.aliases import Words
 
-__all__ = ["STREAMS", "Trace", "Window", "small_window", "trace_bytes"]
-
 STREAMS = (
     "weights__valid",
     "weights__ready",

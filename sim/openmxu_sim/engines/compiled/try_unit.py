@@ -14,8 +14,6 @@ from openmxu_sim.engines.compiled.model import Model
 from openmxu_sim.engines.known_answer import difference, question
 from openmxu_sim.engines.library import OTHER_BITS, RIGHT
 
-__all__ = ["main"]
-
 
 def main(library: str, config: str) -> None:
     """Run the known product; end the process where it is wrong."""

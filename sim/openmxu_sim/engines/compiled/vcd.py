@@ -16,8 +16,6 @@ from openmxu.spec.marks import MARKS
 from openmxu_sim.engines.compiled.trace import STREAMS, Trace
 from openmxu_sim.operands.aliases import Words
 
-__all__ = ["write_vcd"]
-
 _HALF = 5
 """Nanoseconds of half a clock cycle."""
 

@@ -25,8 +25,6 @@ from openmxu_sim.netlist.circuit import Circuit
 from openmxu_sim.netlist.compare import find_difference
 from openmxu_sim.netlist.rtlil import HIGH, LOW, Bit, Box, Flat, Place, flatten, read_interface
 
-__all__ = ["WiringError", "check_parts", "check_wiring"]
-
 _UNIT = "unit"
 """What the unit's own ports belong to."""
 

@@ -9,8 +9,6 @@ from openmxu_sim.engines.library import fetch_library, try_library
 from openmxu_sim.golden.formats import Format
 from openmxu_sim.netlist import native
 
-__all__ = ["Arithmetic", "FormatLimits", "Kernel", "Packed", "Stack", "arithmetic", "limits", "load_kernel"]
-
 _FRACTION_WIDTH, _FRACTION_WIDTH64 = 23, 52
 """Of fp32 and of binary64."""
 

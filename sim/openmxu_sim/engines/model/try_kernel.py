@@ -16,8 +16,6 @@ from openmxu_sim.engines.library import RIGHT
 from openmxu_sim.engines.model.kernel import Kernel
 from openmxu_sim.operands import vectors
 
-__all__ = ["CASES", "main"]
-
 CASES: tuple[dict[str, str], ...] = (
     {"operand": "bf16"},
     {"operand": "fp32"},

@@ -6,8 +6,6 @@ from dataclasses import asdict, dataclass
 
 from openmxu.runtime.machine import tool_version
 
-__all__ = ["Finding", "Pretrained", "to_markdown"]
-
 
 @dataclass(frozen=True)
 class Finding:

@@ -17,8 +17,6 @@ from openmxu_sim.studies.packages import from_pypi
 from openmxu_sim.studies.pretrained.answers import Finding, Pretrained
 from openmxu_sim.studies.pretrained.samples import Samples, files, lines, pages
 
-__all__ = ["MAGIKA", "UNITS", "Published", "pretrained"]
-
 UNITS: Mapping[str, Mapping[str, Any]] = {
     "fp32": {"operand": "fp32"},
     "bf16": {"operand": "bf16"},

@@ -17,8 +17,6 @@ from scipy import ndimage
 from openmxu_sim.onnx.runtime import load
 from openmxu_sim.operands.aliases import Floats
 
-__all__ = ["Samples", "files", "lines", "pages"]
-
 _Answers = list[Any]
 """What a network says of each sample, as one compares it."""
 

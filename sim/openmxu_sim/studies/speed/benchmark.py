@@ -27,8 +27,6 @@ from openmxu_sim.studies.speed.measure import (
     measure_model,
 )
 
-__all__ = ["SIZES", "Figure", "Report", "bench", "compare", "read_report", "to_markdown"]
-
 SIZES = (4, 8, 16, 32, 64, 128, 256)
 """Rows and columns of the units that are measured."""
 

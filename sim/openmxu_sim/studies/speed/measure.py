@@ -22,8 +22,6 @@ from openmxu_sim.engines.protocol import Run
 from openmxu_sim.operands.aliases import Floats
 from openmxu_sim.operands.stimulus import Stimulus, collect, stimulus
 
-__all__ = ["ROW_ENGINE", "Clocked", "Ratio", "Whole", "measure_clocked", "measure_command", "measure_model"]
-
 ROW_ENGINE = "verilator, by rows"
 """Verilator with a row of the array compiled once and driven by C++; see :mod:`openmxu_sim.engines.hierarchical`."""
 

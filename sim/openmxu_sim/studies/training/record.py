@@ -9,8 +9,6 @@ from typing import Any
 
 from openmxu_sim.studies.training.plan import Case, Trial
 
-__all__ = ["Outcome", "Passage", "Result", "Study", "trial_of"]
-
 
 @dataclass(frozen=True)
 class Outcome:

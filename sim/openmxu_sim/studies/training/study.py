@@ -27,8 +27,6 @@ from openmxu_sim.studies.training.plan import STEPS, Case, Plan, Trial, name
 from openmxu_sim.studies.training.record import Outcome, Passage, Result, Study, trial_of
 from openmxu_sim.studies.training.trial import train_all
 
-__all__ = ["study"]
-
 _LIMIT = 3 * 3600.0
 """Seconds after which trials of a case are given up; the longest take a few minutes."""
 

@@ -8,8 +8,6 @@ from openmxu.runtime.machine import tool_version
 from openmxu_sim.studies.training.plan import PLAIN, REFERENCE, SWEPT, TASKS, Case, name
 from openmxu_sim.studies.training.record import Study
 
-__all__ = ["to_markdown"]
-
 _TITLES = {"digits": "A convolutional network on handwritten digits", "text": "A small transformer on text"}
 _SCORES = {"digits": "accuracy", "text": "loss, nats"}
 

@@ -9,8 +9,6 @@ from torch.nn import functional
 
 from openmxu_sim.studies.training import data
 
-__all__ = ["Convolutional", "DigitsTask", "Task", "TextTask", "Transformer"]
-
 
 class Convolutional(nn.Sequential):
     """Two convolutions and a linear layer, from images of one channel to ten classes."""

@@ -12,8 +12,6 @@ from openmxu.spec.passes import PASSES
 from openmxu_sim.studies.training.plan import REFERENCE, SWEPT, TASKS, name
 from openmxu_sim.studies.training.record import Study
 
-__all__ = ["to_svg"]
-
 _MARKERS = "os^Dv<P"
 
 _TITLES = {"digits": "digits: accuracy", "text": "text: loss in nats"}

@@ -23,8 +23,6 @@ from openmxu_sim.studies.training.plan import Case, Trial
 from openmxu_sim.studies.training.record import Outcome, trial_of
 from openmxu_sim.studies.training.tasks import DigitsTask, Task, TextTask
 
-__all__ = ["learn", "task", "train", "train_all", "unit"]
-
 _RATE = 1e-3
 """Adam's."""
 

@@ -17,8 +17,6 @@ from amaranth.hdl import Cat, Signal
 
 from openmxu.spec.config import MxuConfig
 
-__all__ = ["SEEDED_BUGS", "Bug", "seeded"]
-
 # In the order in which they import each other.
 _MODULES = (
     *("openmxu.unit.skew", "openmxu.unit.pe", "openmxu.spec.config", "openmxu.unit.edge", "openmxu.unit.array"),

@@ -7,8 +7,6 @@ from openmxu.spec.config import MxuConfig
 from openmxu_sim.netlist.native import resource
 from openmxu_sim.verify.exploration.word_netlist import Word, WordNetlist
 
-__all__ = ["program"]
-
 
 def program(
     words: WordNetlist, config: MxuConfig, *, longest_tile: int, longest_sum: int, mistakes: int, keeps: bool

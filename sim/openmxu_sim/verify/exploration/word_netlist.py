@@ -17,8 +17,6 @@ from openmxu.spec.marks import MARKS
 from openmxu.spec.stages import split_stages
 from openmxu.yosys.netlist import Bit, Cell, Netlist, read_netlist
 
-__all__ = ["Memory", "Word", "WordNetlist", "read_unit"]
-
 _GATES = {
     "$_NOT_": "not({A})",
     "$_AND_": "and({A}, {B})",

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from openmxu.cli import frame
 
-__all__ = ["Said", "call"]
-
 
 @dataclass(frozen=True)
 class Said:

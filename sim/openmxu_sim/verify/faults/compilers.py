@@ -11,8 +11,6 @@ from openmxu_sim.netlist.native import CompilationError
 from openmxu_sim.verify.faults import LOST, SURVIVED, WRONG
 from openmxu_sim.verify.faults.products import Product
 
-__all__ = ["trial"]
-
 _PATIENCE = 3.0
 """Seconds that a compiler has here; a good one takes one."""
 

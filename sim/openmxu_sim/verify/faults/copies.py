@@ -13,8 +13,6 @@ import openmxu
 import openmxu_sim
 from openmxu_sim.verify.faults.products import Product
 
-__all__ = ["EDITS", "Copy", "Edit", "Question", "references"]
-
 
 class Edit(NamedTuple):
     """A change of the hardware that changes the bits of the product: a file, the old text, and the new text."""

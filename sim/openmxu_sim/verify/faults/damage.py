@@ -6,8 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-__all__ = ["damage_content", "damage_entry"]
-
 
 def damage_content(data: bytes, random: Random) -> bytes:
     """Bytes with something wrong."""

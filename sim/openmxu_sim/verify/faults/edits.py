@@ -6,8 +6,6 @@ from random import Random
 from openmxu_sim.verify.faults import LOST, SURVIVED, WRONG
 from openmxu_sim.verify.faults.copies import EDITS, Copy, references
 
-__all__ = ["trial"]
-
 _IMPORTS = (
     "openmxu.arith.round",
     "openmxu.unit.pe",

@@ -8,8 +8,6 @@ from openmxu.runtime import cache
 from openmxu_sim.verify.faults import LOST, SURVIVED, WRONG
 from openmxu_sim.verify.faults.damage import damage_entry
 
-__all__ = ["trial"]
-
 
 def trial(seed: int, folder: Path) -> tuple[str, str]:
     """A few entries, one of them damaged, all of them asked for twice."""

@@ -16,8 +16,6 @@ from openmxu_sim.verify.faults import LOST, SURVIVED, WRONG
 from openmxu_sim.verify.faults.command import call
 from openmxu_sim.verify.faults.damage import damage_content
 
-__all__ = ["trial"]
-
 
 def trial(seed: int, folder: Path) -> tuple[str, str]:
     """A damaged matrix, cell library or report."""

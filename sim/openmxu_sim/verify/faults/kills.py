@@ -15,8 +15,6 @@ from openmxu_sim.verify.faults import HANG, LEFTOVER, LOST, SURVIVED, WRONG
 from openmxu_sim.verify.faults.leftovers import Ending, end_at
 from openmxu_sim.verify.faults.products import Product
 
-__all__ = ["trial"]
-
 _MATMUL = "matmul A.npy B.npy --rows 2 --columns 2 -o out/C.npy --stats out/stats.json"
 _COMMANDS = {
     "compiled": (f"{_MATMUL} --engine compiled --vcd out/wave.vcd", 2.5),

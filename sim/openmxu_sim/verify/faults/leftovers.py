@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["MARKER", "Ending", "end_at", "leftovers", "processes"]
-
 MARKER = "OPENMXU_MARKER"
 """The variable by which the processes of a trial are known."""
 

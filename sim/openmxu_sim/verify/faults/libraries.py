@@ -10,8 +10,6 @@ from openmxu_sim.verify.faults import LOST, SURVIVED, WRONG
 from openmxu_sim.verify.faults.damage import damage_entry
 from openmxu_sim.verify.faults.products import Product
 
-__all__ = ["trial"]
-
 _warm: dict[str, dict[Path, bytes]] = {}
 """A cache after a product in a mode: paths in it and contents."""
 

@@ -14,8 +14,6 @@ from openmxu_sim.verify.faults import LEFTOVER, LOST, SURVIVED, WRONG
 from openmxu_sim.verify.faults.command import Said, call
 from openmxu_sim.verify.faults.products import Product
 
-__all__ = ["trial"]
-
 _OLD = b"what stood there before"
 
 

@@ -7,8 +7,6 @@ import numpy as np
 from openmxu_sim import golden, matmul
 from openmxu_sim.operands import vectors
 
-__all__ = ["Product"]
-
 
 class Product:
     """A product of operands of every kind, on a unit of 2x2."""

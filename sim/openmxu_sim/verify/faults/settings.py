@@ -8,8 +8,6 @@ from random import Random
 from openmxu_sim.verify.faults import LOST, SURVIVED, WRONG
 from openmxu_sim.verify.faults.products import Product
 
-__all__ = ["trial"]
-
 _MXCSR = 7
 """Where glibc's fenv_t for x86-64 has it, in words of 32 bits."""
 

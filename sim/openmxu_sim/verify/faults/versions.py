@@ -6,8 +6,6 @@ from random import Random
 from openmxu_sim.verify.faults import LOST, SURVIVED, WRONG
 from openmxu_sim.verify.faults.copies import EDITS, Copy, references
 
-__all__ = ["trial"]
-
 
 def trial(seed: int, folder: Path) -> tuple[str, str]:
     """Two or three processes, then one more of each version."""

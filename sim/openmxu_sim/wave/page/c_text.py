@@ -18,8 +18,6 @@ from openmxu_sim.netlist.circuit import Circuit
 from openmxu_sim.netlist.native import resource
 from openmxu_sim.operands.stimulus import Stalls
 
-__all__ = ["MOST_SIDE", "SIZES", "first_pass", "page_config", "page_text", "register_names"]
-
 SIZES = range(1, 9)
 """Rows, and columns, of the units in a page."""
 

@@ -21,8 +21,6 @@ from openmxu_sim.wave.page.machine import Given, Record, fetch_text
 from openmxu_sim.wave.page.machine import record as record_here
 from openmxu_sim.wave.page.wasm import build_wasm
 
-__all__ = ["SEEDS", "heat_page", "live_page"]
-
 SEEDS = range(1, 8)
 """Seeds of the stalls that a page offers."""
 

@@ -6,8 +6,6 @@ from openmxu_sim.engines.compiled.trace import STREAMS
 from openmxu_sim.engines.protocol import Counters
 from openmxu_sim.wave.page.c_text import SIZES, page_config, register_names
 
-__all__ = ["frame_layout", "frame_words"]
-
 _READ = ("activations", "swap", "loaded", "place", "held")
 """Registers of admission that a page reads."""
 

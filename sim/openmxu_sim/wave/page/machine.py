@@ -18,8 +18,6 @@ from openmxu_sim.sources import SOURCES
 from openmxu_sim.wave.page.c_text import MOST_SIDE, SIZES, first_pass, page_text
 from openmxu_sim.wave.page.layout import frame_layout, frame_words
 
-__all__ = ["Given", "Record", "fetch_text", "random_run", "record"]
-
 _TILE = 9
 """Numbers of a ``struct tile``."""
 

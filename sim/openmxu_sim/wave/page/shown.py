@@ -6,8 +6,6 @@ from openmxu_sim.wave.page.document import live_page
 from openmxu_sim.wave.page.machine import Given, Record, record
 from openmxu_sim.wave.page.wasm import has_zig
 
-__all__ = ["record_run"]
-
 
 class _Shown(Record):
     """A record that notebooks show."""

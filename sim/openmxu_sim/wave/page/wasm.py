@@ -8,8 +8,6 @@ from openmxu.runtime import cache, process
 from openmxu.runtime.extras import install
 from openmxu_sim.netlist.native import CompilationError, CompilerNotFoundError
 
-__all__ = ["build_wasm", "check_zig", "has_zig"]
-
 _FLAGS = (
     "-target",
     "wasm32-wasi",
