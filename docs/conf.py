@@ -73,7 +73,14 @@ def write_live_page(app: Sphinx, exception: Exception | None) -> None:
         (Path(app.outdir) / "live.html").write_text(page, encoding="utf-8")
 
 
+def keep_text(_app: Sphinx, what: str, _name: str, _object: object, _options: object, lines: list[str]) -> None:
+    """Keep the text under a field as it is: napoleon would take what stands before a colon in its first line as a type."""
+    if what in ("attribute", "data", "property"):
+        lines.insert(0, "")
+
+
 def setup(app: Sphinx) -> None:
-    """Register the directive, and what is written besides the pages."""
+    """Register the directive, what is written besides the pages, and what comes before napoleon."""
+    app.connect("autodoc-process-docstring", keep_text, priority=100)
     app.add_directive("command-help", CommandHelp)
     app.connect("build-finished", write_live_page)

@@ -163,10 +163,6 @@ class RomSource(wiring.Component):
         There are no beats, or one does not fit the shape.
     """
 
-    i_wait: Value
-    o: Any
-    o_final: Value
-
     def __init__(self, shape: Any, beats: Sequence[int]) -> None:
         super().__init__({"i_wait": In(1), "o": Out(stream.Signature(shape)), "o_final": Out(1)})
         self._width = len(Value.cast(self.o.payload))
@@ -225,8 +221,6 @@ class StallPattern(wiring.Component):
         Which streams wait.
     """
 
-    o: Value
-
     SPELL = 32
     """Cycles, a power of two and so coprime to the register's period, so that spells take all its states."""
 
@@ -279,10 +273,6 @@ class SelfTest(wiring.Component):
     TypeError, ValueError
         A parameter is outside its domain.
     """
-
-    pass_: Value
-    fail: Value
-    heartbeat: Value
 
     def __init__(
         self, config: MxuConfig, contents: Program | None = None, *, blink: int = 0, patience: int = PATIENCE

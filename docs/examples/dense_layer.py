@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -53,10 +53,6 @@ class DenseLayer(wiring.Component):
     ValueError
         There are more weights than places in the unit, none, or rows of different lengths.
     """
-
-    i: Any
-    o: Any
-    o_error: Value
 
     def __init__(self, config: MxuConfig, weights: Sequence[Sequence[int]]) -> None:
         lengths = {len(row) for row in weights}

@@ -17,14 +17,6 @@ from openmxu_sim.operands.aliases import Words
 class Element(wiring.Component):
     """``o_psum = i_psum + i_activation · weight``, a cycle later; the activation moves on to the right."""
 
-    i_activation: Value
-    o_activation: Value
-    i_weight: Value
-    o_weight: Value
-    i_load: Value
-    i_psum: Value
-    o_psum: Value
-
     def __init__(self) -> None:
         super().__init__(
             {
@@ -58,11 +50,6 @@ class Element(wiring.Component):
 # [array]
 class Array(wiring.Component):
     """Rows and columns of elements: activations enter from the left, weights from above; sums leave below."""
-
-    i_activations: Value
-    i_weights: Value
-    i_load: Value
-    o_psums: Value
 
     def __init__(self, rows: int, columns: int, element: type[Element] = Element) -> None:
         self.rows, self.columns, self.element = rows, columns, element

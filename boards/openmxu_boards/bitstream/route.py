@@ -79,10 +79,6 @@ DEVICES: Mapping[str, Device] = {
 class _Registered(wiring.Component):
     """A design between registers, with three pins."""
 
-    i: Value
-    i_shift: Value
-    o: Value
-
     def __init__(self, design: Any) -> None:
         self._design = design
         flat = list(design.signature.flatten(design))

@@ -81,15 +81,8 @@ class Pll(wiring.Component):
         A frequency is no integer, or the family's PLL cannot make it.
     """
 
-    o: Value
-    o_locked: Value
-
     title: ClassVar[str]
     """The primitive."""
-    sources: ClassVar[Range]
-    detectors: ClassVar[Range]
-    vcos: ClassVar[Range]
-    outputs: ClassVar[Range]
 
     def __init__(self, port: Any, source: int, wanted: int) -> None:
         self.port = port

@@ -1,7 +1,5 @@
 """What the board does with a request; :mod:`openmxu_boards.protocol` says what it must do."""
 
-from typing import Any
-
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
@@ -51,12 +49,6 @@ class Controller(wiring.Component):
     o_failed : Out(1)
         Since it was opened, a request of it failed.
     """
-
-    i: Any
-    i_damaged: Value
-    o: Any
-    o_open: Value
-    o_failed: Value
 
     def __init__(self, machine: Machine, identity: bytes) -> None:
         self.machine = machine

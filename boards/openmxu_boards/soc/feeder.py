@@ -52,9 +52,6 @@ class Queue(wiring.Component):
     o : Out(stream of shape)
     """
 
-    i: Any
-    o: Any
-
     def __init__(self, shape: Any) -> None:
         super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
 
@@ -119,14 +116,6 @@ class Feeder(wiring.Component):
     o_beyond : Out(1)
         An address is not in the buffer; it wraps.
     """
-
-    i_write: Value
-    i_address: Value
-    i_beat: Value
-    i: Any
-    o: Any
-    o_busy: Value
-    o_beyond: Value
 
     def __init__(self, width: int, depth: int, *, most: int, marks: int = 0, queue: bool = False) -> None:
         self.width, self.depth, self.most, self.marks, self.queue = width, depth, most, marks, queue

@@ -1,8 +1,6 @@
 """Frames in hardware: what :mod:`openmxu_boards.protocol` says of flags, escapes and the CRC."""
 
-from typing import Any
-
-from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.crc import catalog
 from amaranth.lib.memory import Memory, WritePort
@@ -58,10 +56,6 @@ class FrameReceiver(wiring.Component):
     o_damaged : Out(1)
         For a cycle: a frame ended that was damaged, too short, or too long.
     """
-
-    i: Any
-    o: Any
-    o_damaged: Value
 
     def __init__(self, depth: int) -> None:
         self.depth = depth
@@ -167,9 +161,6 @@ class FrameSender(wiring.Component):
     i : In(stream of FrameByte)
     o : Out(stream of 8)
     """
-
-    i: Any
-    o: Any
 
     def __init__(self) -> None:
         super().__init__({"i": In(stream.Signature(FrameByte())), "o": Out(stream.Signature(8))})

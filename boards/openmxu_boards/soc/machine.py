@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import data, stream, wiring
@@ -109,21 +108,6 @@ class Machine(wiring.Component):
     o_result : Out(width of a result beat)
         The result at this address, a cycle later.
     """
-
-    i_reset: Value
-    i_weights: Value
-    i_activations: Value
-    i_address: Value
-    i_beat: Value
-    i_start: Value
-    tiles: Any
-    o_idle: Value
-    o_hangs: Value
-    o_beyond: Value
-    o_counters: Value
-    o_error: Value
-    i_read: Value
-    o_result: Value
 
     def __init__(self, config: MxuConfig, buffers: Buffers, *, counters: bool = True) -> None:
         self.counters = counters

@@ -4,7 +4,7 @@ import hashlib
 from importlib.metadata import version
 from typing import Any
 
-from amaranth.hdl import Module, Signal, Value
+from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -58,12 +58,6 @@ class Soc(wiring.Component):
     o_failed : Out(1)
         Since the session was opened, a request failed.
     """
-
-    i: Any
-    o: Any
-    o_open: Value
-    o_busy: Value
-    o_failed: Value
 
     def __init__(
         self,
@@ -160,12 +154,6 @@ class UartSoc(wiring.Component):
     ValueError
         A parameter is outside its domain, or the clock cannot make the baud rate.
     """
-
-    rx: Value
-    tx: Value
-    pass_: Value
-    fail: Value
-    heartbeat: Value
 
     def __init__(
         self, config: MxuConfig, buffers: Buffers | None = None, *, clock: int, baud: int, **options: Any

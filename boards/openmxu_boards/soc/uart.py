@@ -1,9 +1,8 @@
 """A UART: 8 data bits, lowest first, no parity, one stop bit."""
 
 import operator
-from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
@@ -75,9 +74,6 @@ class UartReceiver(wiring.Component):
         ``valid`` for one cycle.
     """
 
-    i: Value
-    o: Any
-
     def __init__(self, divisor: int) -> None:
         self.divisor = _check_divisor(divisor)
         super().__init__({"i": In(1, init=1), "o": Out(stream.Signature(ReceivedByte()))})
@@ -134,9 +130,6 @@ class UartTransmitter(wiring.Component):
     o : Out(1)
         The pin; high when idle.
     """
-
-    i: Any
-    o: Value
 
     def __init__(self, divisor: int) -> None:
         self.divisor = _check_divisor(divisor)

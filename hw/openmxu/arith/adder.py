@@ -1,6 +1,6 @@
 """Addition of floating-point numbers."""
 
-from amaranth.hdl import Const, Module, Mux, Signal, Value
+from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -44,10 +44,6 @@ class Adder(wiring.Component):
     TypeError, ValueError
         A parameter is outside its domain.
     """
-
-    i_a: Value
-    i_b: Value
-    o: Value
 
     CUTS = ADDER_CUTS
 

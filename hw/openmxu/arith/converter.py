@@ -46,9 +46,6 @@ class Converter(wiring.Component):
         A parameter is outside its domain.
     """
 
-    i: Value
-    o: Value
-
     CUTS: ClassVar = {0: (), 1: ("rounded",)}
 
     def __init__(self, source: FloatFormat, target: FloatFormat, *, subnormals: str = "flush", stages: int = 0) -> None:

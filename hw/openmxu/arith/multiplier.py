@@ -1,6 +1,6 @@
 """Multiplication of floating-point numbers."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -43,10 +43,6 @@ class Multiplier(wiring.Component):
     TypeError, ValueError
         A parameter is outside its domain.
     """
-
-    i_a: Value
-    i_b: Value
-    o: Value
 
     CUTS = MULTIPLIER_CUTS
 

@@ -79,11 +79,6 @@ class MultiplyAdd(wiring.Component):
         A parameter is outside its domain.
     """
 
-    i_a: Value
-    i_b: Value
-    i_c: Value
-    o: Value
-
     def __init__(
         self, operand: FloatFormat, result: FloatFormat = FP32, *, subnormals: str = "flush", stages: int = 0
     ) -> None:

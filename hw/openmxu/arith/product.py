@@ -33,10 +33,6 @@ class SignificandProduct(wiring.Component):
         ``width`` is not positive, or too large for any tool.
     """
 
-    i_a: Value
-    i_b: Value
-    o: Value
-
     def __init__(self, width: int) -> None:
         if not isinstance(width, int) or not 1 <= width <= _MOST_WIDTH:
             raise ValueError(f"width must be an integer from 1 to {_MOST_WIDTH}, not {width!r}")

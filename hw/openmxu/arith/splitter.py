@@ -39,10 +39,6 @@ class Splitter(wiring.Component):
         The mode is unknown.
     """
 
-    i: Value
-    i_part: Value
-    o: Value
-
     def __init__(self, *, subnormals: str = "flush") -> None:
         self.subnormals = check_subnormals(subnormals)
         super().__init__({"i": In(FP32.width), "i_part": In(Part), "o": Out(BF16.width)})

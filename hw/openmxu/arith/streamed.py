@@ -27,9 +27,6 @@ class Streamed(wiring.Component):
     o : Out(stream of the result)
     """
 
-    i: Any
-    o: Any
-
     def __init__(self, unit: Any) -> None:
         self.unit = unit
         inputs = {name: member for name, member in unit.signature.members.items() if member.flow == In}

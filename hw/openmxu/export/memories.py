@@ -53,8 +53,6 @@ class WrappedMemory(wiring.Component):
         N counts the ports of a kind from 0.
     """
 
-    clk: Value
-
     def __init__(self, depth: int, width: int, reads: int, writes: int) -> None:
         self.depth = depth
         self.width = width

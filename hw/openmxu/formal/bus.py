@@ -38,14 +38,6 @@ class Requests(wiring.Component):
         There was an answer without a request, or a third request, since the reset.
     """
 
-    i_taken: Value
-    i_answered: Value
-    i_request: Value
-    o_count: Value
-    o_oldest: Value
-    o_second: Value
-    o_wrong: Value
-
     def __init__(self, width: int) -> None:
         super().__init__(
             {
@@ -104,9 +96,6 @@ class WatchedRegisters(wiring.Component):
         All of these happened since the reset: on each channel a request was held, on each an answer was refused, and a
         command was given.
     """
-
-    o_kept: Value
-    o_covered: Value
 
     def __init__(self, registers: Registers) -> None:
         self.registers = registers

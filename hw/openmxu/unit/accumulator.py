@@ -21,9 +21,7 @@ skew of the columns is gone by then. Admission uses no place again before ``o_fr
 Cost: a memory of ``depth`` words with two read ports and a write port, and an fp32 adder, for each column.
 """
 
-from typing import Any
-
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -84,13 +82,6 @@ class AccumulatorColumn(wiring.Component):
     i_row : In(log2(depth))
     o_data : Out(result.width)
     """
-
-    i_psum: Value
-    i_control: Any
-    o_control: Any
-    i_fetch: Value
-    i_row: Value
-    o_data: Value
 
     def __init__(self, config: MxuConfig) -> None:
         self.config = config
@@ -176,13 +167,6 @@ class Emission(wiring.Component):
         It is taken, if it is offered.
     """
 
-    i_control: Any
-    o_fetch: Value
-    o_row: Value
-    o_valid: Value
-    o_last: Value
-    i_ready: Value
-
     def __init__(self, config: MxuConfig) -> None:
         self.config = config
         control = Control(config.depth)
@@ -255,11 +239,6 @@ class AccumulatorBank(wiring.Component):
         A row has been read from memory for the last time.
     o : Out(stream of ResultBeat)
     """
-
-    i_psums: Value
-    i_control: Any
-    o_freed: Value
-    o: Any
 
     def __init__(self, config: MxuConfig) -> None:
         self.config = config

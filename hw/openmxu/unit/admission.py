@@ -30,7 +30,6 @@ pointers, and the places given in the last row_latency - 1 cycles, each compared
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
@@ -92,27 +91,6 @@ class Admission(wiring.Component):
     o_waits_output : Out(1)
         Stalled by output: an activation beat waits for a place in the accumulator bank. Only with ``config.status``.
     """
-
-    i_weights: Value
-    o_weights_ready: Value
-    o_weights_taken: Value
-    o_shift: Value
-    o_loads: Value
-    i_activations: Value
-    i_first: Value
-    i_last: Value
-    i_add: Value
-    i_clear_nan: Value
-    i_emit: Value
-    i_keep: Value
-    o_activations_ready: Value
-    o_activations_taken: Value
-    o_go: Value
-    o_swaps: Value
-    o_control: Any
-    i_freed: Value
-    o_waits_input: Value
-    o_waits_output: Value
 
     def __init__(self, config: MxuConfig) -> None:
         self.config = config

@@ -19,7 +19,7 @@ column. So both meet in every element, and nothing in the array waits or carries
 from dataclasses import replace
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Value
+from amaranth.hdl import Cat, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -60,14 +60,6 @@ class Row(wiring.Component):
     i_psums, o_psums : columns · 32
         Likewise.
     """
-
-    i_activation: Value
-    i_swap: Value
-    i_load: Value
-    i_weights: Value
-    o_weights: Value
-    i_psums: Value
-    o_psums: Value
 
     def __init__(self, config: MxuConfig) -> None:
         self.config = config
@@ -143,14 +135,6 @@ class SystolicArray(wiring.Component):
         Into row 0, rows · ``config.row_step`` cycles before their sums; +0 if the array is used alone.
     o_psums : Out(columns · 32)
     """
-
-    i_activations: Value
-    i_swaps: Value
-    i_loads: Value
-    i_weights: Value
-    o_weights: Value
-    i_psums: Value
-    o_psums: Value
 
     def __init__(self, config: MxuConfig) -> None:
         self.config = config

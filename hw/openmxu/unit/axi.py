@@ -150,29 +150,6 @@ class Registers(wiring.Component):
         By channel, ``"ar"``, ``"aw"`` and ``"w"``: the request that was taken and waits, while ``ready`` is low.
     """
 
-    awaddr: Value
-    awprot: Value
-    awvalid: Value
-    awready: Value
-    wdata: Value
-    wstrb: Value
-    wvalid: Value
-    wready: Value
-    bresp: Value
-    bvalid: Value
-    bready: Value
-    araddr: Value
-    arprot: Value
-    arvalid: Value
-    arready: Value
-    rdata: Value
-    rresp: Value
-    rvalid: Value
-    rready: Value
-    i_error: Value
-    o_clear: Value
-    o_reset: Value
-
     def __init__(self, config: MxuConfig) -> None:
         self.config = config
         super().__init__(
@@ -290,23 +267,6 @@ class AxiMxu(wiring.Component):
     ValueError
         A word is not a whole number of bytes.
     """
-
-    aclk: Value
-    aresetn: Value
-    s_axis_weights_tdata: Value
-    s_axis_weights_tvalid: Value
-    s_axis_weights_tready: Value
-    s_axis_weights_tlast: Value
-    s_axis_weights_tuser: Value
-    s_axis_activations_tdata: Value
-    s_axis_activations_tvalid: Value
-    s_axis_activations_tready: Value
-    s_axis_activations_tlast: Value
-    s_axis_activations_tuser: Value
-    m_axis_results_tdata: Value
-    m_axis_results_tvalid: Value
-    m_axis_results_tready: Value
-    m_axis_results_tlast: Value
 
     def __init__(self, config: MxuConfig) -> None:
         self.config = axi_config(config)

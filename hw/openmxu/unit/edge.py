@@ -1,6 +1,6 @@
 """The edge of the unit: the beats of its streams, and the converters that their words pass."""
 
-from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -91,11 +91,6 @@ class Edge(wiring.Component):
         They are those of a beat that is taken now.
     o_words : Out(lanes · operand width)
     """
-
-    i_words: Value
-    i_part: Value
-    i_take: Value
-    o_words: Value
 
     def __init__(self, config: MxuConfig, lanes: int) -> None:
         self.config = config

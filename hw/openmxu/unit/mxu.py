@@ -16,8 +16,6 @@ has a place in the bank by then. Only admission and the bank's output ever wait.
 the edges see words: an edge holds the words of the beat that waits at admission, a cycle behind it.
 """
 
-from typing import Any
-
 from amaranth.hdl import Module, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -62,11 +60,6 @@ class Mxu(wiring.Component):
     status : Out(:func:`~openmxu.unit.status.status_signature`)
         Only with ``config.status``.
     """
-
-    weights: Any
-    activations: Any
-    results: Any
-    status: Any
 
     def __init__(self, config: MxuConfig) -> None:
         self.config = config

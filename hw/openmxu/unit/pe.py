@@ -21,7 +21,7 @@ Cost: two registers for weights and one for the activation, so that weights load
 29 bits for each stage behind the product, more inside the sum.
 """
 
-from amaranth.hdl import Module, Signal, Value
+from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -70,17 +70,6 @@ class ProcessingElement(wiring.Component):
     TypeError, ValueError
         A parameter is outside its domain.
     """
-
-    i_activation: Value
-    o_activation: Value
-    i_swap: Value
-    o_swap: Value
-    i_load: Value
-    o_load: Value
-    i_weight: Value
-    o_weight: Value
-    i_psum: Value
-    o_psum: Value
 
     def __init__(self, operand: FloatFormat = BF16, *, subnormals: str = "flush", stages: int = 1) -> None:
         self.operand = operand

@@ -55,9 +55,6 @@ class Skew(wiring.Component):
     o : Out(lanes · width)
     """
 
-    i: Value
-    o: Value
-
     def __init__(self, width: int, lanes: int, *, step: int = 1, base: int = 0) -> None:
         self.width = width
         self.lanes = lanes

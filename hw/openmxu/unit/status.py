@@ -97,29 +97,6 @@ class Status(wiring.Component):
         See :func:`status_signature`.
     """
 
-    i_weights_valid: Value
-    i_weights_ready: Value
-    i_activations_valid: Value
-    i_activations_ready: Value
-    i_results_valid: Value
-    i_results_ready: Value
-    i_weights_last: Value
-    i_first: Value
-    i_last: Value
-    i_add: Value
-    i_clear_nan: Value
-    i_emit: Value
-    i_keep: Value
-    i_go: Value
-    i_waits_input: Value
-    i_waits_output: Value
-    i_clear: Value
-    o_cycles: Value
-    o_busy: Value
-    o_input_stalls: Value
-    o_output_stalls: Value
-    o_error: Value
-
     def __init__(self, config: MxuConfig) -> None:
         self.config = config
         inputs = (

@@ -42,7 +42,7 @@ class Block(NamedTuple):
     activations: Words
     """(beats, rows of the unit) words."""
     marks: npt.NDArray[np.uint8]
-    """(beats, 6) of 0 and 1: :data:`MARKS`."""
+    """Zeros and ones of shape (beats, 6), in the order of :data:`MARKS`."""
     weight_part: Part
     activation_part: Part
     """The part that the unit's splitters make; :attr:`~openmxu.spec.passes.Part.WHOLE` if it has none."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from amaranth.hdl import Module, Shape, Value
+from amaranth.hdl import Module, Shape
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -47,9 +47,6 @@ class Sweep:
 
 class _PartOf(wiring.Component):
     """A splitter that makes one part only."""
-
-    i: Value
-    o: Value
 
     def __init__(self, part: Part, subnormals: str) -> None:
         self._part = part

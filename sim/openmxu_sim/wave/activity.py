@@ -34,12 +34,12 @@ class Activity:
     cycles: int
     """From the first beat taken on either input stream to the last result beat given, both included."""
     streams: npt.NDArray[np.uint32]
-    """(cycles, signals): what stood on the streams, see :data:`openmxu_sim.engines.compiled.trace.STREAMS`."""
+    """What stood on the streams, in shape (cycles, signals); see :data:`openmxu_sim.engines.compiled.trace.STREAMS`."""
     starts: Integers
-    """(tiles, rows, columns): when a processing element multiplies its tile's first activation."""
+    """When a processing element multiplies its tile's first activation, in shape (tiles, rows, columns)."""
     loads: dict[int, Integers]
-    """For some cycles, (rows, columns): whose weight a processing element's shadow register has taken over at the
-    cycle's begin, as the tile's number; -1 where none."""
+    """For some cycles, in shape (rows, columns), whose weight a processing element's shadow register has taken over at
+    the cycle's begin, as the tile's number; -1 where none."""
 
     def stream(self, name: str) -> Flags:
         """(cycles): whether a bit of a stream is high."""

@@ -8,7 +8,7 @@ without the logic behind these wires, and not a second design written for the pu
 from dataclasses import dataclass
 from functools import partial
 
-from amaranth.hdl import Module, Value
+from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -47,10 +47,6 @@ class Ablation:
 
 class _Truncated(wiring.Component):
     """The exact product's upper half: a bf16 product rounded towards zero."""
-
-    i_a: Value
-    i_b: Value
-    o: Value
 
     def __init__(self) -> None:
         super().__init__({"i_a": In(BF16.width), "i_b": In(BF16.width), "o": Out(BF16.width)})

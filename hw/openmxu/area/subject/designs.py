@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
-from amaranth.hdl import Module, Signal, Value
+from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -96,9 +96,6 @@ def register_bits(config: MxuConfig) -> tuple[int, int]:
 
 class _Register(wiring.Component):
     """A bit, one cycle later."""
-
-    i: Value
-    o: Value
 
     def __init__(self, *, reset_less: bool) -> None:
         self.reset_less = reset_less
