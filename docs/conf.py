@@ -74,9 +74,9 @@ def write_live_page(app: Sphinx, exception: Exception | None) -> None:
 
 
 def keep_text(_app: Sphinx, what: str, _name: str, _object: object, _options: object, lines: list[str]) -> None:
-    """Keep the text under a field as it is: napoleon would take what stands before a colon in its first line as a type."""
+    """Keep the text under a field: napoleon would take what stands before a colon in its first line as a type."""
     if what in ("attribute", "data", "property"):
-        lines.insert(0, "")
+        lines[:0] = ["..", ""]  # an empty comment
 
 
 def setup(app: Sphinx) -> None:

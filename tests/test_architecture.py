@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 _ROOT = Path(__file__).parent.parent
-_SOURCES = [path for root in ("hw", "sim", "boards") for path in sorted((_ROOT / root).rglob("*.py"))]
+_SOURCES = [path for root in ("hw", "sim", "boards", "docs/studies") for path in sorted((_ROOT / root).rglob("*.py"))]
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -22,7 +22,7 @@ _LARGE = {
 }
 """Functions that are larger than others may be, and why."""
 
-_PACKAGES = ("hw/openmxu", "sim/openmxu_sim", "boards/openmxu_boards")
+_PACKAGES = ("hw/openmxu", "sim/openmxu_sim", "boards/openmxu_boards", "docs/studies/openmxu_studies")
 
 _WIDE = {
     "sim/openmxu_sim": "openmxu_sim.torch, .jax and .onnx are what users import",
@@ -60,8 +60,9 @@ def test_folders_have_few_entries() -> None:
 
 
 def test_no_name_twice_in_a_package() -> None:
-    names = Counter((path.parts[len(_ROOT.parts) + 1], path.name) for path in _SOURCES)
-    assert [key for key, count in names.items() if count > 1 and key[1] not in ("__init__.py", "__main__.py")] == []
+    for package in _PACKAGES:
+        names = Counter(path.name for path in (_ROOT / package).rglob("*.py") if path.name != "__init__.py")
+        assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_no_file_is_long() -> None:
@@ -116,7 +117,7 @@ def test_contributing_names_every_room() -> None:
     """The table that says in which room a change belongs has each entry of the packages, once, and no other."""
     page = (_ROOT / "CONTRIBUTING.md").read_text()
     section = page.partition("## Which room\n")[2].partition("\n## ")[0]
-    named = Counter(re.findall(r"`((?:openmxu|openmxu_sim|openmxu_boards)/[\w.]+)/?`", section))
+    named = Counter(re.findall(r"`((?:openmxu|openmxu_sim|openmxu_boards|openmxu_studies)/[\w.]+)/?`", section))
     rooms = {f"{Path(package).name}/{name}" for package in _PACKAGES for name in _entries(_ROOT / package)}
     assert named == Counter(dict.fromkeys(rooms, 1))
 
@@ -136,7 +137,7 @@ def test_only_round_rounds() -> None:
 @pytest.mark.parametrize(
     ("names", "places"),
     [
-        ("torch", {"sim/openmxu_sim/torch", "sim/openmxu_sim/studies/training", "docs/examples"}),
+        ("torch", {"sim/openmxu_sim/torch", "docs/studies/openmxu_studies/training", "docs/examples"}),
         ("jax", {"sim/openmxu_sim/jax"}),
         ("onnx|onnxruntime", {"sim/openmxu_sim/onnx/runtime.py"}),
     ],

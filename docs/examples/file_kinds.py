@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from openmxu_sim.studies.pretrained.ask import MAGIKA
+from openmxu_studies.pretrained.ask import MAGIKA
 
 
 def main(count: int = 128) -> int:

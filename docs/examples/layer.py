@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from openmxu_sim.onnx.runtime import Session, ValueInfoProto, load, numpy_helper
-from openmxu_sim.studies.pretrained.ask import MAGIKA
+from openmxu_studies.pretrained.ask import MAGIKA
 
 ROWS = 8192
 """Of the matrix of activations, the first ones."""

@@ -1,6 +1,7 @@
 """The commands ``accuracy``, ``roofline`` and ``study``."""
 
 import argparse
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -129,11 +130,17 @@ def _add_study(parser: argparse.ArgumentParser, full: str) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
 
 
+def _need_studies() -> None:
+    if find_spec("openmxu_studies") is None:
+        raise ValueError("study is a command of OpenMXU's repository: clone it, and run make setup-models there")
+
+
 def _train(options: argparse.Namespace) -> None:
-    from openmxu_sim.studies.training.plan import Plan
-    from openmxu_sim.studies.training.study import study
-    from openmxu_sim.studies.training.tables import to_markdown
-    from openmxu_sim.studies.training.training_plot import to_svg
+    _need_studies()
+    from openmxu_studies.training.plan import Plan
+    from openmxu_studies.training.study import study
+    from openmxu_studies.training.tables import to_markdown
+    from openmxu_studies.training.training_plot import to_svg
 
     for name, most in (("seeds", 100), ("jobs", 1024)):
         given = getattr(options, name)
@@ -150,8 +157,9 @@ def _train(options: argparse.Namespace) -> None:
 
 
 def _run_pretrained(options: argparse.Namespace) -> None:
-    from openmxu_sim.studies.pretrained.answers import to_markdown
-    from openmxu_sim.studies.pretrained.ask import pretrained
+    _need_studies()
+    from openmxu_studies.pretrained.answers import to_markdown
+    from openmxu_studies.pretrained.ask import pretrained
 
     with reserve(options.json) as outputs:
         with bar("batches") as progress:

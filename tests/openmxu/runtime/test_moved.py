@@ -18,7 +18,11 @@ _WITH_FRAMEWORKS = ("jax", "onnx", "torch", "training", "pretrained")
 @pytest.mark.parametrize("old", MOVED)
 def test_what_moved_is_there(old: str) -> None:
     path = MOVED[old].replace(".", "/")
-    places = [_ROOT / root / f"{path}{end}" for root in ("hw", "sim", "boards") for end in (".py", "/__init__.py")]
+    places = [
+        _ROOT / root / f"{path}{end}"
+        for root in ("hw", "sim", "boards", "docs/studies")
+        for end in (".py", "/__init__.py")
+    ]
     assert any(place.exists() for place in places)
 
 

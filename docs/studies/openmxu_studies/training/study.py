@@ -21,11 +21,11 @@ from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import FloatFormat
 from openmxu.spec.passes import PASSES
 from openmxu_sim.netlist.native import compiler_version
-from openmxu_sim.studies.training import data
-from openmxu_sim.studies.training.passage import pass_all
-from openmxu_sim.studies.training.plan import STEPS, Case, Plan, Trial, name
-from openmxu_sim.studies.training.record import Outcome, Passage, Result, Study, trial_of
-from openmxu_sim.studies.training.trial import train_all
+from openmxu_studies.training import data
+from openmxu_studies.training.passage import pass_all
+from openmxu_studies.training.plan import STEPS, Case, Plan, Trial, name
+from openmxu_studies.training.record import Outcome, Passage, Result, Study, trial_of
+from openmxu_studies.training.trial import train_all
 
 _LIMIT = 3 * 3600.0
 """Seconds after which trials of a case are given up; the longest take a few minutes."""

@@ -14,8 +14,8 @@ onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not inst
 from onnx import TensorProto, helper  # noqa: E402  # needs ONNX
 
 from openmxu.cli import frame  # noqa: E402
-from openmxu_sim.studies.pretrained import ask, samples  # noqa: E402
-from openmxu_sim.studies.pretrained.answers import Finding, Pretrained, to_markdown  # noqa: E402
+from openmxu_studies.pretrained import ask, samples  # noqa: E402
+from openmxu_studies.pretrained.answers import Finding, Pretrained, to_markdown  # noqa: E402
 
 LABELS = ["c", "markdown", "python", "toml"]
 CONFIG = {"target_labels_space": LABELS, "beg_size": 8, "end_size": 4, "padding_token": 256, "block_size": 16}

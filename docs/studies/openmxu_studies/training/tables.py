@@ -5,8 +5,8 @@ from math import isfinite
 from statistics import fmean
 
 from openmxu.runtime.machine import tool_version
-from openmxu_sim.studies.training.plan import PLAIN, REFERENCE, SWEPT, TASKS, Case, name
-from openmxu_sim.studies.training.record import Study
+from openmxu_studies.training.plan import PLAIN, REFERENCE, SWEPT, TASKS, Case, name
+from openmxu_studies.training.record import Study
 
 _TITLES = {"digits": "A convolutional network on handwritten digits", "text": "A small transformer on text"}
 _SCORES = {"digits": "accuracy", "text": "loss, nats"}

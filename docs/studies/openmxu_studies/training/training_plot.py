@@ -9,8 +9,8 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from openmxu.pages.figures import COLOURS, plain, svg
 from openmxu.spec.passes import PASSES
-from openmxu_sim.studies.training.plan import REFERENCE, SWEPT, TASKS, name
-from openmxu_sim.studies.training.record import Study
+from openmxu_studies.training.plan import REFERENCE, SWEPT, TASKS, name
+from openmxu_studies.training.record import Study
 
 _MARKERS = "os^Dv<P"
 

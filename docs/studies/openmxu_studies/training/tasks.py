@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from openmxu_sim.studies.training import data
+from openmxu_studies.training import data
 
 
 class Convolutional(nn.Sequential):

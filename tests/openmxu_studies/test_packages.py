@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from openmxu_sim.studies.packages import from_npm, from_pypi
+from openmxu_studies.packages import from_npm, from_pypi
 
 
 @pytest.fixture(autouse=True)

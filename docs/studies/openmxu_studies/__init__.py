@@ -1,0 +1,12 @@
+"""Networks trained with the arithmetic of units, and published ones run on them: what ``openmxu study`` does.
+
+They belong to the repository and are in no wheel.
+"""
+
+import openmxu_sim.sources
+from openmxu.runtime.sources import Sources
+
+__all__ = ["SOURCES"]
+
+SOURCES = (*openmxu_sim.sources.SOURCES, Sources("openmxu_studies"))
+"""What trained networks follow from."""
