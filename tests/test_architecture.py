@@ -26,7 +26,7 @@ _PACKAGES = ("hw/openmxu", "sim/openmxu_sim", "boards/openmxu_boards", "docs/stu
 
 _WIDE = {
     "sim/openmxu_sim": "openmxu_sim.torch, .jax and .onnx are what users import",
-    "sim/openmxu_sim/verify/faults": "a file for each class of faults",
+    "docs/studies/openmxu_studies/faults": "a file for each class of faults",
 }
 """Folders that have more than twelve entries, and why."""
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from openmxu_sim.cosim.simulators import find_simulator
-from openmxu_sim.verify.faults.leftovers import end_at
+from openmxu_studies.faults.leftovers import end_at
 
 MATMUL = "matmul A.npy B.npy --rows 4 --columns 4 -o out/C.npy --stats out/stats.json"
 COMMANDS = {

@@ -1,7 +1,9 @@
 """Packages that only some commands need, and how to install them."""
 
 import re
+from importlib import import_module
 from importlib.metadata import requires
+from types import ModuleType
 
 _DISTRIBUTIONS = {"sklearn": "scikit-learn", "z3": "z3-solver", "markdown_it": "markdown-it-py"}
 """What to install for a module, where that has another name."""
@@ -31,3 +33,13 @@ def extra_of(module: str) -> str:
         if found is not None and found[1].replace("_", "-").lower() == wanted and found[2] != "all":
             return found[2]
     return "all"
+
+
+def study(module: str, option: str) -> ModuleType:
+    """A module of ``openmxu_studies``, which is in no wheel; a :exc:`ValueError` names the option that needs it."""
+    try:
+        return import_module(f"openmxu_studies.{module}")
+    except ModuleNotFoundError as error:
+        if error.name != "openmxu_studies":
+            raise
+    raise ValueError(f"{option} needs OpenMXU's repository, where docs/studies is: clone it, and run make setup-models")

@@ -1,11 +1,11 @@
 """The commands ``accuracy``, ``roofline`` and ``study``."""
 
 import argparse
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openmxu.cli.frame import add_command, bar, integer, number, print_markdown, subcommands, tell
+from openmxu.runtime.extras import study
 from openmxu.runtime.files import reserve
 
 if TYPE_CHECKING:
@@ -130,39 +130,28 @@ def _add_study(parser: argparse.ArgumentParser, full: str) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
 
 
-def _need_studies() -> None:
-    if find_spec("openmxu_studies") is None:
-        raise ValueError("study is a command of OpenMXU's repository: clone it, and run make setup-models there")
-
-
 def _train(options: argparse.Namespace) -> None:
-    _need_studies()
-    from openmxu_studies.training.plan import Plan
-    from openmxu_studies.training.study import study
-    from openmxu_studies.training.tables import to_markdown
-    from openmxu_studies.training.training_plot import to_svg
-
+    plan, training, tables, plot = (
+        study(f"training.{name}", "study training") for name in ("plan", "study", "tables", "training_plot")
+    )
     for name, most in (("seeds", 100), ("jobs", 1024)):
         given = getattr(options, name)
         if given is not None and not 1 <= given <= most:
             raise ValueError(f"{name} must be an integer from 1 to {most}, not {given}")
     with reserve(options.json, options.plot) as outputs:
         with bar("networks") as progress:
-            plan = Plan(options.full, options.seeds, options.digits)
-            found = study(plan, jobs=options.jobs, cluster=options.cluster, note=tell, progress=progress)
+            planned = plan.Plan(options.full, options.seeds, options.digits)
+            found = training.study(planned, jobs=options.jobs, cluster=options.cluster, note=tell, progress=progress)
         outputs.write_text(options.json, found.to_json())
         if options.plot is not None:
-            outputs.write_bytes(options.plot, to_svg(found))
-        print_markdown(to_markdown(found))
+            outputs.write_bytes(options.plot, plot.to_svg(found))
+        print_markdown(tables.to_markdown(found))
 
 
 def _run_pretrained(options: argparse.Namespace) -> None:
-    _need_studies()
-    from openmxu_studies.pretrained.answers import to_markdown
-    from openmxu_studies.pretrained.ask import pretrained
-
+    answers, ask = (study(f"pretrained.{name}", "study pretrained") for name in ("answers", "ask"))
     with reserve(options.json) as outputs:
         with bar("batches") as progress:
-            found = pretrained(full=options.full, progress=progress)
+            found = ask.pretrained(full=options.full, progress=progress)
         outputs.write_text(options.json, found.to_json())
-        print_markdown(to_markdown(found))
+        print_markdown(answers.to_markdown(found))

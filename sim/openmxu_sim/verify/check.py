@@ -10,6 +10,11 @@ from openmxu_sim.verify.exhaustion import Tally
 HOLDS, FAILED, OPEN, NOT_RUN = "holds", "failed", "open", "not run"
 
 
+SURVIVED, WRONG, LOST, HANG, LEFTOVER = "survived", "wrong numbers", "lost results", "hangs", "leftovers"
+OUTCOMES = (SURVIVED, WRONG, LOST, HANG, LEFTOVER)
+"""What may come of a fault."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What came of a check."""

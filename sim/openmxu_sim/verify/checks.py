@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
+from typing import Any
 
+from openmxu.runtime.extras import study
 from openmxu.spec.formats import SUBNORMALS
 from openmxu_sim.verify.check import FAILED, HOLDS, Check, Outcome, of_tally
 from openmxu_sim.verify.engine_checks import compiled_checks, simulator_checks
-from openmxu_sim.verify.faults import CLASSES, FaultClass, try_class
 from openmxu_sim.verify.hardware_checks import (
     bug_checks,
     claim_checks,
@@ -45,10 +46,11 @@ def checks(*, thorough: bool, faults: bool = False) -> Mapping[tuple[str, str], 
 
 
 def _faults(_: bool) -> Iterator[Check]:
-    for chosen in CLASSES:
+    faults = study("faults", "--faults")
+    for chosen in faults.CLASSES:
 
-        def run(chosen: FaultClass = chosen) -> Outcome:
-            tally = try_class(chosen, count=chosen.long)
+        def run(chosen: Any = chosen) -> Outcome:
+            tally = faults.try_class(chosen, count=chosen.long)
             return Outcome(
                 HOLDS if tally.holds else FAILED, f"{tally.tried:,} faults", "; ".join(tally.shown), tally.counts
             )

@@ -26,9 +26,8 @@ from openmxu.runtime.sources import still_all
 from openmxu_sim.cosim.simulators import SimulatorNotFoundError, find_simulator, load_simulator
 from openmxu_sim.netlist.native import compiler_version
 from openmxu_sim.sources import SOURCES
-from openmxu_sim.verify.check import FAILED, HOLDS, NOT_RUN, OPEN, Check, Outcome
+from openmxu_sim.verify.check import FAILED, HOLDS, NOT_RUN, OPEN, OUTCOMES, Check, Outcome
 from openmxu_sim.verify.checks import checks
-from openmxu_sim.verify.faults import OUTCOMES
 
 MOST_JOBS = 1024
 """Checks at a time."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from openmxu_sim.verify.faults.leftovers import end_at
+from openmxu_studies.faults.leftovers import end_at
 
 PROGRAM = """
 import ctypes, os, signal, sys

@@ -13,7 +13,7 @@ import pytest
 
 from openmxu.runtime import process
 from openmxu.runtime.process import Done, TimeLimitError, call, run, threads, transient, workspace
-from openmxu_sim.verify.faults.leftovers import MARKER, leftovers
+from openmxu_studies.faults.leftovers import MARKER, leftovers
 
 # A child with a grandchild that has left its group, and a folder with a file in it.
 FAMILY = """

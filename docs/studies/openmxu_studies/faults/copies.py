@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import openmxu
 import openmxu_sim
-from openmxu_sim.verify.faults.products import Product
+from openmxu_studies.faults.products import Product
 
 
 class Edit(NamedTuple):

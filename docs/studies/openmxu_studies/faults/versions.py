@@ -3,8 +3,8 @@
 from pathlib import Path
 from random import Random
 
-from openmxu_sim.verify.faults import LOST, SURVIVED, WRONG
-from openmxu_sim.verify.faults.copies import EDITS, Copy, references
+from openmxu_studies.faults import LOST, SURVIVED, WRONG
+from openmxu_studies.faults.copies import EDITS, Copy, references
 
 
 def trial(seed: int, folder: Path) -> tuple[str, str]:

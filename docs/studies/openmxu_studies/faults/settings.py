@@ -5,8 +5,8 @@ import platform
 from pathlib import Path
 from random import Random
 
-from openmxu_sim.verify.faults import LOST, SURVIVED, WRONG
-from openmxu_sim.verify.faults.products import Product
+from openmxu_studies.faults import LOST, SURVIVED, WRONG
+from openmxu_studies.faults.products import Product
 
 _MXCSR = 7
 """Where glibc's fenv_t for x86-64 has it, in words of 32 bits."""

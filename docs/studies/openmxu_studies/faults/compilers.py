@@ -8,8 +8,8 @@ from openmxu.runtime import cache
 from openmxu_sim.engines.compiled.model import load_model
 from openmxu_sim.netlist import native
 from openmxu_sim.netlist.native import CompilationError
-from openmxu_sim.verify.faults import LOST, SURVIVED, WRONG
-from openmxu_sim.verify.faults.products import Product
+from openmxu_studies.faults import LOST, SURVIVED, WRONG
+from openmxu_studies.faults.products import Product
 
 _PATIENCE = 3.0
 """Seconds that a compiler has here; a good one takes one."""

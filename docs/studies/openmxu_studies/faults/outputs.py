@@ -10,9 +10,9 @@ from random import Random
 
 import numpy as np
 
-from openmxu_sim.verify.faults import LEFTOVER, LOST, SURVIVED, WRONG
-from openmxu_sim.verify.faults.command import Said, call
-from openmxu_sim.verify.faults.products import Product
+from openmxu_studies.faults import LEFTOVER, LOST, SURVIVED, WRONG
+from openmxu_studies.faults.command import Said, call
+from openmxu_studies.faults.products import Product
 
 _OLD = b"what stood there before"
 

@@ -6,9 +6,9 @@ from random import Random
 
 from openmxu.runtime import cache
 from openmxu_sim.engines.compiled.model import load_model
-from openmxu_sim.verify.faults import LOST, SURVIVED, WRONG
-from openmxu_sim.verify.faults.damage import damage_entry
-from openmxu_sim.verify.faults.products import Product
+from openmxu_studies.faults import LOST, SURVIVED, WRONG
+from openmxu_studies.faults.damage import damage_entry
+from openmxu_studies.faults.products import Product
 
 _warm: dict[str, dict[Path, bytes]] = {}
 """A cache after a product in a mode: paths in it and contents."""

@@ -11,9 +11,9 @@ import numpy as np
 
 from openmxu.yosys import wasm
 from openmxu_sim.cosim.simulators import find_simulator
-from openmxu_sim.verify.faults import HANG, LEFTOVER, LOST, SURVIVED, WRONG
-from openmxu_sim.verify.faults.leftovers import Ending, end_at
-from openmxu_sim.verify.faults.products import Product
+from openmxu_studies.faults import HANG, LEFTOVER, LOST, SURVIVED, WRONG
+from openmxu_studies.faults.leftovers import Ending, end_at
+from openmxu_studies.faults.products import Product
 
 _MATMUL = "matmul A.npy B.npy --rows 2 --columns 2 -o out/C.npy --stats out/stats.json"
 _COMMANDS = {

@@ -12,9 +12,9 @@ from openmxu.area.pages.schema import SCHEMA
 from openmxu.area.target.liberty import generic_library, parse_library
 from openmxu_sim import golden
 from openmxu_sim.operands import vectors
-from openmxu_sim.verify.faults import LOST, SURVIVED, WRONG
-from openmxu_sim.verify.faults.command import call
-from openmxu_sim.verify.faults.damage import damage_content
+from openmxu_studies.faults import LOST, SURVIVED, WRONG
+from openmxu_studies.faults.command import call
+from openmxu_studies.faults.damage import damage_content
 
 
 def trial(seed: int, folder: Path) -> tuple[str, str]:

@@ -13,10 +13,10 @@ from openmxu_sim.engines.compiled import model
 from openmxu_sim.golden import environment
 from openmxu_sim.netlist import native
 from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
-from openmxu_sim.verify import faults
 from openmxu_sim.verify.checks import checks
 from openmxu_sim.verify.evidence import Evidence, Row, faults_to_markdown
-from openmxu_sim.verify.faults import (
+from openmxu_studies import faults
+from openmxu_studies.faults import (
     CLASSES,
     HANG,
     LEFTOVER,

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from openmxu.runtime import process
+from openmxu_sim.verify.check import HANG, LEFTOVER, LOST, OUTCOMES, SURVIVED, WRONG
 
 __all__ = [
     "CLASSES",
@@ -33,10 +34,6 @@ __all__ = [
     "run_batch",
     "try_class",
 ]
-
-SURVIVED, WRONG, LOST, HANG, LEFTOVER = "survived", "wrong numbers", "lost results", "hangs", "leftovers"
-OUTCOMES = (SURVIVED, WRONG, LOST, HANG, LEFTOVER)
-"""What may come of a fault."""
 
 _SHOWN = 3
 """Number of wrong faults in a batch whose seed and outcome are stored."""

@@ -5,8 +5,8 @@ from pathlib import Path
 from random import Random
 
 from openmxu.runtime import cache
-from openmxu_sim.verify.faults import LOST, SURVIVED, WRONG
-from openmxu_sim.verify.faults.damage import damage_entry
+from openmxu_studies.faults import LOST, SURVIVED, WRONG
+from openmxu_studies.faults.damage import damage_entry
 
 
 def trial(seed: int, folder: Path) -> tuple[str, str]:
