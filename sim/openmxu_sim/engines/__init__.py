@@ -12,6 +12,7 @@
 """
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
@@ -112,6 +113,10 @@ def load_product(name: str) -> Callable[..., npt.NDArray[Any]]:
 
 def load(name: str) -> Engine:
     """The clocked engine called ``name``."""
+    from openmxu_sim.cosim.simulators import SIMULATORS
+
+    if name in SIMULATORS:
+        return partial(import_module("openmxu_sim.engines.cosimulation").run, name)
     engine: Engine = import_module(f"openmxu_sim.engines.{name}").run
     return engine
 

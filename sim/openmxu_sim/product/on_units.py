@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 import numpy as np
 import numpy.typing as npt
@@ -146,28 +147,21 @@ def simulate(
     return Product(result.reshape(shape), statistics)
 
 
-def matmul(
-    a: npt.ArrayLike,
-    b: npt.ArrayLike,
-    *,
-    unit: MxuConfig | None = None,
-    rows: int | None = None,
-    columns: int | None = None,
-    stages: int | None = None,
-    subnormals: str | None = None,
-    operand: str | None = None,
-    output: str | None = None,
-    splitter: bool | None = None,
-    accumulate: str = "fp32",
-    precision: str = "default",
-    units: int = 1,
-    engine: str = "auto",
-    port: str | None = None,
-    stalls: int | None = None,
-    vcd: Path | str | None = None,
-    window: Window | None = None,
-    progress: Progress | None = None,
-) -> Any:
+_P = ParamSpec("_P")
+
+
+def _taking_what(other: Callable[_P, Any]) -> Callable[[Callable[..., Any]], Callable[_P, Any]]:
+    """Give a function the parameters of another one, for readers, editors and type checkers."""
+
+    def decorated(function: Callable[..., Any]) -> Callable[_P, Any]:
+        vars(function)["__signature__"] = signature(other).replace(return_annotation=Any)
+        return function
+
+    return decorated
+
+
+@_taking_what(simulate)
+def matmul(a: npt.ArrayLike, b: npt.ArrayLike, **options: Any) -> Any:
     """The product that the unit computes, bit for bit; parameters and errors as of :func:`simulate`.
 
     An array of NumPy's, or of JAX's or a tensor of PyTorch's if an operand is one. These have no derivatives:
@@ -179,28 +173,7 @@ def matmul(
     array([[1., 2.],
            [3., 4.]], dtype=float32)
     """
-    result = simulate(
-        a,
-        b,
-        unit=unit,
-        rows=rows,
-        columns=columns,
-        stages=stages,
-        subnormals=subnormals,
-        operand=operand,
-        output=output,
-        splitter=splitter,
-        accumulate=accumulate,
-        precision=precision,
-        units=units,
-        engine=engine,
-        port=port,
-        stalls=stalls,
-        vcd=vcd,
-        window=window,
-        progress=progress,
-    ).result
-    return as_given(result, a, b)
+    return as_given(simulate(a, b, **options).result, a, b)
 
 
 def _name(fmt: FloatFormat) -> str:
