@@ -15,63 +15,19 @@ from openmxu_sim.golden.formats import Bits, Format, Values, check_patterns, dec
 
 
 def check_subnormals(subnormals: str) -> bool:
-    """Tell whether the mode flushes subnormal numbers.
-
-    Parameters
-    ----------
-    subnormals : str
-        ``"flush"`` or ``"ieee"``.
-
-    Returns
-    -------
-    bool
-        True for ``"flush"``.
-
-    Raises
-    ------
-    ValueError
-        `subnormals` is neither.
-    """
+    """Tell whether the mode flushes subnormal numbers."""
     if subnormals not in ("flush", "ieee"):
         raise ValueError(f"subnormals must be 'flush' or 'ieee', not {subnormals!r}")
     return subnormals == "flush"
 
 
 def flush_subnormals(values: Values, fmt: Format) -> Values:
-    """Replace what is smaller than the smallest normal number of `fmt` by a zero of its sign.
-
-    Parameters
-    ----------
-    values : float64 array
-        Any values, NaN included.
-    fmt : Format
-        The format whose smallest normal number is the limit.
-
-    Returns
-    -------
-    float64 array of the same shape
-    """
+    """Replace what is smaller than the smallest normal number of `fmt` by a zero of its sign."""
     return np.where(np.abs(values) < fmt.min_normal, np.copysign(0.0, values), values)
 
 
 def rounded(values: Values, fmt: Format, *, flush: bool) -> Values:
-    """Round to the nearest number of `fmt`, ties to even; this is the only place that rounds.
-
-    Parameters
-    ----------
-    values : float64 array
-        Exact values, or ones that round alike; infinities and NaNs stay what they are.
-    fmt : Format
-        The format to round to.
-    flush : bool
-        True: what is below the smallest normal number before rounding becomes a zero of its sign. False:
-        gradual underflow.
-
-    Returns
-    -------
-    float64 array of the same shape
-        Numbers of `fmt`; an infinity where they would be too large.
-    """
+    """Round to the nearest number of `fmt`, ties to even; this is the only place that rounds."""
     if flush:
         values = flush_subnormals(values, fmt)
     # The exponent of frexp is one above that of a significand in [1, 2). For an infinity or a NaN it is
@@ -83,43 +39,13 @@ def rounded(values: Values, fmt: Format, *, flush: bool) -> Values:
 
 
 def operand_values(patterns: Bits, fmt: Format, *, flush: bool) -> Values:
-    """The values that arithmetic sees.
-
-    Parameters
-    ----------
-    patterns : uint32 array
-        Patterns of `fmt`.
-    fmt : Format
-        Their format.
-    flush : bool
-        True: a subnormal number counts as a zero of its sign.
-
-    Returns
-    -------
-    float64 array of the same shape
-    """
+    """The values that arithmetic sees."""
     values = decode(patterns, fmt)
     return flush_subnormals(values, fmt) if flush else values
 
 
 def rounded_product(a: Values, b: Values, fmt: Format, *, flush: bool) -> Values:
-    """Multiply, rounding once.
-
-    Parameters
-    ----------
-    a, b : float64 arrays
-        Numbers with significands of at most 24 bits, so that binary64 holds their product exactly. They
-        broadcast.
-    fmt : Format
-        Format of the product.
-    flush : bool
-        As for :func:`rounded`.
-
-    Returns
-    -------
-    float64 array
-        See :func:`rounded`.
-    """
+    """Multiply, rounding once."""
     with np.errstate(invalid="ignore"):  # 0 × infinity is meant to be NaN
         product = a * b
     return rounded(product, fmt, flush=flush)
@@ -127,20 +53,6 @@ def rounded_product(a: Values, b: Values, fmt: Format, *, flush: bool) -> Values
 
 def rounded_sum(a: Values, b: Values, fmt: Format, *, flush: bool) -> Values:
     """Add numbers of `fmt`, rounding once.
-
-    Parameters
-    ----------
-    a, b : float64 arrays
-        Numbers of `fmt`; in flush mode without subnormal ones. They broadcast.
-    fmt : Format
-        Format of operands and sum.
-    flush : bool
-        As for :func:`rounded`.
-
-    Returns
-    -------
-    float64 array
-        See :func:`rounded`.
 
     Notes
     -----

@@ -174,28 +174,7 @@ def check_unmasked(array: npt.ArrayLike, parameter: str) -> None:
 
 
 def check_patterns(bits: npt.ArrayLike, fmt: Format, parameter: str) -> Bits:
-    """Accept an array of bit patterns.
-
-    Parameters
-    ----------
-    bits : array_like of integers
-        Patterns, any shape.
-    fmt : Format
-        Whose patterns they are.
-    parameter : str
-        What the caller calls them, for the message.
-
-    Returns
-    -------
-    uint32 array of the same shape
-
-    Raises
-    ------
-    TypeError
-        `bits` are no integers.
-    ValueError
-        A pattern is negative or wider than the format: it belongs to another one.
-    """
+    """Accept an array of bit patterns."""
     check_unmasked(bits, parameter)
     array = np.asarray(bits)
     if array.dtype.kind not in "ui":
@@ -208,39 +187,14 @@ def check_patterns(bits: npt.ArrayLike, fmt: Format, parameter: str) -> Bits:
 
 
 def is_nan(bits: Bits, fmt: Format) -> npt.NDArray[np.bool_]:
-    """Tell the NaN patterns of `fmt`, quiet and signalling, from all others.
-
-    Parameters
-    ----------
-    bits : uint32 array
-        Patterns of `fmt`.
-    fmt : Format
-        Their format.
-
-    Returns
-    -------
-    bool array of the same shape
-    """
+    """Tell the NaN patterns of `fmt`, quiet and signalling, from all others."""
     if fmt.has_infinity:
         return ((bits & fmt.exponent_mask) == fmt.exponent_mask) & ((bits & fmt.fraction_mask) != 0)
     return (bits & (fmt.sign_bit - 1)) == fmt.canonical_nan
 
 
 def decode(bits: Bits, fmt: Format) -> Values:
-    """The exact values of bit patterns.
-
-    Parameters
-    ----------
-    bits : uint32 array
-        Patterns of `fmt`.
-    fmt : Format
-        Their format.
-
-    Returns
-    -------
-    float64 array of the same shape
-        Infinities and signed zeros as such; every NaN as the same one.
-    """
+    """The exact values of bit patterns."""
     exponent = ((bits & fmt.exponent_mask) >> fmt.fraction_width).astype(np.int32)
     fraction = (bits & fmt.fraction_mask).astype(np.float64)
     # Subnormal numbers have no hidden bit and the exponent of the smallest normal one.
@@ -253,20 +207,7 @@ def decode(bits: Bits, fmt: Format) -> Values:
 
 
 def encode(values: Values, fmt: Format) -> Bits:
-    """The bit patterns of values that `fmt` can hold; this does not round.
-
-    Parameters
-    ----------
-    values : float64 array
-        Numbers of `fmt`, infinities and NaNs.
-    fmt : Format
-        The format that can hold them.
-
-    Returns
-    -------
-    uint32 array of the same shape
-        Every NaN is the canonical one; infinities become :attr:`Format.overflow`, with their sign.
-    """
+    """The bit patterns of values that `fmt` can hold; this does not round."""
     magnitude = np.where(np.isfinite(values), np.abs(values), 0.0)
     normal = magnitude >= fmt.min_normal
     # frexp gives a significand in [0.5, 1), formats have it in [1, 2): hence the one.

@@ -2,7 +2,8 @@
 
 Uniformly random patterns hardly ever meet near exponents, ties or cancellation, and random values in [0, 1)
 meet neither special values nor subnormal numbers. The generators here mix in what such patterns miss. All
-of them give uint32 patterns of any format of the golden model, and the same ones for the same arguments.
+of them give uint32 patterns of any format of the golden model (``fmt``, see :func:`openmxu_sim.golden.find_format`),
+and the same ones for the same seed. A wrong type is a :exc:`TypeError`, a value outside its domain a :exc:`ValueError`.
 
 ==================  =====================================================================================
 :func:`corners`     the patterns at the edges, some hundred in wide formats, to be crossed with each other
@@ -27,19 +28,7 @@ from openmxu_sim.operands.corners import Ints, corners, edges  # noqa: F401  # c
 
 
 def canonical(bits: npt.ArrayLike, fmt: str = "fp32") -> Bits:
-    """Patterns of a format, each NaN replaced by the canonical quiet one: a processing element takes no other as a sum.
-
-    Parameters
-    ----------
-    bits : uint32 array
-        Any shape.
-    fmt
-        Name of the format.
-
-    Returns
-    -------
-    uint32 array, same shape
-    """
+    """Patterns of a format, each NaN replaced by the canonical quiet one, the only one that sums have."""
     bits, found = np.asarray(bits, dtype=np.uint32), find_format(fmt)
     return np.where(is_nan(bits, found), np.uint32(found.canonical_nan), bits)
 
@@ -51,26 +40,6 @@ def operands(fmt: str, count: int, seed: int) -> Bits:
     ones, one a fraction with one to three zeros, one a fraction that is a run of ones (a long carry), one is
     a tie or next to one, one is near the underflow threshold and one is of :func:`corners`, where every
     second one of those is no tie.
-
-    Parameters
-    ----------
-    fmt : str
-        Format, see :func:`openmxu_sim.golden.find_format`.
-    count : int
-        How many, at least 0.
-    seed : int
-        The same seed gives the same operands.
-
-    Returns
-    -------
-    uint32 array, shape (count,)
-
-    Raises
-    ------
-    TypeError
-        `fmt` is no string or `count` no integer.
-    ValueError
-        The format is unknown or `count` negative.
     """
     found = find_format(fmt, "fmt")
     count = check_count(count, "count", 0)
@@ -92,26 +61,6 @@ def pairs(fmt: str, count: int, seed: int) -> tuple[Bits, Bits]:
     - one has one of :func:`corners` as one of the two.
 
     The two are swapped at random.
-
-    Parameters
-    ----------
-    fmt : str
-        Format of both, see :func:`openmxu_sim.golden.find_format`.
-    count : int
-        How many, at least 0.
-    seed : int
-        The same seed gives the same pairs.
-
-    Returns
-    -------
-    a, b : uint32 arrays, shape (count,)
-
-    Raises
-    ------
-    TypeError
-        `fmt` is no string or `count` no integer.
-    ValueError
-        The format is unknown or `count` negative.
     """
     found = find_format(fmt, "fmt")
     count = check_count(count, "count", 0)
@@ -123,26 +72,7 @@ def pairs(fmt: str, count: int, seed: int) -> tuple[Bits, Bits]:
 
 
 def partners(fmt: str, a: npt.ArrayLike, seed: int) -> Bits:
-    """Second operands for given first ones, as in :func:`pairs`.
-
-    Parameters
-    ----------
-    fmt : str
-        Format of both, see :func:`openmxu_sim.golden.find_format`.
-    a : array_like of int, shape (n,)
-        Patterns.
-    seed : int
-        The same seed gives the same partners.
-
-    Returns
-    -------
-    uint32 array, shape (n,)
-
-    Raises
-    ------
-    TypeError, ValueError
-        See :func:`openmxu_sim.golden.find_format`.
-    """
+    """Second operands for given first ones, as in :func:`pairs`."""
     found = find_format(fmt, "fmt")
     return _partners(found, np.asarray(a, dtype=np.int64), np.random.default_rng(seed)).astype(np.uint32)
 
@@ -182,28 +112,6 @@ def matrix(shape: tuple[int, int], fmt: str, seed: int, *, kind: str = "all") ->
     ``"uniform"``: uniform over all bit patterns; with more than a few dozen terms most results are NaN.
 
     ``"normal"``: values of the standard normal distribution, rounded to `fmt`.
-
-    Parameters
-    ----------
-    shape : (int, int)
-        Both at least 0.
-    fmt : str
-        Format, see :func:`openmxu_sim.golden.find_format`.
-    seed : int
-        The same seed gives the same matrix.
-    kind : str
-        ``"all"``, ``"uniform"`` or ``"normal"``.
-
-    Returns
-    -------
-    uint32 array of that shape
-
-    Raises
-    ------
-    TypeError
-        `fmt` is no string or `shape` does not consist of integers.
-    ValueError
-        The format or `kind` is unknown, or `shape` is not two sizes of at least 0.
     """
     found = find_format(fmt, "fmt")
     rows, columns = _check_shape(shape)
@@ -219,26 +127,11 @@ def matrix(shape: tuple[int, int], fmt: str, seed: int, *, kind: str = "all") ->
 
 
 def meeting(fmt: str, weights: npt.ArrayLike, count: int, seed: int) -> Bits:
-    """Rows of activations whose terms with given weights meet: in each row with those of one column.
+    """(count, K) activations whose terms with given weights (K, N) meet: in each row with those of one column.
 
     The terms of a row have exponents near each other, so that they overlap by any number of bits, or just not; their
     sums are in the middle of the range or at either end of it. Half of the rows has the same fraction everywhere, and
     signs that change from term to term: where weights have one fraction, too, sums cancel.
-
-    Parameters
-    ----------
-    fmt : str
-        Format of both, see :func:`openmxu_sim.golden.find_format`.
-    weights : array_like of int, shape (K, N)
-        Patterns.
-    count : int
-        Rows.
-    seed : int
-        The same seed gives the same rows.
-
-    Returns
-    -------
-    uint32 array, shape (count, K)
     """
     found, rng = find_format(fmt, "fmt"), np.random.default_rng(seed)
     given = np.asarray(weights, dtype=np.int64).T
