@@ -108,24 +108,7 @@ class _Wrapping(_Library):
 
 
 def to_rtlil(component: Any, *, name: str | None = None, memories: str = "inline", clock_enable: bool = False) -> str:
-    """RTLIL text of ``component``, its own module last.
-
-    Parameters
-    ----------
-    component
-        Any component of this package.
-    name
-        Name of its module; by default its ``module_name``.
-    memories
-        One of :data:`~openmxu.export.memories.MEMORIES`: ``"wrapped"`` makes a module of each shape of memory.
-    clock_enable
-        Whether the design has an input ``clk_en``, see :func:`~openmxu.export.enable.enable_clock`.
-
-    Raises
-    ------
-    ValueError
-        A module inside is called ``name``, ``memories`` is none of those, or the clock cannot be enabled.
-    """
+    """RTLIL text of ``component``, its own module last; parameters and errors as of :func:`to_verilog`."""
     name = name or component.module_name
     return _convert(component, name, memories, clock_enable=clock_enable)[0]
 

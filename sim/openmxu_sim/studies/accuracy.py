@@ -47,8 +47,7 @@ class Error:
     """The activations were multiplied by 2 to this power, the weights divided."""
     median: float
     largest: float
-    """``|error| / Σ|a·b|`` over all elements, in units of 2^-24, half an fp32 ulp of 1.
-    """
+    """``|error| / Σ|a·b|`` over all elements, in units of 2^-24, half an fp32 ulp of 1."""
 
 
 @dataclass(frozen=True)

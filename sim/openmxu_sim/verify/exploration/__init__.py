@@ -123,8 +123,7 @@ class Exploration:
     covers: Mapping[str, int]
     """How often each of :data:`COVERS` happened."""
     failure: str | None
-    """``None``: everything holds. Else what does not, and the cycles that lead there.
-    """
+    """``None``: everything holds. Else what does not, and the cycles that lead there."""
 
     @property
     def missing(self) -> tuple[str, ...]:
