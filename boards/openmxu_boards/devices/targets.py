@@ -72,13 +72,7 @@ class Board:
         return UartSoc(config, self.buffers, clock=frequency, baud=self.baud, counters=self.counters)
 
     def new_platform(self) -> Any:
-        """A new platform object; one build uses it up.
-
-        Raises
-        ------
-        OSError
-            amaranth-boards is not installed.
-        """
+        """A new platform object; one build uses it up."""
         module, name = self.platform
         try:
             return with_tools(getattr(importlib.import_module(module), name))()
@@ -86,26 +80,14 @@ class Board:
             raise missing("amaranth-boards") from None
 
     def pll(self, platform: Any) -> Any:
-        """The PLL between the oscillator and the design, or None where the oscillator is the clock.
-
-        Raises
-        ------
-        ValueError
-            The device's PLL cannot make the frequency.
-        """
+        """The PLL between the oscillator and the design, or None where the oscillator is the clock."""
         source = round(platform.default_clk_frequency)
         if source == self.frequency:
             return None
         return family_of(platform).pll(platform.request(platform.default_clk, dir="-"), source, self.frequency)
 
     def clock(self, platform: Any) -> int:
-        """The frequency that the design's clock has, in Hz.
-
-        Raises
-        ------
-        ValueError
-            As for :meth:`pll`.
-        """
+        """The frequency that the design's clock has, in Hz."""
         source = round(platform.default_clk_frequency)
         if source == self.frequency:
             return source
@@ -248,13 +230,7 @@ def boards() -> tuple[Board, ...]:
 
 
 def find_board(name: str) -> Board:
-    """The board called ``name``; one of one's own is called ``MODULE:CLASS``, see :func:`own_board`.
-
-    Raises
-    ------
-    ValueError
-        There is none, or several whose names begin so.
-    """
+    """The board called ``name``; one of one's own is called ``MODULE:CLASS``, see :func:`own_board`."""
     if name in BOARDS:
         return BOARDS[name]
     if ":" in name:

@@ -96,15 +96,6 @@ class Host:
 
         Cycles and counters are those of all runs together, without the time in which bytes come and go; cycles are 0 on
         a board without counters.
-
-        Raises
-        ------
-        ValueError
-            Stalls or a waveform are asked for.
-        BoardError
-            The board does not answer, or its unit has seen a mistake.
-        OSError
-            The port is gone.
         """
         for name, value in (("stalls", stalls), ("vcd", vcd), *options.items()):
             if value is not None:

@@ -158,13 +158,7 @@ def find_format(name: str, parameter: str = "fmt") -> Format:
 
 
 def check_unmasked(array: npt.ArrayLike, parameter: str) -> None:
-    """Refuse a masked array, whose mask numpy would drop without a word.
-
-    Raises
-    ------
-    TypeError
-        `array` is one, or a sequence of them.
-    """
+    """Refuse a masked array, whose mask numpy would drop without a word."""
     if isinstance(array, np.ma.MaskedArray) or (
         isinstance(array, list | tuple) and any(isinstance(row, np.ma.MaskedArray) for row in array)
     ):

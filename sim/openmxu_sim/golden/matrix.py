@@ -252,15 +252,7 @@ def _fp32_patterns(array: npt.ArrayLike, parameter: str) -> Bits:
 
 
 def check_operands(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Bits, Bits]:
-    """Accept two matrices that can be multiplied, and give their fp32 patterns.
-
-    Raises
-    ------
-    TypeError
-        `a` or `b` is in none of the types of :data:`DTYPES`.
-    ValueError
-        The shapes do not match.
-    """
+    """Accept two matrices that can be multiplied, and give their fp32 patterns."""
     a_bits, b_bits = _fp32_patterns(a, "a"), _fp32_patterns(b, "b")
     if a_bits.ndim != 2 or b_bits.ndim != 2 or a_bits.shape[1] != b_bits.shape[0]:
         raise ValueError(f"a and b must have shapes (M, K) and (K, N), not {a_bits.shape} and {b_bits.shape}")
@@ -268,13 +260,7 @@ def check_operands(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Bits, Bits]:
 
 
 def check_precision(precision: str, operand: str = "bf16", accumulate: str = "fp32") -> Sequence[tuple[str, str]]:
-    """The passes of a precision, see :data:`PASSES`.
-
-    Raises
-    ------
-    ValueError
-        There is no such precision, or not for these formats.
-    """
+    """The passes of a precision, see :data:`PASSES`."""
     if precision not in PASSES:
         raise ValueError(f"precision must be {', '.join(map(repr, PASSES))}, not {precision!r}")
     if precision != "default" and operand != "bf16":
@@ -285,15 +271,7 @@ def check_precision(precision: str, operand: str = "bf16", accumulate: str = "fp
 
 
 def check_count(value: int, parameter: str, least: int = 1) -> int:
-    """Accept a number of things, `least` or more.
-
-    Raises
-    ------
-    TypeError
-        `value` is no integer.
-    ValueError
-        It is too small.
-    """
+    """Accept a number of things, `least` or more."""
     domain = f"{parameter} must be an integer >= {least}, not {value!r}"
     try:
         count = operator.index(value)
