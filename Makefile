@@ -10,7 +10,7 @@ QUICK := tests/test_architecture.py tests/openmxu/arith tests/openmxu/cli/test_c
   tests/openmxu/area/target/test_liberty.py tests/openmxu_sim/golden tests/openmxu_sim/netlist \
   tests/openmxu_sim/engines/test_model.py tests/openmxu_sim/operands tests/openmxu_sim/studies/test_studies.py
 
-.PHONY: help setup setup-browser setup-litex setup-models demo test quick slow lint docs boards wheel release verify \
+.PHONY: help setup setup-browser setup-litex setup-models demo test quick slow lint docs boards wheel release size verify \
   faults bench study areas clean
 
 help: ## show this list
@@ -80,6 +80,9 @@ wheel: setup ## sdist and wheel in build/dist, and the wheel alone in an empty e
 	  && for command in list "matmul A.npy B.npy" "verilog mxu_2x2 -o mxu.v" "wave -o wave.svg" "wave -o run.html" roofline; do \
 	  bin/openmxu $$command >/dev/null || exit $$?; done
 	@ls build/dist
+
+size: $(BIN)/python ## lines of code and tests, words of documentation, and what they are to be at most
+	@$(BIN)/python docs/size.py
 
 release: docs wheel ## check that this commit can be released; docs/how-to/release.md says how
 	@$(BIN)/python docs/release.py
