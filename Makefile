@@ -49,7 +49,7 @@ $(VENV)/.models: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.demo ## digits on the simulated unit, then areas of number formats; report in openmxu-demo/
 	@$(BIN)/openmxu demo
 
-test: setup ## the tests, in about ten minutes
+test: setup ## the tests, in seven to ten minutes
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 quick: setup ## half of the tests in two minutes: arithmetic, one processing element, golden model, plumbing
