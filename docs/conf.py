@@ -10,6 +10,10 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+import records  # of this folder
+
 from openmxu_sim.wave import has_zig, live_page, random_run
 
 project = "OpenMXU"
@@ -79,8 +83,16 @@ def keep_text(_app: Sphinx, what: str, _name: str, _object: object, _options: ob
         lines[:0] = ["..", ""]  # an empty comment
 
 
+def show_whole_records(_app: Sphinx, name: str, source: list[str]) -> None:
+    """Put the whole of a long record where the repository has how it begins."""
+    page = f"{name.removeprefix('reference/')}.md"
+    if page in records.LONG:
+        source[0] = records.written(page, whole=True)
+
+
 def setup(app: Sphinx) -> None:
     """Register the directive, what is written besides the pages, and what comes before napoleon."""
+    app.connect("source-read", show_whole_records)
     app.connect("autodoc-process-docstring", keep_text, priority=100)
     app.add_directive("command-help", CommandHelp)
     app.connect("build-finished", write_live_page)

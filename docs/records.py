@@ -7,6 +7,7 @@ If the unit has changed since a record was measured, the page says so.
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -272,10 +273,24 @@ _MORE: Mapping[str, Sequence[tuple[re.Pattern[str], Callable[[], str]]]] = {
 """More records of a page, each between marks of its own."""
 
 
-def written(page: str) -> str:
-    """The text of a page, with the table that its record gives now."""
+LONG = {"peers.md": "peers.json", "verification.md": "verification.json"}
+"""Pages of thousands of words: the repository has how their records begin, the built documentation all of them."""
+
+
+def _opening(page: str) -> str:
+    """A long record up to its first heading, and where the rest is."""
+    text = PAGES[page]().strip()
+    sections = re.findall(r"^#+ (.*)", text, re.MULTILINE)
+    rest = f"{len(text.splitlines())} lines in {len(sections)} sections"
+    begin = text.partition("\n#")[0].strip()
+    return f"{begin}\n\nThe whole record, {rest}, is on this page of what `make docs` builds from `{LONG[page]}`."
+
+
+def written(page: str, *, whole: bool = False) -> str:
+    """The text of a page, with the table that its record gives now; ``whole``: as it is built, where it is long."""
     text = _read(page)
-    records = [(_BETWEEN, PAGES[page]), *_MORE.get(page, ())]
+    make_record = partial(_opening, page) if page in LONG and not whole else PAGES[page]
+    records = [(_BETWEEN, make_record), *_MORE.get(page, ())]
     for between, make in records:
         text, count = between.subn(lambda _, make=make: f"\n{make().strip()}\n\n", text)
         if count != 1:

@@ -47,6 +47,20 @@ def test_pages_show_their_records(page: str) -> None:
     assert (_DOCS / "reference" / page).read_text() == records.written(page), "run python docs/records.py"
 
 
+def test_long_records_are_whole_where_they_are_built() -> None:
+    """The repository has how they begin; the documentation has a row for each check and each figure."""
+    records = _records()
+    evidence = Evidence.of_json((_DOCS / "reference/verification.json").read_text())
+    built = records.written("verification.md", whole=True)
+    assert [row.name for row in evidence.rows if f"| {row.name} |" not in built] == []
+    for page in records.LONG:
+        begun, whole = records.written(page), records.written(page, whole=True)
+        assert len(records._BETWEEN.search(begun)[0].splitlines()) < 25
+        lines, sections = map(int, re.findall(r"The whole record, (\d+) lines in (\d+) sections", begun)[0])
+        text = records._BETWEEN.search(whole)[0].strip()
+        assert (len(text.splitlines()), len(re.findall("^#", text, re.MULTILINE))) == (lines, sections)
+
+
 @pytest.mark.parametrize(
     ("record", "expected"),
     [("verification.json", checks(thorough=True)), ("faults.json", checks(thorough=False, faults=True))],
