@@ -73,7 +73,12 @@ def _tile(numbers: list[int]) -> Tile:
 
 
 def run(
-    simulator: str, stimulus: Stimulus, *, stalls: Stalls | None, vcd: Path | None, progress: Progress | None
+    simulator: str,
+    stimulus: Stimulus,
+    *,
+    stalls: Stalls | None = None,
+    vcd: Path | None = None,
+    progress: Progress | None = None,
 ) -> Run:
     """Run the unit in ``simulator``; the rest is as in :class:`~openmxu_sim.engines.protocol.Engine`."""
     config = stimulus.config
