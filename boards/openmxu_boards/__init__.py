@@ -4,9 +4,9 @@
 :func:`boards`         the boards, for lists
 :func:`own_board`      a board of one's own, from its platform
 :func:`with_options`   a board with another unit or clock
-:func:`build`          a board's bitstream, with what nextpnr says about timing and utilisation
+:func:`build`          a board's bitstream, with nextpnr's report of timing and utilisation
 :class:`SelfTest`      the design: a unit that is fed from memories and checks its own results
-:func:`program`        what it is fed with, and what must come out
+:func:`program`        its operands and its expected results
 =====================  ==============================================================================
 """
 

@@ -69,7 +69,7 @@ def _add_build(actions: Any) -> None:
 
 
 def _add_port(parser: argparse.ArgumentParser) -> None:
-    """Where the board is."""
+    """Options for the board's port."""
     parser.add_argument(
         "--port",
         default="auto",
@@ -145,7 +145,7 @@ def _add_selftest(actions: Any) -> None:
 
 @contextmanager
 def _looking_here() -> Iterator[None]:
-    """Modules are found in the current folder, too: a platform of one's own lies there."""
+    """Find modules in the current folder, too, where a user's own platform may be."""
     before = list(sys.path)
     sys.path.append(str(Path.cwd()))
     try:
@@ -156,7 +156,7 @@ def _looking_here() -> Iterator[None]:
 
 @contextmanager
 def _port(options: argparse.Namespace) -> Iterator[str]:
-    """The port of the board that is asked for, or of its simulation."""
+    """The port of the requested board, or of its simulation."""
     if options.simulate is None:
         yield options.port
         return
@@ -172,7 +172,7 @@ def _port(options: argparse.Namespace) -> Iterator[str]:
 
 @contextmanager
 def _host(options: argparse.Namespace) -> "Iterator[Host]":
-    """The board that is asked for."""
+    """The requested board."""
     from openmxu_boards.host import connect
 
     with _port(options) as port, connect(port) as host:
@@ -223,7 +223,7 @@ def _board_selftest(options: argparse.Namespace) -> int:
 
 
 def _spoil(options: argparse.Namespace) -> int:
-    """A campaign of faults; time means nothing to it, so clock and baud rate are low."""
+    """A campaign of faults; its result does not depend on time, so clock and baud rate are low."""
     from openmxu_boards import find_board
     from openmxu_boards.simulated import new_pins
     from openmxu_boards.simulated.campaign import BAUD, CLOCK, campaign
@@ -381,7 +381,7 @@ def _board_route(options: argparse.Namespace) -> None:
 
 
 def sections() -> Iterator[Section]:
-    """What ``openmxu list`` shows of this package."""
+    """The sections of ``openmxu list`` about this package."""
     from openmxu_boards import boards
     from openmxu_boards.bitstream.route import DEVICES
 

@@ -1,4 +1,4 @@
-"""What host and board say to each other, byte by byte; the board's side in hardware is :mod:`openmxu_boards.soc`.
+"""The protocol between host and board, byte by byte; the board's side in hardware is :mod:`openmxu_boards.soc`.
 
 ::
 
@@ -13,8 +13,8 @@ Inside a frame, a byte that is 7E or 7D is sent as 7D and that byte with bit 5 i
 1662). Numbers begin with their lowest byte. The CRC is that of zlib and Ethernet, over the body.
 
 The host asks, the board answers, once for each request. The board carries out a request of the open session whose
-sequence number follows that of the one before; it only repeats its answer to the one before itself. So a host may send
-again whatever it has no answer to, and nothing is done twice. A frame that arrives damaged changes nothing.
+sequence number follows that of the last request; for the last request itself it only repeats the answer. So a host may
+repeat any request without an answer, and nothing is done twice. A frame that arrives damaged changes nothing.
 """
 
 import json
@@ -30,7 +30,7 @@ from openmxu.spec.formats import FloatFormat
 from openmxu.spec.stages import STAGES
 
 VERSION = 1
-"""Of this protocol. A board of another version is refused."""
+"""Version of this protocol. A board of another version is refused."""
 
 FLAG, ESCAPE, FLIP = 0x7E, 0x7D, 0x20
 
@@ -38,20 +38,20 @@ HEADER = 5
 """Bytes of a request before its arguments."""
 
 LOAD = HEADER + 2 + 4
-"""Bytes of a request to load beats, and to run tiles, besides these: header, address, CRC."""
+"""Bytes of a request to load beats or to run tiles, without the beats or tiles: header, address, CRC."""
 
 ANSWER = 0x80
-"""What is added to a command in its reply."""
+"""The number that a reply adds to the command."""
 
 MOST_SEQUENCE = 0xFFFF
 """After this sequence number comes 0."""
 
 MOST_BEATS = 256
-"""Beats of activations of a tile: their count has one byte."""
+"""The most beats of activations of a tile: their count has one byte."""
 
 
 class Command(IntEnum):
-    """What a host asks for; RUN and those before it take effect once, the others may be repeated at will."""
+    """Requests of a host; RUN and those before it take effect once, the others may be repeated at will."""
 
     IDENTIFY = 1
     """No arguments, any session and sequence number. The data are the :class:`Identity`, as JSON."""
@@ -61,7 +61,7 @@ class Command(IntEnum):
     WEIGHTS = 3
     """Address in the weight buffer (2 bytes, in beats), and beats, which go there one after the other."""
     ACTIVATIONS = 4
-    """Likewise, into the activation buffer."""
+    """Address in the activation buffer, and beats, as in ``WEIGHTS``."""
     RUN = 5
     """Address in the result buffer (2 bytes, in beats), and tiles (6 bytes each, see :class:`TileJob`), which run one
     after the other, and whose results go there. The data are :data:`openmxu.unit.status.COUNTERS` for this run (4 bytes
@@ -69,11 +69,11 @@ class Command(IntEnum):
     RESULTS = 6
     """Address in the result buffer and number of beats (2 bytes each). The data are the beats."""
     COUNTERS = 7
-    """No arguments. The data are those of the last RUN."""
+    """No arguments. The data are those that the last RUN returned."""
 
 
 class Status(IntEnum):
-    """How it went. Data follow only after OK."""
+    """The outcome of a request. Data follow only after OK."""
 
     OK = 0
     FRAME = 1
@@ -87,9 +87,9 @@ class Status(IntEnum):
     SEQUENCE = 4
     """The sequence number neither is that of the last request nor follows it."""
     LENGTH = 5
-    """The arguments end too early or within a beat or tile. What was whole of them was done."""
+    """The arguments end too early or within a beat or tile. The complete beats or tiles were carried out."""
     ADDRESS = 6
-    """Something went beyond the end of a buffer; addresses wrap."""
+    """The request went beyond the end of a buffer; addresses wrap."""
     HANG = 7
     """Nothing moved for 65,536 cycles in a run. The unit was reset."""
 
@@ -98,7 +98,7 @@ class TileJob(NamedTuple):
     """A tile of a RUN."""
 
     weights: int
-    """Address of its first beat of weights, of R, the last row first."""
+    """Address of the first of its R beats of weights, the last row first."""
     activations: int
     """Address of its first beat of activations."""
     beats: int
@@ -111,7 +111,7 @@ class TileJob(NamedTuple):
     added to."""
 
     def to_bytes(self) -> bytes:
-        """As RUN has it: both addresses, ``beats - 1``, and the marks, ``add`` lowest."""
+        """The tile's bytes in RUN: both addresses, ``beats - 1``, and the marks, ``add`` lowest."""
         marks = self.add | self.clear_nan << 1 | self.emit << 2 | self.keep << 3
         return _pair(self.weights) + _pair(self.activations) + bytes([self.beats - 1, marks])
 
@@ -133,7 +133,7 @@ def request(command: int, session: int, sequence: int, arguments: bytes = b"") -
 
 
 class Decoder:
-    """Finds frames in what arrives, in whatever pieces."""
+    """Finds frames in the bytes that arrive, in pieces of any size."""
 
     def __init__(self) -> None:
         self._pending = bytearray()
@@ -149,7 +149,7 @@ class Decoder:
 
 
 def _body(content: bytes) -> bytes | None:
-    """What is between two flags, without escapes and CRC, if it is sound."""
+    """The body between two flags, without escapes and CRC; ``None`` if it is damaged."""
     plain, escaped = bytearray(), False
     for byte in content:
         if byte == ESCAPE:
@@ -175,7 +175,7 @@ class Reply(NamedTuple):
 
     @classmethod
     def parse(cls, body: bytes) -> "Reply | None":
-        """``None`` if it is no reply."""
+        """The reply in a body; ``None`` if it is no reply."""
         if len(body) <= HEADER or not body[0] & ANSWER:
             return None
         session, sequence = (int.from_bytes(body[start : start + 2], "little") for start in (1, 3))
@@ -184,7 +184,7 @@ class Reply(NamedTuple):
 
 @dataclass(frozen=True)
 class Identity:
-    """What a board says of itself."""
+    """A board's description of itself."""
 
     config: MxuConfig
     """Its unit."""
@@ -203,12 +203,12 @@ class Identity:
     package: str
     """Version of OpenMXU that made it."""
     build: str
-    """Digest of all that it was made of."""
+    """Digest of all sources that it was made from."""
     protocol: int = VERSION
     """:data:`VERSION`."""
 
     def to_bytes(self) -> bytes:
-        """As JSON."""
+        """The identity as JSON."""
         own = {name: value for name, value in vars(self).items() if name != "config"}
         unit = {
             name: value if isinstance(value, int | str) else value.name for name, value in vars(self.config).items()
@@ -234,7 +234,7 @@ class Identity:
         Raises
         ------
         ValueError
-            It is none of this version.
+            The data are no identity of this version.
         """
         refusal = ValueError(f"the board must say what it is, not {data[:40]!r}")
         try:
@@ -255,7 +255,7 @@ class Identity:
         return found
 
     def _check(self) -> None:
-        """Refuse what no board of ours says: it is believed from here on."""
+        """Refuse values that no board of ours has: they are trusted from here on."""
         said = {**vars(self), **vars(self.config)}
         for name, (low, high) in _BOUNDS.items():
             if type(said[name]) is not int or not low <= said[name] <= high:
@@ -272,7 +272,7 @@ _BOUNDS = {
     "stages": (STAGES.start, STAGES.stop - 1),
     "protocol": (VERSION, VERSION),
 }
-"""Integers of an identity: addresses of beats, and of the bytes of a frame, have 16 bits. Its unit checks more."""
+"""Ranges of an identity's integers: addresses of beats and of bytes in a frame have 16 bits. Its unit checks more."""
 
 
 def _config(unit: Mapping[str, Any]) -> MxuConfig:

@@ -26,17 +26,17 @@ PATIENCE = 1 << 16
 
 @dataclass(frozen=True)
 class Program:
-    """What a self-test plays, as payloads of the unit's streams."""
+    """The beats of a self-test, as payloads of the unit's streams."""
 
     weights: tuple[int, ...]
     activations: tuple[int, ...]
-    """What goes in, beat by beat."""
+    """The operands, beat by beat."""
     results: tuple[int, ...]
-    """What must come out."""
+    """The expected results."""
 
 
 def program(config: MxuConfig, *, seed: int = 0) -> Program:
-    """Products that reach what a unit can do, and their results according to the golden model.
+    """Products that cover the functions of a unit, and their results from the golden model.
 
     Several tiles of each dimension, with short ones at the end; cancellation, ties, underflow and overflow;
     infinities, NaNs, zeros of both signs and subnormal numbers, multiplied each with each; a tile of one
@@ -74,7 +74,7 @@ def program(config: MxuConfig, *, seed: int = 0) -> Program:
 
 
 def _specials(fmt: str) -> Bits:
-    """Numbers that are to be multiplied each with each."""
+    """Special values, to be multiplied each with each."""
     found = golden.find_format(fmt)
     lowest_normal = 1 << found.fraction_width
     largest = found.overflow - 1
@@ -95,7 +95,7 @@ def _specials(fmt: str) -> Bits:
 
 
 def _negative_underflow(fmt: str, columns: int) -> tuple[Bits, Bits]:
-    """A difference between two of the smallest normal numbers: a way to a sum of -0 where it is flushed."""
+    """A difference between two of the smallest normal numbers, which becomes -0 where it is flushed."""
     found = golden.find_format(fmt)
     lowest_normal = 1 << found.fraction_width
     one = found.bias << found.fraction_width
@@ -104,9 +104,9 @@ def _negative_underflow(fmt: str, columns: int) -> tuple[Bits, Bits]:
 
 
 def _play(config: MxuConfig, a: Bits, b: Bits) -> Program:
-    """One product."""
+    """The beats and the expected results of one product."""
     beats = stimulus(config, a, b)
-    # Columns that the unit has too many are part of its results, too: their weights are -0.
+    # Surplus columns of the unit are part of its results, too: their weights are -0.
     surplus = -b.shape[1] % config.columns
     b = np.pad(b, ((0, 0), (0, surplus)), constant_values=1 << (config.source.width - 1))
     sums = golden.to_bits(
@@ -137,7 +137,7 @@ class RomSource(wiring.Component):
 
         address ─▶ memory ─▶ its output register ─▶ register ─▶ o
 
-    A block memory takes half of a fast clock's period to put out what it has read; so another register follows.
+    A block memory takes half of a fast clock's period from clock edge to output; so another register follows.
 
     Latency: two cycles from reset to the first beat. Throughput: one beat per cycle. Back-pressure:
     ``o.ready`` may stay low for any time; a beat that is offered stays so until it is taken.
@@ -218,7 +218,7 @@ class StallPattern(wiring.Component):
     Members
     -------
     o : Out(3)
-        Which streams wait.
+        A bit for each stream: whether it waits.
     """
 
     SPELL = 32
@@ -233,7 +233,7 @@ class StallPattern(wiring.Component):
         noise = Signal(16, init=1)
         cycle = Signal(range(self.SPELL))
         spell = Signal(6)
-        # Of x^16 + x^15 + x^13 + x^4 + 1, which is primitive.
+        # The polynomial x^16 + x^15 + x^13 + x^4 + 1 is primitive.
         feedback = noise[15] ^ noise[14] ^ noise[12] ^ noise[3]
         m.d.sync += [noise.eq(Cat(feedback, noise)), cycle.eq(cycle + 1)]
         with m.If(cycle == 0):
@@ -253,11 +253,11 @@ class SelfTest(wiring.Component):
     config
         The unit.
     contents
-        What is played and expected; by default :func:`program` of the unit.
+        Operands and expected results; by default :func:`program` of the unit.
     blink
         ``heartbeat`` changes after every ``2 ** blink`` rounds.
     patience
-        Cycles without a result after which the unit is taken for dead.
+        Cycles without a result after which ``fail`` is set.
 
     Members
     -------
@@ -307,7 +307,7 @@ class SelfTest(wiring.Component):
             taken.eq(unit.results.valid & unit.results.ready),
         ]
 
-        # One cycle for the comparison of all bits, another one for what follows from it.
+        # One cycle for the comparison of all bits, another one for its consequences.
         result, wanted = Value.cast(unit.results.payload), Value.cast(expected.o.payload)
         wrong = Signal()
         complete = Signal()

@@ -1,7 +1,7 @@
-"""The files that systems on boards follow from, as they were before they were imported."""
+"""The source files of systems on boards, in their state before they are imported."""
 
 import openmxu
 from openmxu.runtime.sources import Sources
 
 SOURCES = (*openmxu.SOURCES, Sources("openmxu_boards"))
-"""The hardware's, and this package's own; see :mod:`openmxu.runtime.sources`."""
+"""The source files of the hardware and of this package; see :mod:`openmxu.runtime.sources`."""

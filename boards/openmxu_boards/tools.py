@@ -23,6 +23,6 @@ def check(names: Sequence[str]) -> None:
 
 
 def versions(names: Sequence[str]) -> dict[str, str]:
-    """Package and version of each tool, and of what describes hardware and boards for them."""
+    """Package and version of each tool, and of Amaranth and its boards."""
     packages = {"amaranth", "amaranth-boards", *map(wasm.package, names)}
     return {package: version(package) for package in sorted(packages)}

@@ -1,4 +1,4 @@
-"""An open bf16 systolic matrix unit in Amaranth, and what turns it into files and figures."""
+"""An open bf16 systolic matrix unit in Amaranth, and the tools that turn it into files and figures."""
 
 from openmxu.runtime import moved
 from openmxu.runtime.sources import Sources
@@ -6,6 +6,6 @@ from openmxu.runtime.sources import Sources
 __all__ = ["SOURCES"]
 
 SOURCES = (Sources("openmxu"), Sources("amaranth"))
-"""What all hardware follows from, as of before it is imported."""
+"""The source files of all hardware, in their state before they are imported."""
 
 moved.install()

@@ -1,4 +1,4 @@
-"""The program ``openmxu``, also as ``python -m openmxu``: the signals first, then everything that takes its time."""
+"""The program ``openmxu``, also as ``python -m openmxu``: the signals first, then the slow imports."""
 
 import os
 import sys

@@ -132,7 +132,7 @@ FAMILIES: dict[str, Callable[..., Any]] = {
     "array": _array,
     "mxu": _mxu,
 }
-"""What makes a component of each kind, and with which defaults."""
+"""Functions that make a component of each kind, with its default parameters."""
 
 
 @dataclass(frozen=True)
@@ -140,13 +140,13 @@ class Design:
     """A named design point."""
 
     name: str
-    """What it is called everywhere."""
+    """Name of the design in commands, files and reports."""
     family: str
     """Its kind: a key of :data:`FAMILIES`."""
     summary: str
     """One line for people."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """Where it differs from the family's defaults."""
+    """Parameters that differ from the family's defaults."""
 
     @property
     def domain(self) -> dict[str, Any]:

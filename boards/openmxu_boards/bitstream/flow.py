@@ -32,7 +32,7 @@ from openmxu_boards.devices.families import family_of
 from openmxu_boards.devices.targets import Board, find_board
 
 MOST_SEEDS = 100
-"""Runs of nextpnr that a build may ask for."""
+"""The most runs of nextpnr in a build."""
 
 _DESIGN = "design"
 SUMMARY = "report.json"
@@ -42,17 +42,17 @@ ROUTED = "routed.json"
 """The netlist after routing."""
 
 PLACEMENT = "placement.svg"
-"""The drawing of where the parts lie."""
+"""The drawing of the places of the parts."""
 
 _FIGURES = "nextpnr.json"
 
 _AFTERWARDS = {"dfu-suffix"}
-"""What platforms do to a finished bitstream that its loader does without."""
+"""Steps of platforms on a finished bitstream that its loader does not need."""
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """What the tools read, and how they are called."""
+    """The files that the tools read, and the commands that call them."""
 
     files: dict[str, str | bytes]
     synthesis: list[str]
@@ -78,10 +78,10 @@ def build(
     """Build the bitstream of a design for a board, by default that of the self-test.
 
     Leaves in ``output``: ``NAME.bin``, ``NAME.bit`` or ``NAME.fs``, ``report.json`` (see :class:`BuildReport`),
-    the drawing ``placement.svg`` of where its parts lie, nextpnr's own ``nextpnr.json``, except for iCE40 the netlist
-    after routing as ``routed.json``, and ``yosys.log`` and ``nextpnr.log``. Their places are found before the tools
+    the drawing ``placement.svg`` of its parts, nextpnr's own ``nextpnr.json``, for all families but iCE40 the netlist
+    after routing as ``routed.json``, and ``yosys.log`` and ``nextpnr.log``. Their places are reserved before the tools
     run.
-    If a tool fails, what was there before still is, and nothing else.
+    If a tool fails, earlier files stay unchanged, and no new ones appear.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def build(
     output
         A directory; it is made if there is none.
     design, name
-        What makes the design, see :data:`~openmxu_boards.bitstream.top.Design`, and what its bitstream is called.
+        The function that makes the design, see :data:`~openmxu_boards.bitstream.top.Design`, and the bitstream's name.
     seeds
         Seeds of nextpnr, by default the board's; the fastest run makes the bitstream. At most as many run at a time as
         there are cores.
@@ -123,7 +123,7 @@ def build(
         _FIGURES: _FIGURES,
         PLACEMENT: PLACEMENT,
         bitstream: bitstream,
-        # A bitstream that cannot be turned back is checked by the netlist that it was packed from.
+        # A bitstream that cannot be unpacked is checked by the netlist that it was packed from.
         **({ROUTED: plan.routed} if family.replayed == "netlist" else {}),
         SUMMARY: SUMMARY,
     }
@@ -138,7 +138,7 @@ def build(
         (work / str(seed) / SUMMARY).write_text(report.to_json())
         drawing = read_placement((work / str(seed) / plan.routed).read_bytes()).to_svg(f"{target.name}: {name}")
         (work / str(seed) / PLACEMENT).write_text(drawing)
-        # The summary comes last: where it is, everything is.
+        # The summary comes last: where it exists, all files do.
         for each, source in written.items():
             outputs.write_bytes(output / each, (work / str(seed) / source).read_bytes())
     return report
@@ -176,26 +176,26 @@ def _pack(plan: _Plan, work: Path, seconds: dict[str, float], tell: Callable[[st
 
 
 def _timed(command: Sequence[str], work: Path, seconds: dict[str, float], tell: Callable[[str], None]) -> None:
-    """Run a tool; its longest run is what counts."""
+    """Run a tool, and keep the time of its longest run."""
     start = time.monotonic()
     wasm.run(command[0], command[1:], work, tell)
     seconds[command[0]] = max(seconds.get(command[0], 0.0), time.monotonic() - start)
 
 
 def _digests(folder: Path, sources: Mapping[str, str]) -> dict[str, str]:
-    """SHA-256 of files by the names that they get."""
+    """SHA-256 of files by their final names."""
     return {
         name: hashlib.sha256((folder / source).read_bytes()).hexdigest() for name, source in sorted(sources.items())
     }
 
 
 def _origin() -> dict[str, Any]:
-    """When, where and from what."""
+    """Date, machine and tools of a build."""
     return {"date": datetime.now(UTC).date().isoformat(), "machine": machine_name(), "tools": provenance()}
 
 
 def _speed(clocks: Sequence[Clock]) -> float:
-    """How fast a run is: that of its slowest clock, of what it needs."""
+    """Speed of a run: the lowest ratio of a clock's Fmax to its constraint."""
     return min(clock.fmax / clock.constraint for clock in clocks)
 
 
@@ -241,13 +241,13 @@ def _plan(board: Board, design: Design = selftest, name: str = "selftest") -> _P
     overrides = _overrides(board, platform)
     component = design(board.config, frequency)
     text = to_rtlil(component, name=_DESIGN)
-    check_uart(component, board)  # before anything is made that would go unused
+    check_uart(component, board)  # before the platform's files are made
     platform.add_file(f"{_DESIGN}.il", text)
-    # Its own module comes last. One without registers has no clock.
+    # The design's own module comes last. A module without registers has no clock.
     clocked = re.search(r"^ *wire .*input \d+ +\\clk$", text.rpartition("\nmodule ")[2], re.MULTILINE) is not None
-    # No failure of nextpnr where the design is too slow: its figures are wanted then, too.
+    # nextpnr does not fail if the design is too slow: its figures are still wanted.
     figures = [f"--freq {frequency / 1e6:.6f}", f"--report {_FIGURES}", "--timing-allow-fail"]
-    # No places in our sources: they are the machine's.
+    # No source locations: they depend on the machine.
     plan = platform.build(
         Top(Emitted(component, _DESIGN, clocked=clocked), board),
         name=name,
@@ -257,13 +257,13 @@ def _plan(board: Board, design: Design = selftest, name: str = "selftest") -> _P
     )
     commands = json.loads(plan.files[f"build_{name}.json"])["commands"]
     synthesis, placement, *packing = [command for command in commands if command[0] not in _AFTERWARDS]
-    if "--write" not in placement:  # Gowin's packer reads what is written
+    if "--write" not in placement:  # Gowin's packer reads the written netlist already
         placement += ["--write", ROUTED]
     tools.check([command[0] for command in commands if command[0] not in _AFTERWARDS])
     return _Plan(dict(plan.files), synthesis, placement, packing, frequency)
 
 
 def _overrides(board: Board, platform: Any) -> dict[str, str]:
-    """Options of the tools: the family's, and the board's instead."""
+    """Options of the tools: the family's, overridden by the board's."""
     family = family_of(platform)
     return {"synth_opts": family.synthesis(platform), "nextpnr_opts": family.placement} | dict(board.overrides)

@@ -1,4 +1,4 @@
-"""What became of builds, as one page for people: tables, drawings, what limits each."""
+"""Results of builds, as one page for people: tables, drawings, the limits of each."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -48,7 +48,7 @@ def _read(build: Path) -> tuple[dict[str, Any], str]:
 
 
 def _throughput(build: Mapping[str, Any], tell: Callable[[str], None]) -> dict[str, Any] | None:
-    """What a system reaches at its simulated pins; nothing if it is of a board that only Python knows."""
+    """Throughput of a system at its simulated pins; ``None`` for other designs, or if only Python can make its unit."""
     if build["design"] != "system":
         return None
     board = _board(build)

@@ -1,6 +1,6 @@
-"""Where the parts of a design lie on a device, from the netlist that nextpnr has placed, and a drawing of it.
+"""The places of a design's parts on a device, from the netlist that nextpnr has placed, and a drawing of them.
 
-Yosys and nextpnr call a cell after the hierarchy, the signal that it drives, and what it is::
+Yosys and nextpnr name a cell after the hierarchy, the signal that it drives, and its type::
 
     design.soc.machine.unit.array.row_1.pe_0.adder.summed_SB_DFF_Q_3      at X7/Y12/lc4
                             └── part ───────┘ └─ signal ──┘└ cell ──┘        └tile┘
@@ -25,14 +25,14 @@ _PARTS = tuple(
         (r"(?:soc|receiver|transmitter)\.", "protocol and UART"),
     )
 )
-"""Parts by the names of their cells; the first that is found counts."""
+"""Parts by the names of their cells; the first match counts."""
 
 OTHERS = "others"
-"""What has no part's name: the PLL, the lights, what the tools added."""
+"""Cells without a part's name: the PLL, the lights, and cells that the tools added."""
 
 _ELEMENT = re.compile(r"row (\d+), column (\d+)")
 
-# Grey for what every design needs, colours for the rest.
+# Grey for parts that every design needs, colours for the elements.
 _COLOURS = {
     "accumulators": "#56423a",
     "edges": "#8d7b6b",
@@ -43,11 +43,11 @@ _COLOURS = {
 }
 
 _WIDTH, _MARGIN, _KEY = 480, 12, 190
-"""Of the device, roughly, of the margins, and of what stands to its right."""
+"""Widths of the device (approximately), of the margins, and of the key to its right."""
 
 
 def part_of(cell: str) -> tuple[str, str]:
-    """The part that a cell belongs to, and what is left of the cell's name: the signal that it drives."""
+    """The part that a cell belongs to, and the rest of the cell's name: the signal that it drives."""
     signal = re.sub(r"_[A-Z].*", "", cell)
     for pattern, name in _PARTS:
         if (found := pattern.search(signal)) is not None:
@@ -65,10 +65,10 @@ def described(cell: str) -> str:
 
 @dataclass(frozen=True)
 class Placement:
-    """How many cells of each part lie on each tile."""
+    """The number of cells of each part on each tile."""
 
     tiles: Mapping[tuple[int, int], Mapping[str, int]]
-    """Cells by part, by column and row of the tile as nextpnr numbers them."""
+    """Cells by part, by nextpnr's column and row of the tile."""
 
     @cached_property
     def cells(self) -> Counter[str]:
@@ -79,7 +79,7 @@ class Placement:
         return cells
 
     def to_svg(self, title: str) -> str:
-        """A drawing: each tile is filled as far as it is used, with the colours of its parts."""
+        """A drawing: each tile is filled in proportion to its use, with the colours of its parts."""
         columns, lines = (1 + max(places) for places in zip(*self.tiles, strict=True))
         tile = min(16, max(4, _WIDTH // columns))
         width, height = tile * columns, tile * lines
@@ -104,7 +104,7 @@ class Placement:
         return "\n".join([*rows, "</g></g></svg>"]) + "\n"
 
     def _key(self) -> Iterator[tuple[str, int]]:
-        """What each colour means: elements at the corners of the array, then all other parts."""
+        """The meaning of each colour: elements at the corners of the array, then all other parts."""
         cells = self.cells
         elements = sorted(part for part in cells if _ELEMENT.fullmatch(part))
         rows, columns = self._sides
@@ -121,14 +121,14 @@ class Placement:
         return max((row for row, _ in found), default=0) + 1, max((column for _, column in found), default=0) + 1
 
     def _colour(self, part: str) -> str:
-        """Of elements the column is the hue, the row the lightness."""
+        """The colour of a part; for elements the column sets the hue, the row the lightness."""
         if (match := _ELEMENT.fullmatch(part)) is None:
             return _COLOURS[part]
         (row, column), (rows, columns) = map(int, match.groups()), self._sides
         return f"hsl({360 * column // columns + 20}, 75%, {70 - 35 * row // max(rows - 1, 1)}%)"
 
     def _paths(self, tile: int) -> dict[str, str]:
-        """The rectangles of each part: a tile is a stack of them."""
+        """SVG paths with the rectangles of each part: a tile is a stack of them."""
         most = max(sum(parts.values()) for parts in self.tiles.values())
         paths: dict[str, list[str]] = {}
         for (x, y), parts in sorted(self.tiles.items()):
@@ -142,7 +142,7 @@ class Placement:
 
 
 def read_placement(netlist: str | bytes) -> Placement:
-    """Read what ``nextpnr --write`` left."""
+    """Read the placement from a netlist of ``nextpnr --write``."""
     tiles: dict[tuple[int, int], Counter[str]] = {}
     for module in json.loads(netlist)["modules"].values():
         for name, cell in module["cells"].items():

@@ -1,4 +1,4 @@
-"""The record of builds: what each board reached, by which tools, from which state of this project."""
+"""The record of builds: the figures of each board, with the tools and the state of this project."""
 
 import json
 import re
@@ -13,7 +13,7 @@ PLACEMENTS = "placements"
 """The folder beside a record for the drawings of its builds."""
 
 LIMITS = 0.9
-"""What is busy for more than this share of the time limits the rest."""
+"""A part that is busy for more than this fraction of the time limits the rest."""
 
 _LOGIC = ("ICESTORM_LC", "TRELLIS_COMB", "LUT4", "CPE_LT")
 _FLIP_FLOPS = ("TRELLIS_FF", "DFF", "CPE_FF")
@@ -29,7 +29,7 @@ def add(record: str, report: BuildReport, throughput: Throughput | None = None) 
 
 
 def entry(report: str, throughput: Throughput | None = None) -> dict[str, Any]:
-    """A build as records have it, from its report in JSON."""
+    """A build in the form of a record, from its report in JSON."""
     try:
         found: dict[str, Any] = json.loads(report)
         to_markdown([found | {"throughput": None}])
@@ -39,7 +39,7 @@ def entry(report: str, throughput: Throughput | None = None) -> dict[str, Any]:
 
 
 def drawing_name(build: Mapping[str, Any]) -> str:
-    """The file of a build's drawing, among those of others."""
+    """The name of the file with a build's drawing, unique among builds."""
     return re.sub(r"[^\w.]+", "-", f"{build['board']}-{build['design']}-{_size(build['unit'])}.svg")
 
 
@@ -58,7 +58,7 @@ def _key(entry: Mapping[str, Any]) -> tuple[str, str, int, int]:
 
 
 def to_markdown(builds: Sequence[Mapping[str, Any]], drawings: str = "", heading: str = "##") -> str:
-    """Tables of builds and of what systems reach; then a drawing of each, and what limits it."""
+    """Tables of builds and of the throughput of systems; then a drawing of each build, and its limits."""
     parts = [part for build in builds for part in _one(build, drawings, heading)]
     return "\n".join([*_tables(builds), *parts]) + "\n"
 
@@ -81,7 +81,7 @@ def _tables(builds: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _one(build: Mapping[str, Any], drawings: str, heading: str) -> list[str]:
-    """What is to be said of a build by itself."""
+    """The section on a single build."""
     title = f"{build['board']}, {build['design']}, {_size(build['unit'])}"
     path, seeds = build["path"], build["megahertz"].items()
     commit = build["tools"]["OpenMXU"].rpartition("commit ")[2]
@@ -119,7 +119,7 @@ def _code(cell: str) -> str:
 
 
 def _throughput(builds: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What the array could do at its clock, and what a host gets."""
+    """A table of the array's peak at its clock, and of the throughput for a host."""
     measured = [build for build in builds if build["throughput"] is not None]
     if not measured:
         return []
@@ -140,12 +140,12 @@ def _throughput(builds: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def peak(build: Mapping[str, Any]) -> float:
-    """What the array does at its clock if it is always fed, in GFLOP/s."""
+    """Throughput of the array at its clock if it is always fed, in GFLOP/s."""
     return float(2 * build["unit"]["rows"] * build["unit"]["columns"] * build["frequency"] / 1e9)
 
 
 def reached(build: Mapping[str, Any]) -> float:
-    """The clock that nextpnr says the bitstream could have, in MHz."""
+    """The highest clock of the bitstream according to nextpnr, in MHz."""
     return float(build["megahertz"][str(build["seed"])])
 
 

@@ -1,4 +1,4 @@
-"""What came of a build: timing and utilisation as nextpnr reports them."""
+"""The report on a build: timing and utilisation as nextpnr reports them."""
 
 import json
 from collections.abc import Mapping
@@ -15,11 +15,11 @@ class Clock:
     """Timing of one clock, in MHz."""
 
     name: str
-    """The net, as nextpnr calls it."""
+    """nextpnr's name of the net."""
     fmax: float
-    """What the routed design reaches, in the worst case that nextpnr knows of."""
+    """Frequency that the routed design reaches, in nextpnr's worst case."""
     constraint: float
-    """What it needs."""
+    """Frequency that the design needs."""
 
     @property
     def met(self) -> bool:
@@ -39,16 +39,16 @@ class LongestPath:
 
     start: str
     end: str
-    """The cells that it begins and ends at, as nextpnr calls them."""
+    """nextpnr's names of its first and last cell."""
     cells: int
-    """How many cells it goes through on its way; a carry chain has one for each bit."""
+    """Number of cells on the path; a carry chain has one for each bit."""
     logic: float
     routing: float
     """Nanoseconds in cells, setup time included, and on wires."""
 
     @property
     def figures(self) -> str:
-        """How long it is, and where the time goes."""
+        """Its delay, and the parts of it in cells and on wires."""
         return (
             f"a path of {self.logic + self.routing:.1f} ns, of which {self.logic:.1f} through {self.cells} "
             f"cell{'s' * (self.cells != 1)} and {self.routing:.1f} on wires"
@@ -60,14 +60,14 @@ class LongestPath:
 
 @dataclass(frozen=True)
 class Usage:
-    """How many of a device's cells of one kind are used."""
+    """Number of a device's cells of one kind that are used."""
 
     kind: str
     used: int
     available: int
 
     def __str__(self) -> str:
-        if not self.available:  # GateMate's adders are made of what is counted elsewhere
+        if not self.available:  # GateMate's adders consist of cells that are counted elsewhere
             return f"{self.kind}: {self.used}"
         return f"{self.kind}: {self.used} of {self.available} ({self.used / self.available:.0%})"
 
@@ -77,23 +77,23 @@ class BuildReport:
     """A finished build."""
 
     board: Board
-    """For which one."""
+    """The board that it was built for."""
     design: str
-    """What the bitstream is called after: ``"system"``, ``"selftest"``, or another name."""
+    """Name of the design, and of the bitstream: ``"system"``, ``"selftest"``, or another."""
     frequency: int
-    """Of the design's clock, in Hz: the board's, or what its PLL makes that is nearest."""
+    """Frequency of the design's clock, in Hz: the board's, or the nearest one that its PLL makes."""
     bitstream: Path
-    """The file."""
+    """Path of the bitstream."""
     clocks: tuple[Clock, ...]
     """All clocks with a constraint."""
     utilisation: tuple[Usage, ...]
-    """The kinds of cells that are used, as nextpnr calls them: on iCE40 ``ICESTORM_LC`` is a logic cell of
+    """The kinds of cells that are used, by nextpnr's names: on iCE40 ``ICESTORM_LC`` is a logic cell of
     LUT, carry and flip-flop, ``ICESTORM_RAM`` a memory, ``ICESTORM_DSP`` a multiplier; on ECP5
     ``TRELLIS_COMB`` is a LUT, ``TRELLIS_FF`` a flip-flop, ``DP16KD`` a memory, ``MULT18X18D`` a
     multiplier; on Gowin ``LUT4``, ``DFF`` and ``BSRAM``; on GateMate ``CPE_LT`` is half a cell's logic, ``CPE_FF``
     a flip-flop, ``RAM_HALF`` half a memory."""
     path: LongestPath | None
-    """What limits the clock, if there are registers."""
+    """The path that limits the clock, if there are registers."""
     versions: Mapping[str, str]
     """Versions of the packages that made the bitstream."""
     seed: int
@@ -101,7 +101,7 @@ class BuildReport:
     runs: Mapping[int, float]
     """MHz that each seed's run reached."""
     seconds: Mapping[str, float]
-    """How long each tool took, in its longest run."""
+    """Duration of each tool's longest run."""
     digests: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 of the bitstream, and of the netlist that it was packed from where that stays, by name."""
     origin: Mapping[str, Any] = field(default_factory=dict)
@@ -155,7 +155,7 @@ class BuildReport:
 
 
 def unit_of(board: Board) -> dict[str, Any]:
-    """What is to be said of a board's unit."""
+    """The parameters of a board's unit."""
     config = board.config
     return {
         "rows": config.rows,

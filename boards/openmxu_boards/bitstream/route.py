@@ -1,4 +1,4 @@
-"""How fast any design is on an FPGA, and what it takes there, placed and routed: a figure, and no bitstream.
+"""Speed and size of any design on an FPGA, placed and routed: figures without a bitstream.
 
 ::
 
@@ -9,7 +9,7 @@
 
 A design has more ports than a device has pins. So registers go around it: every path begins and ends at one, and three
 pins are enough. The third one enables the shift of inputs: else a register of the design that repeats an input would be
-merged with the next bit. They are taken off the figures: a flip-flop for each bit of a port, a LUT for each bit of an
+merged with the next bit. The figures exclude these parts: a flip-flop for each bit of a port, a LUT for each bit of an
 output.
 """
 
@@ -34,7 +34,7 @@ _TOP = "registered"
 
 
 class Device(NamedTuple):
-    """A device, the stages that suit it, what makes a netlist for it, and what places and routes that.
+    """A device, the stages that suit it, the command of synthesis, and the command that places and routes.
 
     More stages than those cost flip-flops and latency, and buy less than a seventh of the clock; the explanation of the
     processing element has the figures.
@@ -49,7 +49,7 @@ class Device(NamedTuple):
 
 
 def _ecp5(size: str) -> Device:
-    # With wide multiplexers no one number says how large a design is.
+    # With wide multiplexers no single number gives the size of a design.
     router = ("nextpnr-ecp5", f"--{size}k", "--package", "CABGA381", "--speed", "6", "--freq", "200")
     return Device(
         f"Lattice ECP5 LFE5U-{size}F, speed grade 6",
@@ -87,7 +87,7 @@ class _Registered(wiring.Component):
         super().__init__({"i": In(1), "i_shift": In(1), "o": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
-        """Bits come in one by one, and go out so, mixed with those of later cycles."""
+        """Bits enter and leave one by one; outputs are mixed with those of later cycles."""
         m = Module()
         m.submodules.design = self._design
         entered = Signal(len(self.inputs), reset_less=True)
@@ -101,27 +101,27 @@ class _Registered(wiring.Component):
 
 @dataclass(frozen=True)
 class Routed:
-    """What became of a design on a device."""
+    """The figures of a design on a device."""
 
     design: str
     device: str
     """The design's module, and a name from :data:`DEVICES`."""
     megahertz: Mapping[int, float]
-    """The clock that the routed design reaches, in the worst case that nextpnr knows of, by seed."""
+    """The clock that the routed design reaches, in nextpnr's worst case, by seed."""
     cells: Mapping[str, int]
-    """The kinds of cells that are used, as nextpnr calls them, without the registers around the design."""
+    """The kinds of cells that are used, by nextpnr's names, without the registers around the design."""
     path: LongestPath | None
-    """The longest one, for the median seed."""
+    """The longest path, for the median seed."""
     versions: Mapping[str, str]
-    """Packages that made it."""
+    """Versions of the packages that made the figures."""
 
     @property
     def median(self) -> float:
-        """Of the clocks, in MHz."""
+        """Median of the clocks, in MHz."""
         return _median(self.megahertz)[1]
 
     def to_json(self) -> str:
-        """For programs."""
+        """The figures as JSON."""
         fields = {"design": self.design, "device": self.device, "median": self.median}
         seeds = {str(seed): clock for seed, clock in self.megahertz.items()}
         rest = {
@@ -188,7 +188,7 @@ def _median(clocks: Mapping[int, float]) -> tuple[int, float]:
 
 
 def _place(target: Device, work: Path, seed: int, tell: Callable[[str], None]) -> Any:
-    """What nextpnr reports for a seed."""
+    """Place and route with one seed; nextpnr's report."""
     folder = work / str(seed)
     folder.mkdir()
     (folder / "design.json").write_bytes((work / "design.json").read_bytes())
@@ -205,6 +205,6 @@ def _cells(target: Device, registered: _Registered, report: Any) -> dict[str, in
     if target.flip_flop:
         found[target.flip_flop] = found.get(target.flip_flop, 0) - bits
         found[target.lut] -= len(registered.outputs)
-    else:  # a cell holds both
+    else:  # a cell holds a LUT and a flip-flop
         found[target.lut] -= bits
     return found

@@ -1,4 +1,4 @@
-"""Where a design meets a board: clock and reset, lights, and a UART if the design has one."""
+"""The top level of a design on a board: clock and reset, lights, and a UART if the design has one."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,9 +13,9 @@ from openmxu_boards.devices.targets import Board
 from openmxu_boards.selftest import SelfTest
 
 Design = Callable[[MxuConfig, int], Any]
-"""What makes a design: a component, from a unit and the clock's frequency in Hz.
+"""A function that makes a design: a component, from a unit and the clock's frequency in Hz.
 
-Of the component's members these are connected, as far as it has them: ``pass_``, ``fail`` and ``heartbeat``, Out(1), to
+These members of the component are connected, as far as it has them: ``pass_``, ``fail`` and ``heartbeat``, Out(1), to
 lights; ``rx``, In(1), and ``tx``, Out(1), to the board's UART. It has no others, and one clock domain, ``sync``.
 """
 
@@ -26,7 +26,7 @@ def selftest(config: MxuConfig, frequency: int) -> SelfTest:
 
 
 def blink_at(frequency: int) -> int:
-    """What makes the light of a self-test change about twice a second: a round of a 2x2 unit takes 400 cycles."""
+    """The ``blink`` for a light that changes about twice a second: a self-test's round takes a 2x2 unit 400 cycles."""
     return (frequency // 400 // 2).bit_length() - 1
 
 
@@ -75,9 +75,9 @@ class Top(Elaboratable):
 
 
 def _lights(design: Any, names: set[str]) -> dict[str, Value]:
-    """What the lights of a board show.
+    """The signals for the lights of a board.
 
-    A light for ``pass`` and none for ``heartbeat`` blinks in its place; one light for all stays on after an error.
+    Without a light for ``heartbeat``, that for ``pass`` blinks instead; a single light stays on after an error.
     """
     missing = Const(0)
     passed, failed, beat = (getattr(design, name, missing) for name in ("pass_", "fail", "heartbeat"))
@@ -104,7 +104,7 @@ class _Ports:
 
 
 class Emitted(wiring.Component):
-    """In place of a design: an instance of the module that its text has.
+    """An instance of a design's module, in place of the design itself.
 
     Parameters
     ----------

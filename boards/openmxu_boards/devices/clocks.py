@@ -6,8 +6,8 @@
                                    ▲                │
                                    └── ÷ feedback ◀─┘  (on Gowin from behind the output divider)
 
-Every setting within the family's limits is tried. The one that is nearest to the wanted frequency is taken; of equal
-ones that with the smallest input divider, as a fast phase detector means little jitter, and then that whose VCO is
+Every setting within the family's limits is tried. The one nearest to the wanted frequency is taken; of equal ones
+the one with the smallest input divider, as a fast phase detector means little jitter, and then the one whose VCO is
 nearest to the middle of its range.
 """
 
@@ -21,7 +21,7 @@ from amaranth.lib.cdc import ResetSynchronizer
 from amaranth.lib.wiring import Out
 
 TOLERANCE = 0.02
-"""How far, of the wanted frequency, a PLL's may be from it."""
+"""Largest distance of a PLL's frequency from the wanted one, as a fraction of that."""
 
 HOLD = 1024
 """Cycles from a PLL's lock to the end of the reset. Block memories of iCE40 read as zeros for some 3 µs after
@@ -58,8 +58,8 @@ class Setting(NamedTuple):
 class Pll(wiring.Component):
     """A PLL between a pin and a clock.
 
-    The output is at most :data:`TOLERANCE` from what is wanted. Where the source is the wanted frequency, no PLL is
-    needed.
+    The output differs by at most :data:`TOLERANCE` from the wanted frequency. Where the source is the wanted frequency,
+    no PLL is needed.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class Pll(wiring.Component):
     o : Out(1)
         The clock.
     o_locked : Out(1)
-        It has settled; not synchronous to anything.
+        The PLL has locked; asynchronous to every clock.
 
     Raises
     ------
@@ -82,7 +82,7 @@ class Pll(wiring.Component):
     """
 
     title: ClassVar[str]
-    """The primitive."""
+    """Name of the primitive."""
 
     def __init__(self, port: Any, source: int, wanted: int) -> None:
         self.port = port
@@ -92,7 +92,7 @@ class Pll(wiring.Component):
 
     @property
     def frequency(self) -> int:
-        """The clock's, in Hz, to the nearest integer."""
+        """Frequency of the clock in Hz, to the nearest integer."""
         return round(self.setting.output)
 
     @classmethod
@@ -102,7 +102,7 @@ class Pll(wiring.Component):
         Raises
         ------
         TypeError, ValueError
-            As for the PLL.
+            A frequency is no integer, or the family's PLL cannot make it.
         """
         source, wanted = _check_frequency(source, "source"), _check_frequency(wanted, "clock")
         if not cls.sources.holds(source):
@@ -123,7 +123,7 @@ class Pll(wiring.Component):
 
     @classmethod
     def settings(cls, source: int, wanted: int) -> Iterator[Setting]:
-        """All settings within the limits that are next to what is wanted."""
+        """All settings within the limits that are next to the wanted frequency."""
         raise NotImplementedError
 
     def _buffered(self, m: Module) -> Value:
@@ -136,7 +136,7 @@ class Pll(wiring.Component):
     def _legal(
         cls, source: int, divide_in: int, feedback: int, divide_out: int, *, behind: int = 1
     ) -> Iterator[Setting]:
-        """The setting, if it is within the limits; ``behind``: what divides the VCO before the feedback does."""
+        """The setting, if it is within the limits; ``behind``: divider between the VCO and the feedback divider."""
         detector = source / divide_in
         vco = detector * feedback * behind
         output = vco / divide_out
@@ -192,7 +192,7 @@ class Ice40Pll(Pll):
 
 
 class Ecp5Pll(Pll):
-    """EHXPLLL of ECP5. One output does nothing but feed the phase detector, a second one is the clock.
+    """EHXPLLL of ECP5. One output only feeds the phase detector, a second one is the clock.
 
     With one output for both, the clock would be a multiple of the phase detector's frequency, of at least 10 MHz.
     Limits: Lattice FPGA-DS-02012 (sysCLOCK PLL timing); dividers: FPGA-TN-02200.
@@ -258,7 +258,7 @@ class GowinPll(Pll):
     sources = Range(3, 400)
     detectors = Range(3, 400)
     vcos = Range(500, 1200)
-    """Where the two devices differ, what both allow."""
+    """Where the two devices differ, the range that both allow."""
 
     @classmethod
     def settings(cls, source: int, wanted: int) -> Iterator[Setting]:
@@ -292,7 +292,7 @@ class GowinPll(Pll):
 class GateMatePll(Pll):
     """CC_PLL of GateMate, in the mode for a core at 1.0 V.
 
-    The primitive takes frequencies, and nextpnr chooses its dividers. What is chosen here is a frequency that they can
+    The primitive takes frequencies, and nextpnr chooses its dividers. The frequency chosen here is one that they can
     make without a divider of the input, which would add jitter: half the source times n by m, where m is even or 1.
     Limits: those of nextpnr in that mode, which follow Cologne Chip DS1001 and UG1001.
     """
@@ -304,16 +304,16 @@ class GateMatePll(Pll):
     """The lower end itself is refused."""
     outputs = Range(1, 312.5)
     second = 625
-    """MHz at most into the second of the two dividers of the feedback, behind half the VCO."""
+    """Highest MHz into the second of the two dividers of the feedback, which follow half the VCO."""
 
     @classmethod
     def settings(cls, source: int, wanted: int) -> Iterator[Setting]:
-        """No divider of the input; behind the VCO first by two, and by two once more for four phases."""
+        """No divider of the input; after the VCO a division by two, and another by two for four phases."""
         highest = int(cls.vcos.high * _MEGA // (2 * source))
         for feedback in range(1, highest + 1):
             first = next((n for n in range(64, 0, -1) if feedback % n == 0), 1)
             if source * feedback > cls.second * _MEGA * first:
-                continue  # it has no divisor that the first one could be
+                continue  # it has no divisor that fits the first divider
             near = round(source * feedback / (2 * wanted))
             for divide in {1, near - near % 2, near + near % 2}:
                 if divide > 0:
@@ -329,7 +329,7 @@ class GateMatePll(Pll):
             p_PERF_MD="ECONOMY",
             p_LOCK_REQ=1,
             p_LOW_JITTER=1,
-            # Of the loop's filter; the defaults, which nextpnr asks for.
+            # The loop filter's defaults, which nextpnr requires.
             p_CI_FILTER_CONST=2,
             p_CP_FILTER_CONST=4,
             i_CLK_REF=self._buffered(m),
@@ -343,7 +343,7 @@ class GateMatePll(Pll):
 
 
 def add_clock(m: Module, pll: Any) -> None:
-    """Make a module's domain ``sync`` of a PLL's clock, in reset until :data:`HOLD` cycles after the PLL has locked.
+    """Make a module's domain ``sync`` from a PLL's clock, in reset until :data:`HOLD` cycles after the PLL has locked.
 
     If the lock is lost, the reset comes back within two edges.
     """
@@ -354,7 +354,7 @@ def add_clock(m: Module, pll: Any) -> None:
     m.d.comb += [ClockSignal("sync").eq(pll.o), start.clk.eq(pll.o), unlocked.eq(~pll.o_locked)]
     m.submodules.reset = ResetSynchronizer(unlocked, domain="start")
     waited = Signal(range(HOLD))
-    # Of its own: the net to all registers takes most of a cycle, and leaves no time for a counter's comparison.
+    # A register of its own: the net to all registers takes most of a cycle, and leaves no time for a comparison.
     reset = Signal(init=1)
     m.d.start += waited.eq(waited + reset)
     with m.If(waited == HOLD - 1):

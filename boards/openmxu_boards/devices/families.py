@@ -1,4 +1,4 @@
-"""Families of devices: what platform a family has, which options its tools take, and which PLL it has."""
+"""Families of devices: platforms, options of the tools, and PLLs."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ class Family(NamedTuple):
     """A family of devices."""
 
     name: str
-    """What it is called."""
+    """Name of the family."""
     holds: Callable[[Any], bool]
     """Whether a platform is for one of its devices."""
     pll: type[Pll]
@@ -23,7 +23,7 @@ class Family(NamedTuple):
     synthesis: Callable[[Any], str]
     """Options of Yosys's command for a platform."""
     replayed: str
-    """What of a build is simulated: ``"bitstream"``, or ``"netlist"`` for that after routing."""
+    """The file of a build that is simulated: ``"bitstream"``, or ``"netlist"`` for the netlist after routing."""
     placement: str = ""
     """Options of nextpnr."""
 
@@ -47,7 +47,7 @@ FAMILIES = (
         _synthesis_ice40,
         "bitstream",
     ),
-    # Wires are most of the longest paths of large arrays; with the usual weight of 10, chance says how long they are.
+    # Wires are most of the longest paths of large arrays; with the usual weight of 10, their lengths depend on chance.
     Family(
         "ECP5", _is_ecp5, Ecp5Pll, "bit", lambda _: "-nowidelut", "netlist", placement="--placer-heap-timingweight 50"
     ),
@@ -82,7 +82,7 @@ def family_of(platform: Any) -> Family:
 
 
 def with_tools(platform: Any) -> Any:
-    """A class of platforms with the tools that are there: of Gowin's, one that calls nextpnr as it is today."""
+    """A class of platforms for the present tools: for Gowin's, one that calls nextpnr by its present name."""
     if isinstance(platform, type) and issubclass(platform, GowinPlatform):
         return type(platform.__name__, (Himbaechel, platform), {})
     return platform

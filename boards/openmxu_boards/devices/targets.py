@@ -24,13 +24,13 @@ class Board:
     """A board, and the unit that fits its device."""
 
     name: str
-    """What commands call it."""
+    """Name in commands."""
     title: str
     device: str
-    """What its maker calls it, and the device on it."""
+    """The maker's name of the board, and the device on it."""
     frequency: int
-    """The wanted frequency of the design's clock in Hz. If it is not the oscillator's, a PLL makes it, or what is
-    nearest, see :mod:`openmxu_boards.devices.clocks`."""
+    """The wanted frequency of the design's clock in Hz. If it is not the oscillator's, a PLL makes it or the nearest
+    one, see :mod:`openmxu_boards.devices.clocks`."""
     config: MxuConfig
     """The unit."""
     platform: tuple[str, str]
@@ -39,13 +39,13 @@ class Board:
     """Pin resources of the lights ``pass``, ``fail`` and ``heartbeat``. Where there is none for the heartbeat,
     ``pass`` blinks instead."""
     lights: str
-    """What these show, for people."""
+    """Meaning of the lights, for people."""
     programmer: str
     """The command that loads a bitstream, without the file."""
     uart: tuple[str, int] | None = ("uart", 0)
     """The pin resource with ``rx`` and ``tx``, if there is one."""
     uart_note: str = "the USB socket"
-    """What it is connected to, for people."""
+    """Connector of the UART, for people."""
     quick: bool = False
     """Whether it is built within three minutes."""
     seed: int = 1
@@ -55,7 +55,7 @@ class Board:
     buffers: Buffers = field(default_factory=Buffers)
     counters: bool = True
     baud: int = 1_000_000
-    """Of the system that answers a host: sizes of its buffers, whether the unit's counters fit, and the bits per
+    """The system that answers a host: sizes of its buffers, whether the unit's counters fit, and the bits per
     second of its UART."""
 
     @property
@@ -68,7 +68,7 @@ class Board:
         )
 
     def system(self, config: MxuConfig, frequency: int) -> UartSoc:
-        """What answers a host on this board: a :data:`~openmxu_boards.bitstream.top.Design`."""
+        """The system that answers a host on this board: a :data:`~openmxu_boards.bitstream.top.Design`."""
         return UartSoc(config, self.buffers, clock=frequency, baud=self.baud, counters=self.counters)
 
     def new_platform(self) -> Any:
@@ -94,7 +94,7 @@ class Board:
         return round(family_of(platform).pll.choose(source, self.frequency).output)
 
     def slower(self, platform: Any, hertz: float) -> float | None:
-        """The highest clock of at most so many Hz that can be made, in MHz to the half; None if there is none."""
+        """The highest clock up to ``hertz`` that can be made, in MHz, a multiple of 0.5; None if there is none."""
         for half in range(math.floor(hertz / 5e5), 1, -1):
             try:
                 made = replace(self, frequency=half * 500_000).clock(platform)
@@ -151,7 +151,7 @@ BOARDS: dict[str, Board] = {
                 "script_after_read": "setparam -set COLLISION_X_MASK 1'1 */r:TRANSPARENCY_MASK=1'0"
             },
             buffers=Buffers(weights=256, activations=1024, results=256, queue=False),
-            counters=False,  # neither they nor a queue fit beside the rest
+            counters=False,  # neither counters nor a queue fit beside the rest
         ),
         _ulx3s("12F", 90_000_000, 2, 6, quick=True),
         _ulx3s("25F", 85_000_000, 4, 7),
@@ -230,7 +230,7 @@ def boards() -> tuple[Board, ...]:
 
 
 def find_board(name: str) -> Board:
-    """The board called ``name``; one of one's own is called ``MODULE:CLASS``, see :func:`own_board`."""
+    """The board called ``name``; a user's own board is called ``MODULE:CLASS``, see :func:`own_board`."""
     if name in BOARDS:
         return BOARDS[name]
     if ":" in name:
@@ -240,7 +240,7 @@ def find_board(name: str) -> Board:
 
 
 def own_board(platform: str) -> Board:
-    """A board of one's own: a 2x2 unit, on the oscillator of a platform, with the lights and the UART found in it.
+    """A user's own board: a 2x2 unit, on the oscillator of a platform, with the lights and the UART found in it.
 
     Lights are the resources ``led`` 0 to 2, or the parts of ``rgb_led`` 0; the UART is ``uart`` 0.
 

@@ -1,4 +1,4 @@
-"""Vendors: GateMate, which Amaranth does not have, and what its Gowin platforms need for the tools of today."""
+"""Vendors: GateMate, which Amaranth lacks, and changes to its Gowin platforms for the present tools."""
 
 from typing import Any, ClassVar
 
@@ -10,11 +10,11 @@ from amaranth.vendor import GowinPlatform
 
 
 class Himbaechel:
-    """What is mixed into a :class:`~amaranth.vendor.GowinPlatform`: Amaranth 0.5 calls a nextpnr that is no more."""
+    """Mixin for a :class:`~amaranth.vendor.GowinPlatform`: Amaranth 0.5 calls a nextpnr that no longer exists."""
 
     @property
     def chip(self) -> str:
-        """The device as its tables are called; those with memory in the package have the tables of the plain one."""
+        """Name of the device's tables; a device with memory in its package has the tables of the plain one."""
         family: str = self.family  # type: ignore[attr-defined]
         return family.replace("GW1NR-", "GW1N-").replace("GW2AR-", "GW2A-")
 
@@ -25,7 +25,7 @@ class Himbaechel:
 
     @property
     def file_templates(self) -> dict[str, str]:
-        """Amaranth's, with the netlist written after the script that may change it."""
+        """Amaranth's templates, with the netlist written after the script that may change it."""
         templates: dict[str, str] = dict(GowinPlatform._apicula_file_templates)
         script = templates["{{name}}.ys"].replace(" -json {{name}}.syn.json", "")
         templates["{{name}}.ys"] = script.rstrip() + "\n            write_json {{name}}.syn.json\n"
@@ -33,7 +33,7 @@ class Himbaechel:
 
     @property
     def command_templates(self) -> list[str]:
-        """Synthesis as in Amaranth, then the tools of today."""
+        """Amaranth's synthesis, then the present tools."""
         return [
             GowinPlatform._apicula_command_templates[0],
             """
@@ -60,8 +60,8 @@ class Himbaechel:
 class GateMatePlatform(TemplatedPlatform):
     """A device of Cologne Chip's GateMate family.
 
-    Pins are single-ended, and have buffers only: what holds a flip-flop or is differential does not elaborate. The
-    core's voltage is taken to be 1.0 V, the middle one of three, as the makers of boards do.
+    Pins are single-ended, and have buffers only: pins with a flip-flop and differential pins do not elaborate. The
+    core's voltage is assumed to be 1.0 V, the middle one of three, as the makers of boards do.
     """
 
     toolchain = "Peppercorn"

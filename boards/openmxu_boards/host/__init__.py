@@ -1,9 +1,9 @@
 """The host's side: a board as one of the engines that multiply matrices.
 
 ===================  ==================================================================================
-:class:`Host`        a board: what it is, its counters, products on it
+:class:`Host`        a board: its identity, its counters, products on it
 :func:`connect`      the board on a port, or the one on whichever port has one
-:class:`BoardError`  it does not answer, or refuses
+:class:`BoardError`  the board does not answer, or refuses
 ===================  ==================================================================================
 """
 

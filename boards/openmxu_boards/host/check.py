@@ -1,4 +1,4 @@
-"""Whether a board multiplies right: random products, compared bit by bit."""
+"""Check of a board's products: random matrices, compared bit by bit."""
 
 from dataclasses import dataclass, replace
 
@@ -13,26 +13,26 @@ from openmxu_sim.operands.aliases import Progress
 from openmxu_sim.operands.stimulus import collect, stimulus
 
 _TILES = 3
-"""In each dimension, a product has up to this many tiles."""
+"""The most tiles of a product in each dimension."""
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What became of products."""
+    """The outcome of a check of products."""
 
     products: int
     words: int
-    """How many there were, and words in their results."""
+    """Number of products, and of words in their results."""
     wrong: int
     """Words that differ."""
     retries: int
     """Requests that had to be sent again."""
     seconds: float
-    """How long it took, by the link's clock."""
+    """Duration by the link's clock."""
 
     @property
     def right(self) -> bool:
-        """Whether every bit is."""
+        """Whether every bit is right."""
         return not self.wrong
 
     def __str__(self) -> str:
@@ -45,7 +45,7 @@ class Checked:
 def check(host: Host, products: int, seed: int = 0, progress: Progress | None = None) -> Checked:
     """Multiply random matrices on a board and compare each word with the golden model.
 
-    Sizes are random, ragged and of several tiles; elements are of all fp32 patterns, or such that most sums are finite.
+    Sizes are random, ragged and of several tiles; elements are any fp32 patterns, or such that most sums are finite.
     """
     generator = np.random.default_rng(seed)
     words = wrong = 0
@@ -59,7 +59,7 @@ def check(host: Host, products: int, seed: int = 0, progress: Progress | None = 
 
 
 def _check_one(host: Host, generator: np.random.Generator, seed: int) -> tuple[int, int]:
-    """How many words are wrong, of how many."""
+    """The number of wrong words, and of all words."""
     config = replace(host.config, source=FP32)
     m, k, n = (
         int(generator.integers(1, _TILES * side + 1)) for side in (config.depth // 2, config.rows, config.columns)

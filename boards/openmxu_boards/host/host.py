@@ -21,7 +21,7 @@ _MOST_BAUD = 12_000_000
 """Bits per second of the fastest converters."""
 
 _REPLY = 1024
-"""Bytes of results that are asked for at a time: if they come damaged, they are asked for again."""
+"""Bytes of results in one request: it is repeated if they arrive damaged."""
 
 
 class Host:
@@ -30,29 +30,29 @@ class Host:
     Parameters
     ----------
     link
-        Where it is; closed by :meth:`close`.
+        The link to the board; closed by :meth:`close`.
     tries
-        How often it is asked what it is.
+        Number of requests for its identity before it is given up.
 
     Raises
     ------
     BoardError
-        It does not answer.
+        The board does not answer.
     ValueError
-        What answers is no board of ours, or one of another version.
+        The answer is not from a board of ours, or from one of another version.
     """
 
     def __init__(self, link: Link, *, tries: int = 4) -> None:
         self._link = link
         self._session = Session(link)
         self.identity: Identity = self._session.identify(tries)
-        """What the board is."""
+        """The board's identity."""
         _check_room(self.identity)
         self._session.open()
 
     @property
     def config(self) -> MxuConfig:
-        """Its unit."""
+        """The board's unit."""
         return self.identity.config
 
     @property
@@ -76,11 +76,11 @@ class Host:
         self.close()
 
     def close(self) -> None:
-        """Give the port back."""
+        """Close the port."""
         self._link.close()
 
     def counters(self) -> Counters:
-        """The unit's counters and error code, as of the last run."""
+        """The unit's counters and error code after the last run."""
         return _counters(self._session.ask(Command.COUNTERS, reply=_SIZE))
 
     def run(
@@ -94,7 +94,7 @@ class Host:
     ) -> Run:
         """Run a stimulus on the board; see :class:`openmxu_sim.engines.protocol.Engine`.
 
-        Cycles and counters are those of all runs together, without the time in which bytes come and go; cycles are 0 on
+        Cycles and counters are those of all runs together, without the time of transfers; cycles are 0 on
         a board without counters.
         """
         for name, value in (("stalls", stalls), ("vcd", vcd), *options.items()):
@@ -135,7 +135,7 @@ class Host:
             self._session.ask(command, address.to_bytes(2, "little") + load.beats[start : start + most])
 
     def _run(self, run: TileRun) -> Counters:
-        """Run tiles; their results go to the beginning of the buffer."""
+        """Run tiles; their results go to the start of the result buffer."""
         tiles = b"".join(tile.to_bytes() for tile in run.tiles)
         config = self.config
         beats = sum(tile.beats + config.rows * config.row_step + config.latency for tile in run.tiles)
@@ -192,14 +192,14 @@ def connect(port: str = "auto") -> Host:
     ----------
     port
         A serial port; or ``"auto"``: the ports of known USB converters are tried until a board answers. ``@`` and a
-        number behind it are the bits per second, :data:`~openmxu_boards.host.link.BAUD` without.
+        number after it set the bits per second; the default is :data:`~openmxu_boards.host.link.BAUD`.
 
     Raises
     ------
     OSError
-        The port cannot be opened; or ``"auto"`` finds none, and the text says what became of each.
+        The port cannot be opened; or ``"auto"`` finds none, and the text names the failure of each port.
     BoardError, ValueError
-        What is there does not answer, or is no board of ours.
+        The device on the port does not answer, or is no board of ours.
     """
     name, at, rate = port.rpartition("@") if "@" in port else (port, "", "")
     baud = int(rate) if rate.isdecimal() else 0 if at else BAUD

@@ -1,4 +1,4 @@
-"""What carries bytes between host and board."""
+"""Links that carry bytes between host and board."""
 
 import errno
 import os
@@ -15,17 +15,17 @@ BAUD = 1_000_000
 
 
 CLOCKS: dict[str, Callable[[], float]] = {}
-"""Clocks of ports whose other end does not live in real time: simulated boards."""
+"""Clocks of ports whose other end does not run in real time: simulated boards."""
 
 _SLICE = 0.01
-"""Seconds of real time between looks at such a clock."""
+"""Seconds of real time between two reads of such a clock."""
 
 
 class Link(Protocol):
     """Bytes to a board and from it, and the time by which answers are waited for."""
 
     name: str
-    """What errors call it."""
+    """Name in errors."""
     baud: int
     """Bits per second."""
 
@@ -40,7 +40,7 @@ class Link(Protocol):
         ...
 
     def receive(self, seconds: float) -> bytes:
-        """What has arrived; waits for the first byte, but not longer than this.
+        """The bytes that have arrived; waits for the first one, at most ``seconds``.
 
         Raises
         ------
@@ -54,7 +54,7 @@ class Link(Protocol):
         ...
 
     def close(self) -> None:
-        """Give it back."""
+        """Close the link."""
         ...
 
 
@@ -104,7 +104,7 @@ def candidates() -> Sequence[str]:
 
 
 class SerialLink:
-    """A serial port, or a pseudo-terminal; nobody else can open it meanwhile.
+    """A serial port, or a pseudo-terminal; no other program can open it meanwhile.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class SerialLink:
     Raises
     ------
     OSError
-        pyserial is not installed, there is no such port, it may not be used, or somebody else uses it.
+        pyserial is not installed, there is no such port, access is denied, or another program uses it.
     """
 
     def __init__(self, port: str, baud: int = BAUD) -> None:
@@ -130,35 +130,35 @@ class SerialLink:
             raise OSError(f"port {port} cannot be opened: {_reason(error)}") from None
 
     def send(self, data: bytes) -> None:
-        """As of :class:`Link`."""
+        """See :class:`Link`."""
         try:
             self._port.write(data)
         except self._gone as error:
             raise OSError(f"port {self.name} is gone: {_reason(error)}") from None
 
     def receive(self, seconds: float) -> bytes:
-        """As of :class:`Link`."""
+        """See :class:`Link`."""
         deadline = self.now() + seconds
         simulated = self.name in CLOCKS
         try:
             while not (data := self._port.read(self._port.in_waiting)) and (left := deadline - self.now()) > 0:
-                # A timeout of the port's own would have it configured anew each time.
+                # The port's own timeout would configure the port anew each time.
                 select.select([self._port], [], [], _SLICE if simulated else left)
             return bytes(data)
         except self._gone as error:
             raise OSError(f"port {self.name} is gone: {_reason(error)}") from None
 
     def now(self) -> float:
-        """As of :class:`Link`."""
+        """See :class:`Link`."""
         return CLOCKS.get(self.name, time.monotonic)()
 
     def close(self) -> None:
-        """As of :class:`Link`."""
+        """See :class:`Link`."""
         self._port.close()
 
 
 def _reason(error: Exception) -> str:
-    """What pyserial says, without the port's name."""
+    """The reason of an error of pyserial, without the port's name."""
     number = getattr(error, "errno", None)
     if number == errno.ENOTTY or "Inappropriate ioctl" in str(error):
         return "it is no serial port"

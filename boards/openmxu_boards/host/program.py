@@ -1,4 +1,4 @@
-"""A stimulus as requests: which beats go where into the board's buffers, and which tiles run when."""
+"""A stimulus as requests: the addresses of beats in the board's buffers, and the order of the tiles."""
 
 import sys
 from collections import deque
@@ -15,13 +15,13 @@ from openmxu_sim.operands.aliases import Words
 from openmxu_sim.operands.stimulus import Stimulus
 
 _BYTES = {8: "<u1", 16: "<u2", 32: "<u4"}
-"""Widths of words that numpy has a type for."""
+"""numpy's types by the width of a word."""
 
 TILE = 6
 """Bytes of a tile in a request."""
 
 _FRAME = 26
-"""Bytes of a request and its reply besides what they are about."""
+"""Bytes of a request and its reply without beats, tiles or data."""
 
 
 class Load(NamedTuple):
@@ -30,9 +30,9 @@ class Load(NamedTuple):
     weights: bool
     """Whether they are weights; else activations."""
     address: int
-    """Where the first one goes."""
+    """Address of the first beat."""
     beats: bytes
-    """All of them, each in whole bytes."""
+    """All beats, each in whole bytes."""
     size: int
     """Bytes of a beat."""
 
@@ -43,12 +43,12 @@ class Load(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The address behind the last beat."""
+        """The address after the last beat."""
         return self.address + len(self.beats) // self.size
 
 
 class Run(NamedTuple):
-    """Tiles that run one after the other, and how many results they give."""
+    """Tiles that run one after the other, and the number of their results."""
 
     tiles: tuple[TileJob, ...]
     results: int
@@ -60,12 +60,12 @@ class Run(NamedTuple):
 
 
 class Program(NamedTuple):
-    """What to ask of a board."""
+    """The requests for a stimulus."""
 
     steps: Sequence[Load | Run]
     """The requests, in order."""
     order: Sequence[int]
-    """Numbers of the sums, as they are in the stimulus, in the order in which results come."""
+    """Numbers of the sums in the stimulus, in the order in which results come."""
 
 
 def beat_size(width: int, words: int) -> int:
@@ -74,11 +74,11 @@ def beat_size(width: int, words: int) -> int:
 
 
 def program(identity: Identity, stimulus: Stimulus) -> Program:
-    """What to ask of a board.
+    """The requests that a board needs for a stimulus.
 
-    Beats that are in a buffer already are not sent again. Where there is no room, what is needed again last goes; what
-    a tile needs that has not run yet stays. Sums are built in the order of the stimulus, where weights meet all rows of
-    activations before the next ones come, or the other way round: whichever sends less.
+    Beats that are in a buffer already are not sent again. Without room, the beats that are needed last are replaced;
+    beats for tiles that have not run yet stay. Sums are built in the order of the stimulus, where weights meet all rows
+    of activations before the next ones come, or the other way round: in the order that sends less.
     """
     sums, rows = _sums(identity.config, stimulus)
     orders = [list(range(len(sums))), sorted(range(len(sums)), key=rows.__getitem__)]
@@ -94,7 +94,7 @@ def _sums(config: MxuConfig, stimulus: Stimulus) -> tuple[list[list["_Step"]], l
     rows = []
     weights = b""
     for tile, block in zip(stimulus.tiles, stimulus.blocks(), strict=True):
-        # A tile that keeps the weights of the one before may come behind another one.
+        # A tile that keeps the weights of the one before may follow another tile here.
         weights = _beats(stimulus.config, config, block.weights) or weights
         marks = {name: getattr(tile, name) for name in TILE_MARKS if name != "keep"}
         activations = _beats(stimulus.config, config, block.activations)
@@ -150,7 +150,7 @@ def _joined(loads: list[Load]) -> Iterator[Load]:
 
 
 class _Step(NamedTuple):
-    """A tile with the bytes of its beats, and its marks but ``keep``."""
+    """A tile with the bytes of its beats, and its marks except ``keep``."""
 
     weights: bytes
     activations: bytes
@@ -159,7 +159,7 @@ class _Step(NamedTuple):
 
 
 class _Slots:
-    """What a buffer holds, by content."""
+    """The contents of a buffer, and their places."""
 
     def __init__(self, number: int, size: int, uses: Sequence[bytes]) -> None:
         self._size = size
@@ -171,7 +171,7 @@ class _Slots:
             self._next.setdefault(beats, deque()).append(time)
 
     def has_room(self, beats: bytes) -> bool:
-        """Whether these are here, or can be without what tiles that have not run yet need."""
+        """Whether these beats are in the buffer, or can replace beats that no waiting tile needs."""
         return not beats or beats in self._held or bool(self._free) or len(self._pending) < len(self._held)
 
     def place(self, beats: bytes) -> tuple[int, bool]:
@@ -184,17 +184,17 @@ class _Slots:
         return self._held[beats] * self._size, new
 
     def _last_needed(self) -> bytes:
-        """What can go best."""
+        """The beats to replace: those that are needed again last."""
         can_go = (beats for beats in self._held if beats not in self._pending)
         return max(can_go, key=lambda beats: self._next[beats][0] if self._next[beats] else sys.maxsize)
 
     def release(self) -> None:
-        """All tiles have run."""
+        """Note that all tiles have run: none needs its beats any more."""
         self._pending.clear()
 
 
 def _beats(given: MxuConfig, config: MxuConfig, words: Words) -> bytes:
-    """Rows of words as the board takes them: converted if need be, and each in whole bytes."""
+    """Rows of words in the board's form: converted to its format if necessary, each in whole bytes."""
     if given.source != config.source:
         words = golden.convert(words, given.source.name, config.source.name, subnormals=config.subnormals)
     width = config.source.width

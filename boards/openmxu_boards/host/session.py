@@ -1,4 +1,4 @@
-"""Requests and their answers, whatever becomes of the bytes on their way."""
+"""Requests and their answers over a link that may damage or lose bytes."""
 
 import secrets
 
@@ -6,16 +6,16 @@ from openmxu_boards.host.link import Link
 from openmxu_boards.protocol import MOST_SEQUENCE, Command, Decoder, Identity, Reply, Status, request
 
 _TRIES = 16
-"""How often a request is sent before the board is given up."""
+"""Number of times that a request is sent before the board is given up."""
 
 _PATIENCE = 0.3
-"""Seconds without an answer, besides what bytes and work take."""
+"""Seconds to wait for an answer, besides the time for bytes and work."""
 
 _QUIET = 0.02
 """Seconds after a damaged frame, as USB converters keep bytes back for up to 16 ms."""
 
 _BITS = 10
-"""Of a byte on a UART."""
+"""Bits of a byte on a UART."""
 
 _REASONS = {
     Status.COMMAND: "it does not know the command",
@@ -33,9 +33,9 @@ class BoardError(RuntimeError):
     Parameters
     ----------
     text
-        What is wrong.
+        The failure.
     status
-        Of its reply, if there is one.
+        Status of the board's reply, if there is one.
     """
 
     def __init__(self, text: str, status: int | None = None) -> None:
@@ -46,9 +46,9 @@ class BoardError(RuntimeError):
 class Session:
     """A host's end of the protocol.
 
-    A request is sent until its answer is here. The board knows requests by session and number, so that none is carried
-    out twice; answers to others are thrown away. So after bytes were lost, changed, repeated or made up the next try
-    succeeds, and no wrong answer is taken for the right one unless 32 bits of CRC agree by chance.
+    A request is repeated until its answer arrives. The board knows requests by session and number, so that none is
+    carried out twice; answers to others are dropped. So after bytes were lost, changed, repeated or inserted the next
+    try succeeds, and no wrong answer is taken for the right one unless 32 bits of CRC agree by chance.
     """
 
     def __init__(self, link: Link) -> None:
@@ -61,14 +61,14 @@ class Session:
         """Requests that were sent again."""
 
     def identify(self, tries: int = _TRIES) -> Identity:
-        """What the board is; it may be of any session."""
+        """The board's identity, whatever session is open."""
         return Identity.parse(self._ask(Command.IDENTIFY, b"", reply=512, tries=tries))
 
     def open(self) -> None:
-        """Reset the unit, and be the one who uses it.
+        """Reset the unit, and open a session on it.
 
-        Should this number be that of the open session, the board resets nothing and goes on with sequence numbers of
-        its own: the request that follows finds this out.
+        If the random number is that of the open session, the board resets nothing and keeps its sequence numbers: the
+        next request detects this.
         """
         while not self._is_open:
             self._session, self._sequence = 1 + secrets.randbelow(0xFFFF), secrets.randbelow(MOST_SEQUENCE + 1)
@@ -83,10 +83,10 @@ class Session:
                 self._is_open = True
 
     def ask(self, command: Command, arguments: bytes = b"", *, reply: int = 0, seconds: float = 0.0) -> bytes:
-        """Have a command carried out, in a new session if the last request of this one failed or was interrupted."""
+        """Execute a command, in a new session if the last request of this one failed or was interrupted."""
         self.open()
         self._sequence = (self._sequence + 1) & MOST_SEQUENCE
-        self._is_open = False  # until it is known what became of this request
+        self._is_open = False  # until this request has its answer
         data = self._ask(command, arguments, reply=reply, seconds=seconds)
         self._is_open = True
         return data
@@ -95,7 +95,7 @@ class Session:
         self, command: Command, arguments: bytes, *, reply: int = 0, seconds: float = 0.0, tries: int = _TRIES
     ) -> bytes:
         frame = request(command, self._session, self._sequence, arguments)
-        # Escapes double a frame at most.
+        # Escapes at most double a frame.
         wait = seconds + _PATIENCE + _BITS * (len(frame) + 2 * reply + 64) / self._link.baud
         for attempt in range(tries):
             self.retries += attempt > 0
@@ -109,7 +109,7 @@ class Session:
         )
 
     def _wait(self, command: Command, seconds: float) -> Reply | None:
-        """The answer; ``None`` if it is to be asked for again."""
+        """The answer; ``None`` if the request must be repeated."""
         deadline = self._link.now() + seconds
         while (left := deadline - self._link.now()) > 0:
             for body in self._decoder.feed(self._link.receive(left)):

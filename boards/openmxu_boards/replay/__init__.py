@@ -1,4 +1,4 @@
-"""A bitstream played before it is loaded: its circuit is read back, and simulated at its pins.
+"""Simulation of a bitstream before it is loaded: its circuit is read back, and simulated at its pins.
 
 =================================  ==================================================================================
 :func:`check`                      the self-test of a build, watched at its lights

@@ -1,4 +1,4 @@
-"""The bits of an iCE40's bitstream, from the text that iceunpack makes of it."""
+"""The bits of an iCE40's bitstream, from iceunpack's text."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ class Bitmap:
     """A bitstream."""
 
     device: str
-    """As IceStorm calls it, such as ``5k``."""
+    """IceStorm's name of the device, such as ``5k``."""
     tiles: Mapping[Place, tuple[str, ...]]
     """The rows of each tile, a character per bit."""
     memories: Mapping[Place, int]
@@ -27,7 +27,7 @@ class Bitmap:
 
 
 def read_bitmap(text: str) -> Bitmap:
-    """Read the text."""
+    """Read a bitmap from iceunpack's text."""
     device, tiles, memories, extra = "", {}, {}, set()
     # The comment may hold anything.
     for block in ("\n" + text).split("\n.")[1:]:

@@ -1,4 +1,4 @@
-"""What is on an iCE40: the chip database of Project IceStorm, as text, which its own header describes.
+"""The contents of an iCE40: the chip database of Project IceStorm, as text, which its own header describes.
 
 Nothing of it is part of this project. Debian and Ubuntu have it as the package fpga-icestorm-chipdb.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from openmxu_boards.replay.circuit import CircuitError
 
 FOLDER = "OPENMXU_ICESTORM"
-"""The variable that names the folder of the databases where it is none of the usual ones."""
+"""The variable that names the folder of the databases, unless it is one of the usual folders."""
 
 _FOLDERS = ("/usr/share/fpga-icestorm/chipdb", "/usr/share/icebox", "/usr/local/share/icebox")
 
@@ -23,7 +23,7 @@ Place = tuple[int, int]
 Bits = Sequence[tuple[int, int]]
 """Configuration bits of a tile: row and column of each."""
 
-# What cells are connected by; the other names are of wires between them.
+# Ports of cells; the other names are those of wires between them.
 _PORTS = re.compile(
     r"^(\d+) (\d+) ((?:lutff_|carry_in|ram/|io_|mult/|slf_op_|glb_netwk_|padin_|fabout|neigh_op_tn)\S*)$", re.MULTILINE
 )

@@ -1,4 +1,4 @@
-"""A circuit of cells, and its Verilog: what a bitstream or a routed netlist is turned into before it is simulated."""
+"""A circuit of cells, and its Verilog: the form in which a bitstream or a routed netlist is simulated."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,23 +20,23 @@ class Cell:
     model: str
     """Its module in ``cells/``."""
     name: str
-    """A name of its own."""
+    """Unique name of the instance."""
     inputs: Mapping[str, tuple[str, ...]]
     """The wires at each input, lowest bit first; constants are ``1'b0`` and ``1'b1``."""
     outputs: Mapping[str, tuple[str | None, ...]]
-    """The wires at each output, likewise; ``None``: nobody listens."""
+    """The wires at each output, lowest bit first; ``None``: not connected."""
     parameters: Mapping[str, str] = field(default_factory=dict)
     """Verilog constants by name."""
 
 
 @dataclass(frozen=True)
 class Clock:
-    """What the simulation's clock is."""
+    """The clock of a simulation."""
 
     wire: str
     """The wire that it drives."""
     source: str
-    """Where it comes from, for people: a pin, or a PLL."""
+    """Its source, for people: a pin, or a PLL."""
 
 
 @dataclass(frozen=True)
@@ -44,17 +44,17 @@ class Circuit:
     """Cells between pins."""
 
     clock: Clock
-    """The only one."""
+    """The only clock."""
     inputs: Mapping[str, str]
     """The wire that each input pin drives."""
     outputs: Mapping[str, tuple[str, str]]
     """The wire that drives each output pin, and the one that enables it."""
     cells: tuple[Cell, ...]
-    """In no particular order."""
+    """The cells, in no particular order."""
 
     @property
     def census(self) -> dict[str, int]:
-        """How many cells there are of each model."""
+        """Number of cells of each model."""
         models = sorted(cell.model for cell in self.cells)
         return {model: models.count(model) for model in dict.fromkeys(models)}
 

@@ -10,7 +10,7 @@ from openmxu_boards.replay.circuit import ONE, ZERO, Circuit, CircuitError
 from openmxu_boards.replay.netlist import Part, Reader, inverse, parse
 
 _DPRAM_ADDRESS = "DBCA"
-"""Inputs of a LUT that are the address of a memory, the lowest bit first."""
+"""Inputs of a LUT that form the address of a memory, the lowest bit first."""
 
 
 def read_circuit(text: str, clock: str) -> Circuit:
@@ -21,11 +21,11 @@ def read_circuit(text: str, clock: str) -> Circuit:
 class _Part(Part):
     @property
     def place(self) -> str:
-        """The name of the pin that it is at."""
+        """The name of the pin at which it is placed."""
         return str(self.attributes.get("LOC", self.name))
 
     def input(self, port: str, default: str = ONE) -> str:
-        """What a port sees: a wire, a constant or an inverse by its multiplexer; else what nothing drives."""
+        """The source of a port: a wire, a constant or an inverse, by its multiplexer; else ``default``, if undriven."""
         choice = self.parameter(f"{port}MUX", port)
         if choice in ("0", "1"):
             return ONE if choice == "1" else ZERO
@@ -61,7 +61,7 @@ class _Reader(Reader):
 
     def _pll(self, part: _Part) -> None:
         made = [port for port in ("CLKOP", "CLKOS", "CLKOS2", "CLKOS3") if port in part.nets]
-        # An output of its own may be what it compares its input with.
+        # One of its own outputs may be its feedback.
         used = [port for port in made if part.nets[port] != part.nets.get("CLKFB")] or made
         self._multiply(part, used, ("LOCK", "INTLOCK"))
 
@@ -101,7 +101,7 @@ class _Reader(Reader):
         self._multiplexer(part)
 
     def _multiplexer(self, part: _Part) -> None:
-        """The one behind the LUT, of two LUTs or of two such multiplexers."""
+        """The multiplexer after the LUT, of two LUTs or of two such multiplexers."""
         if "FXA" in part.nets or "FXB" in part.nets:
             zero, one = part.input("FXA"), part.input("FXB")
         else:
@@ -122,7 +122,7 @@ class _Reader(Reader):
         self._add(model, {"q": part.net("Q")}, ports, SET=initial)
 
     def _reset(self) -> str:
-        """The reset of the whole device, which is low where it is active."""
+        """The reset of the whole device, active low."""
         return inverse(self._reset_net.input("GSR")) if self._reset_net else ZERO
 
     def _block_ram(self, part: _Part) -> None:

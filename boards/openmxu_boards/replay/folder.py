@@ -1,4 +1,4 @@
-"""From what a build left in a folder to a circuit whose pins are the board's."""
+"""From the files of a build in a folder to a circuit whose pins are the board's."""
 
 import hashlib
 import json
@@ -22,14 +22,14 @@ _NETLISTS: Mapping[str, Callable[[str, str], Circuit]] = {
     "Gowin": gowin.read_circuit,
     "GateMate": gatemate.read_circuit,
 }
-"""What reads the netlist after routing of each family."""
+"""Reader of the netlist after routing, by family."""
 
 
 class Pin(NamedTuple):
     """A pin of a board's device."""
 
     name: str
-    """As the package calls it, such as ``37`` or ``B2``."""
+    """Name of the pin on the package, such as ``37`` or ``B2``."""
     inverted: bool
     """Whether the pin is low where its signal is high."""
 
@@ -38,7 +38,7 @@ def find_pin(platform: Any, resource: str, number: int = 0, signal: str | None =
     """The pin of a resource of Amaranth's pin tables, or of a signal of one, as ``rx`` of ``uart``."""
     found = platform.lookup(resource, number)
     [pins] = found.ios if signal is None else next(each.ios for each in found.ios if each.name == signal)
-    # Pins of connectors have names of their own, which the platform alone knows.
+    # Pins of connectors have names of their own, which only the platform can resolve.
     [name] = pins.map_names(platform._conn_pins, found)
     return Pin(name, pins.invert)
 
@@ -57,7 +57,7 @@ def read_build(board: Board, folder: Path, tell: Callable[[str], None]) -> tuple
 
 
 def unpack(bitstream: bytes, tell: Callable[[str], None]) -> str:
-    """What iceunpack says of an iCE40's bitstream."""
+    """An iCE40's bitstream as text, by iceunpack."""
     tools.check(["iceunpack"])
     with process.workspace() as work:
         (work / "bits.bin").write_bytes(bitstream)
@@ -66,7 +66,7 @@ def unpack(bitstream: bytes, tell: Callable[[str], None]) -> str:
 
 
 def _checked(board: Board, folder: Path, family: Family) -> str:
-    """The file to simulate, if all of a build is there, and of one and the same."""
+    """The file to simulate, if all files of a build are present and belong to one build."""
     try:
         report = json.loads((folder / SUMMARY).read_text())
         name, bitstream, digests = str(report["board"]), str(report["bitstream"]), dict(report["sha256"])

@@ -1,8 +1,8 @@
 """The circuit of a GateMate after routing, from the netlist that nextpnr writes then.
 
 The cells are those that nextpnr has packed and placed; where it has routed through cells and along the lines between
-them, there are cells for that, too. The step from there to the bitstream is not undone here: nextpnr inverts tables
-behind wires of the device that invert, which the netlist does not say, and gmpack packs.
+them, the netlist has cells for that, too. The step from there to the bitstream is not undone here: nextpnr inverts
+tables behind inverting wires of the device, which the netlist does not show, and gmpack packs.
 """
 
 import re
@@ -18,13 +18,13 @@ _BANKS = {
     "bottom": {7: "WA", 59: "WB", 103: "WC"},
     "top": {59: "EA", 103: "EB"},
 }
-"""Banks of a CCGM1A1 on each edge by where they begin; pins A0, B0, A1 … follow, every second column or row."""
+"""Banks of a CCGM1A1 on each edge by their first column or row; pins A0, B0, A1 … follow at every second one."""
 
 _RIGHT, _TOP = 165, 133
 """The last column and row."""
 
 _FROM_FABRIC, _LOW, _HIGH = "00000000", "00000011", "00010011"
-"""How a block RAM's control is made."""
+"""Sources of a block RAM's control: the fabric, constant low, constant high."""
 
 _CLOCKS = {"00100011": "CLOCK1", "00110011": "CLOCK2", "00000011": "CLOCK3", "00010011": "CLOCK4"}
 """Global clocks of a block RAM by its configuration."""
@@ -35,7 +35,7 @@ _CARRY_IN, _ADD_CARRY = "101", "111"
 """Functions of a lower half: the carry is one more input of its second table, or inverts its output."""
 
 _ADDER_CARRIES = ("COUTY1", "CPOUT2")
-"""The outputs of an adder with its carry."""
+"""The outputs of an adder that show its carry."""
 
 _LINES = {
     "COUTX": ("CX", "X", "C", ("OUT1", "OUT2"), ("COMPOUT", "CINY")),
@@ -45,7 +45,7 @@ _LINES = {
     "COUTY2": ("CY2", "Y2", "C", ("OUT1", "OUT2"), ("COMPOUT", "CINX")),
     "POUTY2": ("PY2", "Y2", "P", ("OUT2", "OUT1"), ("COMPOUT", "PINX")),
 }
-"""Of each line that leaves a CPE: parameters that say where it begins, and by that sources."""
+"""For each line that leaves a CPE: the parameters that choose its source, and the sources."""
 
 
 def read_circuit(text: str, clock: str) -> Circuit:
@@ -81,7 +81,7 @@ class _Reader(Reader):
         self._sizes = {}
         for part, found in zip(self._parts, module["cells"].values(), strict=True):
             self._sizes[part.name] = {port: len(bits) for port, bits in found["connections"].items()}
-            # Buses are filled up with nets that are none.
+            # Unused bits of buses carry placeholder nets, which nothing drives.
             part.nets = {port: net for port, net in part.nets.items() if net in driven}
 
     # Pins and clocks
@@ -100,7 +100,7 @@ class _Reader(Reader):
         self._outputs[self._pin(part)] = (part.wire("A"), ONE)
 
     def _between(self, part: Part) -> None:
-        """What is between a pin and the fabric, without its registers."""
+        """The connections between a pin and the fabric, without registers."""
         registers = {f"{pin}_FF": "0" for pin in ("OUT1", "OUT2", "IN1", "IN2")}
         part.require(**registers, USE_DDR="0", USE_CFG_BIT="0", OE_SIGNAL="00", LVDS_EN="0")
         second = part.number("OUT23_14_SEL", 0)
@@ -123,7 +123,7 @@ class _Reader(Reader):
                 self._set(part, f"CLK_REF{number}", part.wire(f"CLK{chosen}"))
 
     def _clock_output(self, part: Part) -> None:
-        """A global clock: what a PLL makes, or its reference."""
+        """A global clock: the output of a PLL, or its reference."""
         for number in range(4):
             if f"GLB{number}" in part.nets:
                 part.require(**{f"GLB{number}_EN": "1", f"USR_GLB{number}_EN": "0"})
@@ -165,7 +165,7 @@ class _Reader(Reader):
             self._set(part, port, part.wire(source))
 
     def _join(self, part: Part, ports: Sequence[str]) -> str | None:
-        """The first net at ports that show the same; the others become this one."""
+        """The first net at ports with the same value; the others become aliases of it."""
         nets = [part.net(port) for port in ports if port in part.nets]
         for other in nets[1:]:
             if other and other != nets[0]:
@@ -208,7 +208,7 @@ class _Reader(Reader):
         self._add("gatemate_lut", {"o": part.net(output)}, {"truth": f"64'd{truth}", "inputs": inputs})
 
     def _operand(self, part: Part, table: str, first: int) -> tuple[str, tuple[str, ...]]:
-        """A table with two inputs, of which the second may be a line; and these."""
+        """A table with two inputs, and the inputs, of which the second may be a line."""
         instead = {1: ("C_I1", "PINY1"), 3: ("C_I2", "CINX"), 5: ("C_I3", "PINY1"), 7: ("C_I4", "PINX")}
         parameter, line = instead[first]
         truth = part.constant(table)
@@ -246,7 +246,7 @@ class _Reader(Reader):
         self._add("gatemate_adder", {"o": part.net(output), "co": out}, ports)
 
     def _product_wires(self, part: Part) -> None:
-        """The outputs of a multiplier's place that show the same, or what passes it."""
+        """Join the outputs of a multiplier's cell that show the same bit, and pass on lines that cross the cell."""
         for ports in self._product_outputs(part):
             self._join(part, ports)
         if "POUTY2" in part.nets:
@@ -337,7 +337,7 @@ class _Reader(Reader):
         self._add("gatemate_ram", outputs, inputs, **parameters, HALF=str(int(halved)), CONTENT=content)
 
     def _bus(self, part: Part, port: str, half: int, *, halved: bool) -> tuple[str, ...]:
-        """The ports with a word: 40, or the 20 of a half, which are alone where the other half is not used."""
+        """The ports with a word: 40, or the 20 of a half, which are the only ones where the other half is not used."""
         size, width = self._sizes[part.name].get(port, 0), 20 if halved else 40
         if size not in (0, width, 40):
             raise part.no_model(f"has {size} wires at {port}")

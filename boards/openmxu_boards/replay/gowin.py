@@ -31,14 +31,14 @@ _ALU_TABLES: Mapping[int | str, int] = {
 nextpnr does neither."""
 
 _SET_RESET = {"S": "SET", "R": "RESET", "P": "PRESET", "C": "CLEAR"}
-"""The port by a letter in the name of a flip-flop; the last two wait for no clock."""
+"""The port by a letter in the name of a flip-flop; the last two are asynchronous."""
 
 _FLIP_FLOPS = [
     f"DFF{falling}{reset}{enable}" for falling in ("", "N") for reset in ("", *_SET_RESET) for enable in ("", "E")
 ]
 
 _BYTES = {8: 9, 16: 18, 32: 36}
-"""Widths of bytes of eight bits as those of nine: nextpnr has left the place of the ninth bit at the ports."""
+"""Widths with eight bits in a byte, and those with nine: at the ports, nextpnr leaves a place for the ninth bit."""
 
 _EDGES = re.compile(r"IO([TBLR])(\d+)([A-Z])")
 
@@ -137,7 +137,7 @@ class _Reader(Reader):
         self._add("gowin_mux", {"o": part.net("O")}, ports)
 
     def _alu(self, part: Part) -> None:
-        """Where there is none in front of the first one of a chain, nextpnr counts on a carry of zero."""
+        """An ALU. nextpnr assumes a carry of zero into the first one of a chain, if nothing drives it."""
         part.require(CIN_NETTYPE="LOGIC")
         outputs = {"o": part.net("SUM"), "co": part.net("COUT")}
         if not any(outputs.values()):
@@ -146,12 +146,12 @@ class _Reader(Reader):
             truth = part.constant("RAW_ALU_LUT") & 0xFFFF
         else:
             mode = part.parameter("ALU_MODE", "")
-            # What was no number is a text, of one digit perhaps, which gowin_pack takes for something else.
+            # A value that was no number is a text, perhaps of one digit, which gowin_pack reads differently.
             key = int(mode, 2) if re.fullmatch("[01]{2,}", mode) else mode
             if key not in _ALU_TABLES:
                 raise part.no_model(f"has ALU_MODE={mode}")
             truth = _ALU_TABLES[key]
-        part.look_up(truth, ("I0", "I1"))  # the carry's
+        part.look_up(truth, ("I0", "I1"))  # the inputs of the carry
         inputs = part.look_up(truth, ("I0", "I1", "I2", "I3"))
         ports = {"truth": f"16'd{truth}", "inputs": inputs, "ci": part.input("CIN", ZERO)}
         self._add("gowin_alu", outputs, ports)
@@ -244,7 +244,7 @@ class _Reader(Reader):
         }
 
     def _check_memory(self, part: Part, modes: tuple[str, ...], selects: tuple[str, ...]) -> None:
-        """No registers behind the outputs, no resets, and always selected."""
+        """Check that a memory has no output registers and no resets, and is always selected."""
         part.require(**dict.fromkeys(modes, "0"))
         if any(part.input(port, ZERO) != ZERO for port in ("RESET", "RESETA", "RESETB")):
             raise part.no_model("has a reset")
@@ -274,7 +274,7 @@ class _Reader(Reader):
         "BUFG": (_buffer, None),
         "GSR": (None, _global_set_reset),
         "rPLL": (_pll, _pll_resets),
-        # They keep places free.
+        # Blockers keep places free.
         "BLOCKER_LUT": (None, None),
         "BLOCKER_FF": (None, None),
         "IBUF": (None, _input_pin),

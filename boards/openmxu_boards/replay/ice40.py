@@ -1,7 +1,7 @@
 """The circuit that an iCE40's bitstream configures: LUTs, carries, flip-flops, block RAMs, MAC16, a PLL and pins.
 
 Every wire is followed back from the output pins, switch by switch as the bits set them, to the cell that drives it.
-Nothing but the bitstream says what is connected: no netlist is read.
+All connections come from the bitstream alone: no netlist is read.
 """
 
 from collections import deque
@@ -13,13 +13,13 @@ from openmxu_boards.replay.chip import Chip, Place
 from openmxu_boards.replay.circuit import ONE, ZERO, Cell, Circuit, CircuitError, Clock
 
 _TRUTH = (4, 14, 15, 5, 6, 16, 17, 7, 3, 13, 12, 2, 1, 11, 10, 0)
-"""Which bit of a logic cell is the output for inputs 0, 1, ... of its LUT."""
+"""The bit of a logic cell that is the output for inputs 0, 1, ... of its LUT."""
 
 _CARRY, _FLIP_FLOP, _SET, _ASYNC = 8, 9, 18, 19
 """Bits of a logic cell: use the carry, use the flip-flop, set it, set or reset it without the clock."""
 
 _OUTPUT = {"0110": "always", "1010": "enabled"}
-"""What bits 5 to 2 of a pin's type say about its output; the others are registers and clocks in the pin."""
+"""Meaning of bits 5 to 2 of a pin's type for its output; other values use registers and clocks in the pin."""
 
 _PLL_OUTPUTS = {
     **dict.fromkeys(("010", "011"), ("PLLOUT_A",)),
@@ -59,7 +59,7 @@ class _Reader:
         self._clock_wire = ""
 
     def read(self) -> Circuit:
-        """Follow what the output pins need, and what that needs."""
+        """Collect the cells that drive the output pins, directly or through other cells."""
         outputs = {}
         for pin, name in self._pins.items():
             if drivers := self._output(pin):
@@ -78,7 +78,7 @@ class _Reader:
     # Nets
 
     def _wire(self, tile: Place, port: str, default: str = ZERO) -> str:
-        """What drives a port of a tile; ``default`` where nothing does."""
+        """The wire that drives a port of a tile; ``default`` where nothing does."""
         net = self._chip.nets.get((*tile, port))
         if net is None:
             return default
@@ -107,7 +107,7 @@ class _Reader:
         return self._wires[net]
 
     def _drivers(self) -> dict[int, _Maker]:
-        """What makes each net that a cell may drive."""
+        """A function for each net that a cell may drive, which makes its driver."""
         made: dict[int, _Maker] = {}
         self._globals = {net: int(name[-1]) for (_, _, name), net in self._chip.nets.items() if name[:4] == "glb_"}
         for net, number in self._globals.items():
@@ -126,7 +126,7 @@ class _Reader:
         return made
 
     def _maker(self, tile: Place, kind: str, port: str) -> _Maker | None:
-        """What makes the net at a port, if it is an output."""
+        """The function that makes the driver of the net at a port, if that is an output."""
         if kind.startswith("lutff_") and port in ("out", "lout", "cout"):
             number = int(kind[6:])
             return {
@@ -165,7 +165,7 @@ class _Reader:
         return "1" in self._read(tile, function)
 
     def _later(self, name: str, make: Callable[[], Cell]) -> None:
-        """Have a cell made once."""
+        """Schedule the making of a cell, once."""
         if name not in self._begun:
             self._begun.add(name)
             self._todo.append(make)
@@ -178,7 +178,7 @@ class _Reader:
         def make() -> Cell:
             bits = self._read(tile, f"LC_{number}")
             truth = "".join(bits[place] for place in reversed(_TRUTH))
-            # An input that nothing depends on may be the LUT's own output, which the carry beside it listens to.
+            # An input that the LUT does not depend on may be its own output, read by the carry beside it.
             inputs = tuple(self._wire(tile, f"lutff_{number}/in_{n}") if _depends(truth, n) else ZERO for n in range(4))
             return Cell("ice40_lut", name, {"truth": (f"16'b{truth}",), "inputs": inputs}, {"o": (f"{name}_o",)})
 
@@ -300,7 +300,7 @@ class _Reader:
         return "".join(self._read((x, y), f"IOB_{number}.PINTYPE_{n}") for n in reversed(range(6)))
 
     def _output(self, pin: _Pin) -> tuple[str, str] | None:
-        """What drives a pin, and what enables that."""
+        """The wire that drives a pin, and the wire that enables it; ``None`` for a pin without output."""
         x, y, number = pin
         kind = self._pin_type(pin)[:4]
         if kind == "0000":
@@ -330,7 +330,7 @@ class _Reader:
         return wire
 
     def _find_pll(self) -> frozenset[_Pin]:
-        """The pads in whose place a PLL's outputs are, if it is used."""
+        """The pads that a PLL's outputs replace, if it is used."""
         pads = set()
         for (kind, _, _), ports in self._chip.cells.items():
             if kind == "PLL":
@@ -349,7 +349,7 @@ def _depends(truth: str, number: int) -> bool:
 
 
 def _sources(chip: Chip, bitmap: Bitmap) -> Mapping[int, _Source]:
-    """What drives each net that a switch drives."""
+    """The source of each net that a switch drives."""
     found: dict[int, _Source] = {}
     configured = [tile for tile, rows in bitmap.tiles.items() if any("1" in row for row in rows)]
     for tile, net, bits, choices in chip.switches(configured):

@@ -1,4 +1,4 @@
-"""What the readers of routed netlists share: parts, wires with several names, and the circuit that comes of them."""
+"""Common parts of the readers of routed netlists: cells, wires with several names, and the resulting circuit."""
 
 import json
 import re
@@ -11,7 +11,7 @@ Bits = str | None | Sequence[str | None]
 """A wire, or several, the lowest bit first."""
 
 Rule = Callable[[Any, Any], None]
-"""What a reader does with a part."""
+"""A reader's method for a kind of part."""
 
 
 def parse(text: str) -> Mapping[str, Any]:
@@ -30,7 +30,7 @@ def inverse(wire: str) -> str:
 
 
 class Part:
-    """A cell of nextpnr's."""
+    """A cell of nextpnr's netlist."""
 
     def __init__(self, name: str, found: Any, rename: Callable[[str], str]) -> None:
         self.name, self.kind = name, str(found["type"])
@@ -45,7 +45,7 @@ class Part:
         self._rename = rename
 
     def no_model(self, what: str) -> CircuitError:
-        """The error that says what there is no model for."""
+        """The error for a part that has no model because it ``what``."""
         return CircuitError(f"cell {self.name}, a {self.kind}, {what}: no model")
 
     def parameter(self, name: str, default: str) -> str:
@@ -57,7 +57,7 @@ class Part:
         return int(self.parameters[name], 2) if name in self.parameters else default
 
     def require(self, **allowed: str) -> None:
-        """See to it that parameters, where they are given, have the values for which there is a model."""
+        """Check that parameters, where they are given, have the values for which there is a model."""
         for name, value in allowed.items():
             if self.parameter(name, value) != value:
                 raise self.no_model(f"has {name}={self.parameter(name, '')}")
@@ -67,11 +67,11 @@ class Part:
         return self._rename(self.nets[port]) if port in self.nets else None
 
     def input(self, port: str, default: str = ONE) -> str:
-        """What a port sees; ``default`` if nothing is connected."""
+        """The wire at a port; ``default`` if nothing is connected."""
         return self.net(port) or default
 
     def inputs(self, ports: Sequence[str], default: str = ONE) -> tuple[str, ...]:
-        """What several ports see."""
+        """The wires at several ports."""
         return tuple(self.input(port, default) for port in ports)
 
     def outputs(self, ports: Sequence[str]) -> tuple[str | None, ...]:
@@ -79,14 +79,14 @@ class Part:
         return tuple(self.net(port) for port in ports)
 
     def wire(self, port: str) -> str:
-        """What an input sees that must be connected."""
+        """The wire at an input that must be connected."""
         wire = self.net(port)
         if wire is None:
             raise self.no_model(f"has nothing at {port}")
         return wire
 
     def wires(self, port: str, width: int) -> tuple[str, ...]:
-        """The same, of a word."""
+        """The wires at an input word, all of whose bits must be connected."""
         return tuple(self.wire(f"{port}{number}" if width > 1 else port) for number in range(width))
 
     def look_up(self, truth: int, ports: tuple[str, ...]) -> tuple[str, ...]:
@@ -109,10 +109,10 @@ class Reader:
     """From parts to a circuit."""
 
     part: ClassVar[type[Part]] = Part
-    """What cells become."""
+    """Class of the parts made from cells."""
 
     rules: ClassVar[Mapping[str, tuple[Rule | None, Rule | None]]]
-    """For each kind of cell, what is done with it before wires have their names, and after that."""
+    """For each kind of cell, the rules applied before wires have their names, and after that."""
 
     def __init__(self, module: Mapping[str, Any], clock: str) -> None:
         self._alias: dict[str, str] = {}
@@ -123,7 +123,7 @@ class Reader:
         self._cells: list[Cell] = []
 
     def read(self) -> Circuit:
-        """What gives wires their names goes first."""
+        """The circuit of the netlist. Rules that give wires their names go first."""
         for turn in range(2):
             for part in self._parts:
                 if part.kind not in self.rules:
@@ -148,16 +148,16 @@ class Reader:
         return wire
 
     def _set(self, part: Part, port: str, source: str) -> None:
-        """Take a wire or a constant for the net at a port, if there is one."""
+        """Replace the net at a port, if there is one, by a wire or a constant."""
         if wire := part.net(port):
             self._alias[wire] = source
 
     def _pass(self, part: Part, source: str, target: str) -> None:
-        """Take the net at one port for that at another one; where nothing drives it, it is high."""
+        """Replace the net at ``target`` by that at ``source``, or by a constant 1 where ``source`` has none."""
         self._set(part, target, part.net(source) or ONE)
 
     def _multiply(self, part: Part, outputs: Sequence[str], locks: Sequence[str]) -> None:
-        """Take the one output of a PLL that is used for the clock, and have it lock."""
+        """Use the one connected output of a PLL as the clock, and let the PLL be locked."""
         if len(outputs) != 1 or self._clock_wire:
             raise CircuitError(f"cell {part.name}, a PLL, is not the only clock: only one clock can be simulated")
         self._source = "the PLL"
@@ -172,7 +172,7 @@ class Reader:
             self._inputs[pin] = wire
 
     def _add(self, model: str, outputs: Mapping[str, Bits], inputs: Mapping[str, Bits], **parameters: str) -> None:
-        """Have a cell, if anybody listens to it."""
+        """Add a cell, if one of its outputs is connected."""
         cell = Cell(model, f"cell_{len(self._cells)}", _words(inputs), _words(outputs), parameters)
         if any(wire for wires in cell.outputs.values() for wire in wires):
             self._cells.append(cell)

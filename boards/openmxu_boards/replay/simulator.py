@@ -1,4 +1,4 @@
-"""From a circuit to a program that has its pins."""
+"""From a circuit to a program with its pins."""
 
 import importlib.resources
 from collections.abc import Callable
@@ -16,7 +16,7 @@ def cell_models() -> dict[str, str]:
 def compile_circuit(
     circuit: Circuit, *, quick: bool = False, progress: Callable[[str], None] | None = None
 ) -> Program[Circuit]:
-    """Compile a circuit, or fetch what was compiled earlier."""
+    """Compile a circuit, or fetch the program from the cache."""
     texts = cell_models() | {"top.v": circuit.to_verilog("top")}
     try:
         return Program(circuit, compile_verilog(texts, quick=quick, progress=progress))

@@ -1,4 +1,4 @@
-"""A build's self-test, played in simulation and watched at the lights; or its system, at the UART."""
+"""A build's self-test, simulated and watched at its lights; or its system, checked at its UART."""
 
 import json
 import time
@@ -20,44 +20,44 @@ from openmxu_boards.simulated.pins import CircuitPins
 from openmxu_boards.simulated.verilated import Program, Simulation
 
 _TRIES = 16
-"""Of the host, for a request."""
+"""Number of times that the host sends a request before it gives up."""
 
 CYCLES = 1000
-"""Cycles within which a round must be complete; each takes about half as many."""
+"""Cycles within which a round must be complete; a round takes about half as many."""
 
 
 _PRODUCTS = 5
-"""Of a system, unless told otherwise."""
+"""Default number of products of a system."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the lights said."""
+    """The outcome of a simulation, read from the lights or at the UART."""
 
     rounds: int
     """Rounds of the self-test that are complete for certain: the heartbeat changes after a number of them."""
     cycles: int
     """Cycles of the clock since power-up."""
     problem: str
-    """What was wrong; empty if nothing was."""
+    """The failure, in words; empty if there was none."""
     noun: str = "rounds"
-    """What was counted: rounds of the self-test, or products of the system."""
+    """Noun of the count: rounds of the self-test, or products of the system."""
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What came of a build's self-test."""
+    """The result of simulating a build."""
 
     board: Board
-    """For which board it was built."""
+    """The board that it was built for."""
     file: str
-    """What was simulated."""
+    """Name of the file that was simulated."""
     circuit: Circuit
-    """What was in it."""
+    """The circuit in that file."""
     verdict: Verdict
-    """What the lights said."""
+    """The outcome of the simulation."""
     seconds: tuple[float, float]
-    """How long it took to prepare the simulation, and to run it."""
+    """Time to prepare the simulation, and to run it."""
 
     @property
     def passed(self) -> bool:
@@ -82,7 +82,7 @@ class Checked:
 def simulate_bitstream(
     board: Board, folder: Path | str, *, quick: bool = False, progress: Callable[[str], None] | None = None
 ) -> tuple[Program[Circuit], str]:
-    """What a build left, as a program with the board's pins; and the name of the file that it was read from."""
+    """A build's circuit, as a program with the board's pins; and the name of the file that it was read from."""
     tell = progress or (lambda line: None)
     tell("reading the circuit, some seconds")
     circuit, file = read_build(board, Path(folder), tell)
@@ -92,7 +92,7 @@ def simulate_bitstream(
 def check(
     board: str, folder: Path | str, rounds: int | None = None, *, progress: Callable[[str], None] | None = None
 ) -> Checked:
-    """Simulate what a build left until its self-test has passed some rounds."""
+    """Simulate a build until its self-test has passed some rounds, or its system has computed as many products."""
     target = find_board(board)
     if rounds is not None and rounds < 1:
         raise ValueError(f"rounds must be 1 or more, not {rounds}")
@@ -122,7 +122,7 @@ def _play(board: Board, simulation: Simulation, report: Mapping[str, Any], round
 
 
 def watch(simulation: Simulation, lights: Mapping[str, Pin], beat: int, rounds: int) -> Verdict:
-    """Watch the lights until some rounds have passed, a light says otherwise, or none changes any more."""
+    """Watch the lights until some rounds have passed, a light shows a failure, or none changes any more."""
     missing = [pin.name for pin in lights.values() if pin.name not in simulation.outputs]
     if missing:
         return Verdict(0, 0, f"nothing drives pin {', '.join(missing)}")
@@ -153,7 +153,7 @@ def _is_lit(simulation: Simulation, pin: Pin) -> bool:
 
 
 def _multiply(pins: CircuitPins, products: int, *, clock: int, baud: int) -> tuple[int, str]:
-    """Multiply random matrices by a build's system, at its UART; the cycles that it takes, and what was wrong."""
+    """Multiply random matrices by a build's system, at its UART; the cycles that it takes, and the failure."""
     link = PinLink(pins, clock=clock, baud=baud)
     try:
         found = check_products(Host(link, tries=_TRIES), products)

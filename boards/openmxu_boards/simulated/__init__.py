@@ -1,8 +1,8 @@
-"""Boards without a board: the demo system simulated at the pins of its UART.
+"""Simulated boards: the demo system at the pins of its UART.
 
 =======================  ==============================================================================
 :func:`simulated_link`   a link to a simulated board, in its own time
-:class:`Terminal`        the same on a pseudo-terminal, which any program can open
+:class:`Terminal`        a simulated board on a pseudo-terminal, which any program can open
 =======================  ==============================================================================
 """
 
@@ -18,7 +18,7 @@ from openmxu_boards.soc.system import UartSoc
 
 __all__ = ["Terminal", "new_pins", "new_program", "simulated_link"]
 
-# Yosys writes the choice of a byte as a shift, and leaves it to the assignment to cut the upper bits off.
+# Yosys writes the choice of a byte as a shift, and the assignment cuts the upper bits off.
 _BYTES = "/* verilator lint_off WIDTHTRUNC */\n"
 
 _TOP = f"""\
@@ -31,14 +31,14 @@ endmodule
 
 
 class _Uart(NamedTuple):
-    """Its pins."""
+    """The pins of a system."""
 
     inputs: tuple[str, ...] = ("rx",)
     outputs: tuple[str, ...] = ("tx",)
 
 
 def new_program(system: UartSoc, tell: Callable[[str], None] = lambda _: None) -> Program[_Uart]:
-    """A system, compiled by Verilator; parameters as for :func:`new_pins`."""
+    """A system, compiled by Verilator; for parameters see :func:`new_pins`."""
     texts = {"system.v": _BYTES + to_verilog(system, name="system"), "top.v": _TOP}
     return Program(_Uart(), compile_verilog(texts, progress=tell))
 
@@ -54,7 +54,7 @@ def new_pins(system: UartSoc, tell: Callable[[str], None] = lambda _: None) -> P
 def simulated_link(
     system: UartSoc, *, disturbance: Disturbance | None = None, tell: Callable[[str], None] = lambda _: None
 ) -> PinLink:
-    """A link to a simulated system; parameters as of :func:`new_pins` and :class:`PinLink`."""
+    """A link to a simulated system; for parameters see :func:`new_pins` and :class:`PinLink`."""
     identity = system.soc.identity
     pins = new_pins(system, tell)
     return PinLink(pins, clock=identity.clock, baud=identity.baud, disturbance=disturbance)

@@ -1,4 +1,4 @@
-"""Faults at the pins of a simulated board by the thousand, and what becomes of the numbers."""
+"""Faults at the pins of a simulated board by the thousand, and their effect on products."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -11,29 +11,29 @@ from openmxu_boards.simulated.pins import Pins
 from openmxu_sim.operands.aliases import Progress
 
 CLOCK, BAUD = 1_000_000, 250_000
-"""Of a system that is simulated for this: four cycles are a bit, and waiting costs little."""
+"""Hz and baud rate of the system that is simulated: a bit has four cycles, and waiting costs little."""
 
 _SHARE = 0.3
-"""Of requests, and of answers, that are spoilt."""
+"""Fraction of requests, and of answers, that are disturbed."""
 
 _PRODUCTS = 20
-"""Between two looks at the board through a sound cable."""
+"""Products between two checks of the board through a sound cable."""
 
 _TRIES = 16
 
 
 @dataclass
 class Campaign:
-    """What became of it."""
+    """The outcome of a campaign of faults."""
 
     counts: Counter[str] = field(default_factory=Counter)
     """Faults by kind."""
     products: int = 0
     words: int = 0
     wrong: int = 0
-    """Products that came back, words in their results, and those that differ."""
+    """Products that were returned, words in their results, and words that differ."""
     gave_up: int = 0
-    """Times that the host gave a board up that did not answer in time, with an error."""
+    """Times that the host gave up, with an error, a board that did not answer in time."""
     hangs: int = 0
     """Times that the board did not answer through a sound cable afterwards, or answered wrongly."""
     retries: int = 0
@@ -41,7 +41,7 @@ class Campaign:
 
     @property
     def passed(self) -> bool:
-        """No wrong number, and no hang."""
+        """Whether there was no wrong number and no hang."""
         return not self.wrong and not self.hangs
 
     def __str__(self) -> str:
@@ -59,7 +59,7 @@ class Campaign:
 def campaign(
     pins: Pins, faults: int, *, clock: int = CLOCK, baud: int = BAUD, seed: int = 0, progress: Progress | None = None
 ) -> Campaign:
-    """Multiply on a simulated board while requests and answers are spoilt, until so many faults have happened."""
+    """Multiply on a simulated board while requests and answers are disturbed, until ``faults`` faults have happened."""
     done = Campaign()
     while done.counts.total() < faults:
         _spoil(pins, done, clock, baud, seed)

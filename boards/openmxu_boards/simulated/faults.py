@@ -1,4 +1,4 @@
-"""What can happen to bytes between host and board, at the level of the wire, at random."""
+"""Random faults of the bytes between host and board, at the level of the wire."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -8,10 +8,10 @@ import numpy as np
 from openmxu_boards.simulated.pins import Levels, levels_of
 
 _MOST_BYTES = 40
-"""Bytes that one fault touches."""
+"""The most bytes that one fault touches."""
 
 _ANSWER = 8000
-"""Cycles of an answer after which noise comes, at most: some answers are shorter, and stay sound."""
+"""The most cycles of an answer before noise: some answers are shorter, and stay sound."""
 
 
 def _glitch(data: bytes, divisor: float, generator: np.random.Generator) -> Levels:
@@ -52,13 +52,13 @@ def _change(data: bytes, divisor: float, generator: np.random.Generator) -> Leve
 
 
 def _insert(data: bytes, divisor: float, generator: np.random.Generator) -> Levels:
-    """Bytes that nobody sent come in between."""
+    """Bytes that were not sent are inserted."""
     start = int(generator.integers(len(data) + 1))
     return levels_of(data[:start] + generator.bytes(int(generator.integers(1, _MOST_BYTES))) + data[start:], divisor)
 
 
 def _repeat(data: bytes, divisor: float, generator: np.random.Generator) -> Levels:
-    """All of it comes twice."""
+    """All bytes come twice."""
     return levels_of(data + data, divisor)
 
 
@@ -86,17 +86,17 @@ FAULTS: dict[str, Callable[[bytes, float, np.random.Generator], Levels]] = {
     "wrong baud rate": _rate,
     "line low": _break,
 }
-"""What happens to a request, by name. Two more are made by :class:`Faults`: an earlier request that comes again, and
-noise on what the board answers."""
+"""Faults of a request, by name. :class:`Faults` makes two more: an earlier request that comes again, and noise on the
+board's answer."""
 
 
 class Faults:
-    """A :class:`~openmxu_boards.simulated.pin_link.Disturbance` that spoils a share of the requests and of the answers.
+    """A :class:`~openmxu_boards.simulated.pin_link.Disturbance` that damages a fraction of the requests and answers.
 
     Attributes
     ----------
     counts
-        How often each kind has happened.
+        Number of faults of each kind.
     """
 
     def __init__(self, seed: int, share: float = 0.2) -> None:
@@ -107,7 +107,7 @@ class Faults:
         self.counts: Counter[str] = Counter()
 
     def sent(self, data: bytes, divisor: float) -> Levels:
-        """As of :class:`~openmxu_boards.simulated.pin_link.Disturbance`."""
+        """See :class:`~openmxu_boards.simulated.pin_link.Disturbance`."""
         earlier = self._earlier
         if not earlier or self._generator.random() < 0.05:
             self._earlier = data
@@ -122,7 +122,7 @@ class Faults:
         return levels_of(earlier + data, divisor)
 
     def answered(self, levels: Levels) -> Levels:
-        """As of :class:`~openmxu_boards.simulated.pin_link.Disturbance`."""
+        """See :class:`~openmxu_boards.simulated.pin_link.Disturbance`."""
         if np.all(levels) or not self._spoils_in:
             return levels
         start, self._spoils_in = self._spoils_in, max(self._spoils_in - len(levels), 0)

@@ -7,11 +7,11 @@ import numpy as np
 from openmxu_boards.simulated.pins import Levels, Pins, Reader, levels_of
 
 _CHUNK = 2048
-"""Cycles at a time."""
+"""Cycles that are simulated at a time."""
 
 
 class Disturbance(Protocol):
-    """What happens between host and board."""
+    """A change of the levels between host and board."""
 
     def sent(self, data: bytes, divisor: float) -> Levels:
         """The levels that arrive at the board when the host sends bytes."""
@@ -23,7 +23,7 @@ class Disturbance(Protocol):
 
 
 class _Nothing:
-    """A sound cable."""
+    """A cable without faults."""
 
     def sent(self, data: bytes, divisor: float) -> Levels:
         return levels_of(data, divisor)
@@ -35,7 +35,7 @@ class _Nothing:
 class PinLink:
     """A :class:`~openmxu_boards.host.link.Link` to a simulated board.
 
-    Time is the design's: it stands still unless somebody waits, so that nothing depends on how fast this machine is.
+    Time is the design's: it stands still unless somebody waits, so that nothing depends on the speed of this machine.
     """
 
     def __init__(self, pins: Pins, *, clock: int, baud: int, disturbance: Disturbance | None = None) -> None:
@@ -49,12 +49,12 @@ class PinLink:
         """Cycles until now, and bytes that the host has sent and received."""
 
     def send(self, data: bytes) -> None:
-        """As of :class:`~openmxu_boards.host.link.Link`."""
+        """See :class:`~openmxu_boards.host.link.Link`."""
         self.sent += len(data)
         self._queue = np.concatenate([self._queue, self._disturbance.sent(data, self._divisor)])
 
     def receive(self, seconds: float) -> bytes:
-        """As of :class:`~openmxu_boards.host.link.Link`."""
+        """See :class:`~openmxu_boards.host.link.Link`."""
         end = self.cycles + max(int(seconds * self._clock), _CHUNK)
         while self.cycles < end:
             levels, self._queue = self._queue[:_CHUNK], self._queue[_CHUNK:]
@@ -67,14 +67,14 @@ class PinLink:
         return b""
 
     def now(self) -> float:
-        """Seconds of the design."""
+        """Seconds in the design's time."""
         return self.cycles / self._clock
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is on its way."""
+        """Whether no bytes are on the line in either direction."""
         return not len(self._queue) and self._reader.idle
 
     def close(self) -> None:
-        """As of :class:`~openmxu_boards.host.link.Link`."""
+        """See :class:`~openmxu_boards.host.link.Link`."""
         self.pins.close()

@@ -1,4 +1,4 @@
-"""A board's UART at the level of its pins: what bytes look like there, and a design that is clocked from Python."""
+"""A board's UART at the level of its pins: the levels of bytes, and a design that is clocked from Python."""
 
 from collections.abc import Iterator
 from typing import Any, Protocol
@@ -13,11 +13,11 @@ class Pins(Protocol):
     """A design with the pins rx and tx."""
 
     def play(self, rx: Levels) -> Levels:
-        """Clock it once for each level of rx; the levels of tx in these cycles."""
+        """Clock the design once for each level of rx; returns the levels of tx in these cycles."""
         ...
 
     def close(self) -> None:
-        """Give back what it takes."""
+        """Free the design's resources."""
         ...
 
 
@@ -30,11 +30,11 @@ class CircuitPins:
         self._simulation, self._rx, self._tx, self._inverted = simulation, rx, tx, inverted
 
     def play(self, rx: Levels) -> Levels:
-        """As of :class:`Pins`."""
+        """See :class:`Pins`."""
         return self._simulation.play(self._rx, rx ^ self._inverted[0], self._tx) ^ self._inverted[1]
 
     def close(self) -> None:
-        """As of :class:`Pins`; the simulation ends with its last user."""
+        """See :class:`Pins`; the simulation ends with its last user."""
 
 
 class AmaranthPins:
@@ -56,14 +56,14 @@ class AmaranthPins:
         self._simulator.add_process(clock)
 
     def play(self, rx: Levels) -> Levels:
-        """As of :class:`Pins`."""
+        """See :class:`Pins`."""
         self._given, self._taken = rx, []
         while len(self._taken) < len(rx):
             self._simulator.advance()
         return np.array(self._taken[: len(rx)], dtype=np.uint8)
 
     def close(self) -> None:
-        """As of :class:`Pins`."""
+        """See :class:`Pins`."""
 
 
 def levels_of(data: bytes, divisor: float) -> Levels:
@@ -76,7 +76,7 @@ def levels_of(data: bytes, divisor: float) -> Levels:
 
 
 class Reader:
-    """Bytes from the levels of a pin, in whatever pieces they come."""
+    """Bytes from the levels of a pin, which come in pieces of any size."""
 
     def __init__(self, divisor: float) -> None:
         self._divisor = divisor
@@ -84,7 +84,7 @@ class Reader:
 
     @property
     def idle(self) -> bool:
-        """Whether no byte is half there."""
+        """Whether no byte is incomplete."""
         return not len(self._pending)
 
     def feed(self, levels: Levels) -> bytes:

@@ -11,10 +11,10 @@ from openmxu_boards.host.link import CLOCKS
 from openmxu_boards.simulated.pin_link import PinLink
 
 _REST = 0.005
-"""Seconds between looks at a line on which nothing happens."""
+"""Seconds between two checks of an idle line."""
 
 _AHEAD = 0.001
-"""Seconds of the design that are simulated before the host is listened to again."""
+"""Seconds of the design's time that are simulated before bytes of the host are read again."""
 
 
 class Terminal:
@@ -28,9 +28,9 @@ class Terminal:
     Attributes
     ----------
     port
-        What a host opens.
+        Name of the port for a host.
     error
-        What ended the thread early, if anything did.
+        The exception that ended the thread early; ``None`` if there was none.
     """
 
     def __init__(self, link: PinLink) -> None:
@@ -56,7 +56,7 @@ class Terminal:
             raise self.error
 
     def close(self) -> None:
-        """End the thread, and pull the cable."""
+        """End the thread and close both ends of the port."""
         CLOCKS.pop(self.port, None)
         self._ends.set()
         self._thread.join()
@@ -73,9 +73,9 @@ class Terminal:
                     self._link.send(os.read(self._ours, 4096))
                 data = self._link.receive(_AHEAD)
                 if data:
-                    with suppress(BlockingIOError):  # as on a wire, nobody waits for who does not listen
+                    with suppress(BlockingIOError):  # as on a wire, bytes that nobody reads are lost
                         os.write(self._ours, data)
                 # Rest where nothing is on the line, but keep the clock going: the board may be at work.
                 quiet = not (data or readable) and self._link.idle
-        except Exception as error:  # of the thread, which nobody waits for
+        except Exception as error:  # raised again when the terminal is closed
             self.error = error

@@ -1,4 +1,4 @@
-"""How fast a board multiplies matrices of a host, and what limits it, measured at its simulated pins."""
+"""Speed of a board that multiplies a host's matrices, and its limits, measured at its simulated pins."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -17,7 +17,7 @@ SIDE = 64
 """Rows and columns of the matrices that boards are compared by."""
 
 _BITS = 10
-"""Of a byte on a UART."""
+"""Bits of a byte on a UART."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class Throughput:
     """Rows and columns of both matrices."""
     clock: int
     baud: int
-    """Of the board, in Hz and in bits per second."""
+    """Clock and baud rate of the board, in Hz and in bits per second."""
     cycles: int
-    """Of the board's clock."""
+    """Duration in cycles of the board's clock."""
     sent: int
     received: int
     """Bytes to the board and from it."""
@@ -39,7 +39,7 @@ class Throughput:
 
     @property
     def seconds(self) -> float:
-        """How long it takes."""
+        """Duration of the product."""
         return self.cycles / self.clock
 
     @property
@@ -49,16 +49,16 @@ class Throughput:
 
     @property
     def line(self) -> float:
-        """Share of the time in which bytes are on their way in either direction: 1 means that the UART limits."""
+        """Fraction of the time in which bytes are on the line in either direction: 1 means that the UART limits."""
         return _BITS * (self.sent + self.received) / self.baud / self.seconds
 
     @property
     def unit(self) -> float:
-        """Share of the time in which the array is fed."""
+        """Fraction of the time in which the array is fed."""
         return self.busy / self.cycles
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain data."""
+        """The fields as plain data."""
         return asdict(self)
 
 

@@ -1,6 +1,6 @@
-"""From Verilog to a program that has its pins: Verilator, a C++ compiler, and a harness of a page.
+"""From Verilog to a program with its pins: Verilator, a C++ compiler, and a harness of a page.
 
-What is simulated is a module ``top`` with the ports ``clk``, and ``i``, ``o`` and ``oe`` of 64 bits: a bit of ``i`` for
+The simulated module is ``top`` with the ports ``clk``, and ``i``, ``o`` and ``oe`` of 64 bits: a bit of ``i`` for
 each input pin, of ``o`` and ``oe`` for each output pin, which is driven where ``oe`` is high.
 """
 
@@ -43,7 +43,7 @@ _VERILATOR = (
 _CXX = ("-std=c++20", "-fPIC", "-I.", "-DVL_USER_FATAL")
 
 _RUN = 200_000
-"""Cycles between two looks at signals of the system: about a second."""
+"""Cycles between two checks for signals of the operating system: about a second."""
 
 
 class VerilogError(ValueError):
@@ -51,7 +51,7 @@ class VerilogError(ValueError):
 
 
 class HasPins(Protocol):
-    """What says which pins it has, in the order of their bits."""
+    """A circuit that lists its pins, in the order of their bits."""
 
     @property
     def inputs(self) -> Iterable[str]:
@@ -209,7 +209,7 @@ def _build(verilog: Mapping[str, str], compiler: Sequence[str], verilator: Path,
             raise VerilogError(f"Verilator finds fault with the circuit: {said[0] if said else done.code}")
         made, include = work / "made", verilator / "include"
         (made / "runtime.o").write_bytes(_runtime(compiler, include))
-        # What only starts the simulation is large, and need not be fast.
+        # The code that only starts the simulation is large, and need not be fast.
         slow = [source for source in sorted(made.glob("*.cpp")) if "Slow" in source.name]
         fast = [source for source in sorted(made.glob("*.cpp")) if source not in slow]
         _compile(slow, compiler, "-O0", include, made / "slow.o")
@@ -232,7 +232,7 @@ def _runtime(compiler: Sequence[str], include: Path) -> bytes:
 
 
 def _compile(sources: Sequence[Path], compiler: Sequence[str], level: str, include: Path, target: Path) -> None:
-    """Compile some texts as one."""
+    """Compile several sources as one unit."""
     unit = target.with_suffix(".cc")
     unit.write_text("".join(f'#include "{source}"\n' for source in sources))
     options = [*_CXX, level, f"-I{include}", f"-I{include / 'vltstd'}"]
@@ -247,7 +247,7 @@ def _call(command: Sequence[str], directory: Path) -> None:
 
 
 def is_available() -> bool:
-    """Whether Verilator and a C++ compiler are here."""
+    """Whether Verilator and a C++ compiler are installed."""
     try:
         _find_verilator()
         _find_compiler()

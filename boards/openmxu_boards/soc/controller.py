@@ -1,4 +1,4 @@
-"""What the board does with a request; :mod:`openmxu_boards.protocol` says what it must do."""
+"""The board's side of the protocol in hardware; :mod:`openmxu_boards.protocol` specifies it."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
@@ -16,23 +16,23 @@ _COUNTERS = 17
 
 
 class Controller(wiring.Component):
-    """Requests in, replies out, and in between the machine does what they ask for.
+    """Takes requests, lets the machine carry them out, and replies.
 
     ::
 
-        IDLE ─▶ HEADER ─▶ DECIDE ─┬─▶ ARGUMENTS ◀──▶ UNIT ─┐    UNIT: an address, a beat or a tile is whole
+        IDLE ─▶ HEADER ─▶ DECIDE ─┬─▶ ARGUMENTS ◀──▶ UNIT ─┐    UNIT: an address, beat or tile is complete
           ▲  (damaged frame: )    ├─▶ SKIP ────────────────┤
           │                       ▼                        ▼
           └── REPLY (header, then data) ◀────────────── FINISH    until the machine is idle
 
-    Each way ends in a reply, and a machine that hangs is reset: so the controller always comes back to IDLE.
+    Each path ends in a reply, and a machine that hangs is reset: so the controller always returns to IDLE.
 
     Latency, throughput: a byte a cycle, two more for each address, beat and tile. Back-pressure: on both streams.
 
     Parameters
     ----------
     machine
-        What it commands; its ports are driven from here.
+        The machine that it controls; its ports are driven from here.
     identity
         The data of IDENTIFY.
 
@@ -47,7 +47,7 @@ class Controller(wiring.Component):
     o_open : Out(1)
         A session is open.
     o_failed : Out(1)
-        Since it was opened, a request of it failed.
+        A request of the session has failed since it was opened.
     """
 
     def __init__(self, machine: Machine, identity: bytes) -> None:
@@ -111,14 +111,14 @@ class Controller(wiring.Component):
         return Cat(self._command == command for command in commands).any()
 
     def _take_byte(self, m: Module, *registers: Signal) -> None:
-        """A byte of the request goes into the upper end of registers."""
+        """Shift a byte of the request into the upper end of registers."""
         m.d.comb += self.i.ready.eq(1)
         with m.If(self.i.valid):
             m.d.sync += [register.eq(Cat(register[8:], self.i.payload.data)) for register in registers]
             m.d.sync += [self._ended.eq(self.i.payload.last), self._count.eq(self._count + 1)]
 
     def _decide(self, m: Module, session: Value, sequence: Value) -> None:
-        """Whether the request is carried out, answered only, or refused."""
+        """Decide whether the request is carried out, only answered, or refused."""
         known = self._is(*Command)
         same = (session == self._open) & (session != 0)
         follows, again = sequence == (self._last + 1)[:16], sequence == self._last
@@ -141,7 +141,7 @@ class Controller(wiring.Component):
             m.d.comb += accepted.eq(1)
             m.d.sync += [self._last.eq(sequence), self._outcome.eq(Status.OK)]
         with m.Elif(again):
-            # Only what changes nothing is done twice; the outcome of the rest is remembered.
+            # Only commands without effect are repeated; the outcome of the others is remembered.
             m.d.comb += accepted.eq(self._is(Command.RESULTS))
             m.d.sync += self._status.eq(self._outcome)
         with m.Else():
@@ -157,7 +157,7 @@ class Controller(wiring.Component):
             m.next = "SKIP"
 
     def _arguments_states(self, m: Module) -> None:
-        """ARGUMENTS, UNIT, SKIP, FINISH: the bytes after the header, and what they make the machine do."""
+        """ARGUMENTS, UNIT, SKIP, FINISH: the bytes after the header, and the commands to the machine."""
         machine = self.machine
         load, run = self._is(Command.WEIGHTS, Command.ACTIVATIONS), self._is(Command.RUN)
         size = Mux(run, _TILE, Mux(self._command == Command.WEIGHTS, self._sizes[0], self._sizes[1]))
@@ -190,7 +190,7 @@ class Controller(wiring.Component):
                 self._give_up(m)
 
     def _unit_state(self, m: Module) -> None:
-        """UNIT: what is whole is an address, a beat or a tile."""
+        """UNIT: an address, a beat or a tile is complete."""
         machine = self.machine
         load, run = self._is(Command.WEIGHTS, Command.ACTIVATIONS), self._is(Command.RUN)
         with m.State("UNIT"):
@@ -238,7 +238,7 @@ class Controller(wiring.Component):
             m.d.comb += [self.o.valid.eq(1), self.o.payload.data.eq(code), self.o.payload.last.eq(ends & ~has_data)]
             with m.If(self.o.ready):
                 m.d.sync += self._sent.eq(self._sent + 1)
-                with m.If(~ends):  # once around: the command is needed further on
+                with m.If(~ends):  # rotate once around: the command is still needed
                     m.d.sync += self._header.eq(Cat(self._header[8:], self._header[:8]))
                 with m.Else():
                     m.d.sync += self.o_failed.eq(self.o_failed | (self._status != Status.OK))

@@ -1,4 +1,4 @@
-"""From a buffer into a stream of the unit."""
+"""Buffers whose beats feed a stream of the unit."""
 
 from typing import Any
 
@@ -12,16 +12,16 @@ ADDRESS = 16
 
 
 class Feed(data.StructLayout):
-    """Beats of a buffer.
+    """A request for consecutive beats of a buffer.
 
     Members
     -------
     address : 16
-        The first one.
+        Address of the first beat.
     count : as many bits as ``most`` takes
-        How many; not 0.
+        Number of beats; not 0.
     marks : any width
-        What goes with each of them.
+        Marks that go with each beat.
     """
 
     def __init__(self, most: int, marks: int) -> None:
@@ -29,22 +29,22 @@ class Feed(data.StructLayout):
 
 
 class Queue(wiring.Component):
-    """Two places between a giver and a taker who decides late in a cycle.
+    """Two places between a sender and a receiver that decides late in a cycle.
 
     ::
 
         i ─┬─▶[ place 0 ]─▶╲
-           │                ▶─▶ o      o.ready reaches three registers: what is next, and which places are full
+           │                ▶─▶ o      o.ready reaches three registers: the next place, and which places are full
            └─▶[ place 1 ]─▶╱
 
-    Whether there is room follows from registers alone.
+    ``i.ready`` depends on registers alone.
 
     Latency: one cycle. Throughput: a beat a cycle. Back-pressure: on both streams, for any time.
 
     Parameters
     ----------
     shape
-        Of a beat.
+        Shape of a beat.
 
     Members
     -------
@@ -94,11 +94,11 @@ class Feeder(wiring.Component):
     depth
         Beats in the buffer, a power of two.
     most
-        Beats of a feed.
+        The most beats of a feed.
     marks
         Bits of the marks.
     queue
-        Whether there is a :class:`Queue` behind the buffer, for a taker who decides late in a cycle: without one, the
+        Whether a :class:`Queue` follows the buffer, for a receiver that decides late in a cycle: without one, the
         decision reaches the buffer's read in the same cycle.
 
     Members
@@ -108,11 +108,11 @@ class Feeder(wiring.Component):
     i_beat : In(width)
         Where ``i_write`` is high, the beat goes to this address. Not while a feed reads it.
     i : In(stream of Feed)
-        What to read.
+        The beats to read.
     o : Out(stream of width + 2 + marks bits)
         Beat, whether it is the first and the last one of its feed, and the feed's marks, from the low end.
     o_busy : Out(1)
-        Something is still to be read or taken.
+        A beat is still to be read or taken.
     o_beyond : Out(1)
         An address is not in the buffer; it wraps.
     """
@@ -171,7 +171,7 @@ class Feeder(wiring.Component):
         return m
 
     def _output(self, m: Module) -> tuple[Any, Value]:
-        """Where beats go from the buffer, and whether one is in the queue behind it."""
+        """The stream that beats of the buffer enter, and whether a beat is in the queue behind it."""
         if not self.queue:
             return self.o, Const(0)
         m.submodules.queue = queue = Queue(self.o.payload.shape())

@@ -1,4 +1,4 @@
-"""Frames in hardware: what :mod:`openmxu_boards.protocol` says of flags, escapes and the CRC."""
+"""Frames in hardware: the flags, escapes and the CRC of :mod:`openmxu_boards.protocol`."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -28,9 +28,9 @@ class FrameByte(data.StructLayout):
 
 
 class FrameReceiver(wiring.Component):
-    """The bodies of sound frames, and word of damaged ones.
+    """The bodies of sound frames, and a pulse for each damaged one.
 
-    A frame is stored as it comes, and is passed on when its CRC is there and right; else it is forgotten::
+    A frame is stored as it arrives, and passed on if its CRC is right; otherwise it is dropped::
 
                     committed     written
                          ▼           ▼
@@ -38,7 +38,7 @@ class FrameReceiver(wiring.Component):
                ▲
               read
 
-    Invariant: nobody reads what is not committed, so no word of a damaged frame is ever acted upon.
+    Invariant: only committed bytes are read, so no byte of a damaged frame has any effect.
 
     Latency: from the closing flag to the first byte of the body three cycles. Throughput: a byte a cycle in, a byte in
     two cycles out. Back-pressure: none on ``i``; a frame that finds no room is damaged.
@@ -46,7 +46,7 @@ class FrameReceiver(wiring.Component):
     Parameters
     ----------
     depth
-        Bytes that are stored, a power of two: the longest frame has one less, its CRC included.
+        Bytes of the buffer, a power of two: the longest frame has one less, its CRC included.
 
     Members
     -------
@@ -64,7 +64,7 @@ class FrameReceiver(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """A ring of bytes, and one of ends: the end of a body is known only four bytes later."""
+        """A ring of bytes, and a ring of their ``last`` marks: the end of a body is known only four bytes later."""
         m = Module()
         m.submodules.crc = self._crc = catalog.CRC32_ISO_HDLC(8).create()
         m.submodules.bytes = stored = Memory(shape=8, depth=self.depth, init=[])
@@ -100,7 +100,7 @@ class FrameReceiver(wiring.Component):
         return m
 
     def _end_frame(self, m: Module, end: WritePort, committed: Signal) -> None:
-        """Commit what was written, without its CRC, or forget it."""
+        """Commit the bytes that were written, without their CRC, or drop them."""
         whole = (self._length == HEADER + _CHECK) & self._crc.match_detected & ~self._escaped
         behind = (self._written - _CHECK)[: len(committed)]
         m.d.comb += self._crc.start.eq(1)
@@ -113,7 +113,7 @@ class FrameReceiver(wiring.Component):
             m.d.comb += self.o_damaged.eq(1)
 
     def _store_byte(self, m: Module, store: WritePort, end: WritePort) -> None:
-        """Behind the last one, if there is room."""
+        """Store a byte after the last one, if there is room."""
         m.d.comb += self._crc.valid.eq(1)
         m.d.sync += [self._escaped.eq(0), self._length.eq(self._length + (self._length != HEADER + _CHECK))]
         following = (self._written + 1)[: len(self._written)]
@@ -124,7 +124,7 @@ class FrameReceiver(wiring.Component):
             m.d.sync += self._written.eq(following)
 
     def _connect_reader(self, m: Module, stored: Memory, ends: Memory, committed: Signal) -> None:
-        """Behind the memories' output registers another one: theirs are slow."""
+        """Read through another register after the memories' output registers, which are slow."""
         read = self._read
         fetch = Signal()
         fetched = Signal()
@@ -149,9 +149,9 @@ class FrameReceiver(wiring.Component):
 
 
 class FrameSender(wiring.Component):
-    """Frames of bodies: flags, escapes, CRC.
+    """Makes frames from bodies: flags, escapes, CRC.
 
-    A byte is held before it is looked at, so that nothing leads from ``i``'s payload to its ``ready``.
+    A byte is held before it is decoded, so that no path leads from ``i``'s payload to its ``ready``.
 
     Latency: the flag is offered in the cycle in which the first byte of a body is. Throughput: a byte in two cycles,
     six more for each frame and one more for each escape. Back-pressure: on both sides, for any time.
@@ -166,7 +166,7 @@ class FrameSender(wiring.Component):
         super().__init__({"i": In(stream.Signature(FrameByte())), "o": Out(stream.Signature(8))})
 
     def elaborate(self, platform: object) -> Module:
-        """Bytes of the body and of the CRC go the same way past the escapes."""
+        """Bytes of the body and of the CRC take the same path through the escapes."""
         m = Module()
         m.submodules.crc = crc = catalog.CRC32_ISO_HDLC(8).create()
         held, byte = Signal(FrameByte(), name="held"), Signal(8, name="byte")

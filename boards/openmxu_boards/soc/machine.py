@@ -1,4 +1,4 @@
-"""The unit between buffers: it runs tiles that are somewhere in them."""
+"""The unit between buffers: it runs tiles whose operands are in them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from openmxu_boards.protocol import MOST_BEATS as _MOST
 from openmxu_boards.soc.feeder import ADDRESS, Feeder
 
 PATIENCE = 1 << 16
-"""Cycles in which nothing moves after which a run is given up. A sound unit never makes anybody wait for as long."""
+"""Cycles without any movement after which a run is given up. A sound unit never waits that long."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Buffers:
     results: int = 256
     """The buffers."""
     queue: bool = True
-    """Whether activations go through a :class:`~openmxu_boards.soc.feeder.Queue`. Only late in a cycle does the unit
-    know whether it takes a beat: without a queue it is then that the buffer is told to read the next one."""
+    """Whether activations go through a :class:`~openmxu_boards.soc.feeder.Queue`. The unit decides late in a cycle
+    whether it takes a beat: without a queue, that decision starts the buffer's next read in the same cycle."""
 
     def __post_init__(self) -> None:
         for name in ("weights", "activations", "results"):
@@ -39,7 +39,7 @@ class Buffers:
 
 
 class Tile(data.StructLayout):
-    """A tile of a run, as :class:`openmxu_boards.protocol.TileJob` has it.
+    """A tile of a run, see :class:`openmxu_boards.protocol.TileJob`.
 
     Members
     -------
@@ -67,7 +67,7 @@ class Machine(wiring.Component):
                               ▼        │
         i_activations ▶ [activations]─▶┘
 
-    The weights of a tile go to the unit while the tile before it runs; nothing is sent twice, and no result waits.
+    The weights of a tile go to the unit while the previous tile runs; nothing is sent twice, and no result waits.
 
     Latency: that of the unit and ten cycles. Throughput: a beat a cycle, tile after tile, if tiles come fast enough.
     Back-pressure: on tiles.
@@ -77,36 +77,36 @@ class Machine(wiring.Component):
     config
         The unit; it gets an error code if it has none.
     buffers
-        Sizes.
+        Sizes of the buffers.
     counters
         Whether the unit's counters can be read; its error code always can.
 
     Members
     -------
     i_reset : In(1)
-        Of unit and feeders, a cycle later. The buffers keep what they hold.
+        Reset unit and feeders, a cycle later. The buffers keep their contents.
     i_weights, i_activations : In(1)
         Write ``i_beat`` to ``i_address`` of this buffer. Not during a run.
     i_address : In(16)
     i_beat : In(width of the wider beat)
     i_start : In(1)
-        A run begins: its results go to ``i_address`` and behind; counters are cleared.
+        A run begins: its results go to ``i_address`` and the following addresses; counters are cleared.
     tiles : In(stream of Tile)
-        They run in order.
+        Tiles to run, in order.
     o_idle : Out(1)
-        All beats of the tiles that were taken are in the unit, and all results that they give are written.
+        All beats of the taken tiles are in the unit, and all of their results are written.
     o_hangs : Out(1)
         Nothing has moved for 65,536 cycles while ``o_idle`` is low.
     o_beyond : Out(1)
         An address that is used now is not in its buffer.
     o_counters : Out(4 · 32)
-        Of this run: cycles in which ``o_idle`` was low, and the unit's own busy, input stalls and output stalls; no
-        bits without ``counters``.
+        Counters of this run: cycles in which ``o_idle`` was low, and the unit's own busy, input stalls and output
+        stalls; no bits without ``counters``.
     o_error : Out(3)
         The first mistake in this run, see :class:`openmxu.unit.status.Error`.
     i_read : In(16)
     o_result : Out(width of a result beat)
-        The result at this address, a cycle later.
+        The result at ``i_read``, a cycle later.
     """
 
     def __init__(self, config: MxuConfig, buffers: Buffers, *, counters: bool = True) -> None:
@@ -135,10 +135,10 @@ class Machine(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Feeders, unit, results, and the watch over them."""
+        """Feeders, unit, results, and the watchdog."""
         m = Module()
         config = self.config
-        # These go to every register of the unit: from a decision they come a cycle later, before the first tile can.
+        # These reach every register of the unit: so they are registered, and still come before the first tile.
         resets = Signal()
         starts = Signal()
         m.d.sync += [resets.eq(self.i_reset), starts.eq(self.i_start)]
@@ -178,7 +178,7 @@ class Machine(wiring.Component):
         return m
 
     def _connect_tiles(self, m: Module, resets: Value, weights: Feeder, activations: Feeder) -> None:
-        """A tile is taken when both feeders have it; they take it when each has room."""
+        """A tile is taken when both feeders have it; each feeder takes it when it has room."""
         tile, feeds = self.tiles.payload, ((weights, "weights"), (activations, "activations"))
         given = Signal(2)
         gives = Signal(2)
@@ -201,11 +201,11 @@ class Machine(wiring.Component):
             m.d.sync += given.eq(0)
 
     def _store_results(self, m: Module, resets: Value, unit: Mxu, weights: Feeder, activations: Feeder) -> None:
-        """Results go one behind the other, and as many are awaited as tiles that were taken will give."""
+        """Store results one after the other, and count those that the taken tiles still owe."""
         m.submodules.results = results = Memory(shape=self.widths[2], depth=self.buffers.results, init=[])
         write = results.write_port()
         read = results.read_port()
-        # A tile waits in the feeders, another one is on its way through them, and one's sums are in the unit.
+        # A tile waits in the feeders, another one moves through them, and the sums of a third are in the unit.
         address = Signal(range(2 * self.buffers.results))
         outstanding = Signal(range(4 * _MOST))
         tile, arrives = self.tiles.payload, unit.results.valid

@@ -22,7 +22,7 @@ FRAME = 512
 
 
 class Soc(wiring.Component):
-    """A unit with buffers, behind two streams of bytes: :mod:`openmxu_boards.protocol` says what goes over them.
+    """A unit with buffers, behind two streams of bytes that carry :mod:`openmxu_boards.protocol`.
 
     ::
 
@@ -31,7 +31,7 @@ class Soc(wiring.Component):
                                      ▼        │
                                [ machine: unit and buffers ]
 
-    Whatever carries bytes may take the UART's place in :class:`UartSoc`: SPI, USB, Ethernet.
+    Any carrier of bytes may replace the UART of :class:`UartSoc`: SPI, USB, Ethernet.
 
     Parameters
     ----------
@@ -40,11 +40,11 @@ class Soc(wiring.Component):
     buffers
         Sizes of the buffers.
     frame
-        Bytes of the buffer for requests, a power of two from 64 on.
+        Bytes of the buffer for requests, a power of two from 64 to 65536.
     counters
         Whether the unit's counters can be read.
     clock, baud
-        What :class:`~openmxu_boards.protocol.Identity` says of them.
+        Their values in the :class:`~openmxu_boards.protocol.Identity`.
 
     Members
     -------
@@ -56,7 +56,7 @@ class Soc(wiring.Component):
     o_busy : Out(1)
         Tiles run.
     o_failed : Out(1)
-        Since the session was opened, a request failed.
+        A request has failed since the session was opened.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Soc(wiring.Component):
 
 
 def _digest() -> str:
-    """Of the sources of the hardware and of its surroundings; empty where they cannot be read."""
+    """Digest of the sources of the hardware and of this package; empty where they cannot be read."""
     found = digest_all(SOURCES)
     return "" if found is None else hashlib.sha256(found.encode()).hexdigest()[:16]
 
@@ -130,7 +130,7 @@ class UartSoc(wiring.Component):
     Parameters
     ----------
     config, buffers, options
-        As of :class:`Soc`.
+        See :class:`Soc`.
     clock
         Frequency in Hz.
     baud
@@ -145,7 +145,7 @@ class UartSoc(wiring.Component):
     pass_ : Out(1)
         A host has opened a session, and none of its requests has failed.
     fail : Out(1)
-        One has.
+        A request of the open session has failed.
     heartbeat : Out(1)
         Changes with each run of tiles.
 

@@ -8,10 +8,10 @@ from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
 
 LEAST_DIVISOR = 4
-"""Cycles of a bit, at least: the middle of a bit is met within an eighth of it."""
+"""The fewest cycles of a bit: samples are within an eighth of a bit from its middle."""
 
 _TOLERANCE = 0.02
-"""Of the baud rate: half a bit in ten is 5 %, and the other side is no better than we are."""
+"""Largest deviation of the baud rate, as a fraction: half a bit in ten is 5 %, and the other side deviates as much."""
 
 
 class ReceivedByte(data.StructLayout):
@@ -21,7 +21,7 @@ class ReceivedByte(data.StructLayout):
     -------
     data : 8
     error : 1
-        There was no stop bit where it ought to be: noise, another baud rate, or a break.
+        The stop bit was missing: noise, another baud rate, or a break.
     """
 
     def __init__(self) -> None:
@@ -56,10 +56,10 @@ class UartReceiver(wiring.Component):
                                  ▲          ▲            ▲       ▲
                                  half a bit after the edge, then every bit: sampled
 
-    A start bit that is gone in its middle was noise. After a missing stop bit nothing begins until the pin is high.
+    A start bit that is high in its middle was noise. After a missing stop bit no byte begins until the pin is high.
 
-    Latency: from the middle of the stop bit two cycles. Throughput: a byte in ten bits. Back-pressure: none; who is not
-    ready loses the byte.
+    Latency: from the middle of the stop bit two cycles. Throughput: a byte in ten bits. Back-pressure: none; a byte
+    is lost if the receiver is not ready.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class UartReceiver(wiring.Component):
         super().__init__({"i": In(1, init=1), "o": Out(stream.Signature(ReceivedByte()))})
 
     def elaborate(self, platform: object) -> Module:
-        """A counter to the next sample, and a shift register whose lowest bit tells when it is full."""
+        """A counter to the next sample, and a shift register whose lowest bit marks that it is full."""
         m = Module()
         pin = Signal(init=1)
         m.submodules.synchronizer = FFSynchronizer(self.i, pin, init=1)
@@ -101,7 +101,7 @@ class UartReceiver(wiring.Component):
                 m.d.sync += left.eq(left - 1)
                 with m.If(left == 0):
                     m.d.sync += [left.eq(self.divisor - 1), bits.eq(Cat(bits[1:], pin))]
-                    with m.If(bits[0]):  # eight are there: this is the stop bit
+                    with m.If(bits[0]):  # eight bits have come: this is the stop bit
                         m.d.sync += bits.eq(bits)
                         m.d.comb += [self.o.valid.eq(1), self.o.payload.error.eq(~pin)]
                         m.next = "IDLE"
@@ -136,7 +136,7 @@ class UartTransmitter(wiring.Component):
         super().__init__({"i": In(stream.Signature(8)), "o": Out(1, init=1)})
 
     def elaborate(self, platform: object) -> Module:
-        """A shift register of ten bits; when all that is left are ones, the last one is the stop bit."""
+        """A shift register of ten bits, filled up with ones; the last bit sent is the stop bit."""
         m = Module()
         bits = Signal(10, init=0x3FF)
         left = Signal(range(self.divisor))

@@ -49,13 +49,13 @@ FILES = (
     "report.md",
     "report.html",
 )
-"""What a report may consist of. Those for people come last, so that what they refer to is there."""
+"""The files of a report. Pages for people come last, so that the files to which they refer exist."""
 
 _Measure = Callable[[Sequence[Result], Workers, Callable[[str], None]], list[Energy]]
 """Measures the energies of results."""
 
 ORDERS = 5
-"""Other orders in a full report."""
+"""Number of other orders in a full report."""
 
 
 def report(
@@ -78,7 +78,7 @@ def report(
     """Measure areas and write ``report.html``, ``report.md``, ``summary.md``, ``area.json``, ``area.csv`` and plots.
 
     A point that fails is reported as failed; the others still come. Measurements are cached, so that a report that
-    is interrupted goes on where it was.
+    was interrupted continues where it stopped.
 
     Parameters
     ----------
@@ -109,10 +109,10 @@ def report(
         A ``.npz`` file with ``activations``, a sample a row, and ``weights``, a column for each output, of a layer of a
         network: operands of elements beside those of :data:`openmxu.area.run.energy.OPERANDS`. Asks for energies.
     orders
-        In how many other orders ABC is given ``points``, or else what statements about formats rest on, to see how far
-        areas on gates move; by default :data:`ORDERS` in full reports, else none.
+        Number of other orders in which ABC maps ``points``, or else the designs behind statements about formats, to see
+        how far areas on gates move; by default :data:`ORDERS` in full reports, else none.
     placed
-        Place and route what formats are compared by, too, see :mod:`openmxu.area.run.placing`; full reports on all
+        Also place and route the cores that compare formats, see :mod:`openmxu.area.run.placing`; full reports on all
         targets do so anyway where its tools are installed.
     progress
         Called with one line of progress.
@@ -143,9 +143,9 @@ def report(
     plan += _reordered(plan, ORDERS if orders is None and extent == "full" else orders or 0, every=every)
     with folder(output), reserve(*(output / name for name in FILES)) as outputs, workers(jobs, cluster, limit) as where:
         if meter:
-            meter([], where, lambda line: None)  # a layer that is none is said now, and that there is no compiler
+            meter([], where, lambda line: None)  # reports a bad layer or a missing compiler before the work
         tool = yosys.prepare(tell)
-        for note in notes:  # only now: of a mistake nothing but the mistake is said
+        for note in notes:  # only now: a mistake is reported alone
             tell(note)
         found = replace(
             _measured(plan, designs, where, tell, tool=tool, meter=meter, tools=tools),
@@ -194,7 +194,7 @@ def _measured(
 
 
 def _plan(targets: Sequence[Target], points: Sequence[Point], *, every: bool) -> list[tuple[Target, Point]]:
-    """What is measured on what. Reports of an extent have nothing but elements by the recipe between two others."""
+    """Pairs of target and design to measure. Reports of an extent have only elements by the recipe ``sized``."""
     return [
         (target, point)
         for target in targets
@@ -204,7 +204,7 @@ def _plan(targets: Sequence[Target], points: Sequence[Point], *, every: bool) ->
 
 
 def _reordered(plan: Sequence[tuple[Target, Point]], count: int, *, every: bool) -> list[tuple[Target, Point]]:
-    """The same in other orders: of every design, or of what headlines rest on."""
+    """Pairs of target and design in other orders: for every design, or for those behind headlines."""
     return [
         (target, each)
         for target, point in plan
@@ -221,7 +221,7 @@ def _is_reordered(target: Target, point: Point) -> bool:
 
 
 def _find_meter(targets: Sequence[Target], layer: Path | None, *, required: bool) -> _Measure | None:
-    """What measures the energies of results, if there is a library to measure them with."""
+    """The function that measures energies of results, if there is a library to measure them with."""
     if not any(target.library is not None and target.name != "generic" for target in targets):
         if required:
             raise ValueError("--energy needs a cell library that has energies: --liberty FILE")
@@ -239,7 +239,7 @@ def _find_meter(targets: Sequence[Target], layer: Path | None, *, required: bool
 
 
 def _find_tools(notes: list[str], *, required: bool) -> Tools | None:
-    """What places and routes; a note where a full report goes without."""
+    """The tools that place and route; adds a note where a full report goes without them."""
     tools = find_tools()
     if tools is None and required:
         raise OSError(f"--placed needs {PACKAGES}, packages of Debian, and not all are installed")
@@ -263,7 +263,7 @@ def _contents(found: Report, images: Mapping[str, bytes], to_html: Callable[...,
 def measure_catalog(
     designs: Sequence[Design], targets: Sequence[Target], where: Workers, tell: Callable[[str], None]
 ) -> list[Entry]:
-    """Areas of designs, those that are too large to be measured put together from their parts.
+    """Areas of designs; for those that are too large to be measured, sums over their parts.
 
     Parameters
     ----------
@@ -272,10 +272,10 @@ def measure_catalog(
     targets
         Gates: on an FPGA one module cannot be mapped by itself and counted many times.
     where, tell
-        As for :func:`openmxu.area.run.schedule.measure_all`.
+        See :func:`openmxu.area.run.schedule.measure_all`.
     """
     plans = [(design, [Part(1, whole(design))] if is_measured(design) else parts(design)) for design in designs]
-    # Parts with the same top module are the same, and measured once.
+    # Parts with the same top module are equal, and measured once.
     points = {part.point.top: part.point for _, plan in plans for part in plan}
     results = {
         (result.target, result.point.top): result

@@ -64,7 +64,7 @@ class Adder(wiring.Component):
         return f"adder_{self.fmt}_{self.subnormals}_s{self.stages}"
 
     def elaborate(self, platform: object) -> Module:
-        """Unpack both, and compare their exponents."""
+        """Unpack the operands, compare their exponents, add."""
         m = Module()
         fmt = self.fmt
         a = unpack(m, self.i_a, fmt, self.subnormals, name="a")
@@ -78,7 +78,7 @@ class Adder(wiring.Component):
             distance.eq(difference[:-1] ^ (~a_is_larger).replicate(fmt.exponent_width)),
             subtract.eq(a.sign ^ b.sign),
         ]
-        # A zero that is not flushed has a significand of 0, and needs no more.
+        # A zero that is not flushed has a significand of 0, and needs no mask.
         ieee = self.subnormals == "ieee"
         first, second = (Summand(each.significand, each.sign, Const(1) if ieee else ~each.zero) for each in (a, b))
         order = Order(

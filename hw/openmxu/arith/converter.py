@@ -17,14 +17,14 @@ from openmxu.spec.stages import check_stages
 class Converter(wiring.Component):
     """Floating-point conversion, ``o = round(i)``, a rigid pipeline.
 
-    Rounds to nearest, ties to even; too large becomes infinity (NaN in a format without infinity).
+    Rounds to nearest, ties to even; a value that is too large becomes infinity (NaN in a format without infinity).
 
     Latency: :attr:`latency` cycles, equal to ``stages``. Throughput: one number per cycle.
     Back-pressure: none; see :class:`~openmxu.arith.Streamed`.
 
     Deviations from IEEE 754: there are no flags. NaN keeps its sign and the upper bits of its fraction, and
-    becomes quiet. With ``subnormals="flush"`` a subnormal operand, and a value below the target's smallest
-    normal number, looked at before rounding, becomes a zero of its sign.
+    becomes quiet. With ``subnormals="flush"`` a subnormal operand, and a value that is below the target's
+    smallest normal number before rounding, become zeros of their signs.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class Converter(wiring.Component):
         return f"converter_{self.source}_{self.target}_{self.subnormals}_s{self.stages}"
 
     def elaborate(self, platform: object) -> Module:
-        """Change the exponent's bias and round; NaN goes its own way."""
+        """Change the exponent's bias and round; NaN bypasses the rounding."""
         m = Module()
         number = unpack(m, self.i, self.source, self.subnormals, name="number")
         rebias = self.target.bias - self.source.bias
@@ -74,7 +74,7 @@ class Converter(wiring.Component):
         smallest = 1
         exponent, significand = number.exponent, number.significand
         if self.subnormals == "ieee" and rebias > 0:
-            # Subnormal numbers of the source are normal, or nearer to it, in the target.
+            # Subnormal numbers of the source are normal, or less far below it, in the target.
             significand, shift, _ = normalise(m, significand, name="normalised")
             exponent = exponent - shift
             smallest -= self.source.fraction_width

@@ -21,8 +21,8 @@ class Multiplier(wiring.Component):
     Back-pressure: none; see :class:`~openmxu.arith.Streamed`.
 
     Deviations from IEEE 754: NaN results are the canonical quiet NaN and there are no flags. With
-    ``subnormals="flush"`` a subnormal operand counts as a zero of its sign, and a product below the
-    smallest normal number, looked at before rounding, becomes a zero of its sign.
+    ``subnormals="flush"`` a subnormal operand counts as a zero of its sign, and a product that is
+    below the smallest normal number before rounding becomes a zero of its sign.
 
     Parameters
     ----------

@@ -14,20 +14,20 @@
                      or   0 . 1 x x x x x x x x x x x x x x
     summand b             1 . y y y y y y y y y y y y y y y y y y y y y y y         i_c
 
-What it saves beside a multiplier and an adder, and why each bit stays the same:
+Savings over a multiplier and an adder, and why each bit stays the same:
 
-- The product of two significands fits that of the result: the multiplier would not have rounded it, but where it is
+- The product of two significands fits that of the result: the multiplier rounds it only where it is
   tiny or huge. So it need not be packed, nor normalised: the sum is normalised anyway. Its top bit may be missing; one
   guard bit more makes up for that. With its top bit at weight one a difference of nearly equal exponents still fits
   the significand and one guard bit, and is exact; with that bit at weight two it would not be.
-- The exponents' sum has the one as its carry-in that makes of their bias a power of two: taking it off changes the
-  upper bits only. What is left is one less than the exponent of the product. That is the right value to compare with
-  i_c's: with a carry-in it gives the distance less one if the product's is larger, which :mod:`openmxu.arith.sum`
-  wants. The one that is missing in the larger exponent is the carry-in of a later adder.
-- A product is a zero, infinite or NaN by three wires, and never a bit pattern that is taken apart again. An infinite
-  summand takes the sign of the sum for itself, and nothing is subtracted then: the sum cannot become negative.
-- A sum that comes in has one NaN, the canonical one: one bit tells it from infinity.
-- With gradual underflow a tiny product is rounded where it stands: what is dropped of it is a row of ones that depends
+- A carry-in of one in the exponents' sum makes their bias a power of two: subtracting the bias changes the upper bits
+  only. The result is one less than the exponent of the product. Compared with i_c's exponent, with a carry-in, it
+  gives the distance less one where the product's exponent is larger, as :mod:`openmxu.arith.sum` requires. The one
+  that is missing in the larger exponent is the carry-in of a later adder.
+- Three wires mark a product as zero, infinite or NaN: it is never packed and unpacked again. An infinite summand
+  decides the sign of the sum, and nothing is subtracted then: the sum cannot become negative.
+- An incoming sum has one NaN, the canonical one: one bit tells it from infinity.
+- With gradual underflow a tiny product is rounded in place: the mask of its dropped bits is a row of ones that depends
   on its exponent only. It is aligned to i_c later, as every product is.
 """
 
@@ -54,8 +54,8 @@ class MultiplyAdd(wiring.Component):
     flushed, or rounded, before it is added, and one above the largest is infinite. Where a product does not fit the
     result's significand (tf32 and bf16 do, fp32 does not), this is a :class:`Multiplier` and an :class:`Adder`.
 
-    Latency: :attr:`latency` cycles from ``i_a`` and ``i_b`` to ``o``, of which the last :attr:`addend_latency` are
-    those from ``i_c``. Throughput: one result per cycle. Back-pressure: none.
+    Latency: :attr:`latency` cycles from ``i_a`` and ``i_b`` to ``o``, :attr:`addend_latency` cycles from ``i_c`` to
+    ``o``. Throughput: one result per cycle. Back-pressure: none.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ class MultiplyAdd(wiring.Component):
         flush, fmt = self.subnormals == "flush", self.result
         exponent = Signal(signed(1 + self._most_exponent.bit_length()), name="product_exponent")
         significand = exact.significand
-        # Flushed: one less than the exponent.
+        # In flush mode ``exponent`` is one less than the product's.
         top, most = significand[-1], fmt.exponent_mask - 1 if flush else fmt.exponent_mask
         tiny = exponent[-1] | ((exponent == 0) & ~top) if flush else Const(0, 1)
         huge = ~exponent[-1] & ((exponent > most) | ((exponent == most) & top))
@@ -173,7 +173,7 @@ class MultiplyAdd(wiring.Component):
 
     @property
     def _most_exponent(self) -> int:
-        """The magnitude of the largest and of the smallest exponent of a product, biased for the result."""
+        """The largest magnitude of a product's exponent, biased for the result."""
         operand = self.operand
         offset = self.result.bias - 2 * operand.bias
         lost = 0 if self.subnormals == "flush" else 2 * operand.fraction_width

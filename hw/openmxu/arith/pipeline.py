@@ -10,8 +10,8 @@ from amaranth.lib import data
 class Pipeline:
     """A datapath whose named intermediate results are wires, or registers where ``registered`` says so.
 
-    The registers have no reset: what flows through a rigid pipeline before the first operand is
-    garbage that nobody looks at.
+    The registers have no reset: the values in a rigid pipeline before the first operand are garbage
+    that nothing reads.
     """
 
     def __init__(self, m: Module, registered: Collection[str]) -> None:

@@ -1,4 +1,4 @@
-"""Exact products: what the multiplier and the multiply-add have in common."""
+"""Exact products: the part that multiplier and multiply-add share."""
 
 from amaranth.hdl import Cat, Const, Module, Signal, Value, signed
 from amaranth.lib import data, wiring
@@ -9,7 +9,7 @@ from openmxu.arith.unpack import unpack
 from openmxu.spec.formats import FloatFormat
 
 _MOST_WIDTH = 1024
-"""Bits of an operand that Yosys still maps in minutes."""
+"""The widest operand, in bits, that Yosys still maps in minutes."""
 
 
 class SignificandProduct(wiring.Component):
@@ -30,7 +30,7 @@ class SignificandProduct(wiring.Component):
     Raises
     ------
     ValueError
-        ``width`` is not positive, or too large for any tool.
+        ``width`` is not an integer from 1 to 1024.
     """
 
     def __init__(self, width: int) -> None:
@@ -60,12 +60,12 @@ class ExactProduct(data.StructLayout):
     -------
     sign : 1
     significand : 2 * significand_width
-        The product of two significands whose top bits are set: so is its top bit, or else the one below.
+        The product of two significands whose top bits are set: its own top bit is set, or else the one below.
     exponent
         The weight of the significand's top bit is ``2**(exponent - 2 * bias)``, bias being that of the format; with
         gradual underflow ``2**(exponent - 1 - 2 * bias)``, and signed.
     zero, infinite, nan : 1
-        Override the number, and each the ones before it.
+        They override the number; each overrides those named before it.
     """
 
     def __init__(self, fmt: FloatFormat, subnormals: str) -> None:
@@ -87,7 +87,7 @@ def multiply(m: Module, bits_a: Value, bits_b: Value, fmt: FloatFormat, subnorma
     a, b = (unpack(m, bits, fmt, subnormals, name=name) for bits, name in ((bits_a, "a"), (bits_b, "b")))
     product = Signal(ExactProduct(fmt, subnormals), name="exact")
     if subnormals == "flush":
-        # A zero is taken for a number, as it is overridden.
+        # A zero is multiplied as if it had a hidden bit: its product is overridden.
         m.d.comb += [
             significands.i_a.eq(Cat(a.significand[:-1], 1)),
             significands.i_b.eq(Cat(b.significand[:-1], 1)),
@@ -115,7 +115,7 @@ def multiply(m: Module, bits_a: Value, bits_b: Value, fmt: FloatFormat, subnorma
 def rebias(exponent: Value, operand: FloatFormat, result: FloatFormat) -> Value:
     """The exponent of an :class:`ExactProduct` of ``operand``, less one, biased for ``result``. Signed.
 
-    The constant to be added is mostly a multiple of a large power of two, as it is less by one: few bits change.
+    Less one, the constant to be added is mostly a multiple of a large power of two: few bits change.
     """
     offset = result.bias - 2 * operand.bias - 1
     if not offset:

@@ -46,7 +46,7 @@ def round_pack(
     magnitude = Signal(width + fmt.fraction_width, name="magnitude")
     m.d.comb += magnitude.eq(Cat(kept[:-1], field) + Cat(Const(0, fmt.fraction_width), more) + increment)
 
-    # The exponent before rounding says what counts of it, so that nothing waits for the carry. One that gets into the
+    # The exponent before rounding decides which fields count, so that nothing waits for the carry. A carry into the
     # exponent leaves a fraction of 0, which is right for the smallest normal number, and for infinity.
     has_exponent = has_fraction = Const(1, 1)
     if subnormals == "flush":
@@ -84,7 +84,7 @@ def _is_at_least(exponent: Value, bound: int, most: int | None = None) -> Value:
         return exponent == bound
     if bound == 1:
         return ~exponent[-1] & exponent.any()
-    if bound in (0, -1, -2):  # the negative ones are all ones, but for the lowest bits
+    if bound in (0, -1, -2):  # negative exponents from the bound on: all ones but for the lowest bits
         return ~exponent[-1] | exponent[-1 - bound :].all() if bound else ~exponent[-1]
     return exponent >= bound
 

@@ -8,7 +8,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 def shift_right_sticky(
     m: Module, value: Value, amount: Value, *, name: str, steps: range | None = None, keep: Value | None = None
 ) -> Signal:
-    """``value >> amount``, with every one that falls out kept in the lowest bit."""
+    """``value >> amount``, where the lowest bit is sticky: it keeps every 1 that is shifted out."""
     most = (len(value) - 1).bit_length()
     sticky, value = value[0], value[1:]
     if steps is None:
@@ -28,7 +28,7 @@ def shift_right_sticky(
             staged.eq(masked(value, stays) | masked(value[distance:], moves)),
         ]
         sticky, value, keep = lost, staged, Const(1)
-    sticky, value = sticky & keep, masked(value, keep)  # where there is no step at all
+    sticky, value = sticky & keep, masked(value, keep)  # for the case without steps
     result = Signal(1 + len(value), name=name)
     m.d.comb += result.eq(Cat(sticky, value))
     return result
@@ -40,16 +40,16 @@ def masked(value: Value, keep: Value) -> Value:
 
 
 class Normalised(NamedTuple):
-    """What became of a value.
+    """A normalised value and its shift.
 
     Members
     -------
     value
         The value, shifted left.
     shift
-        By how much, less what came before.
+        The distance that these steps shifted; earlier steps are not included.
     more : 1
-        What is left of the limit is more than the steps that are left.
+        The rest of the limit is more than the remaining steps can shift.
     """
 
     value: Value
@@ -69,8 +69,8 @@ def normalise(
 ) -> Normalised:
     """Shift ``value`` left until its top bit is set.
 
-    Every step looks at the top bits and decides for itself: that is smaller than counting the leading
-    zeros first and shifting then.
+    Every step tests the top bits itself: that is smaller than counting the leading zeros first and
+    shifting afterwards.
     """
     steps = range((len(value) - 1).bit_length()) if steps is None else steps
     fill = Const(0, 1) if fill is None else fill

@@ -1,4 +1,4 @@
-"""fp32 numbers as the parts of several passes."""
+"""Splitting of fp32 numbers into the parts of several passes."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
@@ -16,8 +16,8 @@ _DROPPED = FP32.width - BF16.width
 class Splitter(wiring.Component):
     """One part of an fp32 number, in bf16; see :class:`~openmxu.spec.passes.Part`.
 
-    What a truncation leaves is exact. Each part has the sign of the number, zeros included. Of an infinity, what
-    :attr:`~openmxu.spec.passes.Part.HIGH` leaves is the canonical NaN; of a NaN too.
+    The rest after a truncation is exact. Each part has the sign of the number, zeros included. The rest of an infinity
+    or a NaN, after :attr:`~openmxu.spec.passes.Part.HIGH`, is the canonical NaN.
 
     Latency: none, it is combinational. Throughput: one number per cycle. Back-pressure: none.
 
@@ -54,12 +54,12 @@ class Splitter(wiring.Component):
         return f"splitter_{self.subnormals}"
 
     def elaborate(self, platform: object) -> Module:
-        """What is left of the number, and what is left of that; then convert."""
+        """Compute the rest of the number and the rest of that; choose one by the part; convert."""
         m = Module()
         rest, is_nan = self._rest(m, self.i, "rest")
         last, _ = self._rest(m, rest, "last")
         m.submodules.converter = converter = Converter(FP32, BF16, subnormals=self.subnormals)
-        # Bit 0 of a part means truncated, the upper bits say of what.
+        # Bit 0 of a part means truncated; the upper bits choose the number, its rest or the last rest.
         truncated, level = self.i_part[0], self.i_part[1:]
         chosen = Mux(level[1], last, Mux(level[0], rest, self.i))
         keep = ~truncated | (is_nan & ~level.any())  # the payload may be all that makes it a NaN
@@ -70,10 +70,10 @@ class Splitter(wiring.Component):
         return m
 
     def _rest(self, m: Module, bits: Value, name: str) -> tuple[Value, Value]:
-        """What a number's lower bits are worth, as an fp32 number of the same sign; and whether it is a NaN."""
+        """The value of a number's lower bits, as an fp32 number of the same sign; and whether the number is a NaN."""
         number = unpack(m, bits, FP32, self.subnormals, name=f"{name}_of")
         left = Cat(number.significand[:_DROPPED], Const(0, FP32.significand_width - _DROPPED))
-        # In flush mode all that matters of a number that gets too small is that its exponent field is zero.
+        # In flush mode a rest that is too small needs nothing but an exponent field of zero.
         limit = None
         if self.subnormals == "ieee":
             limit = Signal(FP32.exponent_width, name=f"{name}_limit")

@@ -1,4 +1,4 @@
-"""The sum of two numbers whose order is known: what the adder and the multiply-add have in common.
+"""The sum of two numbers whose order is known: the datapath that adder and multiply-add share.
 
 ::
 
@@ -14,10 +14,10 @@ Why it is exact:
   They decide each rounding as the exact sum would.
 - Operands are ordered by exponent alone, so a difference d is negative where the exponents are equal, or nearly so, and
   the significands are not in order. No bit was lost then: d is exact, and so is its magnitude, ~d + 1.
-- That one is added where results are rounded. Ones are shifted in from below, so that all bits below the last place are
-  ones; and the carry that the rounding adds to that place is the carry of the one through them.
-- The distance of exponents is the difference without its carry-in, that is one too small, where a's exponent is larger:
-  then b is aligned from one place further right. Else it is the inverted difference, which is exact.
+- The + 1 is added at the rounding. Normalisation shifts in ones from below, so all bits below the last place are ones,
+  and the carry of the + 1 through them is the increment that the rounding adds to that place.
+- The difference of exponents has no carry-in. Where a's exponent is larger, the distance is therefore one too small,
+  and b is aligned from one place further right. Else the distance is the inverted difference, which is exact.
 """
 
 from typing import Any, NamedTuple
@@ -31,11 +31,11 @@ from openmxu.arith.shift import masked, normalise, shift_right_sticky
 from openmxu.spec.formats import FloatFormat
 
 _FINE_ALIGNMENT, _FINE_NORMALISATION = 4, 2
-"""So many of the shifters' steps come behind the cut in their midst: the halves then take the same time."""
+"""Steps of each shifter behind the cut in its middle: both halves then take the same time."""
 
 
 class Summand(NamedTuple):
-    """A finite number to add. Where ``counts`` is 0 it is a zero of its sign, whatever else it says."""
+    """A finite number to add. Where ``counts`` is 0 it is a zero of its sign, whatever its significand."""
 
     significand: Value
     sign: Value
@@ -43,18 +43,18 @@ class Summand(NamedTuple):
 
 
 class Order(NamedTuple):
-    """What is known of two summands before they are aligned.
+    """Exponents, signs and special values of two summands, before they are aligned.
 
     Members
     -------
     a_is_larger : 1
-        The exponent of the first one is larger than that of the second one. Then it counts.
+        The exponent of the first one is larger than that of the second one. Set only where the first one counts.
     distance
         The difference of the exponents, less one where ``a_is_larger``.
     exponent, above
         The larger exponent is ``exponent + above``, biased.
     sign, subtract : 1
-        Of the summand of larger exponent; whether the other one has another sign. If the sum is infinite: its sign, 0.
+        Sign of the summand of larger exponent; whether the signs differ. Infinite sum: its sign; d must not be below 0.
     infinite, nan : 1
         They override the sum.
     """
@@ -70,16 +70,16 @@ class Order(NamedTuple):
 
 
 _CARRIED = ("above", "sign", "subtract", "infinite", "nan")
-"""What every cut carries, a bit each; see :class:`Order`."""
+"""Fields of :class:`Order` that every cut carries, a bit each."""
 
 
 def _layout(**fields: object) -> data.StructLayout:
-    """What passes a cut: ``fields``, and what every cut carries."""
+    """The layout of a cut: ``fields``, and those that every cut carries."""
     return data.StructLayout({**fields, **dict.fromkeys(_CARRIED, 1)})
 
 
 def _kept(target: data.View, source: Any) -> list[object]:
-    """Statements that carry over a cut what every cut carries."""
+    """Statements that copy the fields that every cut carries."""
     return [getattr(target, name).eq(getattr(source, name)) for name in _CARRIED]
 
 
@@ -97,7 +97,7 @@ class Sum:
     def add(self, a: Summand, b: Summand, order: Order) -> Value:
         """The bit pattern of ``a + b``, rounded to nearest, ties to even, behind all cuts.
 
-        ``a.significand`` may be wider than that of the format where it is not the larger one.
+        ``a.significand`` may be wider than the format's where its exponent is not the larger one.
         """
         half_aligned = self._pipeline.cut("half_aligned", self._align(self._order(a, b, order)))
         aligned = self._pipeline.cut("aligned", self._align_finely(half_aligned))
@@ -106,9 +106,9 @@ class Sum:
         return self._pipeline.cut("rounded", self._round(self._normalise_finely(half_normalised)))
 
     def _order(self, a: Summand, b: Summand, order: Order) -> data.View:
-        """The summand of larger exponent; the other one, and how far to the right it belongs."""
+        """The summand of larger exponent; the other one, and the distance to shift it right."""
         fmt = self._fmt
-        # Farther away it changes no rounding.
+        # A summand that is farther away changes no rounding, and becomes 0.
         width = min(len(order.distance), (fmt.significand_width + 1).bit_length())
         ordered = Signal(
             _layout(
@@ -178,7 +178,7 @@ class Sum:
         """The sum's magnitude; one too small in its last place, and with ones to follow, where it is ``short``."""
         width = self._width
         summed = Signal(_layout(exponent=self._fmt.exponent_width, significand=width + 1, short=1), name="sum")
-        # Outside of the structure: simulators take a word that depends on itself for a loop.
+        # Signals outside of the structure: simulators take a word that depends on itself for a loop.
         total, short = Signal(width + 1, name="total"), Signal(name="short")
         small = aligned.small ^ aligned.subtract.replicate(width)
         self._m.d.comb += [
@@ -198,7 +198,7 @@ class Sum:
         return range(self._width.bit_length())
 
     def _limit(self, exponent: Value) -> Value | None:
-        """How far a sum may be shifted left. The top bit has the weight of a carry: hence not one less."""
+        """The most that a sum may be shifted left: not one less, as the top bit has the weight of a carry."""
         return exponent if self._subnormals == "ieee" else None
 
     def _normalise(self, summed: data.View) -> data.View:
@@ -256,7 +256,7 @@ class Sum:
         width = len(normalised.exponent)
         unshifted = Cat(~(half.shift | shifted.shift), Const(-1, width))[:width]
         self._m.d.comb += [
-            # exponent + above + 1 - shift, but for two
+            # exponent + above + 1 - shift, less two
             normalised.exponent.eq(half.exponent + unshifted + half.above),
             normalised.significand.eq(shifted.value),
             normalised.short.eq(half.short),

@@ -19,7 +19,7 @@ class Unpacked(data.StructLayout):
     significand : significand_width
         With the hidden bit on top.
     zero : 1
-        It counts as zero. If it is a flushed subnormal number, the significand's lower bits are not 0.
+        The number counts as zero. If it is a flushed subnormal number, the significand's lower bits are not 0.
     infinite, nan : 1
         If one of them is set, exponent and significand mean nothing.
     """

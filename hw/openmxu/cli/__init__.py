@@ -1,4 +1,4 @@
-"""The command line's frame: its process, its signals, its terminal, and what its commands have in common."""
+"""The command line's frame: its process, its signals, its terminal, and the common parts of its commands."""
 
 from importlib import import_module
 from warnings import warn
@@ -15,7 +15,7 @@ _FRAME = {
     "subcommands",
     "tell",
 }
-"""What :mod:`openmxu.cli.frame` had when it was this module; imports of modules come here, too, and must find none."""
+"""Former names of this module, now in :mod:`openmxu.cli.frame`; imports of modules also look here and must fail."""
 
 
 def __getattr__(name: str) -> object:

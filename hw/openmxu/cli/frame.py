@@ -1,12 +1,12 @@
-"""The frame of the front door, ``openmxu``: its parser, its errors, its progress.
+"""The frame of the command ``openmxu``: its parser, its errors, its progress.
 
 ::
 
     entry points of the group openmxu.commands            one package each: openmxu, openmxu_sim, openmxu_boards
         matmul = openmxu_sim.commands:add_matmul  ──>     adds its parser with add_command(), names what runs it
 
-A command is loaded when it is named, so that ``--help`` is quick, and a missing extra hinders no other command. What
-a command needs is imported when it runs, for the same reason.
+A command is loaded when it is named, so that ``--help`` is quick, and a missing extra affects no other command. A
+command imports its modules when it runs, for the same reason.
 """
 
 import argparse
@@ -31,14 +31,14 @@ from openmxu.runtime.extras import extra_of, install
 from openmxu.runtime.files import NotStoredError, UnreadError
 
 Section = tuple[str, Sequence[tuple[str, str]]]
-"""A section of ``openmxu list``: a title, and rows of a name and what it is."""
+"""A section of ``openmxu list``: a title, and rows of a name and its description."""
 
 _COMMANDS = "openmxu.commands"
-"""Entry points with this group are functions that take what :func:`add_command` adds to."""
+"""Group of entry points: functions that take the ``commands`` of :func:`add_command`."""
 
 
 class Console(rich.console.Console):
-    """A console whose caller learns that nobody reads it; rich's would end the program and close standard output."""
+    """A console that raises an error if nobody reads it; rich's would end the program and close standard output."""
 
     def on_broken_pipe(self) -> None:
         """Raise the exception that rich has caught."""
@@ -49,7 +49,7 @@ _notes = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that says in one line what is wrong, and what may have been meant."""
+    """A parser that reports an error in one line, with a suggestion."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {printable(message)} (see {self.prog} --help)\n")
@@ -64,7 +64,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _meant(word: str, known: Iterable[str]) -> str:
-    """The end of a complaint about an unknown word."""
+    """A suggestion at the end of an error about an unknown word."""
     from difflib import get_close_matches  # noqa: PLC0415  # as below: most commands need neither
 
     close = get_close_matches(word.partition("=")[0], known, n=1)
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             code = int(stop.code or 0)
         else:
             code = _run(options)
-        if (error := abandon_output()) is not None:  # now: later nobody could say so
+        if (error := abandon_output()) is not None:  # now: later it could not be reported
             raise error
         return code
     except KeyboardInterrupt:
@@ -101,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         reason = abandon_output()
         if isinstance(error, UnreadError) or isinstance(reason, BrokenPipeError):
-            return 0  # whoever read our output has seen enough
+            return 0  # the reader of our output has closed it
         _complain(options, error if reason is None else f"standard output cannot be written: {reason.strerror}")
         return 2 if reason is None else 1
     except (ValueError, TypeError, OverflowError, MemoryError) as error:
@@ -115,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> int:
     try:
         return int(options.run(options) or 0)
-    except SystemExit as stop:  # no command of ours does so: its outputs are not there
+    except SystemExit as stop:  # no command of ours exits: its outputs may be missing
         raise RuntimeError(f"a library asked to exit, with {stop.code!r}, before the command was done") from None
 
 
@@ -123,14 +123,14 @@ def _complain(options: argparse.Namespace, error: Exception | str) -> None:
     text = str(error) or "there is not enough memory"
     if isinstance(error, OSError) and error.strerror:
         text = f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
-    # What a tool said last may take several lines; what was asked wrong takes one.
+    # The last messages of a tool may have several lines; an invalid request has one.
     shown = _harmless if type(error) is not NotStoredError and isinstance(error, RuntimeError) else printable
     with suppress(OSError):
         sys.stderr.write(f"{options.prog}: {shown(text)}\n")
 
 
 def make_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
-    """A parser that knows the command which ``arguments`` name; without one, all commands."""
+    """A parser for the command that ``arguments`` name; without one, for all commands."""
     parser = _Parser(
         prog="openmxu",
         description="An open bf16 matrix unit: simulate, export, measure.",
@@ -163,7 +163,7 @@ def add_command(
 
 
 def subcommands(parser: argparse.ArgumentParser, *, required: bool) -> Any:
-    """Room for commands below a command."""
+    """Subcommands of a command."""
     return parser.add_subparsers(
         dest="action", metavar="ACTION" if required else "[ACTION]", required=required, parser_class=_Parser
     )
@@ -195,7 +195,7 @@ def interval(text: str) -> range:
 
 @contextmanager
 def bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Progress of something countable: a bar on a terminal, elsewhere a line every ten seconds."""
+    """Progress of countable work: a bar on a terminal, elsewhere a line every ten seconds."""
     if _notes.is_terminal:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=_notes, transient=True) as progress:
@@ -214,13 +214,13 @@ def bar(label: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def tell(line: str) -> None:
-    """Say something on stderr beside the work."""
-    with suppress(OSError):  # nobody hears it, but the work goes on
+    """Print a note on stderr during the work."""
+    with suppress(OSError):  # nobody reads it, but the work goes on
         _notes.print(printable(line), markup=False)
 
 
 def print_markdown(text: str) -> None:
-    """Print a text: with its tables drawn on a terminal, as it is elsewhere; see :func:`print_foreign`."""
+    """Print Markdown: rendered on a terminal, unchanged elsewhere; see :func:`print_foreign`."""
     if sys.stdout.isatty():
         from rich.markdown import Markdown  # noqa: PLC0415  # a third of the time that this module takes to import
 
@@ -230,7 +230,7 @@ def print_markdown(text: str) -> None:
 
 
 def print_drawn(drawn: RenderableType, *, soft_wrap: bool = False) -> None:
-    """Print what rich draws; see :func:`print_foreign`. Brackets in it are no markup."""
+    """Print a renderable of rich; see :func:`print_foreign`. Brackets in it are no markup."""
     Console(highlight=False, markup=False, soft_wrap=soft_wrap).print(_Harmless(drawn))
 
 
@@ -238,7 +238,7 @@ class _Harmless(NamedTuple):
     drawn: RenderableType
 
     def __rich_console__(self, console: rich.console.Console, options: ConsoleOptions) -> RenderResult:
-        """The same pieces, their styles being apart from their texts."""
+        """Rich's segments with unprintable characters escaped; styles are separate from texts."""
         for text, style, control in console.render(self.drawn, options):
             yield Segment(_harmless(text), style, control)
 
@@ -254,5 +254,5 @@ def _harmless(text: str) -> str:
 
 class _Notes(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        """One line that does nothing to a terminal."""
+        """One line that is safe on a terminal."""
         return printable(super().format(record))

@@ -12,7 +12,7 @@ if hasattr(_signal, "SIGHUP"):  # else __main__ says what system it takes
 
 
 def install(handler: Callable[[int, object], None] | None = None) -> None:
-    """Have a handler for these signals, unless they are ignored; by default :func:`end`."""
+    """Install a handler for these signals, unless they are ignored; by default :func:`end`."""
     for number in _WORDS:
         if _signal.getsignal(number) != _signal.SIG_IGN:
             _signal.signal(number, handler or end)
@@ -41,7 +41,7 @@ def end(number: int, _: object) -> None:
 
 
 def tell(number: int) -> None:
-    """Say what a signal has done."""
+    """Print which signal has ended the program."""
     word = _WORDS[number]
     # A bar of progress hides the cursor and leaves half a line.
     os.write(2, (f"\r\x1b[K\x1b[?25h{word}\n" if os.isatty(2) else f"{word}\n").encode())

@@ -1,4 +1,4 @@
-"""Runs a command in a process of its own, so that it can be ended, and its end is judged, whatever its libraries do.
+"""Runs a command in a process of its own, so that it can be ended and its exit judged, whatever its libraries do.
 
 ::
 
@@ -21,7 +21,7 @@ from contextlib import suppress
 from openmxu.cli import interrupts
 
 _GRACE = 0.5
-"""Seconds in which a command that was sent a signal may end by itself."""
+"""Seconds that a command may take to end by itself after a signal."""
 
 _SET_DEATH_SIGNAL = 1
 """The number that Linux gives PR_SET_PDEATHSIG."""
@@ -30,7 +30,7 @@ _SET_DEATH_SIGNAL = 1
 def supervise(command: Callable[[], int]) -> int:
     """The exit code of a command; in the fork, the same."""
     parent = os.getpid()
-    _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)  # where it is ignored, nobody learns how a child has ended
+    _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)  # if it is ignored, a child's exit status is lost
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
@@ -43,7 +43,7 @@ def supervise(command: Callable[[], int]) -> int:
     caught = _pass_on(child)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     interrupts.ignore()
-    os.set_blocking(reader, False)  # what the command forked may hold the other end
+    os.set_blocking(reader, False)  # processes that the command forked may hold the other end
     os.close(writer)
     with suppress(BlockingIOError):
         if code_of_command := os.read(reader, 1):
@@ -58,7 +58,7 @@ def supervise(command: Callable[[], int]) -> int:
 
 
 def _leave(ending: bytearray) -> None:
-    """End the fork as it is: to take apart what the command has imported would take a tenth of a second."""
+    """End the fork at once: the interpreter's cleanup would take a tenth of a second."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):  # full, or closed
             stream.flush()
@@ -76,7 +76,7 @@ def _die_with(parent: int) -> None:
 
 
 def _pass_on(child: int) -> list[int]:
-    """From here on, hand signals to the child, and kill it soon after; the signals that came."""
+    """From here on, pass signals to the child, and kill it soon after; returns a list that collects the signals."""
     caught: list[int] = []
 
     def send(number: int, _: object) -> None:

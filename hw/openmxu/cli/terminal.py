@@ -1,4 +1,4 @@
-"""Standard streams that can be relied on, whatever the caller has closed, filled or chosen as a locale."""
+"""Reliable standard streams, whatever the caller has closed, filled or chosen as a locale."""
 
 import io
 import os
@@ -47,7 +47,7 @@ def open_streams() -> None:
 
 
 def abandon_output() -> OSError | None:
-    """Write what is left of standard output; why it cannot be written, if it cannot. Then what is left is dropped."""
+    """Flush standard output; returns the error if that fails, and then drops the rest."""
     error = None
     try:
         sys.stdout.flush()
@@ -63,5 +63,5 @@ def abandon_output() -> OSError | None:
 
 
 def printable(text: str) -> str:
-    """``text`` in one line that does nothing to a terminal: control characters and lone surrogates are escaped."""
+    """``text`` in one line that is safe on a terminal: control characters and lone surrogates are escaped."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

@@ -1,4 +1,4 @@
-"""The commands ``list`` and ``completion``: what there is."""
+"""The commands ``list`` and ``completion``."""
 
 import argparse
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     pass
 
 _SECTIONS = "openmxu.sections"
-"""Entry points with this group give the sections of ``openmxu list``."""
+"""Group of entry points that give the sections of ``openmxu list``."""
 
 
 def add_list(commands: Any) -> None:
@@ -36,7 +36,7 @@ def _list(options: argparse.Namespace) -> None:
 
 
 def sections() -> Iterator[Section]:
-    """What ``openmxu list`` shows of this package."""
+    """The sections of ``openmxu list`` about this package."""
     from openmxu.area import TARGETS
     from openmxu.area.target.libraries import found_libraries
     from openmxu.catalog import CATALOG

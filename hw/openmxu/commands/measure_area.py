@@ -52,7 +52,7 @@ def add_area(commands: Any) -> None:
 
 
 def _add_extent(parser: argparse.ArgumentParser) -> None:
-    """Which designs are measured."""
+    """Options for the extent: the designs that are measured."""
     extent = parser.add_mutually_exclusive_group()
     extent.add_argument(
         "--quick",
@@ -80,7 +80,7 @@ def _add_extent(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_measurements(parser: argparse.ArgumentParser) -> None:
-    """What is measured beside areas."""
+    """Options for measurements beside areas."""
     parser.add_argument(
         "--energy",
         action="store_true",
@@ -109,7 +109,7 @@ def _add_measurements(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_targets(parser: argparse.ArgumentParser) -> None:
-    """What designs are mapped to, and how."""
+    """Options for targets and recipes."""
     from openmxu.area import DEFAULT_TARGETS, RECIPES, TARGETS
 
     parser.add_argument(
@@ -136,7 +136,7 @@ def _add_targets(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_own_designs(parser: argparse.ArgumentParser) -> None:
-    """Designs in place of those of the extent."""
+    """Options for designs in place of those of the extent."""
     from openmxu.area import PART_NAMES
 
     chosen = parser.add_argument_group("choice of designs")
@@ -178,7 +178,7 @@ def _add_own_designs(parser: argparse.ArgumentParser) -> None:
 
 
 class _OfDesign(argparse.Action):
-    """An option of a design: some begin one, the others are of the one that was begun last."""
+    """An option of a design: some options begin a design, the others belong to the last one begun."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
@@ -199,7 +199,7 @@ class _OfDesign(argparse.Action):
 
 
 def _add_given(parser: argparse.ArgumentParser) -> None:
-    """Designs from files or from Python."""
+    """Options for designs from files or from Python."""
     parser.set_defaults(designs=[])
     group = parser.add_argument_group(
         "your own designs beside ours",
@@ -237,7 +237,7 @@ def _add_given(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_workers(parser: argparse.ArgumentParser) -> None:
-    """Where Yosys runs, and how long."""
+    """Options for the machines that run Yosys, and for its time limit."""
     from openmxu.area import TIME_LIMIT
 
     parser.add_argument(
@@ -293,7 +293,7 @@ def _area(options: argparse.Namespace) -> int:
 
 
 def _area_outcome(found: "Report", unread: "list[str]") -> int:
-    """Say what there is not, and give the exit code."""
+    """Report designs that were not measured, and return the exit code."""
     for line in unread:
         tell(f"not measured: {line}")
     missing = {energy.error: energy for energy in found.energies if energy.error}

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from openmxu.catalog import Design
 
 _MANY_CELLS = 256
-"""Processing elements from which on a bench takes minutes."""
+"""The fewest processing elements for which a bench takes minutes."""
 
 
 def add_verilog(commands: Any) -> None:
@@ -48,7 +48,7 @@ def add_verilog(commands: Any) -> None:
 
 
 def _add_beside(parser: argparse.ArgumentParser) -> None:
-    """What is written beside the Verilog."""
+    """Options for files beside the Verilog."""
     parser.add_argument(
         "--template",
         type=Path,
@@ -66,7 +66,7 @@ def _add_beside(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_form(parser: argparse.ArgumentParser) -> None:
-    """Choices of form: names, ports, where memories are, a clock enable."""
+    """Options for the form: names, ports, places of memories, a clock enable."""
     parser.add_argument("--name", metavar="NAME", help="name of the top module (default: from the design)")
     parser.add_argument(
         "--prefix",
@@ -95,7 +95,7 @@ def _add_form(parser: argparse.ArgumentParser) -> None:
 
 
 def add_parameters(parser: argparse.ArgumentParser) -> None:
-    """All parameters that some design has."""
+    """Add an option for each parameter of any design."""
     for name, kind in _design_parameters().items():
         if kind is bool:
             parser.add_argument(f"--{name}", action="store_true", default=None, help=_PARAMETERS[name])
@@ -126,14 +126,14 @@ _PARAMETERS = {
 
 
 def _design_parameters() -> dict[str, type]:
-    """All parameters that some design has, with their types."""
+    """The parameters of all designs, with their types."""
     from openmxu.catalog import CATALOG
 
     return {name: type(default) for design in CATALOG.values() for name, default in design.domain.items()}
 
 
 def requested(options: argparse.Namespace) -> "tuple[Design, dict[str, Any]]":
-    """The design that is asked for, and the parameters that are given with it."""
+    """The requested design, and the parameters given with it."""
     from openmxu.catalog import CATALOG
 
     if options.design not in CATALOG:
@@ -169,7 +169,7 @@ def _verilog(options: argparse.Namespace) -> None:
 
 
 def _export(options: argparse.Namespace, component: Any, name: str, given: dict[str, Any]) -> str:
-    """The Verilog of a component, as it is asked for."""
+    """The Verilog of a component, in the requested form."""
     from openmxu.export.verilog import to_verilog
 
     return to_verilog(
@@ -184,11 +184,11 @@ def _export(options: argparse.Namespace, component: Any, name: str, given: dict[
 
 
 def _verilog_with_bench(options: argparse.Namespace, design: "Design", given: dict[str, Any]) -> None:
-    """Write a unit and all that belongs to its bench into a folder."""
+    """Write a unit and all files of its bench into a folder."""
     from openmxu.export.bench import Export, find_bench
 
     bench = find_bench(options.bench)
-    # As the unit itself is called; but what is built must be used, and the files are looked at first.
+    # The unit's own name, without the unit: a component that is built must be used, and the files are checked first.
     name = options.name or ("mxu_axi" if (design.domain | given)["bus"] == "axi" else "mxu")
     where = options.output_file
     files = [where / file for file in (f"{name}.v", *bench.names(name))]
@@ -206,7 +206,7 @@ def _verilog_with_bench(options: argparse.Namespace, design: "Design", given: di
 
 
 def _check_verilog(options: argparse.Namespace) -> None:
-    """Refuse what is wrong with a request before any work is done."""
+    """Refuse an invalid request before any work is done."""
     from openmxu.export.memories import check_memories
     from openmxu.export.names import check_names
 
@@ -221,7 +221,7 @@ def _check_verilog(options: argparse.Namespace) -> None:
 
 
 def _check_bench(options: argparse.Namespace) -> None:
-    """Refuse a bench of what has none, or with no place to go."""
+    """Refuse a bench for a design that has none, or without an output."""
     from openmxu.catalog import CATALOG
 
     if CATALOG[options.design].family != "mxu":
@@ -234,7 +234,7 @@ def _check_bench(options: argparse.Namespace) -> None:
 
 
 def _verilog_command(options: argparse.Namespace, given: dict[str, Any]) -> str:
-    """The command that writes the same Verilog: the design and what was chosen, without the paths of outputs."""
+    """The command that writes the same Verilog: the design and the chosen options, without the paths of outputs."""
     words = ["openmxu", "verilog", options.design]
     for name, value in given.items():
         words += [f"--{name}"] if value is True else [f"--{name}", str(value)]

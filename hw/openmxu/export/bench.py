@@ -1,7 +1,7 @@
-"""A bench beside an exported unit: what it is told of the unit, and what writes it.
+"""A bench beside an exported unit: the description of the unit that it gets, and the function that writes it.
 
-What a unit must give, the golden model of ``openmxu_sim`` knows. Hardware imports no simulation, so what writes benches
-is found as an entry point, as commands are.
+The golden model of ``openmxu_sim`` computes the expected results. Hardware imports no simulation, so the writer of
+benches is found as an entry point, as commands are.
 """
 
 from collections.abc import Callable
@@ -10,12 +10,12 @@ from importlib.metadata import entry_points
 from typing import Any
 
 _GROUP = "openmxu.benches"
-"""Entry points with this group are a :class:`Bench` each."""
+"""Group of entry points, each of which is a :class:`Bench`."""
 
 
 @dataclass(frozen=True)
 class Export:
-    """A unit as it is exported."""
+    """An exported unit, and the options of its export."""
 
     component: Any
     """The unit, a :class:`~openmxu.unit.mxu.Mxu` or an :class:`~openmxu.unit.axi.AxiMxu`."""
@@ -23,7 +23,7 @@ class Export:
     """Name of its module; ``NAME.v`` is its file."""
     ports: str = "nested"
     clock_enable: bool = False
-    """As for :func:`~openmxu.export.verilog.to_verilog`."""
+    """See :func:`~openmxu.export.verilog.to_verilog`."""
     command: str = ""
     """The command that writes the same files."""
 

@@ -1,4 +1,4 @@
-"""A clock enable for a design in RTLIL: an edge of the clock at which it is low does not happen.
+"""A clock enable for a design in RTLIL: a clock edge has no effect while the enable is low.
 
 ::
 
@@ -9,9 +9,8 @@
 
     en ──────────▶ memory             en and clk_en ─────▶ memory              every port of a memory
 
-Done on the text, as registers are of one kind there, whatever they are in: nothing of the design can be left out by
-mistake. What Amaranth inserts into a component comes after resets, which would act all the same, and does not reach
-modules that the export has written apart.
+It is added to the text, where all registers are of one kind: none can be left out by mistake. An enable that Amaranth
+inserts into a component would not stop resets, and would not reach modules that the export has written separately.
 """
 
 import re
@@ -27,14 +26,14 @@ _ITEM = re.compile(r"(?:(\d+)'[01x]+|([\\$]\S+))(?: \[(\d+)(?::(\d+))?\])?")
 
 
 def enable_port(text: str, top: str) -> str:
-    """What the enable of a design is called: after its clock, ``clk_en`` or AXI's ``aclken``."""
+    """Name of a design's enable, after that of its clock: ``clk_en``, or AXI's ``aclken``."""
     return "aclken" if "aclk" in PORT.findall(_modules(text)[top]) else "clk_en"
 
 
 def enable_clock(text: str, top: str, memories: Collection[str] = ()) -> str:
-    """Give a design an input that is called by :func:`enable_port`.
+    """Give a design a clock enable, an input with the name from :func:`enable_port`.
 
-    While it is low no register and no memory changes, reset or not. It enables all clocks that the design has.
+    While it is low, no register and no memory changes, reset or not. It enables all clocks that the design has.
     """
     modules, enable = _modules(text), enable_port(text, top)
     clocked = _clocked(modules, memories)
@@ -64,7 +63,7 @@ def _clocked(modules: dict[str, str], memories: Collection[str]) -> set[str]:
 
 
 class _Enabled:
-    """Changes one module."""
+    """Adds the enable to one module."""
 
     def __init__(self, enable: str, clocked: Collection[str], memories: Collection[str]) -> None:
         self._enable = enable
@@ -74,7 +73,7 @@ class _Enabled:
         self._gates: dict[str, str] = {}
 
     def module(self, text: str) -> str:
-        """The module with the port, and with all that it has enabled."""
+        """The module with the port, and with the enable at its registers, memories and instances."""
         self._widths = {
             name: int(width) for width, name in re.findall(r"^  wire width (\d+) .*?(\S+)$", text, re.MULTILINE)
         }
@@ -97,7 +96,7 @@ class _Enabled:
         return found[0]
 
     def _gate(self, cell: str, ports: str) -> str:
-        """The cell with these ports low while the enable is low, behind the gates that are new."""
+        """The cell with these ports low while the enable is low; the new gates come before it."""
         known = len(self._gates)
         cell = re.sub(
             rf"^(    connect \\(?:{ports})) (.*)$",
@@ -108,7 +107,7 @@ class _Enabled:
         return "".join([*list(self._gates.values())[known:], cell])
 
     def _gated(self, found: re.Match[str]) -> str:
-        """What is connected, low while the enable is low: bit by bit, as each may enable a part of a word."""
+        """A connected item, low while the enable is low: a slice bit by bit, as each may enable a part of a word."""
         item, constant, wire, high, low = found.group(0, 1, 2, 3, 4)
         if high is None:
             return self._wire(item, int(constant) if constant else self._widths[wire])
@@ -116,7 +115,7 @@ class _Enabled:
         return bits[0] if len(bits) == 1 else f"{{ {' '.join(bits)} }}"
 
     def _wire(self, item: str, width: int) -> str:
-        """The wire behind the gate of an item, which has one gate wherever it is connected."""
+        """The wire behind the gate of an item; an item has one gate, however often it is connected."""
         gated = f"${self._enable}${list(self._gates).index(item) if item in self._gates else len(self._gates)}"
         self._gates[item] = (
             f"  wire width {width} {gated}\n  cell $mux {gated}$mux\n    parameter \\WIDTH {width}\n"

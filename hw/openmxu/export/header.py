@@ -8,7 +8,7 @@ from typing import Any
 _WIDTH = 112
 
 _FIGURES = {"latency": ("Latency", "cycle"), "shortest_tile": ("Shortest tile", "beat")}
-"""Properties that tell how a design behaves in time, with what they are called and counted in."""
+"""Properties that describe a design's timing, with their nouns and units in the comment."""
 
 
 def check_command(command: str) -> str:
@@ -19,9 +19,9 @@ def check_command(command: str) -> str:
 
 
 def header(component: Any, name: str, command: str, waivers: dict[str, str]) -> str:
-    """A comment of Verilog that says all that somebody who has only the file needs to know.
+    """A comment in Verilog for a reader who has only the file: version, command, configuration, timing, waivers.
 
-    It is the same whenever and wherever this version writes it: no date, no path.
+    One version always writes the same comment: it has no date and no path.
     """
     paragraphs = [
         [f"Written by OpenMXU {version('openmxu')}. Licensed under the Apache License, Version 2.0."],

@@ -1,4 +1,4 @@
-"""What helps to put an exported module into a design: instantiation templates and a FuseSoC core file."""
+"""Aids to put an exported module into a design: instantiation templates and a FuseSoC core file."""
 
 import re
 from collections.abc import Sequence
@@ -86,7 +86,7 @@ def _ports(component: Any, text: str, name: str, ports: str) -> list[_Port]:
 
 
 def _fields(shape: Any) -> str:
-    """Where the fields of a structure are, in words."""
+    """Bit positions of a structure's fields, in words."""
     if not isinstance(shape, data.Layout):
         return ""
     found = []
@@ -100,12 +100,12 @@ def _fields(shape: Any) -> str:
 
 
 class CoreBench(NamedTuple):
-    """What a core file says of a bench."""
+    """The description of a bench in a core file."""
 
     sources: Sequence[str]
     """Its Verilog files, as seen from the core file."""
     data: Sequence[str]
-    """Files that are copied to where it runs."""
+    """Files that are copied to the folder where it runs."""
     toplevel: str
     """Name of its module."""
 

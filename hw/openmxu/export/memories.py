@@ -1,7 +1,7 @@
-"""Memories as modules of their own, in whose place another memory can be put.
+"""Memories as modules of their own, which another memory can replace.
 
-A component makes its memories as it likes. The export asks for another form of each, by the hook that Amaranth has for
-platforms, and a memory that can be wrapped becomes an instance of a module that has nothing else in it.
+Components use Amaranth's memories. The export changes each of them through Amaranth's hook for platforms: a memory
+that can be wrapped becomes an instance of a module that contains nothing else.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 MEMORIES = ("inline", "wrapped")
-"""Where memories are in an exported file: in the modules that use them, or in modules of their own."""
+"""Places of memories in an exported file: in the modules that use them, or in modules of their own."""
 
 
 def check_memories(memories: str) -> str:
@@ -40,7 +40,7 @@ class WrappedMemory(wiring.Component):
     width
         Bits of a word.
     reads, writes
-        How many ports there are of each kind.
+        Number of ports of each kind.
 
     Members
     -------
@@ -75,7 +75,7 @@ class WrappedMemory(wiring.Component):
         return f"memory_d{self.depth}_w{self.width}_r{self.reads}w{self.writes}"
 
     def elaborate(self, platform: object) -> Module:
-        """Amaranth's memory. Its clock is a port, for there is no reset."""
+        """Amaranth's memory, in a clock domain with a port for the clock and without reset."""
         m = Module()
         m.domains.sync = domain = ClockDomain("sync", reset_less=True)
         domain.clk = self.clk
@@ -95,7 +95,7 @@ class WrappedMemory(wiring.Component):
         m.d.comb += [port.addr.eq(getattr(self, f"{name}_addr")), port.en.eq(getattr(self, f"{name}_en"))]
 
     def comment(self, name: str) -> str:
-        """What stands above the module in Verilog, where it is called ``name``."""
+        """The comment above the module in Verilog, where it is called ``name``."""
         return f"""\
 /* {name}: {self.depth} words of width {self.width}, {self.reads} read, {self.writes} write.
 
@@ -108,7 +108,7 @@ class WrappedMemory(wiring.Component):
 
 
 def wrap(memory: Memory) -> WrappedMemory | None:
-    """The module for a memory; ``None`` if it has more than such a module: contents, or ports of another kind."""
+    """The module for a memory; ``None`` if it cannot stand for it: initial contents, or ports of another kind."""
     reads, writes = memory.read_ports, memory.write_ports
     plain = (
         memory.depth > 1
@@ -129,7 +129,7 @@ def reference(memory: Memory, name: str) -> Instance:
 
 
 def _connections(memory: Memory) -> Iterator[tuple[str, Value]]:
-    """Ports of the module, with their direction, and what they are connected to."""
+    """Ports of the module, with the prefix of their direction, and the values connected to them."""
     for kind, ports, direction in (("read", memory.read_ports, "o"), ("write", memory.write_ports, "i")):
         for number, port in enumerate(ports):
             yield f"i_{kind}_{number}_en", port.en

@@ -3,10 +3,10 @@
 import re
 
 PORTS = {"nested": "__", "flat": "_"}
-"""What joins a stream and its members in names of ports: ``weights__valid``, or ``weights_valid``, which VHDL can
+"""The joint of a stream and its members in names of ports: ``weights__valid``, or ``weights_valid``, which VHDL can
 name, too."""
 
-# Reserved words, of Verilog those of IEEE 1800-2017, of VHDL those of IEEE 1076-2019: older ones are among them.
+# Reserved words: IEEE 1800-2017 for Verilog, IEEE 1076-2019 for VHDL; both include those of older standards.
 _SYSTEMVERILOG = """
     accept_on alias always always_comb always_ff always_latch and assert assign assume automatic before begin
     bind bins binsof bit break buf bufif0 bufif1 byte case casex casez cell chandle checker class clocking cmos
@@ -41,7 +41,7 @@ _VHDL = """
 """
 
 _VHDL_TYPES = ("std_logic", "std_logic_vector")
-"""Types of ports: a component that is called so hides the type."""
+"""Types of ports: a component of that name would hide the type."""
 
 
 def check_name(noun: str, name: str) -> str:
@@ -65,7 +65,7 @@ def check_vhdl_name(noun: str, name: str) -> str:
 
 
 def check_names(name: str | None, prefix: str | None, ports: str) -> None:
-    """Check what an export is asked for: names, if any are given, and how ports are joined."""
+    """Check the options of an export: name and prefix, where given, and the kind of its port names."""
     if ports not in PORTS:
         raise ValueError(f"ports must be one of {', '.join(PORTS)}, not {ports!r}")
     if name is not None:

@@ -1,4 +1,4 @@
-"""What a record was measured with: which state of this project, and which unit."""
+"""The origin of a record: version and commit of this project, and a digest of its hardware."""
 
 import functools
 import hashlib
@@ -10,14 +10,14 @@ from openmxu.catalog import build
 from openmxu.export.verilog import to_rtlil
 
 NETLIST = "netlist of mxu_2x2"
-"""Names the digest of the unit in :func:`provenance`."""
+"""Key of the unit's digest in :func:`provenance`."""
 
 
 @functools.cache
 def provenance() -> dict[str, str]:
     """Version and commit of this project, and a digest of a small unit, which has all parts of a large one.
 
-    Two records of the same digest were measured on the same hardware. The commit is left out where this is no clone.
+    Two records of the same digest were measured on the same hardware. The commit is left out outside of a clone.
     """
     rtlil = to_rtlil(build("mxu_2x2"), name="mxu_2x2")
     return {

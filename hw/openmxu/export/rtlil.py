@@ -1,4 +1,4 @@
-"""RTLIL text of Amaranth: what the Verilog export changes in it.
+"""RTLIL text of Amaranth, and the changes that the Verilog export makes to it.
 
 A module is the lines from ``module`` and its name to ``end``. It declares wires, which may be ports; lists cells,
 some of them instances of other modules, and processes; and says at its end what drives the wires that nothing else
@@ -15,7 +15,7 @@ MODULE = re.compile(r"^module \\(\S+)\n.*?^end$", re.MULTILINE | re.DOTALL)
 PORT = re.compile(r"^  wire .*(?:input|output|inout) \d+ +\\(\S+)$", re.MULTILINE)
 """A port, and its name."""
 
-# What is not a wire though its name looks like one: a cell's type and name, and the port of a cell that is connected.
+# Names that look like wires and are none: a cell's type and name, and the port of a cell that is connected.
 _OF_CELLS = r"^    connect \\\S+|^  cell .*"
 
 
@@ -40,13 +40,13 @@ def rename_modules(text: str, rename: Callable[[str], str]) -> str:
 
 
 def join_ports(text: str, name: str, joint: str) -> str:
-    """Write another joint in place of the two underscores in names of a module's ports."""
+    """Replace the two underscores in names of a module's ports by ``joint``."""
     [module] = (found for found in MODULE.finditer(text) if found[1] == name)
     ports = PORT.findall(module[0])
     joined = {port: port.replace("__", joint) for port in ports}
     if len({port.lower() for port in joined.values()}) < len(ports):
         raise ValueError(f"ports must differ when joined by {joint!r}, not {', '.join(ports)}")
-    # A wire inside that is called like the new port makes room.
+    # An inner wire that has the name of a new port is renamed.
     taken = {port: f"{port}$inside" for port in set(joined.values()) - set(ports)}
     renamed = taken | joined
 

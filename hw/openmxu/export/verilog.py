@@ -26,11 +26,11 @@ _WAIVERS = {
     "UNUSEDSIGNAL": "Sums drop their carry, modules read some fields of a beat, and not all have a use for reset.",
     "CASEOVERLAP": "Where a case chooses by one bit each, at most one of them is set.",
 }
-"""What the exported text switches off of Verilator's ``-Wall``, within itself, and why."""
+"""Warnings of Verilator's ``-Wall`` that the exported text switches off within itself, and the reasons."""
 
 _ATTRIBUTES = "generator top src amaranth.hierarchy amaranth.decoding full_case"
-# All that is not a register becomes an assignment. An ``always @*`` would wait for an event: a simulator of
-# SystemVerilog takes a declaration's value for none, and what depends on nothing else stays unknown for ever.
+# Everything but registers becomes an assignment. An ``always @*`` would wait for an event: a simulator of
+# SystemVerilog sees none in a declaration's value, and a signal that depends on nothing else would stay unknown.
 _WRITE_VERILOG = "\n".join(
     [
         "proc -norom",
@@ -76,7 +76,7 @@ class _Library:
         name = component.module_name
         text = self.convert(component, name)
         self.add(name, text)
-        # Amaranth gives a module that has registers anywhere both ports, one without neither.
+        # Amaranth gives a module with registers anywhere inside both ports, any other module neither.
         clocked = re.search(r"^ *wire width 1 input \d+ +\\clk$", text, re.MULTILINE) is not None
         return [_Reference(component, clocked=clocked) for _ in range(count)]
 
@@ -97,7 +97,7 @@ class _Wrapping(_Library):
         self.memories: dict[str, WrappedMemory] = {}
 
     def get_memory(self, memory: Memory) -> Any:
-        """What Amaranth builds in place of a memory."""
+        """The logic that Amaranth builds in place of a memory."""
         wrapped = wrap(memory)
         if wrapped is None:
             return memory.elaborate(None)
@@ -108,13 +108,13 @@ class _Wrapping(_Library):
 
 
 def to_rtlil(component: Any, *, name: str | None = None, memories: str = "inline", clock_enable: bool = False) -> str:
-    """RTLIL text of ``component``, its own module last; parameters and errors as of :func:`to_verilog`."""
+    """RTLIL text of ``component``, its own module last; for parameters and errors see :func:`to_verilog`."""
     name = name or component.module_name
     return _convert(component, name, memories, clock_enable=clock_enable)[0]
 
 
 def _convert(component: Any, name: str, memories: str, *, clock_enable: bool) -> tuple[str, dict[str, WrappedMemory]]:
-    """RTLIL text of a component, and which of its modules are memories."""
+    """RTLIL text of a component, and the memories among its modules, by name."""
     wrapping = _Wrapping()
     library = wrapping if check_memories(memories) == "wrapped" else _Library()
     top = library.convert(component, name)
@@ -146,11 +146,11 @@ def to_verilog(
     name
         Name of its module; by default its ``module_name``.
     prefix
-        What names of the modules inside begin with. By default ``name`` and a digest of the whole design: modules
-        of the same name are the same, whatever files they come from.
+        Prefix of the names of the modules inside. By default ``name`` and a digest of the whole design: modules of
+        the same name are then equal, whatever files they come from.
     ports
         A key of :data:`~openmxu.export.names.PORTS`: ``"flat"`` joins by one underscore, and gives names of ports that
-        VHDL has, too.
+        VHDL allows, too.
     memories
         One of :data:`~openmxu.export.memories.MEMORIES`: ``"wrapped"`` makes a
         :class:`~openmxu.export.memories.WrappedMemory` of each shape of memory. The text leaves that module out where a
@@ -163,8 +163,8 @@ def to_verilog(
     Raises
     ------
     ValueError
-        A name is not what its language allows, a module inside or a port is called ``name``, two ports would be called
-        the same, ``memories`` is not known, the clock cannot be enabled, or ``command`` cannot stand in a comment.
+        A language does not allow a name, a module inside or a port is called ``name``, two ports would have the same
+        name, ``memories`` is not known, the clock cannot be enabled, or ``command`` cannot stand in a comment.
     RuntimeError
         Yosys fails.
     """
@@ -194,7 +194,7 @@ def _check_apart(text: str, name: str, joint: str) -> None:
 
 
 def _rename(module: str, top: str, prefix: str) -> str:
-    """What a module is called: the top one ``top``, others without what they are in."""
+    """New name of a module: ``top`` for the top module, else the prefix and the name within the top module."""
     return top if module == top else f"{prefix}_{re.sub('[^A-Za-z0-9_$]', '_', module.removeprefix(f'{top}.'))}"
 
 
@@ -205,7 +205,7 @@ def _module_name(text: str) -> str:
 
 
 def _guard(text: str, memory: WrappedMemory | None) -> str:
-    """A module; one of a memory with what is to be said of it, and so that another one can take its place."""
+    """A module's text; for a memory with a comment, and in a macro guard that lets another one take its place."""
     if memory is None:
         return text
     name = _module_name(text)
@@ -213,7 +213,7 @@ def _guard(text: str, memory: WrappedMemory | None) -> str:
 
 
 def _write_verilog(text: str) -> str:
-    """What Yosys makes of RTLIL, and linters accept."""
+    """Yosys's Verilog for RTLIL text, changed so that linters accept it."""
     # All modules at once, as Yosys takes longer to start than to write: Amaranth's own way is one by one.
     script = f"read_rtlil <<rtlil\n{text}\nrtlil\n{_WRITE_VERILOG}"
     done = process.run(

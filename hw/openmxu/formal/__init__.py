@@ -1,1 +1,1 @@
-"""Proofs: what holds for all operands, shown by solvers."""
+"""Proofs by solvers of properties that hold for all operands."""

@@ -1,4 +1,4 @@
-"""The rules of AXI4-Lite as hardware that watches the registers of a unit."""
+"""The rules of AXI4-Lite as hardware that monitors the registers of a unit."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -28,12 +28,12 @@ class Requests(wiring.Component):
     Members
     -------
     i_taken, i_answered : In(1)
-        What happens in this cycle.
+        A request is taken, or answered, in this cycle.
     i_request : In(width)
-        What is taken.
+        The request that is taken.
     o_count : Out(2)
     o_oldest, o_second : Out(width)
-        As many of them as there are.
+        The open requests; valid as far as ``o_count`` says.
     o_wrong : Out(1)
         There was an answer without a request, or a third request, since the reset.
     """
@@ -68,15 +68,15 @@ class Requests(wiring.Component):
 
 
 class WatchedRegisters(wiring.Component):
-    """Registers, and whether they keep to what AXI4-Lite and their own reference say.
+    """Registers, and a check that they obey AXI4-Lite and their own reference.
 
     ``o_kept`` is high in a cycle if, whatever the master does and did:
 
     - an answer that was refused is still there, and the same;
     - there is an answer exactly if a read, or address and data of a write, were taken and not answered: so none comes
-      without a request, each request has one, one cycle after it or after the answer before it;
+      without a request, each request has one, one cycle after it or after the previous answer;
     - the answer is that to the oldest request: the response to its address; a counter's value when the answer was made;
-      zero where there is nothing;
+      zero for an address without a register;
     - commands come with the answer to a write that holds them, for one cycle, and at no other time.
 
     ``o_kept`` is inductive: it also constrains the held requests, so that ``o_kept`` in one cycle implies ``o_kept`` in
@@ -85,7 +85,7 @@ class WatchedRegisters(wiring.Component):
     Parameters
     ----------
     registers
-        What is watched.
+        The registers to monitor.
 
     Members
     -------
@@ -107,7 +107,7 @@ class WatchedRegisters(wiring.Component):
         return "watched_registers"
 
     def elaborate(self, platform: object) -> Module:
-        """Queues of requests beside the registers, and what must hold between them."""
+        """Queues of requests beside the registers, and the rules between them."""
         m = Module()
         m.submodules.registers = registers = self.registers
         for name, port in registers.signature.members.items():
@@ -147,7 +147,7 @@ class WatchedRegisters(wiring.Component):
         request: Value,
         held: Callable[[Value], Value] = lambda request: request,
     ) -> tuple[Any, Value, Value, Value]:
-        """The open requests of a channel; and that the registers have as many, and hold what is of the last one."""
+        """The open requests of a channel, and the rules that the registers have as many and hold the last one."""
         valid, ready = getattr(self, f"{channel}valid"), getattr(self, f"{channel}ready")
         answered, taken = getattr(self, f"{answer}valid"), getattr(self, f"{answer}ready")
         m.submodules[channel] = open_ = Requests(len(request))
@@ -164,7 +164,7 @@ class WatchedRegisters(wiring.Component):
         )
 
     def _refuse(self, m: Module, channel: str, answer: Value) -> tuple[Value, Value]:
-        """Whether an answer was refused in the cycle before; and that it then stays."""
+        """Whether an answer was refused in the cycle before, and the rule that it then stays."""
         valid, ready = getattr(self, f"{channel}valid"), getattr(self, f"{channel}ready")
         refused = Signal(name=f"{channel}_refused")
         before = Signal.like(answer, name=f"{channel}_before")
@@ -172,7 +172,7 @@ class WatchedRegisters(wiring.Component):
         return refused, ~refused | (valid & (answer == before))
 
     def _is_right(self, m: Module, address: Value) -> Value:
-        """That data and response are those of an address in the cycle before."""
+        """The rule that data and response are those of an address in the cycle before."""
         config = self.registers.config
         numbers = re.split(r"[^0-9]+", version("openmxu"))[:3]
         holds: dict[Register, Value] = {
@@ -209,19 +209,19 @@ class WatchedRegisters(wiring.Component):
 
 
 def _commands(word: Value) -> Value:
-    """Those of two bits of data and the strobe of their byte."""
+    """The commands in two bits of data, with the strobe of their byte."""
     return Mux(word[2], word[:2], 0)
 
 
 class _Forgetful(Registers):
-    """A request that comes while an answer waits is lost."""
+    """Lose a request that comes while an answer waits."""
 
     def _take(self, m: Module, channel: str, request: Value, used: Value) -> tuple[Value, Value]:
         return getattr(self, f"{channel}valid"), request
 
 
 class _Hasty(Registers):
-    """A request that had to wait is answered twice."""
+    """Answer a request twice if it had to wait."""
 
     def _take(self, m: Module, channel: str, request: Value, used: Value) -> tuple[Value, Value]:
         there, which = super()._take(m, channel, request, used)
@@ -231,7 +231,7 @@ class _Hasty(Registers):
 
 
 class _Swapped(Registers):
-    """Another request than the one that waits is answered."""
+    """Answer another request than the one that waits."""
 
     def _take(self, m: Module, channel: str, request: Value, used: Value) -> tuple[Value, Value]:
         there, which = super()._take(m, channel, request, used)
@@ -243,4 +243,4 @@ BROKEN: Mapping[str, Callable[[MxuConfig], Registers]] = {
     "answer a request twice if it had to wait": _Hasty,
     "answer another request than the one that waits": _Swapped,
 }
-"""Registers that break the rules, by what they do: ``o_kept`` must tell."""
+"""Registers that break the rules, by their faults: ``o_kept`` must detect each."""

@@ -1,4 +1,4 @@
-"""Which outputs of a component follow which inputs within the cycle."""
+"""Combinational paths: the inputs that each output of a component follows within the cycle."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -20,8 +20,8 @@ write_json /job/result
 def combinational_paths(component: Any) -> Mapping[str, frozenset[str]]:
     """For each output port, the input ports from which a path leads to it that no register cuts.
 
-    Every cell that is not clocked counts as a path from each of its inputs to each of its outputs. So what is not
-    listed is no path.
+    Every cell that is not clocked counts as a path from each of its inputs to each of its outputs. So no path is
+    missing from the result.
     """
     top = component.module_name
     netlist = read_netlist(yosys.produce(_SCRIPT.format(top=top), to_rtlil(component)), top)
@@ -40,7 +40,7 @@ def combinational_paths(component: Any) -> Mapping[str, frozenset[str]]:
 
 
 def _cone(bits: tuple[Bit, ...], drivers: Mapping[Bit, Cell]) -> set[Bit]:
-    """The bits that others depend on within the cycle, themselves included."""
+    """All bits on which ``bits`` depend within the cycle, themselves included."""
     seen: set[Bit] = set()
     waiting = set(bits)
     while waiting:
@@ -52,7 +52,7 @@ def _cone(bits: tuple[Bit, ...], drivers: Mapping[Bit, Cell]) -> set[Bit]:
 
 
 def _read(cell: Cell) -> Iterator[Bit]:
-    """What a cell's outputs follow within the cycle."""
+    """The bits that a cell's outputs follow within the cycle."""
     if cell.type in ("$dff", "$sdff", "$dffe", "$sdffe", "$sdffce"):
         return
     if cell.type == "$memrd_v2" and int(cell.parameters["CLK_ENABLE"], 2):

@@ -1,12 +1,12 @@
-"""The proofs: for all operands and all states, arithmetic does what the numerics contract says.
+"""The proofs: for all operands and all states, arithmetic obeys the numerics contract.
 
 The components are those of the catalog, found in its designs, each with its parameters. For a processing element three
 properties are proven, which together say that ``o_psum(t + latency)`` is ``add(i_psum(t + latency - psum_latency),
 multiply(i_activation(t), weight))``, with the weight that is active from the cycle after that activation on:
 
-- ``sum``: the sum, whatever product comes (its wire is cut) that the ``product`` can be
-- ``product``: what the product is, as it is handed to the sum
-- ``shift``: how activations and weights move
+- ``sum``: the sum, for any value that the product can have (its wire is cut)
+- ``product``: the product, as it is passed to the sum
+- ``shift``: the movement of activations and weights
 
 For the accumulator bank: the value that it adds sums to, the replacement of NaN included.
 
@@ -70,12 +70,12 @@ def proofs() -> Mapping[str, Proof]:
 
 
 def controls() -> list[Control]:
-    """Claims that are wrong in time, or about the other treatment of subnormals, for every arithmetic operation."""
+    """Wrong claims for every arithmetic operation: a cycle late, or with the other treatment of subnormals."""
     wrong = [
         Control(f"{proof.name}, a cycle late", late(proof))
         for proof in proofs().values()
         if proof.quick and proof.operation is not ALWAYS
-    ]  # what always holds does so a cycle later
+    ]  # a property that always holds also holds a cycle later
     for table in (ADD, MULTIPLY, CONVERT):
         for mode, other in (("flush", "ieee"), ("ieee", "flush")):
             proof = next(proof for proof in proofs().values() if proof.operation is table[mode])
@@ -84,7 +84,7 @@ def controls() -> list[Control]:
 
 
 def _broken_buses() -> Iterator[Control]:
-    """Wrong properties of some cycles after a reset: broken registers obey the rules; right ones never wait nor act."""
+    """Wrong properties of the cycles after a reset: broken registers obey the rules; right ones never wait nor act."""
     cycles = 8
     given = (("rst", 0, 1), *(("rst", cycle, 0) for cycle in range(1, cycles)))
     proof = replace(proofs()["registers_kept"], given=given)
@@ -102,7 +102,7 @@ def late(proof: Proof) -> Proof:
 def mutant_controls(proof: Proof, count: int, *, seed: int) -> list[Control]:
     """``count`` small faults in the component; see :func:`openmxu.formal.smt.mutants`.
 
-    Some change nothing that can be seen outside: for those, and only those, ``proof`` still holds.
+    Some change nothing that is visible outside: for those, and only those, ``proof`` still holds.
     """
     watched = "registers" if isinstance(proof.component, WatchedRegisters) else ""
     return [
@@ -112,7 +112,7 @@ def mutant_controls(proof: Proof, count: int, *, seed: int) -> list[Control]:
 
 
 def _shipped() -> Iterator[Any]:
-    """Everything that designs of the catalog are made of, arrays being cut down to one processing element."""
+    """All components in designs of the catalog, with arrays of one processing element."""
     for design in CATALOG.values():
         size = {name: 1 for name in ("rows", "columns") if name in design.domain}
         fragments = [Fragment.get(design.build(**size), None)]
@@ -146,7 +146,7 @@ def _about(component: Any) -> Iterator[Proof]:
 
 
 def _arithmetic(unit: Any, operations: Mapping[str, Operation]) -> Proof:
-    """What an adder, multiplier or converter computes, its pipeline's latency included."""
+    """The function of an adder, multiplier or converter, its pipeline's latency included."""
     operation = operations[unit.subnormals]
     inputs = [name for name in unit.signature.members if name != "o"]
     latency = unit.latency
@@ -166,12 +166,12 @@ def _solvers(operation: Operation) -> tuple[str, ...]:
     if operation in CONVERT.values():
         return ("z3",)  # bitwuzla has no numbers of bf16's widths
     if operation in (MULTIPLY["ieee"], PRODUCT["ieee"]):
-        return ("bitwuzla",)  # z3 does not come to an end
+        return ("bitwuzla",)  # z3 does not finish
     return SOLVERS
 
 
 def _cell(cell: ProcessingElement) -> Iterator[Proof]:
-    """What a processing element computes, in three parts that meet at wires."""
+    """The function of a processing element, in three parts that meet at wires."""
     name, mode = cell.module_name, cell.subnormals
     # A quick run has each mode and each number of stages once.
     quick = (mode == "flush") == (cell.stages > 1)
@@ -294,7 +294,7 @@ def _watch(registers: Registers) -> WatchedRegisters:
 
 
 def _streamed(streamed: Streamed, proof: Proof) -> Proof:
-    """What arithmetic does between streams, given what the same arithmetic does alone."""
+    """The proof about arithmetic between streams, from the proof about the same arithmetic alone."""
     ((output, _),) = proof.result
     assert output == "o"
     low = 0
@@ -316,12 +316,12 @@ def _streamed(streamed: Streamed, proof: Proof) -> Proof:
 
 
 def _moving(streamed: Streamed) -> tuple[tuple[str, int, int], ...]:
-    """Given: it moves in each cycle from operands to result."""
+    """Assumptions: the stream moves in each cycle from operands to result."""
     return tuple(("i__ready", cycle, 1) for cycle in range(streamed.latency))
 
 
 def _handshake(streamed: Streamed) -> Iterator[Proof]:
-    """When arithmetic between streams takes operands and gives a result, whatever they are."""
+    """The cycles in which arithmetic between streams takes operands and gives a result, for any values."""
     name, latency = streamed.module_name, streamed.latency
     awake = tuple(("rst", cycle, 0) for cycle in range(latency))
     yield Proof(

@@ -1,4 +1,4 @@
-"""A statement about a component, and whether it holds: the component's RTLIL as SMT, beside its specification."""
+"""Properties of components, and queries that decide them: a component's RTLIL as SMT, with its specification."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ TIME_LIMIT = 900.0
 
 
 Read = tuple[str, int]
-"""A wire and a cycle, the first being 0."""
+"""A wire and a cycle, counted from 0."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Proof:
     component: Any
     """The component."""
     operation: Operation
-    """What the component must compute."""
+    """The operation that the component must compute."""
     operands: tuple[Read, ...]
     """Wires and cycles of the operands."""
     result: tuple[Read, ...]
@@ -38,7 +38,7 @@ class Proof:
     given: tuple[tuple[str, int, int], ...] = ()
     """Assumptions: wires that have a value in a cycle."""
     cut: str | None = None
-    """A wire that may have any value, whatever drives it."""
+    """A wire that may have any value: its driver is ignored."""
     solvers: tuple[str, ...] = SOLVERS
     """Names of the solvers that can decide this proof."""
     quick: bool = False
@@ -60,32 +60,32 @@ class Counterexample:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a proof."""
+    """The outcome of a proof."""
 
     proof: str
-    """Its name."""
+    """Name of the proof."""
     solver: str
-    """Name and version."""
+    """Name and version of the solver."""
     holds: bool | None
-    """``None``: the solver gave up, or the time limit did."""
+    """``None``: the solver gave up, or exceeded the time limit."""
     seconds: float
-    """On the clock."""
+    """Elapsed time."""
     cases: int
-    """How many cases it was cut into; where there are several, it is proven too that there is no other case."""
+    """Number of cases; where there are several, the proof also shows that there is no other case."""
     counterexample: Counterexample | None = None
-    """If it does not hold."""
+    """Operands that refute the property, if it does not hold."""
 
 
 @dataclass(frozen=True)
 class Control:
-    """A wrong property; if it is not refuted, proofs mean nothing."""
+    """A wrong property that must be refuted; otherwise proofs mean nothing."""
 
     name: str
-    """What is wrong."""
+    """The mistake, in words."""
     proof: Proof
-    """The claim."""
+    """The wrong property."""
     change: str = ""
-    """What is done to the component, see :func:`openmxu.formal.smt.transition_system`."""
+    """Script that changes the component, see :func:`openmxu.formal.smt.transition_system`."""
 
 
 def prove(proof: Proof, solver: str = "z3", *, change: str = "", limit: float = TIME_LIMIT, jobs: int = 1) -> Verdict:
@@ -112,7 +112,7 @@ def prove(proof: Proof, solver: str = "z3", *, change: str = "", limit: float = 
 def confirm(proof: Proof, solver: str = "z3", *, limit: float = TIME_LIMIT) -> bool | None:
     """Whether the assumptions of ``proof`` allow a run with the operation's worked example.
 
-    Without such a run the proof would hold whatever the component does. Parameters as for
+    Without such a run the proof would hold whatever the component does. For parameters see
     :func:`prove`; ``None``: the solver gave up.
     """
     query = _Query(proof)
@@ -122,7 +122,7 @@ def confirm(proof: Proof, solver: str = "z3", *, limit: float = TIME_LIMIT) -> b
 def is_ambiguous(proof: Proof, solver: str = "z3", *, limit: float = TIME_LIMIT) -> bool | None:
     """Whether the operation of ``proof`` accepts two results for the same operands.
 
-    If so, it would say less than a function does. Parameters as for :func:`prove`; ``None``: the solver gave up.
+    If so, it would be weaker than a function. For parameters see :func:`prove`; ``None``: the solver gave up.
     """
     return _Query(proof).ask_for_two(solver, limit).satisfiable
 
@@ -153,12 +153,12 @@ class _Query:
 
     @property
     def relation(self) -> str:
-        """That the result is right."""
+        """The condition that the result is right."""
         return f"({self._operation.name} {' '.join(self._names)} result)"
 
     @property
     def example(self) -> str:
-        """That operands and result are those of the operation's example."""
+        """The condition that operands and result are those of the operation's example."""
         if not self._operation.example:
             return "true"
         operands, result = self._operation.example
@@ -181,8 +181,8 @@ class _Query:
         )
 
     def counterexample(self, found: Mapping[str, int], solver: str) -> Counterexample:
-        """What was found, beside what the operation gives for the same operands."""
-        # What a solver leaves out may have any value.
+        """The operands and result that were found, with the operation's result for the same operands."""
+        # Variables that a solver leaves out may have any value.
         operands = tuple(found.get(name, 0) for name in self._names)
         right = self._solve("", f"(and {self.relation} {self._equal(operands)})", solver, TIME_LIMIT)
         return Counterexample(operands, found.get("result", 0), right.values["result"])

@@ -1,4 +1,4 @@
-"""Components as SMT-LIB: what Yosys makes of their RTL, before any mapping to gates."""
+"""Components as SMT-LIB, written by Yosys from their RTL before any mapping to gates."""
 
 import re
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from openmxu import yosys
 from openmxu.export.verilog import to_rtlil
 
 REGISTERS = "registers"
-"""A wire that every system with registers has: all of them, side by side."""
+"""A wire of every system with registers: all registers, concatenated."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class System:
     """The width of each wire."""
 
     def width(self, wire: str) -> int:
-        """Bits of a wire, or of the part of it that ``[high:low]`` behind its name says."""
+        """Bits of a wire, or of the part that ``[high:low]`` after its name selects."""
         name, _, bits = wire.partition("[")
         if name not in self.widths:
             raise ValueError(f"wire must be one of {', '.join(self.widths)}, not {name!r}")
@@ -46,7 +46,7 @@ class System:
         return f"(ite {value} #b1 #b0)" if width == 1 else value
 
     def run(self, cycles: int) -> str:
-        """A run over ``cycles`` cycles from any state whatever, not only from those that a reset leads to."""
+        """A run over ``cycles`` cycles from any state, not only from those that follow a reset."""
         states = [f"(declare-const state-{cycle} |{self.name}_s|)" for cycle in range(cycles + 1)]
         steps = [f"(assert (|{self.name}_t| state-{cycle} state-{cycle + 1}))" for cycle in range(cycles)]
         return "\n".join([self.text, *states, *steps, ""])
@@ -55,7 +55,7 @@ class System:
 def transition_system(component: Any, *, cut: str | None = None, change: str = "") -> System:
     """The transition system of ``component``."""
     top = component.module_name
-    if change:  # what nobody reads any more can still be asked for
+    if change:  # wires that nothing reads can still be queried
         change = f"setattr -set keep 1 w:*\n{change}"
     text = yosys.produce(
         f"""{_flattened(top)}
@@ -69,7 +69,7 @@ write_smt2 -stbv -wires /job/result
         to_rtlil(component),
     )
     widths = {name: int(width) for name, width in re.findall(r"^; yosys-smt2-wire (\S+) (\d+)$", text, re.MULTILINE)}
-    # Each register is what a step gives to the next state.
+    # The registers are the values that a step gives to the next state.
     registers = re.findall(r"\((\|\S+\|) next_state\)", text)
     if registers:
         sizes = dict(re.findall(r"^\(define-fun (\S+) .* \(_ BitVec (\d+)\) \(\(_ extract", text, re.MULTILINE))
@@ -80,8 +80,8 @@ write_smt2 -stbv -wires /job/result
 
 
 def mutants(component: Any, count: int, *, seed: int, inside: str = "") -> list[str]:
-    """Small changes of ``component``, each a line of script for :func:`transition_system`; none of clocks, of which a
-    transition system knows nothing.
+    """Small changes of ``component``, each a line of script for :func:`transition_system`; none of clocks, which a
+    transition system does not model.
 
     A mutant has one bit between two cells inverted, stuck, or inverted while another bit is set. Some are
     equivalent to the component. The same numbers give the same mutants.
@@ -93,5 +93,5 @@ def mutants(component: Any, count: int, *, seed: int, inside: str = "") -> list[
 
 
 def _flattened(top: str) -> str:
-    """The beginning of each script: mutants name cells by the names that it gives them."""
+    """The start of each script: mutants refer to the names that it gives to cells."""
     return f"read_rtlil /job/design.il\nprep -flatten -top {top}"

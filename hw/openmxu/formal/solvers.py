@@ -1,4 +1,4 @@
-"""Running solvers: each query a process of its own, which gives its memory back and can be ended."""
+"""Running solvers: each query in a process of its own, which frees its memory and can be ended."""
 
 import importlib.metadata
 import json
@@ -23,10 +23,10 @@ class SolverError(RuntimeError):
 
 @dataclass(frozen=True)
 class Answer:
-    """What a solver says about a query."""
+    """A solver's answer to a query."""
 
     satisfiable: bool | None
-    """``None``: it gave up, or the time limit did."""
+    """``None``: the solver gave up, or exceeded the time limit."""
     values: Mapping[str, int]
     """If satisfiable: values of the declared bit vectors, by name, for which the assertions hold."""
 

@@ -1,6 +1,6 @@
-"""What the arithmetic has to compute, in terms of SMT-LIB's theory of floating-point numbers.
+"""Specification of the arithmetic, in terms of SMT-LIB's theory of floating-point numbers.
 
-Written from the numerics contract, and from nothing that the hardware is made of. An operation is a relation
+It is written from the numerics contract alone and shares nothing with the hardware. An operation is a relation
 between bit patterns, as the theory has no function from its numbers back to their patterns.
 """
 
@@ -13,18 +13,18 @@ class Operation:
     """A function on bit patterns."""
 
     name: str
-    """The relation, operands first, result last."""
+    """Name of the relation, whose arguments are the operands and then the result."""
     text: str
-    """SMT-LIB that defines it."""
+    """SMT-LIB text that defines it."""
     example: tuple[tuple[int, ...], int] | None = None
-    """Operands and result of one case, worked out by hand; none where any operands will do."""
+    """Operands and result of one case, worked out by hand; none where any operands suffice."""
     given: str = "true"
-    """A condition on the operands ``x0``, ``x1``, ...: nothing is said of others."""
+    """A condition on the operands ``x0``, ``x1``, ...: the operation is not specified for others."""
     means: str = ""
-    """A function of results: those that it gives the same for are the same. None: each is another one."""
+    """Function from a result to its meaning: results with equal meaning count as one. Empty: all results differ."""
     cases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """For solvers that take too long otherwise: conditions on the operands ``x0``, ``x1``. They may be any, as it is
-    proven, too, that one of them always holds."""
+    """Case splits for solvers that take too long otherwise: conditions on the operands ``x0``, ``x1``. A proof also
+    shows that one of them always holds."""
 
 
 _NUMBERS = """\
@@ -76,7 +76,7 @@ _CONVERT = """\
        (= ((_ to_fp 8 8) o) ((_ to_fp 8 8) RNE (number {operand})))))
 """
 
-# Rounding once more, by what it means: no neighbour is nearer, and of two equally near the even one is taken.
+# Rounding once more, by its definition: no neighbour is nearer, and of two equally near ones the even one is taken.
 # The sums are exact in binary64, in which twice the operand is compared with twice the midpoint.
 _NEAREST = """\
 (define-sort Wide () (_ FloatingPoint 11 53))
@@ -103,7 +103,7 @@ _NEAREST = """\
 
 
 def _conversion(text: str, subnormals: str) -> Operation:
-    # Both formats have the same exponents: flushed operands are all that flush mode means.
+    # Both formats have the same exponents: flush mode only flushes operands.
     operand = "(flushed x)" if subnormals == "flush" else "x"
     return Operation("convert", _NUMBERS + text.format(operand=operand), ((0x3F81_8000,), 0x3F82))
 
@@ -134,8 +134,8 @@ MULTIPLY = {
 }
 """bf16 x bf16 -> fp32, by treatment of subnormals; 1.5 · -2 = -3."""
 
-# A product as a multiply-add hands it from its first half to its second one, and the word that it stands for. With
-# top bits of weight one, its significand may lack the top bit, but not two; its exponent is one less, or that itself.
+# A product between the first and the second half of a multiply-add, and the word that it stands for. With the top bit
+# at weight one, its significand may lack that bit, but not two; its exponent field is one less, or the exponent itself.
 _PRODUCT = {
     "flush": """\
 (define-sort Product () (_ BitVec 28))
@@ -218,7 +218,7 @@ CONVERT = {mode: _conversion(_CONVERT, mode) for mode in ("flush", "ieee")}
 """fp32 -> bf16, by treatment of subnormals; a tie goes to the even neighbour."""
 
 NEAREST = {mode: _conversion(_NEAREST, mode) for mode in ("flush", "ieee")}
-"""The same without a format of bf16's widths, which not every solver knows."""
+"""fp32 -> bf16 like :data:`CONVERT`, without a format of bf16's widths, which not every solver supports."""
 
 SHIFT = Operation(
     "shift",
@@ -253,8 +253,8 @@ REPLACE = Operation(
 """,
     ((0x7FC0_0000, 1, 1), 0),
 )
-"""What a sum is added to in the accumulator bank: the old one, +0 in place of NaN if that is asked for, or -0 if there
-is none."""
+"""The value that a sum is added to in the accumulator bank: the old sum, +0 in place of a NaN that is cleared, or -0
+where nothing is added."""
 
 READY = Operation(
     "ready",
@@ -273,7 +273,7 @@ NEVER = Operation("never", "(define-fun never ((o (_ BitVec 1))) Bool (= o #b0))
 """A mark that is low."""
 
 SAME = Operation("=", "")
-"""What it is given."""
+"""The result is the operand itself."""
 
 
 _STATUS = """\
@@ -327,14 +327,14 @@ _STATUS = """\
 
 
 def status(rows: int, depth: int) -> tuple[Operation, Operation]:
-    """A reset of a unit's status, and another cycle: what all its registers hold next, those inside included.
+    """A reset of a unit's status, and any other cycle: the next values of all its registers, inner ones included.
 
     The error is the first mistake: 1 ``last`` too early and 2 missing with weights; 3 ``first`` within a tile, 4 none
     at its beginning, 5 more than ``depth`` beats, 6 other marks than its first beat's, 7 ``keep`` before any tile
-    has taken weights. ``clear`` comes before what else happens in its cycle.
+    has taken weights. ``clear`` acts before the other events of its cycle.
     """
     left, beats = (rows - 1).bit_length(), depth.bit_length()
-    behind = 1 + beats + 4 + 1 + 3  # bits behind those of the weights that are left
+    behind = 1 + beats + 4 + 1 + 3  # bits below those that count the weights that are left
     width = 1 + 5 * 32 + left + behind
     text = _STATUS.format(
         left=left,

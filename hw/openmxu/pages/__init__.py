@@ -1,1 +1,1 @@
-"""What reports of all packages are made of: tables, documents, figures."""
+"""Parts of the reports of all packages: tables, documents, figures."""

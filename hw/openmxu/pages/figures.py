@@ -1,4 +1,4 @@
-"""What plots share: colours, axes without ornaments, and the same SVG for the same figures."""
+"""Common parts of plots: colours, axes without ornaments, and reproducible SVG."""
 
 import io
 
@@ -6,12 +6,12 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-# Okabe and Ito's palette, which colour-blind readers can tell apart; markers and labels say the same.
+# Okabe and Ito's palette, which colour-blind readers can tell apart; markers and labels repeat the distinction.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 
 
 def plain(axes: Axes) -> None:
-    """Two spines, and a grid behind what is drawn."""
+    """Two spines, and a grid behind the data."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)

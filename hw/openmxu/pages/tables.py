@@ -1,4 +1,4 @@
-"""Tables in Markdown, and what stands in them."""
+"""Tables in Markdown, and the texts in their cells."""
 
 import re
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ def fenced(text: str) -> str:
 
 
 def reason(error: str) -> str:
-    """The line of a failure that says why: Yosys's own, or the last."""
+    """The line of a failure with the reason: Yosys's own, or the last line."""
     lines = [line.strip() for line in error.splitlines() if line.strip()]
     said = [line for line in lines if "ERROR" in line or "error:" in line]
     return (said or lines or [""])[-1]

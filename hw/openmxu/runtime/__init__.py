@@ -1,1 +1,1 @@
-"""What any program needs of the machine it runs on: processes, files, locks, a cache, and where code came from."""
+"""Services for any program: processes, files, locks, a cache, and the state of the code's source files."""

@@ -2,8 +2,8 @@
 results of checks and of training.
 
 The cache is the folder ``openmxu`` under ``XDG_CACHE_HOME`` or ``~/.cache``. ``openmxu cache`` shows it, ``openmxu
-cache clear`` empties it, and whatever is in it may be deleted at any time. It holds at most 1 GiB, or what the variable
-``OPENMXU_CACHE_SIZE`` says in bytes (also ``500M``, ``2G``): the entry that has been unused for longest is deleted
+cache clear`` empties it, and whatever is in it may be deleted at any time. It holds at most 1 GiB, or the size in the
+variable ``OPENMXU_CACHE_SIZE`` in bytes (also ``500M``, ``2G``): the entry that has been unused for longest is deleted
 first. The newest entry always stays.
 
 An entry is a file that carries a digest of its key and its content, and appears under its name at once. A damaged entry
@@ -38,22 +38,22 @@ from openmxu.runtime.process import workspace
 from openmxu.runtime.sources import Sources, digest_all, still_all
 
 KINDS = ("simulations", "models", "netlists", "areas", "checks", "studies")
-"""What entries may be; each has a folder."""
+"""Kinds of entries; each has a folder."""
 
 _SIZE = "OPENMXU_CACHE_SIZE"
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30}
 _PART = ".part"
-"""Ends the name of an entry that is being made, by whoever has locked it. The kernel unlocks what a process leaves."""
+"""Suffix of an entry that a process is making and has locked. The kernel unlocks it when that process ends."""
 
 _log = logging.getLogger(__name__)
 _kept: dict[tuple[str, str], bytes] = {}
-"""What this process made and could not write."""
+"""Entries that this process made and could not write."""
 _noted = threading.Event()
-"""Whether it has said so."""
+"""Set once the process has warned that the cache cannot be used."""
 
 
 class Usage(NamedTuple):
-    """How much of something there is."""
+    """Number and size of entries."""
 
     entries: int
     """Their number."""
@@ -68,7 +68,7 @@ class _Entry(NamedTuple):
 
 
 def key(*parts: str) -> str:
-    """The name of what is made from ``parts``: give everything that it depends on."""
+    """The key of an entry that is made from ``parts``: give everything that it depends on."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(f"{len(part)}:{part}".encode())
@@ -76,7 +76,7 @@ def key(*parts: str) -> str:
 
 
 def directory() -> Path:
-    """Where the cache is, or will be."""
+    """The cache's folder, whether it exists or not."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(base):
         base = os.path.expanduser("~/.cache")
@@ -86,9 +86,9 @@ def directory() -> Path:
 
 
 def for_tools(folder: Path) -> Path:
-    """A folder in which a tool keeps what it compiles, made if need be: tools end where theirs cannot be written.
+    """``folder`` for what a tool compiles, created if missing: a tool fails if it cannot write its own.
 
-    Where it cannot, a note says so, and one takes its place that is gone with this process.
+    If it cannot be written, a warning says so, and a folder that is removed with this process takes its place.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -108,7 +108,7 @@ def _refuge() -> Path:
 
 
 def size_bound() -> int:
-    """How many bytes the cache may hold."""
+    """The most bytes that the cache may hold."""
     text = os.environ.get(_SIZE, "1G")
     found = re.fullmatch(r"([0-9]{1,18})([KMG]?)", text, re.IGNORECASE)
     if found is None:
@@ -123,7 +123,7 @@ def fetch(kind: str, key: str, make: Callable[[], bytes], *, worthy: Callable[[]
     if content is not None:
         return content
     with _turn(kind, key) as part:
-        content = _read(kind, key)  # somebody else may have made it
+        content = _read(kind, key)  # another process may have made it
         if content is None:
             content = make()
             if part is None or not worthy() or not _store(part, _path(kind, key), content, bound):
@@ -132,7 +132,7 @@ def fetch(kind: str, key: str, make: Callable[[], bytes], *, worthy: Callable[[]
 
 
 def fetch_result(sources: Sequence[Sources], make: Callable[[], bytes], *what: str, kind: str = "netlists") -> bytes:
-    """What follows from code, such as a netlist, from the cache or made now."""
+    """A result of the sources' code, such as a netlist, from the cache or made now."""
     digest = digest_all(sources)
     if digest is None:
         return make()
@@ -147,12 +147,12 @@ def find(kind: str, key: str) -> bytes | None:
 
 
 def keep(kind: str, key: str, content: bytes) -> None:
-    """Make an entry, unless there is one; parameters and errors as of :func:`fetch`."""
+    """Make an entry, unless there is one; see :func:`fetch` for parameters and errors."""
     fetch(kind, key, lambda: content)
 
 
 def discard(kind: str, key: str) -> None:
-    """Forget an entry that is of no use."""
+    """Delete an entry that is of no use."""
     _check_kind(kind)
     _kept.pop((kind, key), None)
     with suppress(OSError):
@@ -160,7 +160,7 @@ def discard(kind: str, key: str) -> None:
 
 
 def pack(folder: Path, pattern: str = "*") -> bytes:
-    """All files in a folder and below whose names have a pattern, as the content of one entry."""
+    """All files in a folder and below whose names match a pattern, as the content of one entry."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for path in sorted(folder.rglob(pattern)):
@@ -170,19 +170,19 @@ def pack(folder: Path, pattern: str = "*") -> bytes:
 
 
 def unpack(content: bytes, folder: Path) -> None:
-    """Put files of :func:`pack` into a folder."""
+    """Extract the files of a content from :func:`pack` into a folder."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         archive.extractall(folder)
 
 
 def usage() -> dict[str, Usage]:
-    """What the cache holds, by kind."""
+    """Number and size of the cache's entries, by kind."""
     _check_folder()
     return {kind: _sum(_entries(kind)) for kind in KINDS}
 
 
 def clear(kind: str | None = None) -> Usage:
-    """Delete what the cache holds, of one kind or all of it; what is being made just now stays."""
+    """Delete the entries of one kind or of all; entries that are being made stay."""
     if kind is not None:
         _check_kind(kind)
     _check_folder()
@@ -237,7 +237,7 @@ def _path(kind: str, key: str) -> Path:
 
 
 def _digest(key: str, content: bytes) -> bytes:
-    """What an entry begins with. The key is part of it, so that a file under another one's name is noticed."""
+    """The first bytes of an entry. The digest covers the key, so that a file under another one's name is noticed."""
     digest = hashlib.sha256(key.encode())
     digest.update(content)
     return digest.digest()
@@ -271,7 +271,7 @@ def _no_link(path: str, flags: int) -> int:
 
 @contextmanager
 def _turn(kind: str, key: str) -> Iterator[BinaryIO | None]:
-    """Wait until nobody else makes an entry; the file to write it to, or ``None`` if there can be none."""
+    """Wait until nobody else makes an entry; gives the file to write it to, or ``None`` if there can be none."""
     with ExitStack() as stack:
         part = None
         try:
@@ -292,7 +292,7 @@ def _turn(kind: str, key: str) -> Iterator[BinaryIO | None]:
 
 
 def _clear_way(path: Path, *, wanted: Callable[[int], bool]) -> None:
-    """Delete what has a name in the cache's folder and is of another kind than it should be."""
+    """Delete a file or folder of the cache that is not of the kind ``wanted``."""
     with suppress(FileNotFoundError):
         mode = os.lstat(path).st_mode
         if stat.S_ISDIR(mode) and not wanted(mode):
@@ -302,7 +302,7 @@ def _clear_way(path: Path, *, wanted: Callable[[int], bool]) -> None:
 
 
 def _store(part: BinaryIO, path: Path, content: bytes, bound: int) -> bool:
-    """Make a locked file an entry; whether that could be done."""
+    """Turn a locked file into an entry; whether that succeeded."""
     try:
         Path(part.name).write_bytes(_digest(path.name, content) + content)
         _clear_way(path, wanted=stat.S_ISREG)
@@ -310,7 +310,7 @@ def _store(part: BinaryIO, path: Path, content: bytes, bound: int) -> bool:
     except OSError as error:
         _note(error)
         return False
-    with suppress(OSError):  # what cannot be deleted hinders nobody
+    with suppress(OSError):  # files that cannot be deleted do no harm
         _make_room(bound, spare=path)
     return True
 
@@ -334,14 +334,14 @@ def _make_room(bound: int, spare: Path) -> None:
 
 
 def _sweep() -> None:
-    """Delete what killed processes left unfinished."""
+    """Delete unfinished entries of killed processes."""
     for path in [entry.path for kind in KINDS for entry in _entries(kind, _PART)]:
         with suppress(BlockingIOError), lock(path, what="makes an entry", wait=False):
             path.unlink()
 
 
 def _entries(kind: str, suffix: str = "") -> list[_Entry]:
-    """The files of one kind, of which this cache made all whose names have this form."""
+    """The entries of one kind: files whose names are a digest and ``suffix``."""
     found = []
     folder = directory() / kind
     with suppress(FileNotFoundError), os.scandir(folder) as files:

@@ -11,7 +11,7 @@ from operator import attrgetter
 
 
 def main(module: str, function: str) -> None:
-    """Call the function and write what comes of it as the last line of standard output."""
+    """Call the function and write its result or error, as JSON, as the last line of standard output."""
     try:
         result = attrgetter(function)(import_module(module))(*json.load(sys.stdin))
         said = {"result": asdict(result) if is_dataclass(result) and not isinstance(result, type) else result}

@@ -1,4 +1,4 @@
-"""The workers of a Dask cluster, for what takes one machine long."""
+"""The workers of a Dask cluster, for work that takes one machine long."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ _PATIENCE = 10
 """Seconds to wait for a scheduler, and for a worker."""
 
 _SHARE = 2
-"""Calls at a time for each thread, so that none waits for its next one."""
+"""Calls at a time for each thread, so that no thread waits for its next call."""
 
 
 class LostError(RuntimeError):
@@ -23,9 +23,9 @@ class Cluster:
     """A cluster that has workers."""
 
     client: Any
-    """Dask's."""
+    """Dask's client."""
     jobs: int
-    """How many calls at a time keep it busy."""
+    """Number of calls at a time that keeps it busy."""
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function on a worker, which needs the same package. If a worker is lost, another one repeats it."""

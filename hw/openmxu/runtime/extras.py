@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from types import ModuleType
 
 _DISTRIBUTIONS = {"sklearn": "scikit-learn", "z3": "z3-solver", "markdown_it": "markdown-it-py"}
-"""What to install for a module, where that has another name."""
+"""Distribution that brings a module, where it has another name."""
 
 
 def install(extra: str) -> str:

@@ -31,7 +31,7 @@ _PART = re.compile(r"\.openmxu-[0-9a-f]{16}\.part")
 """Names of hidden files."""
 
 _PROBE = 4096
-"""Bytes that a place must have room for."""
+"""Bytes for which an output must have room before the work."""
 
 _MOST_LINKS = 40
 """Links that a path may lead through, as in the kernel."""
@@ -44,7 +44,7 @@ class NotStoredError(RuntimeError):
 
 
 class UnreadError(BrokenPipeError):
-    """Whoever was to read an output has gone away."""
+    """The reader of an output has gone away."""
 
 
 @contextmanager
@@ -66,7 +66,7 @@ def write_bytes(path: Path | str, content: bytes | memoryview) -> None:
 
 
 def write_text(path: Path | str, content: str) -> None:
-    """As :func:`write_bytes`, for text in UTF-8."""
+    """Write ``content`` to ``path`` in UTF-8, as :func:`writing` does."""
     write_bytes(path, content.encode())
 
 
@@ -112,11 +112,11 @@ class Outputs:
             self._failures.append(f"{_refusal(path, error)}; {_keep(path.name, content)}")
 
     def write_text(self, path: Path | str | None, content: str) -> None:
-        """As :meth:`write_bytes`, for text in UTF-8."""
+        """Write the whole of a reserved output in UTF-8; nothing for ``None``."""
         self.write_bytes(path, content.encode())
 
     def check(self) -> None:
-        """Say what has gone wrong with the outputs so far."""
+        """Raise :exc:`NotStoredError` or :exc:`UnreadError` if an output has failed so far."""
         if self._failures:
             raise NotStoredError("; ".join(self._failures))
         if self._unread:
@@ -170,18 +170,18 @@ class _Stream:
         return self._file
 
     def commit(self) -> None:
-        """Nothing more will be written."""
+        """Close the file: nothing more will be written."""
         self.open().close()
 
     def discard(self) -> None:
-        """Close it; what was written stays written."""
+        """Close the file; the bytes that were written stay."""
         with suppress(OSError):  # what is left over does not fit either
             if self._file is not None:
                 self._file.close()
 
 
 class _Part:
-    """A place for a file: a hidden one beside it, which becomes it."""
+    """A place for a file: a hidden file beside it, which replaces it on commit."""
 
     def __init__(self, target: Path) -> None:
         self.target = target
@@ -202,7 +202,7 @@ class _Part:
         return self._file
 
     def commit(self) -> None:
-        """Make it the file, for good."""
+        """Give the hidden file its final name, on the disk."""
         self._file.flush()
         _resemble(self._file.fileno(), self.target)
         os.fsync(self._file.fileno())
@@ -212,7 +212,7 @@ class _Part:
         _sync(self.target.parent)
 
     def discard(self) -> None:
-        """Delete it, unless it is the file by now."""
+        """Delete the hidden file, unless it was committed."""
         if not self._file.closed:
             self._stack.close()
             with suppress(OSError):  # what is left over does not fit either
@@ -224,7 +224,7 @@ _Place = _Stream | _Part
 
 @contextmanager
 def _opened(path: Path | str) -> Iterator[_Place]:
-    """The place of an output; what is not committed goes when the block ends."""
+    """The place of an output, discarded at the end of the block unless it was committed."""
     try:
         place = _find(Path(path))
     except OSError as error:
@@ -278,15 +278,15 @@ def _create(where: Path, mode: int, stack: ExitStack) -> tuple[Path, BinaryIO]:
         name = where / f".openmxu-{secrets.token_hex(8)}.part"
         stack.enter_context(transient(name))
         file = os.fdopen(os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode), "wb")
-        with suppress(OSError):  # without locks nobody sweeps either
+        with suppress(OSError):  # without locks no process sweeps
             fcntl.flock(file, fcntl.LOCK_EX)
-        if os.path.lexists(name):  # nobody swept it before it was locked
+        if os.path.lexists(name):  # no process swept it before it was locked
             return name, file
         file.close()
 
 
 def _allocate(handle: int) -> None:
-    """Have room for a page in an empty file."""
+    """Reserve room for a page in an empty file."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(handle, 0, _PROBE)
     else:  # macOS

@@ -17,10 +17,10 @@ except ImportError as error:
     ) from error
 
 LIMIT = 3600.0
-"""Seconds that a process waits, unless said otherwise: more than anything takes that is done under a lock."""
+"""Seconds that a process waits by default: more than any work under a lock takes."""
 
 _PATIENCE = 2.0
-"""Seconds after which one that waits says so."""
+"""Seconds after which a waiting process logs that it waits."""
 
 _PAUSE = 0.05
 """Seconds between two tries."""
@@ -64,7 +64,7 @@ def lock(path: Path, *, what: str, wait: bool = True, limit: float = LIMIT) -> I
 
 
 def _open(path: Path) -> BinaryIO:
-    # No wait for the other end of a pipe: it is refused.
+    # A pipe is refused at once, without a wait for its other end.
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)

@@ -16,7 +16,7 @@ def cores() -> int:
 
 @functools.cache
 def _cpuinfo() -> tuple[str, ...]:
-    """What Linux says of the first processor, a line each; nothing elsewhere."""
+    """Lines of Linux's ``/proc/cpuinfo`` about the first processor; empty on other systems."""
     try:
         with open("/proc/cpuinfo") as file:
             return tuple(file.read(1 << 14).partition("\n\n")[0].splitlines())
@@ -25,22 +25,22 @@ def _cpuinfo() -> tuple[str, ...]:
 
 
 def processor() -> str:
-    """The processor with its instruction sets, for the key of what is compiled for no other one."""
+    """The processor with its instruction sets, for the key of a program that is compiled for this one only."""
     same = [line for line in _cpuinfo() if "mhz" not in line.lower() and "bogomips" not in line.lower()]
     return "\n".join([platform.machine(), *(same or platform.uname())])
 
 
 def processor_name() -> str:
-    """What the processor calls itself."""
+    """The processor's own name."""
     named = (line.partition(":")[2].strip() for line in _cpuinfo() if line.startswith("model name"))
     return next(named, platform.processor() or platform.machine())
 
 
 def machine_name() -> str:
-    """The processor and how many of its cores there are."""
+    """The processor's name and its number of cores."""
     return f"{processor_name()}, {os.cpu_count()} cores"
 
 
 def tool_version(name: str, version: str) -> str:
-    """A tool and its version; some say their own names, which are not said twice."""
+    """A tool's name and version; a name with which the version begins is not repeated."""
     return version if version.lower().startswith(name.lower()) else f"{name} {version}"

@@ -28,7 +28,7 @@ _ROOMS = {
     "openmxu_sim.operands": "aliases npy parts stimulus tensors vectors",
     "openmxu_sim.studies": "speed",
 }
-"""What moved from a package into a room of it, each under its name."""
+"""Modules that moved into a folder of their package, by the folder's path."""
 
 MOVED = {
     **{
@@ -82,7 +82,7 @@ MOVED = {
 
 
 class _Finder:
-    """Finds what moved; it is its loader, too."""
+    """Finds and loads the modules that moved."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         return ModuleSpec(name, self) if name in MOVED else None  # type: ignore[arg-type]  # no Loader: see install

@@ -8,13 +8,13 @@ Nothing outlives the process that made it, whether that returns, fails, is inter
          group of its own
            └─ grandchildren
 
-The watcher (:mod:`openmxu.runtime.watcher`) starts with the first child or folder. A group or a folder is told to it
-before it can be forgotten: a folder before it is made, a group right after its child has started. What is killed
-between start and telling leaves a child with a token in its environment, by which the watcher finds it; likewise one
-that has left its group. A group goes before its leader is reaped, so that its number is never that of another one.
+The watcher (:mod:`openmxu.runtime.watcher`) starts with the first child or folder. A folder is
+registered with it before it is made, a group right after its child has started. If this process is killed in between,
+the watcher finds the child by a token in its environment, likewise a child that has left its group. A group is killed
+before its leader is reaped, so that its number is never that of another one.
 
-A folder is locked by its owner. Where the watcher has been killed, too, the next process that makes one removes what
-nobody has locked.
+The owner of a folder locks it. Where the watcher has been killed, too, the next process that makes a folder removes
+those that nobody has locked.
 """
 
 import atexit
@@ -46,11 +46,11 @@ _PREFIX = "openmxu-work-"
 
 
 _TICK = 0.1
-"""Seconds between two looks at a child that runs."""
+"""Seconds between two checks of a running child."""
 
 
 class TimeLimitError(RuntimeError):
-    """A child took longer than allowed; the text says which, and how long."""
+    """A child took longer than allowed; the text names the child and the limit."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +61,10 @@ class Done:
     """Its exit code; negative: the number of the signal that ended it."""
     output: str
     errors: str
-    """What it wrote; nothing where that went into a log."""
+    """Its standard output and standard error; empty where they went into a log."""
 
     def last(self, lines: int) -> list[str]:
-        """The last lines of both that are not empty."""
+        """The last lines of output and errors that are not empty."""
         return [line for line in (self.output + "\n" + self.errors).splitlines() if line.strip()][-lines:]
 
 
@@ -130,7 +130,7 @@ def call(
 
 @contextmanager
 def workspace(base: Path | str | None = None) -> Iterator[Path]:
-    """A folder of this user alone that is gone afterwards, also where this process is killed."""
+    """A private folder of this user, removed after the block, also where this process is killed."""
     folder = Path(tempfile.gettempdir() if base is None else base).absolute()
     _sweep(folder)
     while True:
@@ -140,9 +140,9 @@ def workspace(base: Path | str | None = None) -> Iterator[Path]:
             with ExitStack() as stack:
                 try:
                     stack.callback(os.close, _lock(path))
-                except (BlockingIOError, FileNotFoundError):  # somebody has taken it for one that was left
+                except (BlockingIOError, FileNotFoundError):  # another process has removed it as a leftover
                     continue
-                except OSError:  # where there are no locks, nobody takes it
+                except OSError:  # without locks no process removes it
                     pass
                 yield path
         return
@@ -150,9 +150,9 @@ def workspace(base: Path | str | None = None) -> Iterator[Path]:
 
 @contextmanager
 def transient(path: Path) -> Iterator[None]:
-    """See to it that a file or folder is gone after the block, also where this process is killed in it.
+    """Remove a file or folder after the block, also where this process is killed in it.
 
-    To be entered before the file is made, under a name that nobody else uses.
+    Enter the block before the file is made, under a name that nobody else uses.
     """
     with _told(b"path", path, lambda: remove(str(path))):
         yield
@@ -160,7 +160,7 @@ def transient(path: Path) -> Iterator[None]:
 
 @contextmanager
 def vacant(path: Path) -> Iterator[None]:
-    """As :func:`transient`, of a folder that goes only if it is empty."""
+    """Remove a folder after the block if it is empty; see :func:`transient`."""
 
     def go() -> None:
         with suppress(OSError):  # not made, or in use
@@ -172,7 +172,7 @@ def vacant(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _told(kind: bytes, path: Path, go: Callable[[], None]) -> Iterator[None]:
-    """Have the watcher know a path; ``go`` removes it in good order."""
+    """Register a path with the watcher for the block; ``go`` removes it at the end."""
     owner = os.getpid()
     word = kind + b" " + os.fsencode(path.absolute())
     watch.add(word)
@@ -186,7 +186,7 @@ def _told(kind: bytes, path: Path, go: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def threads(jobs: int | None) -> Iterator[ThreadPoolExecutor]:
-    """Threads whose children end with them: an exception that leaves the block kills them, and none is started."""
+    """Threads whose children end with them: an exception that leaves the block kills them and starts no more."""
     family = _Family()
     with _family.get().holding(family), ThreadPoolExecutor(jobs, initializer=_family.set, initargs=(family,)) as pool:
         try:
@@ -203,7 +203,7 @@ def stop() -> None:
 
 
 class _Tail:
-    """What a child has written since the last look."""
+    """Reader of the lines that a child has written since the last call."""
 
     def __init__(self, path: Path, lines: Callable[[str], None]) -> None:
         self._file = path.open("rb")
@@ -217,7 +217,7 @@ class _Tail:
         self._file.close()
 
     def tell(self, *, last: bool = False) -> None:
-        """Hand on the lines that have come, the very last one even without its end."""
+        """Pass on the new lines; with ``last`` also a final line without its end."""
         *whole, self._rest = (self._rest + self._file.read()).split(b"\n")
         if last and self._rest:
             whole.append(self._rest)
@@ -263,11 +263,11 @@ _family: contextvars.ContextVar[_Family] = contextvars.ContextVar("_family", def
 
 
 _numbers = itertools.count()
-"""For the tokens of children."""
+"""Numbers in the tokens of children."""
 
 
 _swept: set[Path] = set()
-"""Folders that this process has looked through for what was left."""
+"""Folders that this process has searched for leftovers."""
 
 
 os.register_at_fork(after_in_child=watch.forget)

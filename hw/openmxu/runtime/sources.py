@@ -26,7 +26,7 @@ _States = dict[str, tuple[int, int, int, int]]
 
 
 class Sources:
-    """The source files of a package, as of now: make one before the package's modules are imported."""
+    """The source files of a package, in their present state: make one before the package's modules are imported."""
 
     def __init__(self, package: str) -> None:
         self._package = package
@@ -57,14 +57,14 @@ class Sources:
         return contents if self._states and self._look() == self._states else None
 
     def still(self) -> bool:
-        """Whether the files are what they were, and the modules that were imported from them say the same.
+        """Whether the files are unchanged, and the modules that were imported from them have the same code.
 
         Python may run older code than a file says: it compares times in seconds and sizes with those of a ``.pyc``.
         """
         return self._look() == self._states and all(map(_is_as_written, self._imported()))
 
     def _look(self) -> _States:
-        """The state of each file, in the order of their names; nothing of one that is gone."""
+        """The state of each file, in the order of their names, without files that are gone."""
         states = {}
         folders = list(reversed(self._folders))
         while folders:
@@ -94,7 +94,7 @@ def still_all(sources: Iterable[Sources]) -> bool:
 
 
 def _is_as_written(name: str) -> bool:
-    """Whether Python imports a module as its file says."""
+    """Whether the code that Python imports for a module is that of its source file."""
     spec = getattr(sys.modules.get(name), "__spec__", None)
     if spec is None or not isinstance(spec.loader, SourceFileLoader):
         return False

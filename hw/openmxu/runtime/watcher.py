@@ -13,13 +13,13 @@ import time
 from contextlib import suppress
 
 ANCESTORS = "OPENMXU_ANCESTORS"
-"""The variable by which a process is known that descends from another one: tokens, a colon between two."""
+"""Environment variable that marks the descendants of a process: tokens, separated by colons."""
 
 _PAUSE = 0.02
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 
 _LOOKS = 100
-"""Looks until something that does not go away is given up."""
+"""Checks after which a process or file that does not go away is given up."""
 
 
 def main(token: str) -> None:
@@ -33,7 +33,7 @@ def main(token: str) -> None:
             kill_group(int(group))
     if not orderly:
         kill_descendants(token)
-    for word in reversed(left):  # what came later may be inside of what came before
+    for word in reversed(left):  # a later path may be inside of an earlier one
         kind, _, path = word.partition(b" ")
         if kind == b"path":
             remove(os.fsdecode(path))
@@ -43,7 +43,7 @@ def main(token: str) -> None:
 
 
 def _listen() -> tuple[list[bytes], bool]:
-    """What is left at the end, and whether the process has ended in good order."""
+    """The words that are left at the end, and whether the process has ended in good order."""
     left: dict[bytes, None] = {}  # a set in the order of arrival
     rest = b""
     while data := os.read(0, 1 << 16):
@@ -65,9 +65,9 @@ def kill_group(group: int) -> None:
 
 
 def kill_descendants(token: str) -> None:
-    """Kill what carries a token that begins so: also what was started a moment ago, or has left its group.
+    """Kill the processes with a token that begins with ``token``, also those that have left their group.
 
-    Twice in a row there must be none, as a process that is just being started carries the token a moment later.
+    It stops when two checks in a row find none, as a process that is being started carries the token a moment later.
     """
     none = 0
     for _ in range(_LOOKS if os.path.isdir("/proc/self") else 0):
@@ -78,13 +78,13 @@ def kill_descendants(token: str) -> None:
 
 
 def _kill_marked(token: bytes) -> bool:
-    """One look; whether there was any."""
+    """Kill the marked processes that one pass finds; whether there was any."""
     found = False
     for name in os.listdir("/proc"):
         if not name.isdecimal():
             continue
         try:
-            # First the handle, then the look: a number that is given to another process meanwhile does no harm.
+            # First the handle, then the check: a number that is given to another process meanwhile does no harm.
             handle = os.pidfd_open(int(name))
             try:
                 with open(f"/proc/{name}/environ", "rb") as file:
@@ -100,7 +100,7 @@ def _kill_marked(token: bytes) -> bool:
 
 
 def remove(path: str) -> None:
-    """Remove a file or a folder of this user; what is being killed may still write into it for a moment."""
+    """Remove a file or a folder of this user, in several tries: a process being killed may still write into it."""
     import shutil  # noqa: PLC0415  # most often there is nothing to remove, and this takes as long as all the rest
 
     for _ in range(_LOOKS):

@@ -1,4 +1,4 @@
-"""The pipe to the watcher of this process: what is to end with it."""
+"""The pipe to the watcher of this process, which names the groups and paths that end with the process."""
 
 import os
 import secrets
@@ -12,11 +12,11 @@ from pathlib import Path
 from openmxu.runtime.watcher import ANCESTORS, kill_group
 
 _GONE = 2.0
-"""Seconds within which what has been killed is gone."""
+"""Seconds to wait for the end of the watcher."""
 
 
 class _Watch:
-    """The watcher, and what it has been told and not untold."""
+    """The watcher, and the words that are registered with it."""
 
     def __init__(self) -> None:
         self._pipe = -1
@@ -24,11 +24,11 @@ class _Watch:
         self.forget()
 
     def add(self, word: bytes) -> None:
-        """Something comes."""
+        """Register a group or a path."""
         self._tell(b"+" + word, lambda: self._words.add(word))
 
     def remove(self, word: bytes) -> None:
-        """It has gone."""
+        """Remove a group or a path that has gone."""
         self._tell(b"-" + word, lambda: self._words.discard(word))
 
     def stop(self) -> None:
@@ -41,7 +41,7 @@ class _Watch:
         self._finish(b"end")
 
     def forget(self) -> None:
-        """In a process that was forked: neither the pipe nor what is in it is its own."""
+        """Start anew in a forked process: neither the pipe nor the words are its own."""
         if self._pipe >= 0:
             os.close(self._pipe)
         if self._process is not None:
@@ -54,7 +54,7 @@ class _Watch:
         self._stopped = False
 
     def finish(self) -> None:
-        """The process ends in good order."""
+        """Tell the watcher that the process ends in good order."""
         self._finish(b"done")
 
     def _finish(self, message: bytes) -> None:
@@ -77,7 +77,7 @@ class _Watch:
                 self._start()
 
     def _start(self) -> None:
-        """Start a watcher and tell it all."""
+        """Start a watcher and send it all words."""
         if self._pipe >= 0:
             os.close(self._pipe)
         if self._process is not None:
@@ -91,7 +91,7 @@ class _Watch:
                 stderr=subprocess.DEVNULL,
                 cwd="/",
                 start_new_session=True,
-                # One that carried the token of an ancestor would be killed with what it cleans up.
+                # A watcher that carried an ancestor's token would be killed with that ancestor's descendants.
                 env={name: value for name, value in os.environ.items() if name != ANCESTORS},
             )
         for word in self._words:

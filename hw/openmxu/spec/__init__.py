@@ -1,1 +1,1 @@
-"""What a unit is made for: number formats, sizes, stages, passes, and the tiles of a product."""
+"""The specification of a unit: number formats, sizes, stages, passes, and the tiles of a product."""

@@ -12,12 +12,12 @@ MOST_SIDE = 1 << 16
 """Rows, or columns, of an array: 256 times those of the first TPU."""
 
 MOST_CELLS = 1 << 24
-"""Processing elements of an array. To simulate as many takes some 4 GB of memory."""
+"""Processing elements of an array. Simulating that many takes some 4 GB of memory."""
 
 
 @dataclass(frozen=True)
 class MxuConfig:
-    """What a unit looks like. Validated and frozen.
+    """The parameters of a unit. Validated and frozen.
 
     Raises
     ------
@@ -32,7 +32,7 @@ class MxuConfig:
     stages: int = 1
     """Pipeline registers of a processing element, see :class:`~openmxu.unit.pe.ProcessingElement`."""
     operand: FloatFormat = BF16
-    """Format that is multiplied. Sums are fp32."""
+    """Format of the numbers that are multiplied. Sums are fp32."""
     source: FloatFormat = FP32
     """Format of the words on the activation and weight streams: fp32, which is converted at the edge, or the operand
     format itself."""
@@ -81,7 +81,7 @@ class MxuConfig:
 
     @classmethod
     def of_dict(cls, fields: Mapping[str, Any]) -> "MxuConfig":
-        """The unit of which :func:`dataclasses.asdict` has made ``fields``, also by way of JSON."""
+        """The configuration whose :func:`dataclasses.asdict` is ``fields``, also by way of JSON."""
         values: dict[str, Any] = {
             name: FloatFormat(**value) if isinstance(value, Mapping) else value for name, value in fields.items()
         }
@@ -132,5 +132,5 @@ class MxuConfig:
 
     @property
     def cell_name(self) -> str:
-        """The part of module names that says how a cell is made."""
+        """The part of module names that describes the processing element."""
         return f"{self.operand}_{self.subnormals}_s{self.stages}"

@@ -80,7 +80,7 @@ class FloatFormat:
 
     @property
     def bias(self) -> int:
-        """What is added to an exponent before it is stored."""
+        """The number that is added to an exponent before it is stored."""
         return (1 << (self.exponent_width - 1)) - 1
 
     @property

@@ -1,7 +1,7 @@
-"""What an activation beat says besides its words, a bit each."""
+"""The marks of an activation beat, a bit each."""
 
 TILE_MARKS = ("add", "clear_nan", "emit", "keep")
-"""What it says of its tile: constant within a tile."""
+"""Marks of the tile: constant within a tile."""
 
 MARKS = ("first", "last", *TILE_MARKS)
-"""All of it, in the order of the bits; see :class:`openmxu.unit.edge.ActivationBeat`."""
+"""All marks, in the order of their bits; see :class:`openmxu.unit.edge.ActivationBeat`."""

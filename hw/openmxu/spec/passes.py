@@ -5,18 +5,18 @@ from enum import IntEnum
 
 
 class Part(IntEnum):
-    """A part of an fp32 number that bf16 can hold, and what names it on a stream."""
+    """A part of an fp32 number that bf16 can hold, and the number that selects it on a stream."""
 
     WHOLE = 0
     """The number itself, rounded."""
     HIGH = 1
     """Its upper 16 bits: the number, truncated."""
     REST = 2
-    """What :attr:`HIGH` leaves, rounded."""
+    """The rest after :attr:`HIGH`, rounded."""
     MIDDLE = 3
-    """What :attr:`HIGH` leaves, truncated."""
+    """The rest after :attr:`HIGH`, truncated."""
     LOW = 4
-    """What :attr:`HIGH` and :attr:`MIDDLE` leave, rounded."""
+    """The rest after :attr:`HIGH` and :attr:`MIDDLE`, rounded."""
 
 
 _H, _R, _M, _L = Part.HIGH, Part.REST, Part.MIDDLE, Part.LOW
@@ -50,16 +50,16 @@ ALIASES: Mapping[str, str] = {
     "bf16x9": "exact9",
     "bfx9": "exact9",
 }
-"""What others call the same numbers of passes of bf16."""
+"""Names that other projects use for the same numbers of bf16 passes."""
 
 
 def find_precision(precision: object) -> str:
-    """The key of :data:`PASSES` that is meant: itself, one of :data:`ALIASES`, in capitals, or a member of JAX's enums.
+    """The key of :data:`PASSES` for such a key or one of :data:`ALIASES`, also in capitals, or a member of JAX's enums.
 
     Raises
     ------
     ValueError
-        There is none.
+        No precision has this name.
     """
     name = getattr(precision, "name", precision)
     if isinstance(name, str):
@@ -72,12 +72,12 @@ def find_precision(precision: object) -> str:
 
 
 def check_precision(precision: str) -> str:
-    """Return ``precision`` if there is such a one.
+    """Return ``precision`` if it is a key of :data:`PASSES`.
 
     Raises
     ------
     ValueError
-        There is none.
+        It is not.
     """
     if precision not in PASSES:
         raise ValueError(f"precision must be {', '.join(map(repr, PASSES))}, not {precision!r}")

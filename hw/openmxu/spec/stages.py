@@ -1,10 +1,10 @@
-"""Where the arithmetic can be cut by registers, and which of them a processing element has."""
+"""Places where registers can cut the arithmetic, and the registers that a processing element has."""
 
 import operator
 from collections.abc import Collection, Mapping
 
 MULTIPLIER_CUTS: Mapping[int, tuple[str, ...]] = {0: (), 1: ("rounded",), 2: ("product", "rounded")}
-"""Number of stages of a multiplier, and the names of the cuts that are registers then."""
+"""Cuts of a multiplier that are registers, by its number of stages."""
 
 ADDER_CUTS: Mapping[int, tuple[str, ...]] = {
     0: (),
@@ -14,10 +14,10 @@ ADDER_CUTS: Mapping[int, tuple[str, ...]] = {
     4: ("half_aligned", "summed", "half_normalised", "rounded"),
     5: ("half_aligned", "aligned", "summed", "half_normalised", "rounded"),
 }
-"""The same of an adder, and of what comes behind the product in a multiply-add."""
+"""Cuts of an adder that are registers, by its number of stages; also of the sum in a multiply-add."""
 
 PRODUCT_CUTS: Mapping[int, tuple[str, ...]] = {0: (), 1: ("multiplied",), 2: ("multiplied", "product")}
-"""The same of a multiply-add's product."""
+"""Cuts of a multiply-add's product that are registers, by its number of stages."""
 
 _SPLIT = {0: (0, 0), 1: (0, 1), 2: (1, 1), 3: (1, 2), 4: (1, 3), 5: (1, 4), 6: (2, 4), 7: (2, 5)}
 
@@ -26,7 +26,7 @@ STAGES = range(1, len(_SPLIT))
 
 
 def check_stages(stages: int, known: Collection[int]) -> int:
-    """Return ``stages`` as an integer, or say which numbers of stages are ``known``.
+    """Return ``stages`` as an integer if it is one of the ``known`` numbers of stages.
 
     Raises
     ------
@@ -46,10 +46,10 @@ def check_stages(stages: int, known: Collection[int]) -> int:
 
 
 def split_stages(stages: int) -> tuple[int, int]:
-    """How many of a multiply-add's ``stages`` its product gets, and how many its sum.
+    """The numbers of registers in a multiply-add's product and in its sum, ``stages`` in all.
 
-    The sum gets the last register. From 2 on the product has one, as it costs no skew. Then the sum takes all that
-    divide it well, and the product another one, before the last is given to the sum.
+    The sum has the last register. From 2 stages on the product has one, which costs no skew. Further registers divide
+    the sum, up to 4; the sixth register goes to the product, the seventh to the sum.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Which tile when: a matrix product as commands for a unit, and the cycles that it takes."""
+"""Tiling: a matrix product as tiles in the order in which a unit takes them, and the cycles that it takes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,10 +25,10 @@ class Tile:
     clear_nan: bool
     emit: bool
     keep: bool = False
-    """As on the activation stream."""
+    """The marks of the tile on the activation stream."""
     activation_part: Part = Part.WHOLE
     weight_part: Part = Part.WHOLE
-    """What is multiplied of them."""
+    """The parts of activations and weights that are multiplied."""
 
 
 def tiles(config: MxuConfig, m: int, k: int, n: int, precision: str = "default") -> Iterator[Tile]:
@@ -140,7 +140,7 @@ def cycles(config: MxuConfig, m: int, k: int, n: int, precision: str = "default"
 
 
 def _follow(config: MxuConfig, m: int, k: int, n: int, precision: str) -> int:
-    """The same, tile by tile, by the rules of the admission control.
+    """The result of :func:`cycles`, counted tile by tile by the rules of the admission control.
 
     A row of weights is loaded when the swap mark has passed the row, a tile starts when its weights are complete, a
     sum is added to when it is written, and a place in the accumulator bank is used again when its result has left.

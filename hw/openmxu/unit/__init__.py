@@ -1,1 +1,1 @@
-"""The machine: processing elements in an array, admission before it, accumulators behind it, and all of it on AXI."""
+"""The matrix unit: processing elements in an array, admission before it, accumulators behind it, and AXI around it."""

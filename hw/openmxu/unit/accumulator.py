@@ -14,9 +14,9 @@
 ``i_control`` is a cycle ahead of ``i_psum``: so the old sum leaves the memory as the new one arrives, and both are
 registered in front of the adder.
 
-Invariants: to take a sum is to add it to -0, which changes no number and no zero's sign. A row is read when its last
-column is written, and rows leave in the order in which they were given: the memory is the queue of results, and the
-skew of the columns is gone by then. Admission uses no place again before ``o_freed``.
+Invariants: a sum that replaces the old one is added to -0, which changes no number and no zero's sign. A row is
+read when its last column is written, and rows leave in the order in which they entered: the memory is the queue of
+results, and the skew of the columns is gone by then. Admission uses no place again before ``o_freed``.
 
 Cost: a memory of ``depth`` words with two read ports and a write port, and an fp32 adder, for each column.
 """
@@ -36,16 +36,16 @@ _NEGATIVE_ZERO = 1 << (FP32.width - 1)
 
 
 class Control(data.StructLayout):
-    """What is done with a row of sums.
+    """The marks of a row of sums, and its place.
 
     Members
     -------
     valid : 1
-        There is a row at all.
+        A row is present.
     row : log2(depth)
         Its place in the memory.
     add, clear_nan, emit, last : 1
-        As on the activation stream.
+        The marks of the activation stream.
     """
 
     def __init__(self, depth: int) -> None:
@@ -53,7 +53,7 @@ class Control(data.StructLayout):
 
 
 class ResultBeat(data.StructLayout):
-    """A row of results: ``data``, a word per column, column 0 lowest; ``last`` of a tile."""
+    """A row of results: ``data``, a word per column, column 0 lowest; ``last`` marks a tile's last row."""
 
     def __init__(self, fmt: FloatFormat, columns: int) -> None:
         super().__init__({"data": data.ArrayLayout(fmt.width, columns), "last": 1})
@@ -63,8 +63,8 @@ class AccumulatorColumn(wiring.Component):
     """One column's sums, ``memory[row] = psum`` or ``memory[row] + psum``.
 
     Latency: the sum is written ``config.write_latency`` cycles after ``i_psum``, and can be read in the next cycle;
-    ``o_control`` is ``i_control`` one cycle later, for the next column. Throughput: one row per cycle, but a row may be
-    added to only ``config.row_latency`` cycles after it was last given. Back-pressure: none.
+    ``o_control`` is ``i_control`` one cycle later, for the next column. Throughput: one row per cycle, but a sum is
+    added to a row at least ``config.row_latency`` cycles after that row's previous sum. Back-pressure: none.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class AccumulatorColumn(wiring.Component):
         m.d.sync += [control.eq(self.i_control), psum.eq(self.i_psum)]
         m.d.comb += [old.addr.eq(self.i_control.row), old.en.eq(self.i_control.valid & self.i_control.add)]
 
-        # To take a sum is to add it to -0, the neutral element: no second path beside the adder is needed.
+        # A sum that replaces the old one is added to -0, the neutral element: no path beside the adder is needed.
         exponent = old.data[FP32.fraction_width : -1]
         is_nan = exponent.all() & old.data[: FP32.fraction_width].any()
         kept = old.data & ~(control.clear_nan & is_nan).replicate(FP32.width)
@@ -142,7 +142,7 @@ class AccumulatorColumn(wiring.Component):
 
 
 class Emission(wiring.Component):
-    """Decides when a row leaves the accumulator bank: in the order in which rows were given, when it is written.
+    """Decides when a row leaves the accumulator bank: after its write, in the order in which rows entered.
 
     Latency: ``config.write_latency`` cycles from ``i_control`` to the row being written; one more to ``o_fetch``, one
     more to ``o_valid``. Throughput: one row per cycle. Back-pressure: ``i_ready`` may stay low forever.
@@ -155,16 +155,16 @@ class Emission(wiring.Component):
     Members
     -------
     i_control : In(Control)
-        What the last column of the bank shows, with its sum.
+        ``o_control`` of the bank's last column, in the cycle of its sum.
     o_fetch : Out(1)
         All columns read ``o_row`` now, for the last time.
     o_row : Out(log2(depth))
     o_valid : Out(1)
-        What they have read is offered on the result stream.
+        The row that the columns have read is offered on the result stream.
     o_last : Out(1)
-        It is the last row of a tile.
+        That row is the last of its tile.
     i_ready : In(1)
-        It is taken, if it is offered.
+        The receiver takes the row, if one is offered.
     """
 
     def __init__(self, config: MxuConfig) -> None:
@@ -190,7 +190,7 @@ class Emission(wiring.Component):
 
         m.submodules.lasts = lasts = Memory(shape=1, depth=depth, init=[])
         head = Signal(range(depth))
-        # One by one: which names Amaranth finds for two in one assignment depends on the version of Python.
+        # One assignment each: the names that Amaranth finds for two in one depend on the version of Python.
         [mark_in] = [lasts.write_port()]
         mark_out = lasts.read_port()
         waiting = Signal(range(depth + 1))
@@ -218,7 +218,7 @@ class AccumulatorBank(wiring.Component):
     """C accumulator columns and the result stream in front of them.
 
     The bank is also the buffer for results: a row that is to be emitted stays in memory until the receiver
-    takes it. Rows are emitted in the order in which they were given.
+    takes it. Rows are emitted in the order in which they entered.
 
     Latency: ``columns + config.write_latency + 1`` cycles from column 0's sum to the row on the result stream.
     Throughput: one row per cycle. Back-pressure: ``o.ready`` may stay low forever; no place may be used again
@@ -232,7 +232,7 @@ class AccumulatorBank(wiring.Component):
     Members
     -------
     i_psums : In(columns · 32)
-        Column c's c cycles after column 0's.
+        Column c's sum comes c cycles after column 0's.
     i_control : In(Control)
         One cycle before column 0's sum.
     o_freed : Out(1)
@@ -252,7 +252,7 @@ class AccumulatorBank(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Control moves right beside the sums; when the last column has written a row, it can leave."""
+        """Control moves right beside the sums; a row can leave when the last column has written it."""
         m = Module()
         m.submodules.emission = emission = Emission(self.config)
         control = self.i_control

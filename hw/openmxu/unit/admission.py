@@ -23,10 +23,10 @@ Invariants: beat n of a tile's weights, counted from 0, moves rows 0 to n, so it
 swap mark passes, not earlier. A beat gets a place in the bank only if no waiting result occupies it, and adds only to a
 sum that has been written by the time it is read.
 
-Speed: a beat's place depends on the beats before it, but not on when they leave. So it is found as the beat is taken.
+Speed: a beat's place depends on the beats before it, not on when they leave. So it is computed as the beat is taken.
 
 Cost: a shift register of (R - 1) · row_step + 2 swap marks, counters of beats allowed and of beats missing, the ring's
-pointers, and the places given in the last row_latency - 1 cycles, each compared with the next one.
+pointers, and the places assigned in the last row_latency - 1 cycles, each compared with the next one.
 """
 
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ from openmxu.unit.accumulator import Control
 class Admission(wiring.Component):
     """Takes beats of weights and of activations, and decides when they enter the array, which cannot stall.
 
-    Of each stream one beat waits here, without its words. A row of shadow registers is loaded again only when the swap
+    One beat of each stream waits here, without its words. A row of shadow registers is loaded again only when the swap
     mark has passed it; a tile that does not keep the active weights starts only when its own are loaded; a beat gets a
     place in the accumulator bank only if no waiting result occupies it, and adds only to a sum that has been written by
     then.
@@ -62,9 +62,9 @@ class Admission(wiring.Component):
     i_weights : In(1)
         A beat of weights is offered.
     o_weights_ready : Out(1)
-        It is taken, if it is offered.
+        A beat of weights is taken, if one is offered.
     o_weights_taken : Out(1)
-        It is taken.
+        A beat of weights is taken.
     o_shift : Out(1)
         The beat of weights that waits leaves: it enters the array in the next cycle.
     o_loads : Out(rows)
@@ -72,17 +72,17 @@ class Admission(wiring.Component):
     i_activations : In(1)
         A beat of activations is offered.
     i_first, i_last, i_add, i_clear_nan, i_emit, i_keep : In(1)
-        Its marks.
+        The marks of the offered beat.
     o_activations_ready : Out(1)
-        It is taken, if it is offered.
+        A beat of activations is taken, if one is offered.
     o_activations_taken : Out(1)
-        It is taken.
+        A beat of activations is taken.
     o_go : Out(1)
         The beat of activations that waits leaves: it enters the array two cycles later.
     o_swaps : Out(rows)
         Swap marks for the array, skewed.
     o_control : Out(Control)
-        With ``o_go``: what the accumulator bank will do with its sums.
+        With ``o_go``: the marks and the place of the beat's sums, for the accumulator bank.
     i_freed : In(1)
         The bank reads a result for the last time.
     o_waits_input : Out(1)
@@ -114,9 +114,9 @@ class Admission(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Weights, places in the bank, and the beat that needs both."""
+        """Hold one beat of each stream; let it go when its weights and its place are ready."""
         m = Module()
-        # What waits: a beat of weights, and one of activations with its place.
+        # The waiting beats: one of weights, and one of activations with its place.
         weights = Signal()
         activations = Signal()
         swap = Signal(reset_less=True)
@@ -156,9 +156,9 @@ class Admission(wiring.Component):
         return m
 
     def _assign_place(self, m: Module) -> tuple[Value, Value]:
-        """The waiting beat's place in the bank, and how many results may wait there at most as it goes to it.
+        """The waiting beat's place in the bank, and its limit: the place is free while fewer results wait in the bank.
 
-        The bank is a ring. A beat that is emitted goes to ``head`` and moves it on by one, any other goes ``ahead``::
+        The bank is a ring. A beat with ``emit`` goes to ``head`` and moves it by one, any other to ``head + ahead``::
 
             |<----- held ------>|<------ ahead ------>|
             | waiting results   | sums being built    | this beat ...
@@ -169,7 +169,7 @@ class Admission(wiring.Component):
         """
         depth = self.config.depth
         head = Signal(range(depth))
-        row = Signal(range(depth))  # of the tile, where its next beat is not emitted
+        row = Signal(range(depth))  # the next beat's row in its tile, if it is not emitted
         ahead = Mux(self.i_first | self.i_emit, 0, row)
         place = Signal(range(depth), reset_less=True)
         limit = Signal(range(depth + 1), reset_less=True)
@@ -180,7 +180,7 @@ class Admission(wiring.Component):
         return place, limit
 
     def _check_place(self, m: Module, place: Value, limit: Value, marks: Mapping[str, Value]) -> tuple[Value, Value]:
-        """Whether the waiting beat's place is free, and whether a sum that is there is written when it is read."""
+        """Whether the waiting beat's place is free, and whether the sum there is written by the time it is read."""
         held = Signal(range(self.config.depth + 1))  # results given to the bank that the receiver has not taken
         freed = Signal()
         given = Signal()
@@ -191,7 +191,7 @@ class Admission(wiring.Component):
         with m.Elif(freed & ~given):
             m.d.sync += held.eq(held - 1)
 
-        # A sum that is still on its way must not be added to: these are the places given last.
+        # A sum that is still on its way must not be added to: compare the place with those assigned last.
         underway: Value = Cat(place, self.o_go)
         conflict: Value = Const(0, 1)
         for age in range(1, self.config.row_latency):
@@ -202,7 +202,7 @@ class Admission(wiring.Component):
         return held < limit, ~(conflict & marks["add"])
 
     def _load_weights(self, m: Module, waiting: Value, swap: Value) -> tuple[Value, Value]:
-        """Shift weights in as rows of shadow registers come free; say when a tile's are complete, and when begun."""
+        """Shift weights in as rows of shadow registers come free; return whether a tile's are complete, or begun."""
         rows, step = self.config.rows, self.config.row_step
         # The swap mark enters row 0 with the first activation, two cycles after its beat leaves,
         # and each further row when that row's activation does.
@@ -216,16 +216,16 @@ class Admission(wiring.Component):
         reached = Signal()
         m.d.sync += reached.eq(entering | Cat(swaps[row * step - 1] for row in range(1, rows)).any())
         some = Signal(init=1)  # one beat is allowed
-        more = Signal(range(rows), init=rows - 1)  # and so many more
+        more = Signal(range(rows), init=rows - 1)  # and this many more
         m.d.comb += self.o_shift.eq(waiting & (reached | some))
         with m.If(reached & ~self.o_shift):
             m.d.sync += [some.eq(1), more.eq(more + some)]
         with m.Elif(self.o_shift & ~reached):
             m.d.sync += [some.eq(more.any()), more.eq(more - more.any())]
 
-        # What decides in this cycle is a counter; the marks of all rows follow in the next.
-        left = Signal(range(rows), init=rows - 1)  # beats of the tile behind this one
-        final = Signal(init=rows == 1)  # there are none; a register of its own, as o_go waits for it
+        # A counter decides in this cycle; the marks of all rows follow in the next.
+        left = Signal(range(rows), init=rows - 1)  # beats of the tile after this one
+        final = Signal(init=rows == 1)  # none is left; a register of its own, as o_go waits for it
         complete = Signal()
         m.d.comb += complete.eq(self.o_shift & final)
         with m.If(self.o_shift):

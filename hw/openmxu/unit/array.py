@@ -29,10 +29,10 @@ from openmxu.unit.hierarchy import repeat
 from openmxu.unit.pe import ProcessingElement
 
 _BAND = 16
-"""Rows of a band: 128 rows then are 8 equal bands of 16 equal rows."""
+"""Rows of a band: 128 rows are 8 equal bands of 16 equal rows."""
 
-# Buses are plain vectors, lane 0 lowest, not array layouts: of those, Amaranth names every element in every
-# module, which is most of the text and of the time at 128x128.
+# Buses are plain vectors, lane 0 lowest, not array layouts: Amaranth would name every element of a layout in every
+# module, which would be most of the text and of the time at 128x128.
 
 
 def processing_element(config: MxuConfig) -> ProcessingElement:
@@ -107,7 +107,7 @@ class Row(wiring.Component):
 class SystolicArray(wiring.Component):
     """R x C weight-stationary array, ``o_psums[c] = i_psums[c] + Σ_r activation[r] · weight[r][c]``.
 
-    r ascends: each row adds its product to what comes from above.
+    r ascends: each row adds its product to the partial sum from above.
 
     Arrays can be stacked; a tall one is a stack of bands, as a band's buses are then written once.
 
@@ -126,7 +126,7 @@ class SystolicArray(wiring.Component):
     i_swaps : In(rows)
         With the first activation of a tile, row by row as skewed as the activations.
     i_loads : In(rows)
-        Which rows' shadow registers take over the weight above them; not skewed.
+        Rows whose shadow registers take over the weight above them; not skewed.
     i_weights : In(columns · operand.width)
         Into row 0; column c expected c cycles after column 0.
     o_weights : Out(columns · operand.width)

@@ -1,4 +1,4 @@
-"""The unit on a bus: AXI4-Stream for its streams, AXI4-Lite for what it is, does and has counted."""
+"""The unit on a bus: AXI4-Stream for its streams, AXI4-Lite for configuration, control and counters."""
 
 import re
 from dataclasses import replace
@@ -17,7 +17,7 @@ from openmxu.unit.mxu import Mxu
 from openmxu.unit.status import COUNTERS, Error
 
 IDENTITY = int.from_bytes(b"MXU1", "big")
-"""What register ``ID`` holds."""
+"""The value of register ``ID``."""
 
 _WORD = 32
 _OKAY, _SLVERR = 0, 2
@@ -31,8 +31,8 @@ class Register(IntEnum):
     SIZE = 0x04
     """Rows in bits 15 to 0, columns in bits 31 to 16."""
     FORMAT = 0x08
-    """Stages in 3 to 0, gradual underflow in 8, splitter in 9, bits of source words in 23 to 16, of results on top; the
-    format that is multiplied in the others, see :func:`read_format`."""
+    """Stages in 3 to 0, gradual underflow in 8, splitter in 9, the width of source words in 23 to 16, that of results
+    in 31 to 24; the operand format in the other bits, see :func:`read_format`."""
     DEPTH = 0x0C
     """Rows of the accumulator bank."""
     CONTROL = 0x10
@@ -40,21 +40,21 @@ class Register(IntEnum):
     ERROR = 0x14
     """The first mistake of a sender, an :class:`~openmxu.unit.status.Error`."""
     CYCLES = 0x18
-    """From the first beat taken on either input stream to the last result beat given."""
+    """Cycles from the first beat taken on either input stream to the last result beat taken."""
     BUSY = 0x1C
     """Cycles in which a beat of activations entered the array."""
     INPUT_STALLS = 0x20
-    """Cycles in which none did for want of activations or weights."""
+    """Cycles in which no beat entered because activations or weights were missing."""
     OUTPUT_STALLS = 0x24
-    """Cycles in which none did for want of a place for its sums."""
+    """Cycles in which no beat entered because no place for its sums was free."""
     LATENCY = 0x28
     """Cycles from an activation beat taken to its result beat offered, if nothing waits."""
     SHORTEST_TILE = 0x2C
     """Activation beats from which on tiles that are added up follow one another without a bubble."""
     ACCUMULATE = 0x30
-    """The format of sums, in the bits in which ``FORMAT`` has that of operands."""
+    """The format of sums, in the same bits as the operand format in ``FORMAT``."""
     VERSION = 0x34
-    """This project's version, 0.12.3 as 0x000C03: of two versions the later one is the larger number."""
+    """This project's version, 0.12.3 as 0x000C03: a later version is a larger number."""
 
 
 def read_format(word: int) -> FloatFormat:
@@ -63,7 +63,7 @@ def read_format(word: int) -> FloatFormat:
     Raises
     ------
     ValueError
-        There is none.
+        A width is out of range.
     """
     widths = word >> 4 & 0xF, word >> 10 & 0x1F, not word >> 15 & 1
     fmt = FloatFormat("e{}f{}".format(*widths), *widths)
@@ -75,12 +75,12 @@ def _format_bits(fmt: FloatFormat) -> int:
 
 
 def _version_bits() -> int:
-    """Major, minor and patch number in a byte each; what a number before its release has behind it is left out."""
+    """Major, minor and patch number in a byte each; the suffix of a pre-release is left out."""
     return int.from_bytes(map(int, re.findall(r"\d+", version("openmxu"))[:3]))
 
 
 def constant_registers(config: MxuConfig) -> dict[Register, int]:
-    """The registers that say what a unit is, and what they hold."""
+    """The registers that describe a unit, and their values."""
     formats = (
         config.stages
         | _format_bits(config.operand)
@@ -103,7 +103,7 @@ def constant_registers(config: MxuConfig) -> dict[Register, int]:
 
 
 def axi_config(config: MxuConfig) -> MxuConfig:
-    """The unit that is behind the bus: the same, with ``status``.
+    """The configuration of the unit behind the bus: ``config``, with ``status``.
 
     Raises
     ------
@@ -120,11 +120,11 @@ def axi_config(config: MxuConfig) -> MxuConfig:
 class Registers(wiring.Component):
     """The registers of a unit behind an AXI4-Lite port.
 
-    Address and data of a write may come in any order. Other registers than ``CONTROL``, addresses without a register,
-    and addresses that are no multiple of 4 answer a write with SLVERR and do nothing. So do reads of addresses without
-    a register, with zero. A write to ``CONTROL`` without its lowest byte is answered with OKAY and does nothing.
+    Address and data of a write may come in any order. A write to any address but ``CONTROL``, aligned or not, is
+    answered with SLVERR and does nothing. A read of an address without a register is answered with SLVERR and zero.
+    A write to ``CONTROL`` without its lowest byte is answered with OKAY and does nothing.
 
-    Latency: an answer is there one cycle after it was asked for. Throughput: one read and one write per cycle; after an
+    Latency: an answer comes one cycle after its request. Throughput: one read and one write per cycle; after an
     answer had to wait for its master, a cycle passes before the next request is taken. Back-pressure: on all channels.
     All outputs come from registers: none follows an input within the cycle.
 
@@ -138,7 +138,7 @@ class Registers(wiring.Component):
     awaddr, awvalid, awready, wdata, wstrb, wvalid, wready, bresp, bvalid, bready : AXI4-Lite write channels
     araddr, arvalid, arready, rdata, rresp, rvalid, rready : AXI4-Lite read channels
     awprot, arprot : In(3)
-        Not looked at.
+        Ignored.
     i_cycles, i_busy, i_input_stalls, i_output_stalls : In(32)
     i_error : In(3)
     o_clear, o_reset : Out(1)
@@ -190,14 +190,14 @@ class Registers(wiring.Component):
         return m
 
     def _shown(self) -> dict[Register, Value]:
-        """What each register reads as."""
+        """The value that a read of each register returns."""
         return {
             **{register: Const(value, _WORD) for register, value in constant_registers(self.config).items()},
             **{Register[name.upper()]: getattr(self, f"i_{name}") for name in (*COUNTERS, "error")},
         }
 
     def _take(self, m: Module, channel: str, request: Value, used: Value) -> tuple[Value, Value]:
-        """Say whether a channel has a request, and which; one that is not ``used`` in its cycle is held."""
+        """Return whether a channel has a request, and the request; one that is not ``used`` in its cycle is held."""
         ready, held = getattr(self, f"{channel}ready"), self.held[channel]
         there = getattr(self, f"{channel}valid") | ~ready
         which = Mux(ready, request, held)
@@ -235,7 +235,7 @@ class AxiMxu(wiring.Component):
     """A unit whose three streams are AXI4-Streams, with registers on AXI4-Lite.
 
     A packet of weights is the R beats of a tile, row R-1 first; one of activations is a tile, so that its first beat
-    is the one behind TLAST. TDATA holds the words of a beat, word 0 in the lowest bytes, each little-endian. All bytes
+    is the one after TLAST. TDATA holds the words of a beat, word 0 in the lowest bytes, each little-endian. All bytes
     of all beats count: there is no TKEEP. Marks that are constant within a tile are in TUSER of each beat.
 
     Latency and throughput: those of :class:`~openmxu.unit.mxu.Mxu`. Back-pressure: on all streams.
@@ -318,7 +318,7 @@ class AxiMxu(wiring.Component):
         return m
 
     def _connect_streams(self, m: Module, unit: Mxu) -> None:
-        """The unit's streams as AXI4-Streams: a tile of activations begins behind the last beat of another."""
+        """The unit's streams as AXI4-Streams: a tile of activations begins after the last beat of another."""
         begins = Signal(init=1)
         with m.If(self.s_axis_activations_tvalid & self.s_axis_activations_tready):
             m.d.sync += begins.eq(self.s_axis_activations_tlast)

@@ -13,7 +13,7 @@ from openmxu.unit.hierarchy import repeat
 
 
 class WeightBeat(data.StructLayout):
-    """A row of weights, and what it is.
+    """A row of weights with its marks.
 
     Members
     -------
@@ -22,7 +22,7 @@ class WeightBeat(data.StructLayout):
     last : 1
         With the R-th beat of a tile.
     part : :class:`~openmxu.spec.passes.Part`
-        What is multiplied of each word; only with ``parts``. Constant within a tile.
+        The part of each word that is multiplied; only with ``parts``. Constant within a tile.
     """
 
     def __init__(self, fmt: FloatFormat, columns: int, *, parts: bool = False) -> None:
@@ -48,7 +48,7 @@ class ActivationBeat(data.StructLayout):
     keep : 1
         With ``first``: the active weights stay, and the tile takes none from the weight stream. Constant within a tile.
     part : :class:`~openmxu.spec.passes.Part`
-        What is multiplied of each word; only with ``parts``. Constant within a tile.
+        The part of each word that is multiplied; only with ``parts``. Constant within a tile.
     """
 
     def __init__(self, fmt: FloatFormat, rows: int, *, parts: bool = False) -> None:
@@ -68,8 +68,8 @@ class Edge(wiring.Component):
                                            ▲
         i_take ─────────────────▶ [ ] ─────┘
 
-    Whether a beat is taken is decided late in a cycle. So all words are converted, whether they are taken or not; a
-    cycle later it is known, and one register enables them all.
+    The decision to take a beat comes late in a cycle. So all offered words are converted; a cycle later the decision is
+    known, and one register enables all lanes.
 
     Latency: two cycles. Throughput: one beat per cycle. Back-pressure: none; :class:`~openmxu.unit.admission.Admission`
     takes a beat only if the one before has entered the array.
@@ -77,7 +77,7 @@ class Edge(wiring.Component):
     Parameters
     ----------
     config
-        The unit; its ``source`` and ``operand`` say what is converted into what.
+        The unit: words are converted from its ``source`` format to its ``operand`` format.
     lanes
         Words of a beat.
 
@@ -86,9 +86,9 @@ class Edge(wiring.Component):
     i_words : In(lanes · source width)
         Lane 0 lowest.
     i_part : In(:class:`~openmxu.spec.passes.Part`)
-        Of all words; only with ``config.splitter``.
+        The part that is taken of all words; only with ``config.splitter``.
     i_take : In(1)
-        They are those of a beat that is taken now.
+        The words belong to a beat that is taken in this cycle.
     o_words : Out(lanes · operand width)
     """
 
@@ -124,7 +124,7 @@ class Edge(wiring.Component):
 
 
 def _converter(config: MxuConfig) -> Converter | Splitter:
-    """What makes an operand of a word."""
+    """The component that converts a source word to the operand format."""
     if config.splitter:
         return Splitter(subnormals=config.subnormals)
     return Converter(config.source, config.operand, subnormals=config.subnormals)

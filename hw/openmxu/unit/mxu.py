@@ -11,7 +11,7 @@
                  │                                     ▼       ▼
                  └───────── freed places ─────── [ accumulator bank ] ───▶ results
 
-Invariant: what admission lets in comes out of the array a fixed number of cycles later, whatever the streams do, and
+Invariant: a beat that admission lets in leaves the array a fixed number of cycles later, whatever the streams do, and
 has a place in the bank by then. Only admission and the bank's output ever wait. Admission sees valid bits and marks,
 the edges see words: an edge holds the words of the beat that waits at admission, a cycle behind it.
 """
@@ -88,7 +88,7 @@ class Mxu(wiring.Component):
         return self.config.shortest_tile
 
     def elaborate(self, platform: object) -> Module:
-        """Admission, array, bank, and the words' ways into the array."""
+        """Connect admission, array and bank, and the words of both input streams to the array."""
         m = Module()
         config = self.config
         m.submodules.admission = admission = Admission(config)
@@ -117,7 +117,7 @@ class Mxu(wiring.Component):
         return m
 
     def _connect_words(self, m: Module, admission: Admission, array: SystolicArray) -> Skew:
-        """Lead the words of beats that are taken into the array; the skew of activations is returned."""
+        """Connect the words of taken beats to the array; returns the skew of activations."""
         config, width = self.config, self.config.operand.width
         m.submodules.weight_edge = weight_edge = Edge(config, config.columns)
         m.submodules.activation_edge = activation_edge = Edge(config, config.rows)
@@ -135,7 +135,7 @@ class Mxu(wiring.Component):
         return activation_skew
 
     def _connect_status(self, m: Module, admission: Admission) -> None:
-        """Let it see both ends of the unit and what admission does with the beats at the edges."""
+        """Connect the status to the unit's streams and to admission."""
         m.submodules.status = status = Status(self.config)
         m.d.comb += [
             *(

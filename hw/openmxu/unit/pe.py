@@ -41,8 +41,8 @@ class ProcessingElement(wiring.Component):
     A swap mark that comes with an activation makes the shadow weight the active one for that activation
     and those that follow. A load mark shifts the weight from above into the shadow register.
 
-    Latency: :attr:`latency` cycles from activation to ``o_psum``, of which the last :attr:`psum_latency` are
-    those from ``i_psum``; one cycle from ``i_activation``, ``i_swap``, ``i_load`` to their outputs and from
+    Latency: :attr:`latency` cycles from activation to ``o_psum``, :attr:`psum_latency` from ``i_psum``;
+    one cycle from ``i_activation``, ``i_swap``, ``i_load`` to their outputs and from
     ``i_weight`` under a load mark to ``o_weight``. Throughput: one multiply-add per cycle.
     Back-pressure: none.
 
@@ -63,7 +63,7 @@ class ProcessingElement(wiring.Component):
     i_weight, o_weight : operand.width
         The chain of shadow registers, from above to below.
     i_psum, o_psum : 32
-        What comes in is +0, or what another element gave: its NaN is the canonical one.
+        The incoming sum is +0 or another element's output: its NaN is the canonical one.
 
     Raises
     ------
@@ -106,7 +106,7 @@ class ProcessingElement(wiring.Component):
         return f"pe_{self.operand}_{self.subnormals}_s{self.stages}"
 
     def elaborate(self, platform: object) -> Module:
-        """Weights: shadow and active; then multiply and add."""
+        """Register the activation and both weights; multiply and add."""
         m = Module()
         m.submodules.multiply_add = multiply_add = MultiplyAdd(
             self.operand, subnormals=self.subnormals, stages=self.stages

@@ -4,7 +4,7 @@
 
     lane 0  ─[ base ]─────────────────────▶     A triangle of registers: lane n waits n steps.
     lane 1  ─[ base ]─[ step ]────────────▶     It costs width · (base · lanes + step · lanes · (lanes - 1) / 2)
-    lane 2  ─[ base ]─[ step ]─[ step ]───▶     registers, without reset: data, of which marks say when it counts.
+    lane 2  ─[ base ]─[ step ]─[ step ]───▶     registers, without reset: they hold data, and marks say when it counts.
 """
 
 from typing import Any
@@ -42,11 +42,11 @@ class Skew(wiring.Component):
     width
         Bits of a lane.
     lanes
-        How many.
+        Number of lanes.
     step
         Cycles from one lane to the next.
     base
-        Cycles of lane 0.
+        Cycles by which lane 0 is delayed.
 
     Members
     -------

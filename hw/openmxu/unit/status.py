@@ -1,4 +1,4 @@
-"""What a unit can tell about itself: cycles, what they were spent on, and errors of its senders."""
+"""Status of a unit: counters of all, busy and stalled cycles, and an error code for mistakes of its senders."""
 
 from enum import IntEnum
 
@@ -32,7 +32,7 @@ class Error(IntEnum):
     """The R-th beat of a tile's weights came without ``last``. If there are more, they are the next tile's, and all
     later tiles have wrong weights."""
     TILE_CUT = 3
-    """``first`` came before the tile before it had its ``last``. The new tile begins: it waits for weights as any other
+    """``first`` came before the ``last`` of the previous tile. The new tile begins: it waits for weights as any other
     does, and takes those of the next tile if it has none of its own."""
     TILE_UNBEGUN = 4
     """A beat of activations came after a ``last`` and without ``first``. A tile begins that is multiplied with the
@@ -49,7 +49,7 @@ class Error(IntEnum):
 
 
 def status_signature() -> wiring.Signature:
-    """What a unit with ``status`` shows, seen from inside.
+    """The ports that ``status`` adds to a unit, with directions as seen from inside.
 
     Members
     -------
@@ -74,7 +74,7 @@ def status_signature() -> wiring.Signature:
 class Status(wiring.Component):
     """Counters and the error code of a unit; it observes the unit's signals and changes none.
 
-    Latency: one cycle from what happens to what is shown. Throughput and back-pressure: none.
+    Latency: one cycle from an event to the outputs that show it. Throughput and back-pressure: none.
 
     Parameters
     ----------
@@ -125,11 +125,11 @@ class Status(wiring.Component):
         return "status"
 
     def elaborate(self, platform: object) -> Module:
-        """Count; and follow the tiles."""
+        """Count events; follow the tiles to find errors."""
         m = Module()
         begun = Signal()
         elapsed = Signal(_COUNTER)
-        now = Signal(_COUNTER)  # of `cycles`, with this one
+        now = Signal(_COUNTER)  # cycles elapsed, this one included
         taken = [
             getattr(self, f"i_{stream}_valid") & getattr(self, f"i_{stream}_ready")
             for stream in ("weights", "activations", "results")
@@ -154,10 +154,10 @@ class Status(wiring.Component):
         """A counter after this cycle: ``clear`` sets all bits but the lowest to 0, as a flip-flop's reset can."""
         return Mux(self.i_clear, event, counter + event)
 
-    # Beats are looked at as they are taken, not as they enter the array: one that waits for ever has told by then.
+    # Beats are checked as they are taken, not as they enter the array: one that waits for ever is reported, too.
 
     def _find_weights_error(self, m: Module) -> Value:
-        """What is wrong with the beat of weights that is taken in this cycle."""
+        """The error in the beat of weights that is taken in this cycle."""
         missing = Signal(range(self.config.rows), init=self.config.rows - 1)
         error = Signal(Error, name="weights_error")
         with m.If(self.i_weights_valid & self.i_weights_ready):
@@ -169,7 +169,7 @@ class Status(wiring.Component):
         return error
 
     def _find_activations_error(self, m: Module) -> Value:
-        """What is wrong with the beat of activations that is taken in this cycle."""
+        """The error in the beat of activations that is taken in this cycle."""
         inside = Signal()
         count = Signal(range(self.config.depth + 1))
         marks = Cat(getattr(self, f"i_{mark}") for mark in TILE_MARKS)

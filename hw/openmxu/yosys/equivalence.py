@@ -1,11 +1,11 @@
 """Equivalence over time: two copies of a netlist whose outputs never differ.
 
-The copies start in the same state, whatever it is, and have the same inputs in each cycle. A register may come to
-differ where its value means nothing: a row's number, while its valid bit is low. It has *guards*: while a register of
-the first copy has some value, it is the same in both. That is an invariant, by induction over cycles: if it holds in
-one, outputs are the same, and it holds in the next.
+The copies start in the same state, whatever it is, and have the same inputs in each cycle. A register may differ while
+its value has no meaning: a row's number, while its valid bit is low. Such a register has *guards*, pairs of a register
+and a value: while a guard's register has its value in the first copy, the guarded one is equal in both. This invariant
+is proven by induction over cycles: if it holds in one cycle, outputs are equal, and it holds in the next.
 
-Guards are found by simulation: those that random states do not refute. SAT sweeping in ABC then proves the step.
+Simulation finds the guards that random states do not refute. SAT sweeping in ABC then proves the step.
 """
 
 import operator
@@ -33,7 +33,7 @@ _REGISTER = "$_DFF_P_"
 
 _PATTERNS = 4096
 _QUIET = 4
-"""Simulations in a row, of so many random states each, that refute nothing more."""
+"""Simulations in a row, of ``_PATTERNS`` random states each, that refute no more guards."""
 
 _SWEEPING = f"""\
 read_blif /job/design.il
@@ -46,11 +46,11 @@ write_json /job/result
 
 
 def is_equivalent(netlist: Netlist, switch: str) -> bool:
-    """Whether a netlist is proven to do the same with its input ``switch`` 0 and 1, in all cycles, from any state.
+    """Whether a netlist is proven to behave alike with its input ``switch`` 0 and 1, in all cycles, from any state.
 
-    Registers of one clock may differ as the module says. Cells that are neither gates nor registers are given the same
-    in both copies, so that they give the same. States that are never reached count: a mutant that differs only in such
-    a state is not proven.
+    Registers of one clock may differ as the module says. Cells that are neither gates nor registers must have equal
+    inputs in both copies, so that their outputs are equal. States that are never reached count: a mutant that differs
+    only in such a state is not proven.
     """
     pair = _Pair(netlist, switch)
     while pair.simulate():
@@ -71,7 +71,7 @@ class _Pair:
 
     def __init__(self, netlist: Netlist, switch: str) -> None:
         [self._switch] = netlist.inputs[switch]
-        self._registers: dict[Bit, Bit] = {}  # what each holds next
+        self._registers: dict[Bit, Bit] = {}  # the next value of each
         self._seen = [bit for bits in netlist.outputs.values() for bit in bits]
         self._given = [bit for name, bits in netlist.inputs.items() if name != switch for bit in bits]
         gates: dict[Bit, Cell] = {}
@@ -100,7 +100,7 @@ class _Pair:
         self.guards: dict[Bit, set[Guard]] = {}
 
     def simulate(self) -> bool:
-        """Find guards that random states do not refute, for all registers that may differ; ``False``: outputs may."""
+        """Find guards that no random state refutes, for all registers that may differ; ``False`` if outputs differ."""
         quiet = 0
         while quiet < _QUIET:
             left, right = self._patterns()
@@ -121,7 +121,7 @@ class _Pair:
         return True
 
     def _patterns(self) -> tuple[dict[Bit, int], dict[Bit, int]]:
-        """What all bits are in random states that keep to the guards."""
+        """Values of all bits in both copies, in random states that satisfy the guards."""
         draw = partial(self._random.getrandbits, _PATTERNS)
         given = {bit: draw() for bit in [*self._given, *self._registers]}
         for guards in self.guards.values():
@@ -140,8 +140,8 @@ class _Pair:
         return left, right
 
     def blif(self, claims: list[tuple[Bit, Guard]]) -> str:
-        """BLIF of a step from any state that keeps to the guards: ``different``, where outputs or registers without
-        guards are, and for each claim a bit that is high where it is wrong.
+        """BLIF of a step from any state that satisfies the guards: ``different`` is high where outputs or registers
+        without guards differ; for each claim, a bit is high where it is wrong.
         """
         lines = [_table("zero"), _table("one", "1")]
         shared = {bit: f"i{bit}" for bit in [*self._given, *self._registers]}

@@ -1,7 +1,7 @@
 """Mutants: designs with one small mistake each, made by Yosys's ``mutate``.
 
 A mistake is an inverted bit at a port of a cell, a constant one, or one that depends on another bit of the same
-port. All mutants of a design are in one netlist, with a number that says which of them it is; 0 is none.
+port. All mutants of a design are in one netlist, and an input chooses one by its number; 0 chooses none.
 """
 
 import re
@@ -19,8 +19,8 @@ PLUSARG = "mutant"
 
 _PORT = "mutant"
 
-# The first as in openmxu.export.verilog. The second: where a mistake makes one bit of a signal depend on another one,
-# Verilator may see a loop, and be slower for it.
+# The first: see openmxu.export.verilog. The second: where a mistake makes one bit of a signal depend on another one,
+# Verilator may see a loop, which makes it slower.
 _LINT = "/* verilator lint_off WIDTHEXPAND */\n/* verilator lint_off UNOPTFLAT */\n"
 
 
@@ -35,10 +35,10 @@ class Mutants:
     mistakes: tuple[str, ...]
     """Yosys's command for each."""
     without: tuple[str, ...] = ()
-    """Modules in which no mistakes are made; patterns of names as of Yosys."""
+    """Modules in which no mistakes are made, as Yosys's patterns of names."""
 
     def describe(self, number: int) -> str:
-        """Where mutant ``number`` is, and what is wrong with it."""
+        """The place and the kind of the mistake in mutant ``number``."""
         words = dict(re.findall(r"-(\w+) (\S+)", self.mistakes[number - 1]))
         where = f"{words['module']} {words['cell']} {words['port']}[{words['portbit']}]"
         wire = f" ({words['wire']}[{words['wirebit']}])" if "wire" in words else ""
@@ -46,7 +46,7 @@ class Mutants:
         return f"{words['mode']}{by} at {where}{wire}"
 
     def gates(self) -> Netlist:
-        """All of them as a flat netlist of Yosys's simplest cells, with an input ``mutant``."""
+        """All mutants as a flat netlist of Yosys's simplest cells, with an input ``mutant``."""
         return self._gates("")
 
     def one(self, number: int) -> str:
@@ -54,7 +54,7 @@ class Mutants:
         return yosys.produce(f"{_READ}\n{self.mistakes[number - 1]}\nwrite_rtlil /job/result\n", self.rtlil)
 
     def verilog(self) -> str:
-        """All of them as Verilog with the ports of the design; ``+mutant=NUMBER`` chooses one in a simulation."""
+        """All mutants as Verilog with the ports of the design; ``+mutant=NUMBER`` chooses one in a simulation."""
         text = yosys.produce(f"{self._all()}\nwrite_verilog -noattr /job/result\n", self.rtlil)
         start = text.index(f"module {self.top}(")
         end = text.index("endmodule", start)
@@ -68,11 +68,11 @@ class Mutants:
         return f"{_LINT}{write_nor(text[:start] + module + text[end:])}"
 
     def is_equivalent(self, number: int) -> bool:
-        """Whether mutant ``number`` is proven to do what the design does, from whatever state; see
+        """Whether mutant ``number`` is proven to behave like the design, from any state; see
         :func:`~openmxu.yosys.equivalence.is_equivalent`.
         """
         alone = replace(self, mistakes=self.mistakes[number - 1 : number])
-        # Modules without mistakes may be left out, if what they are given is the same: that is quicker.
+        # Modules without mistakes may be left out, if their inputs are equal: that is quicker.
         cuts = [f"blackbox {' '.join(self.without)}", ""] if self.without else [""]
         return any(is_equivalent(alone._gates(cut), _PORT) for cut in cuts)
 
@@ -99,12 +99,12 @@ _WRITE = "write_json /job/result\n"
 def mutants(component: Any, count: int, seed: int, *, flat: bool = False, without: Sequence[str] = ()) -> Mutants:
     """Mutants of a component."""
     top = component.module_name
-    # Amaranth writes a condition on a whole word once for each bit: a mistake is made in the condition.
+    # Amaranth repeats a condition on a whole word for each bit; merged, a mistake is made in the condition itself.
     simplify = "flatten\nopt -full\nopt_clean -purge\n" if flat else "opt_merge\nopt_clean\n"
     rtlil = yosys.produce(
         f"{_READ}\nhierarchy -check -top {top}\nproc\n{simplify}write_rtlil /job/result\n", to_rtlil(component)
     )
-    # What a memory holds at first is no wire.
+    # The initial contents of a memory are no wire.
     selection = " ".join(["*", "t:$meminit_v2 %d", *(f"{pattern} %d" for pattern in without)])
     listed = yosys.produce(f"{_READ}\nmutate -list {count} -seed {seed} -o /job/result {selection}\n", rtlil)
     return Mutants(top, rtlil, tuple(listed.splitlines()), tuple(without))

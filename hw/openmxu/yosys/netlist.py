@@ -1,4 +1,4 @@
-"""Netlists: what Yosys makes of a design, read from its JSON.
+"""Netlists of designs, read from Yosys's JSON.
 
 The format is that of Yosys's ``write_json``: each bit of a net is a number, or a constant ``"0"``, ``"1"``
 or ``"x"``.
@@ -21,7 +21,7 @@ class Cell:
     type: str
     """Its name, and that of its module or a type of Yosys's own, as in ``$_AND_``."""
     parameters: Mapping[str, str]
-    """As in the JSON, numbers as strings of bits."""
+    """Parameters as in the JSON, numbers as strings of bits."""
     connections: Mapping[str, tuple[Bit, ...]]
     """The bits at each port, lowest first."""
     inputs: frozenset[str]
@@ -38,7 +38,7 @@ class Netlist:
     outputs: Mapping[str, tuple[Bit, ...]]
     """The bits of each port, lowest first."""
     cells: tuple[Cell, ...]
-    """In no particular order."""
+    """The cells, in no particular order."""
     nets: Mapping[str, tuple[Bit, ...]]
     """The bits of every named net, ports included."""
     initial: Mapping[str, str]
@@ -46,7 +46,7 @@ class Netlist:
 
 
 def read_netlist(text: str, top: str) -> Netlist:
-    """Take module ``top`` from the JSON of Yosys."""
+    """Read module ``top`` from the JSON of Yosys."""
     module = json.loads(text)["modules"][top]
 
     def ports(direction: str) -> dict[str, tuple[Bit, ...]]:
@@ -67,7 +67,7 @@ def read_netlist(text: str, top: str) -> Netlist:
         top,
         ports("input"),
         ports("output"),
-        # Flattening leaves notes about what was where.
+        # Flattening leaves notes about the former hierarchy.
         tuple(cell(name, found) for name, found in module["cells"].items() if found["type"] != "$scopeinfo"),
         {name: tuple(net["bits"]) for name, net in nets.items()},
         {name: net["attributes"]["init"] for name, net in nets.items() if "init" in net["attributes"]},

@@ -1,7 +1,7 @@
 """Tools of YoWASP, which come from PyPI as WebAssembly and are compiled for the machine before their first run.
 
-They see the directory that they run in, whatever its absolute path is, and what a variable of theirs names. A tool that
-is Python runs the same way, and needs no compiling.
+They see the directory that they run in, whatever its absolute path is, and the folders that a variable of theirs names.
+A tool that is Python runs the same way, and needs no compiling.
 """
 
 import hashlib
@@ -37,10 +37,10 @@ PYTHON = {"gowin_pack": ("apycula", "gowin_pack")}
 """Package and module of each tool that is Python."""
 
 _PROGRAMS = {"iceunpack": "icepack"}
-"""The programs of tools that have none of their own."""
+"""The programs of tools without a program of their own."""
 
 _FOLDER = "YOWASP_CACHE_DIR"
-"""The variable that says where the packages keep what they have compiled."""
+"""The variable that names the folder of the packages' compiled tools."""
 
 LOG_LINES = 6
 """Last lines of a tool's messages that its failure shows."""
@@ -53,7 +53,7 @@ _RUN_LIMIT = 7200.0
 
 
 def command(tool: str) -> list[str]:
-    """What runs a tool; its arguments follow."""
+    """The command that runs a tool; its arguments follow."""
     if tool in PYTHON:
         return [sys.executable, "-P", "-m", ".".join(PYTHON[tool])]
     module, function = TOOLS[tool]
@@ -67,7 +67,7 @@ def package(tool: str) -> str:
 
 
 def is_installed(tool: str) -> bool:
-    """Whether its package is there."""
+    """Whether a tool's package is installed."""
     return find_spec(_module(tool)) is not None
 
 
@@ -76,11 +76,11 @@ def _module(tool: str) -> str:
 
 
 def prepare(tool: str, tell: Callable[[str], None]) -> None:
-    """Have a tool compiled for this machine, if it is not yet.
+    """Compile a tool for this machine, unless it is compiled already.
 
-    It is compiled in a folder of its own and then put where the package looks for it, all at once: nobody finds half
-    of it, which could crash whoever has mapped it into memory. Of several processes one does it, the others wait.
-    A digest goes beside it, and is compared once in each process: one that is damaged is compiled again.
+    It is compiled in a folder of its own and then moved at once to where the package looks for it: a partial file
+    could crash a process that has mapped it into memory. One of several processes does it, the others wait.
+    A digest goes beside it, and is compared once in each process: a damaged file is compiled again.
     """
     if tool in PYTHON:
         return
@@ -100,14 +100,14 @@ def run(tool: str, arguments: Sequence[str], directory: Path, tell: Callable[[st
     log = directory / f"{tool}.messages"
     done = process.run([*command(tool), *arguments], what=tool, limit=_RUN_LIMIT, directory=directory, log=log)
     if done.code:
-        # Yosys with -q says an assertion of its own to its log alone.
+        # Yosys with -q writes a failed assertion of its own only to its log.
         others = [directory / name for option, name in pairwise(arguments) if option == "-l"]
         said = "".join(path.read_text(errors="replace") for path in others if path.exists())
         raise RuntimeError(f"{tool} failed with exit code {done.code}:\n{last_lines(log, said)}")
 
 
 def last_lines(log: Path, messages: str = "") -> str:
-    """What a failure shows of a log, and of messages that it does not hold: the first error, else the last lines."""
+    """Lines of a log, and of messages that it lacks, for a failure: those from the first error on, else the last."""
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
     lines += [line for line in messages.splitlines() if line not in lines]
     lines = [line for line in lines if line.strip()]
@@ -117,7 +117,7 @@ def last_lines(log: Path, messages: str = "") -> str:
 
 @cache
 def _place(tool: str) -> Path:
-    """Where the package keeps a compiled tool, below the folder of all of them."""
+    """Path of a compiled tool, below the folder of all of them."""
     module = TOOLS[tool][0]
     spec = find_spec(module)
     if spec is None or spec.origin is None:
@@ -128,7 +128,7 @@ def _place(tool: str) -> Path:
 
 
 def folder() -> Path:
-    """Where the packages keep what they have compiled."""
+    """The folder of the packages' compiled tools."""
     if found := os.environ.get(_FOLDER):
         return Path(found)
     from platformdirs import user_cache_dir  # noqa: PLC0415  # comes with the tools
@@ -137,7 +137,7 @@ def folder() -> Path:
 
 
 def _is_whole(place: Path) -> bool:
-    """Whether a compiled tool is there, as it was when it was compiled."""
+    """Whether a compiled tool is there, unchanged since it was compiled."""
     file = folder() / place
     for path in (folder(), *(folder() / each for each in place.parents), file):
         if path.exists():
@@ -155,7 +155,7 @@ def _digest_file(file: Path) -> Path:
 
 @cache
 def _digest(file: Path, size: int, time: int) -> str:
-    """A third of a second for Yosys; once for a file of this size and time."""
+    """SHA-256 of a file, computed once for its size and time: it takes a third of a second for Yosys."""
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
 

@@ -1,10 +1,10 @@
-"""How an area report is cited."""
+"""The citation of an area report."""
 
 from openmxu.area.finding.findings import Report
 
 
 def citation(report: Report) -> list[str]:
-    """A BibTeX entry that names what the figures depend on; nothing of a report that does not know its version."""
+    """A BibTeX entry that names all that the figures depend on; empty for a report that does not know its version."""
     if not report.made_by:
         return []
     libraries = {target.library.name: target.library.sha256 for target in report.targets if target.library}

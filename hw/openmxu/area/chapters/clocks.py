@@ -1,4 +1,4 @@
-"""What an area report says of formats at the same clock."""
+"""The chapter of an area report on formats at the same clock."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from openmxu.pages.tables import table
 
 
 def clock_section(report: Report) -> list[str]:
-    """Areas and energies at equal delays, and the elements that these rest on; nothing if too few were measured."""
+    """Areas and energies at equal delays, and the elements behind them; empty if too few were measured."""
     areas, energies = _ratios(report.fronts, "GE"), _ratios(report.energy_fronts, "pJ")
     if not areas:
         return []
@@ -37,7 +37,7 @@ def clock_section(report: Report) -> list[str]:
 
 
 def _ratios(fronts: Sequence[Front], unit: str) -> str:
-    """A table in units of bf16; empty where nothing can be compared with it."""
+    """A table of figures relative to bf16; empty where nothing can be compared with it."""
     clocks = same_clocks(fronts)
     names = [name for name in dict.fromkeys(name for clock in clocks for name in clock.costs) if name != "bf16"]
     rows = [

@@ -1,4 +1,4 @@
-"""What an area report says first: sentences and a table, whose verdicts come from the measurements."""
+"""The opening of an area report: sentences and a table, whose verdicts come from the measurements."""
 
 from collections.abc import Iterator, Sequence
 from statistics import median
@@ -8,13 +8,13 @@ from openmxu.area.subject.points import ADDER, MULTIPLIER, MULTIPLIER_TO_FP32, P
 from openmxu.pages.tables import span
 
 _NEAR = 10
-"""Per cent below a claim that are still said to be near it."""
+"""Per cent below a claim within which a ratio is near it."""
 
 _VERDICTS = ("at least", f"within {_NEAR} % of", "less than")
-"""What may be said of a ratio beside a claim, from above."""
+"""The verdicts on a ratio beside a claim, from above."""
 
 _SQUARE = 0.2
-"""How far an exponent may be from 2 and still be called the square."""
+"""Largest distance from 2 of an exponent that is called the square."""
 
 
 _NOT_MEASURED = (
@@ -27,7 +27,7 @@ _ALSO_PLACED = _NOT_MEASURED.replace("wires, clock", "delays and energies of wir
 
 
 def conclusion(report: Report) -> list[str]:
-    """Five sentences; fewer, or none, if less was measured. What tables say is not said again."""
+    """Five sentences; fewer, or none, if less was measured. They do not repeat tables."""
     said = [*_scope(report), *_inside(report)]
     last = _ALSO_PLACED if report.cores else _NOT_MEASURED
     return [*said, *([last] if said else []), *_failures(report)]
@@ -49,7 +49,7 @@ def overview(report: Report) -> tuple[list[str], list[list[str]]]:
 
 
 def verdict(values: Sequence[float], claim: float) -> str:
-    """Where the median of measured ratios, one or more, is beside a claimed one: one of three words.
+    """The verdict on the median of one or more measured ratios beside a claimed one: one of :data:`_VERDICTS`.
 
     ::
 
@@ -67,7 +67,7 @@ def _beside(values: Sequence[float], claim: float) -> str:
 
 
 def _hundredths(values: Sequence[float]) -> int:
-    """The median as it is printed, of ratios as they are printed, so that a reader can repeat what follows from it."""
+    """The printed median of the printed ratios, in hundredths, so that a reader can repeat the verdict."""
     return int(median(round(100 * round(value, 2)) for value in values) + 0.5)
 
 
@@ -76,7 +76,7 @@ def _middle(values: Sequence[float]) -> str:
 
 
 def growth_sentence(report: Report) -> Iterator[str]:
-    """How fast the multiplier grows, on the first target."""
+    """The growth of the multiplier with the significand width, on the first target."""
     fit = next((fit for fit in report.fits if fit.part == MULTIPLIER and fit.target == report.first), None)
     if fit is not None:
         exponent = fit.exponent
@@ -92,7 +92,7 @@ def growth_sentence(report: Report) -> Iterator[str]:
 
 
 def _scope(report: Report) -> Iterator[str]:
-    """Where the claim holds, over all parts and targets, and the rule."""
+    """The parts for which the claim holds, over all targets, and the rule for the verdicts."""
     found = _by_part(report)
     for name, claim in CLAIMS.items():
         parts: dict[str, list[str]] = {}
@@ -111,7 +111,7 @@ def _scope(report: Report) -> Iterator[str]:
 
 
 def _inside(report: Report) -> Iterator[str]:
-    """What is large in a processing element."""
+    """Shares of the parts in a processing element."""
     first = report.first
     areas = {
         words: area

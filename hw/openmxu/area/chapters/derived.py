@@ -1,4 +1,4 @@
-"""What an area report derives from measured parts: fp32 by several passes of bf16, bf16 results, whole units."""
+"""Chapters derived from measured parts: fp32 by several passes of bf16, bf16 results, whole units."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -12,12 +12,12 @@ from openmxu.pages.tables import table
 from openmxu.spec.formats import BF16, FP32
 
 _PASSES = (3, 6, 9)
-"""Passes with which a product of fp32 matrices is made of those of bf16."""
+"""Numbers of bf16 passes that compute a product of fp32 matrices."""
 
 _UTILISATION = 0.5
 
 _SAVED = FP32.width - BF16.width
-"""Bits that a result of bf16 is smaller by."""
+"""Bits that a bf16 result saves."""
 
 _READ = {"a cache of 8 kB": (10, 10), "one of 1 MB": (100, 100), "DRAM": (1300, 2600)}
 """pJ for 64 bits at 45 nm: Horowitz, ISSCC 2014."""
@@ -26,7 +26,7 @@ _HOROWITZ_BITS = 64
 
 
 class _Pair(NamedTuple):
-    """An element of bf16 in units of one of fp32; none where that was not measured."""
+    """Figures of a bf16 element relative to an fp32 element; none where that was not measured."""
 
     library: str
     words: str
@@ -35,7 +35,7 @@ class _Pair(NamedTuple):
 
 
 def passes_section(report: Report) -> list[str]:
-    """fp32 by passes of bf16 beside fp32: area times time, and energy; nothing if elements of both are missing."""
+    """fp32 by passes of bf16 beside fp32: area times time, and energy; empty if elements of both are missing."""
     rows = [
         [
             pair.library,
@@ -58,7 +58,7 @@ def passes_section(report: Report) -> list[str]:
 
 
 def _of_one_stage(report: Report) -> Iterator[_Pair]:
-    """Both with one stage, each at its own clock."""
+    """Pairs of elements with one stage, each at its own clock."""
     energies = {
         (each.result.target, str(each.result.point.format)): each.total
         for each in report.energies
@@ -77,7 +77,7 @@ def _of_one_stage(report: Report) -> Iterator[_Pair]:
 
 
 def _at_a_clock(report: Report) -> Iterator[_Pair]:
-    """The best of both at one delay."""
+    """Pairs of the best elements at one delay."""
     sound = {target.name for target in report.targets if target.is_ranked}
     fronts: dict[tuple[str, str], Front] = {(each.library, each.format): each for each in report.energy_fronts}
     for clock in same_clocks(front for front in report.fronts if front.library in sound):
@@ -92,13 +92,13 @@ def _at_a_clock(report: Report) -> Iterator[_Pair]:
 
 
 def _ratio(figures: Sequence[float | None]) -> float | None:
-    """The first of two in units of the second."""
+    """The first of two figures relative to the second."""
     first, second = figures
     return first / second if first and second else None
 
 
 def results_section(report: Report) -> list[str]:
-    """What a result of bf16 costs and saves; nothing if no converter was measured."""
+    """Costs and savings of bf16 results; empty if no converter was measured."""
     rows = list(_results(report))
     if not rows:
         return []
@@ -144,7 +144,7 @@ def _results(report: Report) -> Iterator[list[str]]:
 
 
 def units_section(report: Report) -> list[str]:
-    """What whole units take for a product; nothing if a part's energy is missing."""
+    """Energies of whole units for a product; empty if a part's energy is missing."""
     units = unit_energies(report.energies)
     if not units:
         return []

@@ -1,4 +1,4 @@
-"""What an area report says of energies."""
+"""The chapter of an area report on energies."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ _PUBLISHED = {MULTIPLIER: (1.1, 3.7), ADDER: (0.4, 0.9)}
 
 
 def energy_section(report: Report) -> list[str]:
-    """Energies of elements and parts, and what operands change; nothing if none was measured."""
+    """Energies of elements and parts, and the effect of operands; empty if none was measured."""
     found = [energy for energy in report.energies if not energy.error and energy.operands != RANDOM]
     if not report.energies:
         return []
@@ -36,7 +36,7 @@ def energy_section(report: Report) -> list[str]:
 
 
 def _spreads(energies: Sequence[Energy]) -> str:
-    """What stands behind the ± of energies, and the largest of them."""
+    """The meaning of the ± of energies, and the largest of them."""
     if not energies:
         return ""
     first = energies[0]
@@ -49,7 +49,7 @@ def _spreads(energies: Sequence[Energy]) -> str:
 
 
 def energy_details(report: Report) -> list[str]:
-    """Every figure with normal operands, and what it consists of; nothing if there is none."""
+    """Every figure with normal operands, and its parts; empty if there is none."""
     return _parts([energy for energy in report.energies if not energy.error])
 
 
@@ -65,7 +65,7 @@ def _first(energies: Sequence[Energy]) -> dict[tuple[str, str], dict[str, Energy
 
 
 def _ratios(energies: Sequence[Energy]) -> list[str]:
-    """Formats beside each other: energy, and operations of a joule."""
+    """Formats beside each other: energy, and operations per joule."""
     found = _first(energies)
     names = list(dict.fromkeys(name for each in found.values() for name in each if name != "bf16"))
     rows = [
@@ -89,7 +89,7 @@ def _ratios(energies: Sequence[Energy]) -> list[str]:
 
 
 def _parts(energies: Sequence[Energy]) -> list[str]:
-    """Every figure with normal operands, and what it consists of."""
+    """Every figure with normal operands, and its parts."""
     rows = [_row(energy) for energy in energies if energy.operands == NORMAL]
     if not rows:
         return []
@@ -104,7 +104,7 @@ _HEADINGS = ["library", "recipe", "design", "pJ", "±", "clock pins", "flip-flop
 
 
 def _row(energy: Energy) -> list[str]:
-    """A figure and what it consists of."""
+    """A figure and its parts."""
     return [
         energy.result.target.name,
         energy.result.target.recipe,
@@ -120,7 +120,7 @@ def _row(energy: Energy) -> list[str]:
 
 
 def _random(energies: Sequence[Energy]) -> list[str]:
-    """Designs of a user's own, and ours beside them."""
+    """Energies of a user's own designs, and of ours beside them."""
     rows = [_row(energy) for energy in energies if energy.operands == RANDOM and not energy.error]
     if not rows:
         return []
@@ -134,7 +134,7 @@ def _random(energies: Sequence[Energy]) -> list[str]:
 
 
 def _operands(energies: Sequence[Energy], layer: str) -> list[str]:
-    """What elements of one stage take with other operands; those of a user's layer by its name."""
+    """Energies of elements of one stage with other operands; those of a user's layer by its name."""
     found: dict[tuple[str, str, str], dict[str, float]] = {}
     for energy in energies:
         point, target = energy.result.point, energy.result.target
@@ -160,7 +160,7 @@ def _operands(energies: Sequence[Energy], layer: str) -> list[str]:
 
 
 def _published(energies: Sequence[Energy]) -> list[str]:
-    """fp32 in units of fp16, beside what was published; areas and supplies differ too much to compare pJ."""
+    """fp32 relative to fp16, beside published figures; areas and supplies differ too much to compare pJ."""
     rows = []
     for part, (half, single) in _PUBLISHED.items():
         found: dict[tuple[str, str], dict[str, float]] = {}

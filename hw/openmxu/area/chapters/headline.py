@@ -1,4 +1,4 @@
-"""What formats take, bf16 being 1, over all targets, beside the claims: the table that an area report opens with, and
+"""Costs of the formats, relative to bf16, over all targets, beside the claims: the first table of an area report, and
 the longer one of all quantities.
 
 ::
@@ -31,7 +31,7 @@ _ENERGY = f"energy, {PROCESSING_ELEMENT} of one stage mapped for area"
 _SAME_AREA, _SAME_ENERGY = (f"{cost}, {PROCESSING_ELEMENT} at the same clock" for cost in ("area", "energy"))
 
 _OPENING = ((f"area, {MULTIPLIER}",), (_SAME_AREA, _AREA), (_SAME_ENERGY, _ENERGY))
-"""The rows of the first table; of each the first that was measured."""
+"""The rows of the first table; each shows its first quantity that was measured."""
 
 
 @dataclass
@@ -39,18 +39,18 @@ class Measured:
     """One quantity in all formats."""
 
     words: str
-    """What it is."""
+    """Name of the quantity."""
     unit: str
     digits: int
-    """Of the figures for bf16."""
+    """Decimal places of the figures for bf16."""
     bases: list[float] = field(default_factory=list)
     """The figures for bf16, one for each target that has it in this unit."""
     ratios: dict[str, list[tuple[float, float | None]]] = field(default_factory=dict)
-    """By format: its figures in units of bf16, and their standard deviations, where these are known, one pair for
+    """By format: its figures relative to bf16, and their standard deviations, where these are known, one pair for
     each target, or for each clock."""
 
     def add(self, figures: Mapping[str, tuple[float, float | None]], *, in_unit: bool = True) -> None:
-        """Figures of one target or clock, by format, with their deviations as fractions."""
+        """Add the figures of one target or clock, by format, with their deviations as fractions."""
         if _BASE not in figures:
             return
         base, deviation = figures[_BASE]
@@ -63,7 +63,7 @@ class Measured:
 
 
 def quantities(report: Report) -> list[Measured]:
-    """What was measured of more formats than bf16, on all targets that count."""
+    """The quantities that were measured for more formats than bf16, on all targets that count."""
     found = [
         *(_areas(report, part) for part in (PRODUCT, MULTIPLIER, PROCESSING_ELEMENT)),
         _at_a_clock(_SAME_AREA, "GE", 0, _sound(report, report.fronts)),
@@ -76,13 +76,13 @@ def quantities(report: Report) -> list[Measured]:
 
 
 def claimed(report: Report) -> list[Measured]:
-    """Those of the longer table that were measured of a format of the claims, too: what is drawn."""
+    """The quantities to draw: those of the longer table that were measured for a format of the claims."""
     measured = quantities(report)
     return [each for each in measured if set(CLAIMS) & set(each.ratios)] if len(measured) > len(_OPENING) else []
 
 
 def panels(report: Report) -> list[str]:
-    """What there is to draw of multipliers and their products: ``widths`` if two, ``ratios`` if any."""
+    """Plots of multipliers and their products: ``widths`` for two or more widths, ``ratios`` if there are any."""
     parts = (MULTIPLIER, PRODUCT)
     found = [each for each in report.results if each.target == report.first and each.point.part in parts]
     widths = {each.point.width for each in found if each.area and each.area.area and not each.point.variant}
@@ -91,7 +91,7 @@ def panels(report: Report) -> list[str]:
 
 
 def headline(report: Report) -> tuple[list[str], list[list[str]]]:
-    """Headings and rows of the first table: what a multiplier and a processing element take, and what is not known."""
+    """Headings and rows of the first table: costs of multiplier and processing element, and what was not measured."""
     measured = quantities(report)
     if len(measured) > len(_OPENING):
         found = {each.words: each for each in measured}
@@ -104,7 +104,7 @@ def headline(report: Report) -> tuple[list[str], list[list[str]]]:
 
 
 def everything(report: Report) -> tuple[list[str], list[list[str]]]:
-    """The same of all quantities; no rows where the first table has them all."""
+    """Headings and rows of the table of all quantities; no rows where the first table has them all."""
     measured = quantities(report)
     headings, rows = _table(measured)
     return headings, rows if len(measured) > len(_OPENING) else []
@@ -124,7 +124,7 @@ def _base(measured: Measured) -> str:
 
 
 def _ratio(found: Iterable[tuple[float, float | None]]) -> str:
-    """The smallest and the largest, and the largest deviation."""
+    """The smallest and the largest ratio, and the largest deviation."""
     values = list(found)
     deviations = [deviation for _, deviation in values if deviation is not None]
     spread = f" ± {max(deviations):.2f}" if deviations else ""
@@ -132,7 +132,7 @@ def _ratio(found: Iterable[tuple[float, float | None]]) -> str:
 
 
 def _areas(report: Report, part: str) -> Measured:
-    """Of a part, on each target that counts."""
+    """Areas of a part, on each target that counts."""
     found = Measured(f"area, {part}", "GE", 0)
     for target in filter(lambda target: target.is_ranked, report.targets):
         figures = {}
@@ -145,7 +145,7 @@ def _areas(report: Report, part: str) -> Measured:
 
 
 def _delays(report: Report) -> Measured:
-    """Of processing elements with one stage, mapped for speed."""
+    """Delays of processing elements with one stage, mapped for speed."""
     found = Measured(f"delay, {PROCESSING_ELEMENT} of one stage mapped for speed", "ns", 1)
     for target in report.targets:
         if target.recipe == "speed" and not (target.library and target.library.doubt):
@@ -159,7 +159,7 @@ def _delays(report: Report) -> Measured:
 
 
 def _energies(report: Report) -> Measured:
-    """Of processing elements with one stage, mapped for area; deviations are those of the operands' seeds."""
+    """Energies of processing elements with one stage, mapped for area; deviations are those of the operands' seeds."""
     found = Measured(_ENERGY, "pJ", 1)
     by_library: dict[str, dict[str, tuple[float, float | None]]] = {}
     for energy in report.energies:
@@ -173,7 +173,7 @@ def _energies(report: Report) -> Measured:
 
 
 def _cores(report: Report, part: str) -> Measured:
-    """Placed and routed."""
+    """Areas of a part, placed and routed."""
     found = Measured(f"area, {part} placed and routed", "µm²", 0)
     cores = [core for core in report.cores if core.result.point.part == part and not core.error]
     found.add({str(core.result.point.format): (core.area, None) for core in cores})
@@ -181,13 +181,13 @@ def _cores(report: Report, part: str) -> Measured:
 
 
 def _sound(report: Report, fronts: Iterable[Front]) -> list[Front]:
-    """Those on libraries that statements are about."""
+    """The fronts on libraries that statements are about."""
     names = {target.name for target in report.targets if target.is_ranked}
     return [front for front in fronts if front.library in names]
 
 
 def _at_a_clock(words: str, unit: str, digits: int, fronts: Iterable[Front]) -> Measured:
-    """At equal delays."""
+    """Costs at equal delays."""
     found = Measured(words, unit, digits)
     for clock in same_clocks(fronts):
         found.add({name: (cost, None) for name, cost in clock.costs.items()})

@@ -1,4 +1,4 @@
-"""What a report of a user's own designs opens with: each beside ours, mapped by the same recipe."""
+"""The first chapter of a report on a user's own designs: each beside ours, mapped by the same recipe."""
 
 from openmxu.area.finding.findings import Report
 from openmxu.area.run.measure import Result
@@ -7,16 +7,16 @@ from openmxu.area.target.targets import Target
 from openmxu.pages.tables import escaped, reason, table
 
 OWN_WORDS = 2
-"""Columns of :func:`own_table` that are no numbers; they come first."""
+"""Number of leading columns of :func:`own_table` that hold words."""
 
 
 def own_designs(report: Report) -> list[str]:
-    """What the user's designs are called."""
+    """Names of the user's designs."""
     return [point.name for point in report.points if isinstance(point, PeerPoint)]
 
 
 def own_section(report: Report) -> list[str]:
-    """Their areas and delays, and what they are to ours; nothing if there are none."""
+    """Areas and delays of the user's designs, and their ratios to ours; empty if there are none."""
     headings, rows = own_table(report)
     if not rows:
         return []
@@ -53,7 +53,7 @@ def own_table(report: Report) -> tuple[list[str], list[list[str]]]:
 
 
 def _row(target: Target, result: Result, theirs: list[Result], *, stored: bool, timed: bool) -> list[str]:
-    """A design, and what the user's are to it."""
+    """A design, and the ratios of the user's designs to it."""
     area = result.area
     if area is None:
         return [target.label, result.point.name, "failed"]

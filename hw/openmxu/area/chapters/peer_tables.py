@@ -8,7 +8,7 @@ from openmxu.pages.tables import Marked, escaped, inert, reason, table
 
 
 def to_markdown(found: Comparison) -> str:
-    """A comparison as Markdown: a table for each target, what the designs are, and what failed."""
+    """A comparison as Markdown: a table for each target, a list of the designs, and the failures."""
     blocks = [
         f"Measured with {_tools(found)}. Every design was read from Verilog, ours after export, and mapped by the same "
         "script. Areas are those of combinational gates, before placing and routing; flip-flops have columns of their "
@@ -39,7 +39,7 @@ def _tools(found: Comparison) -> str:
 
 
 def _with_recipes(found: Comparison) -> list[list[ComparedTarget]]:
-    """The targets of each library that was mapped to in several ways."""
+    """The targets of each library with several recipes."""
     libraries = dict.fromkeys(target.sha256 for target in found.targets if target.sha256)
     groups = [[target for target in found.targets if target.sha256 == each] for each in libraries]
     return [group for group in groups if len(group) > 1]

@@ -1,4 +1,4 @@
-"""What an area report says of placed and routed cores, and their picture."""
+"""The chapter of an area report on placed and routed cores, and their picture."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,16 +8,16 @@ from openmxu.area.run.placing import Core
 from openmxu.pages.tables import table
 
 PLACED = "cores.svg"
-"""The picture."""
+"""File name of the picture."""
 
 _BASE = "bf16"
 
 _LAYERS = {"metal1": "#8a8a8a", "metal2": "#0072b2", "metal3": "#d55e00", "metal4": "#009e73", "metal5": "#cc79a7"}
-"""Colours of wires, from Okabe and Ito's palette; what is above has the last one's."""
+"""Colours of wires, from Okabe and Ito's palette; higher layers have the last one's."""
 
 
 def placed_section(report: Report) -> list[str]:
-    """A table of cores with its limits; nothing if none was placed."""
+    """A table of cores with its limits; empty if none was placed."""
     if not report.cores:
         return []
     found = [core for core in report.cores if not core.error]
@@ -54,7 +54,7 @@ def _row(core: Core, base: Core | None) -> list[str]:
 
 
 def _sentence(bases: Mapping[str, Core], found: Sequence[Core]) -> str:
-    """What wires change, and what that does not say."""
+    """The effect of wires on the ratios, and its limits."""
     others = [core for core in found if core.result.point.part in bases and str(core.result.point.format) != _BASE]
     said = [
         f"{core.wire / bases[core.result.point.part].wire / (core.area / bases[core.result.point.part].area):.2f} "
@@ -76,7 +76,7 @@ def _pair(report: Report) -> list[Core]:
 
 
 def to_drawing(report: Report) -> dict[str, bytes]:
-    """The picture as SVG, by its name: cells, and wires by layer; nothing where either multiplier is missing."""
+    """The picture as SVG, by its name: cells, and wires by layer; empty where either multiplier is missing."""
     pair = _pair(report)
     if not pair:
         return {}
@@ -108,7 +108,7 @@ def _size(drawing: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _drawn(drawing: Mapping[str, Any]) -> str:
-    """Upwards is up: y is turned around."""
+    """Cells and wires as SVG paths; y is negated, as it points down in SVG."""
     cells = "".join(f"M{x} {-y}h{w}v{-h}h{-w}z" for x, y, w, h in drawing["cells"])
     text = f'<path d="{cells}" fill="#e9eef2" stroke="#b5bfc7" stroke-width="2"/>'
     for layer in sorted(drawing["wires"]):

@@ -1,1 +1,1 @@
-"""What follows from results: costs, ratios, fronts, fits, comparisons."""
+"""Findings from results: costs, ratios, fronts, fits, comparisons."""

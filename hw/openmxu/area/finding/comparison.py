@@ -17,7 +17,7 @@ from openmxu.runtime.files import folder as output_folder
 from openmxu.runtime.files import reserve
 
 COMPARISON_FILES = ("peers.json", "peers.md")
-"""What a comparison consists of."""
+"""The files of a comparison."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class ComparedDesign:
     licence: str = ""
     version: str = ""
     notes: str = ""
-    """As of :class:`openmxu.area.subject.peers.Peer`; of ours only the name of its module."""
+    """See :class:`openmxu.area.subject.peers.Peer`; empty for a part of ours."""
     sha256: str = ""
     """Digest of its RTLIL; empty if Yosys cannot read it."""
     error: str = ""
-    """Why not."""
+    """Why Yosys cannot read it; empty if it can."""
 
 
 @dataclass(frozen=True)
@@ -47,35 +47,35 @@ class ComparedTarget:
     recipe: str
     unit: str
     timing: str
-    """As of :class:`openmxu.area.target.targets.Target`."""
+    """See :class:`openmxu.area.target.targets.Target`."""
     sha256: str
     nand2_area: float
-    """Of its cell library: digest, and area of a NAND2 in the library's unit. Empty and 0 on FPGAs."""
+    """Its cell library: digest, and area of a NAND2 in the library's unit. Empty and 0 on FPGAs."""
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What a design came to on a target."""
+    """The figures of a design on a target."""
 
     design: str
     target: str
-    """Name and label."""
+    """The design's name and the target's label."""
     combinational: float | None = None
     sequential: float | None = None
     """Parts of the area, in the target's unit; none if it failed."""
     flip_flops: int = 0
     memory_bits: int = 0
     dsps: int = 0
-    """Numbers."""
+    """Numbers of flip-flops, of bits of memories, and of DSP blocks."""
     depth: int | None = None
     """Cells on the longest path."""
     delay: float | None = None
-    """Nanoseconds on it; none without timing."""
+    """Delay of the longest path in nanoseconds; none without timing."""
     error: str = ""
     note: str = ""
     """Why there is no area; why there is no delay."""
     figure: str = ""
-    """Digest of all that it depends on."""
+    """Digest of all that the figures depend on."""
 
 
 @dataclass(frozen=True)
@@ -83,14 +83,14 @@ class Comparison:
     """Designs of others beside our parts."""
 
     tools: dict[str, str]
-    """What it was measured with: Yosys and its version, and what :func:`openmxu.export.provenance.provenance` says
-    of us."""
+    """The tools of the measurement: Yosys with its version, and the entries of
+    :func:`openmxu.export.provenance.provenance`."""
     targets: tuple[ComparedTarget, ...]
-    """What was mapped to."""
+    """The targets of the measurements."""
     designs: tuple[ComparedDesign, ...]
-    """Each of our parts, with those that are compared with it behind it."""
+    """Each of our parts, followed by the designs that are compared with it."""
     figures: tuple[Figures, ...]
-    """One for each design and target, but for designs that cannot be read."""
+    """One for each design and target, except for designs that cannot be read."""
 
     def find(self, design: str, target: str) -> Figures | None:
         """The figures of a design on a target."""
@@ -98,12 +98,12 @@ class Comparison:
 
     @property
     def failed(self) -> list[tuple[str, str]]:
-        """What has no area: its name, with its target, and why."""
+        """Designs without an area: the name, with the target, and the reason."""
         unread = [(each.name, each.error) for each in self.designs if each.error]
         return unread + [(f"{each.design} on {each.target}", each.error) for each in self.figures if each.error]
 
     def to_json(self) -> str:
-        """As text. Nothing in it depends on the machine, the folder or the time."""
+        """JSON text. Nothing in it depends on the machine, the folder or the time."""
         return json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"
 
     @classmethod
@@ -133,7 +133,7 @@ def compare_peers(
 ) -> Comparison:
     """Measure the designs that a folder describes, and our own parts beside them; write ``peers.json``, ``peers.md``.
 
-    Our parts are exported as Verilog first, and read as theirs are. From then on one script measures all. A design that
+    Our parts are exported as Verilog first, and read like the others. One script then measures all. A design that
     Yosys cannot read or map is part of the result, which says why.
     """
     tell = progress or (lambda line: None)
@@ -186,7 +186,7 @@ def _target(target: Target) -> ComparedTarget:
 
 
 def _figures(result: Result) -> Figures:
-    """What a measurement says; no delay where nothing says what the clock is."""
+    """The figures of a measurement; no delay where the clock is not known."""
     area, point = result.area, result.point
     assert isinstance(point, PeerPoint)
     found = Figures(point.name, result.target.label, error=result.error, figure=result.figure)

@@ -1,4 +1,4 @@
-"""Areas of processing elements and energies of units: what stands beside accuracy and cycles of a unit."""
+"""Areas of processing elements and energies of units, for tables with the accuracy and cycles of a unit."""
 
 from collections.abc import Callable, Sequence
 
@@ -14,7 +14,7 @@ from openmxu.spec.formats import FORMATS, FP32
 from openmxu.yosys import SynthesisError, prepare
 
 _LIMIT = 3600.0
-"""Seconds that Yosys may take for one."""
+"""Seconds that Yosys may take for one design."""
 
 _RECIPE = "area"
 
@@ -37,7 +37,7 @@ def _check(results: Sequence[Result]) -> None:
 
 
 def check_energies(unit: MxuConfig) -> None:
-    """Refuse a unit whose parts have no known operands, so that nothing is known of its energy."""
+    """Refuse a unit whose parts have no known operands, so that its energy cannot be measured."""
     for name, domain, given in (
         ("stages", ["1"], str(unit.stages)),
         ("subnormals", ["flush"], unit.subnormals),
@@ -48,7 +48,7 @@ def check_energies(unit: MxuConfig) -> None:
 
 
 def element_energies(units: Sequence[MxuConfig], library: Library, tell: Callable[[str], None]) -> list[UnitEnergy]:
-    """What each unit takes for a product on a cell library: its parts are mapped for area, measured or looked up, with
+    """Energy of each unit for a product on a cell library: its parts are mapped for area, measured or looked up, with
     operands of a normal distribution.
     """
     for unit in units:

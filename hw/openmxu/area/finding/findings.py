@@ -1,4 +1,4 @@
-"""What follows from measurements: ratios, curves, costs, and the areas of whole designs."""
+"""Findings from measurements: ratios, curves, costs, and the areas of whole designs."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ CONFIDENCE = 0.95
 
 _CLAIMED_WIDTHS = {"bf16": 8, "fp16": 11, "fp32": 24}
 _FEWEST = 4
-"""Widths that a fit takes: a curve goes through any three."""
+"""The fewest widths of a fit: a curve goes through any three."""
 
 _SWEPT = (PRODUCT, MULTIPLIER, ADDER, PROCESSING_ELEMENT)
 _COMPARED = (PRODUCT, MULTIPLIER, ADDER, PROCESSING_ELEMENT, ARRAY, UNIT)
@@ -48,7 +48,7 @@ class Interval:
     high: float
 
     def __str__(self) -> str:
-        # As many digits as the interval's width has a use for.
+        # As many digits as the interval's width justifies.
         width = self.high - self.low
         digits = min(4, max(0, 1 - int(np.floor(np.log10(width))))) if width > 0 else 4
         return f"{self.value:.{digits}f} ({self.low:.{digits}f} to {self.high:.{digits}f})"
@@ -59,7 +59,7 @@ class Fit:
     """Area as a function of the significand width p: ``a + b·p + c·p²`` by least squares, and p to an exponent."""
 
     target: Target
-    """Where the areas were measured."""
+    """The target of the measurements."""
     part: str
     """The part that was measured."""
     widths: tuple[int, ...]
@@ -85,9 +85,9 @@ class Spread:
     """The results of a design in several orders of ABC; see :func:`openmxu.area.target.targets.in_order`."""
 
     result: Result
-    """As it comes."""
+    """The result in the original order."""
     others: tuple[Result, ...]
-    """In the other orders."""
+    """The results in the other orders."""
 
     @property
     def area(self) -> float | None:
@@ -96,7 +96,7 @@ class Spread:
 
     @property
     def delay(self) -> float | None:
-        """The same of their delays."""
+        """Standard deviation of all delays, as a fraction of their mean; none for fewer than two."""
         return _deviation([each.delay for each in (self.result, *self.others) if each.delay])
 
 
@@ -110,7 +110,7 @@ class Ratio:
     """Areas of one part for bf16, fp16 and fp32, to compare with the claims."""
 
     target: Target
-    """Where they were measured."""
+    """The target of the measurements."""
     part: str
     """The part that was measured; for the significand product with 8, 11 and 24 bits."""
     bf16: float
@@ -119,15 +119,15 @@ class Ratio:
     """Area for fp16 and fp32 relative to bf16; a format whose run failed is absent."""
     deviations: dict[str, float] = field(default_factory=dict)
     """Standard deviations over orders, as fractions: of the area for bf16, and of each of ``others``, whose two
-    areas have nothing to do with each other. Empty where one order was measured."""
+    areas are independent. Empty where one order was measured."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a feature costs on a target."""
+    """The cost of a feature on a target."""
 
     target: Target
-    """Where it was measured."""
+    """The target of the measurements."""
     ablation: Ablation
     """The feature, and the two designs."""
     whole: float
@@ -136,13 +136,13 @@ class Cost:
 
     @property
     def saved(self) -> float:
-        """What leaving the feature out saves, as a fraction of the design that has it."""
+        """The area saved by leaving the feature out, as a fraction of the design that has it."""
         return 1 - self.without / self.whole
 
 
 @dataclass(frozen=True)
 class Term:
-    """A summand of a design's area: ``count`` times what ``result`` found."""
+    """A summand of a design's area: ``count`` times the area of ``result``."""
 
     count: int
     result: Result
@@ -150,19 +150,19 @@ class Term:
 
 @dataclass(frozen=True)
 class Entry:
-    """What a design of the catalog came to on one target."""
+    """The area of a design of the catalog on one target."""
 
     design: Design
     target: Target
-    """Which design, on what."""
+    """The design, and the target that it is mapped to."""
     derived: bool
     """Whether the area is a sum over the design's parts, and not measured of the whole."""
     terms: tuple[Term, ...]
-    """The parts; of a design that was measured the design itself, once."""
+    """The parts; for a design that was measured whole the design itself, once."""
 
     @property
     def area(self) -> Area | None:
-        """The sum; none if a run failed."""
+        """The sum of the terms; none if a run failed."""
         areas = [(term.count, term.result.area) for term in self.terms if term.result.area]
         return _sum(areas) if len(areas) == len(self.terms) else None
 
@@ -176,20 +176,20 @@ class Entry:
 
 @dataclass(frozen=True)
 class Report:
-    """An area report: what was measured, and what follows from it."""
+    """An area report: the measurements and the findings from them."""
 
     tool: str
-    """The Yosys that measured it."""
+    """The Yosys that measured, with its version."""
     results: list[Result]
-    """What was measured: target by target, each point by point."""
+    """The measurements, target by target, and point by point for each."""
     catalog: list[Entry] = field(default_factory=list)
     """The catalog's designs, target by target; empty if they were not asked for."""
     files: list[Path] = field(default_factory=list)
     """The files that were written."""
     energies: list[Energy] = field(default_factory=list)
-    """Of some of the results, if they were asked for."""
+    """Energies of some of the results, if they were asked for."""
     reordered: list[Result] = field(default_factory=list)
-    """Of some of the designs, in other orders."""
+    """Results of some of the designs in other orders."""
     made_by: str = ""
     """Version and commit of this project."""
     layer: str = ""
@@ -197,7 +197,7 @@ class Report:
     cores: list[Core] = field(default_factory=list)
     """Designs that were placed and routed."""
     placed_by: str = ""
-    """What placed them, and its version."""
+    """The tools that placed and routed them, with their versions."""
 
     @cached_property
     def targets(self) -> list[Target]:
@@ -224,17 +224,17 @@ class Report:
         return {(result.point.name, result.target): result for result in self.results}
 
     def result(self, name: str, target: Target) -> Result | None:
-        """What the point of this name came to on a target; none if it was not measured there."""
+        """The result of the point of this name on a target; none if it was not measured there."""
         return self._found.get((name, target))
 
     def area(self, name: str, target: Target) -> float | None:
-        """Its area; none also if that failed."""
+        """The area of the point of this name on a target; none if it was not measured there or the run failed."""
         found = self.result(name, target)
         return found.area.area if found and found.area else None
 
     @cached_property
     def _ordinary(self) -> dict[tuple[Target, str], list[Result]]:
-        """What was measured of a part on a target, variants left out."""
+        """The results with an area, by target and part, variants left out."""
         found: dict[tuple[Target, str], list[Result]] = {}
         for result in self.results:
             if result.area and not result.point.variant:
@@ -242,7 +242,7 @@ class Report:
         return found
 
     def by_format(self, target: Target, part: str) -> dict[str, Result]:
-        """What was measured of a part on a target, by format; products by that of their width."""
+        """The results of a part on a target, by format; products by the format of their width."""
         return {
             name: result for result in self._ordinary.get((target, part), []) if (name := _name_in_claims(result.point))
         }
@@ -288,7 +288,7 @@ class Report:
         return found
 
     def _deviations(self, results: Mapping[str, Result], others: Iterable[str]) -> dict[str, float]:
-        """Of an area for bf16, and of ratios to it, over orders."""
+        """Standard deviations over orders: of the area for bf16, and of the ratios to it."""
         own = {
             name: spread.area
             for name in ("bf16", *others)
@@ -301,11 +301,11 @@ class Report:
 
     @cached_property
     def spreads(self) -> list[Spread]:
-        """Of each design that was measured in several orders, target by target."""
+        """The spread of each design that was measured in several orders, target by target."""
         return [spread for result in self.results if (spread := self.spread(result))]
 
     def spread(self, result: Result) -> Spread | None:
-        """How other orders move a result; none where there were none."""
+        """The spread of a result over orders; none where only one was measured."""
         others = self._orders.get((replace(result.point, order=0).name, result.target))
         return Spread(result, tuple(others)) if others else None
 
@@ -318,7 +318,7 @@ class Report:
 
     @cached_property
     def costs(self) -> list[Cost]:
-        """What features cost, on each target where both designs were measured."""
+        """The costs of features, on each target where both designs were measured."""
         found = []
         for target in self.counted:
             for ablation in ABLATIONS:
@@ -358,7 +358,7 @@ class Report:
 
 
 def _sum(areas: Sequence[tuple[int, Area]]) -> Area:
-    """The area of so many pieces each, all of them on gates."""
+    """The sum of areas on gates, each times its count."""
     cells: Counter[str] = Counter()
     for count, area in areas:
         cells.update({cell: count * number for cell, number in area.cells.items()})
@@ -403,7 +403,7 @@ def _least_squares(matrix: NDArray[np.float64], y: NDArray[np.float64]) -> list[
 
 
 def _name_in_claims(point: Point) -> str:
-    """The format's name; of a bare product, the name of the format of the claims that has its width."""
+    """The format's name; for a bare product, the name of the format of the claims that has its width."""
     if point.format:
         return str(point.format)
     return {width: name for name, width in _CLAIMED_WIDTHS.items()}.get(point.width, "")

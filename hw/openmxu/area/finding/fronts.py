@@ -1,4 +1,4 @@
-"""What a processing element takes at a clock, in area or energy: the best that was measured, and formats side by side.
+"""Fronts: the least measured area or energy of a processing element at a clock, and formats side by side.
 
 ::
 
@@ -21,11 +21,11 @@ from openmxu.area.run.measure import Result
 from openmxu.area.subject.points import PROCESSING_ELEMENT
 
 _FEWEST = 2
-"""Elements that a front takes."""
+"""The fewest elements of a front."""
 
 
 class Element(NamedTuple):
-    """A processing element that was measured: its longest path in ns, and what it takes, in GE or in pJ a cycle."""
+    """A processing element that was measured: its longest path in ns, and its cost, in GE or in pJ a cycle."""
 
     delay: float
     cost: float
@@ -34,7 +34,7 @@ class Element(NamedTuple):
 
 @dataclass(frozen=True)
 class Front:
-    """The elements of a format on a library of which none is beaten by another, the fastest first."""
+    """The elements of a format on a library that no other element beats in both delay and cost, the fastest first."""
 
     library: str
     """Name of the target."""
@@ -49,7 +49,7 @@ class Front:
         return tuple((element.delay, element.cost) for element in self.elements)
 
     def cost(self, delay: float) -> float | None:
-        """What an element of this delay takes, between two neighbours as a straight line on logarithmic axes.
+        """The cost of an element of this delay, between two neighbours on a straight line on logarithmic axes.
 
         None where no element is as fast; for slower clocks than the cheapest element needs, its cost.
         """
@@ -65,7 +65,7 @@ class Front:
 
 @dataclass(frozen=True)
 class SameClock:
-    """What the formats' elements take at one delay of a library, by format."""
+    """Costs of the formats' elements at one delay of a library, by format."""
 
     library: str
     delay: float
@@ -78,7 +78,7 @@ def area_fronts(results: Iterable[Result]) -> list[Front]:
 
 
 def energy_fronts(energies: Iterable[Energy]) -> list[Front]:
-    """The same by energy, with normal operands."""
+    """The fronts of processing elements by energy, with normal operands."""
     return _fronts(
         Element(energy.result.delay or 0.0, energy.total, energy.result)
         for energy in energies
@@ -87,7 +87,7 @@ def energy_fronts(energies: Iterable[Energy]) -> list[Front]:
 
 
 def _fronts(elements: Iterable[Element]) -> list[Front]:
-    """Of elements with flushed subnormals and a delay."""
+    """The fronts of the elements with flushed subnormals and a delay."""
     found: dict[tuple[str, str], list[Element]] = {}
     for element in elements:
         point = element.result.point
@@ -102,7 +102,7 @@ def _fronts(elements: Iterable[Element]) -> list[Front]:
 
 
 def _unbeaten(elements: list[Element]) -> tuple[Element, ...]:
-    """Those to which there is none that is as fast and as cheap."""
+    """The elements for which no other one is both as fast and as cheap."""
     found: list[Element] = []
     for element in sorted(elements, key=lambda each: (each.delay, each.cost)):
         if not found or element.cost < found[-1].cost:

@@ -1,4 +1,4 @@
-"""What a whole unit takes for a product, derived from the energies of its parts.
+"""Energy of a whole unit for a product, derived from the energies of its parts.
 
 ::
 
@@ -6,7 +6,7 @@
              ───────────────────────────────────────────────────────────────────────────────── = pJ a product
                                               R·C products
 
-Every beat brings R activations, and C weights of the next tile, which is as many as there are where tiles have R beats.
+Every beat brings R activations, and C weights of the next tile: all of its weights, where tiles have R beats.
 Columns' sums are added to those of the bank. Memories, streams, admission, wires and the clock's tree are left out.
 """
 
@@ -33,18 +33,18 @@ class UnitEnergy:
     library: str
     recipe: str
     format: str
-    """What it is made of."""
+    """Its cell library, its recipe and its operand format."""
     rows: int
     columns: int
-    """Of its array."""
+    """Size of its array."""
     elements: float
     around: float
-    """pJ that elements, and all else, take for a product while every element has one each cycle."""
+    """pJ of elements, and of all other parts, for a product while every element has a product each cycle."""
     idle: float
-    """pJ that elements and registers take for each element in a cycle in which nothing happens."""
+    """pJ of elements and registers in an idle cycle, for each element."""
 
     def product(self, utilisation: float = 1.0) -> float:
-        """PJ for a product, where so many of all cycles bring one."""
+        """Energy of a product in pJ, where the fraction ``utilisation`` of all cycles has one."""
         return self.elements + self.around + (1 / utilisation - 1) * self.idle
 
     def gflops_per_watt(self, utilisation: float = 1.0) -> float:
@@ -76,7 +76,7 @@ def parts_of(energies: Iterable[Energy]) -> Mapping[tuple[str, str], Parts]:
 
 
 def unit_energy(library: str, recipe: str, config: MxuConfig, parts: Parts) -> UnitEnergy | None:
-    """What a unit of one stage takes on a library with a recipe; none where a part has no energy."""
+    """The energy of a unit of one stage on a library with a recipe; none where a part has no energy."""
     name = str(config.operand)
     busy = parts.get((PROCESSING_ELEMENT, name, NORMAL))
     still = parts.get((PROCESSING_ELEMENT, name, IDLE))

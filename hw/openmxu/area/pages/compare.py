@@ -1,4 +1,4 @@
-"""What has moved between two area reports."""
+"""The changes between two area reports."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -24,11 +24,11 @@ class Change:
     name: str
     """The design, its options where it has any, the target and the recipe."""
     figure: str
-    """Which one: ``area``, ``flip_flops``, ``memory_bits``, ``depth``, ``delay``, ``energy``, ``core``, ``wire``; or
+    """Its name: ``area``, ``flip_flops``, ``memory_bits``, ``depth``, ``delay``, ``energy``, ``core``, ``wire``; or
     ``""`` where the design is in one report only."""
     old: float | None
     new: float | None
-    """Before and now; ``None`` where there is none."""
+    """The figure before and now; ``None`` where there is none."""
     unit: str = ""
     """Unit of an area or a delay."""
 
@@ -42,7 +42,7 @@ class Change:
 
 
 def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
-    """What is other in a new report than in an old one. Targets that only one of them has are left out."""
+    """The figures that differ between an old and a new report. Targets that only one of them has are left out."""
     before, now = dict(_figures(old)), dict(_figures(new))
     targets = {name[-2:] for name in before} & {name[-2:] for name in now}
     found = []
@@ -63,7 +63,7 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
 
 
 def _figures(report: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
-    """Each result, design of the catalog and energy, by what it is, its target and its recipe."""
+    """Each result, design of the catalog, energy and core, by its name, its target and its recipe."""
     for result in report["results"]:
         options = [f"{name}={value}" for name, value in sorted(result["options"].items())]
         yield (result["top"], *options, result["target"], str(result["recipe"])), result

@@ -1,11 +1,11 @@
-"""How a figure of an area report came about: everything that it takes to repeat it."""
+"""The origin of a figure of an area report: everything that is needed to repeat it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 
 def explain(report: Mapping[str, Any], figure: str) -> str:
-    """What was measured how, in words, and the script."""
+    """Design, target, tools and script of the figure, in words."""
     found = [run for run in _runs(report) if run["figure"].startswith(figure) or figure in (run["top"], run["name"])]
     of_design = [entry for entry in report["catalog"] if entry["design"] == figure]
     found += [term for entry in of_design for term in entry["terms"] if term not in found]
@@ -61,7 +61,7 @@ def _words(report: Mapping[str, Any], target: Mapping[str, Any], run: Mapping[st
 
 
 def _energy(energy: Mapping[str, Any]) -> str:
-    """What the same netlist takes, which the script leaves and `write_json` shows."""
+    """The energy of the same netlist, which the script leaves and `write_json` shows."""
     if energy["error"]:
         return f"  energy   {energy['operands']}: {energy['error']}"
     return (
@@ -72,7 +72,7 @@ def _energy(energy: Mapping[str, Any]) -> str:
 
 
 def _core(report: Mapping[str, Any], core: Mapping[str, Any]) -> str:
-    """What the same netlist takes once it is placed and routed."""
+    """Area and wires of the same netlist, placed and routed."""
     if core["placing_error"]:
         return f"  placed   {core['placing_error']}"
     return (

@@ -1,4 +1,4 @@
-"""Area reports for programs: JSON with all there is to know, CSV with the figures."""
+"""Area reports for programs: JSON with all data, CSV with the figures."""
 
 import csv
 import io
@@ -64,7 +64,7 @@ def _cell(value: Any) -> Any:
 
 
 def _targets(report: Report) -> list[Target]:
-    """All, that of placed designs included."""
+    """All targets, that of placed designs included."""
     return list(dict.fromkeys([*report.targets, *(core.result.target for core in report.cores)]))
 
 
@@ -107,7 +107,7 @@ def _result(result: Result) -> dict[str, Any]:
 
 
 def _run(result: Result) -> dict[str, Any]:
-    """A result with what it takes to repeat it."""
+    """A result with the data to repeat it."""
     return {**_result(result), "top": result.point.top, "script": result.script}
 
 
@@ -154,7 +154,7 @@ def _energy(energy: Energy) -> dict[str, Any]:
 
 
 def _core(core: Core) -> dict[str, Any]:
-    """A placed and routed design, with what it takes to map it again; without figures where there are none."""
+    """A placed and routed design, with the data to map it again; without figures where there are none."""
     figures = {"cell_um2": core.cell_area, "core_um2": core.area, "wire_mm": core.wire, "vias": core.vias}
     figures |= {"wire_deviation": core.spread, "seeds": core.seeds, "open_nets": core.open_nets, "nets": core.nets}
     known = {name: None if core.error else value for name, value in figures.items()}
@@ -162,7 +162,7 @@ def _core(core: Core) -> dict[str, Any]:
 
 
 def _spread(spread: Spread) -> dict[str, Any]:
-    """How far other orders move a design."""
+    """The spread of a design over orders."""
     target = spread.result.target
     return {
         "name": spread.result.point.name,

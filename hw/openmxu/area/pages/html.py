@@ -23,7 +23,7 @@ def to_html(report: Report, images: Mapping[str, bytes]) -> str:
 
 
 def _figure(svg: bytes, name: str, alternative: str) -> str:
-    """A plot in the page's own colours, its names of parts unlike those of other plots."""
+    """A plot in the page's own colours, with identifiers that no other plot uses."""
     text = svg.decode()
     text = text[text.index("<svg") :]
     prefix = re.sub(r"\W", "-", name)

@@ -20,7 +20,7 @@ from openmxu.area.subject.points import ARRAY, UNIT
 from openmxu.area.target.targets import RECIPES, Area, Target
 from openmxu.pages.tables import escaped, fenced, table
 
-# Units of others as they published them: source, conditions, what they are, areas in one unit.
+# Units of others as they published them: source, conditions, description, areas in one unit.
 _PUBLISHED = [
     ("Horowitz, ISSCC 2014", "45 nm, µm²", "multiplier", {"fp16": 1640, "fp32": 7700}),
     ("Horowitz, ISSCC 2014", "45 nm, µm²", "adder", {"fp16": 1360, "fp32": 4184}),
@@ -37,7 +37,7 @@ _PASSES = 6
 
 
 def to_markdown(report: Report) -> str:
-    """The report as Markdown: the figures, how they came about, and what they say of the claims."""
+    """The report as Markdown: the figures, their origin, and the verdicts on the claims."""
     own = own_designs(report)
     return _document(
         f"Area of {escaped(', '.join(own))}, beside ours"
@@ -58,7 +58,7 @@ def to_markdown(report: Report) -> str:
 
 
 def to_summary(report: Report) -> str:
-    """The report's headline page: what it says, and the tables that it says it by."""
+    """The report's headline page: its sentences, and the tables behind them."""
     return _document(
         "Measured areas and energies",
         [*_headline(report), ("What was measured", [_conditions(report)]), ("To cite", citation(report))],
@@ -66,7 +66,7 @@ def to_summary(report: Report) -> str:
 
 
 def _document(title: str, sections: Sequence[tuple[str, Sequence[str]]]) -> str:
-    """Sections that have something in them."""
+    """The sections that are not empty."""
     blocks = [f"# {title}"]
     for heading, content in sections:
         if content:
@@ -110,7 +110,7 @@ def _all_quantities(report: Report) -> list[str]:
 
 
 def _relative(report: Report, rows: Sequence[Sequence[str]]) -> str:
-    """What a table of ratios shows, and what stands behind its ±."""
+    """The meaning of a table of ratios and of its ±."""
     said = ["Cost relative to bf16; the last column is bf16 itself, on cell libraries."]
     said.append("Ranges span all targets, libraries or clocks.")
     if any("same clock" in row[0] for row in rows[:-1]):
@@ -191,7 +191,7 @@ def _with_dsps(result: Result) -> str:
 
 
 def _dsps(area: Area, cells: int = 1) -> str:
-    """For each cell, what is counted beside LUTs."""
+    """For each cell, its counts beside LUTs."""
     return f" + {area.dsps / cells:g} DSP" if area.dsps else ""
 
 
@@ -249,7 +249,7 @@ def _growth(report: Report) -> list[str]:
 
 
 def _claims(report: Report) -> list[str]:
-    """Google's claim, and each ratio beside it; nothing without ratios."""
+    """Google's claim, and each ratio beside it; empty without ratios."""
     if not report.ratios:
         return []
     verdicts, rows = overview(report)
@@ -283,7 +283,7 @@ def _ratio(ratio: Ratio) -> list[str]:
 
 
 def _costs(report: Report) -> list[str]:
-    """What features cost: a row for each, a column for each target."""
+    """The costs of features: a row for each, a column for each target."""
     if not report.costs:
         return []
     most = Counter(cost.target for cost in report.costs)
@@ -307,7 +307,7 @@ def _costs(report: Report) -> list[str]:
 
 
 def _arrays(report: Report) -> list[str]:
-    """Arrays and units of the same size: for each processing element, and for what they compute."""
+    """Arrays and units of the same size: areas for each processing element, and for each GFLOP/s."""
     rows = list(_array_rows(report))
     if not rows:
         return []
@@ -356,7 +356,7 @@ def _array_rows(report: Report) -> Iterator[list[str]]:
 
 
 def _catalog(report: Report) -> list[str]:
-    """The designs of the catalog, and how the areas of designs that were not measured are derived."""
+    """The designs of the catalog, and the derivation of the areas that were not measured."""
     if not report.catalog:
         return []
     headings, rows = catalog_table(report)
@@ -399,7 +399,7 @@ def _terms(entry: Entry) -> list[list[str]]:
 
 
 def _published() -> list[str]:
-    """What others published, with what is known of the conditions."""
+    """Figures that others published, with the known conditions."""
     rows = []
     for source, conditions, part, areas in _PUBLISHED:
         unit = "bf16" if "bf16" in areas else "fp16"
@@ -427,7 +427,7 @@ def _failures(report: Report) -> list[str]:
 
 
 def _scripts(report: Report) -> list[str]:
-    """The scripts; those of the points differ in the name of the top module, and in what is tied."""
+    """The scripts; those of the points differ in the name of the top module, and in the tied bits."""
     return [
         "A figure's name is a digest of all that it depends on. `openmxu area --explain FIGURE -o DIR` prints how the "
         "figure was made. `area.json` has the exact script of each, and the SHA-256 of the RTLIL that it was run on. "

@@ -22,7 +22,7 @@ from openmxu.spec.formats import FORMATS
 BLUE, GREY, INK, LINE, PAPER = "#0072b2", "#555555", "#010101", "#dddddd", "#fefefe"
 """Colours that a dark page may replace: of a series, of background marks, of text, of the grid and of the ground."""
 
-# Okabe and Ito's palette, which colour-blind readers can tell apart; shapes and labels say the same.
+# Okabe and Ito's palette, which colour-blind readers can tell apart; shapes and labels repeat the distinction.
 _COLOURS = {PRODUCT: BLUE, MULTIPLIER: "#D55E00"}
 _MARKERS = {PRODUCT: "o", MULTIPLIER: "s"}
 _TITLES = {PRODUCT: "significand product alone", MULTIPLIER: "complete multiplier"}
@@ -37,7 +37,7 @@ _STYLE = {
 
 
 def to_images(report: Report) -> dict[str, bytes]:
-    """The plots, each where there is something to draw."""
+    """The plots for which there are figures."""
     with matplotlib.rc_context(_STYLE):
         ranked = [target for target in report.targets if target.is_ranked]
         images = {}
@@ -79,7 +79,7 @@ def _save(figure: Figure, suffix: str) -> bytes:
 
 
 def _draw_headline(axes: Axes, measured: list[Measured]) -> None:
-    """A row for each quantity: fp16 and fp32 in units of bf16, a mark for each target, the claims as vertical lines."""
+    """A row for each quantity: fp16 and fp32 relative to bf16, a mark for each target, the claims as vertical lines."""
     for (name, claim), colour, marker in zip(CLAIMS.items(), (BLUE, "#D55E00"), "os", strict=True):
         axes.axvline(claim, color=colour, linestyle="--", linewidth=1)
         axes.annotate(
@@ -111,7 +111,7 @@ def _draw_headline(axes: Axes, measured: list[Measured]) -> None:
 
 
 def _draw_costs(axes: Axes, costs: list[Cost]) -> None:
-    """A bar for each feature, what it saves written beside it."""
+    """A bar for each feature, with its saving beside it."""
     colours = dict(
         zip(
             dict.fromkeys(cost.ablation.whole.part for cost in costs),
@@ -219,7 +219,7 @@ def _label_formats(axes: Axes, report: Report) -> str:
 
 
 def _draw_ratios(axes: Axes, report: Report, rows: list[Target]) -> None:
-    """fp16 and fp32 in units of bf16, a row for each target, the claims as vertical lines."""
+    """fp16 and fp32 relative to bf16, a row for each target, the claims as vertical lines."""
     shown = [ratio for ratio in report.ratios if ratio.part in _MARKERS and ratio.target in rows]
     for name, claim in CLAIMS.items():
         axes.axvline(claim, color=GREY, linestyle="--", linewidth=1)

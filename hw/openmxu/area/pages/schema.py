@@ -1,4 +1,4 @@
-"""What an ``area.json`` holds, to be compared and explained; :mod:`openmxu.area.pages.export` writes it."""
+"""The layout of an ``area.json``, for comparing and explaining; :mod:`openmxu.area.pages.export` writes it."""
 
 import json
 import math
@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 SCHEMA = 2
-"""Version of the layout of ``area.json``: one more whenever a reader would have to change."""
+"""Version of the layout of ``area.json``: increased whenever a reader would have to change."""
 
 _MOST_BYTES = 256 << 20
-"""Size of a file; a full report is of 20 MB."""
+"""Largest size of a file in bytes; a full report has 20 MB."""
 
 _TEXT = {"type": "string"}
 _NUMBER = {"type": ["number", "null"], "minimum": 0, "maximum": 1e18}
@@ -61,7 +61,7 @@ _REPORT = _object(
     catalog=_list(_object(design=_TEXT, **_FIGURES, terms=_list(_object(count={"type": "integer"}, **_RUN)))),
 )
 _PICOJOULES = dict.fromkeys(("clock", "flip_flops", "logic", "at_once", "spread", "total", "cycles", "seeds"), _NUMBER)
-# Reports had none of these at first.
+# The first reports had none of these.
 _REPORT["properties"]["openmxu"] = _TEXT
 _REPORT["properties"]["reordered"] = _list(_object(**_RUN))
 _MILLIMETRES = dict.fromkeys(
@@ -75,7 +75,7 @@ _REPORT["properties"]["energies"] = _list(
 
 
 def read_report(path: Path) -> dict[str, Any]:
-    """The content of an ``area.json``, all that is read of it checked."""
+    """The content of an ``area.json``; every field that is read is checked."""
     # Only these two commands need it.
     import fastjsonschema  # noqa: PLC0415
 

@@ -19,7 +19,7 @@ _TARGETS = 5
 _CATALOG = "The catalog's designs (memories are not in the area)"
 
 CATALOG_WORDS = 2
-"""Columns of :func:`catalog_table` that are no numbers; they come first."""
+"""Number of leading columns of :func:`catalog_table` that hold words."""
 
 
 def catalog_table(report: Report) -> tuple[list[str], list[list[str]]]:
@@ -75,7 +75,7 @@ def _area(result: Result | None) -> str:
 
 
 def _drawn(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], *, words: int = 1) -> Table:
-    """A table whose first ``words`` columns are no numbers."""
+    """A table whose first ``words`` columns hold words, the others numbers."""
     drawn = Table(title=title, title_justify="left", box=box.SIMPLE)
     for index, heading in enumerate(headings):
         # Headings may be broken on a narrow terminal; the cells below them must not.

@@ -1,4 +1,4 @@
-"""What a report is asked for: its options, in their domains, and the targets that they choose."""
+"""The options of a report: their domains, and the targets that they choose."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -11,7 +11,7 @@ from openmxu.area.target.libraries import found_libraries, named_libraries
 from openmxu.area.target.targets import DEFAULT_TARGETS, RECIPES, TARGETS, TIMED_RECIPES, Target, choose_targets
 
 EXTENTS = ("quick", "default", "full")
-"""How much a report covers."""
+"""The extents of a report."""
 
 TIME_LIMIT = 600.0
 """Seconds after which a measurement is given up and reported as failed."""
@@ -19,10 +19,10 @@ TIME_LIMIT = 600.0
 _MOST_ORDERS = 1000
 
 _MOST_JOBS = 1024
-"""Yosys processes at a time, also of a cluster."""
+"""The most Yosys processes at a time, also on a cluster."""
 
 _LONGEST = 1e6
-"""More seconds than that no run is given."""
+"""The longest time limit of a run, in seconds."""
 
 
 def check_options(
@@ -63,7 +63,7 @@ def choose(
 
 
 def _families(libraries: Sequence[Library]) -> list[Library]:
-    """The libraries; one whose areas are those of an earlier one in another unit says nothing new."""
+    """The libraries, with a doubt about each whose areas are those of an earlier one times a factor."""
     found: list[Library] = []
     for library in libraries:
         factors = {each.name: are_scaled(library.areas, each.areas) for each in found}
@@ -73,7 +73,7 @@ def _families(libraries: Sequence[Library]) -> list[Library]:
 
 
 def _discover(known: Sequence[Library], extent: str, tell: Callable[[str], None]) -> list[Library]:
-    """Libraries that were found on this machine and are not known yet; for a full report. Says what was found."""
+    """Libraries that were found on this machine and are not known yet; for a full report. Tells what was found."""
     found: list[Library] = []
     there = found_libraries()
     if extent != "full":

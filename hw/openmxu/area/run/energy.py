@@ -1,7 +1,7 @@
-"""Energies of mapped designs: what is measured, of which, and by whom.
+"""Energies of mapped designs: the record, the plan, and the meter that measures them.
 
-To play a netlist takes operands and their right results, which the golden model of ``openmxu_sim`` has. Hardware
-imports no simulation, so what measures is found as an entry point, as commands are.
+Playing a netlist takes operands and their right results, which the golden model of ``openmxu_sim`` has. Hardware
+imports no simulation, so the meter is found as an entry point, as commands are.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +20,7 @@ from openmxu.spec.formats import FORMATS
 NORMAL, IDLE = "normal", "idle"
 
 RANDOM = "random"
-"""In place of operands: every bit of every input drawn anew each cycle, but those of clock and resets."""
+"""Random inputs in place of operands: each bit except clock and resets is drawn anew each cycle."""
 
 OPERANDS = {
     NORMAL: "normally distributed activations and weights",
@@ -29,10 +29,10 @@ OPERANDS = {
     "zeros": "all activations 0, while normally distributed weights pass through",
     IDLE: "only the clock changes",
 }
-"""What a part is given, in words."""
+"""The operands of a part, described in words."""
 
 LAYER = "layer"
-"""In place of operands: activations and weights of a layer that the user gives."""
+"""Operands from the activations and weights of a layer that the user gives."""
 
 METERED = (PROCESSING_ELEMENT, MULTIPLIER, MULTIPLIER_TO_FP32, ADDER, CONVERTER)
 """Parts with known operands."""
@@ -42,36 +42,36 @@ _RECIPES = ("area", "sized", "speed")
 
 @dataclass(frozen=True)
 class Energy:
-    """What a mapped design takes for a cycle, in pJ: of gates and flip-flops with the loads of pins, without wires."""
+    """Energy of a mapped design for a cycle, in pJ: gates and flip-flops with the loads of pins, without wires."""
 
     result: Result
     """The design, its target, and its area."""
     operands: str
     """A key of :data:`OPERANDS`, or :data:`RANDOM`, or :data:`LAYER`."""
     cycles: int = 0
-    """That were played for each seed."""
+    """Cycles that were played for each seed."""
     seeds: int = 0
-    """Of the operands, each of which gave a figure; the others are their means."""
+    """Seeds of the operands, each of which gave figures; the fields below are means over them."""
     clock: float = 0.0
-    """Of clock pins, and of the net between them. There is no tree."""
+    """Energy of clock pins, and of the net between them. There is no clock tree."""
     flip_flops: float = 0.0
     logic: float = 0.0
-    """Of flip-flops but for their clock pins, with the nets that they drive; of gates."""
+    """Energy of flip-flops except for their clock pins, with the nets that they drive; energy of gates."""
     at_once: float = 0.0
-    """The same altogether, had each net changed once a cycle at most, as if gates had no delay."""
+    """The total, had each net changed once a cycle at most, as if gates had no delay."""
     spread: float = 0.0
-    """The standard deviation of the seeds' sums, as a fraction."""
+    """The standard deviation of the seeds' totals, as a fraction."""
     error: str = ""
     """Why there is no figure; empty if there is one."""
 
     @property
     def total(self) -> float:
-        """All of it."""
+        """The sum of clock, flip-flops and logic."""
         return self.clock + self.flip_flops + self.logic
 
 
 class Meter(Protocol):
-    """Measures results with operands, where jobs are done; ``tell`` is called with a line of progress for each.
+    """Measures results with operands, with the workers ``where``; ``tell`` gets a line of progress for each.
 
     ``layer`` is the file of a layer, if the plan has such operands: arrays ``activations``, a sample a row, and
     ``weights``, a column for each output.
@@ -90,7 +90,7 @@ class Meter(Protocol):
 
 
 def find_meter() -> Meter:
-    """What measures."""
+    """The installed meter."""
     for point in entry_points(group="openmxu.meters", name="energy"):
         found: Meter = point.load()
         return found
@@ -98,10 +98,10 @@ def find_meter() -> Meter:
 
 
 def planned(results: Iterable[Result], *, layer: bool = False) -> list[tuple[Result, str]]:
-    """What can be measured of some results, on sound libraries; our own has no energies.
+    """Pairs of result and operands that can be measured, on sound libraries; the generic library has no energies.
 
-    Parts and formats whose operands are known have those. Of a user's own design no operands are known: it has random
-    inputs, and where there is one, so have ours beside it. Elements of one stage have those of a ``layer``, too.
+    Parts and formats with known operands get those. A user's own design has none: it gets random inputs, and then so do
+    our parts beside it. Elements of one stage also get the operands of a ``layer``.
     """
     found = [result for result in results if result.area is not None and is_metered(result.target, result.point)]
     own = any(_is_own(result) for result in found)
@@ -113,7 +113,7 @@ def planned(results: Iterable[Result], *, layer: bool = False) -> list[tuple[Res
 
 
 def _is_own(result: Result) -> bool:
-    """Whether it is of a user's design."""
+    """Whether a result is that of a user's design."""
     return isinstance(result.point, PeerPoint)
 
 
@@ -135,7 +135,7 @@ def _has_operands(point: Point) -> bool:
 
 
 def _operands_for(result: Result, *, layer: bool) -> tuple[str, ...]:
-    """All, for an element with one stage, by which operands are compared; one for others, and between two recipes."""
+    """All operands, for an element with one stage; :data:`NORMAL` for others, and for the recipe ``sized``."""
     point = result.point
     if (point.part, point.options["stages"]) != (PROCESSING_ELEMENT, 1) or result.target.recipe == "sized":
         return (NORMAL,)

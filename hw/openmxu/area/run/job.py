@@ -1,4 +1,4 @@
-"""The work behind one figure: a script on a design, and what is counted then. It can be done on any machine."""
+"""The job behind one figure: a script on a design, and the counts of its result. Any machine can execute it."""
 
 import base64
 import json
@@ -13,12 +13,12 @@ from openmxu.area.target.timing import TimingError, delay, find_sta
 _STATISTICS, _DEPTH = "stat.json", "depth.txt"
 
 NETLIST = "netlist.v"
-"""What a script calls the netlist that it leaves for a delay."""
+"""Name of the file in which a script leaves the netlist for a delay."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be done."""
+    """A script to run on a design, with its tools and limits."""
 
     script: str
     """The Yosys script, which reads ``/job/design.il`` and, on gates, ``/lib/cells.lib``, and leaves its results in
@@ -30,16 +30,16 @@ class Job:
     package: str
     """The package that brings Yosys, and its version."""
     timing: str
-    """The tool that measures the delay, and its version; empty if none shall."""
+    """The tool that measures the delay, and its version; empty for no delay."""
     limit: float
     """Seconds that Yosys may take."""
     keep: bool = False
-    """Whether the netlist is wanted, too, where there is one for a delay."""
+    """Whether to return the netlist, too, where there is one for a delay."""
 
 
 @dataclass(frozen=True)
 class Counted:
-    """What a job came to."""
+    """The result of a job."""
 
     statistics: Any
     """Statistics of the netlist, as ``stat -json`` gives them."""
@@ -53,18 +53,18 @@ class Counted:
     """The netlist, as :func:`pack` makes it; empty if it was not wanted."""
 
     def to_json(self) -> bytes:
-        """As text."""
+        """The fields as JSON text."""
         return json.dumps({name: value for name, value in asdict(self).items() if name != "packed" or value}).encode()
 
     @classmethod
     def from_json(cls, text: bytes) -> "Counted":
-        """The reverse of :meth:`to_json`; what a later release may have added to it is left out."""
+        """The reverse of :meth:`to_json`; fields that a later release may have added are ignored."""
         known = {field.name for field in fields(cls)}
         return cls(**{name: value for name, value in json.loads(text).items() if name in known})
 
 
 def pack(netlist: str) -> bytes:
-    """A netlist as it is kept."""
+    """The compressed text of a netlist."""
     return zlib.compress(netlist.encode(), 6)
 
 
@@ -74,7 +74,7 @@ def unpack(packed: bytes) -> str:
 
 
 def execute(job: Job, library: bytes | None) -> bytes:
-    """Do it, where :func:`openmxu.yosys.prepare` has been called."""
+    """Execute a job, on a machine where :func:`openmxu.yosys.prepare` has been called."""
     there = yosys.package(), find_sta() if job.timing else ""
     if there != (job.package, job.timing):
         raise yosys.SynthesisError(f"tools must be {job.package} {job.timing}, not {' '.join(there)}")

@@ -1,6 +1,6 @@
-"""Place and routed cores: cells from LEF, a layout from DEF, and whether it is the netlist's.
+"""Placed and routed cores: cells from LEF, a layout from DEF, and a check that it is the netlist's.
 
-Tools for layouts return 0 after crashes, so nothing that they say of themselves is believed::
+Tools for layouts return 0 after crashes, so none of their own messages is trusted::
 
     netlist ─▶ cells, nets ─┐
     LEF ─▶ sizes, pins ─────┼─▶ every cell is there, none lies on another
@@ -53,29 +53,29 @@ class Cell:
     pins: Mapping[str, tuple[Shape, ...]]
     """Metal of each pin."""
     inside: tuple[Shape, ...] = ()
-    """Metal that is of no pin."""
+    """Metal that belongs to no pin."""
 
     @property
     def area(self) -> float:
-        """In µm²."""
+        """Area in µm²."""
         return self.width * self.height
 
 
 @dataclass(frozen=True)
 class Library:
-    """What a LEF file has."""
+    """The contents of a LEF file."""
 
     cells: Mapping[str, Cell]
-    """By name."""
+    """Cells by name."""
     widths: Mapping[str, float]
-    """Of wires, by layer, in µm."""
+    """Widths of wires, by layer, in µm."""
     vias: Mapping[str, tuple[str, str]]
-    """The two layers that each connects."""
+    """The two layers that each via connects, by name."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A cell's place: its lower left corner, in units of DEF, and how it is turned."""
+    """A cell's place: its lower left corner, in units of DEF, and its orientation."""
 
     kind: str
     x: int
@@ -94,13 +94,13 @@ class Wire(NamedTuple):
 
     @property
     def length(self) -> int:
-        """In units of DEF."""
+        """Length in units of DEF."""
         return abs(self.to_x - self.x) + abs(self.to_y - self.y)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What a DEF file has, in its unit."""
+    """The contents of a DEF file, in its unit."""
 
     scale: int
     """Units in a µm."""
@@ -109,21 +109,21 @@ class Layout:
     ports: Mapping[str, Shape]
     """Metal of each port, by net."""
     routes: Mapping[str, Sequence[tuple[Wire, ...]]]
-    """Wires by net; a via is two of them of no length, on the layers that it connects."""
+    """Wires by net; a via is two wires of length 0, on the layers that it connects."""
 
     @property
     def length(self) -> float:
-        """Of all wires, in mm."""
+        """Length of all wires, in mm."""
         wires = (wire for route in self.routes.values() for piece in route for wire in piece)
         return sum(wire.length for wire in wires) / self.scale / 1000
 
     @property
     def vias(self) -> int:
-        """How many there are."""
+        """Number of vias."""
         return sum(len(piece) > 1 for route in self.routes.values() for piece in route)
 
     def box(self, library: Library) -> tuple[float, float, float, float]:
-        """What encloses all cells, in µm: left, bottom, right, top."""
+        """The rectangle around all cells, in µm: left, bottom, right, top."""
         shapes = [self.shape(placed, library) for placed in self.cells.values()]
         return (
             min(shape.left for shape in shapes) / self.scale,
@@ -231,7 +231,7 @@ def _read_route(text: str, library: Library) -> Iterator[tuple[Wire, ...]]:
 def check(
     layout: Layout, library: Library, instances: Mapping[str, str], nets: Mapping[str, Sequence[tuple[str, str]]]
 ) -> list[str]:
-    """The nets of a netlist that do not reach all of their pins in a layout. All else that is wrong is an error."""
+    """The nets of a netlist that do not reach all of their pins in a layout. Any other mismatch is an error."""
     placed = {name: cell.kind for name, cell in layout.cells.items()}
     if placed != dict(instances):
         wrong = sorted(name for name in {*placed, *instances} if placed.get(name) != instances.get(name))
@@ -247,7 +247,7 @@ def check(
 
 
 class _Owner(NamedTuple):
-    """Whose metal it is, and whether it is a wire's; wires alone can be wrong."""
+    """The net of a piece of metal, and whether it is a wire's; only wires can be wrong."""
 
     net: str
     is_wire: bool = False
@@ -279,7 +279,7 @@ def _open_nets(layout: Layout, library: Library, nets: Mapping[str, Sequence[tup
 
 
 def _turned(shape: Shape, cell: Cell, place: Place, scale: int) -> Shape:
-    """A cell's metal where the cell is; S is turned by half, FN mirrored left to right, FS upside down."""
+    """A cell's metal at the cell's place; S is rotated by 180°, FN mirrored left to right, FS upside down."""
     if place.turn not in ("N", "S", "FN", "FS"):
         raise LayoutError(f"cells must be turned N, S, FN or FS, not {place.turn}")
     left, right, bottom, top = shape.left, shape.right, shape.bottom, shape.top
@@ -300,7 +300,7 @@ def _metal(wire: Wire, half: float) -> Shape:
 
 
 def _is_one(groups: Sequence[Sequence[Shape]], scale: int) -> bool:
-    """Whether shapes, of which those of a group belong together, are all connected."""
+    """Whether all groups are connected; the shapes of a group belong together."""
     parent = list(range(len(groups)))
 
     def root(number: int) -> int:
@@ -315,7 +315,7 @@ def _is_one(groups: Sequence[Sequence[Shape]], scale: int) -> bool:
 
 
 _TILE = 8.0
-"""µm: shapes are compared with those in the same squares of this side."""
+"""Side in µm of the squares within which shapes are compared."""
 
 
 def _touching(shapes: Iterable[tuple[Shape, _T]], scale: int) -> Iterator[tuple[_T, _T]]:

@@ -13,18 +13,18 @@ from openmxu.area.target.timing import SCRIPT
 from openmxu.runtime import cache
 
 Executor = Callable[[Job, bytes | None], bytes]
-"""Does a job, here or elsewhere: :func:`openmxu.area.run.job.execute`."""
+"""Executes a job, here or elsewhere: :func:`openmxu.area.run.job.execute`."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What one design point came to on one target."""
+    """The result of one design point on one target."""
 
     point: Point
     target: Target
-    """What was measured, on what."""
+    """The design point, and the target that it was mapped to."""
     area: Area | None
-    """What was counted; none if the run failed."""
+    """The counts of the mapped netlist; none if the run failed."""
     error: str
     """Why it failed, with the log's last lines; empty if it did not."""
     script: str = field(repr=False)
@@ -36,11 +36,11 @@ class Result:
     delay: float | None = None
     """Delay of the longest path in nanoseconds, before placing and routing; none without timing."""
     note: str = ""
-    """Why there is none, if OpenSTA failed."""
+    """Why there is no delay, if OpenSTA failed."""
 
     @property
     def key(self) -> str:
-        """What the result depends on: a digest of the design, the script, the library and the tools."""
+        """A digest of all that the result depends on: the design, the script, the library and the tools."""
         library = self.target.library.sha256 if self.target.library else ""
         timing = (self.target.timing, SCRIPT) if self.target.timing else ("",)
         # Cached results hold depth and delay: "area" must change with the way they are measured.
@@ -48,12 +48,12 @@ class Result:
 
     @property
     def netlist_key(self) -> str:
-        """What its netlist is kept as."""
+        """The key of its netlist in the cache."""
         return cache.key("mapped", self.key)
 
     @property
     def figure(self) -> str:
-        """A name for it that no other result has."""
+        """A short name for it that no other result has."""
         return self.key[:12]
 
 

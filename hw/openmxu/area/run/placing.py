@@ -1,4 +1,4 @@
-"""Cores placed and routed, where Debian's qflow, graywolf and qrouter are installed: what wires add to areas of cells.
+"""Cores placed and routed, where Debian's qflow, graywolf and qrouter are installed: the area that wires add to cells.
 
 ::
 
@@ -36,13 +36,13 @@ from openmxu.runtime import cache, process
 from openmxu.spec.formats import BF16, FP16, FP32
 
 PACKAGES = "qflow graywolf qrouter qflow-tech-osu018"
-"""Of Debian."""
+"""Debian packages to install."""
 
 SEEDS, TRIES = 3, 6
-"""Layouts that figures are means over, and seeds of the placer that are tried for them: qrouter crashes at times."""
+"""Layouts that figures are means over, and the most seeds of the placer tried for them: qrouter sometimes crashes."""
 
 _MOST_OPEN = 0.005
-"""Of all nets, how many may be open: qrouter leaves out a via now and then, which changes no figure by as much."""
+"""The largest fraction of nets that may be open: qrouter sometimes omits a via, which changes no figure by as much."""
 
 _LIMIT = 1800.0
 """Seconds that a tool may take for one core."""
@@ -67,14 +67,14 @@ quit
 
 @dataclass(frozen=True)
 class Tools:
-    """What places and routes."""
+    """The tools that place and route."""
 
     programs: Mapping[str, str]
-    """Where each is, by name."""
+    """Paths of the programs, by name."""
     files: Mapping[str, str]
     """Texts of the technology and of the scripts, by name."""
     version: str
-    """Of the router, which alone says one; and a digest of all of them."""
+    """Version of the router, the only tool that reports one; and a digest of all tools."""
 
 
 @dataclass(frozen=True)
@@ -84,24 +84,24 @@ class Core:
     result: Result
     """The mapped design."""
     cells: int = 0
-    """How many it has."""
+    """Number of its cells."""
     cell_area: float = 0.0
     """Their area by the LEF, in µm²."""
     area: float = 0.0
-    """Of the rectangle that encloses them, in µm²: the mean over the seeds."""
+    """Area of the rectangle that encloses them, in µm²: the mean over the seeds."""
     wire: float = 0.0
     """Length of all wires, in mm."""
     vias: float = 0.0
-    """How many there are."""
+    """Number of vias: the mean over the seeds."""
     spread: float = 0.0
-    """Standard deviation of the seeds' wires, as a fraction."""
+    """Standard deviation of the seeds' lengths of wire, as a fraction of their mean."""
     seeds: int = 0
     tries: int = 0
-    """Of the placer: how many gave a layout, and how many were tried."""
+    """Seeds of the placer: the number that gave a layout, and the number that were tried."""
     open_nets: int = 0
-    """Of all layouts: nets that the router says it has routed, and that do not reach all of their pins."""
+    """Nets of all layouts that the router reports as routed and that do not reach all of their pins."""
     nets: int = 0
-    """How many nets all layouts have."""
+    """Number of nets of all layouts."""
     error: str = ""
     """Why there are no figures; empty if there are."""
     drawing: Mapping[str, Any] | None = None
@@ -109,7 +109,7 @@ class Core:
 
 
 def find_tools() -> Tools | None:
-    """What is installed; nothing if a part of it is missing."""
+    """The installed tools; none if one of them is missing."""
     programs = {name: shutil.which(name) for name in ("graywolf", "qrouter", "tclsh")}
     paths = [
         *(_TECHNOLOGY / f"osu018{name}" for name in ("_stdcells.lef", "_stdcells.lib", ".par")),
@@ -128,7 +128,7 @@ def find_tools() -> Tools | None:
 
 
 def core_points() -> list[Point]:
-    """What is placed: what formats are compared by."""
+    """The designs to place: those by which formats are compared."""
     formats = (BF16, FP16, FP32)
     return [
         *(point(MULTIPLIER, fmt) for fmt in formats),
@@ -180,7 +180,7 @@ class _Seed:
 
 
 def _core(result: Result, seeds: Sequence[_Seed]) -> Core:
-    """Means over the seeds that have figures, the first ones."""
+    """Means over the first :data:`SEEDS` seeds that have figures."""
     good = sorted((each for each in seeds if not each.error), key=lambda each: each.seed)[:SEEDS]
     if not good:
         return Core(result, error=result.error or seeds[-1].error)
@@ -212,12 +212,12 @@ def _placed(result: Result, tools: Tools, limit: float, seed: int) -> _Seed:
 
 
 def _sources() -> str:
-    """A digest of what reads layouts."""
+    """A digest of the code that reads and checks layouts."""
     return hashlib.sha256(Path(layout.__file__).read_bytes()).hexdigest()
 
 
 def _figures(result: Result, tools: Tools, limit: float, seed: int) -> dict[str, Any]:
-    """Those of a seed; the checks are ours."""
+    """The figures of one seed, from a layout that passed our own checks."""
     lef = layout.read_lef(tools.files["osu018_stdcells.lef"])
     design = _Netlist.of(result, limit)
     drawn = layout.read_def(_routed(design, tools, seed), lef)
@@ -273,7 +273,7 @@ class _Netlist:
 
     @classmethod
     def of(cls, result: Result, limit: float) -> "_Netlist":
-        """Map a design once more, and keep what cells are connected to what."""
+        """Map a design once more, and keep its cells and their connections."""
         library = result.target.library
         assert library is not None
         script = f"{result.script}setundef -zero\nwrite_json /job/netlist.json\n"
@@ -291,7 +291,7 @@ class _Netlist:
 
     @classmethod
     def parse(cls, module: Mapping[str, Any]) -> "_Netlist":
-        """Of a module in Yosys's JSON: instances are called as blif2cel calls them, nets by number."""
+        """The netlist of a module in Yosys's JSON: instances have blif2cel's names, nets are numbered."""
         numbers: dict[str, Iterator[int]] = {}
         instances: dict[str, str] = {}
         nets: dict[str, list[tuple[str, str]]] = {}
@@ -314,7 +314,7 @@ class _Netlist:
 
     @property
     def blif(self) -> str:
-        """For blif2cel, which numbers cells of a kind as they come."""
+        """BLIF text for blif2cel, which numbers the cells of a kind in their order."""
         pins: dict[str, list[str]] = {name: [] for name in self.instances}
         for net, found in self.nets.items():
             for name, pin in found:
@@ -331,7 +331,7 @@ class _Netlist:
 
 
 def _routed(design: _Netlist, tools: Tools, seed: int) -> str:
-    """The routed DEF; a tool that leaves none has failed, whatever it returns."""
+    """The routed DEF. A tool that leaves no file has failed, whatever it returns."""
     programs, files = tools.programs, tools.files
     with process.workspace() as work:
         (work / "core.blif").write_text(design.blif)

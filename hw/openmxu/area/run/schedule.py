@@ -19,12 +19,12 @@ from openmxu.yosys import SynthesisError, ready
 
 @dataclass(frozen=True)
 class Workers:
-    """Where jobs are done."""
+    """The workers that execute jobs."""
 
     execute: Executor
-    """Does a job."""
+    """Executes a job."""
     jobs: int
-    """How many at a time."""
+    """Number of jobs at a time."""
     limit: float
     """Seconds that each may take."""
 
@@ -51,7 +51,7 @@ def workers(jobs: int | None, cluster: str | None, limit: float) -> Iterator[Wor
 
 
 def _execute_packed(job: Job, library: bytes | None) -> bytes:
-    """As :func:`openmxu.area.run.job.execute`, with the library as it was sent, on a machine that may be new."""
+    """Execute a job with a compressed library, on a machine that may not be prepared yet."""
     ready()
     return execute(job, None if library is None else zlib.decompress(library))
 
@@ -66,7 +66,7 @@ def measure_all(
     points = {point.top: point for _, point in plan}
     texts = {top: point.rtlil() for top, point in points.items()}
     costs = [_cost(target, point, texts[point.top]) for target, point in plan]
-    # The largest first, as far as one can tell: none should be left to run alone at the end.
+    # The largest first, by an estimate: none should be left to run alone at the end.
     order = sorted(range(len(plan)), key=lambda index: costs[index], reverse=True)
     results: dict[int, Result] = {}
     start = time.monotonic()
@@ -79,7 +79,7 @@ def measure_all(
         return index, result, time.monotonic() - begin
 
     left = Left(sum(costs))
-    # After Ctrl-C: start nothing more. What is there is in the cache.
+    # After Ctrl-C: start nothing more. The results so far are in the cache.
     with process.threads(where.jobs) as executor:
         for future in as_completed([executor.submit(run, index) for index in order]):
             index, result, seconds = future.result()
@@ -94,10 +94,10 @@ def measure_all(
 
 
 class Left:
-    """How long the rest will take, by what has been done; in words for a line of progress."""
+    """Estimate of the remaining time from the finished work, in words for a line of progress."""
 
     _AT_ONCE = 0.05
-    """Seconds within which a result was there already."""
+    """Seconds within which a result counts as cached."""
 
     def __init__(self, cost: float) -> None:
         self._cost = cost
@@ -105,7 +105,7 @@ class Left:
         self._elapsed = 0.0
 
     def finish(self, cost: float, seconds: float, elapsed: float) -> None:
-        """Something is done."""
+        """Count a finished measurement."""
         self._cost -= cost
         if seconds > self._AT_ONCE:
             self._done += cost
@@ -119,6 +119,6 @@ class Left:
 
 
 def _cost(target: Target, point: Point, rtlil: str) -> float:
-    """About what a measurement takes, in arbitrary units: a start, the library, and what grows with the design."""
+    """Estimated time of a measurement, in arbitrary units: a start, the library, and terms that grow with a design."""
     library = len(target.library.text) if target.library else 0
     return 1 + library / 1e7 + len(rtlil) / 1e5 + point.width**2 / 200

@@ -1,1 +1,1 @@
-"""What is measured: parts of the unit with all their parameters, designs of the catalog, and designs of others."""
+"""Subjects of measurement: parts of the unit with all parameters, designs of the catalog, and designs of others."""

@@ -1,8 +1,8 @@
-"""What a feature costs: pairs of designs that differ in it alone.
+"""Costs of features: pairs of designs that differ in one feature only.
 
-Most are two components, one with and one without. What our hardware always has, NaN and infinite operands, rounding,
-exponents, is removed from a design by holding wires at a value before synthesis. So the design itself is measured,
-without the logic behind these wires, and not a second design written for the purpose.
+Most are two components, one with the feature and one without. Features that our hardware always has (NaN and infinite
+operands, rounding, exponents) are removed from a design by holding wires at a value before synthesis. So the design
+itself is measured, without the logic behind these wires, and not a second design written for the purpose.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Ablation:
     """A feature of a part."""
 
     feature: str
-    """What it is, in words."""
+    """Name of the feature, in words."""
     whole: Point
     without: Point
     """The design that has it, and the one that does not."""
@@ -52,7 +52,7 @@ class _Truncated(wiring.Component):
         super().__init__({"i_a": In(BF16.width), "i_b": In(BF16.width), "o": Out(BF16.width)})
 
     def elaborate(self, platform: object) -> Module:
-        """A multiplier to fp32, cut."""
+        """A multiplier to fp32, whose result is cut."""
         m = Module()
         m.submodules.multiplier = multiplier = Multiplier(BF16, FP32)
         m.d.comb += [
@@ -74,7 +74,7 @@ _MULTIPLIER_FLAGS = tuple(Tie(f"exact.{flag}") for flag in _FLAGS)
 _ADDER_FLAGS = tuple(Tie(f"{operand}.{flag}") for operand in ("a", "b") for flag in _FLAGS)
 _SUM = "normalised_sum.significand"
 _ADDER_EXCESS = Tie(_SUM, bits=4)
-"""What rounding looks at: the sum's bits below the 24 that stay."""
+"""The bits that rounding reads: those of the sum below the 24 that stay."""
 
 
 def _inside(prefix: str, *ties: Tie) -> tuple[Tie, ...]:

@@ -1,4 +1,4 @@
-"""The catalog's designs: measured whole if they are small, else put together from measured parts."""
+"""The catalog's designs: measured whole if they are small, else as sums of measured parts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -41,7 +41,7 @@ def is_measured(design: Design) -> bool:
 def whole(design: Design) -> Point:
     """The design as one point."""
     domain = design.domain
-    # Of what a splitter takes nothing can be chosen.
+    # A splitter's input format is not an option.
     name = domain.get("operand", domain.get("source", None if "width" in domain else FP32.name))
     fmt = FloatFormat.parse(name) if name else None
     width = fmt.significand_width if fmt else domain["width"]
@@ -56,13 +56,13 @@ def whole(design: Design) -> Point:
 
 
 def parts(design: Design) -> list[Part]:
-    """What an array or a unit is made of, each part at its real size and all the registers between them.
+    """The parts of an array or a unit, each part at its real size, and all the registers between them.
 
     That is one processing element R·C times; in a unit also both edges with their converters, the admission
     and the accumulator bank with its columns, once each, and the shift registers of skew and of control one
     bit at a time. The sum is exact except for logic saved where parts meet: registers of the admission and of
-    control that hold the same. What is left is
-    ABC's: it maps equal modules a little differently, as names and cells around them go.
+    control that hold the same. The rest of the deviation
+    is ABC's: it maps equal modules a little differently, depending on their names and the cells around them.
     """
     config = _config(design)
     cell = _point("processing element", config, lambda: processing_element(config))

@@ -5,10 +5,10 @@
 ::
 
     .v .sv ─▶ Yosys or slang ─┐
-    .vhd ───▶ ghdl ─▶ Verilog ┴▶ what is its clock? ─▶ RTLIL, as of designs of others ─┐
+    .vhd ───▶ ghdl ─▶ Verilog ┴▶ find the clock ─────▶ RTLIL, like designs of others ──┐
     Amaranth ──────────────────────────────────────────────────────────────────────────┴▶ point
 
-Ports and latency are not interpreted: what is measured is the whole module.
+Ports and latency are not interpreted: the whole module is measured.
 """
 
 import ast
@@ -41,7 +41,7 @@ from openmxu.export.verilog import to_rtlil
 from openmxu.runtime import process
 
 AUTO = "auto"
-"""The reader that is chosen by the ends of names: slang for ``.sv``, Yosys's own for the rest."""
+"""Choose the reader by the ends of names: slang for ``.sv``, Yosys's own for the rest."""
 
 _VHDL = (".vhd", ".vhdl")
 
@@ -50,7 +50,7 @@ _LIMIT = 600.0
 
 
 class UnreadableError(RuntimeError):
-    """A design cannot be read; the text is one line, with the first thing that a tool complained of."""
+    """A design cannot be read; the text is one line, with a tool's first error."""
 
 
 @dataclass(frozen=True)
@@ -71,17 +71,17 @@ class Given:
     reader: str = AUTO
     """:data:`AUTO`, or a name from :data:`openmxu.area.subject.peers.READERS`."""
     label: str = ""
-    """What reports call it; by default the top module."""
+    """Name in reports; by default the top module."""
     amaranth: str = ""
     """In place of files: ``package.module:Class(arguments)``, the arguments being literals."""
 
     @property
     def name(self) -> str:
-        """What reports call it."""
+        """Name in reports."""
         return self.label or self.top or self.amaranth
 
     def check(self) -> None:
-        """Raise a :exc:`ValueError` for what is wrong with it before any tool has run."""
+        """Raise a :exc:`ValueError` for an invalid field, before any tool runs."""
         if self.amaranth:
             _parsed(self.amaranth)
         else:
@@ -115,7 +115,7 @@ def _check_files(given: Given) -> None:
 
 
 def _is_constant(text: str) -> bool:
-    """Whether it is a number as Verilog and a command line have it: -3, 8'hff."""
+    """Whether a text is a number as in Verilog or on a command line: -3, 8'hff."""
     return re.fullmatch(r"-?\d+|\d+'s?[bodh][0-9a-fA-F_]+", text, re.ASCII) is not None
 
 
@@ -143,7 +143,7 @@ def listed(path: Path) -> tuple[list[Path], list[Path], list[tuple[str, str]]]:
 
 
 def pair(text: str) -> tuple[str, str]:
-    """``NAME=VALUE`` as a pair; without a value that is empty."""
+    """``NAME=VALUE`` as a pair; a missing value is empty."""
     name, _, value = text.partition("=")
     return name, value
 
@@ -163,7 +163,7 @@ def read_given(
 
 
 def _where(given: Given, said: str) -> str:
-    """The design's files, where a complaint names none of them."""
+    """The design's files as the end of a message, if that names none of them."""
     if not given.files or any(path.name in said for path in given.files):
         return ""
     more = len(given.files) - 1
@@ -171,7 +171,7 @@ def _where(given: Given, said: str) -> str:
 
 
 def _of_files(given: Given, limit: float) -> PeerPoint:
-    """A design from its files. Tools see the folder that has all of them."""
+    """A design from its files. Tools see the folder that contains all of them."""
     with process.workspace() as work:
         is_vhdl = given.files[0].suffix.lower() in _VHDL
         if is_vhdl:
@@ -188,7 +188,7 @@ def _of_files(given: Given, limit: float) -> PeerPoint:
 
 
 def _peer(given: Given, root: Path) -> Peer:
-    """As designs of others are described."""
+    """The design as a :class:`Peer`, with paths below ``root``."""
     names = [path.resolve().relative_to(root).as_posix() for path in (*given.files, *given.include)]
     for name in names:
         if not re.fullmatch(r"[\w.+/-]+", name, re.ASCII):
@@ -209,7 +209,7 @@ def _peer(given: Given, root: Path) -> Peer:
 
 
 def _refuse(flat: Flat, root: Path | None) -> None:
-    """Refuse what would be measured as something else than it is; ``root`` has files that the user knows."""
+    """Refuse a design whose figures would mislead; messages name lines of files below ``root``, if it is given."""
     implicit = re.search(r"^(\S+): Warning: Identifier `\\?(\S+)' is implicitly declared", flat.log, re.MULTILINE)
     if implicit is not None:
         raise UnreadableError(f"{implicit[1]}: it declares no wire {implicit[2]}: declare it, or is it misspelt?")
@@ -233,7 +233,7 @@ def _refuse(flat: Flat, root: Path | None) -> None:
 
 
 def _at(rtlil: str, line: str, root: Path | None) -> str:
-    """Where that of which RTLIL has such a line was written, as the end of a complaint."""
+    """Source file and line of an item with such a line in RTLIL, as the end of a message."""
     source = r'attribute \\src "/?sources/([^":|]+):(\d+)[^"]*"\n(?: *attribute .*\n)*'
     found = re.search(f"{source}{line}$", rtlil, re.MULTILINE)
     return f" at {root}/{found[1]}:{found[2]}" if found and root else ""
@@ -275,12 +275,12 @@ def _from_vhdl(given: Given, work: Path) -> Given:
         text = done.output
     (work / "design.v").write_text(text)
     modules = re.findall(r"^module (\w+)", text, re.MULTILINE)
-    top = next((name for name in modules if name.lower() == given.top.lower()), given.top)  # letters are alike in VHDL
+    top = next((name for name in modules if name.lower() == given.top.lower()), given.top)  # VHDL ignores case
     return replace(given, files=(work / "design.v",), top=top, parameters=(), reader="verilog")
 
 
 def _first(messages: str, root: Path) -> str:
-    """The first thing that a tool complained of, with paths as the user knows them."""
+    """The first error of a tool, with paths as the user knows them."""
     lines = [line.strip() for line in messages.splitlines() if line.strip()]
     errors = [line for line in lines if re.search(r"\berror\b", line, re.IGNORECASE)]
     trap = re.search(r"wasm trap: (.+)", messages)

@@ -1,4 +1,4 @@
-"""Designs of others in a folder of theirs: what they are, and the same RTLIL of them as of our own."""
+"""Designs of others, described in a folder of their own, as RTLIL that is prepared like that of our parts."""
 
 import hashlib
 import re
@@ -22,15 +22,15 @@ READERS = {
     "verilog": "Yosys's own reader: Verilog, and some of SystemVerilog in files that end with .sv",
     "slang": "yosys-slang, which comes with the same Yosys: SystemVerilog",
 }
-"""What can read a design's files."""
+"""Readers of a design's files, with the languages that each reads."""
 
 _MOST_BYTES = 1 << 20
-"""Size of a description."""
+"""Largest size of a description."""
 
 
 @dataclass(frozen=True)
 class Ours:
-    """A part of ours."""
+    """One of our own parts."""
 
     design: str
     """A key of :data:`openmxu.catalog.FAMILIES`."""
@@ -44,7 +44,7 @@ class Ours:
 
     @property
     def name(self) -> str:
-        """Name of its exported module, which says all of it."""
+        """Name of its exported module, which contains all parameters."""
         return str(self.component.module_name)
 
 
@@ -62,19 +62,19 @@ class Peer:
     """A design of somebody else."""
 
     name: str
-    """What reports call it."""
+    """Name in reports."""
     url: str
     licence: str
     version: str
-    """Where it is from, under which terms, and which state of it."""
+    """Its source, its licence, and its version or commit."""
     notes: str
-    """What it does and does not do."""
+    """Its features and limits."""
     files: tuple[str, ...]
     """Its files, below the folder, in the order in which they are read."""
     top: str
     """Its top module."""
     ours: Ours
-    """What it is compared with."""
+    """The part of ours that it is compared with."""
     include: tuple[str, ...] = ()
     """Folders with files that others include."""
     defines: Mapping[str, str | int] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class PeerPoint(Point):
 
     @property
     def name(self) -> str:
-        """What reports call it."""
+        """Name in reports."""
         return f"{self.part}, order {self.order}" if self.order else self.part
 
     @property
@@ -128,7 +128,7 @@ def read_peers(folder: Path) -> list[Peer]:
             if names.count(name) > 1:
                 raise ValueError(f"name must be given once, not a second time: {name!r}")
     except (ValueError, TypeError) as error:
-        # TOML's errors are those of the language's own class, with text of several lines at times.
+        # TOML's errors are ValueErrors, too; their text may have several lines.
         raise ValueError(f"{path}: {' '.join(str(error).split())}") from None
     return peers
 
@@ -141,7 +141,7 @@ def _decoded(content: bytes) -> str:
 
 
 class _Field(NamedTuple):
-    """What a description may say: in words, the check, and what it is where it is not given."""
+    """A field of a description: its domain in words, its check, and its default; without one it is required."""
 
     domain: str
     accepts: Callable[[Any], bool]
@@ -206,7 +206,7 @@ _FIELDS = {
     "reader": _Field(f"one of {', '.join(READERS)}", lambda value: value in tuple(READERS), "verilog"),
     "clock": _Field("the name of a port", is_name, "clk"),
 }
-"""What a description says of a design."""
+"""The fields of a design's description, by name."""
 
 
 def _peer(table: Any, folder: Path) -> Peer:
@@ -239,7 +239,7 @@ def _peer(table: Any, folder: Path) -> Peer:
 
 
 def _below(folder: Path, noun: str, patterns: list[str], accepts: Callable[[Path], bool]) -> tuple[str, ...]:
-    """What patterns stand for, each once. A link that leads out of the folder leads nowhere there."""
+    """The paths that patterns match, each once. Links out of the folder are refused: tools do not see their targets."""
     root = folder.resolve()
     found: dict[str, None] = {}
     for pattern in patterns:
@@ -255,8 +255,8 @@ def _below(folder: Path, noun: str, patterns: list[str], accepts: Callable[[Path
     return tuple(found)
 
 
-# Whoever wrote it, and whatever it was read from, from here on nothing tells one design from another. What some
-# authors ask of their synthesis would keep modules apart, or logic that others may lose.
+# From here on nothing depends on a design's author or language. Attributes for synthesis are removed: they would keep
+# modules separate, or keep logic that other designs may lose.
 TOP = "openmxu_design"
 """The top module, until it is named after its content."""
 
@@ -271,12 +271,12 @@ write_rtlil /job/result
 
 
 def read_peer(peer: Peer, folder: Path, limit: float) -> PeerPoint:
-    """A design of somebody else, as it goes to synthesis."""
+    """A design of somebody else as a point, ready for synthesis."""
     clock = "" if peer.clock == "clk" else f"cd openmxu_design\nrename {peer.clock} clk\ncd ..\n"
     yosys.ready()
     script = _reading(peer) + _ALIKE.format(clock=clock)
     text = yosys.run(script, "", ["result"], sources=folder, limit=limit)["result"]
-    # Names of cells say in which file, and where in it, they were written; that is none of the design.
+    # Names of cells contain the file and line of their source, which are not part of the design.
     text = re.sub(r"/sources/[^\s:]*(:[\d.-]+)*", "file", text)
     return named_point(peer.name, text)
 
@@ -295,9 +295,9 @@ class Flat(NamedTuple):
     rtlil: str
     """Its text."""
     log: str
-    """What Yosys said, that of ``check`` included."""
+    """Yosys's log, the messages of ``check`` included."""
     cells: str
-    """What is left of it when nothing is computed in vain, a line each."""
+    """The cells that are left after optimisation, a line each."""
 
 
 _FLATTEN = """\
@@ -313,14 +313,14 @@ select -write /job/cells t:* t:$scopeinfo t:$print %u %d
 
 
 def read_flat(peer: Peer, folder: Path, limit: float) -> Flat:
-    """A design as it is looked at before it is measured; see :func:`read_peer`."""
+    """A design without hierarchy, to be checked before it is measured; see :func:`read_peer`."""
     yosys.ready()
     found = yosys.run(_reading(peer) + _FLATTEN, "", ["result", "yosys.log", "cells"], sources=folder, limit=limit)
     return Flat(found["result"], found["yosys.log"], found["cells"])
 
 
 def read_own(ours: Ours, limit: float) -> PeerPoint:
-    """A part of ours by the same way: exported as Verilog and read again."""
+    """One of our parts, read in the same way: exported as Verilog and read again."""
     name = ours.name
     with process.workspace() as folder:
         (folder / f"{name}.v").write_text(to_verilog(ours.component))

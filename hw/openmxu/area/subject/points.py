@@ -41,14 +41,14 @@ SIDE = 4
 
 @dataclass(frozen=True)
 class Tie:
-    """Bits that are held at a value before synthesis, to see what the logic behind them takes."""
+    """Bits that are held at a value before synthesis, to measure the design without the logic behind them."""
 
     field: str
     """A field of a structure, with the submodules that it is in: ``multiply_add.normalised_sum.significand``."""
     value: int = 0
-    """What its bits are held at."""
+    """The value at which its bits are held."""
     bits: int | None = None
-    """How many of them, from the lowest; all by default."""
+    """The number of bits, from the lowest; all by default."""
 
     def command(self, rtlil: str) -> str:
         """The Yosys command, for a flat design."""
@@ -72,7 +72,7 @@ class Point:
     """One design to measure."""
 
     part: str
-    """What it is, in words."""
+    """Name of the part, in words."""
     width: int
     """Significand width of its operands."""
     format: FloatFormat | None
@@ -82,18 +82,18 @@ class Point:
     rtlil: Callable[[], str] = field(repr=False)
     """Gives its RTLIL."""
     options: Mapping[str, str | int] = field(default_factory=dict)
-    """What else it was built with, by name."""
+    """The other parameters that it was built with, by name."""
     variant: str = ""
-    """In words, how it differs from the ordinary one; empty if it is that."""
+    """Difference from the default design, in words; empty for the default."""
     size: str = ""
     """Rows and columns, as in ``4x4``, where it has any."""
     ties: tuple[Tie, ...] = ()
-    """What is held at a value in it."""
+    """Bits of it that are held at a value."""
     scope: str = "everywhere"
     """Where it is measured: ``"everywhere"``, on gates with the recipe ``"area"`` only or, as ``"timed"``, with
     ``"area"``, ``"sized"`` and ``"speed"``, or on ``"fpga"`` only."""
     order: int = 0
-    """In which order ABC is given its inputs and outputs: 0, as they come, or one that is drawn with another number.
+    """Order in which ABC gets its inputs and outputs: 0 for the original one, else the seed of a random one.
     The function is the same; see :func:`openmxu.area.target.targets.in_order`."""
 
     @property
@@ -112,7 +112,7 @@ class Point:
         return self.scope in ("everywhere", recipe) or (self.scope == "timed" and recipe in ("area", "sized", "speed"))
 
     def change(self, rtlil: str) -> str:
-        """The lines of a script that hold what is tied; nothing if nothing is."""
+        """The lines of a script that apply the ties; empty without ties."""
         if not self.ties:
             return ""
         commands = [
@@ -129,7 +129,7 @@ class Point:
 
 @dataclass(frozen=True)
 class _Options:
-    """What parts can be built with."""
+    """Options that parts can be built with."""
 
     subnormals: str
     stages: int
@@ -153,7 +153,7 @@ _STAGED = {
     BANK: 1,
     UNIT: 1,
 }
-"""The parts that have pipeline stages, and how many unless asked otherwise."""
+"""The parts that have pipeline stages, and their default numbers."""
 
 _SIZED = (ARRAY, BANK, UNIT)
 
@@ -168,7 +168,7 @@ PARTS: Mapping[str, Callable[[FloatFormat, _Options], Any]] = {
     BANK: lambda fmt, o: AccumulatorBank(o.config(fmt)),
     UNIT: lambda fmt, o: Mxu(o.config(fmt)),
 }
-"""What can be measured of a format, by name: from the format and options to the component."""
+"""The parts that can be measured, by name: functions from format and options to the component."""
 
 
 PART_NAMES = {
@@ -182,7 +182,7 @@ PART_NAMES = {
     "bank": BANK,
     "mxu": UNIT,
 }
-"""What ``openmxu area --part`` calls the parts: as the catalog does, where it has them."""
+"""Names of the parts for ``openmxu area --part``: those of the catalog, where it has them."""
 
 
 def point(
@@ -197,7 +197,7 @@ def point(
     variant: str = "",
     ties: Iterable[Tie] = (),
 ) -> Point:
-    """A part of a format; see :class:`Point`. Its component is made when it is asked for."""
+    """A part of a format; see :class:`Point`. Its component is made on demand."""
     fewest = _STAGED.get(part, 0)
     stages = fewest if stages is None else stages
     given = _Options(subnormals, stages, rows, columns)
@@ -240,9 +240,9 @@ def made_point(
     ties: Iterable[Tie] = (),
     scope: str = "area",
 ) -> Point:
-    """A point of any component, made by ``make`` when it is asked for: Amaranth warns of components never used.
+    """A point of any component, made by ``make`` on demand: Amaranth warns of components never used.
 
-    ``what`` is as for :func:`kept_rtlil`, and the rest as for :class:`Point`.
+    See :func:`kept_rtlil` for ``what``, and :class:`Point` for the rest.
     """
     top = re.sub(r"\W+", "_", f"{part} {fmt or width} {size} {variant}".strip())
     return Point(
@@ -253,7 +253,7 @@ def made_point(
 def kept_rtlil(make: Callable[[], Any], top: str, what: object) -> str:
     """The RTLIL of a component of this package.
 
-    The text is cached, because making it takes longer than looking up its measurement.
+    The text is cached under ``top`` and ``what``, because making it takes longer than looking up its measurement.
     """
     return cache.fetch_result(SOURCES, lambda: to_rtlil(make(), name=top).encode(), "rtlil", top, repr(what)).decode()
 
@@ -265,7 +265,7 @@ def _with_width(width: int) -> FloatFormat:
 
 
 def quick_points() -> list[Point]:
-    """As few points as show the same: enough widths for a curve, and the three formats of the claims."""
+    """The fewest points with the same findings: enough widths for a curve, and the three formats of the claims."""
     widths = (4, 8, 11, 24)
     formats = [_with_width(width) for width in widths]
     return [
@@ -278,7 +278,7 @@ def quick_points() -> list[Point]:
 
 
 def energy_points() -> list[Point]:
-    """What energies are compared of: elements of the formats of the claims, and what a unit has around them."""
+    """Points whose energies are compared: elements of the formats of the claims, and a unit's parts around them."""
     return [
         *(point(PROCESSING_ELEMENT, fmt) for fmt in (BF16, FP16, FP32)),
         *(point(CONVERTER, fmt) for fmt in (BF16, FP16)),
@@ -287,7 +287,7 @@ def energy_points() -> list[Point]:
 
 
 def beside_points() -> list[Point]:
-    """What a user's design is shown beside, unless they choose: our element, and the parts that it does the work of."""
+    """Points shown beside a user's design by default: our element, and the multiplier and adder that it replaces."""
     return [point(MULTIPLIER_TO_FP32, BF16), point(ADDER, FP32), point(PROCESSING_ELEMENT, BF16)]
 
 
@@ -305,7 +305,7 @@ def default_points() -> list[Point]:
 
 
 def full_points() -> list[Point]:
-    """All that :func:`default_points` has, and every width, part and option on gates."""
+    """The points of :func:`default_points`, and every width, part and option on gates."""
     wide = [_with_width(width) for width in range(2, 25)]
     sweep = [_with_width(width) for width in SWEEP]
     named = list(FORMATS.values())
@@ -404,5 +404,5 @@ def chosen_points(
         for fmt in map(FloatFormat.parse, formats):
             for mode, stage in itertools.product(subnormals, choices):
                 points.append(point(part, fmt, subnormals=mode, stages=stage, rows=rows, columns=columns))
-                points[-1].rtlil()  # complains now, not in the middle
+                points[-1].rtlil()  # raises errors now, not in the middle
     return once(points)

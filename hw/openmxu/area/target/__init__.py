@@ -1,1 +1,1 @@
-"""What designs are mapped to: generic gates, cell libraries, FPGAs, and what tells delays."""
+"""Targets of mapping: generic gates, cell libraries, FPGAs; and the tool that measures delays."""

@@ -1,22 +1,22 @@
-"""Areas of a cell library that cannot be right, or that say what another library has said.
+"""Areas of a cell library that cannot be right, or that repeat those of another library.
 
-A gate with inputs held at 0 or 1 is a smaller gate: whoever draws ``!((A+B)*C)`` has drawn ``!(A*C)`` on the way. So no
-cell is smaller than the NAND or NOR of two inputs that is left of it.
+A gate with inputs held at 0 or 1 is a smaller gate: a layout of ``!((A+B)*C)`` contains one of ``!(A*C)``. So no cell
+is smaller than the NAND or NOR of two inputs that it contains.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 MOST_INPUTS = 5
-"""Inputs of the gates that are looked at."""
+"""The most inputs of a gate that is checked."""
 
 _TOLERANCE = 1e-3
-"""By which areas may differ from a multiple of others: files give three digits or more."""
+"""Relative difference of areas that is ignored: files give three digits or more."""
 
 NAND, NOR = (True, True, True, False), (True, False, False, False)
-"""Tables of the gates that others contain.
+"""Truth tables of the gates that larger ones contain.
 
-What is neither may be drawn in more than one way, and the smaller way within a larger cell.
+Any other gate may have more than one layout, and a larger cell may contain the smaller one.
 """
 
 
@@ -25,13 +25,13 @@ class Gate(NamedTuple):
 
     name: str
     area: float
-    """As its library says."""
+    """Area in the library's unit."""
     table: tuple[bool, ...]
     """Its output for each combination of its inputs, the first of which is the highest bit."""
 
 
 def smaller_than_what_they_contain(gates: Sequence[Gate]) -> list[tuple[Gate, Gate]]:
-    """Gates of more than two inputs, each with the NAND or NOR that it contains and that is larger."""
+    """Gates of more than two inputs, each with a NAND or NOR that it contains although that is larger."""
     smallest: dict[tuple[bool, ...], Gate] = {}
     for gate in gates:
         if gate.table in (NAND, NOR) and (gate.table not in smallest or gate.area < smallest[gate.table].area):
@@ -48,9 +48,9 @@ def smaller_than_what_they_contain(gates: Sequence[Gate]) -> list[tuple[Gate, Ga
 
 
 def are_scaled(areas: Mapping[str, float], others: Mapping[str, float]) -> float:
-    """By what the areas of all cells that two libraries share are those of others; 0 if there is no such number.
+    """The factor between the areas of all cells that two libraries share; 0 if there is no common factor.
 
-    Libraries that share fewer than half of their cells have nothing to do with each other.
+    It is also 0 for libraries that share fewer than half of the larger one's cells.
     """
     shared = [name for name in areas if areas[name] and others.get(name)]
     if not shared or 2 * len(shared) < max(len(areas), len(others)):
@@ -60,7 +60,7 @@ def are_scaled(areas: Mapping[str, float], others: Mapping[str, float]) -> float
 
 
 def _left(table: tuple[bool, ...]) -> set[tuple[bool, ...]]:
-    """What can be left of a gate with all inputs but two held."""
+    """Truth tables of a gate with all inputs but two held at 0 or 1."""
     tables = {table}
     while len(next(iter(tables))) > 4:
         tables = {

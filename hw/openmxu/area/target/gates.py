@@ -14,15 +14,15 @@ def gates(component: Any, *, change: Callable[[str], str] | None = None) -> Netl
     """The gates that synthesis makes of a component, as in area reports, each written out as its function.
 
     The component is mapped to the generic cell library with the recipe ``area``. Then each of its cells is
-    replaced by what the library says it does, in Yosys's simplest cells: ``$_NOT_``, ``$_AND_``, ``$_OR_``, ``$_XOR_``,
-    ``$_DFF_P_``. What is wrong with the mapping is thus wrong here, too.
+    replaced by its function in the library, in Yosys's simplest cells: ``$_NOT_``, ``$_AND_``, ``$_OR_``, ``$_XOR_``,
+    ``$_DFF_P_``. An error of the mapping is thus an error here, too.
     """
     rtlil = to_rtlil(component)
     return mapped(rtlil if change is None else change(rtlil), component.module_name)
 
 
 def mapped(rtlil: str, top: str, change: str = "") -> Netlist:
-    """The same for a design in RTLIL, to which a script does ``change`` first; see :class:`openmxu.area.Point`."""
+    """The gates of a design in RTLIL after the Yosys commands ``change``; see :class:`openmxu.area.Point`."""
     [target] = choose_targets(["generic"], [], ["area"])
     mapping, separator, _ = target.script.format(top=top, change=change).partition("tee ")
     assert separator, "the script of an area target ends with its statistics"

@@ -17,10 +17,10 @@ from pathlib import Path
 from openmxu.area.target.doubts import MOST_INPUTS, NAND, Gate, smaller_than_what_they_contain
 
 _MOST = 1 << 30
-"""Bytes of a library, many times those of the largest that are known."""
+"""The largest library, in bytes: many times the largest that is known."""
 
 _AREAS = (1e-9, 1e9)
-"""Areas of a NAND in any unit; those of other cells may also be 0."""
+"""Smallest and largest area of a NAND in any unit; other cells may also have 0."""
 
 _MOST_SYMBOLS = 200
 """Symbols in the function of a cell with two inputs: it needs five."""
@@ -31,7 +31,7 @@ class Library:
     """A cell library that gates can be mapped to."""
 
     name: str
-    """As the file names itself, other characters than letters, digits, ``_``, ``.``, ``-`` replaced."""
+    """The name in the file, other characters than letters, digits, ``_``, ``.``, ``-`` replaced."""
     text: bytes = field(repr=False, compare=False)
     """The file, unpacked."""
     sha256: str
@@ -43,11 +43,11 @@ class Library:
     sequential: frozenset[str] = field(repr=False)
     """Names of the cells that store: flip-flops and latches."""
     timed: bool = False
-    """Whether it says how long its gates take."""
+    """Whether it has delays."""
     areas: Mapping[str, float] = field(default_factory=dict, repr=False, compare=False)
-    """Of its cells, by name, in its own unit."""
+    """Areas of its cells, by name, in its own unit."""
     doubt: str = ""
-    """Why statements leave it out; empty if they do not."""
+    """The reason why statements leave it out; empty if they do not."""
 
 
 def generic_library() -> Library:
@@ -75,7 +75,7 @@ def read_library(path: Path) -> Library:
 
 
 def parse_library(text: bytes, source: str) -> Library:
-    """Take a Liberty library from its text."""
+    """Parse the text of a Liberty library."""
     # Liberty is ASCII; Latin-1 accepts any other bytes in comments.
     groups = parse_groups(text.decode("latin-1"), source)
     if len(groups) != 1 or groups[0].kind != "library":
@@ -111,7 +111,7 @@ def parse_library(text: bytes, source: str) -> Library:
 
 
 _STORES = ("ff", "ff_bank", "latch", "latch_bank", "statetable")
-# A comment without an end is taken for one to the end of the text, so that nothing is looked at twice.
+# A comment without an end extends to the end of the text, so that nothing is scanned twice.
 _TOKEN = re.compile(r'/\*.*?(?:\*/|\Z)|"(?:[^"\\]|\\.)*"|[\n{}();:,"]|[^\s{}();:,"]+', re.DOTALL)
 
 
@@ -121,13 +121,13 @@ class Group:
 
     kind: str
     names: list[str]
-    """What stands before the brace."""
+    """The names in parentheses before the brace."""
     attributes: dict[str, str] = field(default_factory=dict)
     """``name : value;``"""
     lists: dict[str, list[str]] = field(default_factory=dict)
     """``name (value, ...);``"""
     groups: list["Group"] = field(default_factory=list)
-    """What is within it."""
+    """The groups inside the braces."""
 
     @property
     def name(self) -> str:
@@ -199,7 +199,7 @@ def _area(cell: Group, source: str) -> float:
 
 
 def _doubt(gates: list[Gate]) -> str:
-    """What is wrong with the areas of a library."""
+    """An error in the areas of a library, in words; empty if there is none."""
     wrong = smaller_than_what_they_contain(gates)
     if not wrong:
         return ""

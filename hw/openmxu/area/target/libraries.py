@@ -17,7 +17,7 @@ _IN_QFLOW = ("tech/osu018/osu018_stdcells.lib", "tech/osu035/osu035_stdcells.lib
 
 
 class Found(NamedTuple):
-    """A library, and how it came to be found."""
+    """A library, and the source that it was found through."""
 
     path: Path
     source: str

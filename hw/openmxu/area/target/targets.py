@@ -1,4 +1,4 @@
-"""What a design can be mapped to, how, and what is counted then."""
+"""The targets that designs are mapped to: their scripts, and the counts of the mapped netlists."""
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ TARGETS = {
     "ice40-dsp": "Lattice iCE40, LUT4 beside DSP blocks",
     "xilinx7-dsp": "Xilinx 7 series, LUT6 beside DSP blocks",
 }
-"""The targets that are always there, and what they are. Any Liberty library is one more."""
+"""The built-in targets, each with its description. Any Liberty library is one more."""
 
 DEFAULT_TARGETS = ("generic", "ecp5", "ice40")
 """Targets that are measured by default."""
@@ -30,11 +30,11 @@ RECIPES = {
     "sized": "ABC minimises area (amap), then buffers and sizes gates by the library's timing",
     "speed": "ABC minimises delay, then buffers and sizes gates by the library's timing",
 }
-"""The ways to map to gates, and what they are.
+"""The ways to map to gates, each with its description.
 
-Reports use ``area``: it is what they are about, and the steadier way. There ``+`` and ``*`` become what is smallest:
-ripple carries, and rows of a product, in place of Yosys's carry look-ahead and carry-save trees. A processing element
-is 3 % smaller so. (FPGAs have carry chains and DSP blocks for that.)
+Reports use ``area``: it minimises what they compare, and varies less. There ``+`` and ``*`` become the smallest
+structures: ripple carries, and rows of a product, in place of Yosys's carry look-ahead and carry-save trees. That makes
+a processing element 3 % smaller. (FPGAs have carry chains and DSP blocks for that.)
 
 With ``default`` ABC trades area for delays, and generic gates have none: a rewrite of an adder that cost 4 % on a cell
 library cost 13 % there. With ``area`` the same design has nearly the same area in GE on generic gates and on cell
@@ -48,17 +48,17 @@ class UnmappedError(RuntimeError):
 
 @dataclass(frozen=True)
 class Area:
-    """What was counted in a mapped netlist, each module as often as it is there."""
+    """Counts of a mapped netlist, each module counted once for each instance."""
 
     area: float
     """The figure to compare: GE on gates, LUTs on FPGAs, transistors on ``cmos``."""
     combinational: float
     sequential: float | None = None
-    """Gates: its two parts, flip-flops and latches being the second. Elsewhere: the same as the area, and none."""
+    """Gates: the two parts of the area, the second being flip-flops and latches. Elsewhere: the area, and ``None``."""
     flip_flops: int = 0
     """Number of flip-flops and latches."""
     memory_bits: int = 0
-    """Gates: bits of memories. They, with their ports and the registers of these, are in no other figure."""
+    """Gates: bits of memories. No other figure includes the memories, their ports, or the registers of these."""
     carries: int | None = None
     """FPGA: number of carry cells (CCU2C, SB_CARRY, ALU, CARRY4)."""
     dsps: int | None = None
@@ -71,10 +71,10 @@ class Area:
 
 
 _FIRST = "+strash;"
-"""What a script for ABC of our own begins with."""
+"""First command of each ABC script of this project."""
 
 TIMED_RECIPES = ("sized", "speed")
-"""Those that need a library with timing."""
+"""Recipes that need a library with timing."""
 
 _ASIDE = ("default", *TIMED_RECIPES)
 """Recipes that a library is also measured with, beside the one that statements are about."""
@@ -87,20 +87,20 @@ class Target:
     name: str
     """A name from :data:`TARGETS` or of a library."""
     title: str
-    """What reports call it."""
+    """Title in reports."""
     unit: str
     """Unit of :attr:`Area.area`."""
     recipe: str
     """A name from :data:`RECIPES`, ``fpga`` or ``cmos``."""
     script: str
-    """The Yosys script, ``{top}`` standing for the design's top module, ``{change}`` for what is done to the design
-    first."""
+    """The Yosys script, ``{top}`` standing for the design's top module, ``{change}`` for commands that change the
+    design first."""
     count: Callable[[Mapping[str, Any]], Area] = field(repr=False, compare=False)
     """From the netlist's statistics (``stat -json``, whole) to its area."""
     library: Library | None = None
     """The cell library, on gates."""
     timing: str = ""
-    """The tool that measures delays, and its version; empty if nothing does."""
+    """The tool that measures delays, and its version; empty if none does."""
     counts_all: bool = True
     """Whether the area covers the whole design, without DSP blocks beside it."""
 
@@ -112,17 +112,17 @@ class Target:
 
     @property
     def has_orders(self) -> bool:
-        """Whether ABC can be given a design in several orders: where its script is our own."""
+        """Whether ABC can be given a design in several orders: where its script is this project's own."""
         return _FIRST in self.script
 
     @property
     def label(self) -> str:
-        """What tells it from other targets in a table."""
+        """Label in tables: the name, and the recipe unless statements are about it."""
         return f"{self.name} ({self.recipe})" if self.recipe in _ASIDE else self.name
 
 
 def in_order(script: str, order: int) -> str:
-    """A script that gives ABC the inputs and outputs in an order that is drawn with a number above 0.
+    """The script, changed to give ABC inputs and outputs in a random order with the seed ``order``; unchanged for 0.
 
     ABC goes through a circuit from output to output, so it meets the same gates in another order, and finds other ways
     to map them. Inputs and outputs keep their names: the function is the same.
@@ -164,8 +164,8 @@ def choose_targets(names: Sequence[str], libraries: Sequence[Library], recipes: 
 # From `opt -fast -full` on, these are the steps of `synth`, but memories stay memories: as flip-flops they
 # would be many times as large as they are on any chip. Unpacked, `stat` counts their bits.
 #
-# What ends a path is marked before ABC runs, as what is no gate of Yosys's own then: flip-flops and modules that are
-# mapped once; and memories.
+# The ends of paths are marked before ABC runs, when they are the cells that are no gates of Yosys's own: flip-flops and
+# modules that are mapped once; and memories.
 _TO_GATES = """\
 read_rtlil /job/design.il
 {change}setattr -mod -set keep_hierarchy 1 A:top
@@ -180,7 +180,7 @@ memory_unpack
 _COARSE = "synth -flatten -noabc -top {top} -run begin:fine"
 _FINE = "techmap"
 
-# With products and carries of the smallest gates, of which there are modules called %leaf.
+# With products and carries of the smallest gates, by the modules that are stashed as %leaf.
 _COARSE_WITH_ROWS = """\
 synth -flatten -noabc -top {top} -run begin:coarse
 proc
@@ -300,7 +300,7 @@ def _gates(library: Library, name: str, title: str, recipes: Sequence[str], timi
     def count(statistics: Mapping[str, Any]) -> Area:
         cells = _cells(statistics, lambda cell: not cell.startswith("$"), ignored=_MEMORY)
         design = statistics["design"]
-        total = float(design["area"]) if cells else 0.0  # of nothing but memories and wires Yosys says no area
+        total = float(design["area"]) if cells else 0.0  # Yosys gives no area for memories and wires alone
         sequential = sum(number * library.areas[cell] for cell, number in cells.items() if cell in library.sequential)
         return Area(
             area=total / library.nand2_area,
@@ -409,14 +409,14 @@ _FPGAS = {
 }
 
 
-# What some families' constants come from; they are no logic.
+# Cells that drive constants in some families; they are no logic.
 _CONSTANTS = frozenset({"GND", "VCC"})
 
 # The ports of memories, and their initial contents.
 _MEMORY = frozenset({"$memrd_v2", "$memwr_v2", "$meminit", "$meminit_v2"})
 
 
-# What Yosys calls cells that hold a bit, and not every target has.
+# Yosys's names of cells that hold a bit and that not every target has.
 _HOLDING = {
     "$_ALDFF": "flip-flop with asynchronous load",
     "$_DFFSR": "flip-flop with asynchronous set and reset",
@@ -426,7 +426,7 @@ _HOLDING = {
 
 
 def _named(cell: str) -> str:
-    """A cell's name, and what it is where that does not say it."""
+    """A cell's name, with a description where the name is one of :data:`_HOLDING`."""
     words = next((words for start, words in _HOLDING.items() if cell.startswith(start)), "")
     return f"{cell} ({words})" if words else cell
 

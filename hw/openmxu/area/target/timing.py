@@ -20,7 +20,7 @@ set_input_delay 0 -clock edge [all_inputs]
 set_output_delay 0 -clock edge [all_outputs]
 report_checks -path_delay max -digits 4
 """
-"""What OpenSTA is told, words in capitals replaced."""
+"""Script for OpenSTA, in which the words in capitals are replaced."""
 
 
 class TimingError(RuntimeError):
@@ -28,7 +28,7 @@ class TimingError(RuntimeError):
 
 
 def find_sta() -> str:
-    """``OpenSTA`` and its version; nothing if it is not installed."""
+    """``OpenSTA`` and its version; empty if it is not installed."""
     command = _command()
     if command is None:
         return ""
@@ -40,8 +40,8 @@ def find_sta() -> str:
 def delay(netlist: str, top: str, library: bytes) -> float:
     """The longest path between ports and registers in nanoseconds, setup included.
 
-    Loads are those of gates, and of wires as the library's default wire load guesses them by the number of gates that a
-    net drives: SkyWater's ``Small`` adds some 7 % to a gate's delay, IHP's ``1k`` 37 % (medians).
+    Loads are those of gates and of wires. The library's default wire load estimates a wire by the number of gates that
+    its net drives: SkyWater's ``Small`` adds some 7 % to a gate's delay, IHP's ``1k`` 37 % (medians).
     """
     command = _command()
     if command is None:
