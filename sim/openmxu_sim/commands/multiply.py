@@ -48,12 +48,12 @@ def add_matmul(commands: Any) -> None:
     _add_arithmetic(parser)
     _add_run(parser)
     _add_records(parser)
-    # What is not given is as above, or as on the board.
+    # Options that are not given are as above, or as on the board.
     parser.set_defaults(rows=None, columns=None, stages=None, subnormals=None, operand=None, output=None)
 
 
 def _add_arithmetic(parser: argparse.ArgumentParser) -> None:
-    """What the result's bits depend on, besides the array."""
+    """Add options that decide the result's bits, besides the array."""
     from openmxu.spec.formats import FORMATS
     from openmxu_sim.product import PRECISIONS
 
@@ -94,7 +94,7 @@ def _add_arithmetic(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
-    """How the product is computed."""
+    """Add options for the computation of the product."""
     from openmxu_sim.engines import BOARD, ENGINES
 
     parser.add_argument(
@@ -119,7 +119,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_records(parser: argparse.ArgumentParser) -> None:
-    """What is written beside the result."""
+    """Add options for the files beside the result."""
     parser.add_argument(
         "--stats", type=Path, metavar="FILE.json", help="write statistics: cycles, utilisation and more"
     )
@@ -164,7 +164,7 @@ def _matmul(options: argparse.Namespace) -> None:
                 window=window,
                 progress=progress,
             )
-        # Files first: what cannot be said must not cost the result.
+        # Files first: statistics that cannot be printed must not cost the result.
         if options.output_file is not None:
             outputs.write_bytes(options.output_file, to_npy(product.result))
         outputs.write_text(options.stats, json.dumps(product.statistics.as_dict(), indent=2) + "\n")
@@ -174,7 +174,7 @@ def _matmul(options: argparse.Namespace) -> None:
 
 
 def _window(options: argparse.Namespace) -> "Window | None":
-    """What the waveform shows, where an option says so."""
+    """Return the window of the waveform, if an option sets it."""
     from openmxu_sim.engines.compiled.trace import Window, small_window
 
     if not (options.vcd_rows or options.vcd_columns or options.vcd_cycles):

@@ -1,4 +1,4 @@
-"""The commands ``demo``, ``verify`` and ``bench``: what this installation does."""
+"""The commands ``demo``, ``verify`` and ``bench``, which show what this installation does."""
 
 import argparse
 import json

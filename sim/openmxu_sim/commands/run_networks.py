@@ -57,7 +57,7 @@ def add_infer(commands: Any) -> None:
 
 
 def _add_units(parser: argparse.ArgumentParser) -> None:
-    """What the bits of a network's products depend on, and what may be computed elsewhere."""
+    """Add options that decide the bits of a network's products, and that permit operators outside of the unit."""
     parser.add_argument(
         "--operand", default="bf16", metavar="FORMAT,...", help="formats of operands, a unit for each (default: bf16)"
     )
@@ -126,7 +126,7 @@ def _with_areas(found: "list[Inference]") -> "list[Inference]":
 
 
 def _library_for(options: argparse.Namespace, operands: "list[str]") -> "Library":
-    """The cell library for energies of these units; what has none is refused before anything runs."""
+    """Return the cell library for energies of these units; a unit that has none is refused before anything runs."""
     from openmxu.area.target.liberty import read_library
     from openmxu_sim.energy.inference import check_unit
     from openmxu_sim.networks.numerics import Numerics
@@ -145,4 +145,4 @@ def _with_energies(found: "list[Inference]", library: "Library") -> "list[Infere
 
 
 _REPORTS = ("report.json", "report.html")
-"""What ``openmxu infer`` writes beside outputs."""
+"""Files that ``openmxu infer`` writes beside outputs."""

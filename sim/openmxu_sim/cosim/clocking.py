@@ -39,12 +39,12 @@ async def reset(dut: Any, *, cycles: int = 2) -> None:
 
 
 def cycle() -> int:
-    """Cycles since the simulation began."""
+    """Return the number of cycles since the simulation began."""
     return int(get_sim_time("ns")) // PERIOD
 
 
 async def within(cycles: int, coroutine: Coroutine[Any, Any, T], what: str) -> T:
-    """The result of ``coroutine``."""
+    """Return the result of ``coroutine``; raise a TimeoutError after so many cycles."""
     try:
         result: T = await with_timeout(coroutine, cycles * PERIOD, "ns")
     except SimTimeoutError:

@@ -26,7 +26,7 @@ class BenchFailedError(SimulationError):
 
 
 class SimulationTimeoutError(SimulationError):
-    """It took longer than allowed."""
+    """A simulation took longer than allowed."""
 
 
 def run_child(
@@ -59,7 +59,7 @@ def run_program(
     timeout: float | None,
     tick: Callable[[], None] | None = None,
 ) -> None:
-    """Run a program to its end; the rest is as for :func:`run_child`."""
+    """Run a program to its end; parameters as for :func:`run_child`."""
     inherited = {
         name: value
         for name, value in os.environ.items()

@@ -11,7 +11,7 @@ from openmxu_sim.cosim.clocking import PERIOD
 async def play(
     dut: Any, inputs: Mapping[str, Sequence[int]], outputs: Iterable[str], *, more: int = 0
 ) -> dict[str, list[int]]:
-    """Set inputs cycle by cycle, and note what outputs show."""
+    """Set inputs cycle by cycle; returns what outputs show."""
     edge = RisingEdge(dut.clk) if hasattr(dut, "clk") else Timer(PERIOD, unit="ns")
     drivers = [(getattr(dut, name), iter(values)) for name, values in inputs.items()]
     monitors = [(getattr(dut, name), list[int]()) for name in outputs]

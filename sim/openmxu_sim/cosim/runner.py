@@ -1,4 +1,4 @@
-"""A cocotb module on a compiled simulation."""
+"""Run a cocotb module on a compiled simulation."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -73,7 +73,7 @@ def simulate(
 def _arguments(
     module: str, top: str, simulator: str, directory: Path, plusargs: Sequence[str], made: Path | None
 ) -> tuple[dict[str, object], dict[str, str]]:
-    """Arguments of cocotb's runner and variables of its process; ``made``: the waveform, if there is to be one."""
+    """Return arguments of cocotb's runner and variables of its process; ``made``: the waveform, if one is wanted."""
     arguments: dict[str, object] = {
         "test_module": module,
         "hdl_toplevel": top,
@@ -96,7 +96,7 @@ def _arguments(
 
 
 def _passed(directory: Path) -> list[str]:
-    """Names of the tests, all of which must have passed."""
+    """Return the names of the tests, all of which must have passed."""
     results, log = directory / _RESULTS, (directory / "log.txt").read_text(errors="replace")
     cases = list(ElementTree.parse(results).getroot().iter("testcase")) if results.is_file() else []
     failed = [

@@ -1,4 +1,4 @@
-"""What is expected, compared bit for bit."""
+"""Comparison of words with expected ones, bit for bit."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from openmxu_sim.operands.aliases import Words
 
 
 def describe(pattern: int, fmt: str) -> str:
-    """A pattern in hexadecimal, and as the number that it means in a format; ``""`` for an integer."""
+    """Return a pattern in hexadecimal, and as the number that it means in ``fmt``; ``""``: an integer."""
     if not fmt:
         return f"{pattern:X}"
     found = find_format(fmt)
@@ -50,13 +50,13 @@ def check(
     fmt
         Their format; ``""`` for integers.
     operands
-        What the words were made of, each as long as ``got``.
+        Operands of the words, each as long as ``got``.
     operand
-        Format of those.
+        Format of the operands.
     cycles
-        When the words came.
+        Cycles in which the words came.
     seed
-        What the operands were made from.
+        Seed of the operands.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def check(
 
 
 class Scoreboard:
-    """Beats that are expected, compared with those that come, in order.
+    """Expected beats, compared with received ones, in order.
 
     A beat is ``lanes`` words of a format, lane 0 lowest, and marks above them.
 
@@ -94,9 +94,9 @@ class Scoreboard:
     lanes
         Words of a beat.
     operand
-        Format of what they are made of.
+        Format of the operands.
     seed
-        What the operands were made from, for messages.
+        Seed of the operands, for messages.
     """
 
     def __init__(self, what: str, fmt: str, *, lanes: int = 1, operand: str, seed: int) -> None:
@@ -110,15 +110,15 @@ class Scoreboard:
 
     @property
     def pending(self) -> int:
-        """Beats that have not come yet."""
+        """Number of expected beats that have not come yet."""
         return len(self._expected)
 
     def expect(self, beat: int, operands: Sequence[Sequence[int]]) -> None:
-        """Add a beat to those expected, and for each lane what it is made of."""
+        """Add an expected beat, and the operands of each lane."""
         self._expected.append((beat, operands))
 
     def forget(self) -> None:
-        """Expect nothing any more, as after a reset."""
+        """Forget all expected beats, as after a reset."""
         self._expected.clear()
 
     def receive(self, beat: int, cycle: int) -> None:

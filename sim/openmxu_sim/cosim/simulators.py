@@ -1,4 +1,4 @@
-"""Which Verilog simulators are here, and what it takes to run them."""
+"""The Verilog simulators on this machine, and the tools that they need."""
 
 import os
 import re
@@ -15,12 +15,12 @@ from openmxu.runtime.extras import install
 from openmxu_sim.netlist.native import program_identity
 
 SIMULATORS = ("verilator", "icarus")
-"""The simulators that cocotb is used with."""
+"""The simulators that cocotb drives."""
 
 _WHEELS = f"install them with: {install('sim')}"
 
 _ANSWER_LIMIT = 60.0
-"""Seconds within which a tool says which one it is."""
+"""Seconds within which a tool must tell its version."""
 
 
 class SimulatorNotFoundError(ValueError):
@@ -34,17 +34,17 @@ class Simulator:
     name: str
     """One of :data:`SIMULATORS`."""
     version: str
-    """Its own version."""
+    """Version of the simulator."""
     tools: str
-    """The versions of everything that goes into a compiled simulation, for people."""
+    """Versions of everything that goes into a compiled simulation, for people."""
     identity: str
-    """What tells these tools from all others, for keys: files, times and variables."""
+    """Identity of these tools, for keys: files, times and variables."""
     compiler: str = ""
     """Path of a C++ compiler; empty where none is needed."""
 
 
 def find_simulator(name: str) -> str | None:
-    """The version of a simulator, or ``None`` if it cannot be used here."""
+    """Return the version of a simulator, or ``None`` if it cannot be used here."""
     try:
         return load_simulator(name).version
     except SimulatorNotFoundError:
@@ -52,7 +52,7 @@ def find_simulator(name: str) -> str | None:
 
 
 def load_simulator(name: str) -> Simulator:
-    """The simulator called ``name``."""
+    """Return the simulator called ``name``."""
     if name not in SIMULATORS:
         raise ValueError(f"simulator must be one of {', '.join(SIMULATORS)}, not {name!r}")
     if find_spec("cocotb") is None:
@@ -66,7 +66,7 @@ def load_simulator(name: str) -> Simulator:
 
 
 def package_directory(name: str) -> Path:
-    """Where the installed package called ``name`` is; it is not imported."""
+    """Return the folder of the installed package called ``name``, which is not imported."""
     spec = find_spec(name)
     if spec is None or spec.origin is None:
         raise SimulatorNotFoundError(f"the Python package {name} is missing; {_WHEELS}")
@@ -112,7 +112,7 @@ def _load_icarus() -> Simulator:
 
 @cache
 def _first_line(program: str, option: str) -> str:
-    """The first line that a program prints with ``option``."""
+    """Return the first line that a program prints with ``option``."""
     # Icarus ends with 1 here and complains on stderr, though all that is asked for is there.
     done = process.run([program, option], what=f"{program} {option}", limit=_ANSWER_LIMIT)
     return done.output.partition("\n")[0].strip()

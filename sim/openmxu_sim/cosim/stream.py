@@ -13,12 +13,12 @@ from openmxu_sim.cosim.clocking import cycle
 
 
 def no_pauses() -> Iterator[bool]:
-    """Never a pause."""
+    """No pause, ever."""
     return itertools.repeat(False)
 
 
 def random_pauses(seed: int) -> Iterator[bool]:
-    """Whether to pause, cycle by cycle: busy spells, slow ones and everything between, without an end."""
+    """Yield whether to pause, cycle by cycle: busy spells, slow ones and everything between, without an end."""
     generator = random.Random(seed)
     while True:
         share = generator.choice([0.0, 0.1, 0.5, 0.9])
@@ -36,7 +36,7 @@ class StreamSource:
     prefix
         Prefix of the ports ``prefix__valid``, ``prefix__ready``, ``prefix__payload``.
     pauses
-        Looked at in each cycle in which a new beat could be offered.
+        Whether to pause, asked in each cycle in which a new beat could be offered.
     """
 
     def __init__(self, dut: Any, prefix: str, pauses: Iterator[bool] | None = None) -> None:
@@ -51,12 +51,12 @@ class StreamSource:
         self._idle()
 
     def send(self, beats: Iterable[int]) -> None:
-        """Add payloads to those that are to be sent."""
+        """Append payloads to those to be sent."""
         self._beats.extend(beats)
 
     @property
     def pending(self) -> int:
-        """Beats that have not been taken yet."""
+        """Number of beats that have not been taken yet."""
         return len(self._beats)
 
     def start(self) -> None:
@@ -96,7 +96,7 @@ class StreamSink:
     dut, prefix
         As for :class:`StreamSource`.
     pauses
-        Looked at in each cycle: whether not to be ready.
+        Whether not to be ready, asked in each cycle.
     receive
         Called with each beat's payload and cycle.
     """
@@ -142,5 +142,5 @@ class StreamSink:
 
 
 def _ports(dut: Any, prefix: str) -> tuple[Any, Any, Any]:
-    """Its valid, ready and payload."""
+    """Return valid, ready and payload of a stream."""
     return getattr(dut, f"{prefix}__valid"), getattr(dut, f"{prefix}__ready"), getattr(dut, f"{prefix}__payload")

@@ -11,7 +11,7 @@ from openmxu.runtime.files import writing
 
 @contextmanager
 def waveform(path: Path) -> Iterator[Path]:
-    """A file for a simulator to write, which becomes ``path`` when the block ends, but not by an exception."""
+    """Yield a file for a simulator to write, which becomes ``path`` if the block ends without an exception."""
     with writing(path) as target, process.workspace() as folder:
         made = folder / "wave.vcd"
         yield made

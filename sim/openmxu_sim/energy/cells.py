@@ -1,7 +1,7 @@
-"""What the cells of a Liberty library do, how long they take for it, and what energy.
+"""The cells of a Liberty library: their functions, delays and energies.
 
-Energies are those of the library's convention: what a cell takes within, to which half of the load times the square of
-the supply comes at each transition of an output. Some libraries (SkyWater's) count the whole charge of the load at the
+Energies follow the library's convention: the energy within a cell, to which half of the load times the square of the
+supply is added at each transition of an output. Some libraries (SkyWater's) count the whole charge of the load at the
 rising edge and none at the falling one: their inner energies grow with the load at one and fall at the other, and only
 both together mean something.
 """
@@ -15,7 +15,7 @@ from functools import lru_cache
 from openmxu.area.target.liberty import Group, Library, evaluate, parse_groups
 
 MOST_PINS = 6
-"""Inputs of a cell that can be simulated, its stored bit counted as one."""
+"""Most inputs of a cell that can be simulated, its stored bit counted as one."""
 
 _CLOCKED = ("rising_edge",)
 _COMBINATIONAL = ("", "combinational", "combinational_rise", "combinational_fall")
@@ -27,16 +27,16 @@ class NoPowerError(ValueError):
 
 @dataclass(frozen=True)
 class Table:
-    """Values over the input's transition and, or, the output's load; linear between them, and beyond them, too."""
+    """Values over the input's transition, the output's load, or both; linear between them, and beyond them, too."""
 
     slews: tuple[float, ...]
     loads: tuple[float, ...]
-    """Where values are, rising; a single one: they do not depend on it."""
+    """Places of the values, ascending; a single place: values do not depend on it."""
     rows: tuple[tuple[float, ...], ...]
-    """A row of values for each slew, of a value for each load."""
+    """A row of values for each slew, with a value for each load."""
 
     def __call__(self, slew: float, load: float) -> float:
-        """The value at a slew and a load, in the library's units."""
+        """Return the value at a slew and a load, in the library's units."""
         row, across = _place(self.slews, slew)
         column, along = _place(self.loads, load)
         found = [
@@ -46,7 +46,7 @@ class Table:
 
 
 def _place(axis: tuple[float, ...], at: float) -> tuple[int, float]:
-    """The interval on an axis, and how far in it."""
+    """Return the interval of a value on an axis, and the value's place in it."""
     if len(axis) == 1:
         return 0, 0.0
     low = min(max(bisect_right(axis, at) - 1, 0), len(axis) - 2)
@@ -59,29 +59,29 @@ def _between(row: tuple[float, ...], column: int, along: float) -> float:
 
 @dataclass(frozen=True)
 class Arc:
-    """How a transition at an input goes on to an output."""
+    """The way of a transition from an input to an output."""
 
     pin: str
-    """The input."""
+    """Name of the input."""
     edges: tuple[tuple[int, int], ...]
     """Pairs of an input's and an output's edge, 1 for a rising one."""
     delays: tuple[Table | None, Table | None]
     slews: tuple[Table | None, Table | None]
-    """Of the output's falling and rising edge; none if there is no such edge."""
+    """Tables for the output's falling and rising edge; ``None`` if there is no such edge."""
 
 
 @dataclass(frozen=True)
 class Power:
-    """What a transition takes within a cell."""
+    """Energy that a transition takes within a cell."""
 
     pin: str
     """The input that caused an output's transition; empty for transitions of inputs."""
     when: str
     """The condition of the cell's other pins; empty: none."""
     supply: str
-    """Of which supply; groups of several add up."""
+    """Supply that gives the energy; groups of several supplies add up."""
     energies: tuple[Table | None, Table | None]
-    """Of the falling and of the rising edge."""
+    """Tables for the falling and for the rising edge."""
 
 
 @dataclass(frozen=True)
@@ -91,12 +91,12 @@ class Pin:
     name: str
     """Its name."""
     capacitances: tuple[float, float]
-    """Of the falling and of the rising edge, in the library's unit."""
+    """Capacitances at the falling and at the rising edge, in the library's unit."""
     function: str = ""
-    """Of an output: of which inputs or stored bits."""
+    """Function of an output, of inputs or stored bits."""
     arcs: tuple[Arc, ...] = ()
     powers: tuple[Power, ...] = ()
-    """How its transitions come about, and what they take."""
+    """Ways by which its transitions come about, and their energies."""
 
 
 @dataclass(frozen=True)
@@ -109,15 +109,15 @@ class Cell:
     outputs: tuple[Pin, ...]
     """Its pins."""
     clock: str = ""
-    """Of a flip-flop the pin at whose rising edge it stores."""
+    """Pin of a flip-flop at whose rising edge it stores."""
     next_state: str = ""
-    """What it stores then."""
+    """Function of the bit that it stores then."""
     stored: tuple[str, ...] = ()
-    """What functions call the stored bit, and its inverse."""
+    """Names of the stored bit, and of its inverse, in functions."""
     quiet: tuple[str, ...] = ()
     """Conditions that must not hold: those of an asynchronous reset."""
     refused: str = ""
-    """Why it cannot be simulated; empty if it can."""
+    """Reason why it cannot be simulated; empty if it can."""
 
 
 @dataclass(frozen=True)
@@ -125,22 +125,22 @@ class Cells:
     """A library's cells."""
 
     name: str
-    """Of the library."""
+    """Name of the library."""
     supply: float
-    """Volts."""
+    """Supply in volts."""
     unit: float
     """Picojoules of an inner energy of 1."""
     picofarads: float
-    """Of a capacitance of 1."""
+    """Picofarads of a capacitance of 1."""
     nanoseconds: float
-    """Of a time of 1."""
+    """Nanoseconds of a time of 1."""
     cells: Mapping[str, Cell] = field(repr=False)
-    """By name."""
+    """Cells by name."""
 
 
 @lru_cache(maxsize=8)
 def read_cells(library: Library) -> Cells:
-    """The cells of a library, with delays and energies."""
+    """Return the cells of a library, with delays and energies."""
     [top] = parse_groups(library.text.decode("latin-1"), library.name)
     supply, volts = _supply(top), _unit(top.attributes.get("voltage_unit", "1V"), "V")
     size, scale = (*top.lists.get("capacitive_load_unit", ["1", "pf"]), "pf")[:2]
@@ -163,7 +163,7 @@ def read_cells(library: Library) -> Cells:
 
 
 def _check(cells: Cells) -> None:
-    """Refuse what no library can mean: inverters that gain energy, or take a thousand times what they charge."""
+    """Refuse libraries that cannot be right: inverters that gain energy, or take a thousand times what they charge."""
     for cell in cells.cells.values():
         if len(cell.inputs) != 1 or len(cell.outputs) != 1 or not cell.outputs[0].powers or cell.refused:
             continue
@@ -179,7 +179,7 @@ def _check(cells: Cells) -> None:
 
 
 def _supply(top: Group) -> float:
-    """In the library's unit."""
+    """Return the supply in the library's unit."""
     conditions = [each for each in top.groups if each.kind == "operating_conditions"]
     chosen = top.attributes.get("default_operating_conditions")
     found = [each for each in conditions if each.name == chosen] or conditions
@@ -190,7 +190,7 @@ def _supply(top: Group) -> float:
 
 
 def _unit(text: str, unit: str) -> float:
-    """A unit such as ``10ps`` in volts or seconds."""
+    """Return a unit such as ``10ps`` in volts or seconds."""
     prefixes = {"": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9, "p": 1e-12, "f": 1e-15}
     number = text.strip().removesuffix(unit)
     prefix = number[-1:] if number[-1:].isalpha() else ""
@@ -275,7 +275,7 @@ def _powers(group: Group, templates: Mapping[str, Group]) -> Iterable[Power]:
 
 
 def _table(group: Group, kind: str, templates: Mapping[str, Group]) -> Table | None:
-    """A table of a group, whatever the order of its axes."""
+    """Return a table of a group, whatever the order of its axes."""
     found = next((each for each in group.groups if each.kind == kind), None)
     if found is None or "values" not in found.lists:
         return None
@@ -304,6 +304,6 @@ def _table(group: Group, kind: str, templates: Mapping[str, Group]) -> Table | N
 
 @lru_cache(maxsize=4096)
 def truth(function: str, names: tuple[str, ...]) -> tuple[bool, ...]:
-    """A function's values over all levels of some pins, the first of which is the lowest bit of a place."""
+    """Return a function's values over all levels of some pins, the first of which is the lowest bit of an index."""
     levels = itertools.product((False, True), repeat=len(names))
     return tuple(bool(evaluate(function, dict(zip(names[::-1], each, strict=True)))) for each in levels)

@@ -20,24 +20,24 @@ _FAILURES = {
 }
 
 _MARGIN = 1.25
-"""Of a cycle over the longest path."""
+"""Ratio of a cycle to the longest path."""
 
 Bits = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
 class Activity:
-    """What happened."""
+    """Outputs, energies and transitions of a run."""
 
     outputs: dict[str, Bits]
     """By port: a row of bits, the lowest first, for each cycle, as they are at its end."""
     energies: npt.NDArray[np.float64]
-    """By cycle, in pJ: what the clock took (its pins and its net), flip-flops (the rest of them, and the nets that
-    they drive), and gates."""
+    """By cycle, in pJ: energies of the clock (its pins and its net), of flip-flops (the rest of them, and the nets that
+    they drive), and of gates."""
     at_once: npt.NDArray[np.float64]
-    """By cycle, in pJ: what flip-flops and gates would have taken had each net changed once at most."""
+    """By cycle, in pJ: energy of flip-flops and gates if each net had changed once at most."""
     toggles: npt.NDArray[np.uint64]
-    """By cycle, of all nets but the clock."""
+    """By cycle: transitions of all nets but the clock."""
 
 
 class _Netlist(ctypes.Structure):
@@ -83,8 +83,8 @@ class Player:
     def play(self, inputs: dict[str, Bits]) -> Activity:
         """Play cycles.
 
-        A cycle begins with the rising edge of the clock; inputs change when outputs of flip-flops do, for they are such
-        outputs of a neighbour's.
+        A cycle begins with the rising edge of the clock; inputs change when outputs of flip-flops do, as they are such
+        outputs of a neighbour.
         """
         given = np.ascontiguousarray(
             np.concatenate([inputs[name] for name in self.netlist.inputs], axis=1), dtype=np.uint8
@@ -104,14 +104,14 @@ class Player:
 
 
 def by_port(netlist: TimedNetlist, outputs: Bits) -> dict[str, Bits]:
-    """Columns of all outputs, one port after another, as a table for each port."""
+    """Split columns of all outputs, one port after another, into a table for each port."""
     places = np.cumsum([0, *map(len, netlist.outputs.values())])
     ends = zip(netlist.outputs, itertools.pairwise(places), strict=True)
     return {name: outputs[:, start:end] for name, (start, end) in ends}
 
 
 def _arrays(netlist: TimedNetlist) -> dict[str, npt.NDArray[Any]]:
-    """A netlist as the C text has it."""
+    """Return a netlist in the layout of the C text."""
     instances = netlist.instances
     readers: list[list[tuple[int, int]]] = [[] for _ in range(netlist.nets)]
     for number, each in enumerate(instances):
@@ -161,7 +161,7 @@ def _clock_pin(each: Instance) -> int:
 
 
 def table_of(function: str, each: Instance) -> int:
-    """A function of an instance as a word: the bit of a state's number is its value in that state."""
+    """Return a function of an instance as a word: the bit of a state's number is its value in that state."""
     if not function:
         return 0
     return sum(value << place for place, value in enumerate(truth(stored_function(function, each.cell), each.pins)))

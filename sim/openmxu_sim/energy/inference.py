@@ -1,4 +1,4 @@
-"""The energy of a network on a unit: derived from what parts of the unit take on a cell library."""
+"""The energy of a network on a unit: derived from energies of the unit's parts on a cell library."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,7 +14,7 @@ from openmxu_sim.networks.numerics import Numerics
 def with_energies(
     costs: Sequence[Costs], library: Library | Path | str, tell: Callable[[str], None] = lambda line: None
 ) -> list[Costs]:
-    """The same costs, with the energy of each layer. Parts are measured once, in half a minute for each format."""
+    """Return the costs with the energy of each layer. Parts are measured once, in half a minute for each format."""
     for each in costs:
         check_unit(each.config, each.numerics)
     found = library if isinstance(library, Library) else read_library(Path(library))
@@ -23,7 +23,7 @@ def with_energies(
 
 
 def check_unit(config: MxuConfig, numerics: Numerics) -> None:
-    """Refuse a unit of which no energies can be measured."""
+    """Refuse a unit whose energies cannot be measured."""
     check_energies(config)
     if numerics.accumulate != "fp32":
         raise ValueError(f"accumulate must be fp32 where energies are measured, not {numerics.accumulate!r}")

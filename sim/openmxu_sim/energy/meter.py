@@ -1,4 +1,4 @@
-"""Energies of results of an area report: the same netlist once more, played and checked, or looked up."""
+"""Energies for results of an area report: the same netlist is made once more, played and checked, or looked up."""
 
 import functools
 import hashlib
@@ -25,7 +25,7 @@ from openmxu_sim.energy.workloads import STRETCH, Layer, Workload, random_worklo
 from openmxu_sim.netlist.native import CompilationError, CompilerNotFoundError, find_compiler
 
 STRETCHES, SEEDS = 256, 3
-"""Stretches of a figure, and figures of a mean."""
+"""Stretches in a figure, and figures in a mean."""
 
 _WRITE = f"write_verilog -noattr -simple-lhs /job/{NETLIST}\n"
 _READ = f"""\
@@ -34,7 +34,7 @@ read_verilog /sources/{NETLIST}
 hierarchy -top {{top}}
 write_json /job/netlist.json
 """
-"""Of a netlist, where no delay was measured, and of what is kept of it."""
+"""Yosys scripts: to write a netlist where no delay was measured, and to read a netlist that was kept."""
 
 _FIGURES = ("clock", "flip_flops", "logic", "at_once")
 
@@ -51,7 +51,7 @@ def measure(
     left = Left(float(len(plan)))
     found: dict[int, Energy] = {}
     start = time.monotonic()
-    # Operands of a netlist one after the other: they share it.
+    # Operands of a netlist are played one after the other: they share it.
     groups: dict[str, list[int]] = {}
     for index, (result, _) in enumerate(plan):
         groups.setdefault(result.key, []).append(index)
@@ -77,7 +77,7 @@ def measure(
 
 
 def measure_one(result: Result, operands: str, limit: float = yosys.TIME_LIMIT, layer: Layer | None = None) -> Energy:
-    """The energy of a result, or why there is none."""
+    """Return the energy of a result, or the reason why there is none."""
     return _one(result, operands, lambda: Player(netlist_of(result, limit)), layer)
 
 
@@ -94,7 +94,7 @@ def _one(result: Result, operands: str, player: Callable[[], Player], layer: Lay
 
 
 def _sources() -> str:
-    """A digest of what measures."""
+    """Return a digest of the sources that energies depend on."""
     found = hashlib.sha256()
     for name in ("cells.py", "events.c", "events.py", "settled.py", "timed.py", "workloads.py"):
         found.update(importlib.resources.files("openmxu_sim.energy").joinpath(name).read_bytes())
@@ -102,7 +102,7 @@ def _sources() -> str:
 
 
 def _measured(player: Player, result: Result, operands: str, layer: Layer | None) -> dict[str, float]:
-    """Means over the seeds."""
+    """Return means over the seeds."""
     runs = [_played(player, *_workload(player.netlist, result, operands, seed, layer)) for seed in range(SEEDS)]
     sums = [sum(run[:3]) for run in runs]
     means = dict(zip(_FIGURES, np.mean(runs, axis=0).tolist(), strict=True))
@@ -110,7 +110,7 @@ def _measured(player: Player, result: Result, operands: str, layer: Layer | None
 
 
 def _played(player: Player, load: Workload, right: str) -> list[float]:
-    """The figures of one seed. All outputs are compared with the golden model's, or with what cells say."""
+    """Return the figures of one seed. All outputs are compared with the golden model's, or with those of the cells."""
     activity = player.play(load.inputs)
     for name, wanted in load.outputs.items():
         wrong = np.flatnonzero((activity.outputs[name][load.since :] != wanted[load.since :]).any(axis=1))
@@ -123,14 +123,14 @@ def _played(player: Player, load: Workload, right: str) -> list[float]:
 def _workload(
     netlist: TimedNetlist, result: Result, operands: str, seed: int, layer: Layer | None
 ) -> tuple[Workload, str]:
-    """What a netlist is given, and whose answers are right."""
+    """Return the inputs and expected outputs of a netlist, and the owner of these outputs."""
     if operands == RANDOM:
         return random_workload(netlist, cycles=STRETCHES * STRETCH, seed=seed), "its cells' without delays"
     return workload(result.point, operands, stretches=STRETCHES, seed=seed, layer=layer), "the golden model's"
 
 
 def netlist_of(result: Result, limit: float = yosys.TIME_LIMIT) -> TimedNetlist:
-    """The netlist of a result, with the delays and energies of its library."""
+    """Return the netlist of a result, with the delays and energies of its library."""
     library = result.target.library
     assert library is not None
     cells = read_cells(library)

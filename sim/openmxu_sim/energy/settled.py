@@ -1,4 +1,4 @@
-"""What a netlist settles to, cycle by cycle, by what its cells do and without delays: what a player is checked by."""
+"""Settled outputs of a netlist, cycle by cycle, by its cells' functions and without delays: they check a player."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from openmxu_sim.energy.timed import Instance, TimedNetlist
 
 
 def settled(netlist: TimedNetlist, inputs: dict[str, Bits]) -> dict[str, Bits]:
-    """Outputs at the end of each cycle; flip-flops hold 0 before, and inputs are 0."""
+    """Return outputs at the end of each cycle; flip-flops hold 0 before, and inputs are 0."""
     levels = _Levels(netlist)
     ports = [net for bits in netlist.inputs.values() for net in bits]
     wanted = [net for bits in netlist.outputs.values() for net in bits]
@@ -31,13 +31,13 @@ class _Levels:
         self.follow()
 
     def clock(self) -> None:
-        """Let flip-flops take what is at their inputs."""
+        """Let flip-flops store the values of their next states."""
         taken = [each.next_state >> each.state(self.of) & 1 for each in self._stored]
         for each, level in zip(self._stored, taken, strict=True):
             each.held = level
 
     def follow(self) -> None:
-        """Let all outputs follow, those of flip-flops first."""
+        """Compute all outputs, those of flip-flops first."""
         for each in (*self._stored, *self._gates):
             state = each.state(self.of)
             for net, table in each.outputs:
@@ -45,7 +45,7 @@ class _Levels:
 
 
 class _Cell:
-    """A cell and what it holds."""
+    """A cell and its stored bit."""
 
     def __init__(self, each: Instance) -> None:
         self.held = 0
@@ -56,7 +56,7 @@ class _Cell:
         self._inputs = each.inputs
 
     def state(self, levels: list[int]) -> int:
-        """The levels of its inputs as a number, what it holds above them."""
+        """Return the levels of its inputs as a number, with the stored bit above them."""
         found = self.held
         for net in reversed(self._inputs):
             found = found << 1 | levels[net]

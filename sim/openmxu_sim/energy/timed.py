@@ -1,4 +1,4 @@
-"""A mapped netlist with what each of its transitions takes: picoseconds and picojoules.
+"""A mapped netlist with the delay and energy of each of its transitions: picoseconds and picojoules.
 
 Loads are those of pins, without wires. Slews are the largest that reach a net, as timing analysis has them; so delays
 and energies of an instance are numbers, and not looked up while events run.
@@ -20,15 +20,15 @@ from typing import Any
 from openmxu_sim.energy.cells import Arc, Cell, Cells, Pin, Power, truth
 
 CLOCK = "clk"
-"""The port."""
+"""Name of the clock's port."""
 
 _RESET = re.compile(r"(?:i_)?(n)?(?:a|s|sys_?|async_?|sync_?)?(?:rst|reset)(_?[nb]i?)?(?:_i)?", re.IGNORECASE)
-"""What inputs are called that are resets: low while they do nothing, or high, those with an n or a b."""
+"""Names of inputs that are resets: low while they do nothing, or high, if they have an n or a b."""
 
 _CONSTANTS = {"0": 0, "1": 1, "x": 0, "z": 0}
 
 Edges = tuple[float, float]
-"""Of a falling and of a rising edge."""
+"""Values of a falling and of a rising edge."""
 
 
 class UnsuitableError(ValueError):
@@ -41,22 +41,22 @@ class Instance:
 
     name: str
     cell: Cell
-    """Which one, of which kind."""
+    """Name in the netlist, and cell of the library."""
     inputs: list[int]
     outputs: list[int]
     """The nets of its pins, in the cell's order; an output that goes nowhere has a net of its own."""
     delays: list[list[list[list[float]]]] = field(default_factory=list)
-    """By output, input, the input's edge and the output's edge, in ps: how long until the output changes. NaN: such
+    """By output, input, the input's edge and the output's edge, in ps: delay of the output's change. NaN: such
     a transition does not happen."""
     output_energies: list[list[list[list[float]]]] = field(default_factory=list)
-    """By output, input that causes it, edge of the output and state of the inputs, in pJ, half of the load's charge
-    not included."""
+    """By output, input that causes it, edge of the output and state of the inputs: energy in pJ, half of the load's
+    charge not included."""
     input_energies: list[list[list[float]]] = field(default_factory=list)
-    """By input, its edge, and the state after it, in pJ."""
+    """By input, its edge, and the state after it: energy in pJ."""
 
     @cached_property
     def pins(self) -> tuple[str, ...]:
-        """The names of what its state consists of, the lowest bit first: inputs, and what is stored."""
+        """Names of the bits of its state, the lowest first: inputs, and the stored bit."""
         return (*(pin.name for pin in self.cell.inputs), *self.cell.stored[:1])
 
 
@@ -65,28 +65,28 @@ class TimedNetlist:
     """Instances and nets."""
 
     instances: list[Instance]
-    """Gates in an order in which each comes after those that it reads, then flip-flops."""
+    """Gates, each after those that it reads, then flip-flops."""
     gates: int
-    """How many of them are gates."""
+    """Number of gates among them."""
     nets: int
-    """How many there are. Nets 0 and 1 are the constants."""
+    """Number of nets. Nets 0 and 1 are the constants."""
     inputs: Mapping[str, list[int]]
     outputs: Mapping[str, list[int]]
     """Nets of the ports' bits, the lowest first, by name; the clock is net :attr:`clock`."""
     held: Mapping[str, int]
     """Inputs that are resets by their names, and their level while they do nothing."""
     clock: int | None
-    """Its net, or none."""
+    """Net of the clock, or ``None``."""
     charges: list[float]
     """By net: half of its load times the square of the supply, in pJ."""
     longest: float
-    """Of all paths, in ps, from the clock or from an input."""
+    """Delay of the longest path, in ps, from the clock or from an input."""
     launch: float
-    """When a flip-flop's output changes after the clock, in ps; 0 without flip-flops."""
+    """Median delay from the clock to a flip-flop's output, in ps; 0 without flip-flops."""
 
 
 def read_timed(netlist: str, top: str, cells: Cells) -> TimedNetlist:
-    """Take a netlist from Yosys's JSON."""
+    """Read a netlist from Yosys's JSON."""
     module = json.loads(netlist)["modules"][top]
     numbers: dict[Any, int] = dict(_CONSTANTS)
     count = 2
@@ -143,7 +143,7 @@ def _bit(pins: Mapping[str, Sequence[Any]], name: str, absent: Any = "0") -> Any
 
 
 def _ordered(gates: list[Instance]) -> list[Instance]:
-    """Gates, each after those that it reads."""
+    """Return gates, each after those that it reads."""
     drivers = {net: gate for gate in gates for net in gate.outputs}
     waiting = {id(gate): {id(drivers[net]) for net in gate.inputs if net in drivers} for gate in gates}
     readers: dict[int, list[Instance]] = {}
@@ -166,13 +166,13 @@ def _ordered(gates: list[Instance]) -> list[Instance]:
 
 
 def _idle(name: str, direction: str, bits: Sequence[int]) -> int:
-    """The level at which a port that is a reset does nothing; -1 if it is none."""
+    """Return the level at which a port that is a reset does nothing; -1 if it is none."""
     found = _RESET.fullmatch(name)
     return int(any(found.groups())) if found and direction == "input" and len(bits) == 1 else -1
 
 
 def _levels(gates: Iterable[Instance], held: Mapping[int, int]) -> dict[int, int]:
-    """Nets whose levels never change, resets being held: constants, and what gates make of such nets alone."""
+    """Return nets whose levels never change, resets being held: constants, and outputs of gates of such nets alone."""
     levels = {0: 0, 1: 1, **held}
     for each in gates:
         if all(net in levels for net in each.inputs):
@@ -202,7 +202,7 @@ def _check_clocks(stored: Iterable[Instance], clock: int | None, levels: Mapping
 def _fill_all(
     gates: list[Instance], stored: list[Instance], cells: Cells, count: int
 ) -> tuple[list[float], float, float]:
-    """Loads, then delays and energies of one instance after another; charges, the longest path, when paths begin."""
+    """Fill in loads, then delays and energies by instance; returns charges, longest path, delay of flip-flops."""
     loads = [(0.0, 0.0)] * count
     for each in (*gates, *stored):
         for net, pin in zip(each.inputs, each.cell.inputs, strict=True):
@@ -210,7 +210,7 @@ def _fill_all(
     slews: list[Edges] = [(0.0, 0.0)] * count
     arrivals = [0.0] * count
     launches = []
-    for each in (*stored, *gates):  # the outputs of flip-flops are where paths begin
+    for each in (*stored, *gates):  # paths begin at the outputs of flip-flops
         reached = _fill(each, cells, loads, slews)
         for net, delays in zip(each.outputs, each.delays, strict=True):
             waits = [
@@ -228,7 +228,7 @@ def _fill_all(
 
 
 def _fill(each: Instance, cells: Cells, loads: Sequence[Edges], slews: Sequence[Edges]) -> list[Edges]:
-    """Delays and energies of an instance; the slews of its outputs."""
+    """Fill in delays and energies of an instance; returns the slews of its outputs."""
     picoseconds = 1e3 * cells.nanoseconds
     names = [pin.name for pin in each.cell.inputs]
     found: list[Edges] = []
@@ -263,7 +263,7 @@ def _looked_up(table: Any, slew: float, load: float) -> float:
 def _output_energies(
     each: Instance, pin: Pin, unit: float, load: Edges, slews: Sequence[Edges]
 ) -> list[list[list[float]]]:
-    """By the input that causes it, the output's edge, and the state."""
+    """Return energies by the input that causes the transition, the output's edge, and the state."""
     found = []
     for cause, net in zip(each.cell.inputs, each.inputs, strict=True):
         own = [power for power in pin.powers if power.pin == cause.name] or list(pin.powers)
@@ -275,13 +275,13 @@ def _output_energies(
 
 
 def _slew_before(arcs: Sequence[Arc], edge: int, slews: Edges) -> float:
-    """Of the input's edges that an output's edge may come from."""
+    """Return the mean slew of the input's edges that an output's edge may come from."""
     edges = {before for arc in arcs for before, after in arc.edges if after == edge} or {0, 1}
     return sum(slews[before] for before in edges) / len(edges)
 
 
 def _energies(each: Instance, powers: Sequence[Power], edge: int, unit: float, slew: float, load: float) -> list[float]:
-    """By the state of a cell: of the groups whose condition holds, else of those without one; supplies add up."""
+    """Return energies by state: of groups whose condition holds, else of those without; means by supply, added up."""
     found = []
     values = [(power, 0.0 if (table := power.energies[edge]) is None else table(slew, load)) for power in powers]
     conditions = [_condition(power.when, each) for power, _ in values]
@@ -296,21 +296,21 @@ def _energies(each: Instance, powers: Sequence[Power], edge: int, unit: float, s
 
 
 def _condition(when: str, each: Instance) -> tuple[bool, ...]:
-    """Where a condition holds, by the state; nowhere if there is none."""
+    """Return whether a condition holds, by the state; empty if there is no condition."""
     if not when:
         return ()
     return truth(_with_states(when, each), each.pins)
 
 
 def _with_states(when: str, each: Instance) -> str:
-    """A condition that names outputs, in inputs and what is stored."""
+    """Return a condition on outputs as one on inputs and the stored bit."""
     for pin in each.cell.outputs:
         when = _replace_word(when, pin.name, f"({stored_function(pin.function, each.cell)})")
     return when
 
 
 def stored_function(function: str, cell: Cell) -> str:
-    """An output's function, the inverse of the stored bit being said by the bit itself."""
+    """Return an output's function, with the inverse of the stored bit in terms of the bit itself."""
     if len(cell.stored) > 1:
         return _replace_word(function, cell.stored[1], f"(!{cell.stored[0]})")
     return function

@@ -1,13 +1,13 @@
-"""What parts are given while their energy is measured, and what they must answer.
+"""Inputs of parts while their energy is measured, and their expected outputs.
 
-A processing element is that of row 63 of a column of 128, in the middle of tiles of 128 beats: partial sums come from
+The processing element is in row 63 of a column of 128, in the middle of tiles of 128 beats: partial sums come from
 the 63 elements above it, by the golden model, and the weights of all elements below pass through its shadow register::
 
     beat of a tile     0 ................ 64 65 ........ 127 | 0 ...
     i_load             1 1 1 1 1 1 1 1 1  1  0 0 0 0 0 0  0  | 1 ...   65 weights pass, the last one stays
     i_swap             1                                     | 1 ...   the weight that the tile before this one loaded
 
-What an element takes depends on its weight, so many weights are tried and few beats with each: a stretch begins at any
+The energy of an element depends on its weight, so many weights are tried with few beats each: a stretch begins at any
 beat of a tile of another column. Cycles that bring an element there are played, and do not count::
 
     i_load   1 . . . . . . . . . . .
@@ -16,7 +16,7 @@ beat of a tile of another column. Cycles that bring an element there are played,
 
 Multipliers get the same operands, adders the same sums and products, converters the same sums.
 
-A design whose ports nobody has described gets random bits, and must answer what its cells say without delays.
+A design whose ports are not known gets random bits, and its outputs must be those of its cells without delays.
 """
 
 import hashlib
@@ -38,13 +38,13 @@ from openmxu_sim.energy.timed import TimedNetlist, UnsuitableError
 from openmxu_sim.operands.npy import read_arrays
 
 ROWS, ROW, BEATS = 128, 63, 128
-"""Rows of the column, the one that is looked at, and beats of a tile."""
+"""Rows of the column, the measured row, and beats of a tile."""
 
 STRETCH = 4
 """Beats of a stretch that count."""
 
 FILL = 16
-"""Cycles before those that count, of a design whose stages are not known."""
+"""Cycles before those that count, for a design with an unknown number of stages."""
 
 Bits = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint32]
@@ -54,19 +54,19 @@ _Matrices = tuple[_Floats, _Floats]
 
 @dataclass(frozen=True)
 class Workload:
-    """Inputs of a part, and its outputs."""
+    """Inputs of a part, and its expected outputs."""
 
     inputs: dict[str, Bits]
     outputs: dict[str, Bits]
     """By port: a row of bits, the lowest first, for each cycle."""
     since: int
-    """The first cycle whose outputs are known: before it the pipeline holds what it held at power-up."""
+    """The first cycle whose outputs are known: before it the pipeline has contents of power-up."""
     counted: npt.NDArray[np.bool_]
-    """Which cycles are of stretches."""
+    """Whether each cycle counts."""
 
 
 def _normal(rng: np.random.Generator, stretches: int, length: int) -> _Matrices:
-    """Activations (stretches, beats, rows), and weights (stretches, three tiles, rows), of a normal distribution."""
+    """Draw activations (stretches, beats, rows), and weights (stretches, three tiles, rows), normally distributed."""
     activations = rng.standard_normal((stretches, length, ROWS), dtype=np.float32)
     return activations, rng.standard_normal((stretches, 3, ROWS), dtype=np.float32)
 
@@ -77,7 +77,7 @@ def _rectified(rng: np.random.Generator, stretches: int, length: int) -> _Matric
 
 
 def _digits(rng: np.random.Generator, stretches: int, length: int) -> _Matrices:
-    """Images of 8x8 pixels, two a beat, and the first layer's weights of the demo's classifier."""
+    """Draw images of 8x8 pixels, two a beat, and weights of the first layer of the demo's classifier."""
     weights, images = _trained()
     chosen = rng.integers(len(images), size=(2, stretches, length))
     columns = rng.integers(len(weights), size=(2, stretches, 3))
@@ -86,7 +86,7 @@ def _digits(rng: np.random.Generator, stretches: int, length: int) -> _Matrices:
 
 @cache
 def _trained() -> _Matrices:
-    """A column of weights for each hidden neuron, and images."""
+    """Return a column of weights for each hidden neuron, and images."""
     try:
         layers, images, _ = train()
     except ModuleNotFoundError as error:
@@ -104,19 +104,19 @@ class Layer:
     """Operands of a layer of a network."""
 
     activations: _Floats
-    """A sample a row."""
+    """One sample in each row."""
     weights: _Floats
-    """A column for each output, as many rows as a sample has numbers."""
+    """One column for each output, with as many rows as a sample has numbers."""
 
     @cached_property
     def sha256(self) -> str:
-        """Digest of both."""
+        """Digest of activations and weights."""
         return hashlib.sha256(self.activations.tobytes() + b"|" + self.weights.tobytes()).hexdigest()
 
     def __call__(self, rng: np.random.Generator, stretches: int, length: int) -> _Matrices:
-        """Samples that follow each other, rows of one tile of the layer, and three of its columns for each stretch.
+        """Draw consecutive samples, rows of one tile of the layer, and three of its columns for each stretch.
 
-        A layer with fewer rows than the array has stands in it several times, with other samples and columns.
+        A layer with fewer rows than the array is placed in it several times, with other samples and columns.
         """
         depth = self.activations.shape[1]
         times = -(-ROWS // depth)
@@ -131,7 +131,7 @@ class Layer:
 
 
 def read_layer(path: Path) -> Layer:
-    """A layer from a ``.npz`` file with ``activations`` and ``weights``."""
+    """Read a layer from a ``.npz`` file with ``activations`` and ``weights``."""
     arrays = read_arrays(path, "--layer")
     for name in ("activations", "weights"):
         array = arrays.get(name)
@@ -151,7 +151,7 @@ _KINDS = {NORMAL: _normal, "relu": _rectified, "digits": _digits, "zeros": _zero
 
 
 def workload(point: Point, kind: str, *, stretches: int = 256, seed: int = 0, layer: Layer | None = None) -> Workload:
-    """What a part is given, and what it must answer."""
+    """Return the inputs of a part, and its expected outputs."""
     kinds = _KINDS | ({LAYER: layer} if layer else {})
     if kind not in kinds:
         raise ValueError(f"operands must be one of {', '.join(kinds)}, not {kind!r}")
@@ -170,7 +170,7 @@ def workload(point: Point, kind: str, *, stretches: int = 256, seed: int = 0, la
 
 
 def random_workload(netlist: TimedNetlist, *, cycles: int, seed: int) -> Workload:
-    """Every bit of every input drawn anew each cycle, but resets held where they do nothing."""
+    """Draw every bit of every input anew in each cycle, but hold resets where they do nothing."""
     rng = np.random.default_rng(seed)
     given = {
         name: rng.integers(2, size=(FILL + cycles, len(bits)), dtype=np.uint8) for name, bits in netlist.inputs.items()
@@ -186,7 +186,7 @@ def _converted(values: _Floats, name: str) -> Words:
 
 @dataclass(frozen=True)
 class _Beats:
-    """What an element is given, by beat."""
+    """Inputs of an element, by beat."""
 
     activations: Words
     weights: Words
@@ -195,14 +195,14 @@ class _Beats:
     swaps: Words
     """The marks."""
     sums: Words
-    """fp32: what the rows above have added for this beat."""
+    """fp32 sums of the rows above for this beat."""
     format: str
     subnormals: str
-    """Of the arithmetic."""
+    """Format of the operands, and mode of subnormals."""
 
     @classmethod
     def made(cls, activations: Words, weights: Words, before: int, fmt: str, subnormals: str) -> "_Beats":
-        """Stretches that begin at beats 0, 4, 8 ... of their tiles, one after another.
+        """Return stretches that begin at beats 0, 4, 8 ... of their tiles, one after another.
 
         Weights are those of the tile before, of this tile, and of the next one, which is loaded while this one runs.
         """
@@ -216,7 +216,7 @@ class _Beats:
         held = np.where(place == 0, own, weights[each, tile + 1, ROWS - 1 - np.clip(place - 1, 0, loaded - 1)])
         loads, swaps = (place < loaded).astype(np.uint32), (place == 0).astype(np.uint32)
         passing = np.where(loads == 1, passing, np.uint32(0))
-        # What brings an element there: its weight, then what it holds of the next one.
+        # The first cycles bring the element's weight, then the part of the next weights that its shadow register holds.
         passing[:, 0], passing[:, 1] = own[:, 1], held[:, 2]
         loads[:, :2], swaps[:, :2] = 1, (0, 1)
         sums = np.zeros(beat.shape, np.uint32)
@@ -237,7 +237,7 @@ class _Beats:
 
     @cached_property
     def registers(self) -> tuple[Words, Words]:
-        """The shadow weight at the end of a cycle's beat, and the weight that its activation is multiplied with."""
+        """The shadow weight at the end of each beat's cycle, and the weight that its activation is multiplied with."""
         shadow, active = np.zeros_like(self.sums), np.zeros_like(self.sums)
         held = used = np.uint32(0)
         for beat in range(len(shadow)):
@@ -248,12 +248,12 @@ class _Beats:
 
     @cached_property
     def products(self) -> Words:
-        """fp32."""
+        """Products in fp32."""
         return golden.multiply(self.activations, self.registers[1], self.format, "fp32", subnormals=self.subnormals)
 
 
 def _element(point: Point, beats: _Beats, counted: npt.NDArray[np.bool_]) -> Workload:
-    """The ports of a processing element. Partial sums come when its product is ready for them."""
+    """Return the workload of a processing element. Partial sums come when its product is ready for them."""
     assert point.format is not None
     stages, width = int(point.options["stages"]), point.format.width
     latency, psum_latency = 1 + stages, split_stages(stages)[1]
@@ -276,7 +276,7 @@ def _element(point: Point, beats: _Beats, counted: npt.NDArray[np.bool_]) -> Wor
 
 
 def _pair(point: Point, beats: _Beats, counted: npt.NDArray[np.bool_]) -> Workload:
-    """The ports of a multiplier or an adder."""
+    """Return the workload of a multiplier or an adder."""
     assert point.format is not None
     name, width, latency = beats.format, point.format.width, int(point.options["stages"])
     result = "fp32" if point.part == MULTIPLIER_TO_FP32 else name
@@ -292,7 +292,7 @@ def _pair(point: Point, beats: _Beats, counted: npt.NDArray[np.bool_]) -> Worklo
 
 
 def _converter(point: Point, beats: _Beats, counted: npt.NDArray[np.bool_]) -> Workload:
-    """The ports of a converter from fp32."""
+    """Return the workload of a converter from fp32."""
     assert point.format is not None
     found = golden.convert(beats.sums, "fp32", beats.format, subnormals=beats.subnormals)
     answers = {"o": _bits(_later(found, int(point.options["stages"])), point.format.width)}
@@ -302,11 +302,11 @@ def _converter(point: Point, beats: _Beats, counted: npt.NDArray[np.bool_]) -> W
 
 
 _MAKERS = {PROCESSING_ELEMENT: _element, CONVERTER: _converter}
-"""Of what has other ports than two operands and a result."""
+"""Makers of workloads for parts with other ports than two operands and a result."""
 
 
 def _reset(point: Point, cycles: int) -> dict[str, Bits]:
-    """The reset of what has a clock: low."""
+    """Return a low reset for a part with a clock."""
     return {"rst": np.zeros((cycles, 1), np.uint8)} if point.options["stages"] else {}
 
 

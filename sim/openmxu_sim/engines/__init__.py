@@ -28,20 +28,20 @@ ENGINES = ("golden", "model", "pysim", "icarus", "verilator", "compiled")
 """Names of all engines of this package."""
 
 BOARD = "board"
-"""What is no simulation: a unit on an FPGA."""
+"""Name of the engine that is no simulation: a unit on an FPGA."""
 
 CLOCKED = ("pysim", "icarus", "verilator", "compiled")
-"""Those that run the hardware clock by clock."""
+"""Names of the engines that run the hardware clock by clock."""
 
 _VERILATOR_CELLS = 64
-"""Processing elements up to which Verilator compiles the unit fast enough to be waited for."""
+"""Most processing elements for which Verilator compiles the unit fast enough to be waited for."""
 
 
 def choose(config: MxuConfig, *, clocked: bool = False) -> tuple[str, str]:
-    """The engine that ``auto`` means for a unit, and why.
+    """Return the engine that ``auto`` means for a unit, and the reason.
 
     ``compiled``, if its library is cached or can be built. Otherwise ``verilator``, if the unit is small and Verilator
-    is installed. Otherwise ``pysim`` if a clock is needed, else what :func:`quickest_product` says.
+    is installed. Otherwise ``pysim`` if a clock is needed, else the engine of :func:`quickest_product`.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def choose(config: MxuConfig, *, clocked: bool = False) -> tuple[str, str]:
 
 
 def quickest_product() -> str:
-    """The faster engine without a clock: ``model``, if its library is cached or can be built, else ``golden``."""
+    """Return the faster engine without a clock: ``model`` if its library is cached or can be built, else ``golden``."""
     from openmxu_sim.engines.model.kernel import load_kernel
     from openmxu_sim.netlist.native import CompilationError, CompilerNotFoundError
 
@@ -81,9 +81,9 @@ def quickest_product() -> str:
 
 
 def require(name: str) -> None:
-    """Make sure, before any work, that an engine has what it needs.
+    """Check, before any work, that an engine has what it needs.
 
-    ``compiled`` and ``model`` may find their libraries in the cache, and look for a compiler only if not.
+    ``model`` looks for a compiler only if its library is not in the cache; ``compiled`` is not checked before it runs.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def require(name: str) -> None:
 
 
 def load_product(name: str) -> Callable[..., npt.NDArray[Any]]:
-    """The product of the engine without a clock called ``name``, with the parameters of the golden one."""
+    """Return the product of the engine without a clock called ``name``, with the parameters of the golden one."""
     product: Callable[..., npt.NDArray[Any]] = import_module(
         {"golden": "openmxu_sim.golden", "model": "openmxu_sim.engines.model"}[name]
     ).matmul
@@ -112,7 +112,7 @@ def load_product(name: str) -> Callable[..., npt.NDArray[Any]]:
 
 
 def load(name: str) -> Engine:
-    """The clocked engine called ``name``."""
+    """Return the clocked engine called ``name``."""
     from openmxu_sim.cosim.simulators import SIMULATORS
 
     if name in SIMULATORS:
@@ -122,12 +122,12 @@ def load(name: str) -> Engine:
 
 
 def connect(port: str) -> Device:
-    """The unit on a port, by the first package that registers a function for it under the group ``openmxu.devices``.
+    """Connect to the unit on a port by the first function that a package registers in the group ``openmxu.devices``.
 
     Raises
     ------
     OSError, RuntimeError, ValueError
-        There is none.
+        No package connects boards, or there is no board.
     """
     found = next(iter(entry_points(group="openmxu.devices", name=BOARD)), None)
     if found is None:

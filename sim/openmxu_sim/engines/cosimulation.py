@@ -1,4 +1,4 @@
-"""What the engines have in common that run the unit's Verilog in another simulator."""
+"""Common parts of the engines that run the unit's Verilog in another simulator."""
 
 import json
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from openmxu_sim.operands.aliases import Progress
 from openmxu_sim.operands.stimulus import Stalls, Stimulus
 
 DIRECTORY = "OPENMXU_COSIMULATION"
-"""The variable that tells the test bench in which folder these files are."""
+"""Environment variable that names the folder of these files to the test bench."""
 
 STIMULUS = "stimulus.npz"
 PROGRESS = "progress"
@@ -30,7 +30,7 @@ RESULT = "result.npz"
 
 
 def write_stimulus(file: Path, stimulus: Stimulus, stalls: Stalls | None) -> None:
-    """Write what goes in and when to wait, as arrays: what is read back makes numbers, and runs nothing."""
+    """Write a stimulus and its waits as arrays: reading them back makes numbers, and runs nothing."""
     tiles = [
         [
             *(end for part in (tile.activations, tile.inner, tile.columns) for end in (part.start, part.stop)),
@@ -55,7 +55,7 @@ def write_stimulus(file: Path, stimulus: Stimulus, stalls: Stalls | None) -> Non
 
 
 def read_stimulus(file: Path) -> tuple[Stimulus, Stalls | None]:
-    """What :func:`write_stimulus` has written."""
+    """Read the file that :func:`write_stimulus` wrote."""
     with np.load(file, allow_pickle=False) as found:
         config = MxuConfig.of_dict(json.loads(str(found["config"])))
         stimulus = Stimulus(config, found["a"], found["b"], tuple(map(_tile, found["tiles"].tolist())))
@@ -80,7 +80,7 @@ def run(
     vcd: Path | None = None,
     progress: Progress | None = None,
 ) -> Run:
-    """Run the unit in ``simulator``; the rest is as in :class:`~openmxu_sim.engines.protocol.Engine`."""
+    """Run the unit in ``simulator``; the other parameters as in :class:`~openmxu_sim.engines.protocol.Engine`."""
     config = stimulus.config
     verilog, top = _export(config)
     if not is_built(verilog, top, simulator=simulator, waves=vcd is not None):
@@ -133,13 +133,13 @@ def _simulate(
 
 @lru_cache(maxsize=16)
 def _export(config: MxuConfig) -> tuple[str, str]:
-    """Verilog of a unit and the name of its top module; making it takes longer than many a product."""
+    """Return the Verilog of a unit and the name of its top module; making it takes longer than many a product."""
     unit = Mxu(config)
     return to_verilog(unit), unit.module_name
 
 
 def _reporter(file: Path, results: int, progress: Progress) -> Callable[[], None]:
-    """Hand on what the test bench wrote into ``file``, if anything new."""
+    """Return a function that reports the progress that the test bench wrote into ``file``, if there is any new."""
     latest = 0
 
     def report() -> None:

@@ -17,7 +17,7 @@ from openmxu_sim.operands.stimulus import Traffic
 
 @cocotb.test()
 async def traffic(dut: Any) -> None:
-    """All of a stimulus, and the results into a file."""
+    """Drive all of a stimulus, and write the results into a file."""
     directory = Path(os.environ[DIRECTORY])
     stimulus, stalls = read_stimulus(directory / STIMULUS)
     state = Traffic(stimulus, stalls)
@@ -54,6 +54,6 @@ async def traffic(dut: Any) -> None:
             next_report = time.monotonic() + 0.2
     counters = []
     if stimulus.config.status:
-        await FallingEdge(dut.clk)  # by then they have taken notice of the last result
+        await FallingEdge(dut.clk)  # by then the counters include the last result
         counters = [int(getattr(dut, f"status__{name}").value) for name in Counters._fields]
     np.savez(directory / RESULT, beats=state.beats(), cycles=state.cycles, counters=np.array(counters, dtype=np.int64))

@@ -1,6 +1,6 @@
-"""Verilator as fast as it goes on a large unit: it compiles a row once, and a program in C++ drives the streams.
+"""Verilator at its fastest on a large unit: it compiles a row once, and a program in C++ drives the streams.
 
-What the engine ``compiled`` is measured by and checked against; no simulator of this project has a part in it.
+The engine ``compiled`` is measured by it and checked against it; no simulator of this project has a part in it.
 
 Verilator compiles each processing element of a design again, half a second each, and takes more memory at 128x128 than
 most machines have. As a hierarchical block, a row is compiled once and called for each row, more than once in a cycle:
@@ -49,7 +49,7 @@ _VERILATOR_OPTIONS = (
     "-O3",
     "--x-initial",
     "fast",
-    # Of many small files, each would begin with Verilator's headers.
+    # Each of many small files would begin with Verilator's headers.
     "--output-split",
     "0",
 )
@@ -58,7 +58,7 @@ _COMPILED = ("OPT_FAST=-O1 -march=native", "OPT_GLOBAL=-O1")
 
 _STREAMS = ("weights", "activations", "results")
 
-# Around the unit: ports that C++ can name, and a register.
+# A wrapper of the unit: ports that C++ can name, and a register for the reset.
 _BENCH = """\
 module bench(
   input clk, input rst,
@@ -103,7 +103,7 @@ def run(
 
 
 def run_timed(stimulus: Stimulus, *, stalls: Stalls | None = None, progress: Progress | None = None) -> Timed:
-    """As :func:`run`, and the time that it takes."""
+    """Run as :func:`run` does, and measure the time."""
     start = time.perf_counter()
     program = build(stimulus.config)
     built = time.perf_counter() - start
@@ -116,7 +116,7 @@ def run_timed(stimulus: Stimulus, *, stalls: Stalls | None = None, progress: Pro
 def _run(
     program: bytes, stimulus: Stimulus, stalls: Stalls | None, progress: Progress | None
 ) -> tuple[Run, int, float]:
-    """What a program makes of a stimulus, in how many clocks and seconds."""
+    """Run a program on a stimulus; returns the run, and its clocks and seconds."""
     size = {name: -(-width // 8) for name, width in _widths(stimulus.config).items()}
     with process.workspace() as directory:
         executable = directory / "simulation"
@@ -133,7 +133,7 @@ def _run(
 
 @lru_cache(maxsize=4)
 def build(config: MxuConfig) -> bytes:
-    """The program that simulates a unit, from the cache or built now; see ``hierarchical.cpp`` for what it does.
+    """Return the program that simulates a unit, from the cache or built now; see ``hierarchical.cpp`` for its work.
 
     Reset goes through a register: all rows depend on it, and Verilator takes every input for changed at every call.
     Registers are clocked on both edges, so that one edge is one cycle: an idle edge would cost as many calls.
@@ -153,7 +153,7 @@ def build(config: MxuConfig) -> bytes:
 
 
 def _design(config: MxuConfig) -> str:
-    """What is compiled."""
+    """Return the Verilog to compile: the unit with its row marked as a block, and the bench, clocked on both edges."""
     text = to_verilog(Mxu(config), prefix="unit")
     rows = re.findall(r"^module (unit_row_\w+)\(", text, flags=re.MULTILINE)
     if len(rows) != 1:
@@ -163,7 +163,7 @@ def _design(config: MxuConfig) -> str:
 
 
 def _widths(config: MxuConfig) -> dict[str, int]:
-    """Bits of a beat of each stream."""
+    """Return the bits of a beat of each stream."""
     return {
         "weights": WeightBeat(config.source, config.columns, parts=config.splitter).size,
         "activations": ActivationBeat(config.source, config.rows, parts=config.splitter).size,
@@ -199,7 +199,7 @@ def _write_inputs(stimulus: Stimulus, stalls: Stalls | None, size: dict[str, int
 
 
 def _simulate(command: list[str], directory: Path, results: int, progress: Progress | None) -> list[str]:
-    """What the program says last."""
+    """Run the program; returns the words of its last line."""
 
     def report(line: str) -> None:
         if progress is not None and line.isdecimal():

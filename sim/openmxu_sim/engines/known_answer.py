@@ -1,4 +1,4 @@
-"""A product whose result is known, with which a newly compiled program is tried before it is cached.
+"""A product with a known result, with which a newly compiled program is tried before it is cached.
 
 A wrong answer need not be the compiler's fault: the user may have changed the hardware and wants to see the effect.
 Amaranth's own simulator, which compiles nothing, decides.
@@ -23,7 +23,7 @@ _M, _N = 3, 5
 
 
 def question(config: MxuConfig) -> Stimulus:
-    """The product for a unit: patterns of every sort, or zeros in a format that the golden model does not have."""
+    """Return the product for a unit: patterns of every sort, or zeros in a format that the golden model lacks."""
     m, k, n = _sizes(config)
     name = golden_name(config.source)
     if name is None or golden_name(config.operand) is None:
@@ -32,7 +32,7 @@ def question(config: MxuConfig) -> Stimulus:
 
 
 def difference(config: MxuConfig, run: Run) -> str:
-    """What is wrong with the answer of a run, in words; empty if it is right."""
+    """Describe the error in the answer of a run, in words; empty if it is right."""
     asked = question(config)
     m, k, n = _sizes(config)
     if run.beats.shape != (asked.results, config.columns):
@@ -46,7 +46,7 @@ def difference(config: MxuConfig, run: Run) -> str:
 
 
 def check_simulation(simulator: str, config: MxuConfig, run: Run | None) -> None:
-    """Complain about a run of :func:`question` on what a simulator has built, unless the hardware is to blame."""
+    """Raise an error if a run of :func:`question` on a simulator's build is wrong, unless the hardware is to blame."""
     wrong = "its test bench fails" if run is None else difference(config, run)
     if wrong and not hardware_differs(config):
         raise SimulationError(f"{simulator} built a simulation that does not work: {wrong}")
@@ -54,7 +54,7 @@ def check_simulation(simulator: str, config: MxuConfig, run: Run | None) -> None
 
 @lru_cache(maxsize=16)
 def hardware_differs(config: MxuConfig) -> bool:
-    """Whether the hardware itself answers wrongly: as a unit of at most 2x2 in Amaranth's simulator."""
+    """Whether the hardware itself answers wrongly, tried as a unit of at most 2x2 in Amaranth's simulator."""
     from openmxu_sim.engines import pysim  # noqa: PLC0415  # hardly ever needed
 
     small = replace(config, rows=min(config.rows, 2), columns=min(config.columns, 2))
@@ -69,7 +69,7 @@ def _sizes(config: MxuConfig) -> tuple[int, int, int]:
 
 
 def golden_name(fmt: FloatFormat) -> str | None:
-    """What the golden model calls a format."""
+    """Return the golden model's name of a format; ``None`` if it has none."""
     if fmt == FORMATS.get(fmt.name):
         return fmt.name
     return f"e{fmt.exponent_width}f{fmt.fraction_width}" if fmt.has_infinity else None

@@ -14,13 +14,13 @@ from openmxu_sim.netlist.native import CompilationError
 _log = logging.getLogger(__name__)
 
 OTHER_BITS = 3
-"""How a trial ends whose result is not the one that is known."""
+"""Exit status of a trial whose result differs from the known one."""
 
 RIGHT = "the bits are right"
-"""The last line of a trial whose result is the one that is known: a library can end the process with 0, too."""
+"""Last line of a trial with the known result: exit status 0 does not show it, as a library can end the process so."""
 
 _LIMIT = 120.0
-"""Seconds of a trial; that of a unit of 256x256 takes one."""
+"""Time limit of a trial in seconds; the trial of a unit of 256x256 takes one."""
 
 _T = TypeVar("_T")
 
@@ -28,10 +28,9 @@ _T = TypeVar("_T")
 def fetch_library(
     text: str, open_library: Callable[[bytes], _T], check: Callable[[bytes], bool], *, note: str = ""
 ) -> _T:
-    """What ``open_library`` makes of the library of a C source text, from the cache or built now.
+    """Open the library of a C source text by ``open_library``; it is taken from the cache or built now.
 
-    Without a compiler, a cached library is used if it was built with ``CC`` unset, by whichever compiler, and ``check``
-    said yes.
+    Without a compiler, a cached library is used if any compiler built it with ``CC`` unset, and ``check`` accepted it.
     """
     parts = text, machine.processor()
     plain = cache.key("plain", *parts)
@@ -61,7 +60,7 @@ def fetch_library(
 def try_library(
     library: bytes, module: str, *arguments: str, what: str, excused: Callable[[], bool] = lambda: False
 ) -> bool:
-    """Run ``python -m module LIBRARY arguments`` on a library that was just compiled, and may do anything."""
+    """Try a new library, which may do anything, in ``python -m module LIBRARY arguments``; whether it is right."""
     with process.workspace() as folder:
         file = folder / "library.so"
         file.write_bytes(library)

@@ -1,4 +1,4 @@
-"""What an engine is."""
+"""The interface of an engine."""
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from openmxu_sim.operands.stimulus import Stalls, Stimulus
 
 
 class Counters(NamedTuple):
-    """What the unit itself counted; see :func:`openmxu.unit.status.status_signature`."""
+    """Counts of the unit itself; see :func:`openmxu.unit.status.status_signature`."""
 
     cycles: int
     busy: int
@@ -25,15 +25,15 @@ class Counters(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """What a run of a unit gave."""
+    """Result of a run of a unit."""
 
     beats: npt.NDArray[np.uint32]
     """(beats, columns) words of the result stream."""
     cycles: int
-    """From the first beat taken on either input stream to the last result beat given, both included; 0 where nothing
-    counts them."""
+    """Cycles from the first beat taken on either input stream to the last result beat given, both included; 0 where
+    nothing counts them."""
     counters: Counters | None = None
-    """Counters of the unit, if it has ``status``, on engines that read it."""
+    """Counters of the unit, if it has ``status``, on engines that read them."""
 
 
 class Engine(Protocol):
@@ -53,21 +53,21 @@ class Engine(Protocol):
         Parameters
         ----------
         stimulus
-            The unit and what goes in.
+            The unit and its operands.
         stalls
-            When the other sides of the streams wait; ``None``: never.
+            Waits of the other sides of the streams; ``None``: no waits.
         vcd
-            Where to write a waveform.
+            File for a waveform.
         progress
-            Called with the progress of the run.
+            Called with the number of result beats so far, and of all result beats.
         options
-            What only some engines know.
+            Options that only some engines have.
         """
         ...
 
 
 class Device(AbstractContextManager["Device"], Protocol):
-    """A unit outside this machine; given back when its context ends."""
+    """A unit outside this machine; released when its context ends."""
 
     @property
     def config(self) -> MxuConfig:
@@ -76,10 +76,10 @@ class Device(AbstractContextManager["Device"], Protocol):
 
     @property
     def port(self) -> str:
-        """Where it is, for people."""
+        """Its address, for people."""
         ...
 
     @property
     def run(self) -> Engine:
-        """Runs a stimulus on it."""
+        """The engine that runs a stimulus on it."""
         ...

@@ -5,5 +5,5 @@
     golden ──▶ beats ──▶ weights.hex, activations.hex, results.hex ──▶ a bench that plays and compares them,
                                                                        in Verilog or in Python on cocotb
 
-They are texts with which people go on without this project: templates (``*.in``) and what is filled in.
+They are texts for people to go on with, without this project: templates (``*.in``), filled in.
 """

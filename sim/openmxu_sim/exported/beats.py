@@ -1,4 +1,4 @@
-"""The beats that an exported bench plays, and the results that must come: by the golden model alone."""
+"""The beats that an exported bench plays, and their expected results: by the golden model alone."""
 
 from dataclasses import dataclass, field
 
@@ -17,10 +17,10 @@ from openmxu_sim.operands.aliases import Words
 from openmxu_sim.operands.stimulus import stimulus
 
 _TILES = 24
-"""Tiles with any marks, at least."""
+"""Least number of tiles with any marks."""
 
 _ROWS = 100
-"""Their rows of activations, at least."""
+"""Least number of their rows of activations."""
 
 _KINDS = ("all", "operands", "ties", "normal", "meeting", "meeting")
 """Kinds of words: those of :func:`~openmxu_sim.operands.vectors.matrix`, single operands, ties where words are rounded,
@@ -28,13 +28,13 @@ and activations that :func:`meet <openmxu_sim.operands.vectors.meeting>` the wei
 
 _TERMS = 4000
 _MOST_ROWS = 1000
-"""Products of all these tiles together, at least, or so many rows: the smaller a unit, the more beats."""
+"""Least number of products of all these tiles, or of their rows, if that is less: small units have more beats."""
 
 _LONGEST = 24
-"""Rows of the longest of them."""
+"""Most rows of one of them."""
 
 _SHALLOW = 32
-"""Places of an accumulator bank up to which there is a product of more rows."""
+"""Most places of an accumulator bank for which there is a product of more rows."""
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Beats:
         )
 
     def expect(self, sums: Words) -> None:
-        """Add the results of a tile, which are these sums."""
+        """Add the results of a tile that has these sums."""
         config = self.config
         words = golden.convert(sums, "fp32", config.result.name, subnormals=config.subnormals)
         last = 1 << config.columns * config.result.width
@@ -68,9 +68,9 @@ class Beats:
 
 
 def make_beats(config: MxuConfig, seed: int = 1, share: int = 1) -> Beats:
-    """Whole products, ragged at all sides, and tiles with any marks; among their words all sorts of bit patterns.
+    """Make whole products, ragged at all sides, and tiles with any marks; their words are bit patterns of all sorts.
 
-    The same for the same unit, seed and ``share``, which is how many times as many terms meet. A product of three
+    Unit, seed and ``share`` determine the beats; ``share`` multiplies the number of terms that meet. A product of three
     passes is among them where words are converted from fp32 into bf16, one of six where the unit splits them, and one
     of more rows than the accumulator bank has where it has at most 32.
     """
@@ -92,7 +92,7 @@ def _draw(generator: np.random.Generator) -> int:
 
 
 def _add_product(beats: Beats, generator: np.random.Generator, m: int, precision: str) -> None:
-    """All tiles of a product of ``m`` rows: two whole tiles and a ragged one deep, one and a ragged one wide."""
+    """Add all tiles of a product of ``m`` rows: two whole tiles and a ragged one deep, one and a ragged one wide."""
     config = beats.config
     fmt, k, n = config.source.name, 2 * config.rows + (config.rows + 1) // 2, config.columns + (config.columns + 1) // 2
     a = vectors.matrix((m, k), fmt, _draw(generator))
@@ -100,7 +100,7 @@ def _add_product(beats: Beats, generator: np.random.Generator, m: int, precision
     given = stimulus(config, a, b, precision)
     beats.weights += given.weight_payloads()
     beats.activations += given.activation_payloads()
-    # What comes in surplus columns is compared, too: they multiply with -0.
+    # Results in surplus columns are compared, too: these columns multiply with -0.
     surplus = np.full((k, -n % config.columns), 1 << (config.source.width - 1), dtype=np.uint32)
     wide = (golden.from_bits(words, fmt) for words in (a, np.concatenate([b, surplus], axis=1)))
     product = golden.matmul(
@@ -114,7 +114,7 @@ def _add_product(beats: Beats, generator: np.random.Generator, m: int, precision
 
 
 class _Tiles:
-    """Tiles with any marks, and what the accumulator bank holds of them."""
+    """Tiles with any marks, and the contents of the accumulator bank."""
 
     def __init__(self, beats: Beats, generator: np.random.Generator) -> None:
         self._beats = beats
@@ -125,7 +125,7 @@ class _Tiles:
         self._bank = np.empty((0, self._config.columns), dtype=np.uint32)
 
     def add_all(self, share: int) -> None:
-        """NaN that is cleared, and one that is not; all kinds of words; then any tiles, the last one emitted."""
+        """Add a NaN that is cleared, and one that is not; all kinds of words; then any tiles, the last one emitted."""
         replace = dict.fromkeys(TILE_MARKS, False)
         for clear_nan in (True, False):
             self._add(replace, "nan")
@@ -146,7 +146,7 @@ class _Tiles:
         self._add_meetings(share * min(_MOST_ROWS, _TERMS // (self._config.rows * self._config.columns)) - _ROWS)
 
     def _add_meetings(self, rows: int) -> None:
-        """About so many rows of activations: terms that meet within a sum, and sums that meet in the bank."""
+        """Add about so many rows of activations: terms that meet within a sum, and sums that meet in the bank."""
         replace = dict.fromkeys(TILE_MARKS, False)
         while rows > 0:
             emit, keep, clear_nan = (self._generator.random(3) < (0.4, 0.5, 0.5)).tolist()
@@ -155,7 +155,7 @@ class _Tiles:
                 rows -= self._add(replace | {"add": True, "clear_nan": clear_nan, "emit": True, "keep": True}, "again")
 
     def _add(self, marks: dict[str, bool], kind: str) -> int:
-        """A tile of words of a kind; returns how many rows of activations it has."""
+        """Add a tile of words of a kind; returns its number of rows of activations."""
         most = len(self._bank) if marks["add"] else min(self._config.depth, _LONGEST)
         m = int(self._generator.integers(1, most + 1))
         if self._weights is None or not marks["keep"]:
@@ -181,7 +181,7 @@ class _Tiles:
         return m
 
     def _draw_activations(self, m: int, kind: str) -> tuple[Words, Part]:
-        """A tile's activations, ``m`` at most, and their part."""
+        """Draw a tile's activations, ``m`` at most, and their part."""
         assert self._weights is not None
         source, operand = self._config.source.name, self._config.operand.name
         if kind == "again" and self._activations is not None:
@@ -193,7 +193,7 @@ class _Tiles:
         return self._words((m, len(self._weights[0])), kind), self._part()
 
     def _changed(self, words: Words) -> Words:
-        """Rows whose terms cancel those of ``words``, double them or are smaller, but for some bits."""
+        """Return rows whose terms cancel those of ``words``, double them or are smaller, except for some bits."""
         source, operand, draw = self._config.source, self._config.operand, self._generator
         rows, low = (len(words), 1), np.uint32(source.fraction_width - operand.fraction_width)
         sign = draw.integers(2, size=rows).astype(np.uint32) << np.uint32(source.width - 1)
@@ -217,7 +217,7 @@ class _Tiles:
         return self._tied(words) if kind == "ties" else words
 
     def _tied(self, words: Words) -> Words:
-        """The words, their ends such that rounding to the operand format is a tie, or just not."""
+        """Return the words with ends such that rounding to the operand format is a tie, or just not."""
         dropped = self._config.source.fraction_width - self._config.operand.fraction_width
         if dropped < 2:
             return words
@@ -229,7 +229,7 @@ class _Tiles:
         return Part(int(self._generator.integers(len(Part) if self._config.splitter else 1)))
 
     def _send_weights(self, kind: str) -> tuple[Words, Part]:
-        """A tile's weights, of which some are missing at times; they and their part."""
+        """Send a tile's weights, of which some are missing at times; returns them and their part."""
         config, part = self._config, self._part()
         ragged = self._generator.random() < 0.3
         k = int(self._generator.integers(1, config.rows + 1)) if ragged else config.rows
@@ -242,7 +242,7 @@ class _Tiles:
         return weights, part
 
     def _send_activations(self, activations: Words, part: Part, marks: dict[str, bool]) -> None:
-        """A tile's activations, of which a part is multiplied."""
+        """Send a tile's activations, of which a part is multiplied."""
         config, m = self._config, len(activations)
         rows = np.zeros((m, config.rows), dtype=np.uint32)
         rows[:, : activations.shape[1]] = activations
@@ -251,7 +251,7 @@ class _Tiles:
         self._beats.activations += _join(rows, config.source.width, _above(ends, constant))
 
     def _operands(self, words: Words, part: Part) -> Words:
-        """What the unit's edge makes of words."""
+        """Convert words as the unit's edge does."""
         config = self._config
         if part != Part.WHOLE:
             return split(words, "xhrml"[part], subnormals=config.subnormals)
@@ -261,10 +261,10 @@ class _Tiles:
 
 
 def _above(lowest: list[bool] | list[int], constant: int) -> list[int]:
-    """What stands above the words of each beat: some bits of its own, and some that are the same for all."""
+    """Return the bits above the words of each beat: some bits of its own, and some that are the same for all."""
     return [bits | constant for bits in lowest]
 
 
 def _join(words: npt.NDArray[np.uint32], width: int, above: list[int]) -> list[int]:
-    """Beats of words with what stands above them."""
+    """Return beats of words and the bits above them."""
     return [beat | bits << words.shape[1] * width for beat, bits in zip(pack(words, width), above, strict=True)]

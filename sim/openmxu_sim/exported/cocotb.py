@@ -11,7 +11,7 @@ from openmxu_sim.exported.text import BEATS, fill, fill_common, is_on_bus, write
 
 
 def _write(export: Export) -> list[str]:
-    """The text of each file."""
+    """Return the text of each file."""
     config, common = export.component.config, fill_common(export)
     values = {
         "MAIN": fill("main.py.in", common).rstrip(),
@@ -29,7 +29,7 @@ def _write(export: Export) -> list[str]:
 
 
 COCOTB = Bench(("test_{name}.py", *BEATS, "Makefile", "{name}.core"), _write)
-"""The kind of bench that is in Python."""
+"""The kind of bench in Python."""
 
 _FLAT = '''
 class Flat:
@@ -45,12 +45,12 @@ class Flat:
 
 
 def _axi(export: Export) -> dict[str, str]:
-    """What differs between units on a bus."""
+    """Return the texts that differ between units on a bus."""
     return {"DUT": "        self.dut.aclken.value = 1\n" if export.clock_enable else ""}
 
 
 def _streams(export: Export) -> dict[str, str]:
-    """What differs between other units."""
+    """Return the texts that differ between other units."""
     config = export.component.config
     lines = [
         "dut = Flat(dut)" * (export.ports == "flat"),
@@ -71,7 +71,7 @@ def _streams(export: Export) -> dict[str, str]:
 
 
 def _describe(config: MxuConfig) -> str:
-    """The configuration as Python that makes it, a parameter a line."""
+    """Return the configuration as Python code, a parameter a line."""
     lines = []
     for field in fields(config):
         value = getattr(config, field.name)

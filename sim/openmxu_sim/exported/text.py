@@ -25,7 +25,7 @@ def is_on_bus(export: Export) -> bool:
 
 
 def fill(template: str, values: Mapping[str, object]) -> str:
-    """A template of this package, each ``@NAME@`` in it replaced."""
+    """Return a template of this package with each ``@NAME@`` in it replaced."""
     text = files(__package__).joinpath(template).read_text()
     for name, value in values.items():
         text = text.replace(f"@{name}@", str(value))
@@ -33,12 +33,12 @@ def fill(template: str, values: Mapping[str, object]) -> str:
 
 
 def fill_common(export: Export) -> dict[str, object]:
-    """What all templates have in them."""
+    """Return the values that all templates have in them."""
     return {"NAME": export.name, "WRITTEN": f"Written by OpenMXU {version('openmxu')}: {export.command}"}
 
 
 def write_beats(beats: Beats) -> list[str]:
-    """The text of each of :data:`BEATS`, for ``$readmemh``: a beat a line."""
+    """Return the text of each of :data:`BEATS`, for ``$readmemh``: a beat a line."""
     config = beats.config
     values = {
         "part": ": part (3 bits), " if config.splitter else ": ",

@@ -15,11 +15,11 @@ _PART = 3
 """Bits of a part."""
 
 _SPELLS = 1024
-"""Cycles for which pauses, one spell of them after the other, may hold up all streams."""
+"""Cycles for which pauses, one spell after the other, may hold up all streams."""
 
 
 def _write(export: Export) -> list[str]:
-    """The text of each file."""
+    """Return the text of each file."""
     beats = make_beats(export.component.config)
     common = fill_common(export)
     bench = CoreBench(sources=(f"{export.name}_tb.v",), data=BEATS, toplevel=f"{export.name}_tb")
@@ -32,11 +32,11 @@ def _write(export: Export) -> list[str]:
 
 
 VERILOG = Bench(("{name}_tb.v", *BEATS, "Makefile", "{name}.core"), _write)
-"""The kind of bench that is in Verilog."""
+"""The kind of bench in Verilog."""
 
 
 def _sizes(beats: Beats) -> dict[str, object]:
-    """Constants of the bench."""
+    """Return constants of the bench."""
     config = beats.config
     names = ("WEIGHT_BITS", "ACTIVATION_BITS", "RESULT_BITS")
     drained = config.latency + config.rows * config.row_step + config.row_latency
@@ -53,7 +53,7 @@ def _sizes(beats: Beats) -> dict[str, object]:
 
 
 def _connections(export: Export, beats: Beats) -> dict[str, object]:
-    """How the unit is connected, and what is asked of it at the end."""
+    """Return the connections of the unit, and the checks at the end."""
     if is_on_bus(export):
         ports, declared, tasks, checks = _axi(beats)
         enable = "aclken"
@@ -100,11 +100,11 @@ _WATCH = "".join(
 )
 
 _Parts = tuple[dict[str, str], str, str, str]
-"""Ports and what they are connected to; declarations, tasks and checks."""
+"""Ports and the signals that they are connected to; declarations, tasks and checks."""
 
 
 def _streams(beats: Beats, joint: str) -> _Parts:
-    """A unit's own streams."""
+    """Connect a unit's own streams."""
     ports = {"clk": "clk", "rst": "reset"}
     for stream in ("weights", "activations", "results"):
         ports |= {f"{stream}{joint}{name}": f"{stream}_{name}" for name in ("valid", "ready", "payload")}
@@ -120,7 +120,7 @@ def _streams(beats: Beats, joint: str) -> _Parts:
 
 
 def _axi(beats: Beats) -> _Parts:
-    """A unit behind AXI: marks are bits of TUSER, and registers say what it is and has done."""
+    """Connect a unit behind AXI: marks are bits of TUSER, and registers describe the unit and its work."""
     config = beats.config
     part = _PART * config.splitter
     data = {
@@ -161,7 +161,7 @@ def _check_registers(expected: Mapping[Register, str]) -> str:
 
 
 def _declare_counts(beats: Beats) -> str:
-    """What the counters must show, beside the unit."""
+    """Declare the counters that the unit's are compared with."""
     config = beats.config
     low = config.rows * config.source.width
     ports = {name: name for name in ("clk", "reset", "enable", "clear")}
@@ -198,7 +198,7 @@ _AXIL = {
     "rvalid": "answer_valid",
     "rready": "1'b1",
 }
-"""What is connected to the ports of AXI4-Lite: any register is read; the only command clears the counters, in the cycle
+"""Connections of the ports of AXI4-Lite: any register is read; the only command clears the counters, in the cycle
 in which its response is valid."""
 
 _AXIL_DECLARED = """\

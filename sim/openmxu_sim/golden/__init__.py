@@ -1,4 +1,4 @@
-"""The golden model: what every bit of an OpenMXU result is, in numpy.
+"""The golden model: the definition of every bit of an OpenMXU result, in numpy.
 
 This package is the oracle the hardware and every engine are compared with, bit for bit. It shares no code
 with them and has its own table of formats. It works on values, not on guard, round and sticky bits: a

@@ -22,7 +22,7 @@ def check_subnormals(subnormals: str) -> bool:
 
 
 def flush_subnormals(values: Values, fmt: Format) -> Values:
-    """Replace what is smaller than the smallest normal number of `fmt` by a zero of its sign."""
+    """Replace numbers below the smallest normal number of `fmt` by zeros of their signs."""
     return np.where(np.abs(values) < fmt.min_normal, np.copysign(0.0, values), values)
 
 
@@ -39,7 +39,7 @@ def rounded(values: Values, fmt: Format, *, flush: bool) -> Values:
 
 
 def operand_values(patterns: Bits, fmt: Format, *, flush: bool) -> Values:
-    """The values that arithmetic sees."""
+    """Return the values that arithmetic sees."""
     values = decode(patterns, fmt)
     return flush_subnormals(values, fmt) if flush else values
 
@@ -194,7 +194,7 @@ def add(a: npt.ArrayLike, b: npt.ArrayLike, fmt: str = "fp32", *, subnormals: st
 
 
 def _decode_pair(a: npt.ArrayLike, b: npt.ArrayLike, fmt: Format, *, flush: bool) -> tuple[Values, Values]:
-    """Check two operands of `fmt` and give the values arithmetic sees."""
+    """Check two operands of `fmt`, and return the values that arithmetic sees."""
     a_bits = check_patterns(a, fmt, "a")
     b_bits = check_patterns(b, fmt, "b")
     try:

@@ -1,4 +1,4 @@
-"""The processor's floating-point arithmetic as IEEE 754 has it, whatever the caller has set.
+"""The processor's floating-point arithmetic as in IEEE 754, whatever the caller has set.
 
 Rounding, and whether subnormal numbers are flushed, are settings of each thread. A library that was compiled with
 ``-ffast-math`` changes them when it is loaded, and some programs change them on purpose. numpy, numba and C code
@@ -20,7 +20,7 @@ _ONE = np.float32(1)
 
 
 def _load() -> tuple[ctypes.CDLL, object] | None:
-    """The C library that has the settings, and what stands for the default ones; ``None`` where there is none."""
+    """Return the C library that has the settings, and its pointer to the default ones; ``None`` where there is none."""
     try:
         library = ctypes.CDLL(None)
         library.fegetenv, library.fesetenv  # noqa: B018  # whether they are there
@@ -40,7 +40,7 @@ _found = _load()
 def ieee_arithmetic() -> Iterator[None]:
     """Compute as IEEE 754 says, in this thread: to nearest, ties to even, with subnormal numbers, without traps.
 
-    Afterwards the settings are what they were. Also a decorator. Takes a few microseconds.
+    Afterwards the settings are as before. Also a decorator. Takes a few microseconds.
     """
     if _found is None:
         _check()
@@ -58,7 +58,7 @@ def ieee_arithmetic() -> Iterator[None]:
 
 
 def _check() -> None:
-    """Complain about settings that are not IEEE 754's."""
+    """Raise an error if settings are not those of IEEE 754."""
     up, down = _ONE + _TINY, _ONE - _TINY
     if _LARGEST_SUBNORMAL * _ONE == 0 or up != _ONE or down != _ONE or -up != -_ONE:
         raise RuntimeError(

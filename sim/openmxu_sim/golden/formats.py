@@ -44,7 +44,7 @@ class Format:
 
     @property
     def bias(self) -> int:
-        """What the exponent field holds for numbers in [1, 2)."""
+        """Exponent field of numbers in [1, 2)."""
         return (1 << (self.exponent_width - 1)) - 1
 
     @property
@@ -91,12 +91,12 @@ class Format:
 
     @property
     def canonical_nan(self) -> int:
-        """The NaN that arithmetic gives."""
+        """Pattern of the NaN that arithmetic gives."""
         return self.exponent_mask | (self.quiet_bit if self.has_infinity else self.fraction_mask)
 
     @property
     def overflow(self) -> int:
-        """What too large a positive number becomes: infinity, or the NaN of a format that has none."""
+        """Pattern that replaces too large a positive number: infinity, or the NaN of a format that has none."""
         return self.exponent_mask if self.has_infinity else self.canonical_nan
 
 
@@ -120,7 +120,7 @@ DTYPES: Mapping[str, np.dtype[Any]] = {
     "fp8_e4m3": np.dtype(ml_dtypes.float8_e4m3fn),
     "fp8_e5m2": np.dtype(ml_dtypes.float8_e5m2),
 }
-"""The formats of which numpy, with ml_dtypes, has arrays."""
+"""Types of numpy, with ml_dtypes, by the name of their format."""
 
 
 def find_format(name: str, parameter: str = "fmt") -> Format:
@@ -132,7 +132,7 @@ def find_format(name: str, parameter: str = "fmt") -> Format:
         A key of :data:`FORMATS`, or ``eXfY`` for X exponent and Y fraction bits with infinities, where
         2 <= X <= 8 and 1 <= Y <= 23: ``e4f3`` is not ``fp8_e4m3``.
     parameter : str
-        What the caller calls it, for the message.
+        The caller's name of the parameter, for the message.
 
     Returns
     -------
@@ -168,7 +168,7 @@ def check_unmasked(array: npt.ArrayLike, parameter: str) -> None:
 
 
 def check_patterns(bits: npt.ArrayLike, fmt: Format, parameter: str) -> Bits:
-    """Accept an array of bit patterns."""
+    """Check an array of bit patterns, and return it as uint32."""
     check_unmasked(bits, parameter)
     array = np.asarray(bits)
     if array.dtype.kind not in "ui":
@@ -188,7 +188,7 @@ def is_nan(bits: Bits, fmt: Format) -> npt.NDArray[np.bool_]:
 
 
 def decode(bits: Bits, fmt: Format) -> Values:
-    """The exact values of bit patterns."""
+    """Return the exact values of bit patterns."""
     exponent = ((bits & fmt.exponent_mask) >> fmt.fraction_width).astype(np.int32)
     fraction = (bits & fmt.fraction_mask).astype(np.float64)
     # Subnormal numbers have no hidden bit and the exponent of the smallest normal one.
@@ -201,7 +201,7 @@ def decode(bits: Bits, fmt: Format) -> Values:
 
 
 def encode(values: Values, fmt: Format) -> Bits:
-    """The bit patterns of values that `fmt` can hold; this does not round."""
+    """Return the bit patterns of values that `fmt` can hold; this does not round."""
     magnitude = np.where(np.isfinite(values), np.abs(values), 0.0)
     normal = magnitude >= fmt.min_normal
     # frexp gives a significand in [0.5, 1), formats have it in [1, 2): hence the one.

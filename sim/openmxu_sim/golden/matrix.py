@@ -33,7 +33,7 @@ _SIDE = 256
 
 
 def to_bits(array: npt.ArrayLike) -> Bits:
-    """The fp32 patterns of an array, payloads of NaNs untouched.
+    """Return the fp32 patterns of an array, payloads of NaNs untouched.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def to_bits(array: npt.ArrayLike) -> Bits:
 
 
 def from_bits(bits: npt.ArrayLike, fmt: str = "fp32") -> npt.NDArray[np.float32]:
-    """The float32 array of bit patterns; payloads of NaNs are untouched, but those of other formats get quiet.
+    """Return the float32 array of bit patterns; payloads of NaNs are untouched, but NaNs of other formats become quiet.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def from_bits(bits: npt.ArrayLike, fmt: str = "fp32") -> npt.NDArray[np.float32]
 
 
 def to_array(bits: npt.ArrayLike, fmt: str) -> npt.NDArray[Any]:
-    """The array of bit patterns in numpy's type for their format; in float32 where there is none.
+    """Return the array of bit patterns in numpy's type for their format; in float32 where there is none.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def to_array(bits: npt.ArrayLike, fmt: str) -> npt.NDArray[Any]:
     Raises
     ------
     TypeError, ValueError
-        As of :func:`from_bits`.
+        As in :func:`from_bits`.
     """
     if fmt not in DTYPES or fmt == "fp32":
         return from_bits(bits, fmt)
@@ -209,7 +209,7 @@ def _tile_sums(
     *,
     flush: bool,
 ) -> Iterator[Values]:
-    """What comes out of the foot of the columns for each tile: operands (M, K) and (K, N), sums (M, N)."""
+    """Yield the sums at the foot of the columns for each tile: operands (M, K) and (K, N), sums (M, N)."""
     m, inner, n = *a.shape, b.shape[1]
     whole = inner // rows
     abreast = max(1, _SIDE * _SIDE // (m * n))
@@ -231,12 +231,12 @@ def _tile_sums(
 
 
 def _cut(length: int, most: int) -> list[slice]:
-    """``range(length)`` in pieces of at most ``most``."""
+    """Return ``range(length)`` in pieces of at most ``most``."""
     return [slice(start, min(start + most, length)) for start in range(0, length, most)]
 
 
 def _fp32_patterns(array: npt.ArrayLike, parameter: str) -> Bits:
-    """Accept an array in one of the known types as patterns of fp32; views, as a cast would quieten NaNs."""
+    """Return an array in one of the known types as patterns of fp32; by views, as a cast would quieten NaNs."""
     check_unmasked(array, parameter)
     given: npt.NDArray[Any] = np.asarray(array)
     name = next((name for name, dtype in DTYPES.items() if given.dtype == dtype), None)
@@ -252,7 +252,7 @@ def _fp32_patterns(array: npt.ArrayLike, parameter: str) -> Bits:
 
 
 def check_operands(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Bits, Bits]:
-    """Accept two matrices that can be multiplied, and give their fp32 patterns."""
+    """Check two matrices that are to be multiplied, and return their fp32 patterns."""
     a_bits, b_bits = _fp32_patterns(a, "a"), _fp32_patterns(b, "b")
     if a_bits.ndim != 2 or b_bits.ndim != 2 or a_bits.shape[1] != b_bits.shape[0]:
         raise ValueError(f"a and b must have shapes (M, K) and (K, N), not {a_bits.shape} and {b_bits.shape}")
@@ -260,7 +260,7 @@ def check_operands(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Bits, Bits]:
 
 
 def check_precision(precision: str, operand: str = "bf16", accumulate: str = "fp32") -> Sequence[tuple[str, str]]:
-    """The passes of a precision, see :data:`PASSES`."""
+    """Check a precision, and return its passes, see :data:`PASSES`."""
     if precision not in PASSES:
         raise ValueError(f"precision must be {', '.join(map(repr, PASSES))}, not {precision!r}")
     if precision != "default" and operand != "bf16":
@@ -271,7 +271,7 @@ def check_precision(precision: str, operand: str = "bf16", accumulate: str = "fp
 
 
 def check_count(value: int, parameter: str, least: int = 1) -> int:
-    """Accept a number of things, `least` or more."""
+    """Check a number of things, `least` or more, and return it."""
     domain = f"{parameter} must be an integer >= {least}, not {value!r}"
     try:
         count = operator.index(value)

@@ -29,7 +29,7 @@ PASSES: Mapping[str, Sequence[tuple[str, str]]] = {
 
 
 def split(bits: Bits, part: str, *, subnormals: str) -> Bits:
-    """One part of fp32 numbers, in bf16.
+    """Return one part of fp32 numbers, in bf16.
 
     Each part has the sign of the number, zeros included. In ``"flush"`` mode subnormal numbers are zeros to begin with.
 
@@ -61,5 +61,5 @@ def split(bits: Bits, part: str, *, subnormals: str) -> Bits:
 
 
 def _truncated(values: Values) -> Values:
-    """fp32 numbers without the lower 16 bits of their patterns, which leaves bf16 numbers."""
+    """Return fp32 numbers without the lower 16 bits of their patterns, which leaves bf16 numbers."""
     return decode(encode(values, _FP32) & np.uint32(0xFFFF0000), _FP32)

@@ -9,7 +9,7 @@
 
 ``on_unit`` changes a function: the unit computes every ``dot_general``, ``ragged_dot`` and convolution in it, in loops,
 branches, ``shard_map`` and derivatives, too. XLA computes the rest. Results leave the unit in fp32 and are rounded to
-the type of XLA's.
+XLA's type.
 """
 
 from openmxu_sim.jax.interpreter import on_unit

@@ -1,4 +1,4 @@
-"""Small products as foreign functions of XLA's: its program calls the kernel of the engine ``model``, without Python.
+"""Small products as foreign functions of XLA: its program calls the kernel of the engine ``model``, without Python.
 
 ::
 
@@ -30,8 +30,8 @@ _lock = threading.Lock()
 
 
 def find_handler() -> str | None:
-    """The name by which XLA knows the handler, which is built for this processor where it is not in the cache; ``None``
-    where it cannot be.
+    """Return the name by which XLA knows the handler, which is built for this processor unless it is in the cache;
+    ``None`` if it cannot be built.
 
     The name has a digest of the source: a compiled program that was kept meets the same handler or none.
     """
@@ -59,11 +59,11 @@ def _find_handler() -> str | None:
 
 
 _libraries: list[Any] = []
-"""What must stay loaded."""
+"""Libraries that must stay loaded."""
 
 
 def register(name: str, library: Any) -> None:
-    """Tell XLA the name of a library's handler."""
+    """Register a library's handler with XLA under a name."""
     jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(library.openmxu_products), platform="cpu")
     _libraries.append(library)
 
@@ -73,7 +73,7 @@ def _check(library: bytes) -> bool:
 
 
 def call(name: str, numerics: Numerics, a: jax.Array, b: jax.Array) -> jax.Array:
-    """The products of (P, M, K) and (P, K, N) in fp32, by the handler of that name; ``vmap`` puts dimensions first."""
+    """Return the products of (P, M, K) and (P, K, N) in fp32, by a handler's name; ``vmap`` puts dimensions first."""
     how, target, rows, block, parts = model.plain_setup(a.shape[-1], **numerics._asdict())
     shape = jax.ShapeDtypeStruct((*a.shape[:-1], b.shape[-1]), a.dtype)
     products = jax.ffi.ffi_call(name, shape, vmap_method="broadcast_all")

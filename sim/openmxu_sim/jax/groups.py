@@ -1,4 +1,4 @@
-"""Products of groups, whose sizes are known only when a program runs: the host computes them, one by one.
+"""Products of groups whose sizes are known only when a program runs: the host computes them, one by one.
 
 ::
 
@@ -9,7 +9,7 @@
       │ a1 │   │ b1 │                          │ b1 │   │ c1 │
       └────┘   └────┘                          └────┘   └────┘
 
-A mixture of experts has the first, and the second for the gradients of its weights. Rows of no group are zero.
+A mixture of experts has the first kind, and the second for its weights' gradients. Rows of no group are zero.
 """
 
 from functools import partial
@@ -27,14 +27,14 @@ from openmxu_sim.networks.numerics import Numerics
 from openmxu_sim.operands.aliases import Floats
 
 _groups = Primitive("openmxu_products_of_groups")
-"""Of groups of rows, (P, M, K) and (P, G, K, N) make (P, M, N); of the inner dimension, (P, M, K) and (P, K, N) make
-(P, G, M, N), all in float32. The third operand has the sizes of groups, (P, G)."""
+"""Products of groups: of rows, (P, M, K) and (P, G, K, N) make (P, M, N); of the inner dimension, (P, M, K) and
+(P, K, N) make (P, G, M, N), all in float32. The third operand has the sizes of groups, (P, G)."""
 
 
 def multiply_groups(
     numerics: Numerics, a: jax.Array, b: jax.Array, sizes: jax.Array, *, inner: bool = False
 ) -> jax.Array:
-    """The products of groups of rows, or of the inner dimension."""
+    """Return the products of groups of rows, or of the inner dimension."""
     return _bind(*alike(a, b, sizes), numerics=numerics, inner=inner)
 
 
@@ -62,7 +62,7 @@ def _now(*given: jax.Array, **parameters: Any) -> jax.Array:
 
 
 def _batch(given: tuple[jax.Array, ...], places: tuple[Any, ...], **parameters: Any) -> tuple[jax.Array, int]:
-    """More of them."""
+    """Apply the primitive to a batch, as one larger stack."""
     count = next(each.shape[place] for each, place in zip(given, places, strict=True) if place is not None)
     moved = [
         jnp.broadcast_to(each, (count, *each.shape)) if place is None else jnp.moveaxis(each, place, 0)
@@ -73,7 +73,7 @@ def _batch(given: tuple[jax.Array, ...], places: tuple[Any, ...], **parameters: 
 
 
 def _transpose(gradient: Any, a: Any, b: Any, sizes: jax.Array, *, numerics: Numerics, inner: bool) -> tuple[Any, ...]:
-    """The gradient of one operand: of groups of rows, or, of weights that are a stack, of the inner dimension."""
+    """Return one operand's gradient, by groups of rows; that of stacked weights by groups of the inner dimension."""
     of_a = ad.is_undefined_primal(a)
     if type(gradient) is ad.Zero:
         return (ad.Zero(a.aval), None, None) if of_a else (None, ad.Zero(b.aval), None)
@@ -91,7 +91,7 @@ ad.defjvp(
     lambda tangent, a, _, sizes, **parameters: _bind(a, tangent, sizes, **parameters),
     None,
 )
-# Calls, as in `products`.
+# Calls, as in `primitives`.
 ad.primitive_transposes.__setitem__(_groups, _transpose)
 batching.primitive_batchers.__setitem__(_groups, _batch)
 

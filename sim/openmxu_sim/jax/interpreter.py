@@ -21,7 +21,7 @@ _REFUSED = frozenset(
         *("triangular_solve", "tridiagonal", "tridiagonal_solve", "custom_linear_solve"),
     )
 )
-"""Operations of those that JAX names in public that multiply matrices, or factorise them, in a way of their own."""
+"""Operations that JAX names in public and that multiply or factorise matrices in a way of their own."""
 
 _KNOWN = re.compile(
     r"(all_gather|all_to_all|pbroadcast|ppermute|psum|reduce_scatter|unreduced|random|threefry|philox|debug)\w*"
@@ -33,11 +33,11 @@ _KNOWN = re.compile(
     r"|(global_array_to_host_local|host_local_array_to_global)_array|shard_alike|xla_metadata_\w+|remove_memory_space"
     r"|openmxu_products\w*"
 )
-"""Others of JAX's that multiply nothing, or are what they contain."""
+"""Other operations of JAX that multiply nothing, or only in operations that they contain."""
 
 
 class _Unit(NamedTuple):
-    """What computes products, and whether others may."""
+    """The numerics of products, and which operations may multiply elsewhere."""
 
     numerics: Numerics
     strict: bool
@@ -56,26 +56,26 @@ def on_unit(
     allow: Collection[str] = (),
     static_argnums: int | Sequence[int] = (),
 ) -> Callable[..., Any]:
-    """A function like another, whose products of matrices and convolutions the unit computes.
+    """Return a function like another, whose products of matrices and convolutions the unit computes.
 
-    Apply it outermost, ``on_unit(jax.grad(loss))``, and the products of derivatives are the unit's, too. So they are in
+    Apply it outermost, ``on_unit(jax.grad(loss))``, and the unit computes products of derivatives, too. It also does in
     ``jax.grad(on_unit(loss))`` and ``jax.jvp(on_unit(loss), ...)``, where functions with products and derivatives of
-    their own are an error. ``jax.jit`` of the result is as usual.
+    their own are an error. ``jax.jit`` of the result works as usual.
 
     Parameters
     ----------
     function
-        What ``jax.jit`` takes: a function of arrays, or trees of them.
+        A function that ``jax.jit`` takes: of arrays, or trees of them.
     operand, accumulate, precision, subnormals, rows
-        As of :func:`openmxu_sim.simulate`. Formats may have names of JAX's, ``"bfloat16"`` or ``jnp.bfloat16``, or of
-        the literature's, ``"e4m3"``.
+        As in :func:`openmxu_sim.simulate`. Formats may have JAX's names, ``"bfloat16"`` or ``jnp.bfloat16``, or the
+        literature's, ``"e4m3"``.
     strict
         Whether another operation that may multiply matrices is an error: a factorisation, a call of the host or of an
         exported program, any that is not known here.
     allow
-        Names of such operations that are none all the same.
+        Names of such operations to permit anyway.
     static_argnums
-        As of ``jax.jit``.
+        As in ``jax.jit``.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def on_unit(
 
 
 def _play(unit: _Unit, jaxpr: Jaxpr, constants: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
-    """Compute what a function's operations say."""
+    """Compute the operations of a function."""
     values: dict[Any, Any] = dict(zip(jaxpr.constvars, constants, strict=True))
     values |= zip(jaxpr.invars, inputs, strict=True)
 
@@ -145,7 +145,7 @@ def _is_refused(equation: Any) -> bool:
 
 
 def _is_plain(equation: Any) -> bool:
-    """Whether XLA gets neither products nor calls of something else for an operation that is not known here."""
+    """Whether XLA makes neither products nor calls of anything else of an operation that is not known here."""
     parameters = equation.primitive.get_bind_params(equation.params)
     alone = jax.jit(lambda *given: equation.primitive.bind(*given, **parameters))
     try:
@@ -157,13 +157,13 @@ def _is_plain(equation: Any) -> bool:
 
 @lru_cache(maxsize=1)
 def _named() -> frozenset[str]:
-    """Operations that JAX names in public, and those that are replayed here."""
+    """Return the operations that JAX names in public, and those that are replayed here."""
     public = (each.name for each in vars(primitives).values() if isinstance(each, Primitive))
     return frozenset((*public, *_REPLACED, *_CONTAINERS))
 
 
 def _unsuitable(name: str, given: Sequence[Any]) -> str | None:
-    """Why the unit cannot take these arrays, if that is so."""
+    """Return the reason why the unit cannot take these arrays, if there is one."""
     types = {each.dtype.name for each in given[:2]} if name in _REPLACED else set()
     if types <= set(TYPES):
         return None
@@ -171,14 +171,14 @@ def _unsuitable(name: str, given: Sequence[Any]) -> str | None:
 
 
 def _multiplies(equation: Any) -> bool:
-    """Whether an operation is a product, or contains one, or what is refused."""
+    """Whether an operation is a product, or contains one or a refused operation."""
     return equation.primitive.name in _REPLACED or any(
         _multiplies(inner) or _is_refused(inner) for jaxpr in _contents(equation.params) for inner in jaxpr.eqns
     )
 
 
 def _contents(parameters: Mapping[str, Any]) -> list[Jaxpr]:
-    """The functions that an operation contains."""
+    """Return the functions that an operation contains."""
     found = []
     for value in parameters.values():
         for each in value if isinstance(value, (tuple, list)) else [value]:
@@ -200,7 +200,7 @@ def _call(key: str) -> Callable[..., list[Any]]:
 
 
 def _with_own_rule(key: str) -> Callable[..., list[Any]]:
-    """Of a function with derivatives of its own: what it computes, and an error where these are asked for."""
+    """Return a function that replays an operation with derivatives of its own, and refuses to differentiate it."""
 
     def play(unit: _Unit, parameters: Mapping[str, Any], given: Sequence[Any]) -> list[Any]:
         function = jax.custom_jvp(lambda *values: tuple(_play_closed(unit, parameters[key], values)))
@@ -273,11 +273,11 @@ _CONTAINERS: Mapping[str, Callable[..., list[Any]]] = {
     "cond": _cond,
     "shard_map": _shard_map,
 }
-"""How operations are replayed that contain others."""
+"""Functions that replay operations which contain others."""
 
 
 def _dot_general(numerics: Numerics, a: Any, b: Any, *, dimension_numbers: Any, **_options: Any) -> Any:
-    """Any product of two arrays, with its dimensions in the order (batch, free, contracted, free)."""
+    """Compute any product of two arrays, with its dimensions in the order (batch, free, contracted, free)."""
     (contracted_a, contracted_b), (batch_a, batch_b) = dimension_numbers
     free_a, free_b = (
         [place for place in range(each.ndim) if place not in (*contracted, *batch)]
@@ -302,7 +302,7 @@ def _ragged_dot_general(
     group_offset: Any,
     **_options: Any,
 ) -> Any:
-    """Products of groups of a dimension, whose sizes may differ along the dimensions before it."""
+    """Compute products of groups of a dimension, whose sizes may differ along the dimensions before it."""
     numbers = ragged_dot_dimension_numbers
     (sums_a, sums_b), (batch_a, batch_b) = numbers.dot_dimension_numbers
     (ragged,), groups = numbers.lhs_ragged_dimensions, numbers.rhs_group_dimensions
@@ -348,7 +348,7 @@ def _convolution(
     batch_group_count: int,
     **_options: Any,
 ) -> Any:
-    """Any convolution, as products of weights and patches: sums over channels and, within each, taps."""
+    """Compute any convolution, as products of weights and patches: sums over channels and, within each, taps."""
     image, kernel = image.transpose(dimension_numbers.lhs_spec), kernel.transpose(dimension_numbers.rhs_spec)
     spread = [(0, 0, 0), (0, 0, 0), *((*pair, step - 1) for pair, step in zip(padding, lhs_dilation, strict=True))]
     padded = jax.lax.pad(image, jnp.zeros((), image.dtype), spread)
@@ -368,7 +368,7 @@ def _convolution(
 def _patches(
     image: Any, kernel: Sequence[int], strides: Sequence[int], dilation: Sequence[int]
 ) -> tuple[Any, tuple[int, ...]]:
-    """(N, C, *kernel, *places) of (N, C, *image), and how many places there are along each dimension."""
+    """Return (N, C, *kernel, *places) of (N, C, *image), and the number of places along each dimension."""
     places = []
     for axis, (taps, stride, step) in enumerate(zip(kernel, strides, dilation, strict=True)):
         size = image.shape[2 + 2 * axis]
@@ -384,4 +384,4 @@ _REPLACED: Mapping[str, Callable[..., Any]] = {
     "ragged_dot_general": _ragged_dot_general,
     "conv_general_dilated": _convolution,
 }
-"""What the unit computes."""
+"""Operations that the unit computes."""

@@ -1,7 +1,7 @@
 """Products of arrays, by the engine ``model``, with derivatives by the same unit.
 
 They are operations of JAX, linear in each operand, so their derivatives are such operations, too. XLA gets them when
-all sizes and the platform are known: those that ``vmap`` has put there, too. Small products on CPUs are calls of a
+all sizes, those included that ``vmap`` has added, and the platform are known. Small products on CPUs are calls of a
 handler, all others calls of the host.
 """
 
@@ -26,7 +26,7 @@ TYPES = (
     *("float32", "bfloat16", "float16", "float64", "float8_e4m3fn", "float8_e5m2", "float8_e3m4", "float8_e4m3"),
     *("float8_e4m3b11fnuz", "float8_e4m3fnuz", "float8_e5m2fnuz"),
 )
-"""What is multiplied. All but float64 go into fp32 exactly; that is rounded to it."""
+"""Types that the unit multiplies. All but float64 go into fp32 exactly; that is rounded to it."""
 
 _products = Primitive("openmxu_products")
 """The float32 products of (P, M, K) and (P, K, N) arrays, of any of :data:`TYPES`, with ``numerics``."""
@@ -37,13 +37,13 @@ def _shape(a: Any, b: Any) -> tuple[int, ...]:
 
 
 def result_of(shape: tuple[int, ...], operand: Any) -> Any:
-    """What is known of a float32 result; within ``shard_map`` it varies as the operand does, along the same axes."""
+    """Return the abstract value of a float32 result; within ``shard_map`` it varies along the operand's axes."""
     mesh = NamedSharding(operand.sharding.mesh, PartitionSpec(*[None] * len(shape)))
     return operand.update(shape=shape, dtype=np.dtype(np.float32), weak_type=False, sharding=mesh)
 
 
 def alike(*operands: jax.Array) -> list[jax.Array]:
-    """Operands that vary alike within ``shard_map``, where weights may be the same for all devices."""
+    """Return operands that vary alike within ``shard_map``, where weights may be the same for all devices."""
     varying = [jax.typeof(each).manual_axis_type.varying for each in operands]
     missing = [tuple(frozenset().union(*varying) - axes) for axes in varying]
     return [
@@ -74,7 +74,7 @@ def _now(a: jax.Array, b: jax.Array, *, numerics: Numerics) -> jax.Array:
 
 
 def _batch(given: tuple[jax.Array, jax.Array], places: tuple[Any, Any], *, numerics: Numerics) -> tuple[jax.Array, int]:
-    """The products of a batch: rows of activations where weights are the same for all of it, else a larger stack."""
+    """Multiply a batch: as rows of activations where weights are the same for all of it, else as a larger stack."""
     (a, b), (place_a, place_b) = given, places
     if place_b is None:
         a = jnp.moveaxis(a, place_a, 1)
@@ -86,7 +86,7 @@ def _batch(given: tuple[jax.Array, jax.Array], places: tuple[Any, Any], *, numer
     return _bind(numerics, left, right).reshape(_shape(a, b)), 0
 
 
-# A call, for the documentation reads this without JAX, and what stands for it there takes no items.
+# A call, as the documentation reads this without JAX, and its stand-in for JAX supports no assignment of items.
 batching.primitive_batchers.__setitem__(_products, _batch)
 
 
@@ -102,7 +102,7 @@ ad.defbilinear(_products, _of_a, _of_b)
 
 
 def _on_host(a: jax.Array, b: jax.Array, *, numerics: Numerics) -> jax.Array:
-    """Through Python."""
+    """Multiply through Python."""
     shape = jax.ShapeDtypeStruct(_shape(a, b), jnp.float32)
     result: jax.Array = jax.pure_callback(partial(_compute, numerics), shape, a, b)
     return result
@@ -114,7 +114,7 @@ def _compute(numerics: Numerics, a: Any, b: Any) -> npt.NDArray[np.float32]:
 
 
 def _on_cpu(a: jax.Array, b: jax.Array, *, numerics: Numerics) -> jax.Array:
-    """By the handler, unless it takes so long that Python can use threads, and hears Ctrl-C between its calls."""
+    """Multiply by the handler, unless it takes so long that Python can use threads, and hears Ctrl-C between calls."""
     small = model.is_small(math.prod(a.shape) * b.shape[2], numerics.precision)
     handler = find_handler() if small else None
     if handler is None:
@@ -124,12 +124,12 @@ def _on_cpu(a: jax.Array, b: jax.Array, *, numerics: Numerics) -> jax.Array:
 
 for _platform, _rule in ((None, _on_host), ("cpu", _on_cpu)):
     _lower = mlir.lower_fun(_rule, multiple_results=False)
-    # As of `pure_callback`, which is not cacheable itself.
+    # Like `pure_callback`, which is not cacheable itself.
     mlir.register_lowering(_products, _lower, platform=_platform, cacheable=False)
 
 
 def multiply(numerics: Numerics, a: jax.Array, b: jax.Array) -> jax.Array:
-    """The float32 products of (P, M, K) and (P, K, N), of any of :data:`TYPES`."""
+    """Return the float32 products of (P, M, K) and (P, K, N), of any of :data:`TYPES`."""
     if 0 in (*a.shape, *b.shape):
         return jnp.zeros(_shape(a, b), jnp.float32)
     return _bind(numerics, *alike(a, b))
@@ -145,7 +145,7 @@ def matmul(
     subnormals: str = "flush",
     rows: int = 128,
 ) -> jax.Array:
-    """The product that the unit computes, by the rules of :func:`jax.numpy.matmul`; so are its derivatives.
+    """Multiply as the unit does, by the rules of :func:`jax.numpy.matmul`; the unit computes the derivatives, too.
 
     ``jit``, ``grad``, ``jvp``, ``vmap`` and ``shard_map`` transform it as they do any function.
 
@@ -154,7 +154,7 @@ def matmul(
     a, b
         Arrays of one type among :data:`TYPES`. Results are rounded to it.
     operand, accumulate, precision, subnormals, rows
-        As of :func:`openmxu_sim.simulate`.
+        As in :func:`openmxu_sim.simulate`.
 
     Raises
     ------
@@ -170,6 +170,6 @@ def matmul(
 
 @partial(jax.jit, static_argnums=0, inline=True)
 def _matmul(numerics: Numerics, a: jax.Array, b: jax.Array) -> jax.Array:
-    """Compiled, where nothing around it is: tracing it takes longer than a small product does."""
+    """Multiply, compiled even where nothing around is: tracing takes longer than a small product does."""
     left, right, shape = to_stacks(a, b, broadcast_to=jnp.broadcast_to, rules="jax.numpy.matmul")
     return multiply(numerics, left, right).astype(a.dtype).reshape(shape)

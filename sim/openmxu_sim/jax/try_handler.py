@@ -1,4 +1,4 @@
-"""The handler that was just compiled, tried in a process of its own: it may be anything, and do anything.
+"""Trial of the handler just compiled, in a process of its own: it may be anything, and do anything.
 
 The process is ``python -m openmxu_sim.jax.try_handler LIBRARY``. It ends with
 :data:`~openmxu_sim.engines.library.RIGHT` if products of operands of every kind have the golden model's bits where XLA
@@ -23,7 +23,7 @@ from openmxu_sim.operands import vectors
 
 _NAME = "openmxu_trial"
 _COUNT, _M, _K, _N = 2, 13, 9, 33
-"""More rows and columns than a band and a panel have, of any processor's."""
+"""Sizes of the products: more rows and columns than a band and a panel of any processor."""
 
 
 def main(library: str) -> None:

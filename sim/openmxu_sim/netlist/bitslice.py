@@ -24,7 +24,7 @@ _EXPRESSIONS = {
 
 
 def bit_slices(netlist: Netlist, inputs: Sequence[str]) -> str:
-    """C text of ``void gates(const word *i, word *o, word *state)``, the netlist in one cycle."""
+    """Return C text of ``void gates(const word *i, word *o, word *state)``, the netlist in one cycle."""
     if sorted(set(netlist.inputs) - set(_CLOCKING)) != sorted(inputs) or len(netlist.outputs) != 1:
         raise ValueError(
             f"netlist must have the inputs {', '.join(inputs)} and one output, not "
@@ -52,7 +52,7 @@ def bit_slices(netlist: Netlist, inputs: Sequence[str]) -> str:
 
 
 def _expressions(netlist: Netlist, names: dict[Bit, str], wanted: Sequence[Bit]) -> list[str]:
-    """Lines that compute the ``wanted`` bits, each after what it needs; ``names`` learns what they are called."""
+    """Return lines that compute the ``wanted`` bits, each after its operands; ``names`` gets the names of bits."""
     drivers: dict[Bit, Cell] = {}
     for cell in netlist.cells:
         if cell.type == "$_DFF_P_":
@@ -99,11 +99,11 @@ class Gates:
         self._evaluate.restype = None
 
     def __call__(self, *operands: npt.ArrayLike) -> Words:
-        """The output for operands, arrays of the same length or scalars that hold for all."""
+        """Return the output for operands, arrays of the same length or scalars that hold for all."""
         arrays = np.broadcast_arrays(*(np.atleast_1d(np.asarray(each, dtype=np.uint32)) for each in operands))
         count = len(arrays[0])
         blocks = -(-count // LANES)
-        # Behind the last operands as many blocks of zeros as it takes until their results come out.
+        # Blocks of zeros follow the last operands until their results come out.
         padded = np.zeros((len(arrays), (blocks + self._latency) * LANES), dtype=np.uint32)
         padded[:, :count] = arrays
         results = np.empty(blocks * LANES, dtype=np.uint32)

@@ -19,27 +19,27 @@ class Body:
         self._word, self._signed = ("word", "sword") if lanes else ("uint32_t", "int32_t")
         self._done: dict[int, list[str]] = {}
         self._names: dict[str, str] = {}  # by expression
-        self._joins: list[tuple[list[Piece], Node]] = []  # what was put together so far, bit by bit
+        self._joins: list[tuple[list[Piece], Node]] = []  # joined words so far, bit by bit
         self._uncut: dict[int, str] = {}  # sums by node, with bits above their width
         self._allowed: Collection[str] | None = None
         self._asker = ""
         self.lines: list[str] = []
 
     def allow(self, inputs: Collection[str] | None, asker: str) -> None:
-        """Which inputs may be looked at from now on, and for whom; ``None``: all."""
+        """Set the inputs that may be read from now on, and the name of who asks, for messages; ``None``: all."""
         self._allowed = inputs
         self._asker = asker
 
     @staticmethod
     def constant(value: int, lanes: bool) -> str:
-        """The C expression of a constant."""
+        """Return the C expression of a constant."""
         return f"everywhere(0x{value:x}u)" if lanes else f"0x{value:x}u"
 
     def _constant(self, value: int) -> str:
         return self.constant(value, self._lanes)
 
     def _truth(self, condition: str) -> str:
-        """All ones where a C condition holds."""
+        """Return all ones where a C condition holds."""
         return f"({self._word})({condition})" if self._lanes else f"-(uint32_t)({condition})"
 
     def _name(self, expression: str) -> str:
@@ -49,17 +49,17 @@ class Body:
         return self._names[expression]
 
     def limb(self, node: Node) -> str:
-        """The only limb of a word."""
+        """Return the only limb of a word."""
         [limb] = self.limbs(node)
         return limb
 
     def number(self, node: Node) -> str:
-        """The only limb of a word, as a number where it is a bit, too."""
+        """Return the only limb of a word, as a number also where the word is a bit."""
         limb = self.limb(node)
         return self._name(f"{limb} & {self._constant(1)}") if node.width == 1 else limb
 
     def limbs(self, node: Node) -> list[str]:
-        """The names of a word's limbs, computed where they were not yet."""
+        """Return the names of a word's limbs, computed where they were not yet."""
         stack = [node]
         while stack:
             node_ = stack[-1]
@@ -123,7 +123,7 @@ class Body:
         return [self._name(self._decide(node, operands))]
 
     def _whole(self, one: Node, other: Node) -> str:
-        """All ones where a bit is high, if a word is that bit again and again, as far as another word reaches."""
+        """Return all ones where a bit is high, if a word repeats that bit as far as another word reaches."""
         if one.op != "join" or one.width == 1 or one.width > LIMB:
             return ""
         piece = one.pieces[0]
@@ -132,8 +132,8 @@ class Body:
         return self._mask_of(piece)
 
     def _shifted_up(self, asked: Node, chosen: Node) -> str:
-        """A word shifted up, with nothing cut off above: it is chosen only where what is asked for, all that is to be
-        cut off, is low.
+        """Return a word shifted up, without cutting off its upper bits: it is chosen only where ``asked`` is low, and
+        ``asked`` tells whether any of the bits to be cut off is high.
         """
         if chosen.op != "join" or chosen.width > LIMB or len(chosen.pieces) != 2:
             return ""
@@ -144,13 +144,13 @@ class Body:
         return self._name(" | ".join([*self._place(fill, 0), f"({limb} << {fill.width})"]))
 
     def _find_row(self, node: Node) -> "_Row | None":
-        """The bits that a question for any or all of them is about, if they are in a row of a word that is there."""
+        """Return the bits of an any or all, if they are adjacent in a word that is computed already."""
         if node.op == "any" or (node.op == "all" and node.operands[0].bound == node.operands[0].width):
             return _row(node) or self._inside(node.operands[0])
         return _row(node)
 
     def _inside(self, node: Node) -> "_Row | None":
-        """Where in a word that was put together before the bits of another are in a row, zeros above them apart."""
+        """Find this word as a slice of an earlier one, ignoring leading zeros."""
         if node.op != "join" or len(node.pieces) < 2 or node.width > LIMB:
             return None
         bits = _bits(node)[: node.bound]
@@ -161,7 +161,7 @@ class Body:
         return None
 
     def _decide_row(self, op: str, row: "_Row") -> str:
-        """Whether any or all bits in a row of a word are high, without moving them to where a word begins."""
+        """Return whether any or all adjacent bits of a word are high, without moving them to the word's begin."""
         [limb] = self._done[id(row.node)]
         bits = ((1 << row.width) - 1) << row.start
         mask = self._constant(bits)
@@ -178,7 +178,7 @@ class Body:
         return self._truth(f"({limb} >> {row.start}) != 0")
 
     def _decide(self, node: Node, operands: list[list[str]]) -> str:
-        """Operations that give a bit."""
+        """Return the result of an operation that gives a bit."""
         a = operands[0]
         width = node.operands[0].width
         if node.op == "any" and len(a) == 1 and node.operands[0].bound < LIMB:
@@ -201,7 +201,7 @@ class Body:
         assert node.op == "less", node.op
         if width == 1:
             return f"~{a[0]} & {b[0]}"
-        # Signed comparisons are the quicker ones, and the same where the top bit is low.
+        # Signed comparisons are quicker, and the same where the top bit is low.
         small = max(operand.bound for operand in node.operands) < LIMB
         if small and len(a) == 1:
             return self._negative(f"{a[0]} - {b[0]}")
@@ -212,18 +212,18 @@ class Body:
         return result
 
     def _negative(self, difference: str) -> str:
-        """All ones where a difference is below zero; two steps that take a cycle each, as no comparison does."""
+        """Return all ones where a difference is below zero: two steps of a cycle each, quicker than a comparison."""
         return f"({self._word})(({self._signed})({difference}) >> {LIMB - 1})"
 
     def _bit(self, limb: str, place: int) -> str:
-        """All ones where a bit is high."""
+        """Return all ones where a bit is high."""
         shifted = f"({limb} << {LIMB - 1 - place})" if place < LIMB - 1 else limb
         return f"({self._word})(({self._signed}){shifted} >> {LIMB - 1})"
 
     def _add(self, node: Node, a: list[str], b: list[str]) -> list[str]:
         sign = "+" if node.op == "add" else "-"
         if len(a) == 1:
-            # What is added to sums need not be cut to its width first: higher bits do not come down.
+            # Operands of sums need not be cut to their width first: higher bits do not come down.
             operands = [
                 self._uncut.get(id(operand), limb) for operand, limb in zip(node.operands, (a[0], b[0]), strict=True)
             ]
@@ -254,7 +254,7 @@ class Body:
         return limbs
 
     def _carry(self, summand: Node) -> str:
-        """All ones where a summand is one, if it is a bit."""
+        """Return all ones where a summand is one, if it is a bit."""
         if summand.op != "join" or summand.bound != 1 or summand.pieces[0].node is None:
             return ""
         return self._mask_of(summand.pieces[0])
@@ -263,7 +263,7 @@ class Body:
         if len(a) == 1:
             cut = f" & {self._constant(_mask(node.width, 0))}" if _overflows(node) else ""
             return [self._name(f"({a[0]} * {b[0]}){cut}")]
-        # Digits of 16 bits: their products fit, and so do sums of the halves of as many products as there are.
+        # Digits of 16 bits: their products fit, and so do sums of the halves of all products.
         digits = [
             [
                 self._name(f"({limbs[place // 2]} >> {16 * (place % 2)}) & {self._constant(0xFFFF)}")
@@ -288,7 +288,7 @@ class Body:
         limbs[-1] = self._name(f"{limbs[-1]} & {self._constant(_mask(node.width, len(limbs) - 1))}")
         return limbs
 
-    # Words put together
+    # Joined words
 
     def _join(self, node: Node) -> list[str]:
         if node.width == 1:
@@ -317,7 +317,7 @@ class Body:
         return [self._name(" | ".join(found) or self._constant(0)) for found in terms]
 
     def _mask_of(self, piece: Piece) -> str:
-        """The name of all ones where a bit of a word is high."""
+        """Return the name of all ones where a bit of a word is high."""
         assert piece.node is not None
         limb = self._done[id(piece.node)][piece.start // LIMB]
         if piece.node.width == 1:
@@ -325,7 +325,7 @@ class Body:
         return self._name(self._bit(self._uncut.get(id(piece.node), limb), piece.start % LIMB))
 
     def _place(self, piece: Piece, position: int) -> list[str]:
-        """A piece at its place in a limb, which it fits into."""
+        """Return the terms of a piece at its place in a limb, which it fits into."""
         mask = ((1 << piece.width) - 1) << position
         if piece.node is None:
             return [self._constant(piece.start << position)] if piece.start else []
@@ -350,7 +350,7 @@ class Body:
 
 
 class _Row(NamedTuple):
-    """Bits in a row of a word of one limb."""
+    """Adjacent bits of a word of one limb."""
 
     node: Node
     start: int
@@ -358,7 +358,7 @@ class _Row(NamedTuple):
 
 
 def _row(node: Node) -> _Row | None:
-    """The bits that a question for any or all of them is about, if they are in a row."""
+    """Return the bits of an any or all, if they are adjacent."""
     if node.op not in ("any", "all"):
         return None
     [word] = node.operands
@@ -375,7 +375,7 @@ def _bits(node: Node) -> list[Piece]:
 
 
 def _upper_bits(asked: Node) -> _Row | None:
-    """The bits that a question is about, if it is whether any bit of a word is high from some bit on."""
+    """Return the bits of a condition, if it is whether any bit of a word is high from some place on."""
     row = _row(asked) if asked.op == "any" else None
     if asked.op == "join" and asked.pieces[0].node is not None:  # of one bit
         row = _Row(asked.pieces[0].node, asked.pieces[0].start, 1)
@@ -387,12 +387,12 @@ def limbs(width: int) -> int:
 
 
 def _mask(width: int, limb: int) -> int:
-    """The bits of a limb that a word of ``width`` bits has."""
+    """Return a mask of the bits of a limb that a word of ``width`` bits has."""
     return (1 << min(LIMB, width - LIMB * limb)) - 1
 
 
 def _overflows(node: Node) -> bool:
-    """Whether a sum or product can be wider than its word, which does not fill its last limb."""
+    """Whether a sum or product can be wider than its word, if the word does not fill its last limb."""
     bounds = [operand.bound for operand in node.operands]
     most = max(bounds) + 1 if node.op == "add" else sum(bounds)
     return node.width % LIMB != 0 and most > node.width

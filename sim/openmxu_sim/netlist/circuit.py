@@ -1,4 +1,4 @@
-"""A design's logic as a graph of words, equal ones made once."""
+"""A design's logic as a graph of words; equal words are made once."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,21 +9,21 @@ from openmxu_sim.netlist.rtlil import HIGH, LOW, Bit, Cell, Memory, NetlistError
 
 @dataclass(frozen=True)
 class Piece:
-    """Bits in a row of a word that is put together."""
+    """Adjacent bits of a joined word."""
 
     node: "Node | None"
-    """Where they come from; ``None``: a constant."""
+    """Word that the bits come from; ``None``: a constant."""
     start: int
-    """The lowest of them there; or the constant."""
+    """Lowest of the bits in that word, or the value of the constant."""
     width: int
-    """How many."""
+    """Number of bits."""
     repeated: bool = False
-    """Whether they are all the one bit ``start``."""
+    """Whether all bits are the one bit ``start``."""
 
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """A word, and how it comes about."""
+    """A word, and the operation that makes it."""
 
     op: str
     """``"input"``, ``"register"``, ``"read"`` (a memory's output register), with their ``name``;
@@ -34,17 +34,17 @@ class Node:
     """As wide as the result, except the first of ``"choose"``, which is a bit, and operands of operations that give
     a bit."""
     width: int
-    """Bits."""
+    """Width in bits."""
     name: str
     pieces: tuple[Piece, ...]
     """See ``op``."""
     bound: int
-    """Bits above this one are low."""
+    """Bits from this place on are low."""
 
 
 @dataclass(frozen=True)
 class Register:
-    """A register: its name, width, value at first, and what it holds next."""
+    """A register: its name, width, initial value, and next value."""
 
     name: str
     width: int
@@ -73,9 +73,9 @@ class Write:
 
 
 class Circuit:
-    """A module of an RTLIL text, with everything in it.
+    """A module of an RTLIL text, with all modules in it.
 
-    The reset input is taken as low: registers begin with what a reset would leave in them.
+    The reset input is taken as low: registers begin with the values that a reset would give them.
     """
 
     def __init__(self, rtlil: str, top: str) -> None:
@@ -90,7 +90,7 @@ class Circuit:
         self._nodes: dict[object, Node] = {}
         self._made: dict[int, Node | None] = {}  # by cell; None while it is being made
         self._sources: dict[Bit, tuple[Node | int, int]] = {}  # per net: node, or cell by index, and bit
-        self._used: dict[int, int] = {}  # per cell: how many of its bits anybody looks at
+        self._used: dict[int, int] = {}  # per cell: how many of its bits are used
         for name, bits in self._flat.inputs.items():
             if name in self.inputs:
                 node = self._node("input", (), len(bits), name)
@@ -100,7 +100,7 @@ class Circuit:
         self._measure_use()
 
     def _place(self, index: int, cell: Cell) -> None:
-        """Note what a cell drives."""
+        """Note the bits that a cell drives."""
         ports = cell.connections
         if cell.type in ("$dff", "$memrd_v2", "$memwr_v2"):
             if ports["CLK"] != self._flat.inputs["clk"] and self._root(ports["CLK"][0]) != self._flat.inputs["clk"][0]:
@@ -137,7 +137,7 @@ class Circuit:
         self._sources |= {bit: (node, index) for index, bit in enumerate(bits)}
 
     def _call(self, bit: Bit) -> str:
-        """A name for a register, after its net; one of a kind."""
+        """Return a unique name for a register, after its net."""
         name = self._flat.name_of(bit).partition("[")[0]
         taken = {*self.registers, *self.reads}
         return name if name not in taken else f"{name}_{bit}"
@@ -147,7 +147,7 @@ class Circuit:
         return LOW if bit in self._flat.inputs.get("rst", ()) else bit
 
     def _measure_use(self) -> None:
-        """How many bits of each cell's output anybody looks at; sums, say, are wider than what is made of them."""
+        """Count the low bits of each cell's output that are used; sums, for example, are wider than their uses."""
         waiting = [bit for bits in self.outputs.values() for bit in bits]
         waiting += [
             bit
@@ -164,14 +164,14 @@ class Circuit:
                 cell = self._flat.cells[index]
                 for port, bits in cell.connections.items():
                     if port != "Y":
-                        # Of these, low bits of the result depend on low bits of the operands alone.
+                        # In these cells, low bits of the result depend on low bits of the operands alone.
                         narrow = cell.type in _FROM_BELOW and port in "AB"
                         waiting += bits[: place + 1] if narrow else bits
 
     # Words
 
     def word(self, bits: Sequence[Bit], *, width: int | None = None, signed: bool = False) -> Node:
-        """The word that bits make, extended or cut to ``width``."""
+        """Return the word that bits make, extended or cut to ``width``."""
         bits = tuple(bits)
         if width is not None:
             fill = bits[-1] if signed and bits else LOW
@@ -182,7 +182,7 @@ class Circuit:
         return self._join(pieces)
 
     def _piece(self, bit: Bit) -> Piece:
-        """A single bit, and where it comes from."""
+        """Return a single bit as a piece of the word that it comes from."""
         root = self._root(bit)
         if root < 0:
             return Piece(None, int(root == HIGH), 1)
@@ -193,7 +193,7 @@ class Circuit:
 
     @staticmethod
     def _append(pieces: list[Piece], piece: Piece) -> None:
-        """Add a single bit above ``pieces``, to the last of them where it fits."""
+        """Add a single bit above ``pieces``, by extending the last of them where it fits."""
         if pieces:
             last = pieces[-1]
             if last.node is None and piece.node is None:
@@ -232,7 +232,7 @@ class Circuit:
     # Cells
 
     def _make(self, index: int) -> Node:
-        """What a cell computes."""
+        """Return the word that a cell computes."""
         if index not in self._made:
             cell = self._flat.cells[index]
             self._made[index] = None
@@ -248,7 +248,7 @@ class Circuit:
         return self.word(cell.connections[port], width=width, signed=bool(cell.parameters.get(f"{port}_SIGNED")))
 
     def _bitwise(self, op: str, a: Node, b: Node) -> Node:
-        """And, or, exclusive or; what constants decide is decided here."""
+        """And, or, exclusive or; where constants decide the result, it is decided here."""
         if op == "or":
             for one, other in ((a, b), (b, a)):
                 wider = self._widen_any(one, other)
@@ -263,7 +263,7 @@ class Circuit:
         return a if a is b and op != "xor" else self._node(op, (a, b), a.width)
 
     def _widen_any(self, a: Node, b: Node) -> Node | None:
-        """Whether any of some bits in a row is high, or the bit next to them: one question, as in sticky bits."""
+        """Join an any of adjacent bits and the bit next to them into one any, as for sticky bits; else ``None``."""
         if a.op != "join" or b.op != "any" or len(a.pieces) != 1:
             return None
         [bit] = a.pieces
@@ -298,7 +298,7 @@ class Circuit:
             return self._value(
                 {"any": value != 0, "all": value == (1 << a.width) - 1, "parity": value.bit_count() % 2 == 1}[op]
             )
-        if op == "any" and a.op == "join":  # low bits are of no interest
+        if op == "any" and a.op == "join":  # constant zeros do not matter
             a = self._join([piece for piece in a.pieces if piece.node is not None or piece.start])
         return a if a.width == 1 else self._node(op, (a,), 1)
 
@@ -335,7 +335,7 @@ class Circuit:
         return self._node("choose", (condition, b, a), a.width)
 
     def _match(self, cell: Cell) -> Node:
-        """Whether a word is like one of some patterns; ``-`` is like either."""
+        """Return whether a word matches one of some patterns; ``-`` matches both values."""
         found = []
         for pattern in str(cell.parameters["PATTERNS"]).split(","):
             bits = [
@@ -348,7 +348,7 @@ class Circuit:
         return reduce(lambda a, b: self._bitwise("or", a, b), found)
 
     def _shift(self, cell: Cell, width: int, *, left: bool) -> Node:
-        """Step by step, each bit of the amount shifting by a power of two or not."""
+        """Shift step by step: each bit of the amount shifts by a power of two, or does not."""
         bits = list(cell.connections["A"])
         fill = bits[-1] if cell.parameters["A_SIGNED"] and (cell.type == "$sshr" or left) else LOW
         room = max(len(bits), len(cell.connections["Y"]))
@@ -368,7 +368,7 @@ class Circuit:
         return self._join(self._split([Piece(value, 0, width)]))
 
     def _split(self, pieces: Sequence[Piece]) -> list[Piece]:
-        """Pieces of joined words as pieces of what these are joined from."""
+        """Return pieces of joined words as pieces of the words that these are joined from."""
         single: list[Piece] = []
         for piece in pieces:
             for index in range(piece.width):
@@ -380,7 +380,7 @@ class Circuit:
 
 
 def find_bit(node: Node, place: int) -> Piece:
-    """A bit of a word, or of what the word is joined from."""
+    """Return a bit of a word, or of the word that it is joined from."""
     while node.op == "join":
         for piece in node.pieces:
             if place < piece.width:
@@ -393,14 +393,14 @@ def find_bit(node: Node, place: int) -> Piece:
 
 
 def _constant(node: Node) -> int | None:
-    """The value of a constant."""
+    """Return the value of a constant; ``None`` for other words."""
     if node.op == "join" and all(piece.node is None for piece in node.pieces):
         return sum(piece.start for piece in node.pieces)  # there is one at most
     return None
 
 
 def _bound(op: str, operands: tuple[Node, ...], width: int, pieces: tuple[Piece, ...]) -> int:
-    """How many bits of a word can be high at all."""
+    """Return the number of low bits of a word that can be high at all."""
     bounds = [operand.bound for operand in operands]
     if op == "join" and pieces:
         top = pieces[-1]

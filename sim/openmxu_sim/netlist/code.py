@@ -49,7 +49,7 @@ class Code:
         ]
 
     def text(self) -> str:
-        """The C text of the structures and of all functions asked for."""
+        """Return the C text of the structures and of all functions that were added."""
         return "\n".join(self._text)
 
     def _identifier(self, name: str) -> str:
@@ -95,7 +95,7 @@ class Code:
         self._text.append(_function(f"void {self._name}_{suffix}({arguments})", lines))
 
     def _needed(self, outputs: Iterable[str]) -> set[str]:
-        """The registers, read ports and memories that outputs depend on, in this cycle or earlier."""
+        """Return the registers, read ports and memories that outputs depend on, in this cycle or earlier."""
         circuit = self._circuit
         needed: set[str] = set()
         waiting = [circuit.word(circuit.outputs[output]) for output in outputs]
@@ -121,7 +121,7 @@ class Code:
         return needed
 
     def _clock(self, body: "Body") -> None:
-        """What registers hold next; reads before writes, which come from registers as they were."""
+        """Add the next values of registers, then writes of memories, all of them computed from the old values."""
         circuit = self._circuit
         after = []
         for register in self._registers:

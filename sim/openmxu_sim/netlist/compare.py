@@ -1,7 +1,7 @@
-"""Whether two circuits do the same, as far as their netlists are the same.
+"""Comparison of two circuits: they do the same as far as their netlists are the same.
 
-No solver: what is compared is how bits come about, gate by gate. Registers and memories are paired as they are met on
-the way back from outputs, whatever they are called; if pairs begin alike and what they hold next comes about alike,
+No solver: gates are compared one by one. Registers and memories are paired as they are met on the way back from
+outputs, whatever they are called; if pairs have the same initial values, and their next values are computed alike,
 they always hold the same.
 """
 
@@ -15,7 +15,7 @@ _BITWISE = ("not", "and", "or", "xor")
 
 
 class _Pair(NamedTuple):
-    """A bit of each circuit, which should be alike."""
+    """A bit of each circuit; the two should be computed alike."""
 
     a: Piece
     b: Piece
@@ -27,7 +27,7 @@ def find_difference(
     pairs: Iterable[tuple[Bit, Bit]],
     same_input: Callable[[tuple[str, int], tuple[str, int]], bool],
 ) -> str:
-    """What makes bits of two circuits differ; empty, if nothing does."""
+    """Describe the first difference between bits of two circuits; empty, if there is none."""
     search = _Search(a, b, same_input)
     for one, other in pairs:
         search.expect(one, other)
@@ -35,7 +35,7 @@ def find_difference(
 
 
 class _Search:
-    """Pairs that were seen, and those that are still to be looked at."""
+    """Pairs that were seen, and those that are still to be compared."""
 
     def __init__(self, a: Circuit, b: Circuit, same_input: Callable[[tuple[str, int], tuple[str, int]], bool]) -> None:
         self._a, self._b = a, b
@@ -46,7 +46,7 @@ class _Search:
         self._waiting: list[_Pair] = []
 
     def expect(self, a: Bit, b: Bit) -> None:
-        """Two nets should be alike."""
+        """Expect two nets to be alike."""
         self._push_words((a,), (b,))
 
     def _push(self, a: Node, b: Node, at_a: int, at_b: int) -> None:
@@ -61,14 +61,14 @@ class _Search:
             self._push(self._word(self._a, a), self._word(self._b, b), place, place)
 
     def _word(self, circuit: Circuit, bits: tuple[Bit, ...]) -> Node:
-        """The word that bits make; wide ones take a while, and are asked for bit by bit."""
+        """Return the word that bits make; it is kept, as wide words take a while, and are asked for bit by bit."""
         known = id(circuit), bits
         if known not in self._words:
             self._words[known] = circuit.word(bits)
         return self._words[known]
 
     def run(self) -> str:
-        """The first difference."""
+        """Describe the first difference; empty, if there is none."""
         while self._waiting:
             pair = self._waiting.pop()
             if not self._look(pair):
@@ -76,7 +76,7 @@ class _Search:
         return ""
 
     def _look(self, pair: _Pair) -> bool:
-        """Whether a pair is alike, if what it comes from is."""
+        """Whether the bits of a pair are alike, if the bits that they are computed from are."""
         (a, at_a), (b, at_b) = ((piece.node, piece.start) for piece in pair)
         if a is None or b is None:
             return a is b and at_a == at_b

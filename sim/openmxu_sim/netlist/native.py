@@ -1,4 +1,4 @@
-"""C source text into functions of this process."""
+"""Compile C source text into functions of this process."""
 
 import ctypes
 import importlib.resources
@@ -30,10 +30,10 @@ FLAGS = (
 """Options of the compiler."""
 
 _LIMIT = 1800.0
-"""Seconds after which the compiler is ended. The largest texts take it ten."""
+"""Seconds after which the compiler is stopped. It takes ten for the largest texts."""
 
 _ANSWER_LIMIT = 60.0
-"""Seconds within which it says which one it is."""
+"""Seconds within which the compiler must tell its version."""
 
 
 _ENVIRONMENT = (
@@ -52,7 +52,7 @@ _ENVIRONMENT = (
     "DEPENDENCIES_OUTPUT",
     "SOURCE_DATE_EPOCH",
 )
-"""Variables by which compilers make something else of the same text."""
+"""Environment variables that change the code that compilers make of a text."""
 
 
 class CompilerNotFoundError(ValueError):
@@ -60,16 +60,16 @@ class CompilerNotFoundError(ValueError):
 
 
 class CompilationError(ValueError):
-    """The compiler refused; the text ends with what it said."""
+    """The compiler failed; the text ends with its message."""
 
 
 def resource(package: str, name: str) -> str:
-    """A C source file of this project."""
+    """Return a C source file of this project."""
     return importlib.resources.files(package).joinpath(name).read_text()
 
 
 def find_compiler() -> list[str]:
-    """The command of a C compiler: what the variable ``CC`` says; or cc, gcc, clang; or the Python package ziglang."""
+    """Return the command of a C compiler: the variable ``CC``; or cc, gcc, clang; or the Python package ziglang."""
     wanted = shlex.split(os.environ.get("CC", ""))
     for command in [wanted] if wanted else [["cc"], ["gcc"], ["clang"]]:
         program = shutil.which(command[0])
@@ -85,18 +85,18 @@ def find_compiler() -> list[str]:
 
 
 def compiler_version() -> str:
-    """What the compiler of :func:`find_compiler` says about itself, on a line."""
+    """Return the first line of the version text of :func:`find_compiler`'s compiler."""
     return _version(find_compiler())
 
 
 def compiler_identity() -> str:
-    """All that tells what the compiler of :func:`find_compiler` makes of a text, for the key of what it has made."""
+    """Return the identity of :func:`find_compiler`'s compiler and its options, for the key of its results."""
     compiler = find_compiler()
     return json.dumps([program_identity(compiler[0]), compiler, _version(compiler), FLAGS])
 
 
 def program_identity(program: str) -> list[str]:
-    """What distinguishes a compiler, and its environment, from another one of the same name."""
+    """Return data that tell a compiler, and its environment, from another one of the same name."""
     path = os.path.realpath(program)
     status = os.stat(path)
     settings = [f"{name}={os.environ[name]}" for name in _ENVIRONMENT if name in os.environ]
@@ -111,15 +111,15 @@ def _version(compiler: list[str]) -> str:
 
 
 def compile_c(source: str) -> ctypes.CDLL:
-    """The functions of a C source text, compiled for this very processor.
+    """Compile a C source text for this very processor; returns its functions.
 
-    They see GNU C with vector types. While they run, other threads do, too.
+    The text may have GNU C with vector types. While its functions run, other threads do, too.
     """
     return open_library(build_library(source))
 
 
 def build_library(source: str) -> bytes:
-    """The shared library of a C source text; otherwise as :func:`compile_c`."""
+    """Return the shared library of a C source text; otherwise as :func:`compile_c`."""
     compiler = find_compiler()
     with process.workspace() as directory:
         text, library = directory / "source.c", directory / "library.so"
@@ -133,7 +133,7 @@ def build_library(source: str) -> bytes:
 
 
 def open_library(library: bytes) -> ctypes.CDLL:
-    """The functions of a shared library.
+    """Return the functions of a shared library.
 
     The floating-point arithmetic of this thread stays as it is, also where the library's start-up code changes it, as
     that of ``-ffast-math`` does.

@@ -1,4 +1,4 @@
-"""RTLIL, the text in which Amaranth hands a design to Yosys, read into cells and bits without hierarchy.
+"""Read RTLIL, the text in which Amaranth hands a design to Yosys, into cells and bits without hierarchy.
 
 The format is documented in Yosys's manual ("RTLIL text representation"). What Amaranth never writes is refused.
 """
@@ -15,41 +15,41 @@ Bit = int
 LOW, HIGH = -1, -2
 
 Place = tuple[str, int] | Bit | None
-"""Where a bit inside a module shows outside: a port and which of its bits; a constant; or nowhere."""
+"""Place at which a bit inside a module shows outside: a port and which of its bits; a constant; or nowhere."""
 
 
 class NetlistError(ValueError):
-    """The netlist holds something that cannot be dealt with; the text says what and where."""
+    """The netlist holds something unsupported; the text says what and where."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell: one of Yosys's, or ``$match`` (is ``A`` like one of the patterns ``PATTERNS``?)."""
+    """A cell: one of Yosys's, or ``$match``, which tells whether ``A`` matches one of the patterns ``PATTERNS``."""
 
     name: str
     type: str
     """Path within the design, and type."""
     parameters: Mapping[str, int | str]
-    """Numbers, and texts where they are texts."""
+    """Numbers, or texts."""
     connections: Mapping[str, tuple[Bit, ...]]
     """The bits at each port, lowest first."""
 
 
 @dataclass(frozen=True)
 class Interface:
-    """A module as it looks from outside."""
+    """A module as seen from outside."""
 
     inputs: Mapping[str, int]
     outputs: Mapping[str, int]
     """The widths of its ports. Amaranth calls ports of submodules as it likes, and gives one to several signals that
     stand side by side outside; but the signals themselves keep their names inside."""
     wires: Mapping[str, tuple[Place, ...]]
-    """Where the bits of wires inside show, lowest first, by name."""
+    """Places at which the bits of wires inside show, lowest first, by name."""
 
 
 @dataclass(frozen=True)
 class Box:
-    """A module that is not put in place."""
+    """A module that is left as a box."""
 
     name: str
     type: str
@@ -60,19 +60,19 @@ class Box:
     """The bits at each port, lowest first."""
 
     def wire(self, name: str) -> tuple[Bit | None, ...]:
-        """What the bits of a wire inside are outside; ``None`` where they do not show."""
+        """Return the bits outside of a wire inside; ``None`` where they do not show."""
         if name in self.connections:
             return self.connections[name]
         return tuple(self.outside(place) for place in self.interface.wires[name])
 
     def outside(self, place: Place) -> Bit | None:
-        """What is at a place."""
+        """Return the bit outside at a place."""
         return self.connections[place[0]][place[1]] if isinstance(place, tuple) else place
 
 
 @dataclass(frozen=True)
 class Memory:
-    """A memory: words of ``width`` bits, all of them zero at first."""
+    """A memory: words of ``width`` bits, all of them zero initially."""
 
     name: str
     width: int
@@ -88,26 +88,26 @@ class Flat:
     """The bits of each port, lowest first."""
     cells: list[Cell] = field(default_factory=list)
     boxes: list[Box] = field(default_factory=list)
-    """In no particular order."""
+    """Cells, and boxes, in no particular order."""
     memories: dict[str, Memory] = field(default_factory=dict)
-    """By the name that their ports refer to."""
+    """Memories, by the name that their ports refer to."""
     initial: dict[Bit, int] = field(default_factory=dict)
-    """What registers' bits hold at first; bits that are not here hold 0."""
+    """Initial values of registers' bits; bits that are not here are 0."""
     _aliases: list[Bit] = field(default_factory=list)  # per net: itself, or what it is connected to
     _wires: list[tuple[Bit, int, str]] = field(default_factory=list)  # first net, width, name; nets ascend
 
     def new(self, width: int) -> tuple[Bit, ...]:
-        """Nets that nothing drives yet."""
+        """Return new nets, which nothing drives yet."""
         first = len(self._aliases)
         self._aliases += range(first, first + width)
         return tuple(range(first, first + width))
 
     def name(self, bits: Sequence[Bit], name: str) -> None:
-        """Call the newest nets by a name."""
+        """Name the newest nets."""
         self._wires.append((bits[0], len(bits), name))
 
     def name_of(self, bit: Bit) -> str:
-        """What a net is called."""
+        """Return the name of a net."""
         index = bisect_right(self._wires, bit, key=itemgetter(0)) - 1
         first, width, name = self._wires[index] if index >= 0 else (0, 0, "")
         if bit >= first + width:
@@ -115,7 +115,7 @@ class Flat:
         return f"{name}[{bit - first}]" if width > 1 else name
 
     def connect(self, targets: Sequence[Bit], sources: Sequence[Bit]) -> None:
-        """Let nets be what others are."""
+        """Connect nets to the nets that drive them."""
         for target, source in zip(targets, sources, strict=True):
             if target < 0 or self._aliases[target] != target:
                 raise NetlistError(f"net {self.name_of(target)} has two drivers")
@@ -123,14 +123,14 @@ class Flat:
                 self._aliases[target] = source
 
     def root(self, bit: Bit) -> Bit:
-        """The net, or constant, that a net is connected to in the end."""
+        """Return the net, or constant, that drives a net in the end."""
         while bit >= 0 and self._aliases[bit] != bit:
             bit = self._aliases[bit]
         return bit
 
 
 def flatten(text: str, top: str, *, boxes: Collection[str] = ()) -> Flat:
-    """The module ``top`` of an RTLIL text, with all modules in it put in place."""
+    """Return the module ``top`` of an RTLIL text, flattened except for ``boxes``."""
     modules = _split(text)
     flat = Flat()
     module = _Module(modules, f"\\{top}", "", flat, {f"\\{name}": _look_at(modules, f"\\{name}") for name in boxes})
@@ -140,12 +140,12 @@ def flatten(text: str, top: str, *, boxes: Collection[str] = ()) -> Flat:
 
 
 def read_interface(text: str, name: str) -> Interface:
-    """The interface of a module of an RTLIL text."""
+    """Return the interface of a module of an RTLIL text."""
     return _look_at(_split(text), f"\\{name}")
 
 
 def _split(text: str) -> dict[str, str]:
-    """Contents of modules, by name."""
+    """Return the contents of modules, by name."""
     modules = {}
     for block in re.split(r"^module ", text, flags=re.MULTILINE)[1:]:
         name, _, body = block.partition("\n")
@@ -154,7 +154,7 @@ def _split(text: str) -> dict[str, str]:
 
 
 def _look_at(modules: Mapping[str, str], name: str) -> Interface:
-    """A module's interface: what its nets are called, without what is between them."""
+    """Return a module's interface: its ports and the names of its nets, without the cells between them."""
     flat = Flat()
     module = _Module(modules, name, "", flat, {}, hollow=True)
     widths: dict[str, dict[str, int]] = {"input": {}, "output": {}}
@@ -171,7 +171,7 @@ def _look_at(modules: Mapping[str, str], name: str) -> Interface:
 
 
 class _Module:
-    """A module put into a flat design; a hollow one without its cells and processes."""
+    """A module flattened into a design; a hollow one without its cells and processes."""
 
     def __init__(
         self,
@@ -196,7 +196,7 @@ class _Module:
         self._place(iter(lines), hollow)
 
     def _declare(self, lines: Sequence[str]) -> None:
-        """Wires and memories, anywhere in the text."""
+        """Read wires and memories, which may be anywhere in the text."""
         initial = None
         for line in lines:
             if line.startswith("attribute \\init "):
@@ -235,13 +235,13 @@ class _Module:
                 self._process(lines)
             elif keyword == "connect":
                 targets, sources = self._two(rest)
-                # Amaranth names nets once more under names of their own.
+                # Amaranth gives nets a second name in this way.
                 self._flat.connect(targets, sources)
             elif keyword not in ("wire", "memory", "attribute", "end"):
                 raise NetlistError(f"RTLIL must be as Amaranth writes it, not {line!r}")
 
     def _skip(self, lines: Iterator[str]) -> None:
-        """Leave out a cell, or a process with all switches in it."""
+        """Skip a cell, or a process with all switches in it."""
         depth = 1
         for line in lines:
             depth += line.startswith("switch ") - (line == "end")
@@ -281,20 +281,20 @@ class _Module:
                 raise NetlistError(f"port {port} of {box.name} must be connected to {width} bits")
         for port in box.interface.outputs:
             for index, place in enumerate(box.interface.wires[port]):
-                # What shows at another port already, or is a constant.
+                # The source is another port or a constant.
                 source = box.outside(place)
                 if place != (port, index) and source is not None:
                     self._flat.connect([box.connections[port][index]], [source])
 
     def _process(self, lines: Iterator[str]) -> None:
-        """Assignments, later ones above earlier ones, some of them under conditions."""
+        """Read assignments, of which later ones override earlier ones; some are conditional."""
         values: dict[Bit, Bit] = {}
         self._statements(lines, values)
         for target, source in values.items():
             self._flat.connect([target], [source])
 
     def _statements(self, lines: Iterator[str], values: dict[Bit, Bit]) -> str:
-        """Take statements up to the end of a block; the line that ends it."""
+        """Read statements up to the end of a block; returns the line that ends it."""
         for line in lines:
             keyword, _, rest = line.partition(" ")
             if keyword == "assign":
@@ -309,7 +309,7 @@ class _Module:
         raise NetlistError("RTLIL must not end within a process")
 
     def _switch(self, selector: tuple[Bit, ...], lines: Iterator[str], values: dict[Bit, Bit]) -> None:
-        """The first case that fits decides."""
+        """Read a switch: the first case that matches decides."""
         cases: list[tuple[str, dict[Bit, Bit]]] = []
         line = next(lines)
         while line.startswith("case"):
@@ -347,7 +347,7 @@ class _Module:
         return result
 
     def _two(self, text: str) -> tuple[tuple[Bit, ...], tuple[Bit, ...]]:
-        """Two signals, one after the other."""
+        """Read two signals, one after the other."""
         tokens = text.split()
         return self._signal(tokens), self._signal(tokens)
 
@@ -355,7 +355,7 @@ class _Module:
         return self._signal(text.split())
 
     def _signal(self, tokens: list[str]) -> tuple[Bit, ...]:
-        """The bits of the signal that the tokens begin with; these are taken away."""
+        """Return the bits of the signal at the begin of the tokens, and remove its tokens."""
         token = tokens.pop(0)
         if token == "{":
             parts = []
@@ -367,7 +367,7 @@ class _Module:
             width, _, digits = token.partition("'")
             if len(digits) != int(width):
                 raise NetlistError(f"RTLIL must hold constants digit by digit, not {token[:40]!r}")
-            # What is undefined is 0, as registers are at first.
+            # Undefined digits are 0, as registers are initially.
             return tuple(HIGH if digit == "1" else LOW for digit in reversed(digits))
         bits = self.wires[token]
         if tokens and tokens[0].startswith("["):
@@ -377,7 +377,7 @@ class _Module:
 
 
 def _number(text: str) -> int | str:
-    """A parameter's value."""
+    """Return a parameter's value."""
     if text.startswith('"'):
         return text[1:-1]
     _, quote, digits = text.partition("'")

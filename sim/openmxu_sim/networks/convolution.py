@@ -30,22 +30,22 @@ from openmxu_sim.operands.aliases import Floats
 
 @dataclass(frozen=True)
 class Convolution:
-    """Steps of a kernel over images of any number of dimensions."""
+    """A convolution: a kernel that steps over images of any number of dimensions."""
 
     multiplier: Multiplier
-    """What multiplies matrices."""
+    """The multiplier of matrices."""
     kernel: tuple[int, ...]
     """The kernel's size."""
     stride: tuple[int, ...]
     padding: tuple[tuple[int, int], ...]
     dilation: tuple[int, ...]
-    """For each dimension: pixels from a place to the next, zeros before and after the image, pixels from a tap to
+    """For each dimension: pixels from one place to the next, zeros before and after the image, pixels from one tap to
     the next."""
     groups: int
-    """Into how many parts channels are divided, each convolved by itself."""
+    """Number of groups of channels, each convolved by itself."""
 
     def places(self, image: Sequence[int]) -> tuple[int, ...]:
-        """How many places the kernel has in an image of this size, along each dimension."""
+        """Return the number of places of the kernel in an image of this size, along each dimension."""
         return tuple(
             (size + sum(padding) - dilation * (kernel - 1) - 1) // stride + 1
             for size, kernel, stride, padding, dilation in zip(
@@ -54,7 +54,7 @@ class Convolution:
         )
 
     def image(self, places: Sequence[int], beyond: Sequence[int]) -> tuple[int, ...]:
-        """The size of an image with so many places of the kernel, and so many pixels more that none reaches."""
+        """Return the size of an image with so many places of the kernel, and so many more pixels that none reaches."""
         return tuple(
             (count - 1) * stride - sum(padding) + dilation * (kernel - 1) + more + 1
             for count, more, kernel, stride, padding, dilation in zip(
@@ -63,13 +63,13 @@ class Convolution:
         )
 
     def gather(self, image: Floats, weight: Floats, places: Sequence[int]) -> Floats:
-        """From (N, Cin, *image) by (Cout, Cin / groups, *kernel) to (N, Cout, *places): the usual convolution."""
+        """Convolve (N, Cin, *image) with (Cout, Cin / groups, *kernel): (N, Cout, *places), the usual convolution."""
         inner = image.shape[1] // self.groups * math.prod(self.kernel)
         patches = self._windows(image, places).reshape(len(image), self.groups, inner, math.prod(places))
         return self.multiplier.images(self._flat(weight), patches).reshape(len(image), len(weight), *places)
 
     def scatter(self, values: Floats, weight: Floats, image: Sequence[int]) -> Floats:
-        """From (N, Cout, *places) by the same weights to (N, Cin, *image): its transpose."""
+        """Transpose of :meth:`gather`: (N, Cout, *places) with the same weights gives (N, Cin, *image)."""
         count, places = len(values), values.shape[2:]
         flat = self._flat(weight).swapaxes(1, 2)
         inner = values.shape[1] // self.groups
@@ -77,7 +77,7 @@ class Convolution:
         return self._add_entries(entries.reshape(count, -1, *self.kernel, *places), places, image)
 
     def correlate(self, values: Floats, image: Floats) -> Floats:
-        """From (N, Cout, *places) and (N, Cin, *image) to (Cout, Cin / groups, *kernel): the weights' gradient."""
+        """Return the weights' gradient (Cout, Cin / groups, *kernel) from (N, Cout, *places) and (N, Cin, *image)."""
         places = values.shape[2:]
         inner = len(values) * math.prod(places)
         left = values.swapaxes(0, 1).reshape(self.groups, -1, inner)
@@ -85,11 +85,11 @@ class Convolution:
         return self.multiplier.stacks(left, right.swapaxes(1, 2)).reshape(values.shape[1], -1, *self.kernel)
 
     def _flat(self, weight: Floats) -> Floats:
-        """(groups, Cout / groups, K)."""
+        """Return the weights as (groups, Cout / groups, K)."""
         return weight.reshape(self.groups, len(weight) // self.groups, -1)
 
     def _windows(self, image: Floats, places: Sequence[int]) -> Floats:
-        """(N, Cin, *kernel, *places): the pixels under each tap at each place, not copied yet."""
+        """Return (N, Cin, *kernel, *places): the pixels under each tap at each place, not copied yet."""
         if any(map(any, self.padding)):
             sizes = (size + sum(pair) for size, pair in zip(image.shape[2:], self.padding, strict=True))
             padded = np.zeros((*image.shape[:2], *sizes), image.dtype)
@@ -105,12 +105,12 @@ class Convolution:
         )
 
     def _inside(self, image: Sequence[int]) -> tuple[slice, ...]:
-        """Where an image of this size is, in itself with its padding."""
+        """Return the place of an image of this size within its padded array."""
         pixels = (slice(first, first + size) for size, (first, _) in zip(image, self.padding, strict=True))
         return (slice(None), slice(None), *pixels)
 
     def _add_entries(self, entries: Floats, places: Sequence[int], image: Sequence[int]) -> Floats:
-        """The sum at each pixel of an image of all entries that belong to it."""
+        """Return the sum, at each pixel of an image, of all entries that belong to it."""
         padded = (size + sum(padding) for size, padding in zip(image, self.padding, strict=True))
         sums = np.zeros((*entries.shape[:2], *padded), entries.dtype)
         for tap in itertools.product(*map(range, self.kernel)):

@@ -1,4 +1,4 @@
-"""What a network costs on a unit, layer by layer: products, cycles, bytes, and what conversion loses of operands."""
+"""Costs of a network on a unit, layer by layer: products, cycles, bytes, and losses of operands in conversion."""
 
 import threading
 from collections import Counter
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from openmxu.area.finding.units import UnitEnergy
 
 _INFINITY = 0x7F800000
-"""As a pattern of fp32: all finite numbers are below."""
+"""Infinity as a pattern of fp32: all finite numbers are below."""
 
 
 @dataclass(frozen=True)
 class Losses:
-    """How many of some operands, none of them a zero, an infinity or a NaN, conversion changes beyond rounding."""
+    """Operands that conversion changes beyond rounding; zeros, infinities and NaNs are not counted."""
 
     operands: int = 0
-    """How many there are."""
+    """Number of all operands."""
     flushed: int = 0
-    """How many become zero."""
+    """Number of operands that become zero."""
     overflowed: int = 0
-    """How many become infinite, or NaN where the format has no infinity."""
+    """Number of operands that become infinite, or NaN where the format has no infinity."""
 
     def __add__(self, other: "Losses") -> "Losses":
         return Losses(self.operands + other.operands, self.flushed + other.flushed, self.overflowed + other.overflowed)
 
 
 def losses(array: Floats, operand: str, subnormals: str) -> Losses:
-    """What is lost of an array where it is converted to a unit's operands."""
+    """Count the losses in the conversion of an array to a unit's operands."""
     zero, infinite = _bounds(operand, subnormals)
     magnitudes = array.view(np.uint32) & 0x7FFFFFFF
     others = int(np.count_nonzero(magnitudes))
@@ -53,7 +53,7 @@ def losses(array: Floats, operand: str, subnormals: str) -> Losses:
 
 @lru_cache(maxsize=64)
 def _bounds(operand: str, subnormals: str) -> tuple[int, int]:
-    """The largest patterns of fp32 that become zero, and that become finite numbers: conversion keeps their order."""
+    """Return the largest fp32 patterns that become zero, and that become finite: conversion keeps their order."""
 
     def last(holds: Callable[[int], bool]) -> int:
         low, high = 0, _INFINITY  # it holds for the first, and not for the second
@@ -71,60 +71,60 @@ def _bounds(operand: str, subnormals: str) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a unit takes for products of one kind."""
+    """Cost of products of one kind on a unit."""
 
     work: Work
-    """What is multiplied."""
+    """The kind of product."""
     times: int
-    """How many times."""
+    """Number of times that it was asked for."""
     cycles: int
-    """For all of it, by the formula."""
+    """Cycles of all of them, by the formula."""
     utilisation: float
-    """Share of the array's multiply-adds that were of use."""
+    """Share of the array's multiply-adds that were useful."""
     weight_bytes: int
     activation_bytes: int
     result_bytes: int
-    """What goes over the streams, padding included."""
+    """Bytes on the streams, padding included."""
     losses: Losses | None
-    """Of all operands; ``None`` if they were not looked at."""
+    """Losses of all operands; ``None`` if they were not looked at."""
 
 
 @dataclass(frozen=True)
 class Costs:
-    """What a network costs on a unit, in the order in which its products were first asked for."""
+    """Costs of a network on a unit, in the order in which its products were first asked for."""
 
     config: MxuConfig
     numerics: Numerics
     """The unit."""
     rows: tuple[Cost, ...]
-    """What it takes for products of each kind."""
+    """Costs of each kind of product."""
     energy: "UnitEnergy | None" = None
-    """What its parts take; ``None`` if they were not measured, see
+    """Energy of the unit's parts; ``None`` if they were not measured, see
     :func:`openmxu_sim.energy.inference.with_energies`."""
 
     @property
     def cycles(self) -> int:
-        """One after the other."""
+        """Cycles of all products, one after the other."""
         return sum(row.cycles for row in self.rows)
 
     @property
     def utilisation(self) -> float:
-        """Of all of it."""
+        """Utilisation over all cycles."""
         return sum(row.utilisation * row.cycles for row in self.rows) / self.cycles if self.cycles else 0.0
 
     @property
     def millijoules(self) -> float | None:
-        """Of all of it, if parts were measured; derived, see :class:`openmxu.area.finding.units.UnitEnergy`."""
+        """Energy of all products if parts were measured; see :class:`openmxu.area.finding.units.UnitEnergy`."""
         return None if self.energy is None else sum(self._millijoules(self.energy, row) for row in self.rows)
 
     def _millijoules(self, energy: "UnitEnergy", row: Cost) -> float:
-        """Of its products, and of elements that have none in a cycle."""
+        """Return the energy of a row: of its products, and of processing elements that have none in a cycle."""
         places = self.config.rows * self.config.columns * row.cycles
         useful = row.utilisation * places
         return (useful * energy.product() + (places - useful) * energy.idle) / 1e9
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return the costs as plain data."""
         energy = self.energy
         of_unit = {} if energy is None else {"energy": {**asdict(energy), "millijoules": self.millijoules}}
         of_rows = [{} if energy is None else {"millijoules": self._millijoules(energy, row)} for row in self.rows]
@@ -144,7 +144,7 @@ class Costs:
         }
 
     def to_markdown(self) -> str:
-        """A table of all kinds of products, and their sum."""
+        """Return the totals, and a table of all kinds of products."""
         unit, how = self.config, self.numerics
         return "\n".join(
             [
@@ -171,7 +171,7 @@ class Costs:
 
 
 def three_digits(value: float) -> str:
-    """A value to three digits, or more where they stand before the point."""
+    """Format a value with three digits, or more where they stand before the point."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
@@ -205,7 +205,7 @@ def _table(rows: Sequence[Cost], energies: Sequence[float] | None) -> Iterator[s
 
 
 class Ledger:
-    """Counts what a unit is asked for; threads may share it.
+    """Count the products that a unit is asked for; threads may share a ledger.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ class Ledger:
         self._lock = threading.Lock()
 
     def note(self, work: Work, operands: Sequence[Floats] = ()) -> None:
-        """Products were asked for; ``operands``: arrays to be looked at for what conversion loses of them."""
+        """Count products that are asked for; ``operands``: arrays in which to count the losses of conversion."""
         lost = [losses(each, self.numerics.operand, self.numerics.subnormals) for each in operands]
         with self._lock:
             self.work[work] += 1
@@ -228,7 +228,7 @@ class Ledger:
                 self.losses[work] = sum(lost, self.losses.get(work, Losses()))
 
     def costs(self) -> Costs:
-        """What all of it costs."""
+        """Return the costs of all products so far."""
         with self._lock:
             noted = [(work, times, self.losses.get(work)) for work, times in self.work.items()]
         return Costs(self.config, self.numerics, tuple(self._cost(*each) for each in noted))

@@ -1,4 +1,4 @@
-"""What the packages for frameworks share: how they have products computed, and what they do not compute."""
+"""Common parts of the packages for frameworks: how products are computed, and the error for those that are not."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -32,11 +32,11 @@ _NAMES = {
     },
     **{"float8_e4m3": "e4f3", "float8_e3m4": "e3f4"},  # these have infinities
 }
-"""What others call our formats."""
+"""Our names of formats, by the names that others give them."""
 
 
 def _our_name(fmt: Any) -> Any:
-    """Our name of a format, where others call it differently, or where it is a type of theirs; else what was given."""
+    """Return our name of a format that others call differently or that is a type of theirs; else what was given."""
     name = fmt
     if not isinstance(fmt, str):
         with suppress(TypeError):
@@ -45,7 +45,7 @@ def _our_name(fmt: Any) -> Any:
 
 
 class Numerics(NamedTuple):
-    """What the bits of a product depend on; each is as of :func:`openmxu_sim.simulate`.
+    """Parameters on which the bits of a product depend, as in :func:`openmxu_sim.simulate`.
 
     Formats may have the names that others give them, such as ``"bfloat16"``, ``"e4m3"`` or ``torch.float8_e5m2``.
     """
@@ -57,7 +57,7 @@ class Numerics(NamedTuple):
     rows: int = 128
 
     def checked(self) -> "Numerics":
-        """The same, with the names that we have for formats and the precision."""
+        """Return the same numerics, checked, with our names of formats and of the precision."""
         operand, accumulate = _our_name(self.operand), _our_name(self.accumulate)
         golden.find_format(operand, "operand")
         golden.find_format(accumulate, "accumulate")
@@ -67,7 +67,7 @@ class Numerics(NamedTuple):
         return Numerics(operand, accumulate, precision, self.subnormals, golden.check_count(self.rows, "rows"))
 
     def unit(self, columns: int, stages: int) -> MxuConfig:
-        """A unit that has these bits, and takes fp32."""
+        """Return a unit that computes these bits, and takes fp32."""
         return MxuConfig(
             rows=self.rows,
             columns=columns,
@@ -79,7 +79,7 @@ class Numerics(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Products of one kind: the operator that asks for them, how many at once, their sizes, and the layer's name.
+    """Products of one kind: the operator that asks for them, their number, their sizes, and the layer's name.
 
     Weights are the (K, N) matrix, activations the (M, K) one: of a convolution, M counts the places of all images.
     """
@@ -97,20 +97,20 @@ class Multiplier:
     """Products for one operator of a framework, on the engine ``model``."""
 
     numerics: Numerics
-    """What decides their bits."""
+    """Parameters that decide their bits."""
     threads: int | None
-    """As of :func:`openmxu_sim.engines.model.products`."""
+    """Most threads, as in :func:`openmxu_sim.engines.model.products`."""
     seen: Callable[[int, int, int, int, Floats, Floats], object]
-    """Called with how many products there are, with their M, K and N, and with activations and weights."""
+    """Called with the number of products, their M, K and N, and with activations and weights."""
 
     def stacks(self, a: Floats, b: Floats) -> Floats:
-        """The products of (P, M, K) activations and (P, K, N) weights: (P, M, N)."""
+        """Multiply (P, M, K) activations by (P, K, N) weights: (P, M, N)."""
         (count, m, k), n = a.shape, b.shape[2]
         self.seen(count, m, k, n, a, b)
         return self._multiply(a, b)
 
     def images(self, weights: Floats, images: Floats) -> Floats:
-        """Those of (groups, N, K) weights and (images, groups, K, places) activations: (images, groups, N, places).
+        """Multiply (groups, N, K) weights by (images, groups, K, places) activations: (images, groups, N, places).
 
         On the unit, all images are the rows of one product for each group.
         """

@@ -1,4 +1,4 @@
-"""One model on several units: what it gives, how that differs from fp32, what it costs."""
+"""One model on several units: its outputs, their differences from fp32, and its costs."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -17,30 +17,30 @@ _Arrays = dict[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True)
 class Difference:
-    """An output on the unit against that of onnxruntime in fp32."""
+    """An output on the unit compared with that of onnxruntime in fp32."""
 
     output: str
-    """Its name."""
+    """Name of the output."""
     largest: float
     """The largest difference of two numbers; infinite where only one of them is finite."""
     agreement: float | None
-    """The share of rows whose largest number is at the same place; ``None`` of outputs without rows."""
+    """Share of rows whose largest number is at the same place; ``None`` for outputs without rows."""
     rows: int
-    """How many there are."""
+    """Number of rows."""
 
 
 @dataclass(frozen=True)
 class Inference:
-    """A model on one unit."""
+    """A run of a model on one unit."""
 
     operand: str
-    """The format that is multiplied."""
+    """Format of the operands."""
     outputs: _Arrays
-    """What the model gives, by their names."""
+    """Outputs of the model, by their names."""
     differences: tuple[Difference, ...]
-    """How that differs from fp32, an output each."""
+    """Differences of the outputs from fp32, one for each."""
     costs: Costs
-    """What its products cost."""
+    """Costs of the products."""
     element: float | None = None
     """Area of a processing element in GE, if it was measured."""
 
@@ -81,7 +81,7 @@ def _difference(name: str, found: Any, expected: Any) -> Difference:
 
 
 def to_json(found: Sequence[Inference]) -> str:
-    """All of it but the outputs."""
+    """Return the runs without their outputs as JSON."""
     plain = [
         {
             "operand": each.operand,
@@ -99,7 +99,7 @@ _AREA, _ENERGY = " element, GE |", " energy, mJ |"
 
 
 def to_markdown(name: str, found: Sequence[Inference]) -> str:
-    """A table of all units, then one of layers for each."""
+    """Return a table of all units, then one of layers for each."""
     measured = any(each.element is not None for each in found)
     metered = any(each.costs.energy is not None for each in found)
     lines = [

@@ -19,7 +19,7 @@ from openmxu_sim.product import to_stacks
 _Array = npt.NDArray[Any]
 
 TYPES = tuple(map(np.dtype, (np.float32, ml_dtypes.bfloat16, np.float16, np.float64)))
-"""What is multiplied. All but the last go into fp32 exactly; float64 is rounded to it."""
+"""Types that the unit multiplies. All but the last go into fp32 exactly; float64 is rounded to it."""
 
 REFUSED = frozenset(
     (
@@ -42,7 +42,7 @@ REFUSED = frozenset(
 
 
 def operators(multiplier: Callable[[str, str], Multiplier]) -> list[type[OpRun]]:
-    """What the evaluator takes in place of its own."""
+    """Return the operators that replace the evaluator's own."""
 
     def made(name: str, compute: Callable[..., Any]) -> type[OpRun]:
         def run(self: Any, *inputs: Any, **attributes: Any) -> tuple[_Array, ...]:
@@ -57,7 +57,7 @@ def operators(multiplier: Callable[[str, str], Multiplier]) -> list[type[OpRun]]
 
 
 def _operands(name: str, *arrays: _Array) -> list[Floats]:
-    """The numbers of arrays of one type in fp32."""
+    """Return the numbers of arrays of one type in fp32."""
     types = {array.dtype for array in arrays}
     if len(types) > 1 or not types <= set(TYPES):
         raise EscapeError(
@@ -118,9 +118,9 @@ def _conv_transpose(multiplier: Multiplier, x: _Array, w: _Array, b: _Array | No
 def _fitted(
     multiplier: Multiplier, weight: Floats, attributes: Mapping[str, Any], places: Sequence[int], beyond: Sequence[int]
 ) -> dict[str, Any]:
-    """The padding with which a transposed convolution gives an image of the size that is asked for, if one is.
+    """Return attributes with which a transposed convolution gives an image of the wanted size, if one is wanted.
 
-    Padding is what is left over; its larger half lies where ``auto_pad`` says.
+    Padding removes the excess; its larger half lies where ``auto_pad`` says.
     """
     shape, automatic = attributes["output_shape"], _text(attributes["auto_pad"])
     steps = attributes["strides"] or [1] * len(places)
@@ -150,7 +150,7 @@ def _text(value: Any) -> str:
 def _convolution(
     multiplier: Multiplier, weight: Floats, attributes: Mapping[str, Any], image: Sequence[int]
 ) -> Convolution:
-    """The convolution of a node; the size of the image matters for automatic padding alone."""
+    """Return the convolution of a node; the size of the image matters for automatic padding alone."""
     dimensions = weight.ndim - 2
     kernel = weight.shape[2:]
     stride, dilation = (tuple(attributes[name] or [1] * dimensions) for name in ("strides", "dilations"))
@@ -183,4 +183,4 @@ COMPUTED: Mapping[str, Callable[..., Any]] = {
     "ConvTranspose": _conv_transpose,
     **{name: partial(_recurrent, name) for name in CELLS},
 }
-"""What the unit computes."""
+"""Operators that the unit computes."""

@@ -34,15 +34,15 @@ class Network:
     Parameters
     ----------
     model
-        An ONNX model, its file, or what is in one.
+        An ONNX model, its file, or the content of one.
     rows, columns, stages, subnormals, operand, accumulate, precision
-        As of :func:`openmxu_sim.simulate`. Neither ``columns`` nor ``stages`` change any bit.
+        As in :func:`openmxu_sim.simulate`. ``columns`` and ``stages`` do not change any bit.
     strict
         Whether another operator that multiplies matrices is an error.
     allow
-        Types of such operators that are none all the same.
+        Operator types to permit anyway.
     threads
-        How many to use; ``None``: one per processor.
+        Number of threads; ``None``: one per processor.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Network:
     Raises
     ------
     TypeError, ValueError
-        A parameter is outside its domain, or the model is none.
+        A parameter is outside its domain, or ``model`` is no ONNX model.
     EscapeError
         A product of the model would be computed elsewhere.
     """
@@ -77,7 +77,7 @@ class Network:
         self.threads = None if threads is None else golden.check_count(threads, "threads")
         if isinstance(allow, str) or not all(isinstance(name, str) for name in allow):
             raise ValueError(f"allow must be types of operators such as 'Einsum', not {allow!r}")
-        # Functions of the model's own become what they are made of, or the evaluator would compute them by itself.
+        # Functions of the model are replaced by their nodes, or the evaluator would compute them by itself.
         self.model = without_functions(load(model))
         if strict:
             _check(self.model, frozenset(allow))
@@ -87,7 +87,7 @@ class Network:
             self._evaluator = ReferenceEvaluator(self.model, new_ops=replaced)
 
     def run(self, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
-        """The outputs of the model, by their names.
+        """Return the outputs of the model, by their names.
 
         Raises
         ------
@@ -103,12 +103,12 @@ class Network:
         return dict(zip(self._evaluator.output_names, found, strict=True))
 
     def check_inputs(self, inputs: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Raise if these are not the inputs of the model.
+        """Check that these are the inputs of the model.
 
         Raises
         ------
         ValueError
-            Names, types or shapes are others.
+            Names, types or shapes differ.
         """
         wanted = self._wanted()
         optional = {each.name for each in self.model.graph.initializer}
@@ -128,7 +128,7 @@ class Network:
                 raise ValueError(f"input {name} must be {dtype}{shape}, not {array.dtype} {array.shape}")
 
     def zeros(self) -> dict[str, npt.NDArray[Any]]:
-        """Inputs of zeros, of size 1 where the model does not say one."""
+        """Return inputs of zeros, of size 1 where the model does not specify one."""
         defaults = {each.name for each in self.model.graph.initializer}
         return {
             name: np.zeros([1 if size is None else size for size in map(_size, tensor.shape.dim)], _dtype(name, tensor))
@@ -137,17 +137,17 @@ class Network:
         }
 
     def _wanted(self) -> dict[str, Any]:
-        """Type and shape of each input."""
+        """Return type and shape of each input."""
         given = {value.name: value.type.tensor_type for value in self.model.graph.input}
         return {name: given[name] for name in self._evaluator.input_names}
 
     @property
     def work(self) -> Counter[Work]:
-        """How many times the unit was asked for which products; layers are named as the model names its nodes."""
+        """Number of times that the unit was asked for each kind of product; layers have the names of nodes."""
         return self._ledger.work
 
     def report(self) -> Costs:
-        """What all products so far cost on the unit."""
+        """Return the costs of all products so far on the unit."""
         return self._ledger.costs()
 
     def _multiplier(self, operator: str, layer: str) -> Multiplier:
@@ -159,7 +159,7 @@ class Network:
 
 
 def _size(dimension: Any) -> int | None:
-    """The size of a dimension that has one: exporters write -1 for any, too."""
+    """Return the size of a dimension, or ``None`` for any, for which exporters write -1, too."""
     return dimension.dim_value if dimension.HasField("dim_value") and dimension.dim_value >= 0 else None
 
 

@@ -1,4 +1,4 @@
-"""What multiplies no matrices: onnxruntime computes it, node by node, and ONNX's evaluator what onnxruntime lacks.
+"""Nodes that multiply no matrices: onnxruntime computes them, one by one, and ONNX's evaluator those that it lacks.
 
 The evaluator is the definition of ONNX in Python: slow, and now and then wrong.
 """
@@ -24,11 +24,11 @@ from openmxu_sim.onnx.runtime import (
 from openmxu_sim.operands.aliases import Floats
 
 _EVALUATED = ("Constant", "If", "Loop", "Scan", "SequenceMap")
-"""What has no inputs, or graphs of its own, in which there may be products."""
+"""Operators without inputs, or with graphs of their own, in which there may be products."""
 
 
 def others(model: ModelProto, computed: Collection[str]) -> list[type[OpRun]]:
-    """What the evaluator takes in place of its own for each operator of a model, but for those that are computed."""
+    """Return operators that replace the evaluator's own for a model, except those that are computed."""
     version = {each.domain: each.version for each in model.opset_import}.get("", 1)
     names = {node.op_type for node in inner_nodes(model.graph.node) if not node.domain}
     of_model = {"version": version, "ir_version": model.ir_version}
@@ -36,7 +36,7 @@ def others(model: ModelProto, computed: Collection[str]) -> list[type[OpRun]]:
 
 
 def function(operator: str, **attributes: float) -> Callable[[Floats], Floats]:
-    """An operator of one tensor of fp32."""
+    """Return an operator of one tensor of fp32."""
     node = helper.make_node(operator, ["i0"], ["o0"], **attributes)
     session = _session(node.SerializeToString(deterministic=True), (("i0", TensorProto.FLOAT),), *_STEADY)
     if session is None:
@@ -45,7 +45,7 @@ def function(operator: str, **attributes: float) -> Callable[[Floats], Floats]:
 
 
 _STEADY = 18, 8
-"""Versions of ONNX's operators and files in which those of :func:`function` are what they ever were."""
+"""Versions of ONNX's operators and files for :func:`function`; its operators had not changed until then."""
 
 
 class _Node(OpRun):
@@ -57,7 +57,7 @@ class _Node(OpRun):
 
     @cached_property
     def _anonymous(self) -> bytes:
-        """The node with a name, inputs and outputs that are called alike in all nodes that do the same."""
+        """The node with names of its own removed, so that nodes that do the same are equal."""
         found = NodeProto()
         found.CopyFrom(self.onnx_node)
         found.name = ""
@@ -66,7 +66,7 @@ class _Node(OpRun):
         return bytes(found.SerializeToString(deterministic=True))
 
     def _run(self, *inputs: Any, **_attributes: Any) -> tuple[Any, ...]:
-        """The outputs, in the order that the node has them in."""
+        """Return the outputs, in the node's order."""
         node: NodeProto = self.onnx_node
         arrays = {f"i{place}": np.asarray(each) for place, each in enumerate(inputs) if each is not None}
         if any(isinstance(each, list) for each in inputs) or any(each.dtype == object for each in arrays.values()):
@@ -83,7 +83,7 @@ class _Node(OpRun):
 
 @lru_cache(maxsize=4096)
 def _session(serialized: bytes, types: tuple[tuple[str, int], ...], version: int, ir_version: int) -> Session | None:
-    """A model of one node; ``None`` if onnxruntime does not know it, or not for these types."""
+    """Return a model of one node; ``None`` if onnxruntime does not know it, or not for these types."""
     node = NodeProto.FromString(serialized)
     graph = helper.make_graph(
         [node],

@@ -30,12 +30,12 @@ _OPERATORS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("LeakyRelu", "ThresholdedRelu", "Elu"), ("alpha",)),
     "HardSigmoid": ("alpha", "beta"),
 }
-"""What may be the function of a gate, and its parameters."""
+"""Operators that may be the function of a gate, and their parameters."""
 
 
 @dataclass(frozen=True)
 class _Weights:
-    """What one direction computes with beside the inputs' weights; in each array, one gate comes after the other."""
+    """Weights of one direction beside those of the inputs; in each array, one gate comes after the other."""
 
     multiplier: Multiplier
     state: Floats
@@ -45,17 +45,17 @@ class _Weights:
     attributes: Mapping[str, Any]
 
     def product(self, state: Floats, gates: slice = slice(None)) -> Floats:
-        """(batch, hidden) states by the weights of these gates."""
+        """Multiply (batch, hidden) states by the weights of these gates."""
         return self.multiplier.stacks(state[None], self.state[gates].T[None])[0]
 
     @property
     def bias(self) -> Floats:
-        """The sum of both."""
+        """Sum of both biases."""
         return self.inputs_bias + self.state_bias
 
 
 _Step = Callable[[_Weights, Sequence[_Function], Floats, Sequence[Floats]], Sequence[Floats]]
-"""From the inputs' part of the gates and the states at one time to the states at the next; the first is the output."""
+"""Computes the states at the next time from the inputs' part of the gates and the states; the first is the output."""
 
 
 def _lstm(weights: _Weights, functions: Sequence[_Function], x: Floats, states: Sequence[Floats]) -> Sequence[Floats]:
@@ -90,7 +90,7 @@ def _rnn(weights: _Weights, functions: Sequence[_Function], x: Floats, states: S
 
 
 class Cell(NamedTuple):
-    """One of the operators: how many gates and states it has, its functions unless others are named, and its step."""
+    """A recurrent operator: its numbers of gates and states, its functions unless others are named, and its step."""
 
     gates: int
     states: int
@@ -103,7 +103,7 @@ CELLS: Mapping[str, Cell] = {
     "GRU": Cell(3, 1, ("Sigmoid", "Tanh"), _gru),
     "RNN": Cell(1, 1, ("Tanh",), _rnn),
 }
-"""By their types."""
+"""Recurrent operators by their types."""
 
 
 @np.errstate(over="ignore", invalid="ignore")  # infinities are what they are
@@ -114,7 +114,7 @@ def recur(
     rest: Sequence[npt.NDArray[Any] | None],
     attributes: Mapping[str, Any],
 ) -> list[Floats]:
-    """All outputs of an operator: those at all times, and the last states."""
+    """Return all outputs of an operator: those at all times, and the last states."""
     x, w, r = operands
     given: list[Any] = [*rest, *[None] * (5 - len(rest))]
     bias, lengths, *others = given
@@ -153,7 +153,7 @@ def _walk(
     ends: npt.NDArray[Any],
     order: tuple[Any, Any],
 ) -> list[Floats]:
-    """In one direction, the outputs (times, batch, hidden) and the last states; a sequence stops at its end."""
+    """Return one direction's outputs (times, batch, hidden) and last states; a sequence stops at its end."""
     outputs = np.zeros((*gates.shape[:2], states[0].shape[1]), np.float32)
     for time, gate in enumerate(gates):
         going = (time < ends)[:, None]
@@ -168,7 +168,7 @@ def _or_zeros(array: npt.NDArray[Any] | None, *shape: int) -> Floats:
 
 
 def _order(times: int, ends: npt.NDArray[Any], *, backwards: bool) -> tuple[Any, Any]:
-    """Which time of which sequence comes when: an index of (times, batch). What is behind its end stays behind."""
+    """Return which time of which sequence comes when: an index of (times, batch). Times past an end stay past it."""
     time = np.arange(times)[:, None]
     return np.where((time < ends) & backwards, ends - 1 - time, time), np.arange(len(ends))
 
@@ -176,7 +176,7 @@ def _order(times: int, ends: npt.NDArray[Any], *, backwards: bool) -> tuple[Any,
 def _functions(
     defaults: Sequence[str], directions: int, attributes: Mapping[str, Any]
 ) -> Sequence[Sequence[_Function]]:
-    """Those of the gates, for each direction. Their parameters are lists from which each function takes its own."""
+    """Return the functions of the gates for each direction. Each function takes its parameters from lists, in order."""
     wanted = len(defaults) * directions
     names = (attributes["activations"] or [*defaults] * directions)[:wanted]  # RNN has two by default, in any case
     lists = {name: iter(attributes[f"activation_{name}"] or ()) for name in ("alpha", "beta")}
@@ -184,7 +184,7 @@ def _functions(
     if len(names) < wanted or not {name.lower() for name in names} <= set(known):
         raise ValueError(f"activations must be {len(defaults)} a direction of {', '.join(_OPERATORS)}, not {names}")
     found = [
-        # The third one's argument is LSTM's cell, which onnxruntime does not clip.
+        # The third function's argument is LSTM's cell, which onnxruntime does not clip.
         _clipped(known[name.lower()], attributes["clip"] if place % len(defaults) < 2 else None, lists)
         for place, name in enumerate(names)
     ]
@@ -192,7 +192,7 @@ def _functions(
 
 
 def _clipped(operator: str, bound: float | None, lists: Mapping[str, Iterator[float]]) -> _Function:
-    """An operator of an argument within a bound, if there is one."""
+    """Return an operator whose argument is clipped to a bound, if there is one."""
     taken = ((name, next(lists[name], None)) for name in _OPERATORS[operator])
     compute = function(operator, **{name: value for name, value in taken if value is not None})
     return compute if not bound else lambda x: compute(np.clip(x, -bound, bound))

@@ -1,4 +1,4 @@
-"""All that is imported of onnx and onnxruntime, and how they are used: their models may come from anywhere.
+"""All imports of onnx and onnxruntime, and how they are used: their models may come from anywhere.
 
 - onnxruntime reports to its maker from the moment on that it is imported, unless this variable forbids it.
 - Their exceptions are of many kinds: each becomes a :exc:`ModelError` of one line.
@@ -52,16 +52,16 @@ __all__ = [
 ]
 
 ENGINE = f"onnxruntime {onnxruntime.__version__}"
-"""What computes a model without a unit."""
+"""The engine that computes a model without a unit."""
 
 _MOST_NODES = 1 << 20
-"""Nodes of a model whose functions are replaced by what they are made of; those of large networks are thousands."""
+"""Most nodes of a model whose functions are replaced by their nodes; large networks have thousands."""
 
 _LONGEST = 500
-"""Characters of a reason; some name all that a model has."""
+"""Most characters of a reason; some reasons name everything in a model."""
 
 _Name = tuple[str, str, str]
-"""Domain, name and overload of an operator, or of a function of a model's own."""
+"""Domain, name and overload of an operator, or of a function of the model's own."""
 
 _T = TypeVar("_T")
 _work = threading.local()
@@ -73,7 +73,7 @@ class ModelError(ValueError):
 
 @contextmanager
 def refusals(what: str) -> Iterator[None]:
-    """Turn what onnx and onnxruntime raise in the block into a :exc:`ModelError` that begins so."""
+    """Turn exceptions of onnx and onnxruntime in the block into a :exc:`ModelError` that begins with ``what``."""
     try:
         yield
     except (EscapeError, MemoryError, ModelError, OSError):
@@ -84,7 +84,7 @@ def refusals(what: str) -> Iterator[None]:
 
 
 def heard(compute: Callable[[], _T]) -> _T:
-    """What a function gives; if the main thread asks, another one computes, which begins no other node after Ctrl-C."""
+    """Return a function's result; for the main thread another one computes it, which begins no node after Ctrl-C."""
     if threading.current_thread() is not threading.main_thread():
         return compute()
     found: Future[_T] = Future()
@@ -106,18 +106,18 @@ def heard(compute: Callable[[], _T]) -> _T:
 
 
 def go_on() -> None:
-    """Raise if nobody waits for what this thread computes, as onnxruntime does before each node."""
+    """Raise if nobody waits for this thread's result, as onnxruntime does before each node."""
     options = getattr(_work, "options", None)
     if options is not None and options.terminate:
         raise ModelError("model cannot be run to its end: it was interrupted")
 
 
 _QUIET = 4
-"""Of onnxruntime's log: fatal errors alone."""
+"""Level of onnxruntime's log: fatal errors alone."""
 
 
 class Session:
-    """A model in onnxruntime, on one thread, without its warnings of what a model's author could have left out."""
+    """A model in onnxruntime, on one thread, without warnings of superfluous parts of a model."""
 
     def __init__(self, model: ModelProto) -> None:
         options = onnxruntime.SessionOptions()
@@ -133,14 +133,14 @@ class Session:
     def run(
         self, inputs: Mapping[str, npt.NDArray[Any]], refusal: str = "model cannot be run by onnxruntime"
     ) -> dict[str, npt.NDArray[Any]]:
-        """Its outputs, by their names."""
+        """Return the outputs, by their names."""
         with refusals(refusal):
             found = heard(lambda: self._session.run(self._names, dict(inputs), getattr(_work, "options", None)))
         return dict(zip(self._names, found, strict=True))
 
 
 def load(model: "ModelProto | Path | str | bytes") -> ModelProto:
-    """The model, read if it is a file or what is in one."""
+    """Return the model, read if it is a file or the content of one."""
     if isinstance(model, ModelProto):
         return model
     if not isinstance(model, (str, Path, bytes)):
@@ -154,7 +154,7 @@ def load(model: "ModelProto | Path | str | bytes") -> ModelProto:
 
 
 def without_functions(model: ModelProto) -> ModelProto:
-    """The same, with functions of its own replaced by what they are made of."""
+    """Return the model with functions of its own replaced by their nodes."""
     if not model.functions:
         return model
     with refusals("functions of a model cannot be replaced"):
@@ -178,12 +178,12 @@ def _inner_first(calls: Mapping[_Name, Collection[_Name]]) -> Iterable[_Name]:
 
 
 def _calls(nodes: Sequence[NodeProto]) -> Counter[_Name]:
-    """How many nodes call which function or operator."""
+    """Return the number of nodes that call each function or operator."""
     return Counter((node.domain, node.op_type, node.overload) for node in inner_nodes(nodes))
 
 
 def inner_nodes(nodes: Collection[NodeProto]) -> Iterator[NodeProto]:
-    """All of them, and those of their branches and loops."""
+    """Yield all nodes, and those of their branches and loops."""
     for node in nodes:
         yield node
         for attribute in node.attribute:

@@ -1,1 +1,1 @@
-"""What units are fed with: vectors, stimuli, matrices of files and frameworks, parts for several passes."""
+"""Inputs of units: vectors, stimuli, matrices of files and frameworks, parts for several passes."""

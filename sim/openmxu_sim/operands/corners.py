@@ -45,7 +45,7 @@ def _at_edges(fmt: Format, fractions: list[int]) -> list[int]:
 
 
 def _with_both_signs(fmt: Format, magnitudes: list[int]) -> Ints:
-    """The patterns of magnitudes that `fmt` has, and of their negatives, ascending, none twice."""
+    """Return the patterns of magnitudes that `fmt` has, with both signs, ascending, without duplicates."""
     possible = [each for each in magnitudes if each < fmt.sign_bit]
     return np.unique([*possible, *(each | fmt.sign_bit for each in possible)])
 
@@ -56,7 +56,7 @@ def _around(pattern: int) -> list[int]:
 
 
 def _dropped(fmt: Format) -> list[int]:
-    """Numbers of bits to be rounded away: a few, half of the fraction, and what the narrower named formats drop."""
+    """Return numbers of bits to round away: a few, half of the fraction, and those that narrower named formats drop."""
     named = {fmt.fraction_width - kept for kept in (2, 3, 7, 10)}  # fp32 to bf16: 16
     return [bits for bits in sorted({1, 2, 3, fmt.fraction_width // 2} | named) if 1 <= bits <= fmt.fraction_width]
 
@@ -72,12 +72,12 @@ def _tie_fractions(fmt: Format) -> list[int]:
 
 
 def _broken_tie_fractions(fmt: Format) -> list[int]:
-    """Ties with a single one behind that decides, at each place that it can have."""
+    """Ties broken by a single one below, at each place that it can have."""
     return [1 << (dropped - 1) | 1 << place for dropped in _dropped(fmt) for place in range(dropped - 1)]
 
 
 def edges(fmt: Format, count: int, rng: np.random.Generator) -> Ints:
-    """Corners; every second one no tie, as wide formats have many of those and few special values."""
+    """Corners; every second one is no tie, as wide formats have many ties and few special values."""
     landmarks = _with_both_signs(fmt, _landmarks(fmt))
     with_ties = _with_both_signs(fmt, [*_landmarks(fmt), *_at_edges(fmt, _tie_fractions(fmt))])
     return np.where(

@@ -1,4 +1,4 @@
-"""Arrays from ``.npy`` and ``.npz`` files, of which nothing is believed; and into them."""
+"""Read arrays from ``.npy`` and ``.npz`` files, trusting nothing in them; and write them."""
 
 import io
 import os
@@ -16,18 +16,18 @@ import numpy as np
 import numpy.typing as npt
 
 _CHUNK = 1 << 24
-"""Bytes that are read at a time: a header may promise more than there is memory."""
+"""Bytes read at a time: a header may promise more than there is memory."""
 
 
 def read_matrix(path: Path, parameter: str) -> npt.NDArray[Any]:
-    """The array in a ``.npy`` file, or in a pipe."""
+    """Read the array in a ``.npy`` file, or in a pipe."""
     with path.open("rb") as file:
         status = os.fstat(file.fileno())
         return _array(file, status.st_size if stat.S_ISREG(status.st_mode) else None, path, parameter)
 
 
 def read_arrays(path: Path, parameter: str) -> Mapping[str, npt.NDArray[Any]]:
-    """The arrays in a ``.npz`` file, by their names; each is unpacked when it is first asked for."""
+    """Return the arrays in a ``.npz`` file by their names; each is unpacked when it is first asked for."""
     return _Archive(path, parameter)
 
 
@@ -62,7 +62,7 @@ class _Archive(Mapping[str, npt.NDArray[Any]]):
 
 
 def _array(file: BinaryIO, length: int | None, path: Path, parameter: str) -> npt.NDArray[Any]:
-    """The array in an open file of so many bytes; ``None``: nobody knows."""
+    """Read the array in an open file of ``length`` bytes; ``None``: unknown."""
 
     def refusal(reason: str) -> ValueError:
         return ValueError(f"{parameter} must be a .npy file of numbers, not {path}: {reason}")
@@ -97,7 +97,7 @@ def _array(file: BinaryIO, length: int | None, path: Path, parameter: str) -> np
 
 
 def _header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, whether in Fortran's order, and type."""
+    """Read the shape, whether the order is Fortran's, and the type."""
     version = np.lib.format.read_magic(file)
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if version not in readers:
@@ -107,7 +107,7 @@ def _header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
 
 
 def _read(file: BinaryIO, size: int) -> bytearray:
-    """So many bytes, or as many as there are."""
+    """Read ``size`` bytes, or as many as there are."""
     content = bytearray()
     while len(content) < size and (chunk := file.read(min(_CHUNK, size - len(content)))):
         content += chunk
@@ -115,7 +115,7 @@ def _read(file: BinaryIO, size: int) -> bytearray:
 
 
 def to_npy(array: npt.NDArray[Any]) -> bytes:
-    """The content of a .npy file; numpy has no name for bfloat16 and fp8 and writes them, and reads them, as bytes."""
+    """Return the content of a .npy file; numpy has no names for bfloat16 and fp8, and stores them as bytes."""
     buffer = io.BytesIO()
     np.save(buffer, array.view(f"V{array.itemsize}") if array.dtype.kind == "V" else array)
     return buffer.getvalue()

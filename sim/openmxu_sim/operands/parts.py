@@ -17,7 +17,7 @@ _FRACTION_WIDTH = 23
 
 
 def part_of(words: Words, part: Part) -> Words:
-    """fp32 words to send to a unit without splitter: its converters turn them into ``part`` of the given numbers.
+    """Return the fp32 words for a unit without splitter: its converters turn them into ``part`` of the given numbers.
 
     Integers only: nothing depends on how the host rounds or flushes.
     """
@@ -31,10 +31,10 @@ def part_of(words: Words, part: Part) -> Words:
 
 
 def _rest(words: Words) -> Words:
-    """What the lower 16 bits of fp32 numbers are worth, with the same signs; exact."""
+    """Return the value of the lower 16 bits of fp32 numbers, with the same signs; exact."""
     lower = words & ~_UPPER
     field = (words & _MAGNITUDE) >> np.uint32(_FRACTION_WIDTH)
-    # They are an integer, of which fp32 knows significand and exponent; what is left is to scale it.
+    # The lower bits as an integer: its fp32 pattern has significand and exponent, and only the scale is missing.
     scale = np.maximum(field, 1).astype(np.int64) - 1
     normal: npt.NDArray[Any] = lower.astype(np.float32).view(np.uint32).astype(np.int64)
     exponent = (normal >> _FRACTION_WIDTH) + scale - 149

@@ -16,17 +16,17 @@ from openmxu_sim.operands.aliases import Words
 from openmxu_sim.operands.parts import part_of
 
 _MOST_TILES = 1 << 22
-"""Tiles of a product, of which each takes half a kilobyte."""
+"""Most tiles of a product; each takes half a kilobyte."""
 
 _MOST_WORDS = 1 << 31
-"""Words of result beats, surplus columns included: 8 GB."""
+"""Most words of result beats, surplus columns included: 8 GB."""
 
 _BYTES = {8: "<u1", 16: "<u2", 32: "<u4"}
-"""Widths of words that numpy has a type for."""
+"""Types of numpy for words, by width in bits."""
 
 
 def read_words(payload: int, width: int, count: int) -> Words:
-    """The words in the lower bits of a payload, the lowest first."""
+    """Return the words in the lower bits of a payload, the lowest first."""
     if width in _BYTES:
         size = count * width // 8
         data = (payload & (1 << 8 * size) - 1).to_bytes(size, "little")
@@ -50,7 +50,7 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class Stimulus:
-    """Everything that goes into a unit, and how much comes out. Beats are made when they are needed."""
+    """The operands of a unit, and the tiles in which they go in. Beats are made when they are needed."""
 
     config: MxuConfig
     """The unit."""
@@ -58,7 +58,7 @@ class Stimulus:
     b: Words
     """(M, K) and (K, N) bit patterns in ``config.source``, none of them empty."""
     tiles: tuple[Tile, ...]
-    """Which part of them when."""
+    """Their tiles, in the order in which they go in."""
 
     @property
     def results(self) -> int:
@@ -67,7 +67,7 @@ class Stimulus:
 
     @property
     def patience(self) -> int:
-        """Cycles without a transfer after which a unit that nobody stalls is taken to hang."""
+        """Cycles without a transfer after which a unit without stalls is taken to hang."""
         return self.config.latency + self.config.rows * self.config.row_step + self.config.row_latency
 
     def blocks(self) -> Iterator[Block]:
@@ -111,7 +111,7 @@ class Stimulus:
 
 
 def stimulus(config: MxuConfig, a: Words, b: Words, precision: str = "default") -> Stimulus:
-    """The beats of the product of two matrices of bit patterns in ``config.source``.
+    """Return the beats of the product of two matrices of bit patterns in ``config.source``.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def _check_size(config: MxuConfig, m: int, k: int, n: int, passes: int) -> None:
 
 
 def collect(config: MxuConfig, beats: Words, m: int, k: int, n: int) -> Words:
-    """The (m, n) result from the unit's result beats."""
+    """Return the (m, n) result in the unit's result beats."""
     result = np.empty((m, n), dtype=np.uint32)
     start = 0
     for tile in tiles(config, m, k, n):
@@ -212,9 +212,9 @@ class Traffic:
     Parameters
     ----------
     stimulus
-        What goes in.
+        The beats that go in.
     stalls
-        When to wait; ``None``: never.
+        Pattern of waits; ``None``: no waits.
     """
 
     def __init__(self, stimulus: Stimulus, stalls: Stalls | None = None) -> None:
@@ -242,7 +242,7 @@ class Traffic:
 
     @property
     def ready(self) -> bool:
-        """Whether a result is taken."""
+        """Whether the other side takes a result in this cycle."""
         return self._stalls is None or not self._stalls.waits(2, self._cycle)
 
     @property
@@ -256,7 +256,7 @@ class Traffic:
         Raises
         ------
         RuntimeError
-            Nothing has moved for so long that nothing will any more.
+            Nothing has moved for so long that the unit is taken to hang.
         """
         moved = False
         for index, ready in enumerate((weights_ready, activations_ready)):

@@ -1,4 +1,4 @@
-"""Tensors of PyTorch and JAX as operands, and results that are such again.
+"""Tensors of PyTorch and arrays of JAX as operands and as results.
 
 Neither is imported here: whoever has a tensor has imported its framework.
 """
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 
 def from_tensor(given: Any, parameter: str) -> Any:
-    """What NumPy can read: a tensor of PyTorch as an array, in its very memory; all else as it is."""
+    """Return a tensor of PyTorch as an array that shares its memory; anything else as it is."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(given, torch.Tensor):
         return given
@@ -30,7 +30,7 @@ def from_tensor(given: Any, parameter: str) -> Any:
 
 
 def as_given(result: npt.NDArray[Any], *operands: Any) -> Any:
-    """A result as a tensor of PyTorch, or as an array of JAX, if an operand is one; else as it is."""
+    """Return a result as a tensor of PyTorch, or as an array of JAX, if an operand is one; else as it is."""
     torch, jax = sys.modules.get("torch"), sys.modules.get("jax")
     if torch is not None and any(isinstance(each, torch.Tensor) for each in operands):
         if result.dtype == ml_dtypes.bfloat16:

@@ -28,7 +28,7 @@ from openmxu_sim.operands.corners import Ints, corners, edges  # noqa: F401  # c
 
 
 def canonical(bits: npt.ArrayLike, fmt: str = "fp32") -> Bits:
-    """Patterns of a format, each NaN replaced by the canonical quiet one, the only one that sums have."""
+    """Return patterns of a format with each NaN replaced by the canonical quiet one, the only one that sums have."""
     bits, found = np.asarray(bits, dtype=np.uint32), find_format(fmt)
     return np.where(is_nan(bits, found), np.uint32(found.canonical_nan), bits)
 
@@ -38,8 +38,8 @@ def operands(fmt: str, count: int, seed: int) -> Bits:
 
     Of every eight, on average, two are uniform over all bit patterns, one has a fraction with one to three
     ones, one a fraction with one to three zeros, one a fraction that is a run of ones (a long carry), one is
-    a tie or next to one, one is near the underflow threshold and one is of :func:`corners`, where every
-    second one of those is no tie.
+    a tie or next to one, one is near the underflow threshold and one is one of :func:`corners`, of which every
+    second one is no tie.
     """
     found = find_format(fmt, "fmt")
     count = check_count(count, "count", 0)
@@ -51,7 +51,7 @@ def pairs(fmt: str, count: int, seed: int) -> tuple[Bits, Bits]:
 
     Of every eight, on average,
 
-    - one is two independent operands as of :func:`operands`;
+    - one is two independent operands, as from :func:`operands`;
     - two have near exponents, up to three more bits apart than the significand is wide;
     - one nearly or exactly cancels: the same pattern with the other sign, up to four ulps off;
     - one is a number and about half of its ulp: a tie for the adder;
@@ -72,13 +72,13 @@ def pairs(fmt: str, count: int, seed: int) -> tuple[Bits, Bits]:
 
 
 def partners(fmt: str, a: npt.ArrayLike, seed: int) -> Bits:
-    """Second operands for given first ones, as in :func:`pairs`."""
+    """Return second operands for given first ones, as in :func:`pairs`."""
     found = find_format(fmt, "fmt")
     return _partners(found, np.asarray(a, dtype=np.int64), np.random.default_rng(seed)).astype(np.uint32)
 
 
 def _partners(found: Format, a: Ints, rng: np.random.Generator) -> Ints:
-    """What :func:`partners` gives."""
+    """Second operands as :func:`partners` returns them, without checks."""
     kinds: list[Callable[[Format, Ints, np.random.Generator], Ints]] = [
         _independent,
         _near,
@@ -127,7 +127,7 @@ def matrix(shape: tuple[int, int], fmt: str, seed: int, *, kind: str = "all") ->
 
 
 def meeting(fmt: str, weights: npt.ArrayLike, count: int, seed: int) -> Bits:
-    """(count, K) activations whose terms with given weights (K, N) meet: in each row with those of one column.
+    """Return (count, K) activations whose terms with given weights (K, N) meet: each row with those of one column.
 
     The terms of a row have exponents near each other, so that they overlap by any number of bits, or just not; their
     sums are in the middle of the range or at either end of it. Half of the rows has the same fraction everywhere, and
@@ -179,7 +179,7 @@ def _tie(fmt: Format, count: int, rng: np.random.Generator) -> Ints:
 
 
 def _fractions(fmt: Format, count: int, rng: np.random.Generator) -> Ints:
-    """Fractions of all these kinds, and uniform ones."""
+    """Fractions of all kinds above, and uniform ones."""
     kinds = np.stack(
         [
             rng.integers(fmt.fraction_mask + 1, size=count),
@@ -193,7 +193,7 @@ def _fractions(fmt: Format, count: int, rng: np.random.Generator) -> Ints:
 
 
 def _operands(fmt: Format, count: int, rng: np.random.Generator) -> Ints:
-    """What :func:`operands` gives."""
+    """Operands as :func:`operands` returns them, without checks."""
     anywhere = _signs(fmt, count, rng) | _exponents(fmt, count, rng)
     tiny_exponents = rng.integers(min(4, 1 << fmt.exponent_width), size=count) << fmt.fraction_width
     kinds = np.stack(
@@ -217,7 +217,7 @@ def _exponent_field(fmt: Format, patterns: Ints) -> Ints:
 
 
 def _with_exponent(fmt: Format, field: Ints, rng: np.random.Generator) -> Ints:
-    """Finite numbers with given exponent fields, clipped to what the format has."""
+    """Finite numbers with given exponent fields, clipped to the range of the format."""
     largest = (1 << fmt.exponent_width) - 2
     count = len(field)
     exponent = np.clip(field, 0, largest) << fmt.fraction_width
@@ -274,7 +274,7 @@ def _corner_partner(fmt: Format, a: Ints, rng: np.random.Generator) -> Ints:
 
 
 def _mixed_matrix(fmt: Format, rows: int, columns: int, rng: np.random.Generator) -> Ints:
-    """What :func:`matrix` gives for "all"."""
+    """A matrix as :func:`matrix` returns it for "all", without checks."""
     count = rows * columns
     by_row = np.repeat(np.arange(rows), columns)
 
@@ -291,7 +291,7 @@ def _mixed_matrix(fmt: Format, rows: int, columns: int, rng: np.random.Generator
     elements = _with_exponent(fmt, fmt.bias + scale[by_row] + offset, rng)
     elements[short] &= ~(fmt.fraction_mask >> 1)
 
-    # What is rounded away at the unit's edge: a tie, or a single one behind it that decides.
+    # The bits that the unit's edge rounds away: a tie, or a single one behind it that decides.
     dropped = fmt.fraction_width - 7
     if dropped > 1:
         tied = rng.random(count) < 1 / 4
@@ -312,7 +312,7 @@ def _mixed_matrix(fmt: Format, rows: int, columns: int, rng: np.random.Generator
 
 
 def _check_shape(shape: tuple[int, int]) -> tuple[int, int]:
-    """Accept the shape of a matrix."""
+    """Check the shape of a matrix, and return it."""
     try:
         sizes = tuple(operator.index(size) for size in shape)
     except TypeError:

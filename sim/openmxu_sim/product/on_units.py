@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 PRECISIONS = tuple(PASSES)
-"""How fp32 products are made: in one pass of bf16, or in three, six, nine."""
+"""Names of the ways to multiply fp32 numbers: in one pass of bf16, or in three, six or nine."""
 
 
 @ieee_arithmetic()
@@ -61,46 +61,46 @@ def simulate(
     window: Window | None = None,
     progress: Progress | None = None,
 ) -> Product:
-    """The product that the unit computes, and its statistics.
+    """Multiply matrices on a unit; returns the product and its statistics.
 
-    The same bits on each engine: they depend on ``rows``, ``subnormals``, the formats and ``precision`` alone.
+    Each engine gives the same bits: they depend on ``rows``, ``subnormals``, the formats and ``precision`` alone.
 
     Parameters
     ----------
     a, b
         (M, K) activations and (K, N) weights, see :func:`as_operand`; or vectors, or stacks of matrices, which are
-        multiplied one after the other, as of :func:`numpy.matmul`. NaN, infinities, subnormal numbers and empty
+        multiplied one after the other, as in :func:`numpy.matmul`. NaN, infinities, subnormal numbers and empty
         matrices are welcome.
     unit
-        The unit. One whose streams carry its operand format takes arrays of that type only, in one pass.
+        The unit. If its streams carry its operand format, it takes arrays of that type only, in one pass.
     rows, columns, stages, subnormals, operand, output, splitter
-        In place of ``unit``: its parameters, see :class:`openmxu.spec.config.MxuConfig`; 128, 128, 1, ``"flush"``,
+        Its parameters in place of ``unit``, see :class:`openmxu.spec.config.MxuConfig`; 128, 128, 1, ``"flush"``,
         ``"bf16"``, ``"fp32"`` and false by default. ``operand`` is the name of a format: bf16, fp16, tf32, fp8_e4m3,
         fp8_e5m2, fp32, or eXfY of X exponent and Y fraction bits. ``output``, fp32 or the operand format, is the
-        unit's ``result``. Where both arrays are of the operand format's type and one pass will do, the unit's streams
-        carry that, else fp32.
+        unit's ``result``. If both arrays have the operand format's type and one pass will do, the unit's streams carry
+        that format, else fp32.
     accumulate
-        Format of products and sums, likewise. The hardware's is fp32; others are computed by the engines without a
-        clock.
+        Format of products and sums, named likewise. The hardware has fp32; the engines without a clock compute others,
+        too.
     precision
-        One of :data:`PRECISIONS`: in how many passes fp32 products are made. Also what JAX and PyTorch call them, see
+        One of :data:`PRECISIONS`: the passes that make fp32 products. Also what JAX and PyTorch call them, see
         :data:`openmxu.spec.passes.ALIASES`, and members of JAX's ``Precision``.
     units
-        Among how many units the columns of the result are divided, see :func:`openmxu.spec.tiling.shares`.
+        Number of units among which the columns of the result are divided, see :func:`openmxu.spec.tiling.shares`.
     engine
         One of :data:`openmxu_sim.engines.ENGINES`; ``"auto"`` chooses. Or ``"board"``: an FPGA that runs our bitstream.
-        Then the board says what the unit is, and parameters that are given must agree with it.
+        Then the board defines the unit, and parameters that are given must agree with it.
     port
-        The board's serial port; ``None`` or ``"auto"``: the first one on which a board answers.
+        The board's serial port; ``None`` or ``"auto"``: the first port on which a board answers.
     stalls
-        Seed of a pattern of waits on all streams, the same on every clocked engine; ``None``: none.
+        Seed of a pattern of waits on all streams, the same on every clocked engine; ``None``: no waits.
     vcd
         Write a waveform to this file; clocked engines only.
     window
-        What part of the unit and of the run the waveform shows, on the engine ``compiled``; by default the first
+        Part of the unit and of the run that the waveform shows, on the engine ``compiled``; by default the first
         rows, columns and cycles. Other engines show everything.
     progress
-        Called with the number of result rows that are there and that will be.
+        Called with the number of result rows computed so far, and of all result rows.
 
     Raises
     ------
@@ -162,9 +162,9 @@ def _taking_what(other: Callable[_P, Any]) -> Callable[[Callable[..., Any]], Cal
 
 @_taking_what(simulate)
 def matmul(a: npt.ArrayLike, b: npt.ArrayLike, **options: Any) -> Any:
-    """The product that the unit computes, bit for bit; parameters and errors as of :func:`simulate`.
+    """Multiply as the unit does, bit for bit; parameters and errors as in :func:`simulate`.
 
-    An array of NumPy's, or of JAX's or a tensor of PyTorch's if an operand is one. These have no derivatives:
+    The result is an array of NumPy, or of JAX or a tensor of PyTorch if an operand is one. It has no derivatives:
     ``openmxu_sim.torch`` and ``openmxu_sim.jax`` have a ``matmul`` for networks.
 
     >>> import numpy as np
@@ -177,7 +177,7 @@ def matmul(a: npt.ArrayLike, b: npt.ArrayLike, **options: Any) -> Any:
 
 
 def _name(fmt: FloatFormat) -> str:
-    """What the golden model calls a format of the unit."""
+    """Return the golden model's name of a format of the unit."""
     name = golden_name(fmt)
     if name is None:
         raise ValueError(f"unit must have operands in fp8_e4m3 or in a format with infinities, not in {fmt}")
@@ -185,7 +185,7 @@ def _name(fmt: FloatFormat) -> str:
 
 
 def _unit(unit: MxuConfig | None, shorthand: Mapping[str, Any], dtype: np.dtype[Any] | None) -> MxuConfig:
-    """The unit that was asked for; ``dtype``: of both arrays, if they are of one and there is one pass."""
+    """Return the unit that was asked for; ``dtype``: the type of both arrays if they have one and there is one pass."""
     given = {name: value for name, value in shorthand.items() if value is not None}
     if unit is None:
         operand = FloatFormat.parse(given.pop("operand", "bf16"), "operand")
@@ -208,7 +208,7 @@ def _unit(unit: MxuConfig | None, shorthand: Mapping[str, Any], dtype: np.dtype[
 
 
 def _engine(engine: str, config: MxuConfig, accumulate: str, *, clocked: Mapping[str, object]) -> tuple[str, str]:
-    """The engine, chosen if that is left to us, and why; ``clocked`` are options that need a clock, if not ``None``."""
+    """Return the engine, chosen if ``auto``, and the reason; ``clocked``: options that need a clock unless ``None``."""
     needs = next((name for name, value in clocked.items() if value is not None), None)
     if accumulate != "fp32" and (engine in CLOCKED or needs is not None):
         raise ValueError(f"accumulate must be 'fp32' on an engine with a clock, not {accumulate!r}")
@@ -243,7 +243,7 @@ def _opened(
     dtype: np.dtype[Any] | None,
     options: Mapping[str, Any],
 ) -> Iterator[tuple[MxuConfig, str, str, Callable[..., Run] | None]]:
-    """The unit, the engine and why it is this one, and what runs a stimulus on it, if it has a clock."""
+    """Yield the unit, the engine, the reason for it, and, if it has a clock, the function that runs a stimulus."""
     clocked = {name: options[name] for name in ("vcd", "stalls")}
     if engine == BOARD:
         _check_board(options["accumulate"], options["units"], clocked)
@@ -265,7 +265,7 @@ def _options(vcd: Path | str | None, stalls: int | None, window: Window | None) 
 
 
 def _check_board(accumulate: str, units: int, clocked: Mapping[str, object]) -> None:
-    """Refuse what a board does not have."""
+    """Refuse options that a board does not have."""
     refused = {"accumulate": (accumulate, "fp32"), "units": (units, 1)}
     refused |= {name: (value, None) for name, value in clocked.items()}
     for name, (value, only) in refused.items():
@@ -276,7 +276,7 @@ def _check_board(accumulate: str, units: int, clocked: Mapping[str, object]) -> 
 def _unit_of(
     board: Device, unit: MxuConfig | None, shorthand: Mapping[str, Any], dtype: np.dtype[Any] | None
 ) -> MxuConfig:
-    """The board's unit, with the streams that suit operands of a type: the host converts what the board does not."""
+    """Return the board's unit with streams for operands of ``dtype``: the host converts what the board does not."""
     found = board.config
     has = {name: getattr(found, name) for name in ("rows", "columns", "stages", "splitter", "subnormals")}
     has |= {"operand": found.operand.name, "output": found.result.name}
@@ -336,7 +336,7 @@ def _multiply_by_clock(
 
 
 def _empty(config: MxuConfig, a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """What results go into."""
+    """Return an array for the results, not filled yet."""
     dtype = golden.DTYPES.get(_name(config.result), np.dtype(np.float32))
     return np.empty((len(a), a.shape[1], b.shape[2]), dtype)
 
@@ -351,7 +351,7 @@ def _run_on_units(
     units: int,
     progress: Progress | None,
 ) -> tuple[npt.NDArray[Any], list[Run]]:
-    """One product on one unit, or on several, one after the other; and the runs."""
+    """Compute one product on one unit, or on several, one after the other; returns it and the runs."""
     left, right = (
         golden.to_bits(each)
         if config.source == FP32
@@ -382,7 +382,7 @@ def _statistics(
     reason: str,
     seconds: float,
 ) -> Statistics:
-    """Statistics of products; ``runs``: of each product on each unit, ``None`` of an engine without a clock."""
+    """Return the statistics of products; ``runs``: by product and unit, ``None`` on an engine without a clock."""
     products, m, k, n = sizes
     passes = len(PASSES[precision])
     # A board may have no counters: then its cycles are not known, either.

@@ -8,20 +8,20 @@ import numpy.typing as npt
 from openmxu.spec.config import MxuConfig
 
 _SHOWN = 8
-"""Rows, and columns, of a result that a notebook shows."""
+"""Most rows, and columns, of a result that a notebook shows."""
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """What is known about a product besides its value."""
+    """Facts about a product besides its value: engine, unit, sizes, cycles, traffic and time."""
 
     engine: str
     """The engine that computed it."""
     reason: str
-    """Why this one: ``"requested"``, or how ``auto`` came to it."""
+    """Reason for this engine: ``"requested"``, or why ``auto`` chose it."""
     config: MxuConfig
     units: int
-    """The unit, and how many there are of it."""
+    """The unit, and the number of such units."""
     accumulate: str
     """Format of the sums."""
     precision: str
@@ -31,25 +31,25 @@ class Statistics:
     k: int
     n: int
     passes: int
-    """How many products, their sizes, and how many times each was made of parts of its operands."""
+    """Number of products, their sizes, and the number of passes over parts of the operands that make each."""
     cycles: int
-    """From the first beat taken on either input stream to the last result beat given, both included; of several
-    units, the most; of several products, all together."""
+    """Cycles from the first beat taken on either input stream to the last result beat given, both included; the most of
+    several units, the sum of several products."""
     cycles_source: str
     """``"measured"`` on a clock, or ``"formula"``."""
     utilisation: float
-    """products·passes·M·K·N / (units·R·C·cycles): the share of multiply-adds that were of use; 0 for an empty
+    """products·passes·M·K·N / (units·R·C·cycles): the share of multiply-adds that were useful; 0 for an empty
     product."""
     busy: int | None
     input_stalls: int | None
     output_stalls: int | None
-    """What the units' own counters say, added up: cycles in which a beat of activations entered an array, in which
-    none did for want of activations or weights, and for want of a place for its sums; see
+    """Sums of the units' own counters: cycles in which a beat of activations entered an array, in which none entered
+    for want of activations or weights, and in which none entered for want of a place for its sums; see
     :func:`openmxu.unit.status.status_signature`. ``None`` without a clock."""
     weight_bytes: int
     activation_bytes: int
     result_bytes: int
-    """What went over the streams, padding included."""
+    """Bytes on the streams, padding included."""
     seconds: float
     """Wall time on this machine, building the simulation included."""
 
@@ -79,10 +79,10 @@ class Product:
     """The product's shape by numpy's rules; (M, N) of two matrices. Its type is that of
     :data:`openmxu_sim.golden.DTYPES` for the unit's ``result``, float32 where there is none."""
     statistics: Statistics
-    """How it came about."""
+    """Its engine, unit, cycles, traffic and time."""
 
     def _repr_html_(self) -> str:
-        """What notebooks show: the sizes, the cycles, and a corner of the result."""
+        """Return HTML for notebooks: the sizes, the cycles, and a corner of the result."""
         statistics, config = self.statistics, self.statistics.config
         about = (
             f"{statistics.m}×{statistics.k}×{statistics.n} on {config.rows}×{config.columns} by {statistics.engine}: "

@@ -1,4 +1,4 @@
-"""Operands of every kind as arrays of what a unit takes, and as stacks of matrices."""
+"""Operands of every kind as arrays that a unit takes, and as stacks of matrices."""
 
 import logging
 import math
@@ -16,11 +16,11 @@ _log = logging.getLogger(__name__)
 
 
 def as_operand(array: npt.ArrayLike, parameter: str) -> npt.NDArray[Any]:
-    """``array`` as an array of numbers in one of the types of :data:`openmxu_sim.golden.DTYPES`.
+    """Return ``array`` as an array of numbers in one of the types of :data:`openmxu_sim.golden.DTYPES`.
 
-    These are taken as they are, bit for bit. A 2-byte void, which is how numpy stores bfloat16 in
-    files, is read as bfloat16. Other real dtypes go through ``astype(float32)``, with a note in the log. Of a subclass
-    of numpy's arrays, such as ``numpy.matrix``, the elements count. Arrays of JAX and tensors of PyTorch are as good.
+    Arrays of these types are kept as they are, bit for bit. A 2-byte void, which is how numpy stores bfloat16 in
+    files, is read as bfloat16. Other real dtypes go through ``astype(float32)``, with a note in the log. A subclass of
+    numpy's arrays, such as ``numpy.matrix``, counts as a plain array. Arrays of JAX and tensors of PyTorch are taken.
 
     Raises
     ------
@@ -50,16 +50,16 @@ def _is_real_extension(dtype: np.dtype[Any]) -> bool:
 def to_stacks(
     a: Any, b: Any, *, broadcast_to: Callable[..., Any] = np.broadcast_to, rules: str = "numpy.matmul"
 ) -> tuple[Any, Any, tuple[int, ...]]:
-    """As many matrices of either, (products, M, K) and (products, K, N), and the shape of the result.
+    """Return as many matrices of either operand, (products, M, K) and (products, K, N), and the shape of the result.
 
     Parameters
     ----------
     a, b
         Arrays of numpy, or of a framework whose arrays have numpy's methods.
     broadcast_to
-        That of the framework.
+        The framework's ``broadcast_to``.
     rules
-        What errors say that has these rules.
+        Name of the function with these rules, for error messages.
     """
     left, right = (a[None] if a.ndim == 1 else a), (b[:, None] if b.ndim == 1 else b)
     try:

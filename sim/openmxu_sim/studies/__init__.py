@@ -1,1 +1,1 @@
-"""What the unit is for, in figures: accuracy of products, and layers of real networks against memory bandwidth."""
+"""Figures on the use of a unit: accuracy of products, and layers of real networks against memory bandwidth."""

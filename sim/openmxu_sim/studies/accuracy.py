@@ -1,4 +1,4 @@
-"""How far products are from exact ones: each precision, against binary64 and beside fp32 all the way."""
+"""Errors of products: each precision, against binary64 and beside fp32 all the way."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ DEPTHS = (128, 256, 512, 1024, 2048, 4096)
 """Inner dimensions."""
 
 _PLAIN = "fp32"
-"""What is beside the precisions: fp32 operands, products and sums, in the same order."""
+"""Name of the case beside the precisions: fp32 operands, products and sums, in the same order."""
 
 _SIZE = 64
 _ROWS = 128
@@ -36,7 +36,7 @@ class Error:
     """Errors of one product."""
 
     operands: str
-    """How they were drawn."""
+    """Distribution of the operands."""
     k: int
     """Inner dimension."""
     precision: str
@@ -57,7 +57,7 @@ class Accuracy:
     size: int
     rows: int
     seed: int
-    """Rows and columns of the results, rows of the array, and of the operands."""
+    """Rows and columns of the results, rows of the array, and seed of the operands."""
     by_depth: tuple[Error, ...]
     by_magnitude: tuple[Error, ...]
     """The errors."""
@@ -65,12 +65,12 @@ class Accuracy:
     """Cycles of 512x512x512 on 128x128, by precision; from the formula."""
 
     def to_json(self) -> str:
-        """All of it."""
+        """Return the errors as JSON."""
         return json.dumps(asdict(self), indent=1) + "\n"
 
     @classmethod
     def of_json(cls, text: str) -> "Accuracy":
-        """What :meth:`to_json` wrote."""
+        """Return the errors that :meth:`to_json` wrote."""
         fields = json.loads(text)
         return cls(
             **fields | {name: tuple(Error(**error) for error in fields[name]) for name in ("by_depth", "by_magnitude")}
@@ -151,7 +151,7 @@ def _error(
 
 
 def to_markdown(accuracy: Accuracy) -> str:
-    """Tables of it."""
+    """Return the errors as tables."""
     names = {name: f"{name} ({len(PASSES[name])})" for name in PASSES} | {_PLAIN: "fp32 all the way"}
     head = " | ".join(names.values())
     lines = []

@@ -9,11 +9,11 @@ from openmxu_sim.studies.roofline import Layer
 _CONVOLUTION = ("ifmap height", "ifmap width", "filter height", "filter width", "channels", "num filter", "strides")
 _PRODUCT = ("m", "n", "k")
 _MOST = 2**40
-"""Of any size: far beyond all layers."""
+"""Largest size: far beyond all layers."""
 
 
 def read_layers(path: Path) -> tuple[Layer, ...]:
-    """The products of a network."""
+    """Return the products of a network."""
     if path.suffix.lower() == ".onnx":
         return _from_model(path)
     try:

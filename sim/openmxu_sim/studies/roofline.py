@@ -1,4 +1,4 @@
-"""What bf16 in memory brings to layers of real networks: derived, from sizes and the cycle formula."""
+"""Gain of layers of real networks by bf16 in memory: derived, from sizes and the cycle formula."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -7,10 +7,10 @@ from openmxu.spec.config import MxuConfig
 from openmxu.spec.tiling import cycles
 
 STORAGE = {"fp32": (4, 4), "bf16 in, fp32 out": (2, 4), "bf16": (2, 2)}
-"""How matrices lie in memory: bytes of an operand and of a result."""
+"""Storage of matrices in memory: bytes of an operand and of a result."""
 
 _LEAST, _MOST = 0.001, 1000000
-"""Clocks and bandwidths of any machine."""
+"""Least and largest clock and bandwidth of a machine."""
 
 
 @dataclass(frozen=True)
@@ -18,29 +18,29 @@ class Layer:
     """A matrix product in a network."""
 
     network: str
-    """Which one."""
+    """Name of the network."""
     name: str
-    """The layer; of convolutions channels and kernel."""
+    """Name of the layer; of convolutions channels and kernel."""
     m: int
     k: int
     n: int
     """Its sizes; convolutions as matrix products of patches."""
     count: int = 1
-    """How many of them the network has."""
+    """Number of such layers in the network."""
 
     @property
     def operations(self) -> int:
-        """Multiplications and additions of one."""
+        """Multiplications and additions of one such layer."""
         return 2 * self.m * self.k * self.n
 
     def bytes(self, storage: str) -> int:
-        """What moves between memory and unit, each matrix once: all reuse is on the chip."""
+        """Return the bytes between memory and unit, each matrix moved once: all reuse is on the chip."""
         operand, result = STORAGE[storage]
         return operand * (self.m * self.k + self.k * self.n) + result * self.m * self.n
 
 
 def _resnet(images: int) -> list[Layer]:
-    """ResNet-50 for images of 224 x 224; where resolution halves, the 3x3 kernel does it (version 1.5)."""
+    """Return ResNet-50 for images of 224 x 224; where resolution halves, the 3x3 kernel does it (version 1.5)."""
     name = f"ResNet-50, {images} images"
 
     def convolution(side: int, channels: int, kernel: int, filters: int, count: int = 1) -> Layer:
@@ -69,7 +69,7 @@ def _resnet(images: int) -> list[Layer]:
 def _transformer(
     name: str, *, blocks: int, width: int, heads: int, tokens: int, context: int, hidden: int
 ) -> list[Layer]:
-    """The products of a transformer's blocks for ``tokens`` rows, each attending to ``context`` tokens."""
+    """Return the products of a transformer's blocks for ``tokens`` rows, each attending to ``context`` tokens."""
     head = width // heads
     return [
         Layer(name, "query, key, value", tokens, width, width, 3 * blocks),
@@ -91,14 +91,14 @@ LAYERS: tuple[Layer, ...] = (
 
 @dataclass(frozen=True)
 class Machine:
-    """A unit, its clock, and the memory that it is fed from."""
+    """A unit, its clock, and its memory."""
 
     rows: int = 128
     columns: int = 128
     stages: int = 1
     """The unit."""
     clock: float = 700.0
-    """In MHz, from 0.001 to 1000000."""
+    """Clock in MHz, from 0.001 to 1000000."""
     bandwidth: float = 300.0
     """Bandwidth of the memory in GB/s (10^9 bytes per second); from 0.001 to 1000000."""
 
@@ -125,13 +125,13 @@ class Share:
     layer: Layer
     """The layer."""
     cycles: int
-    """That the unit takes, from the formula."""
+    """Cycles of the unit, from the formula."""
     bytes: dict[str, int]
-    """That move, by :data:`STORAGE`."""
+    """Bytes that move, by :data:`STORAGE`."""
     seconds: dict[str, float]
-    """That it takes: as long as the unit, or as the memory, if that is longer."""
+    """Seconds of the unit, or of the memory, if these are more."""
     bound: dict[str, str]
-    """Which of the two it is: ``"unit"`` or ``"memory"``."""
+    """The slower of the two: ``"unit"`` or ``"memory"``."""
 
 
 @dataclass(frozen=True)
@@ -142,18 +142,18 @@ class Roofline:
     shares: tuple[Share, ...]
 
     def seconds(self, network: str, storage: str) -> float:
-        """Seconds for all layers of a network."""
+        """Return the seconds for all layers of a network."""
         return sum(
             share.layer.count * share.seconds[storage] for share in self.shares if share.layer.network == network
         )
 
     def to_json(self) -> str:
-        """All of it."""
+        """Return the layers as JSON."""
         return json.dumps(asdict(self), indent=1) + "\n"
 
 
 def roofline(machine: Machine, layers: tuple[Layer, ...] = LAYERS) -> Roofline:
-    """What each layer takes on a machine, by how matrices are stored."""
+    """Return the time of each layer on a machine, by storage of matrices."""
     return Roofline(machine, tuple(_share(machine, layer) for layer in layers))
 
 
@@ -172,7 +172,7 @@ def _share(machine: Machine, layer: Layer) -> Share:
 
 
 def to_markdown(found: Roofline) -> str:
-    """Tables of it: networks, then layers."""
+    """Return tables of networks, then of layers."""
     machine = found.machine
     lines = [
         f"One unit of {machine.rows}x{machine.columns}, {machine.stages} "
@@ -190,7 +190,7 @@ def to_markdown(found: Roofline) -> str:
 
 
 def _networks(found: Roofline) -> list[str]:
-    """What each network takes, by how matrices are stored."""
+    """Return the time of each network, by storage of matrices, as a table."""
     first, *others = STORAGE
     lines = [
         "| network | "
@@ -213,7 +213,7 @@ def _networks(found: Roofline) -> list[str]:
 
 
 def _layers(found: Roofline) -> list[str]:
-    """What each layer takes, below its network."""
+    """Return the time of each layer, below its network, as a table."""
     machine = found.machine
     lines = [
         "| layer | M x K x N | count | cycles | busy | MB | limit | faster with bf16 |",

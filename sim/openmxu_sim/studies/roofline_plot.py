@@ -11,7 +11,7 @@ _MARKERS = "os^D"
 
 
 def to_svg(found: Roofline) -> bytes:
-    """Operations per second against operations for each byte: the roof, and each layer in fp32 and in bf16."""
+    """Draw operations per second against operations for each byte: the roof, and each layer in fp32 and in bf16."""
     figure = Figure(figsize=(9, 5.4), layout="constrained")
     axes = figure.subplots()
     points = {
@@ -45,7 +45,7 @@ def to_svg(found: Roofline) -> bytes:
 
 
 def _draw_roof(axes: Axes, machine: Machine, lowest: float, highest: float) -> None:
-    """What memory and unit allow, beyond the ridge in any case."""
+    """Draw the limits of memory and unit, beyond the ridge in any case."""
     ridge = machine.peak / (machine.bandwidth * 1e9)
     intensities = np.array([lowest, ridge, max(highest, 2 * ridge)])
     axes.plot(

@@ -14,8 +14,8 @@ makes of these: ``@``, ``einsum``, attention, recurrent layers, mixtures of expe
 PyTorch does what follows, such as adding a bias or rounding to a tensor's type. Parameters, optimizers and checkpoints
 do not change.
 
-What is written element by element, ``(a * b).sum()``, is no product of matrices here, as on a TPU. The context is the
-thread's that entered it; a network that another thread runs meanwhile is an error.
+A computation written element by element, ``(a * b).sum()``, is no product of matrices here, as on a TPU. A context
+belongs to the thread that entered it; a network that another thread runs meanwhile is an error.
 """
 
 from openmxu_sim.networks.numerics import EscapeError, Work

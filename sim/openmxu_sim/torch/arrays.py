@@ -1,4 +1,4 @@
-"""Tensors to arrays of what the unit takes, and back."""
+"""Tensors as arrays that the unit takes, and back."""
 
 import inspect
 import warnings
@@ -15,14 +15,14 @@ TYPES = (
     *(torch.float32, torch.bfloat16, torch.float16, torch.float64),
     *(torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz),
 )
-"""What is multiplied. All but float64 go into fp32 exactly."""
+"""Types that the unit multiplies. All but float64 go into fp32 exactly."""
 
 _INSIDE = tuple(str(Path(str(module.__file__)).parent) for module in (torch, openmxu_sim))
-"""Where frames are not the caller's."""
+"""Folders whose frames are not the caller's."""
 
 
 def to_array(tensor: torch.Tensor) -> Floats:
-    """The numbers of a dense tensor on the CPU, of one of :data:`TYPES`: its very memory, if it is of float32.
+    """Return the numbers of a dense tensor on the CPU, of a type among :data:`TYPES`: its very memory, if float32.
 
     float64 is rounded to float32; a warning says so, once for each line of the caller's.
     """
@@ -33,7 +33,7 @@ def to_array(tensor: torch.Tensor) -> Floats:
 
 
 def to_tensor(array: Floats) -> torch.Tensor:
-    """A float32 tensor of an array's memory."""
+    """Return a float32 tensor that shares an array's memory."""
     return torch.from_numpy(array)
 
 

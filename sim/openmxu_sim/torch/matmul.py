@@ -1,4 +1,4 @@
-"""One product as an operator of PyTorch's, with derivatives. ``torch.compile`` and ``torch.export`` keep it."""
+"""One product as an operator of PyTorch, with derivatives. ``torch.compile`` and ``torch.export`` keep it."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from openmxu_sim.torch.arrays import TYPES, to_array, to_tensor
 def _products(
     a: torch.Tensor, b: torch.Tensor, operand: str, accumulate: str, precision: str, subnormals: str, rows: int
 ) -> torch.Tensor:
-    """The products of (P, M, K) and (P, K, N), in the operands' type."""
+    """Return the products of (P, M, K) and (P, K, N), in the operands' type."""
     numerics = Numerics(operand, accumulate, precision, subnormals, rows)
     multiplier = Multiplier(numerics, torch.get_num_threads(), lambda *seen: None)
     return to_tensor(multiplier.stacks(to_array(a), to_array(b))).to(a.dtype)
@@ -63,14 +63,14 @@ def matmul(
     subnormals: str = "flush",
     rows: int = 128,
 ) -> torch.Tensor:
-    """The product that the unit computes, by the rules of :func:`torch.matmul`; its derivatives are the unit's, too.
+    """Multiply as the unit does, by the rules of :func:`torch.matmul`; the unit computes the derivatives, too.
 
     Parameters
     ----------
     a, b
         Tensors of one type, on the CPU. Results are rounded to it.
     operand, accumulate, precision, subnormals, rows
-        As of :class:`openmxu_sim.torch.Unit`.
+        As in :class:`openmxu_sim.torch.Unit`.
 
     Raises
     ------

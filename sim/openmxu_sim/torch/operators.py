@@ -20,7 +20,7 @@ _NAMESPACES = frozenset(
         *("c10d", "_c10d_functional", "_c10d_functional_autograd", "_dtensor", "fsdp"),  # data between processes
     )
 )
-"""Operators of others may multiply anything."""
+"""Namespaces of known operators; operators of others may multiply anything."""
 
 _SUSPECT = re.compile(
     r"(?<![a-z0-9])("
@@ -36,7 +36,7 @@ _HARMLESS = re.compile(
     r"_thnn_.*_cell.*|lu_unpack|linalg_(cross|vector_norm|_powsum)|_linalg_check_errors|fft_r?fftfreq|slice_inverse"
     r"|mkldnn_reorder_.*"
 )
-"""Others with such words: they work on each element, or move data."""
+"""Other operators with such words: they work on each element, or move data."""
 
 _KNOWN = re.compile(
     r"(?<![a-z0-9])("
@@ -48,14 +48,14 @@ _KNOWN = re.compile(
     r"|gamma|dirichlet|philox|bernoulli|normal|binomial|randint|linspace|logspace|complex|polar"
     r")(?![a-z0-9])"
 )
-"""Words in the names of operators of several tensors that multiply none of them by another as matrices, though PyTorch
-does not say of them that they work on each element."""
+"""Words in the names of operators of several tensors that multiply no two of them as matrices, though PyTorch does not
+tag them as working on each element."""
 
 
 def escapes(func: torch._ops.OpOverload) -> bool:
-    """Whether an operator that the unit does not compute, and that is none of several others, may multiply matrices.
+    """Whether an operator that neither the unit computes nor PyTorch makes of others may multiply matrices.
 
-    Of those of PyTorch's own that take several tensors, these are all that are not known here.
+    PyTorch's own operators of several tensors may, unless they are known here.
     """
     namespace, _, name = func._schema.name.partition("::")
     name = name.removesuffix("_")
@@ -73,7 +73,7 @@ def _takes_several(func: torch._ops.OpOverload) -> bool:
 
 
 def _is_pointwise(name: str) -> bool:
-    """Whether PyTorch says of an operator of its own that it works on each element; of those in place it does not."""
+    """Whether PyTorch tags an operator of ``aten`` as working on each element; operators in place lack the tag."""
     packet = getattr(torch.ops.aten, name, None)
     return packet is not None and any(
         torch.Tag.pointwise in getattr(packet, overload).tags for overload in packet.overloads()
@@ -97,7 +97,7 @@ def _dot(multiplier: Multiplier, a: Floats, b: Floats) -> Floats:
 
 
 def _addbmm(multiplier: Multiplier, a: Floats, b: Floats) -> Floats:
-    """The sum over a stack is one over the inner dimension."""
+    """Multiply and sum a stack: the sum over it is one over the inner dimension."""
     (count, m, k), n = a.shape, b.shape[2]
     return _mm(multiplier, a.swapaxes(0, 1).reshape(m, count * k), b.reshape(count * k, n))
 
@@ -119,7 +119,7 @@ def _sum(
     beta: float = 1,
     alpha: float = 1,
 ) -> torch.Tensor:
-    """``beta * summand + alpha * product``; a summand times 0 is not looked at, whatever it is."""
+    """Return ``beta * summand + alpha * product``; a summand times 0 is ignored, whatever it is."""
     result = to_tensor(product(multiplier, to_array(a), to_array(b)))
     if alpha == 0:
         result.zero_()
@@ -131,7 +131,7 @@ def _sum(
 
 
 def _addable(summand: torch.Tensor) -> torch.Tensor:
-    """float8 as float32: PyTorch adds nothing else to it."""
+    """Return float8 as float32, as PyTorch adds nothing else to it."""
     return summand.float() if summand.element_size() == 1 else summand
 
 
@@ -143,7 +143,7 @@ def _grouped(
     bias: "torch.Tensor | None" = None,
     out_dtype: "torch.dtype | None" = None,
 ) -> torch.Tensor:
-    """A product for each group: of rows, if only the weights are a stack, of columns or of the inner dimension."""
+    """Multiply each group: of rows, if only the weights are a stack, of columns or of the inner dimension."""
     if offs is None:
         torch._grouped_mm(a[..., :0, :], b, None, bias, out_dtype)  # PyTorch's own checks; there are no rows
         return _product(_bmm, multiplier, a, b, out_dtype)
@@ -160,7 +160,7 @@ def _grouped(
 
 
 class _Steps(NamedTuple):
-    """The last parameters of PyTorch's convolutions."""
+    """Last parameters of PyTorch's convolutions."""
 
     stride: Sequence[int]
     padding: Sequence[int]
@@ -170,14 +170,14 @@ class _Steps(NamedTuple):
     groups: int
 
     def over(self, multiplier: Multiplier, weight: Floats) -> Convolution:
-        """The convolution with these weights."""
+        """Return the convolution with these weights."""
         kernel = weight.shape[2:]
         stride, padding, dilation = (_expand(each, len(kernel)) for each in (self.stride, self.padding, self.dilation))
         return Convolution(multiplier, kernel, stride, tuple((each, each) for each in padding), dilation, self.groups)
 
 
 def _expand(values: Sequence[int], dimensions: int) -> tuple[int, ...]:
-    """One value for each dimension; a single one is for all."""
+    """Return one value for each dimension; a single one is for all."""
     return tuple(values) * (dimensions if len(values) == 1 else 1)
 
 
@@ -197,7 +197,7 @@ def _convolution(
 
 
 def _memory_format(*tensors: torch.Tensor) -> "torch.memory_format":
-    """What PyTorch's convolutions give: channels last if an operand has them last."""
+    """Return the memory format of PyTorch's convolutions: channels last if an operand has them last."""
     formats = {4: torch.channels_last, 5: torch.channels_last_3d}
     last = formats.get(tensors[0].dim(), torch.contiguous_format)
     is_last = any(each.is_contiguous(memory_format=last) and not each.is_contiguous() for each in tensors)
@@ -239,7 +239,7 @@ ON_UNIT: Mapping[str, Callable[..., Any]] = {
     "_convolution": _convolution,
     "convolution_backward": _convolution_backward,
 }
-"""What the unit computes of ``aten``: name, and a function of what multiplies and of the operator's arguments."""
+"""Operators of ``aten`` that the unit computes: name, and a function of the multiplier and the operator's arguments."""
 
 CHECKED: Mapping[str, int] = {"_grouped_mm": 2}
-"""Of these, those that have their arguments checked themselves, and how many of the first are operands."""
+"""Operators among these that check their arguments themselves, and how many of the first arguments are operands."""

@@ -1,4 +1,4 @@
-"""Products that the unit refuses: types, shapes, and tensors that are none of PyTorch's own."""
+"""Checks of the operands of a product: types, shapes, and tensors that are none of PyTorch's own."""
 
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -8,18 +8,18 @@ import torch
 from openmxu_sim.torch.arrays import TYPES
 
 PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
-"""Tensors that have no dispatcher of their own."""
+"""Types of tensors without a dispatcher of their own."""
 
 
 def parts(result: Any) -> list[torch.Tensor]:
-    """The tensors that an operator returns."""
+    """Return the tensors among an operator's results."""
     return [
         each for each in (result if isinstance(result, (tuple, list)) else (result,)) if isinstance(each, torch.Tensor)
     ]
 
 
 def unsuitable(tensors: list[torch.Tensor]) -> str | None:
-    """Why the unit cannot take these tensors, if that is so."""
+    """Return the reason why the unit cannot take these tensors, if there is one."""
     for tensor in tensors:
         if (
             tensor.is_nested
@@ -43,7 +43,7 @@ def check_types(func: torch._ops.OpOverload, tensors: list[torch.Tensor]) -> Non
 
 
 def described(value: Any) -> Any:
-    """A value that can be hashed: of tensors the shape and the type."""
+    """Return a value that can be hashed: for a tensor, its shape and type."""
     if isinstance(value, torch.Tensor):
         return _Described(tuple(value.shape), value.dtype)
     if isinstance(value, (list, tuple)):
@@ -58,7 +58,7 @@ class _Described(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def check_shapes(func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: tuple[Any, ...]) -> None:
-    """Have PyTorch itself complain of shapes and types that it does not multiply."""
+    """Have PyTorch itself raise an error for shapes and types that it does not multiply."""
 
     def empty(value: Any) -> Any:
         if isinstance(value, _Described):

@@ -28,22 +28,22 @@ from openmxu_sim.torch.refusals import PLAIN_TYPES, check_shapes, check_types, d
 class Unit(ContextDecorator):
     """A matrix unit that computes PyTorch's products in its context, or in a function that it decorates.
 
-    Derivatives of these products, too, are of the unit's formats, in whichever unit's context they are computed.
+    Derivatives of these products are in the unit's formats, too, in whichever unit's context they are computed.
 
     Parameters
     ----------
     rows, columns, stages, subnormals, operand, accumulate, precision
-        As of :func:`openmxu_sim.simulate`. Neither ``columns`` nor ``stages`` change any bit. Formats may have names
-        of PyTorch's, ``"bfloat16"`` or ``torch.bfloat16``, or of the literature's, ``"e4m3"``.
+        As in :func:`openmxu_sim.simulate`. ``columns`` and ``stages`` do not change any bit. Formats may have PyTorch's
+        names, ``"bfloat16"`` or ``torch.bfloat16``, or the literature's, ``"e4m3"``.
     strict
-        Whether an operator of PyTorch's that multiplies matrices in a way of its own is an error.
+        Whether an operator of PyTorch that multiplies matrices in a way of its own is an error.
     allow
-        Names of such operators that are none all the same, as errors name them: ``"aten::linalg_inv_ex"``.
+        Names of such operators to permit anyway, as errors name them: ``"aten::linalg_inv_ex"``.
     threads
-        How many to use; ``None``: as many as PyTorch does.
+        Number of threads; ``None``: as many as PyTorch uses.
     trace
-        Whether to note which layer asks for products, and what conversion loses of operands; slower. PyTorch's tracker
-        of modules says which: not rightly after an error within one, nor while other threads run modules, and not after
+        Whether to note the layer of each product, and the losses of operands in conversion; slower. PyTorch's tracker
+        of modules names it: wrongly after an error within one, and while other threads run modules, and not after
         the context has ended.
 
     Attributes
@@ -51,9 +51,9 @@ class Unit(ContextDecorator):
     config
         The unit's parameters.
     numerics
-        What the bits of its products depend on.
+        Parameters on which the bits of its products depend.
     escaped
-        How many times operators have computed products elsewhere, by their names.
+        Number of times that operators computed products elsewhere, by their names.
 
     Raises
     ------
@@ -127,15 +127,15 @@ class Unit(ContextDecorator):
 
     @property
     def work(self) -> Counter[Work]:
-        """How many times the unit was asked for which products."""
+        """Number of times that the unit was asked for each kind of product."""
         return self._ledger.work
 
     def report(self) -> Costs:
-        """What all products so far cost on the unit."""
+        """Return the costs of all products so far on the unit."""
         return self._ledger.costs()
 
     def multiplier(self, operator: str) -> Multiplier:
-        """What computes products that an operator asks for, and counts them."""
+        """Return a multiplier for the products of an operator, which counts them."""
         layer = self._layer()
 
         def seen(products: int, m: int, k: int, n: int, *operands: Floats) -> None:
@@ -145,17 +145,17 @@ class Unit(ContextDecorator):
         return Multiplier(self.numerics, threads, seen)
 
     def _layer(self) -> str:
-        """The innermost module that is computing, if that is noted."""
+        """Return the name of the innermost module that is computing, if it is traced."""
         tracker = getattr(self._entered, "tracker", None)
         return "" if tracker is None else max(tracker.parents - {"Global"}, key=len, default="")
 
     def escape(self, operator: str, why: str) -> None:
-        """An operator is about to compute products elsewhere: count it.
+        """Count an operator that is about to compute products elsewhere.
 
         Raises
         ------
         EscapeError
-            It is not allowed to.
+            The operator is not allowed to.
         """
         if self.strict and operator not in self.allow:
             raise EscapeError(f"{operator} {why}, or let it compute by itself: unit(allow=({operator!r},))")
@@ -167,13 +167,13 @@ class _Context(NamedTuple):
     """A unit's context."""
 
     unit: Unit
-    """It computes products in it."""
+    """The unit that computes products in this context."""
     again: Unit
-    """It computes what a checkpoint within which the context was entered computes again before that."""
+    """The unit that recomputes what precedes this context within a checkpoint, if it was entered there."""
 
 
 class _Thread(threading.local):
-    """The contexts that a thread is in, and in which it made the nodes of its graphs of derivatives.
+    """The contexts that a thread is in, and those in which it made the nodes of its graphs of derivatives.
 
     A thread numbers its nodes::
 
@@ -183,7 +183,7 @@ class _Thread(threading.local):
     """
 
     _KEPT = 1024
-    """Changes of contexts; nodes that are older are taken for ones that were made outside of all."""
+    """Changes of contexts that are kept; older nodes count as made outside of all contexts."""
 
     def __init__(self) -> None:
         self.contexts: list[_Context] = []
@@ -193,7 +193,7 @@ class _Thread(threading.local):
 
     @contextmanager
     def within(self, unit: Unit) -> Iterator[None]:
-        """Be in the context of a unit."""
+        """Enter the context of a unit."""
         hooks = _saving_hooks()
         in_checkpoint = self.contexts and hooks is not None and hooks != self._hooks[-1]
         self.contexts.append(_Context(unit, self.contexts[-1].again if in_checkpoint else unit))
@@ -207,14 +207,14 @@ class _Thread(threading.local):
             self._note()
 
     def _note(self) -> None:
-        """Nodes are made in the innermost context from now on."""
+        """Note that nodes are made in the innermost context from now on."""
         number = torch.autograd._get_sequence_nr()
         first = bisect_right(self._since, number - 1)  # no node was made since a change with the same number
         self._since[first:], self._made_in[first:] = [number], [self.contexts[-1] if self.contexts else None]
         del self._since[: -self._KEPT], self._made_in[: -self._KEPT]
 
     def made_in(self, node: Any) -> _Context | None:
-        """Where a node was made."""
+        """Return the context in which a node was made, if any."""
         place = bisect_right(self._since, node._sequence_nr())
         return self._made_in[place - 1] if place else None
 
@@ -223,7 +223,7 @@ _thread = _Thread()
 
 
 _saving_hooks = partial(torch._C._autograd._top_saved_tensors_default_hooks, True)
-"""Functions for what is saved for derivatives, if there are any: checkpoints have some, forward and when they compute
+"""Hooks for tensors that are saved for derivatives, if any are set: checkpoints set some, forward and when they compute
 again."""
 
 
@@ -237,7 +237,7 @@ class _Kind(Enum):
 
 @lru_cache(maxsize=4096)
 def _kind(func: torch._ops.OpOverload) -> tuple[_Kind, str]:
-    """What to do with an operator, and the name of the function that computes it."""
+    """Return the way to treat an operator, and the name of the function that computes it."""
     namespace, _, name = func._schema.name.partition("::")
     plain = name if name in ON_UNIT else name.removesuffix("_")
     if namespace == "aten" and plain in ON_UNIT:
@@ -250,18 +250,18 @@ def _kind(func: torch._ops.OpOverload) -> tuple[_Kind, str]:
 
 
 class _Mode(TorchDispatchMode):
-    """What PyTorch asks about each operator, below automatic differentiation.
+    """PyTorch's handler of each operator, below automatic differentiation.
 
     Each product is remembered until the next operator: by then it has its node of the graph of derivatives, and the
     node can be told that its products, too, are the unit's.
 
-    TorchScript makes one node for several operators, and so do functions with a derivative of their own: before they
-    run, and for the last result. In a script, derivatives are asked for, but of no operand; in such a function it is
-    the other way round. After a product like that, the last result is remembered, too: its node was made before.
+    TorchScript, and functions with a derivative of their own, make one node for several operators: before they run, and
+    for the last result. In a script, gradients are enabled, but no operand requires one; in such a function it is the
+    other way round. After a product like that, the last result is remembered, too: its node was made before.
     """
 
     supports_higher_order_operators = True
-    """They come here, too, to be refused."""
+    """Operators of higher order come here, too, to be refused."""
 
     def __init__(self, unit: Unit) -> None:
         super().__init__()
@@ -304,7 +304,7 @@ class _Mode(TorchDispatchMode):
         leaves = operands if kind is _Kind.ON_UNIT else tree_leaves(operands)
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         sizes = [tensor.numel() for tensor in tensors]
-        # What the unit computes needs all of its operands; others may have results and buffers among theirs.
+        # The unit needs all of its operands; other operators may have results and buffers among theirs.
         if any(tensor.is_meta for tensor in tensors) or not (all if kind is _Kind.ON_UNIT else any)(sizes):
             return func(*args, **kwargs)  # nothing is multiplied
         if kind is _Kind.WEIGHTED and sum(tensor.is_floating_point() for tensor in tensors) < 2:
@@ -319,9 +319,9 @@ class _Mode(TorchDispatchMode):
         return self._compute(func, name, tensors, args, kwargs)
 
     def _unit(self) -> Unit:
-        """That of the innermost context; for what a node of the graph of derivatives computes, that of the node's.
+        """Return the innermost context's unit; for what a node of the graph of derivatives computes, that of the node.
 
-        So it is for what the node runs again, unless a context is entered there.
+        The node's unit also computes operators that the node runs again, unless they enter a context.
         """
         node = torch._C._current_autograd_node()
         if node is None or node is self.during:
@@ -363,7 +363,7 @@ class _Mode(TorchDispatchMode):
         return result
 
     def _mark(self) -> None:
-        """Have the nodes of what was computed look for a unit when they are asked for derivatives."""
+        """Have the nodes of products look for a unit when they are asked for derivatives."""
         for made in self.results:
             whole = made.result._base if made.name else None  # where a view was written to
             for node in (made.result.grad_fn, None if whole is None else whole.grad_fn):
@@ -381,7 +381,7 @@ class _Mode(TorchDispatchMode):
 
 
 class _Made(NamedTuple):
-    """The result of a product, and what made it."""
+    """The result of a product, and its origin."""
 
     result: torch.Tensor
     unit: Unit
@@ -391,7 +391,7 @@ class _Made(NamedTuple):
 
 
 _MADE_BY = "openmxu unit"
-"""In a node's metadata: what made its product."""
+"""Key in a node's metadata: the unit that made its product."""
 
 
 _HIGHER = (
@@ -414,12 +414,12 @@ _OUTER: Mapping[str, tuple[tuple[int, int], ...]] = {
     "mv": ((0, 1),),
     "addmv": ((1, 2),),
 }
-"""Operators some of whose gradients PyTorch computes element by element, though they are products of two vectors: the
-gradients of which arguments, and which argument is the vector that the gradient of the result is multiplied by."""
+"""Operators with gradients that PyTorch computes element by element, though they are products of two vectors: the
+argument of each such gradient, and the argument by which the gradient of the result is multiplied."""
 
 
 def _outer_products(name: str, args: tuple[Any, ...], alpha: float) -> Callable[..., Any]:
-    """What replaces such gradients of a node."""
+    """Return a hook that replaces such gradients of a node by products of matrices."""
     factors = [(place, args[factor]) for place, factor in _OUTER[name]]
 
     def replace(gradients: tuple[torch.Tensor | None, ...], results: tuple[torch.Tensor, ...]) -> tuple[Any, ...]:
@@ -435,7 +435,7 @@ def _outer_products(name: str, args: tuple[Any, ...], alpha: float) -> Callable[
 
 
 def _look_for_unit(module: torch.nn.Module, _inputs: object) -> None:
-    """Before a network computes: its thread should have entered a unit if another has."""
+    """Before a network computes, complain if its thread has entered no unit, while another has."""
     if not _thread.contexts and any(True for _ in module.parameters()):
         for unit in tuple(_users):
             unit.escape(
@@ -455,7 +455,7 @@ _restore = ExitStack()
 
 @contextmanager
 def _decomposed(unit: Unit) -> Iterator[None]:
-    """PyTorch without its fused kernels, where they would multiply by themselves; these settings are the process's."""
+    """Keep PyTorch from its fused kernels, which would multiply by themselves; these settings are the process's."""
     global _restore  # noqa: PLW0603
     with _settings:
         if not _users:

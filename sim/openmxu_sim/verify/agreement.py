@@ -1,4 +1,4 @@
-"""The engine ``compiled`` beside the golden model, the cycle formula and other simulators, on units drawn at random."""
+"""The engine ``compiled`` against the golden model, the cycle formula and other simulators, on random units."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from openmxu_sim.operands.aliases import Words
 from openmxu_sim.operands.stimulus import Stalls, Stimulus, collect, stimulus
 
 _MOST_ROWS = 80
-"""Rows of a left matrix; most accumulator banks that are drawn have room for fewer."""
+"""Most rows of a left matrix; most accumulator banks that are drawn have room for fewer."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Case:
     """A product on a unit."""
 
     seed: int
-    """What it was drawn by."""
+    """Seed that the case was drawn by."""
     config: MxuConfig
     """The unit."""
     m: int
@@ -35,9 +35,9 @@ class Case:
     kind: str
     """Kind of their patterns, see :func:`openmxu_sim.operands.vectors.matrix`."""
     precision: str = "default"
-    """How many passes."""
+    """One of :data:`openmxu.spec.passes.PASSES`."""
     stalls: Stalls | None = None
-    """Stalls of the streams; ``None``: none."""
+    """Stalls of the streams; ``None``: no stalls."""
 
     def __str__(self) -> str:
         config = self.config
@@ -49,7 +49,7 @@ class Case:
         )
 
     def stimulus(self) -> Stimulus:
-        """The matrices and what becomes of them."""
+        """Return the beats of the matrices on the unit."""
         source = self.config.source.name
         b = vectors.matrix((self.n, self.k), source, 2 * self.seed + 1, kind=self.kind)
         return stimulus(
@@ -62,7 +62,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How much was compared, and the first disagreement in words; empty, if there is none."""
+    """Number of products and cycles compared, and the first disagreement in words; empty, if there is none."""
 
     products: int
     cycles: int
@@ -70,7 +70,7 @@ class Agreement:
 
 
 def draw(seed: int, sizes: range) -> Case:
-    """A product on a unit; each seed has its own."""
+    """Draw a product on a unit; each seed has its own."""
     generator = np.random.default_rng(seed)
 
     def pick(first: int, last: int) -> int:
@@ -96,7 +96,7 @@ def draw(seed: int, sizes: range) -> Case:
 def compare_with_golden(cases: Iterable[Case], *, engine: Callable[..., Run] = compiled.run) -> Agreement:
     """Compare bits with the golden model and cycles with the formula, without stalls and with.
 
-    With stalls there is no formula; but no cycle may be saved. Counters must have seen what there was.
+    With stalls there is no formula, but they must not save a cycle. Counters must agree with the run.
     """
     products = total = 0
     for case in cases:
@@ -125,7 +125,7 @@ def compare_with_golden(cases: Iterable[Case], *, engine: Callable[..., Run] = c
 def compare(
     cases: Iterable[Case], other: Callable[..., Run], *, engine: Callable[..., Run] = compiled.run
 ) -> Agreement:
-    """Compare bits and cycles with those of another engine, under stalls; also words that belong to no result."""
+    """Compare bits and cycles with those of another engine, under stalls; words that belong to no result, too."""
     products = total = 0
     for case in cases:
         given, stalls = case.stimulus(), Stalls(case.seed)
@@ -141,7 +141,7 @@ def compare(
 
 
 def _miscount(run: Run, given: Stimulus, *, free: bool) -> str:
-    """What a unit has counted wrong."""
+    """Describe a wrong count of a unit; empty, if there is none."""
     beats = sum(len(tile.activations) for tile in given.tiles)
     counters = run.counters
     if counters is None or counters[:2] != (run.cycles, beats) or counters.error:
@@ -152,7 +152,7 @@ def _miscount(run: Run, given: Stimulus, *, free: bool) -> str:
 
 
 def _difference(found: Words, expected: Words) -> str:
-    """The first word that is other."""
+    """Describe the first word that differs; empty, if there is none."""
     if found.shape != expected.shape:
         return f"words of shape {found.shape}, expected {expected.shape}"
     for row, column in np.argwhere(found != expected)[:1]:

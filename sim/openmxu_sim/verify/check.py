@@ -1,4 +1,4 @@
-"""A check: what is claimed, against what, and what came of it."""
+"""A check: its claim, the source of the expected values, and its outcome."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,19 +12,19 @@ HOLDS, FAILED, OPEN, NOT_RUN = "holds", "failed", "open", "not run"
 
 SURVIVED, WRONG, LOST, HANG, LEFTOVER = "survived", "wrong numbers", "lost results", "hangs", "leftovers"
 OUTCOMES = (SURVIVED, WRONG, LOST, HANG, LEFTOVER)
-"""What may come of a fault."""
+"""Possible outcomes of a fault."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a check."""
+    """Outcome of a check."""
 
     status: str
     """``"holds"``, ``"failed"``, ``"open"``: neither shown nor refuted, or ``"not run"``: its simulator is missing."""
     looked_at: str
     """Number of cases, states or operands."""
     detail: str = ""
-    """What is wrong or open, or a remark."""
+    """The error or the open question, or a remark."""
     counts: Mapping[str, int] = field(default_factory=dict)
     """Number of faults by outcome."""
 
@@ -36,11 +36,11 @@ class Check:
     group: str
     """The method of the check."""
     name: str
-    """What is claimed. Group and name together identify the check."""
+    """Claim of the check. Group and name together identify it."""
     against: str
     """Source of the expected values."""
     run: Callable[[], Outcome]
-    """Runs the check."""
+    """Function that runs the check."""
     thorough: bool = False
     """Whether only the thorough run has it."""
     seconds: int = 5
@@ -57,7 +57,7 @@ def small_unit(rows: int, columns: int, stages: int, depth: int) -> MxuConfig:
 
 
 def description(config: MxuConfig, tile: int) -> str:
-    """A small unit and its longest tile, in the names of explorations."""
+    """Describe a small unit and its longest tile, for the names of explorations."""
     size, stages = f"{config.rows}x{config.columns}", counted(config.stages, "stage")
     return f"{size}, {stages}, depth {config.depth}, tiles up to {counted(tile, 'beat')}"
 

@@ -1,4 +1,4 @@
-"""Everything that is verified, one row each: what is claimed, against what, and what came of it."""
+"""All checks, one row each: the claim, the source of the expected values, and the outcome."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
@@ -23,7 +23,7 @@ from openmxu_sim.verify.third_parties import OPERATIONS, products_by_jax, sample
 
 @cache
 def checks(*, thorough: bool, faults: bool = False) -> Mapping[tuple[str, str], Check]:
-    """The checks of a run, by group and name; the same on every machine."""
+    """Return the checks of a run, by group and name; the same on every machine."""
     makers: tuple[Callable[[bool], Iterator[Check]], ...] = (
         operand_checks,
         sum_checks,

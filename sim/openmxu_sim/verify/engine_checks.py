@@ -104,7 +104,7 @@ def _check_wiring(config: MxuConfig) -> Outcome:
 
 
 def _find_wrong_units() -> Outcome:
-    """Seeded bugs are changes of the netlist: one check or the other must tell each from what is compiled."""
+    """Check that wiring or parts tell units with seeded bugs, which change the netlist, from the compiled unit."""
     config = MxuConfig(rows=2, columns=2, depth=2, stages=2, status=True)
     missed = []
     for name, bug in SEEDED_BUGS.items():
@@ -123,7 +123,7 @@ def _agree_with_golden(cases: Sequence[Case]) -> Outcome:
 
 
 def _run_compiled(stimulus: Stimulus, *, stalls: Stalls | None) -> Run:
-    """By one thread, or with stalls by several: both are to be seen."""
+    """Run on one thread, or with stalls on several: both are checked."""
     return compiled.run(stimulus, stalls=stalls, threads=1 if stalls is None else 3)
 
 

@@ -1,4 +1,4 @@
-"""The evidence as a record: run the checks, keep what came of them, show it."""
+"""The evidence as a record: run the checks, keep their outcomes, show them."""
 
 import datetime
 import importlib.metadata
@@ -30,17 +30,17 @@ from openmxu_sim.verify.check import FAILED, HOLDS, NOT_RUN, OPEN, OUTCOMES, Che
 from openmxu_sim.verify.checks import checks
 
 MOST_JOBS = 1024
-"""Checks at a time."""
+"""Most checks at a time."""
 
 _LIMIT = 6 * 3600.0
-"""Seconds after which a check is given up. The longest take half an hour."""
+"""Seconds after which a check is stopped. The longest take half an hour."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A check and what came of it; see :class:`~openmxu_sim.verify.check.Check` and ``Outcome``.
+    """A check and its outcome; see :class:`~openmxu_sim.verify.check.Check` and ``Outcome``.
 
-    ``seconds`` are those of processors, its child processes' included, whatever else the machine did meanwhile.
+    ``seconds`` are those of processors, child processes included, whatever else the machine did meanwhile.
     """
 
     group: str
@@ -60,35 +60,35 @@ class Evidence:
     date: str
     """Date of the run's end, such as 2026-01-31."""
     thorough: bool
-    """Whether it was the long one."""
+    """Whether the run was the thorough one."""
     seconds: float
-    """On the clock."""
+    """Wall time."""
     machine: str
     """Processor and cores."""
     tools: Mapping[str, str]
-    """Versions, by name; what :func:`openmxu.export.provenance.provenance` says, first."""
+    """Versions, by name; those of :func:`openmxu.export.provenance.provenance` come first."""
     rows: tuple[Row, ...]
-    """In the order of the checks."""
+    """Rows, in the order of the checks."""
     resumed: int = 0
-    """How many of them an earlier run left, which did not come to its end."""
+    """Number of rows that come from an earlier run, which was interrupted."""
 
     def count(self, status: str) -> int:
-        """Rows of that status."""
+        """Return the number of rows with this status."""
         return sum(row.status == status for row in self.rows)
 
     def to_json(self) -> str:
-        """All of it."""
+        """Return the evidence as JSON."""
         return json.dumps(asdict(self), indent=1) + "\n"
 
     @classmethod
     def of_json(cls, text: str) -> "Evidence":
-        """What :meth:`to_json` wrote."""
+        """Return the evidence that :meth:`to_json` wrote."""
         fields = json.loads(text)
         return cls(**fields | {"rows": tuple(Row(**row) for row in fields["rows"])})
 
 
 def tools(*, thorough: bool, progress: Callable[[str], None] | None = None) -> dict[str, str]:
-    """The versions of all that the checks need."""
+    """Return the versions of all tools that the checks need."""
     missing: list[str] = []
 
     def ask(question: Callable[[], str]) -> str:
@@ -156,7 +156,7 @@ def verify(
 
 
 def _alone(check: Check, *, thorough: bool, faults: bool) -> Row:
-    """A process for each check gives all memory back, whatever the tools in it do."""
+    """Run a check in a process of its own, which gives all memory back, whatever the tools in it do."""
     key = check.group, check.name
     began = time.monotonic()
     try:
@@ -174,9 +174,9 @@ _UNSEEN = (
 
 
 class _Kept:
-    """What checks have given, in the cache, as long as no source file has changed since this process imported it.
+    """Rows of earlier checks in the cache, as long as no source file has changed since this process imported it.
 
-    Whatever changes no check may change in between: another commit will do if the files that checks see are the same.
+    Files that no check depends on may change in between: another commit will do if the files that checks see are equal.
     """
 
     def __init__(self, conditions: str) -> None:
@@ -189,12 +189,12 @@ class _Kept:
         return cache.key("check", self._digest or "", self._conditions, group, name)
 
     def find(self, group: str, name: str) -> Row | None:
-        """What a check gave."""
+        """Return the row of an earlier check, if it is there."""
         found = None if self._digest is None else cache.find("checks", self._key(group, name))
         return None if found is None else Row(**json.loads(found))
 
     def keep(self, row: Row) -> None:
-        """Keep it, unless it failed: that may have had a reason that is gone."""
+        """Keep a row, unless the check failed: its reason may be gone."""
         if row.status != FAILED and self._digest is not None and still_all(self._sources):
             key = self._key(row.group, row.name)
             cache.discard("checks", key)
@@ -202,7 +202,7 @@ class _Kept:
 
 
 def _run(group: str, name: str, thorough: bool, faults: bool) -> Row:
-    """Run one check; an exception makes it fail, but for a simulator that is missing."""
+    """Run one check; an exception makes it fail, except for a missing simulator."""
     check = checks(thorough=thorough, faults=faults)[group, name]
     start = _worked()
     try:
@@ -224,12 +224,12 @@ def _run(group: str, name: str, thorough: bool, faults: bool) -> Row:
 
 
 def _worked() -> float:
-    """Seconds for which processors have worked on this process and on its children that have ended."""
+    """Return the processor seconds of this process and of its children that have ended."""
     return sum(os.times()[:4])
 
 
 def to_markdown(evidence: Evidence) -> str:
-    """The evidence as tables, a group each."""
+    """Return the evidence as tables, one for each group."""
     statuses = f"{evidence.count(HOLDS)} hold, {evidence.count(FAILED)} failed, {evidence.count(OPEN)} open"
     statuses += f", {evidence.count(NOT_RUN)} not run" * (evidence.count(NOT_RUN) > 0)
     command = "openmxu verify --thorough" if evidence.thorough else "openmxu verify"
@@ -252,14 +252,14 @@ def to_markdown(evidence: Evidence) -> str:
 
 
 def _resumed(evidence: Evidence) -> str:
-    """Where some of the rows come from."""
+    """Return a sentence about rows that come from an earlier run."""
     return (
         f" {evidence.resumed} of them were run before, by a command that was interrupted." if evidence.resumed else ""
     )
 
 
 def faults_to_markdown(evidence: Evidence) -> str:
-    """A campaign of faults as a table."""
+    """Return a campaign of faults as a table."""
     total = Counter[str]()
     lines = [
         f"`openmxu verify --faults`, {evidence.date}, {evidence.machine}, {evidence.seconds / 60:.0f} minutes.",
@@ -279,7 +279,7 @@ def _counted(name: str, counts: Mapping[str, int]) -> str:
 
 
 def _position(evidence: Evidence) -> Callable[[Row], int]:
-    """A key that puts rows of a group together, groups in the order in which they begin."""
+    """Return a sort key that puts rows of a group together, groups in the order in which they begin."""
     groups = list(dict.fromkeys(row.group for row in evidence.rows))
     return lambda row: groups.index(row.group)
 

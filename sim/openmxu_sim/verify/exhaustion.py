@@ -1,6 +1,6 @@
 """All operands, or a hundred million biased ones, on the gates that synthesis makes of the arithmetic.
 
-What results must be comes from the arithmetic of the processor that this runs on (``host.c``), not from the
+Expected results come from the arithmetic of the processor that this runs on (``host.c``), not from the
 golden model: two sources that share nothing.
 """
 
@@ -34,13 +34,13 @@ class Sweep:
     """A unit whose operands together have 32 bits."""
 
     name: str
-    """What it computes."""
+    """Name of the operation."""
     make: Callable[[str], Any]
-    """The unit, from its mode of subnormals."""
+    """Makes the unit, from its mode of subnormals."""
     inputs: tuple[str, ...]
     """Its ports, the lower half of the 32 bits first."""
     oracle: str
-    """The file that says what results must be."""
+    """C file that computes the expected results."""
     part: Part = Part.WHOLE
     """The part that a splitter is told to make."""
 
@@ -59,7 +59,7 @@ class _PartOf(wiring.Component):
         return f"part_{self._part}_{self._subnormals}"
 
     def elaborate(self, platform: object) -> Module:
-        """The splitter and what it is told."""
+        """Instantiate the splitter, and tell it the part."""
         m = Module()
         m.submodules.splitter = splitter = Splitter(subnormals=self._subnormals)
         m.d.comb += [splitter.i.eq(self.i), splitter.i_part.eq(self._part), self.o.eq(splitter.o)]
@@ -67,7 +67,7 @@ class _PartOf(wiring.Component):
 
 
 def _told(splitter: str, name: str, part: Part) -> str:
-    """RTLIL of a module ``told`` that makes one part only, around a splitter in RTLIL, called ``name``."""
+    """Return RTLIL of a module ``told`` that makes one part only, around a splitter in RTLIL, called ``name``."""
     top = "attribute \\top 1\n"
     return f"""{splitter.replace(top, "")}
 {top}module \\told
@@ -101,12 +101,12 @@ SWEEPS = {
         ),
     )
 }
-"""What is checked exhaustively. The fp16 adder is the class that adds fp32, too."""
+"""Units that are checked exhaustively. The class of the fp16 adder adds fp32, too."""
 
 
 @dataclass(frozen=True)
 class Tally:
-    """How many results were compared, how many were wrong, and the first wrong one in words."""
+    """Number of results compared, number of wrong ones, and the first wrong one in words."""
 
     count: int
     wrong: int
@@ -195,7 +195,7 @@ def additions(
 
 
 def _compile(netlist: Any, inputs: tuple[str, ...], *sources: str, latency: int = 0, part: Part = Part.WHOLE) -> Any:
-    """The gates, and C files of this package behind them."""
+    """Compile the gates, and C files of this package behind them."""
     own = [resource("openmxu_sim.verify", f"sweeps/{name}") for name in ("host.c", *sources)]
     return compile_c(
         "\n".join(

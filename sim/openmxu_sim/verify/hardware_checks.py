@@ -63,7 +63,7 @@ def proof_checks(_: bool) -> Iterator[Check]:
 
 
 def _reference(proof: Proof) -> str:
-    """Source of what a proof expects: only arithmetic has a theory of its own."""
+    """Return the source of a proof's expectations: only arithmetic has a theory of its own."""
     if proof.operation is ALWAYS:
         return "AXI4-Lite rules as watching hardware"
     is_arithmetic = "fp." in proof.operation.text
@@ -130,7 +130,7 @@ def _look_for_ambiguity() -> Outcome:
 
 
 def _refute_mutants() -> Outcome:
-    """Mutants of the arithmetic: all but those that still meet the specification, and few do."""
+    """Refute mutants of the arithmetic: all but those that still meet the specification, which are few."""
     names = (
         "adder_fp32_flush_s0",
         "adder_fp32_ieee_s0",
@@ -143,7 +143,7 @@ def _refute_mutants() -> Outcome:
     verdicts = [prove(mutant.proof, change=mutant.change, limit=_PROOF_LIMIT).holds for mutant in mutants]
     refuted, equivalent, unknown = (verdicts.count(holds) for holds in (False, True, None))
     detail = f"{refuted} refuted, {equivalent} meet the specification, {unknown} open"
-    # With more of them the proofs would be blind.
+    # If there were more of them, the proofs would be blind.
     status = FAILED if equivalent > len(mutants) // 5 else OPEN if unknown else HOLDS
     return Outcome(status, f"{len(mutants)} mutants", detail)
 
@@ -303,7 +303,7 @@ def mutant_checks(thorough: bool) -> Iterator[Check]:
 
 
 def _grade(name: str, count: int, thorough: bool) -> Outcome:
-    # Tests want so many that are no equivalents, whatever has to be drawn for it.
+    # Tests want so many that are not equivalent, however many have to be drawn for it.
     found = grade(name, count, seed=0 if thorough else 1, spare=0 if thorough else count, jobs=1)
     unseen = [
         f"{mutant.fate}: {mutant.mistake}: {mutant.by}"

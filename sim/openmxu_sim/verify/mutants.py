@@ -38,9 +38,9 @@ class Subject:
     """A design whose mutants a bench must find."""
 
     name: str
-    """What it is called."""
+    """Name of the subject."""
     task: Task | None
-    """The design and its bench; none where a proof is graded."""
+    """The design and its bench; ``None`` where a proof is graded."""
     without: tuple[str, ...] = ()
     """Modules that are not changed, because they are subjects of their own."""
     everything: Callable[..., Tally] | None = None
@@ -78,17 +78,17 @@ SUBJECTS = {subject.name: subject for subject in _subjects()}
 
 @dataclass(frozen=True)
 class Mutant:
-    """What became of a mutant."""
+    """A mutant and its fate."""
 
     number: int
     """Number of the mutant, see :class:`~openmxu.yosys.mutation.Mutants`."""
     mistake: str
-    """What is wrong with it."""
+    """Description of its mistake."""
     fate: str
     """``"killed"``, ``"killed late"`` (not by the bench, but by all operands), ``"equivalent"`` (proven, or shown
     with all operands) or ``"open"``."""
     by: str
-    """What killed it, or what was tried."""
+    """The complaint that killed it, or what was tried."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Grade:
     mutants: tuple[Mutant, ...]
 
     def count(self, fate: str) -> int:
-        """How many ended so."""
+        """Return the number of mutants with this fate."""
         return sum(mutant.fate == fate for mutant in self.mutants)
 
 
@@ -119,7 +119,7 @@ def grade(
 
 
 def _tries(subject: Subject, count: int, seed: int) -> list[Callable[[], Mutant]]:
-    """What tries mutants on a bench, one each."""
+    """Return functions that try mutants on a bench, one each."""
     task = subject.task
     assert task is not None, "else a proof is graded"
     component = task.component()
@@ -152,7 +152,7 @@ def _tries(subject: Subject, count: int, seed: int) -> list[Callable[[], Mutant]
 
 
 def _proof_tries(subject: Subject, count: int, seed: int) -> list[Callable[[], Mutant]]:
-    """What tries mutants on proofs, one each."""
+    """Return functions that try mutants on proofs, one each."""
     graded = [proofs()[name] for name in subject.proofs]
     if not all(prove(proof).holds for proof in graded):
         raise RuntimeError(f"{subject.name}: the design itself is refuted")
@@ -179,7 +179,7 @@ def _wanted(fates: Iterator[Mutant], count: int, spare: int, progress: Progress 
 
 
 def _by_operands(task: Task, component: Any, drawn: Mutants) -> Callable[[int], str]:
-    """A function that gives the complaint of an arithmetic bench about mutant ``number``, or nothing."""
+    """Return a function that gives the complaint of an arithmetic bench about mutant ``number``, or an empty text."""
     operation = OPERATIONS[task.family](component)
     operands = operation.operands(task)
     expected = operation.expected(*operands)
@@ -193,7 +193,7 @@ def _by_operands(task: Task, component: Any, drawn: Mutants) -> Callable[[int], 
 
 
 def _by_simulation(task: Task, drawn: Mutants) -> Callable[[int], str]:
-    """The same for a bench on Verilator."""
+    """Return such a function for a bench on Verilator."""
     verilog = drawn.verilog()
 
     def kills(number: int) -> str:
@@ -207,6 +207,6 @@ def _by_simulation(task: Task, drawn: Mutants) -> Callable[[int], str]:
 
 
 def _complaint(error: Any) -> str:
-    """The line of a simulation's log that says what is wrong."""
+    """Return the line of a simulation's log that describes the error."""
     lines = str(error).splitlines()
     return next((line.strip() for line in lines if "Error: " in line), lines[0])

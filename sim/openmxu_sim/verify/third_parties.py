@@ -38,7 +38,7 @@ _CHUNK = 1 << 16
 
 @dataclass(frozen=True)
 class _Format:
-    """What reading and writing patterns takes, without looking into the golden model."""
+    """A format, with all that reading and writing patterns needs, independent of the golden model."""
 
     exponent_width: int
     fraction_width: int
@@ -65,7 +65,7 @@ _FORMATS = {"bf16": _Format(8, 7), "fp16": _Format(5, 10), "fp32": _Format(8, 23
 
 @dataclass(frozen=True)
 class Operation:
-    """What is compared."""
+    """An operation to compare."""
 
     kind: str
     """``"add"``, ``"multiply"`` or ``"convert"``."""
@@ -96,7 +96,7 @@ OPERATIONS = {
     "fp32 -> fp16": Operation("convert", "fp32", "fp16", "f32_to_f16"),
     "fp16 -> fp32": Operation("convert", "fp16", "fp32", "f16_to_f32"),
 }
-"""What can be compared, by name; the first four have gates, too."""
+"""Operations to compare, by name; the first four have gates, too."""
 
 
 def sample(
@@ -135,7 +135,7 @@ def sample(
 
 
 def _operands(operation: Operation, count: int, seed: int) -> tuple[Words, ...]:
-    """Operands, of which an eighth are corners."""
+    """Return operands, of which an eighth are corners."""
     corners = vectors.corners(operation.operand)
     if operation.kind == "convert":
         biased: tuple[Words, ...] = (vectors.operands(operation.operand, count, seed),)
@@ -145,11 +145,11 @@ def _operands(operation: Operation, count: int, seed: int) -> tuple[Words, ...]:
     return tuple(np.concatenate([edge, rest[count // 8 :]]) for edge, rest in zip(drawn, biased, strict=True))
 
 
-# Who is checked.
+# The subjects of the checks.
 
 
 def _golden_model(name: str, subnormals: str) -> Callable[..., Words]:
-    """The golden model's function for an operation."""
+    """Return the golden model's function for an operation."""
     operation = OPERATIONS[name]
     if operation.kind == "add":
         return lambda a, b: golden.add(a, b, operation.operand, subnormals=subnormals)
@@ -160,7 +160,7 @@ def _golden_model(name: str, subnormals: str) -> Callable[..., Words]:
 
 @functools.cache
 def _mapped_gates(name: str, subnormals: str) -> Callable[..., Words]:
-    """The gates that synthesis makes for an operation."""
+    """Return the gates that synthesis makes for an operation."""
     unit = OPERATIONS[name].unit
     if unit is None:
         possible = ", ".join(key for key, operation in OPERATIONS.items() if operation.unit)
@@ -170,29 +170,29 @@ def _mapped_gates(name: str, subnormals: str) -> Callable[..., Words]:
 
 
 SUBJECTS: dict[str, Callable[[str, str], Callable[..., Words]]] = {"golden": _golden_model, "gates": _mapped_gates}
-"""Who can be checked: from the name of an operation and a mode, a function on patterns."""
+"""Subjects of the checks: from the name of an operation and a mode, a function on patterns."""
 
 
 # Patterns.
 
 
 def _one_nan(bits: Words, fmt: _Format) -> Words:
-    """The canonical NaN in place of every quiet one."""
+    """Return patterns with the canonical NaN in place of every quiet one."""
     return np.where((bits & fmt.quiet_nan) == fmt.quiet_nan, np.uint32(fmt.quiet_nan), bits)
 
 
 def _zeros(bits: Words, fmt: _Format) -> Words:
-    """Zeros of the same signs."""
+    """Return zeros of the same signs."""
     return bits & np.uint32(fmt.sign)
 
 
 def _flushed(bits: Words, fmt: _Format) -> Words:
-    """A zero of its sign in place of every subnormal number."""
+    """Return patterns with a zero of its sign in place of every subnormal number."""
     return np.where((bits & fmt.infinity) == 0, _zeros(bits, fmt), bits)
 
 
 def _import(package: str, extra: str) -> Any:
-    """An optional package."""
+    """Return an optional package."""
     try:
         return importlib.import_module(package)
     except ModuleNotFoundError:
@@ -227,7 +227,7 @@ void loop(result (*function)({parameters}), volatile uint8_t *flags, const uint3
 
 
 def _softfloat(operation: Operation, flush: bool) -> Callable[..., Words]:
-    """The operation by SoftFloat.
+    """Return the operation by SoftFloat.
 
     In flush mode SoftFloat is asked to detect underflow before rounding. A result that is too small is then either
     inexact, and SoftFloat raises its flag, or exact, and the result itself is zero or subnormal.
@@ -274,7 +274,7 @@ def _softfloat(operation: Operation, flush: bool) -> Callable[..., Words]:
 
 @functools.cache
 def _softfloat_loop(operand: int, result: int, *, unary: bool) -> Any:
-    """A C function that applies one of SoftFloat's to arrays."""
+    """Return a C function that applies one of SoftFloat's to arrays."""
     loop = compile_c(
         _LOOP.format(
             operand=operand,
@@ -293,9 +293,9 @@ _EXACT_BITS = 320  # fp32 sums lie between 2**129 and 2**-149; products have 48 
 
 
 def _mpfr(operation: Operation, flush: bool) -> Callable[..., Words]:
-    """The operation by MPFR, with the precision and the range of exponents of the result.
+    """Return the operation by MPFR, with the precision and the range of exponents of the result.
 
-    In flush mode it is done exactly, too, and that result is compared with the smallest normal number.
+    In flush mode it is done exactly, too, and the exact result is compared with the smallest normal number.
     """
     gmpy2 = _import("gmpy2", "verify")
     source, target = _FORMATS[operation.operand], _FORMATS[operation.result]
@@ -327,7 +327,7 @@ def _mpfr(operation: Operation, flush: bool) -> Callable[..., Words]:
 
 
 def _values(bits: Words, name: str) -> list[float]:
-    """The values of patterns; widening is exact."""
+    """Return the values of patterns; widening is exact."""
     with np.errstate(invalid="ignore"):  # signalling NaNs
         if name == "fp16":
             return bits.astype(np.uint16).view(np.float16).astype(np.float64).tolist()
@@ -335,7 +335,7 @@ def _values(bits: Words, name: str) -> list[float]:
 
 
 def _patterns(values: list[float], name: str) -> Words:
-    """The patterns of values that the format has; nothing is rounded."""
+    """Return the patterns of values that the format has; nothing is rounded."""
     if name == "fp16":
         bits = np.array(values, dtype=np.float16).view(np.uint16).astype(np.uint32)
     else:
@@ -344,7 +344,7 @@ def _patterns(values: list[float], name: str) -> Words:
 
 
 ORACLES: dict[str, Callable[[Operation, bool], Callable[..., Words]]] = {"softfloat": _softfloat, "mpfr": _mpfr}
-"""Who says what results must be: from an operation and whether it flushes, a function on patterns."""
+"""Oracles: from an operation and whether it flushes, a function that gives the expected patterns."""
 
 
 # JAX.
@@ -393,7 +393,7 @@ def products_by_jax(
 
 
 def _product(a: Floats, b: Floats, rows: int, multiply: Callable[..., Any], add: Callable[..., Any]) -> Any:
-    """The sum of products in the contract's order."""
+    """Return the sum of products in the contract's order."""
     total = None
     for start in range(0, a.shape[1], rows):
         tile: Any = np.zeros((a.shape[0], b.shape[1]), dtype=np.float32)
@@ -404,12 +404,12 @@ def _product(a: Floats, b: Floats, rows: int, multiply: Callable[..., Any], add:
 
 
 def _matrices(inner: int, seed: int, kind: str) -> tuple[Floats, Floats]:
-    """Two float32 matrices of bf16 values."""
+    """Return two float32 matrices of bf16 values."""
     a = vectors.matrix((_SIDE, inner), "bf16", seed, kind=kind)
     b = vectors.matrix((_SIDE, inner), "bf16", seed + (1 << 32), kind=kind).T
     return (a << 16).view(np.float32), np.ascontiguousarray(b << 16).view(np.float32)
 
 
 def _canonical(bits: Words) -> Words:
-    """The canonical NaN of fp32 in place of every NaN."""
+    """Return patterns with the canonical NaN of fp32 in place of every NaN."""
     return np.where((bits & 0x7FFFFFFF) > 0x7F800000, np.uint32(0x7FC00000), bits)

@@ -1,4 +1,4 @@
-"""The wavefront: which processing element multiplies what when, in a real run, as a picture or as a page."""
+"""The wavefront of a real run: the tile that each processing element multiplies in each cycle, as picture or page."""
 
 from openmxu_sim.wave.activity import MOST_CELLS, MOST_CYCLES, Activity
 from openmxu_sim.wave.page import MOST_SIDE, SIZES, Given, Record, has_zig, heat_page, live_page, random_run, record_run

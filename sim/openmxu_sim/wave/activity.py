@@ -1,4 +1,4 @@
-"""Which processing element multiplies what when, in a real run of the unit."""
+"""The tile that each processing element multiplies in each cycle of a real run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ from openmxu_sim.engines.compiled.trace import STREAMS
 from openmxu_sim.operands.stimulus import Stalls
 
 MOST_CELLS = 256
-"""Rows, and columns, of a picture."""
+"""Most rows, and columns, of a picture."""
 
 MOST_CYCLES = 4096
-"""Cycles of a picture."""
+"""Most cycles of a picture."""
 
 Flags = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]
@@ -23,23 +23,23 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Activity:
-    """Who multiplied what when. Cycles are counted from the end of the reset."""
+    """The tile that each processing element multiplied in each cycle. Cycles are counted from the end of the reset."""
 
     config: MxuConfig
     """The unit."""
     tiles: tuple[Tile, ...]
-    """What it computed."""
+    """The computed tiles."""
     stalls: Stalls | None
-    """When the other sides of the streams waited."""
+    """Waits of the other sides of the streams."""
     cycles: int
-    """From the first beat taken on either input stream to the last result beat given, both included."""
+    """Cycles from the first beat taken on either input stream to the last result beat given, both included."""
     streams: npt.NDArray[np.uint32]
-    """What stood on the streams, in shape (cycles, signals); see :data:`openmxu_sim.engines.compiled.trace.STREAMS`."""
+    """Signals of the streams, (cycles, signals); see :data:`openmxu_sim.engines.compiled.trace.STREAMS`."""
     starts: Integers
-    """When a processing element multiplies its tile's first activation, in shape (tiles, rows, columns)."""
+    """Cycle in which a processing element multiplies its tile's first activation, (tiles, rows, columns)."""
     loads: dict[int, Integers]
-    """For some cycles, in shape (rows, columns), whose weight a processing element's shadow register has taken over at
-    the cycle's begin, as the tile's number; -1 where none."""
+    """For some cycles, (rows, columns): the number of the tile whose weight a processing element's shadow register has
+    taken over at the cycle's begin; -1 where none."""
 
     def stream(self, name: str) -> Flags:
         """(cycles): whether a bit of a stream is high."""
@@ -51,11 +51,11 @@ class Activity:
 
     @property
     def beats(self) -> list[Integers]:
-        """For each tile, when its beats are multiplied, in cycles after its first one: as they left admission."""
+        """For each tile, the cycles after its first beat in which its beats are multiplied: as they left admission."""
         return [beats - beats[0] for beats in leaving(self.streams, self.tiles)]
 
     def tile_at(self, cycle: int) -> Integers:
-        """(rows, columns): the tile that a processing element multiplies an activation of in a cycle; -1 if none."""
+        """Return (rows, columns): the tile whose activation a processing element multiplies in a cycle; -1 if none."""
         result = np.full(self.starts.shape[1:], -1)
         for number, beats in enumerate(self.beats):
             result[np.isin(cycle - self.starts[number], beats)] = number
@@ -63,16 +63,16 @@ class Activity:
 
     @property
     def products(self) -> int:
-        """Multiply-adds that were of use."""
+        """Multiply-adds that were useful."""
         return sum(len(tile.activations) * len(tile.inner) * len(tile.columns) for tile in self.tiles)
 
     @property
     def utilisation(self) -> float:
-        """The share of processing elements and cycles that they took."""
+        """Share of all processing elements and cycles that the products took."""
         return self.products / (self.config.rows * self.config.columns * self.cycles)
 
 
 def leaving(streams: npt.NDArray[np.uint32], tiles: Sequence[Tile]) -> list[Integers]:
-    """For each tile, the cycles in which its beats of activations leave admission."""
+    """Return, for each tile, the cycles in which its beats of activations leave admission."""
     go = np.flatnonzero(streams[:, STREAMS.index("admission.o_go")])
     return np.split(go, np.cumsum([len(tile.activations) for tile in tiles])[:-1])

@@ -15,29 +15,29 @@ Integers = npt.NDArray[np.int64]
 _WIDTH = 880
 _MARGIN = 24
 _GUTTER = 96
-"""Left of the plots: what their lines are called."""
+"""Pixels left of the plots, for the names of their lines."""
 _BETWEEN = 18
-"""Between two snapshots."""
+"""Pixels between two snapshots."""
 
 _PER_LINE = 6
 """Snapshots side by side."""
 
 _GRID = 4
-"""Pixels of a cell in a snapshot from which on there are lines between cells."""
+"""Pixels of a cell in a snapshot from which on lines separate cells."""
 
 _MARKED = 9
 """Pixels of a cell in a snapshot from which on it has marks."""
 
 _STRIPS = ("weights", "activations", "results")
 _STRIP = 13
-"""Height of a stream in the timeline."""
+"""Pixels of a stream's height in the timeline."""
 
 _COLUMNS_SHOWN = 7
 """Pixels of a row in the timeline from which on it shows each of its columns."""
 
 _SHADES = 16
 _PALE = 0.45
-"""How strong padding is coloured."""
+"""Opacity of padding."""
 
 _COLOURS = 4
 _STYLE = """
@@ -57,12 +57,12 @@ the least distance in CIE Lab, seen as with protanopia, deuteranopia or tritanop
 
 
 def draw(activity: Activity, *, made_by: str = "") -> str:
-    """The activity as SVG: the array in some cycles, and its rows and streams over all of them.
+    """Return the activity as SVG: the array in some cycles, and its rows and streams over all of them.
 
     Parameters
     ----------
     activity
-        From :func:`observe`; the cycles of its ``loads`` are those that are shown.
+        From :func:`observe`; the cycles of its ``loads`` are shown.
     made_by
         The command that made the picture, for its description.
     """
@@ -93,7 +93,7 @@ def draw(activity: Activity, *, made_by: str = "") -> str:
 
 
 class _Page:
-    """Elements, from top to bottom."""
+    """SVG elements, from top to bottom."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -124,11 +124,11 @@ class _Page:
         )
 
     def shape(self, elements: str) -> str:
-        """The name of what may be drawn several times."""
+        """Return the name of a shape that may be drawn several times."""
         return self.shapes.setdefault(elements, f"s{len(self.shapes)}")
 
     def svg(self, title: str, description: str) -> str:
-        """The whole."""
+        """Return the whole SVG text."""
         shapes = "".join(f'<g id="{name}">{shape}</g>' for shape, name in self.shapes.items())
         height = _short(self.y + _MARGIN)
         return "\n".join(
@@ -156,7 +156,7 @@ def _colour(tile: int) -> str:
 
 
 def _draw_legend(page: _Page, activity: Activity) -> None:
-    """What the colours and marks mean, in as many lines as it takes."""
+    """Draw the meaning of colours and marks, in as many lines as it takes."""
     x = float(_MARGIN)
     for swatch, label in _entries(activity):
         width = 20 + 7.2 * len(label) + 18
@@ -169,7 +169,7 @@ def _draw_legend(page: _Page, activity: Activity) -> None:
 
 
 def _entries(activity: Activity) -> Iterator[tuple[str, str]]:
-    """Swatches of a legend and their labels: of what there is to be seen."""
+    """Yield swatches and labels of a legend, for what the picture shows."""
     tiles, config = activity.tiles, activity.config
     for colour in range(min(_COLOURS, len(tiles))):
         alike = [str(number) for number in range(colour, len(tiles), _COLOURS)]
@@ -204,19 +204,19 @@ def _span(part: range) -> str:
 
 
 def _cell_size(config: MxuConfig) -> tuple[float, float]:
-    """Width and height of a cell in a snapshot: square, unless that were too flat to be seen."""
+    """Return width and height of a cell in a snapshot: square, unless that is too flat to be seen."""
     size = (_WIDTH - 2 * _MARGIN - (_PER_LINE - 1) * _BETWEEN) / _PER_LINE
     square = min(size / config.columns, size / config.rows, 36)
     return (min(size / config.columns, max(square, 6)), min(size / config.rows, max(square, 6)))
 
 
 def _triangle(x: float, y: float, size: float) -> str:
-    """A triangle that points down."""
+    """Return the path of a triangle that points down."""
     return f"M{_short(x - size / 2)} {_short(y - size / 3)}h{_short(size)}l{_short(-size / 2)} {_short(size * 0.8)}z"
 
 
 def _draw_snapshots(page: _Page, activity: Activity) -> None:
-    """The array in some cycles."""
+    """Draw the array in some cycles."""
     config = activity.config
     width, height = _cell_size(config)
     across, down = width * config.columns, height * config.rows
@@ -255,12 +255,12 @@ def _draw_snapshots(page: _Page, activity: Activity) -> None:
 
 
 def _areas(activity: Activity, tiles: Integers, *, seamless: bool) -> Iterator[tuple[str, str]]:
-    """Cells of each tile in a snapshot, useful ones and padding, as paths in cells."""
+    """Yield the cells of each tile in a snapshot, useful ones and padding, as paths in cells."""
     for number in np.unique(tiles[tiles >= 0]).tolist():
         useful = np.zeros(tiles.shape, dtype=bool)
         useful[: len(activity.tiles[number].inner), : len(activity.tiles[number].columns)] = True
         for kind, cells in ((_colour(number), useful), (f"{_colour(number)} padding", ~useful)):
-            # A little higher than a row, so that no seam shows between two; what is pale would show twice.
+            # A little higher than a row, so that no seam shows between two; a pale colour would show twice.
             tall = "1.06" if seamless and not kind.endswith("padding") else "1"
             runs = [
                 f"M{start} {row}h{stop - start}v{tall}h{start - stop}z"
@@ -272,13 +272,13 @@ def _areas(activity: Activity, tiles: Integers, *, seamless: bool) -> Iterator[t
 
 
 def _runs(flags: Flags) -> list[tuple[int, int]]:
-    """Begin and end of each stretch that is set."""
+    """Return begin and end of each stretch that is set."""
     edges = np.flatnonzero(np.diff(flags, prepend=False, append=False)).tolist()
     return list(zip(edges[::2], edges[1::2], strict=True))
 
 
 def _draw_marks(page: _Page, activity: Activity, cycle: int, width: float, height: float) -> None:
-    """Which cells start a tile, and which have a new weight in the shadow register."""
+    """Mark the cells that start a tile, and those with a new weight in the shadow register."""
     size, loads = min(width, height), activity.loads[cycle]
     for row, column in np.argwhere(loads >= 0).tolist():
         page.add(
@@ -293,7 +293,7 @@ def _draw_marks(page: _Page, activity: Activity, cycle: int, width: float, heigh
 
 
 def _draw_timeline(page: _Page, activity: Activity) -> None:
-    """Streams and rows over all cycles."""
+    """Draw streams and rows over all cycles."""
     config, count = activity.config, len(activity.streams)
     left, scale = _MARGIN + _GUTTER, (_WIDTH - 2 * _MARGIN - _GUTTER) / count
     page.y += 34
@@ -335,7 +335,7 @@ def _draw_timeline(page: _Page, activity: Activity) -> None:
 
 
 def _pictures(activity: Activity) -> Iterator[tuple[int, str]]:
-    """Row by row, when it begins to work, and from then on each of its columns, as shapes in cycles and rows."""
+    """Yield for each row the cycle in which it begins, and from then on its columns, as shapes in cycles and rows."""
     beats, columns = activity.beats, activity.config.columns
     for row in range(activity.config.rows):
         begin = int(activity.starts[0, row, 0])
@@ -353,7 +353,7 @@ def _pictures(activity: Activity) -> Iterator[tuple[int, str]]:
 
 
 def _outline(starts: Integers, beats: Integers) -> str:
-    """Some columns of a row while they multiply a tile, as a path in cycles and cells."""
+    """Return some columns of a row while they multiply a tile, as a path in cycles and cells."""
     # The left edge from the first column down, and the right edge up again.
     steps = np.diff(starts).tolist()
     down = "v1" + "".join(f"h{step}v1" if step else "v1" for step in steps)
@@ -364,9 +364,9 @@ def _outline(starts: Integers, beats: Integers) -> str:
 
 
 def _shares(activity: Activity) -> Iterator[tuple[int, str]]:
-    """Row by row, when it begins to work, and from then on how many of its columns do, by strength of colour.
+    """Yield for each row the cycle in which it begins, and from then on the share of its columns that work, as opacity.
 
-    The colour is that of the tile that most of them multiply. Padding counts as little as it shows elsewhere.
+    The colour is that of the tile that most of them multiply. Padding counts with the opacity that it has elsewhere.
     """
     count, columns = len(activity.streams), activity.config.columns
     for row in range(activity.config.rows):
@@ -398,7 +398,7 @@ def _shares(activity: Activity) -> Iterator[tuple[int, str]]:
 
 
 def _draw_strip(page: _Page, activity: Activity, name: str, left: float, scale: float) -> None:
-    """When beats of a stream are taken, by tile, and when they wait."""
+    """Draw the cycles in which beats of a stream are taken, by tile, and those in which they wait."""
     taken, tiles = activity.taken(name), activity.tiles
     page.text(left - 10, page.y + _STRIP - 2.5, name, size=13, anchor="end")
     page.box("idle", left, page.y, len(taken) * scale, _STRIP)
@@ -430,7 +430,7 @@ def _draw_strip(page: _Page, activity: Activity, name: str, left: float, scale: 
 
 
 def _draw_axis(page: _Page, activity: Activity, left: float, scale: float, top: float) -> None:
-    """Cycles below the timeline, and where the snapshots are."""
+    """Draw cycles below the timeline, and the places of the snapshots."""
     count = len(activity.streams)
     step = next(step for step in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if step * scale >= 44)
     lines = "".join(

@@ -1,4 +1,4 @@
-"""Runs a product and watches which processing element multiplies what when."""
+"""Run a product and watch which tile each processing element multiplies in each cycle."""
 
 from collections.abc import Sequence
 
@@ -23,17 +23,17 @@ class _Watched(Activity):
     """An activity that notebooks show."""
 
     def _repr_html_(self) -> str:
-        """The picture."""
+        """Return the picture."""
         return draw(self)
 
 
 def default_sizes(config: MxuConfig) -> tuple[int, int, int]:
-    """M, K and N of a product of four tiles, which follow one another without a bubble if the bank is deep enough."""
+    """Return M, K and N of a product of four tiles, without a bubble between them if the bank is deep enough."""
     return min(config.shortest_tile * 3 // 2, config.depth), 2 * config.rows, 2 * config.columns
 
 
 def product(config: MxuConfig, m: int, k: int, n: int) -> Stimulus:
-    """The product of two random matrices of such sizes."""
+    """Return the product of two random matrices of such sizes."""
     for noun, value in (("m", m), ("k", k), ("n", n)):
         if value < 1:
             raise ValueError(f"{noun} must be an integer >= 1, not {value!r}")
@@ -53,12 +53,12 @@ def observe(
     given
         The product.
     stalls
-        When the other sides of the streams wait.
+        Waits of the other sides of the streams.
     at
         Cycles for which to see where weights are loaded; by default six, evenly spread over the time in which the
         array works.
     progress
-        Called with the results done and all results, over all runs that a large unit needs.
+        Called with the results so far and all results, over all runs that a large unit needs.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def observe(
         if getattr(config, noun) > MOST_CELLS:
             raise ValueError(f"{noun} must be at most {MOST_CELLS} for a picture, not {getattr(config, noun)}")
     _check_cycles(cycles(config, len(given.a), *given.b.shape))
-    # How long the run is, and how long the last cell works.
+    # A first run shows how long it takes, and how long the last cell works.
     corner = Window(
         range(config.rows - 1, config.rows), range(config.columns - 1, config.columns), range(MOST_CYCLES + 1)
     )
@@ -113,7 +113,7 @@ def _check_cycles(cycles: int, about: str = "") -> None:
 
 
 def _shown(at: Sequence[int] | None, corner: Trace, left: Sequence[Integers]) -> list[int]:
-    """The cycles to show, if need be from the trace of the last cell."""
+    """Return the cycles to show, by default six from the trace of the last cell."""
     if at is None:
         begin, end = left[0][0], left[-1][-1]
         end += np.flatnonzero(corner.register("o_swap"))[0] - begin
@@ -125,7 +125,7 @@ def _shown(at: Sequence[int] | None, corner: Trace, left: Sequence[Integers]) ->
 
 
 def _parts(config: MxuConfig, trace: Trace) -> list[range]:
-    """Rows whose trace is not too large."""
+    """Return ranges of rows whose trace is not too large."""
     size = trace_bytes(Window(range(1), range(config.columns), range(trace.ran)), trace.registers)
     step = max(1, _AT_ONCE // size)
     return [range(start, min(start + step, config.rows)) for start in range(0, config.rows, step)]

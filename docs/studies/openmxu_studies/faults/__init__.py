@@ -1,6 +1,6 @@
-"""Faults on purpose: what surrounds the arithmetic is damaged, killed, lied to, and must never give a wrong number.
+"""Faults on purpose: everything around the arithmetic is damaged, killed or misled, and must never give wrong numbers.
 
-A class of faults is a function from a seed to what came of one fault. Faults of a class run in batches, each in a
+A class of faults is a function from a seed to the outcome of one fault. Faults of a class run in batches, each in a
 process of its own with a folder of its own. Expected bits come from the golden model, or from the untouched program.
 
 =================  =========================================================================================
@@ -44,15 +44,15 @@ class FaultClass:
     """A kind of fault."""
 
     name: str
-    """What is done."""
+    """Description of the fault."""
     module: str
-    """The module in this package whose function ``trial`` does it: given a seed and an empty folder it gives one of
+    """Module in this package whose function ``trial`` makes the fault: from a seed and an empty folder it gives one of
     :data:`OUTCOMES` and a description."""
     short: int
     long: int
-    """How many faults the tests and a campaign try."""
+    """Number of faults that the tests try, and that a campaign tries."""
     batch: int
-    """How many of them run in one process."""
+    """Number of faults that run in one process."""
     limit: float
     """Seconds for a batch; after that it hangs."""
 
@@ -68,26 +68,26 @@ CLASSES: tuple[FaultClass, ...] = (
     FaultClass("sources edited during a run", "edits", 0, 40, 20, 1800),
     FaultClass("two versions started at once with one empty cache", "versions", 0, 20, 10, 1800),
 )
-"""All of them."""
+"""All classes of faults."""
 
 
 @dataclass(frozen=True)
 class Tally:
-    """What came of the faults of a class."""
+    """Outcomes of the faults of a class."""
 
     counts: Mapping[str, int]
-    """How many ended how, by :data:`OUTCOMES`."""
+    """Number of faults by outcome, see :data:`OUTCOMES`."""
     shown: tuple[str, ...]
-    """Some that went wrong: seed and what happened."""
+    """Some faults that went wrong: seed and outcome."""
 
     @property
     def tried(self) -> int:
-        """How many there were."""
+        """Number of faults tried."""
         return sum(self.counts.values())
 
     @property
     def holds(self) -> bool:
-        """Whether all were survived."""
+        """Whether all faults were survived."""
         return self.counts[SURVIVED] == self.tried
 
 
@@ -110,7 +110,7 @@ def try_class(chosen: FaultClass, *, count: int, first: int = 0) -> Tally:
 
 
 def run_batch(module: str, start: int, stop: int, folder: str) -> dict[str, object]:
-    """Try the faults of some seeds in this process, as data for JSON."""
+    """Try the faults of some seeds in this process; returns data for JSON."""
     from importlib import import_module  # noqa: PLC0415  # a class needs only its own module
 
     trial: Callable[[int, Path], tuple[str, str]] = import_module(f"{__name__}.{module}").trial

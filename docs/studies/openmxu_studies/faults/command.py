@@ -1,4 +1,4 @@
-"""The command line in this process, and what it says."""
+"""The command line in this process, and its messages."""
 
 import io
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from openmxu.cli import frame
 
 @dataclass(frozen=True)
 class Said:
-    """What a command gave."""
+    """Exit code and messages of a command."""
 
     code: int
     """The exit code."""
@@ -19,7 +19,7 @@ class Said:
 
     @property
     def is_clear(self) -> bool:
-        """Whether it has done its work, or says in one line why not."""
+        """Whether the command has done its work, or says in one line why not."""
         return self.code == 0 or (self.code in (1, 2) and len(self.errors) == 1 and "Traceback" not in self.errors[0])
 
 

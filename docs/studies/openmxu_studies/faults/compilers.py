@@ -1,4 +1,4 @@
-"""C compilers that are not what they seem: a product has the right bits, or there is an error that says why."""
+"""C compilers that misbehave: a product has the right bits, or there is an error that says why it has none."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,7 @@ from openmxu_studies.faults import LOST, SURVIVED, WRONG
 from openmxu_studies.faults.products import Product
 
 _PATIENCE = 3.0
-"""Seconds that a compiler has here; a good one takes one."""
+"""Most seconds of a compiler here; a good one takes one."""
 
 _LIE = r"""
 for each; do case $each in *.c) sed -i '{change}' "$each";; esac; done
@@ -33,7 +33,7 @@ _KINDS = {
 
 
 def trial(seed: int, folder: Path) -> tuple[str, str]:
-    """A product with a bad compiler and, from the same cache, with the good one."""
+    """Multiply with a bad compiler and, from the same cache, with the good one."""
     random = Random(f"compilers {seed}")
     product = Product(random)
     os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
@@ -67,7 +67,7 @@ def trial(seed: int, folder: Path) -> tuple[str, str]:
 
 
 def _lie(random: Random) -> str:
-    """A command of sed that changes the program: an operator, a constant, a name."""
+    """Return a command of sed that changes the program: an operator, a constant, a name."""
     old, new = random.choice(
         (
             ("[&]", "|"),

@@ -62,7 +62,7 @@ class Copy:
         file.write_text(text.replace(old, new))
 
     def start(self, product: Product, cache: Path, imports: Sequence[str] = ()) -> "Question":
-        """A process that has imported some modules, and multiplies on request."""
+        """Start a process that imports some modules, and multiplies on request."""
         program = _PROGRAM.format(
             imports="\n".join(f"import {name}" for name in imports),
             a=product.a.tobytes().hex(),
@@ -85,7 +85,7 @@ class Copy:
         )
 
     def multiply(self, product: Product, cache: Path) -> bytes | str:
-        """What a process says that is told at once."""
+        """Start a process and ask it at once; returns its answer."""
         return self.start(product, cache).answer()
 
 
@@ -96,12 +96,12 @@ class Question:
         self._process = process
 
     def wait(self) -> None:
-        """Until it has imported what it should."""
+        """Wait until the process has imported its modules."""
         if self._process.stdout is not None:
             self._process.stdout.readline()
 
     def answer(self) -> bytes | str:
-        """The product's bits; or what the process complained of."""
+        """Ask for the product; returns its bits, or the error messages of the process."""
         output, errors = self._process.communicate("\n")
         if self._process.returncode:
             return errors
@@ -109,13 +109,13 @@ class Question:
 
 
 _DRAWS = 20
-"""Products that are tried until one tells all versions apart. Most do that have more than one tile."""
+"""Most products to try until one tells all versions apart. Most do that have more than one tile."""
 
 _known: list[tuple[Product, dict[Edit | None, bytes | str]]] = []
 
 
 def references(random: Random, folder: Path) -> tuple[Product, dict[Edit | None, bytes | str]]:
-    """A product, and its bits on each version of the sources, each with a cache of its own; once in a process."""
+    """Return a product, and its bits on each version of the sources, each with its own cache; once in a process."""
     if _known:
         return _known[0]
     copies = [Copy(folder / f"reference {number}") for number in range(len(EDITS))]

@@ -1,4 +1,4 @@
-"""What can happen to a file or to what has its name, drawn by chance."""
+"""Random damage to a file, or to the place of a file."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ from random import Random
 
 
 def damage_content(data: bytes, random: Random) -> bytes:
-    """Bytes with something wrong."""
+    """Return damaged bytes."""
     if not data:
         return random.randbytes(random.randrange(1, 64))
     place = random.randrange(len(data))
@@ -36,7 +36,7 @@ def damage_content(data: bytes, random: Random) -> bytes:
 
 
 def damage_entry(path: Path, others: list[Path], random: Random) -> str:
-    """Do something to a file of the cache, and say what."""
+    """Damage a file of the cache; returns a description."""
     entry = _Entry(path, others, random)
     kinds: dict[str, Callable[[], object]] = {
         "content": entry.write,
@@ -62,7 +62,7 @@ def damage_entry(path: Path, others: list[Path], random: Random) -> str:
 
 
 class _Entry:
-    """A file of the cache, and what takes several steps to do to it."""
+    """A file of the cache, and damage to it that takes several steps."""
 
     def __init__(self, path: Path, others: list[Path], random: Random) -> None:
         self._path = path

@@ -1,4 +1,4 @@
-"""Sources that change while a process runs: no netlist is ever cached under other sources than made it."""
+"""Sources that change while a process runs: no netlist is ever cached under sources that it was not made from."""
 
 from pathlib import Path
 from random import Random
@@ -16,7 +16,7 @@ _IMPORTS = (
 
 
 def trial(seed: int, folder: Path) -> tuple[str, str]:
-    """An edit between a process's imports and its product, then a process on each version."""
+    """Edit the sources between a process's imports and its product, then start a process on each version."""
     random = Random(f"edits {seed}")
     product, right = references(random, folder)
     edit, imports = random.choice(EDITS), random.sample(_IMPORTS, random.randrange(len(_IMPORTS) + 1))

@@ -10,7 +10,7 @@ from openmxu_studies.faults.damage import damage_entry
 
 
 def trial(seed: int, folder: Path) -> tuple[str, str]:
-    """A few entries, one of them damaged, all of them asked for twice."""
+    """Keep a few entries, damage one of them, and ask for all of them twice."""
     random = Random(f"entries {seed}")
     os.environ["XDG_CACHE_HOME"] = str(folder)
     cache._kept.clear()

@@ -1,4 +1,4 @@
-"""Files that a command reads, damaged: the right result of what they say, or one line."""
+"""Damaged files that a command reads: it gives the right result for their content, or an error of one line."""
 
 import io
 import json
@@ -18,7 +18,7 @@ from openmxu_studies.faults.damage import damage_content
 
 
 def trial(seed: int, folder: Path) -> tuple[str, str]:
-    """A damaged matrix, cell library or report."""
+    """Run a command on a damaged matrix, cell library or report."""
     random = Random(f"inputs {seed}")
     os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
     return random.choice((_matrix, _matrix, _library, _report))(random, folder)
@@ -65,7 +65,7 @@ def _library(random: Random, folder: Path) -> tuple[str, str]:
 
 
 def _report(random: Random, folder: Path) -> tuple[str, str]:
-    """One that another run is compared with, or asked of."""
+    """Explain a figure of a report that is damaged, or has a strange value."""
     figures = {"target": "generic", "recipe": "area", "unit": "GE", "area": 1.5, "flip_flops": 0, "memory_bits": 0}
     run = {
         "name": "adder fp32",

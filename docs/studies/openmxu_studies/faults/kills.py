@@ -1,4 +1,4 @@
-"""Commands that are ended by a signal at a random moment: nothing is left, and the next one has the right result."""
+"""Commands that a signal ends at a random moment: nothing is left, and the next command has the right result."""
 
 import os
 import signal
@@ -39,11 +39,11 @@ _COMMANDS = {
 _SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _OLD = "what stood there before"
 _LATE = 10.0
-"""Seconds to the end on a machine that does other things, too. On an idle one it is one."""
+"""Most seconds to the end on a machine that does other things, too. On an idle one it takes one."""
 
 
 def trial(seed: int, folder: Path) -> tuple[str, str]:
-    """A command, ended; sometimes a product with what it has left in the cache."""
+    """End a command by a signal; sometimes multiply with its leftovers in the cache."""
     _hear_signals()
     random = Random(f"kills {seed}")
     names = [name for name in _COMMANDS if name not in ("icarus", "verilator") or find_simulator(name)]
@@ -68,7 +68,7 @@ def trial(seed: int, folder: Path) -> tuple[str, str]:
 
 
 def _hear_signals() -> None:
-    """Ignore no signal, as under nohup: the command would ignore it, too."""
+    """Restore signals that are ignored, as under nohup: the command would ignore them, too."""
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(ignored) == signal.SIG_IGN:
             signal.signal(ignored, signal.SIG_DFL)
@@ -100,7 +100,7 @@ def _end(folder: Path, arguments: list[str], seconds: float, number: signal.Sign
 
 
 def _judge(ending: Ending, work: Path, outputs: set[str]) -> str:
-    """What came of a command, by what it left behind, when it ended and what it wrote."""
+    """Return the outcome of a command, by its leftovers, its end and its outputs."""
     if ending.left or {f"out/{path.name}" for path in (work / "out").iterdir()} != outputs:
         return LEFTOVER
     if ending.sent and ending.seconds > _LATE:

@@ -1,4 +1,4 @@
-"""What a command leaves behind when it is interrupted or killed: processes and files."""
+"""Processes and files that a command leaves behind when it is interrupted or killed."""
 
 import signal
 import subprocess
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MARKER = "OPENMXU_MARKER"
-"""The variable by which the processes of a trial are known."""
+"""Environment variable that marks the processes of a trial."""
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How a command ended that was sent a signal."""
+    """End of a command that was sent a signal."""
 
     sent: bool
     """Whether the signal came in time: the command had not ended before."""
@@ -21,15 +21,15 @@ class Ending:
     """Its exit code; negative: the number of the signal that ended it."""
     output: str
     errors: str
-    """What it wrote."""
+    """Its texts on stdout and stderr."""
     seconds: float
-    """From the signal to the end of the command."""
+    """Seconds from the signal to the end of the command."""
     left: tuple[str, ...]
-    """What was there a second later, see :func:`leftovers`."""
+    """Leftovers a second later, see :func:`leftovers`."""
 
 
 def processes(marker: str) -> dict[int, str]:
-    """Processes that carry the marker in their environment: their numbers and command lines."""
+    """Return numbers and command lines of the processes that carry the marker in their environment."""
     found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
@@ -43,7 +43,7 @@ def processes(marker: str) -> dict[int, str]:
 
 
 def leftovers(marker: str, folder: Path, *, patience: float = 1.0) -> list[str]:
-    """Processes that carry the marker and entries of a folder, each on a line, that do not go away by themselves."""
+    """Return processes that carry the marker and entries of a folder, a line each, that do not go away."""
     limit = time.monotonic() + patience
     while True:
         found = [f"process {number}: {command}" for number, command in processes(marker).items()]
@@ -54,7 +54,7 @@ def leftovers(marker: str, folder: Path, *, patience: float = 1.0) -> list[str]:
 
 
 _START = 30.0
-"""Seconds in which a command is to handle signals."""
+"""Seconds within which a command must handle signals."""
 
 
 def end_at(
@@ -69,12 +69,12 @@ def end_at(
     again: float | None = None,
     awake: bool = False,
 ) -> Ending:
-    """Start a command, send it a signal, and see what is left."""
+    """Start a command, send it a signal, and look for leftovers."""
     variables = {**environment, MARKER: marker, "TMPDIR": str(folder)}
     with subprocess.Popen(
         command, cwd=directory, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
-        # Not for ever: a command that fails before may be writing more than a pipe holds, which is read below.
+        # Not for ever: a command that fails earlier may be writing more than a pipe holds, which is read below.
         give_up = time.monotonic() + _START
         while awake and process.poll() is None and not _handles_signals(process.pid) and time.monotonic() < give_up:
             time.sleep(0.001)
@@ -101,7 +101,7 @@ def end_at(
 
 
 def _handles_signals(process: int) -> bool:
-    """Whether the command has said what SIGINT, SIGTERM and SIGHUP do. Python itself catches the first one only."""
+    """Whether the command handles or ignores SIGINT, SIGTERM and SIGHUP. Python itself catches the first one only."""
     try:
         lines = Path("/proc", str(process), "status").read_text().splitlines()
     except OSError:  # it has ended

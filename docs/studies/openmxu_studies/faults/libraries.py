@@ -1,4 +1,4 @@
-"""A warm cache with something damaged in it, then a product: netlists and libraries are right or made again."""
+"""A warm cache with a damaged entry, then a product: netlists and libraries are right or made again."""
 
 import os
 from pathlib import Path
@@ -11,11 +11,11 @@ from openmxu_studies.faults.damage import damage_entry
 from openmxu_studies.faults.products import Product
 
 _warm: dict[str, dict[Path, bytes]] = {}
-"""A cache after a product in a mode: paths in it and contents."""
+"""Contents of a cache after a product, by mode and by path."""
 
 
 def trial(seed: int, folder: Path) -> tuple[str, str]:
-    """A product with the engine compiled, from a cache in which one entry is damaged."""
+    """Multiply with the engine compiled, from a cache in which one entry is damaged."""
     random = Random(f"libraries {seed}")
     product = Product(random)
     os.environ["XDG_CACHE_HOME"] = str(folder)
@@ -41,6 +41,6 @@ def trial(seed: int, folder: Path) -> tuple[str, str]:
 
 
 def _forget() -> None:
-    """What this process has loaded."""
+    """Forget everything that this process has loaded."""
     cache._kept.clear()
     load_model.cache_clear()

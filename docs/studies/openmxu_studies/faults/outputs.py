@@ -1,4 +1,4 @@
-"""Places where an output cannot be written, or only half: all of it or nothing, and what stood there stays."""
+"""Places where an output cannot be written, or only half: all of it is written or nothing, and old files stay."""
 
 import os
 import resource
@@ -18,7 +18,7 @@ _OLD = b"what stood there before"
 
 
 def trial(seed: int, folder: Path) -> tuple[str, str]:
-    """A product into a hostile place."""
+    """Write a product to a hostile place."""
     random = Random(f"outputs {seed}")
     os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
     os.environ["HOME"] = str(folder / "home")
@@ -49,8 +49,8 @@ def trial(seed: int, folder: Path) -> tuple[str, str]:
 
 @contextmanager
 def _size_limit(size: int) -> Iterator[None]:
-    """No file that is written can be larger."""
-    # As in a program of its own, where Python ignores this signal, too.
+    """Limit the size of the files that are written."""
+    # Python ignores this signal in a program of its own, too.
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (min(size, hard) if hard != resource.RLIM_INFINITY else size, hard))

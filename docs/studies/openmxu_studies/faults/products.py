@@ -19,6 +19,6 @@ class Product:
         self.right = self.by("golden")
 
     def by(self, engine: str) -> bytes:
-        """The result's bits on an engine."""
+        """Return the result's bits on an engine."""
         found = matmul(self.a, self.b, rows=2, columns=2, subnormals=self.mode, engine=engine)
         return np.ascontiguousarray(found).tobytes()

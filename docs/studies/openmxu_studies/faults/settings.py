@@ -9,14 +9,14 @@ from openmxu_studies.faults import LOST, SURVIVED, WRONG
 from openmxu_studies.faults.products import Product
 
 _MXCSR = 7
-"""Where glibc's fenv_t for x86-64 has it, in words of 32 bits."""
+"""Place of MXCSR in glibc's fenv_t for x86-64, in words of 32 bits."""
 
 _ENGINES = ("golden", "model", "compiled")
-"""Those that compute in this process."""
+"""Engines that compute in this process."""
 
 
 def trial(seed: int, folder: Path) -> tuple[str, str]:
-    """A product under settings drawn by chance, which must be there afterwards."""
+    """Multiply under random settings, which must be the same afterwards."""
     if platform.machine() != "x86_64" or platform.libc_ver()[0] != "glibc":
         return LOST, "settings can be changed on x86-64 with glibc only"
     random = Random(f"settings {seed}")

@@ -8,7 +8,7 @@ from openmxu_studies.faults.copies import EDITS, Copy, references
 
 
 def trial(seed: int, folder: Path) -> tuple[str, str]:
-    """Two or three processes, then one more of each version."""
+    """Start two or three processes, then one more of each version."""
     random = Random(f"versions {seed}")
     product, right = references(random, folder)
     edit = random.choice(EDITS)

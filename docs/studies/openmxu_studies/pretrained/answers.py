@@ -1,4 +1,4 @@
-"""The record: what published networks said on each unit."""
+"""The record: answers of published networks on each unit."""
 
 import json
 from collections.abc import Mapping
@@ -15,20 +15,20 @@ class Finding:
     unit: str
     """Their names; ``"onnxruntime"`` is fp32 without a unit."""
     samples: int
-    """How many it was asked."""
+    """Number of samples."""
     right: int
-    """How many answers are true."""
+    """Number of right answers."""
     changed: int
-    """How many are not onnxruntime's."""
+    """Number of answers that differ from onnxruntime's."""
     lost: float
-    """The share of operands, none of them a zero, that conversion makes zero."""
+    """Share of the operands other than zeros that conversion makes zero."""
     cycles: int
-    """Of all samples on a 128x128 unit, by the formula."""
+    """Cycles of all samples on a 128x128 unit, by the formula."""
 
 
 @dataclass(frozen=True)
 class Pretrained:
-    """All findings, with what they were made, and whether it is the long form."""
+    """All findings, with date, machine and tools, and whether the run was the long one."""
 
     date: str
     machine: str
@@ -37,18 +37,18 @@ class Pretrained:
     findings: tuple[Finding, ...]
 
     def to_json(self) -> str:
-        """All of it."""
+        """Return the findings as JSON."""
         return json.dumps(asdict(self), indent=1) + "\n"
 
     @classmethod
     def of_json(cls, text: str) -> "Pretrained":
-        """What :meth:`to_json` wrote."""
+        """Return the findings that :meth:`to_json` wrote."""
         fields = json.loads(text)
         return cls(**fields | {"findings": tuple(Finding(**each) for each in fields["findings"])})
 
 
 def to_markdown(found: Pretrained) -> str:
-    """A table for each network."""
+    """Return a table for each network."""
     lines = [
         f"`openmxu study pretrained{' --full' * found.full}`, {found.date}, {found.machine}.",
         "",

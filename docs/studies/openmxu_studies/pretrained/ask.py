@@ -26,11 +26,11 @@ UNITS: Mapping[str, Mapping[str, Any]] = {
     "fp8_e4m3": {"operand": "fp8_e4m3"},
     "fp8_e5m2": {"operand": "fp8_e5m2"},
 }
-"""What computes the products."""
+"""Numerics of the units that compute the products."""
 
 
 class Published(NamedTuple):
-    """A network and where it comes from; ``samples`` makes so many, of other files of its package."""
+    """A network and its source; ``samples`` makes samples, their number given, from other files of its package."""
 
     name: str
     package: str
@@ -40,7 +40,7 @@ class Published(NamedTuple):
     samples: Callable[..., Samples]
 
     def fetch(self, count: int) -> tuple[bytes, Samples]:
-        """The model, and so many samples."""
+        """Return the model, and so many samples."""
         model, *others = from_pypi(self.package, [self.model, *self.others])
         return model, self.samples(count, *others)
 
@@ -53,7 +53,7 @@ MAGIKA = Published(
     ("magika/models/standard_v3_3/config.min.json", "magika/config/content_types_kb.min.json"),
     files,
 )
-"""Google's, which tells kinds of files."""
+"""Google's network that tells kinds of files."""
 
 _OCR = "rapidocr-onnxruntime==1.4.4"
 _READER = "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx"
@@ -70,7 +70,7 @@ _PUBLISHED = (
     ),
 )
 _FULL, _SHORT = (600, 208, 40), (48, 16, 4)
-"""How many samples each is asked."""
+"""Number of samples for each network."""
 
 
 def pretrained(*, full: bool = False, threads: int | None = None, progress: Progress | None = None) -> Pretrained:
@@ -97,7 +97,7 @@ def pretrained(*, full: bool = False, threads: int | None = None, progress: Prog
 def _ask(
     name: str, model: ModelProto, samples: Samples, threads: int | None, note: Callable[[], None]
 ) -> Iterator[Finding]:
-    """Without a unit first, then on each."""
+    """Ask without a unit first, then on each unit."""
     feed = model.graph.input[0].name
     session = Session(model)
     expected = [each for batch in samples.batches for each in samples.answers(*session.run({feed: batch}).values())]

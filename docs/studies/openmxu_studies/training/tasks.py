@@ -1,4 +1,4 @@
-"""Two small networks in plain PyTorch, and what they learn: neither knows of units."""
+"""Two small networks in plain PyTorch, and their tasks: neither knows of units."""
 
 from functools import cache
 from typing import Protocol
@@ -27,7 +27,7 @@ class Convolutional(nn.Sequential):
 
 
 class _Block(nn.Module):
-    """Causal attention and a perceptron, each beside a connection around it."""
+    """Causal attention and a perceptron, each with a connection around it."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class _Block(nn.Module):
         self.perceptron = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """(batch, length, width) to the same."""
+        """From (batch, length, width) to the same shape."""
         batch, length, width = tokens.shape
         projected = self.project(self.before_attention(tokens)).view(batch, length, 3, self.heads, width // self.heads)
         query, key, value = projected.permute(2, 0, 3, 1, 4)
@@ -47,7 +47,7 @@ class _Block(nn.Module):
 
 
 class Transformer(nn.Module):
-    """A language model: from the characters so far to each next one."""
+    """A language model: it predicts each next character from those before it."""
 
     def __init__(self, characters: int, length: int, *, width: int = 64, heads: int = 4, layers: int = 2) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class Transformer(nn.Module):
         self.last, self.predict = nn.LayerNorm(width), nn.Linear(width, characters)
 
     def forward(self, characters: torch.Tensor) -> torch.Tensor:
-        """(batch, length) characters to (batch, length, characters) logits."""
+        """From (batch, length) characters to (batch, length, characters) logits."""
         places = self.place(torch.arange(characters.shape[1]))
         return self.predict(self.last(self.blocks(self.character(characters) + places)))
 
@@ -67,15 +67,15 @@ class Task(Protocol):
     model: nn.Module
 
     def batch(self) -> torch.Tensor:
-        """What comes next of what is learned: places in it."""
+        """Return places of the next batch in the data."""
         ...
 
     def loss(self, batch: torch.Tensor) -> torch.Tensor:
-        """Of a batch."""
+        """Return the loss of a batch."""
         ...
 
     def score(self) -> float:
-        """On what it has not seen in training."""
+        """Return the score on data that training has not seen."""
         ...
 
 
@@ -98,25 +98,25 @@ class DigitsTask:
         self._left: list[torch.Tensor] = []
 
     def batch(self) -> torch.Tensor:
-        """Images; each comes once before any comes again."""
+        """Return numbers of images; each comes once before any comes again."""
         if not self._left:
             batches = torch.randperm(self.train, generator=self._order).split(self.BATCH)
             self._left = [batch for batch in batches if len(batch) == self.BATCH]
         return self._left.pop()
 
     def loss(self, batch: torch.Tensor) -> torch.Tensor:
-        """Of some images."""
+        """Return the loss of some images."""
         return functional.cross_entropy(self.model(self.images[batch]), self.labels[batch])
 
     def score(self) -> float:
-        """The share of test images in their class."""
+        """Return the share of test images that are put into their class."""
         found = self.model(self.images[self.train :]).argmax(1)
         return float((found == self.labels[self.train :]).float().mean())
 
 
 @cache
 def _text() -> tuple[torch.Tensor, int]:
-    """All characters as numbers, and how many different ones there are."""
+    """Return all characters as numbers, and the number of different ones."""
     whole = data.text()
     numbers = {character: number for number, character in enumerate(sorted(set(whole)))}
     return torch.tensor([numbers[character] for character in whole]), len(numbers)
@@ -135,16 +135,16 @@ class TextTask:
         self._places = torch.Generator().manual_seed(seed)
 
     def batch(self) -> torch.Tensor:
-        """Random places in the text."""
+        """Return random places in the text."""
         return torch.randint(self.train - self.LENGTH, (self.BATCH,), generator=self._places)
 
     def loss(self, batch: torch.Tensor) -> torch.Tensor:
-        """Of the text from some places on."""
+        """Return the loss of the text from some places on."""
         windows = self.characters[batch[:, None] + torch.arange(self.LENGTH + 1)]
         logits = self.model(windows[:, :-1])
         return functional.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten())
 
     def score(self) -> float:
-        """Of windows at equal distances."""
+        """Return the loss of windows at equal distances."""
         last = len(self.characters) - self.LENGTH - 1
         return float(self.loss(torch.linspace(self.train, last, self.WINDOWS).long()))

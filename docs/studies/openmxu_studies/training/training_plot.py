@@ -18,7 +18,7 @@ _TITLES = {"digits": "digits: accuracy", "text": "text: loss in nats"}
 
 
 def to_svg(found: Study) -> bytes:
-    """Above, what losses of small weight do to training; below, what training gives for the area of an element."""
+    """Draw, above, scores against the weight of the loss; below, scores against the area of an element."""
     figure = Figure(figsize=(11, 9.5), layout="constrained")
     columns = figure.subplots(2, 2).T
     for (above, below), task in zip(columns, TASKS, strict=True):
@@ -31,7 +31,7 @@ def to_svg(found: Study) -> bytes:
 
 
 def _draw_sweep(axes: Axes, found: Study, task: str) -> None:
-    """A line for each case, with the spread of its seeds."""
+    """Draw a line for each case, with the spread of its seeds."""
     for case, colour, marker in zip(SWEPT, COLOURS, _MARKERS, strict=False):
         weights = sorted(each.weight for each in found.cases(task) if each._replace(weight=0) == case)
         if len(weights) < 2:
@@ -52,7 +52,7 @@ def _finite(value: float) -> float:
 
 
 def _draw_areas(axes: Axes, found: Study, task: str) -> None:
-    """A point for each case that the hardware has: times the passes, as they take so much longer."""
+    """Draw a point for each case that the hardware has, at its area times its passes, as these take so much longer."""
     shown = [(case, area) for case in found.cases(task) if case.weight == 0 and (area := found.area(case))]
     for number, (case, area) in enumerate(shown):
         score = _finite(fmean(found.scores(task, case)))

@@ -1,4 +1,4 @@
-"""One network trained once: with what arithmetic, and what came of it."""
+"""One network trained once: its arithmetic, and its outcome."""
 
 import json
 import platform
@@ -24,25 +24,25 @@ from openmxu_studies.training.record import Outcome, trial_of
 from openmxu_studies.training.tasks import DigitsTask, Task, TextTask
 
 _RATE = 1e-3
-"""Adam's."""
+"""Adam's learning rate."""
 
 _SAMPLED = 10
-"""Of so many steps, one has its gradients looked at."""
+"""Steps among which one has its gradients looked at."""
 
 _SCALE, _GROWTH = 2.0**16, 50
-"""PyTorch's first factor of the loss, and after how many steps without overflow it doubles: by default 2000."""
+"""PyTorch's first factor of the loss, and the steps without overflow after which it doubles: by default 2000."""
 
 
 _Context = AbstractContextManager[Any]
 
 
 def task(trial: Trial) -> Task:
-    """The network of a trial, as it is before."""
+    """Return the network of a trial, before training."""
     return DigitsTask(trial.seed, trial.source) if trial.task == "digits" else TextTask(trial.seed)
 
 
 def unit(case: Case, **options: Any) -> _Context:
-    """The unit of a case."""
+    """Return the unit of a case."""
     if case.operand is None:
         return nullcontext()
     numerics = {name: getattr(case, name) for name in ("operand", "precision", "accumulate", "subnormals")}
@@ -63,7 +63,7 @@ def train(trial: Trial) -> Outcome:
 
 
 def learn(learned: Task, case: Case, steps: int, where: _Context) -> Losses:
-    """Steps of training."""
+    """Train for some steps; returns the losses of gradients in conversion."""
     parameters = list(learned.model.parameters())
     optimizer = torch.optim.Adam(parameters, lr=_RATE)
     scaler = torch.amp.GradScaler("cpu", init_scale=_SCALE, growth_interval=_GROWTH, enabled=case.scaling)
@@ -85,9 +85,9 @@ def learn(learned: Task, case: Case, steps: int, where: _Context) -> Losses:
 
 
 def _lost(learned: Task, batch: Any, case: Case, scale: float) -> Losses:
-    """How many gradients of layers' results a case cannot hold, if they are computed in fp32, without a unit.
+    """Count the gradients of layers' results that a case cannot hold, computed in fp32, without a unit.
 
-    On the unit, what is lost in one layer would hide what the layers before it lose.
+    On the unit, losses in one layer would hide losses in the layers before it.
     """
     if case.operand is None:
         return Losses()
@@ -103,7 +103,7 @@ def _lost(learned: Task, batch: Any, case: Case, scale: float) -> Losses:
 
 
 def train_all(trials: Sequence[Any]) -> list[tuple[Trial, dict[str, Any]]]:
-    """Train each, unless the cache has what came of it on such a machine."""
+    """Train each trial, unless the cache has its outcome on such a machine."""
     sources = SOURCES
     conditions = (version("torch"), platform.python_version(), compiler_version(), machine_name())
     found = []

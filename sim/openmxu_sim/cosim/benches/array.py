@@ -34,7 +34,7 @@ class Tile:
 
 
 def schedule(config: MxuConfig, count: int, seed: int) -> list[Tile]:
-    """Tiles with about ``count`` rows of activations, as close to each other as may be, or not."""
+    """Draw tiles with about ``count`` rows of activations, as close to each other as possible, or not."""
     generator = np.random.default_rng(seed)
 
     def gap() -> int:
@@ -68,7 +68,7 @@ def schedule(config: MxuConfig, count: int, seed: int) -> list[Tile]:
 
 
 def drive(config: MxuConfig, tiles: list[Tile], cycles: int, seed: int) -> dict[str, list[int]]:
-    """The array's inputs, skewed; garbage where nothing is said."""
+    """Return the array's inputs, skewed; garbage in all other cycles."""
     generator = np.random.default_rng(seed)
     step, width = config.row_step, config.operand.width
     activations = generator.integers(1 << width, size=(cycles, config.rows), dtype=np.uint32)
@@ -117,7 +117,7 @@ async def tiles(dut: Any) -> None:
 
 
 def check_weights(config: MxuConfig, number: int, tile: Tile, seen: Words, seed: int) -> None:
-    """Compare what leaves the last row, once a tile's weights are loaded, with its last row of weights."""
+    """Compare the outputs of the last row, once a tile's weights are loaded, with the tile's last row of weights."""
     columns = np.arange(config.columns)
     when = tile.loads[-1] + 1 + columns
     check(

@@ -52,7 +52,7 @@ CONSTANT = {
     Register.ACCUMULATE: 8 << 4 | 23 << 10,
     Register.VERSION: sum(int(number) << 8 * place for place, number in enumerate(version("openmxu").split(".")[::-1])),
 }
-"""What registers hold at any time."""
+"""Values of the registers that are constant."""
 
 _EMIT = 1 << 2
 """TUSER of activations whose results leave."""
@@ -72,14 +72,14 @@ class Testbench:
             self.registers = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), dut.aclk, **reset)
 
     async def start(self) -> None:
-        """Clock and reset."""
+        """Start the clock, and reset."""
         self._dut.aresetn.value = 0
         self._dut.aclk.value = 0
         Clock(self._dut.aclk, PERIOD, unit="ns").start()
         await self.reset()
 
     async def reset(self) -> None:
-        """Reset unit and bus; whatever was on its way is forgotten."""
+        """Reset unit and bus; beats on their way are forgotten."""
         self._dut.aresetn.value = 0
         await ClockCycles(self._dut.aclk, 3)
         for end in (self.weights, self.activations, self.results):
@@ -96,13 +96,13 @@ class Testbench:
                 end.set_pause_generator(_pauses(seed))
 
     async def read(self, register: Register) -> int:
-        """What a register holds."""
+        """Return the content of a register."""
         answer = await self.registers.read(register, 4)
         assert answer.resp == AxiResp.OKAY
         return int.from_bytes(answer.data, "little")
 
     def send(self) -> tuple[Any, tuple[int, int, int, str]]:
-        """A product of random size and precision, all of its packets; its result, and what was drawn."""
+        """Send all packets of a product of random size and precision; returns its result, size and precision."""
         generator = self.generator
         most = min(CONFIG.depth, 16), CONFIG.rows, CONFIG.columns
         m, k, n = (int(generator.integers(1, 3 * size, endpoint=True)) for size in most)
@@ -126,7 +126,7 @@ class Testbench:
         return golden.to_bits(expected) >> np.uint32(FP32.width - CONFIG.result.width), (m, k, n, precision)
 
     def send_any(self, count: int) -> tuple[Any, Error]:
-        """About so many beats whose TUSER and TLAST may be any; the results, and the mistake."""
+        """Send about so many beats, with any TUSER and TLAST; returns the results, and the first mistake."""
         reference, generator, fmt = AnyBeats(CONFIG), self.generator, CONFIG.source.name
         sent: list[dict[str, bool]] = []
         results = []
@@ -180,12 +180,12 @@ class Testbench:
 
 
 def _user(marks: Mapping[str, int]) -> int:
-    """TUSER of a beat of activations, without the part."""
+    """Return TUSER of a beat of activations, without the part."""
     return marks["add"] | marks["clear_nan"] << 1 | marks["emit"] << 2 | marks["keep"] << 3
 
 
 def _packet(words: Any, user: Any) -> AxiStreamFrame:
-    """Beats of words as bytes; ``user`` is that of all beats, or one for each."""
+    """Return beats of words as bytes; ``user``: TUSER of all beats, or of each."""
     data = words.astype(f"<u{CONFIG.source.width // 8}").tobytes()
     users = np.repeat(user, len(data) // np.size(user)).tolist()
     return AxiStreamFrame(data, tuser=users)
@@ -199,7 +199,7 @@ def _pauses(seed: int) -> Iterator[bool]:
 
 @cocotb.test()
 async def what_it_is(dut: Any) -> None:
-    """Registers describe the unit; there is nothing where there is none, and nothing to be written but commands."""
+    """Registers describe the unit; other addresses answer with an error, and nothing but commands can be written."""
     bench = Testbench(dut)
     await bench.start()
     for register, value in CONSTANT.items():
@@ -233,7 +233,7 @@ async def registers_with_pauses(dut: Any) -> None:
 
 
 class Bus:
-    """A master that asks for anything: any address, each channel on its own."""
+    """A master that sends any requests: any address, each channel on its own."""
 
     def __init__(self, dut: Any, seed: int) -> None:
         self._dut = dut
@@ -245,13 +245,13 @@ class Bus:
             self._port(channel, "ready").value = 0
 
     async def read(self, addresses: Iterable[int]) -> list[tuple[int, ...]]:
-        """Data and response of each, in order."""
+        """Read from addresses; returns data and response of each, in order."""
         asked = [{"addr": address} for address in addresses]
         cocotb.start_soon(self._ask("ar", asked))
         return await self._answers("r", ("data", "resp"), len(asked))
 
     async def write(self, addresses: Iterable[int], words: Iterable[tuple[int, int]]) -> list[tuple[int, ...]]:
-        """The response to each address, with data and strobes, in order."""
+        """Write words with strobes to addresses; returns the responses, in order."""
         asked = [{"addr": address} for address in addresses]
         cocotb.start_soon(self._ask("aw", asked))
         cocotb.start_soon(self._ask("w", [{"data": word, "strb": strobes} for word, strobes in words]))
@@ -277,7 +277,7 @@ class Bus:
                 self._port(channel, name).value = int(~self._port(channel, name).value)
 
     async def _answers(self, channel: str, names: tuple[str, ...], count: int) -> list[tuple[int, ...]]:
-        """So many answers; no more come, and one that waits stays as it is."""
+        """Receive so many answers; no more may come, and one that waits must stay as it is."""
         pauses = _pauses(self._seed + ord(channel))
         valid, ready = self._port(channel, "valid"), self._port(channel, "ready")
         found: list[tuple[int, ...]] = []
@@ -328,7 +328,7 @@ async def any_requests(dut: Any) -> None:
 
 @cocotb.test()
 async def products(dut: Any) -> None:
-    """As fast as it goes, when cycles are those of the formula; and with pauses on all streams, one after another."""
+    """At full speed, products take the cycles of the formula; then with pauses on all streams. One follows another."""
     bench = Testbench(dut)
     await bench.start()
     for pauses in (False, True):
@@ -348,7 +348,7 @@ async def products(dut: Any) -> None:
 
 @cocotb.test()
 async def latency_is_what_the_register_says(dut: Any) -> None:
-    """Of one beat into an empty unit, counted at the ports."""
+    """The latency of one beat into an empty unit, counted at the ports."""
     bench = Testbench(dut)
     await bench.start()
     latency = await bench.read(Register.LATENCY)
@@ -382,7 +382,7 @@ async def long_stall(dut: Any) -> None:
 
 @cocotb.test()
 async def reset_in_the_middle(dut: Any) -> None:
-    """Whatever was going on: after a reset nothing comes, and the next product is right."""
+    """After a reset at any moment nothing comes, and the next product is right."""
     bench = Testbench(dut)
     await bench.start()
     bench.pause(yes=True)
@@ -412,7 +412,7 @@ async def any_marks(dut: Any) -> None:
 
 @cocotb.test(skip=CONFIG.rows == 1)
 async def mistakes_and_the_reset_by_register(dut: Any) -> None:
-    """A block of weights of the wrong length is told, until cleared; the register's reset leaves a clean unit."""
+    """A block of weights of the wrong length is reported, until cleared; the register's reset leaves a clean unit."""
     bench = Testbench(dut)
     await bench.start()
     for rows, error in ((CONFIG.rows - 1, Error.WEIGHTS_SHORT), (CONFIG.rows + 1, Error.WEIGHTS_LONG)):

@@ -28,7 +28,7 @@ CONFIG = TASK.component().config
 
 
 class Testbench:
-    """The unit with both ends of its streams, and what its accumulator bank must hold."""
+    """The unit with both ends of its streams, and the expected contents of its accumulator bank."""
 
     def __init__(self, dut: Any, seed: int, *pauses: Iterator[bool]) -> None:
         self._dut = dut
@@ -46,12 +46,12 @@ class Testbench:
             dut.status__clear.value = 0
 
     def start(self) -> None:
-        """Begin on all streams."""
+        """Start all streams."""
         for end in (self.weights, self.activations, self.results):
             end.start()
 
     def stop(self) -> None:
-        """End on all streams, and forget everything."""
+        """Stop all streams, and forget everything."""
         for end in (self.weights, self.activations, self.results):
             end.stop()
             end.taken.clear()
@@ -65,7 +65,7 @@ class Testbench:
         return len(self._bank)
 
     def tile(self, m: int, *, add: bool, clear_nan: bool = False, emit: bool, keep: bool = False) -> None:
-        """Send a tile of random operands with ``m`` rows of activations, and expect what comes of it.
+        """Send a tile of random operands with ``m`` rows of activations, and expect its results.
 
         Some tiles are ragged: they have fewer terms than the array has rows.
         """
@@ -124,7 +124,7 @@ class Testbench:
                     self.scoreboard.expect(beat | last << (width * CONFIG.columns), b.T.tolist())
 
     def random_tiles(self, beats: int) -> None:
-        """Tiles with any marks, of any length, with about so many rows of activations; results at the end."""
+        """Send tiles with any marks, of any length, with about so many rows of activations; the last has results."""
         generator = self.generator
         while beats > 0:
             add = bool(self.known and generator.random() < 0.7)
@@ -135,7 +135,7 @@ class Testbench:
             self.tile(m, add=add, clear_nan=clear_nan, emit=beats <= 0 or emit, keep=keep)
 
     def any_beats(self, count: int, share: float) -> Error:
-        """Send ``count`` beats, this share of them with any marks, and expect what comes of them; returns the mistake.
+        """Send ``count`` beats, this share of them with any marks, and expect their results; returns the mistake.
 
         The last one is emitted, so that all have been through the unit when its result is there.
         """
@@ -159,14 +159,14 @@ class Testbench:
         return first_mistake(sent, CONFIG.depth)
 
     def _send_weights(self) -> Words:
-        """A tile's random weights."""
+        """Send a tile's random weights; returns them."""
         words = vectors.matrix((CONFIG.rows, CONFIG.columns), CONFIG.source.name, int(self.generator.integers(1 << 30)))
         for row, beat in enumerate(pack(words[::-1], CONFIG.source.width), start=1):
             self.weights.send([beat | (row == CONFIG.rows) << (CONFIG.columns * CONFIG.source.width)])
         return words
 
     def _send_beat(self, reference: AnyBeats, marks: dict[str, bool]) -> None:
-        """A beat of random activations, and its result if it is emitted."""
+        """Send a beat of random activations, and expect its result if it is emitted."""
         words = vectors.matrix((1, CONFIG.rows), CONFIG.source.name, int(self.generator.integers(1 << 30)))
         bits = sum(marks[mark] << bit for bit, mark in enumerate(MARKS))
         [beat] = pack(words, CONFIG.source.width)
@@ -177,7 +177,7 @@ class Testbench:
             self.scoreboard.expect(result | last, [words[0].tolist()] * CONFIG.columns)
 
     async def finish(self, error: Error = Error.NONE) -> None:
-        """Wait until all is sent and all results are there; ``error`` is what was wrong."""
+        """Wait until all is sent and all results are there; ``error``: the expected error of the status."""
 
         async def done() -> None:
             while self.scoreboard.pending or self.weights.pending or self.activations.pending:
@@ -204,7 +204,7 @@ class Testbench:
         return int(self.generator.choice(len(Part) if CONFIG.splitter else 1))
 
     def _send_ragged(self, kind: str) -> tuple[Words, int]:
-        """Send a tile's random weights, at times for fewer terms than there are rows; they and their part."""
+        """Send a tile's random weights, at times for fewer terms than there are rows; returns them and their part."""
         width, part = CONFIG.source.width, self._draw_part()
         ragged = self.generator.random() < 0.3
         k = int(self.generator.integers(1, CONFIG.rows + 1)) if ragged else CONFIG.rows
@@ -220,7 +220,7 @@ class Testbench:
         return w, part
 
     def _send_activations(self, a: Words, marks: tuple[bool, ...], part: int) -> None:
-        """Send a tile's activations; ``marks`` are those of :data:`TILE_MARKS`."""
+        """Send a tile's activations; ``marks``: values of :data:`TILE_MARKS`."""
         width = CONFIG.source.width
         rows = np.zeros((len(a), CONFIG.rows), dtype=np.uint32)
         rows[:, : a.shape[1]] = a
@@ -230,7 +230,7 @@ class Testbench:
 
 
 def _converted(words: Words, part: int) -> Words:
-    """What the unit's edge makes of words."""
+    """Convert words as the unit's edge does."""
     if part != Part.WHOLE:
         return split(words, "xhrml"[part], subnormals=CONFIG.subnormals)
     if CONFIG.source == CONFIG.operand:
@@ -279,12 +279,12 @@ async def no_bubbles(dut: Any) -> None:
 
 
 _SHORT = max(CONFIG.rows, (CONFIG.rows - 1) * CONFIG.row_step + 1)
-"""Beats of a tile that leave time for the next one's weights, and for no sum."""
+"""Beats of a tile that leave time for the next one's weights, but not for a sum."""
 
 
 @cocotb.test(skip=CONFIG.row_latency <= _SHORT)
 async def replaced_sums_are_not_waited_for(dut: Any) -> None:
-    """A tile that replaces sums follows at once, though those before it are still on their way."""
+    """A tile that replaces sums follows at once, though earlier sums are still on their way."""
     bench = Testbench(dut, TASK.seed + 25, no_pauses(), no_pauses(), no_pauses())
     for last in (False, False, False, True):
         bench.tile(_SHORT, add=False, emit=last)
@@ -312,7 +312,7 @@ async def long_stall(dut: Any) -> None:
     bench.start()
     for _ in range(2 * (bench.activations.pending + CONFIG.latency)):
         await RisingEdge(dut.clk)
-    # The bank is full, its output registers and the edge hold one more each.
+    # The bank is full; its output registers and the edge hold one more each.
     assert len(bench.activations.taken) == CONFIG.depth + 2
     stalled = False
     await bench.finish()
@@ -320,7 +320,7 @@ async def long_stall(dut: Any) -> None:
 
 @cocotb.test()
 async def reset_in_the_middle(dut: Any) -> None:
-    """Whatever the unit was doing: after a reset nothing comes out, and the next products are right."""
+    """After a reset at any moment nothing comes out, and the next products are right."""
     await start_clock(dut)
     generator = np.random.default_rng(TASK.seed + 40)
     for attempt in range(8):
@@ -331,7 +331,7 @@ async def reset_in_the_middle(dut: Any) -> None:
         for _ in range(generator.integers(1, 4 * CONFIG.latency)):
             await RisingEdge(dut.clk)
         bench.stop()
-        await reset(dut, cycles=1 + attempt % 2)  # one is enough: nothing may pass on in it what it held
+        await reset(dut, cycles=1 + attempt % 2)  # one is enough: no register may pass on its content in it
         await FallingEdge(dut.clk)
         assert not int(dut.results__valid.value)
         await RisingEdge(dut.clk)
@@ -343,7 +343,7 @@ async def reset_in_the_middle(dut: Any) -> None:
 
 @cocotb.test(skip=not CONFIG.status)
 async def cycles_of_products(dut: Any) -> None:
-    """Products of any shape and precision take what the formula says, and the unit counts it."""
+    """Products of any shape and precision take the cycles of the formula, and the unit counts them."""
     generator = np.random.default_rng(TASK.seed + 60)
     passes = list(PASSES) if CONFIG.has_passes else ["default"]
     bench = Testbench(dut, TASK.seed, no_pauses(), no_pauses(), no_pauses())
@@ -392,18 +392,18 @@ _MISTAKES: tuple[tuple[Error, list[bool], list[int]], ...] = (
     (Error.MARKS_CHANGED, _RIGHT, [_FIRST | _CLEAR_NAN, 0]),
     (Error.MARKS_CHANGED, _RIGHT, [_FIRST, _KEEP]),
 )
-"""``last`` of beats of weights, and marks of beats of activations, that are wrong."""
+"""Wrong ``last`` of beats of weights, and wrong marks of beats of activations."""
 
 
 @cocotb.test(skip=not CONFIG.status or CONFIG.rows == 1)
 async def mistakes_of_senders(dut: Any) -> None:
-    """Each is named, also if it waits for ever, until it is cleared; it spoils no result; a reset ends it."""
+    """Each mistake is named until it is cleared, also if it waits for ever; it spoils no result; a reset ends it."""
     await start_clock(dut)
     for error, lasts, marks in _MISTAKES:
         bench = Testbench(dut, TASK.seed, no_pauses(), no_pauses(), no_pauses())
         bench.tile(min(CONFIG.depth, CONFIG.shortest_tile), add=False, emit=True)
         bench.start()
-        # The first mistake is what is shown: the second time there is one on each stream.
+        # The status shows the first mistake: the second time there is one on each stream.
         for weights, activations in ((lasts, marks), ([True, False], [_FIRST, _FIRST, _LAST, 0])):
             bench.weights.send(last << (CONFIG.columns * CONFIG.source.width) for last in weights)
             bench.activations.send(mark << (CONFIG.rows * CONFIG.source.width) for mark in activations)
@@ -444,7 +444,7 @@ async def weights_that_never_came(dut: Any) -> None:
 
 @cocotb.test()
 async def any_marks(dut: Any) -> None:
-    """Whatever the marks say, each emitted beat is a result, in order, and what came before stays as it was."""
+    """Whatever the marks say, each emitted beat is a result, in order, and earlier results stay as they were."""
     await start_clock(dut)
     for attempt in range(12):
         seed = TASK.seed + 200 + 10 * attempt

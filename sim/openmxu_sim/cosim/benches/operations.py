@@ -1,4 +1,4 @@
-"""The arithmetic operations: their ports, their operands, and what the golden model says."""
+"""The arithmetic operations: their ports, operands and functions of the golden model."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from openmxu_sim.operands import vectors
 from openmxu_sim.operands.aliases import Words
 
 _CORNER_SHARE = 5
-"""Pairs of corners for each random vector, at most; wide formats have half a million."""
+"""Most pairs of corners for each random vector; wide formats have half a million."""
 
 
 @dataclass(frozen=True)
@@ -32,18 +32,18 @@ class Operation:
     expected: Callable[..., Words]
     """The golden model: results for arrays of operands."""
     corners: Callable[[int, int], Sequence[Words]]
-    """Arrays of operands: those at the edges, crossed with each other. Called with the number of ties, and a seed."""
+    """Arrays of corners, crossed with each other. Called with the most pairs to draw among all corners, and a seed."""
     random: Callable[[int, int], Sequence[Words]]
-    """Arrays of operands of every sort. Called with their number, and a seed."""
+    """Arrays of random operands of every sort. Called with their number, and a seed."""
 
     def operands(self, task: Task) -> list[Words]:
-        """Corners, then random ones: an array for each port."""
+        """Return corners, then random operands: an array for each port."""
         sets = self.corners(_CORNER_SHARE * task.count, task.seed), self.random(task.count, task.seed)
         return [np.concatenate(arrays) for arrays in zip(*sets, strict=True)]
 
 
 def _crossed(values: Words, most: int, seed: int) -> tuple[Words, Words]:
-    """All pairs of values, or a random choice of ``most`` of them."""
+    """Return all pairs of values, or a random choice of ``most`` of them."""
     pairs = np.arange(len(values) ** 2)
     if len(pairs) > most:
         pairs = np.random.default_rng(seed).choice(pairs, most, replace=False)
@@ -52,7 +52,7 @@ def _crossed(values: Words, most: int, seed: int) -> tuple[Words, Words]:
 
 
 def _corner_pairs(fmt: str, most: int, seed: int) -> list[Words]:
-    """All pairs of corners that are no ties, and ``most`` of all corners."""
+    """Return all pairs of corners that are no ties, and ``most`` pairs of all corners."""
     landmarks = vectors.corners(fmt, ties=False)
     some, others = _crossed(landmarks, len(landmarks) ** 2, seed), _crossed(vectors.corners(fmt), most, seed)
     return [np.concatenate(both) for both in zip(some, others, strict=True)]
@@ -117,9 +117,9 @@ def splitting(unit: Any) -> Operation:
     def expected(words: Words, parts: Words) -> Words:
         return np.choose(parts, [split(words, name, subnormals=unit.subnormals) for name in "xhrml"]).astype(np.uint32)
 
-    # What truncation leaves of small numbers is subnormal, or just not: each exponent, each bit as the highest left.
+    # Small numbers whose truncation leaves a subnormal, or just not: each exponent, each bit as the highest left.
     exponents, bits = np.meshgrid(np.arange(48, dtype=np.uint32) << 23, 1 << np.arange(23, dtype=np.uint32))
-    # And with a one in the middle part beside one in the low part.
+    # And numbers with a one in the middle part beside one in the low part.
     both = bits[:8] | 1 << 15
     small = np.concatenate(
         [*((exponents | left).ravel() for left in (bits, 2 * bits - 1)), (exponents[:8] | both).ravel()]
@@ -143,7 +143,7 @@ OPERATIONS: dict[str, Callable[[Any], Operation]] = {
     "converter": conversion,
     "splitter": splitting,
 }
-"""What the component of each family of designs computes."""
+"""The operation of each family of designs."""
 
 
 async def check_rigid(dut: Any, operation: Operation, task: Task) -> None:

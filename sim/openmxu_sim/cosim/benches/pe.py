@@ -20,7 +20,7 @@ OUTPUTS = ("o_activation", "o_swap", "o_load", "o_weight", "o_psum")
 
 
 def held(values: Words, marks: Words) -> Words:
-    """A register's content at the end of each cycle, if it takes over ``values`` where ``marks`` are set.
+    """Return a register's content at the end of each cycle, if it takes over ``values`` where ``marks`` are set.
 
     The mark of cycle 0 must be set.
     """
@@ -29,14 +29,14 @@ def held(values: Words, marks: Words) -> Words:
 
 
 def near_cancellation(products: Words, generator: np.random.Generator) -> Words:
-    """Numbers that cancel ``products`` exactly, or up to a few ulps."""
+    """Return numbers that cancel ``products`` exactly, or up to a few ulps."""
     ulps = generator.integers(-3, 4, size=len(products)) * generator.integers(2, size=len(products))
     return ((products ^ 0x8000_0000) + ulps).astype(np.uint32)
 
 
 @dataclass(frozen=True)
 class Cycles:
-    """What a processing element is given in each cycle, and what it makes of that."""
+    """Inputs of a processing element in each cycle, and their expected results."""
 
     activations: Words
     weights: Words
@@ -46,20 +46,20 @@ class Cycles:
     psums: Words
     """The partial sum that meets the product of this cycle's activation."""
     shadow: Words
-    """What the shadow register holds at the end of the cycle."""
+    """Content of the shadow register at the end of the cycle."""
     products: Words
     sums: Words
-    """What comes of this cycle's activation."""
+    """Product and partial sum of this cycle's activation."""
 
 
 def draw(operand: str, subnormals: str, count: int, seed: int) -> Cycles:
-    """New operands in every cycle, weights loaded and swapped at any time."""
+    """Draw new operands for every cycle, with weights loaded and swapped at any time."""
     generator = np.random.default_rng(seed)
     activations, weights = vectors.pairs(operand, count, seed)
     # Marks are dense in some spells and rare in others, and may come together.
     share = np.repeat(generator.choice([0.02, 0.2, 0.8], size=(2, count // 50 + 1)), 50, axis=1)[:, :count]
     loads, swaps = (generator.random((2, count)) < share).astype(np.uint32)
-    loads[0] = swaps[1] = 1  # what registers hold before is nobody's business
+    loads[0] = swaps[1] = 1  # earlier contents of registers do not matter
 
     shadow = held(weights, loads)
     # A swap takes what the shadow register held before a load in the same cycle.
@@ -78,7 +78,7 @@ def draw(operand: str, subnormals: str, count: int, seed: int) -> Cycles:
 
 @cocotb.test()
 async def every_cycle(dut: Any) -> None:
-    """New operands in every cycle, weights loaded and swapped at any time, and all that is handed on."""
+    """New operands in every cycle, weights loaded and swapped at any time; all outputs are compared."""
     task = Task.of_environment()
     pe = task.component()
     count = 4 * task.count  # a cycle tries one sum only
@@ -102,7 +102,7 @@ async def every_cycle(dut: Any) -> None:
 
 
 def compare(pe: ProcessingElement, given: Cycles, seen: dict[str, list[int]], seed: int) -> None:
-    """Compare what each output shows, from its latency on, with what is expected."""
+    """Compare each output, from its latency on, with its expected words."""
     operand, count = pe.operand.name, len(given.activations)
     expected = {
         "o_activation": (given.activations, 1, operand),

@@ -1,4 +1,4 @@
-"""What an array and an accumulator bank compute, in operations of the golden model."""
+"""Expected results of an array and an accumulator bank, in operations of the golden model."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ Marks = Mapping[str, bool]
 
 
 def tile_sums(activations: Words, weights: Words, psums: Words, *, operand: str, subnormals: str) -> Words:
-    """Sums at the foot of the columns."""
+    """Return the sums at the foot of the columns."""
     for k in range(len(weights)):
         products = golden.multiply(activations[:, k, np.newaxis], weights[k], operand, "fp32", subnormals=subnormals)
         psums = golden.add(psums, products, "fp32", subnormals=subnormals)
@@ -23,14 +23,14 @@ def tile_sums(activations: Words, weights: Words, psums: Words, *, operand: str,
 
 
 def accumulate(old: Words, sums: Words, *, clear_nan: bool, subnormals: str) -> Words:
-    """``sums`` added to what is in the accumulator bank, where a NaN may count as +0."""
+    """Return ``sums`` added to the contents of the accumulator bank, where a NaN may count as +0."""
     if clear_nan:
         old = np.where((old & 0x7FFF_FFFF) > 0x7F80_0000, np.uint32(0), old)
     return golden.add(old, sums, "fp32", subnormals=subnormals)
 
 
 class AnyBeats:
-    """What a unit makes of its beats in whatever order their marks come: what the reference of streams promises.
+    """Results of a unit's beats with marks in any order: those that the reference of streams promises.
 
     The n-th ``first`` without ``keep`` takes the n-th R beats of weights. A beat that is emitted uses place 0 of the
     sums that are being built and moves them on by one; any other beat uses place 0 if it begins a tile, place 1 after a
@@ -45,7 +45,7 @@ class AnyBeats:
         self._row = 0
 
     def load(self, block: Words) -> None:
-        """A tile's weights, as on the stream, row 0 first."""
+        """Add a tile's weights, in the format of the stream, row 0 first."""
         self._loaded.append(self._converted(block))
 
     @property
@@ -54,11 +54,11 @@ class AnyBeats:
         return self._active is not None
 
     def may_add(self, marks: Marks, *, ahead: int = 0) -> bool:
-        """Whether the sum is defined that a beat with these marks would be added to, after ``ahead`` further beats."""
+        """Whether the sum is defined to which a beat with these marks would be added, after ``ahead`` further beats."""
         return self._sums[(self._place(marks) + ahead) % self._config.depth] is not None
 
     def feed(self, activations: Words, marks: Marks) -> Words:
-        """What a beat of words gives, as on the stream of results; ``first`` must find weights, and ``add`` a sum."""
+        """Return the result of a beat, as on the stream of results; ``first`` must find weights, and ``add`` a sum."""
         if marks["first"] and not marks["keep"]:
             self._active = self._loaded.popleft()
         assert self._active is not None, "no weights have been active yet"
@@ -93,7 +93,7 @@ class AnyBeats:
 
 
 def first_mistake(beats: Iterable[Marks], depth: int) -> Error:
-    """What is wrong with beats of activations first."""
+    """Return the first mistake in beats of activations."""
     tile: list[Marks] = []
     supplied = False
     for beat in beats:

@@ -17,7 +17,7 @@ OPERATION = OPERATIONS[TASK.family.removeprefix("stream_")](TASK.component().uni
 
 
 async def run(dut: Any, source_pauses: Iterator[bool], sink_pauses: Iterator[bool]) -> tuple[StreamSource, StreamSink]:
-    """All operands through the design, compared with the golden model; both ends, done."""
+    """Send all operands through the design, and compare with the golden model; returns both ends."""
     operands = OPERATION.operands(TASK)
     width = len(dut.i__payload) // len(operands)
     scoreboard = Scoreboard("o", OPERATION.result, operand=OPERATION.operand, seed=TASK.seed)

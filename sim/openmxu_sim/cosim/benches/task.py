@@ -32,7 +32,7 @@ _VARIABLE = "OPENMXU_BENCH"
 
 @dataclass(frozen=True)
 class Task:
-    """What a bench does."""
+    """A design, and the operands with which its bench runs."""
 
     design: str
     """Name of a catalog entry."""
@@ -41,11 +41,11 @@ class Task:
     seed: int = 0
     """Seed of operands and stalls."""
     count: int = 2000
-    """Random vectors."""
+    """Number of random vectors."""
 
     @classmethod
     def of_environment(cls) -> "Task":
-        """The task that this process was started for."""
+        """Return the task that this process was started for."""
         return cls(**json.loads(os.environ[_VARIABLE]))
 
     @property
@@ -78,7 +78,7 @@ def run_bench(
     vcd: Path | None = None,
     timeout: float = 600.0,
 ) -> list[str]:
-    """Run the bench of a design."""
+    """Run the bench of a design; returns the names of its tests."""
     component = task.component()
     verilog = to_verilog(component)
     return simulate(

@@ -21,14 +21,14 @@ from openmxu_sim.operands.stimulus import Stalls, Stimulus
 __all__ = ["Trace", "Window", "default_threads", "record", "run", "run_model"]
 
 _WORTH_A_THREAD = 2048
-"""Processing elements from which on a further thread is quicker than none."""
+"""Processing elements for each thread: with fewer, a further thread saves no time."""
 
 _CALL = 0.05
-"""Seconds after which the machine code returns, to say how far it is and to be interrupted."""
+"""Seconds, roughly, after which the machine code returns, to report progress and to be interrupted."""
 
 
 def default_threads(cells: int) -> int:
-    """How many threads run a unit of so many processing elements."""
+    """Return the number of threads for a unit with so many processing elements."""
     return max(1, min(cores(), cells // _WORTH_A_THREAD))
 
 
@@ -46,7 +46,7 @@ def run(
     if vcd is None:
         return _run(stimulus, stalls, progress, threads, None)
     window = window or small_window(config.rows, config.columns)
-    # What a waveform needs is imported only for one.
+    # Modules that only a waveform needs are imported only for one.
     from openmxu_sim.engines.compiled.vcd import write_vcd  # noqa: PLC0415
 
     result, trace = record(stimulus, window, stalls=stalls, progress=progress)
@@ -57,7 +57,7 @@ def run(
 def record(
     stimulus: Stimulus, window: Window, *, stalls: Stalls | None = None, progress: Progress | None = None
 ) -> tuple[Run, Trace]:
-    """As :func:`run`, and what happened in a part of the unit."""
+    """Run as :func:`run` does, and trace a part of the unit."""
     window.check(stimulus.config)
     trace = Trace(window, load_model(stimulus.config).registers)
     return _run(stimulus, stalls, progress, None, trace), trace
@@ -77,7 +77,7 @@ def run_model(
     threads: int | None = None,
     trace: Trace | None = None,
 ) -> Run:
-    """As :func:`run`, on a model of the unit that is there."""
+    """Run as :func:`run` does, on a model of the unit that is already loaded."""
     config = stimulus.config
     a, rows = _parts(stimulus.a, [tile.activation_part for tile in stimulus.tiles], split=not config.splitter)
     b, weight_rows = _parts(stimulus.b, [tile.weight_part for tile in stimulus.tiles], split=not config.splitter)
@@ -114,7 +114,7 @@ def run_model(
 
 
 def _tiles(stimulus: Stimulus, rows: list[int], weight_rows: list[int]) -> npt.NDArray[np.int64]:
-    """Each tile as ``struct tile`` of ``unit.c``; ``rows``: where its parts of the matrices begin."""
+    """Return each tile as ``struct tile`` of ``unit.c``; ``rows``: where its parts of the matrices begin."""
     splitter = stimulus.config.splitter
     return np.array(
         [
@@ -137,7 +137,7 @@ def _tiles(stimulus: Stimulus, rows: list[int], weight_rows: list[int]) -> npt.N
 
 
 def _advance(model: Model, unit: int, results: int, progress: Progress | None) -> Any:
-    """Run a unit until all results are there; gives its state."""
+    """Run a unit until all results are there; returns its state."""
     blocks = 16
     state = model.progress(unit).contents
     while state[0] == 0:
@@ -155,7 +155,7 @@ def _advance(model: Model, unit: int, results: int, progress: Progress | None) -
 
 
 def _parts(matrix: Words, parts: list[Part], *, split: bool) -> tuple[Words, list[int]]:
-    """A matrix's parts on top of each other, and at which row that of each tile begins."""
+    """Return a matrix's parts on top of each other, and the row at which the part of each tile begins."""
     if not split:
         return np.ascontiguousarray(matrix, dtype=np.uint32), [0] * len(parts)
     wanted = sorted(set(parts))

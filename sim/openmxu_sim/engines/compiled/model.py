@@ -61,14 +61,14 @@ class Model:
 
 @lru_cache(maxsize=16)
 def load_model(config: MxuConfig) -> Model:
-    """The model of a unit, from the cache or built now, which takes a second or two.
+    """Load the model of a unit, from the cache or built now, which takes a second or two.
 
     A new model is tried before it is cached; see :mod:`openmxu_sim.engines.compiled.try_unit`.
     """
     text = cache.fetch_result(SOURCES, lambda: _text(config), "unit", repr(config))
 
     def check(library: bytes) -> bool:
-        # What is needed for building only is imported only then.
+        # Modules that only building needs are imported only then.
         from openmxu_sim.engines.known_answer import hardware_differs  # noqa: PLC0415
 
         return try_library(
@@ -83,7 +83,7 @@ def load_model(config: MxuConfig) -> Model:
 
 
 def _text(config: MxuConfig) -> bytes:
-    # As above.
+    # Imported for building only, as above.
     from openmxu_sim.engines.compiled.source import netlists, unit_source  # noqa: PLC0415
 
     return unit_source(config, netlists(config)).encode()

@@ -1,4 +1,4 @@
-"""C text for a unit: its parts' netlists as functions, and what wires them."""
+"""C text for a unit: its parts' netlists as functions, and the code that wires them."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -26,27 +26,27 @@ _PARTS: dict[str, Callable[[MxuConfig], Any]] = {
 }
 
 CONTROL = ("admission", "emission", "status")
-"""Parts that decide, of which there is one each; ``status`` only where the unit has it."""
+"""Control parts, of which there is one each; ``status`` only where the unit has it."""
 
 _COPIES = 4
-"""Vectors of processing elements that are computed side by side: one alone waits for itself most of the time."""
+"""Vectors of processing elements computed side by side: a single one mostly waits for its own results."""
 
 
 def parts(config: MxuConfig) -> list[str]:
-    """Names of what a unit is made of."""
+    """Return the names of a unit's parts."""
     return [name for name in _PARTS if name != "status" or config.status]
 
 
 def netlists(config: MxuConfig, wanted: Collection[str] = ()) -> dict[str, str]:
-    """The RTLIL of a unit's parts, all or the wanted ones, each once, in a module called as the part."""
+    """Return the RTLIL of a unit's parts, all or the wanted ones, each once, in a module called as the part."""
     return {name: to_rtlil(_PARTS[name](config), name=name) for name in wanted or parts(config)}
 
 
 def constants(config: MxuConfig) -> dict[str, int]:
-    """The numbers that ``unit.c`` knows a unit by; its wiring is checked for the same ones.
+    """Return the constants that ``unit.c`` has of a unit; its wiring is checked for the same ones.
 
-    ``SKEW_BASE`` are the cycles from the activation edge to row 0, ``ROW_STEP`` those that each further row is behind,
-    ``CONTROL_DELAY`` those from admission to the accumulator bank.
+    ``SKEW_BASE``: cycles from the activation edge to row 0; ``ROW_STEP``: cycles by which each further row is behind;
+    ``CONTROL_DELAY``: cycles from admission to the accumulator bank.
     """
     return {
         "ROWS": config.rows,
@@ -60,7 +60,7 @@ def constants(config: MxuConfig) -> dict[str, int]:
 
 
 def unit_source(config: MxuConfig, rtlil: dict[str, str]) -> str:
-    """The C text of a unit."""
+    """Return the C text of a unit."""
     circuits = {name: Circuit(text, name) for name, text in rtlil.items()}
     text = [resource("openmxu_sim.engines.compiled", "vectors.c"), *flags(config)]
     text += [control_text(circuits[part], part) for part in CONTROL if part in circuits]
@@ -71,22 +71,22 @@ def unit_source(config: MxuConfig, rtlil: dict[str, str]) -> str:
 
 
 def shared_constants(copies: int = _COPIES) -> dict[str, int]:
-    """The numbers that are the same for all units; ``copies``: as of :func:`data_text`."""
+    """Return the constants that are the same for all units; ``copies``: vectors of elements side by side."""
     return {"COPIES": copies, "COUNTERS": len(Counters._fields)}
 
 
 def flags(config: MxuConfig) -> list[str]:
-    """What ``unit.c`` is told that a unit has."""
+    """Return the ``#define`` lines that tell ``unit.c`` what a unit has."""
     return ["#define SPLITTER"] * config.splitter + ["#define STATUS"] * config.status
 
 
 def enumeration(numbers: Mapping[str, int]) -> str:
-    """Constants of the C text."""
+    """Return constants as an enumeration in C."""
     return "enum {\n" + "".join(f"  {name} = {value},\n" for name, value in numbers.items()) + "};"
 
 
 def control_text(circuit: Circuit, part: str, name: str = "") -> str:
-    """The functions of one of the parts :data:`CONTROL`, and the names of its registers; ``name``: its own here."""
+    """Return functions and register names of a part among :data:`CONTROL`; ``name``: its name in C, if another."""
     name = name or part
     code = Code(circuit, name, lanes=False)
     if part == "status":
@@ -96,7 +96,7 @@ def control_text(circuit: Circuit, part: str, name: str = "") -> str:
 
 
 def data_text(circuits: Mapping[str, Circuit], copies: int = _COPIES) -> str:
-    """The functions of the parts that hold data: edge, processing element, accumulator column and its marks."""
+    """Return the functions of the parts that hold data: edge, processing element, accumulator column and its marks."""
     text = []
     code = Code(circuits["edge"], "edge", lanes=True)
     code.function("look", ["o_words"])
@@ -119,12 +119,12 @@ def data_text(circuits: Mapping[str, Circuit], copies: int = _COPIES) -> str:
 
 
 def _names(circuit: Circuit, code: Code, name: str) -> str:
-    """The names of a part's registers as a C text."""
+    """Return the names of a part's registers as C text."""
     return f'const char {name}_registers[] = "{_registers(circuit, code)}";'
 
 
 def _registers(circuit: Circuit, code: Code) -> str:
-    """Names and widths of a circuit's registers; those that are outputs are called like these."""
+    """Return names and widths of a circuit's registers; a register that is an output has the output's name."""
     names = {name: name for name in code.fields}
     for output, bits in circuit.outputs.items():
         node = circuit.word(bits)

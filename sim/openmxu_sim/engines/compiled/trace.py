@@ -25,12 +25,12 @@ STREAMS = (
 last two tell when a beat of weights, and one of activations, leaves admission."""
 
 _MOST = 1 << 30
-"""Bytes of a trace."""
+"""Most bytes of a trace."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """Which part of a run is traced."""
+    """The part of a run to trace."""
 
     rows: range
     columns: range
@@ -53,7 +53,7 @@ class Window:
 
 
 def small_window(rows: int, columns: int) -> Window:
-    """The first cycles, and the first ones of so many rows and columns: what a waveform viewer copes with."""
+    """Return a window that a waveform viewer copes with: the first cycles, rows and columns of a unit of this size."""
     return Window(range(min(rows, 8)), range(min(columns, 8)), range(4096))
 
 
@@ -67,12 +67,12 @@ class _Window(ctypes.Structure):
 
 
 class Trace:
-    """What was written down of a run.
+    """The recorded part of a run.
 
     Attributes
     ----------
     window
-        Which part of the run. :meth:`end` cuts it to the cycles that there were.
+        The part of the run. :meth:`end` cuts it to the cycles that there were.
     streams
         (cycles, signals): the signals of the streams, see :data:`STREAMS`.
     activations, weights, results
@@ -100,7 +100,7 @@ class Trace:
         self.results: Words = np.zeros((cycles, columns), dtype=np.uint32)
 
     def _repr_html_(self) -> str:
-        """What notebooks show: what is in it, and how to get it out."""
+        """Return HTML for notebooks: the contents of the trace, and how to read them."""
         window = self.window
         part = ", ".join(
             f"{name} {getattr(window, name).start} to {getattr(window, name).stop - 1}"
@@ -114,7 +114,7 @@ class Trace:
 
     @property
     def registers(self) -> dict[str, int]:
-        """Names of a processing element's registers, its outputs first of all, and their widths."""
+        """Names and widths of a processing element's registers."""
         return dict(self._registers)
 
     def register(self, name: str) -> Words:
@@ -125,7 +125,7 @@ class Trace:
         return limbs[..., 0]
 
     def limbs(self, name: str) -> Words:
-        """(cycles, rows, columns, limbs): the same of a register of any width, 32 bits a limb, the lowest first."""
+        """(cycles, rows, columns, limbs): contents of a register of any width, 32 bits a limb, the lowest first."""
         start = 0
         for each, width in self._registers:
             stop = start + _limbs(width)
@@ -138,7 +138,7 @@ class Trace:
         raise ValueError(f"register must be one of {', '.join(self.registers)}, not {name!r}")
 
     def structure(self) -> ctypes.Structure:
-        """What a run is given to write to."""
+        """Return the C structure that tells a run where to write."""
         window = self.window
         places = (self._cells, self.streams, self.activations, self.weights, self.results)
         return _Window(
@@ -152,7 +152,7 @@ class Trace:
         )
 
     def end(self, cycles: int) -> None:
-        """The run is over, after so many cycles."""
+        """End the trace of a run of so many cycles, and cut it to them."""
         self.ran = cycles
         first = self.window.cycles.start
         kept = max(0, min(cycles, self.window.cycles.stop) - first)
@@ -162,7 +162,7 @@ class Trace:
 
 
 def trace_bytes(window: Window, registers: dict[str, int]) -> int:
-    """What a trace of a window takes, for processing elements with registers of these widths."""
+    """Return the bytes of a trace of a window, for processing elements with registers of these widths."""
     limbs = sum(map(_limbs, registers.values()))
     rows, columns, cycles = len(window.rows), len(window.columns), len(window.cycles)
     return 4 * cycles * (rows * columns * limbs + len(STREAMS) + rows + 2 * columns)

@@ -1,4 +1,4 @@
-"""A unit's library that was just compiled, tried in a process of its own: it may be anything, and do anything.
+"""Trial of a unit's library just compiled, in a process of its own: it may be anything, and do anything.
 
 The process is ``python -m openmxu_sim.engines.compiled.try_unit LIBRARY CONFIG``. It ends with
 :data:`~openmxu_sim.engines.library.RIGHT` if a known product has the right bits, and with 3 if it has others.

@@ -1,4 +1,4 @@
-"""What a trace holds, as a waveform."""
+"""A trace as a waveform."""
 
 import io
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _HALF = 5
 """Nanoseconds of half a clock cycle."""
 
 _AT_ONCE = 1 << 20
-"""Words that are looked at at once, so that the changes of a long trace need not fit the memory."""
+"""Words compared at a time, so that the changes of a long trace need not fit the memory."""
 
 Changes = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.object_]]
 
@@ -69,7 +69,7 @@ def write_vcd(trace: Trace, config: MxuConfig, path: Path) -> None:
 
 
 def _signals(trace: Trace, config: MxuConfig) -> Iterator[tuple[list[tuple[tuple[str, ...], str, str, int]], Words]]:
-    """Signals that are alike: each one's scope, name, type and width, and their (cycles, signals, limbs)."""
+    """Yield groups of similar signals: scope, name, type and width of each, and their (cycles, signals, limbs)."""
     window, cycles = trace.window, len(trace.streams)
 
     def signal(name: str, width: int, *, below: tuple[str, ...] = ()) -> tuple[tuple[str, ...], str, str, int]:
@@ -105,7 +105,7 @@ def _signals(trace: Trace, config: MxuConfig) -> Iterator[tuple[list[tuple[tuple
 
 
 def _changes(groups: list[tuple[int, Words]], cycles: int) -> Iterator[Changes]:
-    """What changes when, some cycles at a time: half cycles since the first, numbers of variables, new values.
+    """Yield the changes, some cycles at a time: half cycles since the first, numbers of variables, new values.
 
     Each group is the number of its first variable and (cycles, signals, limbs).
     """
@@ -125,7 +125,7 @@ def _changes(groups: list[tuple[int, Words]], cycles: int) -> Iterator[Changes]:
 
 
 def _integers(limbs: Words) -> npt.NDArray[np.object_]:
-    """Python's integers from (values, limbs)."""
+    """Join (values, limbs) into Python integers."""
     wide = limbs.astype(object)
     total: npt.NDArray[np.object_] = wide[:, 0]
     for limb in range(1, limbs.shape[1]):

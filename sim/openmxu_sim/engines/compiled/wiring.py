@@ -1,8 +1,8 @@
-"""What ``unit.c`` takes for granted about a unit, compared with the netlist of the whole unit.
+"""Assumptions of ``unit.c`` about a unit, compared with the netlist of the whole unit.
 
 The machine code has the parts from their netlists, but their neighbours, skews and delays are written by hand. Two
-checks close the gap: :func:`check_wiring` follows every input of every part of the elaborated unit back to where it
-comes from; :func:`check_parts` compares the parts inside the unit with those that are compiled.
+checks close the gap: :func:`check_wiring` follows every input of every part of the elaborated unit back to its
+source; :func:`check_parts` compares the parts inside the unit with those that are compiled.
 """
 
 import re
@@ -26,22 +26,22 @@ from openmxu_sim.netlist.compare import find_difference
 from openmxu_sim.netlist.rtlil import HIGH, LOW, Bit, Box, Flat, Place, flatten, read_interface
 
 _UNIT = "unit"
-"""What the unit's own ports belong to."""
+"""Owner of the unit's own ports."""
 
 _CONSTANT = "constant 0"
-"""What +0 belongs to."""
+"""Owner of +0."""
 
 _EDGES = {"weight_edge": lambda config: config.columns, "activation_edge": lambda config: config.rows}
 """Lanes of the edges in the unit, which are compiled as edges of one lane."""
 
 
 class WiringError(RuntimeError):
-    """A unit is not wired, or made, as the machine code takes it to be; the text says what is other where."""
+    """A unit is not wired or made as the machine code assumes; the text names the difference and its place."""
 
 
 @dataclass(frozen=True)
 class Signal:
-    """Bits in a row of what a part, or the unit, shows, some cycles later; all of them where ``width`` is ``None``."""
+    """Adjacent bits of a signal of a part, or of the unit, some cycles later; all bits where ``width`` is ``None``."""
 
     part: str
     wire: str
@@ -50,14 +50,14 @@ class Signal:
     later: int = 0
 
     def bit(self, place: int) -> str:
-        """What one of its bits is called."""
+        """Return the name of one of its bits."""
         if self.part == _CONSTANT:
             return self.part
         return f"{self.part}.{self.wire}[{self.low + place}]{_later(self.later)}"
 
 
 def _rules(config: MxuConfig) -> Iterator[tuple[str, dict[str, Sequence[Signal]]]]:
-    """Of all parts, and of the unit, where what they take comes from; of several signals the first is the lowest."""
+    """Yield each part with the sources of its inputs, and the unit with those of its outputs, the lowest bits first."""
     number = constants(config)
     rows, columns, word, source = (number[name] for name in ("ROWS", "COLUMNS", "OPERAND_WIDTH", "SOURCE_WIDTH"))
     clock = {"clk": [Signal(_UNIT, "clk")], "rst": [Signal(_UNIT, "rst")]}
@@ -73,7 +73,7 @@ def _rules(config: MxuConfig) -> Iterator[tuple[str, dict[str, Sequence[Signal]]
             "activation_edge", "o_words", row * word, word, later=number["SKEW_BASE"] + row * number["ROW_STEP"]
         )
 
-    # The array: what the left neighbour and the one above show.
+    # The array: signals of the left neighbour and of the one above.
     for r in range(rows):
         for c in range(columns):
             left, above = f"pe({r}, {c - 1})", f"pe({r - 1}, {c})"
@@ -104,7 +104,7 @@ def _rules(config: MxuConfig) -> Iterator[tuple[str, dict[str, Sequence[Signal]]
                 **clock,
             },
         )
-    # What decides, and what looks on.
+    # Control, and the marks that control and counters take.
     marks = {
         f"i_{mark}": [Signal(_UNIT, "activations__payload", rows * source + bit)] for bit, mark in enumerate(MARKS)
     }
@@ -126,7 +126,7 @@ def _rules(config: MxuConfig) -> Iterator[tuple[str, dict[str, Sequence[Signal]]
             **clock,
         },
     )
-    # The streams. A part is above the data and all other marks.
+    # The streams. The part of a beat is above its data and all other marks.
     for stream, lanes, others in (("weights", columns, 1), ("activations", rows, len(MARKS))):
         part = Signal(_UNIT, f"{stream}__payload", lanes * source + others, Shape.cast(Part).width)
         yield (
@@ -177,7 +177,7 @@ def _rules(config: MxuConfig) -> Iterator[tuple[str, dict[str, Sequence[Signal]]
 
 
 def check_wiring(config: MxuConfig, unit: Callable[[MxuConfig], Any] = Mxu) -> int:
-    """Compare where the inputs of a unit's parts come from with what the machine code takes for granted."""
+    """Compare the sources of the inputs of a unit's parts with those that the machine code assumes; counts them."""
     elaborated = _elaborate(config, unit)
     modules = elaborated.modules
     design = _Design(flatten(elaborated.text, "mxu", boxes=modules.values()), modules)
@@ -199,7 +199,7 @@ def check_wiring(config: MxuConfig, unit: Callable[[MxuConfig], Any] = Mxu) -> i
 
 
 def check_parts(config: MxuConfig, unit: Callable[[MxuConfig], Any] = Mxu) -> int:
-    """Compare what is inside of a unit's parts with what is compiled; edges are compared by :func:`check_wiring`."""
+    """Compare the inside of a unit's parts with the parts that are compiled; :func:`check_wiring` compares edges."""
     elaborated = _elaborate(config, unit)
     compared = [part for part in parts(config) if part != "edge"]
     for part in compared:
@@ -214,9 +214,9 @@ class _Unit:
     text: str
     """RTLIL text of the whole unit."""
     modules: Mapping[str, str]
-    """What the modules of its parts are called there."""
+    """Names of its parts' modules there, by part."""
     alone: Mapping[str, str]
-    """What is compiled, by part."""
+    """RTLIL of each part alone, as it is compiled."""
 
 
 @lru_cache(maxsize=1)
@@ -231,7 +231,7 @@ def _elaborate(config: MxuConfig, unit: Callable[[MxuConfig], Any]) -> _Unit:
     if config.status:
         modules["status"] = "mxu.status"
     for part in ("pe", "column"):
-        # Any of them will do: one of another module than the others would not be found at its place.
+        # Any instance will do: one of another module than the others would not be found at its place.
         found = re.search(rf"^\s*cell \\(\S+) \\{part}_0$", text, re.MULTILINE)
         if found is None:
             raise WiringError(f"{part}_0 must be in the unit")
@@ -243,7 +243,7 @@ _compiled = lru_cache(maxsize=1)(netlists)
 
 
 class _Design:
-    """A flat unit whose parts are boxes, by the names that the rules have for them."""
+    """A flat unit whose parts are boxes, with the names that the rules have for them."""
 
     def __init__(self, flat: Flat, modules: Mapping[str, str]) -> None:
         self._flat = flat
@@ -260,10 +260,10 @@ class _Design:
         self._missing: dict[tuple[int, tuple[str, ...]], list[str]] = {}
 
     def _find_registers(self) -> dict[Bit, Bit]:
-        """Of bits of plain registers, what they show a cycle later.
+        """Map each bit of a plain register to the bit that it shows a cycle later.
 
-        A plain register is low at first, as what delays in the machine code is, and takes what it is given at every
-        clock edge without reset.
+        A plain register is low at first, as delays in the machine code are, and takes its input at every clock edge
+        without reset.
         """
         flat = self._flat
         clock, reset = ([flat.root(bit) for bit in flat.inputs[name]] for name in ("clk", "rst"))
@@ -285,7 +285,7 @@ class _Design:
         return delayed
 
     def _wire(self, part: str, wire: str) -> tuple[Bit | None, ...]:
-        """The bits of a part's signal, or of the unit's port."""
+        """Return the bits of a part's signal, or of the unit's port."""
         if part == _UNIT:
             return (self._flat.inputs | self._flat.outputs)[wire]
         if part not in self.boxes or wire not in self.boxes[part].interface.wires:
@@ -293,14 +293,14 @@ class _Design:
         return self.boxes[part].wire(wire)
 
     def _bits(self, signal: Signal) -> tuple[Bit | None, ...]:
-        """The bits of a signal, before the cycles that it waits."""
+        """Return the bits of a signal, without its delay."""
         if signal.part == _CONSTANT:
             return (LOW,) * (signal.width or 0)
         bits = self._wire(signal.part, signal.wire)
         return bits if signal.width is None else bits[signal.low : signal.low + signal.width]
 
     def _trace(self, bit: Bit | None) -> tuple[Bit | None, int]:
-        """Where a bit comes from, and by how many plain registers."""
+        """Return the source of a bit, and the number of plain registers on the way."""
         later = 0
         while bit is not None:
             bit = self._flat.root(bit)
@@ -311,7 +311,7 @@ class _Design:
         return bit, later
 
     def compare(self, part: str, wire: str, sources: Sequence[Signal]) -> None:
-        """Compare where the bits of a wire come from with where they should."""
+        """Compare the sources of the bits of a wire with the expected ones."""
         expected = [(source, place, bit) for source in sources for place, bit in enumerate(self._bits(source))]
         taken = self._wire(part, wire)
         if len(taken) != len(expected):
@@ -325,7 +325,7 @@ class _Design:
                 )
 
     def check_covered(self, part: str, wires: Collection[str]) -> None:
-        """Check that wires are all that a part takes, or all that the unit gives."""
+        """Check that wires are all inputs of a part, or all outputs of the unit."""
         if part == _UNIT:
             missing = sorted(set(self._flat.outputs) - set(wires))
         else:
@@ -344,12 +344,12 @@ class _Design:
             raise WiringError(f"{part}.{missing[0]} must be known to the machine code, which takes no notice of it")
 
     def _describe(self, bit: Bit | None) -> str:
-        """What a net is."""
+        """Return the name of a net, for messages."""
         if bit is None or bit < 0:
             return "unknown" if bit is None else f"constant {int(bit == HIGH)}"
         for name, box in self.boxes.items():
             for wire in box.interface.wires:
-                # Others are inside, or are the same under names of Amaranth's own.
+                # Other wires are inside, or are the same under names of Amaranth's own.
                 if wire.startswith("o_") and bit in (bits := self._roots(box.wire(wire))):
                     return f"{name}.{wire}[{bits.index(bit)}]"
         for wire, nets in self._flat.inputs.items():
@@ -362,14 +362,14 @@ class _Design:
 
 
 def _name(part: str, path: str, rows: Mapping[tuple[int, ...], int]) -> str:
-    """The name that the rules have for a part."""
+    """Return the name that the rules have for a part."""
     if part == "pe":
         return f"pe({rows[_row(path)]}, {path.rpartition('_')[2]})"
     return f"column({path.rpartition('_')[2]})" if part == "column" else part
 
 
 def _row(path: str) -> tuple[int, ...]:
-    """Numbers that say in which row a processing element is: those of bands in bands, and of the row there."""
+    """Return the numbers that identify a processing element's row: those of nested bands, and of the row there."""
     return tuple(int(number) for number in re.findall(r"(?:band|row)_(\d+)\.", path))
 
 
@@ -378,20 +378,20 @@ def _later(cycles: int) -> str:
 
 
 def _check_lanes(config: MxuConfig, unit: _Unit, part: str, lanes: int) -> None:
-    """Check that an edge of so many lanes is as many edges of one lane, which are taken together."""
+    """Check that an edge of several lanes does what as many edges of one lane do, all taken together."""
     widths = {"i_words": config.source.width, "o_words": config.operand.width}
     compare = _Comparison(unit, part, "edge")
     for lane in range(lanes):
 
         def whole(wire: str, place: int, lane: int = lane) -> tuple[str, int]:
-            """Where a bit of an edge of one lane is in the unit."""
+            """Return the place in the unit of a bit of an edge of one lane."""
             return wire, place + widths.get(wire, 0) * lane
 
         compare(f"lane {lane} of {part}", whole)
 
 
 class _Comparison:
-    """A part inside a unit beside the part that is compiled."""
+    """A part inside a unit, compared with the part that is compiled."""
 
     def __init__(self, unit: _Unit, part: str, compiled: str = "") -> None:
         compiled = compiled or part
@@ -402,7 +402,7 @@ class _Comparison:
         self._alone = Circuit(unit.alone[compiled], compiled)
 
     def __call__(self, name: str, whole: Callable[[str, int], tuple[str, int]]) -> None:
-        """Check that all that is shown alone comes about inside as it does alone."""
+        """Check that each output of the part alone is computed inside the unit as it is alone."""
 
         def find(wire: str, place: int) -> Place:
             signal, index = whole(wire, place)

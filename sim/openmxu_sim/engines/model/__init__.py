@@ -16,7 +16,7 @@ For each block of them it takes the fastest step that is certain to have the rig
 ``GENERAL``    In binary64, which holds every product exactly, whatever operands and formats are.
 =============  ====================================================================================================
 
-What decides are the smallest and the largest exponents of a band's and of a panel's operands. With exponents from e on
+The smallest and the largest exponents of a band's and of a panel's operands decide. With exponents from e on
 and f fraction bits, operands are multiples of 2^(e - f), products of 2^(e + e' - 2f), and so is each sum of such
 products: what does not fit is rounded to a coarser grid. Where this grid is no finer than 2^-126, there is nothing to
 flush; where it is no finer than 2^-149, products are exact. A product whose exponents add up to less than 127 does not
@@ -54,20 +54,20 @@ from openmxu_sim.operands.aliases import Progress, share_of
 __all__ = ["PlainSetup", "is_small", "matmul", "plain_setup", "products"]
 
 _DEPTH = 128
-"""Of so many k, or of one tile if that is longer, the extents are known; a panel of them fits next to the core."""
+"""Steps of k in a packed block, or one tile if that is longer: their extents are known, and a panel fits the cache."""
 
 _ROWS, _COLUMNS = 252, 512
-"""Of the result, at most, in one call: milliseconds, so that Ctrl-C is heard. Bands are of 6 or 12 rows."""
+"""Most rows and columns of the result in one call: milliseconds, so that Ctrl-C is heard. Bands have 6 or 12 rows."""
 
 _TASK = 1 << 26
-"""Multiply-adds of what one call, and one thread, computes of small products: milliseconds, too."""
+"""Multiply-adds of small products that one call on one thread computes: milliseconds, too."""
 
 _ALIGNMENT = 64
 """Bytes of the longest vector."""
 
 
 def matmul(a: npt.ArrayLike, b: npt.ArrayLike, **options: Any) -> npt.NDArray[Any]:
-    """Multiply two matrices as an array does: the bits of :func:`openmxu_sim.golden.matmul`."""
+    """Multiply two matrices with the bits of :func:`openmxu_sim.golden.matmul`, as an array does."""
     left, right = check_operands(a, b)
     [result] = products(left[np.newaxis], right[np.newaxis], **options)
     return result
@@ -88,7 +88,7 @@ def products(
     progress: Progress | None = None,
     kernel: Kernel | None = None,
 ) -> npt.NDArray[Any]:
-    """Several products of the same sizes; small ones take little longer than their sums."""
+    """Compute several products of the same sizes; small ones take little longer than their sums."""
     rows = check_count(rows, "rows")
     check_precision(precision, operand, accumulate)
     how = arithmetic(
@@ -111,13 +111,13 @@ def products(
 
 
 def is_small(multiply_adds: int, precision: str) -> bool:
-    """Whether a product takes milliseconds at most, so that one call of the kernel, on one thread, computes it."""
+    """Whether a product takes milliseconds at most, so that one call of the kernel on one thread computes it."""
     return multiply_adds * len(PASSES[precision]) <= _TASK
 
 
 class PlainSetup(NamedTuple):
-    """What ``kernel_products`` is told beside operands, as plain numbers: formats of operands and sums, and that of the
-    result, as bytes; how many k make a tile, and are packed together; parts of each pass.
+    """Parameters of ``kernel_products`` beside operands, as plain numbers: formats of operands, of sums and of the
+    result, as bytes; number of k in a tile, and in a packed block; parts of each pass.
     """
 
     how: bytes
@@ -128,7 +128,7 @@ class PlainSetup(NamedTuple):
 
 
 def plain_setup(inner: int, *, rows: int, precision: str, subnormals: str, operand: str, accumulate: str) -> PlainSetup:
-    """For products with results in fp32; parameters are as of :func:`products`, and have been checked."""
+    """Return the setup of products with results in fp32; parameters as in :func:`products`, already checked."""
     how = arithmetic(find_format(operand), find_format(accumulate), flush=subnormals == "flush")
     rows = min(rows, inner)
     parts = tuple((int(one), int(other)) for one, other in PASSES[precision])
@@ -136,12 +136,12 @@ def plain_setup(inner: int, *, rows: int, precision: str, subnormals: str, opera
 
 
 def _block(rows: int) -> int:
-    """How many k are packed together: whole tiles."""
+    """Return the number of k in a packed block: whole tiles."""
     return rows * max(1, _DEPTH // rows)
 
 
 class _Setup(NamedTuple):
-    """What computes, in which formats; how many k make a tile; threads at most; parts of each pass."""
+    """The kernel, the formats, the number of k in a tile, the most threads, and the parts of each pass."""
 
     kernel: Kernel
     how: Arithmetic
@@ -152,11 +152,11 @@ class _Setup(NamedTuple):
 
     @property
     def block(self) -> int:
-        """How many k are packed together: whole tiles."""
+        """Number of k in a packed block: whole tiles."""
         return _block(self.rows)
 
     def map(self, function: Callable[..., None], tasks: list[tuple[Any, ...]]) -> Iterator[None]:
-        """Do all of it, by as many threads as may be; each has settings of its own."""
+        """Run all tasks on as many threads as allowed, each with floating-point settings of its own."""
         threads = min(len(tasks), self.threads)
         if threads == 1:
             yield from itertools.starmap(function, tasks)
@@ -166,13 +166,13 @@ class _Setup(NamedTuple):
 
 
 def _in_words(bits: Bits) -> Bits:
-    """The same patterns, a whole number of words apart."""
+    """Return the same patterns, copied unless they are aligned and whole words apart."""
     fits = bits.flags.aligned and not any(stride % bits.itemsize for stride in bits.strides)
     return bits if fits else bits.copy()
 
 
 def _multiply_small(setup: _Setup, a: Bits, b: Bits, sums: npt.NDArray[np.float32], progress: Progress | None) -> None:
-    """Products of (P, M, K) and (P, K, N), some milliseconds of them in one call."""
+    """Compute products of (P, M, K) and (P, K, N), some milliseconds of them in each call."""
     (count, m, inner), n = a.shape, b.shape[2]
     steps = [[stride // bits.itemsize for stride in bits.strides] for bits in (a, b.swapaxes(1, 2))]
     parts = (ctypes.c_int32 * 2 * len(setup.passes))(*((ctypes.c_int32 * 2)(*pair) for pair in setup.passes))
@@ -211,7 +211,7 @@ class _Job:
     """A large product, with its operands packed."""
 
     setup: _Setup
-    """What computes, and how."""
+    """The kernel, the formats and the passes."""
     passes: list[tuple["_Operands", "_Operands"]]
     """Packed activations and weights of each pass."""
     inner: int
@@ -235,7 +235,7 @@ class _Job:
         return cls(setup, [(found[0, a_part], found[1, b_part]) for a_part, b_part in setup.passes], a.shape[1], sums)
 
     def run(self, progress: Progress | None) -> None:
-        """Multiply, a part of the result after the other."""
+        """Multiply, one part of the result after the other."""
         spans = []
         for length, size, most in zip(
             self.sums.shape, (self.setup.kernel.band, self.setup.kernel.panel), (_ROWS, _COLUMNS), strict=True
@@ -249,7 +249,7 @@ class _Job:
                 progress(min(band * self.setup.kernel.band, m), m)
 
     def _multiply(self, bands: tuple[int, int], panels: tuple[int, int]) -> None:
-        """All passes over a part of the result, from the first to one past the last band and panel."""
+        """Compute all passes of a part of the result, from the first band and panel to one past the last."""
         m, n = self.sums.shape
         for number, (a, b) in enumerate(self.passes):
             later, last = number > 0, number == len(self.passes) - 1
@@ -272,7 +272,7 @@ class _Job:
 
 
 class _Operands(NamedTuple):
-    """Operands that the kernel has packed, and what holds them."""
+    """Packed operands, and the arrays that hold them."""
 
     address: Packed
     kept: tuple[npt.NDArray[Any], ...]

@@ -1,4 +1,4 @@
-"""The functions of ``kernel.c``, and what they are told of number formats."""
+"""The functions of ``kernel.c``, and the number formats as it takes them."""
 
 import ctypes
 from functools import lru_cache
@@ -10,7 +10,7 @@ from openmxu_sim.golden.formats import Format
 from openmxu_sim.netlist import native
 
 _FRACTION_WIDTH, _FRACTION_WIDTH64 = 23, 52
-"""Of fp32 and of binary64."""
+"""Fraction bits of fp32 and of binary64."""
 
 _int32, _int64, _pointer = ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p
 
@@ -53,7 +53,7 @@ class Stack(ctypes.Structure):
 
 @lru_cache(maxsize=64)
 def limits(fmt: Format) -> FormatLimits:
-    """What the kernel has to know of a format."""
+    """Return a format as the kernel takes it."""
     smallest = fmt.min_exponent - fmt.fraction_width
     overflow = np.inf if fmt.has_infinity else np.nan
 
@@ -77,7 +77,7 @@ def limits(fmt: Format) -> FormatLimits:
 
 @lru_cache(maxsize=64)
 def arithmetic(operand: Format, accumulate: Format, *, flush: bool) -> Arithmetic:
-    """Formats of operands and sums, and the mode."""
+    """Return the formats of operands and sums, and the mode, as the kernel takes them."""
     return Arithmetic(limits(operand), limits(accumulate), flush)
 
 
@@ -87,7 +87,7 @@ class Kernel:
     Attributes
     ----------
     band, panel
-        How many rows of activations, and columns of weights, are packed and multiplied side by side.
+        Number of rows of activations, and of columns of weights, that are packed and multiplied side by side.
     """
 
     def __init__(self, library: bytes) -> None:
@@ -112,7 +112,7 @@ class Kernel:
 
 @lru_cache(maxsize=1)
 def load_kernel() -> Kernel:
-    """The kernel for this processor, from the cache or built now, which takes two seconds."""
+    """Load the kernel for this processor, from the cache or built now, which takes two seconds."""
     note = "compiling the engine model for this processor, once: a few seconds"
     return fetch_library(native.resource(__package__, "kernel.c"), Kernel, _check, note=note)
 

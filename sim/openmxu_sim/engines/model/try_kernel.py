@@ -1,4 +1,4 @@
-"""The kernel that was just compiled, tried in a process of its own: it may be anything, and do anything.
+"""Trial of the kernel just compiled, in a process of its own: it may be anything, and do anything.
 
 The process is ``python -m openmxu_sim.engines.model.try_kernel LIBRARY``. It ends with
 :data:`~openmxu_sim.engines.library.RIGHT` if products of operands of every kind have the golden model's bits.
@@ -25,7 +25,7 @@ CASES: tuple[dict[str, str], ...] = (
     {"precision": "high"},
     {"precision": "highest"},
 )
-"""Between them every step of the kernel, and every part of operands."""
+"""Cases that together reach every step of the kernel, and every part of operands."""
 
 
 def main(library: str) -> None:

@@ -1,4 +1,4 @@
-"""How fast the engines are on this machine: the same work on each, in one run, as medians.
+"""Speeds of the engines on this machine: the same work on each, in one run, as medians.
 
 Every measurement is a process of its own, with an empty cache, so that builds are whole and memory is its own.
 """

@@ -1,4 +1,4 @@
-"""All measurements in one run, and what they come to."""
+"""All measurements in one run, and the figures that follow from them."""
 
 import datetime
 import importlib.metadata
@@ -35,7 +35,7 @@ _SLOW = ("pysim", "icarus", "verilator")
 _QUICK_SIZES = (4, 16, 64)
 
 _LIMIT = 2 * 3600.0
-"""Seconds after which a measurement is given up. The longest take a few minutes."""
+"""Seconds after which a measurement is stopped. The longest take a few minutes."""
 
 _KINDS: dict[Callable[..., Any], type] = {measure_clocked: Clocked, measure_command: Whole, measure_model: Ratio}
 
@@ -48,20 +48,20 @@ _PRODUCTS = (
     (_CUBE, "bf16", "bf16", 1),
     (_CUBE, "bf16", "fp32", 2),
 )
-"""What the model multiplies: sizes, operands, sums, threads."""
+"""Products for the model: sizes, operands, sums, threads."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure that was set as a goal."""
+    """A figure with a goal."""
 
     what: str
-    """What is compared."""
+    """Description of the figure."""
     value: str
-    """What was measured, with its unit."""
+    """The measured value, with its unit."""
     least: str
     aim: str
-    """What it should be."""
+    """The minimum, and the aim."""
     reached: str
     """``"aim"``, ``"minimum"`` or ``"no"``.
     """
@@ -69,45 +69,45 @@ class Figure:
 
 @dataclass(frozen=True)
 class Report:
-    """What was measured."""
+    """The measurements of a run."""
 
     date: str
     machine: str
     seconds: float
-    """When, on what, and how long it took."""
+    """Date, machine, and duration of the run."""
     tools: Mapping[str, str]
-    """Versions, by name; what :func:`openmxu.export.provenance.provenance` says, first."""
+    """Versions, by name; those of :func:`openmxu.export.provenance.provenance` come first."""
     clocked: tuple[Clocked, ...]
     products: tuple[Whole, ...]
     ratios: tuple[Ratio, ...]
     """The measurements."""
     notes: tuple[str, ...]
-    """What was left out, and why."""
+    """Measurements that were left out, and why."""
 
     def to_json(self) -> str:
-        """All of it."""
+        """Return the report as JSON."""
         return json.dumps(asdict(self), indent=1) + "\n"
 
     @classmethod
     def of_json(cls, text: str) -> "Report":
-        """What :meth:`to_json` wrote."""
+        """Return the report that :meth:`to_json` wrote."""
         fields = json.loads(text)
         for name, kind in (("clocked", Clocked), ("products", Whole), ("ratios", _ratio)):
             fields[name] = tuple(kind(**each) for each in fields[name])
         return cls(**fields | {"notes": tuple(fields["notes"])})
 
     def find(self, engine: str, size: int, threads: int = 1) -> Clocked | None:
-        """A measurement, if it was made."""
+        """Return a measurement, or ``None`` if it was not made."""
         return next(
             (each for each in self.clocked if (each.engine, each.size, each.threads) == (engine, size, threads)), None
         )
 
     def figures(self) -> list[Figure]:
-        """The goals that these measurements say anything about."""
+        """Return the figures with goals for which there are measurements."""
         return [*self._rates(), *self._waits(), *self._comparisons(), *self._model()]
 
     def _rates(self) -> Iterator[Figure]:
-        """Cycles per second of the largest unit."""
+        """Yield cycles per second of the largest unit."""
         one, row = self.find("compiled", 128), self.find(ROW_ENGINE, 128)
         if one and row:
             times = one.rate / row.rate
@@ -124,7 +124,7 @@ class Report:
             yield _figure(f"the same on {most.threads} threads", most.rate, 8000, 50000, "{:.0f}")
 
     def _waits(self) -> Iterator[Figure]:
-        """Seconds that a user waits for a product."""
+        """Yield seconds that a user waits for a product."""
         whole = next((each for each in self.products if each.engine == "compiled"), None)
         if whole:
             what = "openmxu matmul, 512x512x512 on 128x128, compiled before, seconds"
@@ -132,14 +132,14 @@ class Report:
             yield _figure("its first use, compiling included, seconds", whole.first, 5, 2, "{:.2f}", less=True)
 
     def _comparisons(self) -> Iterator[Figure]:
-        """Speeds in terms of each other."""
+        """Yield speeds relative to each other."""
         small, large = self.find("compiled", 16), self.find("compiled", 256)
         if small and large:
             times = large.updates / small.updates
             yield _figure("updates per second at N = 256 against N = 16, one thread", times, 0.7, 1, "{:.2f} x")
 
     def _model(self) -> Iterator[Figure]:
-        """Speeds of the model in terms of numpy's, and of its own."""
+        """Yield speeds of the model relative to numpy's, and to its own."""
         found = {(each.m, each.k, each.n, each.operand, each.accumulate, each.threads): each for each in self.ratios}
         for size, least, aim in (((64, 784, 256), 0.3, 0.5), ((512, 512, 512), 0.4, 0.6), (_CUBE, 0.5, 0.8)):
             if (ratio := found.get((*size, "bf16", "fp32", 1))) is not None:
@@ -161,7 +161,7 @@ class Report:
 
 
 def _ratio(**fields: Any) -> Ratio:
-    """A ratio that was written; those of 0.1.0 were of square matrices only."""
+    """Return a ratio that was written; ratios of 0.1.0 were of square matrices only."""
     if "size" in fields:
         size = fields.pop("size")
         fields |= {"m": size, "k": size, "n": size, "operand": "bf16", "accumulate": "fp32", "threads": 1}
@@ -183,7 +183,7 @@ def bench(
     note: Callable[[str], None] = lambda line: None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Report:
-    """Measure all engines that are here. Leave the machine alone meanwhile."""
+    """Measure all engines that are installed. Leave the machine alone meanwhile."""
     tools = _tools()
     start = time.monotonic()
     jobs = _jobs(tools, quick=quick)
@@ -212,7 +212,7 @@ def bench(
 
 
 def _jobs(tools: Mapping[str, str], *, quick: bool) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
-    """What is measured, and its arguments; of each engine the small sizes first."""
+    """Return the measurements, with their arguments; of each engine the small sizes first."""
     threads = cores()
     sizes = _QUICK_SIZES if quick else SIZES
     jobs: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
@@ -233,9 +233,9 @@ def _jobs(tools: Mapping[str, str], *, quick: bool) -> list[tuple[Callable[..., 
 
 
 def _expect(found: list[Clocked | Whole | Ratio], arguments: tuple[Any, ...]) -> float:
-    """Seconds that a measurement will take, by the engine's last one; 0 where there was none.
+    """Estimate the seconds of a measurement, by the engine's last one; 0 where there was none.
 
-    What Verilator and Amaranth do grows with the number of processing elements; the reference by rows, which has a
+    The work of Verilator and Amaranth grows with the number of processing elements; the reference by rows, which has a
     fixed list of sizes, and the compiled engine are always waited for.
     """
     engine, size, _ = arguments
@@ -264,19 +264,19 @@ def _alone(measure: Callable[..., Any], *arguments: Any) -> Any:
 
 @contextmanager
 def _environment() -> Iterator[dict[str, str]]:
-    """An empty cache of ours. Others keep theirs: Yosys takes half a minute to get ready."""
+    """Yield an environment with an empty cache of ours. Other caches stay: Yosys takes half a minute to get ready."""
     with process.workspace() as directory:
         own = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         for other in own.iterdir() if own.is_dir() else ():
             if other.name != "openmxu":
                 (directory / other.name).symlink_to(other)
-        # OpenBLAS chooses its kernel by itself: what some machines set makes numpy half as fast.
+        # OpenBLAS chooses its kernel by itself: variables that some machines set make numpy half as fast.
         kept = {name: value for name, value in os.environ.items() if not name.startswith("OPENBLAS_")}
         yield kept | {"XDG_CACHE_HOME": str(directory), "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
 def _tools() -> dict[str, str]:
-    """The versions of what is here."""
+    """Return the versions of the tools on this machine."""
     found = {**provenance(), "Python": platform.python_version(), "C compiler": compiler_version()}
     found |= {name: importlib.metadata.version(name) for name in ("numpy", "amaranth")}
     for name in ("verilator", "icarus"):
@@ -286,7 +286,7 @@ def _tools() -> dict[str, str]:
 
 
 def to_markdown(report: Report) -> str:
-    """The report as tables."""
+    """Return the report as tables."""
     lines = [
         f"`openmxu bench`, {report.date}, {report.machine}, {report.seconds / 60:.0f} minutes. "
         + "; ".join(tool_version(name, version) for name, version in report.tools.items())
@@ -321,7 +321,7 @@ def to_markdown(report: Report) -> str:
 
 
 def _ratios(ratios: Sequence[Ratio]) -> Iterator[str]:
-    """The model beside numpy, as a table."""
+    """Yield the model beside numpy, as lines of a table."""
     if not ratios:
         return
     yield from (
@@ -341,7 +341,7 @@ def _ratios(ratios: Sequence[Ratio]) -> Iterator[str]:
 
 
 def compare(old: Report, new: Report) -> str:
-    """What both have measured, side by side, as a table. Speeds of two machines, or two days, differ by themselves."""
+    """Return measurements of both reports as a table. Speeds of two machines, or two days, differ by themselves."""
     lines = [
         f"Before: {old.date}, {old.machine}. Now: {new.date}, {new.machine}. Cycles per second, or seconds.",
         "",
@@ -361,7 +361,7 @@ def compare(old: Report, new: Report) -> str:
 
 
 def read_report(path: Path) -> Report:
-    """An earlier report, to be compared."""
+    """Read an earlier report, for a comparison."""
     try:
         report = Report.of_json(path.read_text())
         compare(report, report)  # whatever is wrong with it shows now, not after ten minutes

@@ -27,7 +27,7 @@ ROW_ENGINE = "verilator, by rows"
 
 _BEATS = 512
 _FEW_TILES = {"pysim": 1, "icarus": 1}
-"""Tiles of the work where it is less: engines a thousand times slower than others are not waited for that long."""
+"""Tiles of the work on engines that are a thousand times slower than others, where more would take too long."""
 
 _TILES = 16
 
@@ -35,34 +35,34 @@ _ENOUGH = 0.5
 """Seconds after which no run is added to the least number of runs."""
 
 _LIMIT = 3600.0
-"""Seconds after which a command is given up."""
+"""Seconds after which a command is stopped."""
 
 _RUNS = 3
 _TURNS, _TURN = 9, 1 << 28
-"""How often the model and numpy take turns, and multiply-adds of each turn, of small products in a row."""
+"""Number of turns of the model and of numpy, and multiply-adds of a turn, in which small products are repeated."""
 
 _LONG = 10.0
-"""Seconds from which on one run is enough."""
+"""Seconds of a run from which on one run is enough."""
 
 
 @dataclass(frozen=True)
 class Clocked:
-    """What an engine with a clock does on an N x N unit."""
+    """Speed of an engine with a clock on an N x N unit."""
 
     engine: str
     size: int
     threads: int
     """The engine, N, and its threads."""
     build: float
-    """Seconds until it can run, nothing being in the cache."""
+    """Seconds until it can run, with an empty cache."""
     cycles: int
     """Cycles of the work."""
     seconds: float
     """Median time of a run."""
     runs: int
-    """How many there were."""
+    """Number of runs."""
     memory: float
-    """MiB at most, Python and the operands included."""
+    """Most MiB, Python and the operands included."""
 
     @property
     def rate(self) -> float:
@@ -77,7 +77,7 @@ class Clocked:
 
 @dataclass(frozen=True)
 class Whole:
-    """What ``openmxu matmul`` takes for 512x512x512 on a 128x128 unit, from its start to its end."""
+    """Time of ``openmxu matmul`` for 512x512x512 on a 128x128 unit, from its start to its end."""
 
     engine: str
     """The engine."""
@@ -85,7 +85,7 @@ class Whole:
     seconds: float
     """Seconds with nothing in the cache, and the median of later runs."""
     memory: float
-    """MiB at most."""
+    """Most MiB."""
 
 
 @dataclass(frozen=True)
@@ -104,11 +104,11 @@ class Ratio:
     numpy: float
     """Seconds, medians of runs that took turns."""
     kernel: str = ""
-    """What numpy's OpenBLAS chose for this processor; empty where that is not known."""
+    """Kernel that numpy's OpenBLAS chose for this processor; empty where that is not known."""
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is the unit's own arithmetic, on one thread."""
+        """Whether the model has the unit's own arithmetic, on one thread."""
         return (self.operand, self.accumulate, self.threads) == ("bf16", "fp32", 1)
 
     @property
@@ -133,7 +133,7 @@ def measure_clocked(engine: str, size: int, threads: int) -> Clocked:
 
 
 def _measure_simulator(engine: str, given: Stimulus, threads: int) -> tuple[Run, float, list[float]]:
-    """A run, seconds of the build, and of further runs; a first one builds and runs."""
+    """Return a run, seconds of the build, and seconds of further runs; the first run builds, too."""
     start = time.perf_counter()
     found = load(engine)(given)
     first = time.perf_counter() - start
@@ -152,7 +152,7 @@ def _measure_compiled(engine: str, given: Stimulus, threads: int) -> tuple[Run, 
 
 
 def _measure_by_rows(engine: str, given: Stimulus, threads: int) -> tuple[Run, float, list[float]]:
-    """Seconds of the simulation alone, as the program itself measures them."""
+    """Return a run, seconds of the build, and seconds of the simulations alone, as the program measures them."""
     from openmxu_sim.engines import hierarchical  # noqa: PLC0415  # cocotb's extra may be missing
 
     first = hierarchical.run_timed(given)
@@ -183,7 +183,7 @@ def measure_command(engine: str, runs: int) -> Whole:
 
 
 def measure_model(sizes: tuple[int, int, int], operand: str, accumulate: str, threads: int) -> Ratio:
-    """Multiply matrices by the model and by numpy in turns. The caller sees to one thread of numpy."""
+    """Multiply matrices by the model and by numpy in turns. The caller limits numpy to one thread."""
     product = partial(load_product("model"), rows=128, operand=operand, accumulate=accumulate, threads=threads)
     m, k, n = sizes
     a, b = _operands(m, k, n)
@@ -198,7 +198,7 @@ def measure_model(sizes: tuple[int, int, int], operand: str, accumulate: str, th
 
 
 def _numpy_kernel() -> str:
-    """What numpy's OpenBLAS calls the processor whose kernel it has chosen."""
+    """Return OpenBLAS's name of the processor whose kernel it has chosen for numpy."""
     if find_spec("threadpoolctl") is None:
         return ""
     from threadpoolctl import threadpool_info  # noqa: PLC0415  # it need not be there
@@ -212,7 +212,7 @@ def _operands(m: int, k: int, n: int) -> tuple[Floats, Floats]:
 
 
 def _repeat(run: Callable[[], object], *, runs: int = _RUNS, enough: float = _ENOUGH) -> list[float]:
-    """Seconds of each run: some, and more where they are short."""
+    """Return seconds of each run: of a few runs, and of more where they are short."""
     times: list[float] = []
     while len(times) < runs or sum(times) < enough:
         start = time.perf_counter()
@@ -224,7 +224,7 @@ def _repeat(run: Callable[[], object], *, runs: int = _RUNS, enough: float = _EN
 
 
 def _memory() -> float:
-    """MiB that this process, or one that it started, had at most."""
+    """Return the most MiB that this process, or one that it started, had."""
     scale = 1 if sys.platform == "darwin" else 1024
     who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     return max(resource.getrusage(each).ru_maxrss for each in who) * scale / 2**20

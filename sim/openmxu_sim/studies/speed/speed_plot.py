@@ -10,7 +10,7 @@ _MARKERS = "osD^vP"
 
 
 def to_svg(report: Report) -> bytes:
-    """Cycles per second, and updates of processing elements per second, against N, a line for each engine."""
+    """Draw cycles per second, and updates of processing elements per second, against N, a line for each engine."""
     figure = Figure(figsize=(12, 5.2), layout="constrained")
     lines: dict[tuple[str, int], list[Clocked]] = {}
     for each in sorted(report.clocked, key=lambda each: each.size):

@@ -1,4 +1,4 @@
-"""Every state of a small unit: what it makes of any data, whatever its streams do and whenever they stall.
+"""Exploration of every state of a small unit, for any data, whatever its streams do and whenever they stall.
 
 :func:`explore` visits each state that a unit can come to after a reset, at whatever moment and in whatever
 state the reset came. In each it lets every stream do all that it may do in one cycle: offer a beat or not, any
@@ -19,7 +19,7 @@ With ``mistakes`` the senders may go wrong, each time with any marks, in whateve
 - each beat with ``emit`` is a result, in order, and those whose sums the reference of streams still promises are right:
   all before the mistake, and those after it. Only what is added to sums that a tile has left behind may be anything.
 
-Why this is about all data. Multiplier, adder, converter and the replacement of NaN are uninterpreted functions:
+Why this holds for all data. Multiplier, adder, converter and the replacement of NaN are uninterpreted functions:
 a word is a term. The reader of the netlist (:mod:`~openmxu_sim.verify.exploration.word_netlist`) refuses control that
 is computed from data and data that are not moved as whole words. A sequence of choices therefore fixes, for every
 result, one term over the words that were sent, and the contract fixes another. Two such terms are equal if they are
@@ -37,9 +37,9 @@ Reducing the states loses nothing: undefined bits are carried as such (three-val
 words that cannot reach a result any more, as the graph of control shows, are replaced by ``POISON``, which can
 only make the exploration fail.
 
-What is bounded: the unit's size, beats of a tile, tiles of a sum, mistakes, whether tiles keep weights; with mistakes,
-as they make many states, only activations of row 0 are tagged, and the status sees ``clear_nan`` low. What is taken for
-granted: that arithmetic of N stages is its function N cycles later, which is proven elsewhere, and Yosys's translation
+Bounded are the unit's size, beats of a tile, tiles of a sum, mistakes, whether tiles keep weights; with mistakes,
+as they make many states, only activations of row 0 are tagged, and the status sees ``clear_nan`` low. Assumed
+are that arithmetic of N stages is its function N cycles later, which is proven elsewhere, and Yosys's translation
 into gates.
 """
 
@@ -82,7 +82,7 @@ COVERS = (
     "wait for weights after a mistake",
     *(f"after {error.name}" for error in Error if error),
 )
-"""What must have happened at least once, as far as the bounds allow it."""
+"""Events that must have happened at least once, as far as the bounds allow it."""
 
 _FAILURES = (
     None,
@@ -106,24 +106,24 @@ class ExplorationError(RuntimeError):
 
 @dataclass(frozen=True)
 class Exploration:
-    """What was found."""
+    """Result of an exploration."""
 
     config: MxuConfig
     longest_tile: int
     longest_sum: int
     mistakes: int
     keeps: bool
-    """What was explored."""
+    """The explored unit and the bounds."""
     control_states: int
     states: int
     transitions: int
     """States without data, states with data, and steps between the latter."""
     seconds: float
-    """Taken by the search, after compilation."""
+    """Seconds of the search, after compilation."""
     covers: Mapping[str, int]
-    """How often each of :data:`COVERS` happened."""
+    """Number of times that each of :data:`COVERS` happened."""
     failure: str | None
-    """``None``: everything holds. Else what does not, and the cycles that lead there."""
+    """``None``: everything holds. Else the failure, and the cycles that lead there."""
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -141,7 +141,7 @@ class Exploration:
             impossible |= {name for name in COVERS if "after" in name}
         if self.config.rows == 1:
             impossible.add("after WEIGHTS_SHORT")
-        # To be too long is a mistake for each beat after the bound, and what ends such a tile may be one more.
+        # Each beat after the bound is a mistake, and the end of such a tile may be one more.
         if self.longest_tile == 1 and self.mistakes == 1:
             impossible |= {"after TILE_CUT", "after MARKS_CHANGED"}
         if self.longest_tile + self.mistakes <= self.config.depth:
@@ -150,7 +150,7 @@ class Exploration:
 
 
 class _Choice(ctypes.Structure):
-    """As in ``search.c``."""
+    """Layout as in ``search.c``."""
 
     _fields_ = [
         (name, ctypes.c_uint8)
@@ -171,7 +171,7 @@ class _Choice(ctypes.Structure):
 
 
 class _Report(ctypes.Structure):
-    """As in ``search.c``."""
+    """Layout as in ``search.c``."""
 
     _fields_ = [
         ("control_states", ctypes.c_uint64),
@@ -236,7 +236,7 @@ def explore(
 
 
 def _describe(report: _Report) -> list[str]:
-    """The cycles of a trace, a line each."""
+    """Describe the cycles of a trace, a line each."""
     lines = []
     for cycle, choice in enumerate(report.trace[: report.steps]):
         marks = [name for name in ("first", "last", "add", "emit", "keep") if getattr(choice, name)]

@@ -1,4 +1,4 @@
-"""Units with a bug, which the exploration must find: or else it proves nothing.
+"""Units with a bug, which the exploration must find, or else it proves nothing.
 
 A bug is a line of the hardware's source that reads otherwise. The modules are run again with that line, beside
 the real ones, which stay as they are.
@@ -32,21 +32,21 @@ class Bug:
     """The last part of its name."""
     right: str
     wrong: str
-    """Text that is there exactly once, and the text that replaces it."""
+    """Text that must occur exactly once, and the text that replaces it."""
     longest_tile: int = 1
     longest_sum: int = 2
     mistakes: int = 0
     keeps: bool = False
-    """Beats of a tile, tiles of a sum, mistakes of a sender, and tiles that keep weights, as it takes to show it."""
+    """Beats of a tile, tiles of a sum, mistakes of a sender, and tiles that keep weights, as needed to show the bug."""
 
     @property
     def config(self) -> MxuConfig:
-        """The unit that shows it: one column where senders may do more, as this makes many states."""
+        """The unit that shows the bug: one column where senders may do more, as this makes many states."""
         return MxuConfig(rows=2, columns=1 if self.mistakes or self.keeps else 2, depth=2)
 
     @property
     def bounds(self) -> dict[str, Any]:
-        """The bounds of the exploration that shows it."""
+        """The bounds of the exploration that shows the bug."""
         return {name: getattr(self, name) for name in ("longest_tile", "longest_sum", "mistakes", "keeps")}
 
 
@@ -158,11 +158,11 @@ SEEDED_BUGS: Mapping[str, Bug] = {
         mistakes=1,
     ),
 }
-"""What is wrong, and how."""
+"""Bugs, by a description of each."""
 
 
 def seeded(bug: Bug) -> Callable[[MxuConfig], Any]:
-    """What makes a unit with ``bug``, to be given to :func:`~openmxu_sim.verify.exploration.explore`."""
+    """Return a function that makes a unit with ``bug``, for :func:`~openmxu_sim.verify.exploration.explore`."""
     originals = {name: importlib.import_module(name) for name in _MODULES}
     copies = {}
     try:

@@ -1,4 +1,4 @@
-"""A unit seen as words, as C: the function that takes it through one cycle, and the search around it."""
+"""C text for a unit seen as words: the function that takes it through one cycle, and the search around it."""
 
 import functools
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from openmxu_sim.verify.exploration.word_netlist import Word, WordNetlist
 def program(
     words: WordNetlist, config: MxuConfig, *, longest_tile: int, longest_sum: int, mistakes: int, keeps: bool
 ) -> str:
-    """C text of the whole exploration of one unit."""
+    """Return C text of the whole exploration of one unit."""
     unit = _Unit(words)
     constants = {
         "ROWS": config.rows,
@@ -55,7 +55,7 @@ class _Unit:
         return self.size - count
 
     def function(self) -> str:
-        """``cycle``: a unit one cycle later, and, where sets are asked for, the terms that its terms are made of."""
+        """Return ``cycle``: it takes a unit one cycle on, and, if asked for sets, finds the terms in its terms."""
         words = self._words
         places = ", ".join(str(self._places[index]) for index in words.results)
         lines = [
@@ -90,7 +90,7 @@ class _Unit:
         )
 
     def _data(self, domain: str) -> list[str]:
-        """What the registers of data hold next, as terms or as sets."""
+        """Return lines for the next contents of the registers of data, as terms or as sets."""
         return _Data(self._words, self._places, self._memories, domain).lines()
 
 
@@ -106,7 +106,7 @@ class _Data:
         self._named: set[int] = set()
 
     def lines(self) -> list[str]:
-        """Combinational words first, each after what it is made of; then registers; then memories."""
+        """Return lines for combinational words, each after its operands; then registers; then memories."""
         after = []
         for index, place in self._places.items():
             after += self._next(index, place)
@@ -121,7 +121,7 @@ class _Data:
         return [*self._lines, *after]
 
     def _next(self, index: int, place: int) -> list[str]:
-        """What a register, a read port or a pipeline of arithmetic holds next."""
+        """Return lines for the next contents of a register, a read port or a pipeline of arithmetic."""
         word = self._words.words[index]
         if word.kind == "register":
             return [f"new[{place}] = {self._word(word.operands[0])};"]
@@ -129,7 +129,7 @@ class _Data:
             memory = self._words.memories[str(word.detail)]
             enable, *address = word.control
             at = _number(tuple(address))
-            # What a read at the moment of a write gives is nothing to rely on.
+            # A read at the moment of a write gives nothing to rely on.
             collides = " || ".join(f"collide({write}, {_number(where)}, {at})" for write, where, _ in memory.writes)
             return [
                 f"new[{place}] = {self._domain}_read(old + {self._memories[str(word.detail)]}, {memory.depth}, "
@@ -140,12 +140,12 @@ class _Data:
         return [f"new[{place + stage}] = {f'old[{place + stage - 1}]' if stage else value};" for stage in range(stages)]
 
     def _application(self, word: Word) -> str:
-        """A function of words."""
+        """Return the application of a function to words."""
         operands = ", ".join([*word.control, *map(self._word, word.operands)])
         return f"{self._domain}_{word.kind}({operands})"
 
     def _word(self, index: int) -> str:
-        """C expression of a word; lines that compute it are added."""
+        """Return the C expression of a word; lines that compute it are added."""
         word = self._words.words[index]
         constant = f"{self._domain}_constant"
         match word.kind:
@@ -165,5 +165,5 @@ class _Data:
 
 
 def _number(bits: tuple[str, ...]) -> str:
-    """C expression of bits as a number, lowest first."""
+    """Return the C expression of bits as a number, lowest first."""
     return functools.reduce(lambda number, bit: f"append({number}, {bit})", reversed(bits), "0")

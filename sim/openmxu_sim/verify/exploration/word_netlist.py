@@ -1,6 +1,6 @@
 """A unit's netlist seen as control, bit by bit, and data, word by word.
 
-What the exploration may assume about data is enforced here: a word of data is moved, chosen by control, kept
+The exploration's assumptions about data are enforced here: a word of data is moved, chosen by control, kept
 in registers and memories and handed to arithmetic as a whole, bits in order; and no bit of control is
 computed from data. A netlist that does anything else is refused.
 """
@@ -32,14 +32,14 @@ _VALID_BITS = {r"control_\d+|bank\.column_\d+\.o_control": 0, r".*\.(write|leavi
 
 @dataclass(frozen=True)
 class Word:
-    """Where a word of data comes from."""
+    """A word of data, and its source."""
 
     kind: str
     """``"input"`` (lane or mark of a stream), ``"constant"``, ``"choose"`` (the first of two words where a bit
     is high, else the second), ``"clear"`` (a word whose NaN is replaced where a mark says so),
     ``"register"``, ``"read"`` (output register of a memory's port), ``"multiply"``, ``"add"``, ``"convert"``."""
     operands: tuple[int, ...] = ()
-    """Words that it is made of, by index."""
+    """Words that this word is computed from, by index."""
     control: tuple[str, ...] = ()
     """C expressions of control: of ``"choose"`` the bit, of ``"read"`` enable and address, lowest bit first."""
     detail: str | int = 0
@@ -48,7 +48,7 @@ class Word:
 
 @dataclass(frozen=True)
 class Memory:
-    """A memory of words: places, and per write port enable, address bits and the word written."""
+    """A memory of words: places, and per write port enable, address bits and the index of the word written."""
 
     depth: int
     writes: tuple[tuple[str, tuple[str, ...], int], ...]
@@ -74,7 +74,7 @@ write_json /job/result
 
 
 def _box_kind(module: str) -> str | None:
-    """Which arithmetic a module is, by its name."""
+    """Return the arithmetic of a module, by its name."""
     found = re.fullmatch(r".*\.(multiply_add|adder)|(converter)_.*", module)
     return found and _ARITHMETIC[found[1] or found[2]]
 
@@ -111,7 +111,7 @@ class WordNetlist:
         self._check_handshakes(shown)
 
     def _check_clocks(self) -> None:
-        """Everything runs on the one clock; else registers might never change, and nothing be shown."""
+        """Check that everything runs on the one clock; else registers might never change, and nothing be proven."""
         clock = self._netlist.inputs["clk"]
         for cell in self._netlist.cells:
             for port in ("C", "CLK", "clk"):
@@ -124,7 +124,7 @@ class WordNetlist:
                 raise ValueError(f"read port {cell.name} must be without reset")
 
     def _name_inputs(self) -> None:
-        """Lanes are data; marks, valid and ready are control.
+        """Name the inputs: lanes are data; marks, valid and ready are control.
 
         But ``clear_nan`` is only ever applied to data, so it is data; ``last`` is both: control where admission
         reads it, data on its way to the results. So is ``clear_nan`` where the status looks whether it changes.
@@ -150,7 +150,7 @@ class WordNetlist:
     # Control
 
     def _bit(self, bit: Bit) -> str:
-        """The C expression of a bit of control; its logic, and what that needs, is added."""
+        """Return the C expression of a bit of control; its logic, and the logic before it, is added."""
         if bit in self._names:
             return self._names[bit]
         if bit not in self._drivers:
@@ -169,13 +169,13 @@ class WordNetlist:
         return self._names[bit]
 
     def _finish_registers(self) -> None:
-        """What the registers of control hold next; this may need more of them."""
+        """Complete the next contents of the registers of control; this may need more registers."""
         while self._waiting:
             index, bit = self._waiting.pop()
             self.registers[index] = self._bit(bit)
 
     def _find_meaningless(self) -> dict[int, str]:
-        """Registers of control that may mean nothing, and the C expression that is high where they do."""
+        """Return registers of control that may mean nothing, and the C expression that is high where they do."""
         found: dict[int, str] = {}
         for name, bits in self._netlist.nets.items():
             for pattern, place in _VALID_BITS.items():
@@ -191,12 +191,12 @@ class WordNetlist:
         return found
 
     def _registers(self, bits: Sequence[Bit]) -> list[int]:
-        """Those of the bits that are registers of control."""
+        """Return the registers of control among the bits."""
         names = (self._names.get(bit, "") for bit in bits)
         return [int(name[1:]) for name in names if re.fullmatch(r"r\d+", name)]
 
     def _cone(self, bit: Bit) -> set[Bit]:
-        """The bits behind registers, memories and inputs that a bit depends on within the cycle."""
+        """Return the outputs of registers and memories, and the inputs, that a bit depends on within the cycle."""
         seen: set[Bit] = set()
         leaves: set[Bit] = set()
         stack = [bit]
@@ -213,7 +213,7 @@ class WordNetlist:
         return leaves
 
     def _check_handshakes(self, shown: Mapping[str, Bit]) -> None:
-        """Ready, valid and mistakes follow no input within the cycle; results come from registers."""
+        """Check that ready, valid and mistakes follow no input within the cycle, and results come from registers."""
         owners = {bit: port for port, bits in self._netlist.inputs.items() for bit in bits}
         for output, bit in shown.items():
             seen = {owners[leaf] for leaf in self._cone(bit) if leaf in owners}
@@ -225,7 +225,7 @@ class WordNetlist:
     # Data
 
     def _word(self, bits: Sequence[Bit]) -> int:
-        """The index of a word, which is added with all that it is made of."""
+        """Return the index of a word, which is added with all words that it is computed from."""
         key = tuple(bits)
         if key not in self._indices:
             self._indices[key] = len(self.words)
@@ -234,7 +234,7 @@ class WordNetlist:
         return self._indices[key]
 
     def _trace(self, bits: tuple[Bit, ...]) -> Word:
-        """Where a word comes from."""
+        """Return a word, traced to its source."""
         if bits in self._lanes:
             return Word("input", detail=self._lanes[bits])
         if all(bit in ("0", "1") for bit in bits):
@@ -260,7 +260,7 @@ class WordNetlist:
         raise ValueError(f"data must be moved as whole words, not as {sorted(types)} at {self._net(bits[0])}")
 
     def _whole(self, cell: Cell, bits: tuple[Bit, ...]) -> Word:
-        """A word that a memory or arithmetic puts out."""
+        """Return a word that a memory or arithmetic puts out."""
         outputs = [port for port in cell.connections if port not in cell.inputs]
         if len(outputs) != 1 or cell.connections[outputs[0]] != bits:
             raise ValueError(f"data must be moved as whole words, not as a part of what {cell.name} puts out")
@@ -282,7 +282,7 @@ class WordNetlist:
         return tuple(self._word(cell.connections[port]) for port in ports)
 
     def _read(self, cell: Cell) -> Word:
-        """What a memory's port has read."""
+        """Return the word of a memory's read port."""
         name = cell.parameters["MEMID"]
         if name not in self.memories:
             ports = [
@@ -295,7 +295,7 @@ class WordNetlist:
         )
 
     def _write(self, cell: Cell) -> tuple[str, tuple[str, ...], int]:
-        """Enable, address and word of a memory's write port."""
+        """Return enable, address and word of a memory's write port."""
         if len(set(cell.connections["EN"])) != 1:
             raise ValueError(f"data must be moved as whole words, not written in parts by {cell.name}")
         return (
@@ -305,7 +305,7 @@ class WordNetlist:
         )
 
     def _masked(self, left: tuple[Bit, ...], right: tuple[Bit, ...]) -> Word:
-        """A function of a word and a mark: each bit of the word, masked by a bit that depends on all and the mark."""
+        """Return a word masked by one bit that depends on all bits of the word and on a mark."""
         word, mask = (left, right) if len(set(right)) == 1 else (right, left)
         marks = self._cone(mask[0]) - set(word)
         if len(set(mask)) != 1 or len(marks) != 1:
@@ -313,10 +313,10 @@ class WordNetlist:
         return Word("clear", (self._word(word), self._word(tuple(marks))))
 
     def _net(self, bit: Bit) -> str:
-        """A name of the bit, for messages."""
+        """Return a name of a bit, for messages."""
         return next((name for name, bits in self._netlist.nets.items() if bit in bits), f"bit {bit}")
 
 
 def _port(cells: Sequence[Cell], port: str) -> tuple[Bit, ...]:
-    """What one-bit cells are connected to at a port."""
+    """Return the bits that one-bit cells are connected to at a port."""
     return tuple(cell.connections[port][0] for cell in cells)

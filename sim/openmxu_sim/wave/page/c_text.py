@@ -1,4 +1,4 @@
-"""The C text of the page's units: the engine ``compiled``'s own, for all sizes of a number of stages at once."""
+"""C text of the page's units: that of the engine ``compiled``, for all sizes with one number of stages at once."""
 
 import re
 
@@ -22,27 +22,27 @@ SIZES = range(1, 9)
 """Rows, and columns, of the units in a page."""
 
 MOST_SIDE = 16
-"""Rows, and columns, of the matrices in a page."""
+"""Most rows, and columns, of the matrices in a page."""
 
 _SIZED = ("admission", "status")
 """Parts whose netlist depends on the rows of the array."""
 
 
 def page_config(rows: int, columns: int, stages: int) -> MxuConfig:
-    """A unit of the page: it splits fp32 itself, so that every precision is done by its netlist."""
+    """Return a unit of the page: it splits fp32 itself, so that its netlist does every precision."""
     return MxuConfig(rows=rows, columns=columns, stages=stages, splitter=True, status=True)
 
 
 def first_pass(precision: str) -> int:
-    """Where the passes of a precision begin among those of all."""
+    """Return the place of a precision's first pass among the passes of all precisions."""
     names = list(PASSES)
     return sum(len(PASSES[name]) for name in names[: names.index(precision)])
 
 
 def page_text(stages: int) -> str:
-    """The C text of all units of a number of stages; see ``page.c``.
+    """Return the C text of all units with a number of stages; see ``page.c``.
 
-    Parts whose netlist depends on the number of rows are there once for each; the others once.
+    The text has parts whose netlist depends on the number of rows once for each number, and the others once.
     """
     largest = page_config(SIZES[-1], SIZES[-1], stages)
     circuits = {name: Circuit(text, name) for name, text in netlists(largest).items()}
@@ -61,7 +61,7 @@ def page_text(stages: int) -> str:
 
 
 def register_names(text: str) -> dict[str, list[tuple[str, int]]]:
-    """Names and widths of the registers of each part in a C text, in the order in which they are held."""
+    """Return names and widths of the registers of each part in a C text, in the order in which they are held."""
     found = re.findall(r'^const char (\w+)_registers\[\] = "(.*)";$', text, re.MULTILINE)
     return {
         part: [(name, int(width)) for name, _, width in (pair.rpartition(":") for pair in names.split())]
@@ -87,18 +87,18 @@ _THREADS = """
 #define pthread_join(thread, result) ((void)(thread))
 #endif
 """
-"""What ``unit.c`` needs of threads, where there are none."""
+"""Definitions of the functions that ``unit.c`` needs of threads, where there are none."""
 
 _SIZE = """
 static int page_rows, page_columns;
 #define ROWS page_rows
 #define COLUMNS page_columns
 """
-"""The size of the unit that runs."""
+"""Size of the unit that runs."""
 
 
 def _choose_by_rows(part: str) -> str:
-    """A part's functions, which call those for as many rows as there are; their arguments have the same layout."""
+    """Return a part's functions, which call those for the number of rows; their arguments have the same layout."""
     one = f"{part}_{SIZES[0]}"
     functions = [
         "\n".join(
@@ -136,7 +136,7 @@ def _choose_by_rows(part: str) -> str:
 
 
 def _numbers(largest: MxuConfig) -> str:
-    """The constants of ``unit.c`` and ``page.c``; what depends on the size as an expression of it."""
+    """Return the constants of ``unit.c`` and ``page.c``; those that depend on the size as expressions of it."""
     numbers = shared_constants(copies=1) | constants(largest)
     step, delay = numbers["ROW_STEP"], numbers.pop("CONTROL_DELAY")
     sizes = numbers.pop("ROWS"), numbers.pop("COLUMNS")
@@ -157,6 +157,6 @@ def _numbers(largest: MxuConfig) -> str:
 
 
 def _passes() -> str:
-    """The parts of all passes of all precisions."""
+    """Return the parts of all passes of all precisions, as C text."""
     parts = [f"{{{int(a)}, {int(b)}}}" for passes in PASSES.values() for a, b in passes]
     return f"static const int passes[][2] = {{{', '.join(parts)}}};"

@@ -29,7 +29,7 @@ _SCRIPTS = {"live": (*_BOTH, "start"), "heat": (*_BOTH, "heat", "start")}
 
 
 def live_page(given: Given | Record, *, live: bool = True, stages: Sequence[int] = STAGES, made_by: str = "") -> str:
-    """A page in which units of 1x1 to 8x8 run, as HTML; it begins with a run that is also recorded in it."""
+    """Return a page in which units of 1x1 to 8x8 run, as HTML; it begins with a run that is also recorded in it."""
     record = record_here(given) if isinstance(given, Given) else given
     given = record.given
     offered = sorted({*stages, given.stages}) if live else [given.stages]
@@ -59,7 +59,7 @@ def live_page(given: Given | Record, *, live: bool = True, stages: Sequence[int]
 
 
 def heat_page(activity: Activity, *, made_by: str = "") -> str:
-    """A recorded run of a unit of any size as a heat map with a slider, as HTML."""
+    """Return a recorded run of a unit of any size as a heat map with a slider, as HTML."""
     config, tiles = activity.config, activity.tiles
     steps = np.diff(activity.starts, axis=-1, prepend=0).astype("<i2")
     flags = np.zeros(len(activity.streams), dtype=np.uint8)
@@ -100,7 +100,7 @@ _ENDS = ("weights", "activations", "results")
 
 
 def _recorded(record: Record, seeds: list[int]) -> dict[str, Any]:
-    """A record as the page reads it: frames, each but the first as the difference to the one before."""
+    """Return a record as the page reads it: each frame but the first as the difference to the one before."""
     given, frames = record.given, record.frames.copy()
     frames[1:] ^= record.frames[:-1]
     (m, k), n = given.a.shape, given.b.shape[1]
@@ -127,7 +127,7 @@ def _packed(content: bytes) -> str:
 
 
 def _document(body: str, title: str, about: str, data: dict[str, Any], made_by: str) -> str:
-    """The file: template, style, script and data put together. It says that it is recorded until it runs."""
+    """Return the file, of template, style, script and data. The page calls itself recorded until it runs."""
     parts = {
         "title": escape(title),
         "kind": "recorded",

@@ -1,4 +1,4 @@
-"""Where things are in a frame: what ``page.c`` writes down of a cycle."""
+"""Layout of a frame, in which ``page.c`` records a cycle."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ _READ = ("activations", "swap", "loaded", "place", "held")
 
 
 def frame_layout(text: str, stages: int) -> dict[str, Any]:
-    """The first word of each part of a frame, and of the registers in it, as plain data."""
+    """Return the first word of each part of a frame, and of the registers in it, as plain data."""
     registers = register_names(text)
     admission = {rows: _places(registers[f"admission_{rows}"]) for rows in SIZES}
     unit = _places(registers["unit"])
@@ -43,7 +43,7 @@ def frame_layout(text: str, stages: int) -> dict[str, Any]:
 
 
 def frame_words(layout: dict[str, Any], rows: int, columns: int) -> int:
-    """Words of a frame that a unit of this size fills."""
+    """Return the number of words of a frame that a unit of this size fills."""
     return int(layout["cells"] + rows * columns * layout["limbs"])
 
 

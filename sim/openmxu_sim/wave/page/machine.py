@@ -1,4 +1,4 @@
-"""The page's units on this machine: what a page does, for records and for tests."""
+"""The page's units on this machine, run as a page runs them, for records and for tests."""
 
 import ctypes
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ from openmxu_sim.wave.page.c_text import MOST_SIDE, SIZES, first_pass, page_text
 from openmxu_sim.wave.page.layout import frame_layout, frame_words
 
 _TILE = 9
-"""Numbers of a ``struct tile``."""
+"""Number of fields of a ``struct tile``."""
 
 
 @dataclass(frozen=True)
 class Given:
-    """A run of the page."""
+    """Inputs of a run of the page."""
 
     a: Words
     b: Words
@@ -36,7 +36,7 @@ class Given:
     precision: str = "default"
     """One of :data:`openmxu.spec.passes.PASSES`."""
     stalls: int | None = None
-    """Seed of :class:`~openmxu_sim.operands.stimulus.Stalls`; ``None``: nothing stalls."""
+    """Seed of :class:`~openmxu_sim.operands.stimulus.Stalls`; ``None``: no stalls."""
 
     def __post_init__(self) -> None:
         for noun in ("rows", "columns"):
@@ -48,23 +48,23 @@ class Given:
 
     @property
     def golden(self) -> Words:
-        """(M, N): the bits by the golden model."""
+        """(M, N): the result's bits by the golden model."""
         a, b = golden.from_bits(self.a), golden.from_bits(self.b)
         return golden.to_bits(golden.matmul(a, b, rows=self.rows, precision=self.precision))
 
 
 @dataclass(frozen=True)
 class Record:
-    """What was written down of a run."""
+    """Record of a run."""
 
     given: Given
-    """The run."""
+    """Inputs of the run."""
     tiles: npt.NDArray[np.int64]
-    """(tiles, 9): each as ``struct tile`` of ``unit.c``."""
+    """(tiles, 9): each tile as ``struct tile`` of ``unit.c``."""
     frames: Words
     """(cycles, words): see :func:`~openmxu_sim.wave.page.layout.frame_layout`."""
     cycles: int
-    """From the first beat taken to the last result given, both included."""
+    """Cycles from the first beat taken to the last result given, both included."""
 
 
 class _Machine:
@@ -89,7 +89,7 @@ def random_run(
     precision: str = "default",
     stalls: int | None = None,
 ) -> Given:
-    """The product of two random matrices of M, K and N, in numbers that are short to read."""
+    """Return the product of two random matrices of M, K and N, in numbers that are short to read."""
     m, k, n = sizes
     generator = np.random.default_rng(0)
     a, b = (golden.to_bits(generator.standard_normal(shape).round(2).astype(np.float32)) for shape in ((m, k), (k, n)))
@@ -97,13 +97,13 @@ def random_run(
 
 
 def fetch_text(stages: int) -> str:
-    """:func:`~openmxu_sim.wave.page.c_text.page_text`, from the cache or made now."""
+    """Return :func:`~openmxu_sim.wave.page.c_text.page_text`, from the cache or made now."""
     return cache.fetch_result(SOURCES, lambda: page_text(stages).encode(), "page", str(stages)).decode()
 
 
 @lru_cache(maxsize=7)
 def _load(stages: int) -> _Machine:
-    # No trial: what a page records is compared with the golden model where it is shown.
+    # No trial: a record is compared with the golden model where it is shown.
     return fetch_library(fetch_text(stages), _Machine, lambda _: False)
 
 

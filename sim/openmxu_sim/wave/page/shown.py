@@ -1,4 +1,4 @@
-"""Runs a product as a page does, and shows it in a notebook."""
+"""Run a product as a page does, and show it in a notebook."""
 
 from html import escape
 
@@ -11,7 +11,7 @@ class _Shown(Record):
     """A record that notebooks show."""
 
     def _repr_html_(self) -> str:
-        """The page, live where it can be."""
+        """Return the page, live where it can be."""
         page = escape(live_page(self, live=has_zig()))
         return f'<iframe srcdoc="{page}" title="The unit" style="width:100%;height:860px;border:0"></iframe>'
 

@@ -1,4 +1,4 @@
-"""C text into WebAssembly, by the compiler of the package ziglang."""
+"""Compile C text into WebAssembly, by the compiler of the package ziglang."""
 
 import sys
 from importlib.metadata import version
@@ -20,22 +20,22 @@ _FLAGS = (
 )
 
 _LIMIT = 600.0
-"""Seconds after which the compiler is ended. It takes a second, the first time half a minute."""
+"""Seconds after which the compiler is stopped. It takes a second, the first time half a minute."""
 
 
 def has_zig() -> bool:
-    """Whether the compiler is there."""
+    """Whether the compiler is installed."""
     return find_spec("ziglang") is not None
 
 
 def check_zig() -> None:
-    """Raise a CompilerNotFoundError if the compiler is not there."""
+    """Raise a CompilerNotFoundError if the compiler is not installed."""
     if not has_zig():
         raise CompilerNotFoundError(f"a page with a live unit needs the package ziglang: {install('zig')}")
 
 
 def build_wasm(text: str) -> bytes:
-    """The module of a C text, from the cache or compiled now."""
+    """Return the module of a C text, from the cache or compiled now."""
     check_zig()
     return cache.fetch("models", cache.key("wasm", version("ziglang"), repr(_FLAGS), text), lambda: _build(text))
 
