@@ -15,7 +15,7 @@ from openmxu.area.chapters import peer_tables as peers
 from openmxu.area.finding.comparison import Comparison
 from openmxu.export.provenance import NETLIST, provenance
 from openmxu_boards.bitstream import record as builds
-from openmxu_boards.devices.targets import BOARDS
+from openmxu_boards.devices.boards import BOARDS
 from openmxu_sim.studies import accuracy, roofline, speed
 from openmxu_sim.studies.speed.measure import ROW_ENGINE
 from openmxu_sim.verify.check import FAILED, HOLDS, NOT_RUN

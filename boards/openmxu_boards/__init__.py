@@ -13,7 +13,7 @@
 import openmxu_boards.sources  # noqa: F401  # first: it takes down the state of the files of what follows
 from openmxu_boards.bitstream.flow import build
 from openmxu_boards.bitstream.report import BuildReport, Clock, Usage
-from openmxu_boards.devices.targets import Board, boards, find_board, own_board, with_options
+from openmxu_boards.devices.boards import Board, boards, find_board, own_board, with_options
 from openmxu_boards.selftest import Program, SelfTest, program
 
 __all__ = [

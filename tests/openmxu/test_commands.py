@@ -8,14 +8,14 @@ import pytest
 
 from openmxu.cli.frame import main
 from openmxu.runtime.extras import extra_of, install
-from openmxu.yosys import wasm
+from openmxu.yosys import yowasp
 
 
 @pytest.mark.parametrize(("timeout", "code"), [("600", 0), ("0.01", 1)])
 def test_area_says_by_its_exit_code_whether_all_was_measured(
     timeout: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("YOWASP_CACHE_DIR", str(wasm.folder()))
+    monkeypatch.setenv("YOWASP_CACHE_DIR", str(yowasp.folder()))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # where nothing is kept
     assert (
         main(

@@ -23,13 +23,13 @@ from openmxu.export.verilog import to_rtlil
 from openmxu.runtime import process
 from openmxu.runtime.files import folder, reserve
 from openmxu.runtime.machine import cores, machine_name
-from openmxu.yosys import wasm
+from openmxu.yosys import yowasp
 from openmxu_boards import tools
 from openmxu_boards.bitstream.placement import read_placement
 from openmxu_boards.bitstream.report import BuildReport, Clock, read_clocks, read_path, read_utilisation
 from openmxu_boards.bitstream.top import Design, Emitted, Top, check_uart, selftest
+from openmxu_boards.devices.boards import Board, find_board
 from openmxu_boards.devices.families import family_of
-from openmxu_boards.devices.targets import Board, find_board
 
 MOST_SEEDS = 100
 """The most runs of nextpnr in a build."""
@@ -153,7 +153,7 @@ def _run(
     tell(f"{board.name}, step 1 of 3: synthesis with Yosys")
     seconds: dict[str, float] = {}
     _timed(plan.synthesis, work, seconds, tell)
-    wasm.prepare(plan.placement[0], tell)
+    yowasp.prepare(plan.placement[0], tell)
     files = [path for path in work.iterdir() if path.is_file()]
 
     def place(seed: int) -> tuple[Clock, ...]:
@@ -178,7 +178,7 @@ def _pack(plan: _Plan, work: Path, seconds: dict[str, float], tell: Callable[[st
 def _timed(command: Sequence[str], work: Path, seconds: dict[str, float], tell: Callable[[str], None]) -> None:
     """Run a tool, and keep the time of its longest run."""
     start = time.monotonic()
-    wasm.run(command[0], command[1:], work, tell)
+    yowasp.run(command[0], command[1:], work, tell)
     seconds[command[0]] = max(seconds.get(command[0], 0.0), time.monotonic() - start)
 
 

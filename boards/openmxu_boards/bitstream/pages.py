@@ -11,7 +11,7 @@ from openmxu.runtime.files import folder, reserve
 from openmxu_boards.bitstream.flow import PLACEMENT, SUMMARY
 from openmxu_boards.bitstream.record import drawing_name, entry, to_markdown
 from openmxu_boards.bitstream.report import unit_of
-from openmxu_boards.devices.targets import Board, find_board, with_options
+from openmxu_boards.devices.boards import Board, find_board, with_options
 from openmxu_boards.simulated.throughput import measure
 
 HTML, MARKDOWN = "report.html", "report.md"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from openmxu_boards.bitstream.placement import described
-from openmxu_boards.devices.targets import Board
+from openmxu_boards.devices.boards import Board
 
 
 @dataclass(frozen=True)

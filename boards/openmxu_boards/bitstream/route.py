@@ -26,7 +26,7 @@ from amaranth.lib.wiring import In, Out
 from openmxu.export.verilog import to_rtlil
 from openmxu.runtime import process
 from openmxu.runtime.machine import cores
-from openmxu.yosys import wasm
+from openmxu.yosys import yowasp
 from openmxu_boards import tools
 from openmxu_boards.bitstream.report import LongestPath, read_clocks, read_path, read_utilisation
 
@@ -166,8 +166,8 @@ def route(
         (work / "design.il").write_text(to_rtlil(registered, name=_TOP))
         script = f"read_rtlil design.il; {target.synthesis} -top {_TOP} -json design.json"
         tell(f"synthesis of {design.module_name}")
-        wasm.run("yosys", ["-q", "-p", script], work, tell)
-        wasm.prepare(target.router[0], tell)
+        yowasp.run("yosys", ["-q", "-p", script], work, tell)
+        yowasp.prepare(target.router[0], tell)
 
         def one(seed: int) -> Any:
             tell(f"placement and routing, seed {seed}")
@@ -194,7 +194,7 @@ def _place(target: Device, work: Path, seed: int, tell: Callable[[str], None]) -
     (folder / "design.json").write_bytes((work / "design.json").read_bytes())
     tool, *options = target.router
     files = ["--json", "design.json", "--report", "report.json"]
-    wasm.run(tool, [*options, *files, "--seed", str(seed), "--timing-allow-fail"], folder, tell)
+    yowasp.run(tool, [*options, *files, "--seed", str(seed), "--timing-allow-fail"], folder, tell)
     return json.loads((folder / "report.json").read_text())
 
 

@@ -8,8 +8,8 @@ from amaranth.lib import io, wiring
 from amaranth.lib.wiring import In
 
 from openmxu.spec.config import MxuConfig
+from openmxu_boards.devices.boards import Board
 from openmxu_boards.devices.clocks import add_clock
-from openmxu_boards.devices.targets import Board
 from openmxu_boards.selftest import SelfTest
 
 Design = Callable[[MxuConfig, int], Any]

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from openmxu.runtime import process
-from openmxu.yosys import wasm
+from openmxu.yosys import yowasp
 from openmxu_boards import tools
 from openmxu_boards.bitstream.flow import ROUTED, SUMMARY
+from openmxu_boards.devices.boards import Board
 from openmxu_boards.devices.families import Family, family_of
-from openmxu_boards.devices.targets import Board
 from openmxu_boards.replay import ecp5, gatemate, gowin, ice40
 from openmxu_boards.replay.bitmap import read_bitmap
 from openmxu_boards.replay.chip import find_chip
@@ -61,7 +61,7 @@ def unpack(bitstream: bytes, tell: Callable[[str], None]) -> str:
     tools.check(["iceunpack"])
     with process.workspace() as work:
         (work / "bits.bin").write_bytes(bitstream)
-        wasm.run("iceunpack", ["bits.bin", "bits.asc"], work, tell)
+        yowasp.run("iceunpack", ["bits.bin", "bits.asc"], work, tell)
         return (work / "bits.asc").read_text()
 
 

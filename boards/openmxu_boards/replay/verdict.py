@@ -9,7 +9,7 @@ from typing import Any
 
 from openmxu_boards.bitstream.flow import SUMMARY
 from openmxu_boards.bitstream.top import blink_at
-from openmxu_boards.devices.targets import Board, find_board
+from openmxu_boards.devices.boards import Board, find_board
 from openmxu_boards.host import BoardError, Host
 from openmxu_boards.host.check import check as check_products
 from openmxu_boards.replay.circuit import Circuit

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from openmxu.spec.formats import FP32
-from openmxu_boards.devices.targets import Board
+from openmxu_boards.devices.boards import Board
 from openmxu_boards.host import Host
 from openmxu_boards.simulated import simulated_link
 from openmxu_sim.operands import vectors

@@ -40,7 +40,7 @@ from typing import IO, Any
 
 from openmxu.runtime.locks import fcntl
 from openmxu.runtime.watcher import ANCESTORS, kill_descendants, kill_group, remove
-from openmxu.runtime.watching import watch
+from openmxu.runtime.watcher_client import watch
 
 _PREFIX = "openmxu-work-"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from openmxu.runtime import process
 from openmxu.runtime.process import TimeLimitError
-from openmxu.yosys import wasm
+from openmxu.yosys import yowasp
 
 __all__ = ["SynthesisError", "package", "prepare", "produce", "ready", "run"]
 
@@ -35,8 +35,8 @@ def prepare(progress: Callable[[str], None] | None = None) -> str:
     The first call on a machine compiles Yosys from WebAssembly, which takes about 40 s on two cores; of several
     processes one does it, and the others wait for it. Call this before the first :func:`run`.
     """
-    wasm.prepare("yosys", progress or (lambda line: None))
-    done = process.run([*wasm.command("yosys"), "-V"], what="Yosys, asked for its version,", limit=_ANSWER_LIMIT)
+    yowasp.prepare("yosys", progress or (lambda line: None))
+    done = process.run([*yowasp.command("yosys"), "-V"], what="Yosys, asked for its version,", limit=_ANSWER_LIMIT)
     match = re.match(r"(Yosys \S+) \((git sha1 \w+)", done.output)
     if done.code or not match:
         reason = "; ".join(done.last(1)) or f"exit code {done.code}"
@@ -75,7 +75,7 @@ def run(
             (work / "sources").symlink_to(sources.resolve(), target_is_directory=True)
             mount += ":/sources=sources"
         environment = os.environ | {"YOWASP_MOUNT": mount}
-        command = [*wasm.command("yosys"), "-q", "-l", "/job/yosys.log", "-s", "/job/script.ys"]
+        command = [*yowasp.command("yosys"), "-q", "-l", "/job/yosys.log", "-s", "/job/script.ys"]
         try:
             done = process.run(command, what="Yosys", limit=limit, directory=work, environment=environment)
         except TimeLimitError:
@@ -102,4 +102,4 @@ def ready() -> str:
 
 def _failure(what: str, job: Path, messages: str) -> str:
     """The text of a failure: what happened, and the last messages."""
-    return f"Yosys: {what}\n{wasm.last_lines(job / 'yosys.log', messages)}".rstrip()
+    return f"Yosys: {what}\n{yowasp.last_lines(job / 'yosys.log', messages)}".rstrip()

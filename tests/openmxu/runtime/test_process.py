@@ -104,10 +104,10 @@ def test_a_process_that_is_killed_leaves_nothing(number: signal.Signals, folder:
 def test_what_a_killed_watcher_left_the_next_one_sweeps(folder: Path) -> None:
     code = """
 import os, signal
-from openmxu.runtime import process, watching
+from openmxu.runtime import process, watcher_client
 with process.workspace() as folder:
     (folder / "file").touch()
-    watching.watch._process.kill()
+    watcher_client.watch._process.kill()
     os.kill(os.getpid(), signal.SIGKILL)
 """
     subprocess.run([sys.executable, "-c", code], env=os.environ | {"TMPDIR": str(folder)}, check=False)

@@ -18,7 +18,7 @@ from openmxu.export.provenance import NETLIST
 from openmxu.runtime import process
 from openmxu.runtime.files import NotStoredError
 from openmxu.runtime.machine import machine_name
-from openmxu.yosys import wasm
+from openmxu.yosys import yowasp
 from openmxu_boards import BuildReport, Clock, Usage, build, find_board, with_options
 from openmxu_boards.bitstream import flow
 from openmxu_boards.bitstream.report import read_clocks, read_path, read_utilisation
@@ -87,8 +87,8 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
         if tool == "icepack":
             (work / "selftest.bin").write_text(f"by icepack of {(work / 'selftest.asc').read_text()}")
 
-    monkeypatch.setattr(wasm, "run", run)
-    monkeypatch.setattr(wasm, "prepare", lambda tool, tell: None)
+    monkeypatch.setattr(yowasp, "run", run)
+    monkeypatch.setattr(yowasp, "prepare", lambda tool, tell: None)
     return calls
 
 
@@ -278,7 +278,7 @@ def test_failure_leaves_the_output_alone(tmp_path: Path, monkeypatch: pytest.Mon
         (work / "selftest.bin").write_text("half")
         raise RuntimeError("nextpnr-ice40 failed")
 
-    monkeypatch.setattr(wasm, "run", run)
+    monkeypatch.setattr(yowasp, "run", run)
     (tmp_path / "selftest.bin").write_text("old")
     with pytest.raises(RuntimeError, match="nextpnr-ice40 failed"):
         build("icebreaker", tmp_path)
@@ -327,7 +327,7 @@ def test_a_bitstream_is_not_lost(commands: Commands, tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("board", "tools", "tool"), [("icebreaker", wasm.TOOLS, "icepack"), ("tang-nano-9k", wasm.PYTHON, "gowin_pack")]
+    ("board", "tools", "tool"), [("icebreaker", yowasp.TOOLS, "icepack"), ("tang-nano-9k", yowasp.PYTHON, "gowin_pack")]
 )
 def test_missing_tool(
     board: str, tools: dict[str, tuple[str, str]], tool: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -10,7 +10,7 @@ import pytest
 
 from openmxu.cli import frame
 from openmxu_boards.bitstream import pages
-from openmxu_boards.devices.targets import Board, find_board
+from openmxu_boards.devices.boards import Board, find_board
 from openmxu_boards.simulated.throughput import Throughput
 
 from .test_record import REPORT

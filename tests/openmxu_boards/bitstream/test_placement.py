@@ -9,7 +9,7 @@ import pytest
 from openmxu.export.verilog import to_rtlil
 from openmxu_boards.bitstream.placement import OTHERS, Placement, described, part_of, read_placement
 from openmxu_boards.bitstream.top import selftest
-from openmxu_boards.devices.targets import find_board
+from openmxu_boards.devices.boards import find_board
 
 UNIT = "design.soc.machine.unit"
 

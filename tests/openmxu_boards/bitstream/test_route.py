@@ -12,7 +12,7 @@ import pytest
 from openmxu.catalog import CATALOG
 from openmxu.cli import frame
 from openmxu.unit.pe import ProcessingElement
-from openmxu.yosys import wasm
+from openmxu.yosys import yowasp
 from openmxu_boards import tools
 from openmxu_boards.bitstream.report import LongestPath
 from openmxu_boards.bitstream.route import route
@@ -53,8 +53,8 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
             seed = int(arguments[arguments.index("--seed") + 1])
             (work / "report.json").write_text(json.dumps(_report(seed)))
 
-    monkeypatch.setattr(wasm, "run", run)
-    monkeypatch.setattr(wasm, "prepare", lambda tool, tell: None)
+    monkeypatch.setattr(yowasp, "run", run)
+    monkeypatch.setattr(yowasp, "prepare", lambda tool, tell: None)
     monkeypatch.setattr(tools, "check", lambda names: None)
     monkeypatch.setattr(tools, "versions", lambda names: dict.fromkeys(names, "1"))
     return calls

@@ -17,7 +17,7 @@ from amaranth.sim import Simulator
 
 from openmxu.export.verilog import to_rtlil
 from openmxu.runtime import process
-from openmxu.yosys import wasm
+from openmxu.yosys import yowasp
 from openmxu_boards.replay import Circuit, CircuitError, Simulation, compile_circuit, ecp5, gatemate, gowin, ice40
 from openmxu_boards.replay.bitmap import Bitmap, read_bitmap
 from openmxu_boards.replay.chip import find_chip
@@ -182,7 +182,7 @@ def made(design: str, files: dict[str, str], *commands: list[str], result: str) 
         for name, text in files.items():
             (work / name).write_text(text)
         for tool, *arguments in commands:
-            wasm.run(tool, arguments, work, lambda line: None)
+            yowasp.run(tool, arguments, work, lambda line: None)
         return (work / result).read_bytes()
 
 

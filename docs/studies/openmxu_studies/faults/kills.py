@@ -9,7 +9,7 @@ from random import Random
 
 import numpy as np
 
-from openmxu.yosys import wasm
+from openmxu.yosys import yowasp
 from openmxu_sim.cosim.simulators import find_simulator
 from openmxu_studies.faults import HANG, LEFTOVER, LOST, SURVIVED, WRONG
 from openmxu_studies.faults.leftovers import Ending, end_at
@@ -94,7 +94,7 @@ def _end(folder: Path, arguments: list[str], seconds: float, number: signal.Sign
         [sys.executable, "-m", "openmxu", *arguments],
         marker=uuid.uuid4().hex,
         folder=folder / "tmp",
-        environment=os.environ | {"XDG_CACHE_HOME": str(folder / "cache"), "YOWASP_CACHE_DIR": str(wasm.folder())},
+        environment=os.environ | {"XDG_CACHE_HOME": str(folder / "cache"), "YOWASP_CACHE_DIR": str(yowasp.folder())},
         directory=folder / "work",
     )
 

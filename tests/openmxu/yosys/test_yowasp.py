@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from openmxu.runtime.locks import lock
-from openmxu.yosys import wasm
+from openmxu.yosys import yowasp
 
 # As the packages do: the compiled code goes where the variable says, in pieces.
 FAKE = """
@@ -29,9 +29,9 @@ def run(arguments):
 """
 PREPARE = """
 import sys
-from openmxu.yosys import wasm
-wasm.TOOLS["fake"] = ("fake_tool", "run")
-wasm.prepare("fake", lambda line: print("told", flush=True))
+from openmxu.yosys import yowasp
+yowasp.TOOLS["fake"] = ("fake_tool", "run")
+yowasp.prepare("fake", lambda line: print("told", flush=True))
 print(open(sys.argv[1]).read())
 """
 
@@ -43,10 +43,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "fake.wasm").write_bytes(b"code")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
-    monkeypatch.setitem(wasm.TOOLS, "fake", ("fake_tool", "run"))
+    monkeypatch.setitem(yowasp.TOOLS, "fake", ("fake_tool", "run"))
     monkeypatch.setenv("XDG_CACHE_HOME", f"{tmp_path}/cache")
     monkeypatch.setenv("YOWASP_CACHE_DIR", f"{tmp_path}/tools")
-    wasm._place.cache_clear()
+    yowasp._place.cache_clear()
     return tmp_path / "tools" / "fake_tool" / "fake.wasm" / hashlib.sha1(b"code").hexdigest()
 
 
@@ -63,9 +63,9 @@ def test_one_compiles_and_all_find_it_whole(place: Path) -> None:
 
 
 def test_who_finds_it_waits_for_nobody(place: Path, tmp_path: Path) -> None:
-    wasm.prepare("fake", ignore)
+    yowasp.prepare("fake", ignore)
     with lock(tmp_path / "cache" / "openmxu" / "locks" / "fake-tool", what="compiles fake"):
-        wasm.prepare("fake", pytest.fail)
+        yowasp.prepare("fake", pytest.fail)
 
 
 @pytest.mark.parametrize(
@@ -74,28 +74,28 @@ def test_who_finds_it_waits_for_nobody(place: Path, tmp_path: Path) -> None:
     ids=["cut", "flipped", "empty"],
 )
 def test_a_damaged_one_is_compiled_again(damage: Callable[[bytes], bytes], place: Path) -> None:
-    wasm.prepare("fake", ignore)
+    yowasp.prepare("fake", ignore)
     whole = place.read_bytes()
     place.write_bytes(damage(whole))
     told: list[str] = []
-    wasm.prepare("fake", told.append)
+    yowasp.prepare("fake", told.append)
     assert place.read_bytes() == whole
     assert told == ["compiling fake for this machine (once, up to a minute)"]
 
 
 @pytest.mark.parametrize("what", [".", "fake_tool", "fake_tool/fake.wasm", ""])
 def test_one_that_others_could_have_written(what: str, place: Path, tmp_path: Path) -> None:
-    wasm.prepare("fake", ignore)
+    yowasp.prepare("fake", ignore)
     path = tmp_path / "tools" / what if what else place
     path.chmod(0o777)
     with pytest.raises(PermissionError, match=r"can be written by other users; delete it"):
-        wasm.prepare("fake", ignore)
+        yowasp.prepare("fake", ignore)
 
 
 def test_a_tool_that_does_not_run(place: Path, tmp_path: Path) -> None:
     (tmp_path / "fake_tool.py").write_text("def run(arguments):\n    raise SystemExit('no such luck')")
     with pytest.raises(OSError, match=r"^fake of fake-tool cannot be compiled for this machine: no such luck$"):
-        wasm.prepare("fake", ignore)
+        yowasp.prepare("fake", ignore)
     assert not place.exists()
 
 
@@ -112,8 +112,8 @@ def fake_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A tool called ``fake``; returns a directory to run it in."""
     (tmp_path / "fake_tool.py").write_text(FAKE_TOOL)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setitem(wasm.TOOLS, "fake", ("fake_tool", "run"))
-    monkeypatch.setattr(wasm, "prepare", lambda tool, tell: tell("compiled"))
+    monkeypatch.setitem(yowasp.TOOLS, "fake", ("fake_tool", "run"))
+    monkeypatch.setattr(yowasp, "prepare", lambda tool, tell: tell("compiled"))
     work = tmp_path / "work"
     work.mkdir()
     return work
@@ -121,17 +121,17 @@ def fake_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_run_tells_of_the_first_call(fake_tool: Path) -> None:
     told: list[str] = []
-    wasm.run("fake", ["0"], fake_tool, told.append)
+    yowasp.run("fake", ["0"], fake_tool, told.append)
     assert told == ["compiled"]
     assert "made" in os.listdir(fake_tool)
 
 
 def test_run_shows_the_last_messages_of_a_failure(fake_tool: Path) -> None:
     with pytest.raises(RuntimeError) as caught:
-        wasm.run("fake", ["3"], fake_tool, lambda line: None)
+        yowasp.run("fake", ["3"], fake_tool, lambda line: None)
     first, *last = str(caught.value).splitlines()
     assert first == "fake failed with exit code 3:"
-    assert last == [f"line {n}" for n in range(20 - wasm.LOG_LINES, 20)]
+    assert last == [f"line {n}" for n in range(20 - yowasp.LOG_LINES, 20)]
 
 
 def test_run_shows_what_only_a_log_says(fake_tool: Path) -> None:
@@ -140,7 +140,7 @@ def test_run_shows_what_only_a_log_says(fake_tool: Path) -> None:
     with pytest.raises(
         RuntimeError, match=r"^fake failed with exit code 3:\nERROR: Assert `a == b' failed in rtlil.cc:1.$"
     ):
-        wasm.run("fake", ["3", "-l", "it.rpt"], fake_tool, lambda line: None)
+        yowasp.run("fake", ["3", "-l", "it.rpt"], fake_tool, lambda line: None)
 
 
 def test_a_tool_that_is_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,10 +151,10 @@ def test_a_tool_that_is_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (package / "pack.py").write_text("import sys; print(sys.argv[1:]); sys.exit(int(sys.argv[1]))")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(wasm.PYTHON, "pack", ("some_tools", "pack"))
-    assert wasm.is_installed("pack")
-    assert wasm.package("pack") == "some-tools"
-    wasm.run("pack", ["0", "x"], tmp_path, pytest.fail)
+    monkeypatch.setitem(yowasp.PYTHON, "pack", ("some_tools", "pack"))
+    assert yowasp.is_installed("pack")
+    assert yowasp.package("pack") == "some-tools"
+    yowasp.run("pack", ["0", "x"], tmp_path, pytest.fail)
     assert (tmp_path / "pack.messages").read_text() == "['0', 'x']\n"
     with pytest.raises(RuntimeError, match=r"^pack failed with exit code 3"):
-        wasm.run("pack", ["3"], tmp_path, pytest.fail)
+        yowasp.run("pack", ["3"], tmp_path, pytest.fail)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from openmxu.cli import frame
-from openmxu.runtime.moved import MOVED
+from openmxu.runtime.old_paths import MOVED
 
 _ROOT = Path(__file__).parents[3]
 _WITH_FRAMEWORKS = ("jax", "onnx", "torch", "training", "pretrained")
