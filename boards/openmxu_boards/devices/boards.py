@@ -53,10 +53,11 @@ class Board:
     overrides: Mapping[str, str] = field(default_factory=dict)
     """Options of the platform's tools."""
     buffers: Buffers = field(default_factory=Buffers)
+    """Sizes of the buffers of the system that answers a host."""
     counters: bool = True
+    """Whether the unit's counters fit beside it."""
     baud: int = 1_000_000
-    """The system that answers a host: sizes of its buffers, whether the unit's counters fit, and the bits per
-    second of its UART."""
+    """Bits per second of its UART."""
 
     @property
     def summary(self) -> str:

@@ -6,9 +6,9 @@
       └─ fork, made before anything is imported: the command
            └─ writes its exit code into a pipe when its outputs are there, and ends
 
-A signal's handler waits for native code in the main thread; the parent does not. A library that crashes, or ends its
-process by exit(0), takes the fork with it, and no code is in the pipe. On Linux, the kernel kills the fork when the
-parent is gone; elsewhere it goes on until it is done.
+Python runs a signal's handler only after native code returns; the parent runs no such code, and acts at once. A library
+that crashes, or ends its process by exit(0), takes the fork with it, and no code is in the pipe. On Linux, the kernel
+kills the fork when the parent is gone; elsewhere it goes on until it is done.
 """
 
 import _signal  # type: ignore[import-not-found]  # as in openmxu.cli.interrupts

@@ -1,6 +1,6 @@
 """Starts child processes and makes temporary folders, and ensures that neither outlives this process.
 
-Nothing outlives the process that made it, whether that returns, fails, is interrupted or is killed::
+On Linux nothing outlives the process that made it, whether that returns, fails, is interrupted or is killed::
 
     this process ──── pipe ────> watcher, in a session of its own:
       │ run()                    at the end of the pipe it kills the groups that are left

@@ -96,7 +96,7 @@ def stream_bytes(config: MxuConfig, m: int, k: int, n: int, precision: str = "de
 
 
 def _is_one_tile(config: MxuConfig, k: int, precision: str) -> bool:
-    """Whether a block of rows takes one tile for each C columns: so the next block has the same weights."""
+    """Whether a block of rows needs one tile for each C columns only: then the next block reuses its weights."""
     return k <= config.rows and len(PASSES[precision]) == 1
 
 
@@ -106,13 +106,13 @@ def _cut(length: int, most: int) -> list[range]:
 
 
 def cycles(config: MxuConfig, m: int, k: int, n: int, precision: str = "default", units: int = 1) -> int:
-    """Cycles that a unit takes for an (m, k) x (k, n) product, if no stream ever waits for its other side.
+    """Cycles that a unit takes for an (m, k) x (k, n) product, if no sender or receiver stalls.
 
     For several units, which begin at the same time: the cycles of the unit with the most tiles, see :func:`shares`.
 
     Counted from the first beat taken to the last result beat given, both included; 0 if there is
-    nothing to do. With c rows of a block, of which there are several if ``m`` is more than ``depth``, a tile
-    follows the one before ::
+    nothing to do. The m rows are cut into blocks of at most ``depth``. For a block of c rows, a tile starts so many
+    cycles after the tile before it::
 
         max(c, 1 + (rows - 1) · row_step, row_latency)    cycles later, if it is added to the same rows,
         max(c, 1 + (rows - 1) · row_step)                 cycles later, if new sums begin;
@@ -140,7 +140,7 @@ def cycles(config: MxuConfig, m: int, k: int, n: int, precision: str = "default"
 
 
 def _follow(config: MxuConfig, m: int, k: int, n: int, precision: str) -> int:
-    """The result of :func:`cycles`, counted tile by tile by the rules of the admission control.
+    """The result of :func:`cycles` for banks too shallow for the formula: by the rules of admission, tile by tile.
 
     A row of weights is loaded when the swap mark has passed the row, a tile starts when its weights are complete, a
     sum is added to when it is written, and a place in the accumulator bank is used again when its result has left.

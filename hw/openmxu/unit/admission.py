@@ -62,9 +62,9 @@ class Admission(wiring.Component):
     i_weights : In(1)
         A beat of weights is offered.
     o_weights_ready : Out(1)
-        A beat of weights is taken, if one is offered.
+        Ready: a beat of weights is taken, if one is offered.
     o_weights_taken : Out(1)
-        A beat of weights is taken.
+        Ready and offered: a beat of weights is taken.
     o_shift : Out(1)
         The beat of weights that waits leaves: it enters the array in the next cycle.
     o_loads : Out(rows)
@@ -74,9 +74,9 @@ class Admission(wiring.Component):
     i_first, i_last, i_add, i_clear_nan, i_emit, i_keep : In(1)
         The marks of the offered beat.
     o_activations_ready : Out(1)
-        A beat of activations is taken, if one is offered.
+        Ready: a beat of activations is taken, if one is offered.
     o_activations_taken : Out(1)
-        A beat of activations is taken.
+        Ready and offered: a beat of activations is taken.
     o_go : Out(1)
         The beat of activations that waits leaves: it enters the array two cycles later.
     o_swaps : Out(rows)

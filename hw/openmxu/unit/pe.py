@@ -13,9 +13,9 @@
                     │
                     └──▶ o_activation, to the column at the right; o_swap, o_load beside it
 
-Invariants: the shadow weight becomes active in the cycle that registers the activation with the swap mark, so that this
-activation is the first to be multiplied with the new weight. The shadow register shows the weight that the row below
-loads next, so that the column is a chain that each load mark moves by one row.
+Invariants: ``active`` takes the shadow weight on the clock edge that registers the activation with the swap mark, so
+that this activation is the first to be multiplied with the new weight. The shadow register shows the weight that the
+row below loads next, so that the column is a chain that each load mark moves by one row.
 
 Cost: two registers for weights and one for the activation, so that weights load while others are in use; two marks;
 29 bits for each stage behind the product, more inside the sum.
@@ -63,7 +63,7 @@ class ProcessingElement(wiring.Component):
     i_weight, o_weight : operand.width
         The chain of shadow registers, from above to below.
     i_psum, o_psum : 32
-        The incoming sum is +0 or another element's output: its NaN is the canonical one.
+        The incoming sum must be +0 or another element's output: so any NaN on it is the canonical one.
 
     Raises
     ------

@@ -77,7 +77,7 @@ TIMED_RECIPES = ("sized", "speed")
 """Recipes that need a library with timing."""
 
 _ASIDE = ("default", *TIMED_RECIPES)
-"""Recipes that a library is also measured with, beside the one that statements are about."""
+"""More recipes for a cell library; the report's conclusions use ``area`` only."""
 
 
 @dataclass(frozen=True)
