@@ -3,7 +3,7 @@
 import ctypes
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from openmxu_sim.engines.compiled import model
 from openmxu_sim.golden import environment
 from openmxu_sim.netlist import native
 from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
+from openmxu_sim.verify import evidence
 from openmxu_sim.verify.checks import checks
 from openmxu_sim.verify.evidence import Evidence, Row, faults_to_markdown
 from openmxu_studies import faults
@@ -182,3 +183,15 @@ def test_table() -> None:
     assert "| one | 5,000 | 1,000 | 1,000 | 1,000 | 1,000 | 1,000 |" in text
     assert "| two | 7 | 7 | 0 | 0 | 0 | 0 |" in text
     assert "| **all** | 5,007 | 1,007 | 1,000 | 1,000 | 1,000 | 1,000 |" in text
+
+
+def test_a_campaign_goes_on_only_with_the_same_faults(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """They are in a package of their own, whose files count."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    row = Row("faults", "some", "", "holds", "", "", 1.0)
+    evidence._Kept("here", faults=True).keep(row)
+    assert evidence._Kept("here", faults=True).find("faults", "some") == row
+    *others, _ = faults.SOURCES
+    edited = SimpleNamespace(digest=lambda _: "another", still=lambda: True)
+    monkeypatch.setattr(faults, "SOURCES", (*others, edited))
+    assert evidence._Kept("here", faults=True).find("faults", "some") is None

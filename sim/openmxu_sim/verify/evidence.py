@@ -20,7 +20,7 @@ from openmxu.export.provenance import provenance
 from openmxu.formal.solvers import SOLVERS
 from openmxu.formal.solvers import version as solver_version
 from openmxu.runtime import cache, process
-from openmxu.runtime.extras import install
+from openmxu.runtime.extras import install, study
 from openmxu.runtime.machine import cores, machine_name, tool_version
 from openmxu.runtime.sources import still_all
 from openmxu_sim.cosim.simulators import SimulatorNotFoundError, find_simulator, load_simulator
@@ -132,7 +132,7 @@ def verify(
     versions = tools(thorough=thorough, progress=note)
     start = time.monotonic()
     others = {name: version for name, version in versions.items() if name not in provenance()}
-    kept = _Kept(f"{json.dumps(others)} {machine_name()} {thorough} {faults}")
+    kept = _Kept(f"{json.dumps(others)} {machine_name()} {thorough} {faults}", faults=faults)
     rows = {key: row for key in chosen if (row := kept.find(*key)) is not None} if resume else {}
     resumed = len(rows)
     if progress is not None:
@@ -179,8 +179,8 @@ class _Kept:
     Files that no check depends on may change in between: another commit will do if the files that checks see are equal.
     """
 
-    def __init__(self, conditions: str) -> None:
-        self._sources = SOURCES
+    def __init__(self, conditions: str, *, faults: bool) -> None:
+        self._sources = study("faults", "--faults").SOURCES if faults else SOURCES
         digests = [each.digest(_UNSEEN) for each in self._sources]
         self._digest = None if None in digests else " ".join(map(str, digests))
         self._conditions = conditions

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from openmxu.runtime import process
 from openmxu_sim.verify.check import HANG, LEFTOVER, LOST, OUTCOMES, SURVIVED, WRONG
+from openmxu_studies import SOURCES
 
 __all__ = [
     "CLASSES",
@@ -27,6 +28,7 @@ __all__ = [
     "LEFTOVER",
     "LOST",
     "OUTCOMES",
+    "SOURCES",
     "SURVIVED",
     "WRONG",
     "FaultClass",
