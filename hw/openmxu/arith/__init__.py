@@ -2,10 +2,20 @@
 
 from openmxu.arith.adder import Adder
 from openmxu.arith.converter import Converter
+from openmxu.arith.datapath.product import SignificandProduct
+from openmxu.arith.dot_product_add import DotProductAdd
 from openmxu.arith.multiplier import Multiplier
 from openmxu.arith.multiply_add import MultiplyAdd
-from openmxu.arith.product import SignificandProduct
 from openmxu.arith.splitter import Splitter
 from openmxu.arith.streamed import Streamed
 
-__all__ = ["Adder", "Converter", "Multiplier", "MultiplyAdd", "SignificandProduct", "Splitter", "Streamed"]
+__all__ = [
+    "Adder",
+    "Converter",
+    "DotProductAdd",
+    "Multiplier",
+    "MultiplyAdd",
+    "SignificandProduct",
+    "Splitter",
+    "Streamed",
+]

@@ -4,9 +4,9 @@ from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from openmxu.arith.pipeline import Pipeline
-from openmxu.arith.sum import Order, Sum, Summand
-from openmxu.arith.unpack import unpack
+from openmxu.arith.datapath.pipeline import Pipeline
+from openmxu.arith.datapath.sum import Order, Sum, Summand
+from openmxu.arith.datapath.unpack import unpack
 from openmxu.spec.formats import FloatFormat, check_subnormals
 from openmxu.spec.stages import ADDER_CUTS, check_stages
 

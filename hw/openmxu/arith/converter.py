@@ -6,10 +6,10 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from openmxu.arith.pipeline import Pipeline
-from openmxu.arith.round import exponent_shape, round_pack
-from openmxu.arith.shift import normalise
-from openmxu.arith.unpack import unpack
+from openmxu.arith.datapath.pipeline import Pipeline
+from openmxu.arith.datapath.round import exponent_shape, round_pack
+from openmxu.arith.datapath.shift import normalise
+from openmxu.arith.datapath.unpack import unpack
 from openmxu.spec.formats import FloatFormat, check_subnormals
 from openmxu.spec.stages import check_stages
 

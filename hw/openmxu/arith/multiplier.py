@@ -4,9 +4,9 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from openmxu.arith.pipeline import Pipeline
-from openmxu.arith.product import multiply, rebias
-from openmxu.arith.round import exponent_shape, round_pack
+from openmxu.arith.datapath.pipeline import Pipeline
+from openmxu.arith.datapath.product import multiply, rebias
+from openmxu.arith.datapath.round import exponent_shape, round_pack
 from openmxu.spec.formats import FloatFormat, check_subnormals
 from openmxu.spec.stages import MULTIPLIER_CUTS, check_stages
 

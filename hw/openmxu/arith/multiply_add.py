@@ -22,8 +22,8 @@ Savings over a multiplier and an adder, and why each bit stays the same:
   the significand and one guard bit, and is exact; with that bit at weight two it would not be.
 - A carry-in of one in the exponents' sum makes their bias a power of two: subtracting the bias changes the upper bits
   only. The result is one less than the exponent of the product. Compared with i_c's exponent, with a carry-in, it
-  gives the distance less one where the product's exponent is larger, as :mod:`openmxu.arith.sum` requires. The one
-  that is missing in the larger exponent is the carry-in of a later adder.
+  gives the distance less one where the product's exponent is larger, as :mod:`openmxu.arith.datapath.sum` requires.
+  The one that is missing in the larger exponent is the carry-in of a later adder.
 - Three wires mark a product as zero, infinite or NaN: it is never packed and unpacked again. An infinite summand
   decides the sign of the sum, and nothing is subtracted then: the sum cannot become negative.
 - An incoming sum has one NaN, the canonical one: one bit tells it from infinity.
@@ -36,11 +36,11 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from openmxu.arith.adder import Adder
+from openmxu.arith.datapath.pipeline import Pipeline
+from openmxu.arith.datapath.product import multiply, rebias
+from openmxu.arith.datapath.sum import Order, Sum, Summand
+from openmxu.arith.datapath.unpack import unpack
 from openmxu.arith.multiplier import Multiplier
-from openmxu.arith.pipeline import Pipeline
-from openmxu.arith.product import multiply, rebias
-from openmxu.arith.sum import Order, Sum, Summand
-from openmxu.arith.unpack import unpack
 from openmxu.spec.formats import FP32, FloatFormat, check_subnormals
 from openmxu.spec.stages import ADDER_CUTS, PRODUCT_CUTS, split_stages
 

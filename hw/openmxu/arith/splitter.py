@@ -5,8 +5,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from openmxu.arith.converter import Converter
-from openmxu.arith.shift import normalise
-from openmxu.arith.unpack import unpack
+from openmxu.arith.datapath.shift import normalise
+from openmxu.arith.datapath.unpack import unpack
 from openmxu.spec.formats import BF16, FP32, check_subnormals
 from openmxu.spec.passes import Part
 

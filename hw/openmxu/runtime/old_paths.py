@@ -11,6 +11,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 _ROOMS = {
+    "openmxu.arith.datapath": "pipeline product round shift sum unpack",
     "openmxu.area.finding": "comparison elements findings fronts units",
     "openmxu.area.run": "energy job layout measure placing schedule",
     "openmxu.area.subject": "ablation designs given peers points",

@@ -16,10 +16,23 @@ ADDER_CUTS: Mapping[int, tuple[str, ...]] = {
 }
 """Cuts of an adder that are registers, by its number of stages; also of the sum in a multiply-add."""
 
+TERM_CUTS: Mapping[int, tuple[str, ...]] = {
+    0: (),
+    1: ("rounded",),
+    2: ("summed", "rounded"),
+    3: ("aligned", "summed", "rounded"),
+    4: ("aligned", "summed", "half_normalised", "rounded"),
+    5: ("ordered", "aligned", "summed", "half_normalised", "rounded"),
+}
+"""Cuts of a sum of several terms that are registers, by its number of stages."""
+
 PRODUCT_CUTS: Mapping[int, tuple[str, ...]] = {0: (), 1: ("multiplied",), 2: ("multiplied", "product")}
 """Cuts of a multiply-add's product that are registers, by its number of stages."""
 
 _SPLIT = {0: (0, 0), 1: (0, 1), 2: (1, 1), 3: (1, 2), 4: (1, 3), 5: (1, 4), 6: (2, 4), 7: (2, 5)}
+
+TERMS = (1, 2, 4, 8)
+"""Products that a processing element can add at once."""
 
 STAGES = range(1, len(_SPLIT))
 """Numbers of stages that a processing element can have."""
@@ -43,6 +56,26 @@ def check_stages(stages: int, known: Collection[int]) -> int:
     if stages not in known:
         raise ValueError(domain)
     return stages
+
+
+def check_terms(terms: int, subnormals: str) -> int:
+    """Return ``terms`` if it is one of :data:`TERMS`, 1 unless subnormal numbers are flushed.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An element cannot take so many terms.
+    """
+    domain = f"terms must be {', '.join(map(str, TERMS[:-1]))} or {TERMS[-1]}, not {terms!r}"
+    try:
+        terms = operator.index(terms)
+    except TypeError:
+        raise TypeError(domain) from None
+    if terms not in TERMS:
+        raise ValueError(domain)
+    if terms > 1 and subnormals != "flush":
+        raise ValueError(f"terms must be 1 with gradual underflow, not {terms}")
+    return terms
 
 
 def split_stages(stages: int) -> tuple[int, int]:

@@ -8,6 +8,7 @@ pattern is decoded exactly into binary64, the exact result is formed there, and 
 :func:`convert`         one format into another
 :func:`multiply`        two operands of one format, the product in another
 :func:`add`             two numbers of one format, the sum in the same one
+:func:`dot_product_add` several products and a sum, added at once with one rounding
 :func:`matmul`          matrices, summed in the order the hardware sums
 :func:`to_bits`         the fp32 patterns of an array in one of the types of :data:`DTYPES`
 :func:`from_bits`       the float32 array of fp32 patterns
@@ -16,7 +17,7 @@ pattern is decoded exactly into binary64, the exact result is formed there, and 
 ======================  ============================================================================
 """
 
-from openmxu_sim.golden.arithmetic import add, convert, multiply
+from openmxu_sim.golden.arithmetic import add, convert, dot_product_add, multiply
 from openmxu_sim.golden.formats import DTYPES, FORMATS, Format, check_unmasked, find_format
 from openmxu_sim.golden.matrix import check_count, from_bits, matmul, to_array, to_bits
 
@@ -28,6 +29,7 @@ __all__ = [
     "check_count",
     "check_unmasked",
     "convert",
+    "dot_product_add",
     "find_format",
     "from_bits",
     "matmul",

@@ -66,6 +66,40 @@ def rounded_sum(a: Values, b: Values, fmt: Format, *, flush: bool) -> Values:
     return rounded(total, fmt, flush=flush)
 
 
+def rounded_terms(c: Values, a: Values, b: Values, fmt: Format) -> Values:
+    """Add the products of `a` and `b` along the last axis to `c`, rounding once: the contract's "Several terms".
+
+    All terms are cut towards zero to a multiple of ``2**place``, three bits below the last place of a number of
+    `fmt` with the largest exponent among them. Operands are normal numbers of formats whose products binary64 holds.
+
+    Notes
+    -----
+    A cut term is an integer below 2**28 in units of ``2**place``, so binary64 adds up to 2**25 of them exactly.
+    """
+    with np.errstate(invalid="ignore"):  # 0 × infinity and infinity - infinity are meant to be NaN
+        products = np.broadcast_to(a * b, (*c.shape, max(a.shape[-1], b.shape[-1])))
+        special = c + products.sum(axis=-1)
+    terms = np.concatenate([c[..., np.newaxis], products], axis=-1)
+    of_products = np.broadcast_to(_exponent(a) + _exponent(b), products.shape)
+    exponents = np.concatenate([_exponent(c)[..., np.newaxis], of_products], axis=-1)
+    counts = np.isfinite(terms) & (terms != 0)
+    place = np.max(exponents, axis=-1, where=counts, initial=-1000) - fmt.fraction_width - 3
+    units = np.ldexp(np.where(counts, terms, 0.0), -place[..., np.newaxis])
+    total = np.trunc(units).sum(axis=-1)
+
+    dropped = np.maximum(_exponent(total) - fmt.fraction_width, 0)
+    nearest = np.ldexp(np.rint(np.ldexp(total, -dropped)), dropped + place)
+    nearest = np.where(np.abs(nearest) > fmt.max_finite, np.copysign(np.inf, nearest), nearest)
+    zero = np.where(np.signbit(terms).all(axis=-1), -0.0, 0.0)
+    values = np.where(total == 0, zero, flush_subnormals(nearest, fmt))
+    return np.where(np.isfinite(special), values, special)
+
+
+def _exponent(values: Values) -> npt.NDArray[np.int32]:
+    """Return the exponents of significands in [1, 2); anything for zeros, infinities and NaNs."""
+    return np.frexp(values)[1] - 1
+
+
 @ieee_arithmetic()
 def convert(bits: npt.ArrayLike, source: str = "fp32", target: str = "bf16", *, subnormals: str = "flush") -> Bits:
     """Convert bit patterns of one format into another.
@@ -191,6 +225,45 @@ def add(a: npt.ArrayLike, b: npt.ArrayLike, fmt: str = "fp32", *, subnormals: st
     flush = check_subnormals(subnormals)
     x, y = _decode_pair(a, b, found, flush=flush)
     return encode(rounded_sum(x, y, found, flush=flush), found)
+
+
+@ieee_arithmetic()
+def dot_product_add(
+    c: npt.ArrayLike, a: npt.ArrayLike, b: npt.ArrayLike, operand: str = "bf16", result: str = "fp32"
+) -> Bits:
+    """Add the products of `a` and `b` along the last axis to `c`, with one rounding, as an element of several terms.
+
+    Products are exact. All terms are cut towards zero at three bits below the last place of a sum with the largest
+    exponent among them, added exactly, and rounded to nearest, ties to even. Subnormal operands count as zeros of their
+    signs, and a sum below the smallest normal number after rounding becomes one. The sum of nothing but zeros is -0 if
+    all of them are negative, else +0, as is an exact cancellation. Only infinite operands make an infinite term.
+
+    Parameters
+    ----------
+    c : integer array
+        Patterns of `result`.
+    a, b : integer arrays
+        Patterns of `operand`, one axis more than `c`. All three broadcast.
+    operand, result : str
+        Formats, see :func:`find_format`.
+
+    Returns
+    -------
+    uint32 array
+        Patterns of `result`.
+
+    Raises
+    ------
+    TypeError
+        `a`, `b` or `c` are no integers, or a format is no string.
+    ValueError
+        A pattern is wider than its format, the shapes do not broadcast, or a format is unknown.
+    """
+    result_fmt = find_format(result, "result")
+    x, y = _decode_pair(a, b, find_format(operand, "operand"), flush=True)
+    psum = operand_values(check_patterns(c, result_fmt, "c"), result_fmt, flush=True)
+    shape = np.broadcast_shapes(psum.shape, np.broadcast_shapes(x.shape, y.shape)[:-1])
+    return encode(rounded_terms(np.broadcast_to(psum, shape), x, y, result_fmt), result_fmt)
 
 
 def _decode_pair(a: npt.ArrayLike, b: npt.ArrayLike, fmt: Format, *, flush: bool) -> tuple[Values, Values]:

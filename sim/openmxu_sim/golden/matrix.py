@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from openmxu_sim.golden.arithmetic import check_subnormals, convert, rounded_product, rounded_sum
+from openmxu_sim.golden.arithmetic import check_subnormals, convert, rounded_product, rounded_sum, rounded_terms
 from openmxu_sim.golden.environment import ieee_arithmetic
 from openmxu_sim.golden.formats import (
     DTYPES,
@@ -116,6 +116,7 @@ def matmul(
     operand: str = "bf16",
     accumulate: str = "fp32",
     result: str = "fp32",
+    terms: int = 1,
 ) -> npt.NDArray[Any]:
     """Multiply two matrices as an array with `rows` rows does.
 
@@ -123,6 +124,9 @@ def matmul(
     cut into tiles of `rows`, the last one may be shorter. In a tile a sum starts from +0 and adds the
     products for ascending k; the first tile's sum is taken as it is, each further one is added to what is
     there. The result depends on nothing else.
+
+    With several terms a tile's sum adds the products of so many rows at once, exactly within a window and with one
+    rounding; see :func:`~openmxu_sim.golden.arithmetic.rounded_terms`.
 
     With several passes each is such a sum over all tiles, of parts of the operands, and goes on where the one before
     ended. Before the last, in which the high parts are multiplied, NaNs are replaced by +0: infinite operands leave
@@ -147,6 +151,8 @@ def matmul(
         Format of products and sums. Several passes are made of bf16 with sums in fp32 only.
     result : str
         Format to which sums are converted when they are complete.
+    terms : int
+        Products that are added at once, 1, 2, 4 or 8; a divisor of `rows`, and 1 with gradual underflow.
 
     Returns
     -------
@@ -165,6 +171,7 @@ def matmul(
     rows = check_count(rows, "rows")
     passes = check_precision(precision, operand, accumulate)
     flush = check_subnormals(subnormals)
+    terms = check_terms(terms, rows, subnormals)
     fmt, sum_fmt, target = (
         find_format(name, parameter)
         for name, parameter in ((operand, "operand"), (accumulate, "accumulate"), (result, "result"))
@@ -183,7 +190,8 @@ def matmul(
             if number and number == len(passes) - 1:
                 total[np.isnan(total)] = 0
             left, right = partial(values, part=a_part), partial(values, part=b_part)
-            sums = _tile_sums(a_bits[m], b_bits[:, n], rows, left, right, sum_fmt, flush=flush)
+            add = partial(_add_terms, terms=terms, fmt=sum_fmt, flush=flush)
+            sums = _tile_sums(a_bits[m], b_bits[:, n], rows, left, right, add, terms=terms)
             for index, tile in enumerate(sums):
                 # Adding the first tile to +0 instead would turn a sum of -0, which flushing can leave, into +0.
                 first = number == 0 and index == 0
@@ -205,9 +213,9 @@ def _tile_sums(
     rows: int,
     a_values: Callable[[Bits], Values],
     b_values: Callable[[Bits], Values],
-    fmt: Format,
+    add: Callable[[Values, Values, Values], Values],
     *,
-    flush: bool,
+    terms: int,
 ) -> Iterator[Values]:
     """Yield the sums at the foot of the columns for each tile: operands (M, K) and (K, N), sums (M, N)."""
     m, inner, n = *a.shape, b.shape[1]
@@ -220,14 +228,20 @@ def _tile_sums(
         span = slice(start, start + count * length)
         a_tiles, b_tiles = a[:, span].reshape(m, count, length), b[span].reshape(count, length, n)
         psums = np.zeros((count, m, n))
-        for part in _cut(length, max(1, _SIDE * _SIDE // (count * max(m, n)))):
+        for part in _cut(length, terms * max(1, _SIDE * _SIDE // (count * max(m, n) * terms))):
             left, right = a_values(a_tiles[:, :, part]), b_values(b_tiles[:, part])
-            for k in range(right.shape[1]):
-                product = rounded_product(
-                    left[:, :, k].T[:, :, np.newaxis], right[:, k, np.newaxis, :], fmt, flush=flush
-                )
-                psums = rounded_sum(psums, product, fmt, flush=flush)
+            for block in _cut(right.shape[1], terms):
+                # axes: tile, row of the result, column of the result, term
+                activations = left[:, np.newaxis, :, block].transpose(2, 0, 1, 3)
+                psums = add(psums, activations, right[:, block].transpose(0, 2, 1)[:, np.newaxis])
         yield from psums
+
+
+def _add_terms(psums: Values, a: Values, b: Values, *, terms: int, fmt: Format, flush: bool) -> Values:
+    """Add a block of products, along the last axis: one of them with a rounding of its own, several at once."""
+    if terms > 1:
+        return rounded_terms(psums, a, b, fmt)
+    return rounded_sum(psums, rounded_product(a[..., 0], b[..., 0], fmt, flush=flush), fmt, flush=flush)
 
 
 def _cut(length: int, most: int) -> list[slice]:
@@ -268,6 +282,17 @@ def check_precision(precision: str, operand: str = "bf16", accumulate: str = "fp
     if precision != "default" and accumulate != "fp32":
         raise ValueError(f"precision must be 'default' for sums in {accumulate}, not {precision!r}")
     return PASSES[precision]
+
+
+def check_terms(terms: int, rows: int, subnormals: str) -> int:
+    """Check a number of terms that are added at once, and return it."""
+    if terms not in (1, 2, 4, 8):
+        raise ValueError(f"terms must be 1, 2, 4 or 8, not {terms!r}")
+    if rows % terms:
+        raise ValueError(f"rows must be a multiple of terms={terms}, not {rows}")
+    if terms > 1 and subnormals != "flush":
+        raise ValueError(f"terms must be 1 with gradual underflow, not {terms}")
+    return int(terms)
 
 
 def check_count(value: int, parameter: str, least: int = 1) -> int:

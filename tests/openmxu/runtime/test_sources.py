@@ -14,7 +14,7 @@ from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
 from ...conftest import slow
 
 ROOT = Path(__file__).parents[3]
-ROUND = "hw/openmxu/arith/round.py"
+ROUND = "hw/openmxu/arith/datapath/round.py"
 RIGHT, TRUNCATING = "return kept, guard & (kept[0]", "return kept, Const(0, 1) & (kept[0]"
 
 

@@ -23,8 +23,8 @@ class Edit(NamedTuple):
 
 
 EDITS = (
-    Edit("hw/openmxu/arith/round.py", "return kept, guard & (kept[0]", "return kept, Const(0, 1) & (kept[0]"),
-    Edit("hw/openmxu/arith/round.py", "return kept, guard & (kept[0]", "return kept, guard | (kept[0]"),
+    Edit("hw/openmxu/arith/datapath/round.py", "return kept, guard & (kept[0]", "return kept, Const(0, 1) & (kept[0]"),
+    Edit("hw/openmxu/arith/datapath/round.py", "return kept, guard & (kept[0]", "return kept, guard | (kept[0]"),
     Edit("hw/openmxu/unit/pe.py", "multiply_add.i_b.eq(active)", "multiply_add.i_b.eq(activation)"),
     Edit("hw/openmxu/unit/accumulator.py", "Mux(control.add, kept,", "Mux(control.add & 0, kept,"),
 )

@@ -7,7 +7,7 @@ from openmxu_studies.faults import LOST, SURVIVED, WRONG
 from openmxu_studies.faults.copies import EDITS, Copy, references
 
 _IMPORTS = (
-    "openmxu.arith.round",
+    "openmxu.arith.datapath.round",
     "openmxu.unit.pe",
     "openmxu.unit.accumulator",
     "openmxu_sim.engines.compiled.source",

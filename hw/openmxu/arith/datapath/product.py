@@ -4,8 +4,8 @@ from amaranth.hdl import Cat, Const, Module, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from openmxu.arith.shift import normalise
-from openmxu.arith.unpack import unpack
+from openmxu.arith.datapath.shift import normalise
+from openmxu.arith.datapath.unpack import unpack
 from openmxu.spec.formats import FloatFormat
 
 _MOST_WIDTH = 1024

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed
 
-from openmxu.arith.shift import masked, shift_right_sticky
+from openmxu.arith.datapath.shift import masked, shift_right_sticky
 from openmxu.spec.formats import FloatFormat
 
 
@@ -23,6 +23,7 @@ def round_pack(
     nan: Value,
     exponents: range,
     short: Value | None = None,
+    negative: Value | None = None,
     offset: int = 0,
 ) -> Value:
     """The bit pattern of ``±significand · 2^exponent`` in ``fmt``, rounded to nearest, ties to even.
@@ -34,12 +35,15 @@ def round_pack(
     if subnormals == "ieee" and underflows:
         exponent, significand = _to_subnormal(m, fmt, exponent, significand)
 
-    kept, increment = _nearest_even(fmt, significand)
+    kept, increment = _nearest_even(fmt, significand, negative)
+    is_number = top = significand[-1]
     if short is not None:
         increment = increment | short
+    if negative is not None:
+        # Where ones have not reached the top, the number is 2^exponent: no fraction, and no carry.
+        increment, is_number = increment & top, top | negative
     # A carry out of the fraction is a carry into the exponent; a subnormal number has exponent field 0.
     width = max(fmt.exponent_width, (exponents.stop - 1).bit_length())
-    top = significand[-1]
     field, more = exponent[:width], Const(offset, 2)
     if subnormals == "ieee":
         field, more = masked(field, top), masked(more, top)
@@ -53,7 +57,8 @@ def round_pack(
         has_exponent = has_fraction = top
         if underflows:
             has_fraction = top & _is_at_least(exponent, 1 - offset)
-            has_exponent = has_fraction if short is None else top & _is_at_least(exponent, -offset)
+            carries = short is not None or negative is not None
+            has_exponent = is_number & _is_at_least(exponent, -offset) if carries else has_fraction
     overflows = Const(0, 1)
     if not fmt.has_infinity:
         overflows = magnitude > fmt.largest
@@ -104,11 +109,14 @@ def _to_subnormal(m: Module, fmt: FloatFormat, exponent: Value, significand: Val
     return Mux(tiny, 1, exponent), shift_right_sticky(m, significand, amount, name="subnormal")
 
 
-def _nearest_even(fmt: FloatFormat, significand: Value) -> tuple[Value, Value]:
+def _nearest_even(fmt: FloatFormat, significand: Value, negative: Value | None) -> tuple[Value, Value]:
     """The significand cut to the format's width, and whether to add one in its last place."""
     excess = len(significand) - fmt.significand_width
     if excess <= 0:
         return Cat(Const(0, -excess), significand), Const(0, 1)
-    kept = significand[excess:]
-    guard = significand[excess - 1]
-    return kept, guard & (kept[0] | significand[: excess - 1].any())
+    kept, guard, rest = significand[excess:], significand[excess - 1], significand[: excess - 1]
+    if negative is None:
+        return kept, guard & (kept[0] | rest.any())
+    # One more behind all places: half or more is guard; ones below make it exactly half where guard is missing.
+    is_half = ~(rest ^ negative.replicate(len(rest))).any()
+    return kept, Mux(negative, guard | (is_half & kept[0]), guard & (~is_half | kept[0]))

@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib import data
 
-from openmxu.arith.pipeline import Pipeline
-from openmxu.arith.round import exponent_shape, round_pack
-from openmxu.arith.shift import masked, normalise, shift_right_sticky
+from openmxu.arith.datapath.pipeline import Pipeline
+from openmxu.arith.datapath.round import exponent_shape, round_pack
+from openmxu.arith.datapath.shift import masked, normalise, shift_right_sticky
 from openmxu.spec.formats import FloatFormat
 
 _FINE_ALIGNMENT, _FINE_NORMALISATION = 4, 2
