@@ -5,7 +5,16 @@ from dataclasses import dataclass, field
 from inspect import signature
 from typing import Any
 
-from openmxu.arith import Adder, Converter, Multiplier, MultiplyAdd, SignificandProduct, Splitter, Streamed
+from openmxu.arith import (
+    Adder,
+    Converter,
+    DotProductAdd,
+    Multiplier,
+    MultiplyAdd,
+    SignificandProduct,
+    Splitter,
+    Streamed,
+)
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import FloatFormat
 from openmxu.unit.array import SystolicArray
@@ -34,6 +43,13 @@ def _multiply_add(
     return MultiplyAdd(*formats, subnormals=subnormals, stages=stages)
 
 
+def _dot_product_add(
+    operand: str = "bf16", result: str = "fp32", terms: int = 4, subnormals: str = "flush", stages: int = 0
+) -> DotProductAdd:
+    formats = FloatFormat.parse(operand, "operand"), FloatFormat.parse(result, "result")
+    return DotProductAdd(*formats, terms=terms, subnormals=subnormals, stages=stages)
+
+
 def _converter(source: str = "fp32", target: str = "bf16", subnormals: str = "flush", stages: int = 0) -> Converter:
     formats = FloatFormat.parse(source, "source"), FloatFormat.parse(target, "target")
     return Converter(*formats, subnormals=subnormals, stages=stages)
@@ -59,8 +75,8 @@ def _stream_converter(
     return Streamed(_converter(source, target, subnormals, stages))
 
 
-def _pe(operand: str = "bf16", subnormals: str = "flush", stages: int = 1) -> ProcessingElement:
-    return ProcessingElement(FloatFormat.parse(operand, "operand"), subnormals=subnormals, stages=stages)
+def _pe(operand: str = "bf16", subnormals: str = "flush", stages: int = 1, terms: int = 1) -> ProcessingElement:
+    return ProcessingElement(FloatFormat.parse(operand, "operand"), subnormals=subnormals, stages=stages, terms=terms)
 
 
 def _config(
@@ -79,10 +95,15 @@ def _config(
 
 
 def _array(
-    rows: int = 128, columns: int = 128, stages: int = 1, operand: str = "bf16", subnormals: str = "flush"
+    rows: int = 128,
+    columns: int = 128,
+    stages: int = 1,
+    operand: str = "bf16",
+    subnormals: str = "flush",
+    terms: int = 1,
 ) -> SystolicArray:
     return SystolicArray(
-        _config(rows, columns, stages, operand=operand, source=operand, subnormals=subnormals, depth=512)
+        _config(rows, columns, stages, operand=operand, source=operand, subnormals=subnormals, depth=512, terms=terms)
     )
 
 
@@ -98,6 +119,7 @@ def _mxu(
     depth: int = 512,
     splitter: bool = False,
     status: bool = False,
+    terms: int = 1,
     bus: str = "none",
 ) -> Mxu | AxiMxu:
     config = _config(
@@ -111,6 +133,7 @@ def _mxu(
         result=FloatFormat.parse(result, "result"),
         splitter=splitter,
         status=status,
+        terms=terms,
     )
     if bus not in ("none", "axi"):
         raise ValueError(f"bus must be 'none' or 'axi', not {bus!r}")
@@ -123,6 +146,7 @@ FAMILIES: dict[str, Callable[..., Any]] = {
     "multiplier": _multiplier,
     "adder": _adder,
     "multiply_add": _multiply_add,
+    "dot_product_add": _dot_product_add,
     "converter": _converter,
     "splitter": _splitter,
     "stream_multiplier": _stream_multiplier,
@@ -170,9 +194,9 @@ class Design:
 
     @property
     def cells(self) -> int:
-        """Processing elements in it; R·C of an array or a unit, 1 of a processing element, else 0."""
+        """Processing elements in it; R·C / terms of an array or a unit, 1 of a processing element, else 0."""
         domain = self.domain
-        return domain["rows"] * domain["columns"] if "rows" in domain else int(self.family == "pe")
+        return domain["rows"] * domain["columns"] // domain["terms"] if "rows" in domain else int(self.family == "pe")
 
 
 CATALOG: dict[str, Design] = {
@@ -202,6 +226,7 @@ CATALOG: dict[str, Design] = {
         Design("pe", "pe", "processing element, multiply-add in one stage"),
         Design("pe_ieee", "pe", "processing element with gradual underflow", {"subnormals": "ieee"}),
         Design("pe_pipelined", "pe", "processing element in six stages", {"stages": 6}),
+        Design("pe_4_terms", "pe", "processing element of four terms in four stages", {"terms": 4, "stages": 4}),
         Design("array_4x4", "array", "systolic array, 4 x 4", {"rows": 4, "columns": 4}),
         Design("mxu_2x2", "mxu", "matrix unit, 2 x 2", {"rows": 2, "columns": 2}),
         Design(
@@ -233,6 +258,12 @@ CATALOG: dict[str, Design] = {
             {"rows": 4, "columns": 4, "subnormals": "ieee"},
         ),
         Design("mxu_4x4_pipelined", "mxu", "matrix unit, 4 x 4, in six stages", {"rows": 4, "columns": 4, "stages": 6}),
+        Design(
+            "mxu_8x4_4_terms",
+            "mxu",
+            "matrix unit, 8 x 4, elements of four terms in four stages",
+            {"rows": 8, "columns": 4, "terms": 4, "stages": 4},
+        ),
         Design("mxu_8x8", "mxu", "matrix unit, 8 x 8", {"rows": 8, "columns": 8}),
         Design("mxu_16x16", "mxu", "matrix unit, 16 x 16", {"rows": 16, "columns": 16}),
         Design("mxu", "mxu", "matrix unit at a TPU's size, 128 x 128"),

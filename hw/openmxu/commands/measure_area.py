@@ -161,6 +161,11 @@ def _add_own_designs(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="measure formats with 8 exponent bits and N fraction bits, 1 to 23, or a range such as 1-23; repeatable",
     )
+    _add_parameters(chosen)
+
+
+def _add_parameters(chosen: "argparse._ArgumentGroup") -> None:
+    """Parameters of the designs that are chosen."""
     chosen.add_argument(
         "--subnormals", action="append", metavar="MODE", help="flush or ieee; repeatable (default: flush)"
     )
@@ -170,6 +175,13 @@ def _add_own_designs(parser: argparse.ArgumentParser) -> None:
         type=integer,
         metavar="N",
         help="pipeline stages; repeatable (default: the fewest possible)",
+    )
+    chosen.add_argument(
+        "--terms",
+        action="append",
+        type=integer,
+        metavar="N",
+        help="products that an element of a pe, array or mxu adds at once: 1, 2, 4 or 8; repeatable (default: 1)",
     )
     for side in ("rows", "columns"):
         chosen.add_argument(
@@ -366,6 +378,7 @@ def _peers(options: argparse.Namespace) -> int:
         "width",
         "subnormals",
         "stages",
+        "terms",
         "rows",
         "columns",
         "compare",
@@ -406,10 +419,11 @@ def _own_designs(options: argparse.Namespace) -> "list[Point] | None":
             formats,
             subnormals=options.subnormals or ("flush",),
             stages=options.stages or (),
+            terms=options.terms or (1,),
             rows=SIDE if options.rows is None else options.rows,
             columns=SIDE if options.columns is None else options.columns,
         )
-    for name in ("part", "subnormals", "stages", "rows", "columns"):
+    for name in ("part", "subnormals", "stages", "terms", "rows", "columns"):
         if getattr(options, name) not in (None, []):
             raise ValueError(f"--{name} applies only to designs chosen with --format or --width")
     return None

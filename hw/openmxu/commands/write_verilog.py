@@ -116,6 +116,7 @@ _PARAMETERS = {
     "target": "output format of a converter",
     "subnormals": "one of " + ", ".join(SUBNORMALS),
     "stages": "pipeline stages",
+    "terms": "products that a processing element adds at once: 1, 2, 4 or 8; of a sum of products 2, 4 or 8",
     "rows": "rows of an array or unit",
     "columns": "columns of an array or unit",
     "depth": "places in a unit's accumulator bank, a power of two",

@@ -192,7 +192,12 @@ class WatchedRegisters(wiring.Component):
             Register.CONTROL: Const(0),
             Register.LATENCY: Const(config.latency),
             Register.SHORTEST_TILE: Const(config.shortest_tile),
-            Register.ACCUMULATE: Cat(Const(0, 4), Const(FP32.exponent_width, 6), Const(FP32.fraction_width, 5)),
+            Register.ACCUMULATE: Cat(
+                Const(0, 4),
+                Const(FP32.exponent_width, 6),
+                Const(FP32.fraction_width, 6),
+                Const({1: 0, 2: 1, 4: 2, 8: 3}[config.terms], 2),
+            ),
             Register.VERSION: Cat(Const(int(number), 8) for number in reversed(numbers)),
         }
         for name in (*COUNTERS, "error"):

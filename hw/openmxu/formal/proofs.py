@@ -114,7 +114,7 @@ def mutant_controls(proof: Proof, count: int, *, seed: int) -> list[Control]:
 def _shipped() -> Iterator[Any]:
     """All components in designs of the catalog, with arrays of one processing element."""
     for design in CATALOG.values():
-        size = {name: 1 for name in ("rows", "columns") if name in design.domain}
+        size = {"rows": design.domain["terms"], "columns": 1} if "rows" in design.domain else {}
         fragments = [Fragment.get(design.build(**size), None)]
         while fragments:
             fragment = fragments.pop()
@@ -132,7 +132,7 @@ def _about(component: Any) -> Iterator[Proof]:
         case Converter(source=source, target=target) if (source, target) == (FP32, BF16):
             yield _arithmetic(component, CONVERT)
             yield _arithmetic(component, NEAREST)
-        case ProcessingElement(operand=operand) if operand == BF16:
+        case ProcessingElement(operand=operand, terms=1) if operand == BF16:
             yield from _cell(component)
         case Registers(config=config):
             yield from _bus(config)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from openmxu.spec.formats import BF16, FP32, FloatFormat, check_subnormals
-from openmxu.spec.stages import STAGES, check_stages, split_stages
+from openmxu.spec.stages import STAGES, check_stages, check_terms, split_stages
 
 MOST_SIDE = 1 << 16
 """Rows, or columns, of an array: 256 times those of the first TPU."""
@@ -47,6 +47,9 @@ class MxuConfig:
     """Format of the words on the result stream: fp32, or the operand format, into which sums are converted."""
     status: bool = False
     """Whether the unit has counters and an error code, see :class:`~openmxu.unit.status.Status`."""
+    terms: int = 1
+    """Products that a processing element adds at once, with one rounding: 1, 2, 4 or 8, a divisor of ``rows``. With 1
+    each product and each sum is rounded on its own; with more, the contract's "Several terms" says what is added."""
 
     def __post_init__(self) -> None:
         for noun in ("rows", "columns", "depth"):
@@ -78,6 +81,9 @@ class MxuConfig:
             )
         check_subnormals(self.subnormals)
         check_stages(self.stages, STAGES)
+        object.__setattr__(self, "terms", check_terms(self.terms, self.subnormals))
+        if self.rows % self.terms:
+            raise ValueError(f"rows must be a multiple of terms={self.terms}, not {self.rows}")
 
     @classmethod
     def of_dict(cls, fields: Mapping[str, Any]) -> "MxuConfig":
@@ -93,14 +99,19 @@ class MxuConfig:
         return (self.source, self.operand) == (FP32, BF16)
 
     @property
+    def element_rows(self) -> int:
+        """Rows of processing elements, each of which takes ``terms`` operands of a beat."""
+        return self.rows // self.terms
+
+    @property
     def row_step(self) -> int:
-        """Cycles by which each row of the array is later than the row above: the adder's latency."""
+        """Cycles by which each row of processing elements is later than the row above: the adder's latency."""
         return split_stages(self.stages)[1]
 
     @property
     def array_latency(self) -> int:
         """Cycles from the first row's activation at the left edge to column 0's sum at the bottom."""
-        return 1 + self.stages + (self.rows - 1) * self.row_step
+        return 1 + self.stages + (self.element_rows - 1) * self.row_step
 
     @property
     def write_latency(self) -> int:
@@ -122,15 +133,23 @@ class MxuConfig:
         return edge + skew + self.array_latency + self.columns - 1 + self.write_latency + write + read
 
     @property
+    def weights_step(self) -> int:
+        """Cycles from a tile's start to the next one's that its weights need: one for each beat of them, and the last
+        ``terms`` beats must wait until the swap mark has passed the last row.
+        """
+        return max(self.rows, (self.element_rows - 1) * self.row_step + self.terms)
+
+    @property
     def shortest_tile(self) -> int:
         """Activation beats from which on tiles that are added up follow one another without a bubble.
 
         A row of weights must have been passed by the swap mark before it is loaded again, and a sum must be
         written before it is added to.
         """
-        return max(self.rows, (self.rows - 1) * self.row_step + 1, self.row_latency)
+        return max(self.weights_step, self.row_latency)
 
     @property
     def cell_name(self) -> str:
         """The part of module names that describes the processing element."""
-        return f"{self.operand}_{self.subnormals}_s{self.stages}"
+        terms = f"_t{self.terms}" if self.terms > 1 else ""
+        return f"{self.operand}_{self.subnormals}{terms}_s{self.stages}"

@@ -114,8 +114,8 @@ def cycles(config: MxuConfig, m: int, k: int, n: int, precision: str = "default"
     nothing to do. The m rows are cut into blocks of at most ``depth``. For a block of c rows, a tile starts so many
     cycles after the tile before it::
 
-        max(c, 1 + (rows - 1) · row_step, row_latency)    cycles later, if it is added to the same rows,
-        max(c, 1 + (rows - 1) · row_step)                 cycles later, if new sums begin;
+        max(c, weights_step, row_latency)    cycles later, if it is added to the same rows,
+        max(c, weights_step)                 cycles later, if new sums begin;
 
     and ``rows - 1 + last block's c + latency`` cycles are for the first weights and the last results. Blocks that keep
     their weights count as one. This is exact if no tile waits for a place in the accumulator bank: if the bank holds
@@ -132,9 +132,8 @@ def cycles(config: MxuConfig, m: int, k: int, n: int, precision: str = "default"
     added = len(PASSES[precision]) * len(_cut(k, config.rows))
     if m * sums > config.depth and config.depth < config.latency:
         return _follow(config, m, k, n, precision)
-    weights = 1 + (config.rows - 1) * config.row_step
-    begin = [max(count, weights) for count in counts]
-    add = [max(count, weights, config.row_latency) for count in counts]
+    begin = [max(count, config.weights_step) for count in counts]
+    add = [max(count, config.shortest_tile) for count in counts]
     steps = sums * (sum(begin) + (added - 1) * sum(add))
     return config.rows - 1 + steps - begin[-1] + counts[-1] + config.latency
 
@@ -159,7 +158,8 @@ def _follow(config: MxuConfig, m: int, k: int, n: int, precision: str) -> int:
         if not tile.keep:
             weights_complete += config.rows
             if swap is not None:
-                weights_complete = max(weights_complete, swap + 1 + (config.rows - 1) * config.row_step)
+                passed = swap + 1 + (config.element_rows - 1) * config.row_step
+                weights_complete = max(weights_complete, passed + config.terms - 1)
         row = np.arange(count)
         place = (base + row) % config.depth
         earliest = np.full(count, max(last_go + 1, weights_complete))

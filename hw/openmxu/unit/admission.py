@@ -20,13 +20,14 @@
     i_weights ──▶ [ waits ] ──▶ o_shift ──▶ loaded? ───────┘
 
 Invariants: beat n of a tile's weights, counted from 0, moves rows 0 to n, so it may enter in the cycle in which row n's
-swap mark passes, not earlier. A beat gets a place in the bank only if no waiting result occupies it, and adds only to a
-sum that has been written by the time it is read.
+swap mark passes, not earlier. With several terms, a row of processing elements moves as a whole: beat n moves those up
+to n // terms, and a row that the swap mark passes allows ``terms`` beats. A beat gets a place in the bank only if no
+waiting result occupies it, and adds only to a sum that has been written by the time it is read.
 
 Speed: a beat's place depends on the beats before it, not on when they leave. So it is computed as the beat is taken.
 
-Cost: a shift register of (R - 1) · row_step + 2 swap marks, counters of beats allowed and of beats missing, the ring's
-pointers, and the places assigned in the last row_latency - 1 cycles, each compared with the next one.
+Cost: a shift register of (R / terms - 1) · row_step + 2 swap marks, counters of beats allowed and of beats missing, the
+ring's pointers, and the places assigned in the last row_latency - 1 cycles, each compared with the next one.
 """
 
 from collections.abc import Mapping
@@ -67,7 +68,7 @@ class Admission(wiring.Component):
         Ready and offered: a beat of weights is taken.
     o_shift : Out(1)
         The beat of weights that waits leaves: it enters the array in the next cycle.
-    o_loads : Out(rows)
+    o_loads : Out(element_rows)
         Load marks for the array.
     i_activations : In(1)
         A beat of activations is offered.
@@ -79,7 +80,7 @@ class Admission(wiring.Component):
         Ready and offered: a beat of activations is taken.
     o_go : Out(1)
         The beat of activations that waits leaves: it enters the array two cycles later.
-    o_swaps : Out(rows)
+    o_swaps : Out(element_rows)
         Swap marks for the array, skewed.
     o_control : Out(Control)
         With ``o_go``: the marks and the place of the beat's sums, for the accumulator bank.
@@ -100,13 +101,13 @@ class Admission(wiring.Component):
                 "o_weights_ready": Out(1),
                 "o_weights_taken": Out(1),
                 "o_shift": Out(1),
-                "o_loads": Out(config.rows),
+                "o_loads": Out(config.element_rows),
                 "i_activations": In(1),
                 **{f"i_{mark}": In(1) for mark in MARKS},
                 "o_activations_ready": Out(1),
                 "o_activations_taken": Out(1),
                 "o_go": Out(1),
-                "o_swaps": Out(config.rows),
+                "o_swaps": Out(config.element_rows),
                 "o_control": Out(Control(config.depth)),
                 "i_freed": In(1),
             }
@@ -203,7 +204,7 @@ class Admission(wiring.Component):
 
     def _load_weights(self, m: Module, waiting: Value, swap: Value) -> tuple[Value, Value]:
         """Shift weights in as rows of shadow registers come free; return whether a tile's are complete, or begun."""
-        rows, step = self.config.rows, self.config.row_step
+        rows, step, terms = self.config.element_rows, self.config.row_step, self.config.terms
         # The swap mark enters row 0 with the first activation, two cycles after its beat leaves,
         # and each further row when that row's activation does.
         swaps = Signal((rows - 1) * step + 2)
@@ -213,30 +214,44 @@ class Admission(wiring.Component):
 
         # Weights shift down as a chain, row R-1's first, so that the n-th beat moves rows 0 to n: each row
         # that the swap mark reaches allows one more beat, whose load marks enter in the same cycle.
+        beats = self.config.rows
         reached = Signal()
         m.d.sync += reached.eq(entering | Cat(swaps[row * step - 1] for row in range(1, rows)).any())
         some = Signal(init=1)  # one beat is allowed
-        more = Signal(range(rows), init=rows - 1)  # and this many more
+        more = Signal(range(beats), init=beats - 1)  # and this many more
         m.d.comb += self.o_shift.eq(waiting & (reached | some))
+        allowed = more + some
         with m.If(reached & ~self.o_shift):
-            m.d.sync += [some.eq(1), more.eq(more + some)]
+            m.d.sync += [some.eq(1), more.eq(allowed + (terms - 1) if terms > 1 else allowed)]
         with m.Elif(self.o_shift & ~reached):
             m.d.sync += [some.eq(more.any()), more.eq(more - more.any())]
+        if terms > 1:
+            with m.Elif(reached):
+                m.d.sync += [some.eq(1), more.eq(allowed + (terms - 2))]
 
         # A counter decides in this cycle; the marks of all rows follow in the next.
-        left = Signal(range(rows), init=rows - 1)  # beats of the tile after this one
-        final = Signal(init=rows == 1)  # none is left; a register of its own, as o_go waits for it
+        left = Signal(range(beats), init=beats - 1)  # beats of the tile after this one
+        final = Signal(init=beats == 1)  # none is left; a register of its own, as o_go waits for it
         complete = Signal()
         m.d.comb += complete.eq(self.o_shift & final)
         with m.If(self.o_shift):
-            m.d.sync += [left.eq(Mux(final, rows - 1, left - 1)), final.eq((left == 1) if rows > 1 else 1)]
+            m.d.sync += [left.eq(Mux(final, beats - 1, left - 1)), final.eq((left == 1) if beats > 1 else 1)]
+        self._mark_loads(m)
+        loaded = Signal()
+        m.d.sync += loaded.eq((loaded | complete) & ~entering)
+        return loaded | complete, loaded | (left != beats - 1)
+
+    def _mark_loads(self, m: Module) -> None:
+        """Move one more row with each beat of weights, or each ``terms`` beats, and one row again after the last."""
+        rows, terms = self.config.element_rows, self.config.terms
         shifted = Signal()
         moving = Signal(rows, init=1)
         m.d.sync += shifted.eq(self.o_shift)
         m.d.comb += self.o_loads.eq(moving & shifted.replicate(rows))
-        with m.If(shifted):
+        grows = shifted
+        if terms > 1:
+            beat = Signal(range(terms))
+            m.d.sync += beat.eq(beat + shifted)
+            grows = shifted & beat.all()
+        with m.If(grows):
             m.d.sync += moving.eq(Mux(moving[-1], 1, Cat(Const(1, 1), moving)))
-
-        loaded = Signal()
-        m.d.sync += loaded.eq((loaded | complete) & ~entering)
-        return loaded | complete, loaded | (left != rows - 1)

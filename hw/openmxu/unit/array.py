@@ -37,7 +37,7 @@ _BAND = 16
 
 def processing_element(config: MxuConfig) -> ProcessingElement:
     """A new processing element of a unit."""
-    return ProcessingElement(config.operand, subnormals=config.subnormals, stages=config.stages)
+    return ProcessingElement(config.operand, subnormals=config.subnormals, stages=config.stages, terms=config.terms)
 
 
 class Row(wiring.Component):
@@ -53,7 +53,7 @@ class Row(wiring.Component):
 
     Members
     -------
-    i_activation : In(operand.width)
+    i_activation : In(terms · operand.width)
     i_swap, i_load : In(1)
     i_weights, o_weights : columns · operand.width
         Column c is expected, and delivered, c cycles after column 0.
@@ -67,7 +67,7 @@ class Row(wiring.Component):
         psums = config.columns * FP32.width
         super().__init__(
             {
-                "i_activation": In(config.operand.width),
+                "i_activation": In(config.terms * config.operand.width),
                 "i_swap": In(1),
                 "i_load": In(1),
                 "i_weights": In(weights),
@@ -111,8 +111,12 @@ class SystolicArray(wiring.Component):
 
     Arrays can be stacked; a tall one is a stack of bands, as a band's buses are then written once.
 
-    Latency: :attr:`latency` cycles from row 0's activation to column 0's sum. Row r's activation is
-    expected r · ``config.row_step`` cycles after row 0's, column c's sum comes out c cycles after column 0's.
+    With several terms a row of processing elements adds as many products at once: it stands for as many rows, and has
+    one swap and one load mark.
+
+    Latency: :attr:`latency` cycles from row 0's activation to column 0's sum. The activations of the processing
+    elements' row r are expected r · ``config.row_step`` cycles after row 0's, column c's sum comes out c cycles after
+    column 0's.
     Throughput: one sum per column and cycle. Back-pressure: none.
 
     Parameters
@@ -123,16 +127,16 @@ class SystolicArray(wiring.Component):
     Members
     -------
     i_activations : In(rows · operand.width)
-    i_swaps : In(rows)
+    i_swaps : In(element_rows)
         With the first activation of a tile, row by row as skewed as the activations.
-    i_loads : In(rows)
+    i_loads : In(element_rows)
         Rows whose shadow registers take over the weight above them; not skewed.
     i_weights : In(columns · operand.width)
         Into row 0; column c expected c cycles after column 0.
     o_weights : Out(columns · operand.width)
         The last row's shadow registers.
     i_psums : In(columns · 32)
-        Into row 0, rows · ``config.row_step`` cycles before their sums; +0 if the array is used alone.
+        Into row 0, element_rows · ``config.row_step`` cycles before their sums; +0 if the array is used alone.
     o_psums : Out(columns · 32)
     """
 
@@ -143,8 +147,8 @@ class SystolicArray(wiring.Component):
         super().__init__(
             {
                 "i_activations": In(config.rows * config.operand.width),
-                "i_swaps": In(config.rows),
-                "i_loads": In(config.rows),
+                "i_swaps": In(config.element_rows),
+                "i_loads": In(config.element_rows),
                 "i_weights": In(weights),
                 "o_weights": Out(weights),
                 "i_psums": In(psums),
@@ -165,17 +169,17 @@ class SystolicArray(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Rows, or bands of rows, on top of each other."""
         m = Module()
-        if self.config.rows <= _BAND:
+        if self.config.element_rows <= _BAND:
             parts = [
                 (f"row_{index}", index, 1, row, (row.i_activation, row.i_swap, row.i_load))
-                for index, row in enumerate(repeat(platform, lambda: Row(self.config), self.config.rows))
+                for index, row in enumerate(repeat(platform, lambda: Row(self.config), self.config.element_rows))
             ]
         else:
             parts = [
                 (f"band_{start // _BAND}", start, count, band, (band.i_activations, band.i_swaps, band.i_loads))
                 for start, count, band in self._bands(platform)
             ]
-        width = self.config.operand.width
+        width = self.config.terms * self.config.operand.width
         weights, psums = self.i_weights, self.i_psums
         for name, start, count, part, (activations, swaps, loads) in parts:
             m.submodules[name] = part
@@ -192,10 +196,11 @@ class SystolicArray(wiring.Component):
 
     def _bands(self, platform: object) -> list[tuple[int, int, Any]]:
         """Bands with their first rows and heights: as many full ones as there are, and the rest."""
-        full, rest = divmod(self.config.rows, _BAND)
+        terms = self.config.terms
+        full, rest = divmod(self.config.element_rows, _BAND)
         heights = [_BAND] * full
-        bands = [*repeat(platform, lambda: SystolicArray(replace(self.config, rows=_BAND)), full)]
+        bands = [*repeat(platform, lambda: SystolicArray(replace(self.config, rows=_BAND * terms)), full)]
         if rest:
             heights.append(rest)
-            bands += repeat(platform, lambda: SystolicArray(replace(self.config, rows=rest)), 1)
+            bands += repeat(platform, lambda: SystolicArray(replace(self.config, rows=rest * terms)), 1)
         return [(index * _BAND, heights[index], band) for index, band in enumerate(bands)]

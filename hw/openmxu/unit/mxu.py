@@ -122,7 +122,7 @@ class Mxu(wiring.Component):
         m.submodules.weight_edge = weight_edge = Edge(config, config.columns)
         m.submodules.activation_edge = activation_edge = Edge(config, config.rows)
         m.submodules.weight_skew = weight_skew = Skew(width, config.columns)
-        activation_skew = Skew(width, config.rows, step=config.row_step, base=1)
+        activation_skew = Skew(width * config.terms, config.element_rows, step=config.row_step, base=1)
         m.submodules.activation_skew = activation_skew
         for beat, taken, edge, skew in (
             (self.weights.payload, admission.o_weights_taken, weight_edge, weight_skew),

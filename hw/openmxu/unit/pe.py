@@ -19,22 +19,29 @@ row below loads next, so that the column is a chain that each load mark moves by
 
 Cost: two registers for weights and one for the activation, so that weights load while others are in use; two marks;
 29 bits for each stage behind the product, more inside the sum.
+
+With several terms the element stands for as many rows of the array: N activations side by side, N active weights, and N
+shadow registers, one below the other, which a load mark moves together. What leaves the last one counts only if the
+element below has a load mark, too.
 """
 
-from amaranth.hdl import Module, Signal
+from functools import partial
+
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from openmxu.arith import MultiplyAdd
+from openmxu.arith import DotProductAdd, MultiplyAdd
 from openmxu.spec.formats import BF16, FP32, FloatFormat, check_subnormals
-from openmxu.spec.stages import STAGES, check_stages, split_stages
+from openmxu.spec.stages import STAGES, check_stages, check_terms, split_stages
 
 
 class ProcessingElement(wiring.Component):
     """A cell of the weight-stationary array, ``o_psum = i_psum + activation · weight``.
 
     Multiplies, then adds: two roundings in the sense of the numerics contract, not a fused multiply-add; see
-    :class:`~openmxu.arith.MultiplyAdd`.
+    :class:`~openmxu.arith.MultiplyAdd`. With several terms it adds as many products at once; see
+    :class:`~openmxu.arith.DotProductAdd`.
     It is rigid: it never stalls and knows no valid mark. Every output is a register.
 
     The activation is registered, passed to the right, and multiplied with the active weight a cycle later.
@@ -55,10 +62,12 @@ class ProcessingElement(wiring.Component):
     stages
         Registers from product to sum, 1 to 7; see :func:`~openmxu.spec.stages.split_stages`. 1: a combinational
         multiply-add and its output register.
+    terms
+        Products that are added at once: 1, 2, 4 or 8.
 
     Members
     -------
-    i_activation, o_activation : operand.width
+    i_activation, o_activation : terms · operand.width
     i_swap, o_swap, i_load, o_load : 1
     i_weight, o_weight : operand.width
         The chain of shadow registers, from above to below.
@@ -71,14 +80,17 @@ class ProcessingElement(wiring.Component):
         A parameter is outside its domain.
     """
 
-    def __init__(self, operand: FloatFormat = BF16, *, subnormals: str = "flush", stages: int = 1) -> None:
+    def __init__(
+        self, operand: FloatFormat = BF16, *, subnormals: str = "flush", stages: int = 1, terms: int = 1
+    ) -> None:
         self.operand = operand
         self.subnormals = check_subnormals(subnormals)
         self.stages = check_stages(stages, STAGES)
+        self.terms = check_terms(terms, subnormals)
         super().__init__(
             {
-                "i_activation": In(operand.width),
-                "o_activation": Out(operand.width),
+                "i_activation": In(terms * operand.width),
+                "o_activation": Out(terms * operand.width),
                 "i_swap": In(1),
                 "o_swap": Out(1),
                 "i_load": In(1),
@@ -103,25 +115,26 @@ class ProcessingElement(wiring.Component):
     @property
     def module_name(self) -> str:
         """Name of the exported module."""
-        return f"pe_{self.operand}_{self.subnormals}_s{self.stages}"
+        terms = f"_t{self.terms}" if self.terms > 1 else ""
+        return f"pe_{self.operand}_{self.subnormals}{terms}_s{self.stages}"
 
     def elaborate(self, platform: object) -> Module:
         """Register the activation and both weights; multiply and add."""
         m = Module()
-        m.submodules.multiply_add = multiply_add = MultiplyAdd(
-            self.operand, subnormals=self.subnormals, stages=self.stages
-        )
-        activation = Signal(self.operand.width, reset_less=True)
-        shadow = Signal(self.operand.width, reset_less=True)
-        active = Signal(self.operand.width, reset_less=True)
+        make = MultiplyAdd if self.terms == 1 else partial(DotProductAdd, terms=self.terms)
+        m.submodules.multiply_add = multiply_add = make(self.operand, subnormals=self.subnormals, stages=self.stages)
+        width = self.terms * self.operand.width
+        activation = Signal(width, reset_less=True)
+        shadow = Signal(width, reset_less=True)
+        active = Signal(width, reset_less=True)
         m.d.sync += [activation.eq(self.i_activation), self.o_swap.eq(self.i_swap), self.o_load.eq(self.i_load)]
         with m.If(self.i_load):
-            m.d.sync += shadow.eq(self.i_weight)
+            m.d.sync += shadow.eq(Cat(self.i_weight, shadow))  # the last weight leaves
         with m.If(self.i_swap):
             m.d.sync += active.eq(shadow)
         m.d.comb += [
             self.o_activation.eq(activation),
-            self.o_weight.eq(shadow),
+            self.o_weight.eq(shadow[-self.operand.width :]),
             multiply_add.i_a.eq(activation),
             multiply_add.i_b.eq(active),
             multiply_add.i_c.eq(self.i_psum),

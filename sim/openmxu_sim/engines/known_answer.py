@@ -54,10 +54,10 @@ def check_simulation(simulator: str, config: MxuConfig, run: Run | None) -> None
 
 @lru_cache(maxsize=16)
 def hardware_differs(config: MxuConfig) -> bool:
-    """Whether the hardware itself answers wrongly, tried as a unit of at most 2x2 in Amaranth's simulator."""
+    """Whether the hardware itself answers wrongly, tried in Amaranth's simulator as a unit of the fewest rows."""
     from openmxu_sim.engines import pysim  # noqa: PLC0415  # hardly ever needed
 
-    small = replace(config, rows=min(config.rows, 2), columns=min(config.columns, 2))
+    small = replace(config, rows=min(config.rows, max(2, config.terms)), columns=min(config.columns, 2))
     try:
         return bool(difference(small, pysim.run(question(small))))
     except RuntimeError:  # it hangs
@@ -80,5 +80,7 @@ def _answer(config: MxuConfig, asked: Stimulus) -> Bits:
     if source is None or operand is None or result is None:
         return np.zeros((asked.a.shape[0], asked.b.shape[1]), np.uint32)
     a, b = (golden.from_bits(bits, source) for bits in (asked.a, asked.b))
-    words = golden.to_bits(golden.matmul(a, b, rows=config.rows, subnormals=config.subnormals, operand=operand))
+    words = golden.to_bits(
+        golden.matmul(a, b, rows=config.rows, subnormals=config.subnormals, operand=operand, terms=config.terms)
+    )
     return words if result == "fp32" else golden.convert(words, "fp32", result, subnormals=config.subnormals)

@@ -104,7 +104,12 @@ def _add_product(beats: Beats, generator: np.random.Generator, m: int, precision
     surplus = np.full((k, -n % config.columns), 1 << (config.source.width - 1), dtype=np.uint32)
     wide = (golden.from_bits(words, fmt) for words in (a, np.concatenate([b, surplus], axis=1)))
     product = golden.matmul(
-        *wide, rows=config.rows, precision=precision, subnormals=config.subnormals, operand=config.operand.name
+        *wide,
+        rows=config.rows,
+        precision=precision,
+        subnormals=config.subnormals,
+        operand=config.operand.name,
+        terms=config.terms,
     )
     sums = golden.to_bits(product)
     for tile in given.tiles:
@@ -165,11 +170,10 @@ class _Tiles:
         m, self._activations = len(activations), (activations, part)
         self._send_activations(activations, part, marks)
         sums = tile_sums(
+            self._config,
             self._operands(activations, part),
             self._operands(weights, weight_part),
             np.zeros((m, self._config.columns), dtype=np.uint32),
-            operand=self._config.operand.name,
-            subnormals=self._config.subnormals,
         )
         if marks["add"]:
             mode = self._config.subnormals

@@ -12,6 +12,7 @@ and the same ones for the same seed. A wrong type is a :exc:`TypeError`, a value
 :func:`partners`    second operands of such pairs, where the first ones are given
 :func:`matrix`      matrices, most of whose products are finite
 :func:`meeting`     activations for given weights, whose terms cancel, just overlap, or reach the thresholds
+:func:`matching`    the same, with weights of its own for each row
 :func:`canonical`   patterns as partial sums have them, with one NaN
 ==================  =====================================================================================
 """
@@ -133,9 +134,19 @@ def meeting(fmt: str, weights: npt.ArrayLike, count: int, seed: int) -> Bits:
     sums are in the middle of the range or at either end of it. Half of the rows has the same fraction everywhere, and
     signs that change from term to term: where weights have one fraction, too, sums cancel.
     """
-    found, rng = find_format(fmt, "fmt"), np.random.default_rng(seed)
-    given = np.asarray(weights, dtype=np.int64).T
-    given = given[rng.integers(len(given), size=count)]
+    columns = np.asarray(weights, dtype=np.int64).T
+    rng = np.random.default_rng(seed)
+    return _meeting(find_format(fmt, "fmt"), columns[rng.integers(len(columns), size=count)], rng)
+
+
+def matching(fmt: str, weights: npt.ArrayLike, seed: int) -> Bits:
+    """Return (count, K) activations for as many weights; the terms of each row meet, as those of :func:`meeting`."""
+    return _meeting(find_format(fmt, "fmt"), np.asarray(weights, dtype=np.int64), np.random.default_rng(seed))
+
+
+def _meeting(found: Format, given: Ints, rng: np.random.Generator) -> Bits:
+    """Activations whose terms with each given row meet, without checks."""
+    count = len(given)
     ends = np.array([1, found.bias, (1 << found.exponent_width) - 2])
     end = rng.integers(len(ends), size=count)
     target = ends[end] + np.where(end == 2, rng.integers(-3, 1, size=count), rng.integers(-2, 3, size=count))

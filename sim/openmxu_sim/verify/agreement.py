@@ -42,8 +42,9 @@ class Case:
     def __str__(self) -> str:
         config = self.config
         options = "".join(f", {name}" for name in ("splitter", "status") if getattr(config, name))
+        element = f"stages={config.stages}, terms={config.terms}, {config.subnormals}"
         return (
-            f"seed {self.seed}: {config.rows}x{config.columns}, {config.stages} stages, {config.subnormals}, "
+            f"seed {self.seed}: {config.rows}x{config.columns}, {element}, "
             f"depth {config.depth}, {config.source} to {config.result}{options}, {self.m}x{self.k}x{self.n}, "
             f"{self.kind} patterns, precision {self.precision}, {'no' if self.stalls is None else 'with'} stalls"
         )
@@ -89,7 +90,9 @@ def draw(seed: int, sizes: range) -> Case:
     result, splitter, status = (FP32, FP32, BF16)[pick(0, 2)], pick(0, 1) == 1, pick(0, 1) == 1
     precision = ("default", *PASSES)[pick(0, len(PASSES))]
     wide = config.source == FP32
+    terms = (1, 1, 2, 4, 8)[pick(0, 4)] if config.subnormals == "flush" else 1
     config = replace(config, result=result, splitter=splitter and wide, status=status)
+    config = replace(config, terms=terms, rows=-(-config.rows // terms) * terms)
     return Case(seed, config, *shape, kind, precision if wide else "default")
 
 
@@ -104,7 +107,12 @@ def compare_with_golden(cases: Iterable[Case], *, engine: Callable[..., Run] = c
         config, shape = case.config, (case.m, case.k, case.n)
         wide = (golden.from_bits(bits, config.source.name) for bits in (given.a, given.b))
         product = golden.matmul(
-            *wide, rows=config.rows, precision=case.precision, subnormals=config.subnormals, result=config.result.name
+            *wide,
+            rows=config.rows,
+            precision=case.precision,
+            subnormals=config.subnormals,
+            result=config.result.name,
+            terms=config.terms,
         )
         expected = golden.to_bits(product) >> np.uint32(FP32.width - config.result.width)
         formula = cycles(config, *shape, case.precision)

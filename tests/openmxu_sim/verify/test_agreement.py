@@ -23,7 +23,7 @@ except CompilerNotFoundError as error:
 
 SIZES = range(1, 5)
 CASE = replace(draw(5, SIZES), m=6, n=5)
-NAMED = "seed 5: 3x4, 1 stages, ieee, depth 32, fp32 to fp32, status, 6x5x5, all patterns, precision high, "
+NAMED = "seed 5: 3x4, stages=1, terms=1, ieee, depth 32, fp32 to fp32, status, 6x5x5, all patterns, precision high, "
 
 
 def test_draws() -> None:

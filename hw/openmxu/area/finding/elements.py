@@ -23,7 +23,10 @@ def element_areas(units: Sequence[MxuConfig], tell: Callable[[str], None]) -> li
     """The area of a processing element of each unit, by recipe ``area``, in GE; from the cache if it is there."""
     prepare(tell)
     [target] = choose_targets(["generic"], [], [_RECIPE])
-    points = [point(PROCESSING_ELEMENT, unit.operand, subnormals=unit.subnormals, stages=unit.stages) for unit in units]
+    points = [
+        point(PROCESSING_ELEMENT, unit.operand, subnormals=unit.subnormals, stages=unit.stages, terms=unit.terms)
+        for unit in units
+    ]
     with workers(None, None, _LIMIT) as where:
         results = measure_all([(target, each) for each in points], where, tell)
     _check(results)
@@ -40,6 +43,7 @@ def check_energies(unit: MxuConfig) -> None:
     """Refuse a unit whose parts have no known operands, so that its energy cannot be measured."""
     for name, domain, given in (
         ("stages", ["1"], str(unit.stages)),
+        ("terms", ["1"], str(unit.terms)),
         ("subnormals", ["flush"], unit.subnormals),
         ("operand", list(FORMATS), str(unit.operand)),
     ):

@@ -58,7 +58,7 @@ def whole(design: Design) -> Point:
 def parts(design: Design) -> list[Part]:
     """The parts of an array or a unit, each part at its real size, and all the registers between them.
 
-    That is one processing element R·C times; in a unit also both edges with their converters, the admission
+    That is one processing element R·C / terms times; in a unit also both edges with their converters, the admission
     and the accumulator bank with its columns, once each, and the shift registers of skew and of control one
     bit at a time. The sum is exact except for logic saved where parts meet: registers of the admission and of
     control that hold the same. The rest of the deviation
@@ -66,7 +66,7 @@ def parts(design: Design) -> list[Part]:
     """
     config = _config(design)
     cell = _point("processing element", config, lambda: processing_element(config))
-    found = [Part(config.rows * config.columns, cell)]
+    found = [Part(config.element_rows * config.columns, cell)]
     if design.family == "array":
         return found
     once: dict[str, Callable[[], Any]] = {
@@ -89,8 +89,9 @@ def parts(design: Design) -> list[Part]:
 
 def register_bits(config: MxuConfig) -> tuple[int, int]:
     """The bits in a unit's shift registers of skew, and in those of control."""
-    # The lanes' delays as in openmxu.unit.mxu: c cycles for column c, 1 + r · row_step for row r.
-    skew = sum(range(config.columns)) + sum(1 + row * config.row_step for row in range(config.rows))
+    # The lanes' delays as in openmxu.unit.mxu: c cycles for column c, 1 + r · row_step for the elements' row r.
+    rows = sum(1 + row * config.row_step for row in range(config.element_rows))
+    skew = sum(range(config.columns)) + config.terms * rows
     return skew * config.operand.width, Control(config.depth).size * (1 + config.array_latency)
 
 
@@ -121,6 +122,8 @@ def _config(design: Design) -> MxuConfig:
 def _point(part: str, config: MxuConfig, make: Callable[[], Any], *, size: bool = False) -> Point:
     """A part, which may depend on the size of the unit; equal parts of two units have the same top module."""
     options: dict[str, str | int] = {"subnormals": config.subnormals, "stages": config.stages}
+    if config.terms > 1:
+        options["terms"] = config.terms
     if size:
         options |= {"rows": config.rows, "columns": config.columns, "source": str(config.source), "depth": config.depth}
     top = "_".join(map(str, [part, config.operand, *options.values()])).replace(" ", "_")

@@ -135,11 +135,17 @@ class _Options:
     stages: int
     rows: int
     columns: int
+    terms: int
 
     def config(self, fmt: FloatFormat) -> MxuConfig:
         """The configuration of an array or a unit."""
         return MxuConfig(
-            rows=self.rows, columns=self.columns, operand=fmt, subnormals=self.subnormals, stages=self.stages
+            rows=self.rows,
+            columns=self.columns,
+            operand=fmt,
+            subnormals=self.subnormals,
+            stages=self.stages,
+            terms=self.terms,
         )
 
 
@@ -157,13 +163,16 @@ _STAGED = {
 
 _SIZED = (ARRAY, BANK, UNIT)
 
+_WITH_TERMS = (PROCESSING_ELEMENT, ARRAY, UNIT)
+"""The parts whose elements can add several terms."""
+
 PARTS: Mapping[str, Callable[[FloatFormat, _Options], Any]] = {
     PRODUCT: lambda fmt, _: SignificandProduct(fmt.significand_width),
     MULTIPLIER: lambda fmt, o: Multiplier(fmt, fmt, subnormals=o.subnormals, stages=o.stages),
     MULTIPLIER_TO_FP32: lambda fmt, o: Multiplier(fmt, FP32, subnormals=o.subnormals, stages=o.stages),
     ADDER: lambda fmt, o: Adder(fmt, subnormals=o.subnormals, stages=o.stages),
     CONVERTER: lambda fmt, o: Converter(FP32, fmt, subnormals=o.subnormals, stages=o.stages),
-    PROCESSING_ELEMENT: lambda fmt, o: ProcessingElement(fmt, subnormals=o.subnormals, stages=o.stages),
+    PROCESSING_ELEMENT: lambda fmt, o: ProcessingElement(fmt, subnormals=o.subnormals, stages=o.stages, terms=o.terms),
     ARRAY: lambda fmt, o: SystolicArray(o.config(fmt)),
     BANK: lambda fmt, o: AccumulatorBank(o.config(fmt)),
     UNIT: lambda fmt, o: Mxu(o.config(fmt)),
@@ -193,14 +202,17 @@ def point(
     stages: int | None = None,
     rows: int = SIDE,
     columns: int = SIDE,
+    terms: int = 1,
     scope: str = "everywhere",
     variant: str = "",
     ties: Iterable[Tie] = (),
 ) -> Point:
-    """A part of a format; see :class:`Point`. Its component is made on demand."""
+    """A part of a format; see :class:`Point`. Its component is made on demand. With several terms it is another part:
+    a report's statements are about one.
+    """
     fewest = _STAGED.get(part, 0)
     stages = fewest if stages is None else stages
-    given = _Options(subnormals, stages, rows, columns)
+    given = _Options(subnormals, stages, rows, columns, terms)
     options: dict[str, str | int] = {}
     words = [variant] if variant else []
     size = ""
@@ -213,8 +225,12 @@ def point(
     if part in _SIZED:
         options |= {"rows": rows, "columns": columns}
         size = f"{rows}x{columns}"
+    if terms > 1:
+        if part not in _WITH_TERMS:
+            raise ValueError(f"terms must be 1 for a part other than {', '.join(_WITH_TERMS)}, not {terms}")
+        options |= {"terms": terms}
     return made_point(
-        part,
+        part if terms == 1 else f"{part} of {terms} terms",
         None if part == PRODUCT else fmt,
         fmt.significand_width,
         lambda: PARTS[part](fmt, given),
@@ -392,6 +408,7 @@ def chosen_points(
     stages: Sequence[int] = (),
     rows: int = SIDE,
     columns: int = SIDE,
+    terms: Sequence[int] = (1,),
 ) -> list[Point]:
     """The points that were asked for, each part of each format with each option."""
     parts = [PART_NAMES.get(part, part) for part in parts]
@@ -402,7 +419,7 @@ def chosen_points(
     choices: list[int | None] = [*stages] or [None]
     for part in parts or [MULTIPLIER]:
         for fmt in map(FloatFormat.parse, formats):
-            for mode, stage in itertools.product(subnormals, choices):
-                points.append(point(part, fmt, subnormals=mode, stages=stage, rows=rows, columns=columns))
+            for mode, stage, count in itertools.product(subnormals, choices, terms):
+                points.append(point(part, fmt, subnormals=mode, stages=stage, rows=rows, columns=columns, terms=count))
                 points[-1].rtlil()  # raises errors now, not in the middle
     return once(points)

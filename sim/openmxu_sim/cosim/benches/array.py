@@ -50,7 +50,7 @@ def schedule(config: MxuConfig, count: int, seed: int) -> list[Tile]:
         loads: list[int] = []
         for row in range(config.rows):
             # This load moves rows 0 to ``row``: the swap mark of the tile before must have reached them.
-            reached = previous.beats[0] + row * config.row_step if previous else 0
+            reached = previous.beats[0] + row // config.terms * config.row_step if previous else 0
             loads.append(max(reached, loads[-1] + 1 if loads else 0) + gap())
         beats = [max(loads[-1], previous.beats[-1] if previous else 0) + 1 + gap()]
         while len(beats) < m:
@@ -74,16 +74,17 @@ def drive(config: MxuConfig, tiles: list[Tile], cycles: int, seed: int) -> dict[
     activations = generator.integers(1 << width, size=(cycles, config.rows), dtype=np.uint32)
     weights = generator.integers(1 << width, size=(cycles, config.columns), dtype=np.uint32)
     psums = generator.integers(1 << 32, size=(cycles, config.columns), dtype=np.uint32)
-    swaps, loads = np.zeros((2, cycles, config.rows), dtype=np.uint32)
+    swaps, loads = np.zeros((2, cycles, config.element_rows), dtype=np.uint32)
     rows, columns = np.arange(config.rows), np.arange(config.columns)
-    to_sum = config.array_latency - config.rows * step  # from activation to where its partial sum comes in
+    elements = np.arange(config.element_rows)
+    to_sum = config.array_latency - config.element_rows * step  # from activation to where its partial sum comes in
     for tile in tiles:
         for beat, activation, psum in zip(tile.beats, tile.activations, tile.psums, strict=True):
-            activations[beat + rows * step, rows] = activation
+            activations[beat + rows // config.terms * step, rows] = activation
             psums[beat + to_sum + columns, columns] = psum
-        swaps[tile.beats[0] + rows * step, rows] = 1
+        swaps[tile.beats[0] + elements * step, elements] = 1
         for row, load in enumerate(tile.loads):
-            loads[load, : row + 1] = 1
+            loads[load, : row // config.terms + 1] = 1
             weights[load + columns, columns] = tile.weights[config.rows - 1 - row]
     return {
         "i_activations": pack(activations, width),
@@ -135,9 +136,7 @@ def check_weights(config: MxuConfig, number: int, tile: Tile, seen: Words, seed:
 def check_psums(config: MxuConfig, number: int, tile: Tile, seen: Words, seed: int) -> None:
     """Compare a tile's sums with those of the golden model."""
     columns = np.arange(config.columns)
-    sums = tile_sums(
-        tile.activations, tile.weights, tile.psums, operand=config.operand.name, subnormals=config.subnormals
-    )
+    sums = tile_sums(config, tile.activations, tile.weights, tile.psums)
     for m, beat in enumerate(tile.beats):
         when = beat + config.array_latency + columns
         check(

@@ -49,7 +49,7 @@ CONSTANT = {
     Register.CONTROL: 0,
     Register.LATENCY: CONFIG.latency,
     Register.SHORTEST_TILE: CONFIG.shortest_tile,
-    Register.ACCUMULATE: 8 << 4 | 23 << 10,
+    Register.ACCUMULATE: 8 << 4 | 23 << 10 | [1, 2, 4, 8].index(CONFIG.terms) << 16,
     Register.VERSION: sum(int(number) << 8 * place for place, number in enumerate(version("openmxu").split(".")[::-1])),
 }
 """Values of the registers that are constant."""
@@ -122,6 +122,7 @@ class Testbench:
             precision=precision,
             subnormals=CONFIG.subnormals,
             result=CONFIG.result.name,
+            terms=CONFIG.terms,
         )
         return golden.to_bits(expected) >> np.uint32(FP32.width - CONFIG.result.width), (m, k, n, precision)
 

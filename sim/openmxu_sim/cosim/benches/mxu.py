@@ -79,13 +79,7 @@ class Testbench:
         self._send_activations(a, (add, clear_nan, emit, keep), a_part)
 
         begin = np.zeros((m, CONFIG.columns), dtype=np.uint32)
-        sums = tile_sums(
-            _converted(a, a_part),
-            _converted(w, w_part),
-            begin,
-            operand=CONFIG.operand.name,
-            subnormals=CONFIG.subnormals,
-        )
+        sums = tile_sums(CONFIG, _converted(a, a_part), _converted(w, w_part), begin)
         if add:
             sums = accumulate(self._bank[:m], sums, clear_nan=clear_nan, subnormals=CONFIG.subnormals)
         self._bank = np.concatenate([sums, self._bank[m:]])
@@ -112,7 +106,12 @@ class Testbench:
         wide = (golden.from_bits(words, fmt) for words in (a, np.concatenate([b, surplus], axis=1)))
         sums = golden.to_bits(
             golden.matmul(
-                *wide, rows=CONFIG.rows, precision=precision, subnormals=CONFIG.subnormals, operand=CONFIG.operand.name
+                *wide,
+                rows=CONFIG.rows,
+                precision=precision,
+                subnormals=CONFIG.subnormals,
+                operand=CONFIG.operand.name,
+                terms=CONFIG.terms,
             )
         )
         words = golden.convert(sums, "fp32", CONFIG.result.name, subnormals=CONFIG.subnormals)
@@ -278,7 +277,7 @@ async def no_bubbles(dut: Any) -> None:
     assert bench.results.taken == due
 
 
-_SHORT = max(CONFIG.rows, (CONFIG.rows - 1) * CONFIG.row_step + 1)
+_SHORT = CONFIG.weights_step
 """Beats of a tile that leave time for the next one's weights, but not for a sum."""
 
 

@@ -1,17 +1,19 @@
 """Bench of the processing element."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import cocotb
 import numpy as np
 
 from openmxu.unit.pe import ProcessingElement
-from openmxu_sim import golden
+from openmxu_sim.cosim.benches.reference import element_sums
 from openmxu_sim.cosim.benches.task import Task
 from openmxu_sim.cosim.clocking import start_clock
 from openmxu_sim.cosim.rigid import play
 from openmxu_sim.cosim.scoreboard import check
+from openmxu_sim.cosim.words import pack, unpack
 from openmxu_sim.operands import vectors
 from openmxu_sim.operands.aliases import Words
 
@@ -28,6 +30,15 @@ def held(values: Words, marks: Words) -> Words:
     return values[latest]
 
 
+def shifted_in(values: Words, marks: Words, length: int) -> Words:
+    """Return a chain's contents at the end of each cycle, if it takes ``values`` in where ``marks`` are set.
+
+    The last value is in place 0 of (cycles, length). The marks of the first cycles must be set, until it is full.
+    """
+    values, taken = values[marks != 0], np.cumsum(marks, dtype=np.int64)
+    return values[np.maximum(taken[:, np.newaxis] - 1 - np.arange(length), 0)]
+
+
 def near_cancellation(products: Words, generator: np.random.Generator) -> Words:
     """Return numbers that cancel ``products`` exactly, or up to a few ulps."""
     ulps = generator.integers(-3, 4, size=len(products)) * generator.integers(2, size=len(products))
@@ -39,32 +50,40 @@ class Cycles:
     """Inputs of a processing element in each cycle, and their expected results."""
 
     activations: Words
+    """(cycles, terms): those that enter together."""
     weights: Words
     loads: Words
     swaps: Words
-    """Operands and marks."""
+    """Weights and marks."""
     psums: Words
-    """The partial sum that meets the product of this cycle's activation."""
+    """The partial sum that meets the products of this cycle's activations."""
     shadow: Words
-    """Content of the shadow register at the end of the cycle."""
+    """(cycles, terms): contents of the shadow registers at the end of the cycle."""
     products: Words
     sums: Words
-    """Product and partial sum of this cycle's activation."""
+    """What this cycle's activations add to +0, or to -0 with one term; and their partial sum."""
 
 
-def draw(operand: str, subnormals: str, count: int, seed: int) -> Cycles:
+def draw(pe: ProcessingElement, count: int, seed: int) -> Cycles:
     """Draw new operands for every cycle, with weights loaded and swapped at any time."""
     generator = np.random.default_rng(seed)
+    operand, terms = pe.operand.name, pe.terms
     activations, weights = vectors.pairs(operand, count, seed)
     # Marks are dense in some spells and rare in others, and may come together.
     share = np.repeat(generator.choice([0.02, 0.2, 0.8], size=(2, count // 50 + 1)), 50, axis=1)[:, :count]
     loads, swaps = (generator.random((2, count)) < share).astype(np.uint32)
-    loads[0] = swaps[1] = 1  # earlier contents of registers do not matter
+    loads[:terms] = swaps[terms] = 1  # earlier contents of registers do not matter
 
-    shadow = held(weights, loads)
-    # A swap takes what the shadow register held before a load in the same cycle.
+    shadow = shifted_in(weights, loads, terms)
+    # A swap takes what the shadow registers held before a load in the same cycle.
     active = held(np.concatenate([shadow[:1], shadow[:-1]]), np.concatenate([[1], swaps[1:]]))
-    products = golden.multiply(activations, active, operand, "fp32", subnormals=subnormals)
+    activations = activations[:, np.newaxis]
+    if terms > 1:
+        activations = np.concatenate([activations, vectors.matrix((count, terms - 1), operand, seed + 2)], axis=1)
+        meet = generator.random((count, 1)) < 0.8
+        activations = np.where(meet, vectors.matching(operand, active, seed + 3), activations)
+    sums_of = partial(element_sums, a=activations, b=active, operand=operand, subnormals=pe.subnormals)
+    products = sums_of(np.full(count, 0 if terms > 1 else 0x8000_0000, dtype=np.uint32))
     psums = vectors.canonical(
         np.where(
             generator.random(count) < 0.8,
@@ -72,8 +91,7 @@ def draw(operand: str, subnormals: str, count: int, seed: int) -> Cycles:
             near_cancellation(products, generator),
         )
     )
-    sums = golden.add(psums, products, "fp32", subnormals=subnormals)
-    return Cycles(activations, weights, loads, swaps, psums, shadow, products, sums)
+    return Cycles(activations, weights, loads, swaps, psums, shadow, products, sums_of(psums))
 
 
 @cocotb.test()
@@ -82,7 +100,7 @@ async def every_cycle(dut: Any) -> None:
     task = Task.of_environment()
     pe = task.component()
     count = 4 * task.count  # a cycle tries one sum only
-    given = draw(pe.operand.name, pe.subnormals, count, task.seed)
+    given = draw(pe, count, task.seed)
     for name in INPUTS:
         getattr(dut, name).value = 0
     await start_clock(dut, cycles=pe.latency + 2)
@@ -91,7 +109,7 @@ async def every_cycle(dut: Any) -> None:
     # A partial sum comes when its product is ready.
     early = pe.latency - pe.psum_latency
     inputs = {
-        "i_activation": given.activations.tolist(),
+        "i_activation": pack(given.activations, pe.operand.width),
         "i_swap": given.swaps.tolist(),
         "i_load": given.loads.tolist(),
         "i_weight": given.weights.tolist(),
@@ -108,19 +126,21 @@ def compare(pe: ProcessingElement, given: Cycles, seen: dict[str, list[int]], se
         "o_activation": (given.activations, 1, operand),
         "o_swap": (given.swaps, 1, ""),
         "o_load": (given.loads, 1, ""),
-        "o_weight": (given.shadow, 1, operand),
+        "o_weight": (given.shadow[:, -1], 1, operand),
         "o_psum": (given.sums, pe.latency, "fp32"),
     }
     for name, (words, latency, fmt) in expected.items():
-        first = 1 if name == "o_psum" else 0  # no weight is active before the first swap
-        operands = [given.psums, given.products] if name == "o_psum" else [words]
+        first = pe.terms if name == "o_psum" else pe.terms - 1 if name == "o_weight" else 0  # not loaded before
+        width = pe.operand.width if name == "o_activation" else 32
+        lanes = words.size // count
+        operands = [given.psums, given.products] if name == "o_psum" else [words.ravel()]
         check(
             name,
-            np.array(seen[name][latency : latency + count], dtype=np.uint32)[first:],
-            words[first:],
+            unpack(seen[name][latency : latency + count], width, lanes).ravel()[first:],
+            words.ravel()[first:],
             fmt=fmt,
             operands=[each[first:] for each in operands],
             operand=fmt,
-            cycles=range(latency + first, latency + count),
+            cycles=np.repeat(range(latency, latency + count), lanes)[first:].tolist(),
             seed=seed,
         )

@@ -14,11 +14,28 @@ from openmxu_sim.operands.aliases import Words
 Marks = Mapping[str, bool]
 
 
-def tile_sums(activations: Words, weights: Words, psums: Words, *, operand: str, subnormals: str) -> Words:
-    """Return the sums at the foot of the columns."""
-    for k in range(len(weights)):
-        products = golden.multiply(activations[:, k, np.newaxis], weights[k], operand, "fp32", subnormals=subnormals)
-        psums = golden.add(psums, products, "fp32", subnormals=subnormals)
+def element_sums(psums: Words, a: Words, b: Words, *, operand: str, subnormals: str) -> Words:
+    """Return the sums of processing elements whose terms are along the last axis of ``a`` and ``b``."""
+    if a.shape[-1] > 1:
+        return golden.dot_product_add(psums, a, b, operand)
+    products = golden.multiply(a[..., 0], b[..., 0], operand, "fp32", subnormals=subnormals)
+    return golden.add(psums, products, "fp32", subnormals=subnormals)
+
+
+def tile_sums(config: MxuConfig, activations: Words, weights: Words, psums: Words) -> Words:
+    """Return the sums at the foot of the columns of a unit; rows may be missing."""
+    missing = -len(weights) % config.terms
+    zeros = np.full((missing, weights.shape[1]), 1 << (config.operand.width - 1), dtype=np.uint32)
+    activations, weights = np.pad(activations, ((0, 0), (0, missing))), np.concatenate([weights, zeros])
+    for k in range(0, len(weights), config.terms):
+        block = slice(k, k + config.terms)
+        psums = element_sums(
+            psums,
+            activations[:, np.newaxis, block],
+            weights[block].T,
+            operand=config.operand.name,
+            subnormals=config.subnormals,
+        )
     return psums
 
 
@@ -64,13 +81,7 @@ class AnyBeats:
         assert self._active is not None, "no weights have been active yet"
         place, mode = self._place(marks), self._config.subnormals
         psums = np.zeros((1, self._config.columns), dtype=np.uint32)
-        [sums] = tile_sums(
-            self._converted(activations[np.newaxis]),
-            self._active,
-            psums,
-            operand=self._config.operand.name,
-            subnormals=mode,
-        )
+        [sums] = tile_sums(self._config, self._converted(activations[np.newaxis]), self._active, psums)
         if marks["add"]:
             old = self._sums[place]
             assert old is not None, "the sum to add to is not defined"

@@ -45,7 +45,7 @@ def run(
     config = stimulus.config
     if vcd is None:
         return _run(stimulus, stalls, progress, threads, None)
-    window = window or small_window(config.rows, config.columns)
+    window = window or small_window(config.element_rows, config.columns)
     # Modules that only a waveform needs are imported only for one.
     from openmxu_sim.engines.compiled.vcd import write_vcd  # noqa: PLC0415
 
@@ -59,7 +59,7 @@ def record(
 ) -> tuple[Run, Trace]:
     """Run as :func:`run` does, and trace a part of the unit."""
     window.check(stimulus.config)
-    trace = Trace(window, load_model(stimulus.config).registers)
+    trace = Trace(window, load_model(stimulus.config).registers, stimulus.config.terms)
     return _run(stimulus, stalls, progress, None, trace), trace
 
 
@@ -98,7 +98,7 @@ def run_model(
         period,
         stimulus.patience + (0 if waits is None else period),
         _address(beats),
-        threads or default_threads(config.rows * config.columns),
+        threads or default_threads(config.element_rows * config.columns),
         None if trace is None else ctypes.byref(trace.structure()),
     )
     if unit is None:

@@ -45,12 +45,14 @@ def netlists(config: MxuConfig, wanted: Collection[str] = ()) -> dict[str, str]:
 def constants(config: MxuConfig) -> dict[str, int]:
     """Return the constants that ``unit.c`` has of a unit; its wiring is checked for the same ones.
 
-    ``SKEW_BASE``: cycles from the activation edge to row 0; ``ROW_STEP``: cycles by which each further row is behind;
+    ``SKEW_BASE``: cycles from the activation edge to row 0; ``TERMS``: rows that a processing
+    element stands for; ``ROW_STEP``: cycles by which each further row of elements is behind;
     ``CONTROL_DELAY``: cycles from admission to the accumulator bank.
     """
     return {
         "ROWS": config.rows,
         "COLUMNS": config.columns,
+        "TERMS": config.terms,
         "ROW_STEP": config.row_step,
         "SKEW_BASE": 1,
         "CONTROL_DELAY": 1 + config.array_latency,

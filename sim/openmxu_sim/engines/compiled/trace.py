@@ -34,7 +34,7 @@ class Window:
 
     rows: range
     columns: range
-    """Processing elements."""
+    """Processing elements, each of which stands for ``terms`` rows of the unit."""
     cycles: range
     """Counted from the end of the reset."""
 
@@ -46,8 +46,8 @@ class Window:
 
     def check(self, config: MxuConfig) -> None:
         """Raise a ValueError if this is no part of a unit."""
-        for name in ("rows", "columns"):
-            value, most = getattr(self, name), getattr(config, name)
+        for name, most in (("rows", config.element_rows), ("columns", config.columns)):
+            value = getattr(self, name)
             if value.stop > most:
                 raise ValueError(f"{name} of a trace must be within 0 to {most}, not {value.start} to {value.stop}")
 
@@ -76,12 +76,12 @@ class Trace:
     streams
         (cycles, signals): the signals of the streams, see :data:`STREAMS`.
     activations, weights, results
-        (cycles, rows) and twice (cycles, columns): words of the streams' payloads.
+        (cycles, rows · terms) and twice (cycles, columns): words of the streams' payloads.
     ran
         Cycles of the whole run, which the window may miss; 0 until it is over.
     """
 
-    def __init__(self, window: Window, registers: tuple[tuple[str, int], ...]) -> None:
+    def __init__(self, window: Window, registers: tuple[tuple[str, int], ...], terms: int = 1) -> None:
         self.window = window
         self.ran = 0
         self._registers = registers
@@ -95,7 +95,7 @@ class Trace:
         rows, columns, cycles = len(window.rows), len(window.columns), len(window.cycles)
         self._cells: Words = np.zeros((cycles, rows, columns, limbs), dtype=np.uint32)
         self.streams: Words = np.zeros((cycles, len(STREAMS)), dtype=np.uint32)
-        self.activations: Words = np.zeros((cycles, rows), dtype=np.uint32)
+        self.activations: Words = np.zeros((cycles, rows * terms), dtype=np.uint32)
         self.weights: Words = np.zeros((cycles, columns), dtype=np.uint32)
         self.results: Words = np.zeros((cycles, columns), dtype=np.uint32)
 

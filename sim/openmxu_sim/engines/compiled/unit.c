@@ -1,7 +1,7 @@
 /* A unit, cycle by cycle: the functions of its parts, wired as the unit is.
 
    Before this: vectors.c, the functions of the parts, and these constants:
-   ROWS, COLUMNS, ROW_STEP (cycles from a row to the next), SKEW_BASE (cycles before row 0), CONTROL_DELAY (cycles from
+   ROWS, COLUMNS, TERMS (rows that an element stands for), ROW_STEP (cycles from a row of elements to the next), SKEW_BASE (cycles before row 0), CONTROL_DELAY (cycles from
    admission to the accumulator bank), SOURCE_WIDTH, OPERAND_WIDTH (bits of a word before and behind the edge).
 
    A text for units of several sizes defines MOST_ROWS, MOST_COLUMNS and MOST_CONTROL_DELAY, too; ROWS, COLUMNS and
@@ -25,7 +25,9 @@
 enum {
   ROW_BLOCKS = (MOST_ROWS + LANES - 1) / LANES,
   COLUMN_BLOCKS = (MOST_COLUMNS + LANES - 1) / LANES,
-  MARK_LIMBS = (MOST_ROWS + 31) / 32,
+  MOST_ELEMENT_ROWS = MOST_ROWS / TERMS,
+  MARK_LIMBS = (MOST_ELEMENT_ROWS + 31) / 32,
+  ACTIVATION_LIMBS = (TERMS * OPERAND_WIDTH + 31) / 32,
   MARKS = 6, LAST_MARK = 1, KEEP_MARK = 5,
   WEIGHT_PART = 1, ACTIVATION_PART = MARKS,  /* the lowest bit of the part among the marks of a beat */
   CELL_LIMBS = sizeof(struct pe_state) / sizeof(word),
@@ -39,6 +41,8 @@ enum {
 #endif
 };
 
+#define ELEMENT_ROWS (ROWS / TERMS)
+
 /* The next power of two. */
 #define UP1(n) ((n) | (n) >> 1)
 #define UP2(n) (UP1(n) | UP1(n) >> 2)
@@ -50,7 +54,7 @@ enum {
   /* Cycles that are remembered: those that some thread has not done yet, and those that are known ahead. */
   RECENT = POWER((MOST_THREADS + 2) * BLOCK),
   WEIGHTS = POWER(MOST_COLUMNS + 2 * BLOCK),
-  ACTIVATIONS = POWER(SKEW_BASE + (MOST_ROWS - 1) * ROW_STEP + 1 + (MOST_THREADS + 2) * BLOCK),
+  ACTIVATIONS = POWER(SKEW_BASE + (MOST_ELEMENT_ROWS - 1) * ROW_STEP + 1 + (MOST_THREADS + 2) * BLOCK),
   CONTROLS = POWER(MOST_CONTROL_DELAY + 1 + (MOST_THREADS + 2) * BLOCK),
 };
 
@@ -112,11 +116,11 @@ struct unit {
   struct column_marks_state column_marks[COLUMN_BLOCKS];
 
   uint32_t weights[WEIGHTS][COLUMN_BLOCKS * LANES];  /* by cycle of arrival at row 0 */
-  uint32_t activations[MOST_ROWS][ACTIVATIONS];  /* by cycle of arrival at column 0 */
+  uint32_t activations[MOST_ELEMENT_ROWS][ACTIVATIONS][ACTIVATION_LIMBS];  /* by cycle of arrival at column 0 */
   uint32_t controls[CONTROLS];  /* by cycle of arrival at the bank */
   struct cycle recent[RECENT];
 
-  struct pe_state cells[MOST_ROWS][COLUMN_BLOCKS];
+  struct pe_state cells[MOST_ELEMENT_ROWS][COLUMN_BLOCKS];
   struct column_state bank[COLUMN_BLOCKS];
   int64_t given;  /* results */
 
@@ -185,6 +189,14 @@ static void step_edge(struct edge_state *edge, word words, uint32_t taken, uint3
   edge_step(edge, &in, 0);
 }
 
+/* An activation's bits, from `low` on, in an element's limbs; the lowest bits come first. */
+static inline void place_bits(uint32_t *limbs, int low, uint32_t bits) {
+  int over = low % 32;
+  limbs += low / 32;
+  *limbs = over ? *limbs | bits << over : bits;
+  if (over + OPERAND_WIDTH > 32) limbs[1] = bits >> (32 - over);
+}
+
 /* Everything that decides, for one cycle. */
 static void decide(struct unit *u) {
   int64_t t = u->progress.cycle;
@@ -218,8 +230,8 @@ static void decide(struct unit *u) {
     memcpy(lanes, shown.o_words, sizeof lanes);
     int count = ROWS - j * LANES < LANES ? ROWS - j * LANES : LANES;
     for (int l = 0; l < count; l++) {
-      int row = j * LANES + l;
-      u->activations[row][(t + SKEW_BASE + row * ROW_STEP) % ACTIVATIONS] = lanes[l];
+      int row = (j * LANES + l) / TERMS, low = (j * LANES + l) % TERMS * OPERAND_WIDTH;
+      place_bits(u->activations[row][(t + SKEW_BASE + row * ROW_STEP) % ACTIVATIONS], low, lanes[l]);
     }
   }
 
@@ -265,8 +277,8 @@ static void decide(struct unit *u) {
     };
     int64_t n = t - u->window.first_cycle;
     memcpy(u->window.streams[n], signals, sizeof signals);
-    memcpy(u->window.activations + n * u->window.rows, (uint32_t *)u->activation_beat + u->window.first_row,
-           u->window.rows * sizeof(uint32_t));
+    memcpy(u->window.activations + n * u->window.rows * TERMS,
+           (uint32_t *)u->activation_beat + u->window.first_row * TERMS, u->window.rows * TERMS * sizeof(uint32_t));
     memcpy(u->window.weights + n * u->window.columns, (uint32_t *)u->weight_beat + u->window.first_column,
            u->window.columns * sizeof(uint32_t));
   }
@@ -298,7 +310,8 @@ static inline __attribute__((always_inline)) void move(struct pe_state *row, con
   struct pe_out here, before = *edge;
   pe_look(&row[j], 0, &here);
   if (j) pe_look(&row[j - 1], 0, &before);
-  in->i_activation[0] = shifted(before.o_activation[0], here.o_activation[0]);
+  for (int l = 0; l < ACTIVATION_LIMBS; l++)
+    in->i_activation[l] = shifted(before.o_activation[l], here.o_activation[l]);
   in->i_swap[0] = shifted(before.o_swap[0], here.o_swap[0]);
   in->i_load[0] = shifted(before.o_load[0], here.o_load[0]);
   in->i_weight[0] = between->weights[n][j];
@@ -327,7 +340,8 @@ static void compute(struct unit *u, int from, int to, int64_t first, int length,
       struct pe_out edge;
       if (watched(u, first + n) && r >= u->window.first_row && r < u->window.first_row + u->window.rows)
         watch(u, r, first + n);
-      edge.o_activation[0] = everywhere(u->activations[r][(first + n) % ACTIVATIONS]);
+      for (int l = 0; l < ACTIVATION_LIMBS; l++)
+        edge.o_activation[l] = everywhere(u->activations[r][(first + n) % ACTIVATIONS][l]);
       edge.o_swap[0] = everywhere(-(now->swaps[r / 32] >> r % 32 & 1));
       edge.o_load[0] = everywhere(-(now->loads[r / 32] >> r % 32 & 1));
       /* From the right, so that what a cell takes from its neighbour is still there. */
@@ -388,7 +402,7 @@ static void work(struct unit *u, int thread, int64_t block) {
   }
   int64_t first = u->blocks[slot].first;
   int length = u->blocks[slot].length;
-  compute(u, ROWS * thread / u->threads, ROWS * (thread + 1) / u->threads, first, length, between);
+  compute(u, ELEMENT_ROWS * thread / u->threads, ELEMENT_ROWS * (thread + 1) / u->threads, first, length, between);
   if (thread == u->threads - 1) accumulate(u, first, length, between);
 }
 
@@ -451,14 +465,14 @@ struct unit *unit_new(const uint32_t *a, const uint32_t *b, int64_t inner, int64
   memset(u, 0, sizeof *u);
   u->a = a, u->b = b, u->inner = inner, u->columns = columns, u->tiles = tiles, u->tile_count = tile_count;
   u->results = results, u->waits = waits, u->period = period, u->patience = patience, u->out = out;
-  u->threads = threads < 1 ? 1 : threads > MOST_THREADS ? MOST_THREADS : threads > ROWS ? ROWS : threads;
+  u->threads = threads < 1 ? 1 : threads > MOST_THREADS ? MOST_THREADS : threads > ELEMENT_ROWS ? ELEMENT_ROWS : threads;
   u->start = -1;
   if (window) u->window = *window;
   for (int j = 0; j < COLUMN_BLOCKS; j++) {
     edge_begin(&u->weight_edge[j]);
     column_marks_begin(&u->column_marks[j]);
     column_begin(&u->bank[j]);
-    for (int r = 0; r < MOST_ROWS; r++) pe_begin(&u->cells[r][j]);
+    for (int r = 0; r < MOST_ELEMENT_ROWS; r++) pe_begin(&u->cells[r][j]);
   }
   for (int j = 0; j < ROW_BLOCKS; j++) edge_begin(&u->activation_edge[j]);
   admission_begin(&u->admission);

@@ -39,6 +39,7 @@ def write_vcd(trace: Trace, config: MxuConfig, path: Path) -> None:
             f"cycles of a trace must begin within the run, which had {trace.ran}, not at {window.cycles.start}"
         )
     unit = f"{config.rows}x{config.columns}, {config.operand}, {config.subnormals}, stages {config.stages}"
+    unit += f", terms {config.terms}"
     part = ", ".join(
         f"{name} {value.start} to {value.stop - 1}"
         for name, value in (("rows", window.rows), ("columns", window.columns), ("cycles", window.cycles))
@@ -92,9 +93,10 @@ def _signals(trace: Trace, config: MxuConfig) -> Iterator[tuple[list[tuple[tuple
             yield [payload(stream, part, 1)], values
         else:
             yield [signal(name, 1)], values
+    fed = range(config.terms * window.rows.start, config.terms * window.rows.stop)
     for stream, lanes, width, words in (
         ("weights", window.columns, config.source.width, trace.weights),
-        ("activations", window.rows, config.source.width, trace.activations),
+        ("activations", fed, config.source.width, trace.activations),
         ("results", window.columns, config.result.width, trace.results),
     ):
         yield [payload(stream, f"data[{lane}]", width) for lane in lanes], words[..., None]

@@ -60,6 +60,7 @@ def _rules(config: MxuConfig) -> Iterator[tuple[str, dict[str, Sequence[Signal]]
     """Yield each part with the sources of its inputs, and the unit with those of its outputs, the lowest bits first."""
     number = constants(config)
     rows, columns, word, source = (number[name] for name in ("ROWS", "COLUMNS", "OPERAND_WIDTH", "SOURCE_WIDTH"))
+    elements, words = rows // number["TERMS"], number["TERMS"] * word  # rows of them, and the bits that each takes
     clock = {"clk": [Signal(_UNIT, "clk")], "rst": [Signal(_UNIT, "rst")]}
 
     def all_of(part: str, wire: str, later: int = 0) -> Signal:
@@ -70,11 +71,11 @@ def _rules(config: MxuConfig) -> Iterator[tuple[str, dict[str, Sequence[Signal]]
 
     def activation(row: int) -> Signal:
         return Signal(
-            "activation_edge", "o_words", row * word, word, later=number["SKEW_BASE"] + row * number["ROW_STEP"]
+            "activation_edge", "o_words", row * words, words, later=number["SKEW_BASE"] + row * number["ROW_STEP"]
         )
 
     # The array: signals of the left neighbour and of the one above.
-    for r in range(rows):
+    for r in range(elements):
         for c in range(columns):
             left, above = f"pe({r}, {c - 1})", f"pe({r - 1}, {c})"
             yield (
@@ -93,7 +94,7 @@ def _rules(config: MxuConfig) -> Iterator[tuple[str, dict[str, Sequence[Signal]]
         yield (
             f"column({c})",
             {
-                "i_psum": [all_of(f"pe({rows - 1}, {c})", "o_psum")],
+                "i_psum": [all_of(f"pe({elements - 1}, {c})", "o_psum")],
                 "i_control": [
                     all_of(f"column({c - 1})", "o_control")
                     if c

@@ -14,13 +14,16 @@ For each block of them it takes the fastest step that is certain to have the rig
                exactly, so it makes no difference that the host has rounded them before.
 ``NARROW``     Sums in a narrower format of at most 11 significant bits: product and sum are rounded once more.
 ``GENERAL``    In binary64, which holds every product exactly, whatever operands and formats are.
+``TERMS``      Several products at once, as integers in the last place of the window that the largest of them sets.
 =============  ====================================================================================================
 
 The smallest and the largest exponents of a band's and of a panel's operands decide. With exponents from e on
 and f fraction bits, operands are multiples of 2^(e - f), products of 2^(e + e' - 2f), and so is each sum of such
 products: what does not fit is rounded to a coarser grid. Where this grid is no finer than 2^-126, there is nothing to
 flush; where it is no finer than 2^-149, products are exact. A product whose exponents add up to less than 127 does not
-overflow. In narrow formats a sum stays where the largest product no longer changes it, f + 1 binades above that.
+overflow. ``TERMS`` needs finite operands of at most 12 significant bits whose products are at least 2^-100, so that
+no sum of theirs is below 2^-126. In narrow formats a sum stays where the largest product no longer changes it, f + 1
+binades above that.
 """
 
 import ctypes
@@ -48,7 +51,7 @@ from openmxu_sim.engines.model.kernel import (
 from openmxu_sim.golden.arithmetic import check_subnormals
 from openmxu_sim.golden.environment import ieee_arithmetic
 from openmxu_sim.golden.formats import DTYPES, Bits, find_format
-from openmxu_sim.golden.matrix import check_count, check_operands, check_precision
+from openmxu_sim.golden.matrix import check_count, check_operands, check_precision, check_terms
 from openmxu_sim.operands.aliases import Progress, share_of
 
 __all__ = ["PlainSetup", "is_small", "matmul", "plain_setup", "products"]
@@ -84,6 +87,7 @@ def products(
     operand: str = "bf16",
     accumulate: str = "fp32",
     result: str = "fp32",
+    terms: int = 1,
     threads: int | None = None,
     progress: Progress | None = None,
     kernel: Kernel | None = None,
@@ -92,7 +96,10 @@ def products(
     rows = check_count(rows, "rows")
     check_precision(precision, operand, accumulate)
     how = arithmetic(
-        find_format(operand, "operand"), find_format(accumulate, "accumulate"), flush=check_subnormals(subnormals)
+        find_format(operand, "operand"),
+        find_format(accumulate, "accumulate"),
+        flush=check_subnormals(subnormals),
+        terms=check_terms(terms, rows, subnormals),
     )
     target = limits(find_format(result, "result"))
     threads = machine.cores() if threads is None else check_count(threads, "threads")
@@ -127,9 +134,11 @@ class PlainSetup(NamedTuple):
     parts: tuple[tuple[int, int], ...]
 
 
-def plain_setup(inner: int, *, rows: int, precision: str, subnormals: str, operand: str, accumulate: str) -> PlainSetup:
+def plain_setup(
+    inner: int, *, rows: int, precision: str, subnormals: str, operand: str, accumulate: str, terms: int
+) -> PlainSetup:
     """Return the setup of products with results in fp32; parameters as in :func:`products`, already checked."""
-    how = arithmetic(find_format(operand), find_format(accumulate), flush=subnormals == "flush")
+    how = arithmetic(find_format(operand), find_format(accumulate), flush=subnormals == "flush", terms=terms)
     rows = min(rows, inner)
     parts = tuple((int(one), int(other)) for one, other in PASSES[precision])
     return PlainSetup(bytes(how), bytes(limits(find_format("fp32"))), rows, _block(rows), parts)

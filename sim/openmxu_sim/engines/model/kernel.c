@@ -46,7 +46,7 @@ struct format {
 
 struct arithmetic {
   struct format operand, sum;
-  int32_t flush;
+  int32_t flush, terms;  /* terms: products that are added at once, with one rounding */
 };
 
 /* What is multiplied in a pass: openmxu.spec.passes.Part. */
@@ -216,7 +216,7 @@ static inline double exactly_rounded(double x, const struct format *format, int 
 
 /* Sums of a band and a panel over one tile, k by k. The loops over vectors are unrolled: the sums are registers. */
 
-enum step { FUSED, PLAIN, FLUSHING, NARROW, GENERAL };
+enum step { FUSED, PLAIN, FLUSHING, NARROW, GENERAL, TERMS, GENERAL_TERMS };
 
 static inline __attribute__((always_inline)) void sum_up(enum step step, int dropped, const float *a, const float *b,
                                                          int64_t length, float *out) {
@@ -284,6 +284,138 @@ static void sum_up_generally(const struct arithmetic *how, const float *a, const
     for (int n = 0; n < PANEL; n++) out[m * PANEL + n] = sums[m][n];
 }
 
+/* Several products and a sum at once: the contract's "Several terms". */
+
+enum { BELOW = 3 };  /* bits of the window below the last place of a sum */
+
+typedef int32_t integers __attribute__((vector_size(WIDTH)));
+
+static inline floats larger(floats x, floats y) {
+#if defined __AVX512F__
+  return (floats)_mm512_max_ps((__m512)x, (__m512)y);
+#elif defined __AVX__
+  return (floats)_mm256_max_ps((__m256)x, (__m256)y);
+#else
+  return (floats)chosen((words)(x > y), (words)x, (words)y);
+#endif
+}
+
+static inline floats power_of(floats x) { return (floats)((words)x & INFINITE); }
+
+/* The sum of some terms, each cut to a multiple of 1 / scale. It is exact: each is below 2^28, of at most 5 terms. */
+static inline __attribute__((always_inline)) integers cut(floats c, const floats *a, const floats *b, int terms,
+                                                          floats scale) {
+  integers total = __builtin_convertvector(c * scale, integers);
+#pragma GCC unroll 8
+  for (int i = 0; i < terms; i++) total += __builtin_convertvector(a[i] * b[i] * scale, integers);
+  return total;
+}
+
+/* One element for many sums: products and scales are exact, as `choose` made sure of, and no sum is tiny.
+ *
+ * largest = 2^E, as the product of the operands' powers of two, 0 where an operand is; scale = 2^(26 - E). An infinite
+ * sum stays, and a NaN; a sum to which only zeros are added, too: that of zeros begins with +0 and is +0. */
+static inline __attribute__((always_inline)) floats add_terms(floats c, const floats *a, const floats *b, int terms) {
+  floats products = power_of(a[0]) * power_of(b[0]);
+#pragma GCC unroll 8
+  for (int i = 1; i < terms; i++) products = larger(products, power_of(a[i]) * power_of(b[i]));
+  words largest = (words)larger(products, power_of(c));
+  enum { LAST = FRACTION_WIDTH + BELOW };
+  floats scale = (floats)((2 * BIAS + LAST) * (1u << FRACTION_WIDTH) - largest);
+  floats sum;
+  if (terms <= 4) sum = __builtin_convertvector(cut(c, a, b, terms, scale), floats);
+  else {
+    integers some = cut(c, a, b, 4, scale), more = cut((floats){ 0 }, a + 4, b + 4, 4, scale);
+    for (int lane = 0; lane < LANES; lane++) sum[lane] = (float)((double)some[lane] + more[lane]);
+  }
+  sum *= (floats)(largest - (LAST << FRACTION_WIDTH));
+  words stays = (words)(products == 0) | (words)(power_of(c) == (floats)((words){ 0 } + INFINITE));
+  return (floats)chosen(stays, (words)c, (words)sum);
+}
+
+/* One block of terms for a band and a panel. */
+static inline __attribute__((always_inline)) void add_block(int terms, const float *a, const float *b, float *sums) {
+  for (int v = 0; v < VECTORS; v++) {
+    floats right[8];
+#pragma GCC unroll 8
+    for (int i = 0; i < terms; i++) right[i] = ((const floats *)(b + i * PANEL))[v];
+    for (int m = 0; m < BAND; m++) {
+      floats left[8], *sum = (floats *)(sums + m * PANEL) + v;
+#pragma GCC unroll 8
+      for (int i = 0; i < terms; i++) left[i] = a[i * BAND + m] - (floats){ 0 };
+      *sum = add_terms(*sum, left, right, terms);
+    }
+  }
+}
+
+static inline __attribute__((always_inline)) void sum_up_terms(int terms, const float *a, const float *b,
+                                                               int64_t length, float *out) {
+  memset(out, 0, BAND * PANEL * sizeof *out);
+  int64_t k = 0;
+  for (; k + terms <= length; k += terms) add_block(terms, a + k * BAND, b + k * PANEL, out);
+  if (k == length) return;
+  float last_a[8 * BAND] = { 0 }, last_b[8 * PANEL] __attribute__((aligned(WIDTH))) = { 0 };
+  memcpy(last_a, a + k * BAND, (length - k) * BAND * sizeof *a);
+  memcpy(last_b, b + k * PANEL, (length - k) * PANEL * sizeof *b);
+  add_block(terms, last_a, last_b, out);
+}
+
+/* The exponent of a number of fp32; that of zeros takes no part. */
+static inline int exponent_of(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  bits &= MAGNITUDE;
+  return bits ? (int)(bits >> FRACTION_WIDTH) - BIAS : -10 * BIAS;
+}
+
+/* The same for one sum, whatever operands and formats are. */
+static float add_terms_generally(const struct format *format, float c, const float *a, const float *b, int terms) {
+  double special = c, total = 0, products[8];
+  int largest = exponent_of(c), negative = signbit(c) != 0;
+  for (int i = 0; i < terms; i++) {
+    products[i] = (double)a[i * BAND] * b[i * PANEL];
+    special += products[i];
+    negative &= signbit(products[i]) != 0;
+    int exponent = exponent_of(a[i * BAND]) + exponent_of(b[i * PANEL]);
+    if (exponent > largest) largest = exponent;
+  }
+  if (!isfinite(special)) return special;
+  int last = largest - format->fraction_width - BELOW;
+  total = trunc(scalbn(c, -last));
+  for (int i = 0; i < terms; i++) total += trunc(scalbn(products[i], -last));
+  if (total == 0) return negative ? -0.0f : 0.0f;
+  /* Flushed after the rounding. */
+  double sum = fabs(scalbn(total, last));
+  int dropped = 52 - format->fraction_width;
+  uint64_t bits;
+  memcpy(&bits, &sum, sizeof bits);
+  bits = (bits + (1ull << (dropped - 1)) - 1 + (bits >> dropped & 1)) >> dropped << dropped;
+  memcpy(&sum, &bits, sizeof sum);
+  sum = sum > format->largest64 ? format->overflow64 : sum < format->min_normal64 ? 0 : sum;
+  return copysign(sum, total);
+}
+
+static void sum_up_terms_generally(const struct arithmetic *how, const float *a, const float *b, int64_t length,
+                                   float *out) {
+  memset(out, 0, BAND * PANEL * sizeof *out);
+  for (int64_t k = 0; k < length; k += how->terms)
+    for (int m = 0; m < BAND; m++)
+      for (int n = 0; n < PANEL; n++)
+        out[m * PANEL + n] = add_terms_generally(&how->sum, out[m * PANEL + n], a + k * BAND + m, b + k * PANEL + n,
+                                                 least_of(how->terms, length - k));
+}
+
+static inline int is_finite(const float *values, int64_t count) {
+  uint32_t most = 0;
+  for (int64_t i = 0; i < count; i++) {
+    uint32_t bits;
+    memcpy(&bits, values + i, sizeof bits);
+    bits &= MAGNITUDE;
+    most = bits > most ? bits : most;
+  }
+  return most < INFINITE;
+}
+
 static inline int is_fp32(const struct format *format) {
   return format->fraction_width == FRACTION_WIDTH && format->min_exponent == 1 - BIAS;
 }
@@ -294,6 +426,8 @@ static enum step choose(const struct arithmetic *how, struct extent a, struct ex
   const struct format *sum = &how->sum;
   /* Every product is at least 2^least, and less than 2^most. */
   int least = a.least + b.least - 2 * BIAS, most = a.most + b.most - 2 * BIAS + 2;
+  /* The window of the least product ends at 2^-126: no sum is tiny, and every scale is a number. */
+  if (how->terms > 1) return exact && is_fp32(sum) && least >= -100 && most <= BIAS + 1 ? TERMS : GENERAL_TERMS;
   if (!is_fp32(sum)) {
     int bound = most + sum->fraction_width + 1, fits = bound <= sum->max_exponent && bound <= 100;
     fits = fits && least - sum->fraction_width >= sum->min_exponent;
@@ -306,12 +440,19 @@ static enum step choose(const struct arithmetic *how, struct extent a, struct ex
 
 static void tile(const struct arithmetic *how, enum step step, const float *a, const float *b, int64_t length,
                  float *out) {
+  if (step == TERMS && !(is_finite(a, length * BAND) && is_finite(b, length * PANEL))) step = GENERAL_TERMS;
   switch (step) {
     case FUSED: sum_up(FUSED, 0, a, b, length, out); break;
     case PLAIN: sum_up_plainly(a, b, length, out); break;
     case FLUSHING: sum_up(FLUSHING, 0, a, b, length, out); break;
     case NARROW: sum_up(NARROW, FRACTION_WIDTH - how->sum.fraction_width, a, b, length, out); break;
-    case GENERAL: sum_up_generally(how, a, b, length, out);
+    case GENERAL: sum_up_generally(how, a, b, length, out); break;
+    case TERMS:
+      if (how->terms == 2) sum_up_terms(2, a, b, length, out);
+      else if (how->terms == 4) sum_up_terms(4, a, b, length, out);
+      else sum_up_terms(8, a, b, length, out);
+      break;
+    case GENERAL_TERMS: sum_up_terms_generally(how, a, b, length, out);
   }
 }
 

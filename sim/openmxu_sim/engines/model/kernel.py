@@ -36,7 +36,7 @@ class FormatLimits(ctypes.Structure):
 class Arithmetic(ctypes.Structure):
     """``struct arithmetic``."""
 
-    _fields_ = [("operand", FormatLimits), ("sum", FormatLimits), ("flush", _int32)]
+    _fields_ = [("operand", FormatLimits), ("sum", FormatLimits), ("flush", _int32), ("terms", _int32)]
 
 
 class Packed(ctypes.Structure):
@@ -76,9 +76,9 @@ def limits(fmt: Format) -> FormatLimits:
 
 
 @lru_cache(maxsize=64)
-def arithmetic(operand: Format, accumulate: Format, *, flush: bool) -> Arithmetic:
-    """Return the formats of operands and sums, and the mode, as the kernel takes them."""
-    return Arithmetic(limits(operand), limits(accumulate), flush)
+def arithmetic(operand: Format, accumulate: Format, *, flush: bool, terms: int) -> Arithmetic:
+    """Return the formats of operands and sums, the mode, and the terms, as the kernel takes them."""
+    return Arithmetic(limits(operand), limits(accumulate), flush, terms)
 
 
 class Kernel:

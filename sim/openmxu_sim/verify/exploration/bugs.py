@@ -55,9 +55,9 @@ SEEDED_BUGS: Mapping[str, Bug] = {
     "weights are loaded a cycle late": Bug("pe", "m.If(self.i_load)", "m.If(self.o_load)"),
     "swap marks are a cycle late": Bug("admission", "m.d.comb += self.o_swaps", "m.d.sync += self.o_swaps"),
     "a beat of weights too many may enter": Bug(
-        "admission", "more = Signal(range(rows), init=rows - 1)", "more = Signal(range(rows + 1), init=rows)"
+        "admission", "more = Signal(range(beats), init=beats - 1)", "more = Signal(range(beats + 1), init=beats)"
     ),
-    "no further weights may enter": Bug("admission", "more.eq(more + some)", "more.eq(more)"),
+    "no further weights may enter": Bug("admission", "allowed = more + some", "allowed = more"),
     "a tile does not wait for its weights": Bug("admission", "(room & written) & (loaded | ~swap)", "(room & written)"),
     "weights are never kept": Bug(
         "admission", "self.i_first & ~self.i_keep", "self.i_first", longest_sum=1, keeps=True
