@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-MOST = {"hw + sim + boards": 47_000, "tests": 24_000, "words by hand": 32_000}
+MOST = {"hw + sim + boards": 48_500, "tests": 24_000, "words by hand": 32_000}
 """What these are to be at most."""
 
 _RECORD = re.compile(r"<!-- record -->.*?<!-- end of record -->|<!-- [^>]*-->", re.DOTALL)

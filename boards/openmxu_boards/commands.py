@@ -50,7 +50,7 @@ def _add_build(actions: Any) -> None:
         metavar="NAME",
         help="system, for openmxu board run, or selftest, which needs no host (default: system)",
     )
-    for noun in ("rows", "columns", "stages"):
+    for noun in ("rows", "columns", "stages", "terms"):
         parser.add_argument(f"--{noun}", type=integer, metavar="N", help=f"{noun} of the unit (default: the board's)")
     parser.add_argument("--clock", type=float, metavar="MHZ", help="clock, made by a PLL (default: the board's)")
     parser.add_argument(
@@ -332,6 +332,7 @@ def _board_build(options: argparse.Namespace) -> None:
         rows=options.rows,
         columns=options.columns,
         stages=options.stages,
+        terms=options.terms,
         clock=options.clock,
     )
     seeds = None if options.seeds is None else range(1, options.seeds + 1)

@@ -220,7 +220,7 @@ class Identity:
         clock = f"{self.clock / 1e6:g} MHz, " if self.clock else ""
         return (
             f"{unit.rows}x{unit.columns} unit, {unit.operand} operands, {unit.source} in, {unit.result} out, "
-            f"stages={unit.stages}, depth={unit.depth}, subnormals={unit.subnormals}\n"
+            f"stages={unit.stages}, terms={unit.terms}, depth={unit.depth}, subnormals={unit.subnormals}\n"
             f"buffers: {self.weights} beats of weights, {self.activations} of activations, {self.results} of results\n"
             f"{clock}{self.baud} baud, frames of up to {self.frame} bytes, "
             f"{'counters' if self.counters else 'no counters'}\n"

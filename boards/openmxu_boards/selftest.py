@@ -115,6 +115,7 @@ def _play(config: MxuConfig, a: Bits, b: Bits) -> Program:
             golden.from_bits(b, config.source.name),
             rows=config.rows,
             subnormals=config.subnormals,
+            terms=config.terms,
             operand=config.operand.name,
         )
     )

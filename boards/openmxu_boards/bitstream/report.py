@@ -165,6 +165,7 @@ def unit_of(board: Board) -> dict[str, Any]:
         "source": config.source.name,
         "subnormals": config.subnormals,
         "depth": config.depth,
+        **({"terms": config.terms} if config.terms > 1 else {}),
     }
 
 

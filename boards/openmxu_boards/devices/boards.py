@@ -305,6 +305,7 @@ def with_options(
     rows: int | None = None,
     columns: int | None = None,
     stages: int | None = None,
+    terms: int | None = None,
     clock: float | None = None,
 ) -> Board:
     """A board with another unit or clock; ``clock`` is in MHz.
@@ -314,7 +315,7 @@ def with_options(
     TypeError, ValueError
         A value is outside its domain.
     """
-    given: dict[str, Any] = {"rows": rows, "columns": columns, "stages": stages}
+    given: dict[str, Any] = {"rows": rows, "columns": columns, "stages": stages, "terms": terms}
     config = replace(board.config, **{name: value for name, value in given.items() if value is not None})
     if clock is None:
         return replace(board, config=config)

@@ -78,6 +78,7 @@ def _expected(host: Host, a: Bits, b: Bits) -> Bits:
         golden.from_bits(b, "fp32"),
         rows=config.rows,
         subnormals=config.subnormals,
+        terms=config.terms,
         operand=config.operand.name,
         result=config.result.name,
     )

@@ -34,7 +34,7 @@ def add_wave(commands: Any) -> None:
         "live, with matrices of your own, if the package ziglang is installed; else, and for larger units, the page "
         "shows a recorded run",
     )
-    add_array(parser, side=8)
+    add_array(parser, side=8, terms=False)
     for name in ("m", "k", "n"):
         parser.add_argument(
             f"--{name}",

@@ -49,7 +49,7 @@ def add_matmul(commands: Any) -> None:
     _add_run(parser)
     _add_records(parser)
     # Options that are not given are as above, or as on the board.
-    parser.set_defaults(rows=None, columns=None, stages=None, subnormals=None, operand=None, output=None)
+    parser.set_defaults(rows=None, columns=None, stages=None, terms=None, subnormals=None, operand=None, output=None)
 
 
 def _add_arithmetic(parser: argparse.ArgumentParser) -> None:
@@ -150,6 +150,7 @@ def _matmul(options: argparse.Namespace) -> None:
                 rows=options.rows,
                 columns=options.columns,
                 stages=options.stages,
+                terms=options.terms,
                 precision=options.precision,
                 subnormals=options.subnormals,
                 operand=options.operand,
@@ -179,7 +180,7 @@ def _window(options: argparse.Namespace) -> "Window | None":
 
     if not (options.vcd_rows or options.vcd_columns or options.vcd_cycles):
         return None
-    first = small_window(options.rows or 128, options.columns or 128)
+    first = small_window((options.rows or 128) // (options.terms or 1), options.columns or 128)
     return Window(
         options.vcd_rows or first.rows, options.vcd_columns or first.columns, options.vcd_cycles or first.cycles
     )

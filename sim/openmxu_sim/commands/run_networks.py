@@ -90,7 +90,7 @@ def _infer(options: argparse.Namespace) -> None:
     if options.area and options.accumulate != "fp32":
         raise ValueError(f"--area must go with sums in fp32, as the hardware has them, not in {options.accumulate}")
     library = _library_for(options, operands) if options.liberty else None
-    names = ("rows", "columns", "stages", "subnormals", "accumulate", "precision", "allow")
+    names = ("rows", "columns", "stages", "terms", "subnormals", "accumulate", "precision", "allow")
     place = options.output
     files = [] if place is None else [place / name for name in (*(f"{operand}.npz" for operand in operands), *_REPORTS)]
     with nullcontext() if place is None else folder(place), reserve(*files) as outputs:
@@ -132,7 +132,9 @@ def _library_for(options: argparse.Namespace, operands: "list[str]") -> "Library
     from openmxu_sim.networks.numerics import Numerics
 
     for operand in operands:
-        numerics = Numerics(operand, options.accumulate, options.precision, options.subnormals, options.rows)
+        numerics = Numerics(
+            operand, options.accumulate, options.precision, options.subnormals, options.rows, options.terms
+        )
         check_unit(numerics.unit(options.columns, options.stages), numerics)
     return read_library(options.liberty)
 

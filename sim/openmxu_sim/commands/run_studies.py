@@ -66,7 +66,9 @@ def add_roofline(commands: Any) -> None:
 def _roofline(options: argparse.Namespace) -> None:
     from openmxu_sim.studies.roofline import Machine, roofline, to_markdown
 
-    machine = Machine(options.rows, options.columns, options.stages, options.clock, options.bandwidth)
+    machine = Machine(
+        options.rows, options.columns, options.stages, options.clock, options.bandwidth, terms=options.terms
+    )
     with reserve(options.json, options.plot) as outputs:
         found = roofline(machine) if options.layers is None else roofline(machine, _layers(options.layers))
         outputs.write_text(options.json, found.to_json())

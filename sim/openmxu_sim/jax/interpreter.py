@@ -52,6 +52,7 @@ def on_unit(
     precision: str = "default",
     subnormals: str = "flush",
     rows: int = 128,
+    terms: int = 1,
     strict: bool = True,
     allow: Collection[str] = (),
     static_argnums: int | Sequence[int] = (),
@@ -66,7 +67,7 @@ def on_unit(
     ----------
     function
         A function that ``jax.jit`` takes: of arrays, or trees of them.
-    operand, accumulate, precision, subnormals, rows
+    operand, accumulate, precision, subnormals, rows, terms
         As in :func:`openmxu_sim.simulate`. Formats may have JAX's names, ``"bfloat16"`` or ``jnp.bfloat16``, or the
         literature's, ``"e4m3"``.
     strict
@@ -86,7 +87,7 @@ def on_unit(
     """
     if isinstance(allow, str) or not all(isinstance(name, str) for name in allow):
         raise ValueError(f"allow must be names of operations such as 'cholesky', not {allow!r}")
-    numerics = Numerics(operand, accumulate, precision, subnormals, rows).checked()
+    numerics = Numerics(operand, accumulate, precision, subnormals, rows, terms).checked()
     unit = _Unit(numerics, strict, frozenset(allow))
     named = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
 

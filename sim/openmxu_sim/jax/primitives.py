@@ -144,6 +144,7 @@ def matmul(
     precision: str = "default",
     subnormals: str = "flush",
     rows: int = 128,
+    terms: int = 1,
 ) -> jax.Array:
     """Multiply as the unit does, by the rules of :func:`jax.numpy.matmul`; the unit computes the derivatives, too.
 
@@ -153,7 +154,7 @@ def matmul(
     ----------
     a, b
         Arrays of one type among :data:`TYPES`. Results are rounded to it.
-    operand, accumulate, precision, subnormals, rows
+    operand, accumulate, precision, subnormals, rows, terms
         As in :func:`openmxu_sim.simulate`.
 
     Raises
@@ -161,7 +162,7 @@ def matmul(
     TypeError, ValueError
         A parameter is outside its domain.
     """
-    numerics = Numerics(operand, accumulate, precision, subnormals, rows).checked()
+    numerics = Numerics(operand, accumulate, precision, subnormals, rows, terms).checked()
     a, b = jnp.asarray(a), jnp.asarray(b)
     if a.dtype != b.dtype or a.dtype.name not in TYPES:
         raise TypeError(f"a and b must be of one type among {', '.join(TYPES)}, not {a.dtype} and {b.dtype}")

@@ -13,7 +13,7 @@ from openmxu.spec.passes import find_precision
 from openmxu_sim import golden
 from openmxu_sim.engines import model
 from openmxu_sim.golden.arithmetic import check_subnormals
-from openmxu_sim.golden.matrix import check_precision
+from openmxu_sim.golden.matrix import check_precision, check_terms
 from openmxu_sim.operands.aliases import Floats
 
 
@@ -55,6 +55,7 @@ class Numerics(NamedTuple):
     precision: str = "default"
     subnormals: str = "flush"
     rows: int = 128
+    terms: int = 1
 
     def checked(self) -> "Numerics":
         """Return the same numerics, checked, with our names of formats and of the precision."""
@@ -64,7 +65,9 @@ class Numerics(NamedTuple):
         precision = find_precision(self.precision)
         check_precision(precision, operand, accumulate)
         check_subnormals(self.subnormals)
-        return Numerics(operand, accumulate, precision, self.subnormals, golden.check_count(self.rows, "rows"))
+        rows = golden.check_count(self.rows, "rows")
+        terms = check_terms(self.terms, rows, self.subnormals)
+        return Numerics(operand, accumulate, precision, self.subnormals, rows, terms)
 
     def unit(self, columns: int, stages: int) -> MxuConfig:
         """Return a unit that computes these bits, and takes fp32."""
@@ -75,6 +78,7 @@ class Numerics(NamedTuple):
             subnormals=self.subnormals,
             operand=FloatFormat.parse(self.operand, "operand"),
             source=FP32,
+            terms=self.terms,
         )
 
 

@@ -35,7 +35,7 @@ class Network:
     ----------
     model
         An ONNX model, its file, or the content of one.
-    rows, columns, stages, subnormals, operand, accumulate, precision
+    rows, columns, stages, terms, subnormals, operand, accumulate, precision
         As in :func:`openmxu_sim.simulate`. ``columns`` and ``stages`` do not change any bit.
     strict
         Whether another operator that multiplies matrices is an error.
@@ -64,6 +64,7 @@ class Network:
         rows: int = 128,
         columns: int = 128,
         stages: int = 1,
+        terms: int = 1,
         subnormals: str = "flush",
         operand: str = "bf16",
         accumulate: str = "fp32",
@@ -72,7 +73,7 @@ class Network:
         allow: Collection[str] = (),
         threads: int | None = None,
     ) -> None:
-        self.numerics = Numerics(operand, accumulate, precision, subnormals, rows).checked()
+        self.numerics = Numerics(operand, accumulate, precision, subnormals, rows, terms).checked()
         self.config = self.numerics.unit(columns, stages)
         self.threads = None if threads is None else golden.check_count(threads, "threads")
         if isinstance(allow, str) or not all(isinstance(name, str) for name in allow):

@@ -47,6 +47,7 @@ def simulate(
     rows: int | None = None,
     columns: int | None = None,
     stages: int | None = None,
+    terms: int | None = None,
     subnormals: str | None = None,
     operand: str | None = None,
     output: str | None = None,
@@ -63,7 +64,8 @@ def simulate(
 ) -> Product:
     """Multiply matrices on a unit; returns the product and its statistics.
 
-    Each engine gives the same bits: they depend on ``rows``, ``subnormals``, the formats and ``precision`` alone.
+    Each engine gives the same bits: they depend on ``rows``, ``terms``, ``subnormals``, the formats and ``precision``
+    alone.
 
     Parameters
     ----------
@@ -73,8 +75,8 @@ def simulate(
         matrices are welcome.
     unit
         The unit. If its streams carry its operand format, it takes arrays of that type only, in one pass.
-    rows, columns, stages, subnormals, operand, output, splitter
-        Its parameters in place of ``unit``, see :class:`openmxu.spec.config.MxuConfig`; 128, 128, 1, ``"flush"``,
+    rows, columns, stages, terms, subnormals, operand, output, splitter
+        Its parameters in place of ``unit``, see :class:`openmxu.spec.config.MxuConfig`; 128, 128, 1, 1, ``"flush"``,
         ``"bf16"``, ``"fp32"`` and false by default. ``operand`` is the name of a format: bf16, fp16, tf32, fp8_e4m3,
         fp8_e5m2, fp32, or eXfY of X exponent and Y fraction bits. ``output``, fp32 or the operand format, is the
         unit's ``result``. If both arrays have the operand format's type and one pass will do, the unit's streams carry
@@ -118,7 +120,7 @@ def simulate(
     golden.find_format(accumulate, "accumulate")
     left, right, shape = to_stacks(as_operand(a, "a"), as_operand(b, "b"))
     given: dict[str, Any] = {"rows": rows, "columns": columns, "stages": stages, "splitter": splitter}
-    given |= {"subnormals": subnormals, "operand": operand, "output": output}
+    given |= {"terms": terms, "subnormals": subnormals, "operand": operand, "output": output}
     precision = find_precision(precision)
     dtype = left.dtype if precision == "default" and left.dtype == right.dtype else None
     options = {"stalls": stalls, "vcd": vcd, "window": window, "accumulate": accumulate, "units": units, "port": port}
@@ -278,7 +280,7 @@ def _unit_of(
 ) -> MxuConfig:
     """Return the board's unit with streams for operands of ``dtype``: the host converts what the board does not."""
     found = board.config
-    has = {name: getattr(found, name) for name in ("rows", "columns", "stages", "splitter", "subnormals")}
+    has = {name: getattr(found, name) for name in ("rows", "columns", "stages", "terms", "splitter", "subnormals")}
     has |= {"operand": found.operand.name, "output": found.result.name}
     for name, value in shorthand.items():
         if value is not None and value != has[name]:
@@ -304,6 +306,7 @@ def _multiply_at_once(
         "rows": config.rows,
         "precision": precision,
         "subnormals": config.subnormals,
+        "terms": config.terms,
         "operand": _name(config.operand),
         "accumulate": accumulate,
         "result": _name(config.result),

@@ -60,6 +60,7 @@ class Statistics:
             "rows": config.rows,
             "columns": config.columns,
             "stages": config.stages,
+            "terms": config.terms,
             "subnormals": config.subnormals,
             "operand": config.operand.name,
             "source": config.source.name,

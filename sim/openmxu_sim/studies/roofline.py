@@ -101,6 +101,8 @@ class Machine:
     """Clock in MHz, from 0.001 to 1000000."""
     bandwidth: float = 300.0
     """Bandwidth of the memory in GB/s (10^9 bytes per second); from 0.001 to 1000000."""
+    terms: int = 1
+    """Products that a processing element adds at once."""
 
     def __post_init__(self) -> None:
         for noun in ("clock", "bandwidth"):
@@ -110,7 +112,7 @@ class Machine:
     @property
     def config(self) -> MxuConfig:
         """The unit."""
-        return MxuConfig(rows=self.rows, columns=self.columns, stages=self.stages)
+        return MxuConfig(rows=self.rows, columns=self.columns, stages=self.stages, terms=self.terms)
 
     @property
     def peak(self) -> float:

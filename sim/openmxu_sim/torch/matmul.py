@@ -11,10 +11,17 @@ from openmxu_sim.torch.arrays import TYPES, to_array, to_tensor
 
 @torch.library.custom_op("openmxu::products", mutates_args=())
 def _products(
-    a: torch.Tensor, b: torch.Tensor, operand: str, accumulate: str, precision: str, subnormals: str, rows: int
+    a: torch.Tensor,
+    b: torch.Tensor,
+    operand: str,
+    accumulate: str,
+    precision: str,
+    subnormals: str,
+    rows: int,
+    terms: int,
 ) -> torch.Tensor:
     """Return the products of (P, M, K) and (P, K, N), in the operands' type."""
-    numerics = Numerics(operand, accumulate, precision, subnormals, rows)
+    numerics = Numerics(operand, accumulate, precision, subnormals, rows, terms)
     multiplier = Multiplier(numerics, torch.get_num_threads(), lambda *seen: None)
     return to_tensor(multiplier.stacks(to_array(a), to_array(b))).to(a.dtype)
 
@@ -62,6 +69,7 @@ def matmul(
     precision: str = "default",
     subnormals: str = "flush",
     rows: int = 128,
+    terms: int = 1,
 ) -> torch.Tensor:
     """Multiply as the unit does, by the rules of :func:`torch.matmul`; the unit computes the derivatives, too.
 
@@ -69,7 +77,7 @@ def matmul(
     ----------
     a, b
         Tensors of one type, on the CPU. Results are rounded to it.
-    operand, accumulate, precision, subnormals, rows
+    operand, accumulate, precision, subnormals, rows, terms
         As in :class:`openmxu_sim.torch.Unit`.
 
     Raises
@@ -77,7 +85,7 @@ def matmul(
     TypeError, ValueError
         A parameter is outside its domain.
     """
-    numerics = Numerics(operand, accumulate, precision, subnormals, rows).checked()
+    numerics = Numerics(operand, accumulate, precision, subnormals, rows, terms).checked()
     if a.dtype != b.dtype or a.dtype not in TYPES:
         raise TypeError(f"a and b must be of one type among {', '.join(map(str, TYPES))}, not {a.dtype} and {b.dtype}")
     left, right, shape = to_stacks(a, b, broadcast_to=torch.broadcast_to, rules="torch.matmul")

@@ -32,7 +32,7 @@ class Unit(ContextDecorator):
 
     Parameters
     ----------
-    rows, columns, stages, subnormals, operand, accumulate, precision
+    rows, columns, stages, terms, subnormals, operand, accumulate, precision
         As in :func:`openmxu_sim.simulate`. ``columns`` and ``stages`` do not change any bit. Formats may have PyTorch's
         names, ``"bfloat16"`` or ``torch.bfloat16``, or the literature's, ``"e4m3"``.
     strict
@@ -67,6 +67,7 @@ class Unit(ContextDecorator):
         rows: int = 128,
         columns: int = 128,
         stages: int = 1,
+        terms: int = 1,
         subnormals: str = "flush",
         operand: "str | torch.dtype" = "bf16",
         accumulate: "str | torch.dtype" = "fp32",
@@ -76,7 +77,7 @@ class Unit(ContextDecorator):
         threads: int | None = None,
         trace: bool = False,
     ) -> None:
-        self.numerics = Numerics(operand, accumulate, precision, subnormals, rows).checked()
+        self.numerics = Numerics(operand, accumulate, precision, subnormals, rows, terms).checked()
         self.config = self.numerics.unit(columns, stages)
         self.threads = None if threads is None else golden.check_count(threads, "threads")
         if isinstance(allow, str) or not all(isinstance(name, str) and "::" in name for name in allow):

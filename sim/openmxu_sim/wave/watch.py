@@ -66,6 +66,8 @@ def observe(
         The unit or the run is too large, or ``at`` is not within it.
     """
     config = given.config
+    if config.terms > 1:
+        raise ValueError(f"terms must be 1 for a picture, not {config.terms}")
     for noun in ("rows", "columns"):
         if getattr(config, noun) > MOST_CELLS:
             raise ValueError(f"{noun} must be at most {MOST_CELLS} for a picture, not {getattr(config, noun)}")
