@@ -6,13 +6,13 @@ import importlib
 import json
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 from amaranth.back import rtlil
-from amaranth.hdl import Module, Value
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.hdl import Module, Signal, Value
 
 from openmxu import yosys
 from openmxu.area import TARGETS, Point, report
@@ -27,39 +27,27 @@ from openmxu.export.verilog import to_rtlil
 from openmxu.spec.formats import FP8_E5M2
 from openmxu.yosys import yowasp
 
+from .conftest import prove_mapped
 
-class Gate(wiring.Component):
-    """A function of three bits, registered or not."""
-
-    i: Value
-    o: Value
-
-    def __init__(self, function: Callable[[Value], Value], *, registered: bool = False) -> None:
-        self._function = function
-        self._registered = registered
-        super().__init__({"i": In(3), "o": Out(1)})
-
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        domain = m.d.sync if self._registered else m.d.comb
-        domain += self.o.eq(self._function(self.i))
-        return m
+pytestmark = pytest.mark.usefixtures("tool")
 
 
 def point(name: str, function: Callable[[Value], Value], *, registered: bool = False) -> Point:
-    return Point(name, 1, None, name, lambda: rtlil.convert(Gate(function, registered=registered), name=name))
+    """A function of three bits, registered or not."""
+
+    def text() -> str:
+        m = Module()
+        i, o = Signal(3), Signal()
+        m.d["sync" if registered else "comb"] += o.eq(function(i))
+        return str(rtlil.convert(m, name=name, ports=[i, o]))
+
+    return Point(name, 1, None, name, text)
 
 
 NAND = point("nand", lambda i: ~(i[0] & i[1]))
 MAJORITY = point("majority", lambda i: (i[0] & i[1]) | (i[2] & (i[0] | i[1])))
 REGISTER = point("register", lambda i: i[0], registered=True)
 BROKEN = Point("broken", 1, None, "elsewhere", NAND.rtlil)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def tool() -> str:
-    """Yosys is ready, and compiled once only if it was not."""
-    return yosys.prepare()
 
 
 def test_areas_counted_by_hand(tmp_path: Path, tool: str) -> None:
@@ -78,30 +66,21 @@ def test_areas_counted_by_hand(tmp_path: Path, tool: str) -> None:
         progress=lines.append,
     )
 
-    areas = {(r.point.part, r.target.name): r.area for r in found.results}
+    areas = {(r.point.part, r.target.name): r.area for r in found.results if r.area}
     nand, majority, register = (areas[name, "generic"] for name in ("nand", "majority", "register"))
-    assert nand is not None
-    assert majority is not None
-    assert register is not None
     assert (nand.area, nand.cells) == (1.0, {"NAND2": 1})
     assert majority.area <= 4.0  # OAI21, NAND2 and two inverters do.
     # The flip-flop, and NOR2 with an inverter or as much for its reset.
     assert (register.flip_flops, register.sequential, register.area) == (1, 6.0, 7.5)
     assert register.area == register.combinational + (register.sequential or 0)
-
-    other = areas["register", "other"]
-    assert other is not None
+    other, luts = areas["register", "other"], areas["majority", "ice40"]
     assert (other.sequential, other.flip_flops) == (7.5, 1)
-    luts = areas["majority", "ice40"]
-    assert luts is not None
     assert (luts.area, luts.carries) == (1, 0)
 
-    failed = [r for r in found.results if r.point is BROKEN]
-    assert found.failed == failed
-    assert len(failed) == 3
-    assert "Module `elsewhere' not found" in failed[0].error
-    assert "\n" not in found.tool
+    assert [result.point for result in found.failed] == [BROKEN] * 3
+    assert "Module `elsewhere' not found" in found.failed[0].error
     assert found.tool == tool
+    assert "\n" not in tool
 
     assert (
         sorted(path.name for path in output.iterdir())
@@ -118,38 +97,6 @@ def test_areas_counted_by_hand(tmp_path: Path, tool: str) -> None:
     rows = list(csv.DictReader((output / "area.csv").read_text().splitlines()))
     assert [(row["status"], row["cells"]) for row in rows[:2]] == [("measured", "NAND2=1"), ("failed", "")]
     assert any(line.startswith("[12/12] ") for line in lines)
-
-
-@pytest.mark.parametrize("wrong", ["", "!"])
-def test_mapped_netlist_is_the_design(wrong: str) -> None:
-    """A whole multiplier through the recipe is proven equal to itself unmapped, and a wrong one is not."""
-    (target,) = choose_targets(["generic"], [], ["area"])
-    mapped = target.script.format(top="top", change="").partition("tee ")[0].splitlines()
-    library = generic_library().text
-    models = library.replace(b'"!(A * B)"', b'"A * B"') if wrong else library
-    script = "\n".join(
-        [
-            *mapped,
-            "setattr -mod -unset keep_hierarchy *",
-            "rename top mapped",
-            "read_liberty /lib/models.lib",
-            "flatten mapped",
-            "read_rtlil /job/design.il",
-            "proc",
-            "flatten top",
-            "miter -equiv -make_assert -flatten top mapped miter",
-            "hierarchy -top miter",
-            "sat -verify -prove-asserts miter",
-            "tee -q -o /job/result stat",
-        ]
-    )
-    design = to_rtlil(Multiplier(FP8_E5M2, FP8_E5M2), name="top")
-    libraries = {"cells.lib": library, "models.lib": models}
-    if wrong:
-        with pytest.raises(yosys.SynthesisError, match="proof did fail"):
-            yosys.produce(script, design, libraries=libraries)
-    else:
-        yosys.produce(script, design, libraries=libraries)
 
 
 HOLDING = """\
@@ -171,40 +118,28 @@ endmodule
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong"),
+    ("holds", "right", "wrong"),
     [
-        ("", ""),
-        ('clear : "R"; }', 'preset : "R"; }'),
-        ('preset : "!SN"', 'preset : "SN"'),
-        ('enable : "!EN"', 'enable : "EN"'),
+        (False, "", ""),
+        (False, '"!(A * B)"', '"A * B"'),
+        (True, "", ""),
+        (True, 'clear : "R"; }', 'preset : "R"; }'),
+        (True, 'preset : "!SN"', 'preset : "SN"'),
+        (True, 'enable : "!EN"', 'enable : "EN"'),
     ],
 )
-def test_what_holds_a_bit_is_mapped_to_what_it_is(right: str, wrong: str) -> None:
-    """Asynchronous resets and sets, both at once, and latches: proven by induction, for all inputs at all times."""
+def test_mapped_netlist_is_the_design(holds: bool, right: str, wrong: str) -> None:
+    """Proven of a whole multiplier and, by induction, of all that holds a bit; not with a gate that is another."""
     (target,) = choose_targets(["generic"], [], ["area"])
-    library = generic_library().text
-    design = yosys.produce(f"read_verilog <<verilog\n{HOLDING}verilog\nproc\nwrite_rtlil /job/result\n", "")
-    script = f"""\
-{target.script.format(top="top", change="").partition("tee ")[0]}
-setattr -mod -unset keep_hierarchy *
-rename top mapped
-read_liberty /lib/models.lib
-proc
-flatten mapped
-read_rtlil /job/design.il
-miter -equiv -make_assert -flatten top mapped miter
-hierarchy -top miter
-clk2fflogic
-sat -verify -prove-asserts -tempinduct -set-init-zero -seq 1 miter
-tee -q -o /job/result stat
-"""
-    libraries = {"cells.lib": library, "models.lib": library.replace(right.encode(), wrong.encode())}
-    assert (libraries["models.lib"] != library) == bool(right)
-    if right:
-        with pytest.raises(yosys.SynthesisError, match="proof did fail"):
-            yosys.produce(script, design, libraries=libraries)
+    mapping, library = target.script.format(top="top", change=""), generic_library().text
+    models = library.replace(right.encode(), wrong.encode())
+    assert (models != library) == bool(right)
+    if holds:
+        design = yosys.produce(f"read_verilog <<verilog\n{HOLDING}verilog\nproc\nwrite_rtlil /job/result\n", "")
     else:
-        yosys.produce(script, design, libraries=libraries)
+        design = to_rtlil(Multiplier(FP8_E5M2, FP8_E5M2), name="top")
+    with pytest.raises(yosys.SynthesisError, match="proof did fail") if right else nullcontext():
+        prove_mapped(mapping, design, models=models, by_induction=holds)
 
 
 def test_generic_library_gives_no_warning() -> None:
@@ -214,17 +149,13 @@ def test_generic_library_gives_no_warning() -> None:
         assert "warning" not in found["yosys.log"].lower()
 
 
-def test_script_without_result() -> None:
+def test_no_result(tmp_path: Path) -> None:
+    """A script that makes none; and of all measurements those that take too long fail, and say so."""
     with pytest.raises(yosys.SynthesisError, match=r"^Yosys: no result: stat\.json"):
         yosys.run("read_rtlil /job/design.il\n", NAND.rtlil(), ["stat.json"])
-
-
-def test_time_limit(tmp_path: Path) -> None:
-    """Of all measurements those that take too long fail, and say so."""
     with pytest.raises(yosys.SynthesisError, match=r"^Yosys: no result within 0\.01 s"):
         yosys.run("", NAND.rtlil(), [], limit=0.01)
-    slow = point("slow", lambda i: i[2])
-    found = report(tmp_path, targets=["generic"], points=[slow], limit=0.01)
+    found = report(tmp_path, targets=["generic"], points=[point("slow", lambda i: i[2])], limit=0.01)
     assert [result.error for result in found.failed] == ["Yosys: no result within 0.01 s"]
 
 
@@ -336,11 +267,14 @@ def test_output_that_cannot_be_written(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["costs.svg", "file"]
 
 
-def test_no_points(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"^points must be at least one design, not none$"):
-        report(tmp_path, points=[])
-
-
-def test_jobs(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"^jobs must be an integer from 1 to 1024, not 0$"):
-        report(tmp_path, jobs=0)
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"points": []}, "points must be at least one design, not none"),
+        ({"jobs": 0}, "jobs must be an integer from 1 to 1024, not 0"),
+        ({"extent": "all"}, "extent must be one of quick, default, full, not 'all'"),
+    ],
+)
+def test_arguments_that_are_refused(arguments: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        report(tmp_path, **arguments)

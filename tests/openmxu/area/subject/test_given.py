@@ -6,18 +6,25 @@ import hashlib
 import html
 import json
 import re
+import shlex
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from markdown_it import MarkdownIt
 
-from openmxu import yosys
 from openmxu.area.subject.given import Given, UnreadableError, _clock, _first, _from_vhdl, listed, read_given
 from openmxu.area.subject.peers import Ours, Peer, PeerPoint, read_own
+from openmxu.area.subject.points import beside_points
 from openmxu.arith import SignificandProduct
 from openmxu.cli.frame import main
+from openmxu.commands.measure_area import _add_given
 from openmxu.export.verilog import to_rtlil, to_verilog
+
+from ..conftest import Refused
+
+pytestmark = pytest.mark.usefixtures("tool")
 
 COUNTER = """
 `include "step.vh"
@@ -26,12 +33,6 @@ module counter #(parameter N = 2) (input clk_i, input rst_n, output reg [N-1:0] 
 endmodule
 """
 SQUARE = "module square(input logic [3:0] i, output logic [7:0] o); always_comb o = i * i; endmodule\n"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def tool() -> str:
-    """Yosys is ready, and compiled once only if it was not."""
-    return yosys.prepare()
 
 
 @pytest.fixture
@@ -56,24 +57,22 @@ def read(given: Given) -> PeerPoint:
 def complaint(given: Given) -> str:
     """What is said of a design that cannot be read."""
     given.check()
-    points, failures = read_given([given], 60, lambda line: None)
+    points, [failure] = read_given([given], 60, lambda line: None)
     assert points == []
-    assert len(failures) == 1
-    assert "\n" not in failures[0]
-    return failures[0]
-
-
-def point_of(component: object) -> str:
-    """Digest of a component's RTLIL, under the name that its content gives it."""
-    text = to_rtlil(component, name="openmxu_design")
-    own = f"design_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
-    return hashlib.sha256(text.replace("openmxu_design", own).encode()).hexdigest()
+    assert "\n" not in failure
+    return failure
 
 
 def registers(point: PeerPoint) -> int:
     """Bits of its output, as the parameter says."""
     found = re.search(r"wire width (\d+) output \d+ \\o$", point.rtlil(), re.MULTILINE)
     return int(found[1]) if found else 1
+
+
+def measured(*arguments: str, code: int = 0) -> dict[str, dict[str, Any]]:
+    """The results of a command on generic gates, by part; its report is in ``out``."""
+    assert main(["area", *arguments, "--target", "generic", "-o", "out"]) == code
+    return {run["part"]: run for run in json.loads(Path("out/area.json").read_text())["results"]}
 
 
 def test_an_export_of_ours_is_ours(here: Path) -> None:
@@ -141,9 +140,11 @@ def test_vhdl_without_ghdl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_amaranth(here: Path) -> None:
-    """Arguments are literals; what the class raises is one line."""
+    """Arguments are literals; the content names the module; what the class raises is one line."""
     point = read(Given(amaranth="openmxu.arith:SignificandProduct(3)", label="rows"))
-    assert (point.name, point.sha256) == ("rows", point_of(SignificandProduct(3)))
+    text = to_rtlil(SignificandProduct(3), name="openmxu_design")
+    text = text.replace("openmxu_design", f"design_{hashlib.sha256(text.encode()).hexdigest()[:12]}")
+    assert (point.name, point.sha256) == ("rows", hashlib.sha256(text.encode()).hexdigest())
     assert complaint(Given(amaranth="openmxu.arith:Nothing")) == (
         "openmxu.arith:Nothing: AttributeError: module 'openmxu.arith' has no attribute 'Nothing'"
     )
@@ -201,17 +202,6 @@ def test_amaranth(here: Path) -> None:
             "it: it has no gate and no register at {file}:1",
         ),
         ("module it(input e, d, output o); assign o = e ? d : 1'bz; endmodule\n", "it: it drives z, and there are no"),
-    ],
-)
-def test_what_cannot_be_read(text: str, expected: str, here: Path) -> None:
-    """The first thing that the tool complains of, with the user's path, and nothing else."""
-    (here / "it.v").write_text(text)
-    assert expected.format(file=here / "it.v") in complaint(Given((Path("it.v"),), "it"))
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
         (
             "module it(input logic [7:0] act, weight, output logic [7:0] o);\nassign o = act * wieght; endmodule\n",
             "it: {file}:2: ERROR: use of undeclared identifier 'wieght'; did you mean 'weight'?",
@@ -229,11 +219,17 @@ def test_what_cannot_be_read(text: str, expected: str, here: Path) -> None:
             "module it(input logic a, output logic o); assign o = a; endmodule\n",
             "it: it has no gate and no register at",
         ),
+        (
+            "\n".join(["module it(input logic a);", *(f"  assign a = b{n};" for n in range(30)), "endmodule\n"]),
+            "it: {file}:2: ERROR: use of undeclared identifier 'b0'",  # of thirty
+        ),
     ],
 )
-def test_what_cannot_be_read_of_systemverilog(text: str, expected: str, here: Path) -> None:
-    (here / "it.sv").write_text(text)
-    assert expected.format(file=here / "it.sv") in complaint(Given((Path("it.sv"),), "it"))
+def test_what_cannot_be_read(text: str, expected: str, here: Path) -> None:
+    """The first thing that the tool complains of, with the user's path, and nothing else; logic is SystemVerilog."""
+    file = here / ("it.sv" if " logic " in text else "it.v")
+    file.write_text(text)
+    assert expected.format(file=file) in complaint(Given((Path(file.name),), "it"))
 
 
 def test_what_is_driven_and_not_in_vain(here: Path) -> None:
@@ -251,21 +247,14 @@ def test_what_is_driven_and_not_in_vain(here: Path) -> None:
     assert read(Given((Path("it.sv"),), "it")).is_clocked
 
 
-def test_the_first_of_several_errors(here: Path) -> None:
-    """There are thirty, and then their number."""
-    text = "".join(f"  assign a = b{number};\n" for number in range(30))
-    (here / "it.sv").write_text(f"module it(input logic a);\n{text}endmodule\n")
-    said = complaint(Given((Path("it.sv"),), "it"))
-    assert "it.sv:2:" in said
-    assert "b0" in said
-
-
 def test_a_design_that_is_too_deep_for_yosys() -> None:
     """Its WebAssembly has no room; the call stack that it leaves is nobody's concern."""
     said = "Yosys: exit code 1\n 17: 0x5d01 - yosys.wasm!sort(int)\nCaused by:\n  wasm trap: call stack exhausted"
     assert _first(said, Path()) == "Yosys stopped (call stack exhausted): the design is too large or too deep for it"
 
 
+OUR_ELEMENT = ("--format", "fp8_e4m3", "--part", "pe")
+OUR_PRODUCT = ("--width", "1", "--part", "product")
 MAC = """
 module mac(input clk, input rst, input [3:0] a, b, output reg [7:0] o);
   always @(posedge clk) if (rst) o <= 0; else o <= o + a * b;
@@ -279,9 +268,7 @@ def test_a_small_design_of_somebody_else(here: Path) -> None:
     (here / "mac.sv").write_text(MAC.replace("input clk", "input logic clk").replace("always @", "always_ff @"))
     designs = ["--verilog", "mac.v", "--top", "mac", "--label", "theirs"]
     designs += ["--verilog", "mac.sv", "--top", "mac", "--label", "theirs, by slang"]
-    own = ["--format", "fp8_e4m3", "--part", "pe", "--target", "generic"]
-    assert main(["area", *designs, *own, "-o", "out"]) == 0
-    runs = {run["part"]: run for run in json.loads((here / "out" / "area.json").read_text())["results"]}
+    runs = measured(*designs, *OUR_ELEMENT)
     assert (runs["theirs"]["area"], runs["theirs"]["flip_flops"]) == (191.0, 8)
     assert runs["theirs, by slang"]["area"] == pytest.approx(runs["theirs"]["area"], rel=0.03)
     assert "processing element" in runs
@@ -295,9 +282,7 @@ def test_the_report_opens_with_it(here: Path, capsys: pytest.CaptureFixture[str]
         "endmodule\n"
     )
     designs = ["--verilog", "mac.v", "--top", "mac", "--verilog", "loads.v", "--top", "loads"]
-    own = ["--format", "fp8_e4m3", "--part", "pe", "--target", "generic"]
-    assert main(["area", *designs, *own, "-o", "out"]) == 1
-    runs = {run["part"]: run for run in json.loads((here / "out" / "area.json").read_text())["results"]}
+    runs = measured(*designs, *OUR_ELEMENT, code=1)
     mac, ours = runs["mac"]["area"], runs["processing element"]["area"]
     assert runs["mac"]["cells"]["DFFR"] == 8
     text = (here / "out" / "report.md").read_text()
@@ -329,7 +314,7 @@ LABELS = ("<script>alert(1)</script>", "=1+1", "@x", "__x__ [/red]", "[red]")
 def test_names_are_nothing_but_names(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Neither HTML or markup in a report, nor a formula in a table, nor colours on a terminal."""
     designs = [word for label in LABELS for word in ("--verilog", "square.sv", "--top", "square", f"--label={label}")]
-    assert main(["area", *designs, "--width", "1", "--part", "product", "--target", "generic", "-o", "out"]) == 0
+    measured(*designs, *OUR_PRODUCT)
     for name in ("report.md", "summary.md"):
         page = MarkdownIt("commonmark", {"html": True}).enable("table").render((here / "out" / name).read_text())
         assert not {"<script>", "<strong>", "<em>"} & set(re.findall("<.*?>", page))
@@ -340,6 +325,9 @@ def test_names_are_nothing_but_names(here: Path, capsys: pytest.CaptureFixture[s
     assert names[:5] == ["<script>alert(1)</script>", "'=1+1", "'@x", "__x__ [/red]", "[red]"]
     said = capsys.readouterr().out
     assert all(f" {label} " in said for label in LABELS)
+
+
+IT = "--verilog counter.v --top it"
 
 
 def test_clocks() -> None:
@@ -363,56 +351,32 @@ def test_clocks() -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["--verilog", "no.v", "--top", "it"], "--verilog must be files, and 'no.v' is none"),
-        (["--verilog", "counter.v"], "--top must be the name of a module, not ''"),
-        (["--verilog", "counter.v", "--top", "a b"], "--top must be the name of a module, not 'a b'"),
-        (["--verilog", "counter.v", "--top", "it", "--include", "no"], "--include must be folders, and 'no' is none"),
+        ("--verilog no.v --top it", "--verilog must be files, and 'no.v' is none"),
+        ("--verilog counter.v", "--top must be the name of a module, not ''"),
+        ("--verilog counter.v --top 'a b'", "--top must be the name of a module, not 'a b'"),
+        (f"{IT} --include no", "--include must be folders, and 'no' is none"),
+        (f"{IT} --reader x", "--reader must be auto, verilog or slang, not 'x'"),
+        (f"{IT} --param N=';'", "--param must be NAME=VALUE, the value as in 8"),
+        (f"{IT} --define =1", "--define must be NAME=VALUE, the value as in"),
+        (f"{IT} --label 'a|b'", "label must be 1 to 100 printable characters without | and `"),
+        (f"{IT} --label '\x1b[31m'", "printable characters without | and `"),
+        (f"{IT} --label adder", "no part of ours, not 'adder'"),
+        ("--verilog counter.v a.vhd --top it", "--verilog must be files, and 'a.vhd' is none"),
+        ("--verilog counter.v b.vhd --top it", "--verilog must be files of one language"),
+        ("--top it", "argument --top: must come after --verilog, --filelist or --amaranth"),
         (
-            ["--verilog", "counter.v", "--top", "it", "--reader", "x"],
-            "--reader must be auto, verilog or slang, not 'x'",
-        ),
-        (["--verilog", "counter.v", "--top", "it", "--param", "N=;"], "--param must be NAME=VALUE, the value as in 8"),
-        (["--verilog", "counter.v", "--top", "it", "--define", "=1"], "--define must be NAME=VALUE, the value as in"),
-        (
-            ["--verilog", "counter.v", "--top", "it", "--label", "a|b"],
-            "label must be 1 to 100 printable characters without | and `",
-        ),
-        (["--verilog", "counter.v", "--top", "it", "--label", "\x1b[31m"], "printable characters without | and `"),
-        (["--verilog", "counter.v", "--top", "it", "--label", "adder"], "no part of ours, not 'adder'"),
-        (["--verilog", "counter.v", "a.vhd", "--top", "it"], "--verilog must be files, and 'a.vhd' is none"),
-        (["--verilog", "counter.v", "b.vhd", "--top", "it"], "--verilog must be files of one language"),
-        (["--top", "it"], "argument --top: must come after --verilog, --filelist or --amaranth"),
-        (
-            ["--amaranth", "math:pow(open('x'))"],
+            """--amaranth "math:pow(open('x'))" """,
             "--amaranth must be package.module:Class(arguments), the arguments lit",
         ),
-        (
-            ["--amaranth", "Class"],
-            "--amaranth must be package.module:Class(arguments), the arguments literals, not 'Cl",
-        ),
-        (
-            ["--verilog", "counter.v", "--top", "it", "--verilog", "square.sv", "--top", "it"],
-            "--label must tell designs apart, and two are called 'it'",
-        ),
-        (
-            ["--verilog", "counter.v", "--top", "counter", "--label", "adder fp32"],
-            "--label must tell your designs from ours, not 'adder fp32'",
-        ),
-        (["--peers", ".", "--verilog", "counter.v", "--top", "it"], "--peers describes designs in its folder"),
+        ("--amaranth Class", "--amaranth must be package.module:Class(arguments), the arguments literals, not 'Cl"),
+        (f"{IT} --verilog square.sv --top it", "--label must tell designs apart, and two are called 'it'"),
+        (f"{IT} --label 'adder fp32'", "--label must tell your designs from ours, not 'adder fp32'"),
+        (f"--peers . {IT}", "--peers describes designs in its folder"),
     ],
 )
-def test_bad_arguments(arguments: list[str], expected: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One line, before any tool runs; nothing is written."""
+def test_bad_arguments(arguments: str, expected: str, here: Path, refused: Refused) -> None:
     (here / "b.vhd").write_text("")
-    try:
-        code = main(["area", *arguments, "-o", "out"])
-    except SystemExit as stop:
-        code = int(str(stop.code))
-    assert code == 2
-    said = capsys.readouterr().err
-    assert expected in said
-    assert said.count("\n") == 1
-    assert not (here / "out").exists()
+    assert expected in refused(*shlex.split(arguments))
 
 
 def test_command(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -420,14 +384,12 @@ def test_command(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "bad.v").write_text("module bad(\n")
     designs = ["--verilog", "square.sv", "--top", "square", "--verilog", "bad.v", "--top", "bad"]
     designs += ["--amaranth", "openmxu.arith:SignificandProduct(4)", "--label", "ours, by hand"]
-    own = ["--width", "3", "--part", "product", "--target", "generic"]
-    assert main(["area", *designs, *own, "-o", "out"]) == 2
+    runs = measured(*designs, "--width", "3", "--part", "product", code=2)
     said = capsys.readouterr().err
     assert re.search(r"^not measured: bad: .*/bad.v:1: ERROR: syntax error", said, re.MULTILINE)
-    runs = {run["part"]: run["area"] for run in json.loads((here / "out" / "area.json").read_text())["results"]}
     assert set(runs) == {"square", "ours, by hand", "significand product"}
     # Four fraction bits and the hidden one are four bits wide in both: the same module has the same area.
-    assert runs["ours, by hand"] == runs["significand product"]
+    assert runs["ours, by hand"]["area"] == runs["significand product"]["area"]
     text = (here / "out" / "report.md").read_text()
     assert "- Designs of yours: square, ours, by hand. Their function" in text
 
@@ -438,26 +400,17 @@ def test_a_design_of_nothing_but_a_memory(here: Path) -> None:
         "module it(input clk, e, input [3:0] a, d, output reg [3:0] o); reg [3:0] m[15:0];\n"
         "always @(posedge clk) begin if (e) m[a] <= d; o <= m[a]; end endmodule\n"
     )
-    arguments = ["--verilog", "it.v", "--top", "it", "--width", "1", "--part", "product", "--target", "generic"]
-    assert main(["area", *arguments, "-o", "out"]) == 0
-    [run] = [run for run in json.loads((here / "out" / "area.json").read_text())["results"] if run["part"] == "it"]
+    run = measured("--verilog", "it.v", "--top", "it", *OUR_PRODUCT)["it"]
     assert (run["area"], run["memory_bits"]) == (0, 64)
 
 
 def test_ours_beside_it_by_default() -> None:
-    from openmxu.area.subject.points import beside_points  # noqa: PLC0415
-
-    assert [point.name for point in beside_points()] == [
-        "multiplier to fp32 bf16",
-        "adder fp32",
-        "processing element bf16",
-    ]
+    names = ["multiplier to fp32 bf16", "adder fp32", "processing element bf16"]
+    assert [point.name for point in beside_points()] == names
 
 
 def test_options_belong_to_designs() -> None:
     """Each beginning begins a new one; what follows is of it alone."""
-    from openmxu.commands.measure_area import _add_given  # noqa: PLC0415
-
     parser = argparse.ArgumentParser()
     _add_given(parser)
     words = "--verilog a.v b.v --top t --param N=1 --param M=2 --verilog c.v --filelist l.f --top u --filelist m.f"
