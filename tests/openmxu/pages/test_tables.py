@@ -1,6 +1,7 @@
 """Text of others in Markdown: shown as it is, and never markup."""
 
 import random
+from collections import Counter
 from html.parser import HTMLParser
 
 import pytest
@@ -10,39 +11,42 @@ from openmxu.pages.tables import Marked, escaped, fenced, inert, table
 
 
 class Page(HTMLParser):
-    """The text of a page, and the tags in it."""
+    """The text of a page, the tags in it, and what it refers to."""
 
-    def __init__(self, markdown: str) -> None:
+    def __init__(self, page: str) -> None:
         super().__init__()
-        self.text, self.tags = "", set[str]()
-        # HTML in the text is passed on, as many viewers do.
-        self.feed(MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).render(markdown))
+        self.text, self.tags, self.links = "", Counter[str](), list[str]()
+        self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
+        self.tags[tag] += 1
+        self.links += [value or "" for name, value in attrs if name in ("src", "href", "xlink:href", "action", "data")]
 
     def handle_data(self, data: str) -> None:
         self.text += data
 
 
-TEXTS = [
-    "<script>alert(1)</script>",
-    "<b onclick=x()>",
-    "__mac__",
-    "_x_ y_",
-    "*a* **b**",
-    "[a](javascript:x) ![i](x.png)",
-    "a|b`c`",
-    "&lt;b&gt; &amp;",
-    "~~no~~ \\_ \\",
-    "<http://a.b> $x$",
-    "sky130_fd_sc_hd__tt_025C_1v80",
-]
+def shown(markdown: str) -> Page:
+    """HTML in the text is passed on, as many viewers do."""
+    return Page(MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).render(markdown))
 
 
 def texts() -> list[str]:
     draw = random.Random(1)
-    return TEXTS + ["".join(draw.choices("ab_*[]()<>&|`~\\!$ #-+.;:1", k=12)).strip() or "a" for _ in range(3000)]
+    return [
+        "<script>alert(1)</script>",
+        "<b onclick=x()>",
+        "__mac__",
+        "_x_ y_",
+        "*a* **b**",
+        "[a](javascript:x) ![i](x.png)",
+        "a|b`c`",
+        "&lt;b&gt; &amp;",
+        "~~no~~ \\_ \\",
+        "<http://a.b> $x$",
+        "sky130_fd_sc_hd__tt_025C_1v80",
+        *("".join(draw.choices("ab_*[]()<>&|`~\\!$ #-+.;:1", k=12)).strip() or "a" for _ in range(3000)),
+    ]
 
 
 def test_escaped_text_is_what_it_was() -> None:
@@ -53,9 +57,9 @@ def test_escaped_text_is_what_it_was() -> None:
             (f"- of {escaped(text)}.", {"ul", "li"}),
             (table(["of"], [[f"of {text}."]]), {"table", "thead", "tbody", "tr", "th", "td"}),
         ):
-            page = Page(markdown)
+            page = shown(markdown)
             assert f"of {line}." in page.text, text
-            assert page.tags <= known, text
+            assert {*page.tags} <= known, text
 
 
 def test_names_of_cells_stay_readable() -> None:
@@ -65,10 +69,10 @@ def test_names_of_cells_stay_readable() -> None:
 
 @pytest.mark.parametrize("text", ["plain", "a ``` b", "`" * 20 + "\n~~~", "<script>"])
 def test_logs_stay_within_their_fence(text: str) -> None:
-    page = Page(f"{fenced(text)}\n\nafter")
+    page = shown(f"{fenced(text)}\n\nafter")
     assert page.text == f"{text}\n\nafter\n"
-    assert page.tags == {"pre", "code", "p"}
+    assert {*page.tags} == {"pre", "code", "p"}
 
 
 def test_lines_of_tools_have_no_html() -> None:
-    assert not {"script", "b"} & Page(f"- {inert('ERROR: `<script>` <b>')}").tags
+    assert not {"script", "b"} & {*shown(f"- {inert('ERROR: `<script>` <b>')}").tags}

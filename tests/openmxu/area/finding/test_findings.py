@@ -5,10 +5,8 @@ import html
 import io
 import json
 import re
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -32,6 +30,8 @@ from openmxu.area.target.targets import Area, Target, choose_targets
 from openmxu.catalog import CATALOG
 from openmxu.spec.formats import FORMATS, FloatFormat
 
+from ...pages.test_tables import Page
+
 COMPLAINT = "ERROR: [red]no[/red] </code><script>``` | &"
 """What means something to a terminal, to HTML and to Markdown."""
 
@@ -40,8 +40,19 @@ GENERIC, ECP5, DSP = choose_targets(["generic", "ecp5", "ecp5-dsp"], [], ["area"
 
 def result(part: str, fmt: FloatFormat | None, width: int, area: float | None, target: Target = GENERIC) -> Result:
     point = Point(part, width, fmt, "top", str, {})
-    counted = area and Area(area, area, 0.0, 0, 0, None, None, None, area, {"NAND2": 1})
-    return Result(point, target, counted or None, "" if area else f"Yosys: exit code 1\n{COMPLAINT}", "", "")
+    counted = Area(area, area, 0.0, cell_area=area, cells={"NAND2": 1}) if area else None
+    return Result(point, target, counted, "" if area else f"Yosys: exit code 1\n{COMPLAINT}", "", "")
+
+
+def products(areas: Mapping[int, float], target: Target = GENERIC) -> list[Result]:
+    """By width."""
+    return [result(PRODUCT, None, width, area, target) for width, area in areas.items()]
+
+
+def swept(areas: Mapping[int, float]) -> list[Result]:
+    """Multipliers of bf16's exponent, by width."""
+    formats = {width: FloatFormat(f"e8f{width - 1}", 8, width - 1) for width in areas}
+    return [result(MULTIPLIER, formats[width], width, area) for width, area in areas.items()]
 
 
 def report(results: list[Result]) -> Report:
@@ -52,16 +63,8 @@ def multipliers(**areas: float | None) -> list[Result]:
     return [result(MULTIPLIER, FORMATS[name], FORMATS[name].significand_width, area) for name, area in areas.items()]
 
 
-def test_fit_finds_the_coefficients() -> None:
-    fit = fit_curve(GENERIC, PRODUCT, {p: 3 + 5 * p + 7 * p**2 for p in (3, 8, 11, 24)})
-    assert fit is not None
-    assert (fit.a.value, fit.b.value, fit.c.value) == pytest.approx((3, 5, 7))
-    assert (fit.r_squared, fit.worst) == pytest.approx((1, 0), abs=1e-9)
-    assert fit(10) == pytest.approx(753)
-
-
 def test_a_curve_in_a_table() -> None:
-    text = to_markdown(report([result(PRODUCT, None, p, 3.0 + 5 * p + 7 * p**2) for p in (3, 8, 11, 24)]))
+    text = to_markdown(report(products({p: 3.0 + 5 * p + 7 * p**2 for p in (3, 8, 11, 24)})))
     [headings], [cells] = (
         re.findall(rf"^\| {start} \| (.*) \|$", text, re.MULTILINE)
         for start in (r"target \| part \| widths p", r"generic \| significand product \| 4, 3 to 24")
@@ -80,20 +83,8 @@ def test_a_curve_in_a_table() -> None:
     ],
 )
 def test_growth_in_words(power: float, words: str) -> None:
-    sweep = [result(MULTIPLIER, FloatFormat(f"e8f{p - 1}", 8, p - 1), p, p**power) for p in (4, 6, 8, 24)]
-    assert (
-        f"The multiplier grows with the significand width to the power of {words}"
-        in to_markdown(report(sweep)).splitlines()
-    )
-
-
-def test_fit_says_how_far_off_it_is() -> None:
-    areas = {p: float(p * p) for p in range(3, 25)}
-    areas[3] = 18.0
-    fit = fit_curve(GENERIC, PRODUCT, areas)
-    assert fit is not None
-    assert fit.worst == pytest.approx(abs(fit(3) / 18 - 1))
-    assert 0.99 < fit.r_squared < 1
+    lines = to_markdown(report(swept({p: p**power for p in (4, 6, 8, 24)}))).splitlines()
+    assert f"The multiplier grows with the significand width to the power of {words}" in lines
 
 
 def test_intervals() -> None:
@@ -108,6 +99,10 @@ def test_intervals() -> None:
         assert (interval.value, interval.low, interval.high) == pytest.approx(
             (value, value - margin, value + margin), rel=1e-4
         )
+    curve = np.polyval(found[::-1], widths)
+    assert fit(widths) == pytest.approx(curve, rel=1e-4)
+    assert fit.worst == pytest.approx(np.abs(curve / y - 1).max(), rel=1e-4)
+    assert fit.r_squared == pytest.approx(1 - np.var(y - curve) / np.var(y))
     line = stats.linregress(np.log(widths), np.log(y))
     margin = stats.t.ppf(0.975, len(y) - 2) * line.stderr
     assert fit.exponent.value == pytest.approx(line.slope)
@@ -122,22 +117,20 @@ def test_three_widths_are_no_fit() -> None:
 
 
 def test_fits_leave_out_other_exponents_and_failures() -> None:
-    sweep = [result(MULTIPLIER, FloatFormat(f"e8f{p - 1}", 8, p - 1), p, 2.0 * p * p) for p in (4, 6, 8, 24)]
+    sweep = swept({p: 2.0 * p * p for p in (4, 6, 8, 24)})
     others = [*multipliers(fp16=9999, fp8_e4m3=9999), result(MULTIPLIER, FORMATS["tf32"], 11, None)]
     (fit,) = report(sweep + others).fits
-    assert fit.widths == (4, 6, 8, 24)
+    assert (fit.widths, fit.r_squared, fit.worst) == ((4, 6, 8, 24), pytest.approx(1), pytest.approx(0, abs=1e-9))
     assert (fit.a.value, fit.b.value, fit.c.value) == pytest.approx((0, 0, 2), abs=1e-9)
     assert (fit.exponent.value, fit.exponent.low, fit.exponent.high) == pytest.approx((2, 2, 2))
 
 
 def test_ratios() -> None:
-    products = [result(PRODUCT, None, width, area, ECP5) for width, area in ((8, 10.0), (11, 20.0), (24, 90.0))]
-    whole, bare = report(multipliers(bf16=100, fp16=150, fp32=600, tf32=1) + products).ratios
+    """To bf16, by part and target; of what was measured."""
+    areas = products({8: 10.0, 11: 20.0, 24: 90.0}, ECP5)
+    whole, bare = report(multipliers(bf16=100, fp16=150, fp32=600, tf32=1) + areas).ratios
     assert (whole.target, whole.part, whole.bf16, whole.others) == (GENERIC, MULTIPLIER, 100, {"fp16": 1.5, "fp32": 6})
     assert (bare.target, bare.part, bare.bf16, bare.others) == (ECP5, PRODUCT, 10, {"fp16": 2, "fp32": 9})
-
-
-def test_ratios_without_a_format() -> None:
     (ratio,) = report(multipliers(bf16=100, fp16=None, fp32=600)).ratios
     assert ratio.others == {"fp32": 6}
     assert report(multipliers(bf16=None, fp32=600)).ratios == []
@@ -208,8 +201,7 @@ def test_nothing_to_say() -> None:
 
 
 def test_verdicts_on_several_targets() -> None:
-    products = [result(PRODUCT, None, width, area, DSP) for width, area in ((8, 10.0), (11, 10.0), (24, 10.0))]
-    found = report([*products, *multipliers(bf16=100, fp16=210, fp32=700)])
+    found = report([*products({8: 10.0, 11: 10.0, 24: 10.0}, DSP), *multipliers(bf16=100, fp16=210, fp32=700)])
     assert overview(found) == (
         ["part", "fp16, bf16 = 1 (claim: 2)", "fp32, bf16 = 1 (claim: 8)", "exponent of its growth"],
         [["multiplier", "2.10: at least the claim", "7.00: less than the claim", ""]],
@@ -225,9 +217,8 @@ def test_verdicts_on_several_targets() -> None:
 
 def test_nothing_is_divided_by_a_design_in_dsp_blocks() -> None:
     """Of which an FPGA has no LUT at all."""
-    products = [result(PRODUCT, None, width, 1.0, DSP) for width in (4, 8, 11, 24)]
-    found = report([*products, *(replace(each, target=DSP) for each in multipliers(bf16=1, tf32=1, fp16=1, fp32=1))])
-    found = report([replace(each, area=each.area and replace(each.area, area=0)) for each in found.results])
+    given = [*products(dict.fromkeys((4, 8, 11, 24), 1.0)), *multipliers(bf16=1, tf32=1, fp16=1, fp32=1)]
+    found = report([replace(each, target=DSP, area=each.area and replace(each.area, area=0)) for each in given])
     assert (found.fits, found.ratios, found.costs, conclusion(found)) == ([], [], [], [])
     assert "multiplier fp32" in to_markdown(found)
     assert to_images(found) == {}
@@ -235,11 +226,10 @@ def test_nothing_is_divided_by_a_design_in_dsp_blocks() -> None:
 
 
 def test_curves_are_over_the_same_widths() -> None:
-    def swept(target: Target, widths: Iterable[int]) -> list[Result]:
-        return [result(PRODUCT, None, width, float(width**2), target) for width in widths]
-
-    first, second = report([*swept(GENERIC, range(2, 25)), *swept(ECP5, (3, 4, 8, 11, 24))]).fits
-    assert first.widths == second.widths == (3, 4, 8, 11, 24)
+    areas = {width: float(width**2) for width in range(2, 25)}
+    few = {width: areas[width] for width in (3, 4, 8, 11, 24)}
+    first, second = report([*products(areas), *products(few, ECP5)]).fits
+    assert first.widths == second.widths == tuple(few)
 
 
 def test_what_stands_in_a_processing_element() -> None:
@@ -268,19 +258,18 @@ def test_what_stands_in_a_processing_element() -> None:
 def test_a_sum_has_each_part_as_often_as_it_is_there() -> None:
     """Memories too."""
     areas = [
-        Area(2.0, 1.5, 0.5, 3, 10, None, None, None, 4.0, {"DFF": 3, "INV": 1}),
-        Area(1.0, 1.0, 0.0, 0, 1, None, None, None, 2.5, {"INV": 2}),
+        Area(2.0, 1.5, 0.5, 3, 10, cell_area=4.0, cells={"DFF": 3, "INV": 1}),
+        Area(1.0, 1.0, 0.0, 0, 1, cell_area=2.5, cells={"INV": 2}),
     ]
     five, two = (replace(result(PRODUCT, None, 8, 1.0), area=area) for area in areas)
-    assert Entry(CATALOG["mxu"], GENERIC, True, (Term(5, five), Term(2, two))).area == Area(
-        12.0, 9.5, 2.5, 15, 52, None, None, None, 25.0, {"DFF": 15, "INV": 9}
-    )
+    total = Area(12.0, 9.5, 2.5, 15, 52, cell_area=25.0, cells={"DFF": 15, "INV": 9})
+    assert Entry(CATALOG["mxu"], GENERIC, True, (Term(5, five), Term(2, two))).area == total
 
 
 def test_costs() -> None:
     row = ABLATIONS[0]
     results = [
-        Result(point, GENERIC, Area(area, area, 0.0, 0, 0, None, None, None, area, {}), "", "", "")
+        Result(point, GENERIC, Area(area, area, 0.0, cell_area=area), "", "", "")
         for point, area in ((row.whole, 200.0), (row.without, 150.0))
     ]
     found = report(results)
@@ -294,25 +283,11 @@ def test_costs() -> None:
     assert b"<svg" in to_images(found)["costs.svg"]
 
 
-class Links(HTMLParser):
-    """What a page refers to, and its rows and headings."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.links: list[str] = []
-        self.tags: Counter[str] = Counter()
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags[tag] += 1
-        self.links += [value or "" for name, value in attrs if name in ("src", "href", "xlink:href", "action", "data")]
-
-
 def test_one_page() -> None:
     """Nothing is fetched, every figure is there, and what stands in a log is no markup."""
     found = report([*multipliers(bf16=100, fp16=None, fp32=600), result(MULTIPLIER, FORMATS["tf32"], 11, 5.0)])
     page = to_html(found, to_images(found))
-    read = Links(page)
+    read = Page(page)
     assert all(link.startswith("#") for link in read.links)
     assert not re.search(r"url\((?!#)|@import|<!-- body", page)
     assert (read.tags["svg"], read.tags["img"], read.tags["script"]) == (1, 0, 1)
@@ -323,7 +298,7 @@ def test_one_page() -> None:
 
 
 def test_a_row_of_the_page_has_what_its_heading_says() -> None:
-    area = Area(1234.5, 1000.0, 234.5, 7, 0, None, None, None, 1234.5, {})
+    area = Area(1234.5, 1000.0, 234.5, 7, cell_area=1234.5)
     one = replace(result(MULTIPLIER, FORMATS["bf16"], 8, 1.0), area=area, depth=31, delay=2.5)
     table = to_html(report([one]), to_images(report([one]))).partition('<table id="figures">')[2]
     headings, cells = (re.findall(rf"<{tag}>(.*?)</{tag}>", table) for tag in ("th", "td"))
@@ -381,8 +356,8 @@ def test_no_plot_has_empty_axes(results: list[Result], titles: tuple[bytes, ...]
 def test_points_of_the_plot_are_the_areas() -> None:
     """Of each part its own, with its own curve; formats of another exponent beside them."""
     widths = (4, 6, 8, 24)
-    sweep = [result(MULTIPLIER, FloatFormat(f"e8f{p - 1}", 8, p - 1), p, 3.0 * p * p) for p in widths]
-    found = report([*sweep, *multipliers(fp16=400), *(result(PRODUCT, None, p, 2.0 * p * p) for p in widths)])
+    sweep = swept({p: 3.0 * p * p for p in widths})
+    found = report([*sweep, *multipliers(fp16=400), *products({p: 2.0 * p * p for p in widths})])
     axes = Figure().subplots()
     plot._draw_areas(axes, found)
     points: dict[str, list[list[tuple[float, float]]]] = {}
@@ -401,10 +376,9 @@ def test_points_of_the_plot_are_the_areas() -> None:
 
 @pytest.mark.slow
 def test_points() -> None:
-    points = once([*full_points(), *ablation_points()])
-    assert len({point.name for point in points}) == len({point.top for point in points}) == len(points)
-    points = once([*default_points(), *ablation_points()])
-    assert len({point.name for point in points}) == len({point.top for point in points}) == len(points)
+    for extent in (full_points(), default_points()):
+        points = once([*extent, *ablation_points()])
+        assert len({point.name for point in points}) == len({point.top for point in points}) == len(points)
     assert {point.name for point in quick_points()} <= {point.name for point in points}
     for point in points:
         assert f"module \\{point.top}\n" in point.rtlil()
