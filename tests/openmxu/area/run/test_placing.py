@@ -25,9 +25,9 @@ from openmxu.area.run.placing import PACKAGES, SEEDS, TRIES, Core, Tools, _Netli
 from openmxu.area.run.schedule import workers
 from openmxu.area.subject.points import MULTIPLIER, PROCESSING_ELEMENT, Point, point
 from openmxu.area.target.targets import Area, choose_targets
-from openmxu.cli.frame import main
 from openmxu.spec.formats import FORMATS
 
+from ..conftest import Refused
 from .test_layout import DEF, INSTANCES, LEF, NETS
 
 TOOLS = find_tools()
@@ -49,7 +49,7 @@ MODULE: dict[str, Any] = {
 
 
 def test_netlists() -> None:
-    """Ports once for each net that has cells, cells in the order in which they are numbered."""
+    """Ports once for each net that has cells, cells in the order in which they are numbered; no pin without a net."""
     design = _Netlist.parse(MODULE)
     assert design.instances == {"NAND2X1_1": "NAND2X1", "INVX1_1": "INVX1", "NAND2X1_2": "NAND2X1"}
     assert design.nets["n4"] == [("NAND2X1_1", "Y"), ("INVX1_1", "A"), ("NAND2X1_2", "A")]
@@ -62,9 +62,6 @@ def test_netlists() -> None:
         ".gate NAND2X1 A=n4 B=n5 Y=n6",
         ".end",
     ]
-
-
-def test_pins_held_at_a_value() -> None:
     held = {**MODULE, "cells": {"one": {"type": "INVX1", "connections": {"A": ["1"], "Y": [5]}}}}
     with pytest.raises(LayoutError, match=r"^pin A of a INVX1 is held at 1, for which there is no cell$"):
         _Netlist.parse(held)
@@ -72,22 +69,14 @@ def test_pins_held_at_a_value() -> None:
 
 def result(part: str, name: str) -> Result:
     made = Point(part, FORMATS[name].significand_width, FORMATS[name], f"{part} {name}", str, {"stages": 0})
-    return Result(made, OLD, Area(500.0, 500.0, 0.0, 0, 0, None, None, None, 500.0, {}), "", "", name)
+    return Result(made, OLD, Area(500.0, 500.0, 0.0, cell_area=500.0), "", "", name)
 
 
 def core(part: str, name: str, area: float, wire: float, **more: Any) -> Core:
     drawing = {"cells": [[0, 0, 40, 100], [40, 0, 60, 100]], "wires": {"metal2": [[10, 20, 10, 80], [10, 80, 70, 80]]}}
-    figures = {
-        "cells": 2,
-        "cell_area": area - 1,
-        "vias": 7.0,
-        "spread": 0.01,
-        "seeds": 3,
-        "tries": 4,
-        "open_nets": 1,
-        "nets": 900,
-    }
-    return Core(result(part, name), area=area, wire=wire, **{**figures, "drawing": drawing, **more})
+    seeds = {"spread": 0.01, "seeds": 3, "tries": 4, "open_nets": 1, "nets": 900}
+    figures = {"cells": 2, "cell_area": area - 1, "vias": 7.0, "drawing": drawing, **seeds, **more}
+    return Core(result(part, name), area=area, wire=wire, **figures)
 
 
 CORES = [
@@ -109,12 +98,9 @@ def test_page() -> None:
     row = next(dict(zip(headings, row, strict=True)) for row in rows if row[0].endswith("multiplier placed and routed"))
     assert (row["fp16"], row["fp32"], row["bf16"]) == ("1.50", "7.00", "10,000 µm²")
     assert placed_section(Report("Yosys 1", [])) == []
-
-
-def test_page_of_failures() -> None:
     failed = replace(CORES[2], error="qrouter left no routed.def, exit code 1", drawing=None)
     report = replace(REPORT, cores=[*CORES[:2], failed])
-    text = "\n".join(placed_section(report))
+    text = to_summary(report)
     assert "- multiplier fp32: qrouter left no routed.def, exit code 1" in text
     assert PLACED not in text
     assert to_drawing(report) == {}
@@ -163,9 +149,12 @@ def placed(monkeypatch: pytest.MonkeyPatch, *routed: str | Exception) -> Core:
 
     monkeypatch.setattr(placing, "_routed", route)
     monkeypatch.setattr(_Netlist, "of", classmethod(lambda cls, result, limit: cls(INSTANCES, NETS, [], [])))
-    monkeypatch.setattr(placing, "read_library", lambda path: None)
-    monkeypatch.setattr(placing, "choose_targets", lambda *_: [OLD])
-    monkeypatch.setattr(placing, "measure_all", lambda *_: [result(MULTIPLIER, "bf16")])
+    for name, value in (
+        ("read_library", None),
+        ("choose_targets", [OLD]),
+        ("measure_all", [result(MULTIPLIER, "bf16")]),
+    ):
+        monkeypatch.setattr(placing, name, lambda *_, value=value: value)
     monkeypatch.setattr(placing.cache, "fetch", lambda kind, key, make: make())
     with workers(2, None, 1) as where:
         [found] = place_all([], Tools({}, {"osu018_stdcells.lef": LEF}, "1"), where, lambda line: None)
@@ -196,12 +185,10 @@ def test_other_seeds_take_the_place_of_failures(monkeypatch: pytest.MonkeyPatch)
     assert found.wire == pytest.approx((2 * 11.65e-3 + 11.95e-3) / 3)
 
 
-def test_fewer_layouts_than_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_few_layouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of those that there are; without any, the last mistake."""
     found = placed(monkeypatch, CRASH, DEF, *[CRASH] * (TRIES - 2))
     assert (found.seeds, found.tries, found.spread, found.nets) == (1, TRIES, 0, 3)
-
-
-def test_no_layout_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     found = placed(monkeypatch, *[CRASH] * (TRIES - 1), TOUCHING)
     assert (found.error, found.seeds, found.area) == ("net a touches INV_1's inside", 0, 0)
 
@@ -215,14 +202,12 @@ def test_open_nets_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found.error, found.open_nets, found.nets) == ("", 2, 9)
 
 
-def test_without_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_tools(monkeypatch: pytest.MonkeyPatch, refused: Refused) -> None:
     """Asked for, they are named; a full report goes without."""
     monkeypatch.setattr(placing.shutil, "which", lambda name: None)
     assert find_tools() is None
-    assert main(["area", "--quick", "--placed", "-o", str(tmp_path / "report")]) == 2
     said = f"openmxu area: --placed needs {PACKAGES}, packages of Debian, and not all are installed\n"
-    assert capsys.readouterr().err == said
-    assert not (tmp_path / "report").exists()
+    assert refused("--quick", "--placed") == said
 
 
 @pytest.mark.parametrize(
@@ -240,13 +225,9 @@ def test_which_reports_have_cores(
     """Full ones on all targets, and those that are asked to; a note says if the tools are missing."""
     module = importlib.import_module("openmxu.area.report")
     told: list[str] = []
-    monkeypatch.setattr(module, "find_tools", lambda: Tools({}, {}, "1"))
-    monkeypatch.setattr(module, "place_all", lambda *_: CORES)
-    monkeypatch.setattr(module, "measure_all", lambda *_: [])
-    monkeypatch.setattr(module, "measure_catalog", lambda *_: [])
-    monkeypatch.setattr(module, "_find_meter", lambda *_, **__: None)
-    monkeypatch.setattr(module, "_contents", lambda *_: {})
-    monkeypatch.setattr(module, "_find", lambda *_: lambda *_: {})
+    fakes = {"find_tools": Tools({}, {}, "1"), "place_all": CORES, "measure_all": [], "measure_catalog": []}
+    for name, value in (fakes | {"_find_meter": None, "_contents": {}, "_find": lambda *_: {}}).items():
+        monkeypatch.setattr(module, name, lambda *_, value=value, **__: value)
     monkeypatch.setattr(module.yosys, "prepare", lambda tell: "Yosys 1")
     found = module.report(tmp_path, progress=told.append, **options)
     assert found.cores == (CORES if is_placed else [])
