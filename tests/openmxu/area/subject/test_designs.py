@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from openmxu import yosys
 from openmxu.area import Point, Report, report, to_table
 from openmxu.area.finding.findings import Entry, Term
 from openmxu.area.pages.export import to_csv, to_json
@@ -27,15 +26,11 @@ from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import FP32
 from openmxu.unit.accumulator import Control
 
+pytestmark = pytest.mark.usefixtures("tool")
+
 (GENERIC,) = choose_targets(["generic"], [], ["area"])
 CHECKED = ("mxu_4x4_pipelined", "mxu_8x8", "mxu_16x16")
 """Designs that are measured and derived here, one of them among those that reports derive."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def tool() -> str:
-    """Yosys is ready, and compiled once only if it was not."""
-    return yosys.prepare()
 
 
 def total(plan: list[Part], results: dict[str, Result]) -> Area:
@@ -53,30 +48,19 @@ def test_derived_is_what_is_measured() -> None:
     points = {part.point.top: part.point for pair in plans for plan in pair for part in plan}
     texts = {top: point.rtlil() for top, point in points.items()}
     with ThreadPoolExecutor(2) as executor:
-        results = dict(
-            zip(
-                points,
-                executor.map(lambda top: measure(points[top], texts[top], GENERIC, execute), points),
-                strict=True,
-            )
-        )
+        found = executor.map(lambda top: measure(points[top], texts[top], GENERIC, execute), points)
+        results = dict(zip(points, found, strict=True))
     for name, (once, plan) in zip(CHECKED, plans, strict=True):
         measured, derived = total(once, results), total(plan, results)
         deviation = derived.area / measured.area - 1
         assert abs(deviation) <= DEVIATION, f"{name}: {deviation:+.2%}"
-        domain = CATALOG[name].domain
-        config = MxuConfig(rows=domain["rows"], columns=domain["columns"], stages=domain["stages"])
+        config = MxuConfig(**{each: CATALOG[name].domain[each] for each in ("rows", "columns", "stages")})
         bits = config.depth * (config.columns * FP32.width + 1)
         assert (measured.memory_bits, derived.memory_bits) == (bits, bits), name
         # Admission remembers places and valid marks of sums underway, as the registers of control do.
         remembered = Control(config.depth)["row"].width + 1
         shared = (config.row_latency - 1) * remembered
         assert derived.flip_flops - measured.flip_flops == shared, name
-
-
-def test_an_array_is_its_processing_elements() -> None:
-    (part,) = parts(CATALOG["array_4x4"])
-    assert (part.count, part.point.part) == (16, "processing element")
 
 
 @pytest.mark.slow
@@ -125,17 +109,14 @@ def check_everywhere(found: Report, status: str, area: str, count: str) -> None:
 
 def test_measured_and_derived_are_said_to_be(tool: str) -> None:
     lines: list[str] = []
-    catalog = measure_catalog([PRODUCT, LARGE], [GENERIC], Workers(execute, 2, 100), lines.append)
-    assert [entry.status for entry in catalog] == ["measured", "derived"]
-    assert len(lines) == 2
-    element = catalog[1].terms[0].result.area
-    area = catalog[1].area
+    small, large = measure_catalog([PRODUCT, LARGE], [GENERIC], Workers(execute, 2, 100), lines.append)
+    assert (small.status, large.status, len(lines)) == ("measured", "derived", 2)
+    element, area = large.terms[0].result.area, large.area
     assert element is not None
     assert area is not None
     assert (area.area, area.flip_flops) == (72 * element.area, 72 * element.flip_flops)
     assert area.cells["DFF"] == area.flip_flops
-    results = [catalog[0].terms[0].result]
-    found = Report(tool, results, catalog)
+    found = Report(tool, [small.terms[0].result], [small, large])
     check_everywhere(found, "derived", f"{area.area:,.0f}", f"{area.flip_flops:,}")
     assert len(found.runs) == 2
 

