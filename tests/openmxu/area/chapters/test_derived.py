@@ -12,7 +12,7 @@ from openmxu.area.run.measure import Result
 from openmxu.area.subject.designs import register_bits
 from openmxu.area.subject.points import ADDER, CONVERTER, PROCESSING_ELEMENT, Point
 from openmxu.area.target.liberty import generic_library
-from openmxu.area.target.targets import Area, choose_targets
+from openmxu.area.target.targets import Area, Target, choose_targets
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import FORMATS
 
@@ -21,14 +21,15 @@ LIB = replace(GENERIC, name="lib")
 SPEED = replace(LIB, recipe="speed")
 
 
-def result(part: str, name: str, area: float, delay: float | None = None, stages: int = 0, **more: object) -> Result:
+def result(
+    part: str, name: str, area: float, delay: float | None = None, stages: int = 0, target: Target = LIB
+) -> Result:
     """A part that was measured, with 100 flip-flops of 6 GE each where it has stages."""
     fmt = FORMATS[name]
     made = Point(part, fmt.significand_width, fmt, name, str, {"subnormals": "flush", "stages": stages})
     stored = 600.0 if stages else 0.0
-    counted = Area(area, area - stored, stored, 100 if stages else 0, 0, None, None, None, area, {})
-    found = Result(made, LIB, counted, "", "", "", delay=delay)
-    return replace(found, **more)  # type: ignore[arg-type]
+    counted = Area(area, area - stored, stored, 100 if stages else 0, cell_area=area)
+    return Result(made, target, counted, "", "", "", delay=delay)
 
 
 def energy(
@@ -37,10 +38,8 @@ def energy(
     return Energy(found, operands, 1024, 3, clock, flip_flops, logic, 0.0, 0.01)
 
 
-BF16, FP32 = (
-    result(PROCESSING_ELEMENT, name, area, delay, 1)
-    for name, area, delay in (("bf16", 1000.0, 20.0), ("fp32", 3000.0, 40.0))
-)
+BF16 = result(PROCESSING_ELEMENT, "bf16", 1000.0, 20.0, 1)
+FP32 = result(PROCESSING_ELEMENT, "fp32", 3000.0, 40.0, 1)
 ADDS = result(ADDER, "fp32", 1300.0)
 CONVERTS = result(CONVERTER, "bf16", 100.0)
 ENERGIES = [
@@ -54,8 +53,9 @@ ENERGIES = [
 
 
 def test_units() -> None:
-    """4x4: of 16 products, 8 converters, 4 adders, and registers of which each takes what one of the element's "
-    "takes.
+    """4x4: of 16 products, 8 converters, 4 adders, and registers of which each takes what one of the element's does.
+
+    Units of fp32 have no converters.
     """
     small, _, large = (each for each in unit_energies(ENERGIES) if each.format == "bf16")
     config = MxuConfig(rows=4, columns=4)
@@ -72,6 +72,9 @@ def test_units() -> None:
     assert small.gflops_per_watt() == pytest.approx(2000 / (20.0 + around))
     assert (large.rows, large.columns) == (128, 128)
     assert large.around < small.around
+    bits = sum(register_bits(MxuConfig(rows=4, columns=4, operand=FORMATS["fp32"])))
+    [small, *_] = (each for each in unit_energies(ENERGIES) if each.format == "fp32")
+    assert small.around == pytest.approx((4 * 16.0 + bits * 0.03) / 16)
 
 
 def test_a_unit_that_is_not_square() -> None:
@@ -84,12 +87,6 @@ def test_a_unit_that_is_not_square() -> None:
     assert (unit.rows, unit.columns, unit.elements) == (2, 3, 20.0)
     assert unit.around == pytest.approx((5 * 0.8 + 3 * 16.0 + bits * 0.03) / 6)
     assert unit.idle == pytest.approx(2.0 + bits * 0.02 / 6)
-
-
-def test_units_of_fp32_have_no_converters() -> None:
-    bits = sum(register_bits(MxuConfig(rows=4, columns=4, operand=FORMATS["fp32"])))
-    [small, *_] = (each for each in unit_energies(ENERGIES) if each.format == "fp32")
-    assert small.around == pytest.approx((4 * 16.0 + bits * 0.03) / 16)
 
 
 @pytest.mark.parametrize("missing", range(6))
@@ -126,17 +123,14 @@ def test_page_of_passes() -> None:
     alone = to_summary(Report("Yosys 1", [BF16, FP32]))
     assert "| lib | one stage, area | 0.50 | 1.00 | 1.50 | - | - | - |" in alone
     fast = [
-        replace(result(PROCESSING_ELEMENT, name, area, 10.0, 1), target=SPEED)
-        for name, area in (("bf16", 2000.0), ("fp32", 4000.0))
+        result(PROCESSING_ELEMENT, name, area, 10.0, 1, SPEED) for name, area in (("bf16", 2000.0), ("fp32", 4000.0))
     ]
     both = to_summary(Report("Yosys 1", [BF16, FP32, *fast], energies=ENERGIES[:4]))
     # At 10 ns 2000 GE beside 4000, at 40 ns 1000 beside 3000.
     assert "| lib | both at 10.00 ns | 1.50 | 3.00 | 4.50 | - | - | - |" in both
     assert "| lib | both at 40.00 ns | 1.00 | 2.00 | 3.00 | - | - | - |" in both
     assert "by passes" not in to_summary(Report("Yosys 1", [BF16]))
-
-
-def test_a_doubtful_library_is_no_ground() -> None:
+    # A doubtful library is no ground.
     doubtful = replace(LIB, library=replace(generic_library(), doubt="it says so"))
     elements = [replace(each, target=doubtful) for each in (BF16, FP32)]
     assert "one stage, area" not in to_summary(Report("Yosys 1", elements))
