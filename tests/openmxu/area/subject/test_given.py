@@ -33,6 +33,12 @@ module counter #(parameter N = 2) (input clk_i, input rst_n, output reg [N-1:0] 
 endmodule
 """
 SQUARE = "module square(input logic [3:0] i, output logic [7:0] o); always_comb o = i * i; endmodule\n"
+LEAF = " endmodule\nmodule leaf(input a, e, output o); assign o = a & e;"
+MAC = """
+module mac(input clk, input rst, input [3:0] a, b, output reg [7:0] o);
+  always @(posedge clk) if (rst) o <= 0; else o <= o + a * b;
+endmodule
+"""
 
 
 @pytest.fixture
@@ -44,6 +50,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "square.sv").write_text(SQUARE)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+def written(name: str, text: str, top: str = "it", **more: Any) -> Given:
+    """A design from a file, which is written."""
+    Path(name).write_text(text)
+    return Given((Path(name),), top, **more)
 
 
 def read(given: Given) -> PeerPoint:
@@ -78,10 +90,8 @@ def measured(*arguments: str, code: int = 0) -> dict[str, dict[str, Any]]:
 def test_an_export_of_ours_is_ours(here: Path) -> None:
     """No other way in: the same RTLIL as of our part beside designs of others."""
     ours = Ours("product", (("width", 3),))
-    (here / "product.v").write_text(to_verilog(ours.component))
-    own = read_own(ours, 60)
-    point = read(Given((Path("product.v"),), ours.name, label="mine"))
-    assert (point.name, point.sha256) == ("mine", own.sha256)
+    point = read(written("product.v", to_verilog(ours.component), ours.name, label="mine"))
+    assert (point.name, point.sha256) == ("mine", read_own(ours, 60).sha256)
 
 
 def test_includes_macros_parameters_and_the_clock(here: Path) -> None:
@@ -98,16 +108,12 @@ def test_file_list(here: Path) -> None:
     folder.mkdir()
     (folder / "all.f").write_text("// ours\n+incdir+../inc +define+MORE=3\n../counter.v # the counter\n\n")
     files, include, defines = listed(folder / "all.f")
-    assert ([path.resolve() for path in files], [path.resolve() for path in include], defines) == (
-        [here / "counter.v"],
-        [here / "inc"],
-        [("MORE", "3")],
-    )
+    assert [path.resolve() for path in (*files, *include)] == [here / "counter.v", here / "inc"]
+    assert (len(files), defines) == (1, [("MORE", "3")])
     assert read(Given(tuple(files), "counter", tuple(include), tuple(defines))).is_clocked
     (folder / "all.f").write_text("-v lib.v\n")
-    with pytest.raises(
-        ValueError, match=r"^--filelist must have paths, \+incdir\+ and \+define\+; .*, line 1 has '-v'$"
-    ):
+    message = r"^--filelist must have paths, \+incdir\+ and \+define\+; .*, line 1 has '-v'$"
+    with pytest.raises(ValueError, match=message):
         listed(folder / "all.f")
     with pytest.raises(ValueError, match=r"^--filelist must be a text, and 'no.f' is none"):
         listed(Path("no.f"))
@@ -120,17 +126,16 @@ def test_systemverilog_is_read_by_slang(here: Path) -> None:
 @pytest.mark.skipif(shutil.which("ghdl") is None, reason="ghdl is not installed")
 def test_vhdl(here: Path) -> None:
     """It is made Verilog, with generics; letters are alike, small or large."""
-    (here / "twice.vhd").write_text(
+    text = (
         "library ieee; use ieee.std_logic_1164.all;\n"
         "entity Twice is generic (N : integer := 2); port (clk : in std_logic; i : in std_logic_vector(N-1 downto 0);\n"
         "  o : out std_logic_vector(N-1 downto 0)); end;\n"
         "architecture r of Twice is begin process (clk) begin if rising_edge(clk) then o <= i; end if; end process;\n"
         "end;\n"
     )
-    point = read(Given((Path("twice.vhd"),), "TWICE", parameters=(("N", "6"),)))
+    point = read(written("twice.vhd", text, "TWICE", parameters=(("N", "6"),)))
     assert (registers(point), point.is_clocked) == (6, True)
-    (here / "twice.vhd").write_text("entity oops is\n")
-    assert complaint(Given((Path("twice.vhd"),), "oops")).startswith("oops: ghdl: ")
+    assert complaint(written("twice.vhd", "entity oops is\n", "oops")).startswith("oops: ghdl: ")
 
 
 def test_vhdl_without_ghdl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,97 +159,85 @@ def test_amaranth(here: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        ("input a, output o);\nassign o = a +;\n", "it: {file}:3: ERROR: syntax error, unexpected ';'"),
+        ("input a, output o); gone g(a, o);", "it: ERROR: Module `\\gone' referenced in module"),
         (
-            "module it(input a, output o);\nassign o = a +;\nendmodule\n",
-            "it: {file}:2: ERROR: syntax error, unexpected ';'",
-        ),
-        ("module other(input a, output o); endmodule\n", "it: ERROR: Module `it' not found! (it.v)"),
-        ("module it(input a, output o); gone g(a, o); endmodule\n", "it: ERROR: Module `\\gone' referenced in module"),
-        (
-            "module it(input c, d, a, output reg o, p);\n"
-            "always @(posedge c) o <= a; always @(posedge d) p <= a; endmodule\n",
+            "input c, d, a, output reg o, p); always @(posedge c) o <= a; always @(posedge d) p <= a;",
             "it: it has several clocks (c, d); --clock names the one that delays refer to (it.v)",
         ),
         (
-            "module it(input c, e, a, output reg o); wire g = c & e; always @(posedge g) o <= a; endmodule\n",
+            "input c, e, a, output reg o); wire g = c & e; always @(posedge g) o <= a;",
             "is made inside; --clock names the input that delays refer to",
         ),
         (
-            "module it(input c, d, output a); wire b;\nassign a = b ^ d;\nassign b = a & c;\nendmodule\n",
-            "it: it has a combinational loop: b at {file}:1",
+            "input c, d, output a); wire b;\nassign a = b ^ d;\nassign b = a & c;\n",
+            "it: it has a combinational loop: b at {file}:2",
         ),
-        ("module it(input a, b, output o); assign o = ~a; assign o = ~b; endmodule\n", "it: it drives a wire twice: o"),
+        ("input a, b, output o); assign o = ~a; assign o = ~b;", "it: it drives a wire twice: o"),
         (
-            "module it(input [7:0] act, weight, output [7:0] o);\nassign o = act *\n wieght;\nendmodule\n",
-            "it: {file}:3: it declares no wire wieght: declare it, or is it misspelt?",
+            "input [7:0] act, weight, output [7:0] o);\nassign o = act *\n wieght;\n",
+            "it: {file}:4: it declares no wire wieght: declare it, or is it misspelt?",
         ),
         (
-            "module leaf(input a, output o); assign o = ~a; endmodule\n"
-            "module it(input a, output o);\nleaf b(.a(a), .o(midle));\nleaf c(.a(middle), .o(o));\nendmodule\n",
+            "input a, output o);\nleaf b(.a(a), .o(midle));\nleaf c(.a(middle), .o(o));\n" + LEAF,
             "it: {file}:3: it declares no wire midle: declare it, or is it misspelt?",
         ),
+        ("input a,\n output op,\n output p); assign op = ~a;", "it: nothing drives p at {file}:4"),
         (
-            "module it(input a,\n output op,\n output p); assign op = ~a; endmodule\n",
+            "input a, output [1:0] o);\nwire [1:0] b;\nassign b[0] = a;\nassign o = ~b;\n",
+            "it: nothing drives b at {file}:3",
+        ),
+        ("input a, output o);\nleaf inside(.a(a), .o(o));" + LEAF, "it: nothing drives inside.e at {file}:4"),
+        ("input a, output o); assign o = a;", "it: it has no gate and no register at {file}:2"),
+        (
+            "input c, a, output o); reg b; always @(posedge c) b <= a; assign o = b & 1'b0;",
+            "it: it has no gate and no register at {file}:2",
+        ),
+        ("input e, d, output o); assign o = e ? d : 1'bz;", "it: it drives z, and there are no"),
+        (
+            "input logic [7:0] act, weight, output logic [7:0] o);\nassign o = act * wieght;",
+            "it: {file}:3: ERROR: use of undeclared identifier 'wieght'; did you mean 'weight'?",
+        ),
+        ("input logic a,\n output logic o, p); assign o = ~a;", "it: nothing drives p at {file}:3"),
+        (
+            "input logic a,\n output logic o, output logic [3:0] p);\nassign o = ~a; assign p[1] = o;",
             "it: nothing drives p at {file}:3",
         ),
+        ("input logic a, output logic o); assign o = a;", "it: it has no gate and no register at"),
         (
-            "module it(input a, output [1:0] o);\nwire [1:0] b;\nassign b[0] = a;\nassign o = ~b;\nendmodule\n",
-            "it: nothing drives b at {file}:2",
-        ),
-        (
-            "module leaf(input a, e, output o); assign o = a & e; endmodule\n"
-            "module it(input a, output o); leaf inside(.a(a), .o(o)); endmodule\n",
-            "it: nothing drives inside.e at {file}:1",
-        ),
-        ("\nmodule it(input a, output o); assign o = a; endmodule\n", "it: it has no gate and no register at {file}:2"),
-        (
-            "module it(input c, a, output o); reg b; always @(posedge c) b <= a; assign o = b & 1'b0; endmodule\n",
-            "it: it has no gate and no register at {file}:1",
-        ),
-        ("module it(input e, d, output o); assign o = e ? d : 1'bz; endmodule\n", "it: it drives z, and there are no"),
-        (
-            "module it(input logic [7:0] act, weight, output logic [7:0] o);\nassign o = act * wieght; endmodule\n",
-            "it: {file}:2: ERROR: use of undeclared identifier 'wieght'; did you mean 'weight'?",
-        ),
-        (
-            "module it(input logic a,\n output logic o, p); assign o = ~a; endmodule\n",
-            "it: nothing drives p at {file}:2",
-        ),
-        (
-            "module it(input logic a,\n output logic o, output logic [3:0] p);\n"
-            "assign o = ~a; assign p[1] = o; endmodule\n",
-            "it: nothing drives p at {file}:2",
-        ),
-        (
-            "module it(input logic a, output logic o); assign o = a; endmodule\n",
-            "it: it has no gate and no register at",
-        ),
-        (
-            "\n".join(["module it(input logic a);", *(f"  assign a = b{n};" for n in range(30)), "endmodule\n"]),
-            "it: {file}:2: ERROR: use of undeclared identifier 'b0'",  # of thirty
+            "".join(["input logic a);\n", *(f"  assign a = b{n};\n" for n in range(30))]),
+            "it: {file}:3: ERROR: use of undeclared identifier 'b0'",  # of thirty
         ),
     ],
 )
 def test_what_cannot_be_read(text: str, expected: str, here: Path) -> None:
     """The first thing that the tool complains of, with the user's path, and nothing else; logic is SystemVerilog."""
     file = here / ("it.sv" if " logic " in text else "it.v")
-    file.write_text(text)
-    assert expected.format(file=file) in complaint(Given((Path(file.name),), "it"))
+    given = written(file.name, f"\nmodule it({text} endmodule\n")
+    assert expected.format(file=file) in complaint(given)
 
 
-def test_what_is_driven_and_not_in_vain(here: Path) -> None:
+def test_a_module_that_is_not_there(here: Path) -> None:
+    given = written("it.v", "module other(input a, output o); endmodule\n")
+    assert complaint(given).startswith("it: ERROR: Module `it' not found! (it.v)")
+
+
+@pytest.mark.usefixtures("here")
+def test_what_is_driven_and_not_in_vain() -> None:
     """An output that a register drives, a constant beside a gate, an output that nobody reads, bits without a use."""
-    (here / "it.v").write_text(
+    verilog = written(
+        "it.v",
         "module leaf(input a, output o, p); assign o = ~a; assign p = a; endmodule\n"
         "module it(input c, a, output reg o, output p, q); reg k = 1; leaf inside(.a(a), .o(q), .p());\n"
-        "assign p = k; always @(posedge c) o <= a; endmodule\n"
+        "assign p = k; always @(posedge c) o <= a; endmodule\n",
     )
-    assert read(Given((Path("it.v"),), "it")).is_clocked
-    (here / "it.sv").write_text(
+    systemverilog = written(
+        "it.sv",
         "module it(input logic c, a, output logic o); logic [3:0] b; assign b[3] = a;\n"
-        "always_ff @(posedge c) o <= ~b[3]; endmodule\n"
+        "always_ff @(posedge c) o <= ~b[3]; endmodule\n",
     )
-    assert read(Given((Path("it.sv"),), "it")).is_clocked
+    assert read(verilog).is_clocked
+    assert read(systemverilog).is_clocked
 
 
 def test_a_design_that_is_too_deep_for_yosys() -> None:
@@ -255,11 +248,6 @@ def test_a_design_that_is_too_deep_for_yosys() -> None:
 
 OUR_ELEMENT = ("--format", "fp8_e4m3", "--part", "pe")
 OUR_PRODUCT = ("--width", "1", "--part", "product")
-MAC = """
-module mac(input clk, input rst, input [3:0] a, b, output reg [7:0] o);
-  always @(posedge clk) if (rst) o <= 0; else o <= o + a * b;
-endmodule
-"""
 
 
 def test_a_small_design_of_somebody_else(here: Path) -> None:
