@@ -112,17 +112,19 @@ def test_intervals() -> None:
     assert str(Interval(2, 2 - 1e-15, 2 + 1e-15)) == "2.0000 (2.0000 to 2.0000)"
 
 
-def test_three_widths_are_no_fit() -> None:
+def test_widths_of_fits() -> None:
+    """At least four; without other exponents and failures; of several targets the same."""
     assert fit_curve(GENERIC, PRODUCT, {3: 1.0, 8: 2.0, 24: 3.0}) is None
-
-
-def test_fits_leave_out_other_exponents_and_failures() -> None:
     sweep = swept({p: 2.0 * p * p for p in (4, 6, 8, 24)})
     others = [*multipliers(fp16=9999, fp8_e4m3=9999), result(MULTIPLIER, FORMATS["tf32"], 11, None)]
     (fit,) = report(sweep + others).fits
     assert (fit.widths, fit.r_squared, fit.worst) == ((4, 6, 8, 24), pytest.approx(1), pytest.approx(0, abs=1e-9))
     assert (fit.a.value, fit.b.value, fit.c.value) == pytest.approx((0, 0, 2), abs=1e-9)
     assert (fit.exponent.value, fit.exponent.low, fit.exponent.high) == pytest.approx((2, 2, 2))
+    areas = {width: float(width**2) for width in range(2, 25)}
+    few = {width: areas[width] for width in (3, 4, 8, 11, 24)}
+    first, second = report([*products(areas), *products(few, ECP5)]).fits
+    assert first.widths == second.widths == tuple(few)
 
 
 def test_ratios() -> None:
@@ -223,13 +225,6 @@ def test_nothing_is_divided_by_a_design_in_dsp_blocks() -> None:
     assert "multiplier fp32" in to_markdown(found)
     assert to_images(found) == {}
     assert not {"NaN", "Infinity"} & set(re.findall(r"\w+", to_json(found)))
-
-
-def test_curves_are_over_the_same_widths() -> None:
-    areas = {width: float(width**2) for width in range(2, 25)}
-    few = {width: areas[width] for width in (3, 4, 8, 11, 24)}
-    first, second = report([*products(areas), *products(few, ECP5)]).fits
-    assert first.widths == second.widths == tuple(few)
 
 
 def test_what_stands_in_a_processing_element() -> None:

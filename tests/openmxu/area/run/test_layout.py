@@ -90,15 +90,12 @@ def drawn(*changes: tuple[str, str]) -> Layout:
     return read_def(text, LIBRARY)
 
 
-def test_lef() -> None:
+def test_lef_and_def() -> None:
     cell = LIBRARY.cells["INV"]
     assert (cell.area, cell.pins["A"]) == (40.0, (Shape("metal1", 0.5, 2.0, 1.0, 3.0),))
     assert len(cell.pins["Y"]) == 2
     assert cell.inside == (Shape("metal1", 1.5, 2.0, 2.5, 3.0),)
     assert (LIBRARY.widths, LIBRARY.vias) == ({"metal1": 0.2, "metal2": 0.4}, {"M2_M1": ("metal1", "metal2")})
-
-
-def test_def() -> None:
     layout = drawn()
     assert layout.routes["b"][:3] == [
         (Wire("metal1", 320, 250, 320, 250), Wire("metal2", 320, 250, 320, 250)),

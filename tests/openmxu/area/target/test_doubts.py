@@ -35,18 +35,15 @@ def test_a_gate_that_is_too_small(order: tuple[int, ...]) -> None:
     assert smaller_than_what_they_contain([gate("OAI21", 1, 3, function)]) == []
 
 
-def test_the_smallest_of_several_sizes_counts() -> None:
+def test_other_gates() -> None:
+    """The smallest of several sizes counts; five inputs; what has no NAND and no NOR in it may be of any size."""
     large = NAND2._replace(name="NAND2X4", area=60)
     nand3 = gate("NAND3", 30, 3, lambda a, b, c: not (a and b and c))
+    deep = gate("AOI221", 10, 5, lambda a, b, c, d, e: not ((a and b) or (c and d) or e))
+    and5 = gate("AND5", 1, 5, lambda *levels: all(levels))
     assert smaller_than_what_they_contain([large, NAND2, nand3]) == []
     assert smaller_than_what_they_contain([large, nand3]) == [(nand3, large)]
-
-
-def test_larger_gates() -> None:
-    """Of five inputs, too; what has no NAND and no NOR in it may be of any size."""
-    deep = gate("AOI221", 10, 5, lambda a, b, c, d, e: not ((a and b) or (c and d) or e))
     assert smaller_than_what_they_contain([NAND2, deep]) == [(deep, NAND2)]
-    and5 = gate("AND5", 1, 5, lambda *levels: all(levels))
     assert smaller_than_what_they_contain([NAND2, NOR2, and5]) == []
 
 
@@ -78,16 +75,13 @@ def library(oai: float, name: str = "small", scale: float = 1.0, *, three_state:
 
 
 def test_a_library_says_what_is_wrong_with_it() -> None:
-    assert library(23).doubt == "OAI21 (23) contains NAND2 (24), which is larger"
-    assert library(24).doubt == ""
-    assert library(23, three_state=True).doubt == ""  # not a gate: it need not drive
-    assert generic_library().doubt == ""
-
-
-def test_statements_leave_it_out() -> None:
-    for each, ranked in ((library(23), False), (library(24), True)):
+    """And statements leave it out."""
+    wrong = "OAI21 (23) contains NAND2 (24), which is larger"
+    # With three states it is not a gate: it need not drive.
+    for each, doubt in ((library(23), wrong), (library(24), ""), (library(23, three_state=True), "")):
         [target] = choose_targets([], [each], ["area"])
-        assert target.is_ranked is ranked
+        assert (each.doubt, target.is_ranked) == (doubt, not doubt)
+    assert generic_library().doubt == ""
 
 
 def test_a_family_counts_once(tmp_path: Path) -> None:
@@ -97,12 +91,8 @@ def test_a_family_counts_once(tmp_path: Path) -> None:
     for path, each in zip(paths, given, strict=True):
         path.write_bytes(each.text)
     targets, notes = choose("quick", [], paths, ["area"])
-    assert {target.name: target.is_ranked for target in targets} == {
-        "small": True,
-        "larger": False,
-        "other": True,
-        "wrong": False,
-    }
+    ranked = {target.name: target.is_ranked for target in targets}
+    assert ranked == {"small": True, "larger": False, "other": True, "wrong": False}
     assert notes == [
         "larger is measured, but no statement is about it: all areas are those of small times 4",
         "wrong is measured, but no statement is about it: OAI21 (23) contains NAND2 (24), which is larger",

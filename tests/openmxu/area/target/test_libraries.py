@@ -8,16 +8,18 @@ from openmxu.area.run.choice import _discover
 from openmxu.area.target import libraries
 from openmxu.area.target.liberty import generic_library
 
+LIBRARIES = (
+    "pdk/sky130A/libs.ref/sky130_fd_sc_hd/lib/sky130_fd_sc_hd__tt_025C_1v80.lib",
+    "pdk/gf180mcuD/libs.ref/gf180mcu_fd_sc_mcu7t5v0/lib/gf180mcu_fd_sc_mcu7t5v0__tt_025C_5v00.lib",
+    "pdk/ihp-sg13g2/libs.ref/sg13g2_stdcell/lib/sg13g2_stdcell_typ_1p20V_25C.lib.gz",
+    "qflow/tech/osu018/osu018_stdcells.lib",
+)
+
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine with three process design kits, and qflow."""
-    for name in (
-        "pdk/sky130A/libs.ref/sky130_fd_sc_hd/lib/sky130_fd_sc_hd__tt_025C_1v80.lib",
-        "pdk/gf180mcuD/libs.ref/gf180mcu_fd_sc_mcu7t5v0/lib/gf180mcu_fd_sc_mcu7t5v0__tt_025C_5v00.lib",
-        "pdk/ihp-sg13g2/libs.ref/sg13g2_stdcell/lib/sg13g2_stdcell_typ_1p20V_25C.lib.gz",
-        "qflow/tech/osu018/osu018_stdcells.lib",
-    ):
+    for name in LIBRARIES:
         path = tmp_path / name
         path.parent.mkdir(parents=True)
         path.write_bytes(generic_library().text.replace(b"openmxu_generic", path.stem.encode()))
@@ -27,24 +29,18 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_what_is_there(machine: Path) -> None:
-    found = libraries.found_libraries()
-    assert [(path.name, source) for path, source in found] == [
-        ("sky130_fd_sc_hd__tt_025C_1v80.lib", "PDK_ROOT"),
-        ("gf180mcu_fd_sc_mcu7t5v0__tt_025C_5v00.lib", "PDK_ROOT"),
-        ("sg13g2_stdcell_typ_1p20V_25C.lib.gz", "PDK_ROOT"),
-        ("osu018_stdcells.lib", "qflow"),
+    sources = ["PDK_ROOT", "PDK_ROOT", "PDK_ROOT", "qflow"]
+    assert libraries.found_libraries() == [
+        (machine / name, source) for name, source in zip(LIBRARIES, sources, strict=True)
     ]
 
 
-def test_nothing_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing else, where nothing is there."""
     monkeypatch.delenv("PDK_ROOT", raising=False)
     monkeypatch.delenv("OPENMXU_LIBERTY", raising=False)
     monkeypatch.setattr(libraries, "_QFLOW", tmp_path)
-    assert libraries.found_libraries() == []
-    assert libraries.named_libraries() == []
-
-
-def test_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (libraries.found_libraries(), libraries.named_libraries()) == ([], [])
     monkeypatch.setenv("OPENMXU_LIBERTY", "/a/one.lib:two.lib.gz")
     assert libraries.named_libraries() == [Path("/a/one.lib"), Path("two.lib.gz")]
 
@@ -54,16 +50,12 @@ def test_what_was_found_is_said(machine: Path) -> None:
     lines: list[str] = []
     assert _discover([], "default", lines.append) == []
     assert "osu018_stdcells: measured with --full, or --liberty FILE" in lines.pop()
-    (machine / "qflow/tech/osu018/osu018_stdcells.lib").write_text("no library")
+    (machine / LIBRARIES[3]).write_text("no library")
     names = [library.name for library in _discover([], "full", lines.append)]
-    assert names == [
-        "sky130_fd_sc_hd__tt_025C_1v80",
-        "gf180mcu_fd_sc_mcu7t5v0__tt_025C_5v00",
-        "sg13g2_stdcell_typ_1p20V_25C.lib",
-    ]
+    assert names == [Path(name).stem for name in LIBRARIES[:3]]
     assert "of no use: " in lines[-1]
     assert lines[-1].endswith("must contain exactly one Liberty library")
     known = generic_library()
-    (machine / "pdk/sky130A/libs.ref/sky130_fd_sc_hd/lib/sky130_fd_sc_hd__tt_025C_1v80.lib").write_bytes(known.text)
+    (machine / LIBRARIES[0]).write_bytes(known.text)
     assert [library.name for library in _discover([known], "full", lines.append)] == names[1:]
     assert "given already" in lines[-4]

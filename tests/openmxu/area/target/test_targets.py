@@ -17,23 +17,17 @@ def statistics(cells: dict[str, int], *, memory_bits: int = 0) -> dict[str, Any]
     return {"modules": {"\\top": {}, "\\column": {}}, "design": design}
 
 
-def test_each_name_is_a_target() -> None:
+def test_targets() -> None:
+    """Each name is one, and each library; recipes are for gates."""
     assert [target.name for target in choose_targets(list(TARGETS), [], ["area"])] == list(TARGETS)
     assert set(DEFAULT_TARGETS) < set(TARGETS)
-
-
-def test_recipes_are_for_gates() -> None:
     targets = choose_targets(["generic", "ecp5", "generic"], [], list(RECIPES))
     assert [target.label for target in targets] == ["generic", "generic (default)", "ecp5"]
-
-
-def test_libraries_are_targets() -> None:
     library = replace(generic_library(), name="cells", timed=True)
     area, speed = choose_targets([], [library], ["area", "speed"])
     assert (area.name, area.unit, area.library) == ("cells", "GE", library)
     assert ("upsize" in area.script, "upsize" in speed.script) == (False, True)
-    problem = "liberty must be libraries of different names, not a second 'cells'"
-    with pytest.raises(ValueError, match=f"^{problem}$"):
+    with pytest.raises(ValueError, match=r"^liberty must be libraries of different names, not a second 'cells'$"):
         choose_targets([], [library, library], ["area"])
 
 
