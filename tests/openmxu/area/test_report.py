@@ -224,14 +224,14 @@ def test_an_interrupted_report_goes_on(tmp_path: Path, monkeypatch: pytest.Monke
 def test_time_left() -> None:
     left = Left(10)
     assert str(left) == ""
-    left.finish(5, 0.01, 0.01)  # was there already
-    assert str(left) == ""
-    left.finish(1, 3.0, 3.0)
-    assert str(left) == ", 12 s left"
-    left.finish(1, 100.0, 100.0)
-    assert str(left) == ", 2 min left"  # three quarters of what took 100 s for one half
-    left.finish(3, 1.0, 101.0)
-    assert str(left) == ""
+    for finished, said in (
+        ((5, 0.01, 0.01), ""),  # was there already
+        ((1, 3.0, 3.0), ", 12 s left"),
+        ((1, 100.0, 100.0), ", 2 min left"),  # three quarters of what took 100 s for one half
+        ((3, 1.0, 101.0), ""),
+    ):
+        left.finish(*finished)
+        assert str(left) == said
 
 
 def test_first_call_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,11 +26,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
         yield cluster
 
 
-def keep_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing that was measured before is there."""
-    monkeypatch.setattr(cache, "directory", lambda: folder)
-
-
 def areas(found: Report) -> dict[str, object]:
     return {result.point.name: result.area for result in found.results}
 
@@ -46,18 +41,18 @@ def test_a_lost_worker_loses_nothing(cluster: object, tmp_path: Path, monkeypatc
             killed.append(victim)
             os.kill(victim, signal.SIGKILL)
 
-    keep_in(tmp_path / "there", monkeypatch)
+    monkeypatch.setattr(cache, "directory", lambda: tmp_path / "there")  # nothing that was measured before
     found = report(tmp_path / "a", targets=["generic"], points=POINTS, cluster=cluster.scheduler_address, progress=kill)
     assert killed
     assert len(found.results) == len(POINTS) == 8
     assert not found.failed
-    keep_in(tmp_path / "here", monkeypatch)
+    monkeypatch.setattr(cache, "directory", lambda: tmp_path / "here")
     assert areas(report(tmp_path / "b", targets=["generic"], points=POINTS)) == areas(found)
 
 
 @pytest.mark.slow
 def test_failures_come_back(cluster: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    keep_in(tmp_path / "there", monkeypatch)
+    monkeypatch.setattr(cache, "directory", lambda: tmp_path / "there")  # nothing that was measured before
     found = report(tmp_path, targets=["generic"], points=POINTS[:2], cluster=cluster.scheduler_address, limit=0.01)
     assert [result.error for result in found.failed] == ["Yosys: no result within 0.01 s"] * 2
 

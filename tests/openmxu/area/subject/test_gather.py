@@ -13,26 +13,18 @@ from openmxu.area.subject.peers import read_peers
 from ....conftest import needs_git
 
 _FILES = {
-    "hardfloat": [
-        *(
-            f"source/{name}"
-            for name in (
-                *("HardFloat_primitives.v", "HardFloat_rawFN.v", "isSigNaNRecFN.v", "mulRecFN.v", "addRecFN.v"),
-                *("mulAddRecFN.v", "fNToRecFN.v", "recFNToFN.v", "RISCV/HardFloat_specialize.v"),
-            )
-        )
-    ],
-    "fpnew": [f"src/fpnew_{name}.sv" for name in ("pkg", "classifier", "rounding", "fma", "fma_multi")],
-    "common_cells": [
-        "src/cc_pkg.sv",
-        "src/deprecated/cf_math_pkg.sv",
-        "src/lzc.sv",
-        "include/common_cells/registers.svh",
-    ],
-    "essenceia": ["src/bf16_mul.v"],
-    "bfloat16_fma": [f"SRCS/BF16_{name}.v" for name in ("FMA", "adder", "multiplier")],
-    "chiplab": [f"rtl/a50_{name}.sv" for name in ("add32_align", "bf16_mul", "round_pack")],
+    "hardfloat": (
+        "source/{}.v",
+        "HardFloat_primitives HardFloat_rawFN isSigNaNRecFN mulRecFN addRecFN mulAddRecFN fNToRecFN recFNToFN "
+        "RISCV/HardFloat_specialize",
+    ),
+    "fpnew": ("src/fpnew_{}.sv", "pkg classifier rounding fma fma_multi"),
+    "common_cells": ("{}", "src/cc_pkg.sv src/deprecated/cf_math_pkg.sv src/lzc.sv include/common_cells/registers.svh"),
+    "essenceia": ("src/{}.v", "bf16_mul"),
+    "bfloat16_fma": ("SRCS/BF16_{}.v", "FMA adder multiplier"),
+    "chiplab": ("rtl/a50_{}.sv", "add32_align bf16_mul round_pack"),
 }
+"""Of each project where its files are, and the files."""
 
 
 @pytest.fixture
@@ -49,8 +41,9 @@ def gather() -> ModuleType:
 
 def made(name: str, where: Path) -> str:
     """A folder with files of the names that a project has, and nothing in them."""
-    for file in _FILES[name]:
-        path = where / f"their {name}" / file
+    where_in_it, files = _FILES[name]
+    for file in files.split():
+        path = where / f"their {name}" / where_in_it.format(file)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("")
     return f"{name}={where}/their {name}"
