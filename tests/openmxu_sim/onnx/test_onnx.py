@@ -1,5 +1,6 @@
 """ONNX models: on small integers onnxruntime is the oracle, for bits it is golden, product by product."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,28 +10,26 @@ import pytest
 onnx = pytest.importorskip("onnx", reason="ONNX is not installed: make setup-models")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: make setup-models")
 
-from onnx import TensorProto, helper  # noqa: E402  # needs ONNX
+from onnx import TensorProto  # noqa: E402  # needs ONNX
 
 from openmxu_sim import golden  # noqa: E402
 from openmxu_sim.onnx import EscapeError, Network  # noqa: E402
+from openmxu_sim.onnx.matrix_nodes import REFUSED, operators  # noqa: E402
 from openmxu_sim.operands import vectors  # noqa: E402
+
+from ...bits import same_bits  # noqa: E402
+from . import graphs  # noqa: E402
 
 Shape = tuple[int, ...]
 
 
 def _model(operator: str, shapes: tuple[Shape, ...], kind: int = TensorProto.FLOAT, **attributes: Any) -> Any:
     """A model of one operator, all of whose operands are inputs."""
-    names = [f"i{place}" for place in range(len(shapes))]
-    return helper.make_model(
-        helper.make_graph(
-            [helper.make_node(operator, names, ["o"], name="layer", **attributes)],
-            "graph",
-            [helper.make_tensor_value_info(name, kind, shape) for name, shape in zip(names, shapes, strict=True)],
-            [helper.make_tensor_value_info("o", kind, None)],
-        ),
-        opset_imports=[helper.make_opsetid("", 18)],
-        ir_version=10,
-    )
+    return graphs.single(operator, {f"i{at}": (kind, shape) for at, shape in enumerate(shapes)}, "o", **attributes)
+
+
+def _square(**options: Any) -> Network:
+    return Network(_model("MatMul", ((2, 2), (2, 2))), **options)
 
 
 def _integers(shapes: tuple[Shape, ...], dtype: Any = np.float32) -> dict[str, Any]:
@@ -44,9 +43,7 @@ def _check(operator: str, *shapes: Shape, **attributes: Any) -> Network:
     network = Network(model)
     [found] = network.run(inputs).values()
     [expected] = onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
-    assert found.shape == expected.shape
-    assert found.dtype == expected.dtype
-    assert (found == expected).all()
+    np.testing.assert_array_equal(found, expected, strict=True)
     return network
 
 
@@ -125,37 +122,29 @@ def test_global_max_pool(shape: Shape) -> None:
 @pytest.mark.parametrize("subnormals", ["flush", "ieee"])
 @pytest.mark.parametrize("operand", ["bf16", "fp16", "fp8_e4m3"])
 def test_bits(operand: str, subnormals: str) -> None:
-    a, b = (
-        golden.from_bits(vectors.operands("fp32", int(np.prod(shape)), 3)).reshape(shape)
-        for shape in ((5, 11), (11, 3))
-    )
+    a, b = (golden.from_bits(vectors.operands("fp32", m * n, 3)).reshape(m, n) for m, n in ((5, 11), (11, 3)))
     options: dict[str, Any] = {"operand": operand, "subnormals": subnormals, "rows": 4}
     [found] = Network(_model("MatMul", (a.shape, b.shape)), **options).run({"i0": a, "i1": b}).values()
-    assert (golden.to_bits(found) == golden.to_bits(golden.matmul(a, b, **options))).all()
+    same_bits(found, golden.matmul(a, b, **options))
 
 
-def test_narrow_tensors() -> None:
+def test_types() -> None:
+    """Results of narrow tensors are rounded to their type; integers are refused."""
     shapes = ((3, 5), (5, 4))
     inputs = _integers(shapes, np.float16)
     [found] = Network(_model("MatMul", shapes, TensorProto.FLOAT16), operand="fp16").run(inputs).values()
-    assert found.dtype == np.float16
-    assert (found == inputs["i0"] @ inputs["i1"]).all()
-
-
-def test_integers() -> None:
-    shapes = ((3, 5), (5, 4))
+    np.testing.assert_array_equal(found, inputs["i0"] @ inputs["i1"], strict=True)
     with pytest.raises(EscapeError, match=r"MatMul must have tensors of one type among .* not of int32"):
         Network(_model("MatMul", shapes, TensorProto.INT32)).run(_integers(shapes, np.int32))
 
 
 def test_products_elsewhere_are_an_error() -> None:
     """Also in branches, and before anything is computed."""
-    inner = _model("Einsum", ((2, 3), (3, 2)), equation="ij,jk->ik").graph
-    branch = helper.make_graph(inner.node, "branch", [], inner.output)
-    values = [*inner.input, helper.make_tensor_value_info("c", TensorProto.BOOL, ())]
-    node = helper.make_node("If", ["c"], ["o"], then_branch=branch, else_branch=branch)
-    model = helper.make_model(
-        helper.make_graph([node], "graph", values, inner.output), opset_imports=[helper.make_opsetid("", 18)]
+    branch = '() => (b) { b = Einsum <equation = "ij,jk->ik"> (i0, i1) }'
+    model = graphs.model(
+        f"""graph (bool c, float[2, 3] i0, float[3, 2] i1) => (o) {{
+            o = If (c) <then_branch = then {branch}, else_branch = else {branch}>
+        }}"""
     )
     with pytest.raises(EscapeError, match=r"Einsum does not multiply on the unit.* allow Einsum"):
         Network(model)
@@ -166,8 +155,6 @@ def test_products_elsewhere_are_an_error() -> None:
 
 def test_every_operator_is_known() -> None:
     """All that ONNX says to multiply matrices by its name is computed or refused."""
-    from openmxu_sim.onnx.matrix_nodes import REFUSED, operators  # noqa: PLC0415
-
     computed = {each.__name__ for each in operators(lambda *_: None)}  # type: ignore[arg-type,return-value]
     names = {schema.name for schema in onnx.defs.get_all_schemas() if schema.domain in ("", "ai.onnx")}
     assert computed <= names
@@ -177,25 +164,15 @@ def test_every_operator_is_known() -> None:
 
 def test_functions_of_a_model() -> None:
     """They are made of operators that the unit computes."""
-    inner = helper.make_node("MatMul", ["a", "b"], ["c"])
-    function = helper.make_function("own", "Twice", ["a", "b"], ["c"], [inner], [helper.make_opsetid("", 18)])
-    value = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 2])
-    graph = helper.make_graph(
-        [helper.make_node("Twice", ["x", "x"], ["y"], domain="own")],
-        "graph",
-        [value],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 2])],
-    )
-    imports = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
-    network = Network(helper.make_model(graph, functions=[function], opset_imports=imports, ir_version=10))
+    text = "graph (float[2, 2] x) => (float[2, 2] y) { y = own.Twice (x, x) }"
+    network = Network(graphs.model(text, "Twice (a, b) => (c) { c = MatMul (a, b) }"))
     network.run({"x": np.ones((2, 2), np.float32)})
     assert [work.operator for work in network.work] == ["MatMul"]
 
 
 def test_inputs_with_values_of_their_own() -> None:
-    model = _model("MatMul", ((2, 3), (3, 2)))
-    model.graph.initializer.append(onnx.numpy_helper.from_array(np.full((3, 2), 2, np.float32), "i1"))
-    network = Network(model)
+    text = "graph (float[2, 3] i0, float[3, 2] i1) => (o) { o = MatMul (i0, i1) }"
+    network = Network(graphs.model(text, i1=np.full((3, 2), 2, np.float32)))
     ones = np.ones((2, 3), np.float32)
     assert (network.run({"i0": ones})["o"] == 6).all()
     assert (network.run({"i0": ones, "i1": np.ones((3, 2), np.float32)})["o"] == 3).all()
@@ -223,12 +200,6 @@ def test_no_images() -> None:
     assert network.report().utilisation == 0
 
 
-def test_images_that_are_too_small() -> None:
-    shapes = ((1, 3, 2, 2), (4, 3, 3, 3))
-    with pytest.raises(ValueError, match="Conv must have images that its kernel fits"):
-        Network(_model("Conv", shapes)).run(_integers(shapes))
-
-
 def test_a_file(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     onnx.save(_model("MatMul", ((2, 2), (2, 2))), path)
@@ -241,20 +212,16 @@ def test_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "text"),
+    ("call", "text"),
     [
-        ({"operand": "bf15"}, "operand must be one of"),
-        ({"rows": 0}, "rows must be"),
-        ({"threads": 0}, "threads must be"),
-        ({"allow": "Einsum"}, "allow must be types of operators such as 'Einsum', not 'Einsum'"),
+        (lambda: _square(operand="bf15"), "operand must be one of"),
+        (lambda: _square(rows=0), "rows must be"),
+        (lambda: _square(threads=0), "threads must be"),
+        (lambda: _square(allow="Einsum"), "allow must be types of operators such as 'Einsum', not 'Einsum'"),
+        (lambda: _square().run({"x": np.ones((2, 2), np.float32)}), "inputs must be i0, i1, not x"),
+        (lambda: _check("Conv", (1, 3, 2, 2), (4, 3, 3, 3)), "Conv must have images that its kernel fits"),
     ],
 )
-def test_bad_parameters(options: dict[str, Any], text: str) -> None:
+def test_mistakes(call: Callable[[], Any], text: str) -> None:
     with pytest.raises(ValueError, match=text):
-        Network(_model("MatMul", ((2, 2), (2, 2))), **options)
-
-
-def test_other_inputs() -> None:
-    network = Network(_model("MatMul", ((2, 2), (2, 2))))
-    with pytest.raises(ValueError, match="inputs must be i0, i1, not x"):
-        network.run({"x": np.ones((2, 2), np.float32)})
+        call()

@@ -1,30 +1,28 @@
 """LSTM, GRU and RNN: on small integers onnxruntime is the oracle, for bits golden in a recurrence written here."""
 
-import itertools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-onnx = pytest.importorskip("onnx", reason="ONNX is not installed: make setup-models")
+pytest.importorskip("onnx", reason="ONNX is not installed: make setup-models")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: make setup-models")
 
-from onnx import TensorProto, helper  # noqa: E402  # needs ONNX
+from onnx import TensorProto  # noqa: E402  # needs ONNX
 
 from openmxu_sim import golden  # noqa: E402
 from openmxu_sim.onnx import Network  # noqa: E402
+
+from ...bits import same_bits  # noqa: E402
+from . import graphs  # noqa: E402
 
 Arrays = dict[str, Any]
 TIMES, BATCH, INPUTS, HIDDEN = 5, 3, 4, 6
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 NAMES = ("x", "w", "r", "b", "lengths", "h", "c", "p")
-# A step from 0 to 1 keeps integers small.
-EXACT: dict[str, Arrays] = {
-    "LSTM": {"activations": ["HardSigmoid", "Relu", "Relu"]},
-    "GRU": {"activations": ["HardSigmoid", "relu"]},
-    "RNN": {"activations": ["HardSigmoid"]},
-}
+EXACT = {"LSTM": ["HardSigmoid", "Relu", "Relu"], "GRU": ["HardSigmoid", "relu"], "RNN": ["HardSigmoid"]}
+"""Activations with a step from 0 to 1, which keeps integers small."""
 
 
 def inputs_of(operator: str, directions: int, make: Callable[..., Any]) -> Arrays:
@@ -44,19 +42,15 @@ def inputs_of(operator: str, directions: int, make: Callable[..., Any]) -> Array
 
 
 def model_of(operator: str, inputs: Arrays, **attributes: Any) -> Any:
-    kinds = {"lengths": TensorProto.INT32}
-    present = [name if name in inputs else "" for name in NAMES]
-    while not present[-1]:
-        present.pop()
     outputs = ["y", "last", "cell"][: 3 if operator == "LSTM" else 2]
-    node = helper.make_node(operator, present, outputs, name="layer", hidden_size=HIDDEN, **attributes)
-    graph = helper.make_graph(
-        [node],
-        "graph",
-        [helper.make_tensor_value_info(each, kinds.get(each, TensorProto.FLOAT), None) for each in present if each],
-        [helper.make_tensor_value_info(each, TensorProto.FLOAT, None) for each in outputs],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    kinds = {name: (TensorProto.INT32 if name == "lengths" else TensorProto.FLOAT, None) for name in inputs}
+    operands = {name: kinds.get(name) for name in (NAMES if operator == "LSTM" else NAMES[:6])}
+    return graphs.single(operator, operands, outputs, hidden_size=HIDDEN, **attributes)
+
+
+def reals(seed: int) -> Callable[..., Any]:
+    choose = np.random.default_rng(seed)
+    return lambda *shape: choose.normal(size=shape).astype(np.float32)
 
 
 def check(operator: str, without: str = "", direction: str = "forward", **attributes: Any) -> Network:
@@ -65,16 +59,16 @@ def check(operator: str, without: str = "", direction: str = "forward", **attrib
     choose = np.random.default_rng(3)
     inputs = inputs_of(operator, directions, lambda *shape: choose.integers(-2, 3, shape).astype(np.float32))
     inputs = {name: array for name, array in inputs.items() if name not in without.split()}
-    functions = EXACT[operator]["activations"] * directions
-    steps = len([name for name in functions if name == "HardSigmoid"])
+    functions = EXACT[operator] * directions
+    steps = functions.count("HardSigmoid")
     exact = {"activations": functions, "activation_alpha": [1.0] * steps, "activation_beta": [0.0] * steps}
     model = model_of(operator, inputs, direction=direction, **exact | attributes)
     network = Network(model, operand="fp32")
     found = network.run(inputs)
     expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
     for name, right in zip(found, expected, strict=True):
-        assert found[name].dtype == right.dtype == np.float32
-        assert np.array_equal(found[name], right), name
+        assert right.dtype == np.float32
+        np.testing.assert_array_equal(found[name], right, name, strict=True)
     assert len(np.unique(found["y"])) > 1
     return network
 
@@ -113,9 +107,7 @@ def test_products_of_a_layer() -> None:
 
 def elementwise(operator: str) -> Callable[[Any], Any]:
     """One of onnxruntime's operators."""
-    value = helper.make_tensor_value_info("x", TensorProto.FLOAT, None), onnx.ValueInfoProto(name="y")
-    graph = helper.make_graph([helper.make_node(operator, ["x"], ["y"])], "graph", [value[0]], [value[1]])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    model = graphs.single(operator, {"x": (TensorProto.FLOAT, None)}, ["y"])
     session = onnxruntime.InferenceSession(model.SerializeToString())
     return lambda x: session.run(None, {"x": x})[0]
 
@@ -150,7 +142,6 @@ def recurrence(operator: str, linear: bool, inputs: Arrays, product: Callable[[A
     return np.stack(found)
 
 
-CASES = [("LSTM", False), ("GRU", False), ("GRU", True), ("RNN", False)]
 UNITS: list[Arrays] = [
     {"operand": "bf16"},
     {"operand": "fp8_e4m3", "subnormals": "ieee"},
@@ -159,25 +150,23 @@ UNITS: list[Arrays] = [
 ]
 
 
-@pytest.mark.parametrize(("case", "unit"), list(itertools.product(CASES, UNITS)))
-def test_bits(case: tuple[str, bool], unit: Arrays) -> None:
-    operator, linear = case
-    choose = np.random.default_rng(5)
-    inputs = inputs_of(operator, 1, lambda *shape: choose.normal(size=shape).astype(np.float32))
+@pytest.mark.parametrize("unit", UNITS, ids=str)
+@pytest.mark.parametrize(("operator", "linear"), [("LSTM", False), ("GRU", False), ("GRU", True), ("RNN", False)])
+def test_bits(operator: str, linear: bool, unit: Arrays) -> None:
+    inputs = inputs_of(operator, 1, reals(5))
     del inputs["lengths"]
     options: Arrays = {"rows": 3, **unit}
     attributes = {"linear_before_reset": 1} if linear else {}
     found = Network(model_of(operator, inputs, **attributes), **options).run(inputs)
     right = recurrence(operator, linear, inputs, lambda a, b: golden.matmul(a, b, **options))
-    assert np.array_equal(found["y"][:, 0].view(np.uint32), right.view(np.uint32))
-    assert np.array_equal(found["last"][0].view(np.uint32), right[-1].view(np.uint32))
+    same_bits(found["y"][:, 0], right)
+    same_bits(found["last"][0], right[-1])
 
 
 @pytest.mark.parametrize("operator", GATES)
 def test_batches_first(operator: str) -> None:
     """A layout that onnxruntime does not have."""
-    choose = np.random.default_rng(6)
-    inputs = inputs_of(operator, 2, lambda *shape: choose.normal(size=shape).astype(np.float32))
+    inputs = inputs_of(operator, 2, reals(6))
     expected = Network(model_of(operator, inputs, direction="bidirectional")).run(inputs)
     swapped = {name: array.swapaxes(0, 1) if name in ("x", "h", "c") else array for name, array in inputs.items()}
     found = Network(model_of(operator, inputs, direction="bidirectional", layout=1)).run(swapped)

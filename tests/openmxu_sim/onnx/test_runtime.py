@@ -16,51 +16,37 @@ import pytest
 onnx = pytest.importorskip("onnx", reason="ONNX is not installed: make setup-models")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: make setup-models")
 
-from onnx import TensorProto, helper, numpy_helper  # noqa: E402  # needs ONNX
-
-from openmxu.cli.frame import main  # noqa: E402
+from openmxu.cli.frame import main  # noqa: E402  # needs ONNX
 from openmxu_sim.onnx import Network  # noqa: E402
 from openmxu_sim.onnx.runtime import ModelError, Session, heard, without_functions  # noqa: E402
 
-FLOAT = TensorProto.FLOAT
-OWN = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
+from . import graphs  # noqa: E402
+
+RELU = "y = Relu (x)"
+OWN = "y = own.F (x)"
 
 
-def value(name: str, kind: int = FLOAT, shape: tuple[int, ...] = (2, 2)) -> Any:
-    return helper.make_tensor_value_info(name, kind, shape)
+def model(nodes: str, *functions: str, x: str = "float[2, 2] x", y: str = "float[2, 2] y", **options: Any) -> Any:
+    """From x to y."""
+    return graphs.model(f"graph ({x}) => ({y}) {{ {nodes} }}", *functions, **options)
 
 
-def model(
-    *nodes: Any, inputs: Any = None, outputs: Any = None, opset: int = 18, ir: int = 10, functions: Any = ()
-) -> Any:
-    """From x to y, unless said otherwise."""
-    graph = helper.make_graph(
-        nodes, "graph", [value("x")] if inputs is None else inputs, [value("y")] if outputs is None else outputs
-    )
-    imports = [helper.make_opsetid("", opset), *OWN[1:]]
-    return helper.make_model(graph, opset_imports=imports, ir_version=ir, functions=functions)
-
-
-def node(operator: str = "Relu", inputs: str = "x", outputs: str = "y", **attributes: Any) -> Any:
-    return helper.make_node(operator, inputs.split(), outputs.split(), **attributes)
-
-
-def constant(name: str, array: Any) -> Any:
-    return helper.make_node("Constant", [], [name], value=numpy_helper.from_array(np.asarray(array)))
-
-
-def function(name: str, *calls: str) -> Any:
+def function(name: str, *calls: str) -> str:
     """A function of a model's own, from v0 on."""
-    nodes = [node(each, f"v{n}", f"v{n + 1}", domain="own" * each.startswith("F")) for n, each in enumerate(calls)]
-    return helper.make_function("own", name, ["v0"], [f"v{len(calls)}"], nodes, OWN)
+    nodes = " ".join(f"v{n + 1} = {each} (v{n})" for n, each in enumerate(calls))
+    return f"{name} (v0) => (v{len(calls)}) {{ {nodes} }}"
 
 
-def endless(step: Any) -> Any:
+def of_type(kind: int) -> Any:
+    found = model(RELU)
+    found.graph.input[0].type.tensor_type.elem_type = kind
+    return found
+
+
+def endless(step: str) -> Any:
     """A loop of 2^62 rounds, from v to w in each."""
-    values = [value("i", TensorProto.INT64, ()), value("c", TensorProto.BOOL, ()), value("v")]
-    nodes = [step, node("Identity", "c", "d")]
-    body = helper.make_graph(nodes, "body", values, [value("d", TensorProto.BOOL, ()), value("w")])
-    return model(constant("n", 1 << 62), constant("t", True), node("Loop", "n t x", body=body))
+    body = f"(int64 i, bool c, float[2, 2] v) => (bool d, float[2, 2] w) {{ {step} d = Identity (c) }}"
+    return model(f"y = Loop <body = body {body}> (n, t, x)", n=np.array(1 << 62), t=np.array(True))
 
 
 X = np.ones((2, 2), np.float32)
@@ -78,14 +64,16 @@ print(os.environ["ORT_DISABLE_TELEMETRY"])
 @pytest.mark.parametrize("chosen", [None, "0"])
 def test_nothing_is_reported(chosen: str | None, tmp_path: Path) -> None:
     """What onnxruntime would report begins with files: an identity of this device, and events. Who wants that may."""
-    onnx.save(model(node()), tmp_path / "model.onnx")
+    onnx.save(model(RELU), tmp_path / "model.onnx")
     folders = {name: tmp_path / name for name in ("HOME", "TMPDIR", "XDG_CACHE_HOME")}
     for folder in folders.values():
         folder.mkdir()
     environment = {name: text for name, text in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
     done = subprocess.run(
         [sys.executable, "-c", REPORT, str(tmp_path / "model.onnx")],
-        env=environment | {name: str(folder) for name, folder in folders.items()} | _set(chosen),
+        env=environment
+        | {name: str(folder) for name, folder in folders.items()}
+        | ({"ORT_DISABLE_TELEMETRY": chosen} if chosen else {}),
         capture_output=True,
         text=True,
         check=True,
@@ -95,16 +83,12 @@ def test_nothing_is_reported(chosen: str | None, tmp_path: Path) -> None:
         assert [path for folder in folders.values() for path in folder.rglob("*")] == []
 
 
-def _set(chosen: str | None) -> dict[str, str]:
-    return {} if chosen is None else {"ORT_DISABLE_TELEMETRY": chosen}
-
-
 @pytest.mark.parametrize(
     "compute",
     [
-        lambda: Session(endless(node("Neg", "v", "w"))).run({"x": X}),
-        lambda: Network(endless(node("Neg", "v", "w"))).run({"x": X}),
-        lambda: Network(endless(node("MatMul", "v v", "w"))).run({"x": X}),
+        lambda: Session(endless("w = Neg (v)")).run({"x": X}),
+        lambda: Network(endless("w = Neg (v)")).run({"x": X}),
+        lambda: Network(endless("w = MatMul (v, v)")).run({"x": X}),
     ],
     ids=["onnxruntime", "evaluator", "unit"],
 )
@@ -129,36 +113,30 @@ def test_what_is_heard_gives_what_it_would() -> None:
 HOSTILE: dict[str, Any] = {
     "an empty file": b"",
     "no model": b"no model",
-    "no graph": onnx.ModelProto(ir_version=10, opset_import=OWN[:1]),
-    "a type that is not": model(node(), inputs=[value("x", 99)]),
-    "a circle": model(node("Add", "x b", "a"), node("Add", "a x", "b"), node("Relu", "b")),
-    "two of a name": model(node(), node("Neg")),
-    "no such input": model(node("MatMul", "x w")),
-    "no output": model(node(), outputs=[]),
-    "opset 0": model(node(), opset=0),
-    "opset -1": model(node(), opset=-1),
-    "opset 99": model(node(), opset=99),
-    "IR 99": model(node(), ir=99),
-    "no such operator": model(node("Frobnicate")),
-    "no such function": model(node("F0", domain="own")),
-    "a function that calls itself": model(node("F", domain="own"), functions=[function("F", "F")]),
-    "functions in a circle": model(
-        node("F", domain="own"), functions=[function("F", "Relu", "F0"), function("F0", "F")]
-    ),
-    "functions of one name": model(node("F", domain="own"), functions=[function("F", "Neg"), function("F", "Relu")]),
+    "no graph": onnx.ModelProto(ir_version=10, opset_import=model(RELU).opset_import[:1]),
+    "a type that is not": of_type(99),
+    "a circle": model("a = Add (x, b) b = Add (a, x) y = Relu (b)"),
+    "two of a name": model("y = Relu (x) y = Neg (x)"),
+    "no such input": model("y = MatMul (x, w)"),
+    "no output": model(RELU, y=""),
+    "opset 0": model(RELU, opset=0),
+    "opset -1": model(RELU, opset=-1),
+    "opset 99": model(RELU, opset=99),
+    "IR 99": model(RELU, ir=99),
+    "no such operator": model("y = Frobnicate (x)"),
+    "no such function": model("y = own.F0 (x)"),
+    "a function that calls itself": model(OWN, function("F", "own.F")),
+    "functions in a circle": model(OWN, function("F", "Relu", "own.F0"), function("F0", "own.F")),
+    "functions of one name": model(OWN, function("F", "Neg"), function("F", "Relu")),
     "2^40 nodes": model(
-        node("F40", domain="own"),
-        functions=[function("F0", "Neg"), *(function(f"F{n + 1}", f"F{n}", f"F{n}") for n in range(40))],
+        "y = own.F40 (x)", function("F0", "Neg"), *(function(f"F{n + 1}", f"own.F{n}", f"own.F{n}") for n in range(40))
     ),
-    "2^50 numbers": model(
-        constant("s", [1 << 50]), node("ConstantOfShape", "s", "c"), node("ReduceSum", "c", "r"), node("Add", "x r")
-    ),
-    "a sequence": model(
-        node("ConcatFromSequence", axis=0), inputs=[helper.make_tensor_sequence_value_info("x", FLOAT, None)]
-    ),
-    "a branch too few": model(node("If", "x", then_branch=helper.make_graph([], "then", [], []))),
-    "names that act on a terminal": model(node("MatMul", "x \x1b[2Jw")),
+    "2^50 numbers": model("c = ConstantOfShape (s) r = ReduceSum (c) y = Add (x, r)", s=np.array([1 << 50])),
+    "a sequence": model("y = ConcatFromSequence <axis = 0> (x)", x="seq(float) x"),
+    "a branch too few": model("y = If (x) <then_branch = then () => () {}>"),
+    "names that act on a terminal": model("y = MatMul (x, w)"),
 }
+HOSTILE["names that act on a terminal"].graph.node[0].input[1] = "\x1b[2Jw"
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -178,8 +156,8 @@ def test_models_that_cannot_be_run(name: str, tmp_path: Path, capfd: pytest.Capt
 
 
 def test_functions_that_are_replaced() -> None:
-    functions = [function("F0", "Neg", "Relu"), function("F1", "F0", "F0", "Neg")]
-    found = without_functions(model(node("F1", domain="own"), functions=functions))
+    functions = [function("F0", "Neg", "Relu"), function("F1", "own.F0", "own.F0", "Neg")]
+    found = without_functions(model("y = own.F1 (x)", *functions))
     assert [each.op_type for each in found.graph.node] == ["Neg", "Relu", "Neg", "Relu", "Neg"]
 
 

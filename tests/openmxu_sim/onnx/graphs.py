@@ -1,0 +1,26 @@
+"""Models for tests: from ONNX's own text, or of a single node."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import onnx
+import onnx.parser
+from onnx import helper, numpy_helper
+
+
+def model(text: str, *functions: str, opset: int = 18, ir: int = 10, **initializers: Any) -> Any:
+    """A graph, functions of the domain `own`, and arrays with which the graph begins."""
+    imports = f'opset_import: ["": {opset}, "own": 1]'
+    parts = [f"<ir_version: {ir}, {imports}> {text}", *(f'<domain: "own", {imports}> {each}' for each in functions)]
+    parsed = onnx.parser.parse_model("\n".join(parts))
+    parsed.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in initializers.items())
+    return parsed
+
+
+def single(operator: str, inputs: Mapping[str, Any], outputs: Sequence[str], **attributes: Any) -> Any:
+    """A node whose operands are inputs, each of a type and a shape; one that is left out has None."""
+    names = [name if kind else "" for name, kind in inputs.items()]
+    node = helper.make_node(operator, names, outputs, name="layer", **attributes)
+    operands = [helper.make_tensor_value_info(name, *kind) for name, kind in inputs.items() if kind]
+    graph = helper.make_graph([node], "graph", operands, [onnx.ValueInfoProto(name=name) for name in outputs])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
