@@ -19,6 +19,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: make setup-models")
 
 from torch._higher_order_ops.while_loop import while_loop  # noqa: E402
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch.nn.attention.flex_attention import flex_attention  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 from torch.utils.flop_counter import flop_registry  # noqa: E402
@@ -79,12 +80,11 @@ def test_functions_on_a_unit() -> None:
 
 def test_leaving_what_was_not_entered() -> None:
     unit = mxu.unit()
-    with pytest.raises(RuntimeError, match="a unit must be entered before it is left, by the same thread: with unit"):
-        unit.__exit__(None, None, None)
-    with unit:
-        pass
-    with pytest.raises(RuntimeError, match="a unit must be entered before it is left"):
-        unit.__exit__(None, None, None)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="a unit must be entered before it is left, by the same thread: with"):
+            unit.__exit__(None, None, None)
+        with unit:
+            pass
 
 
 def test_leaving_in_another_order() -> None:
@@ -140,77 +140,41 @@ def test_what_it_costs() -> None:
     with unit:
         model(x).sum().backward()
     rows = unit.report().rows
-    assert [(row.work.layer, row.work.operator) for row in rows] == [
-        ("Sequential.0", "addmm"),
-        ("Sequential.1", "addmm"),
-        ("Sequential.1", "mm"),
-        ("Sequential.1", "mm"),
-        ("Sequential.0", "mm"),
-    ]
+    expected = ["Sequential.0 addmm", "Sequential.1 addmm", "Sequential.1 mm", "Sequential.1 mm", "Sequential.0 mm"]
+    assert [f"{row.work.layer} {row.work.operator}" for row in rows] == expected
     assert (rows[0].losses.flushed, rows[0].losses.overflowed) == (1, 1)
     with mxu.unit(operand="fp16") as plain:
         model(x)
     assert [(row.work.layer, row.losses) for row in plain.report().rows] == [("", None), ("", None)]
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_threads_make_no_difference(threads: int) -> None:
+def test_threads_make_no_difference() -> None:
     torch.manual_seed(0)
     a, b = torch.randn(300, 200), torch.randn(200, 250)
-    with mxu.unit(threads=3):
-        expected = a @ b
-    with mxu.unit(threads=threads):
-        assert torch.equal(a @ b, expected)
+    expected, *others = (mxu.unit(threads=threads)(torch.mm)(a, b) for threads in (3, 2, 1))
+    assert all(torch.equal(each, expected) for each in others)
+
+
+def _in_thread(function: Function) -> Any:
+    """What a function returns in another thread, or its error."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function).result()
 
 
 def test_the_context_is_the_threads() -> None:
     a = torch.tensor([[1 + 2**-9]])
-    found = []
     with mxu.unit():
-        thread = threading.Thread(target=lambda: found.append((a @ a.T).item()))
-        thread.start()
-        thread.join()
-    assert found[0] > 1
+        assert _in_thread(lambda: a @ a.T).item() > 1
     unit, both = mxu.unit(), threading.Barrier(2)
 
-    def compute() -> None:
+    def compute(_: int) -> Any:
         with unit:
             both.wait()
-            found.append((a @ a.T).item())
+            return (a @ a.T).item()
 
-    threads = [threading.Thread(target=compute) for _ in range(2)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    assert found[1:] == [1, 1]
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(compute, range(2))) == [1, 1]
     assert sum(unit.work.values()) == 2
-
-
-def _made_on_unit(function: Function, *inputs: Any) -> Any:
-    with mxu.unit():
-        return function(*inputs).sum()
-
-
-@pytest.mark.parametrize(
-    ("function", "shapes"),
-    [
-        (torch.mm, ((2, 3), (3, 2))),
-        (torch.mv, ((2, 3), (3,))),
-        (torch.dot, ((3,), (3,))),
-        (F.linear, ((2, 2, 3), (4, 3), (4,))),
-        (F.conv1d, ((1, 2, 5), (2, 2, 3))),
-        (lambda a, b: (a @ b).exp() * 2, ((2, 3), (3, 2))),
-        (lambda s, a, b: (s * 1).addmm_(a, b), ((2, 2), (2, 3), (3, 2))),
-    ],
-)
-def test_derivatives_elsewhere_are_an_error(function: Function, shapes: tuple[tuple[int, ...], ...]) -> None:
-    inputs = [torch.ones(shape, requires_grad=True) for shape in shapes]
-    result = _made_on_unit(function, *inputs)
-    with pytest.raises(mxu.EscapeError, match=r"made on a unit.* call backward\(\) in the context of a unit, too"):
-        result.backward()
-    with mxu.unit():
-        _made_on_unit(function, *inputs).backward()
 
 
 class _Twice(torch.autograd.Function):
@@ -238,62 +202,83 @@ class _Same(torch.autograd.Function):
         return gradient
 
 
-@pytest.mark.parametrize(
-    "function",
-    [_Twice.apply, lambda a: checkpoint(lambda b: (b @ b).relu(), a, use_reentrant=True)],
-    ids=["function", "checkpoint"],
-)
-def test_derivatives_of_their_own_elsewhere_are_an_error(function: Function) -> None:
-    """They run Python again. Those of functions without products do so anywhere."""
+def _written_to_a_view(a: Any, b: Any) -> Any:
+    base = torch.zeros(2, 3, 3)
+    base[0].addmm_(a, b)
+    return base
+
+
+DERIVATIVES: dict[str, tuple[Function, tuple[tuple[int, ...], ...]]] = {
+    "mm": (torch.mm, ((2, 3), (3, 2))),
+    "mv": (torch.mv, ((2, 3), (3,))),
+    "dot": (torch.dot, ((3,), (3,))),
+    "linear": (F.linear, ((2, 2, 3), (4, 3), (4,))),
+    "convolution": (F.conv1d, ((1, 2, 5), (2, 2, 3))),
+    "with what follows": (lambda a, b: (a @ b).exp() * 2, ((2, 3), (3, 2))),
+    "in place": (lambda s, a, b: (s * 1).addmm_(a, b), ((2, 2), (2, 3), (3, 2))),
+    "view": (_written_to_a_view, ((3, 4), (4, 3))),
+    # these run Python again
+    "function": (_Twice.apply, ((3, 3),)),
+    "checkpoint": (lambda a: checkpoint(lambda b: (b @ b).relu(), a, use_reentrant=True), ((3, 3),)),
+}
+
+
+@pytest.mark.parametrize("name", DERIVATIVES)
+def test_derivatives_elsewhere_are_an_error(name: str) -> None:
+    function, shapes = DERIVATIVES[name]
+    inputs = [torch.ones(shape, requires_grad=True) for shape in shapes]
+    with mxu.unit():
+        result = function(*inputs).sum()
+    with pytest.raises(mxu.EscapeError, match=r"made on a unit.* call backward\(\) in the context of a unit, too"):
+        result.backward()
+    with mxu.unit():
+        function(*inputs).sum().backward()
+
+
+def test_derivatives_without_products_are_computed_anywhere() -> None:
     a = torch.randn(3, 3, requires_grad=True)
     with mxu.unit():
-        product, other = function(a).sum(), _Same.apply(a).sum()
+        _Twice.apply(a)
+        other = _Same.apply(a).sum()
         with torch.no_grad():
             a @ a
         another = _Same.apply(a).sum()
     for each in (other, another):
         each.backward()
-    with pytest.raises(mxu.EscapeError):
-        product.backward()
 
 
 def test_second_derivatives_elsewhere_are_an_error() -> None:
-    a = torch.ones(2, 2, requires_grad=True)
+    a, x, w, v = (torch.ones(shape, requires_grad=True) for shape in ((2, 2), (1, 2, 5, 5), (3, 2, 3, 3), (1, 3, 3, 3)))
     with mxu.unit():
-        (gradient,) = torch.autograd.grad((a @ a).square().sum(), a, create_graph=True)
-    with pytest.raises(mxu.EscapeError):
-        gradient.sum().backward()
+        (of_a,) = torch.autograd.grad((a @ a).square().sum(), a, create_graph=True)
+        (of_x,) = torch.autograd.grad(F.conv2d(x, w), x, v, create_graph=True)
+    for gradient, variable in ((of_a, a), (of_x, v)):
+        with pytest.raises(mxu.EscapeError):
+            torch.autograd.grad(gradient.sum(), variable)
 
 
-def test_second_derivatives_of_convolutions_elsewhere_are_an_error() -> None:
-    x, w, v = (torch.ones(shape, requires_grad=True) for shape in ((1, 2, 5, 5), (3, 2, 3, 3), (1, 3, 3, 3)))
-    with mxu.unit():
-        (gradient,) = torch.autograd.grad(F.conv2d(x, w), x, v, create_graph=True)
-    with pytest.raises(mxu.EscapeError):
-        torch.autograd.grad(gradient.sum(), v)
-
-
-def test_products_written_to_views() -> None:
-    a, b = torch.ones(3, 4, requires_grad=True), torch.ones(4, 3, requires_grad=True)
-    base = torch.zeros(2, 3, 3)
-    with mxu.unit():
-        base[0].addmm_(a, b)
-        total = base.sum()
-    with pytest.raises(mxu.EscapeError):
-        total.backward()
+def test_vectors_written_to_views() -> None:
+    a = torch.ones(3, 4, requires_grad=True)
     with mxu.unit(), pytest.raises(mxu.EscapeError, match="aten::addmv_ must not write to a view"):
         torch.zeros(2, 3)[0].addmv_(a, torch.ones(4))
 
 
-def test_checkpoints_of_vectors() -> None:
+@pytest.mark.parametrize("reentrant", [True, False])
+@pytest.mark.parametrize(
+    ("function", "shapes"),
+    [
+        (lambda x, w, s: F.linear(F.linear(x, w, s), w, s), ((2, 4), (4, 4), (4,))),
+        (lambda a, b: torch.mv(a, b).relu(), ((4, 5), (5,))),
+    ],
+    ids=["layers", "vectors"],
+)
+def test_checkpoints(function: Function, shapes: tuple[tuple[int, ...], ...], reentrant: bool) -> None:
     """Nothing that was saved is unpacked before it is needed."""
-    a, b = torch.randn(4, 5, requires_grad=True), torch.randn(5, requires_grad=True)
+    inputs = [torch.randn(shape, requires_grad=True) for shape in shapes]
     with mxu.unit():
-        torch.mv(a, b).relu().sum().backward()
-        expected = a.grad.clone()
-        a.grad = None
-        checkpoint(lambda x, y: torch.mv(x, y).relu(), a, b, use_reentrant=False).sum().backward()
-    assert torch.equal(a.grad, expected)
+        expected = torch.autograd.grad(function(*inputs).sum(), inputs)
+        checkpoint(function, *inputs, use_reentrant=reentrant).sum().backward()
+    assert all(torch.equal(one.grad, other) for one, other in zip(inputs, expected, strict=True))
 
 
 def test_graphs_are_freed() -> None:
@@ -373,14 +358,26 @@ def test_functions_of_higher_order(name: str, call: Function) -> None:
         assert full in unit.escaped
 
 
-def test_operators_of_others_are_an_error() -> None:
-    with torch.library._scoped_library("openmxu_test", "FRAGMENT") as library:
-        library.define("twice(Tensor x) -> Tensor")
-        library.impl("twice", lambda x: x + x, "CPU")
-        with mxu.unit(), pytest.raises(mxu.EscapeError, match="openmxu_test::twice does not multiply on the unit"):
-            torch.ops.openmxu_test.twice(torch.ones(2))
-        with mxu.unit(allow=["openmxu_test::twice"]):
-            assert torch.equal(torch.ops.openmxu_test.twice(torch.ones(2)), torch.full((2,), 2.0))
+@pytest.mark.parametrize("name", ["openmxu_test::twice(Tensor a)", "aten::openmxu_blend(Tensor a, Tensor b)"])
+def test_operators_that_are_not_known_are_an_error(name: str) -> None:
+    """Others' operators, and one of PyTorch's own that takes two tensors, as a later version may bring."""
+    full = name.partition("(")[0]
+    namespace, _, short = full.partition("::")
+    with torch.library._scoped_library(namespace, "FRAGMENT") as library:
+        library.define(f"{name.partition('::')[2]} -> Tensor")
+        library.impl(short, lambda *operands: operands[0] + operands[-1], "CPU")
+        operator, operands = getattr(getattr(torch.ops, namespace), short), [torch.ones(2)] * name.count("Tensor")
+        with mxu.unit(), pytest.raises(mxu.EscapeError, match=f"{full} does not multiply on the unit"):
+            operator(*operands)
+        with mxu.unit(allow=[full]):
+            assert torch.equal(operator(*operands), torch.full((2,), 2.0))
+
+
+def test_an_operator_of_one_tensor_multiplies_nothing() -> None:
+    with torch.library._scoped_library("aten", "FRAGMENT") as library, mxu.unit():
+        library.define("openmxu_blur(Tensor a) -> Tensor")
+        library.impl("openmxu_blur", lambda a: a + 1, "CPU")
+        assert torch.equal(torch.ops.aten.openmxu_blur(torch.ones(2)), torch.full((2,), 2.0))
 
 
 def test_every_operator_is_known() -> None:
@@ -395,27 +392,12 @@ def test_every_operator_is_known() -> None:
             refused = escapes(getattr(getattr(torch.ops.aten, name), overload or "default"))
             found["unit" if on_unit else "refused" if refused else "plain"].add(name)
     assert {"mm", "addmm_", "baddbmm", "convolution_backward"} <= found["unit"]
-    counted = {
-        str(each).removeprefix("aten.") for each in flop_registry
-    }  # what PyTorch's own counter knows to multiply
+    counted = {str(each).removeprefix("aten.") for each in flop_registry}  # what PyTorch's own counter counts
     assert {"mm", "convolution"} <= counted
     assert not counted & found["plain"]
     for part in ("conv", "matmul", "attention", "linalg", "lstm", "gru", "rnn", "solve", "cdist", "addmm", "baddbmm"):
         suspicious = {name for name in found["plain"] if part in name}
         assert suspicious <= KNOWN, part
-
-
-def test_what_is_not_known_is_an_error() -> None:
-    """An operator of PyTorch's own that takes two tensors, as a later version may bring."""
-    with torch.library._scoped_library("aten", "FRAGMENT") as library:
-        library.define("openmxu_blend(Tensor a, Tensor b) -> Tensor")
-        library.define("openmxu_blur(Tensor a) -> Tensor")
-        library.impl("openmxu_blend", lambda a, b: a + b, "CPU")
-        library.impl("openmxu_blur", lambda a: a + 1, "CPU")
-        with mxu.unit(), pytest.raises(mxu.EscapeError, match="aten::openmxu_blend does not multiply on the unit"):
-            torch.ops.aten.openmxu_blend(torch.ones(2), torch.ones(2))
-        with mxu.unit():
-            assert torch.equal(torch.ops.aten.openmxu_blur(torch.ones(2)), torch.full((2,), 2.0))
 
 
 _ENDS: dict[str, Function] = {"product": lambda: torch.nn.Linear(3, 2), "other": torch.nn.Tanh}
@@ -455,12 +437,6 @@ def test_scripts_of_vectors() -> None:
 def _nodes(node: Any) -> set[str]:
     """The names of a graph's nodes."""
     return {node.name()}.union(*(_nodes(each) for each, _ in node.next_functions if each is not None))
-
-
-def _in_thread(function: Function) -> Any:
-    """What a function returns in another thread, or its error."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(function).result()
 
 
 def test_networks_in_other_threads() -> None:
@@ -669,19 +645,13 @@ def test_autocast() -> None:
     assert layer.weight.grad.dtype == torch.float32
 
 
-def test_shapes_without_values() -> None:
-    from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: PLC0415
-
+def test_no_product_at_all() -> None:
+    """Nor for shapes without values."""
     with mxu.unit() as unit:
+        assert torch.nn.ReLU()(torch.ones(3)).sum() == 3
         assert (torch.ones(2, 3, device="meta") @ torch.ones(3, 4, device="meta")).shape == (2, 4)
         with FakeTensorMode():
             assert (torch.ones(2, 3) @ torch.ones(3, 4)).shape == (2, 4)
-    assert not unit.work
-
-
-def test_no_product_at_all() -> None:
-    with mxu.unit() as unit:
-        assert torch.nn.ReLU()(torch.ones(3)).sum() == 3
     assert not unit.work
 
 
@@ -695,21 +665,13 @@ def test_transforms() -> None:
     assert unit.work
 
 
-def test_checkpoints_of_activations() -> None:
-    layer, x = torch.nn.Linear(4, 4), torch.randn(2, 4, requires_grad=True)
-    with mxu.unit():
-        layer(layer(x)).sum().backward()
-        expected = x.grad.clone()
-        for reentrant in (True, False):
-            x.grad = None
-            checkpoint(lambda y: layer(layer(y)).sum(), x, use_reentrant=reentrant).backward()
-            assert torch.equal(x.grad, expected)
-
-
 def test_parameters_stay_what_they_are(tmp_path: Path) -> None:
     """Trained on the unit, saved, loaded elsewhere, and back."""
     torch.manual_seed(0)
-    model, x = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)), torch.randn(6, 4)
+    model, other = (
+        torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)) for _ in range(2)
+    )
+    x = torch.randn(6, 4)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     optimizer = torch.optim.AdamW(model.parameters())
     with mxu.unit():
@@ -718,10 +680,9 @@ def test_parameters_stay_what_they_are(tmp_path: Path) -> None:
         trained = model(x)
     torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, tmp_path / "kept.pt")
     kept = torch.load(tmp_path / "kept.pt", weights_only=True)
-    assert all(
-        value.dtype == torch.float32 and not torch.equal(value, before[name]) for name, value in kept["model"].items()
-    )
-    other = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+    for name, value in kept["model"].items():
+        assert value.dtype == torch.float32
+        assert not torch.equal(value, before[name])
     other.load_state_dict(kept["model"])
     assert not torch.equal(other(x), trained)
     with mxu.unit():
