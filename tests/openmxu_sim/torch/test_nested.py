@@ -40,44 +40,39 @@ def _first(x: Any, w: Any) -> Any:
     return (x @ w).relu()
 
 
-def _last(inner: Any, h: Any, w: Any, multiply: Function = torch.matmul) -> Any:
+def _both(
+    inner: Any, x: Any, first: Any, last: Any, multiply: Function = torch.matmul, begin: Function = _first
+) -> Any:
+    h = begin(x, first)
     with inner:
-        return multiply(h, w)
-
-
-def _both(inner: Any, x: Any, first: Any, last: Any) -> Any:
-    return _last(inner, _first(x, first), last)
+        return multiply(h, last)
 
 
 def _activated(h: Any, w: Any) -> Any:
     return (h * 1.0).relu() @ w  # what asks for the checkpoint first is no product
 
 
-def _product(h: Any, w: Any) -> Any:
-    return h @ w
-
-
-_compiled = torch.compile(_product, backend="aot_eager")
+_compiled = torch.compile(torch.matmul, backend="aot_eager")
 _scripted = torch.jit.CompilationUnit("def product(h, w):\n    return h @ w\n").product
+
+
+def _again(function: Function, reentrant: bool) -> Function:
+    return partial(checkpoint, function, use_reentrant=reentrant)
 
 
 FORMS: dict[str, Function] = {
     "plain": _both,
-    "by itself": lambda inner, x, first, last: _last(inner, _first(x, first), last, _Product.apply),
-    "scripted": lambda inner, x, first, last: _last(inner, _first(x, first), last, _scripted),
-    "compiled": lambda inner, x, first, last: _last(inner, _first(x, first), last, _compiled),
+    "by itself": partial(_both, multiply=_Product.apply),
+    "scripted": partial(_both, multiply=_scripted),
+    "compiled": partial(_both, multiply=_compiled),
     **{
-        f"checkpoint, reentrant {again}, {name}": partial(form, partial(checkpoint, use_reentrant=again))
-        for again in (False, True)
+        f"checkpoint, reentrant {reentrant}, {name}": form
+        for reentrant in (False, True)
         for name, form in {
-            "within": lambda again, inner, x, first, last: _last(
-                inner, _first(x, first), last, lambda *given: again(torch.matmul, *given)
-            ),
-            "within, after others": lambda again, inner, x, first, last: _last(
-                inner, _first(x, first), last, lambda *given: again(_activated, *given)
-            ),
-            "around": lambda again, *given: again(_both, *given),
-            "beside": lambda again, inner, x, first, last: _last(inner, again(_first, x, first), last),
+            "within": partial(_both, multiply=_again(torch.matmul, reentrant)),
+            "within, after others": partial(_both, multiply=_again(_activated, reentrant)),
+            "around": _again(_both, reentrant),
+            "beside": partial(_both, begin=_again(_first, reentrant)),
         }.items()
     },
 }
@@ -88,8 +83,9 @@ def _inputs() -> list[Any]:
     return [torch.randn(shape) for shape in ((6, 9), (9, 7), (7, 5), (6, 5))]
 
 
-def _expected(x: np.ndarray, first: np.ndarray, last: np.ndarray, gradient: np.ndarray) -> list[np.ndarray]:
+def _expected(*inputs: Any) -> list[np.ndarray]:
     """The result, and the gradients of both matrices."""
+    x, first, last, gradient = (each.detach().numpy() for each in inputs)
     h = np.maximum(golden.matmul(x, first, **OUTER), 0)
     of_h = np.where(h > 0, golden.matmul(gradient, last.T, **INNER), np.float32(0))
     return [golden.matmul(h, last, **INNER), golden.matmul(x.T, of_h, **OUTER), golden.matmul(h.T, gradient, **INNER)]
@@ -111,7 +107,7 @@ def test_derivatives_are_of_the_unit_of_the_product(name: str, elsewhere: dict[s
     if elsewhere is not None:
         with mxu.unit(**elsewhere):
             y.backward(gradient)
-    expected = _expected(*(each.detach().numpy() for each in (x, first, last, gradient)))
+    expected = _expected(x, first, last, gradient)
     for found, by_hand in zip((y, first.grad, last.grad), expected, strict=True):
         same_bits(found.detach().numpy(), by_hand)
     assert outer.work
@@ -123,14 +119,14 @@ def test_what_is_saved_by_others() -> None:
     first.requires_grad_()
     with torch.autograd.graph.saved_tensors_hooks(lambda saved: saved, lambda saved: saved), mxu.unit(**OUTER):
         _both(mxu.unit(**INNER), x, first, last).backward(gradient)
-    same_bits(first.grad.numpy(), _expected(*(each.detach().numpy() for each in (x, first, last, gradient)))[1])
+    same_bits(first.grad.numpy(), _expected(x, first, last, gradient)[1])
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")  # PyTorch's own use of it
 def test_transforms() -> None:
     """Derivatives of ``torch.func``, and many at once."""
     x, first, last, gradient = _inputs()
-    _, *expected = _expected(*(each.numpy() for each in (x, first, last, gradient)))
+    _, *expected = _expected(x, first, last, gradient)
 
     def weighted(first: Any, last: Any, x: Any, gradient: Any) -> Any:
         return (_both(mxu.unit(**INNER), x, first, last) * gradient).sum()
