@@ -8,38 +8,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-onnx = pytest.importorskip("onnx", reason="ONNX is not installed: make setup-models")
-onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: make setup-models")
+pytest.importorskip("onnx", reason="ONNX is not installed: make setup-models")
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: make setup-models")
 
-from onnx import TensorProto, helper  # noqa: E402  # needs ONNX
+from openmxu.cli import frame  # needs ONNX
+from openmxu_studies.pretrained import ask, samples
+from openmxu_studies.pretrained.answers import Finding, Pretrained, to_markdown
 
-from openmxu.cli import frame  # noqa: E402
-from openmxu_studies.pretrained import ask, samples  # noqa: E402
-from openmxu_studies.pretrained.answers import Finding, Pretrained, to_markdown  # noqa: E402
+from ..openmxu_sim.onnx import graphs
 
 LABELS = ["c", "markdown", "python", "toml"]
 CONFIG = {"target_labels_space": LABELS, "beg_size": 8, "end_size": 4, "padding_token": 256, "block_size": 16}
-KINDS = {
-    "c": {"extensions": ["c", "h"]},
-    "cpp": {"extensions": ["h"]},
-    "python": {"extensions": ["py"]},
-    "toml": {"extensions": ["toml"]},
-    "markdown": {"extensions": ["md"]},
-    "unknown to it": {"extensions": ["so"]},
-}
+ENDINGS = {"c": "c h", "cpp": "h", "python": "py", "toml": "toml", "markdown": "md", "unknown to it": "so"}
+KINDS = {kind: {"extensions": endings.split()} for kind, endings in ENDINGS.items()}
+FILES = json.dumps(CONFIG).encode(), json.dumps(KINDS).encode()
 
 
 def _model(weights: Any) -> Any:
     """(batch, 12) bytes times weights."""
-    nodes = [helper.make_node("Cast", ["bytes"], ["x"], to=1), helper.make_node("MatMul", ["x", "w"], ["o"])]
-    graph = helper.make_graph(
-        nodes,
-        "graph",
-        [helper.make_tensor_value_info("bytes", TensorProto.INT32, [None, 12])],
-        [helper.make_tensor_value_info("o", TensorProto.FLOAT, None)],
-        [onnx.numpy_helper.from_array(weights, "w")],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    return graphs.model("graph (int32[n, 12] bytes) => (o) { x = Cast <to = 1> (bytes) o = MatMul (x, w) }", w=weights)
 
 
 @pytest.fixture
@@ -64,14 +51,14 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.usefixtures("places")
 def test_files() -> None:
     """Each kind in turn; of those whose name says one kind, that the network knows; and none that is nearly empty."""
-    found = samples.files(10, json.dumps(CONFIG).encode(), json.dumps(KINDS).encode())
+    found = samples.files(10, *FILES)
     assert sorted(found.truth) == ["c", "markdown", "python", "python", "toml"]
     assert set(found.truth[:4]) == {"c", "markdown", "python", "toml"}
     [batch] = found.batches
     assert batch.dtype == np.int32
     first = batch[found.truth.index("python")]
     assert bytes(first.tolist()) == b"01234567wxyz", "the block's blanks at both ends are not counted"
-    assert len(samples.files(2, json.dumps(CONFIG).encode(), json.dumps(KINDS).encode()).truth) == 2
+    assert len(samples.files(2, *FILES).truth) == 2
     assert found.answers(np.eye(4)[[2, 0]]) == ["python", "c"]
 
 
@@ -122,12 +109,10 @@ def test_answers_are_counted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     """Weights that bf16 cannot tell apart: fp32 says one kind, narrower operands say the first."""
     weights = np.full((12, 4), 1.0, np.float32)
     weights[:, 2] += 2.0**-12
-    packed = {"model": _model(weights).SerializeToString(), "config": json.dumps(CONFIG), "kinds": json.dumps(KINDS)}
-    files = [each if isinstance(each, bytes) else each.encode() for each in packed.values()]
     toy = ask.Published("toys", "toy==1.0", "MIT", "model", ("config", "kinds"), samples.files)
     monkeypatch.setattr(ask, "_PUBLISHED", (toy,))
     monkeypatch.setattr(ask, "_SHORT", (5,))
-    monkeypatch.setattr(ask, "from_pypi", lambda package, names: files)
+    monkeypatch.setattr(ask, "from_pypi", lambda package, names: [_model(weights).SerializeToString(), *FILES])
     told: list[tuple[int, int]] = []
     found = ask.pretrained(threads=1, progress=lambda *state: told.append(state))
     assert told == [(n + 1, len(ask.UNITS)) for n in range(len(ask.UNITS))]

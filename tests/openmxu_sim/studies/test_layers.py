@@ -37,26 +37,19 @@ def test_products(tmp_path: Path) -> None:
 
 def test_a_model(tmp_path: Path) -> None:
     onnx = pytest.importorskip("onnx", reason="ONNX is not installed: make setup-models")
-    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
-    graph = helper.make_graph(
-        [helper.make_node("MatMul", ["x", "w"], ["y"], name="dense")],
-        "it",
-        [helper.make_tensor_value_info("x", kind, ["n", 4, 3]), helper.make_tensor_value_info("w", kind, [3, 2])],
-        [helper.make_tensor_value_info("y", kind, None)],
-    )
+    from ..onnx.graphs import model  # noqa: PLC0415  # needs ONNX
+
     path = tmp_path / "it.onnx"
-    onnx.save(helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 18)]), path)
+    onnx.save(model("it (float[n, 4, 3] x, float[3, 2] w) => (y) { [dense] y = MatMul (x, w) }"), path)
     assert read_layers(path) == (Layer("it", "dense, MatMul", 4, 3, 2),)
 
 
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "gemm.csv"
+    path, figures = tmp_path / "gemm.csv", tmp_path / "figures.json"
     path.write_text("Layer,M,N,K\none,64,32,16\ntwo,5,6,7\n")
-    assert (
-        main(["roofline", "--layers", str(path), "--rows", "8", "--columns", "8", "--json", str(tmp_path / "f")]) == 0
-    )
+    assert main(f"roofline --layers {path} --rows 8 --columns 8 --json {figures}".split()) == 0
     assert "| two | 5 x 7 x 6 | 1 |" in capsys.readouterr().out
-    assert [each["layer"]["name"] for each in json.loads((tmp_path / "f").read_text())["shares"]] == ["one", "two"]
+    assert [each["layer"]["name"] for each in json.loads(figures.read_text())["shares"]] == ["one", "two"]
 
 
 @pytest.mark.parametrize(

@@ -70,26 +70,8 @@ def test_what_limits() -> None:
 
 def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     figures, plot = tmp_path / "figures.json", tmp_path / "roof.svg"
-    assert (
-        frame.main(
-            [
-                "roofline",
-                "--rows",
-                "8",
-                "--columns",
-                "8",
-                "--clock",
-                "50",
-                "--bandwidth",
-                "0.5",
-                "--json",
-                str(figures),
-                "--plot",
-                str(plot),
-            ]
-        )
-        == 0
-    )
+    options = f"--rows 8 --columns 8 --clock 50 --bandwidth 0.5 --json {figures} --plot {plot}"
+    assert frame.main(["roofline", *options.split()]) == 0
     shown = capsys.readouterr().out
     assert "One unit of 8x8, 1 stage, at 50 MHz, 0.0064 Tflop/s, and 0.5 GB/s" in shown
     assert json.loads(figures.read_text())["machine"]["rows"] == 8
