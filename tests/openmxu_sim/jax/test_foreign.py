@@ -1,7 +1,6 @@
 """The handler that XLA calls: golden's bits, whatever XLA's threads have set; and what it refuses."""
 
 import json
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -24,6 +23,7 @@ from openmxu_sim.networks.numerics import Numerics  # noqa: E402
 from openmxu_sim.operands import vectors  # noqa: E402
 
 from ...bits import same_bits  # noqa: E402
+from ..networks.programs import run_python  # noqa: E402
 
 HANDLER = foreign.find_handler()
 pytestmark = pytest.mark.skipif(HANDLER is None, reason="there is no C compiler, or no header of JAX's")
@@ -194,8 +194,7 @@ except jax.errors.JaxRuntimeError as error:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux says how much memory a process has")
 def test_without_memory() -> None:
     """Of two vectors: the kernel packs them as a whole band and a whole panel, with zeros."""
-    done = subprocess.run([sys.executable, "-c", _SHORT], capture_output=True, text=True, check=True, timeout=120)
-    assert "RESOURCE_EXHAUSTED: openmxu: not enough memory for operands" in done.stdout
+    assert "RESOURCE_EXHAUSTED: openmxu: not enough memory for operands" in run_python("-c", _SHORT)
 
 
 _KEPT = """
@@ -214,11 +213,7 @@ print(json.dumps([found.tolist(), any(name.endswith("cache_hits") for name in hi
 
 def test_programs_that_are_kept(tmp_path: Path) -> None:
     """What one process has compiled, another one runs: nothing in it belongs to a process."""
-    found = []
-    for _ in range(2):
-        command = [sys.executable, "-c", _KEPT, str(tmp_path)]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-        found.append(json.loads(done.stdout))
+    found = [json.loads(run_python("-c", _KEPT, tmp_path)) for _ in range(2)]
     a = np.arange(12, dtype=np.float32).reshape(3, 4)
     assert [each[0] for each in found] == [(a @ a.T).tolist()] * 2
     assert [each[1] for each in found] == [False, True]

@@ -2,8 +2,6 @@
 
 import itertools
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -30,6 +28,7 @@ from openmxu_sim.operands import vectors  # noqa: E402
 
 from ...bits import same_bits  # noqa: E402
 from ...conftest import slow  # noqa: E402
+from ..networks.programs import run_python  # noqa: E402
 
 Shape = tuple[int, ...]
 EYE = jnp.eye(2)
@@ -73,11 +72,11 @@ def test_matmul(left: Shape, right: Shape) -> None:
         _agree(transform(mxu.matmul)(a, b), transform(jnp.matmul)(a, b))
 
 
-def test_vmap() -> None:
-    a, b = _integers(2, 3, 5), _integers(5, 4)
-    each = (0, None)
-    _agree(jax.vmap(mxu.matmul, each)(a, b), a @ b)
-    gradients = [jax.jit(jax.vmap(jax.grad(_weighted(f), (0, 1)), each))(a, b) for f in (mxu.matmul, jnp.matmul)]
+def test_gradients_of_vmap() -> None:
+    gradients = [
+        jax.jit(jax.vmap(jax.grad(_weighted(multiply), (0, 1)), (0, None)))(_integers(2, 3, 5), _integers(5, 4))
+        for multiply in (mxu.matmul, jnp.matmul)
+    ]
     _agree(*gradients)
 
 
@@ -405,15 +404,7 @@ def test_bad_input(call: Callable[[], Any], text: str) -> None:
 @pytest.mark.parametrize("script", [slow("devices")])
 def test_four_devices(script: str) -> None:
     """``shard_map``: each device's products are the unit's; on small integers XLA is the oracle."""
-    done = subprocess.run(
-        [sys.executable, Path(__file__).with_name(f"{script}.py")],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.endswith("agreed\n")
+    assert run_python(Path(__file__).with_name(f"{script}.py")).endswith("agreed\n")
 
 
 def test_one_device() -> None:

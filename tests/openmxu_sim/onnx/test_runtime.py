@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -20,6 +18,7 @@ from openmxu.cli.frame import main  # noqa: E402  # needs ONNX
 from openmxu_sim.onnx import Network  # noqa: E402
 from openmxu_sim.onnx.runtime import ModelError, Session, heard, without_functions  # noqa: E402
 
+from ..networks.programs import run_python  # noqa: E402
 from . import graphs  # noqa: E402
 
 RELU = "y = Relu (x)"
@@ -62,23 +61,17 @@ print(os.environ["ORT_DISABLE_TELEMETRY"])
 
 
 @pytest.mark.parametrize("chosen", [None, "0"])
-def test_nothing_is_reported(chosen: str | None, tmp_path: Path) -> None:
+def test_nothing_is_reported(chosen: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What onnxruntime would report begins with files: an identity of this device, and events. Who wants that may."""
     onnx.save(model(RELU), tmp_path / "model.onnx")
     folders = {name: tmp_path / name for name in ("HOME", "TMPDIR", "XDG_CACHE_HOME")}
     for folder in folders.values():
         folder.mkdir()
-    environment = {name: text for name, text in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
-    done = subprocess.run(
-        [sys.executable, "-c", REPORT, str(tmp_path / "model.onnx")],
-        env=environment
-        | {name: str(folder) for name, folder in folders.items()}
-        | ({"ORT_DISABLE_TELEMETRY": chosen} if chosen else {}),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == f"{chosen or 1}\n"
+    monkeypatch.delenv("ORT_DISABLE_TELEMETRY")
+    environment = {name: str(folder) for name, folder in folders.items()}
+    if chosen:
+        environment["ORT_DISABLE_TELEMETRY"] = chosen
+    assert run_python("-c", REPORT, tmp_path / "model.onnx", **environment) == f"{chosen or 1}\n"
     if chosen is None:
         assert [path for folder in folders.values() for path in folder.rglob("*")] == []
 

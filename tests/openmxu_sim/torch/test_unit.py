@@ -2,10 +2,7 @@
 
 import asyncio
 import gc
-import os
 import runpy
-import subprocess
-import sys
 import threading
 import warnings
 import weakref
@@ -28,6 +25,7 @@ import openmxu_sim.torch as mxu  # noqa: E402  # needs PyTorch
 from openmxu_sim.torch.operators import ON_UNIT, escapes  # noqa: E402
 
 from ...conftest import slow  # noqa: E402
+from ..networks.programs import run_python  # noqa: E402
 
 F = torch.nn.functional
 Function = Callable[..., Any]
@@ -493,12 +491,7 @@ say("end")
 def _log(body: str) -> list[str]:
     """What Intel's libraries say that they multiply, in a process of its own; of nothing, they say so, too."""
     text = _LOGGED.format(body="\n".join("    " + line for line in body.splitlines()))
-    environment = {**os.environ, "ONEDNN_VERBOSE": "1", "PYTHONUNBUFFERED": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", text], capture_output=True, text=True, check=False, timeout=900, env=environment
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    lines = done.stdout.splitlines()
+    lines = run_python("-c", text, timeout=900, ONEDNN_VERBOSE="1", PYTHONUNBUFFERED="1").splitlines()
     assert "begin" in lines
     assert lines[-1] == "end", lines[-1]
     return [line for line in lines if line.startswith(("MKL_VERBOSE", "onednn_verbose", "## ", "!! "))]
@@ -724,12 +717,4 @@ def test_bad_parameters(options: dict[str, Any], text: str) -> None:
 @pytest.mark.parametrize("script", [slow("distributed")])
 def test_two_processes(script: str, tmp_path: Path) -> None:
     """DistributedDataParallel and FSDP: each process's products are the unit's, PyTorch averages the gradients."""
-    done = subprocess.run(
-        [sys.executable, Path(__file__).with_name(f"{script}.py"), tmp_path / "meeting"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.count("agreed") == 2
+    assert run_python(Path(__file__).with_name(f"{script}.py"), tmp_path / "meeting").count("agreed") == 2
