@@ -27,15 +27,16 @@ NAMED = "seed 5: 3x4, stages=1, terms=1, ieee, depth 32, fp32 to fp32, status, 6
 
 
 def test_draws() -> None:
-    cases = [draw(seed, range(1, 41)) for seed in range(200)]
+    cases = [draw(seed, range(1, 41)) for seed in range(600)]
     assert {case.config.stages for case in cases} == set(range(1, 8))
     assert {case.config.rows for case in cases} == {case.config.columns for case in cases} == set(range(1, 41))
     assert {case.config.subnormals for case in cases} == {"flush", "ieee"}
+    assert {case.config.terms for case in cases} == {1, 2, 4, 8}
     assert {case.config.source.name for case in cases} == {"fp32", "bf16"}
     assert {case.config.result.name for case in cases} == {"fp32", "bf16"}
     assert {(case.config.splitter, case.precision) for case in cases} == set(product((False, True), PASSES))
     assert {case.config.status for case in cases} == {False, True}
-    assert [str(case) for case in cases] == [str(draw(seed, range(1, 41))) for seed in range(200)]
+    assert [str(case) for case in cases] == [str(draw(seed, range(1, 41))) for seed in range(600)]
 
 
 def faulty(change: Callable[[Run], Run]) -> Callable[..., Run]:
