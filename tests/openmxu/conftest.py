@@ -1,10 +1,52 @@
-"""Helpers for tests of hardware on Amaranth's simulator."""
+"""Helpers for tests of hardware on Amaranth's simulator, and of the command line."""
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from amaranth.sim import Simulator
+
+from openmxu.cli.frame import main
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run ``openmxu`` in ``tmp_path`` with words and arguments that follow them; exit code, output and errors."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(words: str, *arguments: str) -> tuple[int, str, str]:
+        try:
+            code = main([*words.split(), *arguments])
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        streams = capsys.readouterr()
+        return code, streams.out, streams.err
+
+    return run
+
+
+@pytest.fixture
+def refused(command: Command, tmp_path: Path) -> Callable[[str, str], None]:
+    """Fail unless ``openmxu verilog`` refuses its arguments in one line and leaves no file."""
+
+    def check(arguments: str, complaint: str) -> None:
+        (tmp_path / "file").write_text("kept")
+        assert command(f"verilog {arguments}") == (2, "", f"openmxu verilog: {complaint}\n")
+        assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("file", "kept")]
+
+    return check
+
+
+def clocked(dut: Any, testbench: Callable[[Any], Any]) -> None:
+    """Run a test bench beside a component with a clock."""
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(testbench)
+    simulator.run()
+
 
 Evaluate = Callable[[Any, Iterable[tuple[int, ...]]], list[int]]
 

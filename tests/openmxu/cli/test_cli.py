@@ -18,18 +18,20 @@ import numpy as np
 import pytest
 from rich.table import Table
 
-from openmxu.cli.frame import bar, main, make_parser, print_drawn, print_foreign, print_markdown, tell
+from openmxu.cli.frame import bar, make_parser, print_drawn, print_foreign, print_markdown, tell
 from openmxu.runtime import cache
 from openmxu_sim import golden
 
 from ...bits import same_bits
 from ...conftest import compiled, needs_compiler, slow
+from ..conftest import Command
+
+Matrices = tuple[np.ndarray, np.ndarray]
 
 
 @pytest.fixture
-def matrices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[np.ndarray, np.ndarray]:
+def matrices(command: Command) -> Matrices:
     """A.npy and B.npy in the working directory, and what is in them."""
-    monkeypatch.chdir(tmp_path)
     generator = np.random.default_rng(0)
     a, b = (generator.standard_normal(shape, dtype=np.float32) for shape in ((3, 4), (4, 5)))
     np.save("A.npy", a)
@@ -37,23 +39,11 @@ def matrices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[np.ndarra
     return a, b
 
 
-def _run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of a command."""
-    try:
-        code = main(arguments)
-    except SystemExit as stop:
-        code = int(stop.code or 0)
-    streams = capsys.readouterr()
-    return code, streams.out, streams.err
-
-
-def test_matmul(matrices: tuple[np.ndarray, np.ndarray], capsys: pytest.CaptureFixture[str]) -> None:
-    size = ("--rows", "2", "--columns", "2", "--engine", "pysim")
-    code, _, notes = _run(capsys, "matmul", "A.npy", "B.npy", *size, "-o", "C.npy", "--stats", "s.json")
+def test_matmul(matrices: Matrices, command: Command) -> None:
+    size = "--rows 2 --columns 2 --engine pysim"
+    code, _, notes = command(f"matmul A.npy B.npy {size} -o C.npy --stats s.json")
     assert code == 0
-    expected = golden.matmul(*matrices, rows=2)
-    result = np.load("C.npy")
-    same_bits(result, expected)
+    same_bits(np.load("C.npy"), golden.matmul(*matrices, rows=2))
     statistics = json.loads(Path("s.json").read_text())
     assert {"cycles", "cycles_source", "utilisation", "engine", "rows", "columns"} <= set(statistics)
     assert f"{statistics['cycles']} cycles (measured)" in notes
@@ -66,35 +56,31 @@ def test_notes_are_what_they_are(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @needs_compiler
-def test_matmul_shows_what_has_no_file(
-    matrices: tuple[np.ndarray, np.ndarray], capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, notes = _run(capsys, "matmul", "A.npy", "B.npy")
-    assert code == 0
-    assert out == f"{golden.matmul(*matrices, rows=128)}\n"
+def test_matmul_shows_what_has_no_file(matrices: Matrices, command: Command) -> None:
+    code, out, notes = command("matmul A.npy B.npy")
+    assert (code, out) == (0, f"{golden.matmul(*matrices, rows=128)}\n")
     assert "engine compiled (auto: the unit's own netlist, compiled)" in notes
     assert "cycles (measured)" in notes
 
 
-def test_bf16_files(matrices: tuple[np.ndarray, np.ndarray], capsys: pytest.CaptureFixture[str]) -> None:
+def test_bf16_files(matrices: Matrices, command: Command) -> None:
     bits = np.array([[0x3F80, 0x4000, 0x4040, 0xC080]], dtype=np.uint16)
     np.save("V.npy", bits.view("V2"))
-    assert _run(capsys, "matmul", "V.npy", "B.npy", "--engine", "golden", "-o", "C.npy")[0] == 0
+    assert command("matmul V.npy B.npy --engine golden -o C.npy")[0] == 0
     wide = (bits.astype(np.uint32) << 16).view(np.float32)
     same_bits(np.load("C.npy"), golden.matmul(wide, matrices[1], rows=128))
 
 
-def test_verilog(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "pe.v"
-    assert _run(capsys, "verilog", "pe", "--stages", "3", "--name", "my_pe", "-o", str(path))[0] == 0
-    assert "module my_pe(" in path.read_text()
-    code, out, _ = _run(capsys, "verilog", "product", "--width", "3")
+def test_verilog(command: Command) -> None:
+    assert command("verilog pe --stages 3 --name my_pe -o pe.v")[0] == 0
+    assert "module my_pe(" in Path("pe.v").read_text()
+    code, out, _ = command("verilog product --width 3")
     assert code == 0
     assert "\nmodule significand_product_3(" in out
 
 
-def test_list(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = _run(capsys, "list")
+def test_list(command: Command) -> None:
+    code, out, _ = command("list")
     assert code == 0
     for word in ("mxu_8x8", "fp8_e4m3", "verilator", "generic", "icebreaker"):
         assert word in out
@@ -102,169 +88,144 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert re.search(r"^ fp8_e4m3 +4 exponent, 3 fraction bits *$", out, re.MULTILINE)
 
 
-def test_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("OPENMXU_CACHE_SIZE", "10M")
-    assert _run(capsys, "cache") == (0, f"nothing is cached in {tmp_path}/openmxu\n", "")
+    nothing = 0, f"nothing is cached in {tmp_path}/openmxu\n", ""
+    assert command("cache") == nothing
     for kind, name in (("models", "a"), ("netlists", "a"), ("netlists", "b")):
         cache.fetch(kind, cache.key(name), lambda: bytes(1 << 20))
-    code, out, err = _run(capsys, "cache")
+    code, out, err = command("cache")
     assert (code, err) == (0, "")
-    assert [line.split() for line in out.splitlines()] == [
-        [f"{tmp_path}/openmxu"],
-        ["simulations", "0", "entries", "0.0", "MiB"],
-        ["models", "1", "entries", "1.0", "MiB"],
-        ["netlists", "2", "entries", "2.0", "MiB"],
-        ["areas", "0", "entries", "0.0", "MiB"],
-        ["checks", "0", "entries", "0.0", "MiB"],
-        ["studies", "0", "entries", "0.0", "MiB"],
-        ["total", "3", "entries", "3.0", "MiB"],
-        ["at", "most", "10.0", "MiB"],
-    ]
-    for arguments, count in ((("--kind", "netlists"), 2), ((), 1)):
-        said = f"deleted {count} entries, {count}.0 MiB, from {tmp_path}/openmxu\n"
-        assert _run(capsys, "cache", "clear", *arguments) == (0, said, "")
-    assert _run(capsys, "cache") == (0, f"nothing is cached in {tmp_path}/openmxu\n", "")
+    counts = {"simulations": 0, "models": 1, "netlists": 2, "areas": 0, "checks": 0, "studies": 0, "total": 3}
+    rows = [f"{kind} {count} entries {count}.0 MiB" for kind, count in counts.items()]
+    assert [" ".join(line.split()) for line in out.splitlines()] == [f"{tmp_path}/openmxu", *rows, "at most 10.0 MiB"]
+    for arguments, count in (("--kind netlists", 2), ("", 1)):
+        message = f"deleted {count} entries, {count}.0 MiB, from {tmp_path}/openmxu\n"
+        assert command(f"cache clear {arguments}") == (0, message, "")
+    assert command("cache") == nothing
 
 
-def test_cache_that_cannot_be_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_cache_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", f"{tmp_path}/file")
-    said = f"{tmp_path}/file/openmxu: Not a directory\n"
-    assert _run(capsys, "cache") == (2, "", f"openmxu cache: {said}")
-    assert _run(capsys, "cache", "clear") == (2, "", f"openmxu cache clear: {said}")
+    for words in ("cache", "cache clear"):
+        assert command(words) == (2, "", f"openmxu {words}: {tmp_path}/file/openmxu: Not a directory\n")
     monkeypatch.setenv("OPENMXU_CACHE_SIZE", "much")
-    code, _, err = _run(capsys, "cache")
+    code, _, err = command("cache")
     assert (code, err.count("\n")) == (2, 1)
     assert err.startswith("openmxu cache: OPENMXU_CACHE_SIZE must be a number of bytes, ")
 
 
-def test_board_list(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = _run(capsys, "board", "list")
-    assert code == 0
+def test_board_list(command: Command) -> None:
+    code, out, _ = command("board list")
+    quick_code, quick, _ = command("board list --quick")
+    assert (code, quick_code) == (0, 0)
     names = [line.split()[0] for line in out.splitlines()]
     assert names[:2] == ["icebreaker", "ulx3s-12f"]
-    code, out, _ = _run(capsys, "board", "list", "--quick")
-    assert code == 0
-    assert {line.split()[0] for line in out.splitlines()} < set(names)
+    assert {line.split()[0] for line in quick.splitlines()} < set(names)
+
+
+_MISTAKES = {
+    "matmul A.npy B.npy": {
+        "--rows 0": "rows must be an integer from 1 to 65536, not 0",
+        "--rows two": "--rows: must be an integer, not 'two'",
+        "--stages 9": "stages must be an integer from 1 to 7, not 9",
+        "--engine vcs": "engine must be 'auto' or 'golden'",
+        "--precision low": "precision must be 'default', 'high', 'highest', 'exact9', or what JAX ",
+        "--output fp16": "output must be 'fp32' or 'bf16', not 'fp16'",
+        "--units 0": "units must be an integer >= 1, not 0",
+        "--subnormals none": "subnormals must be 'flush' or 'ieee', not 'none'",
+        "-o missing/C.npy": "output missing/C.npy cannot be written: No such file or directory",
+        "-o .": "output must be a file, not the directory .",
+        "-o C.npy --stats C.npy": "outputs must differ from each other and from A and B",
+        "-o ./A.npy": "outputs must differ from each other and from A and B",
+        "--engine golden --vcd w.vcd": "vcd needs an engine with a clock",
+        "--vcd w.vcd --vcd-rows 4:4": "--vcd-rows: must be a range such as 0:8, not '4:4'",
+        "--vcd-rows 4:8": "window requires vcd and engine 'compiled', not vcd=None",
+        "--rows 1000000000": "rows must be an integer from 1 to 65536, not 1000000000",
+        "--vcd w.vcd --vcd-rows 5:3": "--vcd-rows: must be a range such as 0:8, not '5:3'",
+        f"--vcd w.vcd --vcd-rows 0:{10**30}": "--vcd-rows: must be a range such as 0:8, not '0:1",
+        f"--rows {'9' * 5000}": "--rows: must be an integer, not '9999",
+        "--stalls -1": "stalls must be an integer >= 0, not -1",
+    },
+    "area -o out": {
+        "--target asic": "target must be one of generic, cmos, ecp5, ice40, gowin, xilinx7, ecp5-dsp, ice40-dsp, "
+        "xilinx7-dsp, not 'asic'",
+        "--recipe best": "recipe must be one of area, default, sized, speed, not 'best'",
+        "--target generic --recipe speed": "recipe must be area or default on libraries without",
+        "--target genric": "xilinx7-dsp, not 'genric'; did you mean generic?",
+        "--target ecp5 --orders 3": "orders must be 0 without a target whose gates ABC maps by a script",
+        "--peers . --energy": "--energy applies only to reports of our own designs, not to --peers",
+        "--peers . --placed": "--placed applies only to reports of our own designs, not to --peers",
+        "--format fp64": "format must be one of bf16, fp16, tf32, fp8_e5m2, fp8_e4m3, fp32 or eXfY",
+        "--format bf16 --part divider": "part must be one of product, multiplier,",
+        "--width 0-3": "width must be fraction bits from 1 to 23, or a range as in 1-23, not '0-3'",
+        "--width 1-100000000": "width must be fraction bits from 1 to 23, or a range as in 1-23, not '1-1000",
+        f"--width {'9' * 5000}": "width must be fraction bits from 1 to 23, or a range as in 1-23, not '9999",
+        "--part adder": "--part applies only to designs chosen with --format or --width",
+        "--timeout 0": "timeout must be a number of seconds > 0 and <= 1000000, not 0.0",
+        "--timeout nan": "timeout must be a number of seconds > 0 and <= 1000000, not nan",
+        "--timeout -1": "timeout must be a number of seconds > 0 and <= 1000000, not -1.0",
+        "--timeout 1e999": "timeout must be a number of seconds > 0 and <= 1000000, not inf",
+        "--jobs 1000000000": "jobs must be an integer from 1 to 1024, not 1000000000",
+        "--format bf16 --part array --rows 1000000000": "rows must be an integer from 1 to 65536, not 1000",
+        "--cluster here": "cluster must be the address of a Dask scheduler, as in tcp://host:8786, not",
+        "--jobs 0": "jobs must be an integer from 1 to 1024, not 0",
+        "--liberty missing.lib": "liberty must be a readable file, not 'missing.lib'",
+    },
+    "": {
+        "": "COMMAND",
+        "multiply": "not 'multiply'",
+        "matmull": "not 'matmull'; did you mean matmul?",
+        "wave --rowz 3": "unrecognized arguments: --rowz 3; did you mean --rows?",
+        "matmul A.npy": "B.npy",
+        "matmul A.npy missing.npy": "missing.npy: No such file or directory",
+        "matmul A.npy A.npy": "a and b must have the shapes (M, K) and (K, N), or others that numpy.matmul takes, "
+        "not (3,",
+        "matmul A.npy text.npy": "B must be a .npy file of numbers, not text.npy",
+        "matmul objects.npy B.npy": "A must be a .npy file of numbers, not objects.npy",
+        "matmul complex.npy B.npy": "a must be an array of real numbers, not of complex64",
+        "wave --at ,": "--at: must be an integer, not ''",
+        "bench --limit 1000000000": "limit must be an integer from 1 to 1000000, not 1000000000",
+        "verify --jobs 1000000000": "jobs must be an integer from 1 to 1024, not 1000000000",
+        "verilog mxu_5x5": "DESIGN must be one of product, ",
+        "verilog adder --rows 3": "adder has no parameter 'rows'; it has operand, subnormals, stages",
+        "verilog multiplier --operand fp12": "operand must be one of bf16, ",
+        "verilog adder --name 2fast": "name must be a Verilog identifier, not '2fast'",
+        "area -o file.txt": "output must be a directory that can be written",
+        "cache empty": "invalid choice: 'empty'",
+        "cache clear --kind toys": "kind must be one of simulations, models, netlists, areas, checks, studies, "
+        "not 'toys'",
+        "board build ulx3s -o out": "board must be one of ulx3s-12f, ulx3s-25f, ulx3s-45f, ulx3s-85f, not 'ulx3s'",
+    },
+}
+"""What is refused, and words of the message: by the arguments that rows share, and those that are their own."""
+
+_TRACES = {
+    "--vcd-rows 4:400": "rows of a trace must be within 0 to 128, not 4 to 400",
+    f"--vcd-rows 0:{10**17}": "rows of a trace must be within 0 to 128, not 0 to 1",
+    f"--vcd-cycles 0:{10**17}": "a trace must be of at most 1024 MiB, not of ",
+}
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("", "COMMAND"),
-        ("multiply", "not 'multiply'"),
-        ("matmull", "not 'matmull'; did you mean matmul?"),
-        ("wave --rowz 3", "unrecognized arguments: --rowz 3; did you mean --rows?"),
-        ("matmul A.npy", "B.npy"),
-        ("matmul A.npy missing.npy", "missing.npy: No such file or directory"),
-        (
-            "matmul A.npy A.npy",
-            "a and b must have the shapes (M, K) and (K, N), or others that numpy.matmul takes, not (3,",
-        ),
-        ("matmul A.npy text.npy", "B must be a .npy file of numbers, not text.npy"),
-        ("matmul objects.npy B.npy", "A must be a .npy file of numbers, not objects.npy"),
-        ("matmul complex.npy B.npy", "a must be an array of real numbers, not of complex64"),
-        ("matmul A.npy B.npy --rows 0", "rows must be an integer from 1 to 65536, not 0"),
-        ("matmul A.npy B.npy --rows two", "--rows: must be an integer, not 'two'"),
-        ("matmul A.npy B.npy --stages 9", "stages must be an integer from 1 to 7, not 9"),
-        ("matmul A.npy B.npy --engine vcs", "engine must be 'auto' or 'golden'"),
-        (
-            "matmul A.npy B.npy --precision low",
-            "precision must be 'default', 'high', 'highest', 'exact9', or what JAX ",
-        ),
-        ("matmul A.npy B.npy --output fp16", "output must be 'fp32' or 'bf16', not 'fp16'"),
-        ("matmul A.npy B.npy --units 0", "units must be an integer >= 1, not 0"),
-        ("matmul A.npy B.npy --subnormals none", "subnormals must be 'flush' or 'ieee', not 'none'"),
-        ("matmul A.npy B.npy -o missing/C.npy", "output missing/C.npy cannot be written: No such file or directory"),
-        ("matmul A.npy B.npy -o .", "output must be a file, not the directory ."),
-        ("matmul A.npy B.npy -o C.npy --stats C.npy", "outputs must differ from each other and from A and B"),
-        ("matmul A.npy B.npy -o ./A.npy", "outputs must differ from each other and from A and B"),
-        ("matmul A.npy B.npy --engine golden --vcd w.vcd", "vcd needs an engine with a clock"),
-        ("matmul A.npy B.npy --vcd w.vcd --vcd-rows 4:4", "--vcd-rows: must be a range such as 0:8, not '4:4'"),
-        compiled(
-            "matmul A.npy B.npy --vcd w.vcd --vcd-rows 4:400", "rows of a trace must be within 0 to 128, not 4 to 400"
-        ),
-        ("matmul A.npy B.npy --vcd-rows 4:8", "window requires vcd and engine 'compiled', not vcd=None"),
-        ("matmul A.npy B.npy --rows 1000000000", "rows must be an integer from 1 to 65536, not 1000000000"),
-        ("matmul A.npy B.npy --vcd w.vcd --vcd-rows 5:3", "--vcd-rows: must be a range such as 0:8, not '5:3'"),
-        (f"matmul A.npy B.npy --vcd w.vcd --vcd-rows 0:{10**30}", "--vcd-rows: must be a range such as 0:8, not '0:1"),
-        compiled(
-            f"matmul A.npy B.npy --vcd w.vcd --vcd-rows 0:{10**17}",
-            "rows of a trace must be within 0 to 128, not 0 to 1",
-        ),
-        compiled(
-            f"matmul A.npy B.npy --vcd w.vcd --vcd-cycles 0:{10**17}", "a trace must be of at most 1024 MiB, not of "
-        ),
-        (f"matmul A.npy B.npy --rows {'9' * 5000}", "--rows: must be an integer, not '9999"),
-        ("matmul A.npy B.npy --stalls -1", "stalls must be an integer >= 0, not -1"),
-        ("wave --at ,", "--at: must be an integer, not ''"),
-        ("bench --limit 1000000000", "limit must be an integer from 1 to 1000000, not 1000000000"),
-        ("verify --jobs 1000000000", "jobs must be an integer from 1 to 1024, not 1000000000"),
-        ("verilog mxu_5x5", "DESIGN must be one of product, "),
-        ("verilog adder --rows 3", "adder has no parameter 'rows'; it has operand, subnormals, stages"),
-        ("verilog multiplier --operand fp12", "operand must be one of bf16, "),
-        ("verilog adder --name 2fast", "name must be a Verilog identifier, not '2fast'"),
-        ("area -o file.txt", "output must be a directory that can be written"),
-        (
-            "area -o out --target asic",
-            "target must be one of generic, cmos, ecp5, ice40, gowin, xilinx7, ecp5-dsp, "
-            "ice40-dsp, xilinx7-dsp, not 'asic'",
-        ),
-        ("area -o out --recipe best", "recipe must be one of area, default, sized, speed, not 'best'"),
-        ("area -o out --target generic --recipe speed", "recipe must be area or default on libraries without"),
-        ("area -o out --target genric", "xilinx7-dsp, not 'genric'; did you mean generic?"),
-        ("area -o out --target ecp5 --orders 3", "orders must be 0 without a target whose gates ABC maps by a script"),
-        ("area -o out --peers . --energy", "--energy applies only to reports of our own designs, not to --peers"),
-        ("area -o out --peers . --placed", "--placed applies only to reports of our own designs, not to --peers"),
-        ("area -o out --format fp64", "format must be one of bf16, fp16, tf32, fp8_e5m2, fp8_e4m3, fp32 or eXfY"),
-        ("area -o out --format bf16 --part divider", "part must be one of product, multiplier,"),
-        ("area -o out --width 0-3", "width must be fraction bits from 1 to 23, or a range as in 1-23, not '0-3'"),
-        (
-            "area -o out --width 1-100000000",
-            "width must be fraction bits from 1 to 23, or a range as in 1-23, not '1-1000",
-        ),
-        (
-            f"area -o out --width {'9' * 5000}",
-            "width must be fraction bits from 1 to 23, or a range as in 1-23, not '9999",
-        ),
-        ("area -o out --part adder", "--part applies only to designs chosen with --format or --width"),
-        ("area -o out --timeout 0", "timeout must be a number of seconds > 0 and <= 1000000, not 0.0"),
-        ("area -o out --timeout nan", "timeout must be a number of seconds > 0 and <= 1000000, not nan"),
-        ("area -o out --timeout inf", "timeout must be a number of seconds > 0 and <= 1000000, not inf"),
-        ("area -o out --timeout -1", "timeout must be a number of seconds > 0 and <= 1000000, not -1.0"),
-        ("area -o out --timeout 1e999", "timeout must be a number of seconds > 0 and <= 1000000, not inf"),
-        ("area -o out --jobs 1000000000", "jobs must be an integer from 1 to 1024, not 1000000000"),
-        (
-            "area -o out --format bf16 --part array --rows 1000000000",
-            "rows must be an integer from 1 to 65536, not 1000",
-        ),
-        ("area -o out --cluster here", "cluster must be the address of a Dask scheduler, as in tcp://host:8786, not"),
-        ("area -o out --jobs 0", "jobs must be an integer from 1 to 1024, not 0"),
-        ("area -o out --liberty missing.lib", "liberty must be a readable file, not 'missing.lib'"),
-        ("cache empty", "invalid choice: 'empty'"),
-        (
-            "cache clear --kind toys",
-            "kind must be one of simulations, models, netlists, areas, checks, studies, not 'toys'",
-        ),
-        ("board build ulx3s -o out", "board must be one of ulx3s-12f, ulx3s-25f, ulx3s-45f, ulx3s-85f, not 'ulx3s'"),
+        *((f"{first} {options}", words) for first, rows in _MISTAKES.items() for options, words in rows.items()),
+        *(compiled(f"matmul A.npy B.npy --vcd w.vcd {options}", words) for options, words in _TRACES.items()),
     ],
 )
-def test_mistakes(
-    arguments: str, words: str, matrices: tuple[np.ndarray, np.ndarray], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_mistakes(arguments: str, words: str, matrices: Matrices, command: Command) -> None:
     Path("text.npy").write_text("no numbers")
-    Path("file.txt").write_text("")
+    Path("file.txt").touch()
     np.save("objects.npy", np.array([[None]]), allow_pickle=True)
     np.save("complex.npy", matrices[0].astype(np.complex64))
     before = sorted(Path().iterdir())
-    code, out, err = _run(capsys, *arguments.split())
-    assert (code, out) == (2, "")
+    code, out, err = command(arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1)
     assert words in err
     assert err.startswith("openmxu")
-    assert err.count("\n") == 1
     assert sorted(Path().iterdir()) == before
 
 
@@ -292,7 +253,7 @@ def test_mistakes(
 )
 @pytest.mark.usefixtures("matrices")
 def test_no_work_without_a_place_for_its_results(
-    arguments: str, work: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: str, work: str, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
     """No folder, no rights (the kernel's own folder takes no files), a folder in place of a file."""
 
@@ -308,19 +269,15 @@ def test_no_work_without_a_place_for_its_results(
     for output in ("file/out", "/proc/out", "folder"):
         if "--core" in arguments and output == "/proc/out":
             continue  # belongs in the folder of the Verilog file
-        code, out, err = _run(capsys, *arguments.format(output).split())
+        code, out, err = command(arguments.format(output))
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert output in err
         assert sorted(Path().rglob("*")) == before
 
 
-def test_a_result_is_not_lost(
-    matrices: tuple[np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_result_is_not_lost(matrices: Matrices, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(Path.cwd()))
-    code, out, err = _run(
-        capsys, "matmul", "A.npy", "B.npy", "--engine", "golden", "-o", "/dev/full", "--stats", "s.json"
-    )
+    code, out, err = command("matmul A.npy B.npy --engine golden -o /dev/full --stats s.json")
     assert (code, out) == (1, "")
     (kept,) = Path.cwd().glob("openmxu-kept-*/full")
     assert err.splitlines()[-1] == (
@@ -331,27 +288,23 @@ def test_a_result_is_not_lost(
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "line"),
+    ("error", "code", "message"),
     [
-        (RuntimeError("it broke"), 1, "openmxu board list: it broke"),
-        (
-            ModuleNotFoundError(name="sklearn"),
-            2,
-            "openmxu board list: needs sklearn, which is not installed: pip install 'openmxu[demo]'",
-        ),
-        (MemoryError(), 2, "openmxu board list: there is not enough memory"),
-        (KeyboardInterrupt(), 130, "interrupted"),
-        (SystemExit(0), 1, "openmxu board list: a library asked to exit, with 0, before the command was done"),
+        (RuntimeError("it broke"), 1, "it broke"),
+        (ModuleNotFoundError(name="sklearn"), 2, "needs sklearn, which is not installed: pip install 'openmxu[demo]'"),
+        (MemoryError(), 2, "there is not enough memory"),
+        (KeyboardInterrupt(), 130, ""),
+        (SystemExit(0), 1, "a library asked to exit, with 0, before the command was done"),
     ],
 )
 def test_failures_and_interrupts(
-    error: BaseException, code: int, line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    error: BaseException, code: int, message: str, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
     def fail() -> None:
         raise error
 
     monkeypatch.setattr("openmxu_boards.boards", fail)
-    assert _run(capsys, "board", "list") == (code, "", f"{line}\n")
+    assert command("board list") == (code, "", f"openmxu board list: {message}\n" if message else "interrupted\n")
 
 
 def _parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
@@ -419,6 +372,7 @@ def test_text_of_others(screen: type[io.StringIO], monkeypatch: pytest.MonkeyPat
 
 
 def test_a_note_is_a_line() -> None:
+    """Beside the version."""
     program = f"""
 import logging, sys
 from openmxu.cli.frame import main
@@ -426,16 +380,12 @@ main(["--version"])
 logging.getLogger("x").warning({FOREIGN!r})
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("openmxu ")
     assert done.stderr == f"note: {SHOWN}\n"
 
 
-def test_version_and_module() -> None:
-    done = subprocess.run([sys.executable, "-m", "openmxu", "--version"], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("openmxu ")
-
-
 def _shell(command: str, **variables: str) -> tuple[int, str, str]:
-    """The same of a command line in a shell, where ``openmxu`` is the module that the tests have."""
+    """Exit code, output and errors of a line in a shell, where ``openmxu`` is the module that the tests have."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | variables
     command = command.replace("openmxu", f"{shlex.quote(sys.executable)} -m openmxu", 1)
     done = subprocess.run(["bash", "-c", command], capture_output=True, env=environment, check=False, timeout=60)
@@ -443,7 +393,7 @@ def _shell(command: str, **variables: str) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize(
-    ("command", "expected"),
+    ("line", "expected"),
     [
         ("openmxu board list > /dev/full", "No space left on device"),
         ("PYTHONUNBUFFERED=1 openmxu board list > /dev/full", "No space left on device"),
@@ -453,24 +403,24 @@ def _shell(command: str, **variables: str) -> tuple[int, str, str]:
         ("openmxu board list 0<&- >&-", "Bad file descriptor"),
     ],
 )
-def test_standard_output_that_cannot_be_written(command: str, expected: str) -> None:
-    code, out, err = _shell(command)
+def test_standard_output_that_cannot_be_written(line: str, expected: str) -> None:
+    code, out, err = _shell(line)
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert err.startswith("openmxu")
     assert err.endswith(f": standard output cannot be written: {expected}\n")
 
 
 @pytest.mark.parametrize(
-    "command",
+    "line",
     [
         "(sleep 0.01; openmxu verilog multiplier; echo $? >&2) | true",
         "openmxu verilog multiplier -o >(true); echo $? >&2",
         "(sleep 0.01; openmxu list; echo $? >&2) | true",
     ],
 )
-def test_nobody_reads_on(command: str) -> None:
+def test_nobody_reads_on(line: str) -> None:
     """Nobody is told of it, and it is no failure."""
-    assert _shell(command)[1:] == ("", "0\n")
+    assert _shell(line)[1:] == ("", "0\n")
 
 
 @pytest.mark.usefixtures("matrices")
@@ -503,23 +453,23 @@ def test_outputs_into_pipes() -> None:
     "name", ["line\nfeed", "carriage\rreturn", "escape\x1b[2J", "half\udcff", "\u202eback", "wide\u3000"]
 )
 @pytest.mark.usefixtures("matrices")
-def test_odd_names(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_odd_names(name: str, command: Command) -> None:
     """One line, and nothing in it that a terminal acts on."""
     shown = name.encode("unicode_escape").decode()
-    for arguments in (
-        ("matmul", f"{name}.npy", "B.npy"),
-        ("matmul", "A.npy", "B.npy", "-o", f"{name}/C.npy"),
-        ("matmul", "A.npy", "B.npy", name),
-        ("area", "-o", "out", "--liberty", f"{name}.lib"),
-        ("area", "-o", "out", "--compare", f"{name}.json"),
+    for words, last in (
+        ("matmul A.npy", f"{name}.npy"),
+        ("matmul A.npy B.npy -o", f"{name}/C.npy"),
+        ("matmul A.npy B.npy", name),
+        ("area -o out --liberty", f"{name}.lib"),
+        ("area -o out --compare", f"{name}.json"),
         ("verilog", name),
-        ("board", "build", name, "-o", "out"),
+        ("board build -o out", name),
     ):
-        code, out, err = _run(capsys, *arguments)
+        code, out, err = command(words, last)
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert err[:-1].isprintable()
         assert shown in err.replace("\\\\", "\\")
-    assert _run(capsys, "matmul", "A.npy", "B.npy", "--engine", "golden", "-o", f"{name}.npy")[0] == 0
+    assert command("matmul A.npy B.npy --engine golden -o", f"{name}.npy")[0] == 0
     assert np.load(f"{name}.npy").shape == (3, 5)
 
 

@@ -22,74 +22,70 @@ interrupts.install()
 sys.exit(supervise(command))
 """
 
+# The program itself, with a library that ends it or with no room for a process.
+FRONT_DOOR = """
+import os, sys
+import openmxu_boards
+from openmxu.__main__ import main
+def fail():
+    {}
+{} = fail
+sys.exit(main())
+"""
+
+LIBRARY = "openmxu: ended with exit code 0 by a library before the command was done\n"
+
 
 def supervised(body: str) -> list[str]:
     """A program whose command this is."""
     return [sys.executable, "-c", PROGRAM.format(body=body)]
 
 
+def ends(command: list[str]) -> tuple[int, str, str]:
+    """Exit code, output and errors of a program."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return done.returncode, done.stdout, done.stderr
+
+
 @pytest.mark.parametrize("code", [0, 1, 2])
 @pytest.mark.parametrize("end", ["", "; ctypes.CDLL(None).on_exit(ctypes.CDLL(None).abort, None)"])
 def test_the_code_of_a_command(code: int, end: str) -> None:
     """Also where libraries crash after it."""
-    done = subprocess.run(
-        supervised(f"print('done'){end}; return {code}"), capture_output=True, text=True, check=False, timeout=60
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (code, "done\n", "")
+    assert ends(supervised(f"print('done'){end}; return {code}")) == (code, "done\n", "")
 
 
 @pytest.mark.parametrize(
-    ("body", "code", "said"),
+    ("body", "code", "message"),
     [
-        ("os._exit(0)", 1, "ended with exit code 0 by a library"),
-        ("ctypes.CDLL(None).exit(0)", 1, "ended with exit code 0 by a library"),
-        ("ctypes.CDLL(None)._exit(0)", 1, "ended with exit code 0 by a library"),
+        ("os._exit(0)", 1, LIBRARY),
+        ("ctypes.CDLL(None).exit(0)", 1, LIBRARY),
+        ("ctypes.CDLL(None)._exit(0)", 1, LIBRARY),
         ("ctypes.CDLL(None).exit(7)", 7, ""),
-        ("ctypes.CDLL(None).abort()", 1, "killed by signal 6"),
-        ("os.kill(os.getpid(), signal.SIGKILL)", 1, "killed by signal 9"),
+        ("ctypes.CDLL(None).abort()", 1, "openmxu: killed by signal 6 before the command was done\n"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", 1, "openmxu: killed by signal 9 before the command was done\n"),
         ("os.kill(os.getpid(), signal.SIGTERM)", 143, "terminated\n"),
     ],
 )
-def test_ends_that_no_command_has(body: str, code: int, said: str) -> None:
-    done = subprocess.run(supervised(body), capture_output=True, text=True, check=False, timeout=60)
-    line = f"openmxu: {said} before the command was done\n" if code == 1 else said
-    assert (done.returncode, done.stdout, done.stderr) == (code, "", line)
+def test_ends_that_no_command_has(body: str, code: int, message: str) -> None:
+    assert ends(supervised(body)) == (code, "", message)
 
 
 def test_the_front_door_has_it() -> None:
-    program = """
-import os, sys
-import openmxu_boards
-from openmxu.__main__ import main
-openmxu_boards.boards = lambda: os._exit(0)
-sys.exit(main())
-"""
-    command = [sys.executable, "-c", program, "board", "list"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    said = "openmxu: ended with exit code 0 by a library before the command was done\n"
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
+    program = FRONT_DOOR.format("os._exit(0)", "openmxu_boards.boards")
+    assert ends([sys.executable, "-c", program, "board", "list"]) == (1, "", LIBRARY)
 
 
 def test_no_room_for_a_process() -> None:
-    program = """
-import os, sys
-from openmxu.__main__ import main
-def fork():
-    raise BlockingIOError(11, "Resource temporarily unavailable")
-os.fork = fork
-sys.exit(main())
-"""
-    done = subprocess.run([sys.executable, "-c", program, "list"], capture_output=True, text=True, check=False)
-    said = "openmxu: no process can be started: Resource temporarily unavailable\n"
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+    program = FRONT_DOOR.format('raise BlockingIOError(11, "Resource temporarily unavailable")', "os.fork")
+    message = "openmxu: no process can be started: Resource temporarily unavailable\n"
+    assert ends([sys.executable, "-c", program, "list"]) == (2, "", message)
 
 
 def test_ignored_children() -> None:
     """Whoever starts the program may not care how its children end."""
     ignore = "signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
     command = [sys.executable, "-c", f"import os, signal, sys; {ignore}", *supervised("return 2")[1:]]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (2, "")
+    assert ends(command) == (2, "", "")
 
 
 @pytest.mark.parametrize(
@@ -120,6 +116,5 @@ def test_signals_while_native_code_keeps_python(number: signal.Signals, code: in
 def test_a_child_of_a_child_may_hold_the_pipe() -> None:
     start = time.monotonic()
     body = "\n    ".join(["if not os.fork(): import time; os.close(1); os.close(2); time.sleep(20)", "os._exit(0)"])
-    done = subprocess.run(supervised(body), capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 1
+    assert ends(supervised(body))[0] == 1
     assert time.monotonic() - start < 15
