@@ -7,12 +7,16 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from openmxu.runtime import cache, machine
+
+from .conftest import python, wait_until
 
 KEY = cache.key("some", "parts")
 CONTENT = bytes(range(256)) * 20
@@ -71,60 +75,46 @@ def start(tmp_path: Path) -> subprocess.Popen[str]:
     return process
 
 
-def wait_for(path: Path, lines: int) -> None:
-    deadline = time.monotonic() + 60
-    while not path.exists() or path.read_text().count("\n") < lines:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+def wait_for_makers(log: Path, count: int) -> None:
+    wait_until(lambda: log.exists() and log.read_text().count("\n") >= count)
 
 
 def test_made_once(folder: Path) -> None:
     assert cache.fetch("models", KEY, Maker()) == CONTENT
     assert cache.fetch("models", KEY, forbidden) == CONTENT
-    assert [path.name for path in folder.iterdir()] == [KEY]
+    assert os.listdir(folder) == [KEY]
     assert cache.fetch("netlists", KEY, Maker(b"")) == cache.fetch("netlists", KEY, forbidden) == b""
 
 
 def test_key_is_everything() -> None:
-    keys = {
-        cache.key("1", "a", "bc"),
-        cache.key("1", "ab", "c"),
-        cache.key("2", "a", "bc"),
-        cache.key("1", "a", "bc", ""),
-    }
-    assert len(keys) == 4
+    parts = ("1", "a", "bc"), ("1", "ab", "c"), ("2", "a", "bc"), ("1", "a", "bc", "")
+    assert len({cache.key(*each) for each in parts}) == len(parts)
     assert os.uname().machine in machine.processor()
 
 
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda data: data[:-1],
-        lambda data: data[:-1] + bytes([data[-1] ^ 1]),
-        lambda data: bytes([data[0] ^ 1]) + data[1:],
-        lambda data: data + b"\0",
-        lambda data: data[:10],
-        lambda data: b"",
-        lambda data: CONTENT,
-        lambda data: bytes(len(data)),
+        pytest.param(lambda data: data[:-1], id="cut"),
+        pytest.param(lambda data: data[:-1] + bytes([data[-1] ^ 1]), id="flipped"),
+        pytest.param(lambda data: bytes([data[0] ^ 1]) + data[1:], id="digest"),
+        pytest.param(lambda data: data + b"\0", id="longer"),
+        pytest.param(lambda data: data[:10], id="short"),
+        pytest.param(lambda data: b"", id="empty"),
+        pytest.param(lambda data: CONTENT, id="bare"),
+        pytest.param(lambda data: bytes(len(data)), id="zeros"),
     ],
-    ids=["cut", "flipped", "digest", "longer", "short", "empty", "bare", "zeros"],
 )
-def test_damaged(damage: object, folder: Path) -> None:
+def test_damaged(damage: Callable[[bytes], bytes], folder: Path) -> None:
     cache.fetch("models", KEY, Maker())
     good = (folder / KEY).read_bytes()
-    assert callable(damage)
     (folder / KEY).write_bytes(damage(good))
     again = Maker()
     assert cache.fetch("models", KEY, again) == CONTENT
     assert again.calls == 1
     assert (folder / KEY).read_bytes() == good
-
-
-def test_misplaced(folder: Path) -> None:
-    cache.fetch("models", KEY, Maker())
     other = cache.key("other")
-    (folder / KEY).rename(folder / other)
+    (folder / KEY).rename(folder / other)  # whole, but in another's place
     assert cache.fetch("models", other, Maker(b"other")) == b"other"
 
 
@@ -141,28 +131,23 @@ def test_nothing_is_kept_of_a_failure(error: BaseException, folder: Path, caplog
     assert cache.fetch("models", KEY, Maker()) == CONTENT
 
 
-def test_two_at_once(tmp_path: Path, folder: Path) -> None:
+@pytest.mark.parametrize(("killed", "made"), [(False, 1), (True, 2)])
+def test_two_at_once(killed: bool, made: int, tmp_path: Path, folder: Path) -> None:
+    """The second waits for the first, and makes the entry if that one is killed."""
     first = start(tmp_path)
-    wait_for(tmp_path / "log", 1)
+    wait_for_makers(tmp_path / "log", 1)
     second = start(tmp_path)
-    time.sleep(0.2)
-    assert second.poll() is None
+    if killed:
+        first.kill()
+        first.wait(60)
+        wait_for_makers(tmp_path / "log", 2)
+    else:
+        time.sleep(0.2)
+        assert second.poll() is None
     (tmp_path / "go").touch()
-    assert (first.wait(60), second.wait(60)) == (0, 0)
-    assert (tmp_path / "log").read_text() == "made\n"
-    assert [path.name for path in folder.iterdir()] == [KEY]
-
-
-def test_killed_while_another_waits(tmp_path: Path, folder: Path) -> None:
-    first = start(tmp_path)
-    wait_for(tmp_path / "log", 1)
-    second = start(tmp_path)
-    first.send_signal(signal.SIGKILL)
-    first.wait(60)
-    wait_for(tmp_path / "log", 2)
-    (tmp_path / "go").touch()
-    assert second.wait(60) == 0
-    assert [path.name for path in folder.iterdir()] == [KEY]
+    assert (first.wait(60), second.wait(60)) == (-signal.SIGKILL if killed else 0, 0)
+    assert (tmp_path / "log").read_text() == made * "made\n"
+    assert os.listdir(folder) == [KEY]
 
 
 def test_failed_while_others_wait(folder: Path) -> None:
@@ -180,8 +165,7 @@ def test_failed_while_others_wait(folder: Path) -> None:
 
     with ThreadPoolExecutor(3) as pool:
         first = pool.submit(cache.fetch, "models", KEY, broken)
-        while not (folder / f"{KEY}.part").exists():
-            time.sleep(0.01)
+        wait_until((folder / f"{KEY}.part").exists)
         second = pool.submit(cache.fetch, "models", KEY, slow)
         time.sleep(0.2)
         fail.set()
@@ -195,7 +179,7 @@ def test_failed_while_others_wait(folder: Path) -> None:
 
 def test_killed(tmp_path: Path, folder: Path) -> None:
     process = start(tmp_path)
-    wait_for(tmp_path / "log", 1)
+    wait_for_makers(tmp_path / "log", 1)
     assert cache.fetch("models", cache.key("other"), Maker()) == CONTENT
     left = folder / f"{KEY}.part"
     assert left.exists()  # still somebody's
@@ -225,14 +209,15 @@ def test_tools_have_a_place(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
     assert cache.for_tools(tmp_path / "new" / "tool") == tmp_path / "new" / "tool"
     assert caplog.messages == []
     (tmp_path / "file").touch()
-    code = f"""
+    program = f"""
 import pathlib, openmxu.runtime.cache as cache
 place = cache.for_tools(pathlib.Path("{tmp_path}/file/tool"))
 (place / "kept").touch()
 assert place == cache.for_tools(pathlib.Path("/proc/tool"))
 print(place)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = python(program)
+    assert done.returncode == 0
     assert not Path(done.stdout.strip()).exists()
     assert done.stderr.startswith(f"cache cannot be used ({tmp_path}/file/tool: Not a directory); ")
     assert done.stderr.count("\n") == 1
@@ -279,28 +264,26 @@ def test_full_disk(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize("place", ["openmxu/models", f"openmxu/models/{KEY}", f"openmxu/models/{KEY}.part"])
-@pytest.mark.parametrize("what", ["file", "folder", "link", "link to nothing", "pipe"])
-def test_something_else_in_the_way(what: str, place: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "block",
+    [
+        pytest.param(lambda path, other: path.write_bytes(CONTENT), id="file"),
+        pytest.param(lambda path, other: (path / "in the way").mkdir(parents=True), id="folder"),
+        pytest.param(lambda path, other: path.symlink_to(other), id="link"),
+        pytest.param(lambda path, other: path.symlink_to("/no/such/place"), id="link to nothing"),
+        pytest.param(lambda path, other: os.mkfifo(path), id="pipe"),
+    ],
+)
+def test_something_else_in_the_way(block: Callable[[Path, Path], None], place: str, tmp_path: Path) -> None:
     cache.fetch("netlists", KEY, Maker())
-    path = tmp_path / "a cache" / place
+    path, other = tmp_path / "a cache" / place, tmp_path / "other"
     path.parent.mkdir(exist_ok=True)
-    other = tmp_path / "other"
     other.mkdir()
     (other / "kept").touch()
-    match what:
-        case "file":
-            path.write_bytes(CONTENT)
-        case "folder":
-            (path / "in the way").mkdir(parents=True)
-        case "link":
-            path.symlink_to(other)
-        case "link to nothing":
-            path.symlink_to("/no/such/place")
-        case "pipe":
-            os.mkfifo(path)
+    block(path, other)
     assert cache.fetch("models", KEY, Maker()) == CONTENT
     assert cache.fetch("models", KEY, forbidden) == CONTENT
-    assert [each.name for each in other.iterdir()] == ["kept"]
+    assert os.listdir(other) == ["kept"]
     assert not (tmp_path / "a cache" / "openmxu" / "models").is_symlink()
 
 
@@ -343,11 +326,11 @@ def test_of_another_user(what: str, folder: Path, caplog: pytest.LogCaptureFixtu
         folder.parent.symlink_to(tmp_path / "elsewhere")
     os.chown(folder / KEY if what == "entry" else folder.parent, 1234, 1234, follow_symlinks=False)
     assert cache.fetch("models", KEY, Maker()) == CONTENT
-    refusal = f"({folder.parent}: belongs to another user; XDG_CACHE_HOME can name another place)"
-    assert (refusal in caplog.text) == (what != "entry")
     if what == "entry":
         assert cache.fetch("models", KEY, forbidden) == CONTENT
         assert (folder / KEY).stat().st_uid == 0
+    refusal = f"({folder.parent}: belongs to another user; XDG_CACHE_HOME can name another place)"
+    assert (refusal in caplog.text) == (what != "entry")
 
 
 @pytest.mark.parametrize("mode", [0o620, 0o602])
@@ -366,12 +349,6 @@ def test_a_link_of_ours_to_another_place(folder: Path, tmp_path: Path) -> None:
     assert (tmp_path / "elsewhere" / "models" / KEY).is_file()
 
 
-def test_what_is_not_worthy_serves_this_process_only(folder: Path) -> None:
-    assert cache.fetch("models", KEY, Maker(), worthy=lambda: False) == CONTENT
-    assert cache.fetch("models", KEY, forbidden) == CONTENT
-    assert not list(folder.iterdir())
-
-
 def test_find_keep_discard(folder: Path) -> None:
     assert cache.find("models", KEY) is None
     cache.keep("models", KEY, CONTENT)
@@ -380,19 +357,20 @@ def test_find_keep_discard(folder: Path) -> None:
     cache.discard("models", KEY)
     cache.discard("models", KEY)
     assert cache.find("models", KEY) is None
-    cache.fetch("models", KEY, Maker(), worthy=lambda: False)
+    assert cache.fetch("models", KEY, Maker(), worthy=lambda: False) == CONTENT
+    assert cache.fetch("models", KEY, forbidden) == CONTENT  # it serves this process only
+    assert not os.listdir(folder)
     cache.discard("models", KEY)
     assert cache.find("models", KEY) is None
 
 
 def test_pack(tmp_path: Path) -> None:
+    files = {"one": b"1", "a/two": b"", "a/b/three": CONTENT}
     (tmp_path / "a" / "b").mkdir(parents=True)
-    for name, content in (("one", b"1"), ("a/two", b""), ("a/b/three", CONTENT)):
+    for name, content in files.items():
         (tmp_path / name).write_bytes(content)
     cache.unpack(cache.pack(tmp_path), tmp_path / "copy")
-    assert (tmp_path / "copy" / "one").read_bytes() == b"1"
-    assert (tmp_path / "copy" / "a" / "two").read_bytes() == b""
-    assert (tmp_path / "copy" / "a" / "b" / "three").read_bytes() == CONTENT
+    assert {name: (tmp_path / "copy" / name).read_bytes() for name in files} == files
 
 
 def test_read_only_entries_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -435,15 +413,11 @@ def test_size_bound_that_is_none(text: str, monkeypatch: pytest.MonkeyPatch) -> 
         cache.fetch("models", KEY, forbidden)
 
 
-def test_unknown_kind() -> None:
-    with pytest.raises(
-        ValueError, match=r"^kind must be one of simulations, models, netlists, areas, checks, studies, not 'toys'$"
-    ):
-        cache.fetch("toys", KEY, forbidden)
-    with pytest.raises(
-        ValueError, match=r"^kind must be one of simulations, models, netlists, areas, checks, studies, not 'toys'$"
-    ):
-        cache.clear("toys")
+@pytest.mark.parametrize("ask", [partial(cache.fetch, key=KEY, make=forbidden), cache.clear])
+def test_unknown_kind(ask: Callable[[str], object]) -> None:
+    kinds = "simulations, models, netlists, areas, checks, studies"
+    with pytest.raises(ValueError, match=f"^kind must be one of {kinds}, not 'toys'$"):
+        ask("toys")
 
 
 def test_usage_and_clear(folder: Path) -> None:
@@ -467,7 +441,7 @@ def test_usage_and_clear(folder: Path) -> None:
 
 def test_clear_while_another_makes(tmp_path: Path) -> None:
     process = start(tmp_path)
-    wait_for(tmp_path / "log", 1)
+    wait_for_makers(tmp_path / "log", 1)
     cache.clear()
     (tmp_path / "go").touch()
     assert process.wait(60) == 0

@@ -2,10 +2,8 @@
 
 import os
 import re
-import subprocess
-import sys
+import shutil
 import tempfile
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from openmxu.runtime.files import NotStoredError, folder, reserve, write_bytes, write_text, writing
+
+from .conftest import contents, python, wait_until
 
 
 @pytest.fixture
@@ -35,26 +35,11 @@ def unprivileged(tmp_path: Path) -> Iterator[None]:
             each.chmod(mode)
 
 
-def _python(program: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
-    """A program of its own, in ``tmp_path``."""
-    path = os.pathsep.join(sys.path)
-    return subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=os.environ | {"PYTHONPATH": path},
-        check=False,
-    )
-
-
 def test_new_and_existing(tmp_path: Path) -> None:
-    path = tmp_path / "out.txt"
-    write_text(path, "é")
-    write_text(path, "ü")
-    assert path.read_bytes() == "ü".encode()
-    assert [p.name for p in tmp_path.iterdir()] == ["out.txt"]
+    for text in ("é", "ü"):
+        write_text(tmp_path / "out.txt", text)
+        assert (tmp_path / "out.txt").read_bytes() == text.encode()
+    assert contents(tmp_path) == {"out.txt": "ü"}
 
 
 def test_links_and_pipes_stay_what_they_are(tmp_path: Path) -> None:
@@ -71,27 +56,21 @@ def test_links_and_pipes_stay_what_they_are(tmp_path: Path) -> None:
     assert pipe.is_fifo()
 
 
-def test_mode_is_that_of_any_new_file(tmp_path: Path) -> None:
-    write_text(tmp_path / "ours", "")
+def test_mode_is_that_of_any_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the umask, which is that of all threads, stays alone."""
+
+    def forbidden(mask: int) -> int:
+        raise AssertionError("the umask is that of all threads")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "umask", forbidden)
+        write_text(tmp_path / "ours", "")
     (tmp_path / "theirs").touch()
     assert (tmp_path / "ours").stat().st_mode == (tmp_path / "theirs").stat().st_mode
 
 
 def test_failure_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "out.txt"
-    write_text(path, "old")
-
-    def fail(*paths: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "replace", fail)
-    with pytest.raises(OSError, match="No space left"):
-        write_text(path, "new")
-    assert path.read_text() == "old"
-    assert [p.name for p in tmp_path.iterdir()] == ["out.txt"]
-
-
-def test_an_error_in_between_leaves_the_old_file(tmp_path: Path) -> None:
+    """Whether it comes at the end or in between."""
     path = tmp_path / "out.txt"
     write_text(path, "old")
 
@@ -100,17 +79,16 @@ def test_an_error_in_between_leaves_the_old_file(tmp_path: Path) -> None:
             file.write(b"half of the new")
             raise KeyboardInterrupt
 
+    def fail(*paths: object) -> None:
+        raise OSError(28, "No space left on device")
+
     with pytest.raises(KeyboardInterrupt):
         interrupted()
-    assert path.read_text() == "old"
-    assert [p.name for p in tmp_path.iterdir()] == ["out.txt"]
-
-
-def test_messages(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="output must be a file, not the directory"):
-        write_bytes(tmp_path, b"")
-    with pytest.raises(OSError, match=r"output .*out.txt cannot be written: No such file or directory"):
-        write_bytes(tmp_path / "missing" / "out.txt", b"")
+    assert contents(tmp_path) == {"out.txt": "old"}
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(OSError, match="No space left"):
+        write_text(path, "new")
+    assert contents(tmp_path) == {"out.txt": "old"}
 
 
 @pytest.mark.parametrize(("mode", "kept"), [(0o651, 0o651), (0o6755, 0o755)])
@@ -130,14 +108,6 @@ def test_an_existing_file_keeps_its_owner(tmp_path: Path) -> None:
     os.chown(path, 1234, 4321)
     write_text(path, "new")
     assert (path.stat().st_uid, path.stat().st_gid, path.stat().st_mode & 0o7777) == (1234, 4321, 0o600)
-
-
-def test_the_umask_stays_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def forbidden(mask: int) -> int:
-        raise AssertionError("the umask is that of all threads")
-
-    monkeypatch.setattr(os, "umask", forbidden)
-    write_text(tmp_path / "out.txt", "")
 
 
 def test_what_is_private_is_never_open_to_others(tmp_path: Path) -> None:
@@ -174,23 +144,17 @@ def test_on_the_disk_before_the_name_changes(tmp_path: Path, monkeypatch: pytest
 
 def test_standard_output(tmp_path: Path) -> None:
     """Into a pipe, and behind what a file has already; in the order in which it was written."""
-    program = (
-        "from openmxu.runtime.files import write_text; print('printed'); "
-        "write_text('/dev/stdout', 'written\\n'); print('printed')"
-    )
-    said = "printed\nwritten\nprinted\n"
-    assert _python(program, tmp_path).stdout == said
-    with (tmp_path / "log").open("a") as log:
-        log.write("before\n")
-        log.flush()
-        subprocess.run(
-            [sys.executable, "-c", program],
-            stdout=log,
-            check=True,
-            timeout=60,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-        )
-    assert (tmp_path / "log").read_text() == f"before\n{said}"
+    write = "print('printed'); write_text('/dev/stdout', 'written\\n'); print('printed', flush=True)"
+    program = f"""
+import os
+from openmxu.runtime.files import write_text
+{write}
+os.dup2(os.open("log", os.O_WRONLY | os.O_APPEND), 1)
+{write}
+"""
+    (tmp_path / "log").write_text("before\n")
+    assert python(program, tmp_path).stdout == "printed\nwritten\nprinted\n"
+    assert (tmp_path / "log").read_text() == "before\nprinted\nwritten\nprinted\n"
 
 
 @pytest.mark.parametrize("name", ["/dev/fd/{}", "/proc/self/fd/{}", "link"])
@@ -219,20 +183,21 @@ def test_devices() -> None:
 def test_a_process_that_is_killed(tmp_path: Path) -> None:
     """It leaves the old file and a hidden one, which the next process deletes; but not what is in use."""
     (tmp_path / "out.txt").write_text("old")
-    done = _python(
-        "import os, signal\nfrom openmxu.runtime.files import writing\n"
-        "with writing('out.txt') as file:\n file.write(bytes(1 << 20))\n os.kill(os.getpid(), 9)",
-        tmp_path,
-    )
-    assert done.returncode == -9
-    left = [path.name for path in tmp_path.iterdir() if path.name != "out.txt"]
-    assert len(left) == 1
-    assert left[0].startswith(".openmxu-")
+    program = """
+import os
+from openmxu.runtime.files import writing
+with writing('out.txt') as file:
+    file.write(bytes(1 << 20))
+    os.kill(os.getpid(), 9)
+"""
+    assert python(program, tmp_path).returncode == -9
+    [left] = [name for name in os.listdir(tmp_path) if name != "out.txt"]
+    assert left.startswith(".openmxu-")
     assert (tmp_path / "out.txt").read_text() == "old"
     with writing(tmp_path / "used.txt") as file:
         file.write(b"used")
         write_text(tmp_path / "out.txt", "new")
-    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"out.txt": "new", "used.txt": "used"}
+    assert contents(tmp_path) == {"out.txt": "new", "used.txt": "used"}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
@@ -242,26 +207,29 @@ def test_hidden_files_of_others_stay(tmp_path: Path) -> None:
         path.touch()
     os.chown(theirs, 1234, 1234)
     write_text(tmp_path / "out.txt", "")
-    assert {path.name for path in tmp_path.iterdir()} == {"out.txt", theirs.name}
+    assert {*os.listdir(tmp_path)} == {"out.txt", theirs.name}
 
 
 def _refusal(path: Path | str) -> str:
-    """What reserving says, before the work."""
-    with pytest.raises(OSError, match=re.escape(str(path))) as found, reserve(path):
+    """What is said before the work, when a place is reserved; without any work, it is the same."""
+    with pytest.raises(OSError, match=re.escape(str(path))) as refused, reserve(path):
         raise AssertionError("this is the work, which must not begin")
-    return str(found.value)
+    with pytest.raises(type(refused.value), match=f"^{re.escape(str(refused.value))}$"):
+        write_bytes(path, b"")
+    return str(refused.value)
 
 
 def test_no_work_without_a_place(tmp_path: Path) -> None:
     assert _refusal(tmp_path) == f"output must be a file, not the directory {tmp_path}"
-    missing = tmp_path / "missing" / "out.txt"
-    assert _refusal(missing) == f"output {missing} cannot be written: No such file or directory"
     (tmp_path / "file").touch()
-    below = tmp_path / "file" / "out.txt"
-    assert _refusal(below) == f"output {below} cannot be written: Not a directory"
     loop = tmp_path / "loop"
     loop.symlink_to(loop)
-    assert _refusal(loop) == f"output {loop} cannot be written: Too many levels of symbolic links"
+    for path, reason in (
+        (tmp_path / "missing/out.txt", "No such file or directory"),
+        (tmp_path / "file/out.txt", "Not a directory"),
+        (loop, "Too many levels of symbolic links"),
+    ):
+        assert _refusal(path) == f"output {path} cannot be written: {reason}"
     assert loop.is_symlink()
     assert "cannot be written" in _refusal("/proc/out.txt")  # no folder of the kernel's takes files
     with (
@@ -269,33 +237,30 @@ def test_no_work_without_a_place(tmp_path: Path) -> None:
         reserve(tmp_path / "a", tmp_path / "loop/../a"),
     ):
         pass
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "loop"]
+    assert sorted(os.listdir(tmp_path)) == ["file", "loop"]
 
 
 @pytest.mark.usefixtures("unprivileged")
 def test_no_work_without_permission(tmp_path: Path) -> None:
-    path = tmp_path / "out.txt"
+    path, pipe = tmp_path / "out.txt", tmp_path / "pipe"
     path.write_text("old")
-    path.chmod(0o444)
-    assert _refusal(path) == f"output {path} cannot be written: Permission denied"
-    path.chmod(0o644)
-    tmp_path.chmod(0o555)
-    assert _refusal(path) == f"output {path} cannot be written: Permission denied"
-    tmp_path.chmod(0o755)
-    pipe = tmp_path / "pipe"
     os.mkfifo(pipe, 0o444)
-    assert _refusal(pipe) == f"output {pipe} cannot be written: Permission denied"
+    for refused, mode, mode_of_folder in ((path, 0o444, 0o755), (path, 0o644, 0o555), (pipe, 0o444, 0o755)):
+        refused.chmod(mode)
+        tmp_path.chmod(mode_of_folder)
+        assert _refusal(refused) == f"output {refused} cannot be written: Permission denied"
     assert path.read_text() == "old"
 
 
 def test_no_work_without_room(tmp_path: Path) -> None:
-    done = _python(
-        "import resource\n"
-        "from openmxu.runtime.files import reserve\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
-        "with reserve('out.txt'): print('the work')",
-        tmp_path,
-    )
+    program = """
+import resource
+from openmxu.runtime.files import reserve
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+with reserve('out.txt'):
+    print('the work')
+"""
+    done = python(program, tmp_path)
     assert done.stdout == ""
     assert done.stderr.endswith("output out.txt cannot be written: File too large\n")
     assert not list(tmp_path.iterdir())
@@ -306,7 +271,7 @@ def test_places_are_held_and_let_go(tmp_path: Path) -> None:
     with reserve(tmp_path / "old", None, tmp_path / "new", "/dev/null") as outputs:
         outputs.write_text(tmp_path / "new", "new")
         assert len(list(tmp_path.iterdir())) == 3
-    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"old": "old", "new": "new"}
+    assert contents(tmp_path) == {"old": "old", "new": "new"}
 
     def interrupted() -> None:
         with reserve(tmp_path / "old", tmp_path / "newer"):
@@ -314,48 +279,44 @@ def test_places_are_held_and_let_go(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
-    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"old": "old", "new": "new"}
+    assert contents(tmp_path) == {"old": "old", "new": "new"}
 
 
-def _work(tmp_path: Path) -> str:
-    """What is said of a result whose folder goes while it is computed."""
+def _failure(tmp_path: Path) -> str:
+    """What is said of results whose folder goes while they are computed, and of a full device."""
     home = tmp_path / "goes"
     home.mkdir()
 
     def work() -> None:
         with reserve(home / "a", tmp_path / "b", "/dev/full") as outputs:
-            for path in home.iterdir():
-                path.unlink()
-            home.rmdir()
-            outputs.write_text(home / "a", "result a")
-            outputs.write_text(tmp_path / "b", "result b")
-            outputs.write_text("/dev/full", "result c")
+            shutil.rmtree(home)
+            for path, result in ((home / "a", "a"), (tmp_path / "b", "b"), ("/dev/full", "c")):
+                outputs.write_text(path, f"result {result}")
 
-    with pytest.raises(NotStoredError) as found:
+    with pytest.raises(NotStoredError) as failure:
         work()
     assert (tmp_path / "b").read_text() == "result b"
-    return str(found.value)
+    return str(failure.value)
 
 
 def test_results_are_kept_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for each in ("temporary", "home"):
         (tmp_path / each).mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    saved = r"it was saved as (\S+)"
     for temporary, kept in ((tmp_path / "temporary", "temporary"), (Path("/proc"), "home")):
         monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-        found = re.fullmatch(
-            r"output (\S+) cannot be written: No such file or directory; it was saved as (\S+); "
-            r"output (\S+) cannot be written: No space left on device; it was saved as (\S+)",
-            _work(tmp_path),
+        places = re.fullmatch(
+            rf"output {re.escape(str(tmp_path))}/goes/a cannot be written: No such file or directory; {saved}; "
+            rf"output /dev/full cannot be written: No space left on device; {saved}",
+            _failure(tmp_path),
         )
-        assert found is not None
-        assert found[1] == str(tmp_path / "goes/a")
-        assert Path(found[2]).read_text() == "result a"
-        assert Path(found[2]).parent.parent == tmp_path / kept
-        assert Path(found[2]).parent.stat().st_mode & 0o777 == 0o700
-        assert Path(found[4]).read_text() == "result c"
+        assert places is not None
+        assert [Path(place).read_text() for place in places.groups()] == ["result a", "result c"]
+        assert Path(places[1]).parent.parent == tmp_path / kept
+        assert Path(places[1]).parent.stat().st_mode & 0o777 == 0o700
     monkeypatch.setenv("HOME", "/proc")
-    assert "; nor can it be saved in the temporary or the home directory" in _work(tmp_path)
+    assert "; nor can it be saved in the temporary or the home directory" in _failure(tmp_path)
 
 
 def test_a_pipe_that_nobody_reads(tmp_path: Path) -> None:
@@ -380,9 +341,7 @@ def test_a_pipe_that_waits_for_its_reader(tmp_path: Path, caplog: pytest.LogCapt
     said = f"waiting for somebody to read the pipe {pipe}"
     with ThreadPoolExecutor(1) as pool:
         written = pool.submit(write_text, pipe, "through")
-        limit = time.monotonic() + 10
-        while said not in caplog.messages and time.monotonic() < limit:
-            time.sleep(0.01)
+        wait_until(lambda: said in caplog.messages)
         with pipe.open() as reader:
             assert reader.read() == "through"
         written.result()
