@@ -1,7 +1,6 @@
 """Old import paths stay for one release."""
 
 import importlib
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +9,8 @@ import pytest
 from openmxu.cli import frame
 from openmxu.runtime.old_paths import MOVED
 
+from .conftest import python
+
 _ROOT = Path(__file__).parents[3]
 _WITH_FRAMEWORKS = ("jax", "onnx", "torch", "training", "pretrained")
 """Folders that import what may not be installed."""
@@ -17,13 +18,10 @@ _WITH_FRAMEWORKS = ("jax", "onnx", "torch", "training", "pretrained")
 
 @pytest.mark.parametrize("old", MOVED)
 def test_what_moved_is_there(old: str) -> None:
+    """Where a framework is missing, as a file."""
     path = MOVED[old].replace(".", "/")
-    places = [
-        _ROOT / root / f"{path}{end}"
-        for root in ("hw", "sim", "boards", "docs/studies")
-        for end in (".py", "/__init__.py")
-    ]
-    assert any(place.exists() for place in places)
+    roots = [_ROOT / root for root in ("hw", "sim", "boards", "docs/studies")]
+    assert any((root / f"{path}{end}").exists() for root in roots for end in (".py", "/__init__.py"))
 
 
 @pytest.mark.parametrize("old", [old for old in MOVED if not {*old.split(".")} & {*_WITH_FRAMEWORKS}])
@@ -45,7 +43,7 @@ def test_the_command_line_was_a_module() -> None:
 
 def test_from_imports_and_names_that_never_were() -> None:
     """In a fresh interpreter, as the line of the import is to be named."""
-    command = """
+    program = """
 from openmxu import formats, pe
 from openmxu.mxu import Mxu
 try:
@@ -53,9 +51,7 @@ try:
 except ImportError:
     print(Mxu)
 """
-    done = subprocess.run(
-        [sys.executable, "-W", "default", "-c", command], capture_output=True, text=True, check=True, timeout=60
-    )
+    done = python(program, PYTHONWARNINGS="default")
     assert done.stdout == "<class 'openmxu.unit.mxu.Mxu'>\n"
     assert done.stderr.count("DeprecationWarning") == 3
     assert "<string>:3: DeprecationWarning: openmxu.mxu is openmxu.unit.mxu now" in done.stderr

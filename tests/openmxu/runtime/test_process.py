@@ -2,11 +2,10 @@
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,8 @@ import pytest
 from openmxu.runtime import process
 from openmxu.runtime.process import Done, TimeLimitError, call, run, threads, transient, workspace
 from openmxu_studies.faults.leftovers import MARKER, leftovers
+
+from .conftest import contents, python, wait_until
 
 # A child with a grandchild that has left its group, and a folder with a file in it.
 FAMILY = """
@@ -29,11 +30,11 @@ with workspace() as folder:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder for temporary files that nobody else uses."""
-    found = tmp_path / "tmp"
-    found.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(found))
-    monkeypatch.setenv("TMPDIR", str(found))
-    return found
+    path = tmp_path / "tmp"
+    path.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(path))
+    monkeypatch.setenv("TMPDIR", str(path))
+    return path
 
 
 def test_what_a_child_gets_and_gives(tmp_path: Path) -> None:
@@ -57,15 +58,12 @@ def test_what_a_child_gets_and_gives(tmp_path: Path) -> None:
 
 
 def test_lines_come_while_it_runs() -> None:
-    times: list[float] = []
-    run(["sh", "-c", "echo a; sleep 0.4; echo b"], what="sh", limit=60, lines=lambda _: times.append(time.monotonic()))
-    assert times[1] - times[0] > 0.2
-
-
-def test_the_last_line_needs_no_end() -> None:
-    lines: list[str] = []
-    run(["printf", "a\\nb"], what="printf", limit=60, lines=lines.append)
-    assert lines == ["a", "b"]
+    """And the last one needs no end."""
+    lines: dict[str, float] = {}
+    command = ["sh", "-c", "echo a; sleep 0.4; printf b"]
+    run(command, what="sh", limit=60, lines=lambda line: lines.update({line: time.monotonic()}))
+    assert list(lines) == ["a", "b"]
+    assert lines["b"] - lines["a"] > 0.2
 
 
 def test_a_limit_ends_the_whole_group(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,19 +88,13 @@ def test_what_a_child_leaves_in_its_folder_goes(folder: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_process_that_is_killed_leaves_nothing(number: signal.Signals, folder: Path) -> None:
     marker = f"{os.getpid()}-{number}"
-    done = subprocess.run(
-        [sys.executable, "-c", FAMILY.format(delay=0.3, number=int(number))],
-        text=True,
-        check=False,
-        env=os.environ | {MARKER: marker, "TMPDIR": str(folder)},
-        capture_output=True,
-    )
-    assert done.returncode == -number
+    program = FAMILY.format(delay=0.3, number=int(number))
+    assert python(program, **{MARKER: marker, "TMPDIR": str(folder)}).returncode == -number
     assert leftovers(marker, folder) == []
 
 
 def test_what_a_killed_watcher_left_the_next_one_sweeps(folder: Path) -> None:
-    code = """
+    program = """
 import os, signal
 from openmxu.runtime import process, watcher_client
 with process.workspace() as folder:
@@ -110,7 +102,7 @@ with process.workspace() as folder:
     watcher_client.watch._process.kill()
     os.kill(os.getpid(), signal.SIGKILL)
 """
-    subprocess.run([sys.executable, "-c", code], env=os.environ | {"TMPDIR": str(folder)}, check=False)
+    python(program, TMPDIR=str(folder))
     [left] = folder.iterdir()
     name = left.name.removesuffix("0").removesuffix("1")
     link, other = folder / f"{name[:-2]}00", folder / "openmxu-work-mine"
@@ -123,12 +115,18 @@ with process.workspace() as folder:
 
 
 def test_threads_whose_block_fails() -> None:
+    """Also where they have threads themselves."""
     start = time.monotonic()
+    sleep = partial(run, ["sleep", "1000"], what="sleep", limit=1000)
     futures: list[Future[Done]] = []
 
+    def inner() -> Done:
+        with threads(1) as pool:
+            return pool.submit(sleep).result()
+
     def fail() -> None:
-        with threads(2) as pool:
-            futures.extend(pool.submit(run, ["sleep", "1000"], what="sleep", limit=1000) for _ in range(5))
+        with threads(3) as pool:
+            futures.extend(pool.submit(work) for work in (inner, *5 * [sleep]))
             time.sleep(0.2)
             raise KeyError
 
@@ -157,21 +155,6 @@ def test_so_many_threads_at_a_time(jobs: int) -> None:
     assert max(most) == jobs
 
 
-def test_threads_inside_threads() -> None:
-    def inner() -> None:
-        with threads(1) as pool:
-            pool.submit(run, ["sleep", "1000"], what="sleep", limit=1000).result()
-
-    def fail() -> None:
-        with threads(1) as pool:
-            pool.submit(inner)
-            time.sleep(0.2)
-            raise KeyError
-
-    with pytest.raises(KeyError):
-        fail()
-
-
 def test_many_threads_at_once(folder: Path) -> None:
     with threads(8) as pool:
         codes = list(pool.map(lambda code: run(["sh", "-c", f"exit {code}"], what="sh", limit=60).code, range(40)))
@@ -180,7 +163,7 @@ def test_many_threads_at_once(folder: Path) -> None:
 
 
 def test_a_fork_neither_removes_nor_holds(folder: Path) -> None:
-    code = """
+    program = """
 import os, sys, time
 from openmxu.runtime.process import workspace
 with workspace() as folder:
@@ -196,22 +179,13 @@ with workspace() as folder:
         sys.exit("failed")
     assert folder.is_dir()
     if not os.fork():
-        os.close(2)
+        os.closerange(0, 3)
         time.sleep(1000)  # must not keep the watcher from its work
     os.kill(os.getpid(), 9)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | {"TMPDIR": str(folder), MARKER: "fork"},
-        check=False,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    done = python(program, **{MARKER: "fork", "TMPDIR": str(folder)})
     assert (done.returncode, done.stderr) == (-9, "")
-    limit = time.monotonic() + 5
-    while list(folder.iterdir()) and time.monotonic() < limit:
-        time.sleep(0.02)
-    assert list(folder.iterdir()) == []
+    wait_until(lambda: not list(folder.iterdir()), 5)
     for number in [int(line.split()[1].rstrip(":")) for line in leftovers("fork", folder, patience=0)]:
         os.kill(number, signal.SIGKILL)
 
@@ -238,7 +212,7 @@ def test_a_transient_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("end", ["os._exit(0)", "os.kill(os.getpid(), 9)"])
 def test_outputs_of_a_process_that_is_killed(end: str, tmp_path: Path) -> None:
     """Nothing hidden stays beside an output, nor a new folder without anything in it."""
-    code = f"""
+    program = f"""
 import os
 from pathlib import Path
 from openmxu.runtime.files import folder, reserve
@@ -247,11 +221,9 @@ with folder(Path("new/below")), reserve("new/below/file", "old") as outputs:
     {end}
 """
     (tmp_path / "old").write_text("old")
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False)
-    limit = time.monotonic() + 5
-    while len(list(tmp_path.iterdir())) > 1 and time.monotonic() < limit:
-        time.sleep(0.02)
-    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("old", "old")]
+    python(program, tmp_path)
+    wait_until(lambda: len(list(tmp_path.iterdir())) == 1, 5)
+    assert contents(tmp_path) == {"old": "old"}
 
 
 def test_call() -> None:
