@@ -28,8 +28,11 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     return run
 
 
+Refused = Callable[[str, str], None]
+
+
 @pytest.fixture
-def refused(command: Command, tmp_path: Path) -> Callable[[str, str], None]:
+def refused(command: Command, tmp_path: Path) -> Refused:
     """Fail unless ``openmxu verilog`` refuses its arguments in one line and leaves no file."""
 
     def check(arguments: str, complaint: str) -> None:

@@ -6,46 +6,31 @@ from pathlib import Path
 
 import pytest
 
-from openmxu.cli.frame import main
 from openmxu.runtime.extras import extra_of, install
 from openmxu.yosys import yowasp
+
+from .conftest import Command
 
 
 @pytest.mark.parametrize(("timeout", "code"), [("600", 0), ("0.01", 1)])
 def test_area_says_by_its_exit_code_whether_all_was_measured(
-    timeout: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    timeout: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
     monkeypatch.setenv("YOWASP_CACHE_DIR", str(yowasp.folder()))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # where nothing is kept
-    assert (
-        main(
-            [
-                "area",
-                "-o",
-                str(tmp_path / "out"),
-                "--width",
-                "1",
-                "--part",
-                "product",
-                "--target",
-                "generic",
-                "--timeout",
-                timeout,
-            ]
-        )
-        == code
-    )
-    assert ("failed: significand product" in capsys.readouterr().out) == bool(code)
+    ended, out, _ = command(f"area -o out --width 1 --part product --target generic --timeout {timeout}")
+    assert ended == code
+    assert ("failed: significand product" in out) == bool(code)
     assert (tmp_path / "out" / "report.html").is_file()
 
 
-def test_completion(capsys: pytest.CaptureFixture[str]) -> None:
+def test_completion(command: Command) -> None:
     """In bash itself."""
     bash = shutil.which("bash")
     if bash is None:
         pytest.skip("bash is not installed")
-    assert main(["completion", "bash"]) == 0
-    script = capsys.readouterr().out
+    code, script, _ = command("completion bash")
+    assert code == 0
     for words, expected in (
         ("openmxu mat", "matmul"),
         ("openmxu matmul --prec", "--precision"),

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from openmxu.arith import Adder, Converter, Multiplier, SignificandProduct, Splitter
@@ -18,9 +19,11 @@ from openmxu_sim import golden
 from openmxu_sim.golden.passes import split
 from openmxu_sim.operands import vectors
 
+from ...bits import same_bits
 from ...conftest import slow
+from ..conftest import Evaluate
 
-Evaluate = Callable[[Any, Any], list[int]]
+Check = Callable[..., None]
 
 _COUNT = 400
 _FORMATS = ["bf16", "fp16", "fp8_e5m2", "fp8_e4m3", "fp32", "e3f2"]
@@ -28,20 +31,23 @@ _OTHER_FORMATS = ["tf32", "e2f1", "e5f17", "e8f1"]
 """Left to `make slow`."""
 
 
-def _check(got: list[int], expected: Any, *operands: Any) -> None:
-    wrong = np.flatnonzero(np.array(got, dtype=np.uint32) != expected)
-    assert not len(wrong), "; ".join(
-        f"operands {' '.join(f'{int(o[i]):x}' for o in operands)}: got {got[i]:x}, expected {int(expected[i]):x}"
-        for i in wrong[:5]
-    )
+@pytest.fixture
+def check(evaluate: Evaluate) -> Check:
+    """Compare the results of a component with expected ones, as patterns."""
+
+    def run(dut: Any, expected: Any, *operands: npt.ArrayLike) -> None:
+        got = np.array(evaluate(dut, zip(*operands, strict=True)), np.uint32)
+        same_bits(got, expected, *operands, fmt="", operand="", note=dut.module_name)
+
+    return run
 
 
 @pytest.mark.parametrize("subnormals", SUBNORMALS)
 @pytest.mark.parametrize("name", [*_FORMATS, *map(slow, _OTHER_FORMATS)])
-def test_adder(name: str, subnormals: str, evaluate: Evaluate) -> None:
+def test_adder(name: str, subnormals: str, check: Check) -> None:
     a, b = vectors.pairs(name, _COUNT, seed=1)
-    got = evaluate(Adder(FloatFormat.parse(name), subnormals=subnormals), zip(a, b, strict=True))
-    _check(got, golden.add(a, b, name, subnormals=subnormals), a, b)
+    dut = Adder(FloatFormat.parse(name), subnormals=subnormals)
+    check(dut, golden.add(a, b, name, subnormals=subnormals), a, b)
 
 
 @pytest.mark.parametrize("subnormals", SUBNORMALS)
@@ -59,25 +65,19 @@ def test_adder(name: str, subnormals: str, evaluate: Evaluate) -> None:
         ("e2f1", "bf16"),
     ],
 )
-def test_multiplier(operand: str, result: str, subnormals: str, evaluate: Evaluate) -> None:
+def test_multiplier(operand: str, result: str, subnormals: str, check: Check) -> None:
     a, b = vectors.pairs(operand, _COUNT, seed=2)
-    formats = FloatFormat.parse(operand), FloatFormat.parse(result)
-    got = evaluate(Multiplier(*formats, subnormals=subnormals), zip(a, b, strict=True))
-    _check(got, golden.multiply(a, b, operand, result, subnormals=subnormals), a, b)
+    dut = Multiplier(FloatFormat.parse(operand), FloatFormat.parse(result), subnormals=subnormals)
+    check(dut, golden.multiply(a, b, operand, result, subnormals=subnormals), a, b)
 
 
 @pytest.mark.parametrize("subnormals", ["flush", slow("ieee")])
 @pytest.mark.parametrize(("part", "name"), list(zip(Part, "xhrml", strict=True)))
-def test_splitter(part: Part, name: str, subnormals: str, evaluate: Evaluate) -> None:
-    bits = np.concatenate(
-        [
-            vectors.corners("fp32"),
-            vectors.operands("fp32", _COUNT, seed=5),
-            np.arange(0, 0x0D000000, 0x4F1D5, dtype=np.uint32),
-        ]
-    )  # where what is left is subnormal
-    got = evaluate(Splitter(subnormals=subnormals), ((x, part) for x in bits))
-    _check(got, split(bits, name, subnormals=subnormals), bits)
+def test_splitter(part: Part, name: str, subnormals: str, check: Check) -> None:
+    small = np.arange(0, 0x0D000000, 0x4F1D5, dtype=np.uint32)  # where what is left is subnormal
+    bits = np.concatenate([vectors.corners("fp32"), vectors.operands("fp32", _COUNT, seed=5), small])
+    parts = np.full_like(bits, int(part))
+    check(Splitter(subnormals=subnormals), split(bits, name, subnormals=subnormals), bits, parts)
 
 
 @pytest.mark.parametrize("subnormals", SUBNORMALS)
@@ -93,40 +93,36 @@ def test_splitter(part: Part, name: str, subnormals: str, evaluate: Evaluate) ->
         ("e2f1", "e5f17"),
     ],
 )
-def test_converter(source: str, target: str, subnormals: str, evaluate: Evaluate) -> None:
+def test_converter(source: str, target: str, subnormals: str, check: Check) -> None:
     bits = np.concatenate([vectors.corners(source), vectors.operands(source, _COUNT, seed=3)])
-    formats = FloatFormat.parse(source), FloatFormat.parse(target)
-    got = evaluate(Converter(*formats, subnormals=subnormals), ((x,) for x in bits))
-    _check(got, golden.convert(bits, source, target, subnormals=subnormals), bits)
+    dut = Converter(FloatFormat.parse(source), FloatFormat.parse(target), subnormals=subnormals)
+    check(dut, golden.convert(bits, source, target, subnormals=subnormals), bits)
 
 
 @pytest.mark.parametrize("subnormals", ["flush", slow("ieee")])
 @pytest.mark.parametrize("stages", sorted(Adder.CUTS))
-def test_adder_pipelines(stages: int, subnormals: str, evaluate: Evaluate) -> None:
+def test_adder_pipelines(stages: int, subnormals: str, check: Check) -> None:
     a, b = vectors.pairs("fp32", 200, seed=4)
     dut = Adder(FP32, subnormals=subnormals, stages=stages)
     assert dut.latency == stages
-    _check(evaluate(dut, zip(a, b, strict=True)), golden.add(a, b, subnormals=subnormals), a, b)
+    check(dut, golden.add(a, b, subnormals=subnormals), a, b)
 
 
 @pytest.mark.parametrize("stages", sorted(Multiplier.CUTS))
-def test_multiplier_pipelines(stages: int, evaluate: Evaluate) -> None:
+def test_multiplier_pipelines(stages: int, check: Check) -> None:
     a, b = vectors.pairs("bf16", 200, seed=5)
-    got = evaluate(Multiplier(BF16, FP32, stages=stages), zip(a, b, strict=True))
-    _check(got, golden.multiply(a, b), a, b)
+    check(Multiplier(BF16, FP32, stages=stages), golden.multiply(a, b), a, b)
 
 
 @pytest.mark.parametrize("stages", sorted(Converter.CUTS))
-def test_converter_pipelines(stages: int, evaluate: Evaluate) -> None:
+def test_converter_pipelines(stages: int, check: Check) -> None:
     bits = vectors.operands("fp32", 200, seed=6)
-    got = evaluate(Converter(FP32, BF16, stages=stages), ((x,) for x in bits))
-    _check(got, golden.convert(bits), bits)
+    check(Converter(FP32, BF16, stages=stages), golden.convert(bits), bits)
 
 
-def test_significand_product(evaluate: Evaluate) -> None:
+def test_significand_product(check: Check) -> None:
     a, b = np.random.default_rng(7).integers(0, 256, (2, 300))
-    got = evaluate(SignificandProduct(8), zip(a, b, strict=True))
-    assert got == [int(x) * int(y) for x, y in zip(a, b, strict=True)]
+    check(SignificandProduct(8), a * b, a, b)
 
 
 @pytest.mark.parametrize(

@@ -4,34 +4,19 @@ import pytest
 
 from ...conftest import Bench, slow
 
+_LONGER = """
+product multiplier multiplier_ieee multiplier_bf16 multiplier_fp16 multiplier_fp32 adder adder_ieee adder_pipelined
+converter converter_ieee splitter splitter_ieee stream_multiplier stream_adder
+"""
 
-@pytest.mark.parametrize(
-    "design",
-    [
-        slow("product"),
-        slow("multiplier"),
-        slow("multiplier_ieee"),
-        slow("multiplier_bf16"),
-        slow("multiplier_fp16"),
-        slow("multiplier_fp32"),
-        slow("adder"),
-        slow("adder_ieee"),
-        slow("adder_pipelined"),
-        slow("converter"),
-        slow("converter_ieee"),
-        slow("splitter"),
-        slow("splitter_ieee"),
-        slow("stream_multiplier"),
-        slow("stream_adder"),
-        "stream_converter",
-    ],
-)
+
+@pytest.mark.parametrize("design", ["stream_converter", *map(slow, _LONGER.split())])
 def test_bench(bench: Bench, design: str) -> None:
     bench(design)
 
 
 @pytest.mark.parametrize(
-    "design", [slow("adder_pipelined"), slow("product"), slow("multiplier"), "converter", slow("stream_adder")]
+    "design", ["converter", *map(slow, ("adder_pipelined", "product", "multiplier", "stream_adder"))]
 )
 def test_icarus(bench: Bench, design: str) -> None:
     """Few vectors: Icarus is slow."""

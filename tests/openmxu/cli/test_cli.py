@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -69,14 +70,6 @@ def test_bf16_files(matrices: Matrices, command: Command) -> None:
     assert command("matmul V.npy B.npy --engine golden -o C.npy")[0] == 0
     wide = (bits.astype(np.uint32) << 16).view(np.float32)
     same_bits(np.load("C.npy"), golden.matmul(wide, matrices[1], rows=128))
-
-
-def test_verilog(command: Command) -> None:
-    assert command("verilog pe --stages 3 --name my_pe -o pe.v")[0] == 0
-    assert "module my_pe(" in Path("pe.v").read_text()
-    code, out, _ = command("verilog product --width 3")
-    assert code == 0
-    assert "\nmodule significand_product_3(" in out
 
 
 def test_list(command: Command) -> None:
@@ -143,7 +136,6 @@ _MISTAKES = {
         "--engine golden --vcd w.vcd": "vcd needs an engine with a clock",
         "--vcd w.vcd --vcd-rows 4:4": "--vcd-rows: must be a range such as 0:8, not '4:4'",
         "--vcd-rows 4:8": "window requires vcd and engine 'compiled', not vcd=None",
-        "--rows 1000000000": "rows must be an integer from 1 to 65536, not 1000000000",
         "--vcd w.vcd --vcd-rows 5:3": "--vcd-rows: must be a range such as 0:8, not '5:3'",
         f"--vcd w.vcd --vcd-rows 0:{10**30}": "--vcd-rows: must be a range such as 0:8, not '0:1",
         f"--rows {'9' * 5000}": "--rows: must be an integer, not '9999",
@@ -166,12 +158,10 @@ _MISTAKES = {
         "--part adder": "--part applies only to designs chosen with --format or --width",
         "--timeout 0": "timeout must be a number of seconds > 0 and <= 1000000, not 0.0",
         "--timeout nan": "timeout must be a number of seconds > 0 and <= 1000000, not nan",
-        "--timeout -1": "timeout must be a number of seconds > 0 and <= 1000000, not -1.0",
         "--timeout 1e999": "timeout must be a number of seconds > 0 and <= 1000000, not inf",
         "--jobs 1000000000": "jobs must be an integer from 1 to 1024, not 1000000000",
         "--format bf16 --part array --rows 1000000000": "rows must be an integer from 1 to 65536, not 1000",
         "--cluster here": "cluster must be the address of a Dask scheduler, as in tcp://host:8786, not",
-        "--jobs 0": "jobs must be an integer from 1 to 1024, not 0",
         "--liberty missing.lib": "liberty must be a readable file, not 'missing.lib'",
     },
     "": {
@@ -256,12 +246,8 @@ def test_no_work_without_a_place_for_its_results(
     arguments: str, work: str, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
     """No folder, no rights (the kernel's own folder takes no files), a folder in place of a file."""
-
-    def forbidden(*_: object, **__: object) -> None:
-        raise AssertionError("this work is lost")
-
     importlib.import_module(work.rpartition(".")[0])
-    monkeypatch.setattr(work, forbidden)
+    monkeypatch.setattr(work, Mock(side_effect=AssertionError("this work is lost")))
     Path("file").touch()
     for name in ("classifier.json", "area.json", "system.bin"):
         Path("folder", name).mkdir(parents=True)
@@ -300,10 +286,7 @@ def test_a_result_is_not_lost(matrices: Matrices, monkeypatch: pytest.MonkeyPatc
 def test_failures_and_interrupts(
     error: BaseException, code: int, message: str, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
-    def fail() -> None:
-        raise error
-
-    monkeypatch.setattr("openmxu_boards.boards", fail)
+    monkeypatch.setattr("openmxu_boards.boards", Mock(side_effect=error))
     assert command("board list") == (code, "", f"openmxu board list: {message}\n" if message else "interrupted\n")
 
 
@@ -343,15 +326,8 @@ FOREIGN = "name\x1b]0;title \x1b[2J [/red]"
 SHOWN = r"name\x1b]0;title \x1b[2J [/red]"
 
 
-class _Screen(io.StringIO):
-    """A terminal."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-@pytest.mark.parametrize("screen", [io.StringIO, _Screen])
-def test_text_of_others(screen: type[io.StringIO], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("terminal", [False, True])
+def test_text_of_others(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a terminal and elsewhere, plain or drawn, nothing of it acts on the terminal, and no bracket is markup."""
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "200")
@@ -362,7 +338,8 @@ def test_text_of_others(screen: type[io.StringIO], monkeypatch: pytest.MonkeyPat
         (print_markdown, f"# a\n\n| b |\n|---|\n| {FOREIGN} |\n"),
         (print_drawn, table),
     ):
-        out = screen()
+        out = io.StringIO()
+        monkeypatch.setattr(out, "isatty", lambda: terminal)
         monkeypatch.setattr(sys, "stdout", out)
         show(given)  # type: ignore[operator]
         monkeypatch.undo()

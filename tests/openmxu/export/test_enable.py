@@ -15,13 +15,13 @@ from amaranth.lib.wiring import In, Out
 
 from openmxu import yosys
 from openmxu.catalog import build
-from openmxu.cli import frame
 from openmxu.export.integration import to_template, to_vhdl_template
 from openmxu.export.verilog import to_rtlil, to_verilog
 
 from ...conftest import slow
 from ...linters import lint
 from ...miter import compare
+from ..conftest import Command, Refused
 
 _SMALL = {"rows": 2, "columns": 1, "depth": 4}
 
@@ -193,13 +193,9 @@ def test_designs_that_cannot_have_it(make: Any, complaint: str) -> None:
         to_verilog(make(), name="it", clock_enable=True)
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command(tmp_path: Path, command: Command, refused: Refused) -> None:
     """It writes what the call does, and says so."""
-    monkeypatch.chdir(tmp_path)
-    assert frame.main(["verilog", "pe", "--clock-en", "-o", "x.v"]) == 0
-    text = (tmp_path / "x.v").read_text()
-    assert text == to_verilog(build("pe"), clock_enable=True, command="openmxu verilog pe --clock-enable")
-    assert frame.main(["verilog", "product", "--clock-enable", "-o", "y.v"]) == 2
-    complaint = "clock_enable must be False for a design without registers, not True"
-    assert capsys.readouterr().err == f"openmxu verilog: {complaint}\n"
-    assert [path.name for path in tmp_path.iterdir()] == ["x.v"]
+    refused("product --clock-enable -o y.v", "clock_enable must be False for a design without registers, not True")
+    assert command("verilog pe --clock-en -o x.v")[0] == 0
+    text = to_verilog(build("pe"), clock_enable=True, command="openmxu verilog pe --clock-enable")
+    assert (tmp_path / "x.v").read_text() == text

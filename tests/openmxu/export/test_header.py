@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from openmxu.catalog import build
-from openmxu.cli import frame
 from openmxu.export.header import check_command
 from openmxu.export.verilog import to_verilog
 from openmxu.spec.config import MxuConfig
+
+from ..conftest import Command
 
 
 def top(text: str) -> list[str]:
@@ -20,12 +21,6 @@ def top(text: str) -> list[str]:
     comment = text[: text.index("Verilator -Wall")]
     assert comment.startswith("/* ")
     return [line.strip() for line in comment[3:].splitlines() if line.strip()]
-
-
-def export(*arguments: str, capsys: pytest.CaptureFixture[str]) -> str:
-    """What ``openmxu verilog`` prints."""
-    assert frame.main(["verilog", *arguments]) == 0
-    return capsys.readouterr().out
 
 
 @pytest.mark.parametrize("bus", ["none", "axi"])
@@ -62,7 +57,7 @@ def test_parts(name: str, said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "command"),
+    ("arguments", "written"),
     [
         ("mxu --row 1 --columns=02 --depth 4 --status", "mxu --rows 1 --columns 2 --depth 4 --status"),
         (
@@ -72,16 +67,12 @@ def test_parts(name: str, said: str) -> None:
         ("multiplier --ports nested --operand fp16", "multiplier --operand fp16"),
     ],
 )
-def test_the_command_writes_the_same_file(
-    arguments: str, command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_command_writes_the_same_file(arguments: str, written: str, command: Command, tmp_path: Path) -> None:
     """However it was put, and wherever the file and those beside it went."""
-    monkeypatch.chdir(tmp_path)
-    beside = ["-o", "it.v", "--template", str(tmp_path / "it.txt"), "--core", "it.core"]
-    assert export(*shlex.split(arguments.replace("$", r"\$")), *beside, capsys=capsys) == ""
+    assert command(f"verilog {arguments} -o it.v --template {tmp_path}/it.txt --core it.core")[:2] == (0, "")
     text = (tmp_path / "it.v").read_text()
-    assert top(text)[1] == f"openmxu verilog {command}"
-    assert export(*shlex.split(command), capsys=capsys) == text
+    assert top(text)[1] == f"openmxu verilog {written}"
+    assert command("verilog", *shlex.split(written))[:2] == (0, text)
     assert not re.search("it.v|it.txt|it.core", text)
     assert str(tmp_path) not in text
 

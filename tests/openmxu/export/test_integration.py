@@ -11,34 +11,27 @@ import pytest
 
 from openmxu import yosys
 from openmxu.catalog import build
-from openmxu.cli import frame
 from openmxu.export.integration import to_template
 from openmxu.export.verilog import to_verilog
 from openmxu.unit.axi import IDENTITY, Register
 
 from ...conftest import slow
 from ...linters import lint
+from ..conftest import Command, Refused
 
-MXU = ["verilog", "mxu", "--rows", "2", "--columns", "3", "--splitter", "--result", "bf16"]
+MXU = "mxu --rows 2 --columns 3 --splitter --result bf16"
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [slow([*MXU, "--status"]), slow([*MXU, "--bus", "axi"]), ["verilog", "adder"]],
-    ids=["streams", "axi", "adder"],
+    "arguments", [slow(f"{MXU} --status"), slow(f"{MXU} --bus axi"), "adder"], ids=["streams", "axi", "adder"]
 )
-def test_files(arguments: list[str], tmp_path: Path) -> None:
+def test_files(arguments: str, tmp_path: Path, command: Command) -> None:
     """Exported, instantiated from the template, and clean; and FuseSoC finds the core."""
-    design, template, core = (tmp_path / name for name in ("it.v", "instance.v", "it.core"))
-    assert (
-        frame.main([*arguments, "--name", "it", "-o", str(design), "--template", str(template), "--core", str(core)])
-        == 0
-    )
+    assert command(f"verilog {arguments} --name it -o it.v --template instance.v --core it.core")[0] == 0
+    design, template = tmp_path / "it.v", tmp_path / "instance.v"
     around = tmp_path / "around.v"
     # Wires that nothing drives or reads are what a template is for.
-    off, on = (
-        f"/* verilator lint_{state} UNDRIVEN */ /* verilator lint_{state} UNUSEDSIGNAL */\n" for state in ("off", "on")
-    )
+    off, on = (f"/* verilator lint_{s} UNDRIVEN */ /* verilator lint_{s} UNUSEDSIGNAL */\n" for s in ("off", "on"))
     around.write_text(f"{off}module around;\n{template.read_text()}endmodule\n{on}{design.read_text()}")
     for path, top in ((design, "it"), (around, "around")):
         lint(path, top)
@@ -94,24 +87,12 @@ def test_registers_are_where_the_documentation_has_them() -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--core", "x.core"], "core must be in the folder of the Verilog file, which -o names, not x.core"),
-        (["-o", "a.v", "--template", "a.v"], "outputs must be different files"),
-        (["--bus", "wishbone"], "bus must be 'none' or 'axi', not 'wishbone'"),
-        (
-            ["--bus", "axi", "--operand", "e4f2", "--source", "e4f2"],
-            "source must be a format of whole bytes on AXI4-Stream, not e4f2",
-        ),
-        (["--splitter", "--operand", "fp16"], "splitter must be False unless fp32 is converted into bf16"),
+        ("--core x.core", "core must be in the folder of the Verilog file, which -o names, not x.core"),
+        ("-o a.v --template a.v", "outputs must be different files, not two times a.v"),
+        ("--bus wishbone", "bus must be 'none' or 'axi', not 'wishbone'"),
+        ("--bus axi --operand e4f2 --source e4f2", "source must be a format of whole bytes on AXI4-Stream, not e4f2"),
+        ("--splitter --operand fp16", "splitter must be False unless fp32 is converted into bf16"),
     ],
 )
-def test_mistakes(
-    arguments: list[str],
-    complaint: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert frame.main([*MXU[:2], *arguments]) == 2
-    assert complaint in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
+def test_mistakes(arguments: str, complaint: str, refused: Refused) -> None:
+    refused(f"mxu {arguments}", complaint)

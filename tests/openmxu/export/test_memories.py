@@ -17,7 +17,6 @@ from amaranth.lib.wiring import In, Out
 
 from openmxu import yosys
 from openmxu.catalog import build
-from openmxu.cli import frame
 from openmxu.export.memories import WrappedMemory
 from openmxu.export.verilog import to_verilog
 from openmxu_sim.cosim.runner import BenchFailedError
@@ -25,6 +24,7 @@ from openmxu_sim.cosim.runner import BenchFailedError
 from ...conftest import Bench, slow
 from ...linters import lint
 from ...miter import compare
+from ..conftest import Command, Refused
 
 _SMALL = {"rows": 2, "columns": 1, "depth": 4}
 
@@ -69,29 +69,24 @@ def replaced(text: str, other: str = _OTHER, collision: str = "{WIDTH{1'bx}}") -
     return modules + text
 
 
-def wrapping(component: Any, change: Callable[[str], str] = str) -> Callable[[str], str]:
+def wrapping(component: Any, change: Callable[[str], str]) -> Callable[[str], str]:
     """What a bench runs in place of the plain export."""
     return lambda text: change(to_verilog(component, memories="wrapped"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("simulator", ["icarus", "verilator"])
-def test_a_wrapped_unit(bench: Bench, simulator: str) -> None:
-    """On the bench of the unit: bits, cycles, stalls."""
-    bench("mxu_2x2", _SMALL, count=200, simulator=simulator, mutate=wrapping(build("mxu_2x2", **_SMALL)))
-
-
-@pytest.mark.slow
-def test_another_memory_in_its_place(bench: Bench) -> None:
-    """Which promises no more than the page does."""
-    bench("mxu_2x2", _SMALL, count=200, simulator="icarus", mutate=wrapping(build("mxu_2x2", **_SMALL), replaced))
+@pytest.mark.parametrize(("simulator", "change"), [("icarus", str), ("verilator", str), ("icarus", replaced)])
+def test_a_wrapped_unit(bench: Bench, simulator: str, change: Callable[[str], str]) -> None:
+    """On the bench of the unit: bits, cycles, stalls. Another memory in its place promises no more than the page."""
+    mutate = wrapping(build("mxu_2x2", **_SMALL), change)
+    bench("mxu_2x2", _SMALL, count=200, simulator=simulator, mutate=mutate)
 
 
 @pytest.mark.slow
 def test_another_memory_on_a_bus(bench: Bench) -> None:
     options = {**_SMALL, "splitter": True, "result": "bf16"}
-    change = wrapping(build("mxu_2x2_axi", **options), replaced)
-    bench("mxu_2x2_axi", options, count=500, simulator="icarus", timeout=240, mutate=change)
+    mutate = wrapping(build("mxu_2x2_axi", **options), replaced)
+    bench("mxu_2x2_axi", options, count=500, simulator="icarus", timeout=240, mutate=mutate)
 
 
 @pytest.mark.slow
@@ -221,20 +216,17 @@ def test_memories_of_other_designs(lookup: Callable[[], Any], count: int) -> Non
 
 
 @pytest.mark.slow
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command(tmp_path: Path, command: Command, refused: Refused) -> None:
     """It writes what the call does, and says so; by default memories are inline."""
-    monkeypatch.chdir(tmp_path)
-    assert frame.main(["verilog", "mxu_2x2", "--memories", "wrapped", "-o", "x.v"]) == 0
-    command = "openmxu verilog mxu_2x2 --memories wrapped"
-    text = (tmp_path / "x.v").read_text()
-    assert text == to_verilog(build("mxu_2x2"), memories="wrapped", command=command)
+    refused("mxu_2x2 --memories macro -o y.v", "memories must be one of inline, wrapped, not 'macro'")
+    words = "verilog mxu_2x2 --memories wrapped"
+    assert command(f"{words} -o x.v")[0] == 0
+    text = to_verilog(build("mxu_2x2"), memories="wrapped", command=f"openmxu {words}")
+    assert (tmp_path / "x.v").read_text() == text
     plain = to_verilog(build("mxu_2x2"))
     assert plain == to_verilog(build("mxu_2x2"), memories="inline")
     assert "`" not in plain
     assert not wrapped(plain)
-    assert frame.main(["verilog", "mxu_2x2", "--memories", "macro", "-o", "y.v"]) == 2
-    assert capsys.readouterr().err == "openmxu verilog: memories must be one of inline, wrapped, not 'macro'\n"
-    assert [path.name for path in tmp_path.iterdir()] == ["x.v"]
 
 
 @pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")  # what is refused goes unused

@@ -17,7 +17,6 @@ from pygments.token import Keyword
 
 from openmxu import yosys
 from openmxu.catalog import build
-from openmxu.cli import frame
 from openmxu.export.integration import to_vhdl_template
 from openmxu.export.names import PORTS, check_name, check_vhdl_name
 from openmxu.export.verilog import to_verilog
@@ -25,18 +24,14 @@ from openmxu_sim.cosim.runner import simulate
 
 from ...conftest import slow
 from ...linters import lint
+from ..conftest import Command, Refused
 
 _SQUARE = (Path(__file__).parents[3] / "docs" / "examples" / "square.v").read_text()
 
 
 def keywords(lexer: Any, beside: str = "") -> list[str]:
     """Those of a language, by a lexer that has nothing to do with this project."""
-    lists = [
-        rule[0].words
-        for rules in lexer.tokens.values()
-        for rule in rules
-        if isinstance(rule, tuple) and hasattr(rule[0], "words")
-    ]
+    lists = (rule[0].words for rules in lexer.tokens.values() for rule in rules if hasattr(rule[0], "words"))
     words = {word for each in lists for word in each if re.fullmatch("[a-z_0-9]+", word)}
     return sorted(
         word
@@ -66,10 +61,9 @@ def test_keywords_are_refused() -> None:
 
 @pytest.mark.parametrize("name", ["", "2x2", "a-b", "a b", "a.b", "a\n", "é", "\\a "])
 def test_what_no_language_can_name(name: str) -> None:
-    with pytest.raises(ValueError, match="prefix must be a Verilog identifier, not "):
-        check_name("prefix", name)
-    with pytest.raises(ValueError, match="port must be a VHDL identifier, not "):
-        check_vhdl_name("port", name)
+    for check, language in ((check_name, "Verilog"), (check_vhdl_name, "VHDL")):
+        with pytest.raises(ValueError, match=f"prefix must be a {language} identifier, not "):
+            check("prefix", name)
 
 
 @pytest.mark.parametrize("name", ["a__b", "_a", "a_", "a$b"])
@@ -79,51 +73,33 @@ def test_what_vhdl_cannot_name(name: str) -> None:
         check_vhdl_name("name", name)
 
 
+_TAKEN = "name must differ from the ports of its module"
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--name", "module"], "name must not be a keyword of Verilog or SystemVerilog, 'module'"),
-        (["--prefix", "logic"], "prefix must not be a keyword of Verilog or SystemVerilog, 'logic'"),
-        (["--prefix", "1"], "prefix must be a Verilog identifier, not '1'"),
-        (["--name", "entity", "--ports", "flat"], "name must not be a keyword of VHDL, 'entity'"),
-        (["--name", "signal", "--bus", "axi", "--template", "x.vhd"], "name must not be a keyword of VHDL, 'signal'"),
-        (["--name", "my__unit", "--ports", "flat"], "name must be a VHDL identifier, not 'my__unit'"),
-        (["--ports", "vhdl"], "ports must be one of nested, flat, not 'vhdl'"),
-        (["--template", "x.vhd"], "ports must be 'flat' for a template in VHDL, which cannot name weights__payload"),
-        (["--name", "Results__Valid"], "name must differ from the ports of its module, not 'Results__Valid'"),
+        ("--name module", "name must not be a keyword of Verilog or SystemVerilog, 'module'"),
+        ("--prefix logic", "prefix must not be a keyword of Verilog or SystemVerilog, 'logic'"),
+        ("--prefix 1", "prefix must be a Verilog identifier, not '1'"),
+        ("--name entity --ports flat", "name must not be a keyword of VHDL, 'entity'"),
+        ("--name signal --bus axi --template x.vhd", "name must not be a keyword of VHDL, 'signal'"),
+        ("--name my__unit --ports flat", "name must be a VHDL identifier, not 'my__unit'"),
+        ("--ports vhdl", "ports must be one of nested, flat, not 'vhdl'"),
+        ("--template x.vhd", "ports must be 'flat' for a template in VHDL, which cannot name weights__payload"),
+        ("--name Results__Valid", f"{_TAKEN}, not 'Results__Valid'"),
+        ("--name results_valid --ports flat", f"{_TAKEN}, not 'results_valid'"),
+        ("--name CLK --ports flat --template x.vhd", f"{_TAKEN}, not 'CLK'"),
+        ("--name aclken --bus axi --clock-enable --template y.v", f"{_TAKEN}, not 'aclken'"),
+        ("--name STD_Logic --ports flat --template x.vhd", "name must not be a type of ports in VHDL, 'STD_Logic'"),
         (
-            ["--name", "results_valid", "--ports", "flat"],
-            "name must differ from the ports of its module, not 'results_valid'",
-        ),
-        (
-            ["--name", "CLK", "--ports", "flat", "--template", "x.vhd"],
-            "name must differ from the ports of its module, not 'CLK'",
-        ),
-        (
-            ["--name", "aclken", "--bus", "axi", "--clock-enable", "--template", "y.v"],
-            "name must differ from the ports of its module, not 'aclken'",
-        ),
-        (
-            ["--name", "STD_Logic", "--ports", "flat", "--template", "x.vhd"],
-            "name must not be a type of ports in VHDL, 'STD_Logic'",
-        ),
-        (
-            ["--name", "std_logic_vector", "--bus", "axi", "--template", "x.vhd"],
+            "--name std_logic_vector --bus axi --template x.vhd",
             "name must not be a type of ports in VHDL, 'std_logic_vector'",
         ),
     ],
 )
-def test_mistakes(
-    arguments: list[str],
-    complaint: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert frame.main(["verilog", "mxu", "--rows", "1", "--columns", "1", "-o", "x.v", *arguments]) == 2
-    assert capsys.readouterr().err == f"openmxu verilog: {complaint}\n"
-    assert not list(tmp_path.iterdir())
+def test_mistakes(arguments: str, complaint: str, refused: Refused) -> None:
+    refused(f"mxu --rows 1 --columns 1 -o x.v {arguments}", complaint)
 
 
 def modules(text: str) -> dict[str, str]:
@@ -187,10 +163,10 @@ def test_the_same_unit_has_the_same_names() -> None:
     assert "my_bank_emission" in chosen
 
 
-def test_names_that_the_command_is_given(tmp_path: Path) -> None:
-    path = tmp_path / "x.v"
-    assert frame.main(["verilog", "mxu_2x2", "-o", str(path), "--name", "its", "--prefix", "my"]) == 0
-    assert {module.partition("_")[0] for module in modules(path.read_text())} == {"its", "my"}
+def test_names_by_what_the_command_is_given(tmp_path: Path, command: Command) -> None:
+    assert command("verilog mxu_2x2 -o x.v --name its --prefix my")[0] == 0
+    assert {module.partition("_")[0] for module in modules((tmp_path / "x.v").read_text())} == {"its", "my"}
+    assert "\nmodule significand_product_3(" in command("verilog product --width 3")[1]
 
 
 def test_a_name_inside_is_not_for_the_top() -> None:
@@ -237,40 +213,31 @@ def test_vhdl_reads_the_template(name: str, overrides: dict[str, Any], ports: st
     component = build(name, **overrides)
     text = to_verilog(component, name="it", ports=ports)
     template = to_vhdl_template(component, text, name="it", ports=ports)
-    header = text[text.rindex("\nmodule it(") :].partition(";")[0]
-    names = re.findall(r"\w+", header.partition("(")[2])
-    declared = re.findall(r"^      (\w+) : (.*?);?$", template, re.MULTILINE)
-    assert sorted(port for port, _ in declared) == sorted(names)
     module = text[text.rindex("\nmodule it(") :]
     types = {
         port: (flow, f"std_logic_vector({high} downto 0)" if high else "std_logic")
         for flow, high, port in re.findall(r"^  (in|out)put (?:\[(\d+):0\] )?(\w+);$", module, re.MULTILINE)
     }
-    assert {port: tuple(kind.split(" ", 1)) for port, kind in declared} == types
+    assert sorted(types) == sorted(re.findall(r"\w+", module[module.index("(") : module.index(";")]))
+    declared = re.findall(r"^      (\w+) : (\w+) (.*?);?$", template, re.MULTILINE)
+    assert sorted(declared) == sorted((port, *kind) for port, kind in types.items())
     signals = re.findall(r"^  signal (\w+) : (.*?);", template, re.MULTILINE)
     assert dict(signals) == {port: kind for port, (_, kind) in types.items()}
     if shutil.which("ghdl") is None:
         pytest.skip("GHDL is not installed: the template has not been analysed")
     (tmp_path / "it.vhd").write_text(template)
-    done = subprocess.run(
-        ["ghdl", "-a", "--std=93", "it.vhd"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
-    )
+    command = ["ghdl", "-a", "--std=93", "it.vhd"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
+@pytest.mark.skipif(shutil.which("ghdl") is None, reason="GHDL is not installed")
 @pytest.mark.parametrize("name", ["ieee", "work", "std", "std_logic_1164", "template", "std_ulogic", "boolean"])
 def test_vhdl_reads_the_template_of_any_other_name(name: str, tmp_path: Path) -> None:
     """Libraries, packages, other types: the template does without what they hide."""
-    if shutil.which("ghdl") is None:
-        pytest.skip("GHDL is not installed")
     component = build("adder")
     (tmp_path / "it.vhd").write_text(to_vhdl_template(component, to_verilog(component, name=name), name=name))
     subprocess.run(["ghdl", "-a", "--std=93", "it.vhd"], cwd=tmp_path, check=True, timeout=60)
-
-
-def unit_of(name: str, **overrides: Any) -> str:
-    """A unit for the square."""
-    return to_verilog(build("mxu", rows=2, columns=2, status=True, **overrides), name=name)
 
 
 _PAIR = """
@@ -291,11 +258,12 @@ endmodule
 @pytest.fixture(scope="module")
 def pair() -> str:
     """Two different units in one design, which squares a matrix by both."""
-    text = unit_of("unit_0", depth=4) + unit_of("unit_1", depth=8, stages=2)
-    for number in "01":
+    text = _PAIR
+    for number, options in enumerate(({"depth": 4}, {"depth": 8, "stages": 2})):
+        text += to_verilog(build("mxu", rows=2, columns=2, status=True, **options), name=f"unit_{number}")
         square = _SQUARE.replace("module square", f"module square_{number}")
         text += square.replace("  mxu unit (", f"  unit_{number} unit (")
-    return text + _PAIR
+    return text
 
 
 @pytest.mark.slow
@@ -304,10 +272,8 @@ def test_two_units_are_read_together(pair: str, tmp_path: Path) -> None:
     path = tmp_path / "pair.v"
     path.write_text(pair)
     lint(path, "pair")
-    script = (
-        "read_verilog /job/design.il\nhierarchy -check -top pair\nproc\ncheck -assert\ntee -q -o /job/result stat -json"
-    )
-    found = json.loads(yosys.produce(script, pair))["modules"]
+    script = "read_verilog /job/design.il\nhierarchy -check -top pair\nproc\ncheck -assert"
+    found = json.loads(yosys.produce(f"{script}\ntee -q -o /job/result stat -json", pair))["modules"]
     for number, stages in (("0", 1), ("1", 2)):
         name = rf"\\unit_{number}_[0-9a-f]{{8}}_pe_bf16_flush_s{stages}"
         assert len([module for module in found if re.fullmatch(name, module)]) == 1
@@ -316,11 +282,5 @@ def test_two_units_are_read_together(pair: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_two_units_compute_together(pair: str, simulator: str) -> None:
     """In one simulation, random matrices, bit for bit."""
-    simulate(
-        pair,
-        "pair",
-        "examples_bench",
-        simulator=simulator,
-        timeout=100,
-        environment={"PYTHONPATH": str(Path(__file__).parents[2])},
-    )
+    environment = {"PYTHONPATH": str(Path(__file__).parents[2])}
+    simulate(pair, "pair", "examples_bench", simulator=simulator, timeout=100, environment=environment)

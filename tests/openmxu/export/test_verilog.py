@@ -1,8 +1,8 @@
 """Exported Verilog: hierarchical, accepted by three tools without a warning, the same as what is simulated."""
 
 import gc
+import itertools
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,15 +18,14 @@ from openmxu.export.verilog import to_rtlil, to_verilog
 from openmxu.spec.formats import FP32
 from openmxu.unit.hierarchy import repeat
 
-from ...linters import icarus_lint, lint, verilator_lint
+from ...conftest import slow
+from ...linters import lint, verilator_lint
 
 _SMALL = [name for name, design in CATALOG.items() if design.cells <= 64]
 _QUICK = ("adder", "splitter", "pe", "mxu_2x2_axi")
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if name not in _QUICK else []) for name in _SMALL]
-)
+@pytest.mark.parametrize("name", [*_QUICK, *(slow(name) for name in _SMALL if name not in _QUICK)])
 def test_small_designs_are_lint_clean(name: str, tmp_path: Path) -> None:
     path = tmp_path / "design.v"
     path.write_text(text := to_verilog(build(name), name=name))
@@ -35,24 +34,11 @@ def test_small_designs_are_lint_clean(name: str, tmp_path: Path) -> None:
     assert all(re.match(r"always @\(posedge \w+\)", waits) for waits in re.findall(r"\balways\b.*", text))
 
 
-@pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus Verilog is not installed")
-@pytest.mark.parametrize("name", _QUICK)
-def test_icarus_reads_small_designs(name: str, tmp_path: Path) -> None:
-    """What the test above leaves out where Icarus is missing is a test of its own, which is seen to be skipped."""
-    path = tmp_path / "design.v"
-    path.write_text(to_verilog(build(name), name=name))
-    icarus_lint(path, name)
-
-
 @pytest.mark.parametrize(
     ("name", "modules"),
     [
         ("mxu_16x16", ("row_bf16_flush_s1_c16", "array_bf16_flush_s1_r16_c16")),
-        pytest.param(
-            "mxu",
-            ("row_bf16_flush_s1_c128", "array_bf16_flush_s1_r16_c128", "array_bf16_flush_s1_r128_c128"),
-            marks=pytest.mark.slow,
-        ),
+        slow("mxu", ("row_bf16_flush_s1_c128", "array_bf16_flush_s1_r16_c128", "array_bf16_flush_s1_r128_c128")),
     ],
 )
 def test_large_units_are_lint_clean_and_hierarchical(name: str, modules: tuple[str, ...], tmp_path: Path) -> None:
@@ -62,20 +48,16 @@ def test_large_units_are_lint_clean_and_hierarchical(name: str, modules: tuple[s
         assert text.count(f"\nmodule unit_{module}(") == 1
     # Both linters expand every instance, which takes them 20 GiB for 128x128; the processing element has been
     # linted by itself, so that its ports are enough.
-    head, _, rest = text.partition("module unit_pe_bf16_flush_s1(")
-    body, _, rest = rest.partition("endmodule")
-    ports = re.findall(r"^  (?:input|output) .*;$", body, re.MULTILINE)
+    whole = re.MULTILINE | re.DOTALL
+    [element] = re.findall(r"^module unit_pe_bf16_flush_s1\(.*?^endmodule\n", text, whole)
+    ports = re.findall(r"^  (?:input|output) .*;$", element, re.MULTILINE)
     assert len(ports) == 12
-    while "module unit_pe_bf16_flush_s1_" in rest:
-        before, _, after = rest.partition("module unit_pe_bf16_flush_s1_")
-        rest = before + after.partition("endmodule")[2]
     # A box of which only the ports are seen leaves all of them unused.
     off, on = (f"/* verilator lint_{state} UNDRIVEN */\n" for state in ("off", "on"))
-    stub = (
-        f"{off}module unit_pe_bf16_flush_s1(" + body.partition(";")[0] + ";\n" + "\n".join(ports) + f"\nendmodule\n{on}"
-    )
+    stub = "\n".join([f"{off}{element.partition(';')[0]};", *ports, f"endmodule\n{on}"])
+    rest = re.sub(r"^module unit_pe_bf16_flush_s1_\w+\(.*?^endmodule\n", "", text, flags=whole)
     path = tmp_path / "mxu.v"
-    path.write_text(head + stub + rest)
+    path.write_text(rest.replace(element, stub))
     lint(path, "mxu")
 
 
@@ -95,11 +77,9 @@ def test_no_more_is_kept_from_verilator_than_is_said(name: str, tmp_path: Path) 
 def test_ports_of_the_unit() -> None:
     text = to_verilog(build("mxu_2x2"))
     header = text[text.rindex("\nmodule mxu(") :]
-    ports = set(header[header.index("(") + 1 : header.index(")")].replace(" ", "").split(","))
-    streams = {
-        f"{name}__{port}" for name in ("weights", "activations", "results") for port in ("valid", "ready", "payload")
-    }
-    assert ports == {"clk", "rst"} | streams
+    ports = header[header.index("(") + 1 : header.index(")")].replace(" ", "").split(",")
+    streams = itertools.product(("weights", "activations", "results"), ("valid", "ready", "payload"))
+    assert sorted(ports) == sorted(["clk", "rst", *map("__".join, streams)])
 
 
 def test_a_name_that_is_taken() -> None:
@@ -121,13 +101,7 @@ def test_no_paths_and_no_chance() -> None:
     assert str(Path.cwd()) not in first
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "stream_converter",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("pe", "pe_pipelined", "mxu_2x2_axi")),
-    ],
-)
+@pytest.mark.parametrize("name", ["stream_converter", *map(slow, ("pe", "pe_pipelined", "mxu_2x2_axi"))])
 def test_yosys_reads_the_same_design(name: str) -> None:
     """The Verilog is Amaranth's RTLIL: each register, memory place and output is proven to get the same next."""
     component = build(name, **({"rows": 1, "columns": 1, "depth": 4} if "axi" in name else {}))

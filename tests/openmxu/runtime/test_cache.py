@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -48,27 +49,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "a cache" / "openmxu" / "models"
 
 
-class Maker:
-    """Makes the same content each time, and counts how often."""
-
-    def __init__(self, content: bytes = CONTENT) -> None:
-        self.content = content
-        self.calls = 0
-
-    def __call__(self) -> bytes:
-        self.calls += 1
-        return self.content
+def content() -> bytes:
+    return CONTENT
 
 
-def forbidden() -> bytes:
-    raise AssertionError("made once more")
+forbidden = Mock(side_effect=AssertionError("made once more"))
 
 
 def start(tmp_path: Path) -> subprocess.Popen[str]:
     """A process that is about to ask for KEY."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", MAKER, tmp_path / "log", tmp_path / "go"], stdout=subprocess.PIPE, text=True
-    )
+    command = [sys.executable, "-c", MAKER, tmp_path / "log", tmp_path / "go"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     with process.stdout as output:
         assert output.readline() == "asks\n"
@@ -80,10 +71,9 @@ def wait_for_makers(log: Path, count: int) -> None:
 
 
 def test_made_once(folder: Path) -> None:
-    assert cache.fetch("models", KEY, Maker()) == CONTENT
-    assert cache.fetch("models", KEY, forbidden) == CONTENT
+    assert cache.fetch("models", KEY, content) == cache.fetch("models", KEY, forbidden) == CONTENT
     assert os.listdir(folder) == [KEY]
-    assert cache.fetch("netlists", KEY, Maker(b"")) == cache.fetch("netlists", KEY, forbidden) == b""
+    assert cache.fetch("netlists", KEY, lambda: b"") == cache.fetch("netlists", KEY, forbidden) == b""
 
 
 def test_key_is_everything() -> None:
@@ -106,29 +96,26 @@ def test_key_is_everything() -> None:
     ],
 )
 def test_damaged(damage: Callable[[bytes], bytes], folder: Path) -> None:
-    cache.fetch("models", KEY, Maker())
+    cache.fetch("models", KEY, content)
     good = (folder / KEY).read_bytes()
     (folder / KEY).write_bytes(damage(good))
-    again = Maker()
+    again = Mock(return_value=CONTENT)
     assert cache.fetch("models", KEY, again) == CONTENT
-    assert again.calls == 1
+    again.assert_called_once()
     assert (folder / KEY).read_bytes() == good
     other = cache.key("other")
     (folder / KEY).rename(folder / other)  # whole, but in another's place
-    assert cache.fetch("models", other, Maker(b"other")) == b"other"
+    assert cache.fetch("models", other, lambda: b"other") == b"other"
 
 
 @pytest.mark.parametrize("error", [RuntimeError("refused"), OSError("made no file"), KeyboardInterrupt()])
 def test_nothing_is_kept_of_a_failure(error: BaseException, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    def fail() -> bytes:
-        raise error
-
     with pytest.raises(type(error)) as raised:
-        cache.fetch("models", KEY, fail)
+        cache.fetch("models", KEY, Mock(side_effect=error))
     assert raised.value is error
     assert not list(folder.iterdir())
     assert not caplog.messages
-    assert cache.fetch("models", KEY, Maker()) == CONTENT
+    assert cache.fetch("models", KEY, content) == CONTENT
 
 
 @pytest.mark.parametrize(("killed", "made"), [(False, 1), (True, 2)])
@@ -180,25 +167,22 @@ def test_failed_while_others_wait(folder: Path) -> None:
 def test_killed(tmp_path: Path, folder: Path) -> None:
     process = start(tmp_path)
     wait_for_makers(tmp_path / "log", 1)
-    assert cache.fetch("models", cache.key("other"), Maker()) == CONTENT
+    assert cache.fetch("models", cache.key("other"), content) == CONTENT
     left = folder / f"{KEY}.part"
     assert left.exists()  # still somebody's
     process.kill()
     process.wait(60)
     left.write_bytes(b"half of it")
-    assert cache.fetch("models", cache.key("another"), Maker()) == CONTENT
+    assert cache.fetch("models", cache.key("another"), content) == CONTENT
     assert not left.exists()
     left.write_bytes(b"half of it")
-    assert cache.fetch("models", KEY, Maker()) == CONTENT
-    assert cache.fetch("models", KEY, forbidden) == CONTENT
+    assert cache.fetch("models", KEY, content) == cache.fetch("models", KEY, forbidden) == CONTENT
 
 
 def test_folder_that_cannot_be_made(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "a cache").touch()
-    maker = Maker()
-    assert cache.fetch("models", KEY, maker) == cache.fetch("models", KEY, maker) == CONTENT
-    assert maker.calls == 1
-    cache.fetch("models", cache.key("other"), Maker())
+    assert cache.fetch("models", KEY, content) == cache.fetch("models", KEY, forbidden) == CONTENT
+    cache.fetch("models", cache.key("other"), content)
     assert caplog.messages == [
         f"cache cannot be used ({tmp_path}/a cache: File exists); what is compiled now will be compiled again next time"
     ]
@@ -228,14 +212,8 @@ print(place)
 def test_commands_without_a_home(command: str, made: str, tmp_path: Path) -> None:
     """Each tool has its own idea of what to do without a cache."""
     variables = {name: value for name, value in os.environ.items() if name != "XDG_CACHE_HOME"} | {"HOME": "/proc"}
-    done = subprocess.run(
-        [sys.executable, "-m", "openmxu", *command.split()],
-        cwd=tmp_path,
-        env=variables,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = [sys.executable, "-m", "openmxu", *command.split()]
+    done = subprocess.run(words, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
     assert (done.returncode, "Traceback" in done.stderr) == (0, False)
     assert done.stderr.count("cache cannot be used (/proc/.cache: ") == 1
     assert (tmp_path / made).stat().st_size > 0
@@ -244,7 +222,7 @@ def test_commands_without_a_home(command: str, made: str, tmp_path: Path) -> Non
 def test_no_home(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
     monkeypatch.setenv("HOME", "relative")
-    assert cache.fetch("models", KEY, Maker()) == CONTENT
+    assert cache.fetch("models", KEY, content) == CONTENT
     assert "(home directory: cannot be found; set XDG_CACHE_HOME)" in caplog.text
     with pytest.raises(FileNotFoundError, match="cannot be found; set XDG_CACHE_HOME"):
         cache.usage()
@@ -254,10 +232,10 @@ def test_full_disk(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))  # a write ends in the middle
     try:
-        content = cache.fetch("models", KEY, Maker())
+        found = cache.fetch("models", KEY, content)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert content == CONTENT
+    assert found == CONTENT
     assert "openmxu: File too large); what is compiled now" in caplog.text
     assert not list(folder.iterdir())
     assert cache.fetch("models", KEY, forbidden) == CONTENT
@@ -275,14 +253,13 @@ def test_full_disk(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     ],
 )
 def test_something_else_in_the_way(block: Callable[[Path, Path], None], place: str, tmp_path: Path) -> None:
-    cache.fetch("netlists", KEY, Maker())
+    cache.fetch("netlists", KEY, content)
     path, other = tmp_path / "a cache" / place, tmp_path / "other"
     path.parent.mkdir(exist_ok=True)
     other.mkdir()
     (other / "kept").touch()
     block(path, other)
-    assert cache.fetch("models", KEY, Maker()) == CONTENT
-    assert cache.fetch("models", KEY, forbidden) == CONTENT
+    assert cache.fetch("models", KEY, content) == cache.fetch("models", KEY, forbidden) == CONTENT
     assert os.listdir(other) == ["kept"]
     assert not (tmp_path / "a cache" / "openmxu" / "models").is_symlink()
 
@@ -293,7 +270,7 @@ def test_something_else_in_the_way(block: Callable[[Path, Path], None], place: s
 def test_nobody_else_reads_or_writes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = os.umask(0)
     try:
-        cache.fetch("models", KEY, Maker())
+        cache.fetch("models", KEY, content)
     finally:
         os.umask(before)
     modes = [path.stat().st_mode & 0o777 for path in (folder.parent, folder, folder / KEY)]
@@ -305,9 +282,9 @@ def test_nobody_else_reads_or_writes(folder: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("mode", [0o770, 0o707, 0o777, 0o1777])
 def test_folder_that_others_can_write(mode: int, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    cache.fetch("models", KEY, Maker(b"planted"))
+    cache.fetch("models", KEY, lambda: b"planted")
     folder.parent.chmod(mode)
-    assert cache.fetch("models", KEY, Maker()) == CONTENT
+    assert cache.fetch("models", KEY, content) == CONTENT
     assert caplog.messages == [
         f"cache cannot be used ({folder.parent}: can be written by other users; delete it); "
         "what is compiled now will be compiled again next time"
@@ -320,12 +297,12 @@ def test_folder_that_others_can_write(mode: int, folder: Path, caplog: pytest.Lo
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 @pytest.mark.parametrize("what", ["folder", "entry", "link"])
 def test_of_another_user(what: str, folder: Path, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
-    cache.fetch("models", KEY, Maker(b"planted"))
+    cache.fetch("models", KEY, lambda: b"planted")
     if what == "link":
         folder.parent.rename(tmp_path / "elsewhere")
         folder.parent.symlink_to(tmp_path / "elsewhere")
     os.chown(folder / KEY if what == "entry" else folder.parent, 1234, 1234, follow_symlinks=False)
-    assert cache.fetch("models", KEY, Maker()) == CONTENT
+    assert cache.fetch("models", KEY, content) == CONTENT
     if what == "entry":
         assert cache.fetch("models", KEY, forbidden) == CONTENT
         assert (folder / KEY).stat().st_uid == 0
@@ -335,9 +312,9 @@ def test_of_another_user(what: str, folder: Path, caplog: pytest.LogCaptureFixtu
 
 @pytest.mark.parametrize("mode", [0o620, 0o602])
 def test_entry_that_others_can_write(mode: int, folder: Path) -> None:
-    cache.fetch("models", KEY, Maker(b"planted"))
+    cache.fetch("models", KEY, lambda: b"planted")
     (folder / KEY).chmod(mode)
-    assert cache.fetch("models", KEY, Maker()) == CONTENT
+    assert cache.fetch("models", KEY, content) == CONTENT
     assert (folder / KEY).stat().st_mode & 0o777 == 0o600
 
 
@@ -345,7 +322,7 @@ def test_a_link_of_ours_to_another_place(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     folder.parent.parent.mkdir()
     folder.parent.symlink_to(tmp_path / "elsewhere")
-    assert cache.fetch("models", KEY, Maker()) == CONTENT
+    assert cache.fetch("models", KEY, content) == CONTENT
     assert (tmp_path / "elsewhere" / "models" / KEY).is_file()
 
 
@@ -357,7 +334,7 @@ def test_find_keep_discard(folder: Path) -> None:
     cache.discard("models", KEY)
     cache.discard("models", KEY)
     assert cache.find("models", KEY) is None
-    assert cache.fetch("models", KEY, Maker(), worthy=lambda: False) == CONTENT
+    assert cache.fetch("models", KEY, content, worthy=lambda: False) == CONTENT
     assert cache.fetch("models", KEY, forbidden) == CONTENT  # it serves this process only
     assert not os.listdir(folder)
     cache.discard("models", KEY)
@@ -374,26 +351,23 @@ def test_pack(tmp_path: Path) -> None:
 
 
 def test_read_only_entries_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise PermissionError
-
-    cache.fetch("models", KEY, Maker())
-    monkeypatch.setattr(os, "utime", refuse)
+    cache.fetch("models", KEY, content)
+    monkeypatch.setattr(os, "utime", Mock(side_effect=PermissionError))
     assert cache.fetch("models", KEY, forbidden) == CONTENT
 
 
 def test_least_recently_used_makes_room(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = [cache.key(str(i)) for i in range(5)]
     for age, kind, key in zip((5, 4, 3), ("models", "netlists", "models"), keys, strict=False):
-        cache.fetch(kind, key, Maker())
+        cache.fetch(kind, key, content)
         os.utime(folder.parent / kind / key, (time.time() - age, time.time() - age))
     monkeypatch.setenv("OPENMXU_CACHE_SIZE", str(3 * (len(CONTENT) + 32)))
     cache.fetch("models", keys[0], forbidden)  # used again, so the second is the oldest now
-    cache.fetch("simulations", keys[3], Maker())
+    cache.fetch("simulations", keys[3], content)
     assert {path.name for path in folder.parent.rglob("*") if path.is_file()} == {keys[0], keys[2], keys[3]}
     monkeypatch.setenv("OPENMXU_CACHE_SIZE", "0")
     os.utime(folder.parent / "simulations" / keys[3], (2**32, 2**32))  # however young the others look
-    cache.fetch("models", keys[4], Maker())
+    cache.fetch("models", keys[4], content)
     assert [path.name for path in folder.parent.rglob("*") if path.is_file()] == [keys[4]]
 
 
@@ -426,7 +400,7 @@ def test_usage_and_clear(folder: Path) -> None:
     assert cache.usage() == empty
     assert cache.clear() == nothing
     for kind, name in (("models", "a"), ("models", "b"), ("netlists", "c")):
-        cache.fetch(kind, cache.key(name), Maker())
+        cache.fetch(kind, cache.key(name), content)
     foreign = [folder / "mine", folder / f"{KEY}.txt", folder.parent / KEY]
     for path in foreign:
         path.touch()

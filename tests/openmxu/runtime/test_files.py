@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -58,12 +59,8 @@ def test_links_and_pipes_stay_what_they_are(tmp_path: Path) -> None:
 
 def test_mode_is_that_of_any_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And the umask, which is that of all threads, stays alone."""
-
-    def forbidden(mask: int) -> int:
-        raise AssertionError("the umask is that of all threads")
-
     with monkeypatch.context() as patch:
-        patch.setattr(os, "umask", forbidden)
+        patch.setattr(os, "umask", Mock(side_effect=AssertionError("the umask is that of all threads")))
         write_text(tmp_path / "ours", "")
     (tmp_path / "theirs").touch()
     assert (tmp_path / "ours").stat().st_mode == (tmp_path / "theirs").stat().st_mode
@@ -79,13 +76,10 @@ def test_failure_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
             file.write(b"half of the new")
             raise KeyboardInterrupt
 
-    def fail(*paths: object) -> None:
-        raise OSError(28, "No space left on device")
-
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert contents(tmp_path) == {"out.txt": "old"}
-    monkeypatch.setattr(os, "replace", fail)
+    monkeypatch.setattr(os, "replace", Mock(side_effect=OSError(28, "No space left on device")))
     with pytest.raises(OSError, match="No space left"):
         write_text(path, "new")
     assert contents(tmp_path) == {"out.txt": "old"}
@@ -125,17 +119,13 @@ def test_long_names(tmp_path: Path) -> None:
 
 def test_on_the_disk_before_the_name_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    sync, replace = os.fsync, os.replace
-
-    def note_sync(handle: int) -> None:
-        calls.append(os.readlink(f"/proc/self/fd/{handle}"))
-        sync(handle)
+    replace = os.replace
 
     def note_replace(source: Path, target: Path) -> None:
         calls.append("replace")
         replace(source, target)
 
-    monkeypatch.setattr(os, "fsync", note_sync)
+    monkeypatch.setattr(os, "fsync", lambda handle: calls.append(os.readlink(f"/proc/self/fd/{handle}")))
     monkeypatch.setattr(os, "replace", note_replace)
     write_text(tmp_path / "out.txt", "new")
     assert re.fullmatch(rf"{re.escape(str(tmp_path))}/\.openmxu-\w+\.part", calls[0])

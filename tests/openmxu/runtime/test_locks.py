@@ -2,7 +2,7 @@
 
 import logging
 import os
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,18 +14,14 @@ from openmxu.runtime.locks import LockedError, lock
 def test_one_at_a_time(tmp_path: Path) -> None:
     inside = []
 
-    def enter() -> None:
-        for _ in range(20):
-            with lock(tmp_path / "folder" / "lock", what="tests"):
-                inside.append(1)
-                assert len(inside) == 1
-                inside.pop()
+    def enter(_: int) -> None:
+        with lock(tmp_path / "folder" / "lock", what="tests"):
+            inside.append(1)
+            assert len(inside) == 1
+            inside.pop()
 
-    started = [threading.Thread(target=enter) for _ in range(4)]
-    for thread in started:
-        thread.start()
-    for thread in started:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(enter, range(80)))
     assert (tmp_path / "folder" / "lock").stat().st_mode & 0o777 == 0o600
 
 
@@ -53,19 +49,18 @@ def test_no_wait(tmp_path: Path) -> None:
 
 def test_a_file_that_its_owner_removes(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    with lock(path, what="tests"):
-        entered = threading.Event()
 
-        def enter() -> None:
-            with lock(path, what="tests"):
-                entered.set()
+    def enter() -> None:
+        with lock(path, what="tests"):
+            pass
 
-        thread = threading.Thread(target=enter)
-        thread.start()
-        assert not entered.wait(0.2)
-        path.unlink()
-    thread.join()
-    assert entered.is_set()
+    with ThreadPoolExecutor(1) as pool:
+        with lock(path, what="tests"):
+            entered = pool.submit(enter)
+            with pytest.raises(TimeoutError):
+                entered.result(0.2)
+            path.unlink()
+        entered.result()
     assert path.is_file()
 
 

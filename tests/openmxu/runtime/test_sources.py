@@ -12,6 +12,7 @@ from openmxu.runtime.sources import Sources
 from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
 
 from ...conftest import slow
+from .conftest import python
 
 ROOT = Path(__file__).parents[3]
 ROUND = "hw/openmxu/arith/datapath/round.py"
@@ -87,18 +88,18 @@ def test_older_code_than_the_file_says(package: Path) -> None:
     """An edit within the second, of the same length: Python runs what it has compiled before."""
     (package / "number.py").write_text("NUMBER = 1\n")
     os.utime(package / "number.py", (1e9, 1e9))
-    run = [sys.executable, "-c", "import twosources.number as it; print(it.NUMBER)"]
-    environment = os.environ | {"PYTHONPATH": str(package.parent), "PYTHONDONTWRITEBYTECODE": ""}
-    subprocess.run(run, env=environment, check=True, capture_output=True)
+    variables = {"PYTHONPATH": str(package.parent), "PYTHONDONTWRITEBYTECODE": ""}
+    assert python("import twosources.number", **variables).returncode == 0
     (package / "number.py").write_text("NUMBER = 2\n")
     os.utime(package / "number.py", (1e9, 1e9))
-    asks = (
-        "from openmxu.runtime.sources import Sources; sources = Sources('twosources'); import twosources.number as it; "
-        "print(it.NUMBER, sources.digest() is not None, sources.still())"
-    )
-    environment["PYTHONPATH"] += os.pathsep + str(ROOT / "hw")
-    done = subprocess.run([sys.executable, "-c", asks], env=environment, check=True, capture_output=True, text=True)
-    assert done.stdout == "1 True False\n"
+    program = """
+from openmxu.runtime.sources import Sources
+sources = Sources("twosources")
+import twosources.number as it
+print(it.NUMBER, sources.digest() is not None, sources.still())
+"""
+    variables["PYTHONPATH"] += os.pathsep + str(ROOT / "hw")
+    assert python(program, **variables).stdout == "1 True False\n"
 
 
 def test_no_files(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,17 +135,11 @@ def copy(tmp_path: Path) -> Path:
 
 def multiply(copy: Path, imports: str = "", edit: tuple[str, str] | None = None) -> str:
     """What a new process says; if asked, its sources are edited when it has imported them."""
-    environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join([str(copy / "hw"), str(copy / "sim")]),
-        "XDG_CACHE_HOME": str(copy / "cache"),
-    }
-    with subprocess.Popen(
-        [sys.executable, "-c", USER.format(imports=imports)],
-        env=environment,
-        text=True,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as process:
+    path = os.pathsep.join([str(copy / "hw"), str(copy / "sim")])
+    environment = os.environ | {"PYTHONPATH": path, "XDG_CACHE_HOME": str(copy / "cache")}
+    command = [sys.executable, "-c", USER.format(imports=imports)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, env=environment, text=True, stdin=pipe, stdout=pipe) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stdout.readline() == "imported\n"

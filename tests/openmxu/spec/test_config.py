@@ -1,7 +1,8 @@
 # amaranth: UnusedElaboratable=no
-# (what test_processing_element_messages makes is refused, so nobody uses it)
+# (what test_messages makes is refused, so nobody uses it)
 """What a unit's parameters may be."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,40 +12,34 @@ from openmxu.spec.formats import FP16, FP32
 from openmxu.spec.stages import split_stages
 from openmxu.unit.pe import ProcessingElement
 
+_ROWS, _STAGES = "rows must be an integer from 1 to 65536, not", "stages must be an integer from 1 to 7, not"
+_SIZE = "rows times columns must be at most 16777216"
+
 
 @pytest.mark.parametrize(
-    ("parameters", "error", "message"),
+    ("make", "parameters", "error", "message"),
     [
-        ({"rows": 0}, ValueError, "rows must be an integer from 1 to 65536, not 0"),
-        ({"rows": 10**9}, ValueError, "rows must be an integer from 1 to 65536, not 1000000000"),
-        ({"columns": 65537}, ValueError, "columns must be an integer from 1 to 65536, not 65537"),
-        (
-            {"rows": 4096, "columns": 4097},
-            ValueError,
-            "rows times columns must be at most 16777216, not 4096 times 4097",
-        ),
-        ({"columns": -3}, ValueError, "columns must be an integer from 1 to 65536, not -3"),
-        ({"rows": 2.0}, TypeError, r"rows must be an integer from 1 to 65536, not 2\.0"),
-        ({"stages": 0}, ValueError, "stages must be an integer from 1 to 7, not 0"),
-        ({"stages": 8}, ValueError, "stages must be an integer from 1 to 7, not 8"),
-        ({"stages": None}, TypeError, "stages must be an integer from 1 to 7, not None"),
-        ({"depth": 500}, ValueError, "depth must be a power of two from 2 to 65536, not 500"),
-        ({"depth": 1}, ValueError, "depth must be a power of two from 2 to 65536, not 1"),
-        ({"subnormals": "FTZ"}, ValueError, "subnormals must be 'flush' or 'ieee', not 'FTZ'"),
-        ({"operand": "bf16"}, TypeError, "operand must be a FloatFormat, not 'bf16'"),
-        ({"source": FP16}, ValueError, "source must be fp32 or the operand format bf16, not fp16"),
+        (MxuConfig, {"rows": 0}, ValueError, f"{_ROWS} 0"),
+        (MxuConfig, {"rows": 10**9}, ValueError, f"{_ROWS} 1000000000"),
+        (MxuConfig, {"rows": 2.0}, TypeError, rf"{_ROWS} 2\.0"),
+        (MxuConfig, {"columns": 65537}, ValueError, "columns must be an integer from 1 to 65536, not 65537"),
+        (MxuConfig, {"columns": -3}, ValueError, "columns must be an integer from 1 to 65536, not -3"),
+        (MxuConfig, {"rows": 4096, "columns": 4097}, ValueError, f"{_SIZE}, not 4096 times 4097"),
+        (MxuConfig, {"stages": 0}, ValueError, f"{_STAGES} 0"),
+        (MxuConfig, {"stages": 8}, ValueError, f"{_STAGES} 8"),
+        (MxuConfig, {"stages": None}, TypeError, f"{_STAGES} None"),
+        (MxuConfig, {"depth": 500}, ValueError, "depth must be a power of two from 2 to 65536, not 500"),
+        (MxuConfig, {"depth": 1}, ValueError, "depth must be a power of two from 2 to 65536, not 1"),
+        (MxuConfig, {"subnormals": "FTZ"}, ValueError, "subnormals must be 'flush' or 'ieee', not 'FTZ'"),
+        (MxuConfig, {"operand": "bf16"}, TypeError, "operand must be a FloatFormat, not 'bf16'"),
+        (MxuConfig, {"source": FP16}, ValueError, "source must be fp32 or the operand format bf16, not fp16"),
+        (ProcessingElement, {"stages": 9}, ValueError, f"{_STAGES} 9"),
+        (ProcessingElement, {"subnormals": ""}, ValueError, "subnormals must be 'flush' or 'ieee', not ''"),
     ],
 )
-def test_messages(parameters: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_messages(make: Callable[..., Any], parameters: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        MxuConfig(**parameters)
-
-
-def test_processing_element_messages() -> None:
-    with pytest.raises(ValueError, match="stages must be an integer from 1 to 7, not 9"):
-        ProcessingElement(stages=9)
-    with pytest.raises(ValueError, match="subnormals must be 'flush' or 'ieee', not ''"):
-        ProcessingElement(subnormals="")
+        make(**parameters)
 
 
 def test_any_format_is_an_operand() -> None:

@@ -2,6 +2,7 @@
 
 import math
 import struct
+from collections.abc import Callable
 
 import ml_dtypes
 import numpy as np
@@ -19,22 +20,14 @@ _DTYPES = {
 
 
 @pytest.mark.parametrize("name", _DTYPES)
-def test_widths_and_largest_number_are_the_dtypes(name: str) -> None:
-    fmt, info = FORMATS[name], ml_dtypes.finfo(_DTYPES[name])
-    assert fmt.width == info.bits
-    assert fmt.fraction_width == info.nmant
-    assert fmt.bias == 1 - info.minexp
-    pattern = np.array([fmt.largest], dtype=f"u{fmt.width // 8}").view(_DTYPES[name])
-    assert pattern[0] == info.max
-
-
-@pytest.mark.parametrize("name", _DTYPES)
-def test_overflow_and_quiet_nan_patterns(name: str) -> None:
-    fmt = FORMATS[name]
-    overflow, nan = (
-        np.array([bits], dtype=f"u{fmt.width // 8}").view(_DTYPES[name])[0].astype(np.float64)
-        for bits in (fmt.overflow, fmt.quiet_nan)
-    )
+def test_formats_are_the_dtypes(name: str) -> None:
+    """Widths, the largest number, and what overflow and a NaN are."""
+    fmt, dtype = FORMATS[name], _DTYPES[name]
+    info = ml_dtypes.finfo(dtype)
+    assert (fmt.width, fmt.fraction_width, fmt.bias) == (info.bits, info.nmant, 1 - info.minexp)
+    patterns = np.array([fmt.largest, fmt.overflow, fmt.quiet_nan], dtype=f"u{fmt.width // 8}")
+    largest, overflow, nan = patterns.view(dtype).astype(np.float64)
+    assert largest == float(info.max)
     assert math.isinf(overflow) if fmt.has_infinity else math.isnan(overflow)
     assert math.isnan(nan)
 
@@ -49,25 +42,22 @@ def test_parse() -> None:
     assert FloatFormat.parse("e6f9") == FloatFormat("e6f9", 6, 9)
 
 
-@pytest.mark.parametrize("text", ["bfloat16", "e9f9", "e5f0", "e5f24", "e1f5", "ef", "", "5f3"])
-def test_parse_refuses(text: str) -> None:
-    with pytest.raises(ValueError, match=r"(format|exponent_width|fraction_width) must be .*not "):
-        FloatFormat.parse(text)
+_NO_FORMATS = ["bfloat16", "e9f9", "e5f0", "e5f24", "e1f5", "ef", "", "5f3"]
+_NO_FORMAT = r"(format|exponent_width|fraction_width) must be .*not "
 
 
 @pytest.mark.parametrize(
-    ("widths", "error", "message"),
+    ("make", "arguments", "error", "message"),
     [
-        ((1, 7), ValueError, "exponent_width must be an integer from 2 to 8, not 1"),
-        ((8, 24), ValueError, "fraction_width must be an integer from 1 to 23, not 24"),
-        ((8.0, 7), TypeError, "exponent_width must be an integer from 2 to 8, not 8.0"),
+        *((FloatFormat.parse, (text,), ValueError, _NO_FORMAT) for text in _NO_FORMATS),
+        (FloatFormat, ("x", 1, 7), ValueError, "exponent_width must be an integer from 2 to 8, not 1"),
+        (FloatFormat, ("x", 8, 24), ValueError, "fraction_width must be an integer from 1 to 23, not 24"),
+        (FloatFormat, ("x", 8.0, 7), TypeError, "exponent_width must be an integer from 2 to 8, not 8.0"),
+        (check_subnormals, ("daz",), ValueError, "subnormals must be 'flush' or 'ieee', not 'daz'"),
     ],
 )
-def test_messages(widths: tuple[int, int], error: type[Exception], message: str) -> None:
+def test_messages(
+    make: Callable[..., object], arguments: tuple[object, ...], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
-        FloatFormat("x", *widths)
-
-
-def test_subnormals_message() -> None:
-    with pytest.raises(ValueError, match="subnormals must be 'flush' or 'ieee', not 'daz'"):
-        check_subnormals("daz")
+        make(*arguments)

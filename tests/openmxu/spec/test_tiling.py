@@ -102,11 +102,9 @@ def test_the_closed_formula_is_what_tile_by_tile_comes_to() -> None:
 @pytest.mark.parametrize(
     ("config", "sizes"),
     [
-        (
-            MxuConfig(rows=1, columns=1, stages=7, depth=16),
-            (15, 1, 3),
-        ),  # a result leaves a cycle after its place is wanted
-        (MxuConfig(rows=5, columns=2, stages=6, depth=2), (3, 11, 5)),  # weights wait for the rows of the tile before
+        # A result leaves a cycle after its place is wanted; weights wait for the rows of the tile before.
+        (MxuConfig(rows=1, columns=1, stages=7, depth=16), (15, 1, 3)),
+        (MxuConfig(rows=5, columns=2, stages=6, depth=2), (3, 11, 5)),
     ],
     ids=["late by one", "late by many"],
 )

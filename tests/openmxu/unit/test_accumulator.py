@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from amaranth.sim import Simulator
 
 from openmxu.spec.config import MxuConfig
 from openmxu.unit.accumulator import AccumulatorColumn
@@ -12,6 +11,7 @@ from openmxu_sim import golden
 from openmxu_sim.operands import vectors
 
 from ...bits import same_bits
+from ..conftest import clocked
 
 _COUNT = 400
 
@@ -55,9 +55,6 @@ def test_column(stages: int, mode: str) -> None:
                 got.append(ctx.get(dut.o_data))
 
     dut = AccumulatorColumn(config)
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    clocked(dut, bench)
     assert len(got) > _COUNT // 4
     same_bits(np.array(got, np.uint32), np.array(expected, np.uint32), note=f"{config}, seed {stages}")

@@ -4,10 +4,10 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from amaranth.sim import Simulator
-
 from openmxu.spec.config import MxuConfig
 from openmxu.unit.admission import Admission
+
+from ..conftest import clocked
 
 _DEPTH = 4
 
@@ -49,9 +49,6 @@ def test_all_marks_in_all_orders() -> None:
                 ctx.set(dut.i_freed, go & ctx.get(dut.o_control.emit))  # the bank reads each result at once
                 await ctx.tick()
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    clocked(dut, bench)
     assert found == list(_places(beats))[: len(found)]
     assert len(found) >= len(beats) - 1

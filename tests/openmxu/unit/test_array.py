@@ -6,10 +6,6 @@ from ...conftest import Bench
 
 
 @pytest.mark.slow
-def test_bench(bench: Bench) -> None:
-    bench("array_4x4")
-
-
-@pytest.mark.slow
-def test_icarus(bench: Bench) -> None:
-    bench("array_4x4", count=200, simulator="icarus")
+@pytest.mark.parametrize(("simulator", "count"), [("verilator", 2000), ("icarus", 200)])
+def test_bench(bench: Bench, simulator: str, count: int) -> None:
+    bench("array_4x4", count=count, simulator=simulator)

@@ -2,17 +2,18 @@
 
 import re
 from importlib import metadata
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from amaranth.sim import Simulator
 
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import FORMATS, FP32, FloatFormat
 from openmxu.unit.axi import Register, Registers, axi_config, read_format
 
 from ...conftest import Bench
+from ..conftest import clocked
 
 
 def test_bench(bench: Bench) -> None:
@@ -40,10 +41,7 @@ def _read(config: MxuConfig, *registers: Register) -> list[int]:
             assert (ctx.get(dut.rvalid), ctx.get(dut.rresp)) == (1, 0)
             found.append(int(ctx.get(dut.rdata)))
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    clocked(dut, bench)
     return found
 
 
@@ -60,11 +58,8 @@ def test_formats_are_told(fmt: FloatFormat) -> None:
     config = MxuConfig(rows=1, columns=1, stages=7, operand=fmt, subnormals="ieee")
     formats, sums, version = _read(config, Register.FORMAT, Register.ACCUMULATE, Register.VERSION)
     told = read_format(formats)
-    assert (told.exponent_width, told.fraction_width, told.has_infinity) == (
-        fmt.exponent_width,
-        fmt.fraction_width,
-        fmt.has_infinity,
-    )
+    shape = attrgetter("exponent_width", "fraction_width", "has_infinity")
+    assert shape(told) == shape(fmt)
     assert told == fmt or fmt.name not in FORMATS
     assert formats & 0xFFFF030F == 0x20200107
     assert read_format(sums) == FP32

@@ -1,37 +1,29 @@
 """The unit: random matrices, random waits on all streams, resets."""
 
+from typing import Any
+
 import pytest
 
 from ...conftest import Bench, slow
 
+_LONGER = ["mxu_2x2_splitter", "mxu_2x2_bf16", "mxu_4x4", "mxu_4x4_ieee", "mxu_4x4_pipelined", "mxu_8x8"]
 
-@pytest.mark.parametrize(
-    "design",
-    [
-        "mxu_2x2",
-        slow("mxu_2x2_splitter"),
-        slow("mxu_2x2_bf16"),
-        slow("mxu_4x4"),
-        slow("mxu_4x4_ieee"),
-        slow("mxu_4x4_pipelined"),
-        slow("mxu_8x8"),
-    ],
-)
+
+@pytest.mark.parametrize("design", ["mxu_2x2", *map(slow, _LONGER)])
 def test_bench(bench: Bench, design: str) -> None:
     bench(design)
 
 
 @pytest.mark.slow
-def test_short_bank(bench: Bench) -> None:
-    """The accumulator bank shorter than the adders' latency, the array taller than wide."""
-    bench("mxu", {"rows": 3, "columns": 2, "stages": 7, "depth": 4, "subnormals": "ieee"}, count=500)
-
-
-@pytest.mark.slow
-def test_smallest(bench: Bench) -> None:
-    """The smallest of everything, a format without infinities, no converters at the edge."""
-    bench(
-        "mxu",
+@pytest.mark.parametrize(
+    "options",
+    [
+        # The accumulator bank shorter than the adders' latency, the array taller than wide.
+        {"rows": 3, "columns": 2, "stages": 7, "depth": 4, "subnormals": "ieee"},
+        # The smallest of everything, a format without infinities, no converters at the edge.
         {"rows": 1, "columns": 3, "stages": 2, "depth": 2, "operand": "fp8_e4m3", "source": "fp8_e4m3"},
-        count=500,
-    )
+    ],
+    ids=["short bank", "smallest"],
+)
+def test_extremes(bench: Bench, options: dict[str, Any]) -> None:
+    bench("mxu", options, count=500)

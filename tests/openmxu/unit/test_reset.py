@@ -144,11 +144,7 @@ _SMALL = {"depth": 4, "rows": 1, "columns": 1}
 @pytest.mark.parametrize(
     ("name", "overrides"),
     [
-        slow("mxu_2x2_splitter", _SMALL),
-        slow("mxu_2x2_status", _SMALL),
-        slow("mxu_2x2_axi", _SMALL),
-        slow("stream_adder", {}),
-        slow("pe_pipelined", {}),
+        *(slow(f"mxu_2x2_{option}", _SMALL) for option in ("splitter", "status", "axi")),
         *(slow(name, {}) for name, design in CATALOG.items() if design.cells <= 64),
     ],
 )

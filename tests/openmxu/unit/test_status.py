@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from amaranth.sim import Simulator
 
 from openmxu.spec.config import MxuConfig
 from openmxu.unit.status import COUNTERS, Error, Status
 
 from ...conftest import Bench
+from ..conftest import clocked
 
 _STREAMS = ("weights", "activations", "results")
 _EVENTS = ("go", "waits_input", "waits_output", "clear")
@@ -28,10 +28,7 @@ def _watch(*cycles: dict[str, int]) -> list[list[int]]:
             await ctx.tick()
             shown.append([int(ctx.get(getattr(dut, f"o_{name}"))) for name in (*COUNTERS, "error")])
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    clocked(dut, bench)
     return shown
 
 
@@ -48,11 +45,7 @@ def test_definitions() -> None:
     for end, shown in enumerate(_watch(*history), start=1):
         start = max((cycle for cycle in range(end) if history[cycle]["clear"]), default=0)
         taken = {
-            stream: [
-                cycle
-                for cycle in range(start, end)
-                if history[cycle][f"{stream}_valid"] & history[cycle][f"{stream}_ready"]
-            ]
+            stream: [t for t in range(start, end) if history[t][f"{stream}_valid"] & history[t][f"{stream}_ready"]]
             for stream in _STREAMS
         }
         first = min([*taken["weights"], *taken["activations"]], default=end)
