@@ -2,7 +2,7 @@
 # (what test_messages makes is refused, so nobody uses it)
 """Every format the arithmetic offers, on Amaranth's simulator against the golden model.
 
-The formats of the unit itself are tested with far more operands by the cocotb benches.
+The formats of the unit itself are tested with far more operands by the cocotb benches at the end.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from openmxu_sim.golden.passes import split
 from openmxu_sim.operands import vectors
 
 from ...bits import same_bits
-from ...conftest import slow
+from ...conftest import Bench, slow
 from ..conftest import Evaluate
 
 Check = Callable[..., None]
@@ -140,3 +140,22 @@ def test_significand_product(check: Check) -> None:
 def test_messages(make: Callable[[], object], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         make()
+
+
+_LONGER = """
+product multiplier multiplier_ieee multiplier_bf16 multiplier_fp16 multiplier_fp32 adder adder_ieee adder_pipelined
+converter converter_ieee splitter splitter_ieee stream_multiplier stream_adder
+"""
+
+
+@pytest.mark.parametrize("design", ["stream_converter", *map(slow, _LONGER.split())])
+def test_bench(bench: Bench, design: str) -> None:
+    bench(design)
+
+
+@pytest.mark.parametrize(
+    "design", ["converter", *map(slow, ("adder_pipelined", "product", "multiplier", "stream_adder"))]
+)
+def test_icarus(bench: Bench, design: str) -> None:
+    """Few vectors: Icarus is slow."""
+    bench(design, count=200, simulator="icarus")

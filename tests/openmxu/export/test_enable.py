@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +70,7 @@ class _Taken(wiring.Component):
         return m
 
 
-def _unit() -> Any:
-    return build("mxu", **_SMALL)
+_unit = partial(build, "mxu", **_SMALL)
 
 
 def side_by_side(
@@ -82,9 +82,8 @@ def side_by_side(
     assert not before or before in enabled
     enable = "aclken" if "aclken" in enabled else "clk_en"
     plain = to_verilog(component := make(), name="plain", prefix="other")
-    return compare(
-        component, ("enabled", enabled.replace(before, after, 1)), ("plain", plain), work, enable=enable, cycles=cycles
-    )
+    left = "enabled", enabled.replace(before, after, 1)
+    return compare(component, left, ("plain", plain), work, enable=enable, cycles=cycles)
 
 
 @_needs_icarus
@@ -101,7 +100,7 @@ def side_by_side(
 )
 def test_units(options: dict[str, Any], memories: str, tmp_path: Path) -> None:
     """All outputs in all cycles, at enabled edges and between them, with resets that no edge takes."""
-    said, counts = side_by_side(lambda: build("mxu", **_SMALL | options), tmp_path, memories=memories)
+    said, counts = side_by_side(partial(_unit, **options), tmp_path, memories=memories)
     assert said == "equal"
     assert 200 < counts["enabled"] < 400
     assert counts["resets of none"] > 20
@@ -111,7 +110,7 @@ def test_units(options: dict[str, Any], memories: str, tmp_path: Path) -> None:
 @_needs_icarus
 @pytest.mark.parametrize(
     "make",
-    [_Words, slow(lambda: build("stream_adder")), slow(lambda: build("pe_pipelined"))],
+    [_Words, slow(partial(build, "stream_adder")), slow(partial(build, "pe_pipelined"))],
     ids=["words", "stream", "pe"],
 )
 def test_other_designs(make: Any, tmp_path: Path) -> None:

@@ -77,15 +77,10 @@ def test_the_command_writes_the_same_file(arguments: str, written: str, command:
     assert str(tmp_path) not in text
 
 
+@pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")  # what is refused goes unused
 @pytest.mark.parametrize("command", ["a\nb", "a */ b", "a /* b"])
 def test_what_no_comment_can_hold(command: str) -> None:
-    complaint = r"command must be one printable line without '/\*' and '\*/', not "
-    with pytest.raises(ValueError, match=complaint):
-        check_command(command)
-
-
-@pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")  # what is refused goes unused
-def test_the_export_refuses_it() -> None:
-    with pytest.raises(ValueError, match="command must be "):
-        to_verilog(build("adder"), command="*/")
+    for refuse in (check_command, lambda text: to_verilog(build("adder"), command=text)):
+        with pytest.raises(ValueError, match=r"command must be one printable line without '/\*' and '\*/', not "):
+            refuse(command)
     gc.collect()  # now, while the warning is ignored

@@ -31,8 +31,8 @@ _SQUARE = (Path(__file__).parents[3] / "docs" / "examples" / "square.v").read_te
 
 def keywords(lexer: Any, beside: str = "") -> list[str]:
     """Those of a language, by a lexer that has nothing to do with this project."""
-    lists = (rule[0].words for rules in lexer.tokens.values() for rule in rules if hasattr(rule[0], "words"))
-    words = {word for each in lists for word in each if re.fullmatch("[a-z_0-9]+", word)}
+    rules = [rule[0] for rules in lexer.tokens.values() for rule in rules if isinstance(rule, tuple)]
+    words = {word for rule in rules for word in getattr(rule, "words", ()) if re.fullmatch("[a-z_0-9]+", word)}
     return sorted(
         word
         for word in words - set(beside.split())

@@ -34,19 +34,16 @@ def _prepared() -> None:
 
 def _golden(operation: Operation, operands: tuple[int, ...]) -> int | None:
     """What the golden model says; ``None`` where arithmetic is not what is asked for."""
+    words = (np.array([operand], dtype=np.uint32) for operand in operands)
     for mode in SUBNORMALS:
         if operation is ADD[mode]:
-            a, b = (np.array([operand], dtype=np.uint32) for operand in operands)
-            return int(golden.add(a, b, "fp32", subnormals=mode)[0])
+            return int(golden.add(*words, "fp32", subnormals=mode)[0])
         if operation is ADD_PRODUCT[mode]:
-            c, product = operands
-            return _golden(ADD[mode], (c, _word(product, mode)))
+            return _golden(ADD[mode], (operands[0], _word(operands[1], mode)))
         if operation in (MULTIPLY[mode], PRODUCT[mode]):
-            a, b = (np.array([operand], dtype=np.uint32) for operand in operands)
-            return int(golden.multiply(a, b, "bf16", "fp32", subnormals=mode)[0])
+            return int(golden.multiply(*words, "bf16", "fp32", subnormals=mode)[0])
         if operation in (CONVERT[mode], NEAREST[mode]):
-            [x] = (np.array([operand], dtype=np.uint32) for operand in operands)
-            return int(golden.convert(x, "fp32", "bf16", subnormals=mode)[0])
+            return int(golden.convert(*words, "fp32", "bf16", subnormals=mode)[0])
     return None
 
 
@@ -143,14 +140,8 @@ def _evaluate(mutant: Control, operands: tuple[int, ...]) -> int:
         f"-set {wire} {members[wire].shape}'b{operand:b}"
         for (wire, _), operand in zip(mutant.proof.operands, operands, strict=True)
     )
-    text = yosys.produce(
-        f"""read_rtlil /job/design.il
-prep -flatten -top {component.module_name}
-{mutant.change}
-tee -q -o /job/result eval {values} -show o
-""",
-        to_rtlil(component),
-    )
+    script = f"read_rtlil /job/design.il\nprep -flatten -top {component.module_name}\n{mutant.change}\n"
+    text = yosys.produce(f"{script}tee -q -o /job/result eval {values} -show o\n", to_rtlil(component))
     width, _, digits = text.rsplit("=", 1)[1].strip().rstrip(".").rpartition("'")
     return int(digits, 2 if width else 10)
 
@@ -183,8 +174,7 @@ def test_a_stream_that_loses_what_it_accepts() -> None:
 
 def test_time_limit() -> None:
     verdict = prove(proofs()["adder_fp32_flush_s0"], limit=0.5)
-    assert verdict.holds is None
-    assert verdict.counterexample is None
+    assert (verdict.holds, verdict.counterexample) == (None, None)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

@@ -24,9 +24,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A package of two modules that can be imported."""
     folder = tmp_path / "twosources"
     folder.mkdir()
-    (folder / "__init__.py").write_text("")
-    (folder / "number.py").write_text("NUMBER = 1\n")
-    (folder / "text.c").write_text("int number;\n")
+    for name, text in (("__init__.py", ""), ("number.py", "NUMBER = 1\n"), ("text.c", "int number;\n")):
+        (folder / name).write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
     for name in [name for name in sys.modules if name.partition(".")[0] == "twosources"]:
         monkeypatch.delitem(sys.modules, name)
@@ -37,10 +36,9 @@ def test_sources_that_stay(package: Path) -> None:
     sources = Sources("twosources")
     import twosources.number  # type: ignore[import-not-found]  # noqa: F401, PLC0415
 
-    digest = sources.digest()
-    assert digest
+    assert sources.digest()
     assert sources.still()
-    assert Sources("twosources").digest() == digest
+    assert Sources("twosources").digest() == sources.digest()
     for name in ("twosources.number", "twosources"):
         del sys.modules[name]
 
@@ -102,7 +100,7 @@ print(it.NUMBER, sources.digest() is not None, sources.still())
     assert python(program, **variables).stdout == "1 True False\n"
 
 
-def test_no_files(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_files() -> None:
     assert Sources("no_such_package_at_all").digest() is None
 
 

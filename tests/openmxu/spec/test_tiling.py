@@ -145,10 +145,7 @@ def test_bytes_are_those_of_the_beats(precision: str, k: int) -> None:
     config = MxuConfig(rows=3, columns=2, depth=4, result=BF16)
     a, b = np.zeros((9, k), np.uint32), np.zeros((k, 7), np.uint32)
     given = stimulus(config, a, b, precision)
-    blocks = list(given.blocks())
-    assert stream_bytes(config, 9, k, 7, precision) == (
-        sum(block.weights.size * 4 for block in blocks),
-        sum(block.activations.size * 4 for block in blocks),
-        given.results * config.columns * 2,
-    )
+    weights, activations = (sum(getattr(b, name).size for b in given.blocks()) for name in ("weights", "activations"))
+    expected = 4 * weights, 4 * activations, 2 * given.results * config.columns
+    assert stream_bytes(config, 9, k, 7, precision) == expected
     assert stream_bytes(config, 9, 0, 5) == (0, 0, 0)

@@ -105,13 +105,11 @@ def bench(component: Any, name: str, text: str, starts: list[tuple[str, str]], c
             run=f"{start}_{before}",
             width=low,
             is_random=int(before == "random"),
-            declared=_STARTS[start][0],
+            **dict(zip(("declared", "rises", "held"), _STARTS[start], strict=True)),
             outputs=" ".join(f"wire [{width - 1}:0] {port};" for port, width in outputs.items()),
             name=name,
             connections=", ".join(connections),
             before=_BEFORE[before],
-            rises=_STARTS[start][1],
-            held=_STARTS[start][2],
             cycles=cycles,
             settled=0 if known else cycles // 2,
             known=", ".join(known or outputs),
@@ -120,10 +118,9 @@ def bench(component: Any, name: str, text: str, starts: list[tuple[str, str]], c
         )
         for start, before in starts
     ).replace("RANDOM", f"{{{words}}}")
-    names = [f"{start}_{before}" for start, before in starts]
-    instances = "".join(f"  run_{run} {run}(done[{index}]);\n" for index, run in enumerate(names))
+    instances = "".join(f"  run_{start}_{before} r{n}(done[{n}]);\n" for n, (start, before) in enumerate(starts))
     return (
-        f"{runs}module bench;\n  wire [{len(names) - 1}:0] done;\n{instances}"
+        f"{runs}module bench;\n  wire [{len(starts) - 1}:0] done;\n{instances}"
         '  always @(&done) if (&done) begin $display("known"); $finish; end\nendmodule\n'
     )
 
