@@ -44,9 +44,9 @@ def refused(command: Command, tmp_path: Path) -> Refused:
 
 
 def clocked(dut: Any, testbench: Callable[[Any], Any]) -> None:
-    """Run a test bench beside a component with a clock."""
+    """Run a test bench beside a component, with a clock if it has one."""
     simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
+    simulator.add_clock(1e-6, if_exists=True)
     simulator.add_testbench(testbench)
     simulator.run()
 
@@ -75,11 +75,7 @@ def evaluate() -> Evaluate:
                 if cycle >= dut.latency:
                     results.append(bits)
 
-        simulator = Simulator(dut)
-        if dut.latency:
-            simulator.add_clock(1e-6)
-        simulator.add_testbench(testbench)
-        simulator.run()
+        clocked(dut, testbench)
         return results
 
     return run

@@ -42,7 +42,7 @@ def test_files(arguments: str, tmp_path: Path, command: Command) -> None:
 
 def _fusesoc(where: Path, words: str) -> str:
     """What FuseSoC says in a folder with a core."""
-    command = [Path(sys.executable).with_name("fusesoc"), "--cores-root", ".", *words.split()]
+    command = [str(Path(sys.executable).with_name("fusesoc")), "--cores-root", ".", *words.split()]
     done = subprocess.run(command, cwd=where, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr

@@ -37,13 +37,13 @@ def _golden(operation: Operation, operands: tuple[int, ...]) -> int | None:
     words = (np.array([operand], dtype=np.uint32) for operand in operands)
     for mode in SUBNORMALS:
         if operation is ADD[mode]:
-            return int(golden.add(*words, "fp32", subnormals=mode)[0])
+            return int(golden.add(next(words), next(words), "fp32", subnormals=mode)[0])
         if operation is ADD_PRODUCT[mode]:
             return _golden(ADD[mode], (operands[0], _word(operands[1], mode)))
         if operation in (MULTIPLY[mode], PRODUCT[mode]):
-            return int(golden.multiply(*words, "bf16", "fp32", subnormals=mode)[0])
+            return int(golden.multiply(next(words), next(words), "bf16", "fp32", subnormals=mode)[0])
         if operation in (CONVERT[mode], NEAREST[mode]):
-            return int(golden.convert(*words, "fp32", "bf16", subnormals=mode)[0])
+            return int(golden.convert(next(words), "fp32", "bf16", subnormals=mode)[0])
     return None
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 
-def python(program: str, folder: Path | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
+def python(program: str, folder: Path | None = None, /, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run a program in an interpreter that imports what this one does."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | variables
     command = [sys.executable, "-c", program]

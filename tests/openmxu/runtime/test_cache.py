@@ -58,7 +58,7 @@ forbidden = Mock(side_effect=AssertionError("made once more"))
 
 def start(tmp_path: Path) -> subprocess.Popen[str]:
     """A process that is about to ask for KEY."""
-    command = [sys.executable, "-c", MAKER, tmp_path / "log", tmp_path / "go"]
+    command = [sys.executable, "-c", MAKER, *(str(tmp_path / name) for name in ("log", "go"))]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     with process.stdout as output:

@@ -62,24 +62,24 @@ def test_a_tile_that_keeps_its_weights_is_counted() -> None:
     assert _watch(*before, {"clear": 1}, *tile)[-1] == [4, 1, 0, 0, Error.NONE]
 
 
-def test_a_mistake_in_the_cycle_of_clear_is_shown() -> None:
-    short = _beat("weights", weights_last=1)
-    assert _watch(short, {}, {"clear": 1})[-1][-1] == Error.NONE
-    assert _watch(short, short, {"clear": 1, **_beat("activations")})[-1][-1] == Error.TILE_UNBEGUN
+_SHORT = _beat("weights", weights_last=1)
 
 
 @pytest.mark.parametrize(
     ("cycles", "error"),
     [
-        ([{**_beat("weights", weights_last=1), **_beat("activations")}], Error.WEIGHTS_SHORT),
+        ([_SHORT, {}, {"clear": 1}], Error.NONE),
+        ([_SHORT, _SHORT, {"clear": 1, **_beat("activations")}], Error.TILE_UNBEGUN),
+        # Two mistakes at once.
+        ([{**_SHORT, **_beat("activations")}], Error.WEIGHTS_SHORT),
         # `keep` before any tile has taken weights, within a tile that is a mistake itself, but forgotten.
         ([_beat("activations"), {"clear": 1}, _beat("activations", first=1, keep=1)], Error.TILE_CUT),
         # A bank has two places.
         ([_beat("activations", first=1), _beat("activations"), _beat("activations", add=1)], Error.TILE_LONG),
     ],
-    ids=["1 before 4", "3 before 7", "5 before 6"],
+    ids=["cleared", "in the cycle of clear", "1 before 4", "3 before 7", "5 before 6"],
 )
-def test_two_mistakes_at_once(cycles: list[dict[str, int]], error: Error) -> None:
+def test_the_error_that_is_shown(cycles: list[dict[str, int]], error: Error) -> None:
     assert _watch(*cycles)[-1][-1] == error
 
 
