@@ -72,6 +72,12 @@ def test_bf16_files(matrices: Matrices, command: Command) -> None:
     same_bits(np.load("C.npy"), golden.matmul(wide, matrices[1], rows=128))
 
 
+def test_verilog(command: Command) -> None:
+    assert command("verilog pe --stages 3 --name my_pe -o pe.v")[0] == 0
+    assert "module my_pe(" in Path("pe.v").read_text()
+    assert "\nmodule significand_product_3(" in command("verilog product --width 3")[1]
+
+
 def test_list(command: Command) -> None:
     code, out, _ = command("list")
     assert code == 0

@@ -9,12 +9,11 @@ import pytest
 
 from openmxu.cli.frame import main
 
-_PLAIN = """
-- -- .. / /dev/null /proc/self/mem /proc/x é missing/x A.npy B.npy junk folder loop fp16 ieee e4f3 e0f0 e99999f1
-highest 0:1 5:3 1,2 adder generic speed
-"""
-_NUMBERS = ["", " ", *f"0 -1 1 3 1000000000 {'9' * 400} 1e999 nan inf -inf 0x10 1.5 ٣ None".split()]
-_WORDS = ["", " ", "a\nb", "a\x1b[2J", "\udcff", "\x00", "a" * 300, *_PLAIN.split()]
+_NUMBERS = f"0|-1|1|3|1000000000|{'9' * 400}|1e999|nan|inf|-inf|| |0x10|1.5|٣|None".split("|")
+_WORDS = (
+    f"| |-|--|..|/|/dev/null|/proc/self/mem|/proc/x|a\nb|a\x1b[2J|\udcff|é|{'a' * 300}|missing/x|A.npy|B.npy|junk|"
+    "folder|loop|fp16|ieee|e4f3|e0f0|e99999f1|highest|0:1|5:3|1,2|adder|generic|speed|\x00"
+).split("|")
 _COMMANDS = {
     "matmul A.npy B.npy --engine golden --rows 2 --columns 2": (
         "rows columns stages precision subnormals output units engine stalls stats vcd vcd-rows vcd-cycles output-file"
