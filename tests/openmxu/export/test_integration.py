@@ -82,7 +82,7 @@ def test_registers_are_where_the_documentation_has_them() -> None:
         ("-o a.v --template a.v", "outputs must be different files, not two times a.v"),
         ("--bus wishbone", "bus must be 'none' or 'axi', not 'wishbone'"),
         ("--bus axi --operand e4f2 --source e4f2", "source must be a format of whole bytes on AXI4-Stream, not e4f2"),
-        ("--splitter --operand fp16", "splitter must be False unless fp32 is converted into bf16"),
+        ("--splitter --operand fp16", "splitter must be False unless fp32 is converted into bf16, not fp32 into fp16"),
     ],
 )
 def test_mistakes(arguments: str, complaint: str, refused: Refused) -> None:
