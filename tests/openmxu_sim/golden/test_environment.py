@@ -13,11 +13,13 @@ import pytest
 
 from openmxu_sim import golden, matmul
 from openmxu_sim.cosim.simulators import find_simulator
-from openmxu_sim.engines import ENGINES
+from openmxu_sim.engines import ENGINES, model
 from openmxu_sim.golden import environment
 from openmxu_sim.golden.environment import ieee_arithmetic
-from openmxu_sim.netlist.native import CompilerNotFoundError, compile_c, find_compiler
+from openmxu_sim.netlist.native import compile_c
 from openmxu_sim.operands import vectors
+
+from ...conftest import slow
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() != "x86_64" or platform.libc_ver()[0] != "glibc",
@@ -61,17 +63,6 @@ def set_to(bits: int) -> Iterator[None]:
         libm.fesetenv(before)
 
 
-def have(engine: str) -> None:
-    """Skip what is not installed."""
-    if engine in ("verilator", "icarus") and find_simulator(engine) is None:
-        pytest.skip(f"{engine} is not installed")
-    elif engine in ("model", "compiled"):
-        try:
-            find_compiler()
-        except CompilerNotFoundError as error:
-            pytest.skip(str(error))
-
-
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_arithmetic_is_ieee_inside_and_as_it_was_outside(setting: str) -> None:
     one, third, tiny = np.float32(1), np.float32(3), np.uint32(1).view(np.float32)
@@ -98,34 +89,30 @@ def test_settings_that_cannot_be_changed(setting: str, monkeypatch: pytest.Monke
         golden.add([0x3F800000], [0x3F800000])
 
 
-@pytest.mark.parametrize(
-    "engine",
-    [
-        pytest.param(engine, marks=pytest.mark.slow) if engine in ("icarus", "verilator", "pysim") else engine
-        for engine in ENGINES
-    ],
-)
-@pytest.mark.parametrize("mode", ["flush", pytest.param("ieee", marks=pytest.mark.slow)])
+_CLOCKED = ("pysim", "icarus", "verilator")
+
+
+@pytest.mark.parametrize("engine", [slow(engine) if engine in _CLOCKED else engine for engine in ENGINES])
+@pytest.mark.parametrize("mode", ["flush", slow("ieee")])
 def test_every_engine_under_every_setting(mode: str, engine: str) -> None:
-    have(engine)
-    if engine in ("icarus", "verilator") and mode == "flush":
-        pytest.skip("a process of its own has settings of its own: ieee shows as much")
+    if engine in ("icarus", "verilator"):
+        if find_simulator(engine) is None:
+            pytest.skip(f"{engine} is not installed")
+        if mode == "flush":
+            pytest.skip("a process of its own has settings of its own: ieee shows as much")
     a = golden.from_bits(vectors.matrix((5, 6), "fp32", 11))
     b = golden.from_bits(vectors.matrix((6, 4), "fp32", 12))
     doubles = np.array([[1 / 3, 2.0**-140, -1e300, 1 + 2.0**-24]] * 4).T
     options = {"rows": 2, "columns": 2, "subnormals": mode, "engine": engine}
 
     def products() -> list[bytes]:
-        more = (
-            []
-            if engine in slow
-            else [matmul(a, b, **options, output="bf16").tobytes(), matmul(a, b, **options, precision="high").tobytes()]
-        )
-        return [matmul(doubles, doubles, **options).tobytes(), *more]
+        found = [matmul(doubles, doubles, **options).tobytes()]
+        if engine not in _CLOCKED:
+            found += [matmul(a, b, **options, **more).tobytes() for more in ({"output": "bf16"}, {"precision": "high"})]
+        return found
 
-    slow = ("pysim", "icarus", "verilator")
     expected = products()
-    for bits in [SETTINGS["up, flushed"]] if engine in slow else SETTINGS.values():
+    for bits in [SETTINGS["up, flushed"]] if engine in _CLOCKED else SETTINGS.values():
         with set_to(bits):
             wanted = control()
             assert products() == expected, f"{engine}, {mode}, MXCSR {bits:04x}"
@@ -136,8 +123,9 @@ def test_every_engine_under_every_setting(mode: str, engine: str) -> None:
 def test_the_definition_itself(setting: str) -> None:
     a, b = vectors.pairs("fp32", 20_000, 3)
     narrow_a, narrow_b = a >> np.uint32(16), b >> np.uint32(16)
+    matrices = golden.from_bits(vectors.matrix((8, 8), "fp32", 47) & 0x80FFFFFF), golden.from_bits(a[:64].reshape(8, 8))
 
-    def found() -> list[bytes]:
+    def results() -> list[bytes]:
         return [
             each.tobytes()
             for mode in ("flush", "ieee")
@@ -145,20 +133,18 @@ def test_the_definition_itself(setting: str) -> None:
                 golden.add(a, b, subnormals=mode),
                 golden.multiply(narrow_a, narrow_b, subnormals=mode),
                 golden.convert(a, subnormals=mode),
+                golden.matmul(*matrices, rows=3, subnormals=mode),
             )
         ]
 
-    expected = found()
+    expected = results()
     with set_to(SETTINGS[setting]):
-        assert found() == expected
+        assert results() == expected
 
 
 @pytest.mark.parametrize("setting", ["-ffast-math", "up"])
 def test_threads_of_the_model(setting: str) -> None:
     """Each has settings of its own, which it takes from the one that starts it."""
-    have("model")
-    from openmxu_sim.engines import model  # noqa: PLC0415
-
     a, b = (golden.from_bits(vectors.matrix(shape, "fp32", 5)) for shape in ((520, 9), (9, 300)))
     expected = model.matmul(a, b, rows=4, subnormals="ieee", threads=1).tobytes()
     with set_to(SETTINGS[setting]):
@@ -169,7 +155,6 @@ def test_threads_of_the_model(setting: str) -> None:
 
 
 def test_a_library_that_changes_them_when_it_is_loaded() -> None:
-    have("compiled")
     source = """
 #include <xmmintrin.h>
 __attribute__((constructor)) static void start(void) { _mm_setcsr(_mm_getcsr() | 0x8040); }
