@@ -11,14 +11,20 @@ import softfloatpy as softfloat
 
 from openmxu_sim import golden
 from openmxu_sim.golden import from_bits, to_bits
+from openmxu_sim.golden.passes import split
 from openmxu_sim.operands.vectors import canonical, matrix
 
 from ...bits import same_bits
+from .dots import DOTS, check_dot
 
 Bits = npt.NDArray[np.uint32]
 Floats = npt.NDArray[np.float32]
 
 MODES = pytest.mark.parametrize("mode", ["flush", "ieee"])
+
+# As the contract has them: smallest products first, activations before weights.
+ORDERS = {"default": "xx", "high": "rh hr hh", "highest": "mm hl lh hm mh hh", "exact9": "ll ml lm mm lh hl mh hm hh"}
+
 SHAPES = [
     # M, K, N, rows
     (1, 1, 1, 1),
@@ -37,27 +43,26 @@ def generated(m: int, k: int, n: int, seed: int) -> tuple[Floats, Floats]:
     return from_bits(matrix((m, k), "fp32", seed)), from_bits(matrix((n, k), "fp32", seed + 1).T)
 
 
-def by_scalars(a: Bits, b: Bits, rows: int, mode: str, operand: str, accumulate: str = "fp32") -> Bits:
-    """The contract's words as loops over single numbers; patterns of ``accumulate``."""
-    m, inner = a.shape
-    n = b.shape[1]
-    x = golden.convert(a, "fp32", operand, subnormals=mode)
-    y = golden.convert(b, "fp32", operand, subnormals=mode)
-    results = np.zeros((m, n), dtype=np.uint32)
-    for i in range(m):
-        for j in range(n):
-            tiles: list[npt.ArrayLike] = []
-            for start in range(0, inner, rows):
-                psum: npt.ArrayLike = 0
-                for k in range(start, min(start + rows, inner)):
-                    product = golden.multiply(x[i, k], y[k, j], operand, accumulate, subnormals=mode)
-                    psum = golden.add(psum, product, accumulate, subnormals=mode)
-                tiles.append(psum)
-            total = tiles[0]
-            for tile in tiles[1:]:
-                total = golden.add(total, tile, accumulate, subnormals=mode)
-            results[i, j] = total
-    return canonical(results, accumulate)
+def by_steps(
+    a: Bits, b: Bits, rows: int, mode: str, *, operand: str = "bf16", accumulate: str = "fp32", passes: str = "xx"
+) -> Bits:
+    """The contract's words as single operations on numbers; patterns of ``accumulate``."""
+    total: Bits | None = None
+    for names in passes.split():
+        if operand == "bf16":
+            x, y = (split(bits, part, subnormals=mode) for bits, part in zip((a, b), names, strict=True))
+        else:
+            x, y = (golden.convert(bits, "fp32", operand, subnormals=mode) for bits in (a, b))
+        if names == "hh" and total is not None:
+            total = np.where(total & 0x7FFFFFFF > 0x7F800000, np.uint32(0), total)
+        for start in range(0, len(b), rows):
+            psum = np.zeros((len(a), b.shape[1]), np.uint32)
+            for k in range(start, min(start + rows, len(b))):
+                product = golden.multiply(x[:, k, np.newaxis], y[k], operand, accumulate, subnormals=mode)
+                psum = golden.add(psum, product, accumulate, subnormals=mode)
+            total = psum if total is None else golden.add(total, psum, accumulate, subnormals=mode)
+    assert total is not None
+    return canonical(total, accumulate)
 
 
 def by_softfloat(a: Bits, b: Bits, rows: int, flush: bool) -> Bits:
@@ -98,22 +103,31 @@ def by_softfloat(a: Bits, b: Bits, rows: int, flush: bool) -> Bits:
 
 @MODES
 @pytest.mark.parametrize(("m", "k", "n", "rows"), SHAPES)
-def test_agrees_with_a_loop_over_scalars(*, m: int, k: int, n: int, rows: int, mode: str) -> None:
-    """All shapes, for the default operand and for two others."""
+def test_agrees_with_single_steps(*, m: int, k: int, n: int, rows: int, mode: str) -> None:
+    """All shapes; other operands than SoftFloat's."""
     a, b = generated(m, k, n, 60)
-    for operand in ("bf16", "fp8_e4m3", "fp32"):
+    for operand in ("fp8_e4m3", "fp32"):
         got = golden.matmul(a, b, rows=rows, subnormals=mode, operand=operand)
-        expected = by_scalars(to_bits(a), to_bits(b), rows, mode, operand)
+        expected = by_steps(to_bits(a), to_bits(b), rows, mode, operand=operand)
         same_bits(got, from_bits(expected), note=f"{operand}, seed 60")
+
+
+@MODES
+@pytest.mark.parametrize("precision", ORDERS)
+def test_several_passes_agree_with_single_steps(precision: str, mode: str) -> None:
+    a, b = matrix((4, 7), "fp32", 3), matrix((3, 7), "fp32", 4).T
+    expected = by_steps(a, b, 3, mode, passes=ORDERS[precision])
+    got = golden.matmul(from_bits(a), from_bits(b), rows=3, precision=precision, subnormals=mode)
+    same_bits(to_bits(got), expected, note=f"{precision}, {mode}")
 
 
 @MODES
 @pytest.mark.parametrize("accumulate", ["bf16", "fp16", "fp8_e4m3", "e8f22", "e2f1"])
 @pytest.mark.parametrize("operand", ["bf16", "fp8_e4m3", "fp32"])
-def test_narrow_sums_agree_with_a_loop_over_scalars(operand: str, accumulate: str, mode: str) -> None:
+def test_narrow_sums_agree_with_single_steps(operand: str, accumulate: str, mode: str) -> None:
     """In their own format, and converted."""
     a, b = generated(6, 9, 7, 67)
-    expected = by_scalars(to_bits(a), to_bits(b), 4, mode, operand, accumulate)
+    expected = by_steps(to_bits(a), to_bits(b), 4, mode, operand=operand, accumulate=accumulate)
     for result in ("fp32", "bf16", accumulate):
         got = golden.matmul(a, b, rows=4, subnormals=mode, operand=operand, accumulate=accumulate, result=result)
         converted = canonical(golden.convert(expected, accumulate, result, subnormals=mode), result)
@@ -154,14 +168,18 @@ def test_a_sum_of_e4m3_that_is_too_large_is_the_one_nan() -> None:
 @MODES
 @pytest.mark.parametrize("name", golden.DTYPES)
 def test_arrays_of_other_types_count_as_their_widened_selves(name: str, mode: str) -> None:
+    """Also where only one of both is narrow."""
     patterns = matrix((6, 7), name, 3), matrix((5, 7), name, 4).T
-    narrow = [golden.to_array(each, name) for each in patterns]
-    wide = [golden.from_bits(golden.convert(each, name, "fp32", subnormals="ieee")) for each in patterns]
-    assert {each.dtype for each in narrow} == {golden.DTYPES[name]}
-    same_bits(*(golden.matmul(*each, rows=3, subnormals=mode, operand=name) for each in (narrow, wide)))
+    a, b = (golden.to_array(each, name) for each in patterns)
+    wide_a, wide_b = (golden.from_bits(golden.convert(each, name, "fp32", subnormals="ieee")) for each in patterns)
+    assert {a.dtype, b.dtype} == {golden.DTYPES[name]}
+    expected = golden.matmul(wide_a, wide_b, rows=3, subnormals=mode, operand=name)
+    for left, right in ((a, b), (a, wide_b), (wide_a, b)):
+        same_bits(golden.matmul(left, right, rows=3, subnormals=mode, operand=name), expected)
 
 
 @MODES
+@np.errstate(all="raise")  # nothing underflows or overflows in binary64, whatever the caller's settings
 @pytest.mark.parametrize(("m", "k", "n", "rows"), [*SHAPES, (32, 100, 32, 32)])
 @pytest.mark.parametrize("seed", [61, 63])
 def test_agrees_with_softfloat(*, m: int, k: int, n: int, rows: int, mode: str, seed: int) -> None:
@@ -173,52 +191,10 @@ def test_agrees_with_softfloat(*, m: int, k: int, n: int, rows: int, mode: str, 
     )
 
 
-def test_order_and_tiles_matter() -> None:
-    """Where 1 + 2**-24 + 2**-24 is cut decides whether the small terms survive."""
-    a = np.ones((1, 3), dtype=np.float32)
-    b = np.array([[1.0], [2.0**-24], [2.0**-24]], dtype=np.float32)
-    assert golden.matmul(a, b, rows=3) == 1.0
-    assert golden.matmul(a, b[::-1], rows=3) == np.float32(1 + 2**-23)
-    assert golden.matmul(a, b, rows=2) == 1.0  # (1 + tiny) + tiny
-    assert golden.matmul(a, b[[1, 0, 2]], rows=1) == 1.0  # ((tiny + 1) + tiny)
-    four = np.array([[1.0], [0.0], [2.0**-24], [2.0**-24]], dtype=np.float32)
-    assert golden.matmul(np.ones((1, 4), dtype=np.float32), four, rows=2) == np.float32(1 + 2**-23)
-    assert golden.matmul(np.ones((1, 4), dtype=np.float32), four, rows=4) == 1.0
-
-
-def test_products_are_rounded_before_they_are_added() -> None:
-    """Not fused: a product that overflows or is flushed does so before the sum could bring it back."""
-    large = np.array([[-(2.0**127), 2.0**64]], dtype=np.float32)
-    assert golden.matmul(large, np.array([[1.0], [2.0**64]], dtype=np.float32), rows=2) == np.inf
-    small = np.array([[2.0**-126, 2.0**-63, 2.0**-63]], dtype=np.float32)
-    by = np.array([[1.0], [2.0**-64], [2.0**-64]], dtype=np.float32)
-    assert golden.matmul(small, by, rows=3) == np.float32(2.0**-126)
-    assert golden.matmul(small, by, rows=3, subnormals="ieee") == np.float32(2.0**-125)
-
-
-def test_the_first_tile_is_taken_and_a_flushed_minus_zero_stays() -> None:
-    """A psum of -0 can only come from flushing; adding it to +0 would lose the sign."""
-    a = np.array([[1.5 * 2.0**-126, -1.75 * 2.0**-126]], dtype=np.float32)
-    b = np.ones((2, 1), dtype=np.float32)
-    assert to_bits(golden.matmul(a, b, rows=2)).tolist() == [[0x80000000]]
-    assert to_bits(golden.matmul(a, b, rows=2, subnormals="ieee")).tolist() == [[0x80200000]]
-    # Two such tiles: (-0) + (-0).
-    both = golden.matmul(np.hstack([a, a]), np.ones((4, 1), dtype=np.float32), rows=2)
-    assert to_bits(both).tolist() == [[0x80000000]]
-    # And -0 from a flushed sum, then a product of +0 in the same column.
-    then_zero = golden.matmul(
-        np.hstack([a, np.zeros((1, 1), dtype=np.float32)]), np.ones((3, 1), dtype=np.float32), rows=3
-    )
-    assert to_bits(then_zero).tolist() == [[0]]
-
-
 @MODES
-def test_a_column_starts_from_plus_zero(mode: str) -> None:
-    """Products of -0 alone sum to +0."""
-    minus_zero = np.full((1, 2), -0.0, dtype=np.float32)
-    ones = np.ones((2, 1), dtype=np.float32)
-    assert to_bits(golden.matmul(minus_zero, ones, rows=2, subnormals=mode)).tolist() == [[0]]
-    assert to_bits(golden.matmul(minus_zero, ones, rows=1, subnormals=mode)).tolist() == [[0]]
+@pytest.mark.parametrize("name", DOTS)
+def test_dot_products(name: str, mode: str) -> None:
+    check_dot(golden.matmul, name, mode)
 
 
 @MODES
@@ -241,45 +217,6 @@ def test_results_do_not_depend_on_other_rows_and_columns(mode: str) -> None:
     whole = to_bits(golden.matmul(a, b, rows=8, subnormals=mode))
     part = to_bits(golden.matmul(a[2::3], b[:, 1::4], rows=8, subnormals=mode))
     same_bits(part, whole[2::3, 1::4])
-
-
-@MODES
-def test_bfloat16_counts_as_its_widened_self(mode: str) -> None:
-    """All patterns, subnormal numbers and NaNs among them; mixed dtypes too."""
-    a = matrix((6, 10), "bf16", 66).astype(np.uint16).view(ml_dtypes.bfloat16)
-    b = matrix((10, 5), "bf16", 67).astype(np.uint16).view(ml_dtypes.bfloat16)
-    a.view(np.uint16)[0, :3] = [0x7F81, 0x0001, 0x8040]
-    wide_a, wide_b = (from_bits(each.view(np.uint16).astype(np.uint32) << 16) for each in (a, b))
-    expected = to_bits(golden.matmul(wide_a, wide_b, rows=4, subnormals=mode))
-    for left, right in ((a, b), (a, wide_b), (wide_a, b)):
-        same_bits(to_bits(golden.matmul(left, right, rows=4, subnormals=mode)), expected)
-
-
-def test_bfloat16_subnormal_numbers_flush() -> None:
-    """2**-130 is a bf16 number; flush mode takes it for zero, also times infinity."""
-    tiny = np.array([[0x0008]], dtype=np.uint16).view(ml_dtypes.bfloat16)
-    huge = np.array([[2.0**100]], dtype=np.float32)
-    assert to_bits(golden.matmul(tiny, huge, rows=1)).tolist() == [[0]]
-    assert golden.matmul(tiny, huge, rows=1, subnormals="ieee") == np.float32(2.0**-30)
-    infinite = np.array([[np.inf]], dtype=np.float32)
-    assert to_bits(golden.matmul(tiny, infinite, rows=1)).tolist() == [[0x7FC00000]]
-
-
-def test_operands_flush_before_they_round() -> None:
-    """007F8000 would round up to the smallest normal bf16 number; on either side it is zero."""
-    below = from_bits([[0x007F8000]])
-    huge = np.array([[2.0**100]], dtype=np.float32)
-    for left, right in ((below, huge), (huge, below)):
-        assert to_bits(golden.matmul(left, right, rows=1)).tolist() == [[0]]
-        assert golden.matmul(left, right, rows=1, subnormals="ieee") == np.float32(2.0**-26)
-
-
-def test_nans_are_canonical() -> None:
-    """Whatever sign and payload came in, through one tile or several."""
-    a = from_bits([[0xFF800001, 0x3F800000]])
-    b = np.ones((2, 2), dtype=np.float32)
-    for rows in (1, 2):
-        assert to_bits(golden.matmul(a, b, rows=rows)).tolist() == [[0x7FC00000, 0x7FC00000]]
 
 
 @MODES
@@ -316,66 +253,6 @@ def test_bits_and_arrays_are_the_same_patterns() -> None:
     assert to_bits(np.float32(-2.0)) == 0xC0000000
 
 
-@pytest.mark.parametrize("rows", [0, -1])
-def test_rows_below_one(rows: int) -> None:
-    """An array has at least one row."""
-    with pytest.raises(ValueError, match=rf"^rows must be an integer >= 1, not {rows}$"):
-        golden.matmul(np.ones((1, 1), np.float32), np.ones((1, 1), np.float32), rows=rows)
-
-
-def test_rows_is_no_integer() -> None:
-    """Neither is 2.0."""
-    with pytest.raises(TypeError, match=r"^rows must be an integer >= 1, not 2\.0$"):
-        golden.matmul(np.ones((1, 1), np.float32), np.ones((1, 1), np.float32), rows=2.0)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("a_shape", "b_shape"), [((2, 3), (4, 5)), ((3,), (3, 2)), ((2, 3), (3,)), ((1, 2, 3), (3, 2)), ((), ())]
-)
-def test_shapes_do_not_match(a_shape: tuple[int, ...], b_shape: tuple[int, ...]) -> None:
-    """The message has both shapes."""
-    with pytest.raises(ValueError, match=r"^a and b must have shapes \(M, K\) and \(K, N\), not ") as info:
-        golden.matmul(np.ones(a_shape, np.float32), np.ones(b_shape, np.float32), rows=1)
-    assert str(info.value).endswith(f"not {a_shape} and {b_shape}")
-
-
-@pytest.mark.parametrize("dtype", ["f8", "i4", "c8", ">f4", "U4", ml_dtypes.float8_e5m2fnuz])
-def test_other_dtypes(dtype: Any) -> None:
-    """Nothing is cast silently."""
-    good, bad = np.ones((1, 1), np.float32), np.ones((1, 1), dtype)
-    with pytest.raises(
-        TypeError,
-        match=rf"^a must be an array of float32, bfloat16, float16, float8_e4m3fn, float8_e5m2, not {bad.dtype}$",
-    ):
-        golden.matmul(bad, good, rows=1)
-    with pytest.raises(
-        TypeError,
-        match=rf"^b must be an array of float32, bfloat16, float16, float8_e4m3fn, float8_e5m2, not {bad.dtype}$",
-    ):
-        golden.matmul(good, bad, rows=1)
-    with pytest.raises(
-        TypeError,
-        match=rf"^array must be an array of float32, bfloat16, float16, float8_e4m3fn, float8_e5m2, not {bad.dtype}$",
-    ):
-        to_bits(bad)
-
-
-def test_other_messages() -> None:
-    """Mode and format, and patterns that are wider than fp32."""
-    one = np.ones((1, 1), np.float32)
-    with pytest.raises(ValueError, match=r"^subnormals must be 'flush' or 'ieee', not 'x'$"):
-        golden.matmul(one, one, rows=1, subnormals="x")
-    with pytest.raises(ValueError, match=r"^operand must be one of .*, not 'fp64'$"):
-        golden.matmul(one, one, rows=1, operand="fp64")
-    for parameter in ("accumulate", "result"):
-        with pytest.raises(ValueError, match=rf"^{parameter} must be one of .*, not 'fp64'$"):
-            golden.matmul(one, one, rows=1, **{parameter: "fp64"})  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"^precision must be 'default' for sums in bf16, not 'high'$"):
-        golden.matmul(one, one, rows=1, precision="high", accumulate="bf16")
-    with pytest.raises(ValueError, match=r"^bits must be patterns of 32 bits \(fp32\), not 0x100000000$"):
-        from_bits(1 << 32)
-
-
 def test_a_long_inner_dimension_takes_no_memory() -> None:
     """Sums of ones are exact up to 2^24, whatever their order."""
     k = 1 << 20
@@ -388,18 +265,6 @@ def test_a_long_inner_dimension_takes_no_memory() -> None:
         tracemalloc.stop()
     assert result.tolist() == [[k]]
     assert peak < 16 << 20
-
-
-@pytest.mark.parametrize(
-    "masked", [np.ma.masked_equal(np.ones((2, 2), np.float32), 0), [np.ma.masked_equal(np.ones(2, np.float32), 1)] * 2]
-)
-def test_masks_are_not_lost(masked: Any) -> None:
-    ones = np.ones((2, 2), np.float32)
-    for parameter, operands in (("a", (masked, ones)), ("b", (ones, masked))):
-        with pytest.raises(TypeError, match=f"^{parameter} must be an array without a mask, not a masked array: "):
-            golden.matmul(*operands, rows=2)
-    with pytest.raises(TypeError, match=r"^bits must be an array without a mask"):
-        golden.convert(np.ma.masked_equal([1, 2], 1), "fp32", "bf16")
 
 
 def test_more_tiles_than_are_added_up_together() -> None:
