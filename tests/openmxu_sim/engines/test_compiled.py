@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,7 @@ from openmxu.runtime import cache
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16, FP16, FP32, FloatFormat
 from openmxu.spec.passes import PASSES
-from openmxu.spec.tiling import Tile, cycles
+from openmxu.spec.tiling import Tile
 from openmxu_sim import golden, simulate
 from openmxu_sim.engines import compiled, library, model, pysim
 from openmxu_sim.engines.compiled.model import load_model
@@ -20,29 +22,13 @@ from openmxu_sim.engines.known_answer import hardware_differs
 from openmxu_sim.netlist import native
 from openmxu_sim.netlist.native import CompilationError, CompilerNotFoundError, find_compiler
 from openmxu_sim.operands import vectors
-from openmxu_sim.operands.stimulus import Stalls, Stimulus, collect, stimulus
+from openmxu_sim.operands.stimulus import Stalls, Stimulus, stimulus
 
 from ...bits import same_bits
-from ...conftest import slow
+from ...conftest import needs_compiler, slow
+from .runs import changing, check, hanging, hide_compilers, operands, product, program, same_runs
 
-try:
-    find_compiler()
-except CompilerNotFoundError as error:
-    pytest.skip(str(error), allow_module_level=True)
-
-
-def operands(config: MxuConfig, m: int, k: int, n: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Matrices of patterns of every sort."""
-    fmt = config.source.name
-    return vectors.matrix((m, k), fmt, seed), np.ascontiguousarray(vectors.matrix((n, k), fmt, seed + 1).T)
-
-
-def product(config: MxuConfig, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The golden model's bits."""
-    wide = (golden.from_bits(bits, config.source.name) for bits in (a, b))
-    return golden.to_bits(
-        golden.matmul(*wide, rows=config.rows, subnormals=config.subnormals, operand=config.operand.name)
-    )
+pytestmark = needs_compiler
 
 
 def name(config: MxuConfig) -> str:
@@ -50,6 +36,7 @@ def name(config: MxuConfig) -> str:
     return f"{config.rows}x{config.columns}_{config.operand}_{config.subnormals}_s{config.stages}_d{config.depth}"
 
 
+SMALL = MxuConfig(rows=2, columns=2)
 UNITS = [
     MxuConfig(rows=1, columns=1, depth=2),
     MxuConfig(rows=1, columns=33, stages=5, subnormals="ieee", depth=4),
@@ -66,14 +53,8 @@ UNITS = [
 @pytest.mark.parametrize("config", UNITS, ids=name)
 def test_bits_and_cycles_of_any_unit(config: MxuConfig) -> None:
     m, k, n = 2 * config.depth + 3 if config.depth < 32 else 21, 2 * config.rows + 1, config.columns + 2
-    a, b = operands(config, m, k, n)
-    given = stimulus(config, a, b)
-    expected = product(config, a, b)
     for stalls in (None, Stalls(1), Stalls(2)):
-        run = compiled.run(given, stalls=stalls)
-        same_bits(collect(config, run.beats, m, k, n), expected)
-        assert run.cycles >= cycles(config, m, k, n)
-        assert stalls is not None or run.cycles == cycles(config, m, k, n)
+        check(compiled.run, config, m, k, n, stalls=stalls)
 
 
 @pytest.mark.parametrize(
@@ -88,13 +69,9 @@ def test_bits_and_cycles_of_any_unit(config: MxuConfig) -> None:
 )
 @pytest.mark.parametrize("seed", [slow(None), 3])
 def test_the_same_as_amaranth_simulates(config: MxuConfig, seed: int | None) -> None:
-    given = stimulus(config, *operands(config, 9, 5, 4), "default" if config.source == BF16 else "high")
+    precision = "default" if config.source == BF16 else "high"
     stalls = None if seed is None else Stalls(seed)
-    run, other = compiled.run(given, stalls=stalls), pysim.run(given, stalls=stalls)
-    same_bits(run.beats, other.beats)
-    assert run.cycles == other.cycles
-    assert run.counters == other.counters
-    assert (run.counters is None) == (not config.status)
+    check(compiled.run, config, 9, 5, 4, stalls=stalls, precision=precision, other=pysim.run)
 
 
 @pytest.mark.parametrize("operand", [slow("fp16"), slow("fp8_e4m3")])
@@ -126,9 +103,7 @@ def test_marks_in_any_order() -> None:
     tiles.append(Tile(range(4), range(2), range(3), add=False, clear_nan=False, emit=True))
     given = Stimulus(config, a, b, tuple(tiles))
     for stalls in (None, Stalls(7)):
-        run, other = compiled.run(given, stalls=stalls), pysim.run(given, stalls=stalls)
-        same_bits(run.beats, other.beats)
-        assert run.cycles == other.cycles
+        same_runs(compiled.run(given, stalls=stalls), pysim.run(given, stalls=stalls))
 
 
 def test_rows_without_operands_keep_a_flushed_sum_negative() -> None:
@@ -142,20 +117,12 @@ def test_rows_without_operands_keep_a_flushed_sum_negative() -> None:
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 16])
 def test_threads_make_no_difference(threads: int) -> None:
-    config = MxuConfig(rows=9, columns=40, depth=32)
-    given = stimulus(config, *operands(config, 70, 40, 90))
-    run, other = compiled.run(given, threads=threads), compiled.run(given, threads=1)
-    same_bits(run.beats, other.beats)
-    assert run.cycles == other.cycles == cycles(config, 70, 40, 90)
+    runs = (partial(compiled.run, threads=count) for count in (threads, 1))
+    check(next(runs), MxuConfig(rows=9, columns=40, depth=32), 70, 40, 90, other=next(runs))
 
 
 def test_full_size() -> None:
-    config = MxuConfig()
-    m, k, n = 96, 300, 150
-    a, b = operands(config, m, k, n)
-    run = compiled.run(stimulus(config, a, b))
-    same_bits(collect(config, run.beats, m, k, n), product(config, a, b))
-    assert run.cycles == cycles(config, m, k, n)
+    check(compiled.run, MxuConfig(), 96, 300, 150)
 
 
 def test_progress_and_interruption() -> None:
@@ -176,37 +143,36 @@ def test_progress_and_interruption() -> None:
 
 
 def test_a_unit_that_hangs_is_reported() -> None:
-    config = MxuConfig(rows=2, columns=2)
-    stalls = Stalls(1, period=32)
-    stalls.pattern[2] = True  # nobody ever takes a result
+    given, stalls = hanging(SMALL)
     with pytest.raises(RuntimeError, match=r"^the unit hangs: nothing moved up to cycle \d+, 0 of 2 results are "):
-        compiled.run(stimulus(config, *operands(config, 2, 2, 2)), stalls=stalls)
+        compiled.run(given, stalls=stalls)
 
 
 # Compilers, and what they may do
 
 
-def fresh(config: MxuConfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, compiler: str) -> None:
-    """Build the model of a unit with some compiler, whatever is in the cache."""
+Build = Callable[..., None]
+
+
+@pytest.fixture
+def build(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Build:
+    """Load the model of a unit with some compiler, from a cache of its own or built."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("CC", compiler)
-    load_model.cache_clear()
-    try:
-        load_model(config)
-    finally:
+
+    def run(compiler: str, config: MxuConfig = SMALL) -> None:
+        monkeypatch.setenv("CC", compiler)
         load_model.cache_clear()
+        try:
+            load_model(config)
+        finally:
+            load_model.cache_clear()
+
+    return run
 
 
-def script(path: Path, text: str) -> str:
-    """A program."""
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
-    return str(path)
-
-
-def test_a_compiler_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_compiler_that_is_not_there(build: Build) -> None:
     with pytest.raises(CompilerNotFoundError, match=r"^CC must name a C compiler that is installed, not '/no/cc'$"):
-        fresh(MxuConfig(rows=2, columns=2), monkeypatch, tmp_path, "/no/cc")
+        build("/no/cc")
 
 
 @pytest.mark.parametrize(
@@ -218,56 +184,37 @@ def test_a_compiler_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path:
         ("exit 0", "exit code 0"),
     ],
 )
-def test_a_compiler_that_fails(text: str, reason: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    compiler = script(tmp_path / "cc", text)
+def test_a_compiler_that_fails(text: str, reason: str, build: Build, tmp_path: Path) -> None:
+    compiler = program(tmp_path / "cc", text)
     with pytest.raises(CompilationError) as caught:
-        fresh(MxuConfig(rows=2, columns=2), monkeypatch, tmp_path, compiler)
+        build(compiler)
     assert str(caught.value) == f"C compiler {compiler} failed: {reason}"
 
 
-def test_a_library_that_cannot_be_opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    compiler = script(tmp_path / "cc", 'for each; do [ "$last" = -o ] && echo nonsense > "$each"; last="$each"; done')
+def test_a_library_that_cannot_be_opened(build: Build, tmp_path: Path) -> None:
+    compiler = program(tmp_path / "cc", 'for each; do [ "$last" = -o ] && echo nonsense > "$each"; last="$each"; done')
     with pytest.raises(CompilationError, match=r"^C compiler made code that does not work: .*: file too short$"):
-        fresh(MxuConfig(rows=2, columns=2), monkeypatch, tmp_path, compiler)
-
-
-SMALL = MxuConfig(rows=2, columns=2)
-
-
-def multiplies(config: MxuConfig = SMALL) -> bool:
-    """Whether the unit has the definition's bits."""
-    a, b = operands(config, 3, 5, 2)
-    return bool((collect(config, compiled.run(stimulus(config, a, b)).beats, 3, 5, 2) == product(config, a, b)).all())
-
-
-def wrapper(path: Path, change: str) -> str:
-    """A compiler that changes a source text before it compiles it."""
-    return script(
-        path,
-        f"""
-for each; do case $each in *.c) sed -i '{change}' $each;; esac; done
-exec cc "$@" """,
-    )
+        build(compiler)
 
 
 @pytest.mark.parametrize("command", [slow('exec cc -ffast-math "$@"'), 'exec cc -DNDEBUG "$@"'], ids=["fast", "define"])
 @pytest.mark.parametrize("how", ["arguments", slow("same name")])
 def test_each_command_of_a_compiler_has_its_own_library(
-    how: str, command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    how: str, command: str, build: Build, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Other arguments, or another program where the one before was."""
     built = []
-    build = native.build_library
-    monkeypatch.setattr(native, "build_library", lambda source: built.append(find_compiler()) or build(source))
-    compiler = script(tmp_path / "compiler", 'exec cc "$@"')
-    fresh(SMALL, monkeypatch, tmp_path, compiler)
+    original = native.build_library
+    monkeypatch.setattr(native, "build_library", lambda source: built.append(find_compiler()) or original(source))
+    compiler = program(tmp_path / "compiler", 'exec cc "$@"')
+    build(compiler)
     if how == "arguments":
-        fresh(SMALL, monkeypatch, tmp_path, compiler + command.removeprefix("exec cc").removesuffix(' "$@"'))
+        build(compiler + command.removeprefix("exec cc").removesuffix(' "$@"'))
     else:
-        script(tmp_path / "compiler", command)
-        fresh(SMALL, monkeypatch, tmp_path, compiler)
+        program(tmp_path / "compiler", command)
+        build(compiler)
     assert len(built) == 2
-    fresh(SMALL, monkeypatch, tmp_path, compiler)
+    build(compiler)
     assert len(built) == 2
 
 
@@ -290,51 +237,40 @@ def test_the_environment_of_a_compiler_is_in_the_key(variable: str, monkeypatch:
     ],
     ids=["wrong bits", "no function", "no names", "crash", "hang", "exit"],
 )
-def test_a_compiler_that_lies(change: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_compiler_that_lies(change: str, build: Build, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What it makes is tried, not kept; a good compiler's library is loaded afterwards."""
     monkeypatch.setattr(library, "_LIMIT", 5.0)
     with pytest.raises(CompilationError, match=r"^C compiler made code that does not work: "):
-        fresh(SMALL, monkeypatch, tmp_path, wrapper(tmp_path / "liar", change))
+        build(program(tmp_path / "liar", changing(change)))
     assert not list((tmp_path / "cache" / "openmxu" / "models").glob("*"))
-    fresh(SMALL, monkeypatch, tmp_path, "cc")
-    assert multiplies()
+    build("cc")
+    check(compiled.run, SMALL, 3, 5, 2)
 
 
-def test_a_kept_library_that_does_not_open_is_made_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    fresh(SMALL, monkeypatch, tmp_path, "cc")
+def test_a_kept_library_that_does_not_open_is_made_again(build: Build, tmp_path: Path) -> None:
+    build("cc")
     [entry] = (tmp_path / "cache" / "openmxu" / "models").iterdir()
     cache.discard("models", entry.name)
     cache.keep("models", entry.name, b"not a library at all")
-    fresh(SMALL, monkeypatch, tmp_path, "cc")
-    assert multiplies()
+    build("cc")
+    check(compiled.run, SMALL, 3, 5, 2)
 
 
-def hide_compilers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No compiler is to be found from here on, in no package, either."""
-    monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
-    monkeypatch.setattr("openmxu_sim.netlist.native.find_spec", lambda name: None)
-
-
-def test_a_warm_cache_needs_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    fresh(SMALL, monkeypatch, tmp_path, "")
+def test_a_warm_cache_needs_no_compiler(build: Build, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """But serves only who has it of a compiler without options, and of this unit."""
+    three = MxuConfig(rows=2, columns=3)
+    build("")
+    build("cc -ffast-math", three)
     hide_compilers(monkeypatch, tmp_path)
-    fresh(SMALL, monkeypatch, tmp_path, "")
-    assert multiplies()
-    with pytest.raises(CompilerNotFoundError):
-        fresh(MxuConfig(rows=2, columns=3), monkeypatch, tmp_path, "")
-    with pytest.raises(CompilerNotFoundError):
-        fresh(SMALL, monkeypatch, tmp_path, "cc")
-
-
-def test_what_is_built_with_options_serves_nobody_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    fresh(SMALL, monkeypatch, tmp_path, "cc -ffast-math")
-    hide_compilers(monkeypatch, tmp_path)
-    with pytest.raises(CompilerNotFoundError):
-        fresh(SMALL, monkeypatch, tmp_path, "")
+    build("")
+    check(compiled.run, SMALL, 3, 5, 2)
+    for compiler, config in (("", MxuConfig(rows=3, columns=2)), ("", three), ("cc", SMALL)):
+        with pytest.raises(CompilerNotFoundError):
+            build(compiler, config)
 
 
 def test_hardware_that_differs_from_the_definition_is_simulated(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    build: Build, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Somebody may be working on it: the compiler is not to blame."""
     monkeypatch.setattr("openmxu_sim.engines.known_answer._answer", lambda config, asked: np.zeros((3, 2), np.uint32))
@@ -346,10 +282,10 @@ def test_hardware_that_differs_from_the_definition_is_simulated(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "plugin"), prepend=os.pathsep)
     hardware_differs.cache_clear()
     try:
-        fresh(SMALL, monkeypatch, tmp_path, "")
+        build("")
         hide_compilers(monkeypatch, tmp_path)
         with pytest.raises(CompilerNotFoundError):  # but what it gave serves nobody without a compiler
-            fresh(SMALL, monkeypatch, tmp_path, "")
+            build("")
     finally:
         hardware_differs.cache_clear()
 
@@ -389,21 +325,4 @@ def test_hundreds_of_shapes(config: MxuConfig) -> None:
             int(generator.integers(1, most, endpoint=True)) for most in (tall, 3 * config.rows, 3 * config.columns)
         )
         precision, seed = str(generator.choice(list(PASSES))), int(generator.integers(1 << 30))
-        a, b = vectors.matrix((m, k), "fp32", seed), np.ascontiguousarray(vectors.matrix((n, k), "fp32", seed + 1).T)
-        given = stimulus(config, a, b, precision)
-        found = compiled.run(given)
-        expected = golden.matmul(
-            golden.from_bits(a),
-            golden.from_bits(b),
-            rows=config.rows,
-            precision=precision,
-            subnormals=config.subnormals,
-            result=config.result.name,
-        )
-        words = golden.to_bits(expected) >> np.uint32(32 - config.result.width)
-        same_bits(collect(config, found.beats, m, k, n), words)
-        beats = sum(len(tile.activations) for tile in given.tiles)
-        assert found.cycles == cycles(config, m, k, n, precision)
-        assert found.counters is not None
-        assert found.counters[:3] == (found.cycles, beats, 0)
-        assert found.counters.error == 0
+        check(compiled.run, config, m, k, n, precision=precision, seed=seed)

@@ -9,15 +9,13 @@ import pytest
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16, FP32, FloatFormat
 from openmxu.spec.tiling import cycles, tiles
-from openmxu_sim import golden
 from openmxu_sim.cosim.runner import SimulationError
 from openmxu_sim.engines import compiled, load, pysim
 from openmxu_sim.engines.cosimulation import STIMULUS, read_stimulus, write_stimulus
 from openmxu_sim.engines.protocol import Engine
-from openmxu_sim.operands import vectors
-from openmxu_sim.operands.stimulus import Stalls, Stimulus, collect, stimulus
+from openmxu_sim.operands.stimulus import Stalls, Stimulus, stimulus
 
-from ...bits import same_bits
+from .runs import check, hanging, operands
 
 SMALL = MxuConfig(rows=2, columns=2, status=True)
 PIPELINED = MxuConfig(rows=3, columns=2, stages=7, depth=4, subnormals="ieee")
@@ -27,11 +25,6 @@ PIPELINED = MxuConfig(rows=3, columns=2, stages=7, depth=4, subnormals="ieee")
 def engine(simulator: str) -> Engine:
     """The engine of each simulator."""
     return load(simulator)
-
-
-def operands(m: int, k: int, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Matrices of fp32 patterns of every sort."""
-    return vectors.matrix((m, k), "fp32", 1), np.ascontiguousarray(vectors.matrix((n, k), "fp32", 2).T)
 
 
 @pytest.mark.parametrize(
@@ -44,23 +37,8 @@ def operands(m: int, k: int, n: int) -> tuple[np.ndarray, np.ndarray]:
     ],
 )
 def test_bits_and_cycles(engine: Engine, config: MxuConfig, seed: int | None, precision: str) -> None:
-    m, k, n = 11, 7, 5
-    a, b = operands(m, k, n)
-    given = stimulus(config, a, b, precision)
     stalls = None if seed is None else Stalls(seed)
-    told: list[tuple[int, int]] = []
-    run = engine(given, stalls=stalls, progress=lambda *state: told.append(state))
-    expected = golden.matmul(
-        golden.from_bits(a), golden.from_bits(b), rows=config.rows, precision=precision, subnormals=config.subnormals
-    )
-    same_bits(collect(config, run.beats, m, k, n), golden.to_bits(expected))
-    other = compiled.run(given, stalls=stalls)
-    same_bits(run.beats, other.beats)
-    assert run.cycles == other.cycles
-    assert stalls is not None or run.cycles == cycles(config, m, k, n, precision)
-    assert told[-1] == (given.results, given.results)
-    assert run.counters == other.counters
-    assert (run.counters is not None) == config.status
+    check(engine, config, 11, 7, 5, stalls=stalls, precision=precision, other=compiled.run)
 
 
 def test_activations_that_come_first_are_counted(engine: Engine) -> None:
@@ -68,7 +46,7 @@ def test_activations_that_come_first_are_counted(engine: Engine) -> None:
     stalls, late = Stalls(0), 5
     stalls.pattern[:] = False
     stalls.pattern[0, :late] = True
-    given = stimulus(SMALL, *operands(3, 2, 2))
+    given = stimulus(SMALL, *operands(SMALL, 3, 2, 2))
     for run in (engine(given, stalls=stalls), compiled.run(given, stalls=stalls), pysim.run(given, stalls=stalls)):
         assert run.counters is not None
         assert run.cycles == run.counters.cycles == cycles(SMALL, 3, 2, 2) + late
@@ -77,7 +55,7 @@ def test_activations_that_come_first_are_counted(engine: Engine) -> None:
 @pytest.mark.parametrize("stalls", [None, Stalls(3, period=64)], ids=["free", "stalled"])
 def test_what_goes_in_is_written_and_read(stalls: Stalls | None, tmp_path: Path) -> None:
     config = MxuConfig(rows=3, columns=2, stages=7, depth=4, operand=FloatFormat("mine", 4, 3), result=FP32)
-    given = stimulus(config, *operands(9, 3, 3))
+    given = stimulus(config, *operands(config, 9, 3, 3))
     assert any(tile.keep for tile in given.tiles)
     many = Stimulus(
         replace(config, operand=BF16), given.a, given.b, tuple(tiles(replace(config, operand=BF16), 5, 7, 3, "highest"))
@@ -104,14 +82,13 @@ def test_what_goes_in_runs_nothing(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_waveform(engine: Engine, tmp_path: Path) -> None:
     path = tmp_path / "a wave.vcd"
-    engine(stimulus(MxuConfig(rows=1, columns=1, depth=4), *operands(2, 2, 2)), vcd=path)
+    engine(stimulus(MxuConfig(rows=1, columns=1, depth=4), *operands(SMALL, 2, 2, 2)), vcd=path)
     text = path.read_text()
     assert "results__payload" in text
     assert "o_psum" in text
 
 
 def test_a_unit_that_hangs_is_reported(engine: Engine) -> None:
-    stalls = Stalls(1, period=32)
-    stalls.pattern[2] = True  # nobody ever takes a result
+    given, stalls = hanging(SMALL)
     with pytest.raises(SimulationError, match="the unit hangs: nothing moved for"):
-        engine(stimulus(SMALL, *operands(2, 2, 2)), stalls=stalls)
+        engine(given, stalls=stalls)

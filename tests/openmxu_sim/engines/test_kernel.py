@@ -9,15 +9,13 @@ import pytest
 from openmxu_sim import golden
 from openmxu_sim.engines import library, model, quickest_product
 from openmxu_sim.engines.model.kernel import load_kernel
-from openmxu_sim.netlist.native import CompilationError, CompilerNotFoundError, find_compiler
+from openmxu_sim.netlist.native import CompilationError, CompilerNotFoundError
 
 from ...bits import same_bits
-from ...conftest import slow
+from ...conftest import needs_compiler, slow
+from .runs import changing, hide_compilers, program
 
-try:
-    find_compiler()
-except CompilerNotFoundError as error:
-    pytest.skip(str(error), allow_module_level=True)
+pytestmark = needs_compiler
 
 
 @pytest.fixture(autouse=True)
@@ -27,13 +25,6 @@ def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]
     load_kernel.cache_clear()
     yield tmp_path / "cache" / "openmxu" / "models"
     load_kernel.cache_clear()
-
-
-def _compiler(path: Path, text: str) -> str:
-    """A program that may be named by ``CC``."""
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
-    return str(path)
 
 
 def _multiplies() -> None:
@@ -50,27 +41,22 @@ def test_compiling_is_announced(caplog: pytest.LogCaptureFixture) -> None:
         assert caplog.messages == said
 
 
-def _change(text: str) -> str:
-    """Changes the source before it is compiled."""
-    return f"for each; do case $each in *.c) sed -i '{text}' $each;; esac; done\nexec cc \"$@\""
-
-
 @pytest.mark.parametrize(
     "text",
     [
         'exec cc -ffast-math "$@"',
-        slow(_change("s/bits & ~(tiny/bits | ~(tiny/")),
-        slow(_change("s/magnitude >> dropped/magnitude >> (dropped + 1)/")),
-        slow(_change("s/kernel_pack/kernel_unpack/")),
-        slow(_change("s/int64_t blocks = /__builtin_trap(); &/")),
-        slow(_change("s/int64_t blocks = /for (;;); &/")),
-        _change("$ a void exit(int); __attribute__((constructor)) static void end(void) { exit(0); }"),
+        slow(changing("s/bits & ~(tiny/bits | ~(tiny/")),
+        slow(changing("s/magnitude >> dropped/magnitude >> (dropped + 1)/")),
+        slow(changing("s/kernel_pack/kernel_unpack/")),
+        slow(changing("s/int64_t blocks = /__builtin_trap(); &/")),
+        slow(changing("s/int64_t blocks = /for (;;); &/")),
+        changing("$ a void exit(int); __attribute__((constructor)) static void end(void) { exit(0); }"),
     ],
     ids=["fast math", "flushing", "conversion", "no function", "crash", "hang", "exit"],
 )
 def test_a_compiler_that_lies(text: str, own_cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(library, "_LIMIT", 10.0)
-    monkeypatch.setenv("CC", _compiler(tmp_path / "liar", text))
+    monkeypatch.setenv("CC", program(tmp_path / "liar", text))
     with pytest.raises(CompilationError, match=r"^C compiler made code that does not work: .+$"):
         load_kernel()
     assert quickest_product() == "golden"
@@ -83,8 +69,7 @@ def test_a_warm_cache_needs_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.delenv("CC", raising=False)
     _multiplies()
     load_kernel.cache_clear()
-    monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
-    monkeypatch.setattr("openmxu_sim.netlist.native.find_spec", lambda name: None)
+    hide_compilers(monkeypatch, tmp_path)
     _multiplies()
     assert quickest_product() == "model"
 
@@ -98,6 +83,6 @@ def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("processor", ["-mno-avx512f", slow("-mno-avx512f -mno-avx -mno-fma")])
 def test_processors_with_shorter_vectors(processor: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("CC", _compiler(tmp_path / "cc", f'exec cc "$@" {processor}'))
+    monkeypatch.setenv("CC", program(tmp_path / "cc", f'exec cc "$@" {processor}'))
     _multiplies()
     assert load_kernel().band == 6

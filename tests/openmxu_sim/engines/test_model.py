@@ -2,8 +2,8 @@
 
 import math
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from itertools import product
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -17,31 +17,20 @@ from openmxu_sim.operands import vectors
 
 from ...bits import same_bits
 from ...conftest import slow
+from ..golden.dots import DOTS, check_dot
 
 MODES = ("flush", "ieee")
-NAN, INFINITY, MINUS_ZERO = 0x7FC00000, 0x7F800000, 0x80000000
-LARGEST = (2.0 - 2.0**-7) * 2.0**127
-"""Of bf16."""
 
 
-def _check(a: npt.ArrayLike, b: npt.ArrayLike, *, rows: int, subnormals: str) -> None:
+def _check(a: npt.ArrayLike, b: npt.ArrayLike, *, note: str = "", **options: Any) -> None:
     """Compare the model with the golden model."""
-    result = model.matmul(a, b, rows=rows, subnormals=subnormals)
-    same_bits(result, golden.matmul(a, b, rows=rows, subnormals=subnormals), note=f"{rows=} {subnormals=}")
+    same_bits(model.matmul(a, b, **options), golden.matmul(a, b, **options), note=f"{options} {note}")
 
 
 def _matrices(m: int, k: int, n: int, kind: str, seed: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
     a = vectors.matrix((m, k), "fp32", seed, kind=kind)
     b = vectors.matrix((n, k), "fp32", seed + 1000, kind=kind).T
     return golden.from_bits(a), golden.from_bits(b)
-
-
-def _dot(pairs: list[tuple[float, float]], *, rows: int = 128, subnormals: str) -> int:
-    """The pattern of a dot product, after both models agreed on it."""
-    a, b = (np.float32(column) for column in zip(*pairs, strict=True))
-    _check(a[np.newaxis, :], b[:, np.newaxis], rows=rows, subnormals=subnormals)
-    result = model.matmul(a[np.newaxis, :], b[:, np.newaxis], rows=rows, subnormals=subnormals)
-    return int(golden.to_bits(result)[0, 0])
 
 
 @pytest.mark.parametrize("subnormals", MODES)
@@ -76,14 +65,13 @@ def test_corners_in_parts(rows: int, precision: str, subnormals: str) -> None:
     """Alone, times the largest powers of two, so that the smallest parts are seen, and in sums."""
     values = golden.from_bits(np.concatenate([vectors.corners("fp32"), vectors.operands("fp32", 2000, seed=3)]))
     scales = np.ldexp(np.float32(1), [0, 24, 96, 127]).astype(np.float32)
-    options = {"rows": rows, "precision": precision, "subnormals": subnormals}
     for a, b in (
         (values[:, np.newaxis], scales[np.newaxis, :]),
         (scales[:, np.newaxis], values[np.newaxis, :]),
         (values[: len(values) // 8 * 8].reshape(-1, 8), np.ones((8, 3), np.float32)),
     ):
         for result in ("fp32", "bf16"):
-            same_bits(model.matmul(a, b, **options, result=result), golden.matmul(a, b, **options, result=result))
+            _check(a, b, rows=rows, precision=precision, subnormals=subnormals, result=result)
 
 
 @pytest.mark.parametrize("repeat", [1, slow(20000)])
@@ -102,8 +90,7 @@ def test_nans_of_one_pass_stay_until_the_last(repeat: int) -> None:
 def test_a_large_result_is_rounded_once() -> None:
     """After the last pass, not after each."""
     a, b = _matrices(600, 300, 200, "normal", seed=5)
-    options = {"rows": 128, "precision": "high", "result": "bf16"}
-    same_bits(model.matmul(a, b, **options), golden.matmul(a, b, **options))
+    _check(a, b, rows=128, precision="high", result="bf16")
 
 
 @pytest.mark.parametrize("subnormals", MODES)
@@ -121,7 +108,7 @@ def _cancelling(fields: int, left: int) -> tuple[Bits, Bits]:
 
     (1 + 1/128)² - (1 + 1/64) is 2^-14, the last place of a product; the third product, 1, shows whether it is there.
     """
-    a = np.uint32([left << 23 | 1 << 16, left << 23 | 1 << 17 | MINUS_ZERO, left << 23])
+    a = np.uint32([left << 23 | 1 << 16, left << 23 | 1 << 17 | 0x80000000, left << 23])
     b = np.uint32([(fields - left) << 23 | 1 << 16, (fields - left) << 23, (fields - left) << 23])
     return a, b
 
@@ -133,24 +120,11 @@ def test_smallest_exponents_that_need_no_flushing(fields: int, negative: bool) -
     expected = np.float32(2.0 ** (fields - 254) + (2.0 ** (fields - 268) if fields >= 142 else 0.0))
     for left in range(1, fields):
         a, b = _cancelling(fields, left)
-        a ^= np.uint32(MINUS_ZERO * negative)
+        a ^= np.uint32(0x80000000 * negative)
         operands = golden.from_bits(a)[np.newaxis, :], golden.from_bits(b)[:, np.newaxis]
         _check(*operands, rows=3, subnormals="flush")
         assert model.matmul(*operands, rows=3).tolist() == [[-expected if negative else expected]], (left, fields)
         _check(*operands, rows=3, subnormals="ieee")
-
-
-def test_a_product_is_rounded_where_the_subnormal_numbers_end() -> None:
-    """8320.5 and 16641 in the last place: a fused sum of both would be 24962."""
-    odd = 1 + 2.0**-7
-    assert _dot([(odd * 2.0**-67, odd * 2.0**-68), (odd * 2.0**-68, odd * 2.0**-68)], subnormals="ieee") == 24961
-
-
-@pytest.mark.parametrize("subnormals", MODES)
-def test_a_product_that_just_overflows_stays_so(subnormals: str) -> None:
-    """A fused sum with the first one would be finite."""
-    just = 2 - 2.0**-7
-    assert _dot([(-(2.0**63), just * 2.0**64), (just * 2.0**63, just * 2.0**64)], subnormals=subnormals) == INFINITY
 
 
 @pytest.mark.parametrize("subnormals", ["flush", slow("ieee")])
@@ -165,22 +139,19 @@ def test_narrow_sums_at_the_ends_of_their_range(accumulate: str, subnormals: str
         growing = np.full((1, many), np.float32(1.9375) * left[0]), np.full((many, 1), left[1])
         cancelling = np.float32([[1 + step, -1, 1]]) * left[0], np.full((3, 1), left[1])
         for a, b in (growing, cancelling):
-            options = {"rows": a.shape[1], "subnormals": subnormals, "operand": "tf32", "accumulate": accumulate}
-            same_bits(model.matmul(a, b, **options), golden.matmul(a, b, **options), note=f"2^{exponent}")
+            options = {"subnormals": subnormals, "operand": "tf32", "accumulate": accumulate}
+            _check(a, b, rows=a.shape[1], **options, note=f"2^{exponent}")
 
 
 def test_narrow_sums_with_one_infinity() -> None:
     for a, b in (((np.inf, 1), (1, 1)), ((1, 1), (np.inf, 1)), ((1, 1), (1, -np.inf))):
-        operands = np.float32([a]), np.float32(b)[:, np.newaxis]
-        options = {"rows": 2, "accumulate": "bf16"}
-        same_bits(model.matmul(*operands, **options), golden.matmul(*operands, **options))
+        _check(np.float32([a]), np.float32(b)[:, np.newaxis], rows=2, accumulate="bf16")
 
 
 def test_sums_of_twelve_bits_are_not_rounded_twice() -> None:
     """1 + 2^-11 and just less than half a last place: fp32 would make a half of it, and that a whole."""
-    operands = np.float32([[1 + 2.0**-11, 2.0**-12 - 2.0**-24]]), np.ones((2, 1), np.float32)
-    options = {"rows": 2, "operand": "e8f11", "accumulate": "e8f11"}
-    assert model.matmul(*operands, **options).tolist() == [[1 + 2.0**-11]]
+    a, b = np.float32([[1 + 2.0**-11, 2.0**-12 - 2.0**-24]]), np.ones((2, 1), np.float32)
+    assert model.matmul(a, b, rows=2, operand="e8f11", accumulate="e8f11").tolist() == [[1 + 2.0**-11]]
 
 
 def test_sums_of_products_that_were_rounded_are_flushed() -> None:
@@ -188,8 +159,7 @@ def test_sums_of_products_that_were_rounded_are_flushed() -> None:
     for exponent in range(-128, -100):
         a = np.float32([[1 + 2.0**-23, -1, 1]]) * np.float32(2.0 ** (exponent // 2))
         b = np.full((3, 1), np.float32(2.0 ** (exponent - exponent // 2)))
-        options = {"rows": 3, "operand": "fp32"}
-        same_bits(model.matmul(a, b, **options), golden.matmul(a, b, **options), note=f"2^{exponent}")
+        _check(a, b, rows=3, operand="fp32", note=f"2^{exponent}")
 
 
 def test_smallest_exponents_are_found_wherever_they_are() -> None:
@@ -210,42 +180,10 @@ def test_smallest_exponents_are_found_wherever_they_are() -> None:
         assert model.matmul(a, b, rows=k, subnormals="ieee")[row, column] == tiny[0] * tiny[1]
 
 
-def test_flushed_sums_keep_their_sign() -> None:
-    tiny = 2.0**-126
-    to_minus_zero = [(tiny, 1.0), (-1.5 * tiny, 1.0)]
-    assert _dot(to_minus_zero, subnormals="flush") == MINUS_ZERO
-    assert _dot([*to_minus_zero, (1.0, 0.0)], subnormals="flush") == 0
-    assert _dot([*to_minus_zero, (tiny, -0.5)], subnormals="flush") == MINUS_ZERO
-    assert _dot([*to_minus_zero, *to_minus_zero], rows=2, subnormals="flush") == MINUS_ZERO
-    assert _dot([*to_minus_zero, (tiny, -0.5)], rows=2, subnormals="flush") == 0
-    assert _dot([(tiny, 1.0), (-1.5 * tiny, 1.0)], rows=1, subnormals="flush") == MINUS_ZERO
-
-
-def test_products_are_rounded_before_they_are_added() -> None:
-    """What a fused multiplication and addition would get wrong."""
-    step, half = (2.0**-75, 2.0**-74), (2.0**-75, 2.0**-75)
-    assert _dot([half], subnormals="ieee") == 0
-    assert _dot([(2.0**-75, 1.0078125 * 2.0**-75)], subnormals="ieee") == 1
-    assert _dot([(3 * 2.0**-75, 2.0**-75)], subnormals="ieee") == 2
-    assert _dot([step, step, step, half], subnormals="ieee") == 3
-    assert _dot([(-(2.0**127), 1.0), (2.0**64, 2.0**64)], subnormals="ieee") == INFINITY
-    assert _dot([(-(2.0**127), 1.0), (2.0**64, 2.0**64)], subnormals="flush") == INFINITY
-    assert _dot([(2.0**64, 2.0**64), (2.0**64, -(2.0**64))], subnormals="flush") == NAN
-    # A product that is flushed cannot lift a sum out of the subnormal numbers.
-    tiny = 2.0**-126
-    assert _dot([(tiny, 1.0), (-1.5 * tiny, 1.0), (0.5, -tiny)], subnormals="flush") == MINUS_ZERO
-    assert _dot([(tiny, 1.0), (0.5, tiny), (0.5, tiny)], subnormals="flush") == 0x00800000
-
-
 @pytest.mark.parametrize("subnormals", MODES)
-def test_overflow(subnormals: str) -> None:
-    assert _dot([(LARGEST, 1.0)] * 2, subnormals=subnormals) == INFINITY
-    assert _dot([(LARGEST, 1.0)] * 2, rows=1, subnormals=subnormals) == INFINITY
-    assert _dot([(LARGEST, 1.0)] * 2 + [(-LARGEST, 1.0)], subnormals=subnormals) == INFINITY
-    assert _dot([(LARGEST, 1.0)] * 2 + [(-LARGEST, 1.0)] * 2, rows=2, subnormals=subnormals) == NAN
-    assert _dot([(np.inf, 1.0), (0.0, 1.0)], subnormals=subnormals) == INFINITY
-    assert _dot([(np.inf, 0.0)], subnormals=subnormals) == NAN
-    assert _dot([(-np.nan, 1.0)], subnormals=subnormals) == NAN
+@pytest.mark.parametrize("name", DOTS)
+def test_dot_products(name: str, subnormals: str) -> None:
+    check_dot(model.matmul, name, subnormals)
 
 
 @pytest.mark.parametrize("subnormals", MODES)
@@ -268,8 +206,7 @@ def test_operand_formats(operand: str, subnormals: str) -> None:
     for kind, scale in (("all", 0), ("normal", 0), ("normal", -63), ("uniform", 0)):
         a, b = _matrices(40, 40, 70, kind, seed=scale + 100)
         a, b = (each * np.float32(2.0**scale) if scale else each for each in (a, b))
-        options = {"rows": 16, "subnormals": subnormals, "operand": operand}
-        same_bits(model.matmul(a, b, **options), golden.matmul(a, b, **options), note=f"{kind}, {scale}")
+        _check(a, b, rows=16, subnormals=subnormals, operand=operand, note=f"{kind}, {scale}")
 
 
 @pytest.mark.parametrize("subnormals", MODES)
@@ -279,9 +216,8 @@ def test_sum_formats(accumulate: str, subnormals: str) -> None:
         for kind, scale in (("all", 0), ("normal", 0), ("normal", 4), ("normal", -20)):
             a, b = _matrices(14, 23, 37, kind, seed=scale + 50)
             a, b = (each * np.float32(2.0**scale) if scale else each for each in (a, b))
-            options = {"rows": 9, "subnormals": subnormals, "operand": operand, "accumulate": accumulate}
-            found, right = (each.matmul(a, b, result=result, **options) for each in (model, golden))
-            same_bits(found, right, note=f"{operand}, {result}, {kind}, {scale}")
+            options = {"operand": operand, "accumulate": accumulate, "result": result}
+            _check(a, b, rows=9, subnormals=subnormals, **options, note=f"{kind}, {scale}")
 
 
 @pytest.mark.parametrize("subnormals", MODES)
@@ -289,10 +225,8 @@ def test_a_product_just_below_the_smallest_normal_number(subnormals: str) -> Non
     """Of fp32 operands: rounding lifts it to that number, flushing comes first."""
     a, b = np.float32([[1 - 2.0**-24]]), np.float32([[2.0**-126]])
     assert (a @ b)[0, 0] == b[0, 0]
-    options = {"rows": 1, "subnormals": subnormals, "operand": "fp32"}
-    right = golden.matmul(a, b, **options)
-    assert golden.to_bits(right).tolist() == [[0 if subnormals == "flush" else 0x00800000]]
-    same_bits(model.matmul(a, b, **options), right)
+    found = model.matmul(a, b, rows=1, subnormals=subnormals, operand="fp32")
+    assert golden.to_bits(found).tolist() == [[0 if subnormals == "flush" else 0x00800000]]
 
 
 @pytest.mark.parametrize(
@@ -321,15 +255,13 @@ def test_several_products(precision: str, size: tuple[int, int, int, int]) -> No
         ]
         for threads in (1, 2):
             told: list[int] = []
-            found = model.products(left, right, **options, threads=threads, progress=partial(_note, told))
+            found = model.products(
+                left, right, **options, threads=threads, progress=lambda done, _, told=told: told.append(done)
+            )
             for values, expected in zip(found, right_bits, strict=True):
                 same_bits(values, expected)
             assert told == sorted(told)
             assert told[-1] == count * m
-
-
-def _note(told: list[int], done: int, _: int) -> None:
-    told.append(done)
 
 
 def test_any_layout_in_memory() -> None:
@@ -366,29 +298,16 @@ def test_threads_and_progress() -> None:
         same_bits(each.result(), expected)
 
 
+SHAPES = r"must have shapes \(M, K\) and \(K, N\)"
+TYPES = "must be an array of float32, bfloat16, float16, float8_e4m3fn, float8_e5m2, not"
+
+
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        (
-            {"a": np.zeros((2, 3))},
-            TypeError,
-            "a must be an array of float32, bfloat16, float16, float8_e4m3fn, float8_e5m2, not float64",
-        ),
-        (
-            {"b": np.zeros((3, 2), np.int8)},
-            TypeError,
-            "b must be an array of float32, bfloat16, float16, float8_e4m3fn, float8_e5m2, not int8",
-        ),
-        (
-            {"a": np.zeros((2, 4), np.float32)},
-            ValueError,
-            r"a and b must have shapes \(M, K\) and \(K, N\), not \(2, 4\) and \(3, 2\)",
-        ),
-        (
-            {"b": np.zeros(3, np.float32)},
-            ValueError,
-            r"a and b must have shapes \(M, K\) and \(K, N\), not \(2, 3\) and \(3,\)",
-        ),
+        ({"a": np.zeros((2, 3))}, TypeError, f"a {TYPES} float64"),
+        ({"b": np.zeros((3, 2), np.int8)}, TypeError, f"b {TYPES} int8"),
+        ({"b": np.zeros(3, np.float32)}, ValueError, rf"a and b {SHAPES}, not \(2, 3\) and \(3,\)"),
         ({"rows": 0}, ValueError, "rows must be an integer >= 1, not 0"),
         ({"rows": 1.0}, TypeError, "rows must be an integer >= 1, not 1.0"),
         ({"threads": 0}, ValueError, "threads must be an integer >= 1, not 0"),

@@ -13,16 +13,12 @@ from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16, FP32, FloatFormat
 from openmxu_sim.engines import compiled, pysim
 from openmxu_sim.engines.compiled.trace import Window
-from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
-from openmxu_sim.operands import vectors
 from openmxu_sim.operands.stimulus import Stalls, Stimulus, stimulus
 
-from ...conftest import slow
+from ...conftest import needs_compiler, slow
+from .runs import operands
 
-try:
-    find_compiler()
-except CompilerNotFoundError as error:
-    pytest.skip(str(error), allow_module_level=True)
+pytestmark = needs_compiler
 
 Levels = dict[str, tuple[list[int], list[int]]]
 
@@ -65,10 +61,9 @@ def rising(levels: Levels, name: str) -> np.ndarray:
     return np.array([time for time, value in zip(times, values, strict=True) if value])
 
 
-def product(config: MxuConfig, m: int, k: int, n: int) -> Stimulus:
-    """Matrices of patterns of every sort."""
-    fmt = config.source.name
-    return stimulus(config, vectors.matrix((m, k), fmt, 1), np.ascontiguousarray(vectors.matrix((n, k), fmt, 2).T))
+def small(config: MxuConfig, m: int, k: int, n: int) -> Stimulus:
+    """A product of patterns of every sort."""
+    return stimulus(config, *operands(config, m, k, n))
 
 
 E4F2 = FloatFormat.parse("e4f2")
@@ -82,7 +77,7 @@ UNITS = [
 
 @pytest.mark.parametrize("config", UNITS, ids=str)
 def test_the_same_as_in_amaranth(config: MxuConfig, tmp_path: Path) -> None:
-    given, stalls = product(config, 7, 2 * config.rows + 1, config.columns + 1), Stalls(5)
+    given, stalls = small(config, 7, 2 * config.rows + 1, config.columns + 1), Stalls(5)
     paths = tmp_path / "ours.vcd", tmp_path / "theirs.vcd"
     whole = Window(range(config.rows), range(config.columns), range(4096))
     compiled.run(given, stalls=stalls, vcd=paths[0], window=whole)
@@ -105,7 +100,7 @@ def test_the_same_as_in_amaranth(config: MxuConfig, tmp_path: Path) -> None:
 
 def test_a_window_shows_a_part(tmp_path: Path) -> None:
     config = MxuConfig(rows=20, columns=5)
-    given = product(config, 30, 40, 5)
+    given = small(config, 30, 40, 5)
     part = Window(range(17, 19), range(2, 5), range(31, 60))
     _, everything = compiled.record(given, Window(range(20), range(5), range(4096)))
     compiled.run(given, vcd=tmp_path / "part.vcd", window=part)
@@ -129,7 +124,7 @@ def test_a_window_shows_a_part(tmp_path: Path) -> None:
 
 def test_a_window_behind_the_end(tmp_path: Path) -> None:
     config = MxuConfig(rows=2, columns=2)
-    given = product(config, 2, 2, 2)
+    given = small(config, 2, 2, 2)
     run, trace = compiled.record(given, Window(range(2), range(2), range(9999)))
     assert trace.ran == run.cycles == len(trace.streams)
     message = f"cycles of a trace must begin within the run, which had {run.cycles}, not at {run.cycles}"
@@ -140,7 +135,7 @@ def test_a_window_behind_the_end(tmp_path: Path) -> None:
 
 def test_wide_registers() -> None:
     config = MxuConfig(rows=1, columns=1, stages=6, operand=FP32)
-    _, trace = compiled.record(product(config, 4, 1, 1), Window(range(1), range(1), range(64)))
+    _, trace = compiled.record(small(config, 4, 1, 1), Window(range(1), range(1), range(64)))
     name, width = max(trace.registers.items(), key=lambda item: item[1])
     limbs = trace.limbs(name)
     assert limbs.shape == (len(trace.streams), 1, 1, -(-width // 32))
