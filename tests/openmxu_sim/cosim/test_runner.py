@@ -7,6 +7,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,8 @@ endmodule
 """
 
 
+ICARUS, VERILATOR = (pytest.mark.parametrize("simulator", [name], indirect=True) for name in ("icarus", "verilator"))
+
 # Verilator builds for seconds: where each test builds several times, Icarus stands for both.
 ICARUS_FIRST = pytest.mark.parametrize(
     "simulator", ["icarus", pytest.param("verilator", marks=pytest.mark.slow)], indirect=True
@@ -66,32 +69,33 @@ def builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         own = cache.directory() / "simulations"
         own.mkdir(parents=True)
         shutil.copy(runtime, own)
-    built: list[str] = []
+    started: list[str] = []
     run_child = build.run_child
 
     def record(*arguments: Any, what: str, **options: Any) -> None:
-        built.append(what)
+        started.append(what)
         run_child(*arguments, what=what, **options)
 
     monkeypatch.setattr(build, "run_child", record)
-    return built
+    return started
 
 
-def kit(verilog: str, simulator: str, test: str, *, vcd: Path | None = None, timeout: float = 60) -> list[str]:
+def kit(verilog: str, simulator: str, test: str, *, timeout: float = 60, **options: Any) -> list[str]:
     """Run a test of ``kit_bench``."""
     return simulate(
         verilog,
         "top",
         "kit_bench",
         simulator=simulator,
-        vcd=vcd,
         timeout=timeout,
         environment={"KIT": test, "PYTHONPATH": str(Path(__file__).parent)},
+        **options,
     )
 
 
-def unneeded() -> None:
-    """No trial."""
+def built(simulator: str, folder: Path) -> bytes:
+    """A simulation of ``RIGID`` that is not tried."""
+    return build_simulation(RIGID, "top", folder, simulator=simulator, trial=lambda: None).read_bytes()
 
 
 def test_rigid(simulator: str) -> None:
@@ -122,10 +126,7 @@ def test_time_limit(simulator: str) -> None:
 
 @ICARUS_FIRST
 def test_built_once(simulator: str, builds: list[str], tmp_path: Path) -> None:
-    built = [
-        build_simulation(RIGID, "top", tmp_path, simulator=simulator, trial=unneeded).read_bytes() for _ in range(2)
-    ]
-    assert built[0] == built[1]
+    assert built(simulator, tmp_path) == built(simulator, tmp_path)
     assert "rigid" in " ".join(kit(RIGID, simulator, "rigid"))
     assert builds == [f"{simulator} build of top"]
 
@@ -136,12 +137,8 @@ def test_built_side_by_side(simulator: str, builds: list[str], tmp_path: Path) -
     for folder in folders:
         folder.mkdir()
     with ThreadPoolExecutor(2) as pool:
-        both = list(
-            pool.map(
-                lambda folder: build_simulation(RIGID, "top", folder, simulator=simulator, trial=unneeded), folders
-            )
-        )
-    assert both[0].read_bytes() == both[1].read_bytes()
+        first, second = pool.map(partial(built, simulator), folders)
+    assert first == second
     assert builds == [f"{simulator} build of top"]
 
 
@@ -157,14 +154,7 @@ def test_only_what_runs_is_kept(simulator: str, builds: list[str], tmp_path: Pat
         raise SimulationError("wrong answer")
 
     with pytest.raises(SimulationError, match=r"^wrong answer$"):
-        simulate(
-            STREAM,
-            "top",
-            "kit_bench",
-            simulator=simulator,
-            check=wrong,
-            environment={"KIT": "stream", "PYTHONPATH": str(Path(__file__).parent)},
-        )
+        kit(STREAM, simulator, "stream", check=wrong)
     assert not is_built(**design)
     with pytest.raises(BenchFailedError):  # it ran, and showed something
         kit(STREAM, simulator, "stream corrupt")
@@ -206,10 +196,9 @@ def test_a_simulation_with_a_wrong_answer_is_not_kept(
     assert len(builds) == 2
 
 
-def test_flags_are_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    if find_simulator("verilator") is None:
-        pytest.skip("verilator is not installed")
-    found = load_simulator("verilator")
+@VERILATOR
+def test_flags_are_in_the_key(simulator: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = load_simulator(simulator)
     keys = {build._runtime_key(found, waves=waves) for waves in (False, True)}
     monkeypatch.setenv("CXXFLAGS", "-O3")
     keys.add(build._runtime_key(found, waves=False))
@@ -219,18 +208,9 @@ def test_flags_are_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(keys) == 5
 
 
-def test_broken_verilog(simulator: str, tmp_path: Path) -> None:
+def test_broken_verilog(simulator: str) -> None:
     with pytest.raises(SimulationError, match=r"build of top failed\n(?s:.)*(nonsense|syntax error)"):
-        build_simulation(
-            "module top(input clk); nonsense!; endmodule", "top", tmp_path, simulator=simulator, trial=unneeded
-        )
-
-
-@pytest.mark.slow
-@ICARUS_FIRST
-def test_no_test_is_a_failure(simulator: str) -> None:
-    with pytest.raises(SimulationError, match="no test was run"):
-        simulate(RIGID, "top", "openmxu_sim.cosim.words", simulator=simulator, timeout=60)
+        kit("module top(input clk); nonsense!; endmodule", simulator, "rigid")
 
 
 @ICARUS_FIRST
@@ -247,30 +227,30 @@ def test_waveform_that_cannot_be_written(simulator: str, tmp_path: Path) -> None
         kit(RIGID, simulator, "rigid", vcd=tmp_path / "missing" / "wave.vcd")
 
 
+@ICARUS
 def test_cache_that_cannot_be_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    simulator: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    if find_simulator("icarus") is None:
-        pytest.skip("icarus is not installed")
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     monkeypatch.setattr(cache, "_kept", {})
     monkeypatch.setattr(cache, "_noted", threading.Event())
-    assert "rigid" in " ".join(kit(RIGID, "icarus", "rigid"))
+    assert "rigid" in " ".join(kit(RIGID, simulator, "rigid"))
     assert len(caplog.messages) == 1
     assert "cache cannot be used" in caplog.text
 
 
-def test_verilator_elsewhere_is_not_taken(builds: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if find_simulator("verilator") is None:
-        pytest.skip("verilator is not installed")
+@VERILATOR
+def test_verilator_elsewhere_is_not_taken(
+    simulator: str, builds: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other = tmp_path / "verilator"
     other.write_text("#!/bin/sh\nexit 1\n")
     other.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("VERILATOR_ROOT", str(tmp_path))
     monkeypatch.setenv("MAKEFLAGS", "-j --jobserver-auth=98,99")
-    build_simulation(RIGID, "top", tmp_path, trial=unneeded)
+    built(simulator, tmp_path)
     assert builds == ["verilator build of top"]
 
 

@@ -1,6 +1,7 @@
 """Comparison bit for bit, and what is said about a difference."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,23 +30,22 @@ def test_equal_beats_pass() -> None:
     assert (board.pending, board.received) == (0, 1)
 
 
-def test_minus_zero_is_not_zero() -> None:
-    text = (
-        r"^results: beat 0, lane 0: got 80000000 \(-0.0\), expected 00000000 \(0.0\), "
-        r"operands 3F80 \(1.0\), cycle 5, seed 7$"
-    )
-    with pytest.raises(AssertionError, match=text):
-        scoreboard().receive(1 << 64 | 0x3F800000_80000000, 5)
-
-
-def test_the_lane_is_named() -> None:
-    with pytest.raises(AssertionError, match=r"lane 1: got 3F800001 .*operands 7FC0 \(nan\), 0001 \(9.18"):
-        scoreboard().receive(1 << 64 | 0x3F800001 << 32, 5)
-
-
-def test_marks_count() -> None:
-    with pytest.raises(AssertionError, match="marks 0, expected 1, cycle 5, seed 7"):
-        scoreboard().receive(0x3F800000 << 32, 5)
+@pytest.mark.parametrize(
+    ("beat", "message"),
+    [
+        (
+            1 << 64 | 0x3F800000_80000000,
+            r"^results: beat 0, lane 0: got 80000000 \(-0.0\), expected 00000000 \(0.0\), "
+            r"operands 3F80 \(1.0\), cycle 5, seed 7$",
+        ),
+        (1 << 64 | 0x3F800001 << 32, r"lane 1: got 3F800001 .*operands 7FC0 \(nan\), 0001 \(9.18"),
+        (0x3F800000 << 32, "marks 0, expected 1, cycle 5, seed 7"),
+    ],
+    ids=["minus zero is not zero", "lane", "marks"],
+)
+def test_differences(beat: int, message: str) -> None:
+    with pytest.raises(AssertionError, match=message):
+        scoreboard().receive(beat, 5)
 
 
 def test_nothing_expected() -> None:
@@ -57,30 +57,15 @@ def test_nothing_expected() -> None:
 
 def test_check() -> None:
     words = np.arange(4, dtype=np.uint32)
-    check("o", words, words, fmt="fp16", operands=[words], operand="", cycles=range(4), seed=3)
-    with pytest.raises(
-        AssertionError,
-        match=(
-            r"^o: 2 of 4 differ, first number 1: got 0000 \(0.0\), expected 0001 \(5.9\S+\), "
-            r"operands 11, cycle 101, seed 3$"
-        ),
-    ):
-        check(
-            "o",
-            np.array([0, 0, 2, 2], dtype=np.uint32),
-            words,
-            fmt="fp16",
-            operands=[words + 16],
-            operand="",
-            cycles=range(100, 104),
-            seed=3,
-        )
-
-
-def test_shapes_must_agree() -> None:
-    words = np.arange(4, dtype=np.uint32)
+    details: dict[str, Any] = {"fmt": "fp16", "operands": [words + 16], "operand": "", "seed": 3}
+    check("o", words, words, cycles=range(4), **details)
+    text = (
+        r"o: 2 of 4 differ, first number 1: got 0000 \(0.0\), expected 0001 \(5.9\S+\), operands 11, cycle 101, seed 3"
+    )
+    with pytest.raises(AssertionError, match=f"^{text}$"):
+        check("o", np.array([0, 0, 2, 2], dtype=np.uint32), words, cycles=range(100, 104), **details)
     with pytest.raises(ValueError, match="must have one dimension"):
-        check("o", words, words[:3], fmt="", operands=[words], operand="", cycles=range(4), seed=3)
+        check("o", words, words[:3], cycles=range(4), **details)
 
 
 def test_pauses_repeat_and_vary() -> None:

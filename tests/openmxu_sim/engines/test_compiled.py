@@ -170,31 +170,22 @@ def build(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Build:
     return run
 
 
-def test_a_compiler_that_is_not_there(build: Build) -> None:
-    with pytest.raises(CompilerNotFoundError, match=r"^CC must name a C compiler that is installed, not '/no/cc'$"):
-        build("/no/cc")
-
-
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    ("text", "message"),
     [
-        ("exit 3", ""),
-        ('[ "$1" = --version ] || { echo "cc: error: out of order" >&2; exit 1; }', "cc: error: out of order"),
-        ('[ "$1" = --version ]', "exit code 1"),
-        ("exit 0", "exit code 0"),
+        ("exit 3", " .*/cc failed: "),
+        ('[ "$1" = --version ] || { echo "cc: error: broken" >&2; exit 1; }', " .*/cc failed: cc: error: broken"),
+        ('[ "$1" = --version ]', " .*/cc failed: exit code 1"),
+        ("exit 0", " .*/cc failed: exit code 0"),
+        (
+            'for each; do [ "$last" = -o ] && echo nonsense > "$each"; last="$each"; done',
+            " made code that does not work: .*: file too short",
+        ),
     ],
 )
-def test_a_compiler_that_fails(text: str, reason: str, build: Build, tmp_path: Path) -> None:
-    compiler = program(tmp_path / "cc", text)
-    with pytest.raises(CompilationError) as caught:
-        build(compiler)
-    assert str(caught.value) == f"C compiler {compiler} failed: {reason}"
-
-
-def test_a_library_that_cannot_be_opened(build: Build, tmp_path: Path) -> None:
-    compiler = program(tmp_path / "cc", 'for each; do [ "$last" = -o ] && echo nonsense > "$each"; last="$each"; done')
-    with pytest.raises(CompilationError, match=r"^C compiler made code that does not work: .*: file too short$"):
-        build(compiler)
+def test_a_compiler_that_fails(text: str, message: str, build: Build, tmp_path: Path) -> None:
+    with pytest.raises(CompilationError, match=f"^C compiler{message}$"):
+        build(program(tmp_path / "cc", text))
 
 
 @pytest.mark.parametrize("command", [slow('exec cc -ffast-math "$@"'), 'exec cc -DNDEBUG "$@"'], ids=["fast", "define"])

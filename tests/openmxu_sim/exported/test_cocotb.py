@@ -10,7 +10,7 @@ import pytest
 from ...conftest import slow
 from .bare import FORM, SMALL, damage, export, make, needs
 
-_CASES = {"streams": SMALL, "axi": [*SMALL, "--bus", "axi", "--splitter", "--clock-enable"], "form": [*SMALL, *FORM]}
+_CASES = {"streams": SMALL, "axi": f"{SMALL} --bus axi --splitter --clock-enable", "form": FORM}
 
 
 def _run(where: Path, simulator: str, *arguments: str) -> tuple[int, str]:
@@ -20,7 +20,7 @@ def _run(where: Path, simulator: str, *arguments: str) -> tuple[int, str]:
 
 
 def _check(case: str, simulator: str, where: Path, *arguments: str) -> None:
-    export(where, *_CASES[case], bench="cocotb")
+    export(where, _CASES[case], bench="cocotb")
     code, said = _run(where, simulator, *arguments)
     assert code == 0, said
     tests = "what_it_is, golden_vectors, product" if "axi" in _CASES[case] else "golden_vectors, product"
@@ -41,23 +41,19 @@ def test_verilator(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_broken_line_fails(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "line", "complaint"),
+    [
+        ("", "the swap mark", r"results: beat \d+, lane \d: got \w+"),
+        (" --bus axi", "a tie at the edge", r"packet \d+: \d+ words are wrong, the first at"),
+    ],
+)
+def test_a_broken_line_fails(options: str, line: str, complaint: str, tmp_path: Path) -> None:
     needs("icarus")
     where = tmp_path / "unit"
-    export(where, *SMALL, bench="cocotb")
-    damage(where / "mxu.v", "the swap mark")
+    export(where, SMALL + options, bench="cocotb")
+    damage(where / ("mxu_axi.v" if options else "mxu.v"), line)
     code, said = _run(where, "icarus")
     assert code == 2
     assert re.search(r"^FAIL: icarus$", said, re.MULTILINE)
-    assert re.search(r"results: beat \d+, lane \d: got \w+", said)
-
-
-@pytest.mark.slow
-def test_a_broken_line_fails_on_the_bus(tmp_path: Path) -> None:
-    needs("icarus")
-    where = tmp_path / "unit"
-    export(where, *SMALL, "--bus", "axi", bench="cocotb")
-    damage(where / "mxu_axi.v", "a tie at the edge")
-    code, said = _run(where, "icarus")
-    assert code == 2
-    assert re.search(r"packet \d+: \d+ words are wrong, the first at", said)
+    assert re.search(complaint, said)

@@ -53,7 +53,7 @@ def change(text: str, count: int) -> str:
 
 def build(where: Path) -> Path:
     """A program in which ``+mutant=NUMBER`` chooses a mistake of the unit, and 0 none."""
-    export(where, *SMALL, "--status")
+    export(where, f"{SMALL} --status")
     design, bench = where / "mxu.v", where / "mxu_tb.v"
     design.write_text(change(design.read_text(), _DRAWN))
     declared = 'integer mutant;\n  initial if (!$value$plusargs("mutant=%d", mutant)) mutant = 0;\n  integer cycle = 0;'

@@ -2,8 +2,8 @@
 
 import io
 import os
-import threading
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -47,23 +47,20 @@ def test_second_version(tmp_path: Path) -> None:
     assert read_matrix(tmp_path / "a.npy", "A").tolist() == [[1, 1], [1, 1]]
 
 
-def test_pipes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("missing", [0, 1])
+def test_pipes(missing: int, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     array = np.arange(100000, dtype=np.float32).reshape(100, 1000)  # more than a pipe holds
     buffer = io.BytesIO()
     np.save(buffer, array)
-    for content in (buffer.getvalue(), buffer.getvalue()[:-1]):
-        writer = threading.Thread(target=pipe.write_bytes, args=(content,))
-        writer.start()
-        try:
-            if len(content) == len(buffer.getvalue()):
-                np.testing.assert_array_equal(read_matrix(pipe, "A"), array)
-            else:
-                with pytest.raises(ValueError, match=r": it ends after 399999 of 400000 bytes$"):
-                    read_matrix(pipe, "A")
-        finally:
-            writer.join()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(pipe.write_bytes, buffer.getvalue()[: len(buffer.getvalue()) - missing])
+        if missing:
+            with pytest.raises(ValueError, match=r": it ends after 399999 of 400000 bytes$"):
+                read_matrix(pipe, "A")
+        else:
+            np.testing.assert_array_equal(read_matrix(pipe, "A"), array)
 
 
 _BAD = {
@@ -107,17 +104,9 @@ def test_what_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"^A must be a \.npy file of numbers, not .*bad\.npy: .") as found:
         read_matrix(path, "A")
     assert "\n" not in str(found.value)
-
-
-def test_sizes_are_said(tmp_path: Path) -> None:
-    path = tmp_path / "bad.npy"
-    path.write_bytes(_BAD["terabytes"])
-    with pytest.raises(
-        ValueError,
-        match=r"the shape \(1048576, 1048576\) of float32 needs 4398046511104 bytes, and the file "
-        r"has 64$",
-    ):
-        read_matrix(path, "A")
+    if name == "terabytes":
+        size = "the shape (1048576, 1048576) of float32 needs 4398046511104 bytes, and the file has 64"
+        assert str(found.value).endswith(size)
 
 
 def test_archives(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from openmxu.spec.config import MxuConfig
-from openmxu_sim.operands.aliases import Words
 from openmxu_sim.operands.stimulus import Stalls, Traffic, collect, stimulus
 
 _CONFIG = MxuConfig(rows=2, columns=3, depth=4)
@@ -80,19 +79,14 @@ def test_a_unit_that_hangs_is_reported() -> None:
         wait_for_ever()
 
 
-def test_products_that_do_not_fit_in_memory() -> None:
-    def words(*shape: int) -> Words:
-        return np.broadcast_to(np.uint32(0), shape)
-
-    with pytest.raises(
-        ValueError,
-        match=r"^the product must have at most 4194304 tiles on a clocked engine, not "
-        r"16777216: 8x4096x4096 on 1x1$",
-    ):
-        stimulus(MxuConfig(rows=1, columns=1), words(8, 4096), words(4096, 4096))
-    with pytest.raises(
-        ValueError,
-        match=r"^the product must have at most 2147483648 words of results on a clocked "
-        r"engine, not 6553600000: 100000x1x1 on 1x65536$",
-    ):
-        stimulus(MxuConfig(rows=1, columns=65536), words(100000, 1), words(1, 1))
+@pytest.mark.parametrize(
+    ("columns", "m", "k", "n", "most"),
+    [
+        (1, 8, 4096, 4096, "4194304 tiles on a clocked engine, not 16777216: 8x4096x4096 on 1x1"),
+        (65536, 100000, 1, 1, "2147483648 words of results on a clocked engine, not 6553600000: 100000x1x1 on 1x65536"),
+    ],
+)
+def test_products_that_do_not_fit_in_memory(columns: int, m: int, k: int, n: int, most: str) -> None:
+    a, b = (np.broadcast_to(np.uint32(0), shape) for shape in ((m, k), (k, n)))
+    with pytest.raises(ValueError, match=f"^the product must have at most {most}$"):
+        stimulus(MxuConfig(rows=1, columns=columns), a, b)

@@ -79,16 +79,18 @@ def test_float8_of_tensors(name: str) -> None:
 def test_tensors_that_are_no_operands() -> None:
     torch = FRAMEWORKS["torch"]
     a = torch.ones(2, 2)
-    with pytest.raises(
-        TypeError, match=r"^a must be a tensor without derivatives, as of detach\(\); .*torch.matmul has"
+    for left, right, message in (
+        (
+            a.clone().requires_grad_(),
+            a,
+            r"^a must be a tensor without derivatives, as of detach\(\); .*torch.matmul has",
+        ),
+        (a, a.to_sparse(), r"^b must be a dense tensor on the CPU, not torch.sparse_coo on cpu$"),
+        (a.to("meta"), a, r"^a must be a dense tensor on the CPU, not torch.strided on meta$"),
+        (a * 1j, a, r"^a must be an array of real numbers, not of complex64$"),
     ):
-        matmul(a.clone().requires_grad_(), a, **OPTIONS)
-    with pytest.raises(TypeError, match=r"^b must be a dense tensor on the CPU, not torch.sparse_coo on cpu$"):
-        matmul(a, a.to_sparse(), **OPTIONS)
-    with pytest.raises(TypeError, match=r"^a must be a dense tensor on the CPU, not torch.strided on meta$"):
-        matmul(a.to("meta"), a, **OPTIONS)
-    with pytest.raises(TypeError, match=r"^a must be an array of real numbers, not of complex64$"):
-        matmul(a * 1j, a, **OPTIONS)
+        with pytest.raises(TypeError, match=message):
+            matmul(left, right, **OPTIONS)
     negative = torch.imag((a * 1j).conj())
     assert negative.is_neg()
     assert matmul(negative, a, **OPTIONS).tolist() == [[-2, -2], [-2, -2]]

@@ -1,5 +1,8 @@
 """The operand generators reach what they claim to reach, and repeat themselves."""
 
+from collections.abc import Callable
+from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -97,29 +100,31 @@ def test_pairs_meet_where_it_matters(name: str) -> None:
     assert share((product > fmt.max_finite / 8) & (product < fmt.max_finite * 8)) > 0.01
 
 
-@pytest.mark.parametrize("name", ALL_FORMATS)
-def test_pairs_and_matrices_exist_for_every_format(name: str) -> None:
-    """Also where the exponent or the fraction is as narrow as it gets."""
-    fmt = find_format(name)
-    for got in (*pairs(name, 500, 72), *(matrix((9, 11), name, 72, kind=kind) for kind in KINDS)):
-        assert got.dtype == np.uint32
-        assert int(got.max()) < 1 << fmt.width
-    assert matrix((9, 11), name, 72).shape == (9, 11)
-
-
+Generator = Callable[[str, int, int], Bits]
 KINDS = ("all", "uniform", "normal")
+GENERATORS: dict[str, Generator] = {
+    "operands": operands,
+    "pairs": lambda fmt, size, seed: np.stack(pairs(fmt, size, seed)),
+    **{kind: lambda fmt, size, seed, kind=kind: matrix((size, 11), fmt, seed, kind=kind) for kind in KINDS},
+}
 
 
-def test_the_same_seed_gives_the_same() -> None:
-    """And another one something else."""
-    assert np.array_equal(operands("fp32", 100, 1), operands("fp32", 100, 1))
-    assert not np.array_equal(operands("fp32", 100, 1), operands("fp32", 100, 2))
-    assert np.array_equal(pairs("fp32", 100, 1), pairs("fp32", 100, 1))
-    assert not np.array_equal(pairs("fp32", 100, 1), pairs("fp32", 100, 2))
-    for kind in KINDS:
-        first = matrix((8, 8), "fp32", 1, kind=kind)
-        assert np.array_equal(first, matrix((8, 8), "fp32", 1, kind=kind))
-        assert not np.array_equal(first, matrix((8, 8), "fp32", 2, kind=kind))
+@pytest.mark.parametrize("generate", GENERATORS.values(), ids=GENERATORS)
+def test_generators(generate: Generator) -> None:
+    """The same for the same seed only; patterns of every format, as narrow as it gets."""
+    first, again, other = (generate("fp32", 100, seed) for seed in (1, 1, 2))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+    for name in ALL_FORMATS:
+        got = generate(name, 500, 72)
+        assert got.dtype == np.uint32
+        assert int(got.max()) < 1 << find_format(name).width, name
+
+
+def test_shapes() -> None:
+    assert [each.shape for each in (operands("bf16", 0, 0), *pairs("bf16", 0, 0))] == [(0,)] * 3
+    for kind, shape in product(KINDS, ((9, 11), (0, 3), (3, 0))):
+        assert matrix(shape, "bf16", 0, kind=kind).shape == shape
 
 
 @pytest.mark.parametrize("size", [32, 96])
@@ -164,35 +169,29 @@ def test_uniform_matrices_are_uniform() -> None:
         assert share((bits >> position) & 1) == pytest.approx(0.5, abs=0.02)
 
 
-def test_nothing_is_generated_on_request() -> None:
-    """Counts and sizes of zero."""
-    assert operands("bf16", 0, 0).shape == (0,)
-    assert [each.shape for each in pairs("bf16", 0, 0)] == [(0,), (0,)]
-    for kind in KINDS:
-        assert matrix((0, 3), "bf16", 0, kind=kind).shape == (0, 3)
-        assert matrix((3, 0), "bf16", 0, kind=kind).shape == (3, 0)
+FORMAT = "fmt must be one of .*, not 'fp64'"
+COUNT = "count must be an integer >= 0, not"
+KIND = "kind must be one of 'all', 'uniform' or 'normal', not 'x'"
+SHAPE = "shape must be two integers >= 0, not"
 
 
-def test_messages() -> None:
-    """Each argument is checked under its own name."""
-    for generator in (operands, pairs):
-        with pytest.raises(ValueError, match=r"^count must be an integer >= 0, not -1$"):
-            generator("fp32", -1, 0)
-        with pytest.raises(TypeError, match=r"^count must be an integer >= 0, not 1\.5$"):
-            generator("fp32", 1.5, 0)  # type: ignore[arg-type]
-        with pytest.raises(ValueError, match=r"^fmt must be one of .*, not 'fp64'$"):
-            generator("fp64", 1, 0)
-    with pytest.raises(ValueError, match=r"^fmt must be one of .*, not 'fp64'$"):
-        corners("fp64")
-    with pytest.raises(ValueError, match=r"^fmt must be one of .*, not 'fp64'$"):
-        matrix((1, 1), "fp64", 0)
-    with pytest.raises(ValueError, match=r"^kind must be one of 'all', 'uniform' or 'normal', not 'x'$"):
-        matrix((1, 1), "fp32", 0, kind="x")
-    for shape in ((1, -1), (1, 2, 3)):
-        with pytest.raises(ValueError, match=r"^shape must be two integers >= 0, not \("):
-            matrix(shape, "fp32", 0)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"^shape must be two integers >= 0, not \(1\.5, 2\)$"):
-        matrix((1.5, 2), "fp32", 0)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        *((partial(generate, "fp32", -1, 0), ValueError, f"{COUNT} -1") for generate in (operands, pairs)),
+        *((partial(generate, "fp32", 1.5, 0), TypeError, rf"{COUNT} 1\.5") for generate in (operands, pairs)),
+        *((partial(generate, "fp64", 1, 0), ValueError, FORMAT) for generate in (operands, pairs)),
+        (partial(corners, "fp64"), ValueError, FORMAT),
+        (partial(matrix, (1, 1), "fp64", 0), ValueError, FORMAT),
+        (partial(matrix, (1, 1), "fp32", 0, kind="x"), ValueError, KIND),
+        (partial(matrix, (1, -1), "fp32", 0), ValueError, rf"{SHAPE} \(1, -1\)"),
+        (partial(matrix, (1, 2, 3), "fp32", 0), ValueError, rf"{SHAPE} \(1, 2, 3\)"),
+        (partial(matrix, (1.5, 2), "fp32", 0), TypeError, rf"{SHAPE} \(1\.5, 2\)"),
+    ],
+)
+def test_messages(call: Callable[[], object], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=f"^{message}$"):
+        call()
 
 
 def test_terms_meet() -> None:
