@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from openmxu.spec.config import MxuConfig
@@ -11,7 +10,8 @@ from openmxu_sim.cosim.process import SimulationError
 from openmxu_sim.cosim.simulators import find_simulator
 from openmxu_sim.cosim.waveform import waveform
 from openmxu_sim.engines import load, pysim
-from openmxu_sim.operands.stimulus import Stalls, stimulus
+
+from ..engines.runs import hanging
 
 OLD = "what stood there before"
 
@@ -43,9 +43,7 @@ def test_a_place_that_cannot_be_written_shows_first(tmp_path: Path) -> None:
 
 def hang(run: Callable[..., object], path: Path) -> None:
     """Run a unit whose results nobody takes."""
-    stalls = Stalls(1, period=32)
-    stalls.pattern[2] = True
-    given = stimulus(MxuConfig(rows=1, columns=1, depth=2), np.ones((1, 1), np.uint32), np.ones((1, 1), np.uint32))
+    given, stalls = hanging(MxuConfig(rows=1, columns=1, depth=2))
     with pytest.raises((RuntimeError, SimulationError), match="the unit hangs"):
         run(given, stalls=stalls, vcd=path)
 

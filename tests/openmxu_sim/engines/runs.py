@@ -1,5 +1,6 @@
 """Runs of units on engines, compared with the definition; and compilers that do what a test wants."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.tiling import cycles
 from openmxu_sim import golden
-from openmxu_sim.engines.protocol import Engine, Run
+from openmxu_sim.engines.protocol import Run
 from openmxu_sim.operands import vectors
 from openmxu_sim.operands.stimulus import Stalls, Stimulus, collect, stimulus
 
@@ -35,13 +36,13 @@ def product(config: MxuConfig, a: np.ndarray, b: np.ndarray, precision: str = "d
 
 
 def check(
-    engine: Engine,
+    engine: Callable[..., Run],
     config: MxuConfig,
     *sizes: int,
     stalls: Stalls | None = None,
     precision: str = "default",
     seed: int = 1,
-    other: Engine | None = None,
+    other: Callable[..., Run] | None = None,
 ) -> Run:
     """Compare bits with the golden model, cycles with the formula, and everything with another engine."""
     m, k, n = sizes

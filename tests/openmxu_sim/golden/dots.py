@@ -66,5 +66,6 @@ DOTS: dict[str, tuple[Any, list[Any], int, float, float]] = {
 def check_dot(matmul: Callable[..., Any], name: str, mode: str) -> None:
     """Compare the bits of a product of one row with one column."""
     a, b, rows, flush, ieee = DOTS[name]
-    got = matmul(np.float32([a]), np.float32(b)[:, np.newaxis], rows=rows, subnormals=mode)
-    same_bits(got, np.float32([[flush if mode == "flush" else ieee]]), note=f"{name}, {mode}")
+    row, column = np.array(a, np.float32)[np.newaxis], np.array(b, np.float32)[:, np.newaxis]
+    expected = np.array([[flush if mode == "flush" else ieee]], np.float32)
+    same_bits(matmul(row, column, rows=rows, subnormals=mode), expected, note=f"{name}, {mode}")

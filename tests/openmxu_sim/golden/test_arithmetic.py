@@ -5,45 +5,20 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import numpy.typing as npt
 import pytest
-import softfloatpy as softfloat
 
 from openmxu_sim import golden
 from openmxu_sim.golden import FORMATS
-from openmxu_sim.golden.formats import is_nan
+from openmxu_sim.golden.formats import Bits, is_nan
 from openmxu_sim.operands.vectors import canonical, corners, pairs
 
 from ...bits import same_bits
-
-Bits = npt.NDArray[np.uint32]
-
-SOFTFLOAT: dict[tuple[str, str], tuple[Any, Callable[[Any, Any], Any]]] = {
-    ("fp32", "add"): (softfloat.Float32, softfloat.f32_add),
-    ("fp32", "multiply"): (softfloat.Float32, softfloat.f32_mul),
-    ("fp16", "add"): (softfloat.Float16, softfloat.f16_add),
-    ("fp16", "multiply"): (softfloat.Float16, softfloat.f16_mul),
-}
+from .berkeley import flushed, softfloat
 
 
 def by_softfloat(fmt: str, operation: str, a: Bits, b: Bits) -> Bits:
     """Operate on patterns of fp32 or fp16 by SoftFloat; NaNs become the canonical one."""
-    kind, function = SOFTFLOAT[fmt, operation]
-    size = FORMATS[fmt].width // 8
-    results = [
-        int.from_bytes(
-            function(kind.from_bytes(x.to_bytes(size, "big")), kind.from_bytes(y.to_bytes(size, "big"))).to_bytes(),
-            "big",
-        )
-        for x, y in zip(a.tolist(), b.tolist(), strict=True)
-    ]
-    return canonical(np.array(results, dtype=np.uint32), fmt)
-
-
-def flushed(bits: Bits, fmt: str) -> Bits:
-    """Replace every subnormal number by a zero of its sign."""
-    found = FORMATS[fmt]
-    return np.where((bits & found.exponent_mask) == 0, bits & found.sign_bit, bits)
+    return canonical(softfloat(f"f{FORMATS[fmt].width}_{operation}", a, b), fmt)
 
 
 def by_numpy(fmt: str, operation: str, a: Bits, b: Bits) -> Bits:
@@ -90,7 +65,7 @@ def test_sums(fmt: str, oracle: Oracle, most: int | None) -> None:
 def test_products_in_the_same_format(fmt: str, oracle: Oracle, most: int | None) -> None:
     """The ieee mode; flush mode decides on the exact product, which the oracles do not show."""
     a, b = mixed(fmt, most, 41)
-    check_products(a, b, oracle(fmt, "multiply", a, b), fmt, fmt, "ieee")
+    check_products(a, b, oracle(fmt, "mul", a, b), fmt, fmt, "ieee")
 
 
 @ORACLES
@@ -98,8 +73,8 @@ def test_products_of_bf16(oracle: Oracle, most: int | None) -> None:
     """Both modes: the product of two bf16 numbers is exact below 2**-126 too, unless it is below 2**-149."""
     a, b = mixed("bf16", most, 42)
     wide = a << np.uint32(16), b << np.uint32(16)
-    check_products(a, b, oracle("fp32", "multiply", *wide), "bf16", "fp32", "ieee")
-    theirs = oracle("fp32", "multiply", *(flushed(each, "fp32") for each in wide))
+    check_products(a, b, oracle("fp32", "mul", *wide), "bf16", "fp32", "ieee")
+    theirs = oracle("fp32", "mul", *(flushed(each, "fp32") for each in wide))
     check_products(a, b, flushed(theirs, "fp32"), "bf16", "fp32", "flush")
 
 

@@ -1,23 +1,24 @@
 """The matrix product: order of summation, tiles, edges, and what it does not depend on."""
 
 import tracemalloc
-from typing import Any
+from collections.abc import Callable
+from functools import partial
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
-import softfloatpy as softfloat
 
 from openmxu_sim import golden
 from openmxu_sim.golden import from_bits, to_bits
+from openmxu_sim.golden.formats import Bits
 from openmxu_sim.golden.passes import split
 from openmxu_sim.operands.vectors import canonical, matrix
 
 from ...bits import same_bits
+from .berkeley import flushed, softfloat
 from .dots import DOTS, check_dot
 
-Bits = npt.NDArray[np.uint32]
 Floats = npt.NDArray[np.float32]
 
 MODES = pytest.mark.parametrize("mode", ["flush", "ieee"])
@@ -43,62 +44,36 @@ def generated(m: int, k: int, n: int, seed: int) -> tuple[Floats, Floats]:
     return from_bits(matrix((m, k), "fp32", seed)), from_bits(matrix((n, k), "fp32", seed + 1).T)
 
 
-def by_steps(
-    a: Bits, b: Bits, rows: int, mode: str, *, operand: str = "bf16", accumulate: str = "fp32", passes: str = "xx"
-) -> Bits:
-    """The contract's words as single operations on numbers; patterns of ``accumulate``."""
-    total: Bits | None = None
-    for names in passes.split():
-        if operand == "bf16":
-            x, y = (split(bits, part, subnormals=mode) for bits, part in zip((a, b), names, strict=True))
-        else:
-            x, y = (golden.convert(bits, "fp32", operand, subnormals=mode) for bits in (a, b))
-        if names == "hh" and total is not None:
-            total = np.where(total & 0x7FFFFFFF > 0x7F800000, np.uint32(0), total)
-        for start in range(0, len(b), rows):
-            psum = np.zeros((len(a), b.shape[1]), np.uint32)
-            for k in range(start, min(start + rows, len(b))):
-                product = golden.multiply(x[:, k, np.newaxis], y[k], operand, accumulate, subnormals=mode)
-                psum = golden.add(psum, product, accumulate, subnormals=mode)
-            total = psum if total is None else golden.add(total, psum, accumulate, subnormals=mode)
+Operation = Callable[[Bits, Bits], Bits]
+
+
+def steps(x: Bits, y: Bits, rows: int, multiply: Operation, add: Operation, total: Bits | None = None) -> Bits:
+    """The contract's words as single operations on numbers, from tile to tile."""
+    for start in range(0, len(y), rows):
+        psum = np.zeros((len(x), y.shape[1]), np.uint32)
+        for k in range(start, min(start + rows, len(y))):
+            psum = add(psum, multiply(x[:, k, np.newaxis], y[k]))
+        total = psum if total is None else add(total, psum)
     assert total is not None
-    return canonical(total, accumulate)
+    return total
+
+
+def by_steps(a: Bits, b: Bits, rows: int, mode: str, operand: str, accumulate: str = "fp32") -> Bits:
+    """By the golden model's own operations; patterns of ``accumulate``."""
+    x, y = (golden.convert(bits, "fp32", operand, subnormals=mode) for bits in (a, b))
+    multiply = partial(golden.multiply, operand=operand, result=accumulate, subnormals=mode)
+    return canonical(steps(x, y, rows, multiply, partial(golden.add, fmt=accumulate, subnormals=mode)), accumulate)
 
 
 def by_softfloat(a: Bits, b: Bits, rows: int, flush: bool) -> Bits:
-    """The same for bf16 operands, by SoftFloat and nothing of the model."""
+    """For bf16 operands, by SoftFloat and nothing of the model."""
 
-    def canonical(pattern: int) -> int:
-        if flush and pattern & 0x7F800000 == 0:
-            return pattern & 0x80000000
-        return 0x7FC00000 if pattern & 0x7FFFFFFF > 0x7F800000 else pattern
+    def checked(bits: Bits) -> Bits:
+        return canonical(flushed(bits) if flush else bits)
 
-    def single(pattern: int) -> Any:
-        return softfloat.Float32.from_bytes(canonical(pattern).to_bytes(4, "big"))
-
-    def operand(pattern: int) -> Any:
-        narrow = softfloat.f32_to_bf16(single(pattern)).to_bytes()
-        return single(int.from_bytes(narrow, "big") << 16)
-
-    def checked(result: Any) -> Any:
-        return single(int.from_bytes(result.to_bytes(), "big"))
-
-    results = np.zeros((a.shape[0], b.shape[1]), dtype=np.uint32)
-    for i, row in enumerate(a.tolist()):
-        x = [operand(each) for each in row]
-        for j, column in enumerate(b.T.tolist()):
-            y = [operand(each) for each in column]
-            tiles = []
-            for start in range(0, len(row), rows):
-                psum = single(0)
-                for left, right in zip(x[start : start + rows], y[start : start + rows], strict=True):
-                    psum = checked(softfloat.f32_add(psum, checked(softfloat.f32_mul(left, right))))
-                tiles.append(psum)
-            total = tiles[0]
-            for tile in tiles[1:]:
-                total = checked(softfloat.f32_add(total, tile))
-            results[i, j] = int.from_bytes(total.to_bytes(), "big")
-    return results
+    x, y = (checked(softfloat("f32_to_bf16", checked(bits)) << np.uint32(16)) for bits in (a, b))
+    multiply, add = (lambda p, q, name=name: checked(softfloat(name, p, q)) for name in ("f32_mul", "f32_add"))
+    return steps(x, y, rows, multiply, add)
 
 
 @MODES
@@ -108,7 +83,7 @@ def test_agrees_with_single_steps(*, m: int, k: int, n: int, rows: int, mode: st
     a, b = generated(m, k, n, 60)
     for operand in ("fp8_e4m3", "fp32"):
         got = golden.matmul(a, b, rows=rows, subnormals=mode, operand=operand)
-        expected = by_steps(to_bits(a), to_bits(b), rows, mode, operand=operand)
+        expected = by_steps(to_bits(a), to_bits(b), rows, mode, operand)
         same_bits(got, from_bits(expected), note=f"{operand}, seed 60")
 
 
@@ -116,9 +91,16 @@ def test_agrees_with_single_steps(*, m: int, k: int, n: int, rows: int, mode: st
 @pytest.mark.parametrize("precision", ORDERS)
 def test_several_passes_agree_with_single_steps(precision: str, mode: str) -> None:
     a, b = matrix((4, 7), "fp32", 3), matrix((3, 7), "fp32", 4).T
-    expected = by_steps(a, b, 3, mode, passes=ORDERS[precision])
+    operations = partial(golden.multiply, subnormals=mode), partial(golden.add, subnormals=mode)
+    total: Bits | None = None
+    for names in ORDERS[precision].split():
+        if names == "hh" and total is not None:
+            total = np.where(total & 0x7FFFFFFF > 0x7F800000, np.uint32(0), total)
+        x, y = (split(bits, part, subnormals=mode) for bits, part in zip((a, b), names, strict=True))
+        total = steps(x, y, 3, *operations, total)
     got = golden.matmul(from_bits(a), from_bits(b), rows=3, precision=precision, subnormals=mode)
-    same_bits(to_bits(got), expected, note=f"{precision}, {mode}")
+    assert total is not None
+    same_bits(to_bits(got), total, note=f"{precision}, {mode}")
 
 
 @MODES
@@ -127,7 +109,7 @@ def test_several_passes_agree_with_single_steps(precision: str, mode: str) -> No
 def test_narrow_sums_agree_with_single_steps(operand: str, accumulate: str, mode: str) -> None:
     """In their own format, and converted."""
     a, b = generated(6, 9, 7, 67)
-    expected = by_steps(to_bits(a), to_bits(b), 4, mode, operand=operand, accumulate=accumulate)
+    expected = by_steps(to_bits(a), to_bits(b), 4, mode, operand, accumulate)
     for result in ("fp32", "bf16", accumulate):
         got = golden.matmul(a, b, rows=4, subnormals=mode, operand=operand, accumulate=accumulate, result=result)
         converted = canonical(golden.convert(expected, accumulate, result, subnormals=mode), result)

@@ -64,7 +64,7 @@ CASES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (partial(golden.from_bits, 1 << 32), ValueError, r"bits must be patterns of 32 bits \(fp32\), not 0x100000000"),
     (checked(0x10000), ValueError, f"bits {WIDE} 0x10000"),
     (checked([0, -1]), ValueError, f"bits {WIDE} -0x1"),
-    (checked(np.uint32([3, 0xFFFF_FFFF])), ValueError, f"bits {WIDE} 0xffffffff"),
+    (checked(np.array([3, 0xFFFF_FFFF], np.uint32)), ValueError, f"bits {WIDE} 0xffffffff"),
     (partial(golden.add, 1.0, 0), TypeError, "a must be bit patterns in an integer array, not float64"),
     (partial(golden.convert, 1.0), TypeError, "bits must be bit patterns in an integer array, not float64"),
     (checked(np.zeros(3, np.float32)), TypeError, "bits must be bit patterns in an integer array, not float32"),

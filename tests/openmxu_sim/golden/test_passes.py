@@ -1,50 +1,39 @@
 """Several passes: the parts of numbers against SoftFloat, and sums that say how accurate they are."""
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 import pytest
-import softfloatpy as softfloat
 
 from openmxu_sim import golden
 from openmxu_sim.golden import from_bits
-from openmxu_sim.golden.formats import FORMATS, decode
+from openmxu_sim.golden.formats import FORMATS, Bits, decode
 from openmxu_sim.golden.passes import PASSES, split
 from openmxu_sim.operands.vectors import corners, operands
 
 from ...bits import same_bits
-
-Bits = npt.NDArray[np.uint32]
+from .berkeley import flushed, softfloat
 
 MODES = pytest.mark.parametrize("mode", ["flush", "ieee"])
 
 
-def parts_of(pattern: int, flush: bool) -> dict[str, int]:
-    """The parts of one fp32 number, by SoftFloat."""
-    sign = pattern & 0x80000000
-    if flush and pattern & 0x7F800000 == 0:
-        pattern = sign
+def parts_of(bits: Bits, flush: bool) -> dict[str, Bits]:
+    """The parts of fp32 numbers, by SoftFloat."""
+    sign = bits & np.uint32(0x80000000)
+    numbers = flushed(bits) if flush else bits
 
-    def single(bits: int) -> Any:
-        return softfloat.Float32.from_bytes(bits.to_bytes(4, "big"))
+    def narrow(words: Bits) -> Bits:
+        kept = softfloat("f32_to_bf16", flushed(words) if flush else words)
+        return kept & np.uint32(0x7FFF) | sign >> np.uint32(16)
 
-    def minus(a: int, b: int) -> int:
-        return int.from_bytes(softfloat.f32_sub(single(a), single(b)).to_bytes(), "big")
-
-    def narrow(bits: int) -> int:
-        if flush and bits & 0x7F800000 == 0:
-            return sign >> 16
-        return int.from_bytes(softfloat.f32_to_bf16(single(bits)).to_bytes(), "big") & 0x7FFF | sign >> 16
-
-    if pattern & 0x7FFFFFFF >= 0x7F800000:
-        quiet = pattern >> 16 | (0x0040 if pattern & 0x007FFFFF else 0)
-        return {"x": quiet, "h": quiet} | dict.fromkeys("rml", 0x7FC0)
-    high = pattern & 0xFFFF0000
-    rest = minus(pattern, high)
-    middle = rest & 0xFFFF0000
-    low = minus(rest, middle)
-    return {"x": narrow(pattern), "h": narrow(high), "r": narrow(rest), "m": narrow(middle), "l": narrow(low)}
+    high = numbers & np.uint32(0xFFFF0000)
+    rest = softfloat("f32_sub", numbers, high)
+    middle = rest & np.uint32(0xFFFF0000)
+    parts = {"x": numbers, "h": high, "r": rest, "m": middle, "l": softfloat("f32_sub", rest, middle)}
+    special = bits & 0x7FFFFFFF >= 0x7F800000
+    quiet = bits >> 16 | np.where(bits & 0x007FFFFF, np.uint32(0x40), np.uint32(0))
+    return {
+        name: np.where(special, quiet if name in "xh" else np.uint32(0x7FC0), narrow(words))
+        for name, words in parts.items()
+    }
 
 
 @MODES
@@ -58,14 +47,8 @@ def test_parts(mode: str) -> None:
         ]
     )
     bits = np.concatenate([bits, bits ^ np.uint32(0x80000000)])
-    expected = [parts_of(int(pattern), mode == "flush") for pattern in bits]
-    for part in "xhrml":
-        got = split(bits, part, subnormals=mode)
-        wanted = np.array([parts[part] for parts in expected], np.uint32)
-        different = np.flatnonzero(got != wanted)
-        assert len(different) == 0, (
-            f"{part} of {bits[different[0]]:08X}: {got[different[0]]:04X}, expected {wanted[different[0]]:04X}"
-        )
+    for part, expected in parts_of(bits, mode == "flush").items():
+        same_bits(split(bits, part, subnormals=mode), expected, bits, fmt="bf16", note=f"{part}, {mode}")
 
 
 def test_three_parts_are_the_whole_number() -> None:
