@@ -68,17 +68,6 @@ def test_a_source_never_takes_back_a_beat() -> None:
         offered = None if take else offered
 
 
-def test_a_unit_that_hangs_is_reported() -> None:
-    traffic = Traffic(stimulus(_CONFIG, *_small()))
-
-    def wait_for_ever() -> None:
-        while True:
-            traffic.advance(False, False, None)
-
-    with pytest.raises(RuntimeError, match=r"the unit hangs: nothing moved for .* 0 of 2 results are there"):
-        wait_for_ever()
-
-
 @pytest.mark.parametrize(
     ("columns", "m", "k", "n", "most"),
     [
