@@ -47,20 +47,20 @@ def check(
     """Compare bits with the golden model, cycles with the formula, and everything with another engine."""
     m, k, n = sizes
     a, b = operands(config, m, k, n, seed)
-    given = stimulus(config, a, b, precision)
-    told: list[tuple[int, int]] = []
-    run = engine(given, stalls=stalls, progress=lambda *state: told.append(state))
+    stimuli = stimulus(config, a, b, precision)
+    reports: list[tuple[int, int]] = []
+    run = engine(stimuli, stalls=stalls, progress=lambda *state: reports.append(state))
     same_bits(collect(config, run.beats, m, k, n), product(config, a, b, precision), note=f"{sizes=}, {seed=}")
-    assert told[-1] == (given.results, given.results)
+    assert reports[-1] == (stimuli.results, stimuli.results)
     least = cycles(config, m, k, n, precision)
     assert run.cycles >= least if stalls else run.cycles == least, f"{sizes=}, {precision}"
     assert (run.counters is not None) == config.status
     if run.counters is not None and stalls is None:
-        beats = sum(len(tile.activations) for tile in given.tiles)
+        beats = sum(len(tile.activations) for tile in stimuli.tiles)
         assert run.counters[:3] == (run.cycles, beats, 0), f"{sizes=}, {precision}"
         assert run.counters.error == 0
     if other is not None:
-        same_runs(run, other(given, stalls=stalls))
+        same_runs(run, other(stimuli, stalls=stalls))
     return run
 
 

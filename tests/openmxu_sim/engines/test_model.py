@@ -225,8 +225,8 @@ def test_a_product_just_below_the_smallest_normal_number(subnormals: str) -> Non
     """Of fp32 operands: rounding lifts it to that number, flushing comes first."""
     a, b = np.float32([[1 - 2.0**-24]]), np.float32([[2.0**-126]])
     assert (a @ b)[0, 0] == b[0, 0]
-    found = model.matmul(a, b, rows=1, subnormals=subnormals, operand="fp32")
-    assert golden.to_bits(found).tolist() == [[0 if subnormals == "flush" else 0x00800000]]
+    result = model.matmul(a, b, rows=1, subnormals=subnormals, operand="fp32")
+    assert golden.to_bits(result).tolist() == [[0 if subnormals == "flush" else 0x00800000]]
 
 
 @pytest.mark.parametrize(

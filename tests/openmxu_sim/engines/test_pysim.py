@@ -1,7 +1,5 @@
 """Whole products on Amaranth's simulator: bits, stalls and cycles, for many units."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -56,10 +54,3 @@ def test_one_tile_longer_costs_its_beats_only() -> None:
     m = config.shortest_tile
     times = [run(stimulus(config, *operands(config, m, 3 * tiles, 2))).cycles for tiles in (2, 3, 4)]
     assert np.diff(times).tolist() == [m, m]
-
-
-def test_waveform(tmp_path: Path) -> None:
-    path = tmp_path / "wave.vcd"
-    config = MxuConfig(rows=1, columns=1, depth=2)
-    run(stimulus(config, *operands(config, 1, 1, 1)), vcd=path)
-    assert "o_psum" in path.read_text()

@@ -117,17 +117,17 @@ BETWEEN_PARTS: dict[str, str | Bug] = {
         "accumulator", 'm.submodules[f"column_{index}"]', 'm.submodules[f"column_{2 * index}"]'
     ),
 }
-"""What is said of a wrong connection, and a seeded bug that makes it, or one of our own."""
+"""Messages about wrong connections, each with the seeded bug that makes it, or one of our own."""
 
 
 @pytest.mark.parametrize("wiring", BETWEEN_PARTS)
 def test_bugs_between_parts(wiring: str) -> None:
     bug = BETWEEN_PARTS[wiring]
-    found = complaint(check_wiring, seeded(SEEDED_BUGS[bug] if isinstance(bug, str) else bug))
+    message = complaint(check_wiring, seeded(SEEDED_BUGS[bug] if isinstance(bug, str) else bug))
     pattern = re.escape(wiring)
     for several in (r"\w+", r"\d+", ".*"):
         pattern = pattern.replace(re.escape(several), several)
-    assert re.fullmatch(pattern, found), found
+    assert re.fullmatch(pattern, message), message
 
 
 def test_the_machine_code_has_the_numbers_that_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:

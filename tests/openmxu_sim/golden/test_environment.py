@@ -107,11 +107,11 @@ def test_every_engine_under_every_setting(mode: str, engine: str) -> None:
     options: dict[str, Any] = {"rows": 2, "columns": 2, "subnormals": mode, "engine": engine}
 
     def products() -> list[bytes]:
-        found = [matmul(doubles, doubles, **options).tobytes()]
+        results = [matmul(doubles, doubles, **options).tobytes()]
         if engine not in _CLOCKED:
-            found += [matmul(a, b, **options, output="bf16").tobytes(), matmul(narrow, b, **options).tobytes()]
-            found += [matmul(a, b, **options, precision="high").tobytes()]
-        return found
+            results += [matmul(a, b, **options, output="bf16").tobytes(), matmul(narrow, b, **options).tobytes()]
+            results += [matmul(a, b, **options, precision="high").tobytes()]
+        return results
 
     expected = products()
     for bits in [SETTINGS["up, flushed"]] if engine in _CLOCKED else SETTINGS.values():

@@ -20,7 +20,7 @@ OTHER_TYPES: dict[str, npt.DTypeLike] = {
 
 
 @pytest.mark.parametrize(
-    ("name", "width", "smallest_and_largest", "nan_and_overflow"),
+    ("name", "width", "numbers", "patterns"),
     [
         ("bf16", 16, (2.0**-126, 255 * 2.0**120), (0x7FC0, 0x7F80)),
         ("fp16", 16, (2.0**-14, 65504.0), (0x7E00, 0x7C00)),
@@ -32,14 +32,12 @@ OTHER_TYPES: dict[str, npt.DTypeLike] = {
         ("e2f1", 4, (1.0, 3.0), (0x7, 0x6)),
     ],
 )
-def test_landmarks(
-    name: str, width: int, smallest_and_largest: tuple[float, float], nan_and_overflow: tuple[int, int]
-) -> None:
+def test_landmarks(name: str, width: int, numbers: tuple[float, float], patterns: tuple[int, int]) -> None:
     """What the contract and the OCP specification say of each format, as numbers."""
     fmt = find_format(name)
     assert fmt.width == width
-    assert (fmt.min_normal, fmt.max_finite) == smallest_and_largest
-    assert (fmt.canonical_nan, fmt.overflow) == nan_and_overflow
+    assert (fmt.min_normal, fmt.max_finite) == numbers
+    assert (fmt.canonical_nan, fmt.overflow) == patterns
 
 
 @pytest.mark.parametrize("name", OTHER_TYPES)
