@@ -8,7 +8,6 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from openmxu.cli.frame import main
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.passes import PASSES
 from openmxu.spec.tiling import cycles, tiles
@@ -18,7 +17,6 @@ from openmxu_sim.engines.compiled.model import load_model
 from openmxu_sim.engines.compiled.source import netlists
 from openmxu_sim.engines.compiled.trace import STREAMS
 from openmxu_sim.netlist import native
-from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
 from openmxu_sim.operands.stimulus import Stalls, collect, stimulus
 from openmxu_sim.wave import Given, Record, heat_page, live_page, observe, product, random_run, record_run
 from openmxu_sim.wave.page import machine, wasm
@@ -26,10 +24,10 @@ from openmxu_sim.wave.page.c_text import MOST_SIDE, SIZES, page_config
 from openmxu_sim.wave.page.layout import frame_layout
 from openmxu_sim.wave.page.machine import fetch_text
 
-try:
-    find_compiler()
-except CompilerNotFoundError as error:
-    pytest.skip(str(error), allow_module_level=True)
+from ...conftest import needs_compiler, slow
+from .conftest import Command
+
+pytestmark = needs_compiler
 
 MOST = 1_000_000
 
@@ -52,10 +50,7 @@ def beats(seen: Record, columns: int) -> np.ndarray:
     return words(seen, "results", columns)[taken == 1]
 
 
-@pytest.mark.parametrize(
-    ("rows", "columns", "stages"),
-    [(2, 3, 1), *(pytest.param(*each, marks=pytest.mark.slow) for each in ((4, 3, 1), (8, 8, 6), (3, 1, 6)))],
-)
+@pytest.mark.parametrize(("rows", "columns", "stages"), [(2, 3, 1), slow(4, 3, 1), slow(8, 8, 6), slow(3, 1, 6)])
 def test_every_cycle_is_that_of_the_engine(rows: int, columns: int, stages: int) -> None:
     """All registers, streams and words, cycle by cycle, for any bits, in every precision, with stalls and without."""
     generator = np.random.default_rng(rows)
@@ -116,18 +111,15 @@ def test_tiles_are_those_of_the_tiling() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "sizes", "stalls"),
-    [(8, 8, (12, 16, 16), None), pytest.param(2, 3, (9, 5, 16), 5, marks=pytest.mark.slow)],
+    ("rows", "columns", "sizes", "stalls"), [(8, 8, (12, 16, 16), None), slow(2, 3, (9, 5, 16), 5)]
 )
 def test_as_many_cycles_as_the_picture(
     rows: int, columns: int, sizes: tuple[int, int, int], stalls: int | None
 ) -> None:
     """A page and a picture of the same product show the same unit."""
     page = record_run(random_run(rows, columns, 1, sizes, stalls=stalls))
-    picture = observe(
-        product(MxuConfig(rows=rows, columns=columns), *sizes), stalls=None if stalls is None else Stalls(stalls)
-    )
-    assert page.cycles == picture.cycles
+    picture = product(MxuConfig(rows=rows, columns=columns), *sizes)
+    assert page.cycles == observe(picture, stalls=None if stalls is None else Stalls(stalls)).cycles
 
 
 def test_parts_that_are_there_once_are_the_same_for_all_sizes() -> None:
@@ -135,12 +127,17 @@ def test_parts_that_are_there_once_are_the_same_for_all_sizes() -> None:
     assert {name for name in one if one[name] != other[name]} == {"admission", "status"}
 
 
-@pytest.mark.parametrize(("sizes", "words"), [((17, 1, 1), "m, k and n"), ((1, 1, 17), "m, k and n")])
-def test_what_is_too_large_for_a_page(sizes: tuple[int, int, int], words: str) -> None:
-    with pytest.raises(ValueError, match=f"^{words} must be from 1 to 16 in a page, not 17$"):
-        random_run(2, 2, 1, sizes)
-    with pytest.raises(ValueError, match=r"^rows must be from 1 to 8 in a page, not 9$"):
-        random_run(9, 2, 1, (1, 1, 1))
+@pytest.mark.parametrize(
+    ("rows", "sizes", "words"),
+    [
+        (2, (17, 1, 1), "m, k and n must be from 1 to 16 in a page, not 17"),
+        (2, (1, 1, 17), "m, k and n must be from 1 to 16 in a page, not 17"),
+        (9, (1, 1, 1), "rows must be from 1 to 8 in a page, not 9"),
+    ],
+)
+def test_what_is_too_large_for_a_page(rows: int, sizes: tuple[int, int, int], words: str) -> None:
+    with pytest.raises(ValueError, match=f"^{words}$"):
+        random_run(rows, 2, 1, sizes)
 
 
 def data_of(page: str) -> dict:
@@ -185,21 +182,10 @@ def test_live_page() -> None:
     assert [stages for stages, _ in data_of(page)["sizes"]] == list(range(1, 8))
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of the command."""
-    code = main(["wave", *arguments])
-    streams = capsys.readouterr()
-    return code, streams.out, streams.err
-
-
-def test_command_without_a_compiler_for_the_web(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command_without_a_compiler_for_the_web(wave: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page then shows a recorded run, and the command says what would make it live."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(wasm, "find_spec", lambda name: None)
-    options = "--rows 3 --columns 2 --m 2 --k 4 --n 5 -o run.html"
-    code, out, err = run(capsys, *options.split())
+    code, out, err = wave("--rows 3 --columns 2 --m 2 --k 4 --n 5 -o run.html")
     assert (code, out) == (0, "")
     assert err == (
         f"wrote run.html: a recorded run, 2x4x5 on 3x2, {cycles(MxuConfig(rows=3, columns=2), 2, 4, 5)} cycles\n"
@@ -212,10 +198,9 @@ def test_command_without_a_compiler_for_the_web(
 
 @pytest.mark.parametrize("output", ["run.html", "run.svg"])
 def test_command_without_any_compiler(
-    output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    output: str, wave: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pictures and pages need one; the command says which to install."""
-    monkeypatch.chdir(tmp_path)
     for name in ("XDG_CACHE_HOME", "PATH"):
         monkeypatch.setenv(name, str(tmp_path / "empty"))
     monkeypatch.delenv("CC", raising=False)
@@ -223,41 +208,17 @@ def test_command_without_any_compiler(
         monkeypatch.setattr(module, "find_spec", lambda name: None)
     for load in (machine._load, load_model):
         load.cache_clear()
-    code, out, err = run(capsys, *(f"--{name}=1" for name in ("rows", "columns", "m", "k", "n")), "-o", output)
     wanted = "install one (Debian and Ubuntu: apt install gcc; anywhere: pip install 'openmxu[zig]')"
-    assert (code, out, err) == (2, "", f"openmxu wave: a C compiler is needed; {wanted}\n")
+    complaint = f"openmxu wave: a C compiler is needed; {wanted}\n"
+    assert wave(f"--rows 1 --columns 1 --m 1 --k 1 --n 1 -o {output}") == (2, "", complaint)
     assert not Path(output).exists()
 
 
-def test_command_for_a_product_too_large_to_be_live(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    options = "--rows 4 --columns 3 --m 20 -o run.HTML"
-    code, out, err = run(capsys, *options.split())
+def test_command_for_a_product_too_large_to_be_live(wave: Command) -> None:
+    code, out, err = wave("--rows 4 --columns 3 --m 20 -o run.HTML")
     assert (code, out) == (0, "")
     assert err.startswith("wrote run.HTML: 20x8x6 on 4x3, 4 tiles, ")
     assert data_of(Path("run.HTML").read_text())["heat"]["m"] == 20
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ("--at 3 -o run.html", "at requires a picture, an output that ends in .svg, not a page"),
-        ("--stages 8 -o run.html", "stages must be an integer from 1 to 7, not 8"),
-        ("--k 0 -o run.html", "m, k and n must be from 1 to 16 in a page, not 0"),
-        ("--stalls -1 -o run.html", "stalls must be an integer >= 0, not -1"),
-        ("-o missing/run.html", "output missing/run.html cannot be written: No such file or directory"),
-    ],
-)
-def test_mistakes(
-    options: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(wasm, "find_spec", lambda name: None)
-    code, out, err = run(capsys, *options.split())
-    assert (code, out, err) == (2, "", f"openmxu wave: {words}\n")
-    assert not list(tmp_path.iterdir())
 
 
 def test_notebooks_show_runs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,21 +16,18 @@ from openmxu_sim import golden
 from openmxu_sim.engines import compiled
 from openmxu_sim.engines.compiled import Trace, Window, record
 from openmxu_sim.engines.compiled.trace import STREAMS
-from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
 from openmxu_sim.operands.stimulus import Stalls, Stimulus, collect, stimulus
 from openmxu_sim.wave import has_zig, heat_page, live_page, observe, product, random_run
 from openmxu_sim.wave.page.c_text import page_config
 
-pytestmark = pytest.mark.slow
+from ...conftest import needs_compiler
+
+pytestmark = [pytest.mark.slow, needs_compiler]
 
 try:
-    from playwright.sync_api import Browser, Page, expect
+    from playwright.sync_api import Browser, FloatRect, Page, expect
 except ImportError:
     pytest.skip("Playwright is not installed: make setup-browser", allow_module_level=True)
-try:
-    find_compiler()
-except CompilerNotFoundError as error:
-    pytest.skip(str(error), allow_module_level=True)
 if not has_zig():
     pytest.skip("the package ziglang is not installed: make docs installs it", allow_module_level=True)
 
@@ -107,6 +104,20 @@ def choose(page: Page, **wanted: object) -> None:
         page.select_option(f"#{name}", str(value))
 
 
+def enter(page: Page, selector: str, typed: str) -> None:
+    """Type what is a number into a field."""
+    page.fill(selector, typed)
+    page.press(selector, "Enter")
+    page.wait_for_selector(READY)
+
+
+def box_of(page: Page, selector: str) -> FloatRect:
+    """The rectangle of what is in the window."""
+    box = page.locator(selector).bounding_box()
+    assert box is not None, selector
+    return box
+
+
 def all_of(count: int) -> str:
     """What the page says of so many results, all of them right."""
     return f"{count} of {count}: bit-identical to the golden model"
@@ -121,11 +132,7 @@ CLICKED = int(os.environ.get("OPENMXU_CLICKED", "70"))
 class Drawn(NamedTuple):
     """A random run, and what the engine makes of it."""
 
-    rows: int
-    columns: int
-    stages: int
-    precision: str
-    seed: int
+    chosen: dict[str, object]
     a: np.ndarray
     b: np.ndarray
     result: np.ndarray
@@ -149,7 +156,8 @@ def draw(generator: np.random.Generator, count: int) -> Iterator[Drawn]:
         # All activations have gone in long before the last result is given.
         _, busy, stalled, held_up, *_ = counted
         told = f"busy cycles: {busy}; stall cycles: input {stalled}, output {held_up}"
-        yield Drawn(rows, columns, stages, precision, seed, a, b, collect(config, run.beats, m, k, n), run.cycles, told)
+        chosen = {"rows": rows, "columns": columns, "stages": stages, "precision": precision, "stalls": seed}
+        yield Drawn(chosen, a, b, collect(config, run.beats, m, k, n), run.cycles, told)
 
 
 def test_same_bits_and_cycles_as_the_engine(show: Callable[..., Page], text: str) -> None:
@@ -161,10 +169,8 @@ def test_same_bits_and_cycles_as_the_engine(show: Callable[..., Page], text: str
     page.click("#last")  # and there it stays
     before: dict[str, object] = {}
     for run in draw(np.random.default_rng(19), CLICKED):
-        wanted = {"rows": run.rows, "columns": run.columns, "stages": run.stages}
-        wanted |= {"precision": run.precision, "stalls": run.seed}
-        choose(page, **{name: value for name, value in wanted.items() if before.get(name) != value})
-        before = wanted
+        choose(page, **{name: value for name, value in run.chosen.items() if before.get(name) != value})
+        before = run.chosen
         page.fill("#a-text", lines(run.a))
         page.fill("#b-text", lines(run.b))
         page.wait_for_selector(READY)
@@ -178,8 +184,7 @@ def test_same_bits_and_cycles_many_times(show: Callable[..., Page], text: str) -
     """The same through the function behind the controls, so that there are a thousand in all."""
     page = show(text)
     for run in draw(np.random.default_rng(20), RUNS - CLICKED):
-        given = {"rows": run.rows, "columns": run.columns, "stages": run.stages, "precision": run.precision}
-        given |= {"stalls": run.seed, "m": len(run.a), "k": len(run.b), "n": run.b.shape[1]}
+        given = run.chosen | {"m": len(run.a), "k": len(run.b), "n": run.b.shape[1]}
         given |= {"a": run.a.ravel().tolist(), "b": run.b.ravel().tolist()}
         found = page.evaluate(
             "given => openmxu.page.machines.run(given).then(run => [run.results.map(each => each.bits), run.cycles])",
@@ -356,17 +361,13 @@ def test_presets_and_fields(show: Callable[..., Page], text: str) -> None:
     image = np.array(results(page)).reshape(8, 8)
     left = np.array([each.input_value() for each in page.locator("#a input").all()]).reshape(8, 8)
     np.testing.assert_array_equal(image, left[:, ::-1])
-    field = page.locator("#a input").first
-    field.fill("wombat")
-    field.press("Enter")
+    page.fill("#a input >> nth=0", "wombat")
+    page.press("#a input >> nth=0", "Enter")
     expect(page.locator("#mistake")).to_contain_text('not "wombat"')
-    field.fill("-inf")
-    field.press("Enter")
+    enter(page, "#a input >> nth=0", "-inf")
     expect(page.locator("#mistake")).to_be_hidden()
     expect(page.locator("#c button").nth(7)).to_have_text("−∞")
-    page.fill("#k", "3")
-    page.locator("#k").press("Enter")
-    page.wait_for_selector(READY)
+    enter(page, "#k", "3")
     assert page.locator("#a input").count() == 24
     page.click("[data-text=b]")
     page.fill("#b-text", "1 2\n3")
@@ -417,9 +418,8 @@ def test_phone(scheme: str, show: Callable[..., Page], text: str) -> None:
         choose(page, rows=size, columns=size)
         page.wait_for_selector(READY)
         assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
-        for button in page.locator("#cells button").all():
-            box = button.bounding_box()
-            assert box is not None
+        for number in range(size * size):
+            box = box_of(page, f"#cells button >> nth={number}")
             assert box["x"] >= 0
             assert box["x"] + box["width"] <= PHONE["width"]
     page.tap("#forward")
@@ -430,62 +430,53 @@ def test_phone(scheme: str, show: Callable[..., Page], text: str) -> None:
 
 
 def test_everything_has_a_name(show: Callable[..., Page], text: str) -> None:
-    """What can be used says what it is, and can be reached with the keyboard."""
+    """What can be used says what it is."""
     page = show(text)
     nameless = page.evaluate(
         "[...document.querySelectorAll('button, select, input, textarea')].filter(each => !(each.ariaLabel || "
         "each.textContent.trim() && each.matches('button') || each.labels?.length)).map(each => each.outerHTML)"
     )
     assert nameless == []
-    page.locator("#cells button").first.focus()
-    for key in ("ArrowRight", "ArrowDown"):
-        page.keyboard.press(key)
-    focused = "document.activeElement.ariaLabel"
-    assert page.evaluate(focused).startswith("row 1 column 1: activation ")
-    page.keyboard.press("Enter")
-    assert page.inner_text("#inspector h3") == "Processing element, row 1, column 1"
-
-
-def press(page: Page, *keys: str) -> None:
-    for key in keys:
-        page.keyboard.press(key)
 
 
 def test_keyboard(show: Callable[..., Page], text: str) -> None:
     """A few Tabs lead to Play, a grid is one stop, and arrow keys move within it, in fields as in a spreadsheet."""
     page = show(text)
-    press(page, *4 * ["Tab"])
-    focused = "document.activeElement.ariaLabel"
-    assert page.evaluate(focused) == "Play"
+
+    def focused(*keys: str) -> str:
+        """Where keys lead."""
+        for key in keys:
+            page.keyboard.press(key)
+        return str(page.evaluate("document.activeElement.ariaLabel"))
+
+    assert focused(*4 * ["Tab"]) == "Play"
     page.focus("#n")
-    press(page, "Tab", "Tab", "ArrowRight", "ArrowDown", "ArrowDown")  # "as text" is between
-    assert page.evaluate(focused) == "A row 2 column 1"
+    keys = "Tab", "Tab", "ArrowRight", "ArrowDown", "ArrowDown"  # "as text" is between
+    assert focused(*keys) == "A row 2 column 1"
     page.keyboard.type("-12")
-    press(page, "ArrowLeft")
-    assert page.evaluate(focused) == "A row 2 column 1", "within the text"
-    press(page, "ArrowRight", "ArrowRight", "ArrowUp", "ArrowLeft", "ArrowLeft")
-    assert page.evaluate(focused) == "A row 1 column 0"
+    assert focused("ArrowLeft") == "A row 2 column 1", "within the text"
+    assert focused("ArrowRight", "ArrowRight", "ArrowUp", "ArrowLeft", "ArrowLeft") == "A row 1 column 0"
     expect(page.get_by_label("A row 2 column 1")).to_have_value("-12")
-    press(page, "Tab", "Tab", "ArrowDown")
-    assert page.evaluate(focused) == "B row 1 column 0"
+    assert focused("Tab", "Tab", "ArrowDown") == "B row 1 column 0"
     page.wait_for_selector(READY)
     page.click("#last")
     expect(page.locator("#verdict")).to_have_text(all_of(30))
+    page.locator("#cells button").first.focus()
+    assert focused("ArrowRight", "ArrowDown").startswith("row 1 column 1: activation ")
+    page.keyboard.press("Enter")
+    assert page.inner_text("#inspector h3") == "Processing element, row 1, column 1"
 
 
 def test_says_what_becomes_of_a_number(show: Callable[..., Page], text: str) -> None:
     """Where it is not taken as it was typed; and what was told goes with the next change."""
     page = show(text)
-    field = page.get_by_label("A row 0 column 0")
     for typed, words in {
         "1e50": "1e50 is no normal number of fp32: the unit takes it as ∞",
         "-1e-39": "-1e-39 is no normal number of fp32: the unit takes it as −0",
         "2.5": "",
         "0x7F800000": "",
     }.items():
-        field.fill(typed)
-        field.press("Enter")
-        page.wait_for_selector(READY)
+        enter(page, "#a input >> nth=0", typed)
         expect(page.locator("#mistake")).to_have_text(words)
     expect(page.locator("#mistake")).to_be_hidden()
     for typed, words in {
@@ -493,9 +484,7 @@ def test_says_what_becomes_of_a_number(show: Callable[..., Page], text: str) -> 
         "": "M must be an integer from 1 to 16: nothing becomes 1",
         "6": "",
     }.items():
-        page.fill("#m", typed)
-        page.press("#m", "Enter")
-        page.wait_for_selector(READY)
+        enter(page, "#m", typed)
         expect(page.locator("#mistake")).to_have_text(words)
         assert page.locator("#a input").count() == 8 * int(page.input_value("#m"))
     page.click("[data-text=b]")
@@ -519,9 +508,7 @@ def test_numbers_are_whole(width: int, show: Callable[..., Page]) -> None:
     page.click("#last")
     for side in (8, 16):
         for name in ("k", "n"):
-            page.fill(f"#{name}", str(side))
-            page.press(f"#{name}", "Enter")
-        page.wait_for_selector(READY)
+            enter(page, f"#{name}", str(side))
         for view in ("value", "hex"):
             choose(page, view=view)
             assert page.evaluate(CUT) == []
@@ -568,17 +555,13 @@ def test_first_minute(width: int, height: int, show: Callable[..., Page]) -> Non
 def test_controls_come_first(width: int, height: int, wanted: list[str], show: Callable[..., Page], text: str) -> None:
     """In the frame of the documentation, and on a phone, no control that is named is under the fold."""
     page = show(text, viewport={"width": width, "height": height})
-    fold = page.locator("#transport").bounding_box()
-    assert fold is not None
+    fold = box_of(page, "#transport")
     assert fold["y"] + fold["height"] <= height
     for each in wanted:
-        box = page.locator(each).bounding_box()
-        assert box is not None
+        box = box_of(page, each)
         assert box["y"] + min(box["height"], 100) < fold["y"], each
         assert box["x"] >= 0
-    first, machine = (page.locator(each).bounding_box() for each in ("[data-preset=random]", "#machine"))
-    assert first is not None
-    assert machine is not None
+    first, machine = (box_of(page, each) for each in ("[data-preset=random]", "#machine"))
     assert (first["y"], first["x"]) < (machine["y"], machine["x"]) or first["x"] < machine["x"]
 
 
@@ -615,8 +598,7 @@ def test_heat_map(show: Callable[..., Page]) -> None:
         tiles = activity.tile_at(cycle)
         label = f"{(tiles >= 0).sum()} of 12 processing elements are busy in cycle {cycle}"
         expect(page.locator("#scene")).to_have_attribute("aria-label", label)
-        box = page.locator("#scene").bounding_box()
-        assert box is not None
+        box = box_of(page, "#scene")
         for row, column in ((0, 0), (3, 1)):
             page.mouse.move(box["x"] + (column + 0.5) * box["width"] / 3, box["y"] + (row + 0.5) * box["height"] / 4)
             wanted = "idle" if tiles[row, column] < 0 else f"tile {tiles[row, column]}"
