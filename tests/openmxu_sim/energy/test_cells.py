@@ -63,12 +63,8 @@ def test_a_gate() -> None:
 def test_units() -> None:
     """Picoseconds, femtofarads and millivolts are what they say."""
     head = text("").removeprefix("library(round) {").removesuffix("}")
-    for old, new in (
-        ("1ns", "10ps"),
-        ("1V", "1mV"),
-        ("(1, pf)", "(2, ff)"),
-        ("nom_voltage : 2.0", "nom_voltage : 2000"),
-    ):
+    units = {"1ns": "10ps", "1V": "1mV", "(1, pf)": "(2, ff)", "nom_voltage : 2.0": "nom_voltage : 2000"}
+    for old, new in units.items():
         assert old in head
         head = head.replace(old, new)
     cells = read(library(head=head))
@@ -98,19 +94,18 @@ def test_what_cannot_be_simulated(more: str, name: str, why: str) -> None:
     assert read(library(GATES + flip_flop() + more)).cells[name].refused == why
 
 
-def test_libraries_without_energies() -> None:
-    bare = text().replace("internal_power", "internal_weather")
-    with pytest.raises(NoPowerError, match=r"^round has no tables of energies \(internal_power\)$"):
-        read(bare.encode())
-    with pytest.raises(NoPowerError, match=r"^round does not say its supply"):
-        read(text().replace("nom_voltage", "nominal").encode())
-    huge = text().replace("0.003", "3000000")
-    with pytest.raises(
-        NoPowerError, match=r"^round says that INV takes 3e\+06 pJ to rise and fall, beside .* cannot be$"
-    ):
-        read(huge.encode())
-    with pytest.raises(NoPowerError, match=r"^a table rise_power has 3 values for 2 times 2 places$"):
-        read(text().replace('"0.003, 0.003", "0.003, 0.003"', '"0.003, 0.003", "0.003"', 1).encode())
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("internal_power", "internal_weather", r"^round has no tables of energies \(internal_power\)$"),
+        ("nom_voltage", "nominal", r"^round does not say its supply"),
+        ("0.003", "3000000", r"^round says that INV takes 3e\+06 pJ to rise and fall, beside .* cannot be$"),
+        ('"0.003, 0.003")', '"0.003")', r"^a table rise_power has 3 values for 2 times 2 places$"),
+    ],
+)
+def test_libraries_without_energies(old: str, new: str, message: str) -> None:
+    with pytest.raises(NoPowerError, match=message):
+        read(text().replace(old, new).encode())
 
 
 def test_truth() -> None:

@@ -11,16 +11,11 @@ from openmxu_sim.energy.cells import read_cells
 from openmxu_sim.energy.events import Activity, Player
 from openmxu_sim.energy.timed import TimedNetlist, UnsuitableError, read_timed
 
-from .library import GATES, LOAD, cell, flip_flop, library
+from .library import GATES, LOAD, flip_flop, library, with_reset
 
-RESET = cell(
-    "DFFR",
-    7,
-    'ff(IQ, IQN) { clocked_on : "C"; next_state : "D"; clear : "!R"; } '
-    + "".join(f"pin({pin}) {{ direction : input; capacitance : {LOAD}; }}" for pin in "CDR")
-    + 'pin(Q) { direction : output; function : "IQ"; }',
-)
-CELLS = read_cells(parse_library(library(GATES + flip_flop() + RESET), "test"))
+CELLS = read_cells(parse_library(library(GATES + flip_flop() + with_reset()), "test"))
+
+NO_RESET = "is no input with the name of one, as rst is"
 
 HALF = 2.0 * LOAD
 """pJ: half of the charge of one input pin at 2 V."""
@@ -28,12 +23,13 @@ HALF = 2.0 * LOAD
 
 def netlist(ports: str, *cells: tuple[Any, ...]) -> TimedNetlist:
     """Ports as in ``a:2 clk:3 > y:4``, and cells as (kind, nets of pins in the order of their names)."""
-    inputs, outputs = ([each.split(":") for each in side.split()] for side in ports.split(">"))
+    inputs, outputs = ports.split(">")
     pins = {"INV": "AY", "DFF": "CDQ", "DFFR": "CDRQ"}
     module = {
         "ports": {
-            **{name: {"direction": "input", "bits": [int(bit)]} for name, bit in inputs},
-            **{name: {"direction": "output", "bits": [int(bit)]} for name, bit in outputs},
+            name: {"direction": direction, "bits": [int(bit)]}
+            for direction, side in (("input", inputs), ("output", outputs))
+            for name, bit in (port.split(":") for port in side.split())
         },
         "cells": {
             f"u{number}": {
@@ -122,10 +118,7 @@ def test_shift_register() -> None:
         (lambda: netlist("a:2 > y:3", ("WOMBAT", 2, 3)), "cell u0 is a WOMBAT, which is not in round"),
         (lambda: netlist("a:2 > y:3", ("NAND2", 2, 3, 3)), "it has a combinational loop, at u0"),
         (lambda: netlist("c:2 d:3 > q:4", ("DFF", 2, 3, 4)), "the clock of u0 is not the port clk"),
-        (
-            lambda: netlist("clk:2 r:3 > q:5", ("DFFR", 2, "1", 3, 5)),
-            "the asynchronous reset of u0 is no input with the name of one, as rst is",
-        ),
+        (lambda: netlist("clk:2 r:3 > q:5", ("DFFR", 2, "1", 3, 5)), f"the asynchronous reset of u0 {NO_RESET}"),
     ],
 )
 def test_what_cannot_be_played(made: Any, why: str) -> None:

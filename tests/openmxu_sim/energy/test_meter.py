@@ -4,13 +4,13 @@ import json
 import math
 import re
 import statistics
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from openmxu.area.finding.findings import Report
-from openmxu.area.pages.export import to_json
 from openmxu.area.pages.markdown import to_markdown, to_summary
 from openmxu.area.run.energy import OPERANDS, Energy, planned
 from openmxu.area.run.job import execute
@@ -36,25 +36,29 @@ from openmxu_sim.energy import meter, workloads
 from openmxu_sim.energy.cells import read_cells
 from openmxu_sim.energy.meter import measure_one, netlist_of
 from openmxu_sim.energy.timed import read_timed
-from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
 
-from ...conftest import slow
+from ...conftest import needs_compiler, slow
 from .library import GATES, flip_flop, library, with_reset
 
-try:
-    find_compiler()
-except CompilerNotFoundError:
-    pytestmark = pytest.mark.skip("there is no C compiler")
+pytestmark = needs_compiler
 
 LIBRARY = parse_library(library(), "round.lib")
 CONSTANT = "1'b"
 [TARGET] = choose_targets([], [LIBRARY], ["area"])
 
 
-@pytest.fixture(autouse=True)
-def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(meter, "STRETCHES", 32)
-    monkeypatch.setattr(meter, "SEEDS", 2)
+@pytest.fixture
+def area(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Runs ``openmxu area`` for an adder on a library, into a report; exit code, standard output and standard error."""
+
+    def run(*options: str, cells: bytes = LIBRARY.text) -> tuple[int, str, str]:
+        (tmp_path / "round.lib").write_bytes(cells)
+        chosen = ["--target", "generic", "--part", "adder", "--format", "fp8_e4m3"]
+        chosen += ["--liberty", str(tmp_path / "round.lib"), "-o", str(tmp_path / "report")]
+        code = main(["area", *chosen, *options])
+        return (code, *capsys.readouterr())
+
+    return run
 
 
 def result(part: str, name: str, stages: int | None = None) -> Result:
@@ -97,12 +101,6 @@ def test_operands() -> None:
     assert {name: (each.cycles, each.seeds) for name, each in found.items()} == dict.fromkeys(OPERANDS, (128, 2))
 
 
-def test_no_delays_no_glitches() -> None:
-    """What each net takes at once is what is left where all gates are as fast as their inputs' order."""
-    found = measure_one(result(MULTIPLIER, "fp8_e4m3"), "normal")
-    assert 0 < found.at_once < found.total
-
-
 def layer_file(path: Path, **arrays: object) -> Path:
     """A file of a layer: 5 samples of 200 numbers, 7 outputs."""
     rng = np.random.default_rng(8)
@@ -143,13 +141,11 @@ def test_a_small_layer_fills_the_array(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_layer(
-    arrays: dict[str, object], complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    arrays: dict[str, object], complaint: str, tmp_path: Path, area: Callable[..., tuple[int, str, str]]
 ) -> None:
-    (tmp_path / "round.lib").write_bytes(LIBRARY.text)
-    path = layer_file(tmp_path / "layer.npz", **arrays)
-    chosen = ["--liberty", str(tmp_path / "round.lib"), "--target", "generic", "--part", "adder", "--format", "e4f3"]
-    assert main(["area", *chosen, "--layer", str(path), "-o", str(tmp_path / "report")]) == 2
-    [said] = capsys.readouterr().err.splitlines()  # nothing was measured before
+    code, _, err = area("--layer", str(layer_file(tmp_path / "layer.npz", **arrays)))
+    assert code == 2
+    [said] = err.splitlines()  # nothing was measured before
     assert complaint in said
     assert not (tmp_path / "report").exists()
 
@@ -176,7 +172,7 @@ def test_stretches_are_pieces_of_tiles(name: str) -> None:
     The column is followed by hand here: weights from above, one a beat, into each row's shadow, and swaps.
     """
     rng = np.random.default_rng(5)
-    stages, before = 2, 5
+    before = 5
     activations, weights = (
         golden.convert(each.view(np.uint32), "fp32", name) for each in workloads._KINDS["normal"](rng, 64, before + 4)
     )
@@ -196,7 +192,6 @@ def test_stretches_are_pieces_of_tiles(name: str) -> None:
                 sums = golden.add(sums, product)
             assert beats.sums.reshape(64, -1)[stretch, number] == sums[0]
     assert beats.swaps.reshape(64, -1)[:, before:].sum() == 2  # tiles that begin in a stretch that counts
-    assert stages < before
 
 
 def test_delays_are_those_of_opensta(tmp_path: Path) -> None:
@@ -321,20 +316,6 @@ def test_names_of_resets(name: str, level: int | None) -> None:
     assert made.held == ({} if level is None else {name: level})
 
 
-def test_a_library_without_energies() -> None:
-    """One row says so, and the others stay."""
-    bare = parse_library(library(name="bare").replace(b"internal_power", b"internal_weather"), "bare.lib")
-    [target] = choose_targets([], [bare], ["area"])
-    made = point(ADDER, FORMATS["fp8_e4m3"])
-    found = measure_one(measure(made, made.rtlil(), target, execute), "normal")
-    assert found.error == "bare has no tables of energies (internal_power)"
-    report = Report("Yosys 1", [found.result], energies=[found])
-    assert "bare: adder fp8_e4m3: bare has no tables of energies" in to_summary(report)
-    [row] = json.loads(to_json(report))["energies"]
-    assert row["total"] is None
-    assert row["error"] == found.error
-
-
 def test_page() -> None:
     """Ratios, parts, operands and published figures, by numbers that can be followed by hand."""
     energies = [
@@ -381,18 +362,18 @@ def test_page_of_a_design_of_ones_own() -> None:
     assert text.count("| adder fp8_e5m2 | 7.00") == 1
 
 
-def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_line(tmp_path: Path, area: Callable[..., tuple[int, str, str]]) -> None:
     """The report has a figure of what was chosen."""
-    (tmp_path / "round.lib").write_bytes(LIBRARY.text)
-    given = ["--energy", "--liberty", str(tmp_path / "round.lib"), "--part", "adder", "--format", "fp8_e5m2"]
-    assert main(["area", *given, "--target", "generic", "-o", str(tmp_path / "report")]) == 0
+    code, _, err = area("--energy")
+    assert code == 0
     [adder] = json.loads((tmp_path / "report" / "area.json").read_text())["energies"]
-    assert (adder["name"], adder["error"]) == ("adder fp8_e5m2", "")
+    assert (adder["name"], adder["error"]) == ("adder fp8_e4m3", "")
     assert adder["total"] == adder["logic"] > 0
     assert "## Energy" in (tmp_path / "report" / "report.md").read_text()
-    assert "pJ a cycle" in capsys.readouterr().err
-    assert main(["area", "--explain", "adder fp8_e5m2", "-o", str(tmp_path / "report")]) == 0
-    assert f"  energy   normal: {adder['total']:.2f} pJ a cycle, clock pins 0.00" in capsys.readouterr().out
+    assert "pJ a cycle" in err
+    code, out, _ = area("--explain", "adder fp8_e4m3")
+    assert code == 0
+    assert f"  energy   normal: {adder['total']:.2f} pJ a cycle, clock pins 0.00" in out
 
 
 def test_without_a_library(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -403,11 +384,14 @@ def test_without_a_library(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert not (tmp_path / "report").exists()
 
 
-def test_a_library_without_energies_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Areas are there, one line says what is not, and the exit code is 2."""
-    (tmp_path / "bare.lib").write_bytes(library(name="bare").replace(b"internal_power", b"internal_weather"))
-    chosen = ["--liberty", str(tmp_path / "bare.lib"), "--target", "generic", "--part", "adder", "--format", "fp8_e4m3"]
-    assert main(["area", "--energy", *chosen, "-o", str(tmp_path / "report")]) == 2
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert last == "no energy of adder fp8_e4m3 on bare: bare has no tables of energies (internal_power)"
-    assert "adder fp8_e4m3" in (tmp_path / "report" / "area.csv").read_text()
+def test_a_library_without_energies(tmp_path: Path, area: Callable[..., tuple[int, str, str]]) -> None:
+    """Areas are there, one line and one row say what is not, and the exit code is 2."""
+    code, _, err = area("--energy", cells=library(name="bare").replace(b"internal_power", b"internal_weather"))
+    why = "bare has no tables of energies (internal_power)"
+    assert code == 2
+    assert err.splitlines()[-1] == f"no energy of adder fp8_e4m3 on bare: {why}"
+    report = {path.name: path.read_text() for path in (tmp_path / "report").iterdir() if path.is_file()}
+    assert "adder fp8_e4m3" in report["area.csv"]
+    [row] = json.loads(report["area.json"])["energies"]
+    assert (row["total"], row["error"]) == (None, why)
+    assert f"bare: adder fp8_e4m3: {why}" in report["summary.md"]

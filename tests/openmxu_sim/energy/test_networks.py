@@ -5,26 +5,18 @@ import pytest
 from openmxu.area.subject.designs import register_bits
 from openmxu.area.subject.points import ADDER, CONVERTER, PROCESSING_ELEMENT
 from openmxu.area.target.liberty import parse_library
-from openmxu_sim.energy import meter
 from openmxu_sim.energy.inference import with_energies
 from openmxu_sim.energy.meter import measure_one
-from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
 from openmxu_sim.networks.costs import Costs, Ledger
 from openmxu_sim.networks.numerics import Numerics, Work
 
+from ...conftest import needs_compiler
 from .library import library
 from .test_meter import result
 
-try:
-    find_compiler()
-except CompilerNotFoundError:
-    pytestmark = pytest.mark.skip("there is no C compiler")
+pytestmark = needs_compiler
 
-
-@pytest.fixture(autouse=True)
-def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(meter, "STRETCHES", 32)
-    monkeypatch.setattr(meter, "SEEDS", 2)
+_MEASURED = "where energies are measured"
 
 
 def costs(numerics: Numerics, stages: int = 1) -> Costs:
@@ -57,18 +49,14 @@ def test_of_measured_parts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("numerics", "stages", "text"),
+    ("numerics", "stages", "error", "text"),
     [
-        (Numerics(accumulate="bf16"), 1, "accumulate must be fp32 where energies are measured, not 'bf16'"),
-        (Numerics(), 3, "stages must be 1 where energies are measured, not '3'"),
-        (Numerics(subnormals="ieee"), 1, "subnormals must be flush where energies are measured, not 'ieee'"),
+        (Numerics(accumulate="bf16"), 1, ValueError, f"accumulate must be fp32 {_MEASURED}, not 'bf16'$"),
+        (Numerics(), 3, ValueError, f"stages must be 1 {_MEASURED}, not '3'$"),
+        (Numerics(subnormals="ieee"), 1, ValueError, f"subnormals must be flush {_MEASURED}, not 'ieee'$"),
+        (Numerics(), 1, OSError, r"liberty must be a readable file, not 'nowhere\.lib': No such file"),
     ],
 )
-def test_units_that_are_refused(numerics: Numerics, stages: int, text: str) -> None:
-    with pytest.raises(ValueError, match=f"^{text}$"):
+def test_messages(numerics: Numerics, stages: int, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=f"^{text}"):
         with_energies([costs(numerics, stages)], "nowhere.lib")
-
-
-def test_a_library_that_is_not_there() -> None:
-    with pytest.raises(OSError, match=r"^liberty must be a readable file, not 'nowhere\.lib': No such file"):
-        with_energies([costs(Numerics())], "nowhere.lib")

@@ -4,7 +4,6 @@ OpenSTA 2.0.17 reads no activity of a simulation, but that of input ports, from 
 circuit is a chain: an inverter, a NAND whose other input stays high, a flip-flop, all of which change once a cycle.
 """
 
-import json
 import os
 import re
 from pathlib import Path
@@ -12,23 +11,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from openmxu.area.target.liberty import parse_library, read_library
+from openmxu.area.target.liberty import read_library
 from openmxu.area.target.timing import find_sta
 from openmxu.runtime import process
 from openmxu_sim.energy.cells import read_cells
 from openmxu_sim.energy.events import Player
-from openmxu_sim.energy.timed import read_timed
-from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
 
+from ...conftest import needs_compiler
 from .library import LOAD, text
+from .test_events import netlist
 
-try:
-    find_compiler()
-except CompilerNotFoundError:
-    pytestmark = pytest.mark.skip("there is no C compiler")
+pytestmark = needs_compiler
 
-CELLS = [("INV", "A", "Y"), ("NAND2", "A", "Y"), ("DFF", "D", "Q")]
-"""Of the chain: the cell, and where it goes through it."""
+needs_sta = pytest.mark.skipif(not find_sta(), reason="OpenSTA is not installed")
 
 CONDITIONS = "operating_conditions(typ) { process : 1; temperature : 25; voltage : 2.0; }"
 """Without which OpenSTA has no energies."""
@@ -39,25 +34,17 @@ CHARGE = 2 * LOAD
 
 def played() -> np.ndarray:
     """Energies in pJ of clock, flip-flops and gates of the chain, by cycle; its input changes in each."""
-    bits = {"clk": 2, "a": 3, "b": 4, "q": 7}
-    ports = {name: {"direction": "output" if name == "q" else "input", "bits": [bit]} for name, bit in bits.items()}
-    pins = {"INV": {"A": 3, "Y": 5}, "NAND2": {"A": 5, "B": 4, "Y": 6}, "DFF": {"C": 2, "D": 6, "Q": 7}}
-    cells = {
-        kind: {"type": kind, "connections": {pin: [bit] for pin, bit in each.items()}} for kind, each in pins.items()
-    }
-    cells_read = read_cells(parse_library(text().encode(), "round.lib"))
-    netlist = read_timed(json.dumps({"modules": {"top": {"ports": ports, "cells": cells}}}), "top", cells_read)
+    made = netlist("clk:2 a:3 b:4 > q:7", ("INV", 3, 5), ("NAND2", 5, 4, 6), ("DFF", 2, 6, 7))
     changing = np.arange(40, dtype=np.uint8)[:, None] % 2
-    return Player(netlist).play({"a": changing, "b": np.ones_like(changing)}).energies[8:]
+    return Player(made).play({"a": changing, "b": np.ones_like(changing)}).energies[8:]
 
 
-def estimated(
-    library: str, verilog: str, names: list[str], folder: Path, more: str = ""
-) -> dict[str, tuple[float, float]]:
+def estimated(library: str, verilog: str, folder: Path, more: str = "") -> dict[str, tuple[float, float]]:
     """What OpenSTA says of instances, in pJ a cycle: within, and of what they drive. Input a changes once a cycle."""
     (folder / "library.lib").write_text(library)
     (folder / "top.v").write_text(verilog)
     clock = "[get_ports clk]" if "clk" in verilog else ""
+    names = " ".join(re.findall(r" (u\d) ", verilog))
     inputs = "{a b}" if " b;" in verilog else "a"
     (folder / "script.tcl").write_text(
         f"read_liberty library.lib\nread_verilog top.v\nlink_design top\n{more}\ncreate_clock -name edge -period 10 "
@@ -65,7 +52,7 @@ def estimated(
         "set_input_transition 0.05 [all_inputs]\n"
         "set_power_activity -input_ports [get_ports a] -activity 1.0 -duty 0.5\n"
         + ("set_power_activity -input_ports [get_ports b] -activity 0.0 -duty 1.0\n" if " b;" in verilog else "")
-        + f"report_power -instances {{{' '.join(names)}}} -digits 8\n"
+        + f"report_power -instances {{{names}}} -digits 8\n"
     )
     command = ["sta", "-no_splash", "-exit", "script.tcl"]
     done = process.run(command, what="OpenSTA", limit=100, directory=folder)
@@ -87,10 +74,9 @@ def test_three_cells_by_hand() -> None:
     assert flip_flops == pytest.approx((0.01 + 0.005) / 2)
 
 
+@needs_sta
 def test_opensta_on_three_cells(tmp_path: Path) -> None:
     """Loads are ours. Of what cells take within it adds up both edges of an output, of which each change is one."""
-    if not find_sta():
-        pytest.skip("OpenSTA is not installed")
     library = text().replace(
         "nom_voltage : 2.0;", f"nom_voltage : 2.0; {CONDITIONS} default_operating_conditions : typ;"
     )
@@ -98,7 +84,7 @@ def test_opensta_on_three_cells(tmp_path: Path) -> None:
         "module top(clk, a, b, q); input clk; input a; input b; output q; wire n, d;\n"
         "INV u0 (.A(a), .Y(n)); NAND2 u1 (.A(n), .B(b), .Y(d)); DFF u2 (.C(clk), .D(d), .Q(q)); endmodule\n"
     )
-    found = estimated(library, verilog, ["u0", "u1", "u2"], tmp_path)
+    found = estimated(library, verilog, tmp_path)
     for gate in ("u0", "u1"):
         assert found[gate] == pytest.approx((0.003 + 0.001 + 0.0005, CHARGE), rel=1e-5)
     # Its clock: both edges of both groups at each of two edges, the second group as often as D and Q differ by chance.
@@ -107,14 +93,13 @@ def test_opensta_on_three_cells(tmp_path: Path) -> None:
     assert found["u2"][1] == 0
 
 
+@needs_sta
 def test_opensta_needs_operating_conditions(tmp_path: Path) -> None:
     """SkyWater's library names its conditions before it has them; OpenSTA finds none then, and no energies."""
-    if not find_sta():
-        pytest.skip("OpenSTA is not installed")
     named = text().replace("nom_voltage", f"default_operating_conditions : typ; {CONDITIONS} nom_voltage")
     verilog = "module top(a, y); input a; output y; INV u0 (.A(a), .Y(y)); endmodule\n"
-    assert estimated(named, verilog, ["u0"], tmp_path)["u0"][0] == 0
-    found = estimated(named, verilog, ["u0"], tmp_path, "set_operating_conditions typ")
+    assert estimated(named, verilog, tmp_path)["u0"][0] == 0
+    found = estimated(named, verilog, tmp_path, "set_operating_conditions typ")
     assert found["u0"][0] == pytest.approx(0.0045, rel=1e-5)
 
 
@@ -137,7 +122,7 @@ def test_real_libraries(path: str, tmp_path: Path) -> None:
             "module top(a, b, y); input a; input b; output y; wire n;\n"
             f"{name} u0 ({pins}, .Y(n)); {inverter} u1 (.A(n), .Y(y)); endmodule\n"
         )
-        found = estimated(content, verilog, ["u0"], tmp_path, f"set_operating_conditions {conditions[1]}")
+        found = estimated(content, verilog, tmp_path, f"set_operating_conditions {conditions[1]}")
         within, driven = found["u0"]
         load = driven / (0.5 * cells.supply**2 * cells.picofarads)  # the pin, and the library's wire
         cell = cells.cells[name]
