@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from importlib.util import find_spec
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,16 @@ compiled = partial(pytest.param, marks=needs_compiler)
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 """Mark: the test makes repositories."""
+
+
+def load_file(path: Path) -> Any:
+    """A file that belongs to no package, as a module."""
+    spec = spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,7 +1,6 @@
 """The designs of the how-to on embedding are run, and so are its commands."""
 
 import gc
-import importlib.util
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,7 +23,7 @@ from openmxu_sim.golden.formats import Bits
 from openmxu_sim.operands import vectors
 from openmxu_sim.operands.stimulus import Stalls, read_words
 
-from .conftest import slow
+from .conftest import load_file, slow
 from .linters import lint
 
 _DOCS = Path(__file__).parent.parent / "docs"
@@ -42,12 +41,7 @@ class Played(NamedTuple):
 
 def dense_layer(config: MxuConfig, weights: Bits) -> Any:
     """The example, from its file: it belongs to no package."""
-    spec = importlib.util.spec_from_file_location("dense_layer", _DOCS / "examples" / "dense_layer.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.DenseLayer(config, weights.tolist())
+    return load_file(_DOCS / "examples" / "dense_layer.py").DenseLayer(config, weights.tolist())
 
 
 def play(layer: Any, packets: Sequence[Bits], stalls: Stalls | None = None, error: Error = Error.NONE) -> Played:

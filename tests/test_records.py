@@ -1,55 +1,43 @@
 """The records behind the documentation: shown as they are, and as old as what they measure."""
 
-import importlib.util
 import re
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from statistics import median
-from types import ModuleType
+from typing import Any
 
 import pytest
 
 from openmxu_sim.verify.checks import checks
 from openmxu_sim.verify.evidence import Evidence
 
-_DOCS = Path(__file__).parent.parent / "docs"
+from .conftest import load_file
+
+_DOCS = Path(__file__).resolve().parent.parent / "docs"
+_MARK = "<!-- end of record -->"
 
 
-def _records() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("records", _DOCS / "records.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+_PAGES = load_file(_DOCS / "records.py").PAGES
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        "accuracy.md",
-        "roofline.md",
-        "training.md",
-        "pretrained.md",
-        "speed.md",
-        "verification.md",
-        "promises.md",
-        "area.md",
-        "peers.md",
-        "boards.md",
-        "../../README.md",
-        "../index.md",
-    ],
-)
-def test_pages_show_their_records(page: str) -> None:
-    records = _records()
-    assert page in records.PAGES
+@pytest.fixture
+def records() -> Any:
+    return load_file(_DOCS / "records.py")
+
+
+@pytest.mark.parametrize("page", _PAGES)
+def test_pages_show_their_records(page: str, records: Any) -> None:
     assert (_DOCS / "reference" / page).read_text() == records.written(page), "run python docs/records.py"
 
 
-def test_long_records_are_whole_where_they_are_built() -> None:
+def test_all_pages_with_marks_are_written() -> None:
+    pages = [_DOCS.parent / "README.md", *_DOCS.glob("*.md"), *_DOCS.glob("[a-z]*/*.md")]  # not what is built
+    marked = {page for page in pages if _MARK in page.read_text()}
+    assert marked == {(_DOCS / "reference" / page).resolve() for page in _PAGES}
+
+
+def test_long_records_are_whole_where_they_are_built(records: Any) -> None:
     """The repository has how they begin; the documentation has a row for each check and each figure."""
-    records = _records()
     evidence = Evidence.of_json((_DOCS / "reference/verification.json").read_text())
     built = records.written("verification.md", whole=True)
     assert [row.name for row in evidence.rows if f"| {row.name} |" not in built] == []
@@ -71,16 +59,14 @@ def test_records_have_all_rows(record: str, expected: object) -> None:
     assert {(row.group, row.name) for row in evidence.rows} == set(expected)  # type: ignore[call-overload]
 
 
-def test_a_record_has_no_check_that_was_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    records = _records()
+def test_a_record_has_no_check_that_was_not_run(records: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     text = records._read("verification.json").replace('"status": "holds"', '"status": "not run"', 1)
     monkeypatch.setattr(records, "_read", lambda name: text)
     with pytest.raises(ValueError, match="must be the record of a run of all checks without failures: make verify"):
         records._verification()
 
 
-def test_an_old_record_is_called_old(monkeypatch: pytest.MonkeyPatch) -> None:
-    records = _records()
+def test_an_old_record_is_called_old(records: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "provenance", lambda: {records.NETLIST: "another"})
     for page, target in (("speed.md", "bench"), ("verification.md", "verify"), ("training.md", "study")):
         assert f"has changed since this was measured; `make {target}` measures it anew" in records.written(page)
@@ -91,9 +77,8 @@ def test_an_old_record_is_called_old(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_pages_read_areas_with_deviations(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_read_areas_with_deviations(records: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """As reports write them that measured several orders; README has what the page opens with, and its pictures."""
-    records = _records()
     read = records._read
     parts = ("significand product", "multiplier", "processing element", "array", "unit")
     rows = "".join(f"| generic | {part} | 1 (1,234 ± 5 GE) | 2.00 ± 0.01 | 8.00 |\n" for part in parts)

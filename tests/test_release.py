@@ -1,6 +1,5 @@
 """docs/release.py refuses what is not ready, and tags what is."""
 
-import importlib.util
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,12 +7,15 @@ from typing import Any
 
 import pytest
 
-from .conftest import needs_git
+from .conftest import load_file, needs_git
 
 pytestmark = needs_git
 
 _TODAY = datetime.now(UTC).date()
 _DOCS = Path(__file__).parent.parent / "docs"
+
+_SECTION = f"[1.2.3] - {_TODAY}"
+_OLD = "The unit has changed since this was measured."
 
 _FILES = {
     "pyproject.toml": '[project]\nname = "x"\nversion = "1.2.3"\n',
@@ -38,26 +40,19 @@ Old.
 
 @pytest.fixture(scope="module")
 def release() -> Any:
-    spec = importlib.util.spec_from_file_location("release", _DOCS / "release.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_file(_DOCS / "release.py")
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    who = ("-c", "user.name=a", "-c", "user.email=a@b.example")
-    return subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A small project that is ready."""
-    for variable in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"):
-        monkeypatch.setenv(variable, "a")
-    for variable in ("GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"):
-        monkeypatch.setenv(variable, "a@b.example")
+    for who in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{who}_NAME", "a")
+        monkeypatch.setenv(f"GIT_{who}_EMAIL", "a@b.example")
     for name, text in _FILES.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -78,22 +73,12 @@ def test_ready(release: Any, project: Path, capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("name", "old", "new", "message"),
     [
-        ("CHANGELOG.md", "[1.2.3]", "[1.2.4]", f"CHANGELOG.md: a section must be called [1.2.3] - {_TODAY}"),
-        ("CHANGELOG.md", str(_TODAY), "2020-02-02", f"CHANGELOG.md: a section must be called [1.2.3] - {_TODAY}"),
-        (
-            "CHANGELOG.md",
-            "[Unreleased]\n",
-            "[Unreleased]\n\n- More.\n",
-            f"CHANGELOG.md: entries must stand under [1.2.3] - {_TODAY}, not under [Unreleased]",
-        ),
-        ("CITATION.cff", "version: 1.2.3", "version: 1.2.30", "CITATION.cff: must have the line version: 1.2.3"),
-        ("CITATION.cff", "date-", "-", f"CITATION.cff: must have the line date-released: {_TODAY}"),
-        (
-            "docs/reference/speed.md",
-            "Fast.",
-            "The unit has changed since this was measured.",
-            "docs/reference/speed.md: its record must be of this unit; the page names the command",
-        ),
+        ("CHANGELOG.md", "[1.2.3]", "[1.2.4]", f"a section must be called {_SECTION}"),
+        ("CHANGELOG.md", str(_TODAY), "2020-02-02", f"a section must be called {_SECTION}"),
+        ("CHANGELOG.md", "ed]\n", "ed]\n\n- More.\n", f"entries must stand under {_SECTION}, not under [Unreleased]"),
+        ("CITATION.cff", "version: 1.2.3", "version: 1.2.30", "must have the line version: 1.2.3"),
+        ("CITATION.cff", "date-", "-", f"must have the line date-released: {_TODAY}"),
+        ("docs/reference/speed.md", "Fast.", _OLD, "its record must be of this unit; the page names the command"),
     ],
 )
 def test_messages(
@@ -102,7 +87,7 @@ def test_messages(
     (project / name).write_text((project / name).read_text().replace(old, new))
     _git(project, "commit", "--quiet", "--all", "--message", "change")
     assert release.main(["--tag"], project) == 2
-    assert capsys.readouterr().err == f"{message}\n"
+    assert capsys.readouterr().err == f"{name}: {message}\n"
     assert _git(project, "tag") == ""
 
 
