@@ -19,7 +19,7 @@ from openmxu_sim.studies.speed.measure import Clocked
 
 from ..conftest import needs_compiler
 
-_ACCURACY = Path(__file__).parents[2] / "docs" / "reference" / "accuracy.json"
+_ACCURACY = accuracy.Accuracy.of_json((Path(__file__).parents[2] / "docs" / "reference" / "accuracy.json").read_text())
 
 
 @pytest.mark.slow  # `make demo` runs it, too
@@ -42,52 +42,50 @@ def test_demo(wrong: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert {"area.json", "report.html", "classifier.json"} <= {path.name for path in (tmp_path / "demo").iterdir()}
 
 
-def test_bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+_SPEED = speed.Report(
+    "2026-01-01",
+    "a machine",
+    600.0,
+    {"C compiler": "gcc 12", "numpy": "2"},
+    (Clocked("compiled", 128, 1, 1.0, 8653, 0.25, 3, 60.0),),
+    (),
+    (),
+    ("pysim left out",),
+)
+
+
+@pytest.mark.parametrize(
+    ("command", "module", "function", "report", "asked"),
+    [
+        ("bench --quick --limit 7 --plot plot.svg", speed, "bench", _SPEED, {"quick": True, "limit": 7}),
+        ("accuracy --seed 7", accuracy, "measure", _ACCURACY, {"seed": 7}),
+    ],
+)
+def test_reports(
+    command: str,
+    module: Any,
+    function: str,
+    report: Any,
+    asked: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """With a measurement that is there already."""
-    found = speed.Report(
-        "2026-01-01",
-        "a machine",
-        600.0,
-        {"C compiler": "gcc 12", "numpy": "2"},
-        (Clocked("compiled", 128, 1, 1.0, 8653, 0.25, 3, 60.0),),
-        (),
-        (),
-        ("pysim left out",),
-    )
-    asked: dict[str, Any] = {}
-
-    def bench(**options: Any) -> speed.Report:
-        asked.update(options)
-        return found
-
-    monkeypatch.setattr(speed, "bench", bench)
-    json_file, plot = tmp_path / "speed.json", tmp_path / "speed.svg"
-    assert main(["bench", "--quick", "--limit", "7", "--json", str(json_file), "--plot", str(plot)]) == 0
-    assert (asked["quick"], asked["limit"]) == (True, 7)
-    assert speed.Report.of_json(json_file.read_text()) == found
-    assert "<svg" in plot.read_text()
-    assert capsys.readouterr().out == f"{speed.to_markdown(found)}\n"
+    given: dict[str, Any] = {}
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(module, function, lambda **options: given.update(options) or report)
+    assert main([*command.split(), "--json", "report.json"]) == 0
+    assert given.items() >= asked.items()
+    assert type(report).of_json(Path("report.json").read_text()) == report
+    assert "--plot" not in command or "<svg" in Path("plot.svg").read_text()
+    assert capsys.readouterr().out == f"{module.to_markdown(report)}\n"
 
 
-def test_accuracy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """With a measurement that is there already."""
-    found = accuracy.Accuracy.of_json(_ACCURACY.read_text())
-    asked: dict[str, Any] = {}
-
-    def measure(**options: Any) -> accuracy.Accuracy:
-        asked.update(options)
-        return found
-
-    monkeypatch.setattr(accuracy, "measure", measure)
-    file = tmp_path / "accuracy.json"
-    assert main(["accuracy", "--seed", "7", "--json", str(file)]) == 0
-    assert asked["seed"] == 7
-    assert accuracy.Accuracy.of_json(file.read_text()) == found
-    assert capsys.readouterr().out == f"{accuracy.to_markdown(found)}\n"
-
-
-def _multiply(options: str) -> int:
-    """A.npy and B.npy by the compiled engine; the exit code."""
+def _multiply(m: int, k: int, n: int, options: str) -> int:
+    """Matrices of ones by the compiled engine; the exit code."""
+    np.save("A.npy", np.ones((m, k), np.float32))
+    np.save("B.npy", np.ones((k, n), np.float32))
     return main(["matmul", "A.npy", "B.npy", "--engine", "compiled", "-o", "C.npy", *options.split()])
 
 
@@ -97,9 +95,7 @@ def test_where_the_cycles_went(
 ) -> None:
     """In words as in the file."""
     monkeypatch.chdir(tmp_path)
-    np.save("A.npy", np.ones((40, 8), np.float32))
-    np.save("B.npy", np.ones((8, 6), np.float32))
-    assert _multiply("--rows 4 --columns 3 --stalls 2 --stats s.json") == 0
+    assert _multiply(40, 8, 6, "--rows 4 --columns 3 --stalls 2 --stats s.json") == 0
     said = json.loads(Path("s.json").read_text())
     busy, by_input, by_output = (said[name] / said["cycles"] for name in ("busy", "input_stalls", "output_stalls"))
     assert f"{by_input:.1%}" != f"{by_output:.1%}"
@@ -112,10 +108,8 @@ def test_where_the_cycles_went(
 @needs_compiler
 def test_the_window_of_a_waveform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in "AB":
-        np.save(f"{name}.npy", np.ones((6, 6), np.float32))
     window = "--vcd-rows 1:2 --vcd-columns 2:4 --vcd-cycles 3:9"
-    assert _multiply(f"--rows 4 --columns 5 --vcd wave.vcd {window}") == 0
+    assert _multiply(6, 6, 6, f"--rows 4 --columns 5 --vcd wave.vcd {window}") == 0
     text = Path("wave.vcd").read_text()
     assert set(re.findall(r"\$scope module (row_\d+) ", text)) == {"row_1"}
     assert set(re.findall(r"\$scope module (pe_\d+) ", text)) == {"pe_2", "pe_3"}

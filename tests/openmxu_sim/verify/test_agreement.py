@@ -11,15 +11,13 @@ import pytest
 from openmxu.spec.passes import PASSES
 from openmxu_sim.engines import compiled, pysim
 from openmxu_sim.engines.protocol import Run
-from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
 from openmxu_sim.operands.stimulus import Stimulus
 from openmxu_sim.verify import engine_checks
 from openmxu_sim.verify.agreement import Agreement, compare, compare_with_golden, draw
 
-try:
-    find_compiler()
-except CompilerNotFoundError as error:
-    pytest.skip(str(error), allow_module_level=True)
+from ...conftest import needs_compiler
+
+pytestmark = needs_compiler
 
 SIZES = range(1, 5)
 CASE = replace(draw(5, SIZES), m=6, n=5)

@@ -15,6 +15,8 @@ from openmxu_sim.verify.exploration import ExplorationError, explore
 from openmxu_sim.verify.exploration.bugs import SEEDED_BUGS, Bug, seeded
 from openmxu_sim.verify.exploration.word_netlist import WordNetlist, read_unit
 
+from ...conftest import slow
+
 _SMALL = MxuConfig(rows=2, columns=2, depth=2)
 
 
@@ -28,18 +30,16 @@ def _yosys() -> None:
 @pytest.mark.parametrize(
     ("name", "symptom"),
     [
-        pytest.param("swap marks are a cycle late", "a result is wrong", marks=pytest.mark.slow),
-        pytest.param("columns of weights are reversed", "a result is wrong", marks=pytest.mark.slow),
-        pytest.param(
-            "a beat that waits is overwritten", "more is taken than there is room for", marks=pytest.mark.slow
-        ),
+        slow("swap marks are a cycle late", "a result is wrong"),
+        slow("columns of weights are reversed", "a result is wrong"),
+        slow("a beat that waits is overwritten", "more is taken than there is room for"),
         ("weights are never kept", "more is taken than there is room for"),
-        pytest.param("places are never freed", "results are lost", marks=pytest.mark.slow),
+        slow("places are never freed", "results are lost"),
         ("nothing is taken unless something leaves", "the unit hangs"),
-        pytest.param("a result that nobody takes is withdrawn", "a result is withdrawn", marks=pytest.mark.slow),
-        pytest.param("sums that stay are emitted", "a result comes that nobody waits for", marks=pytest.mark.slow),
+        slow("a result that nobody takes is withdrawn", "a result is withdrawn"),
+        slow("sums that stay are emitted", "a result comes that nobody waits for"),
         ("marks are read where no beat is", "a handshake depends on what is undefined"),
-        pytest.param("results go where their tile says", "a result is wrong", marks=pytest.mark.slow),
+        slow("results go where their tile says", "a result is wrong"),
         ("a mistake is told when its beat enters the array", "the error is wrong"),
     ],
 )
