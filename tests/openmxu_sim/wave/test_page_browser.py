@@ -32,13 +32,16 @@ if not has_zig():
     pytest.skip("the package ziglang is not installed: make docs installs it", allow_module_level=True)
 
 DESKTOP, PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 844}
+BEGINNING = random_run(4, 4, 1, (6, 8, 5))
+"""The run with which the page begins."""
+
 READY = "body[data-state=ready]"
 
 
 @pytest.fixture(scope="module")
 def text() -> str:
     """A page that begins with a 4x4 unit, with all stages."""
-    return live_page(random_run(4, 4, 1, (6, 8, 5)))
+    return live_page(BEGINNING)
 
 
 @pytest.fixture
@@ -47,16 +50,14 @@ def show(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Page]]:
     complaints: list[str] = []
     contexts = []
 
-    def opened(content: str, **options: Any) -> Page:
-        script = options.pop("script", None)
+    def opened(content: str, script: str = "", **options: Any) -> Page:
         context = browser.new_context(**({"viewport": DESKTOP} | options))
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(10_000)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda request: request.url.startswith("file:") or complaints.append(request.url))
-        if script:
-            page.add_init_script(script)
+        page.add_init_script(script)
         file = tmp_path / "run.html"
         file.write_text(content)
         page.goto(file.as_uri())
@@ -67,6 +68,11 @@ def show(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Page]]:
     for context in contexts:
         context.close()
     assert not complaints
+
+
+@pytest.fixture
+def page(show: Callable[..., Page], text: str) -> Page:
+    return show(text)
 
 
 CORNERS = np.array(
@@ -160,9 +166,8 @@ def draw(generator: np.random.Generator, count: int) -> Iterator[Drawn]:
         yield Drawn(chosen, a, b, collect(config, run.beats, m, k, n), run.cycles, told)
 
 
-def test_same_bits_and_cycles_as_the_engine(show: Callable[..., Page], text: str) -> None:
+def test_same_bits_and_cycles_as_the_engine(page: Page) -> None:
     """Random runs through the controls: of any bits, in all stages and precisions, with stalls and without."""
-    page = show(text)
     for name in ("a", "b"):
         page.click(f"[data-text={name}]")
     choose(page, view="hex")
@@ -180,9 +185,8 @@ def test_same_bits_and_cycles_as_the_engine(show: Callable[..., Page], text: str
         assert page.inner_text("#verdict") == all_of(run.result.size), run
 
 
-def test_same_bits_and_cycles_many_times(show: Callable[..., Page], text: str) -> None:
+def test_same_bits_and_cycles_many_times(page: Page) -> None:
     """The same through the function behind the controls, so that there are a thousand in all."""
-    page = show(text)
     for run in draw(np.random.default_rng(20), RUNS - CLICKED):
         given = run.chosen | {"m": len(run.a), "k": len(run.b), "n": run.b.shape[1]}
         given |= {"a": run.a.ravel().tolist(), "b": run.b.ravel().tolist()}
@@ -193,9 +197,8 @@ def test_same_bits_and_cycles_many_times(show: Callable[..., Page], text: str) -
         assert found == [run.result.ravel().tolist(), run.cycles], run
 
 
-def test_model_is_the_golden_model(show: Callable[..., Page], text: str) -> None:
+def test_model_is_the_golden_model(page: Page) -> None:
     """The independent model in the page: corner by corner, then any bits, in all precisions."""
-    page = show(text)
     generator = np.random.default_rng(7)
     for number in range(120):
         if number < 4:
@@ -216,8 +219,7 @@ def test_model_is_the_golden_model(show: Callable[..., Page], text: str) -> None
 
 def traced() -> tuple[Stimulus, Trace]:
     """What the engine did in the run with which the page begins."""
-    given = random_run(4, 4, 1, (6, 8, 5))
-    asked = stimulus(page_config(4, 4, 1), given.a, given.b)
+    asked = stimulus(page_config(4, 4, 1), BEGINNING.a, BEGINNING.b)
     return asked, record(asked, Window(range(4), range(4), range(4096)))[1]
 
 
@@ -235,9 +237,8 @@ def expected_results() -> Iterator[list[str]]:
         yield shown.ravel().tolist()
 
 
-def test_every_cycle_shows_what_the_unit_holds(show: Callable[..., Page], text: str) -> None:
+def test_every_cycle_shows_what_the_unit_holds(page: Page) -> None:
     """Registers of all processing elements, their tiles, and valid and ready of all streams, by the engine's trace."""
-    page = show(text)
     asked, trace = traced()
     seen = observe(asked)
     registers = {
@@ -269,8 +270,7 @@ def test_every_cycle_shows_what_the_unit_holds(show: Callable[..., Page], text: 
         assert (page.inner_text("#why") == "a beat enters") == bool(goes)
 
 
-def test_time_goes_back_and_forth(show: Callable[..., Page], text: str) -> None:
-    page = show(text)
+def test_time_goes_back_and_forth(page: Page) -> None:
     last = int(page.get_attribute("#time", "max") or "")
     choose(page, view="hex")
     page.click("#first")
@@ -298,9 +298,7 @@ def test_time_goes_back_and_forth(show: Callable[..., Page], text: str) -> None:
     assert "·" not in results(page)
 
 
-def test_a_result_lights_what_went_into_it(show: Callable[..., Page], text: str) -> None:
-    page = show(text)
-    given = random_run(4, 4, 1, (6, 8, 5))
+def test_a_result_lights_what_went_into_it(page: Page) -> None:
     page.click("#last")
     page.locator("#c button").nth(2 * 5 + 4).click()  # row 2, column 4: in the second tile of columns
     lit = page.locator("#a input.lit, #b input.lit").evaluate_all("all => all.map(each => each.ariaLabel)")
@@ -308,11 +306,11 @@ def test_a_result_lights_what_went_into_it(show: Callable[..., Page], text: str)
     rows = page.locator("#inspector tr:has(td button)")
     steps = [row.locator("td").all_inner_texts() for row in rows.all()]
     assert [step[0] for step in steps if len(step) > 2] == [str(k) for k in range(8)]
-    last = golden.from_bits(given.golden)[2, 4]
+    last = golden.from_bits(BEGINNING.golden)[2, 4]
     assert page.inner_text("#inspector h3 >> nth=0") == f"C[2][4] = {float(f'{last:.9g}')!r}".replace("-", "−")
     assert page.locator("#inspector .good").inner_text() == "bit-identical to the golden model"
     assert page.locator("#inspector .bad").count() == 0
-    left, right = golden.from_bits(given.a)[2:3], golden.from_bits(given.b)[:, 4:5]
+    left, right = golden.from_bits(BEGINNING.a)[2:3], golden.from_bits(BEGINNING.b)[:, 4:5]
     parts = [golden.matmul(left[:, tile], right[tile], rows=4).item() for tile in (slice(4), slice(4, 8))]
     shown = [step[0].replace("−", "-") for step in steps if len(step) == 2]
     first, second = (re.findall(r"-?[\d.]+(?:e-\d+)?", line.split(": ")[1]) for line in shown)
@@ -321,14 +319,13 @@ def test_a_result_lights_what_went_into_it(show: Callable[..., Page], text: str)
     rows.nth(3).locator("button").click()  # the cycle of the fourth product: in row 3, column 0 of the array
     assert page.locator("#inspector tr.now td").first.inner_text() == "3"
     label = page.locator("#cells button").nth(12).get_attribute("aria-label") or ""
-    bf16 = golden.from_bits(golden.convert(given.a, subnormals="flush"), "bf16")[2, 3]
+    bf16 = golden.from_bits(golden.convert(BEGINNING.a, subnormals="flush"), "bf16")[2, 3]
     shown = re.findall(r"activation (\S+),", label)[0].replace("−", "-")
     assert float(shown) == pytest.approx(float(bf16), rel=1e-3)
 
 
-def test_a_cell_opens(show: Callable[..., Page], text: str) -> None:
+def test_a_cell_opens(page: Page) -> None:
     """With all stages: what the model says of its sum, its registers hold."""
-    page = show(text)
     for stages in (1, 3, 7):
         choose(page, stages=stages)
         page.wait_for_selector(READY)
@@ -346,8 +343,7 @@ def test_a_cell_opens(show: Callable[..., Page], text: str) -> None:
             expect(page.locator("#inspector h3")).to_have_count(0)
 
 
-def test_presets_and_fields(show: Callable[..., Page], text: str) -> None:
-    page = show(text)
+def test_presets_and_fields(page: Page) -> None:
     page.click("#last")
     for name in ("random", "identity", "overflow", "nan", "cancellation"):
         page.click(f"[data-preset={name}]")
@@ -406,8 +402,7 @@ def test_without_webassembly(show: Callable[..., Page], text: str) -> None:
     page.click("#last")
     expect(page.locator("#verdict")).to_have_text(all_of(30))
     choose(page, view="hex")
-    given = random_run(4, 4, 1, (6, 8, 5))
-    assert results(page) == [f"{word:08X}" for word in given.golden.ravel().tolist()]
+    assert results(page) == [f"{word:08X}" for word in BEGINNING.golden.ravel().tolist()]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -429,9 +424,8 @@ def test_phone(scheme: str, show: Callable[..., Page], text: str) -> None:
     assert background == {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 24, 28)"}[scheme]
 
 
-def test_everything_has_a_name(show: Callable[..., Page], text: str) -> None:
+def test_everything_has_a_name(page: Page) -> None:
     """What can be used says what it is."""
-    page = show(text)
     nameless = page.evaluate(
         "[...document.querySelectorAll('button, select, input, textarea')].filter(each => !(each.ariaLabel || "
         "each.textContent.trim() && each.matches('button') || each.labels?.length)).map(each => each.outerHTML)"
@@ -439,9 +433,8 @@ def test_everything_has_a_name(show: Callable[..., Page], text: str) -> None:
     assert nameless == []
 
 
-def test_keyboard(show: Callable[..., Page], text: str) -> None:
+def test_keyboard(page: Page) -> None:
     """A few Tabs lead to Play, a grid is one stop, and arrow keys move within it, in fields as in a spreadsheet."""
-    page = show(text)
 
     def focused(*keys: str) -> str:
         """Where keys lead."""
@@ -467,9 +460,8 @@ def test_keyboard(show: Callable[..., Page], text: str) -> None:
     assert page.inner_text("#inspector h3") == "Processing element, row 1, column 1"
 
 
-def test_says_what_becomes_of_a_number(show: Callable[..., Page], text: str) -> None:
+def test_says_what_becomes_of_a_number(page: Page) -> None:
     """Where it is not taken as it was typed; and what was told goes with the next change."""
-    page = show(text)
     for typed, words in {
         "1e50": "1e50 is no normal number of fp32: the unit takes it as ∞",
         "-1e-39": "-1e-39 is no normal number of fp32: the unit takes it as −0",
@@ -565,9 +557,8 @@ def test_controls_come_first(width: int, height: int, wanted: list[str], show: C
     assert (first["y"], first["x"]) < (machine["y"], machine["x"]) or first["x"] < machine["x"]
 
 
-def test_lines_of_the_bank(show: Callable[..., Page], text: str) -> None:
+def test_lines_of_the_bank(page: Page) -> None:
     """Each sum that the bank holds is in a line of the picture, whatever waits."""
-    page = show(text)
     counted = page.evaluate("""async () => {
       const counts = [];
       for (let stalls = 0; stalls <= 7; stalls++) {
