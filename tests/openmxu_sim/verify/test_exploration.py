@@ -18,6 +18,7 @@ from openmxu_sim.verify.exploration.word_netlist import WordNetlist, read_unit
 from ...conftest import slow
 
 _SMALL = MxuConfig(rows=2, columns=2, depth=2)
+_MARKS = 'getattr(admission, f"i_{mark}").eq('
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -65,12 +66,7 @@ def test_a_bug_that_is_not_there_is_refused() -> None:
     ("bug", "message"),
     [
         (
-            Bug(
-                "mxu",
-                'getattr(admission, f"i_{mark}").eq(self.activations.payload[mark])',
-                'getattr(admission, f"i_{mark}").eq('
-                'self.activations.payload.data[0][0] if mark == "emit" else self.activations.payload[mark])',
-            ),
+            Bug("mxu", _MARKS, f'{_MARKS}self.activations.payload.data[0][0] if mark == "emit" else '),
             "control must not read data",
         ),
         (
@@ -78,11 +74,7 @@ def test_a_bug_that_is_not_there_is_refused() -> None:
             "data must be moved as whole words",
         ),
         (
-            Bug(
-                "admission",
-                "self.o_weights_ready.eq(self.o_shift | ~weights)",
-                "self.o_weights_ready.eq(self.i_weights)",
-            ),
+            Bug("admission", "self.o_shift | ~weights", "self.i_weights"),
             "weights__ready must not depend on weights__valid within the cycle",
         ),
     ],

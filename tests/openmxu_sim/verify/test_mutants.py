@@ -1,6 +1,6 @@
 """The grade of a bench says what became of each mutant, and a blind bench gets a bad one."""
 
-from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ from openmxu.spec.formats import FP16
 from openmxu.yosys.mutation import Mutants, mutants
 from openmxu_sim import golden
 from openmxu_sim.cosim.benches.operations import OPERATIONS
-from openmxu_sim.cosim.benches.task import Task
 from openmxu_sim.netlist.bitslice import Gates
 from openmxu_sim.operands import vectors
 from openmxu_sim.verify import mutants as grading
@@ -64,14 +63,8 @@ def test_holes_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     operation = OPERATIONS["converter"]
 
     def poor(unit: Any) -> Any:
-        class Poor:
-            inputs = ("i",)
-            expected: Callable[..., Any] = staticmethod(operation(unit).expected)
-
-            def operands(self, task: Task) -> list[Any]:
-                return [np.zeros(1, dtype=np.uint32)]
-
-        return Poor()
+        operands = [np.zeros(1, dtype=np.uint32)]
+        return SimpleNamespace(inputs=("i",), expected=operation(unit).expected, operands=lambda task: operands)
 
     monkeypatch.setitem(OPERATIONS, "converter", poor)
     found = grading.grade(subject.name, 6, seed=1)
