@@ -2,7 +2,10 @@
 
 import pytest
 
+from openmxu.area.target.timing import find_sta
 from openmxu_sim.energy import meter
+
+needs_sta = pytest.mark.skipif(not find_sta(), reason="OpenSTA is not installed")
 
 
 @pytest.fixture(autouse=True)

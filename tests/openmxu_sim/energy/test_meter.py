@@ -27,7 +27,6 @@ from openmxu.area.subject.points import (
 )
 from openmxu.area.target.liberty import parse_library
 from openmxu.area.target.targets import choose_targets
-from openmxu.area.target.timing import find_sta
 from openmxu.cli.frame import main
 from openmxu.runtime import process
 from openmxu.spec.formats import BF16, FORMATS, FP32
@@ -38,6 +37,7 @@ from openmxu_sim.energy.meter import measure_one, netlist_of
 from openmxu_sim.energy.timed import read_timed
 
 from ...conftest import needs_compiler, slow
+from .conftest import needs_sta
 from .library import GATES, flip_flop, library, with_reset
 
 pytestmark = needs_compiler
@@ -194,16 +194,18 @@ def test_stretches_are_pieces_of_tiles(name: str) -> None:
     assert beats.swaps.reshape(64, -1)[:, before:].sum() == 2  # tiles that begin in a stretch that counts
 
 
+@needs_sta
 def test_delays_are_those_of_opensta(tmp_path: Path) -> None:
     """Of each arc of a multiplier, by OpenSTA's own tables and slews."""
-    if not find_sta():
-        pytest.skip("OpenSTA is not installed")
     netlist = netlist_of(result(MULTIPLIER, "bf16"))
     (tmp_path / "library.lib").write_bytes(LIBRARY.text)
-    ports = [f"n{net}" for bits in (*netlist.inputs.values(), *netlist.outputs.values()) for net in bits]
-    lines = [f"module top({', '.join(ports)});"]
-    lines += [f"input n{net};" for bits in netlist.inputs.values() for net in bits]
-    lines += [f"output n{net};" for bits in netlist.outputs.values() for net in bits]
+    ports = {
+        f"n{net}": direction
+        for direction, nets in (("input", netlist.inputs), ("output", netlist.outputs))
+        for bits in nets.values()
+        for net in bits
+    }
+    lines = [f"module top({', '.join(ports)});", *(f"{direction} {port};" for port, direction in ports.items())]
     for number, each in enumerate(netlist.instances):
         pins = [*zip(each.cell.inputs, each.inputs, strict=True), *zip(each.cell.outputs, each.outputs, strict=True)]
         nets = [f".{pin.name}({'n' if net > 1 else CONSTANT}{net})" for pin, net in pins]
@@ -212,10 +214,7 @@ def test_delays_are_those_of_opensta(tmp_path: Path) -> None:
     (tmp_path / "script.tcl").write_text(
         "read_liberty library.lib\nread_verilog top.v\nlink_design top\nwrite_sdf -digits 6 found.sdf\n"
     )
-    sta = find_sta() and process.run(
-        ["sta", "-no_splash", "-exit", "script.tcl"], what="OpenSTA", limit=100, directory=tmp_path
-    )
-    assert sta
+    process.run(["sta", "-no_splash", "-exit", "script.tcl"], what="OpenSTA", limit=100, directory=tmp_path)
     ratios = []
     for part in (tmp_path / "found.sdf").read_text().split("(CELLTYPE ")[1:]:
         name = re.search(r"\(INSTANCE u(\d+)\)", part)

@@ -12,18 +12,16 @@ import numpy as np
 import pytest
 
 from openmxu.area.target.liberty import read_library
-from openmxu.area.target.timing import find_sta
 from openmxu.runtime import process
 from openmxu_sim.energy.cells import read_cells
 from openmxu_sim.energy.events import Player
 
 from ...conftest import needs_compiler
+from .conftest import needs_sta
 from .library import LOAD, text
 from .test_events import netlist
 
 pytestmark = needs_compiler
-
-needs_sta = pytest.mark.skipif(not find_sta(), reason="OpenSTA is not installed")
 
 CONDITIONS = "operating_conditions(typ) { process : 1; temperature : 25; voltage : 2.0; }"
 """Without which OpenSTA has no energies."""
@@ -103,14 +101,15 @@ def test_opensta_needs_operating_conditions(tmp_path: Path) -> None:
     assert found["u0"][0] == pytest.approx(0.0045, rel=1e-5)
 
 
+@needs_sta
 @pytest.mark.parametrize("path", os.environ.get("OPENMXU_LIBERTY", "").split(os.pathsep))
 def test_real_libraries(path: str, tmp_path: Path) -> None:
     """Of an inverter and a NAND: within, OpenSTA has both edges of an output at each change, by the tables we read.
 
     Of an input it takes the mean of both edges, which is right.
     """
-    if not path or not find_sta():
-        pytest.skip("the variable OPENMXU_LIBERTY names no cell library, or OpenSTA is not installed")
+    if not path:
+        pytest.skip("the variable OPENMXU_LIBERTY names no cell library")
     library = read_library(Path(path))
     cells = read_cells(library)
     inverter, nand = (next(each for each in cells.cells if each.endswith(end)) for end in ("inv_1", "nand2_1"))
