@@ -27,18 +27,9 @@ def same_bits(
 ) -> None:
     """Fail unless two arrays have the same shape and bits; say what the first that differ mean, and of what they are.
 
-    Parameters
-    ----------
-    got, expected
-        Patterns of ``fmt``, those of ``got`` in uint32; or floats of a dtype that has a format. Both of one kind.
-    fmt
-        What patterns mean.
-    operands
-        What each word was made of, as patterns; broadcast to the shape of ``got``.
-    operand
-        What those mean.
-    note
-        Configuration and seed.
+    ``got`` and ``expected`` are patterns of ``fmt``, those of ``got`` in uint32; or floats of a dtype with a format.
+    ``operands``: what each word was made of, as patterns of ``operand``, broadcast to the shape of ``got``. ``note``:
+    configuration and seed.
     """
     (found, fmt), (wanted, other) = _patterns(got, fmt), _patterns(expected, fmt)
     assert fmt == other, f"got {fmt}, expected {other}: {note}"
