@@ -69,7 +69,8 @@ def compare(
         "__".join(map(str, path)): (member.flow == Out, len(Value.cast(value)))
         for path, member, value in component.signature.flatten(component)
     }
-    clock = next(name for name in _CLOCKS if re.search(rf"\b{name}\b", _head(*left)))
+    head = left[1].rpartition(f"\nmodule {left[0]}(")[2].partition(";")[0]
+    clock = next(name for name in _CLOCKS if re.search(rf"\b{name}\b", head))
     level = "~" if clock == "aclk" else ""
     low = {True: 0, False: 0}
     places: dict[str, dict[str, str]] = {"left": {}, "right": {}}
@@ -79,6 +80,7 @@ def compare(
         for side, found in places.items():
             found[port] = f"{side if is_output else 'inputs'}[{low[is_output]} +: {width}]"
         low[is_output] += width
+    enabled = {enable: "enable"} if enable else {}
     common = {_CLOCKS[clock]: f"{level}reset"}
     valids = (place for port, place in places["left"].items() if re.fullmatch(r"((m_axis_)?results|o)_+t?valid", port))
     text = _BENCH
@@ -90,7 +92,7 @@ def compare(
         "ALWAYS": int(not enable),
         "RANDOM": ", ".join(["$random(seed)"] * (-(-low[False] // 32))),
         "VALID": next(valids, "1"),
-        "LEFT": _connect(left[0], "left", places["left"], {**common, clock: "clock"} | _enabled(enable)),
+        "LEFT": _connect(left[0], "left", places["left"], {**common, **enabled, clock: "clock"}),
         "RIGHT": _connect(right[0], "right", places["right"], {**common, clock: "gated"}),
     }.items():
         text = re.sub(rf"\b{word}\b", str(value).replace("\\", r"\\"), text)
@@ -100,12 +102,3 @@ def compare(
     done = subprocess.run(["vvp", "-n", program], capture_output=True, text=True, check=True, timeout=100)
     said, _, counts = done.stdout.strip().partition("; ")
     return said, {what: int(count) for count, _, what in (each.partition(" ") for each in counts.split(", ") if each)}
-
-
-def _enabled(enable: str) -> dict[str, str]:
-    return {enable: "enable"} if enable else {}
-
-
-def _head(name: str, text: str) -> str:
-    """The list of ports of a module."""
-    return text[text.rindex(f"\nmodule {name}(") :].partition(";")[0]

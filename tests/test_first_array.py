@@ -4,7 +4,6 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from amaranth.sim import Simulator
 
@@ -27,10 +26,8 @@ def tutorial() -> Any:
 
 def _product(a: Bits, b: Bits, fmt: str = "bf16") -> Bits:
     """What a column gives: products in ascending order, from +0 on."""
-    sums = np.zeros((len(a), b.shape[1]), dtype=np.uint32)
-    for row in range(len(b)):
-        sums = golden.add(sums, golden.multiply(a[:, row, None], b[None, row], fmt, "fp32"), "fp32")
-    return sums
+    left, right = (golden.from_bits(bits, fmt) for bits in (a, b))
+    return golden.to_bits(golden.matmul(left, right, rows=len(b), operand=fmt))
 
 
 @pytest.mark.parametrize(("rows", "columns", "beats"), [(1, 2, 3), (3, 1, 5)])
