@@ -12,8 +12,9 @@ from openmxu.cli import frame
 from openmxu_sim import demo
 
 
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow  # `openmxu demo` says the same of a whole run
+@pytest.mark.parametrize("wrong", [False, True])
+def test_outcome(wrong: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two layers of random weights instead of a trained classifier, six images."""
     generator = np.random.default_rng(0)
 
@@ -24,28 +25,16 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     images = normal(6, 5)
     classes = demo._infer(layers, images, np.matmul)
     monkeypatch.setattr(demo, "train", lambda: (layers, images, classes))
-
-
-@pytest.mark.slow  # `openmxu demo` says the same of a whole run
-@pytest.mark.usefixtures("small")
-def test_outcome() -> None:
+    if wrong:
+        right = demo.golden.matmul
+        monkeypatch.setattr(demo.golden, "matmul", lambda a, b, **options: -right(a, b, **options))
     outcome = demo.classify(engine="pysim")
     assert (outcome.engine, outcome.images, outcome.results) == ("pysim", 6, 6 * (4 + 3))
-    assert outcome.bit_equal
+    assert outcome.bit_equal == (not wrong)
     assert outcome.accuracy_fp32 == 1.0
     assert outcome.accuracy_unit == outcome.same_class / 6
     assert 0 < outcome.utilisation < 1
-    assert "bit-equal to the golden model  yes (42 numbers)" in outcome.text()
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("small")
-def test_a_wrong_bit_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = demo.golden.matmul
-    monkeypatch.setattr(demo.golden, "matmul", lambda a, b, **options: -right(a, b, **options))
-    outcome = demo.classify(engine="pysim")
-    assert not outcome.bit_equal
-    assert "bit-equal to the golden model  NO" in outcome.text()
+    assert f"bit-equal to the golden model  {'NO' if wrong else 'yes (42 numbers)'}" in outcome.text()
 
 
 def test_only_engines_with_a_clock() -> None:
