@@ -17,13 +17,12 @@ from openmxu_boards import tools
 from openmxu_boards.bitstream.report import LongestPath
 from openmxu_boards.bitstream.route import route
 
+from .test_flow import step
+
 CLOCKS = {1: 90.0, 2: 110.0, 3: 100.0}
 
 
 def _report(seed: int) -> dict[str, Any]:
-    def step(kind: str, delay: float, start: str, end: str) -> dict[str, Any]:
-        return {"type": kind, "delay": delay, "from": {"cell": start}, "to": {"cell": end}}
-
     clocked = {"from": "posedge clk", "to": "posedge clk"}
     short = [step("clk-to-q", 0.5, "short", "short")]
     long = [step("clk-to-q", 0.5, f"a{seed}", "x"), step("routing", 1.25, "x", "y"), step("setup", 0.0, "y", "z")]

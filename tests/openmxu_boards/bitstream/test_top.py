@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from amaranth.back import rtlil
-from amaranth.hdl import Fragment, Module, Value
+from amaranth.hdl import Fragment, Module
 from amaranth.lib import io, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
@@ -23,10 +23,6 @@ each_board = pytest.mark.parametrize("board", boards(), ids=lambda board: board.
 class Outputs(wiring.Component):
     """Those of a self-test, to be set."""
 
-    pass_: Value
-    fail: Value
-    heartbeat: Value
-
     def __init__(self) -> None:
         super().__init__({"pass_": Out(1), "fail": Out(1), "heartbeat": Out(1)})
 
@@ -36,9 +32,6 @@ class Outputs(wiring.Component):
 
 class Echo(wiring.Component):
     """A design that has a UART and no lights."""
-
-    rx: Value
-    tx: Value
 
     def __init__(self) -> None:
         super().__init__({"rx": In(1), "tx": Out(1)})
