@@ -1,31 +1,26 @@
 """What tests of circuits share."""
 
+from collections.abc import Callable
+from functools import partial
+
 import pytest
 
 from openmxu_boards.replay.chip import find_chip
 from openmxu_boards.simulated.verilated import _find_compiler, _find_verilator
 
 
-def _missing() -> str:
+def _needs(*finders: Callable[[], object]) -> pytest.MarkDecorator:
+    """The mark of tests that are skipped where one of these is not there."""
     try:
-        _find_verilator()
-        _find_compiler()
+        for find in finders:
+            find()
     except OSError as error:
-        return str(error)
-    return ""
+        return pytest.mark.skipif(True, reason=str(error))
+    return pytest.mark.skipif(False, reason="")
 
 
-needs_simulator = pytest.mark.skipif(bool(_missing()), reason=_missing())
+needs_simulator = _needs(_find_verilator, _find_compiler)
 """Mark: the test simulates."""
 
-
-def _no_chip() -> str:
-    try:
-        find_chip("5k")
-    except OSError as error:
-        return str(error)
-    return ""
-
-
-needs_chip = pytest.mark.skipif(bool(_no_chip()), reason=_no_chip())
+needs_chip = _needs(partial(find_chip, "5k"))
 """Mark: the test reads a bitstream for iCE40."""

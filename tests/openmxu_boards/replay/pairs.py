@@ -2,6 +2,7 @@
 
 import random
 import re
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -58,3 +59,22 @@ def differ(theirs: str, pairs: list[str], cycles: int = CYCLES) -> bool:
     simulation = Program(Circuit(Clock("clk", "test"), {}, {"wrong": ("", "")}, ()), library).start()
     simulation.run(cycles, ["wrong"])
     return bool(simulation.read("wrong"))
+
+
+def at_pins(cell: str, inputs: int, outputs: int) -> Callable[[int], int]:
+    """A function that drives the inputs ``i`` of a cell with a word for a cycle, and reads its outputs ``o``."""
+    top = (
+        "module top (input clk, input [63:0] i, output [63:0] o, output [63:0] oe);\nassign oe = {64{clk | 1'b1}};\n"
+        f"assign o[63:{outputs}] = {64 - outputs}'d0;\n{cell}\nendmodule\n"
+    )
+    names = [str(number) for number in range(64)]
+    circuit = Circuit(Clock("clk", "test"), dict.fromkeys(names, ""), dict.fromkeys(names, ("", "")), ())
+    simulation = Program(circuit, compile_verilog(cell_models() | {"top.v": top}, quick=True)).start()
+
+    def play(word: int) -> int:
+        for number in range(inputs):
+            simulation.drive(names[number], word >> number & 1)
+        simulation.run(1)
+        return sum((simulation.read(names[number]) or 0) << number for number in range(outputs))
+
+    return play

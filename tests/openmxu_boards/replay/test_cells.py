@@ -4,12 +4,8 @@ import random
 
 import pytest
 
-from openmxu_boards.replay import Circuit, Clock, Program
-from openmxu_boards.replay.simulator import cell_models
-from openmxu_boards.simulated.verilated import compile_verilog
-
 from .conftest import needs_simulator
-from .pairs import differ, words, yosys
+from .pairs import at_pins, differ, words, yosys
 
 pytestmark = needs_simulator
 
@@ -76,22 +72,15 @@ def test_ice40_memory() -> None:
     assert differ(theirs, [pairs[5].replace(".WRITE_MODE(1), .CONTENT", ".WRITE_MODE(0), .CONTENT")])
 
 
-MAC16_BITS = {
-    **dict.fromkeys(
-        words(
-            "NEG_TRIGGER A_REG B_REG C_REG D_REG TOP_8x8_MULT_REG BOT_8x8_MULT_REG PIPELINE_16x16_MULT_REG1 "
-            "PIPELINE_16x16_MULT_REG2 TOPADDSUB_UPPERINPUT BOTADDSUB_UPPERINPUT MODE_8x8 A_SIGNED B_SIGNED"
-        ),
-        1,
-    ),
-    **dict.fromkeys(
-        words(
-            "TOPOUTPUT_SELECT TOPADDSUB_LOWERINPUT TOPADDSUB_CARRYSELECT BOTOUTPUT_SELECT BOTADDSUB_LOWERINPUT "
-            "BOTADDSUB_CARRYSELECT"
-        ),
-        2,
-    ),
-}
+MAC16_FLAGS = words(
+    "NEG_TRIGGER A_REG B_REG C_REG D_REG TOP_8x8_MULT_REG BOT_8x8_MULT_REG PIPELINE_16x16_MULT_REG1 "
+    "PIPELINE_16x16_MULT_REG2 TOPADDSUB_UPPERINPUT BOTADDSUB_UPPERINPUT MODE_8x8 A_SIGNED B_SIGNED"
+)
+MAC16_CHOICES = words(
+    "TOPOUTPUT_SELECT TOPADDSUB_LOWERINPUT TOPADDSUB_CARRYSELECT BOTOUTPUT_SELECT BOTADDSUB_LOWERINPUT "
+    "BOTADDSUB_CARRYSELECT"
+)
+MAC16_BITS = dict.fromkeys(MAC16_FLAGS, 1) | dict.fromkeys(MAC16_CHOICES, 2)
 
 
 @pytest.mark.slow
@@ -169,28 +158,17 @@ def test_ecp5_logic() -> None:
 
 def test_ecp5_multiplier() -> None:
     """Corners and random operands, each signed or not."""
-    top = (
-        "module top (input clk, input [63:0] i, output [63:0] o, output [63:0] oe);\nassign oe = {64{clk | 1'b1}};\n"
-        "assign o[63:36] = 28'd0;\n"
-        "ecp5_mult18 it (.a(i[17:0]), .b(i[35:18]), .signed_a(i[36]), .signed_b(i[37]), .p(o[35:0]));\nendmodule\n"
-    )
-    names = [str(number) for number in range(64)]
-    circuit = Circuit(Clock("clk", "test"), dict.fromkeys(names, ""), dict.fromkeys(names, ("", "")), ())
-    simulation = Program(circuit, compile_verilog(cell_models() | {"top.v": top}, quick=True)).start()
+    cell = "ecp5_mult18 it (.a(i[17:0]), .b(i[35:18]), .signed_a(i[36]), .signed_b(i[37]), .p(o[35:0]));"
+    multiply = at_pins(cell, 38, 36)
     draw = random.Random(6)
     corners = [0, 1, 2, (1 << 17) - 1, 1 << 17, (1 << 17) + 1, (1 << 18) - 2, (1 << 18) - 1, 0x15555, 0x2AAAA]
     operands = [(a, b) for a in corners for b in corners]
     operands += [(draw.getrandbits(18), draw.getrandbits(18)) for _ in range(1000)]
     for a, b in operands:
         for signs in range(4):
-            word = a | b << 18 | signs << 36
-            for number in range(38):
-                simulation.drive(names[number], word >> number & 1)
-            simulation.run(1)
             left = a - (1 << 18) if signs & 1 and a >> 17 else a
             right = b - (1 << 18) if signs & 2 and b >> 17 else b
-            got = sum((simulation.read(names[number]) or 0) << number for number in range(36))
-            assert got == left * right & (1 << 36) - 1, (hex(a), hex(b), signs)
+            assert multiply(a | b << 18 | signs << 36) == left * right & (1 << 36) - 1, (hex(a), hex(b), signs)
 
 
 def test_gatemate_logic() -> None:
@@ -275,20 +253,14 @@ def test_gatemate_memory() -> None:
 @pytest.mark.slow
 def test_gatemate_multiplier() -> None:
     """A place of a multiplier, all inputs: what its outputs weigh is what its inputs do."""
-    top = (
-        "module top (input clk, input [63:0] i, output [63:0] o, output [63:0] oe);\nassign oe = {64{clk | 1'b1}};\n"
-        "assign o[63:4] = 60'd0;\ngatemate_mult it (.a(i[2:0]), .inverted(i[3]), .b(i[5:4]), .sum(i[7:6]), "
-        ".carry(i[9:8]), .o(o[1:0]), .carry_out(o[3:2]));\nendmodule\n"
+    cell = (
+        "gatemate_mult it (.a(i[2:0]), .inverted(i[3]), .b(i[5:4]), .sum(i[7:6]), .carry(i[9:8]), .o(o[1:0]), "
+        ".carry_out(o[3:2]));"
     )
-    names = [str(number) for number in range(64)]
-    circuit = Circuit(Clock("clk", "test"), dict.fromkeys(names, ""), dict.fromkeys(names, ("", "")), ())
-    simulation = Program(circuit, compile_verilog(cell_models() | {"top.v": top}, quick=True)).start()
+    multiply = at_pins(cell, 10, 4)
     for word in range(1 << 10):
-        for number in range(10):
-            simulation.drive(names[number], word >> number & 1)
-        simulation.run(1)
         a = word & 7 ^ (7 if word & 8 else 0)
         products = (a >> 1) * (word >> 5 & 1) + (a & 3) * (word >> 4 & 1)
         total = products + (word >> 6 & 3) + (word >> 8 & 1) + (word >> 9 & 1)
-        got = [simulation.read(names[number]) or 0 for number in range(4)]
-        assert got[0] + 2 * got[1] + 4 * got[2] + 4 * got[3] == total, hex(word)
+        outputs = multiply(word)
+        assert (outputs & 7) + 4 * (outputs >> 3) == total, hex(word)

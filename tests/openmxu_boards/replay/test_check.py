@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -76,11 +77,8 @@ def _folder(path: Path, board: str = "icebreaker", **more: Any) -> Path:
     """A build's, as far as it is looked at."""
     path.mkdir()
     (path / "selftest.bin").write_bytes(b"bits")
-    report = {
-        "board": board,
-        "bitstream": "selftest.bin",
-        "sha256": {"selftest.bin": hashlib.sha256(b"bits").hexdigest()},
-    }
+    digests = {"selftest.bin": hashlib.sha256(b"bits").hexdigest()}
+    report = {"board": board, "bitstream": "selftest.bin", "sha256": digests}
     (path / "report.json").write_text(json.dumps(report | more))
     return path
 
@@ -164,17 +162,17 @@ def test_pins() -> None:
             mistake()
 
 
-def test_circuits_that_cannot_be() -> None:
-    circuit = _inverter()
-    twice = Circuit(circuit.clock, {"A": "a", "D": "b"}, circuit.outputs, circuit.cells)
-    with pytest.raises(CircuitError, match=r"^wire b has two drivers$"):
-        twice.to_verilog("top")
-    none = Circuit(circuit.clock, {}, circuit.outputs, circuit.cells)
-    with pytest.raises(CircuitError, match=r"^wire a has no driver$"):
-        none.to_verilog("top")
-    many = Circuit(circuit.clock, {f"A{n}": f"a{n}" for n in range(65)}, {}, ())
-    with pytest.raises(CircuitError, match=r"^inputs and outputs must be at most 64 pins each$"):
-        many.to_verilog("top")
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({"A": "a", "D": "b"}, "wire b has two drivers"),
+        ({}, "wire a has no driver"),
+        ({f"A{n}": f"a{n}" for n in range(65)}, "inputs and outputs must be at most 64 pins each"),
+    ],
+)
+def test_circuits_that_cannot_be(inputs: dict[str, str], message: str) -> None:
+    with pytest.raises(CircuitError, match=rf"^{message}$"):
+        replace(_inverter(), inputs=inputs).to_verilog("top")
 
 
 @needs_simulator
@@ -222,61 +220,33 @@ def test_icebreaker_multiplies(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 @pytest.mark.slow
 @needs_simulator
-def test_ulx3s(tmp_path: Path) -> None:
-    """The netlist after routing gives the golden bits; with a LUT changed the command says so, by exit code 1."""
-    check_clock(build_system("ulx3s-12f", tmp_path))
-    assert frame.main(["board", "check", "ulx3s-12f", str(tmp_path), "--rounds", "10"]) == 0
-
-    routed = json.loads((tmp_path / "routed.json").read_text())
-    [module] = routed["modules"].values()
-    multiplier = next(cell for cell in module["cells"].values() if cell["type"] == "MULT18X18D")
-    ports = multiplier["connections"]
-    ports["A0"], ports["A1"] = ports["A1"], ports["A0"]
-    text = json.dumps(routed)
-    _rewrite(tmp_path, text)
-    assert frame.main(["board", "check", "ulx3s-12f", str(tmp_path)]) == 1
-
-
-@pytest.mark.slow
-@needs_simulator
-def test_tang_nano(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The netlist that gowin_pack reads gives the golden bits; with two wires of a memory exchanged it does not."""
-    report = build_system("tang-nano-9k", tmp_path)
+@pytest.mark.parametrize(
+    ("board", "rounds", "kind", "one", "other"),
+    [
+        ("ulx3s-12f", "10", "MULT18X18D", "A0", "A1"),
+        ("tang-nano-9k", "5", "SDP", "DO0", "DO1"),
+        ("gatemate-a1-evb", "5", "CPE_MULT", "CPOUT1", "CPOUT2"),
+    ],
+)
+def test_netlist_after_routing(
+    board: str, rounds: str, kind: str, one: str, other: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It gives the golden bits; with two wires of a product, or of the activations, exchanged exit code 1 says so."""
+    report = build_system(board, tmp_path)
     check_clock(report)
     assert (tmp_path / report["bitstream"]).stat().st_size > 1000
-    assert frame.main(["board", "check", "tang-nano-9k", str(tmp_path)]) == 0
-    assert "5 products passed\nsimulated: routed.json, the netlist after routing" in capsys.readouterr().out
+    assert frame.main(["board", "check", board, str(tmp_path), "--rounds", rounds]) == 0
+    out = capsys.readouterr().out
+    assert f"{rounds} products passed\nsimulated: routed.json, the netlist after routing" in out
 
     routed = json.loads((tmp_path / "routed.json").read_text())
     [module] = routed["modules"].values()
-    buffer = next(name for name, cell in module["cells"].items() if cell["type"] == "SDP" and "activations" in name)
-    ports = module["cells"][buffer]["connections"]
-    ports["DO0"], ports["DO1"] = ports["DO1"], ports["DO0"]
-    _rewrite(tmp_path, json.dumps(routed))
-    assert frame.main(["board", "check", "tang-nano-9k", str(tmp_path)]) == 1
-
-
-@pytest.mark.slow
-@needs_simulator
-def test_gatemate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The netlist after routing gives the golden bits; with two wires of a multiplier exchanged it does not."""
-    report = build_system("gatemate-a1-evb", tmp_path)
-    check_clock(report)
-    assert frame.main(["board", "check", "gatemate-a1-evb", str(tmp_path)]) == 0
-    assert "5 products passed\nsimulated: routed.json, the netlist after routing" in capsys.readouterr().out
-
-    routed = json.loads((tmp_path / "routed.json").read_text())
-    [module] = routed["modules"].values()
-    places = [cell["connections"] for cell in module["cells"].values() if cell["type"] == "CPE_MULT"]
-    ports = next(each for each in places if each["CPOUT1"] and each["CPOUT2"])
-    ports["CPOUT1"], ports["CPOUT2"] = ports["CPOUT2"], ports["CPOUT1"]
-    _rewrite(tmp_path, json.dumps(routed))
-    assert frame.main(["board", "check", "gatemate-a1-evb", str(tmp_path)]) == 1
-
-
-def _rewrite(folder: Path, text: str) -> None:
-    """Another netlist in a build, as if it had been made so."""
-    report = json.loads((folder / "report.json").read_text())
+    cells = [cell for name, cell in module["cells"].items() if kind != "SDP" or "activations" in name]
+    connections = [cell["connections"] for cell in cells if cell["type"] == kind]
+    ports = next(ports for ports in connections if ports[one] and ports[other])
+    ports[one], ports[other] = ports[other], ports[one]
+    text = json.dumps(routed)
     report["sha256"]["routed.json"] = hashlib.sha256(text.encode()).hexdigest()
-    (folder / "routed.json").write_text(text)
-    (folder / "report.json").write_text(json.dumps(report))
+    (tmp_path / "routed.json").write_text(text)
+    (tmp_path / "report.json").write_text(json.dumps(report))
+    assert frame.main(["board", "check", board, str(tmp_path)]) == 1

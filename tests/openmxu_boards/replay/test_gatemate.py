@@ -9,6 +9,7 @@ import pytest
 from openmxu_boards.replay import Circuit, CircuitError
 from openmxu_boards.replay.gatemate import _pin, read_circuit
 
+from . import netlists
 from .conftest import needs_simulator
 from .pairs import differ, yosys
 
@@ -19,48 +20,18 @@ OUTPUTS = {"Y", "OUT", "OUT1", "DOUT", "DOA", "COUTX", "COMPOUT", "CLK0", "GLB0"
 PLACES = [f"X0Y{row}/GPIO" for row in range(27, 27 + 36, 2)]
 
 
-class Netlist:
-    """A netlist with pins, constants and whatever cells it gets."""
+class Netlist(netlists.Netlist):
+    """A netlist with a clock."""
 
     def __init__(self) -> None:
-        self._nets = 0
-        self._places = iter(PLACES)
-        self.cells: dict[str, Any] = {}
+        super().__init__(("CPE_IBUF", "Y"), ("CPE_OBUF", "A"), PLACES)
         self.clock = self.net()
         self.pin("CPE_IBUF", "X0Y103/GPIO", Y=self.clock)
 
-    def net(self) -> int:
-        """One that nothing is connected to yet."""
-        self._nets += 1
-        return self._nets
-
-    def add(self, kind: str, parameters: dict[str, str] | None = None, /, **ports: int) -> dict[str, Any]:
-        """A cell."""
-        cell = {
-            "type": kind,
-            "parameters": dict(parameters or {}),
-            "attributes": {},
-            "port_directions": {port: "output" if port in OUTPUTS else "input" for port in ports},
-            "connections": {port: [net] for port, net in ports.items()},
-        }
-        self.cells[f"c{len(self.cells)}"] = cell
+    def add(self, kind: str, parameters: dict[str, str] | None = None, /, **ports: int | list[int]) -> dict[str, Any]:
+        cell = super().add(kind, parameters, **ports)
+        cell["port_directions"] = {port: "output" if port in OUTPUTS else "input" for port in ports}
         return cell
-
-    def pin(self, kind: str, place: str, **ports: int) -> None:
-        """A cell of a pin."""
-        self.add(kind, **ports)["attributes"]["NEXTPNR_BEL"] = place
-
-    def input(self) -> int:
-        """The net of the next free pin."""
-        net = self.net()
-        self.pin("CPE_IBUF", next(self._places), Y=net)
-        return net
-
-    def output(self) -> int:
-        """A net that the next free pin shows."""
-        net = self.net()
-        self.pin("CPE_OBUF", next(self._places), A=net)
-        return net
 
     def read(self) -> Circuit:
         return read_circuit(json.dumps({"modules": {"top": {"cells": self.cells}}}), CLOCK)
@@ -162,39 +133,24 @@ MEMORY = {"RAM_cfg_sram_mode": "00", "RAM_cfg_forward_a0_clk": "00000000"}
     ("kind", "parameters", "ports", "message"),
     [
         ("CPE_LATCH", {}, {}, "cell c3 is a CPE_LATCH, for which there is no model"),
-        ("CPE_L2T4", HALF, {"OUT": "o"}, "cell c3, a CPE_L2T4, has nothing at IN1, on which its table depends"),
-        ("CPE_L2T4", HALF | {"C_FUNCTION": "010"}, {"IN1": "i", "OUT": "o"}, "cell c3, a CPE_L2T4, has C_FUNCTION=010"),
-        ("CPE_L2T4", {**HALF, "INIT_L20": ""}, {"IN1": "i", "OUT": "o"}, "cell c3, a CPE_L2T4, has INIT_L20="),
-        ("CPE_MX4", {"INIT_L20": "1010"}, {"OUT1": "o"}, "cell c3, a CPE_MX4, has INIT_L20=1010"),
-        ("CPE_ADDF2", {}, {"CPOUT1": "i", "OUT1": "o"}, "cell c3, a CPE_ADDF2, has a carry at an output"),
-        ("CPE_MULT", {"INIT_L10": "1001"}, {"COUTX": "o"}, "cell c3, a CPE_MULT, has INIT_L10=1001"),
-        ("CPE_FF", FLIP_FLOP | {"C_CPE_CLK": "00"}, {"DIN": "i", "DOUT": "o"}, "cell c3, a CPE_FF, has C_CPE_CLK=00"),
-        (
-            "CPE_FF",
-            FLIP_FLOP | {"C_CPE_SET": "01"},
-            {"DIN": "i", "DOUT": "o"},
-            "cell c3, a CPE_FF, is set by its enable",
-        ),
-        ("CPE_FF", FLIP_FLOP, {"CLK": "clk", "DOUT": "o"}, "cell c3, a CPE_FF, has nothing at DIN"),
-        ("IOSEL", {"OUT1_FF": "1"}, {}, "cell c3, a IOSEL, has OUT1_FF=1"),
-        ("IOSEL", {"OE_SIGNAL": "10"}, {}, "cell c3, a IOSEL, has OE_SIGNAL=10"),
-        ("CPE_IBUF", {}, {"Y": "o"}, "cell c3, a CPE_IBUF, is at no place, which is no pin of a CCGM1A1"),
-        ("CLKIN", {"REF0": "100"}, {"CLK_REF0": "o"}, "cell c3, a CLKIN, has REF0=100"),
-        ("GLBOUT", {"GLB0_CFG": "110"}, {"GLB0": "o"}, "cell c3, a GLBOUT, has GLB0_CFG=110"),
-        ("PLL", {"CLK180_DOUB": "1"}, {"CLK0": "o"}, "cell c3, a PLL, has CLK180_DOUB=1"),
-        ("RAM", {"RAM_cfg_ecc_enable": "01"}, {"DOA": "o"}, "cell c3, a RAM, has RAM_cfg_ecc_enable=01"),
-        (
-            "RAM",
-            MEMORY | {"RAM_cfg_fifo_sync_enable": "1"},
-            {"DOA": "o"},
-            "cell c3, a RAM, has RAM_cfg_fifo_sync_enable",
-        ),
-        (
-            "RAM",
-            MEMORY | {"RAM_cfg_a0_set_outputreg": "1"},
-            {"DOA": "o"},
-            "cell c3, a RAM, has RAM_cfg_a0_set_outputreg=1",
-        ),
+        ("CPE_L2T4", HALF, {"OUT": "o"}, "{} has nothing at IN1, on which its table depends"),
+        ("CPE_L2T4", HALF | {"C_FUNCTION": "010"}, {"IN1": "i", "OUT": "o"}, "{} has C_FUNCTION=010"),
+        ("CPE_L2T4", {**HALF, "INIT_L20": ""}, {"IN1": "i", "OUT": "o"}, "{} has INIT_L20="),
+        ("CPE_MX4", {"INIT_L20": "1010"}, {"OUT1": "o"}, "{} has INIT_L20=1010"),
+        ("CPE_ADDF2", {}, {"CPOUT1": "i", "OUT1": "o"}, "{} has a carry at an output"),
+        ("CPE_MULT", {"INIT_L10": "1001"}, {"COUTX": "o"}, "{} has INIT_L10=1001"),
+        ("CPE_FF", FLIP_FLOP | {"C_CPE_CLK": "00"}, {"DIN": "i", "DOUT": "o"}, "{} has C_CPE_CLK=00"),
+        ("CPE_FF", FLIP_FLOP | {"C_CPE_SET": "01"}, {"DIN": "i", "DOUT": "o"}, "{} is set by its enable"),
+        ("CPE_FF", FLIP_FLOP, {"CLK": "clk", "DOUT": "o"}, "{} has nothing at DIN"),
+        ("IOSEL", {"OUT1_FF": "1"}, {}, "{} has OUT1_FF=1"),
+        ("IOSEL", {"OE_SIGNAL": "10"}, {}, "{} has OE_SIGNAL=10"),
+        ("CPE_IBUF", {}, {"Y": "o"}, "{} is at no place, which is no pin of a CCGM1A1"),
+        ("CLKIN", {"REF0": "100"}, {"CLK_REF0": "o"}, "{} has REF0=100"),
+        ("GLBOUT", {"GLB0_CFG": "110"}, {"GLB0": "o"}, "{} has GLB0_CFG=110"),
+        ("PLL", {"CLK180_DOUB": "1"}, {"CLK0": "o"}, "{} has CLK180_DOUB=1"),
+        ("RAM", {"RAM_cfg_ecc_enable": "01"}, {"DOA": "o"}, "{} has RAM_cfg_ecc_enable=01"),
+        ("RAM", MEMORY | {"RAM_cfg_fifo_sync_enable": "1"}, {"DOA": "o"}, "{} has RAM_cfg_fifo_sync_enable"),
+        ("RAM", MEMORY | {"RAM_cfg_a0_set_outputreg": "1"}, {"DOA": "o"}, "{} has RAM_cfg_a0_set_outputreg=1"),
     ],
 )
 def test_refused(kind: str, parameters: dict[str, str], ports: dict[str, str], message: str) -> None:
@@ -204,4 +160,4 @@ def test_refused(kind: str, parameters: dict[str, str], ports: dict[str, str], m
     netlist.add(kind, parameters, **{port: nets[wire] for port, wire in ports.items()})
     with pytest.raises(CircuitError) as refused:
         netlist.read()
-    assert str(refused.value).startswith(message)
+    assert str(refused.value).startswith(message.format(f"cell c3, a {kind},"))

@@ -9,55 +9,23 @@ import pytest
 from openmxu_boards.replay import Circuit, CircuitError
 from openmxu_boards.replay.gowin import _pins, read_circuit
 
+from . import netlists
 from .conftest import needs_simulator
 from .pairs import differ, words, yosys
 
 CHIP, PART, CLOCK = "GW1N-9C", "GW1NR-LV9QN88PC6/I5", "52"
 PLACES = {pin: place for place, pin in _pins(CHIP, PART).items()}
-FREE = [pin for pin in PLACES if pin != CLOCK]
 
 
-class Netlist:
-    """A netlist with pins, constants and whatever cells it gets."""
+class Netlist(netlists.Netlist):
+    """A netlist with a clock and constants."""
 
     def __init__(self) -> None:
-        self._nets = 0
-        self._pins = iter(FREE)
-        self.cells: dict[str, Any] = {}
+        super().__init__(("IBUF", "O"), ("OBUF", "I"), (place for pin, place in PLACES.items() if pin != CLOCK))
         self.low, self.high, self.clock = (self.net() for _ in range(3))
         self.add("GOWIN_GND", G=self.low)
         self.add("GOWIN_VCC", V=self.high)
-        self.pin("IBUF", CLOCK, O=self.clock)
-
-    def net(self) -> int:
-        """One that nothing is connected to yet."""
-        self._nets += 1
-        return self._nets
-
-    def add(self, kind: str, parameters: dict[str, str] | None = None, /, **ports: int | list[int]) -> dict[str, Any]:
-        """A cell; a list is a bus."""
-        connections = {port: nets if isinstance(nets, list) else [nets] for port, nets in ports.items()}
-        cell = {"type": kind, "parameters": dict(parameters or {}), "attributes": {}, "connections": connections}
-        self.cells[f"c{len(self.cells)}"] = cell
-        return cell
-
-    def pin(self, kind: str, pin: str, **ports: int) -> dict[str, Any]:
-        """A cell of a pin."""
-        cell = self.add(kind, **ports)
-        cell["attributes"]["NEXTPNR_BEL"] = PLACES[pin]
-        return cell
-
-    def input(self) -> int:
-        """The net of the next free pin."""
-        net = self.net()
-        self.pin("IBUF", next(self._pins), O=net)
-        return net
-
-    def output(self) -> int:
-        """A net that the next free pin shows."""
-        net = self.net()
-        self.pin("OBUF", next(self._pins), I=net)
-        return net
+        self.pin("IBUF", PLACES[CLOCK], O=self.clock)
 
     def to_text(self) -> str:
         settings = {"packer.chipdb": CHIP, "packer.partno": PART}
@@ -211,41 +179,32 @@ BYTES = {"BIT_WIDTH": bits(8, 32)}
     ("kind", "parameters", "ports", "message"),
     [
         ("OSCA", {}, {}, "cell c5 is a OSCA, for which there is no model"),
-        (
-            "LUT2",
-            {"INIT": "0110"},
-            {"I0": "i", "F": "o"},
-            "cell c5, a LUT2, has nothing at I1, on which its table depends",
-        ),
-        ("LUT2", {}, {"I0": "i", "I1": "i", "F": "o"}, "cell c5, a LUT2, has INIT="),
-        (
-            "ALU",
-            {"ALU_MODE": bits(5, 32)},
-            {"SUM": "o"},
-            "cell c5, a ALU, has ALU_MODE=00000000000000000000000000000101",
-        ),
-        ("ALU", {"ALU_MODE": "0 "}, {"SUM": "o"}, "cell c5, a ALU, has ALU_MODE=0"),
-        ("ALU", {"ALU_MODE": bits(2, 32), "CIN_NETTYPE": "VCC"}, {"SUM": "o"}, "cell c5, a ALU, has CIN_NETTYPE=VCC"),
-        ("DFFE", {}, {"D": "i", "CLK": "clk", "Q": "o"}, "cell c5, a DFFE, has nothing at CE"),
-        ("DFFP", {"INIT": "0"}, {"D": "i", "CLK": "clk", "PRESET": "0", "Q": "o"}, "cell c5, a DFFP, has INIT=0"),
-        ("SP", BYTES | {"READ_MODE": "1"}, MEMORY, "cell c5, a SP, has READ_MODE=1"),
-        ("SP", BYTES | {"WRITE_MODE": "11"}, MEMORY, "cell c5, a SP, has a write mode of 3"),
-        ("SP", BYTES | {"BLK_SEL": "001"}, MEMORY, "cell c5, a SP, is not selected at BLKSEL"),
-        ("SP", BYTES, MEMORY | {"RESET": "i"}, "cell c5, a SP, has a reset"),
-        ("SP", {"BIT_WIDTH": bits(9, 32)}, MEMORY, "cell c5, a SP, has BIT_WIDTH=9"),
-        ("RAM16SDP1", {}, {"CLK": "clk", "CE": "i"}, "cell c5, a RAM16SDP1, has an enable"),
-        ("GSR", {}, {"GSRI": "i"}, "cell c5, a GSR, is used"),
-        ("rPLL", {}, {"CLKOUT": "o", "RESET": "i"}, "cell c5, a rPLL, has a reset"),
+        ("LUT2", {"INIT": "0110"}, {"I0": "i", "F": "o"}, "{} has nothing at I1, on which its table depends"),
+        ("LUT2", {}, {"I0": "i", "I1": "i", "F": "o"}, "{} has INIT="),
+        ("ALU", {"ALU_MODE": bits(5, 32)}, {"SUM": "o"}, "{} has ALU_MODE=00000000000000000000000000000101"),
+        ("ALU", {"ALU_MODE": "0 "}, {"SUM": "o"}, "{} has ALU_MODE=0"),
+        ("ALU", {"ALU_MODE": bits(2, 32), "CIN_NETTYPE": "VCC"}, {"SUM": "o"}, "{} has CIN_NETTYPE=VCC"),
+        ("MUX2_LUT5", {}, {"I0": "i", "I1": "i", "O": "o"}, "{} has nothing at S0: no model"),
+        ("DFFE", {}, {"D": "i", "CLK": "clk", "Q": "o"}, "{} has nothing at CE"),
+        ("DFFP", {"INIT": "0"}, {"D": "i", "CLK": "clk", "PRESET": "0", "Q": "o"}, "{} has INIT=0"),
+        ("SP", BYTES | {"READ_MODE": "1"}, MEMORY, "{} has READ_MODE=1"),
+        ("SP", BYTES | {"WRITE_MODE": "11"}, MEMORY, "{} has a write mode of 3"),
+        ("SP", BYTES | {"BLK_SEL": "001"}, MEMORY, "{} is not selected at BLKSEL"),
+        ("SP", BYTES, MEMORY | {"RESET": "i"}, "{} has a reset"),
+        ("SP", {"BIT_WIDTH": bits(9, 32)}, MEMORY, "{} has BIT_WIDTH=9"),
+        ("RAM16SDP1", {}, {"CLK": "clk", "CE": "i"}, "{} has an enable"),
+        ("GSR", {}, {"GSRI": "i"}, "{} is used"),
+        ("rPLL", {}, {"CLKOUT": "o", "RESET": "i"}, "{} has a reset"),
         ("rPLL", {}, {"CLKOUT": "o", "CLKOUTD": "i"}, "cell c5, a PLL, is not the only clock"),
-        ("TBUF", {}, {"I": "i", "OEN": "0"}, "cell c5, a TBUF, is at no place, which is no pin"),
-        ("OBUF", {"DIFF": "P"}, {"I": "i"}, "cell c5, a OBUF, is half of a pair"),
+        ("TBUF", {}, {"I": "i", "OEN": "0"}, "{} is at no place, which is no pin"),
+        ("OBUF", {"DIFF": "P"}, {"I": "i"}, "{} is half of a pair"),
     ],
 )
 def test_refused(kind: str, parameters: dict[str, str], ports: dict[str, str], message: str) -> None:
     """What has no model is named."""
     with pytest.raises(CircuitError) as refused:
         _spoil(kind, parameters, **ports).read()
-    assert str(refused.value).startswith(message)
+    assert str(refused.value).startswith(message.format(f"cell c5, a {kind},"))
 
 
 def test_latch() -> None:
@@ -272,8 +231,8 @@ def test_both_directions() -> None:
     """A pin that is an output while it is enabled, and an input; one that only is an output."""
     netlist = Netlist()
     net, enable = netlist.net(), netlist.input()
-    netlist.pin("IOBUF", "17", I=net, O=net, OEN=enable)
-    netlist.pin("TBUF", "18", I=netlist.clock, OEN=netlist.low)
+    netlist.pin("IOBUF", PLACES["17"], I=net, O=net, OEN=enable)
+    netlist.pin("TBUF", PLACES["18"], I=netlist.clock, OEN=netlist.low)
     circuit = netlist.read()
     assert list(circuit.inputs)[1:] == ["17"]
     assert circuit.outputs == {"17": (f"n{net}", f"~n{enable}"), "18": (f"n{netlist.clock}", "1'b1")}

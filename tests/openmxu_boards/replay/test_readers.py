@@ -2,10 +2,10 @@
 
 import json
 import random
-import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import pytest
 from amaranth.back import rtlil
@@ -13,16 +13,16 @@ from amaranth.hdl import Cat, ClockDomain, Const, Elaboratable, Instance, Module
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
-from amaranth.sim import Simulator
 
 from openmxu.export.verilog import to_rtlil
 from openmxu.runtime import process
 from openmxu.yosys import yowasp
-from openmxu_boards.replay import Circuit, CircuitError, Simulation, compile_circuit, ecp5, gatemate, gowin, ice40
+from openmxu_boards.replay import Circuit, CircuitError, compile_circuit, ecp5, gatemate, gowin, ice40
 from openmxu_boards.replay.bitmap import Bitmap, read_bitmap
 from openmxu_boards.replay.chip import find_chip
 from openmxu_boards.replay.folder import unpack
 
+from ..testbenches import run
 from .conftest import needs_chip, needs_simulator
 
 # Their tools would have to be compiled for this machine in `make test`, for a minute or two.
@@ -138,9 +138,9 @@ class Shared(wiring.Component):
         return m
 
 
-def stimulus(cycles: int = CYCLES) -> list[int]:
+def stimulus() -> list[int]:
     draw = random.Random(8)
-    return [(draw.getrandbits(3) | (draw.random() < 0.02) << 3) for _ in range(cycles)]
+    return [(draw.getrandbits(3) | (draw.random() < 0.02) << 3) for _ in range(CYCLES)]
 
 
 def expected(design: Small | Shared) -> list[int]:
@@ -153,471 +153,14 @@ def expected(design: Small | Shared) -> list[int]:
             await ctx.tick()
             seen.append(ctx.get(design.o))
 
-    simulator = Simulator(design)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(testbench)
-    simulator.run()
+    run(design, testbench)
     return seen
-
-
-def played(circuit: Circuit, inputs: list[str], outputs: list[str]) -> list[int | None]:
-    """The same at the pins; ``None``: a pin is not driven."""
-    simulation = compile_circuit(circuit, quick=True).start()
-    return [_cycle(simulation, word, inputs, outputs) for word in stimulus()]
-
-
-def _cycle(simulation: Simulation, word: int, inputs: list[str], outputs: list[str]) -> int | None:
-    for number, pin in enumerate(inputs):
-        if pin in simulation.inputs:
-            simulation.drive(pin, word >> number & 1)
-    simulation.run(1)
-    levels = [simulation.read(pin) for pin in outputs]
-    return None if None in levels else sum(bool(level) << number for number, level in enumerate(levels))
-
-
-def made(design: str, files: dict[str, str], *commands: list[str], result: str) -> bytes:
-    """What tools make of a design in RTLIL."""
-    with process.workspace() as work:
-        (work / "design.il").write_text(design)
-        for name, text in files.items():
-            (work / name).write_text(text)
-        for tool, *arguments in commands:
-            yowasp.run(tool, arguments, work, lambda line: None)
-        return (work / result).read_bytes()
-
-
-ICE40_ROUTE = ["nextpnr-ice40", "--up5k", "--package", "sg48"]
-ECP5_ROUTE = ["nextpnr-ecp5", "--12k", "--package", "CABGA381", "--lpf", "pins.lpf", "--lpf-allow-unconstrained"]
-
-ICE40_INPUTS, ICE40_OUTPUTS = ["2", "46", "47", "45"], ["48", "3", "4", "44", "43", "38", "34", "31"]
-
-
-@pytest.fixture(scope="module")
-def bitmap() -> Bitmap:
-    """A bitstream of :class:`Small` for the UP5K."""
-    pins = {"clk": "35", "rst": "36"}
-    pins |= {f"i[{n}]": pin for n, pin in enumerate(ICE40_INPUTS)}
-    pins |= {f"o[{n}]": pin for n, pin in enumerate(ICE40_OUTPUTS)}
-    bits = made(
-        to_rtlil(Small(), name="small"),
-        {"pins.pcf": "".join(f"set_io {net} {pin}\n" for net, pin in pins.items())},
-        ["yosys", "-q", "-p", "read_rtlil design.il; synth_ice40 -dsp -device u -top small -json small.json"],
-        [*ICE40_ROUTE, "--pcf", "pins.pcf", "--json", "small.json", "--asc", "small.asc"],
-        ["icepack", "small.asc", "small.bin"],
-        result="small.bin",
-    )
-    return read_bitmap(unpack(bits, lambda line: None))
-
-
-def ice40_outputs(bitmap: Bitmap) -> list[int | None]:
-    circuit = ice40.read_circuit(find_chip(bitmap.device), bitmap, "sg48", "35")
-    return played(circuit, ICE40_INPUTS, ICE40_OUTPUTS)
-
-
-def flipped(bitmap: Bitmap, tile: tuple[int, int], row: int, column: int) -> Bitmap:
-    """With one bit of a tile changed."""
-    rows = list(bitmap.tiles[tile])
-    bit = "10"[int(rows[row][column])]
-    rows[row] = rows[row][:column] + bit + rows[row][column + 1 :]
-    return replace(bitmap, tiles={**bitmap.tiles, tile: tuple(rows)})
-
-
-@needs_chip
-def test_ice40(bitmap: Bitmap) -> None:
-    circuit = ice40.read_circuit(find_chip(bitmap.device), bitmap, "sg48", "35")
-    kinds = {"ice40_lut", "ice40_carry", "ice40_ff", "ice40_ram", "ice40_mac16"}
-    assert set(circuit.census) == kinds
-    assert played(circuit, ICE40_INPUTS, ICE40_OUTPUTS) == expected(Small())
-
-
-def _place(name: str) -> list[int]:
-    """The numbers in the name of a cell or of its output."""
-    return [int(part) for part in name.split("_") if part.isdigit()]
-
-
-@needs_chip
-def test_ice40_broken(bitmap: Bitmap) -> None:
-    """One bit of a bitstream makes the difference: of a LUT, of a memory, of a multiplier, of a switch."""
-    chip = find_chip(bitmap.device)
-    circuit = ice40.read_circuit(chip, bitmap, "sg48", "35")
-    right = expected(Small())
-
-    # A sum of bits, whose inputs all come to be low.
-    x, y, number = _place(circuit.outputs[ICE40_OUTPUTS[0]][0])
-    bit = chip.functions["logic"][f"LC_{number}"][4]
-    assert ice40_outputs(flipped(bitmap, (x, y), *bit)) != right
-
-    place = next(place for place, content in bitmap.memories.items() if content)
-    memories = {**bitmap.memories, place: bitmap.memories[place] ^ 1}
-    assert ice40_outputs(replace(bitmap, memories=memories)) != right
-
-    x, y = _place(next(cell.name for cell in circuit.cells if cell.model == "ice40_mac16"))
-    tile = chip.cells["MAC16", x, y]["A_REG"]
-    [bit] = chip.functions[chip.tiles[tile[:2]]][f"IpConfig.{tile[2]}"]
-    assert ice40_outputs(flipped(bitmap, tile[:2], *bit)) != right
-
-
-@needs_chip
-def test_ice40_rerouted(bitmap: Bitmap) -> None:
-    """Switches that choose another wire: the outputs differ, or there is no circuit at all."""
-    chip, right = find_chip(bitmap.device), expected(Small())
-    circuit = ice40.read_circuit(chip, bitmap, "sg48", "35")
-    luts = {tuple(map(int, cell.name.split("_")[1:3])) for cell in circuit.cells if cell.model == "ice40_lut"}
-    into = [
-        (tile, bits) for tile, _, bits, _ in chip.switches(luts) if "1" in bitmap.read(tile, bits) and len(bits) == 5
-    ]
-    seen = []
-    for tile, bits in random.Random(9).sample(into, 6):
-        try:
-            # The enable stays, one of four bits of the choice does not.
-            seen.append(ice40_outputs(flipped(bitmap, tile, *bits[0])) != right)
-        except CircuitError:
-            seen.append(True)
-    assert sum(seen) >= 4, seen
-
-
-def routed(design: Small) -> str:
-    """The netlist of a small design after routing for ECP5."""
-    return made(
-        to_rtlil(design, name="small"),
-        {"pins.lpf": 'LOCATE COMP "clk" SITE "G2";\n'},
-        ["yosys", "-q", "-p", "read_rtlil design.il; synth_ecp5 -top small -json small.json"],
-        [*ECP5_ROUTE, "--json", "small.json", "--textcfg", "small.config", "--write", "routed.json"],
-        result="routed.json",
-    ).decode()
-
-
-@pytest.fixture(scope="module")
-def netlist() -> str:
-    return routed(Small())
-
-
-def ecp5_outputs(text: str) -> list[int | None]:
-    circuit = ecp5.read_circuit(text, "G2")
-    return played(circuit, *_places(text, {"i": 4, "o": 8}))
-
-
-def _places(text: str, ports: dict[str, int]) -> list[list[str]]:
-    """The pins of the bits of some ports, which nextpnr has chosen."""
-    [module] = json.loads(text)["modules"].values()
-    nets = {bit: f"{net}[{n}]" for net, port in module["ports"].items() for n, bit in enumerate(port["bits"])}
-    places = {
-        nets[cell["connections"]["B"][0]]: cell["attributes"].get("LOC", name)
-        for name, cell in module["cells"].items()
-        if cell["type"] == "TRELLIS_IO"
-    }
-    return [[places[f"{port}[{n}]"] for n in range(width)] for port, width in ports.items()]
-
-
-def test_ecp5(netlist: str) -> None:
-    kinds = {"ecp5_lut", "ecp5_carry", "ecp5_mux", "ecp5_ff", "ecp5_lutram", "ecp5_dp16kd", "ecp5_mult18"}
-    assert set(ecp5.read_circuit(netlist, "G2").census) == kinds
-    assert ecp5_outputs(netlist) == expected(Small())
-
-
-@pytest.mark.parametrize("width", [8, 9, 18, 36])
-def test_ecp5_memory_widths(width: int) -> None:
-    design = Small(width, 400 if width < 18 else 600)
-    assert ecp5_outputs(routed(design)) == expected(design)
-
-
-def test_ecp5_broken(netlist: str) -> None:
-    """A bit of a LUT, of a memory, of a multiplier's sign; two nets exchanged."""
-    right = expected(Small())
-
-    def changed(kind: str, change: Callable[[Any], bool]) -> bool:
-        """Whether the outputs differ where the first cell that can be is changed."""
-        data = json.loads(netlist)
-        [module] = data["modules"].values()
-        assert any(change(cell) for cell in module["cells"].values() if cell["type"] == kind)
-        return ecp5_outputs(json.dumps(data)) != right
-
-    def invert(cell: Any) -> bool:
-        truth = cell["parameters"]["INITVAL"]
-        if len(set(truth)) == 1 or cell["parameters"].get("MODE"):
-            return False
-        cell["parameters"]["INITVAL"] = truth.translate(str.maketrans("01", "10"))
-        return True
-
-    def remember(cell: Any) -> bool:
-        row = cell["parameters"].get("INITVAL_00", "0")
-        cell["parameters"]["INITVAL_00"] = row[:-1] + "10"[int(row[-1])]
-        return "1" in row
-
-    def exchange(cell: Any) -> bool:
-        ports = cell["connections"]
-        ports["A0"], ports["A1"] = ports["A1"], ports["A0"]
-        return True
-
-    assert changed("TRELLIS_COMB", invert)
-    assert changed("DP16KD", remember)
-    assert changed("MULT18X18D", exchange)
-
-
-def test_ecp5_messages(netlist: str) -> None:
-    for text in ("", "{}", '{"modules": {"a": {}, "b": {}}}'):
-        with pytest.raises(CircuitError, match=r"^the routed netlist is none that nextpnr has written$"):
-            ecp5.read_circuit(text, "G2")
-    with pytest.raises(CircuitError, match=r"^nothing in the routed netlist is clocked by pin B2$"):
-        ecp5.read_circuit(netlist, "B2")
-    data = json.loads(netlist)
-    [module] = data["modules"].values()
-    cell = next(cell for cell in module["cells"].values() if cell["type"] == "MULT18X18D")
-    cell["parameters"]["REG_INPUTA_CLK"] = "CLK0"
-    with pytest.raises(CircuitError, match=r"^cell .*, a MULT18X18D, has REG_INPUTA_CLK=CLK0: no model$"):
-        ecp5.read_circuit(json.dumps(data), "G2")
-    cell["type"] = "ALU54B"
-    with pytest.raises(CircuitError, match=r"^cell .* is a ALU54B, for which there is no model$"):
-        ecp5.read_circuit(json.dumps(data), "G2")
-
-
-GOWIN_ROUTE = {
-    "GW1N-9C": ["nextpnr-himbaechel-gowin", "--device", "GW1NR-LV9QN88PC6/I5", "--vopt", "family=GW1N-9C"],
-    "GW2A-18C": ["nextpnr-himbaechel-gowin", "--device", "GW2AR-LV18QN88C8/I7", "--vopt", "family=GW2A-18C"],
-}
-GOWIN_CLOCK, GOWIN_INPUTS = "52", ["25", "26", "27", "28"]
-GOWIN_OUTPUTS = [str(number) for number in range(30, 38)]
-
-
-def gowin_routed(design: str, pins: dict[str, str], chip: str = "GW1N-9C", script: str = "") -> str:
-    """The netlist of a design in RTLIL after routing."""
-    return made(
-        design,
-        {"pins.cst": "".join(f'IO_LOC "{net}" {pin};\n' for net, pin in pins.items())},
-        ["yosys", "-q", "-p", f"read_rtlil design.il; {script} synth_gowin -nodsp -top small -json small.json"],
-        [
-            *GOWIN_ROUTE[chip],
-            "--timing-allow-fail",
-            "--vopt",
-            "cst=pins.cst",
-            "--json",
-            "small.json",
-            "--write",
-            "routed.json",
-        ],
-        result="routed.json",
-    ).decode()
-
-
-def gowin_small(design: Small | Shared, chip: str = "GW1N-9C") -> str:
-    pins = {"clk": GOWIN_CLOCK, "rst": "29"}
-    pins |= {f"i[{n}]": pin for n, pin in enumerate(GOWIN_INPUTS)}
-    pins |= {f"o[{n}]": pin for n, pin in enumerate(GOWIN_OUTPUTS)}
-    return gowin_routed(to_rtlil(design, name="small"), pins, chip, design.script)
-
-
-@pytest.fixture(scope="module")
-def gowin_netlist() -> str:
-    return gowin_small(Small())
-
-
-def gowin_outputs(text: str) -> list[int | None]:
-    return played(gowin.read_circuit(text, GOWIN_CLOCK), GOWIN_INPUTS, GOWIN_OUTPUTS)
-
-
-def test_gowin(gowin_netlist: str) -> None:
-    kinds = {"gowin_lut", "gowin_alu", "gowin_mux", "gowin_ff", "gowin_lutram", "gowin_bsram"}
-    assert set(gowin.read_circuit(gowin_netlist, GOWIN_CLOCK).census) == kinds
-    assert gowin_outputs(gowin_netlist) == expected(Small())
-
-
-@pytest.mark.parametrize("width", [2, 4, 8, 9, 18, 36])
-def test_gowin_memory_widths(width: int) -> None:
-    design = Small(width, 400 if width < 18 else 600)
-    assert gowin_outputs(gowin_small(design)) == expected(design)
-
-
-def test_gowin_broken(gowin_netlist: str) -> None:
-    """Another mode of a carry, a LUT inverted, a bit of a memory, exchanged wires of an address, a set for a reset."""
-    right = expected(Small())
-
-    def changed(kind: str, change: Callable[[Any], bool]) -> bool:
-        """Whether the outputs differ where the first cell that can be is changed."""
-        data = json.loads(gowin_netlist)
-        [module] = data["modules"].values()
-        assert any(change(cell) for cell in module["cells"].values() if cell["type"] == kind)
-        return gowin_outputs(json.dumps(data)) != right
-
-    def subtract(cell: Any) -> bool:
-        found = cell["parameters"].get("ALU_MODE") == f"{2:032b}" and "RAW_ALU_LUT" not in cell["parameters"]
-        if found:
-            cell["parameters"]["ALU_MODE"] = f"{1:032b}"
-        return found
-
-    def invert(cell: Any) -> bool:
-        found = len(cell["connections"]) == 5
-        if found:
-            cell["parameters"]["INIT"] = cell["parameters"]["INIT"].translate(str.maketrans("01", "10"))
-        return found
-
-    def remember(cell: Any) -> bool:
-        row = cell["parameters"]["INIT_RAM_00"]
-        cell["parameters"]["INIT_RAM_00"] = row[:-1] + "10"[int(row[-1])]
-        return True
-
-    def misplace(cell: Any) -> bool:
-        ports = cell["connections"]
-        ports["AD4"], ports["AD5"] = ports["AD5"], ports["AD4"]
-        return True
-
-    def preset(cell: Any) -> bool:
-        cell["type"] = "DFFSE"
-        cell["connections"]["SET"] = cell["connections"].pop("RESET")
-        return True
-
-    assert changed("ALU", subtract)
-    assert changed("LUT4", invert)
-    assert changed("SP", remember)
-    assert changed("SP", misplace)
-    assert changed("DFFRE", preset)
-
-
-def test_gowin_dropped(gowin_netlist: str) -> None:
-    """A connection less is an error that names the cell and the port."""
-    data = json.loads(gowin_netlist)
-    [module] = data["modules"].values()
-    name, cell = next(
-        (name, cell)
-        for name, cell in module["cells"].items()
-        if cell["type"] == "MUX2_LUT5" and cell["connections"]["O"]
-    )
-    cell["connections"]["S0"] = []
-    with pytest.raises(CircuitError, match=rf"^cell {re.escape(name)}, a MUX2_LUT5, has nothing at S0: no model$"):
-        gowin.read_circuit(json.dumps(data), GOWIN_CLOCK)
-
-
-@pytest.mark.parametrize(
-    ("chip", "kind", "memory"),
-    [
-        ("GW1N-9C", "SP", (18, 9)),
-        ("GW1N-9C", "SP", (36, 9)),
-        ("GW2A-18C", "SP", (36, 9, 1, "new")),
-        ("GW2A-18C", "SP", (32, 8, 1, "nothing")),
-        ("GW1N-9C", "SP", (4, 4, 1, "new")),
-        ("GW1N-9C", "DP", (18, 9, 2)),
-        ("GW2A-18C", "DP", (9, 9, 2)),
-        ("GW1N-9C", "DP", (4, 4, 2)),
-    ],
-)
-def test_gowin_memories(chip: str, kind: str, memory: tuple[Any, ...]) -> None:
-    """Memories with one port and with two, that write bytes; a block with words of 36 bits uses both of its ports."""
-    design = Shared(*memory)
-    text = gowin_small(design, chip)
-    [module] = json.loads(text)["modules"].values()
-    assert [cell["type"] for cell in module["cells"].values() if cell["type"] in ("SP", "DP", "SDP")] == [kind]
-    outputs = played(gowin.read_circuit(text, GOWIN_CLOCK), GOWIN_INPUTS, GOWIN_OUTPUTS)
-    assert outputs == expected(design)
-
-
-# Near each other: nextpnr as WebAssembly follows a net's lines by recursion, and has little room for that.
-GATEMATE_CLOCK, GATEMATE_RESET = "IO_SB_A8", "IO_SB_B6"
-GATEMATE_INPUTS = [f"IO_SB_{pin}" for pin in ("A0", "B0", "A1", "B1")]
-GATEMATE_OUTPUTS = [f"IO_SB_{bank}{number}" for number in range(2, 6) for bank in "AB"]
-
-
-def gatemate_routed(design: str, pins: dict[str, str], script: str = "") -> str:
-    """The netlist of a design in RTLIL after routing for a CCGM1A1."""
-    synthesis = "synth_gatemate -luttree -nomx8 -top small -json small.json"
-    return made(
-        design,
-        {"pins.ccf": "".join(f'Net "{net}" Loc = "{pin}";\n' for net, pin in pins.items())},
-        ["yosys", "-q", "-p", f"read_rtlil design.il; {script} {synthesis}"],
-        [
-            *("nextpnr-himbaechel-gatemate", "--device", "CCGM1A1", "--timing-allow-fail", "--vopt", "ccf=pins.ccf"),
-            *("--vopt", "out=small.config", "--json", "small.json", "--write", "routed.json"),
-        ],
-        result="routed.json",
-    ).decode()
-
-
-def gatemate_small(design: Small | Shared) -> str:
-    pins = {"clk": GATEMATE_CLOCK, "rst": GATEMATE_RESET}
-    pins |= {f"i[{n}]": pin for n, pin in enumerate(GATEMATE_INPUTS)}
-    pins |= {f"o[{n}]": pin for n, pin in enumerate(GATEMATE_OUTPUTS)}
-    return gatemate_routed(to_rtlil(design, name="small"), pins, design.script)
-
-
-@pytest.fixture(scope="module")
-def gatemate_netlist() -> str:
-    return gatemate_small(Small())
-
-
-def gatemate_outputs(text: str) -> list[int | None]:
-    return played(gatemate.read_circuit(text, GATEMATE_CLOCK), GATEMATE_INPUTS, GATEMATE_OUTPUTS)
-
-
-def test_gatemate(gatemate_netlist: str) -> None:
-    names = ("lut", "adder", "mult", "ff", "ram")
-    census = set(gatemate.read_circuit(gatemate_netlist, GATEMATE_CLOCK).census)
-    assert census - {"gatemate_mux4"} == {f"gatemate_{name}" for name in names}
-    assert gatemate_outputs(gatemate_netlist) == expected(Small())
-
-
-@pytest.mark.parametrize(("width", "words"), [(5, 400), (20, 600), (36, 600), (80, 200)])
-def test_gatemate_memory_widths(width: int, words: int) -> None:
-    design = Small(width, words)
-    assert gatemate_outputs(gatemate_small(design)) == expected(design)
-
-
-@pytest.mark.parametrize("memory", [(18, 9, 1, "new"), (20, 10, 2), (40, 10, 2), (5, 5, 2)])
-def test_gatemate_memories(memory: tuple[Any, ...]) -> None:
-    """Memories with one port and with two, that write parts of words, in halves of block RAMs and whole ones."""
-    design = Shared(*memory)
-    assert gatemate_outputs(gatemate_small(design)) == expected(design)
-
-
-def test_gatemate_broken(gatemate_netlist: str) -> None:
-    """A table inverted, a bit of a memory, exchanged wires of a sum and of a product, a line from elsewhere."""
-    right = expected(Small())
-
-    def changed(kind: str, change: Callable[[Any], bool]) -> bool:
-        """Whether the outputs differ, or there is no circuit, where the first cell that can be is changed."""
-        data = json.loads(gatemate_netlist)
-        [module] = data["modules"].values()
-        assert any(change(cell) for cell in module["cells"].values() if cell["type"] == kind)
-        try:
-            return gatemate_outputs(json.dumps(data)) != right
-        except CircuitError:
-            return True
-
-    def invert(cell: Any) -> bool:
-        table = cell["parameters"]["INIT_L10"]
-        cell["parameters"]["INIT_L10"] = table.translate(str.maketrans("01", "10"))
-        return True
-
-    def remember(cell: Any) -> bool:
-        row = cell["parameters"]["INIT_00"]
-        found = "1" in row
-        if found:
-            cell["parameters"]["INIT_00"] = row.replace("1", "0", 1)
-        return found
-
-    def exchange(one: str, other: str) -> Callable[[Any], bool]:
-        def change(cell: Any) -> bool:
-            ports = cell["connections"]
-            # The upper place of a multiplier may make nothing but signs.
-            found = bool(ports.get(one) and ports.get(other)) and cell["parameters"].get("C_PY1_I") != "1"
-            if found:
-                ports[one], ports[other] = ports[other], ports[one]
-            return found
-
-        return change
-
-    def divert(cell: Any) -> bool:
-        found = "C_CY1_I" in cell["parameters"] and bool(cell["connections"].get("OUT1"))
-        if found:
-            cell["parameters"]["C_SELY1"] = "10"[int(cell["parameters"].get("C_SELY1", "0"))]
-        return found
-
-    assert changed("CPE_L2T4", invert)
-    assert changed("RAM", remember)
-    assert changed("CPE_ADDF2", exchange("OUT1", "OUT2"))
-    assert changed("CPE_MULT", exchange("CPOUT1", "CPOUT2"))
-    assert changed("CPE_CPLINES", divert)
 
 
 class Multiplied(Elaboratable):
     """A counter behind a PLL, on a board's pins."""
+
+    script = ""
 
     def __init__(self, pll: str, ports: dict[str, str], **more: Any) -> None:
         self.clk, self.o = Signal(name="clk"), Signal(4, name="o")
@@ -635,71 +178,416 @@ class Multiplied(Elaboratable):
         m.d.comb += self.o.eq(count)
         return m
 
-    @property
-    def ports(self) -> list[Signal]:
-        return [self.clk, self.o]
+
+class Family(NamedTuple):
+    """The tools from a design to what is read back, and the pins that it has on the way."""
+
+    read: Callable[[Any, str], Circuit]
+    """The circuit of a result, clocked by a pin."""
+    synthesis: str
+    router: str
+    constraints: str
+    """The name of a file."""
+    constraint: str
+    """Its line for a net and a pin."""
+    clock: str
+    reset: str = ""
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    """Left out: nextpnr chooses pins."""
+
+    def make(self, design: Small | Shared | Multiplied) -> Any:
+        """The netlist after routing; of iCE40 the bits."""
+        pins = {"clk": self.clock, **{f"o[{n}]": pin for n, pin in enumerate(self.outputs)}}
+        if isinstance(design, Multiplied):
+            text = rtlil.convert(design, name="small", ports=[design.clk, design.o], emit_src=False)
+            pins = {net: pin for net, pin in pins.items() if net < "o[4]"}
+        else:
+            text = to_rtlil(design, name="small")
+            pins |= {"rst": self.reset, **{f"i[{n}]": pin for n, pin in enumerate(self.inputs)}}
+        script = f"read_rtlil design.il; {design.script} {self.synthesis} -top small -json small.json"
+        commands = [
+            ["yosys", "-q", "-p", script],
+            [*self.router.split(), "--json", "small.json", "--write", "routed.json"],
+        ]
+        if self.read is _read_ice40:
+            commands.append(["icepack", "small.asc", "small.bin"])
+        with process.workspace() as work:
+            (work / "design.il").write_text(text)
+            (work / self.constraints).write_text(
+                "".join(f"{self.constraint.format(net, pin)}\n" for net, pin in pins.items() if pin)
+            )
+            for tool, *arguments in commands:
+                yowasp.run(tool, arguments, work, lambda line: None)
+            if self.read is _read_ice40:
+                return read_bitmap(unpack((work / "small.bin").read_bytes(), lambda line: None))
+            return (work / "routed.json").read_text()
+
+    def circuit(self, result: Any) -> Circuit:
+        return self.read(result, self.clock)
+
+    def play(self, result: Any, count: int = 8) -> list[int | None]:
+        """So many outputs after each cycle; ``None``: one is not driven."""
+        inputs, outputs = (self.inputs, self.outputs) if self.outputs else _places(result)
+        simulation = compile_circuit(self.circuit(result), quick=True).start()
+        seen: list[int | None] = []
+        for word in stimulus():
+            for number, pin in enumerate(inputs):
+                if pin in simulation.inputs:
+                    simulation.drive(pin, word >> number & 1)
+            simulation.run(1)
+            levels = [simulation.read(pin) for pin in outputs[:count]]
+            seen.append(None if None in levels else sum(bool(level) << n for n, level in enumerate(levels)))
+        return seen
 
 
-def _rtlil(design: Multiplied) -> str:
-    return rtlil.convert(design, name="small", ports=design.ports, emit_src=False)
+def _read_ice40(bitmap: Bitmap, clock: str) -> Circuit:
+    return ice40.read_circuit(find_chip(bitmap.device), bitmap, "sg48", clock)
+
+
+def _places(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The pins of inputs and outputs, which nextpnr has chosen."""
+    [module] = json.loads(text)["modules"].values()
+    nets = {bit: (net, n) for net, port in module["ports"].items() for n, bit in enumerate(port["bits"])}
+    places = {
+        nets[cell["connections"]["B"][0]]: cell["attributes"].get("LOC", name)
+        for name, cell in module["cells"].items()
+        if cell["type"] == "TRELLIS_IO"
+    }
+    inputs, outputs = (tuple(places[net] for net in sorted(places) if net[0] == port) for port in "io")
+    return inputs, outputs
+
+
+GOWIN = Family(
+    gowin.read_circuit,
+    "synth_gowin -nodsp",
+    "nextpnr-himbaechel-gowin --timing-allow-fail --vopt cst=pins.cst",
+    "pins.cst",
+    'IO_LOC "{}" {};',
+    "52",
+    "29",
+    ("25", "26", "27", "28"),
+    tuple(str(number) for number in range(30, 38)),
+)
+FAMILIES = {
+    "ice40": Family(
+        _read_ice40,
+        "synth_ice40 -dsp -device u",
+        "nextpnr-ice40 --up5k --package sg48 --pcf pins.pcf --asc small.asc",
+        "pins.pcf",
+        "set_io {} {}",
+        "35",
+        "36",
+        ("2", "46", "47", "45"),
+        ("48", "3", "4", "44", "43", "38", "34", "31"),
+    ),
+    "ecp5": Family(
+        ecp5.read_circuit,
+        "synth_ecp5",
+        "nextpnr-ecp5 --12k --package CABGA381 --lpf pins.lpf --lpf-allow-unconstrained --textcfg small.config",
+        "pins.lpf",
+        'LOCATE COMP "{}" SITE "{}";',
+        "G2",
+    ),
+    "GW1N": GOWIN._replace(router=f"{GOWIN.router} --device GW1NR-LV9QN88PC6/I5 --vopt family=GW1N-9C"),
+    "GW2A": GOWIN._replace(router=f"{GOWIN.router} --device GW2AR-LV18QN88C8/I7 --vopt family=GW2A-18C"),
+    # Near each other: nextpnr as WebAssembly follows a net's lines by recursion, and has little room for that.
+    "gatemate": Family(
+        gatemate.read_circuit,
+        "synth_gatemate -luttree -nomx8",
+        "nextpnr-himbaechel-gatemate --device CCGM1A1 --timing-allow-fail --vopt ccf=pins.ccf --vopt out=small.config",
+        "pins.ccf",
+        'Net "{}" Loc = "{}";',
+        "IO_SB_A8",
+        "IO_SB_B6",
+        tuple(f"IO_SB_{pin}" for pin in ("A0", "B0", "A1", "B1")),
+        tuple(f"IO_SB_{bank}{number}" for number in range(2, 6) for bank in "AB"),
+    ),
+}
+
+
+@cache
+def small(family: str) -> Any:
+    """What the tools of a family make of :class:`Small`."""
+    return FAMILIES[family].make(Small())
+
+
+@cache
+def right() -> list[int]:
+    """The outputs of :class:`Small`."""
+    return expected(Small())
+
+
+@pytest.mark.parametrize(
+    ("family", "kinds"),
+    [
+        pytest.param("ice40", "lut carry ff ram mac16", marks=needs_chip),
+        ("ecp5", "lut carry mux ff lutram dp16kd mult18"),
+        ("GW1N", "lut alu mux ff lutram bsram"),
+        ("gatemate", "lut adder mult ff ram"),
+    ],
+)
+def test_small(family: str, kinds: str) -> None:
+    """Cells of all kinds, and the outputs."""
+    model = "gowin" if family == "GW1N" else family
+    census = set(FAMILIES[family].circuit(small(family)).census)
+    assert census - {"gatemate_mux4"} == {f"{model}_{kind}" for kind in kinds.split()}
+    assert FAMILIES[family].play(small(family)) == right()
+
+
+@pytest.mark.parametrize(
+    ("family", "width", "words"),
+    [
+        *(("ecp5", width, 400 if width < 18 else 600) for width in (8, 9, 18, 36)),
+        *(("GW1N", width, 400 if width < 18 else 600) for width in (2, 4, 8, 9, 18, 36)),
+        *(("gatemate", width, words) for width, words in ((5, 400), (20, 600), (36, 600), (80, 200))),
+    ],
+)
+def test_memory_widths(family: str, width: int, words: int) -> None:
+    design = Small(width, words)
+    assert FAMILIES[family].play(FAMILIES[family].make(design)) == expected(design)
+
+
+@pytest.mark.parametrize(
+    ("family", "kind", "memory"),
+    [
+        ("GW1N", "SP", (18, 9)),
+        ("GW1N", "SP", (36, 9)),
+        ("GW2A", "SP", (36, 9, 1, "new")),
+        ("GW2A", "SP", (32, 8, 1, "nothing")),
+        ("GW1N", "SP", (4, 4, 1, "new")),
+        ("GW1N", "DP", (18, 9, 2)),
+        ("GW2A", "DP", (9, 9, 2)),
+        ("GW1N", "DP", (4, 4, 2)),
+        ("gatemate", "RAM", (18, 9, 1, "new")),
+        ("gatemate", "RAM", (20, 10, 2)),
+        ("gatemate", "RAM", (40, 10, 2)),
+        ("gatemate", "RAM", (5, 5, 2)),
+    ],
+)
+def test_memories(family: str, kind: str, memory: tuple[Any, ...]) -> None:
+    """With one port and with two, that write parts of words; Gowin's words of 36 bits use both ports of a block."""
+    design = Shared(*memory)
+    text = FAMILIES[family].make(design)
+    [module] = json.loads(text)["modules"].values()
+    assert [cell["type"] for cell in module["cells"].values() if cell["type"] in ("SP", "DP", "SDP", "RAM")] == [kind]
+    assert FAMILIES[family].play(text) == expected(design)
+
+
+Change = Callable[[Any], bool]
+"""What is done to a cell, where it can be."""
+
+
+def inverted(name: str) -> Change:
+    """A table, of a LUT all inputs of which are used."""
+
+    def change(cell: Any) -> bool:
+        parameters, ports = cell["parameters"], cell["connections"]
+        if parameters.get("MODE") or len(ports) < 5 or len(set(parameters[name])) == 1:
+            return False
+        parameters[name] = parameters[name].translate(str.maketrans("01", "10"))
+        return True
+
+    return change
+
+
+def forgotten(name: str) -> Change:
+    """A bit of a memory."""
+
+    def change(cell: Any) -> bool:
+        row = cell["parameters"].get(name, "")
+        cell["parameters"][name] = row.replace("1", "0", 1)
+        return "1" in row
+
+    return change
+
+
+def exchanged(one: str, other: str) -> Change:
+    """Two wires."""
+
+    def change(cell: Any) -> bool:
+        parameters, ports = cell["parameters"], cell["connections"]
+        # The upper place of GateMate's multiplier may make nothing but signs.
+        if not (ports.get(one) and ports.get(other)) or parameters.get("C_PY1_I") == "1":
+            return False
+        ports[one], ports[other] = ports[other], ports[one]
+        return True
+
+    return change
+
+
+def subtracting(cell: Any) -> bool:
+    """The other mode of a carry."""
+    parameters = cell["parameters"]
+    if parameters.get("ALU_MODE") != f"{2:032b}" or "RAW_ALU_LUT" in parameters:
+        return False
+    parameters["ALU_MODE"] = f"{1:032b}"
+    return True
+
+
+def diverted(cell: Any) -> bool:
+    """A line that comes from elsewhere."""
+    if "C_CY1_I" not in cell["parameters"] or not cell["connections"].get("OUT1"):
+        return False
+    cell["parameters"]["C_SELY1"] = "10"[int(cell["parameters"].get("C_SELY1", "0"))]
+    return True
+
+
+def preset(cell: Any) -> bool:
+    """A set for a reset."""
+    cell["type"] = "DFFSE"
+    cell["connections"]["SET"] = cell["connections"].pop("RESET")
+    return True
+
+
+@pytest.mark.parametrize(
+    ("family", "kind", "change"),
+    [
+        pytest.param("ecp5", "TRELLIS_COMB", inverted("INITVAL"), id="ecp5-lut"),
+        pytest.param("ecp5", "DP16KD", forgotten("INITVAL_00"), id="ecp5-memory"),
+        pytest.param("ecp5", "MULT18X18D", exchanged("A0", "A1"), id="ecp5-multiplier"),
+        pytest.param("GW1N", "ALU", subtracting, id="gowin-carry"),
+        pytest.param("GW1N", "LUT4", inverted("INIT"), id="gowin-lut"),
+        pytest.param("GW1N", "SP", forgotten("INIT_RAM_00"), id="gowin-memory"),
+        pytest.param("GW1N", "SP", exchanged("AD4", "AD5"), id="gowin-address"),
+        pytest.param("GW1N", "DFFRE", preset, id="gowin-reset"),
+        pytest.param("gatemate", "CPE_L2T4", inverted("INIT_L10"), id="gatemate-lut"),
+        pytest.param("gatemate", "RAM", forgotten("INIT_00"), id="gatemate-memory"),
+        pytest.param("gatemate", "CPE_ADDF2", exchanged("OUT1", "OUT2"), id="gatemate-sum"),
+        pytest.param("gatemate", "CPE_MULT", exchanged("CPOUT1", "CPOUT2"), id="gatemate-product"),
+        pytest.param("gatemate", "CPE_CPLINES", diverted, id="gatemate-line"),
+    ],
+)
+def test_broken(family: str, kind: str, change: Change) -> None:
+    """The outputs differ, or of GateMate's there is no circuit, where the first cell that can be is changed."""
+    data = json.loads(small(family))
+    [module] = data["modules"].values()
+    cells = [cell for cell in module["cells"].values() if cell["type"] == kind]
+    assert any(change(cell) for cell in cells)
+    try:
+        assert FAMILIES[family].play(json.dumps(data)) != right()
+    except CircuitError:
+        assert family == "gatemate"
+
+
+def flipped(bitmap: Bitmap, tile: tuple[int, int], row: int, column: int) -> Bitmap:
+    """With one bit of a tile changed."""
+    rows = list(bitmap.tiles[tile])
+    bit = "10"[int(rows[row][column])]
+    rows[row] = rows[row][:column] + bit + rows[row][column + 1 :]
+    return replace(bitmap, tiles={**bitmap.tiles, tile: tuple(rows)})
+
+
+def _place(name: str) -> list[int]:
+    """The numbers in the name of a cell or of its output."""
+    return [int(part) for part in name.split("_") if part.isdigit()]
 
 
 @needs_chip
-def test_ice40_pll() -> None:
+@pytest.mark.parametrize("part", ["LUT", "memory", "multiplier"])
+def test_ice40_broken(part: str) -> None:
+    """One bit of a bitstream makes the difference."""
+    bitmap: Bitmap = small("ice40")
+    chip, circuit = find_chip(bitmap.device), FAMILIES["ice40"].circuit(bitmap)
+    if part == "LUT":
+        # A sum of bits, whose inputs all come to be low.
+        x, y, number = _place(circuit.outputs[FAMILIES["ice40"].outputs[0]][0])
+        bit = chip.functions["logic"][f"LC_{number}"][4]
+        broken = flipped(bitmap, (x, y), *bit)
+    elif part == "memory":
+        place = next(place for place, content in bitmap.memories.items() if content)
+        broken = replace(bitmap, memories={**bitmap.memories, place: bitmap.memories[place] ^ 1})
+    else:
+        x, y = _place(next(cell.name for cell in circuit.cells if cell.model == "ice40_mac16"))
+        tile = chip.cells["MAC16", x, y]["A_REG"]
+        [bit] = chip.functions[chip.tiles[tile[:2]]][f"IpConfig.{tile[2]}"]
+        broken = flipped(bitmap, tile[:2], *bit)
+    assert FAMILIES["ice40"].play(broken) != right()
+
+
+@needs_chip
+def test_ice40_rerouted() -> None:
+    """Switches that choose another wire: the outputs differ, or there is no circuit at all."""
+    bitmap: Bitmap = small("ice40")
+    chip, circuit = find_chip(bitmap.device), FAMILIES["ice40"].circuit(bitmap)
+    luts = {tuple(map(int, cell.name.split("_")[1:3])) for cell in circuit.cells if cell.model == "ice40_lut"}
+    into = [
+        (tile, bits) for tile, _, bits, _ in chip.switches(luts) if "1" in bitmap.read(tile, bits) and len(bits) == 5
+    ]
+    seen = []
+    for tile, bits in random.Random(9).sample(into, 6):
+        try:
+            # The enable stays, one of four bits of the choice does not.
+            seen.append(FAMILIES["ice40"].play(flipped(bitmap, tile, *bits[0])) != right())
+        except CircuitError:
+            seen.append(True)
+    assert sum(seen) >= 4, seen
+
+
+def test_ecp5_messages() -> None:
+    netlist = small("ecp5")
+    for text in ("", "{}", '{"modules": {"a": {}, "b": {}}}'):
+        with pytest.raises(CircuitError, match=r"^the routed netlist is none that nextpnr has written$"):
+            ecp5.read_circuit(text, "G2")
+    with pytest.raises(CircuitError, match=r"^nothing in the routed netlist is clocked by pin B2$"):
+        ecp5.read_circuit(netlist, "B2")
+    data = json.loads(netlist)
+    [module] = data["modules"].values()
+    cell = next(cell for cell in module["cells"].values() if cell["type"] == "MULT18X18D")
+    cell["parameters"]["REG_INPUTA_CLK"] = "CLK0"
+    with pytest.raises(CircuitError, match=r"^cell .*, a MULT18X18D, has REG_INPUTA_CLK=CLK0: no model$"):
+        ecp5.read_circuit(json.dumps(data), "G2")
+    cell["type"] = "ALU54B"
+    with pytest.raises(CircuitError, match=r"^cell .* is a ALU54B, for which there is no model$"):
+        ecp5.read_circuit(json.dumps(data), "G2")
+
+
+PLLS = {
+    "ice40": Multiplied(
+        "SB_PLL40_PAD",
+        {"i_PACKAGEPIN": "clk", "o_PLLOUTGLOBAL": "fast", "o_LOCK": "lock", "i_RESETB": "1", "i_BYPASS": "0"},
+        p_FEEDBACK_PATH="SIMPLE",
+        p_DIVR=0,
+        p_DIVF=63,
+        p_DIVQ=5,
+        p_FILTER_RANGE=1,
+    ),
+    "ecp5": Multiplied(
+        "EHXPLLL",
+        {"i_CLKI": "clk", "i_CLKFB": "fast", "o_CLKOP": "fast", "o_LOCK": "lock", "i_RST": "0", "i_STDBY": "0"},
+        p_CLKI_DIV=1,
+        p_CLKFB_DIV=2,
+        p_CLKOP_DIV=12,
+        p_FEEDBK_PATH="CLKOP",
+        p_CLKOP_ENABLE="ENABLED",
+    ),
+    "GW1N": Multiplied(
+        "rPLL",
+        {"i_CLKIN": "clk", "o_CLKOUT": "fast", "o_LOCK": "lock", "i_CLKFB": "0", "i_RESET": "0", "i_RESET_P": "0"},
+        p_FCLKIN="27",
+        p_IDIV_SEL=0,
+        p_FBDIV_SEL=1,
+        p_ODIV_SEL=16,
+    ),
+    "gatemate": Multiplied(
+        "CC_PLL",
+        {"i_CLK_REF": "clk", "o_CLK0": "fast", "o_USR_PLL_LOCKED": "lock", "i_CLK_FEEDBACK": "0"}
+        | {"i_USR_CLK_REF": "0", "i_USR_LOCKED_STDY_RST": "0"},
+        p_REF_CLK="10.0",
+        p_OUT_CLK="20.0",
+        p_PERF_MD="ECONOMY",
+        p_CI_FILTER_CONST=2,
+        p_CP_FILTER_CONST=4,
+    ),
+}
+
+
+@pytest.mark.parametrize("family", [pytest.param("ice40", marks=needs_chip), "ecp5", "GW1N", "gatemate"])
+def test_pll(family: str) -> None:
     """Its output is the clock of the simulation, and it has locked."""
-    ports = {"i_PACKAGEPIN": "clk", "o_PLLOUTGLOBAL": "fast", "o_LOCK": "lock", "i_RESETB": "1", "i_BYPASS": "0"}
-    design = Multiplied(
-        "SB_PLL40_PAD", ports, p_FEEDBACK_PATH="SIMPLE", p_DIVR=0, p_DIVF=63, p_DIVQ=5, p_FILTER_RANGE=1
-    )
-    places = {"clk": "35", **{f"o[{n}]": pin for n, pin in enumerate(ICE40_OUTPUTS[:4])}}
-    bits = made(
-        _rtlil(design),
-        {"pins.pcf": "".join(f"set_io {net} {pin}\n" for net, pin in places.items())},
-        ["yosys", "-q", "-p", "read_rtlil design.il; synth_ice40 -device u -top small -json small.json"],
-        [*ICE40_ROUTE, "--pcf", "pins.pcf", "--json", "small.json", "--asc", "small.asc"],
-        ["icepack", "small.asc", "small.bin"],
-        result="small.bin",
-    )
-    bitmap = read_bitmap(unpack(bits, lambda line: None))
-    circuit = ice40.read_circuit(find_chip(bitmap.device), bitmap, "sg48", "35")
+    result = FAMILIES[family].make(PLLS[family])
+    circuit = FAMILIES[family].circuit(result)
     assert circuit.clock.source == "the PLL"
-    assert not circuit.inputs
-    assert played(circuit, [], ICE40_OUTPUTS[:4])[:20] == [n % 16 for n in range(1, 21)]
-
-
-def test_ecp5_pll() -> None:
-    ports = {"i_CLKI": "clk", "i_CLKFB": "fast", "o_CLKOP": "fast", "o_LOCK": "lock", "i_RST": "0", "i_STDBY": "0"}
-    design = Multiplied(
-        "EHXPLLL", ports, p_CLKI_DIV=1, p_CLKFB_DIV=2, p_CLKOP_DIV=12, p_FEEDBK_PATH="CLKOP", p_CLKOP_ENABLE="ENABLED"
-    )
-    text = made(
-        _rtlil(design),
-        {"pins.lpf": 'LOCATE COMP "clk" SITE "G2";\n'},
-        ["yosys", "-q", "-p", "read_rtlil design.il; synth_ecp5 -top small -json small.json"],
-        [*ECP5_ROUTE, "--json", "small.json", "--textcfg", "small.config", "--write", "routed.json"],
-        result="routed.json",
-    ).decode()
-    circuit = ecp5.read_circuit(text, "G2")
-    assert circuit.clock.source == "the PLL"
-    assert played(circuit, [], _places(text, {"o": 4})[0])[:20] == [n % 16 for n in range(1, 21)]
-
-
-def test_gowin_pll() -> None:
-    ports = {"i_CLKIN": "clk", "o_CLKOUT": "fast", "o_LOCK": "lock", "i_CLKFB": "0", "i_RESET": "0", "i_RESET_P": "0"}
-    design = Multiplied("rPLL", ports, p_FCLKIN="27", p_IDIV_SEL=0, p_FBDIV_SEL=1, p_ODIV_SEL=16)
-    pins = {"clk": GOWIN_CLOCK, **{f"o[{n}]": pin for n, pin in enumerate(GOWIN_OUTPUTS[:4])}}
-    circuit = gowin.read_circuit(gowin_routed(_rtlil(design), pins), GOWIN_CLOCK)
-    assert circuit.clock.source == "the PLL"
-    assert played(circuit, [], GOWIN_OUTPUTS[:4])[:20] == [n % 16 for n in range(1, 21)]
-
-
-def test_gatemate_pll() -> None:
-    ports = {"i_CLK_REF": "clk", "o_CLK0": "fast", "o_USR_PLL_LOCKED": "lock", "i_CLK_FEEDBACK": "0"}
-    ports |= {"i_USR_CLK_REF": "0", "i_USR_LOCKED_STDY_RST": "0"}
-    filters = {"p_CI_FILTER_CONST": 2, "p_CP_FILTER_CONST": 4}
-    design = Multiplied("CC_PLL", ports, p_REF_CLK="10.0", p_OUT_CLK="20.0", p_PERF_MD="ECONOMY", **filters)
-    pins = {"clk": GATEMATE_CLOCK, **{f"o[{n}]": pin for n, pin in enumerate(GATEMATE_OUTPUTS[:4])}}
-    circuit = gatemate.read_circuit(gatemate_routed(_rtlil(design), pins), GATEMATE_CLOCK)
-    assert circuit.clock.source == "the PLL"
+    assert family != "ice40" or not circuit.inputs
     # Flip-flops without a value at power-up begin at zero.
-    assert played(circuit, [], GATEMATE_OUTPUTS[:4])[:20] == [n % 16 for n in range(1, 21)]
+    assert FAMILIES[family].play(result, 4)[:20] == [n % 16 for n in range(1, 21)]
