@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from amaranth.back import rtlil
-from amaranth.hdl import Module, Signal, Value
+from amaranth.hdl import Module, Signal
 from amaranth.lib import io, wiring
 from amaranth.lib.wiring import Out
 from amaranth.sim import Simulator
@@ -90,24 +90,15 @@ def test_dividers(pll: type[Pll], reference: Any, source: int) -> None:
 
 
 class Settled(wiring.Component):
-    """In place of a PLL: a clock that a test gives, and a lock that it sets."""
-
-    o: Value
-    o_locked: Value
-
-    def __init__(self, clock: Signal) -> None:
-        self.clock = clock
-        super().__init__({"o": Out(1), "o_locked": Out(1)})
+    """In place of a PLL: its clock and its lock are set by a test."""
 
     def elaborate(self, platform: object) -> Module:
-        m = Module()
-        m.d.comb += self.o.eq(self.clock)
-        return m
+        return Module()
 
 
 def test_reset_lasts_until_the_lock_and_longer() -> None:
-    clock = Signal()
-    pll = Settled(clock)
+    pll = Settled({"o": Out(1), "o_locked": Out(1)})
+    clock = pll.o
     m = Module()
     add_clock(m, pll)
     count = Signal(8)
@@ -165,27 +156,21 @@ def test_primitives(pll: type[Pll], source: int, wanted: int, lines: list[str]) 
 @pytest.mark.parametrize(
     ("pll", "source", "wanted", "text"),
     [
-        (Ice40Pll, 5, 24, "SB_PLL40 needs an oscillator of 10 to 133 MHz, not of 5 MHz"),
-        (Ice40Pll, 12, 15, "clock must be 16 to 275 MHz by SB_PLL40, not 15 MHz"),
-        (GateMatePll, 50, 287, "clock must be what CC_PLL makes of 50 MHz, not 287 MHz; the nearest is 275 MHz"),
-        (GateMatePll, 10, 400, "clock must be 1 to 312.5 MHz by CC_PLL, not 400 MHz"),
-        (Ecp5Pll, 450, 100, "EHXPLLL needs an oscillator of 8 to 400 MHz, not of 450 MHz"),
+        (Ice40Pll, 5 * MHZ, 24 * MHZ, "SB_PLL40 needs an oscillator of 10 to 133 MHz, not of 5 MHz"),
+        (Ice40Pll, 12 * MHZ, 15 * MHZ, "clock must be 16 to 275 MHz by SB_PLL40, not 15 MHz"),
+        (Ice40Pll, 12 * MHZ, 0, "clock must be a positive integer of Hz, not 0"),
+        (
+            GateMatePll,
+            50 * MHZ,
+            287 * MHZ,
+            "clock must be what CC_PLL makes of 50 MHz, not 287 MHz; the nearest is 275 MHz",
+        ),
+        (GateMatePll, 10 * MHZ, 400 * MHZ, "clock must be 1 to 312.5 MHz by CC_PLL, not 400 MHz"),
+        (Ecp5Pll, 450 * MHZ, 100 * MHZ, "EHXPLLL needs an oscillator of 8 to 400 MHz, not of 450 MHz"),
+        (Ice40Pll, 12e6, 24 * MHZ, "source must be a positive integer of Hz, not 12000000.0"),
     ],
 )
-def test_what_cannot_be_made(pll: type[Pll], source: float, wanted: float, text: str) -> None:
-    with pytest.raises(ValueError) as caught:  # noqa: PT011  # compared below
-        pll.choose(round(source * MHZ), round(wanted * MHZ))
-    assert str(caught.value) == text
-
-
-@pytest.mark.parametrize(
-    ("source", "wanted", "error", "text"),
-    [
-        (12e6, 24 * MHZ, TypeError, "source must be a positive integer of Hz, not 12000000.0"),
-        (12 * MHZ, 0, ValueError, "clock must be a positive integer of Hz, not 0"),
-    ],
-)
-def test_frequencies_are_integers(source: Any, wanted: Any, error: type[Exception], text: str) -> None:
-    with pytest.raises(error) as caught:
-        Ice40Pll.choose(source, wanted)
+def test_what_cannot_be_made(pll: type[Pll], source: Any, wanted: int, text: str) -> None:
+    with pytest.raises(TypeError if isinstance(source, float) else ValueError) as caught:
+        pll.choose(source, wanted)
     assert str(caught.value) == text
