@@ -10,7 +10,7 @@ import pytest
 
 from openmxu.cli.frame import main
 from openmxu.spec.config import MxuConfig
-from openmxu.spec.formats import BF16, FP16
+from openmxu.spec.formats import FP16
 from openmxu_boards.protocol import Decoder, Identity, Reply, TileJob, encode, request
 
 
@@ -90,13 +90,23 @@ def test_identity_is_json_and_comes_back() -> None:
     assert "2x3 unit, fp16 operands, fp16 in, fp32 out" in str(IDENTITY)
 
 
-def test_identity_of_another_version() -> None:
-    data = IDENTITY.to_bytes().replace(b'"protocol":1', b'"protocol":9')
-    with pytest.raises(ValueError, match="the board must have protocol version 1, not 9: build it anew"):
-        Identity.parse(data)
+@pytest.mark.parametrize(
+    ("one", "other", "message"),
+    [
+        (b'"protocol":1', b'"protocol":9', "the board must have protocol version 1, not 9: build it anew"),
+        (b'"rows":2', b'"rows":0', "rows must be"),
+    ],
+)
+def test_another_identity(one: bytes, other: bytes, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Identity.parse(IDENTITY.to_bytes().replace(one, other))
 
 
-@pytest.mark.parametrize("data", [b"", b"\xff\xfe", b"[]", b'{"openmxu":{}}', b'{"openmxu":{"protocol":1,"unit":{}}}'])
+NO_OBJECTS = (b"", b"\xff\xfe", b"[]", b'{"openmxu":{}}', b'{"openmxu":{"protocol":1,"unit":{}}}')
+DEEP = (b"[" * 100_000, b'{"openmxu":' * 100_000, b'{"openmxu":[["protocol",1]]}')
+
+
+@pytest.mark.parametrize("data", NO_OBJECTS + DEEP)
 def test_what_is_no_identity(data: bytes) -> None:
     with pytest.raises(ValueError, match="the board must say what it is, not b"):
         Identity.parse(data)
@@ -134,12 +144,6 @@ def test_absurd_texts_and_units(value: str) -> None:
                 Identity.parse(data)
 
 
-@pytest.mark.parametrize("data", [b"[" * 100_000, b'{"openmxu":' * 100_000, b'{"openmxu":[["protocol",1]]}'])
-def test_depth_of_an_identity(data: bytes) -> None:
-    with pytest.raises(ValueError, match="the board must say what it is, not b"):
-        Identity.parse(data)
-
-
 def test_an_identity_on_the_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing that a board calls itself acts on it."""
     host = SimpleNamespace(identity=replace(IDENTITY, build="\x1b[2J"), port="tty\x1b]0;t\x07")
@@ -158,10 +162,3 @@ def test_the_largest_identity() -> None:
         Identity.parse(replace(IDENTITY, config=replace(unit, depth=512)).to_bytes())
     with pytest.raises(ValueError, match=r"^the board must say results from 1 to 65536, not 65537$"):
         Identity.parse(replace(IDENTITY, results=65537).to_bytes())
-
-
-def test_identity_with_a_unit_that_cannot_be() -> None:
-    data = IDENTITY.to_bytes().replace(b'"rows":2', b'"rows":0')
-    with pytest.raises(ValueError, match="rows must be"):
-        Identity.parse(data)
-    assert Identity.parse(IDENTITY.to_bytes()).config.source == FP16 != BF16
