@@ -3,9 +3,10 @@
 import random
 
 import pytest
-from amaranth.sim import Simulator
 
 from openmxu_boards.soc.feeder import Queue
+
+from ..testbenches import run
 
 
 @pytest.mark.parametrize(("gives", "takes"), [(1.0, 1.0), (0.5, 0.5), (0.9, 0.2), (0.2, 0.9), (1.0, 0.5)])
@@ -41,10 +42,7 @@ def test_queue(gives: float, takes: float) -> None:
             context.set(queue.o.ready, ready)
             await context.tick()
 
-    simulator = Simulator(queue)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(both)
-    simulator.run()
+    run(queue, both)
     assert taken == sent[: len(taken)]
     assert len(sent) - len(taken) <= 2
     assert len(taken) >= (1999 if gives == takes == 1 else 2000 * gives * takes - 100)

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from amaranth.sim import Simulator
 
 from openmxu_boards.protocol import Decoder, encode
 from openmxu_boards.soc.frames import FrameReceiver, FrameSender
+
+from ..testbenches import run
 
 
 def deliver(
@@ -36,10 +37,7 @@ def deliver(
                     bodies.append(bytes(body))
                     body.clear()
 
-    simulator = Simulator(receiver)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(testbench)
-    simulator.run()
+    run(receiver, testbench)
     assert not body
     return bodies, damaged
 
@@ -112,8 +110,5 @@ def test_sender(valid: float, ready: float) -> None:
                 left.pop(0)
                 ctx.set(sender.i.valid, 0)
 
-    simulator = Simulator(sender)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(testbench)
-    simulator.run()
+    run(sender, testbench)
     assert bytes(sent) == b"".join(map(encode, bodies))

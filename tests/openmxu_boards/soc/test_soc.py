@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from amaranth.hdl import Const, Module
-from amaranth.sim import Simulator
 
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16, FP8_E4M3, FloatFormat
@@ -17,12 +16,24 @@ from openmxu_boards.protocol import Command, Decoder, Identity, Reply, Status, T
 from openmxu_boards.soc import Buffers, Soc, machine
 from openmxu_sim import golden
 
+from ..testbenches import run
+
 CONFIG = MxuConfig(rows=2, columns=3, stages=2, source=BF16, depth=4)
 BUFFERS = Buffers(weights=8, activations=16, results=8)
 SESSION = 0x1234
 
 Ask = Callable[..., Coroutine[Any, Any, Reply]]
 Story = Callable[[Ask], Coroutine[Any, Any, None]]
+
+
+def told(story: Story) -> Callable[[], None]:
+    """The test that tells a story to a system."""
+
+    def test() -> None:
+        tell(story)
+
+    test.__doc__ = story.__doc__
+    return test
 
 
 def tell(story: Story, soc: Soc | None = None) -> None:
@@ -58,11 +69,7 @@ def tell(story: Story, soc: Soc | None = None) -> None:
 
         await story(ask)
 
-    simulator = Simulator(soc)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(testbench)
-    simulator.add_testbench(listen, background=True)
-    simulator.run()
+    run(soc, testbench, listen)
 
 
 def pack(words: Any) -> bytes:
@@ -110,77 +117,69 @@ def test_identity() -> None:
     tell(story, soc)
 
 
-def test_product_and_counters() -> None:
-    async def story(ask: Ask) -> None:
-        await load(ask, 0xFFFD)
-        reply = await ask(Command.RUN, 0, address(1) + tile(weights=2, activations=5, beats=3))
-        assert reply.status == Status.OK
-        *counted, error = struct.unpack("<4IB", reply.data)
-        assert counted[1:] == [3, 0, 0]
-        assert CONFIG.latency < counted[0] < CONFIG.latency + 16
-        assert error == 0
-        assert (await ask(Command.COUNTERS, 1)).data == reply.data
-        results = await ask(Command.RESULTS, 2, address(1) + address(3))
-        assert results.data == product(A, B)
-        assert (await ask(Command.RESULTS, 3, address(2) + address(1))).data == product(A[1:2], B)
-        assert await ask(Command.RESULTS, 4, address(2) + address(0)) == (6, SESSION, 4, Status.OK, b"")
-
-    tell(story, Soc(CONFIG, BUFFERS))
+@told
+async def test_product_and_counters(ask: Ask) -> None:
+    await load(ask, 0xFFFD)
+    reply = await ask(Command.RUN, 0, address(1) + tile(weights=2, activations=5, beats=3))
+    assert reply.status == Status.OK
+    *counted, error = struct.unpack("<4IB", reply.data)
+    assert counted[1:] == [3, 0, 0]
+    assert CONFIG.latency < counted[0] < CONFIG.latency + 16
+    assert error == 0
+    assert (await ask(Command.COUNTERS, 1)).data == reply.data
+    results = await ask(Command.RESULTS, 2, address(1) + address(3))
+    assert results.data == product(A, B)
+    assert (await ask(Command.RESULTS, 3, address(2) + address(1))).data == product(A[1:2], B)
+    assert await ask(Command.RESULTS, 4, address(2) + address(0)) == (6, SESSION, 4, Status.OK, b"")
 
 
-def test_tiles_that_are_added_up_and_keep_their_weights() -> None:
-    async def story(ask: Ask) -> None:
-        await load(ask, 0)
-        # Two sums of one tile each, the second one with the weights of the first; then one of two tiles.
-        tiles = tile(weights=2, activations=5) + tile(activations=7, beats=1, keep=True)
-        tiles += tile(weights=2, activations=5, emit=False) + tile(weights=2, activations=6, add=True)
-        assert (await ask(Command.RUN, 3, address(0) + tiles)).status == Status.OK
-        data = (await ask(Command.RESULTS, 4, address(0) + address(5))).data
-        assert data[:36] == product(A, B)
-        # A times B for both, the second one a row later: as one product with four inner elements.
-        assert data[36:] == product(np.hstack([A[:2], A[1:]]), np.vstack([B, B]))
-
-    tell(story)
+@told
+async def test_tiles_that_are_added_up_and_keep_their_weights(ask: Ask) -> None:
+    await load(ask, 0)
+    # Two sums of one tile each, the second one with the weights of the first; then one of two tiles.
+    tiles = tile(weights=2, activations=5) + tile(activations=7, beats=1, keep=True)
+    tiles += tile(weights=2, activations=5, emit=False) + tile(weights=2, activations=6, add=True)
+    assert (await ask(Command.RUN, 3, address(0) + tiles)).status == Status.OK
+    data = (await ask(Command.RESULTS, 4, address(0) + address(5))).data
+    assert data[:36] == product(A, B)
+    # A times B for both, the second one a row later: as one product with four inner elements.
+    assert data[36:] == product(np.hstack([A[:2], A[1:]]), np.vstack([B, B]))
 
 
-def test_a_request_that_comes_again_is_answered_and_not_done_again() -> None:
-    async def story(ask: Ask) -> None:
-        await load(ask, 0)
-        first = await ask(Command.RUN, 3, address(0) + tile(weights=2, activations=5, beats=3, emit=False))
-        assert await ask(Command.RUN, 3, address(0) + tile(weights=2, activations=5, beats=3, emit=False)) == first
-        # Had it run twice without add, the sums would be the same; with add they would not.
-        more = address(0) + tile(weights=2, activations=5, beats=3, add=True)
-        second = await ask(Command.RUN, 4, more)
-        assert await ask(Command.RUN, 4, more) == second
-        for _ in range(2):
-            data = (await ask(Command.RESULTS, 5, address(0) + address(3))).data
-            assert data == product(np.hstack([A, A]), np.vstack([B, B]))
-        # A load whose repetition says something else: only the first one counts.
-        assert (await ask(Command.WEIGHTS, 6, address(2) + pack(B[::-1]))).status == Status.OK
-        assert (await ask(Command.WEIGHTS, 6, address(2) + pack(B))).status == Status.OK
-        await ask(Command.RUN, 7, address(0) + tile(weights=2, activations=5, beats=3))
-        assert (await ask(Command.RESULTS, 8, address(0) + address(3))).data == product(A, B)
-
-    tell(story)
+@told
+async def test_a_request_that_comes_again_is_answered_and_not_done_again(ask: Ask) -> None:
+    await load(ask, 0)
+    first = await ask(Command.RUN, 3, address(0) + tile(weights=2, activations=5, beats=3, emit=False))
+    assert await ask(Command.RUN, 3, address(0) + tile(weights=2, activations=5, beats=3, emit=False)) == first
+    # Had it run twice without add, the sums would be the same; with add they would not.
+    more = address(0) + tile(weights=2, activations=5, beats=3, add=True)
+    second = await ask(Command.RUN, 4, more)
+    assert await ask(Command.RUN, 4, more) == second
+    for _ in range(2):
+        data = (await ask(Command.RESULTS, 5, address(0) + address(3))).data
+        assert data == product(np.hstack([A, A]), np.vstack([B, B]))
+    # A load whose repetition says something else: only the first one counts.
+    assert (await ask(Command.WEIGHTS, 6, address(2) + pack(B[::-1]))).status == Status.OK
+    assert (await ask(Command.WEIGHTS, 6, address(2) + pack(B))).status == Status.OK
+    await ask(Command.RUN, 7, address(0) + tile(weights=2, activations=5, beats=3))
+    assert (await ask(Command.RESULTS, 8, address(0) + address(3))).data == product(A, B)
 
 
-def test_sessions_and_sequence() -> None:
-    async def story(ask: Ask) -> None:
-        assert (await ask(Command.COUNTERS, 1)).status == Status.SESSION
-        assert (await ask(Command.COUNTERS, 1, session=0)).status == Status.SESSION
-        assert (await ask(Command.OPEN, 5, session=0)).status == Status.SESSION
-        await load(ask, 5)
-        for wrong in (6, 9, 5):
-            assert (await ask(Command.COUNTERS, wrong)).status == Status.SEQUENCE
-        # To open the open session changes nothing, not even the number that comes next.
-        assert (await ask(Command.OPEN, 5)).status == Status.OK
-        assert (await ask(Command.RUN, 8, address(0) + tile(weights=2, activations=5, beats=3))).status == Status.OK
-        assert (await ask(Command.OPEN, 100, session=9)).status == Status.OK
-        assert (await ask(Command.RESULTS, 9, address(0) + address(1))).status == Status.SESSION
-        # The buffers are as they were; the unit is not.
-        assert (await ask(Command.RESULTS, 101, address(0) + address(3), session=9)).data == product(A, B)
-
-    tell(story)
+@told
+async def test_sessions_and_sequence(ask: Ask) -> None:
+    assert (await ask(Command.COUNTERS, 1)).status == Status.SESSION
+    assert (await ask(Command.COUNTERS, 1, session=0)).status == Status.SESSION
+    assert (await ask(Command.OPEN, 5, session=0)).status == Status.SESSION
+    await load(ask, 5)
+    for wrong in (6, 9, 5):
+        assert (await ask(Command.COUNTERS, wrong)).status == Status.SEQUENCE
+    # To open the open session changes nothing, not even the number that comes next.
+    assert (await ask(Command.OPEN, 5)).status == Status.OK
+    assert (await ask(Command.RUN, 8, address(0) + tile(weights=2, activations=5, beats=3))).status == Status.OK
+    assert (await ask(Command.OPEN, 100, session=9)).status == Status.OK
+    assert (await ask(Command.RESULTS, 9, address(0) + address(1))).status == Status.SESSION
+    # The buffers are as they were; the unit is not.
+    assert (await ask(Command.RESULTS, 101, address(0) + address(3), session=9)).data == product(A, B)
 
 
 REFUSALS = [
@@ -209,45 +208,39 @@ REFUSALS = [
 ]
 
 
-def test_refusals_and_that_it_goes_on() -> None:
-    async def story(ask: Ask) -> None:
-        await load(ask, 0)
-        sequence = 3
-        for command, arguments, status in REFUSALS:
-            reply = await ask(command, sequence, arguments)
-            assert reply[:4] == (command & 0x7F, SESSION, sequence, status), (command, arguments)
-            assert (await ask(command, sequence, arguments)).status == status
-            sequence += status != Status.COMMAND
-            assert (await ask(Command.WEIGHTS, sequence, address(2) + pack(B[::-1]))).status == Status.OK
-            assert (await ask(Command.ACTIVATIONS, sequence + 1, address(5) + pack(A))).status == Status.OK
-            run = await ask(Command.RUN, sequence + 2, address(0) + tile(weights=2, activations=5, beats=3))
-            assert run.status == Status.OK
-            assert (await ask(Command.RESULTS, sequence + 3, address(0) + address(3))).data == product(A, B)
-            sequence += 4
-
-    tell(story)
+@told
+async def test_refusals_and_that_it_goes_on(ask: Ask) -> None:
+    await load(ask, 0)
+    sequence = 3
+    for command, arguments, status in REFUSALS:
+        reply = await ask(command, sequence, arguments)
+        assert reply[:4] == (command & 0x7F, SESSION, sequence, status), (command, arguments)
+        assert (await ask(command, sequence, arguments)).status == status
+        sequence += status != Status.COMMAND
+        assert (await ask(Command.WEIGHTS, sequence, address(2) + pack(B[::-1]))).status == Status.OK
+        assert (await ask(Command.ACTIVATIONS, sequence + 1, address(5) + pack(A))).status == Status.OK
+        run = await ask(Command.RUN, sequence + 2, address(0) + tile(weights=2, activations=5, beats=3))
+        assert run.status == Status.OK
+        assert (await ask(Command.RESULTS, sequence + 3, address(0) + address(3))).data == product(A, B)
+        sequence += 4
 
 
-def test_damaged_frame() -> None:
-    async def story(ask: Ask) -> None:
-        await load(ask, 0)
-        frame = bytearray(request(Command.COUNTERS, SESSION, 3))
-        frame[2] ^= 4
-        assert (await ask(0, 0, frame=bytes(frame))).status == Status.FRAME
-        assert (await ask(Command.COUNTERS, 3)).status == Status.OK
-
-    tell(story)
+@told
+async def test_damaged_frame(ask: Ask) -> None:
+    await load(ask, 0)
+    frame = bytearray(request(Command.COUNTERS, SESSION, 3))
+    frame[2] ^= 4
+    assert (await ask(0, 0, frame=bytes(frame))).status == Status.FRAME
+    assert (await ask(Command.COUNTERS, 3)).status == Status.OK
 
 
-def test_mistakes_of_a_program_are_seen() -> None:
-    async def story(ask: Ask) -> None:
-        await load(ask, 0)
-        reply = await ask(Command.RUN, 3, address(0) + tile(keep=True))
-        assert struct.unpack("<4IB", reply.data)[-1] == 7  # weights that nobody sent
-        reply = await ask(Command.RUN, 4, address(0) + tile(beats=5))
-        assert struct.unpack("<4IB", reply.data)[-1] == 5  # a tile longer than the accumulator bank
-
-    tell(story)
+@told
+async def test_mistakes_of_a_program_are_seen(ask: Ask) -> None:
+    await load(ask, 0)
+    reply = await ask(Command.RUN, 3, address(0) + tile(keep=True))
+    assert struct.unpack("<4IB", reply.data)[-1] == 7  # weights that nobody sent
+    reply = await ask(Command.RUN, 4, address(0) + tile(beats=5))
+    assert struct.unpack("<4IB", reply.data)[-1] == 5  # a tile longer than the accumulator bank
 
 
 @pytest.mark.slow

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from amaranth.sim import Simulator
 
 from openmxu_boards.simulated.pins import Levels, Reader, levels_of
 from openmxu_boards.soc.uart import UartReceiver, UartTransmitter, divisor_of
+
+from ..testbenches import run
 
 EVERY = bytes(range(256))
 
@@ -25,10 +26,7 @@ def received(levels: Levels, divisor: int) -> list[tuple[int, int]]:
             if valid:
                 found.append((payload.data, payload.error))
 
-    simulator = Simulator(receiver)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(testbench)
-    simulator.run()
+    run(receiver, testbench)
     return found
 
 
@@ -49,11 +47,7 @@ def test_transmitter(divisor: int) -> None:
             await ctx.tick().repeat(1 + byte % 3)
         await ctx.tick().repeat(12 * divisor)
 
-    simulator = Simulator(transmitter)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(testbench)
-    simulator.add_testbench(pin, background=True)
-    simulator.run()
+    run(transmitter, testbench, pin)
     assert Reader(divisor).feed(np.array(levels, dtype=np.uint8)) == EVERY
 
 
