@@ -128,7 +128,7 @@ os.dup2(os.open("log", os.O_WRONLY | os.O_APPEND), 1)
 {write}
 """
     (tmp_path / "log").write_text("before\n")
-    assert python(program, tmp_path).stdout == "printed\nwritten\nprinted\n"
+    assert python(program, tmp_path, PYTHONUNBUFFERED="").stdout == "printed\nwritten\nprinted\n"
     assert (tmp_path / "log").read_text() == "before\nprinted\nwritten\nprinted\n"
 
 
