@@ -36,7 +36,7 @@ def test_a_unit(bus: str) -> None:
     assert said[-1] == f"Latency: {config.latency} cycles. Shortest tile: {config.shortest_tile} beats."
     assert " ".join(said[2:-1]) == (
         "its: rows 3, columns 1, stages 6, operand bf16, source fp32, subnormals flush, depth 4, splitter False, "
-        f"result fp32, status {bus == 'axi'}."
+        f"result fp32, status {bus == 'axi'}, terms 1."
     )
 
 

@@ -22,8 +22,10 @@ def test_bench(bench: Bench, design: str) -> None:
         {"rows": 3, "columns": 2, "stages": 7, "depth": 4, "subnormals": "ieee"},
         # The smallest of everything, a format without infinities, no converters at the edge.
         {"rows": 1, "columns": 3, "stages": 2, "depth": 2, "operand": "fp8_e4m3", "source": "fp8_e4m3"},
+        {"rows": 8, "columns": 3, "stages": 4, "depth": 16, "terms": 4, "status": True},
+        {"rows": 8, "columns": 2, "stages": 6, "depth": 8, "terms": 2, "splitter": True},
     ],
-    ids=["short bank", "smallest"],
+    ids=["short bank", "smallest", "four terms", "two terms"],
 )
 def test_extremes(bench: Bench, options: dict[str, Any]) -> None:
     bench("mxu", options, count=500)

@@ -1,5 +1,7 @@
 """Processing elements: every cycle, all that is handed on."""
 
+from typing import Any
+
 import pytest
 
 from ...conftest import Bench, slow
@@ -8,6 +10,13 @@ from ...conftest import Bench, slow
 @pytest.mark.parametrize("design", ["pe", slow("pe_ieee"), "pe_pipelined"])
 def test_bench(bench: Bench, design: str) -> None:
     bench(design)
+
+
+@pytest.mark.parametrize(
+    "options", [{"terms": 4, "stages": 4}, slow({"terms": 8}), slow({"terms": 2, "stages": 7, "operand": "fp16"})]
+)
+def test_several_terms(bench: Bench, options: dict[str, Any]) -> None:
+    bench("pe", options, count=1000)
 
 
 @pytest.mark.parametrize("design", [slow("pe_pipelined")])

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from amaranth.hdl import Value
 
-from openmxu.arith import Splitter, product
-from openmxu.arith import round as rounding
+from openmxu.arith import Splitter
+from openmxu.arith.datapath import product
+from openmxu.arith.datapath import round as rounding
 from openmxu.yosys.mutation import mutants
 from openmxu_sim.verify.exhaustion import additions, parts, sweep
 

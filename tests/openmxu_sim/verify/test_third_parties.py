@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from openmxu.arith import round as rounding
+from openmxu.arith.datapath import round as rounding
 from openmxu_sim import golden
 from openmxu_sim.verify.exhaustion import Tally
 from openmxu_sim.verify.third_parties import OPERATIONS, ORACLES, SUBJECTS, OracleNotFoundError, products_by_jax, sample

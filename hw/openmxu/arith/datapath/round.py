@@ -35,7 +35,9 @@ def round_pack(
     if subnormals == "ieee" and underflows:
         exponent, significand = _to_subnormal(m, fmt, exponent, significand)
 
-    kept, increment = _nearest_even(fmt, significand, negative)
+    kept, increment = _nearest_even(fmt, significand)
+    if negative is not None:
+        increment = Mux(negative, _one_more_to_nearest_even(fmt, significand), increment)
     is_number = top = significand[-1]
     if short is not None:
         increment = increment | short
@@ -109,14 +111,21 @@ def _to_subnormal(m: Module, fmt: FloatFormat, exponent: Value, significand: Val
     return Mux(tiny, 1, exponent), shift_right_sticky(m, significand, amount, name="subnormal")
 
 
-def _nearest_even(fmt: FloatFormat, significand: Value, negative: Value | None) -> tuple[Value, Value]:
+def _nearest_even(fmt: FloatFormat, significand: Value) -> tuple[Value, Value]:
     """The significand cut to the format's width, and whether to add one in its last place."""
     excess = len(significand) - fmt.significand_width
     if excess <= 0:
         return Cat(Const(0, -excess), significand), Const(0, 1)
-    kept, guard, rest = significand[excess:], significand[excess - 1], significand[: excess - 1]
-    if negative is None:
-        return kept, guard & (kept[0] | rest.any())
-    # One more behind all places: half or more is guard; ones below make it exactly half where guard is missing.
-    is_half = ~(rest ^ negative.replicate(len(rest))).any()
-    return kept, Mux(negative, guard | (is_half & kept[0]), guard & (~is_half | kept[0]))
+    kept = significand[excess:]
+    guard = significand[excess - 1]
+    return kept, guard & (kept[0] | significand[: excess - 1].any())
+
+
+def _one_more_to_nearest_even(fmt: FloatFormat, significand: Value) -> Value:
+    """The same increment for a number that is one unit more, far below all places of the significand.
+
+    Half or more is the guard bit; ones in all places below make exactly half of a guard bit that is missing.
+    """
+    excess = len(significand) - fmt.significand_width
+    guard, rest = significand[excess - 1], significand[: excess - 1]
+    return guard | (rest.all() & significand[excess])

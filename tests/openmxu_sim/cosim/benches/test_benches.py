@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from openmxu.arith import round as rounding
+from openmxu.arith.datapath import round as rounding
 from openmxu.catalog import CATALOG
 from openmxu_sim.cosim.runner import SimulationError
 
@@ -17,7 +17,7 @@ _TESTS = Path(__file__).parents[3] / "openmxu"
 
 def test_every_design_is_on_its_bench() -> None:
     """The tests of the parts name them all."""
-    files = [_TESTS / "arith/test_benches.py", *(_TESTS / f"unit/test_{part}.py" for part in _PARTS)]
+    files = [_TESTS / "arith/test_arithmetic.py", *(_TESTS / f"unit/test_{part}.py" for part in _PARTS)]
     named = {
         node.value
         for file in files
