@@ -159,7 +159,7 @@ class DotProductAdd(wiring.Component):
         fields: dict[str, Value] = {}
         for index, product in enumerate(exact):
             fields |= {
-                f"exponent_{index}": product.exponent + max(self._offset, 0),
+                f"exponent_{index}": product.exponent + self._offset if self._offset > 0 else product.exponent,
                 f"significand_{index}": product.significand,
                 f"sign_{index}": product.sign,
                 f"zero_{index}": product.zero,

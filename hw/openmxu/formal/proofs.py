@@ -8,6 +8,9 @@ multiply(i_activation(t), weight))``, with the weight that is active from the cy
 - ``product``: the product, as it is passed to the sum
 - ``shift``: the movement of activations and weights
 
+Elements of several terms have four: ``products``, ``window`` (all terms, aligned to the largest exponent), ``sum`` and
+``shift``; see :mod:`openmxu.formal.several_terms`.
+
 For the accumulator bank: the value that it adds sums to, the replacement of NaN included.
 
 For arithmetic between streams: when it moves, in any state; its output while it moves; and that otherwise no register
@@ -29,6 +32,7 @@ from amaranth.hdl import Fragment
 
 from openmxu.arith import Adder, Converter, Multiplier, Streamed
 from openmxu.catalog import CATALOG
+from openmxu.formal import several_terms
 from openmxu.formal.bus import BROKEN, WatchedRegisters
 from openmxu.formal.query import Control, Proof
 from openmxu.formal.smt import REGISTERS, mutants
@@ -53,6 +57,7 @@ from openmxu.formal.specification import (
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16, FP32
 from openmxu.spec.marks import MARKS
+from openmxu.spec.stages import TERM_CUTS
 from openmxu.unit.accumulator import AccumulatorColumn
 from openmxu.unit.axi import Registers
 from openmxu.unit.pe import ProcessingElement
@@ -64,7 +69,7 @@ def proofs() -> Mapping[str, Proof]:
     """All proofs, by name."""
     found: dict[str, Proof] = {}
     for component in _shipped():
-        for proof in _about(component):
+        for proof in about(component):
             found.setdefault(proof.name, proof)
     return found
 
@@ -122,8 +127,8 @@ def _shipped() -> Iterator[Any]:
             fragments += [inner for inner, *_ in fragment.subfragments]
 
 
-def _about(component: Any) -> Iterator[Proof]:
-    """The proofs about a component that the catalog holds."""
+def about(component: Any) -> Iterator[Proof]:
+    """The proofs about a component, such as one of those in the catalog's designs."""
     match component:
         case Adder(fmt=fmt) if fmt == FP32:
             yield _arithmetic(component, ADD)
@@ -134,6 +139,8 @@ def _about(component: Any) -> Iterator[Proof]:
             yield _arithmetic(component, NEAREST)
         case ProcessingElement(operand=operand, terms=1) if operand == BF16:
             yield from _cell(component)
+        case ProcessingElement(operand=operand) if operand == BF16:
+            yield from _cell_of_several_terms(component)
         case Registers(config=config):
             yield from _bus(config)
         case Status(config=config):
@@ -141,7 +148,7 @@ def _about(component: Any) -> Iterator[Proof]:
         case AccumulatorColumn(config=config):
             yield _replacement(AccumulatorColumn(replace(config, depth=2)))
         case Streamed(unit=unit):
-            yield from (_streamed(component, proof) for proof in _about(unit))
+            yield from (_streamed(component, proof) for proof in about(unit))
             yield from _handshake(component)
 
 
@@ -204,6 +211,42 @@ def _cell(cell: ProcessingElement) -> Iterator[Proof]:
         "activation and marks move on; the shadow weight is loaded, and becomes active, under marks",
         cell,
         SHIFT,
+        tuple((wire, 0) for wire in ("i_activation", "i_swap", "i_load", "i_weight", "shadow", "active")),
+        tuple((wire, 1) for wire in outputs),
+        given=(("rst", 0, 0),),
+        quick=True,
+    )
+
+
+def _cell_of_several_terms(cell: ProcessingElement) -> Iterator[Proof]:
+    """The function of a processing element of several terms, in four parts that meet at wires."""
+    name, terms = cell.module_name, cell.terms
+    product, window, sum_latency = "multiply_add.product", "multiply_add.aligned", cell.psum_latency
+    to_window = sum(cut in TERM_CUTS[sum_latency] for cut in ("ordered", "aligned"))
+    latency = cell.latency - sum_latency
+    parts: tuple[tuple[Any, ...], ...] = (
+        ("products", several_terms.products(terms), (("i_activation", 0), ("active", 1)), ((product, latency),), None),
+        ("window", several_terms.aligned(terms), (("i_psum", 0), (product, 0)), ((window, to_window),), product),
+        ("sum", several_terms.rounded(terms), ((window, 0),), (("o_psum", sum_latency - to_window),), window),
+    )
+    for part, operation, operands, result, cut in parts:
+        yield Proof(
+            f"{name}_{part}",
+            f"{part} of {terms} terms, as the contract says",
+            cell,
+            operation,
+            operands,
+            result,
+            cut=cut,
+            solvers=("bitwuzla",) if part == "sum" else SOLVERS,  # z3 does not finish
+            quick=part != "sum",
+        )
+    outputs = ("o_activation", "o_swap", "o_load", "o_weight", "shadow", "active")
+    yield Proof(
+        f"{name}_shift",
+        "activations and marks move on; shadow weights move down a chain, and become active, under marks",
+        cell,
+        several_terms.shift(terms),
         tuple((wire, 0) for wire in ("i_activation", "i_swap", "i_load", "i_weight", "shadow", "active")),
         tuple((wire, 1) for wire in outputs),
         given=(("rst", 0, 0),),

@@ -1,0 +1,47 @@
+# amaranth: UnusedElaboratable=no
+# (elements whose other parts are proven go unused)
+"""Processing elements of several terms compute what the contract says, for all operands and states."""
+
+import pytest
+
+from openmxu.arith.datapath import round as rounding
+from openmxu.formal.proofs import about, late
+from openmxu.formal.query import Proof, confirm, prove
+from openmxu.unit.pe import ProcessingElement
+
+from ...conftest import slow
+
+_PARTS = ["products", "window", "sum", "shift"]
+
+
+def _proof(part: str, terms: int, stages: int) -> Proof:
+    [proof] = [each for each in about(ProcessingElement(terms=terms, stages=stages)) if each.name.endswith(f"_{part}")]
+    return proof
+
+
+@pytest.mark.parametrize(("terms", "stages"), [(2, 1), slow(4, 4), slow(4, 7), slow(8, 1)])
+@pytest.mark.parametrize("part", _PARTS)
+def test_proofs(part: str, terms: int, stages: int) -> None:
+    proof = _proof(part, terms, stages)
+    assert confirm(proof, "bitwuzla")
+    assert prove(proof, "bitwuzla").holds
+
+
+@pytest.mark.parametrize("part", _PARTS)
+def test_a_cycle_late_is_refuted(part: str) -> None:
+    assert prove(late(_proof(part, 2, 4)), "bitwuzla").holds is False
+
+
+def test_ties_of_negative_totals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A total that is inverted is rounded by a rule of its own."""
+    usual = rounding._nearest_even
+    monkeypatch.setattr(rounding, "_one_more_to_nearest_even", lambda fmt, bits: usual(fmt, bits)[1])
+    verdict = prove(_proof("sum", 2, 1), "bitwuzla")
+    assert verdict.holds is False
+    assert verdict.counterexample is not None
+    assert abs(verdict.counterexample.got - verdict.counterexample.expected) == 1
+
+
+@pytest.mark.parametrize("part", ["products", pytest.param("window", marks=pytest.mark.slow)])
+def test_another_solver(part: str) -> None:
+    assert prove(_proof(part, 2, 1), "z3").holds
