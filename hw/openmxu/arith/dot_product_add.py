@@ -16,8 +16,8 @@
 Why the bits are those of the contract:
 
 - The window ends three bits below the last place of a sum with exponent E. A term loses what is below it; a term of
-  the largest exponent loses nothing, as no product is wider than the window. So the error is at most half a unit
-  in the last place of the result and N · 2^(E - 26).
+  the largest exponent loses nothing, unless a product is wider than the window, as of fp32. So the error is at most
+  half a unit in the last place of the result and N · 2^(E - 26).
 - Signs count relative to that of i_c. A term that is subtracted is inverted, and its + 1 is a carry-in: each of N
   carry-save rows and the last adder has one free.
 - A negative total is rounded as its inverted bits t, which are one unit of the lowest place less than its magnitude.
