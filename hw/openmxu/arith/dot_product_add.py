@@ -3,9 +3,9 @@
 ::
 
     i_a, i_b ─▶ N products ─▶│─▶ largest     ─▶│─▶ cut to   ─▶│─▶ add all ─▶│─▶ normalise ─▶ round, pack ─▶│─▶ o
-                exact        │   exponent E,   │   a window   │   exactly   │      ┊                       │
-                          product  distances   │   from 2^E   │           summed   ┊                    rounded
-                             i_c ─▶          ordered       aligned           half_normalised
+                exact, their │   exponent E,   │   a window   │   exactly   │      ┊                       │
+                largest   product  distances   │   from 2^E   │           summed   ┊                    rounded
+                exponent     i_c ─▶          ordered       aligned           half_normalised
 
     weight         2^(E+1) 2^E                                      2^(E-23)      2^(E-26)
     i_c                     1 . y y y y y y y y y y y y y y y y y y y y y y y
@@ -23,10 +23,10 @@ Why the bits are those of the contract:
 - A negative total is rounded as its inverted bits t, which are one unit of the lowest place less than its magnitude.
   Normalisation shifts in ones from below, so the + 1 stays behind all bits: half a unit or more is then guard, and
   exactly half, which ties to even, is ~guard with ones in all places below.
+- The largest exponent of the products is known before i_c comes, which is then compared with that one alone.
 - A zero takes no part in the largest exponent: 0 · 2^100 would else push the other terms out of the window.
 """
 
-from functools import reduce
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
@@ -150,7 +150,7 @@ class DotProductAdd(wiring.Component):
         return m
 
     def _products(self, m: Module, pipeline: Pipeline) -> data.View:
-        """The exact products, and whether a NaN or infinities of either sign are among them."""
+        """The exact products, the largest exponent, and whether a NaN or infinities of either sign are among them."""
         exact = []
         for index in range(self.terms):
             m.submodules[f"term_{index}"] = term = Module()
@@ -167,16 +167,18 @@ class DotProductAdd(wiring.Component):
         fields["nan"] = Cat(product.nan for product in exact).any()
         fields["plus"] = Cat(product.infinite & ~product.sign for product in exact).any()
         fields["minus"] = Cat(product.infinite & product.sign for product in exact).any()
+        candidates = [(fields[f"exponent_{index}"], ~product.zero) for index, product in enumerate(exact)]
+        fields["largest"], fields["counts"] = _largest(m, "product", candidates)
         return _structure(m, "exact_products", fields)
 
     def _order(self, m: Module, products: data.View) -> data.View:
-        """The largest exponent, the distances of all terms from it, and the special values."""
+        """The largest exponent, i_c's included, the distances of all terms from it, and the special values."""
         c = unpack(m, self.i_c, self.result, self.subnormals, name="c", canonical=True)
         exponents = [products[f"exponent_{index}"] for index in range(self.terms)]
         zeros = [products[f"zero_{index}"] for index in range(self.terms)]
         addend = Signal(range(self.result.exponent_mask + max(-self._offset, 0) + 1), name="addend_exponent")
         m.d.comb += addend.eq(c.exponent + max(-self._offset, 0))
-        largest = _largest(m, [addend, *exponents], [~c.zero, *(~zero for zero in zeros)])
+        largest, _ = _largest(m, "term", [(addend, ~c.zero), (products.largest, products.counts)])
         fields: dict[str, Value] = {"exponent": largest, "addend": c.significand}
         for name, exponent, zero in zip(
             ("addend", *range(self.terms)), [addend, *exponents], [c.zero, *zeros], strict=True
@@ -277,16 +279,14 @@ def _structure(m: Module, name: str, fields: dict[str, Any]) -> data.View:
     return signal
 
 
-def _largest(m: Module, values: list[Value], counts: list[Value]) -> Value:
-    """The largest of the values that count, bit by bit from the top: those that lack a bit of it drop out."""
-    width = max(map(len, values))
-    bits = []
-    for place in reversed(range(width)):
-        ones = [value[place] if place < len(value) else Const(0, 1) for value in values]
-        bit = Signal(name=f"largest_{place}")
-        m.d.comb += bit.eq(
-            reduce(lambda one, other: one | other, (i & one for i, one in zip(counts, ones, strict=True)))
-        )
-        counts = [i & (one | ~bit) for i, one in zip(counts, ones, strict=True)]
-        bits.append(bit)
-    return Cat(reversed(bits))
+def _largest(m: Module, name: str, candidates: list[tuple[Value, Value]]) -> tuple[Value, Value]:
+    """The largest of some values that count, in a tournament, and whether any of them counts."""
+    while len(candidates) > 1:
+        winners = candidates[len(candidates) & ~1 :]  # one that is left over waits for the next round
+        for index in range(0, len(candidates) - 1, 2):
+            (a, a_counts), (b, b_counts) = candidates[index : index + 2]
+            larger = Signal(max(len(a), len(b)), name=f"larger_{name}_{len(candidates)}_{index}")
+            m.d.comb += larger.eq(Mux(a_counts & (~b_counts | (a >= b)), a, b))
+            winners.append((larger, a_counts | b_counts))
+        candidates = winners
+    return candidates[0]

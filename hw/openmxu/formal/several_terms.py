@@ -21,13 +21,13 @@ _SORTS = """\
 _OPERANDS = """\
 (define-fun field ((x Half)) (_ BitVec 8) ((_ extract 14 7) x))
 (define-fun is-zero ((x Half)) Bool (= (field x) #x00))
-(define-fun is-infinite ((x Half)) Bool (and (= (field x) #xff) (= ((_ extract 6 0) x) #b0000000)))
-(define-fun is-nan ((x Half)) Bool (and (= (field x) #xff) (not (is-infinite x))))
+(define-fun is-infinity ((x Half)) Bool (and (= (field x) #xff) (= ((_ extract 6 0) x) #b0000000)))
+(define-fun is-nan ((x Half)) Bool (and (= (field x) #xff) (not (is-infinity x))))
 (define-fun significand ((x Half)) Half (concat #x00 #b1 ((_ extract 6 0) x)))
 (define-fun sign ((a Half) (b Half)) Bit (bvxor ((_ extract 15 15) a) ((_ extract 15 15) b)))
-(define-fun either-infinite ((a Half) (b Half)) Bool (or (is-infinite a) (is-infinite b)))
+(define-fun either-infinite ((a Half) (b Half)) Bool (or (is-infinity a) (is-infinity b)))
 (define-fun undefined ((a Half) (b Half)) Bool
-  (or (is-nan a) (is-nan b) (and (is-infinite a) (is-zero b)) (and (is-infinite b) (is-zero a))))
+  (or (is-nan a) (is-nan b) (and (is-infinity a) (is-zero b)) (and (is-infinity b) (is-zero a))))
 ; The exponents' sum, one more than biased twice: the weight of the upper one of a product's two integer bits.
 (define-fun exponent ((a Half) (b Half)) Exponent
   (bvadd (concat #b0 (field a)) (concat #b0 (field b)) #b000000001))
@@ -111,15 +111,35 @@ def products(terms: int) -> Operation:
     parts["nan"] = f"(bit (or {' '.join(f'(undefined {pair})' for pair in pairs)}))"
     parts["plus"] = f"(bit (or {' '.join(each.format(0) for each in infinite)}))"
     parts["minus"] = f"(bit (or {' '.join(each.format(1) for each in infinite)}))"
-    text = _define("products", {"a": 16 * terms, "b": 16 * terms, "o": 27 * terms + 3}, f"(= o {_concat(parts)})")
-    return Operation("products", _SORTS + _OPERANDS + text)
+    fields = _product_fields(terms)
+    low = sum(fields.values()) - 10
+    exact = f"(= ((_ extract {low - 1} 0) o) {_concat(parts)})"
+    text = _define(
+        "products", {"a": 16 * terms, "b": 16 * terms, "o": low + 10}, f"(and {exact} {_known(fields, 'o')})"
+    )
+    return Operation("products", _SORTS + _EXPONENTS + _OPERANDS + text)
 
 
 def _product_fields(terms: int) -> dict[str, int]:
     found: dict[str, int] = {}
     for i in range(terms):
         found |= {f"exponent_{i}": 9, f"significand_{i}": 16, f"sign_{i}": 1, f"zero_{i}": 1}
-    return found | {"nan": 1, "plus": 1, "minus": 1}
+    return found | {"nan": 1, "plus": 1, "minus": 1, "largest": 9, "counts": 1}
+
+
+def _largest(fields: Mapping[str, str]) -> str:
+    """The largest exponent of products that are not zeros; 0 where all are."""
+    zeros = [name for name in fields if name.startswith("zero")]
+    own = [f"(ite (= {fields[zero]} #b1) (_ bv0 9) {fields[zero.replace('zero', 'exponent')]})" for zero in zeros]
+    return _chained("larger", own)
+
+
+def _known(widths: Mapping[str, int], of: str) -> str:
+    """The largest exponent of products is known, and whether any of them counts; where none does, it is any."""
+    p = _fields(widths, of)
+    zeros = " ".join(f"(= {p[name]} #b1)" for name in p if name.startswith("zero"))
+    counts = f"(= {p['counts']} (bit (not (and {zeros}))))"
+    return f"(and {counts} (=> (= {p['counts']} #b1) (= {p['largest']} {_largest(p)})))"
 
 
 def _window_fields(terms: int) -> dict[str, int]:
@@ -131,16 +151,15 @@ def _window_fields(terms: int) -> dict[str, int]:
 
 def aligned(terms: int) -> Operation:
     """The incoming sum and any products in the window of the largest exponent; NaN and infinities of both."""
-    p = _fields(_product_fields(terms), "p")
-    own = [f"(ite (= {p[f'zero_{i}']} #b1) (_ bv0 9) {p[f'exponent_{i}']})" for i in range(terms)]
-    largest = _chained("larger", ["(ite (counts c) (exponent-of c) (_ bv0 9))", *own])
+    widths = _product_fields(terms)
+    p = _fields(widths, "p")
+    largest = f"(larger (ite (counts c) (exponent-of c) (_ bv0 9)) {_largest(p)})"
     c_sign = "((_ extract 31 31) c)"
     plus, minus = (
         f"(or (= {p[name]} #b1) (and (is-infinite c) (= {c_sign} #b{sign})))"
         for name, sign in (("plus", 0), ("minus", 1))
     )
     parts = {
-        "exponent": "e",
         "sign": f"(ite (or {plus} {minus}) (bit {minus}) {c_sign})",
         "infinite": f"(bit (or {plus} {minus}))",
         "nan": f"(bit (or (= {p['nan']} #b1) (and (is-special c) (not (is-infinite c))) (and {plus} {minus})))",
@@ -150,9 +169,12 @@ def aligned(terms: int) -> Operation:
         counts, differs = f"(= {p[f'zero_{i}']} #b0)", f"(bvxor {p[f'sign_{i}']} {c_sign})"
         term = f"(cut {counts} (concat {p[f'significand_{i}']} #x000) e {p[f'exponent_{i}']})"
         parts |= {f"term_{i}": f"(ite (= {differs} #b1) (bvnot {term}) {term})", f"differs_{i}": differs}
-    arguments = {"c": 32, "p": 27 * terms + 3, "o": 40 + 29 * terms}
-    text = _define("aligned", arguments, f"(let ((e {largest})) (= o {_concat(parts)}))")
-    return Operation("aligned", _SORTS + _EXPONENTS + text, given=_CANONICAL)
+    high = 39 + 29 * terms
+    # Where no term counts, the sum is a zero, whatever its exponent.
+    exponent = f"(or (= ((_ extract 8 0) o) e) (not (or (counts c) (= {p['counts']} #b1))))"
+    body = f"(let ((e {largest})) (and {exponent} (= ((_ extract {high} 9) o) {_concat(parts)})))"
+    text = _define("aligned", {"c": 32, "p": sum(widths.values()), "o": high + 1}, body)
+    return Operation("aligned", _SORTS + _EXPONENTS + text, given=f"(and {_CANONICAL} {_known(widths, 'x1')})")
 
 
 def rounded(terms: int) -> Operation:

@@ -158,8 +158,7 @@ def _follow(config: MxuConfig, m: int, k: int, n: int, precision: str) -> int:
         if not tile.keep:
             weights_complete += config.rows
             if swap is not None:
-                passed = swap + 1 + (config.element_rows - 1) * config.row_step
-                weights_complete = max(weights_complete, passed + config.terms - 1)
+                weights_complete = max(weights_complete, swap + config.weights_step)
         row = np.arange(count)
         place = (base + row) % config.depth
         earliest = np.full(count, max(last_go + 1, weights_complete))
