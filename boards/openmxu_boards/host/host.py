@@ -138,7 +138,7 @@ class Host:
         """Run tiles; their results go to the start of the result buffer."""
         tiles = b"".join(tile.to_bytes() for tile in run.tiles)
         config = self.config
-        beats = sum(tile.beats + config.element_rows * config.row_step + config.latency for tile in run.tiles)
+        beats = sum(tile.beats + config.rows * config.row_step + config.latency for tile in run.tiles)
         seconds = 2 * beats / max(self.identity.clock, 1)
         counters = _counters(self._session.ask(Command.RUN, bytes(2) + tiles, reply=_SIZE, seconds=seconds))
         if counters.error:

@@ -34,7 +34,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from openmxu.arith.datapath.pipeline import Pipeline
-from openmxu.arith.datapath.product import multiply
+from openmxu.arith.datapath.product import multiply, rebias_offset
 from openmxu.arith.datapath.round import exponent_shape, round_pack
 from openmxu.arith.datapath.shift import masked, normalise
 from openmxu.arith.datapath.unpack import unpack
@@ -133,9 +133,19 @@ class DotProductAdd(wiring.Component):
         return self._window - 2 + (2 + 4 * self.terms - 1).bit_length()
 
     @property
+    def _steps(self) -> range:
+        """The steps that normalise a total."""
+        return range((self._total - 1).bit_length())
+
+    @property
     def _offset(self) -> int:
-        """What is added to exponents of products, ea + eb + 1, to bias them for the result."""
-        return self.result.bias - 2 * self.operand.bias - 1
+        """What exponents of products, ea + eb + 1, need to be biased for the result."""
+        return rebias_offset(self.operand, self.result)
+
+    @property
+    def _lift(self) -> int:
+        """What is added to i_c's exponent instead, where products would need less than nothing."""
+        return max(-self._offset, 0)
 
     def elaborate(self, platform: object) -> Module:
         """Multiply; compare exponents; align, add, normalise and round."""
@@ -176,14 +186,14 @@ class DotProductAdd(wiring.Component):
         c = unpack(m, self.i_c, self.result, self.subnormals, name="c", canonical=True)
         exponents = [products[f"exponent_{index}"] for index in range(self.terms)]
         zeros = [products[f"zero_{index}"] for index in range(self.terms)]
-        addend = Signal(range(self.result.exponent_mask + max(-self._offset, 0) + 1), name="addend_exponent")
-        m.d.comb += addend.eq(c.exponent + max(-self._offset, 0))
+        addend = Signal(range(self.result.exponent_mask + self._lift + 1), name="addend_exponent")
+        m.d.comb += addend.eq(c.exponent + self._lift)
         largest, _ = _largest(m, "term", [(addend, ~c.zero), (products.largest, products.counts)])
         fields: dict[str, Value] = {"exponent": largest, "addend": c.significand}
+        bits = self._window.bit_length()
         for name, exponent, zero in zip(
             ("addend", *range(self.terms)), [addend, *exponents], [c.zero, *zeros], strict=True
         ):
-            bits = self._window.bit_length()
             distance = Signal(len(largest), name=f"distance_{name}")
             m.d.comb += distance.eq(~(exponent + ~largest))  # largest - exponent
             fields |= {f"distance_{name}": distance[:bits], f"near_{name}": ~zero & ~distance[bits:].any()}
@@ -240,22 +250,22 @@ class DotProductAdd(wiring.Component):
 
     def _normalise(self, m: Module, summed: data.View) -> data.View:
         """The total shifted left by the larger steps."""
-        steps = range((self._total - 1).bit_length())[_FINE_NORMALISATION:]
+        steps = self._steps[_FINE_NORMALISATION:]
         shifted = normalise(m, summed.magnitude, steps=steps, fill=summed.negative, name="coarsely")
         fields = {name: summed[name] for name in ("exponent", "sign", "infinite", "nan", "negative", "differ")}
         return _structure(m, "half_normalised_sum", fields | {"magnitude": shifted.value, "shift": shifted.shift})
 
     def _round(self, m: Module, half: data.View) -> Value:
         """The total's bit pattern."""
-        steps = range((self._total - 1).bit_length())
-        shifted = normalise(m, half.magnitude, steps=steps[:_FINE_NORMALISATION], fill=half.negative, name="finely")
-        # The top bit has the weight 2^(E + top). A shift is subtracted as what is left of the longest one.
-        longest, top = (1 << len(steps)) - 1, self._total - (self._window - 1)
-        most = len(half.exponent)
-        exponents = range(-max(-self._offset, 0) + top - longest, (1 << most) - max(-self._offset, 0) + top)
+        steps = self._steps[:_FINE_NORMALISATION]
+        shifted = normalise(m, half.magnitude, steps=steps, fill=half.negative, name="finely")
+        # Biased for the result, the top bit's exponent is E + top. A shift is subtracted as what the longest one
+        # would have left over.
+        longest, top = (1 << len(self._steps)) - 1, self._total - (self._window - 1) - self._lift
+        exponents = range(top - longest, top + (1 << len(half.exponent)))
         exponent = Signal(exponent_shape(exponents), name="exponent")
         unshifted = ~(half.shift | shifted.shift)
-        m.d.comb += exponent.eq(half.exponent + unshifted + (top - longest - max(-self._offset, 0)))
+        m.d.comb += exponent.eq(half.exponent + unshifted + (top - longest))
         is_zero = ~shifted.value[-1]
         return round_pack(
             m,

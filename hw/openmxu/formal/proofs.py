@@ -205,16 +205,8 @@ def _cell(cell: ProcessingElement) -> Iterator[Proof]:
         solvers=_solvers(PRODUCT[mode]),
         quick=quick and mode == "flush",
     )
-    outputs = ("o_activation", "o_swap", "o_load", "o_weight", "shadow", "active")
-    yield Proof(
-        f"{name}_shift",
-        "activation and marks move on; the shadow weight is loaded, and becomes active, under marks",
-        cell,
-        SHIFT,
-        tuple((wire, 0) for wire in ("i_activation", "i_swap", "i_load", "i_weight", "shadow", "active")),
-        tuple((wire, 1) for wire in outputs),
-        given=(("rst", 0, 0),),
-        quick=True,
+    yield _movement(
+        cell, SHIFT, "activation and marks move on; the shadow weight is loaded, and becomes active, under marks"
     )
 
 
@@ -241,12 +233,21 @@ def _cell_of_several_terms(cell: ProcessingElement) -> Iterator[Proof]:
             solvers=("bitwuzla",) if part == "sum" else SOLVERS,  # z3 does not finish
             quick=part != "sum",
         )
-    outputs = ("o_activation", "o_swap", "o_load", "o_weight", "shadow", "active")
-    yield Proof(
-        f"{name}_shift",
-        "activations and marks move on; shadow weights move down a chain, and become active, under marks",
+    yield _movement(
         cell,
         several_terms.shift(terms),
+        "activations and marks move on; shadow weights move down a chain, and become active, under marks",
+    )
+
+
+def _movement(cell: ProcessingElement, shift: Operation, claim: str) -> Proof:
+    """The registers of a processing element that move activations, weights and marks."""
+    outputs = ("o_activation", "o_swap", "o_load", "o_weight", "shadow", "active")
+    return Proof(
+        f"{cell.module_name}_shift",
+        claim,
+        cell,
+        shift,
         tuple((wire, 0) for wire in ("i_activation", "i_swap", "i_load", "i_weight", "shadow", "active")),
         tuple((wire, 1) for wire in outputs),
         given=(("rst", 0, 0),),

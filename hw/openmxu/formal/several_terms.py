@@ -112,10 +112,12 @@ def products(terms: int) -> Operation:
     parts["plus"] = f"(bit (or {' '.join(each.format(0) for each in infinite)}))"
     parts["minus"] = f"(bit (or {' '.join(each.format(1) for each in infinite)}))"
     fields = _product_fields(terms)
-    low = sum(fields.values()) - 10
+    low = sum(fields.values()) - fields["largest"] - fields["counts"]  # these two are on top
     exact = f"(= ((_ extract {low - 1} 0) o) {_concat(parts)})"
     text = _define(
-        "products", {"a": 16 * terms, "b": 16 * terms, "o": low + 10}, f"(and {exact} {_known(fields, 'o')})"
+        "products",
+        {"a": 16 * terms, "b": 16 * terms, "o": sum(fields.values())},
+        f"(and {exact} {_known(fields, 'o')})",
     )
     return Operation("products", _SORTS + _EXPONENTS + _OPERANDS + text)
 
@@ -169,17 +171,18 @@ def aligned(terms: int) -> Operation:
         counts, differs = f"(= {p[f'zero_{i}']} #b0)", f"(bvxor {p[f'sign_{i}']} {c_sign})"
         term = f"(cut {counts} (concat {p[f'significand_{i}']} #x000) e {p[f'exponent_{i}']})"
         parts |= {f"term_{i}": f"(ite (= {differs} #b1) (bvnot {term}) {term})", f"differs_{i}": differs}
-    high = 39 + 29 * terms
+    width = sum(_window_fields(terms).values())
     # Where no term counts, the sum is a zero, whatever its exponent.
     exponent = f"(or (= ((_ extract 8 0) o) e) (not (or (counts c) (= {p['counts']} #b1))))"
-    body = f"(let ((e {largest})) (and {exponent} (= ((_ extract {high} 9) o) {_concat(parts)})))"
-    text = _define("aligned", {"c": 32, "p": sum(widths.values()), "o": high + 1}, body)
+    body = f"(let ((e {largest})) (and {exponent} (= ((_ extract {width - 1} 9) o) {_concat(parts)})))"
+    text = _define("aligned", {"c": 32, "p": sum(widths.values()), "o": width}, body)
     return Operation("aligned", _SORTS + _EXPONENTS + text, given=f"(and {_CANONICAL} {_known(widths, 'x1')})")
 
 
 def rounded(terms: int) -> Operation:
     """The exact sum of terms in a window, rounded once."""
-    w = _fields(_window_fields(terms), "w")
+    widths = _window_fields(terms)
+    w = _fields(widths, "w")
     signed = [f"(signed {w[f'differs_{i}']} {w[f'term_{i}']})" for i in range(terms)]
     differ = " ".join(f"(= {w[f'differs_{i}']} #b1)" for i in range(terms))
     body = f"""\
@@ -188,7 +191,7 @@ def rounded(terms: int) -> Operation:
   (ite (= {w["infinite"]} #b1) (= o (concat {w["sign"]} #xff (_ bv0 23)))
   (ite (= total (_ bv0 36)) (= o (concat (ite (or {differ}) #b0 {w["sign"]}) (_ bv0 31)))
        (rounds total {w["sign"]} {w["exponent"]} o)))))"""
-    text = _define("rounded", {"w": 40 + 29 * terms, "o": 32}, body)
+    text = _define("rounded", {"w": sum(widths.values()), "o": 32}, body)
     return Operation("rounded", _SORTS + _ROUNDING + text)
 
 

@@ -48,14 +48,7 @@ def check_stages(stages: int, known: Collection[int]) -> int:
     ValueError
         There is no such number of stages.
     """
-    domain = f"stages must be an integer from {min(known)} to {max(known)}, not {stages!r}"
-    try:
-        stages = operator.index(stages)
-    except TypeError:
-        raise TypeError(domain) from None
-    if stages not in known:
-        raise ValueError(domain)
-    return stages
+    return _known(stages, known, f"stages must be an integer from {min(known)} to {max(known)}, not {stages!r}")
 
 
 def check_terms(terms: int, subnormals: str) -> int:
@@ -66,16 +59,21 @@ def check_terms(terms: int, subnormals: str) -> int:
     TypeError, ValueError
         An element cannot take so many terms.
     """
-    domain = f"terms must be {', '.join(map(str, TERMS[:-1]))} or {TERMS[-1]}, not {terms!r}"
-    try:
-        terms = operator.index(terms)
-    except TypeError:
-        raise TypeError(domain) from None
-    if terms not in TERMS:
-        raise ValueError(domain)
+    terms = _known(terms, TERMS, f"terms must be {', '.join(map(str, TERMS[:-1]))} or {TERMS[-1]}, not {terms!r}")
     if terms > 1 and subnormals != "flush":
         raise ValueError(f"terms must be 1 with gradual underflow, not {terms}")
     return terms
+
+
+def _known(value: int, known: Collection[int], message: str) -> int:
+    """``value`` as an integer if it is a known one; else an error with this message."""
+    try:
+        value = operator.index(value)
+    except TypeError:
+        raise TypeError(message) from None
+    if value not in known:
+        raise ValueError(message)
+    return value
 
 
 def split_stages(stages: int) -> tuple[int, int]:

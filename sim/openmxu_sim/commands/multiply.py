@@ -176,11 +176,13 @@ def _matmul(options: argparse.Namespace) -> None:
 
 def _window(options: argparse.Namespace) -> "Window | None":
     """Return the window of the waveform, if an option sets it."""
+    from openmxu.spec.config import MxuConfig
     from openmxu_sim.engines.compiled.trace import Window, small_window
 
     if not (options.vcd_rows or options.vcd_columns or options.vcd_cycles):
         return None
-    first = small_window((options.rows or 128) // (options.terms or 1), options.columns or 128)
+    sizes = {name: getattr(options, name) for name in ("rows", "columns", "terms")}
+    first = small_window(MxuConfig(**{name: size for name, size in sizes.items() if size is not None}))
     return Window(
         options.vcd_rows or first.rows, options.vcd_columns or first.columns, options.vcd_cycles or first.cycles
     )

@@ -112,12 +112,17 @@ def multiply(m: Module, bits_a: Value, bits_b: Value, fmt: FloatFormat, subnorma
     return product
 
 
+def rebias_offset(operand: FloatFormat, result: FloatFormat) -> int:
+    """What :func:`rebias` adds to the exponent of an :class:`ExactProduct` of ``operand``."""
+    return result.bias - 2 * operand.bias - 1
+
+
 def rebias(exponent: Value, operand: FloatFormat, result: FloatFormat) -> Value:
     """The exponent of an :class:`ExactProduct` of ``operand``, less one, biased for ``result``. Signed.
 
     Less one, the constant to be added is mostly a multiple of a large power of two: few bits change.
     """
-    offset = result.bias - 2 * operand.bias - 1
+    offset = rebias_offset(operand, result)
     if not offset:
         return exponent
     low = (offset & -offset).bit_length() - 1

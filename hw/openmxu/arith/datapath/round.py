@@ -36,12 +36,11 @@ def round_pack(
         exponent, significand = _to_subnormal(m, fmt, exponent, significand)
 
     kept, increment = _nearest_even(fmt, significand)
-    if negative is not None:
-        increment = Mux(negative, _one_more_to_nearest_even(fmt, significand), increment)
     is_number = top = significand[-1]
     if short is not None:
         increment = increment | short
     if negative is not None:
+        increment = Mux(negative, _one_more_to_nearest_even(fmt, significand), increment)
         # Where ones have not reached the top, the number is 2^exponent: no fraction, and no carry.
         increment, is_number = increment & top, top | negative
     # A carry out of the fraction is a carry into the exponent; a subnormal number has exponent field 0.

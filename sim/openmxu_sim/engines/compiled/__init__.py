@@ -45,7 +45,7 @@ def run(
     config = stimulus.config
     if vcd is None:
         return _run(stimulus, stalls, progress, threads, None)
-    window = window or small_window(config.element_rows, config.columns)
+    window = window or small_window(config)
     # Modules that only a waveform needs are imported only for one.
     from openmxu_sim.engines.compiled.vcd import write_vcd  # noqa: PLC0415
 

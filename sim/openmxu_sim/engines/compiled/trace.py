@@ -52,9 +52,9 @@ class Window:
                 raise ValueError(f"{name} of a trace must be within 0 to {most}, not {value.start} to {value.stop}")
 
 
-def small_window(rows: int, columns: int) -> Window:
-    """Return a window that a waveform viewer copes with: the first cycles, rows and columns of a unit of this size."""
-    return Window(range(min(rows, 8)), range(min(columns, 8)), range(4096))
+def small_window(config: MxuConfig) -> Window:
+    """Return a window that a waveform viewer copes with: the first cycles, rows and columns of a unit's elements."""
+    return Window(range(min(config.element_rows, 8)), range(min(config.columns, 8)), range(4096))
 
 
 class _Window(ctypes.Structure):

@@ -202,16 +202,21 @@ static inline floats rounded(floats x, int dropped) {
   return x + large - large;
 }
 
-/* To the nearest number of a format, whatever x is. */
-static inline double exactly_rounded(double x, const struct format *format, int flush) {
+/* A magnitude to the nearest number with as many bits as a format has, and what overflows; it may still be tiny. */
+static inline double normally_rounded(double size, const struct format *format) {
   int dropped = 52 - format->fraction_width;
   uint64_t bits;
-  memcpy(&bits, &x, sizeof bits);
+  memcpy(&bits, &size, sizeof bits);
   bits = (bits + (1ull << (dropped - 1)) - 1 + (bits >> dropped & 1)) >> dropped << dropped;
-  double normal, size = fabs(x), tiny = flush ? 0 : size + format->grid64 - format->grid64;
+  double normal;
   memcpy(&normal, &bits, sizeof normal);
-  normal = fabs(normal) > format->largest64 ? format->overflow64 : fabs(normal);
-  return copysign(size < format->min_normal64 ? tiny : normal, x);
+  return fabs(normal) > format->largest64 ? format->overflow64 : fabs(normal);
+}
+
+/* To the nearest number of a format, whatever x is. */
+static inline double exactly_rounded(double x, const struct format *format, int flush) {
+  double size = fabs(x), tiny = flush ? 0 : size + format->grid64 - format->grid64;
+  return copysign(size < format->min_normal64 ? tiny : normally_rounded(size, format), x);
 }
 
 /* Sums of a band and a panel over one tile, k by k. The loops over vectors are unrolled: the sums are registers. */
@@ -384,15 +389,8 @@ static float add_terms_generally(const struct format *format, float c, const flo
   total = trunc(scalbn(c, -last));
   for (int i = 0; i < terms; i++) total += trunc(scalbn(products[i], -last));
   if (total == 0) return negative ? -0.0f : 0.0f;
-  /* Flushed after the rounding. */
-  double sum = fabs(scalbn(total, last));
-  int dropped = 52 - format->fraction_width;
-  uint64_t bits;
-  memcpy(&bits, &sum, sizeof bits);
-  bits = (bits + (1ull << (dropped - 1)) - 1 + (bits >> dropped & 1)) >> dropped << dropped;
-  memcpy(&sum, &bits, sizeof sum);
-  sum = sum > format->largest64 ? format->overflow64 : sum < format->min_normal64 ? 0 : sum;
-  return copysign(sum, total);
+  double sum = normally_rounded(fabs(scalbn(total, last)), format);
+  return copysign(sum < format->min_normal64 ? 0 : sum, total);  /* flushed after the rounding */
 }
 
 static void sum_up_terms_generally(const struct arithmetic *how, const float *a, const float *b, int64_t length,
