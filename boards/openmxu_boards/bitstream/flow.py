@@ -23,6 +23,7 @@ from openmxu.export.verilog import to_rtlil
 from openmxu.runtime import process
 from openmxu.runtime.files import folder, reserve
 from openmxu.runtime.machine import cores, machine_name
+from openmxu.spec.forms import FPGA
 from openmxu.yosys import yowasp
 from openmxu_boards import tools
 from openmxu_boards.bitstream.placement import read_placement
@@ -240,7 +241,7 @@ def _plan(board: Board, design: Design = selftest, name: str = "selftest") -> _P
     frequency = board.clock(platform)
     overrides = _overrides(board, platform)
     component = design(board.config, frequency)
-    text = to_rtlil(component, name=_DESIGN)
+    text = to_rtlil(component, name=_DESIGN, form=FPGA)
     check_uart(component, board)  # before the platform's files are made
     platform.add_file(f"{_DESIGN}.il", text)
     # The design's own module comes last. A module without registers has no clock.

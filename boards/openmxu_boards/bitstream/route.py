@@ -26,6 +26,7 @@ from amaranth.lib.wiring import In, Out
 from openmxu.export.verilog import to_rtlil
 from openmxu.runtime import process
 from openmxu.runtime.machine import cores
+from openmxu.spec.forms import FPGA
 from openmxu.yosys import yowasp
 from openmxu_boards import tools
 from openmxu_boards.bitstream.report import LongestPath, read_clocks, read_path, read_utilisation
@@ -163,7 +164,7 @@ def route(
     tell = progress or (lambda line: None)
     with process.workspace() as work, process.threads(cores()) as pool:
         registered = _Registered(design)
-        (work / "design.il").write_text(to_rtlil(registered, name=_TOP))
+        (work / "design.il").write_text(to_rtlil(registered, name=_TOP, form=FPGA))
         script = f"read_rtlil design.il; {target.synthesis} -top {_TOP} -json design.json"
         tell(f"synthesis of {design.module_name}")
         yowasp.run("yosys", ["-q", "-p", script], work, tell)

@@ -8,6 +8,7 @@ from openmxu.arith.datapath.pipeline import Pipeline
 from openmxu.arith.datapath.sum import Order, Sum, Summand
 from openmxu.arith.datapath.unpack import unpack
 from openmxu.spec.formats import FloatFormat, check_subnormals
+from openmxu.spec.forms import form_of
 from openmxu.spec.stages import ADDER_CUTS, check_stages
 
 _GUARD_BITS = 3  # guard, round and sticky: enough for one rounding after any alignment
@@ -92,5 +93,6 @@ class Adder(wiring.Component):
             nan=a.nan | b.nan | (a.infinite & b.infinite & subtract),
         )
         pipeline = Pipeline(m, self.CUTS[self.stages])
-        m.d.comb += self.o.eq(Sum(m, pipeline, fmt, self.subnormals, guard=_GUARD_BITS).add(first, second, order))
+        total = Sum(m, pipeline, fmt, self.subnormals, guard=_GUARD_BITS, form=form_of(platform))
+        m.d.comb += self.o.eq(total.add(first, second, order))
         return m

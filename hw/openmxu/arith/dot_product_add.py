@@ -39,6 +39,7 @@ from openmxu.arith.datapath.round import exponent_shape, round_pack
 from openmxu.arith.datapath.shift import masked, normalise
 from openmxu.arith.datapath.unpack import unpack
 from openmxu.spec.formats import FP32, FloatFormat
+from openmxu.spec.forms import FPGA, SPEED, form_of
 from openmxu.spec.stages import PRODUCT_CUTS, TERM_CUTS, check_terms, split_stages
 
 WINDOW_BITS = 3
@@ -150,13 +151,14 @@ class DotProductAdd(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Multiply; compare exponents; align, add, normalise and round."""
         m = Module()
+        form = form_of(platform)
         pipeline = Pipeline(m, PRODUCT_CUTS[self._product_stages] + TERM_CUTS[self._sum_stages])
         products = pipeline.cut("product", self._products(m, pipeline))
         ordered = pipeline.cut("ordered", self._order(m, products))
         aligned = pipeline.cut("aligned", self._align(m, ordered))
-        summed = pipeline.cut("summed", self._sum(m, aligned))
+        summed = pipeline.cut("summed", self._sum(m, aligned, form))
         half = pipeline.cut("half_normalised", self._normalise(m, summed))
-        m.d.comb += self.o.eq(pipeline.cut("rounded", self._round(m, half)))
+        m.d.comb += self.o.eq(pipeline.cut("rounded", self._round(m, half, form)))
         return m
 
     def _products(self, m: Module, pipeline: Pipeline) -> data.View:
@@ -228,8 +230,8 @@ class DotProductAdd(wiring.Component):
             value = staged
         return Cat(Const(0, self._window - len(value)), value)
 
-    def _sum(self, m: Module, aligned: data.View) -> data.View:
-        """The total, inverted if it is negative, by rows of carry-save adders."""
+    def _sum(self, m: Module, aligned: data.View, form: str) -> data.View:
+        """The total, inverted if it is negative, by rows of carry-save adders, or by a chain of adders."""
         width = self._total + 1
         carries = [aligned[f"differs_{index}"] for index in range(self.terms)]
         differ = Cat(carries).any()
@@ -237,12 +239,17 @@ class DotProductAdd(wiring.Component):
         a = Cat(aligned.addend, Const(0, width - self._window))
         b, *rest = terms
         for row, c in enumerate(rest):
+            carry = carries.pop()
+            if form == FPGA:
+                chained = Signal(width, name=f"chained_{row}")
+                m.d.comb += chained.eq(_add(a, b, carry))
+                a, b = chained, c
+                continue
             sums, carried = Signal(width, name=f"sums_{row}"), Signal(width, name=f"carries_{row}")
-            m.d.comb += [sums.eq(a ^ b ^ c), carried.eq(Cat(carries.pop(), ((a & b) | (c & (a ^ b)))[:-1]))]
+            m.d.comb += [sums.eq(a ^ b ^ c), carried.eq(Cat(carry, ((a & b) | (c & (a ^ b)))[:-1]))]
             a, b = sums, carried
         total = Signal(width, name="total")
-        carry = carries.pop()
-        m.d.comb += total.eq((Cat(carry, a) + Cat(carry, b))[1:])
+        m.d.comb += total.eq(_add(a, b, carries.pop()))
         fields = {name: aligned[name] for name in ("exponent", "sign", "infinite", "nan")}
         negative = total[-1]
         fields |= {"magnitude": total[:-1] ^ negative.replicate(width - 1), "negative": negative, "differ": differ}
@@ -255,7 +262,7 @@ class DotProductAdd(wiring.Component):
         fields = {name: summed[name] for name in ("exponent", "sign", "infinite", "nan", "negative", "differ")}
         return _structure(m, "half_normalised_sum", fields | {"magnitude": shifted.value, "shift": shifted.shift})
 
-    def _round(self, m: Module, half: data.View) -> Value:
+    def _round(self, m: Module, half: data.View, form: str) -> Value:
         """The total's bit pattern."""
         steps = self._steps[:_FINE_NORMALISATION]
         shifted = normalise(m, half.magnitude, steps=steps, fill=half.negative, name="finely")
@@ -279,7 +286,13 @@ class DotProductAdd(wiring.Component):
             infinite=half.infinite,
             nan=half.nan,
             exponents=exponents,
+            compound=form == SPEED,
         )
+
+
+def _add(a: Value, b: Value, carry: Value) -> Value:
+    """``a + b + carry`` in one adder, to their width."""
+    return (Cat(carry, a) + Cat(carry, b))[1 : 1 + len(a)]
 
 
 def _structure(m: Module, name: str, fields: dict[str, Any]) -> data.View:

@@ -42,6 +42,7 @@ from openmxu.arith.datapath.sum import Order, Sum, Summand
 from openmxu.arith.datapath.unpack import unpack
 from openmxu.arith.multiplier import Multiplier
 from openmxu.spec.formats import FP32, FloatFormat, check_subnormals
+from openmxu.spec.forms import form_of
 from openmxu.spec.stages import ADDER_CUTS, PRODUCT_CUTS, split_stages
 
 _GUARD_BITS = 4  # one more than an adder's: the product may lack its top bit
@@ -118,7 +119,7 @@ class MultiplyAdd(wiring.Component):
         pipeline = Pipeline(m, PRODUCT_CUTS[self._product_stages] + ADDER_CUTS[self._sum_stages])
         exact = pipeline.cut("multiplied", multiply(m, self.i_a, self.i_b, self.operand, self.subnormals))
         product = pipeline.cut("product", self._product(m, exact))
-        total = Sum(m, pipeline, self.result, self.subnormals, guard=_GUARD_BITS)
+        total = Sum(m, pipeline, self.result, self.subnormals, guard=_GUARD_BITS, form=form_of(platform))
         m.d.comb += self.o.eq(total.add(*self._order(m, product)))
         return m
 

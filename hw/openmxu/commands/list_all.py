@@ -9,6 +9,7 @@ from rich.table import Table
 
 from openmxu.cli.frame import Console, Section, add_command, make_parser
 from openmxu.spec.formats import FORMATS
+from openmxu.spec.forms import FORMS
 
 if TYPE_CHECKING:
     pass
@@ -49,6 +50,7 @@ def sections() -> Iterator[Section]:
             for each in FORMATS.values()
         ],
     )
+    yield "Forms of the arithmetic (openmxu verilog --form; areas and boards choose)", list(FORMS.items())
     libraries = [("", f"found: {path} ({source})") for path, source in found_libraries()]
     yield "Area targets (openmxu area --target)", [*TARGETS.items(), ("--liberty FILE", "any cell library"), *libraries]
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from openmxu.cli.frame import add_command, integer, tell
 from openmxu.runtime.files import folder, reserve
 from openmxu.spec.formats import FORMATS, SUBNORMALS
+from openmxu.spec.forms import AREA, FORMS, check_form
 
 if TYPE_CHECKING:
     from openmxu.catalog import Design
@@ -86,6 +87,12 @@ def _add_form(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="where memories are: inline (in the modules that use them) or wrapped (a separate module for each shape, "
         "which a foundry's or vendor's can replace); default: inline",
+    )
+    parser.add_argument(
+        "--form",
+        default=AREA,
+        metavar="NAME",
+        help=f"gates of the arithmetic, same bits: {', '.join(FORMS)} (see openmxu list); default: {AREA}",
     )
     parser.add_argument(
         "--clock-enable",
@@ -180,6 +187,7 @@ def _export(options: argparse.Namespace, component: Any, name: str, given: dict[
         ports=options.ports,
         memories=options.memories,
         clock_enable=options.clock_enable,
+        form=options.form,
         command=_verilog_command(options, given),
     )
 
@@ -213,6 +221,7 @@ def _check_verilog(options: argparse.Namespace) -> None:
 
     check_names(options.name, options.prefix, options.ports)
     check_memories(options.memories)
+    check_form(options.form)
     if options.bench is not None:
         _check_bench(options)
     if options.core is not None and (
@@ -242,7 +251,7 @@ def _verilog_command(options: argparse.Namespace, given: dict[str, Any]) -> str:
     for name in ("name", "prefix"):
         if (value := getattr(options, name)) is not None:
             words += [f"--{name}", value]
-    for name, default in (("ports", "nested"), ("memories", "inline")):
+    for name, default in (("ports", "nested"), ("memories", "inline"), ("form", AREA)):
         if (value := getattr(options, name)) != default:
             words += [f"--{name}", value]
     words += ["--clock-enable"] * options.clock_enable

@@ -19,6 +19,7 @@ from openmxu.export.memories import WrappedMemory, check_memories, reference, wr
 from openmxu.export.names import PORTS, check_names
 from openmxu.export.rtlil import MODULE, PORT, join_ports, prune, rename_modules
 from openmxu.runtime import cache, process
+from openmxu.spec.forms import AREA, check_form
 
 _WAIVERS = {
     "DECLFILENAME": "Many modules share this file, which may be called anything.",
@@ -69,7 +70,8 @@ class _Reference(wiring.Component):
 class _Library:
     """The platform under which repeated components become references; collects their modules' texts."""
 
-    def __init__(self) -> None:
+    def __init__(self, form: str) -> None:
+        self.form = check_form(form)
         self.modules: dict[str, str] = {}
 
     def references(self, component: Any, count: int) -> Sequence[_Reference]:
@@ -92,8 +94,8 @@ class _Library:
 class _Wrapping(_Library):
     """A library that has modules for memories, too."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, form: str) -> None:
+        super().__init__(form)
         self.memories: dict[str, WrappedMemory] = {}
 
     def get_memory(self, memory: Memory) -> Any:
@@ -107,16 +109,20 @@ class _Wrapping(_Library):
         return reference(memory, name)
 
 
-def to_rtlil(component: Any, *, name: str | None = None, memories: str = "inline", clock_enable: bool = False) -> str:
+def to_rtlil(
+    component: Any, *, name: str | None = None, memories: str = "inline", clock_enable: bool = False, form: str = AREA
+) -> str:
     """RTLIL text of ``component``, its own module last; for parameters and errors see :func:`to_verilog`."""
     name = name or component.module_name
-    return _convert(component, name, memories, clock_enable=clock_enable)[0]
+    return _convert(component, name, memories, form, clock_enable=clock_enable)[0]
 
 
-def _convert(component: Any, name: str, memories: str, *, clock_enable: bool) -> tuple[str, dict[str, WrappedMemory]]:
+def _convert(
+    component: Any, name: str, memories: str, form: str, *, clock_enable: bool
+) -> tuple[str, dict[str, WrappedMemory]]:
     """RTLIL text of a component, and the memories among its modules, by name."""
-    wrapping = _Wrapping()
-    library = wrapping if check_memories(memories) == "wrapped" else _Library()
+    wrapping = _Wrapping(form)
+    library = wrapping if check_memories(memories) == "wrapped" else _Library(form)
     top = library.convert(component, name)
     if name in library.modules:
         raise ValueError(f"name must differ from the modules inside, not {name!r}")
@@ -132,6 +138,7 @@ def to_verilog(
     ports: str = "nested",
     memories: str = "inline",
     clock_enable: bool = False,
+    form: str = AREA,
     command: str = "",
 ) -> str:
     """Verilog text of ``component``, its own module last.
@@ -157,6 +164,8 @@ def to_verilog(
         macro of its name is defined.
     clock_enable
         Whether the design has an input ``clk_en``, on AXI ``aclken``, see :func:`~openmxu.export.enable.enable_clock`.
+    form
+        A key of :data:`~openmxu.spec.forms.FORMS`: other gates for the same bits.
     command
         The command that writes the same file, for the comment at its top.
 
@@ -164,14 +173,15 @@ def to_verilog(
     ------
     ValueError
         A language does not allow a name, a module inside or a port is called ``name``, two ports would have the same
-        name, ``memories`` is not known, the clock cannot be enabled, or ``command`` cannot stand in a comment.
+        name, ``memories`` or ``form`` is not known, the clock cannot be enabled, or ``command`` cannot stand in a
+        comment.
     RuntimeError
         Yosys fails.
     """
     name = component.module_name if name is None else name
     check_names(name, prefix, ports)
     check_command(command)
-    design, wrapped = _convert(component, name, check_memories(memories), clock_enable=clock_enable)
+    design, wrapped = _convert(component, name, check_memories(memories), form, clock_enable=clock_enable)
     if prefix is None:
         prefix = f"{name}_{hashlib.sha256(design.encode()).hexdigest()[:8]}"
     text = rename_modules(design, lambda module: _rename(module, name, prefix))

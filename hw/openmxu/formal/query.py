@@ -10,6 +10,7 @@ from openmxu.formal.smt import transition_system
 from openmxu.formal.solvers import SOLVERS, Answer, solve, version
 from openmxu.formal.specification import Operation
 from openmxu.runtime import process
+from openmxu.spec.forms import AREA
 
 TIME_LIMIT = 900.0
 """Seconds for a proof, or for each of its cases, by default."""
@@ -39,6 +40,8 @@ class Proof:
     """Assumptions: wires that have a value in a cycle."""
     cut: str | None = None
     """A wire that may have any value: its driver is ignored."""
+    form: str = AREA
+    """The form of the component's arithmetic, one of :data:`~openmxu.spec.forms.FORMS`."""
     solvers: tuple[str, ...] = SOLVERS
     """Names of the solvers that can decide this proof."""
     quick: bool = False
@@ -131,7 +134,7 @@ class _Query:
     """A proof as SMT-LIB text: operands are called ``x0``, ``x1``, ...; the result ``result``."""
 
     def __init__(self, proof: Proof, change: str = "") -> None:
-        system = transition_system(proof.component, cut=proof.cut, change=change)
+        system = transition_system(proof.component, form=proof.form, cut=proof.cut, change=change)
         self._operation = proof.operation
         self._names = [f"x{index}" for index in range(len(proof.operands))]
         reads = [*proof.operands, *proof.result, *((wire, cycle) for wire, cycle, _ in proof.given)]

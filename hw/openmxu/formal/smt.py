@@ -8,6 +8,7 @@ from typing import Any
 
 from openmxu import yosys
 from openmxu.export.verilog import to_rtlil
+from openmxu.spec.forms import AREA
 
 REGISTERS = "registers"
 """A wire of every system with registers: all registers, concatenated."""
@@ -52,8 +53,8 @@ class System:
         return "\n".join([self.text, *states, *steps, ""])
 
 
-def transition_system(component: Any, *, cut: str | None = None, change: str = "") -> System:
-    """The transition system of ``component``."""
+def transition_system(component: Any, *, form: str = AREA, cut: str | None = None, change: str = "") -> System:
+    """The transition system of ``component`` in a form, one of :data:`~openmxu.spec.forms.FORMS`."""
     top = component.module_name
     if change:  # wires that nothing reads can still be queried
         change = f"setattr -set keep 1 w:*\n{change}"
@@ -66,7 +67,7 @@ opt_clean
 dffunmap
 write_smt2 -stbv -wires /job/result
 """,
-        to_rtlil(component),
+        to_rtlil(component, form=form),
     )
     widths = {name: int(width) for name, width in re.findall(r"^; yosys-smt2-wire (\S+) (\d+)$", text, re.MULTILINE)}
     # The registers are the values that a step gives to the next state.

@@ -137,7 +137,8 @@ def netlist_of(result: Result, limit: float = yosys.TIME_LIMIT) -> TimedNetlist:
 
     def make() -> bytes:
         script = result.script if NETLIST in result.script else f"{result.script}setundef -zero\n{_WRITE}"
-        return pack(yosys.run(script, result.point.rtlil(), [NETLIST], libraries=libraries, limit=limit)[NETLIST])
+        text = result.point.in_form(result.target.form)
+        return pack(yosys.run(script, text, [NETLIST], libraries=libraries, limit=limit)[NETLIST])
 
     libraries = {"cells.lib": library.text}
     text = unpack(cache.fetch("netlists", result.netlist_key, make))

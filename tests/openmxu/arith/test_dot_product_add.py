@@ -13,11 +13,13 @@ from amaranth.lib.wiring import In, Out
 from openmxu.area.target.gates import gates
 from openmxu.arith import DotProductAdd
 from openmxu.spec.formats import BF16, FP32, FloatFormat
+from openmxu.spec.forms import AREA, FPGA, SPEED
 from openmxu_sim import golden
 from openmxu_sim.netlist.bitslice import LANES, Gates
 from openmxu_sim.operands import vectors
 
 from ...bits import same_bits
+from ...conftest import slow
 from ...several_terms import Bits, drawn
 
 
@@ -41,14 +43,15 @@ class _Apart(wiring.Component):
 
 
 @cache
-def _gates(operand: str, result: str, terms: int, stages: int = 0) -> Gates:
+def _gates(operand: str, result: str, terms: int, stages: int = 0, form: str = AREA) -> Gates:
     formats = FloatFormat.parse(operand), FloatFormat.parse(result)
     ports = [f"{side}{index}" for side in "ab" for index in range(terms)]
-    return Gates(gates(_Apart(DotProductAdd(*formats, terms=terms, stages=stages))), [*ports, "c"], latency=stages)
+    dut = _Apart(DotProductAdd(*formats, terms=terms, stages=stages))
+    return Gates(gates(dut, form=form), [*ports, "c"], latency=stages)
 
 
-def _check(operand: str, result: str, terms: int, c: Bits, a: Bits, b: Bits) -> None:
-    got = _gates(operand, result, terms)(*a.T, *b.T, c)
+def _check(operand: str, result: str, terms: int, c: Bits, a: Bits, b: Bits, form: str = AREA) -> None:
+    got = _gates(operand, result, terms, form=form)(*a.T, *b.T, c)
     expected = golden.dot_product_add(c, a, b, operand, result)
     same_bits(got, expected, c, *a.T, *b.T, fmt=result, operand="", note=f"{operand}, {result}, {terms} terms")
 
@@ -76,6 +79,13 @@ def _check(operand: str, result: str, terms: int, c: Bits, a: Bits, b: Bits) -> 
 )
 def test_any_operands(operand: str, result: str, terms: int) -> None:
     _check(operand, result, terms, *drawn(operand, result, terms, 40_000, seed=terms))
+
+
+@pytest.mark.parametrize(
+    ("form", "operand", "terms"), [(SPEED, "bf16", 4), (FPGA, "bf16", 4), slow(SPEED, "fp16", 8), slow(FPGA, "fp16", 8)]
+)
+def test_other_forms(form: str, operand: str, terms: int) -> None:
+    _check(operand, "fp32", terms, *drawn(operand, "fp32", terms, 40_000, seed=terms), form)
 
 
 @pytest.mark.parametrize("result", ["e4f3", pytest.param("e3f5", marks=pytest.mark.slow)])

@@ -11,7 +11,8 @@ import pytest
 
 from openmxu.area.target.gates import gates
 from openmxu.arith import Adder, Multiplier, MultiplyAdd
-from openmxu.spec.formats import BF16, FP32, SUBNORMALS, FloatFormat
+from openmxu.spec.formats import BF16, FP32, FloatFormat
+from openmxu.spec.forms import AREA, SPEED
 from openmxu_sim import golden
 from openmxu_sim.netlist.bitslice import Gates
 from openmxu_sim.operands import vectors
@@ -23,16 +24,21 @@ _COUNT = 20_000
 _Bits = npt.NDArray[np.uint32]
 
 
-def _check(dut: MultiplyAdd, a: _Bits, b: _Bits, c: _Bits) -> None:
+def _check(dut: MultiplyAdd, a: _Bits, b: _Bits, c: _Bits, form: str = AREA) -> None:
     """Compare all results with those of a multiplier and an adder of the golden model."""
-    got = Gates(gates(dut), ["i_a", "i_b", "i_c"], latency=0)(a, b, c)
+    got = Gates(gates(dut, form=form), ["i_a", "i_b", "i_c"], latency=0)(a, b, c)
     operand, result = str(dut.operand), str(dut.result)
     products = golden.multiply(a, b, operand, result, subnormals=dut.subnormals)
     expected = golden.add(c, products, result, subnormals=dut.subnormals)
-    same_bits(got, expected, a, b, c, fmt=result, operand=operand, note=dut.module_name)
+    same_bits(got, expected, a, b, c, fmt=result, operand=operand, note=f"{dut.module_name}, {form}")
 
 
-@pytest.mark.parametrize("subnormals", SUBNORMALS)
+_FORMS = pytest.mark.parametrize(
+    ("subnormals", "form"), [("flush", AREA), ("ieee", AREA), ("flush", SPEED), ("ieee", SPEED)]
+)
+
+
+@_FORMS
 @pytest.mark.parametrize(
     ("operand", "result"),
     [
@@ -42,25 +48,25 @@ def _check(dut: MultiplyAdd, a: _Bits, b: _Bits, c: _Bits) -> None:
         slow("e3f2", "e3f5"),
     ],
 )
-def test_all_operands(operand: str, result: str, subnormals: str) -> None:
+def test_all_operands(operand: str, result: str, subnormals: str, form: str) -> None:
     formats = FloatFormat.parse(operand), FloatFormat.parse(result)
     dut = MultiplyAdd(*formats, subnormals=subnormals)
     assert dut.is_one_datapath
     sums = np.unique(vectors.canonical(np.arange(1 << formats[1].width), str(formats[1])))
     factors = np.arange(1 << formats[0].width, dtype=np.uint32)
     a, b, c = (np.ascontiguousarray(each.ravel()) for each in np.meshgrid(factors, factors, sums))
-    _check(dut, a, b, c)
+    _check(dut, a, b, c, form)
 
 
-@pytest.mark.parametrize("subnormals", SUBNORMALS)
+@_FORMS
 @pytest.mark.parametrize("operand", ["bf16", *map(slow, ("fp16", "tf32", "fp8_e4m3", "e8f11", "e2f1"))])
-def test_sums_in_fp32(operand: str, subnormals: str) -> None:
+def test_sums_in_fp32(operand: str, subnormals: str, form: str) -> None:
     dut = MultiplyAdd(FloatFormat.parse(operand), subnormals=subnormals)
     assert dut.is_one_datapath
     a, b = vectors.pairs(operand, _COUNT, seed=1)
     products = golden.multiply(a, b, operand, "fp32", subnormals=subnormals)
     addends = _addends(products)
-    _check(dut, *(np.tile(each, len(addends)) for each in (a, b)), vectors.canonical(np.concatenate(addends)))
+    _check(dut, *(np.tile(each, len(addends)) for each in (a, b)), vectors.canonical(np.concatenate(addends)), form)
 
 
 def _addends(products: _Bits) -> Sequence[_Bits]:

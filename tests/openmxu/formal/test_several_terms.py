@@ -2,11 +2,14 @@
 # (elements whose other parts are proven go unused)
 """Processing elements of several terms compute what the contract says, for all operands and states."""
 
+from dataclasses import replace
+
 import pytest
 
 from openmxu.arith.datapath import round as rounding
 from openmxu.formal.proofs import about, late
 from openmxu.formal.query import Proof, confirm, prove
+from openmxu.spec.forms import AREA, FORMS
 from openmxu.unit.pe import ProcessingElement
 
 from ...conftest import slow
@@ -19,10 +22,13 @@ def _proof(part: str, terms: int, stages: int) -> Proof:
     return proof
 
 
-@pytest.mark.parametrize(("terms", "stages"), [(2, 1), slow(4, 4), slow(4, 7), slow(8, 1)])
+@pytest.mark.parametrize(
+    ("terms", "stages", "form"),
+    [(2, 1, AREA), *(slow(4, 4, form) for form in FORMS), slow(4, 7, AREA), slow(8, 1, AREA)],
+)
 @pytest.mark.parametrize("part", _PARTS)
-def test_proofs(part: str, terms: int, stages: int) -> None:
-    proof = _proof(part, terms, stages)
+def test_proofs(part: str, terms: int, stages: int, form: str) -> None:
+    proof = replace(_proof(part, terms, stages), form=form)
     assert confirm(proof, "bitwuzla")
     assert prove(proof, "bitwuzla").holds
 

@@ -280,11 +280,8 @@ class _Netlist:
         libraries = {"cells.lib": library.text}
 
         def make() -> bytes:
-            return pack(
-                yosys.run(script, result.point.rtlil(), ["netlist.json"], libraries=libraries, limit=limit)[
-                    "netlist.json"
-                ]
-            )
+            rtlil = result.point.in_form(result.target.form)
+            return pack(yosys.run(script, rtlil, ["netlist.json"], libraries=libraries, limit=limit)["netlist.json"])
 
         text = unpack(cache.fetch("netlists", cache.key("netlist.json", result.key), make))
         return cls.parse(json.loads(text)["modules"][result.point.top])

@@ -63,9 +63,9 @@ def measure_all(
     keeps: Callable[[Target, Point], bool] = lambda target, point: False,
 ) -> list[Result]:
     """Each point on its target, several at a time; in the order of the plan."""
-    points = {point.top: point for _, point in plan}
-    texts = {top: point.rtlil() for top, point in points.items()}
-    costs = [_cost(target, point, texts[point.top]) for target, point in plan]
+    points = {(point.top, target.form): point for target, point in plan}
+    texts = {(top, form): point.in_form(form) for (top, form), point in points.items()}
+    costs = [_cost(target, point, texts[point.top, target.form]) for target, point in plan]
     # The largest first, by an estimate: none should be left to run alone at the end.
     order = sorted(range(len(plan)), key=lambda index: costs[index], reverse=True)
     results: dict[int, Result] = {}
@@ -75,7 +75,7 @@ def measure_all(
         target, point = plan[index]
         begin = time.monotonic()
         keep = keeps(target, point)
-        result = measure(point, texts[point.top], target, where.execute, where.limit, keep=keep)
+        result = measure(point, texts[point.top, target.form], target, where.execute, where.limit, keep=keep)
         return index, result, time.monotonic() - begin
 
     left = Left(sum(costs))

@@ -8,7 +8,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from openmxu.area.subject.points import Point, kept_rtlil
+from openmxu.area.subject.points import KeptRtlil, Point
 from openmxu.catalog import Design
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import FP32, FloatFormat
@@ -46,12 +46,7 @@ def whole(design: Design) -> Point:
     fmt = FloatFormat.parse(name) if name else None
     width = fmt.significand_width if fmt else domain["width"]
     return Point(
-        design.name,
-        width,
-        fmt,
-        design.name,
-        lambda: kept_rtlil(design.build, design.name, (design.family, domain)),
-        domain,
+        design.name, width, fmt, design.name, KeptRtlil(design.build, design.name, (design.family, domain)), domain
     )
 
 
@@ -128,10 +123,5 @@ def _point(part: str, config: MxuConfig, make: Callable[[], Any], *, size: bool 
         options |= {"rows": config.rows, "columns": config.columns, "source": str(config.source), "depth": config.depth}
     top = "_".join(map(str, [part, config.operand, *options.values()])).replace(" ", "_")
     return Point(
-        part,
-        config.operand.significand_width,
-        config.operand,
-        top,
-        lambda: kept_rtlil(make, top, (part, config)),
-        options,
+        part, config.operand.significand_width, config.operand, top, KeptRtlil(make, top, (part, config)), options
     )

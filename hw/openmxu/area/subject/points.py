@@ -15,6 +15,7 @@ from openmxu.export.verilog import to_rtlil
 from openmxu.runtime import cache
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16, FORMATS, FP8_E4M3, FP8_E5M2, FP16, FP32, TF32, FloatFormat
+from openmxu.spec.forms import AREA
 from openmxu.unit.accumulator import AccumulatorBank
 from openmxu.unit.array import SystolicArray
 from openmxu.unit.mxu import Mxu
@@ -80,7 +81,7 @@ class Point:
     top: str
     """Name of its top module."""
     rtlil: Callable[[], str] = field(repr=False)
-    """Gives its RTLIL."""
+    """Gives its RTLIL; a :class:`KeptRtlil` has several forms."""
     options: Mapping[str, str | int] = field(default_factory=dict)
     """The other parameters that it was built with, by name."""
     variant: str = ""
@@ -110,6 +111,10 @@ class Point:
     def is_for(self, recipe: str) -> bool:
         """Whether it is measured with a recipe, or on an FPGA."""
         return self.scope in ("everywhere", recipe) or (self.scope == "timed" and recipe in ("area", "sized", "speed"))
+
+    def in_form(self, form: str) -> str:
+        """The RTLIL in a form, where it has several; see :data:`~openmxu.spec.forms.FORMS`."""
+        return self.rtlil(form) if isinstance(self.rtlil, KeptRtlil) else self.rtlil()
 
     def change(self, rtlil: str) -> str:
         """The lines of a script that apply the ties; empty without ties."""
@@ -258,20 +263,31 @@ def made_point(
 ) -> Point:
     """A point of any component, made by ``make`` on demand: Amaranth warns of components never used.
 
-    See :func:`kept_rtlil` for ``what``, and :class:`Point` for the rest.
+    See :class:`KeptRtlil` for ``what``, and :class:`Point` for the rest.
     """
     top = re.sub(r"\W+", "_", f"{part} {fmt or width} {size} {variant}".strip())
-    return Point(
-        part, width, fmt, top, lambda: kept_rtlil(make, top, what), options or {}, variant, size, tuple(ties), scope
-    )
+    text = KeptRtlil(make, top, what)
+    return Point(part, width, fmt, top, text, options or {}, variant, size, tuple(ties), scope)
 
 
-def kept_rtlil(make: Callable[[], Any], top: str, what: object) -> str:
-    """The RTLIL of a component of this package.
+@dataclass(frozen=True)
+class KeptRtlil:
+    """The RTLIL of a component of this package, cached: making it takes longer than looking up its measurement."""
 
-    The text is cached under ``top`` and ``what``, because making it takes longer than looking up its measurement.
-    """
-    return cache.fetch_result(SOURCES, lambda: to_rtlil(make(), name=top).encode(), "rtlil", top, repr(what)).decode()
+    make: Callable[[], Any]
+    """Makes the component."""
+    top: str
+    """Name of its top module."""
+    what: object
+    """Everything that the component depends on."""
+
+    def __call__(self, form: str = AREA) -> str:
+        """The text in one of :data:`~openmxu.spec.forms.FORMS`."""
+
+        def text() -> bytes:
+            return to_rtlil(self.make(), name=self.top, form=form).encode()
+
+        return cache.fetch_result(SOURCES, text, "rtlil", self.top, repr(self.what), form).decode()
 
 
 def _with_width(width: int) -> FloatFormat:

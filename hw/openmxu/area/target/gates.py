@@ -7,17 +7,18 @@ from openmxu import yosys
 from openmxu.area.target.liberty import generic_library
 from openmxu.area.target.targets import choose_targets
 from openmxu.export.verilog import to_rtlil
+from openmxu.spec.forms import AREA
 from openmxu.yosys.netlist import Netlist, read_netlist
 
 
-def gates(component: Any, *, change: Callable[[str], str] | None = None) -> Netlist:
+def gates(component: Any, *, form: str = AREA, change: Callable[[str], str] | None = None) -> Netlist:
     """The gates that synthesis makes of a component, as in area reports, each written out as its function.
 
     The component is mapped to the generic cell library with the recipe ``area``. Then each of its cells is
     replaced by its function in the library, in Yosys's simplest cells: ``$_NOT_``, ``$_AND_``, ``$_OR_``, ``$_XOR_``,
     ``$_DFF_P_``. An error of the mapping is thus an error here, too.
     """
-    rtlil = to_rtlil(component)
+    rtlil = to_rtlil(component, form=form)
     return mapped(rtlil if change is None else change(rtlil), component.module_name)
 
 

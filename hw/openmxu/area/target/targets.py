@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from openmxu.area.target.liberty import Library, generic_library
 from openmxu.area.target.timing import find_sta
+from openmxu.spec.forms import AREA, FORMS
 
 TARGETS = {
     "generic": "generic gates, area in NAND2 equivalents (GE)",
@@ -28,7 +29,7 @@ RECIPES = {
     "area": "ripple carries and products row by row, then ABC minimises area (amap)",
     "default": "Yosys's own steps: ABC minimises delay first (&nf)",
     "sized": "ABC minimises area (amap), then buffers and sizes gates by the library's timing",
-    "speed": "ABC minimises delay, then buffers and sizes gates by the library's timing",
+    "speed": "the form for speed; ABC minimises delay, then buffers and sizes gates by the library's timing",
 }
 """The ways to map to gates, each with its description.
 
@@ -109,6 +110,11 @@ class Target:
         """Whether statements include this target: each sound library counts once, by its area."""
         is_doubtful = self.library is not None and self.library.doubt != ""
         return self.counts_all and self.recipe not in _ASIDE and not is_doubtful
+
+    @property
+    def form(self) -> str:
+        """The form of arithmetic that suits it; see :data:`~openmxu.spec.forms.FORMS`."""
+        return self.recipe if self.recipe in FORMS else AREA
 
     @property
     def has_orders(self) -> bool:

@@ -16,7 +16,11 @@ class Pipeline:
 
     def __init__(self, m: Module, registered: Collection[str]) -> None:
         self._m = m
-        self._registered = registered
+        self._registered = frozenset(registered)
+
+    def cuts(self, names: Collection[str]) -> bool:
+        """Whether any of some places is a register."""
+        return not self._registered.isdisjoint(names)
 
     def cut(self, name: str, value: Any) -> Any:
         """``value`` after the cut ``name``: a signal of the same shape.

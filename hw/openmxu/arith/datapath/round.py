@@ -25,11 +25,13 @@ def round_pack(
     short: Value | None = None,
     negative: Value | None = None,
     offset: int = 0,
+    compound: bool = False,
 ) -> Value:
     """The bit pattern of ``±significand · 2^exponent`` in ``fmt``, rounded to nearest, ties to even.
 
     In flush mode, underflow is decided on the value before rounding. Logic for overflow and underflow is
-    made only where ``exponents`` leaves room for them.
+    made only where ``exponents`` leaves room for them. If ``compound``, the magnitude and the next one are made beside
+    each other, and the increment, which comes last, selects.
     """
     underflows = exponents.start < 1
     if subnormals == "ieee" and underflows:
@@ -49,7 +51,8 @@ def round_pack(
     if subnormals == "ieee":
         field, more = masked(field, top), masked(more, top)
     magnitude = Signal(width + fmt.fraction_width, name="magnitude")
-    m.d.comb += magnitude.eq(Cat(kept[:-1], field) + Cat(Const(0, fmt.fraction_width), more) + increment)
+    cut_off, more = Cat(kept[:-1], field), Cat(Const(0, fmt.fraction_width), more)
+    m.d.comb += magnitude.eq(_selected(m, cut_off, increment) if compound else cut_off + more + increment)
 
     # The exponent before rounding decides which fields count, so that nothing waits for the carry. A carry into the
     # exponent leaves a fraction of 0, which is right for the smallest normal number, and for infinity.
@@ -70,6 +73,13 @@ def round_pack(
     bits = Signal(fmt.width, name="rounded_bits")
     m.d.comb += bits.eq(Cat(_special(fmt, fraction, field, overflows & has_exponent, infinite, nan), sign & ~nan))
     return bits
+
+
+def _selected(m: Module, cut_off: Value, increment: Value) -> Value:
+    """``cut_off + increment``, where the increment comes last."""
+    following = Signal(len(cut_off), name="following")
+    m.d.comb += following.eq(cut_off + 1)
+    return Mux(increment, following, cut_off)
 
 
 def _special(fmt: FloatFormat, fraction: Value, field: Value, overflows: Value, infinite: Value, nan: Value) -> Value:

@@ -65,12 +65,13 @@ def normalise(
     limit: Value | None = None,
     more: Value | None = None,
     fill: Value | None = None,
+    zeros: Value | None = None,
     name: str,
 ) -> Normalised:
-    """Shift ``value`` left until its top bit is set.
+    """Shift ``value`` left until its top bit is set, or by ``zeros``.
 
-    Every step tests the top bits itself: that is smaller than counting the leading zeros first and
-    shifting afterwards.
+    Without a number of zeros every step tests the top bits itself: that is smaller than counting the leading zeros
+    first and shifting afterwards.
     """
     steps = range((len(value) - 1).bit_length()) if steps is None else steps
     fill = Const(0, 1) if fill is None else fill
@@ -81,7 +82,7 @@ def normalise(
         distance = 1 << step
         shift = Signal(name=f"{name}_by_{distance}")
         staged = Signal(len(value), name=f"{name}_{distance}")
-        free = ~value[-distance:].any()
+        free = ~value[-distance:].any() if zeros is None else zeros[step]
         if limit is None:
             m.d.comb += shift.eq(free)
         else:

@@ -16,19 +16,25 @@ Why it is exact:
   the significands are not in order. No bit was lost then: d is exact, and so is its magnitude, ~d + 1.
 - The + 1 is added at the rounding. Normalisation shifts in ones from below, so all bits below the last place are ones,
   and the carry of the + 1 through them is the increment that the rounding adds to that place.
+- The form for speed shifts by anticipated zeros, one too few at most. It rounds the sum as it then is, and shifted by
+  one more place; the top bit selects. A limited shift, of gradual underflow, looks for its zeros as for area.
 - The difference of exponents has no carry-in. Where a's exponent is larger, the distance is therefore one too small,
   and b is aligned from one place further right. Else the distance is the inverted difference, which is exact.
 """
 
 from typing import Any, NamedTuple
 
-from amaranth.hdl import Cat, Const, Module, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
 
+from openmxu.arith.datapath.anticipate import anticipate
 from openmxu.arith.datapath.pipeline import Pipeline
 from openmxu.arith.datapath.round import exponent_shape, round_pack
 from openmxu.arith.datapath.shift import masked, normalise, shift_right_sticky
 from openmxu.spec.formats import FloatFormat
+from openmxu.spec.forms import SPEED
+
+_INNER_CUTS = ("half_aligned", "aligned", "summed", "half_normalised")
 
 _FINE_ALIGNMENT, _FINE_NORMALISATION = 4, 2
 """Steps of each shifter behind the cut in its middle: both halves then take the same time."""
@@ -86,13 +92,18 @@ def _kept(target: data.View, source: Any) -> list[object]:
 class Sum:
     """Adds two numbers in a module."""
 
-    def __init__(self, m: Module, pipeline: Pipeline, fmt: FloatFormat, subnormals: str, *, guard: int) -> None:
+    def __init__(
+        self, m: Module, pipeline: Pipeline, fmt: FloatFormat, subnormals: str, *, guard: int, form: str
+    ) -> None:
         self._m = m
         self._pipeline = pipeline
         self._fmt = fmt
         self._subnormals = subnormals
         self._guard = guard
         self._width = fmt.significand_width + guard
+        # With a register inside, a sum's slowest part is not where these would make it faster.
+        self._compound = form == SPEED and not pipeline.cuts(_INNER_CUTS)
+        self._anticipates = self._compound and subnormals == "flush"
 
     def add(self, a: Summand, b: Summand, order: Order) -> Value:
         """The bit pattern of ``a + b``, rounded to nearest, ties to even, behind all cuts.
@@ -177,7 +188,9 @@ class Sum:
     def _sum(self, aligned: data.View) -> data.View:
         """The sum's magnitude; one too small in its last place, and with ones to follow, where it is ``short``."""
         width = self._width
-        summed = Signal(_layout(exponent=self._fmt.exponent_width, significand=width + 1, short=1), name="sum")
+        zeros = {"zeros": len(self._steps)} if self._anticipates else {}
+        layout = _layout(exponent=self._fmt.exponent_width, significand=width + 1, short=1, **zeros)
+        summed = Signal(layout, name="sum")
         # Signals outside of the structure: simulators take a word that depends on itself for a loop.
         total, short = Signal(width + 1, name="total"), Signal(name="short")
         small = aligned.small ^ aligned.subtract.replicate(width)
@@ -190,6 +203,10 @@ class Sum:
             *_kept(summed, aligned),
             summed.sign.eq(aligned.sign ^ short),
         ]
+        if self._anticipates:
+            signs = aligned.subtract.replicate(2)
+            a, b = Cat(Const(0, self._guard), aligned.large, Const(0, 2)), Cat(small, signs)
+            self._m.d.comb += summed.zeros.eq(anticipate(self._m, a, b, aligned.subtract))
         return summed
 
     @property
@@ -209,18 +226,14 @@ class Sum:
             steps=self._steps[_FINE_NORMALISATION:],
             limit=self._limit(summed.exponent),
             fill=summed.short,
+            zeros=summed.zeros if self._anticipates else None,
             name="coarsely",
         )
-        half = Signal(
-            _layout(
-                exponent=self._fmt.exponent_width,
-                significand=len(summed.significand),
-                short=1,
-                shift=len(self._steps),
-                more=1,
-            ),
-            name="half_normalised_sum",
-        )
+        fields = {"exponent": self._fmt.exponent_width, "significand": len(summed.significand), "short": 1}
+        fields |= {"shift": len(self._steps), "more": 1}
+        if self._anticipates:
+            fields["zeros"] = _FINE_NORMALISATION
+        half = Signal(_layout(**fields), name="half_normalised_sum")
         self._m.d.comb += [
             half.exponent.eq(summed.exponent),
             half.significand.eq(shifted.value),
@@ -228,11 +241,15 @@ class Sum:
             half.shift.eq(shifted.shift),
             half.more.eq(shifted.more),
             *_kept(half, summed),
+            *([half.zeros.eq(summed.zeros)] if self._anticipates else []),
         ]
         return half
 
     def _normalise_finely(self, half: data.View) -> data.View:
-        """The sum with its top bit set, or as far left as its exponent allows; its exponent is two too small."""
+        """The sum with its top bit set, or as far left as its exponent allows.
+
+        In the form for speed the top bit may be missing, and ``lower`` is the exponent of the sum shifted once more.
+        """
         shifted = normalise(
             self._m,
             half.significand,
@@ -240,11 +257,13 @@ class Sum:
             limit=self._limit(half.exponent),
             more=half.more,
             fill=half.short,
+            zeros=half.zeros if self._anticipates else None,
             name="finely",
         )
-        exponents = self._exponents
+        shape = exponent_shape(self._exponents)
         fields = {
-            "exponent": exponent_shape(exponents),
+            "exponent": shape,
+            **({"lower": shape, "subtract": 1} if self._anticipates else {}),
             "significand": len(half.significand),
             "short": 1,
             "sign": 1,
@@ -254,10 +273,15 @@ class Sum:
         normalised = Signal(data.StructLayout(fields), name="normalised_sum")
         is_zero = ~shifted.value[-1] if self._subnormals == "flush" else ~half.significand.any()
         width = len(normalised.exponent)
-        unshifted = Cat(~(half.shift | shifted.shift), Const(-1, width))[:width]
+        unshifted = Cat(~(half.shift | shifted.shift), Const(-1, width))[:width]  # less shift and one
+        if self._anticipates:
+            is_zero = Const(0, 1)  # decided where the top bit is known
+            lower = (half.exponent + half.above + 1) + unshifted
+            self._m.d.comb += [normalised.lower.eq(lower), normalised.subtract.eq(half.subtract)]
+        # exponent + above + 1 - shift; less an offset of two where the rounding, one adder for all, has room for it
+        compound = (half.exponent + half.above + 2) + unshifted
         self._m.d.comb += [
-            # exponent + above + 1 - shift, less two
-            normalised.exponent.eq(half.exponent + unshifted + half.above),
+            normalised.exponent.eq(compound if self._compound else half.exponent + unshifted + half.above),
             normalised.significand.eq(shifted.value),
             normalised.short.eq(half.short),
             # Exact cancellation is +0, whatever was cancelled.
@@ -275,15 +299,27 @@ class Sum:
 
     def _round(self, normalised: data.View) -> Value:
         """The sum's bit pattern."""
+        whole = self._pack(normalised, normalised.significand, normalised.exponent)
+        if not self._anticipates:
+            return whole
+        shifted = Cat(Const(0, 1), normalised.significand[:-1])  # far below the last place
+        return Mux(normalised.significand[-1], whole, self._pack(normalised, shifted, normalised.lower))
+
+    def _pack(self, normalised: data.View, significand: Value, exponent: Value) -> Value:
+        """The bit pattern of a significand and an exponent, or of a special value."""
+        sign = normalised.sign
+        if self._anticipates:
+            sign = sign & ~(normalised.subtract & ~significand[-1])
         return round_pack(
             self._m,
             self._fmt,
             self._subnormals,
-            sign=normalised.sign,
-            exponent=normalised.exponent,
-            significand=normalised.significand,
+            sign=sign,
+            exponent=exponent,
+            significand=significand,
             short=normalised.short,
-            offset=2,
+            offset=0 if self._compound else 2,
+            compound=self._compound,
             infinite=normalised.infinite,
             nan=normalised.nan,
             exponents=self._exponents,

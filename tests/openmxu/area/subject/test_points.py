@@ -1,12 +1,15 @@
 """What can be asked for, and what is taken out of a design to see what it costs."""
 
 import gc
+import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from openmxu import yosys
+from openmxu.area.run.schedule import measure_all, workers
 from openmxu.area.subject.ablation import ABLATIONS
 from openmxu.area.subject.points import (
     ADDER,
@@ -28,8 +31,12 @@ from openmxu.area.subject.points import (
     point,
 )
 from openmxu.area.target.gates import mapped
+from openmxu.area.target.targets import choose_targets
+from openmxu.arith import SignificandProduct
 from openmxu.catalog import FAMILIES
+from openmxu.export.verilog import to_rtlil
 from openmxu.spec.formats import BF16, FP32, FloatFormat
+from openmxu.spec.forms import AREA, FPGA, SPEED
 from openmxu_sim import golden
 from openmxu_sim.netlist.bitslice import Gates
 from openmxu_sim.operands import vectors
@@ -98,6 +105,22 @@ def test_every_part_of_a_format() -> None:
     assert {"multiplier e5f3", "multiplier e5f3, ieee", "unit e5f3 2x3", "significand product 4 x 4"} <= set(names)
     for each in points:
         assert f"module \\{each.top}\n" in each.rtlil()
+
+
+def test_targets_choose_a_form() -> None:
+    """By recipe, also in the schedule; a design that is not ours has one form."""
+    targets = choose_targets(["ecp5", "generic"], [], ["area"])
+    text = to_rtlil(SignificandProduct(4), name="theirs")
+    targets.append(replace(targets[1], recipe="speed"))
+    ours, theirs = point(PROCESSING_ELEMENT, BF16, stages=4, terms=2), Point("theirs", 4, None, "theirs", lambda: text)
+    with workers(1, None, 60) as where:
+        results = measure_all(
+            [(target, each) for target in targets for each in (ours, theirs)], where, lambda line: None
+        )
+    of_ours = [hashlib.sha256(ours.in_form(form).encode()).hexdigest() for form in (FPGA, AREA, SPEED)]
+    assert [each.rtlil_sha256 for each in results[::2]] == of_ours
+    assert len(set(of_ours)) == 3
+    assert len({each.rtlil_sha256 for each in results[1::2]}) == 1
 
 
 def test_stages() -> None:
