@@ -102,6 +102,8 @@ class DotProductAdd(wiring.Component):
         self.operand = operand
         self.result = result
         self.terms = check_terms(terms, subnormals)
+        if self.terms == 1:
+            raise ValueError("terms must be 2, 4 or 8 in a sum of products, not 1")
         self.subnormals = subnormals
         self._product_stages, self._sum_stages = split_stages(stages)
         self.stages = stages

