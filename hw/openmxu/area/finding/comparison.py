@@ -133,8 +133,8 @@ def compare_peers(
 ) -> Comparison:
     """Measure the designs that a folder describes, and our own parts beside them; write ``peers.json``, ``peers.md``.
 
-    Our parts are exported as Verilog first, and read like the others. One script then measures all. A design that
-    Yosys cannot read or map is part of the result, which says why.
+    Our parts are exported as Verilog, in the form that a target chooses, and read like the others. One script then
+    measures all. A design that Yosys cannot read or map is part of the result, which says why.
     """
     tell = progress or (lambda line: None)
     check_options("quick", None, jobs, limit)

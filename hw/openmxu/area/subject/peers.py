@@ -4,16 +4,17 @@ import hashlib
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from openmxu import yosys
-from openmxu.area.subject.points import Point
+from openmxu.area.subject.points import Point, Rtlil
 from openmxu.catalog import FAMILIES, Design
 from openmxu.export.verilog import to_rtlil, to_verilog
 from openmxu.runtime import process
+from openmxu.spec.forms import AREA
 
 DESCRIPTION = "peers.toml"
 """The file that describes a folder's designs."""
@@ -319,12 +320,33 @@ def read_flat(peer: Peer, folder: Path, limit: float) -> Flat:
     return Flat(found["result"], found["yosys.log"], found["cells"])
 
 
+@dataclass(frozen=True)
+class _Own(Rtlil):
+    """A part of ours that was read."""
+
+    read: Callable[[str], PeerPoint]
+    """Reads a form of it."""
+    usual: PeerPoint
+    """Its form for area, after which all are called."""
+
+    def __call__(self, form: str = AREA) -> str:
+        if form == AREA:
+            return self.usual.rtlil()
+        other = self.read(form)
+        return other.rtlil().replace(other.top, self.usual.top)
+
+
 def read_own(ours: Ours, limit: float) -> PeerPoint:
-    """One of our parts, read in the same way: exported as Verilog and read again."""
+    """One of our parts, read in the same way: exported as Verilog and read again, in the form that a target chooses."""
     name = ours.name
-    with process.workspace() as folder:
-        (folder / f"{name}.v").write_text(to_verilog(ours.component))
-        return read_peer(Peer(name, "", "", "", "", (f"{name}.v",), name, ours), folder, limit)
+
+    def read(form: str) -> PeerPoint:
+        with process.workspace() as folder:
+            (folder / f"{name}.v").write_text(to_verilog(ours.component, form=form))
+            return read_peer(Peer(name, "", "", "", "", (f"{name}.v",), name, ours), folder, limit)
+
+    usual = read(AREA)
+    return replace(usual, rtlil=_Own(read, usual))
 
 
 def _reading(peer: Peer) -> str:

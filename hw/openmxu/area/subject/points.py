@@ -4,6 +4,7 @@
 
 import itertools
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -81,7 +82,7 @@ class Point:
     top: str
     """Name of its top module."""
     rtlil: Callable[[], str] = field(repr=False)
-    """Gives its RTLIL; a :class:`KeptRtlil` has several forms."""
+    """Gives its RTLIL; :class:`Rtlil` of our arithmetic has several forms."""
     options: Mapping[str, str | int] = field(default_factory=dict)
     """The other parameters that it was built with, by name."""
     variant: str = ""
@@ -114,7 +115,7 @@ class Point:
 
     def in_form(self, form: str) -> str:
         """The RTLIL in a form, where it has several; see :data:`~openmxu.spec.forms.FORMS`."""
-        return self.rtlil(form) if isinstance(self.rtlil, KeptRtlil) else self.rtlil()
+        return self.rtlil(form) if isinstance(self.rtlil, Rtlil) else self.rtlil()
 
     def change(self, rtlil: str) -> str:
         """The lines of a script that apply the ties; empty without ties."""
@@ -270,8 +271,16 @@ def made_point(
     return Point(part, width, fmt, top, text, options or {}, variant, size, tuple(ties), scope)
 
 
+class Rtlil(ABC):
+    """RTLIL in several forms."""
+
+    @abstractmethod
+    def __call__(self, form: str = AREA) -> str:
+        """The text in one of :data:`~openmxu.spec.forms.FORMS`."""
+
+
 @dataclass(frozen=True)
-class KeptRtlil:
+class KeptRtlil(Rtlil):
     """The RTLIL of a component of this package, cached: making it takes longer than looking up its measurement."""
 
     make: Callable[[], Any]
@@ -282,8 +291,6 @@ class KeptRtlil:
     """Everything that the component depends on."""
 
     def __call__(self, form: str = AREA) -> str:
-        """The text in one of :data:`~openmxu.spec.forms.FORMS`."""
-
         def text() -> bytes:
             return to_rtlil(self.make(), name=self.top, form=form).encode()
 

@@ -274,6 +274,8 @@ def test_ours_is_read_as_theirs() -> None:
     point = read_own(Ours("multiply_add", (("operand", "e3f1"), ("result", "e3f3"))), 60.0)
     assert point.name == "multiply_add_e3f1_e3f3_flush_s0"
     assert not point.is_clocked
+    assert point.in_form("area") == point.rtlil() != point.in_form("speed")
+    assert f"module \\{point.top}\n" in point.in_form("speed")
 
 
 def test_each_design_with_its_best_recipe() -> None:
