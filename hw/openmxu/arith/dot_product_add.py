@@ -233,23 +233,13 @@ class DotProductAdd(wiring.Component):
         return Cat(Const(0, self._window - len(value)), value)
 
     def _sum(self, m: Module, aligned: data.View, form: str) -> data.View:
-        """The total, inverted if it is negative, by rows of carry-save adders, or by a chain of adders."""
+        """The total, inverted if it is negative, by rows of carry-save adders, or by a tree of adders."""
         width = self._total + 1
         carries = [aligned[f"differs_{index}"] for index in range(self.terms)]
         differ = Cat(carries).any()
         terms = [Cat(aligned[f"term_{i}"], carries[i].replicate(width - self._window)) for i in range(self.terms)]
-        a = Cat(aligned.addend, Const(0, width - self._window))
-        b, *rest = terms
-        for row, c in enumerate(rest):
-            carry = carries.pop()
-            if form == FPGA:
-                chained = Signal(width, name=f"chained_{row}")
-                m.d.comb += chained.eq(_add(a, b, carry))
-                a, b = chained, c
-                continue
-            sums, carried = Signal(width, name=f"sums_{row}"), Signal(width, name=f"carries_{row}")
-            m.d.comb += [sums.eq(a ^ b ^ c), carried.eq(Cat(carry, ((a & b) | (c & (a ^ b)))[:-1]))]
-            a, b = sums, carried
+        summands = [Cat(aligned.addend, Const(0, width - self._window)), *terms]
+        a, b = (_added_in_pairs if form == FPGA else _added_in_rows)(m, summands, carries)
         total = Signal(width, name="total")
         m.d.comb += total.eq(_add(a, b, carries.pop()))
         fields = {name: aligned[name] for name in ("exponent", "sign", "infinite", "nan")}
@@ -295,6 +285,29 @@ class DotProductAdd(wiring.Component):
 def _add(a: Value, b: Value, carry: Value) -> Value:
     """``a + b + carry`` in one adder, to their width."""
     return (Cat(carry, a) + Cat(carry, b))[1 : 1 + len(a)]
+
+
+def _added_in_rows(m: Module, summands: list[Value], carries: list[Value]) -> tuple[Value, Value]:
+    """Two summands that are left by carry-save adders, each of which takes a carry."""
+    a, b, *rest = summands
+    for row, c in enumerate(rest):
+        sums, carried = Signal(len(a), name=f"sums_{row}"), Signal(len(a), name=f"carries_{row}")
+        m.d.comb += [sums.eq(a ^ b ^ c), carried.eq(Cat(carries.pop(), ((a & b) | (c & (a ^ b)))[:-1]))]
+        a, b = sums, carried
+    return a, b
+
+
+def _added_in_pairs(m: Module, summands: list[Value], carries: list[Value]) -> tuple[Value, Value]:
+    """Two summands that are left by a tree of adders, each of which takes a carry."""
+    while len(summands) > 2:
+        sums: list[Value] = []
+        for index in range(0, len(summands) - 1, 2):
+            pair = Signal(len(summands[0]), name=f"pair_{len(summands)}_{index}")
+            m.d.comb += pair.eq(_add(*summands[index : index + 2], carries.pop()))
+            sums.append(pair)
+        summands = sums + summands[2 * len(sums) :]
+    a, b = summands
+    return a, b
 
 
 def _structure(m: Module, name: str, fields: dict[str, Any]) -> data.View:

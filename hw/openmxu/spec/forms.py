@@ -7,7 +7,7 @@ AREA, SPEED, FPGA = "area", "speed", "fpga"
 FORMS: Mapping[str, str] = {
     AREA: "the fewest gates: one adder rounds, each step of a normalisation looks for leading zeros, carry-save rows",
     SPEED: "the shortest paths: both results of a rounding beside each other, leading zeros anticipated",
-    FPGA: "the fewest lookup tables: as for area, but sums in chains of adders, which have carry logic of their own",
+    FPGA: "the fewest lookup tables: as for area, but sums in trees of adders, which have carry logic of their own",
 }
 """The forms, and how each is built. Latencies and bits are the same in all of them."""
 

@@ -131,10 +131,10 @@ def test_gowin_calls_the_tools_of_today(name: str, part: str, chip: str) -> None
     assert script.count("selftest.syn.json") == 1
 
 
-def test_several_terms_are_added_by_a_chain() -> None:
+def test_several_terms_are_added_in_pairs() -> None:
     """The form of the arithmetic that FPGAs take."""
     plan = _plan(with_options(find_board("ulx3s-25f"), terms=4))
-    assert any("\\chained_2" in str(text) for name, text in plan.files.items() if name.endswith(".il"))
+    assert any("\\pair_5_0" in str(text) for name, text in plan.files.items() if name.endswith(".il"))
 
 
 def test_gatemate_on_its_oscillator() -> None:
