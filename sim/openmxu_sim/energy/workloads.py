@@ -14,7 +14,10 @@ beat of a tile of another column. Cycles that bring an element there are played,
     i_swap   . 1 . . . . . . . . . .
              └──── not counted ────┘└─ counted ─┘     each activation and sum as in the tile from here on ─▶
 
-Multipliers get the same operands, adders the same sums and products, converters the same sums.
+An element of several terms has the rows of its block of that column, which 63 is among: of the same matrices, so many
+activations a beat. Its registers fill in as many more cycles, which do not count.
+
+Multipliers get the operands of row 63, adders its sums and products, converters its sums.
 
 A design whose ports are not known gets random bits, and its outputs must be those of its cells without delays.
 """
@@ -28,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openmxu.area.run.energy import LAYER, METERED, NORMAL
-from openmxu.area.subject.points import ADDER, CONVERTER, MULTIPLIER_TO_FP32, PROCESSING_ELEMENT, Point
+from openmxu.area.subject.points import ADDER, CONVERTER, ELEMENTS, MULTIPLIER_TO_FP32, Point
 from openmxu.runtime.extras import install
 from openmxu.spec.stages import split_stages
 from openmxu_sim import golden
@@ -157,14 +160,16 @@ def workload(point: Point, kind: str, *, stretches: int = 256, seed: int = 0, la
         raise ValueError(f"operands must be one of {', '.join(kinds)}, not {kind!r}")
     if point.part not in METERED or point.format is None:
         raise ValueError(f"energies are those of {', '.join(METERED)}, not of {point.part!r}")
-    before = 3 + int(point.options["stages"])
+    terms, before = point.terms, 1 + 2 * point.terms + int(point.options["stages"])
     rng = np.random.default_rng(seed)
-    activations, weights = kinds[kind](rng, stretches, before + STRETCH)
+    more = 2 * (terms - 1)
+    activations, weights = kinds[kind](rng, stretches, before + STRETCH - more)
+    activations = activations[:, np.arange(-more, before + STRETCH - more).clip(0)]
     name, subnormals = str(point.format), str(point.options["subnormals"])
-    beats = _Beats.made(_converted(activations, name), _converted(weights, name), before, name, subnormals)
+    beats = _Beats.made(_converted(activations, name), _converted(weights, name), before, name, subnormals, terms)
     if kind == "idle":
-        none = np.zeros_like(beats.sums)
-        beats = replace(beats, activations=none, weights=none, sums=none, loads=none, swaps=none)
+        none, no = np.zeros_like(beats.sums), np.zeros_like(beats.activations)
+        beats = replace(beats, activations=no, weights=none, sums=none, loads=none, swaps=none)
     counted = np.tile(np.arange(before + STRETCH) >= before, stretches)
     return _MAKERS.get(point.part, _pair)(point, beats, counted)
 
@@ -189,8 +194,9 @@ class _Beats:
     """Inputs of an element, by beat."""
 
     activations: Words
+    """Words of the format, one for each term."""
     weights: Words
-    """Words of the format; the weights are those at its upper port."""
+    """Words of the format at its upper port."""
     loads: Words
     swaps: Words
     """The marks."""
@@ -201,7 +207,7 @@ class _Beats:
     """Format of the operands, and mode of subnormals."""
 
     @classmethod
-    def made(cls, activations: Words, weights: Words, before: int, fmt: str, subnormals: str) -> "_Beats":
+    def made(cls, activations: Words, weights: Words, before: int, fmt: str, subnormals: str, terms: int) -> "_Beats":
         """Return stretches that begin at beats 0, 4, 8 ... of their tiles, one after another.
 
         Weights are those of the tile before, of this tile, and of the next one, which is loaded while this one runs.
@@ -210,23 +216,29 @@ class _Beats:
         each = np.arange(stretches)[:, None]
         beat = each * STRETCH % BEATS + np.arange(length)[None] - before
         tile, place = beat // BEATS + 1, beat % BEATS
-        loaded = ROWS - ROW
-        own = weights[each, tile, ROW]
+        first = ROW // terms * terms
+        loaded = ROWS - first
+        own = weights[each, tile, first : first + terms]
         passing = weights[each, tile + 1, ROWS - 1 - np.minimum(place, loaded - 1)]
-        held = np.where(place == 0, own, weights[each, tile + 1, ROWS - 1 - np.clip(place - 1, 0, loaded - 1)])
+        # A shadow register has the weight that came as many beats ago as it is rows below; before those, its own rows'.
+        ago = np.minimum(place, loaded)[..., None] - np.arange(1, terms + 1)
+        held = np.where(
+            ago < 0,
+            np.take_along_axis(own, (-1 - ago).clip(0, terms - 1), -1),
+            weights[each[..., None], tile[..., None] + 1, ROWS - 1 - ago.clip(0)],
+        )
         loads, swaps = (place < loaded).astype(np.uint32), (place == 0).astype(np.uint32)
         passing = np.where(loads == 1, passing, np.uint32(0))
-        # The first cycles bring the element's weight, then the part of the next weights that its shadow register holds.
-        passing[:, 0], passing[:, 1] = own[:, 1], held[:, 2]
-        loads[:, :2], swaps[:, :2] = 1, (0, 1)
+        # The first cycles bring the element's weights, then those of the next weights that its shadow registers hold.
+        both = 2 * terms
+        passing[:, :terms], passing[:, terms:both] = own[:, both - 1, ::-1], held[:, both, ::-1]
+        loads[:, :both], swaps[:, :both] = 1, np.arange(both) == terms
         sums = np.zeros(beat.shape, np.uint32)
-        for row in range(ROW):
-            product = golden.multiply(
-                activations[:, :, row], weights[each, tile, row], fmt, "fp32", subnormals=subnormals
-            )
-            sums = golden.add(sums, product, subnormals=subnormals)
+        for row in range(0, first, terms):
+            rows = slice(row, row + terms)
+            sums = _added(sums, activations[:, :, rows], weights[each, tile, rows], fmt, subnormals)
         return cls(
-            activations[:, :, ROW].ravel(),
+            activations[:, :, first : first + terms].reshape(-1, terms),
             passing.ravel(),
             loads.ravel(),
             swaps.astype(np.uint32).ravel(),
@@ -237,19 +249,28 @@ class _Beats:
 
     @cached_property
     def registers(self) -> tuple[Words, Words]:
-        """The shadow weight at the end of each beat's cycle, and the weight that its activation is multiplied with."""
-        shadow, active = np.zeros_like(self.sums), np.zeros_like(self.sums)
-        held = used = np.uint32(0)
+        """Shadow weights at the end of each beat's cycle, and the weights that its activations are multiplied with."""
+        shadow, active = np.zeros_like(self.activations), np.zeros_like(self.activations)
+        held = used = np.zeros_like(shadow[0])
         for beat in range(len(shadow)):
             used = held if self.swaps[beat] else used
-            held = self.weights[beat] if self.loads[beat] else held
+            held = np.append(self.weights[beat], held[:-1]) if self.loads[beat] else held
             shadow[beat], active[beat] = held, used
         return shadow, active
 
     @cached_property
     def products(self) -> Words:
-        """Products in fp32."""
-        return golden.multiply(self.activations, self.registers[1], self.format, "fp32", subnormals=self.subnormals)
+        """Products of the first term in fp32."""
+        pair = self.activations[:, 0], self.registers[1][:, 0]
+        return golden.multiply(*pair, self.format, "fp32", subnormals=self.subnormals)
+
+
+def _added(sums: Words, activations: Words, weights: Words, fmt: str, subnormals: str) -> Words:
+    """Return the sums of an element, whose operands are along the last axis."""
+    if activations.shape[-1] > 1:
+        return golden.dot_product_add(sums, activations, weights, fmt)
+    product = golden.multiply(activations[..., 0], weights[..., 0], fmt, "fp32", subnormals=subnormals)
+    return golden.add(sums, product, subnormals=subnormals)
 
 
 def _element(point: Point, beats: _Beats, counted: npt.NDArray[np.bool_]) -> Workload:
@@ -257,7 +278,7 @@ def _element(point: Point, beats: _Beats, counted: npt.NDArray[np.bool_]) -> Wor
     assert point.format is not None
     stages, width = int(point.options["stages"]), point.format.width
     latency, psum_latency = 1 + stages, split_stages(stages)[1]
-    sums = golden.add(beats.sums, beats.products, subnormals=beats.subnormals)
+    sums = _added(beats.sums, beats.activations, beats.registers[1], beats.format, beats.subnormals)
     given = {
         "i_activation": _bits(beats.activations, width),
         "i_swap": _bits(beats.swaps, 1),
@@ -269,7 +290,7 @@ def _element(point: Point, beats: _Beats, counted: npt.NDArray[np.bool_]) -> Wor
         "o_activation": _bits(_later(beats.activations, 1), width),
         "o_swap": _bits(_later(beats.swaps, 1), 1),
         "o_load": _bits(_later(beats.loads, 1), 1),
-        "o_weight": _bits(_later(beats.registers[0], 1), width),
+        "o_weight": _bits(_later(beats.registers[0][:, -1], 1), width),
         "o_psum": _bits(_later(sums, latency), 32),
     }
     return Workload(given | _reset(point, len(sums)), answers, latency, counted)
@@ -284,7 +305,7 @@ def _pair(point: Point, beats: _Beats, counted: npt.NDArray[np.bool_]) -> Worklo
         a, b = (golden.convert(bits, "fp32", name) for bits in (beats.sums, beats.products))
         found = golden.add(a, b, name, subnormals=beats.subnormals)
     else:
-        a, b = beats.activations, beats.registers[1]
+        a, b = beats.activations[:, 0], beats.registers[1][:, 0]
         found = golden.multiply(a, b, name, result, subnormals=beats.subnormals)
     given = {"i_a": _bits(a, width), "i_b": _bits(b, width)}
     answers = {"o": _bits(_later(found, latency), golden.find_format(result).width)}
@@ -301,7 +322,7 @@ def _converter(point: Point, beats: _Beats, counted: npt.NDArray[np.bool_]) -> W
     )
 
 
-_MAKERS = {PROCESSING_ELEMENT: _element, CONVERTER: _converter}
+_MAKERS = dict.fromkeys(ELEMENTS.values(), _element) | {CONVERTER: _converter}
 """Makers of workloads for parts with other ports than two operands and a result."""
 
 
@@ -311,8 +332,9 @@ def _reset(point: Point, cycles: int) -> dict[str, Bits]:
 
 
 def _later(words: Words, cycles: int) -> Words:
-    return np.concatenate([np.zeros(cycles, np.uint32), words[: len(words) - cycles]])
+    return np.concatenate([np.zeros_like(words[:cycles]), words[: len(words) - cycles]])
 
 
 def _bits(words: Words, width: int) -> Bits:
-    return (words[:, None] >> np.arange(width, dtype=np.uint32) & 1).astype(np.uint8)
+    """Return bits of each cycle's word, or words, the first of which is lowest."""
+    return (words[..., None] >> np.arange(width, dtype=np.uint32) & 1).astype(np.uint8).reshape(len(words), -1)

@@ -118,7 +118,7 @@ class Costs:
         return None if self.energy is None else sum(self._millijoules(self.energy, row) for row in self.rows)
 
     def _millijoules(self, energy: "UnitEnergy", row: Cost) -> float:
-        """Return the energy of a row: of its products, and of processing elements that have none in a cycle."""
+        """Return the energy of a row: of its products, and of those that elements could have had beside them."""
         places = self.config.rows * self.config.columns * row.cycles
         useful = row.utilisation * places
         return (useful * energy.product() + (places - useful) * energy.idle) / 1e9
@@ -165,7 +165,7 @@ class Costs:
             return ""
         return (
             f" {three_digits(sum_of_rows)} mJ, derived: parts mapped to {energy.library} take "
-            f"{energy.product():.1f} pJ for a product and {energy.idle:.1f} pJ for an element without one, operands "
+            f"{energy.product():.1f} pJ for a product and {energy.idle:.1f} pJ where there could be one, operands "
             "being of a normal distribution; without memories, wires and the clock's tree."
         )
 

@@ -5,13 +5,17 @@ import math
 import re
 import statistics
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from openmxu.area.finding.findings import Report
+from openmxu.area.pages.explain import explain
+from openmxu.area.pages.export import to_json
 from openmxu.area.pages.markdown import to_markdown, to_summary
+from openmxu.area.pages.schema import read_report
 from openmxu.area.run.energy import OPERANDS, Energy, planned
 from openmxu.area.run.job import execute
 from openmxu.area.run.measure import Result, measure
@@ -30,15 +34,17 @@ from openmxu.area.target.targets import choose_targets
 from openmxu.cli.frame import main
 from openmxu.runtime import process
 from openmxu.spec.formats import BF16, FORMATS, FP32
+from openmxu.spec.stages import TERMS
 from openmxu_sim import golden
 from openmxu_sim.energy import meter, workloads
 from openmxu_sim.energy.cells import read_cells
+from openmxu_sim.energy.events import Player
 from openmxu_sim.energy.meter import measure_one, netlist_of
 from openmxu_sim.energy.timed import read_timed
 
 from ...conftest import needs_compiler, slow
 from .conftest import needs_sta
-from .library import GATES, flip_flop, library, with_reset
+from .library import GATES, LOAD, flip_flop, library, with_reset
 
 pytestmark = needs_compiler
 
@@ -61,8 +67,8 @@ def area(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tu
     return run
 
 
-def result(part: str, name: str, stages: int | None = None) -> Result:
-    made = point(part, FORMATS[name], stages=stages)
+def result(part: str, name: str, stages: int | None = None, terms: int = 1) -> Result:
+    made = point(part, FORMATS[name], stages=stages, terms=terms)
     return measure(made, made.rtlil(), TARGET, execute)
 
 
@@ -84,9 +90,10 @@ def test_figures(part: str, name: str, total: float, at_once: float) -> None:
 
 @pytest.mark.parametrize("stages", [slow(1), slow(2), 3, *map(slow, range(4, 8))])
 @pytest.mark.parametrize("operands", ["normal", slow("digits")])
-def test_elements_of_all_stages(stages: int, operands: str) -> None:
+@pytest.mark.parametrize("terms", [1, slow(2), 4, slow(8)])
+def test_elements_of_all_stages(stages: int, operands: str, terms: int) -> None:
     """All outputs are golden; the element is where its pipeline says it is."""
-    found = measure_one(result(PROCESSING_ELEMENT, "fp8_e4m3", stages), operands)
+    found = measure_one(result(PROCESSING_ELEMENT, "fp8_e4m3", stages, terms), operands)
     assert found.error == ""
     assert found.total > found.clock > 0.0
 
@@ -99,6 +106,34 @@ def test_operands() -> None:
     assert found["idle"].total == found["idle"].clock < found["normal"].clock
     assert found["normal"].total > found["relu"].total > found["zeros"].total > found["idle"].total
     assert {name: (each.cycles, each.seeds) for name, each in found.items()} == dict.fromkeys(OPERANDS, (128, 2))
+
+
+@pytest.mark.parametrize("terms", TERMS)
+def test_clocks_of_elements(terms: int) -> None:
+    """Idle: two edges of 0.02 pJ, and their load, for each bit of three operands a term, two marks and a sum."""
+    found = measure_one(result(PROCESSING_ELEMENT, "fp8_e4m3", terms=terms), "idle")
+    assert found.total == pytest.approx((3 * 8 * terms + 2 + 32) * (2 * 0.02 + 2 * 2.0 * LOAD))
+    assert found.multiply_add == pytest.approx(found.total / terms)
+
+
+@pytest.mark.parametrize("terms", [1, 4])
+def test_the_clock_does_not_matter(terms: int) -> None:
+    """A longer cycle takes not a bit more energy: so elements with other delays have figures of the same clock."""
+    element = result(PROCESSING_ELEMENT, "fp8_e4m3", terms=terms)
+    player = Player(netlist_of(element))
+    load = workloads.workload(element.point, "normal", stretches=8)
+    before = player.play(load.inputs).energies
+    player._passed.period *= 3
+    assert (player.play(load.inputs).energies == before).all()
+
+
+def test_several_terms_play_the_same_matrices() -> None:
+    """The last term of four has, in the beats that count, what the element of row 63 has alone."""
+    elements = [point(PROCESSING_ELEMENT, BF16, terms=terms) for terms in (1, 4)]
+    loads = [workloads.workload(each, "normal", stretches=40) for each in elements]
+    one, four = (each.inputs["i_activation"][each.counted] for each in loads)
+    assert (one.shape, four.shape) == ((160, 16), (160, 64))
+    assert (one == four[:, -16:]).all()
 
 
 def layer_file(path: Path, **arrays: object) -> Path:
@@ -150,14 +185,18 @@ def test_what_is_no_layer(
     assert not (tmp_path / "report").exists()
 
 
-@pytest.mark.parametrize("part", [MULTIPLIER, MULTIPLIER_TO_FP32, ADDER, PROCESSING_ELEMENT, CONVERTER])
-def test_a_wrong_bit_gives_no_figure(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("part", "terms"),
+    [(MULTIPLIER, 1), (MULTIPLIER_TO_FP32, 1), (ADDER, 1), (CONVERTER, 1), *((PROCESSING_ELEMENT, n) for n in TERMS)],
+)
+def test_a_wrong_bit_gives_no_figure(part: str, terms: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A gate of another kind in the netlist."""
-    made = result(part, "fp8_e5m2")
+    made = result(part, "fp8_e5m2", terms=terms)
     netlist = netlist_of(made)
     kinds = {each.cell.name: each.cell for each in netlist.instances}
-    changed = next(each for each in reversed(netlist.instances[: netlist.gates]) if each.cell.name == "NAND2")
-    changed.cell = kinds["NOR2"]
+    # With several terms, the last one is of special values, which these operands do not have: there, all of them.
+    for changed in [each for each in netlist.instances if each.cell.name == "NAND2"][-1 if terms == 1 else 0 :]:
+        changed.cell = kinds["NOR2"]
     monkeypatch.setattr(meter, "netlist_of", lambda *_: netlist)
     monkeypatch.setattr(meter, "SEEDS", 3)  # nothing that is kept fits
     assert re.fullmatch(
@@ -166,30 +205,34 @@ def test_a_wrong_bit_gives_no_figure(part: str, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("name", [slow("bf16"), slow("tf32"), "fp8_e4m3"])
-def test_stretches_are_pieces_of_tiles(name: str) -> None:
+@pytest.mark.parametrize("terms", TERMS)
+def test_stretches_are_pieces_of_tiles(name: str, terms: int) -> None:
     """Of one tile, played whole: what the counted beats of a stretch have is what a column of 128 rows would have.
 
     The column is followed by hand here: weights from above, one a beat, into each row's shadow, and swaps.
     """
     rng = np.random.default_rng(5)
-    before = 5
+    before, first = 3 + 2 * terms, {1: 63, 2: 62, 4: 60, 8: 56}[terms]
     activations, weights = (
         golden.convert(each.view(np.uint32), "fp32", name) for each in workloads._KINDS["normal"](rng, 64, before + 4)
     )
-    beats = workloads._Beats.made(activations, weights, before, name, "flush")
-    shadow, active = (each.reshape(64, -1) for each in beats.registers)
+    beats = workloads._Beats.made(activations, weights, before, name, "flush", terms)
+    shadow, active = (each.reshape(64, -1, terms) for each in beats.registers)
     for stretch in range(64):
         for number in range(before, before + 4):
             place = (4 * stretch + number - before) % 128
-            load = range(127, 62, -1)
-            own = weights[stretch, 1, 63]
-            held = weights[stretch, 2, load[min(place, 64)]]
-            assert active[stretch, number] == own
-            assert shadow[stretch, number] == held
+            own, chain = weights[stretch, 1, first : first + terms], list(weights[stretch, 1, first : first + terms])
+            for row in range(127, max(first, 127 - place) - 1, -1):
+                chain.insert(0, weights[stretch, 2, row])
+            assert (active[stretch, number] == own).all()
+            assert shadow[stretch, number].tolist() == chain[:terms]
             sums = np.zeros(1, np.uint32)
-            for row in range(63):
-                product = golden.multiply(activations[stretch, number, row], weights[stretch, 1, row], name)
-                sums = golden.add(sums, product)
+            for row in range(0, first, terms):
+                a, b = activations[stretch, number, row : row + terms], weights[stretch, 1, row : row + terms]
+                if terms == 1:
+                    sums = golden.add(sums, golden.multiply(a, b, name))
+                else:
+                    sums = golden.dot_product_add(sums, a, b, name)
             assert beats.sums.reshape(64, -1)[stretch, number] == sums[0]
     assert beats.swaps.reshape(64, -1)[:, before:].sum() == 2  # tiles that begin in a stretch that counts
 
@@ -236,6 +279,10 @@ def test_what_is_measured() -> None:
     later = result(PROCESSING_ELEMENT, "fp8_e4m3", 2)
     assert planned([later]) == [(later, "normal")]
     assert planned([element, later], layer=True)[-2:] == [(element, "layer"), (later, "normal")]
+    four = result(PROCESSING_ELEMENT, "fp8_e4m3", terms=4)
+    assert planned([four]) == [(four, operands) for operands in OPERANDS]
+    four = replace(four, point=replace(four.point, scope="area"))  # as in a full report
+    assert planned([four]) == [(four, "normal")]
     other = point(PRODUCT, BF16)
     assert planned([measure(other, other.rtlil(), TARGET, execute)]) == []
     ieee = point(ADDER, FP32, subnormals="ieee")
@@ -346,6 +393,21 @@ def test_page() -> None:
     assert "| multiplier | Horowitz, ISSCC 2014, 45 nm | - | 1.1 | 3.7 | 3.36 |" in text
     assert "Designs of your own" not in text
     assert "Energy" not in to_summary(Report("Yosys 1", [each.result for each in energies]))
+
+
+def test_page_of_several_terms(tmp_path: Path) -> None:
+    """10 pJ for a product, and 28 for four: 7 each, by 0.7 times the energy; also in the file, and explained."""
+    one, four = (result(PROCESSING_ELEMENT, "bf16", 2, terms) for terms in (1, 4))
+    energies = [Energy(one, "normal", logic=10.0), Energy(four, "normal", logic=28.0), Energy(four, "idle", logic=9.0)]
+    found = Report("Yosys 1", [one, four], energies=energies)
+    assert "| round | area | bf16 | 2 | 10.00 | 7.00 (0.70) |" in to_markdown(found)
+    assert "| round | area | bf16 | 2 | 7.00 |" in to_markdown(replace(found, energies=energies[1:]))
+    assert "for each multiply-add" not in to_markdown(replace(found, energies=energies[:1]))
+    (tmp_path / "area.json").write_text(to_json(found))
+    read = read_report(tmp_path / "area.json")
+    assert [each["multiply_add"] for each in read["energies"]] == [10.0, 7.0, 2.25]
+    assert "normal: 28.00 pJ a cycle, 7.00 for each multiply-add, clock" in explain(read, four.figure)
+    assert "normal: 10.00 pJ a cycle, clock" in explain(read, one.figure)
 
 
 def test_page_of_a_design_of_ones_own() -> None:

@@ -25,12 +25,15 @@ def costs(numerics: Numerics, stages: int = 1) -> Costs:
     return ledger.costs()
 
 
-def test_of_measured_parts() -> None:
+@pytest.mark.parametrize("terms", [1, 2])
+def test_of_measured_parts(terms: int) -> None:
     """A 2x3 unit of fp8: each part as often as it is there in a beat of 6 products."""
     told: list[str] = []
-    [found] = with_energies([costs(Numerics("fp8_e4m3", rows=2))], parse_library(library(), "round.lib"), told.append)
+    given = costs(Numerics("fp8_e4m3", rows=2, terms=terms))
+    [found] = with_energies([given], parse_library(library(), "round.lib"), told.append)
+    elements = {1: 6, 2: 3}[terms]
     element, idle, adder, converter = (
-        measure_one(result(part, name), operands)
+        measure_one(result(part, name, terms=terms if part == PROCESSING_ELEMENT else 1), operands)
         for part, name, operands in (
             (PROCESSING_ELEMENT, "fp8_e4m3", "normal"),
             (PROCESSING_ELEMENT, "fp8_e4m3", "idle"),
@@ -41,8 +44,8 @@ def test_of_measured_parts() -> None:
     bits, counted = sum(register_bits(found.config)), element.result.area
     assert counted is not None
     a_bit = (element.clock + element.flip_flops) / counted.flip_flops
-    product = (6 * element.total + 5 * converter.total + 3 * adder.total + bits * a_bit) / 6
-    still = idle.total + bits * idle.clock / counted.flip_flops / 6
+    product = (elements * element.total + 5 * converter.total + 3 * adder.total + bits * a_bit) / 6
+    still = elements * idle.total / 6 + bits * idle.clock / counted.flip_flops / 6
     expected = 5 * 4 * 3 * product + (6 * found.cycles - 5 * 4 * 3) * still
     assert found.millijoules == pytest.approx(expected / 1e9)
     assert any("pJ a cycle" in line for line in told)

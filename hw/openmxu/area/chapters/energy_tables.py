@@ -1,10 +1,10 @@
 """The chapter of an area report on energies."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from openmxu.area.finding.findings import Report
 from openmxu.area.run.energy import LAYER, NORMAL, OPERANDS, RANDOM, Energy
-from openmxu.area.subject.points import ADDER, MULTIPLIER, PROCESSING_ELEMENT
+from openmxu.area.subject.points import ADDER, ELEMENTS, MULTIPLIER, PROCESSING_ELEMENT
 from openmxu.pages.tables import escaped, table
 
 _PUBLISHED = {MULTIPLIER: (1.1, 3.7), ADDER: (0.4, 0.9)}
@@ -25,6 +25,7 @@ def energy_section(report: Report) -> list[str]:
         "its partial sums are those of the rows above, and weights for the rows below pass through. Operands are "
         f"{OPERANDS[NORMAL]} unless said otherwise. {_spreads(found)}".strip(),
         *_ratios(found),
+        *_by_terms(found),
         *_operands(found, report.layer),
         *_published(found),
         *_random(report.energies),
@@ -88,6 +89,35 @@ def _ratios(energies: Sequence[Energy]) -> list[str]:
     ]
 
 
+def _by_terms(energies: Sequence[Energy]) -> list[str]:
+    """Elements by their terms, with normal operands; empty without any of several terms."""
+    found: dict[tuple[str, str, str, str], dict[int, float]] = {}
+    for energy in energies:
+        point, target = energy.result.point, energy.result.target
+        if point.part in ELEMENTS.values() and energy.operands == NORMAL:
+            key = (target.name, target.recipe, str(point.format), str(point.options["stages"]))
+            found.setdefault(key, {})[point.terms] = energy.multiply_add
+    counts = sorted({terms for each in found.values() for terms in each})
+    rows = [
+        [*key, *[f"{each[terms]:.2f}{_beside(each, terms)}" if terms in each else "-" for terms in counts]]
+        for key, each in found.items()
+        if max(each) > 1
+    ]
+    if not rows:
+        return []
+    return [
+        "pJ for each multiply-add: the energy of an element for a cycle, divided by the terms that it adds in it; in "
+        "brackets relative to one term. Elements of N terms have N rows of the same column, row 63 among them, and "
+        "play as many beats. The clock is the same: once all nets have settled a longer cycle takes nothing more.",
+        table(["library", "recipe", "format", "stages", *[f"terms {terms}" for terms in counts]], rows, words=3),
+    ]
+
+
+def _beside(by_terms: Mapping[int, float], terms: int) -> str:
+    """An energy relative to that of one term, in brackets."""
+    return f" ({by_terms[terms] / by_terms[1]:.2f})" if terms > 1 and 1 in by_terms else ""
+
+
 def _parts(energies: Sequence[Energy]) -> list[str]:
     """Every figure with normal operands, and its parts."""
     rows = [_row(energy) for energy in energies if energy.operands == NORMAL]
@@ -138,8 +168,9 @@ def _operands(energies: Sequence[Energy], layer: str) -> list[str]:
     found: dict[tuple[str, str, str], dict[str, float]] = {}
     for energy in energies:
         point, target = energy.result.point, energy.result.target
-        if point.part == PROCESSING_ELEMENT and point.options["stages"] == 1:
-            found.setdefault((target.name, target.recipe, str(point.format)), {})[energy.operands] = energy.total
+        if point.part in ELEMENTS.values() and point.options["stages"] == 1:
+            name = f"{point.format}{f', {point.terms} terms' * (point.terms > 1)}"
+            found.setdefault((target.name, target.recipe, name), {})[energy.operands] = energy.multiply_add
     kinds = {**OPERANDS, LAYER: f"activations and weights of the layer in {escaped(layer)}"}
     kinds = {
         name: words for name, words in kinds.items() if name in OPERANDS or any(name in each for each in found.values())
@@ -153,7 +184,8 @@ def _operands(energies: Sequence[Energy], layer: str) -> list[str]:
         return []
     lines = "\n".join(f"- {name}: {words}" for name, words in kinds.items())
     return [
-        "Elements of one stage with other operands, in pJ:",
+        "Elements of one stage with other operands, in pJ for each multiply-add. Those of several terms have rows "
+        "beside 63: other pixels of digits.",
         lines,
         table(["library", "recipe", "format", *kinds], rows, words=3),
     ]

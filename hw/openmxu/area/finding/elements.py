@@ -43,7 +43,6 @@ def check_energies(unit: MxuConfig) -> None:
     """Refuse a unit whose parts have no known operands, so that its energy cannot be measured."""
     for name, domain, given in (
         ("stages", ["1"], str(unit.stages)),
-        ("terms", ["1"], str(unit.terms)),
         ("subnormals", ["flush"], unit.subnormals),
         ("operand", list(FORMATS), str(unit.operand)),
     ):
@@ -61,14 +60,15 @@ def element_energies(units: Sequence[MxuConfig], library: Library, tell: Callabl
     meter = find_meter()
     [target] = choose_targets([], [library], [_RECIPE])
     formats = dict.fromkeys(unit.operand for unit in units)
-    points = [point(PROCESSING_ELEMENT, fmt) for fmt in formats]
+    elements = dict.fromkeys((unit.operand, unit.terms) for unit in units)
+    points = [point(PROCESSING_ELEMENT, fmt, terms=terms) for fmt, terms in elements]
     points += [point(ADDER, FP32), *(point(CONVERTER, fmt) for fmt in formats if fmt != FP32)]
     _check_library(target, points)
     with workers(None, None, _LIMIT) as where:
         results = measure_all([(target, each) for each in points], where, tell, lambda target, point: True)
         _check(results)
         plan = [(result, NORMAL) for result in results]
-        energies = meter([*plan, *((each, IDLE) for each in results[: len(formats)])], where, tell)
+        energies = meter([*plan, *((each, IDLE) for each in results[: len(elements)])], where, tell)
     for energy in energies:
         if energy.error:
             raise ValueError(f"the energy of {energy.result.point.name} was not measured: {energy.error}")

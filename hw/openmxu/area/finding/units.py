@@ -2,7 +2,7 @@
 
 ::
 
-    a beat:  R·C elements + (R + C) converters + C adders + shift registers of skew and control
+    a beat:  R·C / N elements of N terms + (R + C) converters + C adders + shift registers of skew and control
              ───────────────────────────────────────────────────────────────────────────────── = pJ a product
                                               R·C products
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from openmxu.area.run.energy import IDLE, NORMAL, Energy
 from openmxu.area.subject.designs import register_bits
-from openmxu.area.subject.points import ADDER, CONVERTER, PROCESSING_ELEMENT
+from openmxu.area.subject.points import ADDER, CONVERTER, ELEMENTS
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import FORMATS, FP32
 
@@ -41,7 +41,7 @@ class UnitEnergy:
     around: float
     """pJ of elements, and of all other parts, for a product while every element has a product each cycle."""
     idle: float
-    """pJ of elements and registers in an idle cycle, for each element."""
+    """pJ of elements and registers in an idle cycle, for each product that there could be."""
 
     def product(self, utilisation: float = 1.0) -> float:
         """Energy of a product in pJ, where the fraction ``utilisation`` of all cycles has one."""
@@ -68,7 +68,7 @@ def parts_of(energies: Iterable[Energy]) -> Mapping[tuple[str, str], Parts]:
     found: dict[tuple[str, str], dict[tuple[str, str, str], Energy]] = {}
     for energy in energies:
         point, target = energy.result.point, energy.result.target
-        fewest = 1 if point.part == PROCESSING_ELEMENT else 0
+        fewest = 1 if point.part in ELEMENTS.values() else 0
         if not energy.error and point.options.get("stages") == fewest:
             parts = found.setdefault((target.name, target.recipe), {})
             parts[point.part, str(point.format), energy.operands] = energy
@@ -78,8 +78,7 @@ def parts_of(energies: Iterable[Energy]) -> Mapping[tuple[str, str], Parts]:
 def unit_energy(library: str, recipe: str, config: MxuConfig, parts: Parts) -> UnitEnergy | None:
     """The energy of a unit of one stage on a library with a recipe; none where a part has no energy."""
     name = str(config.operand)
-    busy = parts.get((PROCESSING_ELEMENT, name, NORMAL))
-    still = parts.get((PROCESSING_ELEMENT, name, IDLE))
+    busy, still = (parts.get((ELEMENTS[config.terms], name, operands)) for operands in (NORMAL, IDLE))
     adder = parts.get((ADDER, FP32.name, NORMAL))
     converter = parts.get((CONVERTER, name, NORMAL))
     bits = busy.result.area.flip_flops if busy and busy.result.area else 0
@@ -89,5 +88,5 @@ def unit_energy(library: str, recipe: str, config: MxuConfig, parts: Parts) -> U
     registers = sum(register_bits(config))
     edge = (rows + columns) * (converter.total if converter else 0.0) + columns * adder.total
     around = edge + registers * (busy.clock + busy.flip_flops) / bits
-    idle = still.total + registers * still.clock / bits / (rows * columns)
-    return UnitEnergy(library, recipe, name, rows, columns, busy.total, around / (rows * columns), idle)
+    idle = still.multiply_add + registers * still.clock / bits / (rows * columns)
+    return UnitEnergy(library, recipe, name, rows, columns, busy.multiply_add, around / (rows * columns), idle)

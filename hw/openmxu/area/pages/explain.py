@@ -64,8 +64,10 @@ def _energy(energy: Mapping[str, Any]) -> str:
     """The energy of the same netlist, which the script leaves and `write_json` shows."""
     if energy["error"]:
         return f"  energy   {energy['operands']}: {energy['error']}"
+    one = energy.get("multiply_add") or energy["total"]
+    each = "" if one == energy["total"] else f", {one:.2f} for each multiply-add"
     return (
-        f"  energy   {energy['operands']}: {energy['total']:.2f} pJ a cycle, clock pins {energy['clock']:.2f}, "
+        f"  energy   {energy['operands']}: {energy['total']:.2f} pJ a cycle{each}, clock pins {energy['clock']:.2f}, "
         f"flip-flops {energy['flip_flops']:.2f}, gates {energy['logic']:.2f}; each net once {energy['at_once']:.2f}; "
         f"{energy['cycles']:,} cycles of each of {energy['seeds']} seeds, ± {energy['spread']:.1%}"
     )

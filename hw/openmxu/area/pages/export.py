@@ -11,6 +11,7 @@ from openmxu.area.pages.schema import SCHEMA
 from openmxu.area.run.energy import Energy
 from openmxu.area.run.measure import Result
 from openmxu.area.run.placing import Core
+from openmxu.area.subject.points import ELEMENTS
 from openmxu.area.target.targets import Area, Target
 
 
@@ -148,6 +149,7 @@ def _energy(energy: Energy) -> dict[str, Any]:
         "recipe": target.recipe,
         "operands": energy.operands,
         **{name: None if energy.error else getattr(energy, name) for name in names},
+        "multiply_add": energy.multiply_add if point.part in ELEMENTS.values() and not energy.error else None,
         "error": energy.error,
         "figure": energy.result.figure,
     }

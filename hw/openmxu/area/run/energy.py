@@ -13,7 +13,7 @@ from typing import Protocol
 from openmxu.area.run.measure import Result
 from openmxu.area.run.schedule import Workers
 from openmxu.area.subject.peers import PeerPoint
-from openmxu.area.subject.points import ADDER, CONVERTER, MULTIPLIER, MULTIPLIER_TO_FP32, PROCESSING_ELEMENT, Point
+from openmxu.area.subject.points import ADDER, CONVERTER, ELEMENTS, MULTIPLIER, MULTIPLIER_TO_FP32, Point
 from openmxu.area.target.targets import Target
 from openmxu.spec.formats import FORMATS
 
@@ -34,7 +34,7 @@ OPERANDS = {
 LAYER = "layer"
 """Operands from the activations and weights of a layer that the user gives."""
 
-METERED = (PROCESSING_ELEMENT, MULTIPLIER, MULTIPLIER_TO_FP32, ADDER, CONVERTER)
+METERED = (*ELEMENTS.values(), MULTIPLIER, MULTIPLIER_TO_FP32, ADDER, CONVERTER)
 """Parts with known operands."""
 
 _RECIPES = ("area", "sized", "speed")
@@ -68,6 +68,11 @@ class Energy:
     def total(self) -> float:
         """The sum of clock, flip-flops and logic."""
         return self.clock + self.flip_flops + self.logic
+
+    @property
+    def multiply_add(self) -> float:
+        """An element's energy for each of its terms."""
+        return self.total / self.result.point.terms
 
 
 class Meter(Protocol):
@@ -135,8 +140,13 @@ def _has_operands(point: Point) -> bool:
 
 
 def _operands_for(result: Result, *, layer: bool) -> tuple[str, ...]:
-    """All operands, for an element with one stage; :data:`NORMAL` for others, and for the recipe ``sized``."""
+    """All operands, for an element with one stage; :data:`NORMAL` for others, and for the recipe ``sized``.
+
+    Elements of several terms that are measured for their areas, as in full reports, take long: they get :data:`NORMAL`.
+    """
     point = result.point
-    if (point.part, point.options["stages"]) != (PROCESSING_ELEMENT, 1) or result.target.recipe == "sized":
+    if point.terms > 1 and point.scope == "area":
+        return (NORMAL,)
+    if point.part not in ELEMENTS.values() or point.options["stages"] != 1 or result.target.recipe == "sized":
         return (NORMAL,)
     return (*OPERANDS, *([LAYER] if layer else []))

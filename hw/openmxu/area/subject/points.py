@@ -17,6 +17,7 @@ from openmxu.runtime import cache
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16, FORMATS, FP8_E4M3, FP8_E5M2, FP16, FP32, TF32, FloatFormat
 from openmxu.spec.forms import AREA
+from openmxu.spec.stages import TERMS
 from openmxu.unit.accumulator import AccumulatorBank
 from openmxu.unit.array import SystolicArray
 from openmxu.unit.mxu import Mxu
@@ -31,6 +32,9 @@ PROCESSING_ELEMENT = "processing element"
 ARRAY = "array"
 BANK = "accumulator bank"
 UNIT = "unit"
+
+ELEMENTS = {terms: f"{PROCESSING_ELEMENT} of {terms} terms" if terms > 1 else PROCESSING_ELEMENT for terms in TERMS}
+"""The parts that are processing elements, by their number of terms."""
 
 SWEEP = (3, 4, 6, 8, 11, 14, 17, 20, 24)
 """Significand widths of the sweep; among them those of bf16 (8), tf32 and fp16 (11), and fp32 (24)."""
@@ -103,6 +107,11 @@ class Point:
         """Part, operands and variant in words."""
         words = " ".join(filter(None, [self.part, str(self.format or f"{self.width} x {self.width}"), self.size]))
         return ", ".join(filter(None, [words, self.variant, f"order {self.order}" if self.order else ""]))
+
+    @property
+    def terms(self) -> int:
+        """Multiply-adds of an element in a cycle."""
+        return int(self.options.get("terms", 1))
 
     @property
     def cells(self) -> int:
