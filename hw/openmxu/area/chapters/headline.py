@@ -16,7 +16,7 @@ from math import hypot
 from openmxu.area.finding.findings import CLAIMS, Report
 from openmxu.area.finding.fronts import Front, same_clocks
 from openmxu.area.run.energy import NORMAL
-from openmxu.area.subject.points import MULTIPLIER, PROCESSING_ELEMENT, PRODUCT
+from openmxu.area.subject.points import ELEMENTS, MULTIPLIER, PROCESSING_ELEMENT, PRODUCT
 from openmxu.pages.tables import span
 from openmxu.spec.formats import FORMATS
 
@@ -27,10 +27,11 @@ WIRES = f"{PROCESSING_ELEMENT} with wires, at the same clock"
 _BASE = "bf16"
 
 _AREA = f"area, {PROCESSING_ELEMENT}"
+_FOUR_TERMS = f"area per multiply-add, {PROCESSING_ELEMENT} of four terms"
 _ENERGY = f"energy, {PROCESSING_ELEMENT} of one stage mapped for area"
 _SAME_AREA, _SAME_ENERGY = (f"{cost}, {PROCESSING_ELEMENT} at the same clock" for cost in ("area", "energy"))
 
-_OPENING = ((f"area, {MULTIPLIER}",), (_SAME_AREA, _AREA), (_SAME_ENERGY, _ENERGY))
+_OPENING = ((f"area, {MULTIPLIER}",), (_SAME_AREA, _AREA), (_FOUR_TERMS,), (_SAME_ENERGY, _ENERGY))
 """The rows of the first table; each shows its first quantity that was measured."""
 
 
@@ -65,7 +66,7 @@ class Measured:
 def quantities(report: Report) -> list[Measured]:
     """The quantities that were measured for more formats than bf16, on all targets that count."""
     found = [
-        *(_areas(report, part) for part in (PRODUCT, MULTIPLIER, PROCESSING_ELEMENT)),
+        *(_areas(report, part) for part in (PRODUCT, MULTIPLIER, PROCESSING_ELEMENT, ELEMENTS[4])),
         _at_a_clock(_SAME_AREA, "GE", 0, _sound(report, report.fronts)),
         _delays(report),
         _energies(report),
@@ -78,7 +79,12 @@ def quantities(report: Report) -> list[Measured]:
 def claimed(report: Report) -> list[Measured]:
     """The quantities to draw: those of the longer table that were measured for a format of the claims."""
     measured = quantities(report)
-    return [each for each in measured if set(CLAIMS) & set(each.ratios)] if len(measured) > len(_OPENING) else []
+    return [each for each in measured if set(CLAIMS) & set(each.ratios)] if _is_long(measured) else []
+
+
+def _is_long(measured: Sequence[Measured]) -> bool:
+    """Whether there are more quantities than the first table shows."""
+    return len([each for each in measured if each.words != _FOUR_TERMS]) >= len(_OPENING)
 
 
 def panels(report: Report) -> list[str]:
@@ -93,7 +99,7 @@ def panels(report: Report) -> list[str]:
 def headline(report: Report) -> tuple[list[str], list[list[str]]]:
     """Headings and rows of the first table: costs of multiplier and processing element, and what was not measured."""
     measured = quantities(report)
-    if len(measured) > len(_OPENING):
+    if _is_long(measured):
         found = {each.words: each for each in measured}
         first = [next((found[words] for words in row if words in found), None) for row in _OPENING]
         measured = [each for each in first if each]
@@ -107,7 +113,7 @@ def everything(report: Report) -> tuple[list[str], list[list[str]]]:
     """Headings and rows of the table of all quantities; no rows where the first table has them all."""
     measured = quantities(report)
     headings, rows = _table(measured)
-    return headings, rows if len(measured) > len(_OPENING) else []
+    return headings, rows if _is_long(measured) else []
 
 
 def _table(measured: Sequence[Measured]) -> tuple[list[str], list[list[str]]]:
@@ -132,14 +138,14 @@ def _ratio(found: Iterable[tuple[float, float | None]]) -> str:
 
 
 def _areas(report: Report, part: str) -> Measured:
-    """Areas of a part, on each target that counts."""
-    found = Measured(f"area, {part}", "GE", 0)
+    """Areas of a part, for each of its terms, on each target that counts."""
+    found = Measured(_FOUR_TERMS if part == ELEMENTS[4] else f"area, {part}", "GE", 0)
     for target in filter(lambda target: target.is_ranked, report.targets):
         figures = {}
         for name, result in report.by_format(target, part).items():
             spread = report.spread(result)
             if result.area and result.area.area and name in FORMATS:
-                figures[name] = (result.area.area, spread.area if spread else None)
+                figures[name] = (result.area.area / result.point.terms, spread.area if spread else None)
         found.add(figures, in_unit=target.unit == "GE")
     return found
 

@@ -16,7 +16,7 @@ from openmxu.area.run.energy import Energy
 from openmxu.area.run.measure import Result
 from openmxu.area.run.placing import Core
 from openmxu.area.subject.ablation import ABLATIONS, Ablation
-from openmxu.area.subject.points import ADDER, ARRAY, MULTIPLIER, PROCESSING_ELEMENT, PRODUCT, UNIT, Point
+from openmxu.area.subject.points import ADDER, ARRAY, ELEMENTS, MULTIPLIER, PROCESSING_ELEMENT, PRODUCT, UNIT, Point
 from openmxu.area.target.targets import Area, Target
 from openmxu.catalog import Design
 
@@ -33,7 +33,7 @@ _FEWEST = 4
 """The fewest widths of a fit: a curve goes through any three."""
 
 _SWEPT = (PRODUCT, MULTIPLIER, ADDER, PROCESSING_ELEMENT)
-_COMPARED = (PRODUCT, MULTIPLIER, ADDER, PROCESSING_ELEMENT, ARRAY, UNIT)
+_COMPARED = (PRODUCT, MULTIPLIER, ADDER, PROCESSING_ELEMENT, ELEMENTS[4], ARRAY, UNIT)
 
 SWEEP_EXPONENT = 8
 """Exponent bits of the multipliers whose areas are fitted; it must not vary with the significand width."""

@@ -98,6 +98,7 @@ def _result(result: Result) -> dict[str, Any]:
         "status": "measured" if area else "failed",
         "unit": result.target.unit,
         **_figures(area),
+        "area_per_multiply_add": area.area / point.terms if area and point.part in ELEMENTS.values() else None,
         "depth": result.depth,
         "delay_ns": result.delay,
         "note": result.note,

@@ -72,7 +72,8 @@ _REPORT["properties"]["cores"] = _list(_object(**_RUN, **_MILLIMETRES, placing_e
 _REPORT["properties"]["energies"] = _list(
     _object(name=_TEXT, target=_TEXT, recipe=_TEXT, figure=_TEXT, operands=_TEXT, error=_TEXT, **_PICOJOULES)
 )
-_REPORT["properties"]["energies"]["items"]["properties"]["multiply_add"] = _NUMBER
+for _place, _name in (("results", "area_per_multiply_add"), ("energies", "multiply_add")):
+    _REPORT["properties"][_place]["items"]["properties"][_name] = _NUMBER
 
 
 def read_report(path: Path) -> dict[str, Any]:

@@ -348,6 +348,7 @@ def default_points() -> list[Point]:
         *(point(MULTIPLIER, fmt) for fmt in [*sweep, FP16, FP8_E5M2, FP8_E4M3]),
         point(MULTIPLIER_TO_FP32, BF16),
         *(point(part, fmt) for part in (ADDER, PROCESSING_ELEMENT) for fmt in claimed),
+        *(point(PROCESSING_ELEMENT, fmt, terms=4, scope="area") for fmt in claimed),
         *(point(part, fmt, scope="area") for part in (ARRAY, UNIT) for fmt in claimed),
     ]
 
@@ -369,6 +370,7 @@ def full_points() -> list[Point]:
         *(point(ARRAY, fmt, rows=2, columns=2, scope="fpga") for fmt in (BF16, FP16, FP32)),
         *(on_gates(part, fmt) for part in (PRODUCT, MULTIPLIER) for fmt in wide),
         *(on_gates(part, fmt) for part in (ADDER, PROCESSING_ELEMENT) for fmt in [*sweep, *named]),
+        *(on_gates(PROCESSING_ELEMENT, fmt, terms=4) for fmt in named),
         *(on_gates(MULTIPLIER_TO_FP32, fmt) for fmt in named),
         *(point(CONVERTER, fmt, scope="timed") for fmt in named if fmt != FP32),
         *(on_gates(part, fmt) for part in (ARRAY, UNIT) for fmt in named),

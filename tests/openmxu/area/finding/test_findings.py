@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,12 +17,14 @@ from scipy import stats
 from scipy.optimize import curve_fit
 
 from openmxu.area.chapters.conclusion import conclusion, overview, verdict
+from openmxu.area.chapters.headline import headline
 from openmxu.area.finding.findings import Entry, Interval, Report, Term, fit_curve
 from openmxu.area.pages import plot
 from openmxu.area.pages.export import to_csv, to_json
 from openmxu.area.pages.html import to_html
 from openmxu.area.pages.markdown import to_markdown
 from openmxu.area.pages.plot import to_images
+from openmxu.area.pages.schema import read_report
 from openmxu.area.pages.table import to_table
 from openmxu.area.run.measure import Result
 from openmxu.area.subject.ablation import ABLATIONS, ablation_points
@@ -172,6 +175,28 @@ def test_both_sides_of_each_border(ratios: list[float], claim: float, word: str)
     text = to_markdown(report(results))
     assert f"\n- Against {name}, bf16 saves {word} the claimed area in multiplier (" in text
     assert f": {word} the claim |" in text
+
+
+@pytest.mark.parametrize(
+    ("fp16", "fp32", "ratios", "words"),
+    [
+        (799.6, 3196.0, ["2.00", "7.99"], ["at least", "within 10 % of"]),
+        (717.6, 2876.0, ["1.79", "7.19"], ["less than", "less than"]),
+    ],
+)
+def test_four_terms(fp16: float, fp32: float, ratios: list[str], words: list[str], tmp_path: Path) -> None:
+    """A quarter of the element's area for each multiply-add; a report without such elements has no such row."""
+    areas = {"bf16": 400.0, "fp16": fp16, "fp32": fp32}
+    elements = [result("processing element of 4 terms", FORMATS[name], 8, area) for name, area in areas.items()]
+    found = report([replace(each, point=replace(each.point, options={"terms": 4})) for each in elements])
+    row = ["area per multiply-add, processing element of four terms", *ratios, "100 GE"]
+    assert headline(found)[1][1] == row
+    for name, ratio, said, line in zip(("fp16", "fp32"), ratios, words, conclusion(found)[:2], strict=True):
+        assert line.endswith(f"{name}, bf16 saves {said} the claimed area in processing element of 4 terms ({ratio}).")
+    (tmp_path / "area.json").write_text(to_json(found))
+    read = read_report(tmp_path / "area.json")["results"]
+    assert [each["area_per_multiply_add"] for each in read] == [area / 4 for area in areas.values()]
+    assert "multiply-add" not in to_markdown(report(multipliers(bf16=1, fp16=2)))
 
 
 def test_the_demo_says_what_a_default_report_says() -> None:

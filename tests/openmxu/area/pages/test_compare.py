@@ -199,6 +199,7 @@ _RESULT_KEYS = (
         ("results.1.depth", {}, "data.results[1].depth must be number or null"),
         ("results.1.options", [1], "data.results[1].options must be object"),
         ("results.1.options", {"rows": [1]}, "data.results[1].options.rows must be string or number or boolean"),
+        ("results.1.area_per_multiply_add", "7", "data.results[1].area_per_multiply_add must be number or null"),
         ("results.1.target", "asic", "data.results[1].target must be one of data.targets, with its recipe, not 'asic'"),
         ("catalog", [{"design": "adder"}], "data.catalog[0] must contain ['area', 'flip_flops', "),
     ],
@@ -207,6 +208,12 @@ def test_reports_that_are_none(
     place: str, value: object, complaint: str, old: dict[str, Any], tmp_path: Path, refused: Refused
 ) -> None:
     _check_refused(_changed(old, place, value), complaint, tmp_path, refused)
+
+
+def test_older_reports(old: dict[str, Any], tmp_path: Path) -> None:
+    """They have no areas of multiply-adds."""
+    (tmp_path / "area.json").write_bytes(_changed(old, "results.1.area_per_multiply_add", ...))
+    assert "area_per_multiply_add" not in read_report(tmp_path / "area.json")["results"][1]
 
 
 def _check_refused(text: bytes, complaint: str, folder: Path, refused: Refused) -> None:

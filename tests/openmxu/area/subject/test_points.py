@@ -16,6 +16,7 @@ from openmxu.area.subject.points import (
     ARRAY,
     BANK,
     CONVERTER,
+    ELEMENTS,
     MULTIPLIER,
     PART_NAMES,
     PARTS,
@@ -154,7 +155,7 @@ def test_widths(text: str) -> None:
 
 def test_the_full_report_has_every_axis() -> None:
     points = full_points()
-    assert {point.part for point in points} == set(PARTS)
+    assert {point.part for point in points} == {*PARTS, ELEMENTS[4]}
     assert {point.width for point in points if point.part == PRODUCT} == set(range(2, 25))
     for part in set(PARTS) - {PRODUCT, CONVERTER, "accumulator bank"}:
         found = {str(point.format) for point in points if point.part == part}
