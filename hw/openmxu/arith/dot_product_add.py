@@ -303,7 +303,7 @@ def _added_in_pairs(m: Module, summands: list[Value], carries: list[Value]) -> t
         sums: list[Value] = []
         for index in range(0, len(summands) - 1, 2):
             pair = Signal(len(summands[0]), name=f"pair_{len(summands)}_{index}")
-            m.d.comb += pair.eq(_add(*summands[index : index + 2], carries.pop()))
+            m.d.comb += pair.eq(_add(summands[index], summands[index + 1], carries.pop()))
             sums.append(pair)
         summands = sums + summands[2 * len(sums) :]
     a, b = summands
