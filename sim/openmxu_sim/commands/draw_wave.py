@@ -22,7 +22,7 @@ def add_wave(commands: Any) -> None:
         "draw when each processing element is busy, or write a page in which the unit runs",
         "  openmxu wave\n  openmxu wave -o run.html\n  openmxu wave --rows 128 --columns 128 -o run.html\n"
         "  openmxu wave --rows 3 --columns 5 --stages 6 --m 7 --stalls 8 -o short-tiles.svg\n"
-        "  openmxu wave --rows 128 --columns 128 --at 140,200,260,320",
+        "  openmxu wave --rows 128 --columns 128 --at 140,200,260,320\n  openmxu wave --terms 4 -o run.html",
     )
     parser.add_argument(
         "-o",
@@ -34,7 +34,7 @@ def add_wave(commands: Any) -> None:
         "live, with matrices of your own, if the package ziglang is installed; else, and for larger units, the page "
         "shows a recorded run",
     )
-    add_array(parser, side=8, terms=False)
+    add_array(parser, side=8)
     for name in ("m", "k", "n"):
         parser.add_argument(
             f"--{name}",
@@ -64,7 +64,7 @@ def _wave(options: argparse.Namespace) -> None:
     from openmxu.spec.config import MxuConfig
     from openmxu_sim.wave import MOST_SIDE, SIZES, draw, heat_page
 
-    config = MxuConfig(rows=options.rows, columns=options.columns, stages=options.stages)
+    config = MxuConfig(rows=options.rows, columns=options.columns, stages=options.stages, terms=options.terms)
     given = [each for each in (options.m, options.k, options.n) if each is not None]
     suffix = options.output_file.suffix.lower()
     if suffix not in ("", ".svg", ".html", ".htm"):
@@ -90,7 +90,8 @@ def _wave_sizes(options: argparse.Namespace, config: "MxuConfig") -> tuple[int, 
 
 def _made_by(options: argparse.Namespace, m: int, k: int, n: int) -> str:
     """Return the command that gives the same output again."""
-    values = {name: getattr(options, name) for name in ("rows", "columns", "stages")} | {"m": m, "k": k, "n": n}
+    values = {name: getattr(options, name) for name in ("rows", "columns", "stages")}
+    values |= {"terms": options.terms if options.terms > 1 else None, "m": m, "k": k, "n": n}
     values |= {"stalls": options.stalls, "at": ",".join(map(str, options.at or []))}
     return "openmxu wave " + " ".join(f"--{name} {value}" for name, value in values.items() if value not in (None, ""))
 
@@ -127,7 +128,8 @@ def _wave_live(options: argparse.Namespace, config: "MxuConfig") -> None:
     live = has_zig()
     m, k, n = (min(size, MOST_SIDE) for size in _wave_sizes(options, config))
     with reserve(options.output_file) as outputs:
-        run = record_run(random_run(config.rows, config.columns, config.stages, (m, k, n), stalls=options.stalls))
+        unit = config.rows, config.columns, config.stages
+        run = record_run(random_run(*unit, (m, k, n), stalls=options.stalls, terms=config.terms))
         made_by = _made_by(options, m, k, n)
         outputs.write_text(options.output_file, live_page(run, live=live, made_by=made_by))
     shown = "a live unit" if live else "a recorded run"

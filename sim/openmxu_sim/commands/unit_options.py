@@ -2,15 +2,11 @@
 
 import argparse
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from openmxu.cli.frame import Section, integer
 
-if TYPE_CHECKING:
-    pass
 
-
-def add_array(parser: argparse.ArgumentParser, *, side: int, terms: bool = True) -> None:
+def add_array(parser: argparse.ArgumentParser, *, side: int) -> None:
     """Add size and pipeline of an array, of as many rows as columns unless said otherwise, and its ``terms``."""
     for name in ("rows", "columns"):
         parser.add_argument(
@@ -27,14 +23,13 @@ def add_array(parser: argparse.ArgumentParser, *, side: int, terms: bool = True)
         metavar="S",
         help="pipeline stages of a processing element, 1 to 7 (default: 1)",
     )
-    if terms:
-        parser.add_argument(
-            "--terms",
-            type=integer,
-            default=1,
-            metavar="N",
-            help="products that a processing element adds at once, with one rounding: 1, 2, 4 or 8 (default: 1)",
-        )
+    parser.add_argument(
+        "--terms",
+        type=integer,
+        default=1,
+        metavar="N",
+        help="products that a processing element adds at once, with one rounding: 1, 2, 4 or 8 (default: 1)",
+    )
 
 
 def sections() -> Iterator[Section]:

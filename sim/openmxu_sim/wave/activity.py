@@ -36,7 +36,8 @@ class Activity:
     streams: npt.NDArray[np.uint32]
     """Signals of the streams, (cycles, signals); see :data:`openmxu_sim.engines.compiled.trace.STREAMS`."""
     starts: Integers
-    """Cycle in which a processing element multiplies its tile's first activation, (tiles, rows, columns)."""
+    """Cycle in which a processing element multiplies its tile's first activation, (tiles, rows, columns).
+    Rows are those of processing elements, ``config.element_rows``."""
     loads: dict[int, Integers]
     """For some cycles, (rows, columns): the number of the tile whose weight a processing element's shadow register has
     taken over at the cycle's begin; -1 where none."""
@@ -60,6 +61,11 @@ class Activity:
         for number, beats in enumerate(self.beats):
             result[np.isin(cycle - self.starts[number], beats)] = number
         return result
+
+    def useful(self, number: int) -> npt.NDArray[np.float64]:
+        """(rows of elements): the share of an element's products that are no padding, in a tile's columns."""
+        own = len(self.tiles[number].inner) / self.config.terms
+        return np.clip(own - np.arange(self.config.element_rows), 0, 1)
 
     @property
     def products(self) -> int:

@@ -56,6 +56,13 @@ _STYLE = """
 the least distance in CIE Lab, seen as with protanopia, deuteranopia or tritanopia, is 20."""
 
 
+def array_words(config: MxuConfig) -> tuple[str, str]:
+    """Return an array's elements in words, each a cell of the picture, and what one of several terms does."""
+    words, n = f"{config.element_rows}×{config.columns} processing elements", config.terms
+    does = f"An element, one cell here, takes {n} rows of operands and a sum from above, and rounds once."
+    return (f"{words} of {n} terms", does) if n > 1 else (words, "")
+
+
 def draw(activity: Activity, *, made_by: str = "") -> str:
     """Return the activity as SVG: the array in some cycles, and its rows and streams over all of them.
 
@@ -69,7 +76,8 @@ def draw(activity: Activity, *, made_by: str = "") -> str:
     config = activity.config
     m, n = (max(getattr(tile, side).stop for tile in activity.tiles) for side in ("activations", "columns"))
     k = max(tile.inner.stop for tile in activity.tiles)
-    title = f"Wavefront of {m}×{k} times {k}×{n} on {config.rows}×{config.columns} processing elements"
+    elements, does = array_words(config)
+    title = f"Wavefront of {m}×{k} times {k}×{n} on {elements}"
     caption = (
         f"{activity.cycles} cycles from the first beat to the last result, "
         f"utilisation {activity.utilisation:.1%}, stages {config.stages}"
@@ -80,6 +88,9 @@ def draw(activity: Activity, *, made_by: str = "") -> str:
     page.text(_MARGIN, 40, title, size=20, style="font-weight:600")
     page.text(_MARGIN, 63, caption, kind="muted")
     page.y = 78
+    if does:
+        page.text(_MARGIN, 83, does, kind="muted")
+        page.y += 20
     _draw_legend(page, activity)
     _draw_snapshots(page, activity)
     _draw_timeline(page, activity)
@@ -155,6 +166,13 @@ def _colour(tile: int) -> str:
     return f"t{tile % _COLOURS}"
 
 
+def _fill(tile: int, share: float) -> str:
+    """Return the attributes of a tile's colour, the paler the less of an element's products is no padding."""
+    if share in (0, 1):
+        return f'class="{_colour(tile)}{"" if share else " padding"}"'
+    return f'class="{_colour(tile)}" fill-opacity="{_PALE + (1 - _PALE) * share:g}"'
+
+
 def _draw_legend(page: _Page, activity: Activity) -> None:
     """Draw the meaning of colours and marks, in as many lines as it takes."""
     x = float(_MARGIN)
@@ -204,10 +222,10 @@ def _span(part: range) -> str:
 
 
 def _cell_size(config: MxuConfig) -> tuple[float, float]:
-    """Return width and height of a cell in a snapshot: square, unless that is too flat to be seen."""
+    """Return width and height of a cell in a snapshot: a square for each term, unless that is too flat to be seen."""
     size = (_WIDTH - 2 * _MARGIN - (_PER_LINE - 1) * _BETWEEN) / _PER_LINE
     square = min(size / config.columns, size / config.rows, 36)
-    return (min(size / config.columns, max(square, 6)), min(size / config.rows, max(square, 6)))
+    return (min(size / config.columns, max(square, 6)), config.terms * min(size / config.rows, max(square, 6)))
 
 
 def _triangle(x: float, y: float, size: float) -> str:
@@ -219,7 +237,7 @@ def _draw_snapshots(page: _Page, activity: Activity) -> None:
     """Draw the array in some cycles."""
     config = activity.config
     width, height = _cell_size(config)
-    across, down = width * config.columns, height * config.rows
+    across, down = width * config.columns, height * config.element_rows
     count = min(_PER_LINE, len(activity.loads))
     pitch = (_WIDTH - 2 * _MARGIN + _BETWEEN) / _PER_LINE
     page.y += 26
@@ -231,12 +249,12 @@ def _draw_snapshots(page: _Page, activity: Activity) -> None:
         page.add(f'<g transform="translate({_short(x)} {_short(page.y)})">')
         page.box("idle", 0, 0, across, down)
         page.add(f'<g transform="scale({width:.4f} {height:.4f})">')
-        for kind, path in _areas(activity, tiles, seamless=min(width, height) < _GRID):
-            page.add(f'<path class="{kind}" d="{path}"/>')
+        for fill, path in _areas(activity, tiles, seamless=min(width, height) < _GRID):
+            page.add(f'<path {fill} d="{path}"/>')
         page.add("</g>")
         if min(width, height) >= _GRID:
             lines = "".join(f"M{_short(column * width)} 0V{_short(down)}" for column in range(1, config.columns))
-            lines += "".join(f"M0 {_short(row * height)}H{_short(across)}" for row in range(1, config.rows))
+            lines += "".join(f"M0 {_short(row * height)}H{_short(across)}" for row in range(1, config.element_rows))
             page.add(f'<path class="gap" d="{lines}"/>')
         if min(width, height) >= _MARKED:
             _draw_marks(page, activity, cycle, width, height)
@@ -255,20 +273,21 @@ def _draw_snapshots(page: _Page, activity: Activity) -> None:
 
 
 def _areas(activity: Activity, tiles: Integers, *, seamless: bool) -> Iterator[tuple[str, str]]:
-    """Yield the cells of each tile in a snapshot, useful ones and padding, as paths in cells."""
+    """Yield the cells of each tile in a snapshot, by the share of them that is no padding, as paths in cells."""
     for number in np.unique(tiles[tiles >= 0]).tolist():
-        useful = np.zeros(tiles.shape, dtype=bool)
-        useful[: len(activity.tiles[number].inner), : len(activity.tiles[number].columns)] = True
-        for kind, cells in ((_colour(number), useful), (f"{_colour(number)} padding", ~useful)):
+        useful = np.zeros(tiles.shape)
+        useful[:, : len(activity.tiles[number].columns)] = activity.useful(number)[:, None]
+        for share in np.unique(useful)[::-1].tolist():
+            cells = useful == share
             # A little higher than a row, so that no seam shows between two; a pale colour would show twice.
-            tall = "1.06" if seamless and not kind.endswith("padding") else "1"
+            tall = "1.06" if seamless and share == 1 else "1"
             runs = [
                 f"M{start} {row}h{stop - start}v{tall}h{start - stop}z"
                 for row, line in enumerate((tiles == number) & cells)
                 for start, stop in _runs(line)
             ]
             if runs:
-                yield kind, "".join(runs)
+                yield _fill(number, share), "".join(runs)
 
 
 def _runs(flags: Flags) -> list[tuple[int, int]]:
@@ -302,10 +321,11 @@ def _draw_timeline(page: _Page, activity: Activity) -> None:
         _draw_strip(page, activity, name, left, scale)
         page.y += _STRIP + 5
     page.y += 5
-    pitch = max(1.0, min(320 / config.rows, max(26, min(104 / config.rows, 3 * config.columns))))
+    rows = config.element_rows
+    pitch = max(1.0, min(320 / rows, max(26, min(104 / rows, 3 * config.columns))))
     high = pitch - (2 if pitch >= 14 else 1 if pitch >= _COLUMNS_SHOWN else 0)
-    for row in range(config.rows if high < pitch else 1):
-        page.box("idle", left, page.y + row * pitch, count * scale, high if high < pitch else pitch * config.rows)
+    for row in range(rows if high < pitch else 1):
+        page.box("idle", left, page.y + row * pitch, count * scale, high if high < pitch else pitch * rows)
     columns_shown = pitch >= _COLUMNS_SHOWN
     # Rows without a gap must not show a seam.
     crisp = "" if columns_shown else ' shape-rendering="crispEdges"'
@@ -314,11 +334,11 @@ def _draw_timeline(page: _Page, activity: Activity) -> None:
         page.add(f'<use href="#{page.shape(picture)}" x="{start}" y="{row * pitch / high:.4f}"/>')
     page.add("</g>")
     step = next(step for step in (1, 2, 4, 8, 16, 32, 64, 128) if step * pitch >= 14)
-    for row in range(0, config.rows, step):
-        page.text(
-            left - 10, page.y + row * pitch + min(high, 28) / 2 + 4.5, f"row {row}", kind="muted", size=12, anchor="end"
-        )
-    page.y += pitch * config.rows + 8
+    for row in range(0, rows, step):
+        operands = range(row * config.terms, (row + 1) * config.terms)
+        label = f"row{'s' if config.terms > 1 else ''} {_span(operands)}"
+        page.text(left - 10, page.y + row * pitch + min(high, 28) / 2 + 4.5, label, kind="muted", size=12, anchor="end")
+    page.y += pitch * rows + 8
     _draw_strip(page, activity, "results", left, scale)
     page.y += _STRIP
     _draw_axis(page, activity, left, scale, top)
@@ -337,16 +357,17 @@ def _draw_timeline(page: _Page, activity: Activity) -> None:
 def _pictures(activity: Activity) -> Iterator[tuple[int, str]]:
     """Yield for each row the cycle in which it begins, and from then on its columns, as shapes in cycles and rows."""
     beats, columns = activity.beats, activity.config.columns
-    for row in range(activity.config.rows):
+    for row in range(activity.config.element_rows):
         begin = int(activity.starts[0, row, 0])
         shapes = []
         for number, tile in enumerate(activity.tiles):
-            useful = len(tile.columns) if row < len(tile.inner) else 0
-            for kind, part in (("", range(useful)), (" padding", range(useful, columns))):
+            share = float(activity.useful(number)[row])
+            useful = len(tile.columns) if share else 0
+            for strength, part in ((share, range(useful)), (0, range(useful, columns))):
                 if part:
                     path = _outline(activity.starts[number, row, part.start : part.stop] - begin, beats[number])
                     shapes.append(
-                        f'<path class="{_colour(number)}{kind}" transform="scale(1 {1 / columns:.5f}) '
+                        f'<path {_fill(number, strength)} transform="scale(1 {1 / columns:.5f}) '
                         f'translate(0 {part.start})" d="{path}"/>'
                     )
         yield begin, "".join(shapes)
@@ -369,17 +390,17 @@ def _shares(activity: Activity) -> Iterator[tuple[int, str]]:
     The colour is that of the tile that most of them multiply. Padding counts with the opacity that it has elsewhere.
     """
     count, columns = len(activity.streams), activity.config.columns
-    for row in range(activity.config.rows):
+    for row in range(activity.config.element_rows):
         begin = int(activity.starts[0, row, 0])
         working = np.zeros((len(activity.tiles), count - begin))
         useful = np.zeros_like(working)
         for number, (tile, beats) in enumerate(zip(activity.tiles, activity.beats, strict=True)):
             flags = np.bincount(beats)
-            columns_used = len(tile.columns) if row < len(tile.inner) else 0
-            for counts, used in ((working, columns), (useful, columns_used)):
-                if used:
+            share = activity.useful(number)[row]
+            for counts, used, weight in ((working, columns, 1), (useful, len(tile.columns), share)):
+                if weight:
                     sums = np.convolve(np.bincount(activity.starts[number, row, :used] - begin), flags)
-                    counts[number, : len(sums)] = sums
+                    counts[number, : len(sums)] = weight * sums
         strength = (_PALE * working + (1 - _PALE) * useful).sum(axis=0) / columns
         shade = np.ceil(strength * _SHADES).astype(int)
         key = np.where(shade > 0, working.argmax(axis=0) % _COLOURS + _COLOURS * shade, -1)

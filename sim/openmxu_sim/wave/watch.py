@@ -66,37 +66,34 @@ def observe(
         The unit or the run is too large, or ``at`` is not within it.
     """
     config = given.config
-    if config.terms > 1:
-        raise ValueError(f"terms must be 1 for a picture, not {config.terms}")
     for noun in ("rows", "columns"):
         if getattr(config, noun) > MOST_CELLS:
             raise ValueError(f"{noun} must be at most {MOST_CELLS} for a picture, not {getattr(config, noun)}")
     _check_cycles(cycles(config, len(given.a), *given.b.shape))
     # A first run shows how long it takes, and how long the last cell works.
-    corner = Window(
-        range(config.rows - 1, config.rows), range(config.columns - 1, config.columns), range(MOST_CYCLES + 1)
-    )
+    height, width = config.element_rows, config.columns
+    corner = Window(range(height - 1, height), range(width - 1, width), range(MOST_CYCLES + 1))
     run, trace = record(given, corner, stalls=stalls)
     _check_cycles(trace.ran)
     left = leaving(trace.streams, given.tiles)
     shown = _shown(at, trace, left)
     swapped = np.array([not tile.keep for tile in given.tiles])
     swapping = np.flatnonzero(swapped)
-    swaps = np.zeros((len(swapping), config.rows, config.columns), dtype=np.int64)
-    loads = {cycle: np.full((config.rows, config.columns), -1) for cycle in shown}
+    swaps = np.zeros((len(swapping), height, width), dtype=np.int64)
+    loads = {cycle: np.full((height, width), -1) for cycle in shown}
     parts = _parts(config, trace)
     for number, rows in enumerate(parts):
         _, part = record(
             given,
-            Window(rows, range(config.columns), range(trace.ran)),
+            Window(rows, range(width), range(trace.ran)),
             stalls=stalls,
             progress=share_of(progress, number, len(parts)),
         )
         # Cell by cell, the n-th swap mark is that of the n-th tile that has weights of its own.
         when = np.nonzero(np.moveaxis(part.register("o_swap"), 0, -1))[-1]
-        swaps[:, rows.start : rows.stop] = when.reshape(len(rows), config.columns, len(swapping)).transpose(2, 0, 1)
+        swaps[:, rows.start : rows.stop] = when.reshape(len(rows), width, len(swapping)).transpose(2, 0, 1)
         load = part.register("o_load")
-        beats = config.rows - np.array(rows)[:, None]  # that a tile moves through a row
+        beats = config.rows - config.terms * np.array(rows)[:, None]  # that a tile moves through a row
         for cycle, tiles in loads.items():
             block = (load[: cycle + 1].sum(axis=0, dtype=np.int64) - 1) // beats
             tiles[rows.start : rows.stop] = np.where(load[cycle], swapping[block], -1)
@@ -130,4 +127,4 @@ def _parts(config: MxuConfig, trace: Trace) -> list[range]:
     """Return ranges of rows whose trace is not too large."""
     size = trace_bytes(Window(range(1), range(config.columns), range(trace.ran)), trace.registers)
     step = max(1, _AT_ONCE // size)
-    return [range(start, min(start + step, config.rows)) for start in range(0, config.rows, step)]
+    return [range(start, min(start + step, config.element_rows)) for start in range(0, config.element_rows, step)]

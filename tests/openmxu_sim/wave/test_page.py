@@ -10,6 +10,7 @@ import pytest
 
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.passes import PASSES
+from openmxu.spec.stages import TERMS
 from openmxu.spec.tiling import cycles, tiles
 from openmxu_sim import golden, simulate
 from openmxu_sim.engines.compiled import Window, record
@@ -39,7 +40,8 @@ def patterns(generator: np.random.Generator, *shape: int) -> np.ndarray:
 
 def words(seen: Record, name: str, count: int) -> np.ndarray:
     """(cycles, count) of a part of the frames."""
-    start = frame_layout(fetch_text(seen.given.stages), seen.given.stages)[name]
+    element = seen.given.stages, seen.given.terms
+    start = frame_layout(fetch_text(*element), *element)[name]
     return seen.frames[:, start : start + count]
 
 
@@ -50,16 +52,25 @@ def beats(seen: Record, columns: int) -> np.ndarray:
     return words(seen, "results", columns)[taken == 1]
 
 
-@pytest.mark.parametrize(("rows", "columns", "stages"), [(2, 3, 1), slow(4, 3, 1), slow(8, 8, 6), slow(3, 1, 6)])
-def test_every_cycle_is_that_of_the_engine(rows: int, columns: int, stages: int) -> None:
+@pytest.mark.parametrize(
+    ("rows", "columns", "stages", "terms"),
+    [
+        (2, 3, 1, 1),
+        (8, 3, 1, 4),
+        *(slow(*unit) for unit in [(4, 3, 1, 1), (8, 8, 6, 1), (3, 1, 6, 1), (6, 2, 7, 2), (4, 8, 3, 4), (8, 5, 4, 8)]),
+    ],
+)
+def test_every_cycle_is_that_of_the_engine(rows: int, columns: int, stages: int, terms: int) -> None:
     """All registers, streams and words, cycle by cycle, for any bits, in every precision, with stalls and without."""
     generator = np.random.default_rng(rows)
-    config = page_config(rows, columns, stages)
-    window = Window(range(rows), range(columns), range(16384))
+    config = page_config(rows, columns, stages, terms)
+    window = Window(range(rows // terms), range(columns), range(16384))
     for number, precision in enumerate(PASSES):
         m, k, n = generator.integers(1, MOST_SIDE + 1, 3).tolist()
         seed = number if number % 2 else None
-        given = Given(patterns(generator, m, k), patterns(generator, k, n), rows, columns, stages, precision, seed)
+        given = Given(
+            patterns(generator, m, k), patterns(generator, k, n), rows, columns, stages, precision, seed, terms
+        )
         seen = record_run(given)
         stalls = None if seed is None else Stalls(seed)
         asked = stimulus(config, given.a, given.b, precision)
@@ -68,8 +79,8 @@ def test_every_cycle_is_that_of_the_engine(rows: int, columns: int, stages: int)
         np.testing.assert_array_equal(words(seen, "streams", len(STREAMS)), trace.streams)
         for name, count in (("activations", rows), ("weights", columns), ("results", columns)):
             np.testing.assert_array_equal(words(seen, name, count), getattr(trace, name))
-        layout = frame_layout(fetch_text(stages), stages)
-        cells = seen.frames[:, layout["cells"] :].reshape(trace.ran, rows, columns, layout["limbs"])
+        layout = frame_layout(fetch_text(stages, terms), stages, terms)
+        cells = seen.frames[:, layout["cells"] :].reshape(trace.ran, rows // terms, columns, layout["limbs"])
         for name, (limb, width) in layout["names"]["unit"].items():
             each = cells[..., limb : limb + -(-width // 32)]
             np.testing.assert_array_equal(each & (1 if width == 1 else 0xFFFFFFFF), trace.limbs(name))
@@ -82,7 +93,7 @@ def check_bank(seen: Record, parts: tuple, layout: dict) -> None:
     """A sum is in the bank when the page says so, and is the result if its tile is emitted; a reason is given."""
     given = seen.given
     go = np.flatnonzero(words(seen, "streams", len(STREAMS))[:, STREAMS.index("admission.o_go")])
-    delay = layout["write_delay"] + (given.rows - 1) * layout["row_step"]
+    delay = layout["write_delay"] + (given.rows // given.terms - 1) * layout["row_step"]
     bank = words(seen, "bank", SIZES[-1])
     owners = [(tile, beat) for tile in parts for beat in range(len(tile.activations))]
     assert len(owners) == len(go)
@@ -95,10 +106,13 @@ def test_tiles_are_those_of_the_tiling() -> None:
     generator = np.random.default_rng(2)
     for _ in range(60):
         rows, columns = generator.integers(1, 9, 2).tolist()
+        terms = int(generator.choice([each for each in TERMS if rows % each == 0]))
         m, k, n = generator.integers(1, MOST_SIDE + 1, 3).tolist()
         precision = str(generator.choice(list(PASSES)))
-        seen = record_run(Given(patterns(generator, m, k), patterns(generator, k, n), rows, columns, 1, precision))
-        expected = list(tiles(page_config(rows, columns, 1), m, k, n, precision))
+        unit = rows, columns, 1
+        matrices = patterns(generator, m, k), patterns(generator, k, n)
+        seen = record_run(Given(*matrices, *unit, precision, terms=terms))
+        expected = list(tiles(page_config(*unit, terms), m, k, n, precision))
         found = seen.tiles.tolist()
         assert len(found) == len(expected)
         for numbers, tile in zip(found, expected, strict=True):
@@ -111,33 +125,36 @@ def test_tiles_are_those_of_the_tiling() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "sizes", "stalls"), [(8, 8, (12, 16, 16), None), slow(2, 3, (9, 5, 16), 5)]
+    ("rows", "columns", "sizes", "stalls", "terms"),
+    [(8, 8, (12, 16, 16), None, 1), (8, 8, (12, 16, 16), 3, 4), slow(2, 3, (9, 5, 16), 5, 1)],
 )
 def test_as_many_cycles_as_the_picture(
-    rows: int, columns: int, sizes: tuple[int, int, int], stalls: int | None
+    rows: int, columns: int, sizes: tuple[int, int, int], stalls: int | None, terms: int
 ) -> None:
     """A page and a picture of the same product show the same unit."""
-    page = record_run(random_run(rows, columns, 1, sizes, stalls=stalls))
-    picture = product(MxuConfig(rows=rows, columns=columns), *sizes)
+    page = record_run(random_run(rows, columns, 1, sizes, stalls=stalls, terms=terms))
+    picture = product(MxuConfig(rows=rows, columns=columns, terms=terms), *sizes)
     assert page.cycles == observe(picture, stalls=None if stalls is None else Stalls(stalls)).cycles
 
 
-def test_parts_that_are_there_once_are_the_same_for_all_sizes() -> None:
-    one, other = (netlists(page_config(*size, 7)) for size in ((1, 2), (7, 5)))
+@pytest.mark.parametrize(("sizes", "terms"), [(((1, 2), (7, 5)), 1), (((4, 2), (8, 5)), 4)])
+def test_parts_that_are_there_once_are_the_same_for_all_sizes(sizes: tuple, terms: int) -> None:
+    one, other = (netlists(page_config(*size, 7, terms)) for size in sizes)
     assert {name for name in one if one[name] != other[name]} == {"admission", "status"}
 
 
 @pytest.mark.parametrize(
-    ("rows", "sizes", "words"),
+    ("rows", "sizes", "terms", "words"),
     [
-        (2, (17, 1, 1), "m, k and n must be from 1 to 16 in a page, not 17"),
-        (2, (1, 1, 17), "m, k and n must be from 1 to 16 in a page, not 17"),
-        (9, (1, 1, 1), "rows must be from 1 to 8 in a page, not 9"),
+        (2, (17, 1, 1), 1, "m, k and n must be from 1 to 16 in a page, not 17"),
+        (2, (1, 1, 17), 1, "m, k and n must be from 1 to 16 in a page, not 17"),
+        (9, (1, 1, 1), 1, "rows must be from 1 to 8 in a page, not 9"),
+        (6, (1, 1, 1), 4, "rows must be a multiple of terms=4, not 6"),
     ],
 )
-def test_what_is_too_large_for_a_page(rows: int, sizes: tuple[int, int, int], words: str) -> None:
+def test_what_does_not_fit_a_page(rows: int, sizes: tuple[int, int, int], terms: int, words: str) -> None:
     with pytest.raises(ValueError, match=f"^{words}$"):
-        random_run(rows, 2, 1, sizes)
+        random_run(rows, 2, 1, sizes, terms=terms)
 
 
 def data_of(page: str) -> dict:
@@ -154,46 +171,50 @@ def check_alone(page: str) -> None:
 
 
 def test_recorded_page() -> None:
-    given = random_run(3, 2, 1, (4, 5, 3), stalls=9)
+    given = random_run(4, 2, 1, (4, 5, 3), stalls=9, terms=2)
     page = live_page(given, live=False, made_by='openmxu wave --m "4" </script>')
     check_alone(page)
     data = data_of(page)
     assert "modules" not in data
     assert "multiplies your matrices" not in page.partition("<script")[0]
+    assert (list(data["layouts"]), data["recorded"]["terms"]) == (["1 2"], 2)
     assert data["recorded"]["golden"] == given.golden.ravel().tolist()
     assert data["seeds"][data["recorded"]["stalls"] - 1] == 9
     assert '<meta name="generator" content="openmxu wave --m &quot;4&quot; &lt;/script&gt;">' in page
 
 
-def test_heat_page() -> None:
-    activity = observe(product(MxuConfig(rows=4, columns=3), 12, 30, 40), stalls=Stalls(3))
+@pytest.mark.parametrize("terms", [1, 2])
+def test_heat_page(terms: int) -> None:
+    activity = observe(product(MxuConfig(rows=4, columns=3, terms=terms), 12, 30, 40), stalls=Stalls(3))
     page = heat_page(activity)
     check_alone(page)
     heat = data_of(page)["heat"]
-    assert (heat["rows"], heat["columns"], heat["m"], heat["k"], heat["n"]) == (4, 3, 12, 30, 40)
+    assert [heat[name] for name in ("rows", "columns", "terms", "m", "k", "n")] == [4, 3, terms, 12, 30, 40]
+    assert ("takes 2 rows of operands" in page) == (terms == 2)
     assert heat["beats"] == [beats.tolist() for beats in activity.beats]
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not wasm.has_zig(), reason="the package ziglang is not installed: make docs installs it")
 def test_live_page() -> None:
-    page = live_page(random_run(8, 8, 1, (16, 16, 16)))
+    page = live_page(random_run(8, 8, 1, (16, 16, 16), terms=2))
     check_alone(page)
-    assert [stages for stages, _ in data_of(page)["sizes"]] == list(range(1, 8))
+    offered = [(terms, stages) for stages, terms, _ in data_of(page)["sizes"]]
+    assert offered == [(terms, stages) for terms in (1, 2, 4) for stages in range(1, 8)]
 
 
 def test_command_without_a_compiler_for_the_web(wave: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page then shows a recorded run, and the command says what would make it live."""
     monkeypatch.setattr(wasm, "find_spec", lambda name: None)
-    code, out, err = wave("--rows 3 --columns 2 --m 2 --k 4 --n 5 -o run.html")
+    code, out, err = wave("--rows 4 --columns 2 --terms 2 --m 2 --k 4 --n 5 -o run.html")
     assert (code, out) == (0, "")
     assert err == (
-        f"wrote run.html: a recorded run, 2x4x5 on 3x2, {cycles(MxuConfig(rows=3, columns=2), 2, 4, 5)} cycles\n"
+        f"wrote run.html: a recorded run, 2x4x5 on 4x2, {cycles(page_config(4, 2, 1, 2), 2, 4, 5)} cycles\n"
         "for a unit that runs in the page, install the package ziglang: pip install 'openmxu[zig]'\n"
     )
     page = Path("run.html").read_text()
     assert "modules" not in data_of(page)
-    assert 'content="openmxu wave --rows 3 --columns 2 --stages 1 --m 2 --k 4 --n 5"' in page
+    assert 'content="openmxu wave --rows 4 --columns 2 --stages 1 --terms 2 --m 2 --k 4 --n 5"' in page
 
 
 @pytest.mark.parametrize("output", ["run.html", "run.svg"])
@@ -215,10 +236,11 @@ def test_command_without_any_compiler(
 
 
 def test_command_for_a_product_too_large_to_be_live(wave: Command) -> None:
-    code, out, err = wave("--rows 4 --columns 3 --m 20 -o run.HTML")
+    code, out, err = wave("--rows 4 --columns 3 --terms 4 --m 20 -o run.HTML")
     assert (code, out) == (0, "")
     assert err.startswith("wrote run.HTML: 20x8x6 on 4x3, 4 tiles, ")
     assert data_of(Path("run.HTML").read_text())["heat"]["m"] == 20
+    assert "1×3 processing elements of 4 terms" in Path("run.HTML").read_text()
 
 
 def test_notebooks_show_runs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ import pytest
 
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.passes import PASSES
-from openmxu.spec.stages import split_stages
+from openmxu.spec.stages import TERMS, split_stages
 from openmxu_sim import golden
 from openmxu_sim.engines import compiled
 from openmxu_sim.engines.compiled import Trace, Window, record
@@ -40,8 +41,8 @@ READY = "body[data-state=ready]"
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    """A page that begins with a 4x4 unit, with all stages."""
-    return live_page(BEGINNING)
+    """A page that begins with a 4x4 unit, with all stages and terms."""
+    return live_page(BEGINNING, terms=TERMS)
 
 
 @pytest.fixture
@@ -129,9 +130,12 @@ def all_of(count: int) -> str:
     return f"{count} of {count}: bit-identical to the golden model"
 
 
-UNITS = [(4, 4, 1), (1, 1, 2), (8, 3, 3), (3, 8, 4), (5, 2, 5), (2, 7, 6), (8, 8, 7)]
+UNITS = [
+    *((4, 4, 1, 1), (1, 1, 2, 1), (8, 3, 3, 1), (3, 8, 4, 1), (5, 2, 5, 1), (2, 7, 6, 1), (8, 8, 7, 1)),
+    *((4, 4, 1, 4), (8, 3, 7, 4), (6, 5, 3, 2), (8, 8, 1, 8), (8, 2, 4, 4)),
+]
 RUNS = 1000
-CLICKED = int(os.environ.get("OPENMXU_CLICKED", "70"))
+CLICKED = int(os.environ.get("OPENMXU_CLICKED", "120"))
 """Runs through the controls, which take a tenth of a second each; the others are called."""
 
 
@@ -150,8 +154,8 @@ def draw(generator: np.random.Generator, count: int) -> Iterator[Drawn]:
     """Runs of any bits, on a few units one after the other."""
     each = -(-count // len(UNITS))
     for number in range(count):
-        rows, columns, stages = UNITS[number // each]
-        config = page_config(rows, columns, stages)
+        rows, columns, stages, terms = UNITS[number // each]
+        config = page_config(rows, columns, stages, terms)
         if number % 5 == 0:
             precision, seed = str(generator.choice(list(PASSES))), int(generator.integers(8))
             m, k, n = (int(size) for size in generator.integers(1, [6, 12, 9]))
@@ -162,7 +166,8 @@ def draw(generator: np.random.Generator, count: int) -> Iterator[Drawn]:
         # All activations have gone in long before the last result is given.
         _, busy, stalled, held_up, *_ = counted
         told = f"busy cycles: {busy}; stall cycles: input {stalled}, output {held_up}"
-        chosen = {"rows": rows, "columns": columns, "stages": stages, "precision": precision, "stalls": seed}
+        chosen = {"rows": rows, "columns": columns, "stages": stages, "terms": terms}
+        chosen |= {"precision": precision, "stalls": seed}
         yield Drawn(chosen, a, b, collect(config, run.beats, m, k, n), run.cycles, told)
 
 
@@ -174,7 +179,12 @@ def test_same_bits_and_cycles_as_the_engine(page: Page) -> None:
     page.click("#last")  # and there it stays
     before: dict[str, object] = {}
     for run in draw(np.random.default_rng(19), CLICKED):
-        choose(page, **{name: value for name, value in run.chosen.items() if before.get(name) != value})
+        changed = {name: value for name, value in run.chosen.items() if before.get(name) != value}
+        if changed.keys() & {"rows", "terms"}:  # in between, rows are no multiple of terms
+            choose(page, terms=1)
+            changed["terms"] = run.chosen["terms"]
+        choose(page, **changed)
+        page.wait_for_selector(READY)
         before = run.chosen
         page.fill("#a-text", lines(run.a))
         page.fill("#b-text", lines(run.b))
@@ -200,27 +210,32 @@ def test_same_bits_and_cycles_many_times(page: Page) -> None:
 def test_model_is_the_golden_model(page: Page) -> None:
     """The independent model in the page: corner by corner, then any bits, in all precisions."""
     generator = np.random.default_rng(7)
-    for number in range(120):
+    for number in range(240):
+        terms = int(generator.choice(TERMS)) if number >= 120 else 1
         if number < 4:
             a, b, rows = CORNERS[:, None], CORNERS[None, :], 1
+        elif number == 120:  # a sum just below the smallest normal number, which rounding must not lift to it
+            a = np.array([[0x20000000, 0x1A000000]], dtype=np.uint32)
+            b, rows, terms = a.T | np.array([[0], [1 << 31]], dtype=np.uint32), 2, 2
         else:
-            m, k, n, rows = (int(each) for each in generator.integers(1, [9, 17, 9, 9]))
+            m, k, n, rows = (int(each) for each in generator.integers(1, [9, 17, 9, 9 if terms == 1 else 3]))
+            rows *= terms
             a, b = matrix(generator, m, k), matrix(generator, k, n)
         precision = list(PASSES)[number % 4]
         passes = [[int(left), int(right)] for left, right in PASSES[precision]]
         found = page.evaluate(
             "given => Array.from(openmxu.Model.multiply(given))",
             {"a": a.ravel().tolist(), "b": b.ravel().tolist(), "m": len(a), "k": len(b), "n": b.shape[1]}
-            | {"inner": len(b), "columns": b.shape[1], "rows": rows, "passes": passes},
+            | {"inner": len(b), "columns": b.shape[1], "rows": rows, "terms": terms, "passes": passes},
         )
-        exact = golden.matmul(golden.from_bits(a), golden.from_bits(b), rows=rows, precision=precision)
+        exact = golden.matmul(golden.from_bits(a), golden.from_bits(b), rows=rows, precision=precision, terms=terms)
         assert found == golden.to_bits(exact).ravel().tolist(), (number, precision)
 
 
-def traced() -> tuple[Stimulus, Trace]:
-    """What the engine did in the run with which the page begins."""
-    asked = stimulus(page_config(4, 4, 1), BEGINNING.a, BEGINNING.b)
-    return asked, record(asked, Window(range(4), range(4), range(4096)))[1]
+def traced(terms: int = 1) -> tuple[Stimulus, Trace]:
+    """What the engine did in the run with which the page begins, or with several terms."""
+    asked = stimulus(page_config(4, 4, 1, terms), BEGINNING.a, BEGINNING.b)
+    return asked, record(asked, Window(range(4 // terms), range(4), range(4096)))[1]
 
 
 def expected_results() -> Iterator[list[str]]:
@@ -237,29 +252,41 @@ def expected_results() -> Iterator[list[str]]:
         yield shown.ravel().tolist()
 
 
-def test_every_cycle_shows_what_the_unit_holds(page: Page) -> None:
+@pytest.mark.parametrize("terms", TERMS[:3])
+def test_every_cycle_shows_what_the_unit_holds(terms: int, page: Page) -> None:
     """Registers of all processing elements, their tiles, and valid and ready of all streams, by the engine's trace."""
-    asked, trace = traced()
+    choose(page, terms=terms)
+    page.wait_for_selector(READY)
+    asked, trace = traced(terms)
     seen = observe(asked)
+    several, shadow = [("", "o_weight"), ("s", "shadow")][terms > 1]
     registers = {
-        "activation": golden.from_bits(trace.register("o_activation"), "bf16"),
-        "weight": golden.from_bits(trace.register("active"), "bf16"),
-        "shadow weight": golden.from_bits(trace.register("o_weight"), "bf16"),
-        "partial sum": golden.from_bits(trace.register("o_psum")),
+        f"{name}{several}": golden.from_bits(trace.limbs(each).view("<u2")[..., :terms].astype(np.uint32), "bf16")
+        for name, each in (("activation", "o_activation"), ("weight", "active"), ("shadow weight", shadow))
     }
+    shadows = np.moveaxis(registers[f"shadow weight{several}"], -1, 2).reshape(trace.ran, 4, 4)
+    tile_of = f"weightsOf(n >> 4, Math.floor((n >> 2 & 3) / {terms}), n & 3, (n >> 2) % {terms}).shadow"
+    owners = page.evaluate(f"Array.from(Array({shadows.size}).keys(), n => openmxu.page.run.{tile_of})")
+    b = golden.from_bits(golden.convert(asked.b, subnormals="flush"), "bf16")
+    for (*_, row, column), tile, held in zip(np.ndindex(shadows.shape), owners, shadows.flat, strict=True):
+        own, first = asked.tiles[tile], row // terms * terms  # the element's
+        padding = tile < 0 or column >= len(own.columns)
+        assert (held == 0) if padding else held in b[own.inner][first:, own.columns[column]]
+    registers["partial sum"] = golden.from_bits(trace.register("o_psum"))[..., None]
     for cycle in range(trace.ran):
         page.fill("#time", str(cycle))
         tiles = seen.tile_at(cycle)
         labels = page.locator("#cells").evaluate(
             "grid => [...grid.querySelectorAll('button')].map(each => each.ariaLabel)"
         )
-        for (row, column), label in zip(np.ndindex(4, 4), labels, strict=True):
+        for (row, column), label in zip(np.ndindex(4 // terms, 4), labels, strict=True):
             place, *parts, tile = re.split(", |: ", label)
-            assert place == f"row {row} column {column}"
+            rows = f"row {row}" if terms == 1 else f"rows {terms * row}–{terms * row + terms - 1}"
+            assert place == f"{rows} column {column}"
             assert tile == ("idle" if tiles[row, column] < 0 else f"tile {tiles[row, column]}")
             for name, part in zip(registers, parts, strict=True):
                 assert part.startswith(f"{name} ")
-                number = float(part.removeprefix(f"{name} ").replace("−", "-"))
+                number = [float(each) for each in part.removeprefix(f"{name} ").replace("−", "-").split()]
                 assert number == pytest.approx(registers[name][cycle, row, column], rel=6e-4, abs=1e-30), (cycle, label)
         for stream in ("weights", "activations", "results"):
             for end in ("valid", "ready"):
@@ -298,49 +325,69 @@ def test_time_goes_back_and_forth(page: Page) -> None:
     assert "·" not in results(page)
 
 
-def test_a_result_lights_what_went_into_it(page: Page) -> None:
+@pytest.mark.parametrize("terms", [1, 2, 4])
+def test_a_result_lights_what_went_into_it(terms: int, page: Page) -> None:
+    choose(page, terms=terms)
+    page.wait_for_selector(READY)
     page.click("#last")
     page.locator("#c button").nth(2 * 5 + 4).click()  # row 2, column 4: in the second tile of columns
     lit = page.locator("#a input.lit, #b input.lit").evaluate_all("all => all.map(each => each.ariaLabel)")
     assert lit == [f"A row 2 column {k}" for k in range(8)] + [f"B row {k} column 4" for k in range(8)]
-    rows = page.locator("#inspector tr:has(td button)")
+    rows = page.locator("#inspector tr:has(td)")
     steps = [row.locator("td").all_inner_texts() for row in rows.all()]
     assert [step[0] for step in steps if len(step) > 2] == [str(k) for k in range(8)]
-    last = golden.from_bits(BEGINNING.golden)[2, 4]
+    assert [len(step) for step in steps if len(step) > 2] == [7 if k % terms == 0 else 4 for k in range(8)]
+    last = golden.from_bits(replace(BEGINNING, terms=terms).golden)[2, 4]
     assert page.inner_text("#inspector h3 >> nth=0") == f"C[2][4] = {float(f'{last:.9g}')!r}".replace("-", "−")
     assert page.locator("#inspector .good").inner_text() == "bit-identical to the golden model"
     assert page.locator("#inspector .bad").count() == 0
     left, right = golden.from_bits(BEGINNING.a)[2:3], golden.from_bits(BEGINNING.b)[:, 4:5]
-    parts = [golden.matmul(left[:, tile], right[tile], rows=4).item() for tile in (slice(4), slice(4, 8))]
+    parts = [golden.matmul(left[:, tile], right[tile], rows=4, terms=terms).item() for tile in (slice(4), slice(4, 8))]
     shown = [step[0].replace("−", "-") for step in steps if len(step) == 2]
     first, second = (re.findall(r"-?[\d.]+(?:e-\d+)?", line.split(": ")[1]) for line in shown)
     assert [float(word) for word in first] == pytest.approx(parts[:1], rel=1e-4)
     assert [float(word) for word in second] == pytest.approx([*parts, float(last)], rel=1e-4)
-    rows.nth(3).locator("button").click()  # the cycle of the fourth product: in row 3, column 0 of the array
-    assert page.locator("#inspector tr.now td").first.inner_text() == "3"
-    label = page.locator("#cells button").nth(12).get_attribute("aria-label") or ""
+    # The cycle of the last products: in the last row of elements, column 0 of the array.
+    rows.nth(4 - terms).locator("button").click()
+    assert page.locator("#inspector tr.now td").first.inner_text() == str(4 - terms)
+    label = page.locator("#cells button").nth(4 * (4 // terms - 1)).get_attribute("aria-label") or ""
     bf16 = golden.from_bits(golden.convert(BEGINNING.a, subnormals="flush"), "bf16")[2, 3]
-    shown = re.findall(r"activation (\S+),", label)[0].replace("−", "-")
+    shown = re.findall(r"activations? [^,]*?(\S+),", label)[0].replace("−", "-")
     assert float(shown) == pytest.approx(float(bf16), rel=1e-3)
 
 
-def test_a_cell_opens(page: Page) -> None:
+@pytest.mark.parametrize("terms", TERMS[:3])
+def test_a_cell_opens(terms: int, page: Page) -> None:
     """With all stages: what the model says of its sum, its registers hold."""
     for stages in (1, 3, 7):
-        choose(page, stages=stages)
+        choose(page, stages=stages, terms=terms)
         page.wait_for_selector(READY)
-        for cell in (0, 6, 15):
+        for cell in (0, 6 // terms, 16 // terms - 1):
             page.locator("#cells button").nth(cell).click()
             for cycle in (16, 23, 30):
                 page.fill("#time", str(cycle))
-                assert page.inner_text("#inspector h3") == f"Processing element, row {cell // 4}, column {cell % 4}"
+                row = cell // 4
+                rows = f"row {row}" if terms == 1 else f"rows {terms * row}–{terms * row + terms - 1}"
+                assert page.inner_text("#inspector h3") == f"Processing element, {rows}, column {cell % 4}"
                 step = split_stages(stages)[1]
                 assert (
                     page.inner_text("#inspector p.good") == f"In cycle {cycle + step} its sum register holds this sum."
                 )
-                assert page.locator("#inspector svg.element").count() == 1
+                picture = page.locator("#inspector svg.element")
+                assert picture.count() == 1
+                drawn = picture.text_content() or ""
+                assert (drawn.count("×"), drawn.count("+")) == (terms, 1)
             page.locator("#cells button").nth(cell).click()
             expect(page.locator("#inspector h3")).to_have_count(0)
+
+
+def test_rows_must_be_whole_elements(page: Page) -> None:
+    choose(page, terms=4, rows=6)
+    expect(page.locator("#mistake")).to_have_text("Rows must be a multiple of terms=4, not 6")
+    choose(page, rows=8)
+    page.wait_for_selector(READY)
+    expect(page.locator("#mistake")).to_be_hidden()
+    assert re.search("takes 4 activations .* rounds once", page.inner_text("#element"))
 
 
 def test_presets_and_fields(page: Page) -> None:
@@ -409,11 +456,11 @@ def test_without_webassembly(show: Callable[..., Page], text: str) -> None:
 def test_phone(scheme: str, show: Callable[..., Page], text: str) -> None:
     """Nothing is wider than the screen, everything can be reached, and time can be moved with a thumb."""
     page = show(text, viewport=PHONE, color_scheme=scheme, has_touch=True)
-    for size in (4, 8):
-        choose(page, rows=size, columns=size)
+    for size, terms in ((4, 1), (8, 1), (8, 4)):
+        choose(page, rows=size, columns=size, terms=terms)
         page.wait_for_selector(READY)
         assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
-        for number in range(size * size):
+        for number in range(size * size // terms):
             box = box_of(page, f"#cells button >> nth={number}")
             assert box["x"] >= 0
             assert box["x"] + box["width"] <= PHONE["width"]
@@ -562,7 +609,7 @@ def test_lines_of_the_bank(page: Page) -> None:
     counted = page.evaluate("""async () => {
       const counts = [];
       for (let stalls = 0; stalls <= 7; stalls++) {
-        const given = { rows: 2, columns: 3, stages: 3, precision: "high", stalls, m: 16, k: 5, n: 16 };
+        const given = { rows: 2, columns: 3, stages: 3, terms: 1, precision: "high", stalls, m: 16, k: 5, n: 16 };
         const ones = new Array(80).fill(0x3f800000);
         const run = await openmxu.page.machines.run({ ...given, a: ones, b: ones });
         for (let cycle = 0; cycle < run.count; cycle++) {
@@ -580,19 +627,23 @@ def test_lines_of_the_bank(page: Page) -> None:
     assert 16 <= min(counted) <= max(counted) < 256
 
 
-def test_heat_map(show: Callable[..., Page]) -> None:
+@pytest.mark.parametrize("terms", [1, 2])
+def test_heat_map(terms: int, show: Callable[..., Page]) -> None:
     """Busy cells, and the tile of each, are those of the activity."""
-    activity = observe(product(MxuConfig(rows=4, columns=3), 12, 7, 7), stalls=Stalls(3))
+    activity = observe(product(MxuConfig(rows=4, columns=3, terms=terms), 12, 7, 7), stalls=Stalls(3))
     page = show(heat_page(activity))
     for cycle in (0, 20, 37, 50):
         page.fill("#time", str(cycle))
         tiles = activity.tile_at(cycle)
-        label = f"{(tiles >= 0).sum()} of 12 processing elements are busy in cycle {cycle}"
+        label = f"{(tiles >= 0).sum()} of {12 // terms} processing elements are busy in cycle {cycle}"
         expect(page.locator("#scene")).to_have_attribute("aria-label", label)
         box = box_of(page, "#scene")
+        assert box["height"] == pytest.approx(box["width"] * 4 / 3, abs=1)
         for row, column in ((0, 0), (3, 1)):
             page.mouse.move(box["x"] + (column + 0.5) * box["width"] / 3, box["y"] + (row + 0.5) * box["height"] / 4)
-            wanted = "idle" if tiles[row, column] < 0 else f"tile {tiles[row, column]}"
-            expect(page.locator("#hint")).to_contain_text(f"Row {row}, column {column}: {wanted}")
+            line = row // terms
+            wanted = "idle" if tiles[line, column] < 0 else f"tile {tiles[line, column]}"
+            rows = f"Row {row}" if terms == 1 else f"Rows {2 * line}–{2 * line + 1}"
+            expect(page.locator("#hint")).to_contain_text(f"{rows}, column {column}: {wanted}")
     page.click("#show-share")
     expect(page.locator("#show-share")).to_have_attribute("aria-pressed", "true")

@@ -11,7 +11,7 @@ import pytest
 
 from openmxu.spec.config import MxuConfig
 from openmxu_sim import golden
-from openmxu_sim.engines.compiled import Window, record
+from openmxu_sim.engines.compiled import Trace, Window, record
 from openmxu_sim.operands.stimulus import Stalls
 from openmxu_sim.wave import MOST_CYCLES, Activity, default_sizes, draw, observe, product, watch
 from openmxu_sim.wave.page import wasm
@@ -24,18 +24,30 @@ pytestmark = needs_compiler
 SVG = "{http://www.w3.org/2000/svg}"
 SMALL = MxuConfig(rows=4, columns=3)
 DEEP = MxuConfig(rows=3, columns=5, stages=6, depth=4)
+FOUR = MxuConfig(rows=8, columns=3, terms=4)
+TWO = MxuConfig(rows=6, columns=4, stages=4, depth=8, terms=2)
+
+
+def operands(trace: Trace, name: str, config: MxuConfig) -> np.ndarray:
+    """(cycles, rows, columns): bf16 operands in the elements' registers, each in the row that it is of."""
+    halves = trace.limbs(name).astype("<u4").view("<u2")[..., : config.terms]
+    return np.moveaxis(halves, -1, 2).reshape(trace.ran, config.rows, config.columns)
 
 
 @pytest.mark.parametrize("seed", [None, 8], ids=["free", "stalled"])
 @pytest.mark.parametrize(
-    ("config", "m", "k"), [(SMALL, 7, 9), (DEEP, 7, 7), (DEEP, 11, 3)], ids=["4x3", "3x5_s6", "weights-kept"]
+    ("config", "m", "k"),
+    [(SMALL, 7, 9), (DEEP, 7, 7), (DEEP, 11, 3), (FOUR, 7, 14), (TWO, 7, 13), (TWO, 11, 5)],
+    ids=["4x3", "3x5_s6", "weights-kept", "8x3_t4", "6x4_t2_s4", "6x4_t2_s4-weights-kept"],
 )
 def test_cells_multiply_what_is_said(config: MxuConfig, m: int, k: int, seed: int | None) -> None:
     given = product(config, m, k, config.columns + 2)
     assert any(tile.keep for tile in given.tiles) == (k <= config.rows)
     stalls = None if seed is None else Stalls(seed)
-    _, trace = record(given, Window(range(config.rows), range(config.columns), range(MOST_CYCLES)), stalls=stalls)
-    registers = {name: trace.register(name) for name in ("o_activation", "active", "o_weight", "o_load")}
+    window = Window(range(config.element_rows), range(config.columns), range(MOST_CYCLES))
+    _, trace = record(given, window, stalls=stalls)
+    shadow = "o_weight" if config.terms == 1 else "shadow"
+    held = {name: operands(trace, name, config) for name in ("o_activation", "active", shadow)}
     seen = observe(given, stalls=stalls, at=range(trace.ran))
     assert [len(beats) for beats in seen.beats] == [len(tile.activations) for tile in given.tiles]
     weights, activations = [], []
@@ -50,26 +62,30 @@ def test_cells_multiply_what_is_said(config: MxuConfig, m: int, k: int, seed: in
             tile = tiles[row, column]
             [beat] = np.flatnonzero(seen.beats[tile] == cycle - seen.starts[tile, row, column])
             multiplied[tile] += 1
-            assert registers["o_activation"][cycle, row, column] == activations[tile][beat, row]
-            assert registers["active"][cycle, row, column] == weights[tile][row, column]
+            rows = slice(row * config.terms, (row + 1) * config.terms)
+            np.testing.assert_array_equal(held["o_activation"][cycle, rows, column], activations[tile][beat, rows])
+            np.testing.assert_array_equal(held["active"][cycle, rows, column], weights[tile][rows, column])
         loads = seen.loads[cycle]
-        np.testing.assert_array_equal(loads >= 0, registers["o_load"][cycle] == 1)
+        np.testing.assert_array_equal(loads >= 0, trace.register("o_load")[cycle] == 1)
         for row, column in np.argwhere(loads >= 0).tolist():
-            assert registers["o_weight"][cycle, row, column] in weights[loads[row, column]][row:, column]
-    cells = config.rows * config.columns
+            first = row * config.terms  # which a weight enters
+            assert held[shadow][cycle, first, column] in weights[loads[row, column]][first:, column]
+    cells = config.element_rows * config.columns
     assert multiplied.tolist() == [len(tile.activations) * cells for tile in given.tiles]
 
 
-def test_large_units_are_watched_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    given, told = product(SMALL, 5, 6, 7), []
+@pytest.mark.parametrize("config", [SMALL, FOUR], ids=["", "t4"])
+def test_large_units_are_watched_part_by_part(config: MxuConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    given, told = product(config, 5, 6, 7), []
     whole = observe(given)
     monkeypatch.setattr(watch, "_AT_ONCE", 1)
-    parts = observe(given, progress=lambda *state: told.append(state))
-    np.testing.assert_array_equal(parts.starts, whole.starts)
-    assert list(parts.loads) == list(whole.loads)
-    for cycle, loads in parts.loads.items():
+    in_parts = observe(given, progress=lambda *state: told.append(state))
+    np.testing.assert_array_equal(in_parts.starts, whole.starts)
+    assert list(in_parts.loads) == list(whole.loads)
+    for cycle, loads in in_parts.loads.items():
         np.testing.assert_array_equal(loads, whole.loads[cycle])
-    assert told == [(number * 15, 60) for number in range(1, 5)]
+    parts = config.rows // config.terms
+    assert told == [(number * 15, parts * 15) for number in range(1, parts + 1)]
 
 
 def area(path: str) -> float:
@@ -100,22 +116,31 @@ def shapes(root: ElementTree.Element) -> dict[str, list[tuple[str, float]]]:
 
 
 @pytest.mark.parametrize("seed", [None, 3], ids=["free", "stalled"])
-@pytest.mark.parametrize(("config", "m", "k", "n"), [(SMALL, 7, 6, 5), (DEEP, 11, 2, 4)], ids=["", "weights-kept"])
+@pytest.mark.parametrize(
+    ("config", "m", "k", "n"),
+    [(SMALL, 7, 6, 5), (DEEP, 11, 2, 4), (FOUR, 7, 14, 5), (TWO, 11, 5, 3)],
+    ids=["", "weights-kept", "t4", "t2-weights-kept"],
+)
 def test_timeline_has_the_area_of_the_product(config: MxuConfig, m: int, k: int, n: int, seed: int | None) -> None:
-    """Also where tiles are padded: what is not pale is M·K·N, and all is what the array did."""
+    """Also where tiles are padded: what is not pale is M·K·N, and all is what the array did.
+
+    An element of several terms has the strength of the products that are no padding: it counts as one.
+    """
     seen = observe(product(config, m, k, n), stalls=None if seed is None else Stalls(seed))
     root = ElementTree.fromstring(draw(seen))
     known = shapes(root)
     drawn = [shape for use in root.iter(f"{SVG}use") for shape in known[use.get("href", "")]]
-    assert sum(size for kind, size in drawn if "padding" not in kind) == seen.products == m * k * n
-    assert (
-        sum(size for _, size in drawn)
-        == sum(len(tile.activations) for tile in seen.tiles) * config.rows * config.columns
-    )
+    assert seen.products == m * k * n
+    done = sum(len(tile.activations) for tile in seen.tiles) * config.element_rows * config.columns
+    if config.terms == 1:
+        assert sum(size for _, size in drawn) == done
+    strength = sum(size * (0.45 if "padding" in kind else 1) for kind, size in drawn)
+    assert strength == pytest.approx(0.45 * done + 0.55 * m * k * n / config.terms)
 
 
-def test_snapshots() -> None:
-    seen = observe(product(SMALL, 7, 6, 5), at=[9, 14, 20])
+@pytest.mark.parametrize(("config", "k"), [(SMALL, 6), (FOUR, 13)], ids=["", "t4"])
+def test_snapshots(config: MxuConfig, k: int) -> None:
+    seen = observe(product(config, 7, k, 5), at=[9, 14, 20])
     root = ElementTree.fromstring(draw(seen))
     groups = [group for group in root.iter(f"{SVG}g") if group.get("transform", "").startswith("scale(")]
     assert len(groups) == 3
@@ -126,6 +151,11 @@ def test_snapshots() -> None:
             assert drawn == (tiles[tiles >= 0] % 4 == colour).sum()
     texts = [text.text for text in root.iter(f"{SVG}text")]
     assert {"cycle 9", "cycle 14", "cycle 20", f"{(seen.tile_at(20) >= 0).mean():.0%} busy"} <= set(texts)
+    [(wide, high)] = {tuple(map(float, group.get("transform", "")[6:-1].split())) for group in groups}
+    assert high == pytest.approx(config.terms * wide, abs=1e-3)
+    rows = {"row 0", "row 3"} if config.terms == 1 else {"rows 0–3", "rows 4–7"}
+    assert rows <= set(texts)
+    assert any("takes 4 rows of operands" in (text or "") for text in texts) == (config.terms == 4)
 
 
 @pytest.fixture(scope="module")
@@ -135,15 +165,25 @@ def large() -> Activity:
     return observe(product(config, 96, 100, 128), stalls=Stalls(3))
 
 
+def test_large_pictures_of_several_terms() -> None:
+    seen = observe(product(MxuConfig(rows=256, columns=8, terms=4), 300, 302, 13))
+    check_large(seen, draw(seen))
+
+
 def test_large_pictures_are_small(large: Activity) -> None:
-    text = draw(large)
+    check_large(large, draw(large))
+
+
+def check_large(large: Activity, text: str) -> None:
+    """The area of rows that show shares."""
     assert len(text) < 200_000
     root = ElementTree.fromstring(text)
     assert not list(root.iter(f"{SVG}circle"))
     known = shapes(root)
     drawn = sum(size for use in root.iter(f"{SVG}use") for _, size in known[use.get("href", "")])
     # Shares are rounded up, to sixteenths; padding counts .45.
-    expected = (0.45 * sum(len(tile.activations) for tile in large.tiles) * 64**2 + 0.55 * large.products) / 64
+    config, beats = large.config, sum(len(tile.activations) for tile in large.tiles)
+    expected = 0.45 * beats * config.element_rows + 0.55 * large.products / (config.terms * config.columns)
     assert expected <= drawn < 1.06 * expected
 
 
@@ -202,11 +242,11 @@ def test_command(wave: Command) -> None:
     assert Path("wavefront.svg").read_bytes() == documented.read_bytes(), f"run openmxu wave -o {documented}"
     described = ElementTree.parse("wavefront.svg").getroot().findtext(f"{SVG}desc") or ""
     assert described.endswith("Made by: openmxu wave --rows 8 --columns 8 --stages 1 --m 12 --k 16 --n 16")
-    options = "--rows 4 --columns 3 --stages 6 --m 7 --k 5 --n 4 --stalls 3 --at 20,30 -o w.svg"
+    options = "--rows 4 --columns 3 --stages 6 --terms 2 --m 7 --k 5 --n 4 --stalls 3 --at 20,30 -o w.svg"
     assert wave(options)[0] == 0
     described = ElementTree.parse("w.svg").getroot().findtext(f"{SVG}desc") or ""
     assert "the array in the cycles 20, 30" in described
-    assert described.endswith("--m 7 --k 5 --n 4 --stalls 3 --at 20,30")
+    assert described.endswith("--terms 2 --m 7 --k 5 --n 4 --stalls 3 --at 20,30")
 
 
 @pytest.mark.parametrize(
@@ -219,6 +259,8 @@ def test_command(wave: Command) -> None:
         ("--m 900 --stalls 1", "the product of m, k and n must take at most 4096 cycles for a picture, not *"),
         ("--k 0", "k must be an integer >= 1, not 0"),
         ("--stages 8", "stages must be an integer from 1 to 7, not 8"),
+        ("--terms 3", "terms must be 1, 2, 4 or 8, not 3"),
+        ("--rows 6 --terms 4 -o run.html", "rows must be a multiple of terms=4, not 6"),
         ("--stalls -1", "stalls must be an integer >= 0, not -1"),
         ("--at 9,78", "at must be cycles from 0 to 77, not 78"),
         ("-o w.bmp", "output must end in .svg, .html or .htm, not 'w.bmp'"),
@@ -239,7 +281,12 @@ def test_mistakes(options: str, words: str, wave: Command, tmp_path: Path, monke
 
 
 def test_default_sizes_follow_one_another_without_a_bubble() -> None:
-    for config in (SMALL, MxuConfig(rows=5, columns=2, stages=7)):
+    for config in (
+        SMALL,
+        MxuConfig(rows=5, columns=2, stages=7),
+        FOUR,
+        MxuConfig(rows=8, columns=2, stages=7, terms=2),
+    ):
         m, k, n = default_sizes(config)
         seen = observe(product(config, m, k, n))
         assert len(seen.tiles) == 4

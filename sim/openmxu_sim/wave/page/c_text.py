@@ -1,4 +1,4 @@
-"""C text of the page's units: that of the engine ``compiled``, for all sizes with one number of stages at once."""
+"""C text of the page's units: that of the engine ``compiled``, for all sizes of one processing element at once."""
 
 import re
 
@@ -28,9 +28,14 @@ _SIZED = ("admission", "status")
 """Parts whose netlist depends on the rows of the array."""
 
 
-def page_config(rows: int, columns: int, stages: int) -> MxuConfig:
+def page_config(rows: int, columns: int, stages: int, terms: int = 1) -> MxuConfig:
     """Return a unit of the page: it splits fp32 itself, so that its netlist does every precision."""
-    return MxuConfig(rows=rows, columns=columns, stages=stages, splitter=True, status=True)
+    return MxuConfig(rows=rows, columns=columns, stages=stages, terms=terms, splitter=True, status=True)
+
+
+def page_rows(terms: int) -> range:
+    """Return the rows that a page's unit may have: whole rows of processing elements."""
+    return SIZES[terms - 1 :: terms]
 
 
 def first_pass(precision: str) -> int:
@@ -39,22 +44,22 @@ def first_pass(precision: str) -> int:
     return sum(len(PASSES[name]) for name in names[: names.index(precision)])
 
 
-def page_text(stages: int) -> str:
-    """Return the C text of all units with a number of stages; see ``page.c``.
+def page_text(stages: int, terms: int = 1) -> str:
+    """Return the C text of all units with a number of stages, and of terms; see ``page.c``.
 
     The text has parts whose netlist depends on the number of rows once for each number, and the others once.
     """
-    largest = page_config(SIZES[-1], SIZES[-1], stages)
+    largest = page_config(SIZES[-1], SIZES[-1], stages, terms)
     circuits = {name: Circuit(text, name) for name, text in netlists(largest).items()}
     text = ["#define STEPWISE", resource("openmxu_sim.engines.compiled", "vectors.c"), _THREADS, _SIZE, *flags(largest)]
     for part in CONTROL:
         if part not in _SIZED:
             text.append(control_text(circuits[part], part))
     for part in _SIZED:
-        for rows in SIZES:
-            rtlil = netlists(page_config(rows, SIZES[-1], stages), [part])[part]
+        for rows in page_rows(terms):
+            rtlil = netlists(page_config(rows, SIZES[-1], stages, terms), [part])[part]
             text.append(control_text(Circuit(rtlil, part), part, f"{part}_{rows}"))
-        text.append(_choose_by_rows(part))
+        text.append(_choose_by_rows(part, page_rows(terms)))
     text.append(data_text(circuits, copies=1))
     text += [_numbers(largest), _passes(), resource("openmxu_sim.engines.compiled", "unit.c")]
     return "\n".join([*text, resource("openmxu_sim.wave.page", "page.c")])
@@ -97,14 +102,14 @@ static int page_rows, page_columns;
 """Size of the unit that runs."""
 
 
-def _choose_by_rows(part: str) -> str:
+def _choose_by_rows(part: str, sizes: range) -> str:
     """Return a part's functions, which call those for the number of rows; their arguments have the same layout."""
-    one = f"{part}_{SIZES[0]}"
+    one = f"{part}_{sizes[0]}"
     functions = [
         "\n".join(
             [
                 f"struct {part}_state {{ union {{",
-                *(f"  struct {part}_{rows}_state of_{rows};" for rows in SIZES),
+                *(f"  struct {part}_{rows}_state of_{rows};" for rows in sizes),
                 "}; };",
                 f"#define {part}_in {one}_in",
                 f"#define {part}_out {one}_out",
@@ -115,7 +120,7 @@ def _choose_by_rows(part: str) -> str:
     for suffix in suffixes:
         extra = "" if suffix == "begin" else f", const struct {part}_in *i, struct {part}_out *o"
         lines = [f"static void {part}_{suffix}(struct {part}_state *s{extra}) {{", "  switch (ROWS) {"]
-        for rows in SIZES:
+        for rows in sizes:
             name = f"{part}_{rows}"
             call = f"{name}_{suffix}(&s->of_{rows}"
             if suffix == "begin":
@@ -151,7 +156,7 @@ def _numbers(largest: MxuConfig) -> str:
         "MOST_ROWS": sizes[0],
         "MOST_COLUMNS": sizes[1],
         "MOST_CONTROL_DELAY": delay,
-        "CONTROL_DELAY": f"({delay - (sizes[0] - 1) * step} + (ROWS - 1) * {step})",
+        "CONTROL_DELAY": f"({delay - (largest.element_rows - 1) * step} + (ELEMENT_ROWS - 1) * {step})",
     }
     return "\n".join([enumeration(numbers), *(f"#define {name} {value}" for name, value in macros.items())])
 

@@ -5,6 +5,7 @@ import json
 import zlib
 from collections.abc import Sequence
 from html import escape
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from openmxu_sim.wave.page.layout import frame_layout
 from openmxu_sim.wave.page.machine import Given, Record, fetch_text
 from openmxu_sim.wave.page.machine import record as record_here
 from openmxu_sim.wave.page.wasm import build_wasm
+from openmxu_sim.wave.picture import array_words
 
 SEEDS = range(1, 8)
 """Seeds of the stalls that a page offers."""
@@ -28,12 +30,19 @@ _BOTH = ("numbers", "unit", "scene", "model", "inspector", "presets", "page")
 _SCRIPTS = {"live": (*_BOTH, "start"), "heat": (*_BOTH, "heat", "start")}
 
 
-def live_page(given: Given | Record, *, live: bool = True, stages: Sequence[int] = STAGES, made_by: str = "") -> str:
+def live_page(
+    given: Given | Record,
+    *,
+    live: bool = True,
+    stages: Sequence[int] = STAGES,
+    terms: Sequence[int] = (1, 4),
+    made_by: str = "",
+) -> str:
     """Return a page in which units of 1x1 to 8x8 run, as HTML; it begins with a run that is also recorded in it."""
     record = record_here(given) if isinstance(given, Given) else given
     given = record.given
-    offered = sorted({*stages, given.stages}) if live else [given.stages]
-    texts = {each: fetch_text(each) for each in offered}
+    offered = product({*terms, given.terms}, {*stages, given.stages}) if live else [(given.terms, given.stages)]
+    texts = {(stages, terms): fetch_text(stages, terms) for terms, stages in sorted(offered)}
     seeds = [*SEEDS, *([] if given.stalls is None or given.stalls in SEEDS else [given.stalls])]
     data: dict[str, Any] = {
         "depth": page_config(1, 1, given.stages).depth,
@@ -42,15 +51,15 @@ def live_page(given: Given | Record, *, live: bool = True, stages: Sequence[int]
         "streams": STREAMS,
         "passes": PASSES,
         "parts": [part.name.lower() for part in Part],
-        "layouts": {each: frame_layout(text, each) for each, text in texts.items()},
+        "layouts": {f"{s} {t}": frame_layout(text, s, t) for (s, t), text in texts.items()},
         "seeds": seeds,
         "recorded": _recorded(record, seeds),
     }
     if live:
-        modules = {each: build_wasm(text) for each, text in texts.items()}
+        modules = {element: build_wasm(text) for element, text in texts.items()}
         patterns = b"".join(np.packbits(Stalls(seed).pattern).tobytes() for seed in seeds)
         data |= {
-            "sizes": [[each, len(module)] for each, module in modules.items()],
+            "sizes": [[*element, len(module)] for element, module in modules.items()],
             "modules": _packed(b"".join(modules.values())),
             "patterns": _packed(patterns),
         }
@@ -70,6 +79,7 @@ def heat_page(activity: Activity, *, made_by: str = "") -> str:
         "rows": config.rows,
         "columns": config.columns,
         "stages": config.stages,
+        "terms": config.terms,
         "m": m,
         "k": max(tile.inner.stop for tile in tiles),
         "n": n,
@@ -90,9 +100,8 @@ def heat_page(activity: Activity, *, made_by: str = "") -> str:
     }
     begin = int(activity.starts[0].max() + activity.starts[-1].min()) // 2
     title = f"OpenMXU, {config.rows}×{config.columns}"
-    about = (
-        f"A recorded run of {config.rows}×{config.columns} processing elements, each a dot in the colour of its tile."
-    )
+    elements, does = array_words(config)
+    about = f"A recorded run of {elements}, each a dot in the colour of its tile. {does}".strip()
     return _document("heat", title, about, {"heat": heat, "begin": begin}, made_by)
 
 
@@ -108,6 +117,7 @@ def _recorded(record: Record, seeds: list[int]) -> dict[str, Any]:
         "rows": given.rows,
         "columns": given.columns,
         "stages": given.stages,
+        "terms": given.terms,
         "precision": given.precision,
         "stalls": 0 if given.stalls is None else seeds.index(given.stalls) + 1,
         "m": m,

@@ -4,16 +4,16 @@ from typing import Any
 
 from openmxu_sim.engines.compiled.trace import STREAMS
 from openmxu_sim.engines.protocol import Counters
-from openmxu_sim.wave.page.c_text import SIZES, page_config, register_names
+from openmxu_sim.wave.page.c_text import SIZES, page_config, page_rows, register_names
 
 _READ = ("activations", "swap", "loaded", "place", "held")
 """Registers of admission that a page reads."""
 
 
-def frame_layout(text: str, stages: int) -> dict[str, Any]:
+def frame_layout(text: str, stages: int, terms: int = 1) -> dict[str, Any]:
     """Return the first word of each part of a frame, and of the registers in it, as plain data."""
     registers = register_names(text)
-    admission = {rows: _places(registers[f"admission_{rows}"]) for rows in SIZES}
+    admission = {rows: _places(registers[f"admission_{rows}"]) for rows in page_rows(terms)}
     unit = _places(registers["unit"])
     most = SIZES[-1]
     sizes = {
@@ -30,7 +30,7 @@ def frame_layout(text: str, stages: int) -> dict[str, Any]:
     for name, size in sizes.items():
         offsets[name] = start
         start += size
-    config = page_config(1, 1, stages)
+    config = page_config(terms, 1, stages, terms)
     return offsets | {
         "limbs": _limbs(unit),
         "names": {
@@ -43,7 +43,7 @@ def frame_layout(text: str, stages: int) -> dict[str, Any]:
 
 
 def frame_words(layout: dict[str, Any], rows: int, columns: int) -> int:
-    """Return the number of words of a frame that a unit of this size fills."""
+    """Return the number of words of a frame that a unit with so many rows of elements, and columns, fills."""
     return int(layout["cells"] + rows * columns * layout["limbs"])
 
 

@@ -15,7 +15,7 @@ from openmxu_sim.netlist import native
 from openmxu_sim.operands.aliases import Words
 from openmxu_sim.operands.stimulus import Stalls
 from openmxu_sim.sources import SOURCES
-from openmxu_sim.wave.page.c_text import MOST_SIDE, SIZES, first_pass, page_text
+from openmxu_sim.wave.page.c_text import MOST_SIDE, SIZES, first_pass, page_config, page_text
 from openmxu_sim.wave.page.layout import frame_layout, frame_words
 
 _TILE = 9
@@ -37,6 +37,8 @@ class Given:
     """One of :data:`openmxu.spec.passes.PASSES`."""
     stalls: int | None = None
     """Seed of :class:`~openmxu_sim.operands.stimulus.Stalls`; ``None``: no stalls."""
+    terms: int = 1
+    """Products that a processing element adds at once; ``rows`` is a multiple of it."""
 
     def __post_init__(self) -> None:
         for noun in ("rows", "columns"):
@@ -45,12 +47,13 @@ class Given:
         for size in (*self.a.shape, *self.b.shape):
             if not 1 <= size <= MOST_SIDE:
                 raise ValueError(f"m, k and n must be from 1 to {MOST_SIDE} in a page, not {size}")
+        page_config(self.rows, self.columns, self.stages, self.terms)
 
     @property
     def golden(self) -> Words:
         """(M, N): the result's bits by the golden model."""
         a, b = golden.from_bits(self.a), golden.from_bits(self.b)
-        return golden.to_bits(golden.matmul(a, b, rows=self.rows, precision=self.precision))
+        return golden.to_bits(golden.matmul(a, b, rows=self.rows, precision=self.precision, terms=self.terms))
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ class Record:
 
 
 class _Machine:
-    """The functions of ``page.c`` for a number of stages."""
+    """The functions of ``page.c`` for a processing element."""
 
     def __init__(self, library: bytes) -> None:
         functions = native.open_library(library)
@@ -88,28 +91,30 @@ def random_run(
     *,
     precision: str = "default",
     stalls: int | None = None,
+    terms: int = 1,
 ) -> Given:
     """Return the product of two random matrices of M, K and N, in numbers that are short to read."""
     m, k, n = sizes
     generator = np.random.default_rng(0)
     a, b = (golden.to_bits(generator.standard_normal(shape).round(2).astype(np.float32)) for shape in ((m, k), (k, n)))
-    return Given(a, b, rows, columns, stages, precision, stalls)
+    return Given(a, b, rows, columns, stages, precision, stalls, terms)
 
 
-def fetch_text(stages: int) -> str:
+def fetch_text(stages: int, terms: int = 1) -> str:
     """Return :func:`~openmxu_sim.wave.page.c_text.page_text`, from the cache or made now."""
-    return cache.fetch_result(SOURCES, lambda: page_text(stages).encode(), "page", str(stages)).decode()
+    return cache.fetch_result(SOURCES, lambda: page_text(stages, terms).encode(), "page", f"{stages} {terms}").decode()
 
 
 @lru_cache(maxsize=7)
-def _load(stages: int) -> _Machine:
+def _load(stages: int, terms: int) -> _Machine:
     # No trial: a record is compared with the golden model where it is shown.
-    return fetch_library(fetch_text(stages), _Machine, lambda _: False)
+    return fetch_library(fetch_text(stages, terms), _Machine, lambda _: False)
 
 
 def record(given: Given) -> Record:
     """Run a product as a page does; see :func:`~openmxu_sim.wave.page.shown.record_run`."""
-    functions = _load(given.stages).functions
+    element = given.stages, given.terms
+    functions = _load(*element).functions
     for right, matrix in enumerate((given.a, given.b)):
         np.ctypeslib.as_array(functions.page_matrix(right), (matrix.size,))[:] = matrix.ravel()
     if given.stalls is not None:
@@ -121,7 +126,7 @@ def record(given: Given) -> Record:
     if not count:
         raise MemoryError(f"too little memory for a unit of {given.rows}x{given.columns}")
     tiles = np.ctypeslib.as_array(functions.page_tile(), (count, _TILE)).copy()
-    words = frame_words(frame_layout(fetch_text(given.stages), given.stages), given.rows, given.columns)
+    words = frame_words(frame_layout(fetch_text(*element), *element), given.rows // given.terms, given.columns)
     frame = np.ctypeslib.as_array(functions.page_frame(), (words,))
     frames, state = [], 0
     while not state:

@@ -1,4 +1,4 @@
-/* Units of up to MOST_ROWS x MOST_COLUMNS and one number of stages, run cycle by cycle, for a page that shows them.
+/* Units of up to MOST_ROWS x MOST_COLUMNS of one processing element, run cycle by cycle, for a page that shows them.
 
    Before this: unit.c, STEPWISE and ALONE; DEPTH (places of the accumulator bank), WRITE_LATENCY (cycles from a sum's
    arrival there to its write), MOST_SIDE (rows and columns of the matrices), PERIOD (cycles after which a pattern of
@@ -24,7 +24,7 @@ static struct {
   uint32_t activations[MOST_ROWS], weights[MOST_COLUMNS], results[MOST_COLUMNS];
   uint32_t admission[sizeof(struct admission_state) / sizeof(uint32_t)];
   uint32_t bank[MOST_COLUMNS];  /* what was written at the last clock edge, where something was */
-  uint32_t cells[MOST_ROWS * MOST_COLUMNS][CELL_LIMBS];  /* those that there are, row by row */
+  uint32_t cells[MOST_ELEMENT_ROWS * MOST_COLUMNS][CELL_LIMBS];  /* those that there are, row by row */
 } frame;
 
 static struct unit *page_unit;
@@ -67,7 +67,7 @@ EXPORT(page_begin) int page_begin(int rows, int columns, int m, int k, int n, in
   page_rows = rows, page_columns = columns;
   int tiles = tile_product(m, k, n, first_pass, pass_count);
   struct window window = {
-    .rows = rows, .columns = columns, .cycles = 1, .cells = frame.cells, .streams = &frame.streams,
+    .rows = ELEMENT_ROWS, .columns = columns, .cycles = 1, .cells = frame.cells, .streams = &frame.streams,
     .activations = frame.activations, .weights = frame.weights, .results = frame.results,
   };
   int64_t results = (int64_t)m * ((n + columns - 1) / columns);

@@ -4,7 +4,8 @@ class HeatRun {
   constructor(data, bytes) {
     const { heat } = data;
     Object.assign(this, heat);
-    this.cells = heat.rows * heat.columns;
+    this.elementRows = heat.rows / heat.terms;
+    this.cells = this.elementRows * heat.columns;
     const words = new Int16Array(bytes.buffer, 0, heat.tiles.length * this.cells);
     // Along a row, what is stored is by how much a cell is later than the one before.
     for (let at = 0; at < words.length; at++) if (at % heat.columns) words[at] += words[at - 1];
@@ -70,8 +71,10 @@ class HeatRun {
     return found;
   }
 
+  /** The share of a cell's products that is no padding. */
   useful(tile, cell) {
-    return Math.floor(cell / this.columns) < this.tiles[tile].inners && cell % this.columns < this.tiles[tile].columns;
+    const inners = this.tiles[tile].inners / this.terms - Math.floor(cell / this.columns);
+    return cell % this.columns < this.tiles[tile].columns ? Math.max(0, Math.min(1, inners)) : 0;
   }
 }
 
@@ -91,7 +94,8 @@ class HeatPage {
     this.transport = new Transport((cycle) => this.show(cycle));
     const { run } = this;
     $("scene").width = run.columns;
-    $("scene").height = run.rows;
+    $("scene").height = run.elementRows;
+    $("scene").style.aspectRatio = `${run.columns} / ${run.rows}`;
     $("stage").style.maxWidth = `max(240px, calc((100vh - 290px) * ${run.columns / run.rows}))`;
     $("speed").value = run.count > 400 ? "60" : "30";
     for (const [id, share] of [["show-tiles", false], ["show-share", true]])
@@ -104,9 +108,9 @@ class HeatPage {
       });
     $("scene").addEventListener("pointermove", (event) => {
       const box = $("scene").getBoundingClientRect();
-      const row = Math.floor(((event.clientY - box.top) / box.height) * run.rows);
+      const row = Math.floor(((event.clientY - box.top) / box.height) * run.elementRows);
       const column = Math.floor(((event.clientX - box.left) / box.width) * run.columns);
-      this.pointed = row >= 0 && column >= 0 && row < run.rows && column < run.columns ? { row, column } : null;
+      this.pointed = row >= 0 && column >= 0 && row < run.elementRows && column < run.columns ? { row, column } : null;
       this._point(this.transport.cycle);
     });
     new ResizeObserver(() => this.show(this.transport.cycle)).observe($("strips"));
@@ -137,14 +141,14 @@ class HeatPage {
     const idle = channels(colours.idle);
     const tiles = colours.tiles.map(channels);
     const context = $("scene").getContext("2d");
-    const image = context.createImageData(run.columns, run.rows);
+    const image = context.createImageData(run.columns, run.elementRows);
     const now = run.tilesAt(cycle);
     const work = this.share ? run.workAt(cycle) : null;
     let busy = 0;
     for (let cell = 0; cell < run.cells; cell++) {
       busy += now[cell] >= 0 ? 1 : 0;
       const [colour, strength] = work ? [tiles[0], work[cell] / (cycle + 1)]
-        : now[cell] < 0 ? [idle, 1] : [tiles[now[cell] % 4], run.useful(now[cell], cell) ? 1 : 0.45];
+        : now[cell] < 0 ? [idle, 1] : [tiles[now[cell] % 4], 0.45 + 0.55 * run.useful(now[cell], cell)];
       for (let channel = 0; channel < 3; channel++)
         image.data[4 * cell + channel] = Math.round(colour[channel] * strength + idle[channel] * (1 - strength));
       image.data[4 * cell + 3] = 255;
@@ -160,7 +164,7 @@ class HeatPage {
     const { run } = this;
     const rows = [
       ["product", `${run.m} × ${run.k} · ${run.k} × ${run.n}`],
-      ["array", `${run.rows} × ${run.columns}, stages ${run.stages}`],
+      ["array", `${run.rows} × ${run.columns}, stages ${run.stages}${run.terms > 1 ? `, terms ${run.terms}` : ""}`],
       ["cycles", `${run.cycles}, utilisation ${(run.utilisation * 100).toFixed(1)} %`],
       ["busy now", `${busy} of ${run.cells} (${((100 * busy) / run.cells).toFixed(0)} %)`],
       ["results", `${run.taken.results[cycle + 1]} of ${run.owners.results.length} beats`],
@@ -172,11 +176,12 @@ class HeatPage {
   _point(cycle) {
     if (!this.pointed) return;
     const { row, column } = this.pointed;
-    const cell = row * this.run.columns + column;
-    const tile = this.run.tilesAt(cycle)[cell];
-    const work = this.run.workAt(cycle)[cell];
-    $("hint").textContent = `Row ${row}, column ${column}: ${tile < 0 ? "idle" : `tile ${tile}${this.run.useful(tile, cell) ? "" : ", padding"}`}; ` +
-      `${work} activations in ${cycle + 1} cycles. First activations of its tiles in cycles ` +
-      `${this.run.starts.slice(0, 8).map((starts) => starts[cell]).join(", ")}${this.run.starts.length > 8 ? ", …" : ""}.`;
+    const { run } = this;
+    const cell = row * run.columns + column;
+    const tile = run.tilesAt(cycle)[cell];
+    const work = run.workAt(cycle)[cell];
+    $("hint").textContent = `${rowWords(row, run.terms)}, column ${column}: ${tile < 0 ? "idle" : `tile ${tile}${run.useful(tile, cell) ? "" : ", padding"}`}; ` +
+      `${work * run.terms} activations in ${cycle + 1} cycles. First activations of its tiles in cycles ` +
+      `${run.starts.slice(0, 8).map((starts) => starts[cell]).join(", ")}${run.starts.length > 8 ? ", …" : ""}.`;
   }
 }

@@ -33,9 +33,28 @@ const Model = (() => {
   const product = (a, b) => Math.fround(flush(a * b));
   const sum = (a, b) => Math.fround(flush(a + b));
 
+  const exponent = (value) => (value === 0 ? -Infinity : ((toBits(value) >>> 23) & 255) - 127);
+
+  /** A sum of an element: `after`, and what rounding changed, in units of its last place. Of one term two roundings;
+   *  of several all terms are cut three bits below the last place of the largest, added exactly, and rounded once. */
+  function add(psum, pairs, terms) {
+    if (terms === 1) {
+      const times = product(pairs[0].x, pairs[0].y);
+      return { after: sum(psum, times), lost: roundingOfSum(psum, times) };
+    }
+    const all = [psum, ...pairs.map(({ x, y }) => x * y)];
+    const largest = Math.max(exponent(psum), ...pairs.map(({ x, y }) => exponent(x) + exponent(y)));
+    const unit = largest === -Infinity ? 1 : 2 ** (largest - 26);
+    const cut = all.map((each) => Math.trunc(each / unit) * unit);
+    const total = cut.reduce((one, other) => one + other);
+    const scale = Math.abs(total) < 1 ? 2 ** 64 : 1; // above the subnormal numbers
+    const after = flush(Math.fround(total * scale) / scale);
+    return { after, lost: Number.isFinite(after) ? all.reduce((lost, each, n) => lost + (each - cut[n]), total - after) / ulp(after) : NaN };
+  }
+
   /** All that goes into one result, in order: for each pass and tile, the products and the sums. */
   function trail(given, m, n) {
-    const { a, b, k, inner, rows, passes } = given;
+    const { a, b, k, inner, rows, passes, terms = 1 } = given;
     const tiles = [];
     let total = 0;
     passes.forEach(([left, right], pass) => {
@@ -45,13 +64,13 @@ const Model = (() => {
         if (cleared) total = 0;
         const steps = [];
         let psum = 0;
-        for (let row = start; row < Math.min(k, start + rows); row++) {
-          const x = part(a[m * inner + row], left);
-          const y = part(b[row * given.columns + n], right);
-          const times = product(x, y);
-          const after = sum(psum, times);
-          steps.push({ k: row, x, y, exact: x * y, product: times, before: psum, after });
-          psum = after;
+        for (let row = start; row < Math.min(k, start + rows); row += terms) {
+          const pairs = [];
+          for (let each = row; each < Math.min(k, start + rows, row + terms); each++)
+            pairs.push({ k: each, x: part(a[m * inner + each], left), y: part(b[each * given.columns + n], right) });
+          const added = add(psum, pairs, terms);
+          steps.push(...pairs.map((each) => ({ ...each, ...added, product: terms === 1 ? product(each.x, each.y) : each.x * each.y })));
+          psum = added.after;
         }
         const before = total;
         total = first ? psum : sum(total, psum);
@@ -85,5 +104,5 @@ const Model = (() => {
     return 2 ** (exponent - 150);
   }
 
-  return { part, product, sum, trail, multiply, roundingOfSum, ulp };
+  return { add, product, trail, multiply };
 })();

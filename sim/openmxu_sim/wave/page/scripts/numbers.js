@@ -41,6 +41,11 @@ function hex(bits, width = 32) {
   return (bits >>> 0).toString(16).toUpperCase().padStart(width / 4, "0");
 }
 
+/** The rows of operands that a row of elements takes, in words. */
+function rowWords(row, terms) {
+  return terms === 1 ? `Row ${row}` : `Rows ${row * terms}–${(row + 1) * terms - 1}`;
+}
+
 /** Widths of sign, exponent and significand of the formats that are shown. */
 const FIELDS = { 16: [1, 8, 7], 32: [1, 8, 23] };
 

@@ -177,13 +177,14 @@ class Page {
       $(id).value = String(chosen);
     };
     const sizes = this.live ? data.sides : [...new Set([data.recorded.rows, data.recorded.columns])].sort((a, b) => a - b);
-    const stages = this.live ? data.sizes.map(([each]) => each) : [data.recorded.stages];
+    const [stages, terms] = ["stages", "terms"].map((each, at) => [...new Set(this.live ? data.sizes.map((size) => size[at]) : [data.recorded[each]])]);
     fill("rows", sizes.map((each) => [each, each]), data.recorded.rows);
     fill("columns", sizes.map((each) => [each, each]), data.recorded.columns);
     fill("stages", stages.map((each) => [each, each]), data.recorded.stages);
+    fill("terms", terms.map((each) => [each, each]), data.recorded.terms);
     fill("precision", Object.keys(data.passes).map((name) => [name, name]), data.recorded.precision);
     fill("stalls", [[0, "none"], ...data.seeds.map((seed, at) => [at + 1, `seed ${seed}`])], data.recorded.stalls);
-    for (const id of ["rows", "columns", "stages", "precision", "stalls"]) $(id).addEventListener("change", () => this.compute());
+    for (const id of ["rows", "columns", "stages", "terms", "precision", "stalls"]) $(id).addEventListener("change", () => this.compute());
     $("view").addEventListener("change", () => (this._editors(), this._resultGrid(), this.redraw()));
     for (const id of ["m", "k", "n"]) {
       $(id).max = String(data.most_side);
@@ -344,9 +345,11 @@ class Page {
   async compute(first = false) {
     if (this.a.columns !== this.b.rows)
       return this._mistake(`A has ${this.a.columns} columns and B ${this.b.rows} rows: both must be K`);
+    const [rows, terms] = [Number($("rows").value), Number($("terms").value)];
+    if (rows % terms) return this._mistake(`Rows must be a multiple of terms=${terms}, not ${rows}`);
     this._tell(this.note);
     const given = {
-      rows: Number($("rows").value), columns: Number($("columns").value), stages: Number($("stages").value),
+      rows, columns: Number($("columns").value), stages: Number($("stages").value), terms,
       precision: $("precision").value, stalls: Number($("stalls").value),
       m: this.a.rows, k: this.a.columns, n: this.b.columns, a: this.a.bits.slice(), b: this.b.bits.slice(),
     };
@@ -360,11 +363,13 @@ class Page {
       : Model.multiply({ ...run, inner: run.k, columns: run.n, passes: run.passesOf });
     this.largest = Math.max(0, ...run.results.map((each) => Math.abs(toValue(each.bits))).filter(Number.isFinite));
     if (this.chosen && (this.chosen.row >= run.m || this.chosen.column >= run.n)) this.chosen = null;
-    if (this.opened && (this.opened.row >= run.rows || this.opened.column >= run.columns)) this.opened = null;
+    if (this.opened && (this.opened.row >= run.elementRows || this.opened.column >= run.columns)) this.opened = null;
     this._resultGrid();
     this._cellGrid();
     this._legend();
     $("total").textContent = String(run.cycles);
+    $("element").textContent = run.terms === 1 ? "" : `A cell is an element of ${run.terms} rows: it takes ${run.terms} activations (a), ` +
+      `as many weights (w) and one sum from above, adds ${run.terms} products to it, and rounds once.`;
     this.transport.length(run.count);
     if (atEnd) this.transport.cycle = run.count - 1;
     if (!first) this.transport.refresh();
@@ -392,7 +397,7 @@ class Page {
 
   _cellGrid() {
     const { run } = this;
-    $("cells").replaceChildren(...Array.from({ length: run.rows }, (_, row) => make("div", {},
+    $("cells").replaceChildren(...Array.from({ length: run.elementRows }, (_, row) => make("div", {},
       ...Array.from({ length: run.columns }, (__, column) => make("button", {
         type: "button", tabindex: row || column ? "-1" : "0",
         onclick: () => this.openCell(this.opened && this.opened.row === row && this.opened.column === column ? null : { row, column }),
@@ -446,7 +451,7 @@ class Page {
       const tile = run.tiles[beat.tile];
       const column = chosen.column - tile.column;
       if (tile.row + beat.beat === chosen.row && column >= 0 && column < tile.columns)
-        for (let row = 0; row < tile.inners; row++) marks.push(run.cycleOf(beat, row, column));
+        for (let row = 0; row < tile.inners; row += run.terms) marks.push(run.cycleOf(beat, row / run.terms, column));
     }
     return marks;
   }
@@ -513,10 +518,12 @@ class Page {
       const row = Math.floor(index / run.columns);
       const column = index % run.columns;
       Object.assign(button.style, { left: `${left + column * cell + 1}px`, top: `${top + row * high + 1}px`, width: `${cell - 2}px`, height: `${high - 2}px` });
-      const number = (name, size) => short(toValue(size === 16 ? (run.cell(cycle, row, column, name) << 16) >>> 0 : run.cell(cycle, row, column, name)));
+      const numbers = (name) => Array.from({ length: run.terms }, (_, term) =>
+        short(toValue((run.operand(cycle, row, column, name, term) << 16) >>> 0))).join(" ");
+      const several = run.terms > 1 ? "s" : "";
       const beat = run.beatAt(cycle, row, column);
-      button.setAttribute("aria-label", `row ${row} column ${column}: activation ${number("o_activation", 16)}, weight ${number("active", 16)}, ` +
-        `shadow weight ${number("o_weight", 16)}, partial sum ${number("o_psum", 32)}, ${beat ? `tile ${beat.tile}` : "idle"}`);
+      button.setAttribute("aria-label", `${rowWords(row, run.terms).toLowerCase()} column ${column}: activation${several} ${numbers("o_activation")}, ` +
+        `weight${several} ${numbers("active")}, shadow weight${several} ${numbers("o_weight")}, partial sum ${short(toValue(run.cell(cycle, row, column, "o_psum")))}, ${beat ? `tile ${beat.tile}` : "idle"}`);
       button.setAttribute("aria-pressed", String(Boolean(this.opened && this.opened.row === row && this.opened.column === column)));
     });
   }

@@ -102,13 +102,15 @@ function sceneLayout(run, width) {
   const cell = Math.min(150, Math.floor((width - gutter - 2) / run.columns));
   const rich = cell >= 76;
   const line = rich ? (run.rows > 5 ? 16 : 19) : cell >= 50 ? 18 : 14;
-  const high = (rich ? 4 : 3) * line + (rich ? 2 : 4);
+  const group = (rich ? 3 : 2) * line; // an activation and its weights
+  const high = run.terms * group + line + (rich ? 2 : 4);
   const place = Math.max(2, Math.min(rich && run.rows <= 5 ? 12 : 8, Math.floor(192 / run.lines)));
   const top = 40;
-  const bank = top + run.rows * high + 22;
+  const bank = top + run.elementRows * high + 22;
   const results = bank + run.lines * place + 24;
   const left = gutter + Math.max(0, Math.floor((width - gutter - cell * run.columns) / 2));
-  return { narrow, gutter, cell, rich, line, high, place, top, bank, results, left, height: results + 20, width };
+  const middle = (row) => top + Math.floor(row / run.terms) * high + (run.terms === 1 ? high / 2 : ((row % run.terms) + 0.5) * group);
+  return { narrow, gutter, cell, rich, line, group, high, middle, place, top, bank, results, left, height: results + 20, width };
 }
 
 class Scene {
@@ -130,10 +132,9 @@ class Scene {
       [left + 2, bank - 9, "sums in the bank"], [left + 2, results - 9, "results ↓"],
     ]) pen.text(x, y, words, { colour: colours.muted, mono: false, size: narrow ? 9 : 12 });
     this._offers(run, cycle, layout, asHex);
-    for (let row = 0; row < run.rows; row++) {
-      this._skew(run, cycle, row, layout);
+    for (let row = 0; row < run.rows; row++) this._skew(run, cycle, row, layout);
+    for (let row = 0; row < run.elementRows; row++)
       for (let column = 0; column < run.columns; column++) this._cell(run, cycle, row, column, layout, chosen, asHex);
-    }
     this._bank(run, cycle, layout, chosen, asHex);
     this._results(run, cycle, layout, asHex);
   }
@@ -150,7 +151,7 @@ class Scene {
   /** Beats on offer: weights above the array, activations at its left. */
   _offers(run, cycle, layout, asHex) {
     const { pen, colours } = this;
-    const { left, cell, top, high } = layout;
+    const { left, cell } = layout;
     const weights = run.offered(cycle, "weights");
     const activations = run.offered(cycle, "activations");
     for (let column = 0; column < run.columns; column++)
@@ -161,7 +162,7 @@ class Scene {
     const width = layout.narrow ? 44 : 46;
     for (let row = 0; row < run.rows; row++)
       this._word(
-        left - layout.gutter + 2, top + row * high + high / 2 - 9, width, run.at(cycle, "activations", row), activations,
+        left - layout.gutter + 2, layout.middle(row) - 9, width, run.at(cycle, "activations", row), activations,
         !run.stream(cycle, "activations__ready"), false,
       );
   }
@@ -172,10 +173,10 @@ class Scene {
     const right = layout.left - 6;
     const room = layout.narrow ? 0 : 34;
     const pitch = 6;
-    const y = layout.top + row * layout.high + layout.high / 2 - 7;
-    const registers = run.delay + row * run.step - 1;
-    for (let distance = 1; distance <= registers && distance * pitch <= room; distance++) {
-      const left = cycle - run.delay - row * run.step + distance;
+    const y = layout.middle(row) - 7;
+    const late = run.delay + Math.floor(row / run.terms) * run.step;
+    for (let distance = 1; distance < late && distance * pitch <= room; distance++) {
+      const left = cycle - late + distance;
       const index = left >= 0 && left < run.count ? run.leaving[left] : -1;
       pen.box(right - distance * pitch, y, pitch - 1.5, 14, index < 0 ? colours.idle : colours.tile(run.beats[index].tile));
     }
@@ -183,29 +184,31 @@ class Scene {
 
   _cell(run, cycle, row, column, layout, chosen, asHex) {
     const { pen, colours } = this;
-    const { cell, high, rich, line } = layout;
+    const { cell, high, rich, line, group } = layout;
     const x = layout.left + column * cell + 1;
     const y = layout.top + row * high + 1;
     const width = cell - 2;
     const height = high - 2;
     const beat = run.beatAt(cycle, row, column);
     const tile = beat ? run.tiles[beat.tile] : null;
-    const useful = tile && row < tile.inners && column < tile.columns;
+    const useful = (term) => row * run.terms + term < tile.inners && column < tile.columns;
     pen.box(x, y, width, height, colours.idle);
-    if (tile) pen.box(x, y, width, height, colours.tile(tile.number), useful ? 0.2 : 0.1);
-    if (tile) pen.box(x, y, width, line, colours.tile(tile.number), useful ? 1 : 0.5);
-    const activation = run.cell(cycle, row, column, "o_activation");
+    if (tile) pen.box(x, y, width, height, colours.tile(tile.number), useful(0) ? 0.2 : 0.1);
     const psum = run.cell(cycle, row, column, "o_psum");
     const weights = run.weightsOf(cycle, row, column);
     const sums = run.sumAt(cycle, row, column);
-    const lines = [
-      ["a", activation, 16, tile ? tile.number : -1],
-      ["w", run.cell(cycle, row, column, "active"), 16, weights.active],
-      ["s", run.cell(cycle, row, column, "o_weight"), 16, weights.shadow],
-      ["Σ", psum, 32, sums ? sums.tile : -1],
-    ];
-    if (!rich) lines.splice(2, 1);
-    lines.forEach((each, index) => this._line(x, y + index * line, layout, each, index === 0 && tile, asHex));
+    const mark = tile && run.cell(cycle, row, column, "o_swap") ? "●" : "a";
+    const lines = [];
+    for (let term = 0; term < run.terms; term++) {
+      if (tile) pen.box(x, y + term * group, width, line, colours.tile(tile.number), useful(term) ? 1 : 0.5);
+      const held = (name) => run.operand(cycle, row, column, name, term);
+      const name = run.terms === 1 ? "a" : `${mark}${row * run.terms + term}`;
+      lines.push([name, held("o_activation"), 16, tile ? tile.number : -1, tile], ["w", held("active"), 16, weights.active]);
+      if (rich) lines.push(["s", held("o_weight"), 16, run.weightsOf(cycle, row, column, term).shadow]);
+    }
+    if (run.terms > 1) pen.box(x, y + run.terms * group, width, 1.5, colours.muted);
+    lines.push(["Σ", psum, 32, sums ? sums.tile : -1]);
+    lines.forEach((each, index) => this._line(x, y + index * line, layout, each, each[4], asHex));
     this._marks(run, cycle, row, column, { x, y, width, head: line, tile, weights, rich });
     if (chosen) this._light(run, cycle, row, column, beat, chosen, { x, y, width, height });
   }
@@ -232,7 +235,7 @@ class Scene {
   _marks(run, cycle, row, column, { x, y, width, head, tile, weights, rich }) {
     const { pen, colours } = this;
     const { context } = pen;
-    if (tile && run.cell(cycle, row, column, "o_swap")) {
+    if (tile && run.cell(cycle, row, column, "o_swap") && (run.terms === 1 || width < 48)) {
       context.fillStyle = colours.on;
       context.beginPath();
       if (width >= 48) context.arc(x + 18, y + head / 2, 3, 0, 7);
@@ -259,13 +262,13 @@ class Scene {
   _light(run, cycle, row, column, beat, chosen, { x, y, width, height }) {
     const { pen, colours } = this;
     const tile = beat ? run.tiles[beat.tile] : null;
-    const ours = tile && tile.row + beat.beat === chosen.row && tile.column + column === chosen.column && row < tile.inners;
+    const ours = tile && tile.row + beat.beat === chosen.row && tile.column + column === chosen.column && row * run.terms < tile.inners;
     if (ours) {
       pen.box(x, y, width, height, colours.accent, 0.16);
       pen.outline(x + 1.5, y + 1.5, width - 3, height - 3, colours.accent, 3.5);
       return;
     }
-    if (run.tiles.some((each) => each.column + column === chosen.column && row < each.inners))
+    if (run.tiles.some((each) => each.column + column === chosen.column && row * run.terms < each.inners))
       pen.outline(x + 0.5, y + 0.5, width - 1, height - 1, colours.accent, 1.2);
   }
 

@@ -6,7 +6,7 @@ async function inflate(base64) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-/** Machine code by stages, and the patterns of waits. */
+/** Machine code by stages and terms, and the patterns of waits. */
 class Machines {
   constructor(data) {
     this.data = data;
@@ -21,11 +21,11 @@ class Machines {
       this.patterns = await inflate(this.data.patterns);
       let start = 0;
       this.code = new Map();
-      for (const [stages, size] of this.data.sizes) {
-        this.code.set(stages, all.slice(start, start + size));
+      for (const [stages, terms, size] of this.data.sizes) {
+        this.code.set(`${stages} ${terms}`, all.slice(start, start + size));
         start += size;
       }
-      await this._instance(this.data.sizes[0][0]);
+      await this._instance([...this.code.keys()][0]);
       return true;
     } catch (error) {
       console.warn(`no machine code here: ${error}`);
@@ -33,18 +33,18 @@ class Machines {
     }
   }
 
-  async _instance(stages) {
-    if (!this.instances.has(stages)) {
-      const { instance } = await WebAssembly.instantiate(this.code.get(stages), {});
+  async _instance(element) {
+    if (!this.instances.has(element)) {
+      const { instance } = await WebAssembly.instantiate(this.code.get(element), {});
       if (instance.exports._initialize) instance.exports._initialize();
-      this.instances.set(stages, instance.exports);
+      this.instances.set(element, instance.exports);
     }
-    return this.instances.get(stages);
+    return this.instances.get(element);
   }
 
   /** Run a product, every cycle of it. */
   async run(given) {
-    const code = await this._instance(given.stages);
+    const code = await this._instance(`${given.stages} ${given.terms}`);
     const { data } = this;
     const names = Object.keys(data.passes);
     const first = names.slice(0, names.indexOf(given.precision)).reduce((sum, name) => sum + data.passes[name].length, 0);
@@ -82,8 +82,8 @@ class Machines {
 }
 
 const frameWords = (data, given) => {
-  const layout = data.layouts[given.stages];
-  return layout.cells + given.rows * given.columns * layout.limbs;
+  const layout = data.layouts[`${given.stages} ${given.terms}`];
+  return layout.cells + (given.rows / given.terms) * given.columns * layout.limbs;
 };
 
 /** Frames that were written down: each but the first is the difference to the one before. */
@@ -104,7 +104,8 @@ class Run {
     this.data = data;
     this.frames = frames;
     this.cycles = cycles;
-    this.layout = data.layouts[given.stages];
+    this.layout = data.layouts[`${given.stages} ${given.terms}`];
+    this.elementRows = given.rows / given.terms; // rows of elements
     this.words = frameWords(data, given);
     this.count = frames.length / this.words;
     this.step = this.layout.row_step;
@@ -143,6 +144,13 @@ class Run {
     return width === 1 ? word & 1 : word;
   }
 
+  /** One of the operands in a register of a processing element, which may have several. */
+  operand(cycle, row, column, name, term = 0) {
+    const [limb] = this.layout.names.unit[name] ?? this.layout.names.unit.shadow;
+    const word = this.at(cycle, "cells", (row * this.columns + column) * this.layout.limbs + limb + (term >> 1));
+    return (word >>> (16 * (term & 1))) & 0xffff;
+  }
+
   /** All limbs of a register, the highest first, as hexadecimal digits. */
   cellText(cycle, row, column, name) {
     const [limb, width] = this.layout.names.unit[name];
@@ -168,7 +176,7 @@ class Run {
     let swap = 0;
     while (swap < this.count && !this.cell(swap, 0, 0, "o_swap")) swap++;
     this.delay = swap - this.beats[0].cycle;
-    this.writeDelay = this.layout.write_delay + (this.rows - 1) * this.step;
+    this.writeDelay = this.layout.write_delay + (this.elementRows - 1) * this.step;
   }
 
   /** The first cycle in which the bank holds a beat's sum of a column; and that sum. */
@@ -182,7 +190,7 @@ class Run {
 
   /** Results by place in the matrix; loads and swap marks that a cell has seen; beats taken of each stream. */
   _follow() {
-    const cells = this.rows * this.columns;
+    const cells = this.elementRows * this.columns;
     this.results = new Array(this.m * this.n);
     this.loads = new Uint16Array(this.count * cells);
     this.swaps = new Uint16Array(this.count * cells);
@@ -230,10 +238,10 @@ class Run {
   }
 
   /** The tiles whose weights a cell has active and in its shadow register, by number; -1 where none. */
-  weightsOf(cycle, row, column) {
-    const index = cycle * this.rows * this.columns + row * this.columns + column;
-    const loads = this.loads[index];
-    const shadow = loads ? Math.floor((loads - 1) / (this.rows - row)) : -1;
+  weightsOf(cycle, row, column, term = 0) {
+    const index = (cycle * this.elementRows + row) * this.columns + column;
+    const loads = this.loads[index] - term; // a weight goes from term to term
+    const shadow = loads > 0 ? Math.floor((loads - 1) / (this.rows - row * this.terms)) : -1;
     const number = (block) => (block >= 0 && this.swapping[block] ? this.swapping[block].number : -1);
     return { active: number(this.swaps[index] - 1), shadow: number(shadow) };
   }
@@ -278,7 +286,7 @@ class Run {
     const all = this.emitted.length;
     for (let cycle = 0; cycle < this.count; cycle++) {
       const busy = {}; // cells, by tile
-      for (let row = 0; row < this.rows; row++)
+      for (let row = 0; row < this.elementRows; row++)
         for (let column = 0; column < this.columns; column++) {
           const beat = this.beatAt(cycle, row, column);
           if (beat) busy[beat.tile] = (busy[beat.tile] ?? 0) + 1;
