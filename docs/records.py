@@ -230,7 +230,8 @@ def _is(build: Mapping[str, Any], board: str, side: int) -> bool:
 def _boards_short() -> str:
     """What each board's largest system reached."""
     found = [build for build in builds.of_json(_read("boards.json")) if build["design"] == "system"]
-    largest = {build["board"]: build for build in sorted(found, key=lambda build: build["unit"]["rows"])}
+    found.sort(key=lambda build: int(build["unit"]["rows"] * build["unit"]["columns"]))
+    largest = {build["board"]: build for build in found}
     lines = [
         "The whole system on each board, which multiplies for a host, by nextpnr's timing analysis "
         "([the record](docs/reference/boards.md)):",
@@ -239,9 +240,9 @@ def _boards_short() -> str:
         "|---|---|---|---:|---:|",
     ]
     for name, build in sorted(largest.items()):
-        side, peak = build["unit"]["rows"], builds.peak(build)
+        clock, peak = builds.reached(build), builds.peak(build)
         lines.append(
-            f"| {BOARDS[name].title} | {build['device']} | {side}x{side} | {builds.reached(build):.1f} | {peak:.2f} |"
+            f"| {BOARDS[name].title} | {build['device']} | {builds.size(build['unit'])} | {clock:.1f} | {peak:.2f} |"
         )
     return "\n".join(lines)
 

@@ -62,7 +62,8 @@ def _throughput(build: Mapping[str, Any], tell: Callable[[str], None]) -> dict[s
 def _board(build: Mapping[str, Any]) -> Board | None:
     """The board of a build with its unit and clock."""
     name, unit = build["board"], build["unit"]
-    board = with_options(find_board(name), **{key: unit[key] for key in ("rows", "columns", "stages")})
+    known = {key: unit[key] for key in ("rows", "columns", "stages", "terms") if key in unit}
+    board = with_options(find_board(name), **known)
     return replace(board, frequency=build["frequency"]) if unit_of(board) == unit else None
 
 

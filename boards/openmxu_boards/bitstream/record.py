@@ -40,7 +40,7 @@ def entry(report: str, throughput: Throughput | None = None) -> dict[str, Any]:
 
 def drawing_name(build: Mapping[str, Any]) -> str:
     """The name of the file with a build's drawing, unique among builds."""
-    return re.sub(r"[^\w.]+", "-", f"{build['board']}-{build['design']}-{_size(build['unit'])}.svg")
+    return re.sub(r"[^\w.]+", "-", f"{build['board']}-{build['design']}-{size(build['unit'])}.svg")
 
 
 def of_json(record: str) -> list[dict[str, Any]]:
@@ -53,8 +53,9 @@ def of_json(record: str) -> list[dict[str, Any]]:
     return found
 
 
-def _key(entry: Mapping[str, Any]) -> tuple[str, str, int, int]:
-    return entry["board"], entry["design"], entry["unit"]["rows"], entry["unit"]["columns"]
+def _key(entry: Mapping[str, Any]) -> tuple[str, str, int, int, int]:
+    unit = entry["unit"]
+    return entry["board"], entry["design"], unit["rows"], unit["columns"], unit.get("terms", 1)
 
 
 def to_markdown(builds: Sequence[Mapping[str, Any]], drawings: str = "", heading: str = "##") -> str:
@@ -72,7 +73,7 @@ def _tables(builds: Sequence[Mapping[str, Any]]) -> list[str]:
         unit, used = build["unit"], {each["kind"]: each for each in build["utilisation"]}
         cells = [_cell(used, kinds) for kinds in (_LOGIC, _FLIP_FLOPS, _MULTIPLIERS, _MEMORIES)]
         lines.append(
-            f"| `{build['board']}` | {build['design']} | {_size(unit)} | {unit['stages']} | "
+            f"| `{build['board']}` | {build['design']} | {size(unit)} | {unit['stages']} | "
             f"{build['frequency'] / 1e6:g} | {reached(build):.1f} | {' | '.join(cells)} |"
         )
     tools = sorted({f"{name} {version}" for build in builds for name, version in build["versions"].items()})
@@ -82,7 +83,7 @@ def _tables(builds: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _one(build: Mapping[str, Any], drawings: str, heading: str) -> list[str]:
     """The section on a single build."""
-    title = f"{build['board']}, {build['design']}, {_size(build['unit'])}"
+    title = f"{build['board']}, {build['design']}, {size(build['unit'])}"
     path, seeds = build["path"], build["megahertz"].items()
     commit = build["tools"]["OpenMXU"].rpartition("commit ")[2]
     lines = ["", f"{heading} {title}", "", f"![Where the parts of {title} lie]({drawings}{drawing_name(build)})", ""]
@@ -133,7 +134,7 @@ def _throughput(builds: Sequence[Mapping[str, Any]]) -> list[str]:
         unit, found = build["unit"], Throughput(**build["throughput"])
         product = f"{found.side}x{found.side}x{found.side} at {found.baud:,} baud"
         lines.append(
-            f"| `{build['board']}` | {_size(unit)} | {peak(build):.2f} | {product} | {found.flops / 1e6:.2f} | "
+            f"| `{build['board']}` | {size(unit)} | {peak(build):.2f} | {product} | {found.flops / 1e6:.2f} | "
             f"{found.seconds:.2f} | {found.line:.0%} | {found.unit:.2%} |"
         )
     return lines
@@ -149,8 +150,10 @@ def reached(build: Mapping[str, Any]) -> float:
     return float(build["megahertz"][str(build["seed"])])
 
 
-def _size(unit: Mapping[str, Any]) -> str:
-    return f"{unit['rows']}x{unit['columns']}"
+def size(unit: Mapping[str, Any]) -> str:
+    """Rows and columns of a unit, and the terms of its elements if they are several."""
+    terms = f", {unit['terms']} terms" if "terms" in unit else ""
+    return f"{unit['rows']}x{unit['columns']}{terms}"
 
 
 def _cell(used: Mapping[str, Mapping[str, Any]], kinds: Sequence[str]) -> str:

@@ -9,7 +9,8 @@ import pytest
 
 from openmxu.cli import frame
 from openmxu_boards.bitstream import pages
-from openmxu_boards.devices.boards import Board, find_board
+from openmxu_boards.bitstream.report import unit_of
+from openmxu_boards.devices.boards import Board, find_board, with_options
 from openmxu_boards.simulated.throughput import Throughput
 
 from .test_record import REPORT
@@ -41,6 +42,12 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[Board]:
 
     monkeypatch.setattr(pages, "measure", measure)
     return boards
+
+
+def test_the_board_of_a_build_has_its_terms() -> None:
+    board = with_options(find_board("ulx3s-25f"), columns=7, terms=4)
+    build = {"board": board.name, "unit": unit_of(board), "frequency": board.frequency}
+    assert pages._board(build) == board
 
 
 def test_pages(builds: list[Path], measured: list[Board], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -48,6 +48,9 @@ def test_a_build_is_added_and_replaced() -> None:
     assert [each["seed"] for each in of_json(again)] == [1]
     smaller = replace(REPORT, board=with_options(REPORT.board, rows=1))
     assert [each["unit"]["rows"] for each in of_json(add(again, smaller))] == [1, 2]
+    several = replace(REPORT, board=with_options(REPORT.board, terms=2))
+    assert [each["unit"].get("terms") for each in of_json(add(again, several))] == [None, 2]
+    assert "### icebreaker, system, 2x2, 2 terms" in to_markdown(of_json(add("", several)), "", "###")
     other = add(again, replace(REPORT, design="selftest"))
     assert [each["design"] for each in of_json(other)] == ["selftest", "system"]
 
