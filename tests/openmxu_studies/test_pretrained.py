@@ -129,6 +129,11 @@ def test_answers_are_counted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     assert "\n| onnxruntime | 0.4000 | 0 |  |  |\n" in to_markdown(found)
     assert frame.main(["study", "pretrained"]) == 0
     assert "## Toys\n" in capsys.readouterr().out
+    asked = {each.unit: each for each in ask.pretrained(threads=1, terms=8).findings}
+    assert list(asked) == ["onnxruntime", "bf16", "bf16, 8 terms"]
+    assert asked["bf16, 8 terms"].cycles < asked["bf16"].cycles == by_unit["bf16"].cycles
+    assert frame.main(["study", "pretrained", "--terms", "5"]) == 2
+    assert "terms must be 1, 2, 4 or 8, not 5" in capsys.readouterr().err
 
 
 def test_tables() -> None:
@@ -137,6 +142,20 @@ def test_tables() -> None:
     assert text.startswith("`openmxu study pretrained --full`, 2026-01-31, a machine.\n")
     assert "\n8 samples.\n" in text
     assert "\n| bf16 | 0.7500 | 1 | 0.12 | 4,321 |\n" in text
+
+
+@pytest.mark.parametrize(
+    ("right", "verdict"),
+    [(7, "+1 right, within"), (5, "-1 right, within"), (8, "+2 right, beyond"), (4, "-2 right, beyond")],
+)
+def test_verdicts_on_several_terms(right: int, verdict: str) -> None:
+    """Six of eight right: a standard error of 1.2."""
+    found = [
+        Finding("a net", unit, 8, n, 1, 0.0, 4321) for unit, n in (("onnxruntime", 8), ("bf16", 6), ("bf16, 4", right))
+    ]
+    text = to_markdown(Pretrained("2026-01-31", "a machine", {}, False, tuple(found), 4))
+    assert text.startswith("`openmxu study pretrained --terms 4`, 2026-01-31, a machine.\n")
+    assert text.endswith(f"\n\n4 terms: {verdict} the standard error of so many samples, 1.2.\n")
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed: make setu
 pytest.importorskip("onnxscript", reason="what studies need is not installed: make setup-models")
 
 from openmxu.cli import frame  # noqa: E402
+from openmxu_sim import golden  # noqa: E402
 from openmxu_studies.training import plan as module  # noqa: E402
 from openmxu_studies.training import study as spread  # noqa: E402
 from openmxu_studies.training.passage import FILES, passages  # noqa: E402
@@ -91,6 +92,17 @@ def test_what_is_lost() -> None:
     assert {each.cycles for each in found.values()} == {one.report().cycles}
 
 
+def test_terms_reach_the_unit() -> None:
+    """Products forward, by the golden model."""
+    learned = DigitsTask(0, "sklearn")
+    layer, images = torch.nn.Linear(64, 10), learned.images[:16].reshape(16, 64)
+    for terms in (1, 4):
+        with unit(Case("bf16", terms=terms)), torch.no_grad():
+            got = (layer(images) - layer.bias).numpy()
+        expected = golden.matmul(images.numpy(), layer.weight.detach().numpy().T, rows=128, terms=terms)
+        assert np.array_equal(got, (torch.from_numpy(expected) + layer.bias - layer.bias).detach().numpy())
+
+
 def test_each_seed_is_another_network() -> None:
     first, second = (next(DigitsTask(seed, "sklearn").model.parameters()) for seed in (0, 1))
     assert not torch.equal(first, second)
@@ -168,6 +180,7 @@ def test_on_a_cluster(cluster: Any) -> None:
     ("given", "said"),
     [
         ("--seeds 0", "seeds must be an integer from 1 to 100, not 0"),
+        ("--terms 3", "terms must be 1, 2, 4 or 8, not 3"),
         ("--jobs 1025", "jobs must be an integer from 1 to 1024, not 1025"),
         ("--digits letters", "digits must be one of mnist, sklearn, not 'letters'"),
         ("--cluster nowhere --digits sklearn", "cluster must be the address of a Dask scheduler"),

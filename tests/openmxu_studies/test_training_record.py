@@ -1,6 +1,7 @@
 """What is trained, and what its tables and pictures say: figures that are made up here, and none of PyTorch's."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -65,6 +66,30 @@ def test_tables() -> None:
     assert "\n| bf16 | 0.6000 (0 lost) | 0.6000 (0.25 lost) |\n" in text
     assert "| bf16 unit | npz | PyTorch's fp32 | 0 of 20,490 | 0.9000 | 0.8750 |\n" in text
     assert "fp16, subnormals" not in text, "it is not in the record"
+
+
+@pytest.mark.parametrize(
+    ("scores", "verdict"),
+    [
+        ([0.5, 0.5], "4 terms score -0.1000 beside one term, within the sd of its seeds, 0.1414."),
+        ([0.75, 0.75], "4 terms score +0.1500 beside one term, beyond the sd of its seeds, 0.1414."),
+        ([0.5, float("nan")], "4 terms score +nan beside one term, beyond the sd of its seeds, 0.1414."),
+    ],
+)
+def test_several_terms(scores: list[float], verdict: str) -> None:
+    """Their own plan, and a verdict instead of what has one term alone."""
+    trials = list(Plan(full=True, source="sklearn", terms=4).trials())
+    cases = (REFERENCE, BF16, Case("bf16", terms=4))
+    assert trials == [Trial(t, case, n, STEPS[t], "sklearn") for t in TASKS for case in cases for n in range(5)]
+    found = replace(_study({REFERENCE: SCORES[REFERENCE], BF16: SCORES[BF16], cases[2]: scores}), passages=())
+    text = to_markdown(found)
+    assert text.startswith("`openmxu study training --full --terms 4`, 2026-01-31, a machine; 10,000 digits")
+    assert text.count(f"\n\n{verdict}\n") == len(TASKS)
+    assert "\n| bf16, 4 terms | " in text
+    assert "Losses multiplied" not in text
+    assert "From one arithmetic" not in text
+    assert found.area(cases[2]) is None, "a multiply-add of such an element is no element"
+    assert Study.of_json(found.to_json()).cases("text") == list(cases)
 
 
 def test_record() -> None:

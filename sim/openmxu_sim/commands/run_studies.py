@@ -129,20 +129,24 @@ def add_study(commands: Any) -> None:
 
 def _add_study(parser: argparse.ArgumentParser, full: str) -> None:
     parser.add_argument("--full", action="store_true", help=full)
+    parser.add_argument("--terms", type=integer, default=1, metavar="N", help="compare N terms with one, in bf16 alone")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
 
 
 def _train(options: argparse.Namespace) -> None:
+    from openmxu_sim.golden.matrix import check_terms
+
     plan, training, tables, plot = (
         study(f"training.{name}", "study training") for name in ("plan", "study", "tables", "training_plot")
     )
+    check_terms(options.terms, 128, "flush")
     for name, most in (("seeds", 100), ("jobs", 1024)):
         given = getattr(options, name)
         if given is not None and not 1 <= given <= most:
             raise ValueError(f"{name} must be an integer from 1 to {most}, not {given}")
     with reserve(options.json, options.plot) as outputs:
         with bar("networks") as progress:
-            planned = plan.Plan(options.full, options.seeds, options.digits)
+            planned = plan.Plan(options.full, options.seeds, options.digits, options.terms)
             found = training.study(planned, jobs=options.jobs, cluster=options.cluster, note=tell, progress=progress)
         outputs.write_text(options.json, found.to_json())
         if options.plot is not None:
@@ -151,9 +155,12 @@ def _train(options: argparse.Namespace) -> None:
 
 
 def _run_pretrained(options: argparse.Namespace) -> None:
+    from openmxu_sim.golden.matrix import check_terms
+
     answers, ask = (study(f"pretrained.{name}", "study pretrained") for name in ("answers", "ask"))
+    check_terms(options.terms, 128, "flush")
     with reserve(options.json) as outputs:
         with bar("batches") as progress:
-            found = ask.pretrained(full=options.full, progress=progress)
+            found = ask.pretrained(full=options.full, terms=options.terms, progress=progress)
         outputs.write_text(options.json, found.to_json())
         print_markdown(answers.to_markdown(found))

@@ -28,13 +28,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class Pretrained:
-    """All findings, with date, machine and tools, and whether the run was the long one."""
+    """All findings, with date, machine and tools, whether the run was the long one, and the terms compared with one."""
 
     date: str
     machine: str
     tools: Mapping[str, str]
     full: bool
     findings: tuple[Finding, ...]
+    terms: int = 1
 
     def to_json(self) -> str:
         """Return the findings as JSON."""
@@ -50,7 +51,8 @@ class Pretrained:
 def to_markdown(found: Pretrained) -> str:
     """Return a table for each network."""
     lines = [
-        f"`openmxu study pretrained{' --full' * found.full}`, {found.date}, {found.machine}.",
+        f"`openmxu study pretrained{' --full' * found.full}{f' --terms {found.terms}' * (found.terms > 1)}`, "
+        f"{found.date}, {found.machine}.",
         "",
         *(f"- {tool_version(name, version)}" for name, version in found.tools.items()),
     ]
@@ -69,4 +71,12 @@ def to_markdown(found: Pretrained) -> str:
             cells = [f"{row.right / row.samples:.4f}", str(row.changed)]
             cells += ["", ""] if row.unit == "onnxruntime" else [f"{row.lost:.2g}", f"{row.cycles:,}"]
             lines.append(f"| {row.unit} | {' | '.join(cells)} |")
+        if found.terms > 1:
+            one, several = rows[-2:]
+            apart, spread = several.right - one.right, (one.right * (1 - one.right / one.samples)) ** 0.5
+            where = "within" if abs(apart) <= spread else "beyond"
+            lines += [
+                "",
+                f"{found.terms} terms: {apart:+} right, {where} the standard error of so many samples, {spread:.1f}.",
+            ]
     return "\n".join(lines) + "\n"

@@ -17,7 +17,8 @@ from openmxu_studies.packages import from_pypi
 from openmxu_studies.pretrained.answers import Finding, Pretrained
 from openmxu_studies.pretrained.samples import Samples, files, lines, pages
 
-UNITS: Mapping[str, Mapping[str, Any]] = {
+_Units = Mapping[str, Mapping[str, Any]]
+UNITS: _Units = {
     "fp32": {"operand": "fp32"},
     "bf16": {"operand": "bf16"},
     "bf16, high precision": {"operand": "bf16", "precision": "high"},
@@ -73,36 +74,39 @@ _FULL, _SHORT = (600, 208, 40), (48, 16, 4)
 """Number of samples for each network."""
 
 
-def pretrained(*, full: bool = False, threads: int | None = None, progress: Progress | None = None) -> Pretrained:
-    """Ask each network on each unit."""
+def pretrained(
+    *, full: bool = False, terms: int = 1, threads: int | None = None, progress: Progress | None = None
+) -> Pretrained:
+    """Ask each network on each unit, or on a bf16 one of one term and one of several."""
+    units = {"bf16": UNITS["bf16"], f"bf16, {terms} terms": {"terms": terms}} if terms > 1 else UNITS
     asked = []
     for published, count in zip(_PUBLISHED, _FULL if full else _SHORT, strict=True):
         model, samples = published.fetch(count)
         asked.append((published.name, load(model), samples))
     done = counted(1)
-    total = sum(len(samples.batches) for *_, samples in asked) * len(UNITS)
+    total = sum(len(samples.batches) for *_, samples in asked) * len(units)
 
     def note() -> None:
         if progress is not None:
             progress(next(done), total)
 
-    findings = [each for name, model, samples in asked for each in _ask(name, model, samples, threads, note)]
+    findings = [each for name, model, samples in asked for each in _ask(name, model, samples, units, threads, note)]
     packages = ("numpy", "onnx", "onnxruntime", "matplotlib", "Pillow")
     tools = {**provenance(), "Python": platform.python_version(), **{name: version(name) for name in packages}}
     tools |= {each.name: f"{each.package.replace('==', ' ')}, {each.license}" for each in _PUBLISHED}
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
-    return Pretrained(today, machine_name(), tools, full, tuple(findings))
+    return Pretrained(today, machine_name(), tools, full, tuple(findings), terms)
 
 
 def _ask(
-    name: str, model: ModelProto, samples: Samples, threads: int | None, note: Callable[[], None]
+    name: str, model: ModelProto, samples: Samples, units: _Units, threads: int | None, note: Callable[[], None]
 ) -> Iterator[Finding]:
     """Ask without a unit first, then on each unit."""
     feed = model.graph.input[0].name
     session = Session(model)
     expected = [each for batch in samples.batches for each in samples.answers(*session.run({feed: batch}).values())]
     yield Finding(name, "onnxruntime", len(expected), _same(expected, samples.truth), 0, 0.0, 0)
-    for unit, numerics in UNITS.items():
+    for unit, numerics in units.items():
         network = Network(model, **numerics, threads=threads)
         found: list[Any] = []
         for batch in samples.batches:

@@ -23,6 +23,8 @@ class Case(NamedTuple):
     weight: int = 0
     """The loss is multiplied by 2 to this power, and the gradients are divided by it before they are used. With real
     numbers nothing would change."""
+    terms: int = 1
+    """Terms of an element."""
 
 
 class Trial(NamedTuple):
@@ -82,15 +84,18 @@ class Plan:
     """Most seeds; ``None``: as above."""
     source: str = "mnist"
     """Source of digits."""
+    terms: int = 1
+    """Unless 1: these terms and one are compared, with bf16 and ordinary losses alone."""
 
     def trials(self) -> Iterator[Trial]:
         """Yield all trials: those of a task and a case follow each other."""
         weights, swept = (_WEIGHTS, SWEPT) if self.full else (_WEIGHTS[::2], SWEPT[:2])
         ordinary, others = (_SEEDS, _SWEPT_SEEDS) if self.full else (_SHORT_SEEDS, _SHORT_SEEDS)
+        several = (REFERENCE, Case("bf16"), Case("bf16", terms=self.terms))
         for task in TASKS:
-            for case in CASES if self.full else _SHORT:
+            for case in several if self.terms > 1 else CASES if self.full else _SHORT:
                 yield from self._seeds(task, case, ordinary)
-            for case, weight in product(swept, weights):
+            for case, weight in product(swept if self.terms == 1 else (), weights):
                 yield from self._seeds(task, case._replace(weight=weight), others)
 
     def _seeds(self, task: str, case: Case, seeds: int) -> Iterator[Trial]:
@@ -105,6 +110,7 @@ def name(case: Case) -> str:
     words = [case.operand]
     words += [f"{case.precision} precision"] * (case.precision != "default")
     words += [f"sums in {case.accumulate}"] * (case.accumulate != "fp32")
+    words += [f"{case.terms} terms"] * (case.terms != 1)
     words += ["subnormals"] * (case.subnormals != "flush")
     words += ["loss scaled"] * case.scaling
     return ", ".join(words)

@@ -102,7 +102,8 @@ class Study:
 
     def area(self, case: Case) -> float | None:
         """Return the area of a processing element for a case, if the hardware has one and it was measured."""
-        return self.areas.get(f"{case.operand} {case.subnormals}") if case.accumulate == "fp32" else None
+        is_one = (case.accumulate, case.terms) == ("fp32", 1)
+        return self.areas.get(f"{case.operand} {case.subnormals}") if is_one else None
 
     def spread(self, task: str, case: Case) -> float:
         """Return the standard deviation of the scores; a NaN where training failed."""

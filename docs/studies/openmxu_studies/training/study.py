@@ -48,12 +48,12 @@ def study(
         pool = stack.enter_context(process.threads(jobs or (far.jobs if far else cores())))
         run = partial(far.call, train_all) if far else _here
         waiting = [pool.submit(run, batch) for batch in _batches(trials, single=far is not None)]
-        last = pool.submit(_passages, plan.source)
+        last = pool.submit(_passages, plan.source) if plan.terms == 1 else None
         for future in as_completed(waiting):
             outcomes |= {trial_of(trial): Outcome(**outcome) for trial, outcome in future.result()}
             if progress is not None:
                 progress(len(outcomes), len(trials))
-        through = last.result()
+        through = last.result() if last is not None else ()
     return Study(
         datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
         machine_name(),

@@ -15,9 +15,11 @@ _SCORES = {"digits": "accuracy", "text": "loss, nats"}
 def to_markdown(found: Study) -> str:
     """Return all tables."""
     seeds = {task: len(found.scores(task, REFERENCE)) for task in TASKS}
+    terms = max(case.terms for case in found.cases(TASKS[0]))
     source = {"mnist": "10,000 digits of MNIST", "sklearn": "scikit-learn's 1,797 digits"}[found.source]
     lines = [
-        f"`openmxu study training{' --full' if found.full else ''}`, {found.date}, {found.machine}; {source}; "
+        f"`openmxu study training{' --full' * found.full}{f' --terms {terms}' * (terms > 1)}`, {found.date}, "
+        f"{found.machine}; {source}; "
         f"{found.seconds / 60:.0f} minutes of one core.",
         "",
         *(f"- {tool_version(tool, version)}" for tool, version in found.tools.items()),
@@ -32,11 +34,10 @@ def to_markdown(found: Study) -> str:
             "",
             *_cases(found, task),
             "",
-            f"Losses multiplied by a power of two, and gradients divided by it; {_swept_seeds(found, task)} seeds:",
-            "",
-            *_sweep(found, task),
+            *(_sweep(found, task) if terms == 1 else [_beside_one_term(found, task, terms)]),
         ]
-    return "\n".join([*lines, "", "## From one arithmetic to another", "", *_passages(found)]) + "\n"
+    lines += ["", "## From one arithmetic to another", "", *_passages(found)] if found.passages else []
+    return "\n".join(lines) + "\n"
 
 
 def _cases(found: Study, task: str) -> Iterator[str]:
@@ -71,7 +72,16 @@ def _lost(found: Study, task: str, case: Case) -> list[str]:
     return [*shares, f"{found.mean(task, case, 'cycles'):,.0f}", "" if area is None else f"{area:,.0f}"]
 
 
+def _beside_one_term(found: Study, task: str, terms: int) -> str:
+    one, several = (found.scores(task, Case("bf16", terms=each)) for each in (1, terms))
+    apart, spread = fmean(several) - fmean(one), found.spread(task, Case("bf16"))
+    where = "within" if abs(apart) <= spread else "beyond"
+    return f"{terms} terms score {apart:+.4f} beside one term, {where} the sd of its seeds, {spread:.4f}."
+
+
 def _sweep(found: Study, task: str) -> Iterator[str]:
+    yield f"Losses multiplied by a power of two, and gradients divided by it; {_swept_seeds(found, task)} seeds:"
+    yield ""
     weights = sorted({case.weight for case in found.cases(task)}, reverse=True)
     heads = [f"2^{weight}" if weight else "1" for weight in weights]
     yield f"| operands | {' | '.join(heads)} |"

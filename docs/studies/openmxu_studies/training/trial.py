@@ -45,7 +45,7 @@ def unit(case: Case, **options: Any) -> _Context:
     """Return the unit of a case."""
     if case.operand is None:
         return nullcontext()
-    numerics = {name: getattr(case, name) for name in ("operand", "precision", "accumulate", "subnormals")}
+    numerics = {name: getattr(case, name) for name in ("operand", "precision", "accumulate", "subnormals", "terms")}
     return mxu.unit(**numerics, threads=1, **options)
 
 
