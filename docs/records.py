@@ -182,6 +182,10 @@ def _peers() -> str:
     return ("The unit has changed since this was measured.\n\n" if is_old else "") + peers.to_markdown(found)
 
 
+def _errors() -> accuracy.Accuracy:
+    return accuracy.Accuracy.of_json(_read("accuracy.json"))
+
+
 def _training() -> str:
     """What networks learned; areas are those of the unit then."""
     found = training.Study.of_json(_read("training.json"))
@@ -248,7 +252,8 @@ def _boards_short() -> str:
 
 
 PAGES: Mapping[str, Callable[[], str]] = {
-    "accuracy.md": lambda: accuracy.to_markdown(accuracy.Accuracy.of_json(_read("accuracy.json"))),
+    "accuracy.md": lambda: accuracy.to_markdown(_errors()),
+    "../explanation/element.md": lambda: accuracy.terms_to_markdown(_errors().by_terms),
     "roofline.md": lambda: roofline.to_markdown(roofline.roofline(roofline.Machine())),
     "training.md": _training,
     "pretrained.md": lambda: pretrained.to_markdown(pretrained.Pretrained.of_json(_read("pretrained.json"))),

@@ -1,7 +1,8 @@
 """Errors of products: each precision, against binary64 and beside fp32 all the way."""
 
 import json
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -30,6 +31,18 @@ _OPERANDS: dict[str, Callable[[np.random.Generator, tuple[int, int]], npt.NDArra
     "uniform in [0, 1)": lambda generator, shape: generator.random(shape),
 }
 
+_TERMS, _SUMS, _PAIRS = (1, 2, 4, 8), (80, 50), 256
+_Matrix = npt.NDArray[np.float64]
+_TESTS: dict[str, Callable[[_Matrix, np.random.Generator, bool], _Matrix]] = {
+    "normal": lambda x, draw, w: x,
+    "ReLU: negative activations 0": lambda x, draw, w: x if w else np.maximum(x, 0),
+    "positive: magnitudes": lambda x, draw, w: abs(x),
+    "positive: uniform in [0.01, 1)": lambda x, draw, w: draw.uniform(0.01, 1, x.shape),
+    "exponents: times 2^-12 to 2^12": lambda x, draw, w: np.ldexp(x, draw.integers(-12, 13, x.shape)),
+    "cancelling: ab - a(b+b/128)": lambda x, _, w: np.repeat(x[:, ::2], 2, 1) * ([1, 129 / 128 if w else -1] * _PAIRS),
+}
+"""Operands by which several terms are tried, made of normally distributed ones: activations (M, K), weights (N, K)."""
+
 
 @dataclass(frozen=True)
 class Error:
@@ -51,8 +64,23 @@ class Error:
 
 
 @dataclass(frozen=True)
+class TermsError:
+    """Errors of the sums of one test, in units of 2^-24."""
+
+    operands: str
+    terms: int
+    sums: int
+    """The test, the terms of an element, and the number of sums."""
+    rms: float
+    bias: float
+    """Root mean square, and mean, of ``error / Σ|a·b|``."""
+    relative: float
+    """Mean of ``|error / Σ a·b|``."""
+
+
+@dataclass(frozen=True)
 class Accuracy:
-    """Errors by inner dimension, and by magnitude; and the cycles of each precision."""
+    """Errors by inner dimension, magnitude and terms; and the cycles of each precision."""
 
     size: int
     rows: int
@@ -60,6 +88,7 @@ class Accuracy:
     """Rows and columns of the results, rows of the array, and seed of the operands."""
     by_depth: tuple[Error, ...]
     by_magnitude: tuple[Error, ...]
+    by_terms: tuple[TermsError, ...]
     """The errors."""
     cycles: dict[str, int]
     """Cycles of 512x512x512 on 128x128, by precision; from the formula."""
@@ -72,9 +101,8 @@ class Accuracy:
     def of_json(cls, text: str) -> "Accuracy":
         """Return the errors that :meth:`to_json` wrote."""
         fields = json.loads(text)
-        return cls(
-            **fields | {name: tuple(Error(**error) for error in fields[name]) for name in ("by_depth", "by_magnitude")}
-        )
+        kinds = {"by_depth": Error, "by_magnitude": Error, "by_terms": TermsError}
+        return cls(**fields | {name: tuple(kind(**each) for each in fields[name]) for name, kind in kinds.items()})
 
 
 def measure(
@@ -93,9 +121,8 @@ def measure(
 
     by_depth = tuple(note(error) for error in _by_depth(product, seed, depths))
     by_magnitude = tuple(note(error) for error in _by_magnitude(product, seed))
-    return Accuracy(
-        _SIZE, _ROWS, seed, by_depth, by_magnitude, {name: cycles(MxuConfig(), 512, 512, 512, name) for name in PASSES}
-    )
+    counts = {name: cycles(MxuConfig(), 512, 512, 512, name) for name in PASSES}
+    return Accuracy(_SIZE, _ROWS, seed, by_depth, by_magnitude, tuple(_by_terms(product, seed)), counts)
 
 
 def _by_depth(product: Callable[..., Any], seed: int, depths: tuple[int, ...]) -> Iterator[Error]:
@@ -115,6 +142,20 @@ def _by_magnitude(product: Callable[..., Any], seed: int) -> Iterator[Error]:
                 yield _error(
                     product, *scaled, operands="normal", precision=precision, subnormals=subnormals, exponent=exponent
                 )
+
+
+def _by_terms(product: Callable[..., Any], seed: int) -> Iterator[TermsError]:
+    for operands, make in _TESTS.items():
+        draw = np.random.default_rng(seed)
+        made = [make(draw.normal(size=(_SUMS[i], 2 * _PAIRS)), draw, bool(i)) for i in (0, 1)]
+        a, b = (matrix.astype(golden.DTYPES["bf16"]).astype(np.float64) for matrix in made)
+        # Products of bf16 are exact in binary64, and fsum rounds their exact sum once.
+        exact = np.array([[math.fsum((row * column).tolist()) for column in b] for row in a])
+        for terms in _TERMS:
+            error = (product(a.astype(np.float32), b.T.astype(np.float32), rows=_ROWS, terms=terms) - exact) / _UNIT
+            share, relative = error / (abs(a) @ abs(b).T), abs(error[exact != 0] / exact[exact != 0])
+            figures = np.sqrt(np.mean(share**2)), share.mean(), relative.mean()
+            yield TermsError(operands, terms, error.size, *(round(float(figure), 4) for figure in figures))
 
 
 def _draw(operands: str, k: int, seed: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
@@ -139,15 +180,8 @@ def _error(
         got = product(a, b, rows=_ROWS, precision=precision, subnormals=subnormals)
     wide = a.astype(np.float64), b.astype(np.float64)
     error = np.abs(got - wide[0] @ wide[1]) / (np.abs(wide[0]) @ np.abs(wide[1])) / _UNIT
-    return Error(
-        operands,
-        a.shape[1],
-        precision,
-        subnormals,
-        exponent,
-        round(float(np.median(error)), 4),
-        round(float(error.max()), 4),
-    )
+    median, largest = (round(float(figure), 4) for figure in (np.median(error), error.max()))
+    return Error(operands, a.shape[1], precision, subnormals, exponent, median, largest)
 
 
 def to_markdown(accuracy: Accuracy) -> str:
@@ -166,13 +200,8 @@ def to_markdown(accuracy: Accuracy) -> str:
     lines += [
         "| precision | passes | cycles of 512x512x512 on 128x128 | times |",
         "|---|--:|--:|--:|",
-        *(
-            f"| {name} | {len(PASSES[name])} | {count} | {count / base:.2f} |"
-            for name, count in accuracy.cycles.items()
-        ),
+        *(f"| {name} | {len(PASSES[name])} | {n} | {n / base:.2f} |" for name, n in accuracy.cycles.items()),
         "",
-    ]
-    lines += [
         "Activations scaled by a power of two and weights by its inverse, K = 128, largest error:",
         "",
         "| activations | mode | " + " | ".join(PASSES) + " |",
@@ -182,7 +211,30 @@ def to_markdown(accuracy: Accuracy) -> str:
     for exponent, mode in dict.fromkeys((exponent, mode) for exponent, mode, _ in scaled):
         errors = " | ".join(_number(scaled[exponent, mode, name].largest) for name in PASSES)
         lines.append(f"| 2^{exponent} | {mode} | {errors} |")
+    return "\n".join([*lines, "", terms_to_markdown(accuracy.by_terms)])
+
+
+def terms_to_markdown(errors: Sequence[TermsError]) -> str:
+    """Return a table of errors by terms."""
+    tests = {name: [error for error in errors if error.operands == name] for name in _TESTS}
+    rows = {name: [_beside(each, test[0]) for each in test] for name, test in tests.items()}
+    rows["the same, mean error of a sum by its value"] = [_number(each.relative) for each in [*tests.values()][-1]]
+    lines = [
+        f"{errors[0].sums:,} sums of {2 * _PAIRS} products, R = {_ROWS}: rms of error / Σ|a·b|, bias in brackets, "
+        "in 2^-24; †: larger than one term's by three standard errors.",
+        "",
+        "| operands | N = " + " | ".join(map(str, _TERMS)) + " |",
+        "|---|" + "--:|" * len(_TERMS),
+        *(f"| {name} | {' | '.join(row)} |" for name, row in rows.items()),
+    ]
     return "\n".join(lines) + "\n"
+
+
+def _beside(each: TermsError, one: TermsError) -> str:
+    """Return the figures, marked where they are larger than one term's by three standard errors."""
+    most = 3 * each.rms / math.sqrt(each.sums)
+    rms, bias = math.sqrt(2) * (each.rms - one.rms) > most, abs(each.bias) - abs(one.bias) > most
+    return f"{each.rms:.3f}{'†' * rms} ({each.bias:+z.2f}{'†' * bias})"
 
 
 def _both(error: Error) -> str:
