@@ -100,9 +100,11 @@ bench: setup ## how fast all engines are on this machine, ten minutes; the recor
 	@$(BIN)/openmxu bench --json docs/reference/speed.json --plot docs/images/speed.svg
 	@$(BIN)/python docs/records.py
 
-study: $(VENV)/.all $(VENV)/.models ## networks trained with each arithmetic, and published ones, an hour and a half; the records
+study: $(VENV)/.all $(VENV)/.models ## networks trained with each arithmetic, and published ones, an hour and three quarters; the records
 	@$(BIN)/openmxu study training --full --json docs/reference/training.json --plot docs/images/training.svg
 	@$(BIN)/openmxu study pretrained --full --json docs/reference/pretrained.json
+	@$(BIN)/openmxu study training --full --terms 4 --json docs/reference/training-terms.json
+	@$(BIN)/openmxu study pretrained --full --terms 4 --json docs/reference/pretrained-terms.json
 	@$(BIN)/python docs/records.py
 
 AREAS := docs/reference/areas

@@ -188,8 +188,20 @@ def _errors() -> accuracy.Accuracy:
 
 def _training() -> str:
     """What networks learned; areas are those of the unit then."""
-    found = training.Study.of_json(_read("training.json"))
-    return _age(found.tools, "study") + report.to_markdown(found)
+    found, terms = (training.Study.of_json(_read(f"training{name}.json")) for name in ("", "-terms"))
+    several = _several(_age(terms.tools, "study") + report.to_markdown(terms))
+    return _age(found.tools, "study") + report.to_markdown(found) + several
+
+
+def _pretrained() -> str:
+    """What published networks answered."""
+    found, terms = (pretrained.Pretrained.of_json(_read(f"pretrained{name}.json")) for name in ("", "-terms"))
+    return pretrained.to_markdown(found) + _several(pretrained.to_markdown(terms))
+
+
+def _several(text: str) -> str:
+    """The part of a page on several terms."""
+    return "\n## Several terms\n\n" + text.replace("\n## ", "\n### ")
 
 
 def _boards() -> str:
@@ -256,7 +268,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "../explanation/element.md": lambda: accuracy.terms_to_markdown(_errors().by_terms),
     "roofline.md": lambda: roofline.to_markdown(roofline.roofline(roofline.Machine())),
     "training.md": _training,
-    "pretrained.md": lambda: pretrained.to_markdown(pretrained.Pretrained.of_json(_read("pretrained.json"))),
+    "pretrained.md": _pretrained,
     "speed.md": _speed,
     "verification.md": _verification,
     "area.md": _areas,

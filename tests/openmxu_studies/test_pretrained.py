@@ -144,15 +144,9 @@ def test_tables() -> None:
     assert "\n| bf16 | 0.7500 | 1 | 0.12 | 4,321 |\n" in text
 
 
-@pytest.mark.parametrize(
-    ("right", "verdict"),
-    [(7, "+1 right, within"), (5, "-1 right, within"), (8, "+2 right, beyond"), (4, "-2 right, beyond")],
-)
+@pytest.mark.parametrize(("right", "verdict"), [(7, "+1 right, within"), (4, "-2 right, beyond")])
 def test_verdicts_on_several_terms(right: int, verdict: str) -> None:
-    """Six of eight right: a standard error of 1.2."""
-    found = [
-        Finding("a net", unit, 8, n, 1, 0.0, 4321) for unit, n in (("onnxruntime", 8), ("bf16", 6), ("bf16, 4", right))
-    ]
+    found = (Finding("a net", unit, 8, n, 1, 0.0, 4321) for unit, n in (("onnxruntime", 8), ("bf16", 6), ("4", right)))
     text = to_markdown(Pretrained("2026-01-31", "a machine", {}, False, tuple(found), 4))
     assert text.startswith("`openmxu study pretrained --terms 4`, 2026-01-31, a machine.\n")
     assert text.endswith(f"\n\n4 terms: {verdict} the standard error of so many samples, 1.2.\n")

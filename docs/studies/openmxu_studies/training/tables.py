@@ -76,7 +76,7 @@ def _beside_one_term(found: Study, task: str, terms: int) -> str:
     one, several = (found.scores(task, Case("bf16", terms=each)) for each in (1, terms))
     apart, spread = fmean(several) - fmean(one), found.spread(task, Case("bf16"))
     where = "within" if abs(apart) <= spread else "beyond"
-    return f"{terms} terms score {apart:+.4f} beside one term, {where} the sd of its seeds, {spread:.4f}."
+    return f"{terms} terms score {apart:+z.4f} beside one term, {where} the sd of its seeds, {spread:.4f}."
 
 
 def _sweep(found: Study, task: str) -> Iterator[str]:
