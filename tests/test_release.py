@@ -1,7 +1,7 @@
 """docs/release.py refuses what is not ready, and tags what is."""
 
 import subprocess
-from datetime import UTC, datetime
+from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from .conftest import load_file, needs_git
 
 pytestmark = needs_git
 
-_TODAY = datetime.now(UTC).date()
+_TODAY = "2026-01-31"
 _DOCS = Path(__file__).parent.parent / "docs"
 
 _SECTION = f"[1.2.3] - {_TODAY}"
@@ -38,9 +38,19 @@ Old.
 }
 
 
+class _Clock(datetime):
+    """A day that does not end while tests run."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> "_Clock":
+        return cls.fromisoformat(_TODAY).replace(tzinfo=tz)
+
+
 @pytest.fixture(scope="module")
 def release() -> Any:
-    return load_file(_DOCS / "release.py")
+    module = load_file(_DOCS / "release.py")
+    module.datetime = _Clock
+    return module
 
 
 def _git(folder: Path, *arguments: str) -> str:
@@ -74,7 +84,7 @@ def test_ready(release: Any, project: Path, capsys: pytest.CaptureFixture[str]) 
     ("name", "old", "new", "message"),
     [
         ("CHANGELOG.md", "[1.2.3]", "[1.2.4]", f"a section must be called {_SECTION}"),
-        ("CHANGELOG.md", str(_TODAY), "2020-02-02", f"a section must be called {_SECTION}"),
+        ("CHANGELOG.md", _TODAY, "2020-02-02", f"a section must be called {_SECTION}"),
         ("CHANGELOG.md", "ed]\n", "ed]\n\n- More.\n", f"entries must stand under {_SECTION}, not under [Unreleased]"),
         ("CITATION.cff", "version: 1.2.3", "version: 1.2.30", "must have the line version: 1.2.3"),
         ("CITATION.cff", "date-", "-", f"must have the line date-released: {_TODAY}"),
