@@ -6,9 +6,10 @@
             may the sum's first                                      its top bit is then set, or the one below
             significant bit be here?
 
-Three neighbours of a ^ b, a & b and ~(a | b) decide for each place. Written from the top, a sum begins with places that
-all propagate or come in pairs (generate, then propagate and kill), which give copies of its sign; the first place that
-breaks the pattern holds its first significant bit, or the place below does, as the carry from below is not known.
+A place propagates a carry (a ^ b), generates one (a & b), or kills it. From the top, copies of a sum's sign come from
+places that propagate, then one that generates and such that kill, or one that kills and such that generate. The first
+place that breaks this, as it and its neighbours show, holds the first significant bit, or the place below it does: the
+carry from there is not known.
 """
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value

@@ -35,6 +35,7 @@ from openmxu.spec.formats import FloatFormat
 from openmxu.spec.forms import SPEED
 
 _INNER_CUTS = ("half_aligned", "aligned", "summed", "half_normalised")
+"""Cuts before the last one."""
 
 _FINE_ALIGNMENT, _FINE_NORMALISATION = 4, 2
 """Steps of each shifter behind the cut in its middle: both halves then take the same time."""
@@ -112,6 +113,8 @@ class Sum:
         """
         half_aligned = self._pipeline.cut("half_aligned", self._align(self._order(a, b, order)))
         aligned = self._pipeline.cut("aligned", self._align_finely(half_aligned))
+        if self._anticipates:
+            return self._pipeline.cut("rounded", self._round_twice(aligned))
         summed = self._pipeline.cut("summed", self._sum(aligned))
         half_normalised = self._pipeline.cut("half_normalised", self._normalise(summed))
         return self._pipeline.cut("rounded", self._round(self._normalise_finely(half_normalised)))
@@ -188,9 +191,7 @@ class Sum:
     def _sum(self, aligned: data.View) -> data.View:
         """The sum's magnitude; one too small in its last place, and with ones to follow, where it is ``short``."""
         width = self._width
-        zeros = {"zeros": len(self._steps)} if self._anticipates else {}
-        layout = _layout(exponent=self._fmt.exponent_width, significand=width + 1, short=1, **zeros)
-        summed = Signal(layout, name="sum")
+        summed = Signal(_layout(exponent=self._fmt.exponent_width, significand=width + 1, short=1), name="sum")
         # Signals outside of the structure: simulators take a word that depends on itself for a loop.
         total, short = Signal(width + 1, name="total"), Signal(name="short")
         small = aligned.small ^ aligned.subtract.replicate(width)
@@ -203,10 +204,6 @@ class Sum:
             *_kept(summed, aligned),
             summed.sign.eq(aligned.sign ^ short),
         ]
-        if self._anticipates:
-            signs = aligned.subtract.replicate(2)
-            a, b = Cat(Const(0, self._guard), aligned.large, Const(0, 2)), Cat(small, signs)
-            self._m.d.comb += summed.zeros.eq(anticipate(self._m, a, b, aligned.subtract))
         return summed
 
     @property
@@ -226,14 +223,18 @@ class Sum:
             steps=self._steps[_FINE_NORMALISATION:],
             limit=self._limit(summed.exponent),
             fill=summed.short,
-            zeros=summed.zeros if self._anticipates else None,
             name="coarsely",
         )
-        fields = {"exponent": self._fmt.exponent_width, "significand": len(summed.significand), "short": 1}
-        fields |= {"shift": len(self._steps), "more": 1}
-        if self._anticipates:
-            fields["zeros"] = _FINE_NORMALISATION
-        half = Signal(_layout(**fields), name="half_normalised_sum")
+        half = Signal(
+            _layout(
+                exponent=self._fmt.exponent_width,
+                significand=len(summed.significand),
+                short=1,
+                shift=len(self._steps),
+                more=1,
+            ),
+            name="half_normalised_sum",
+        )
         self._m.d.comb += [
             half.exponent.eq(summed.exponent),
             half.significand.eq(shifted.value),
@@ -241,15 +242,11 @@ class Sum:
             half.shift.eq(shifted.shift),
             half.more.eq(shifted.more),
             *_kept(half, summed),
-            *([half.zeros.eq(summed.zeros)] if self._anticipates else []),
         ]
         return half
 
     def _normalise_finely(self, half: data.View) -> data.View:
-        """The sum with its top bit set, or as far left as its exponent allows.
-
-        In the form for speed the top bit may be missing, and ``lower`` is the exponent of the sum shifted once more.
-        """
+        """The sum with its top bit set, or as far left as its exponent allows."""
         shifted = normalise(
             self._m,
             half.significand,
@@ -257,13 +254,10 @@ class Sum:
             limit=self._limit(half.exponent),
             more=half.more,
             fill=half.short,
-            zeros=half.zeros if self._anticipates else None,
             name="finely",
         )
-        shape = exponent_shape(self._exponents)
         fields = {
-            "exponent": shape,
-            **({"lower": shape, "subtract": 1} if self._anticipates else {}),
+            "exponent": exponent_shape(self._exponents),
             "significand": len(half.significand),
             "short": 1,
             "sign": 1,
@@ -274,10 +268,6 @@ class Sum:
         is_zero = ~shifted.value[-1] if self._subnormals == "flush" else ~half.significand.any()
         width = len(normalised.exponent)
         unshifted = Cat(~(half.shift | shifted.shift), Const(-1, width))[:width]  # less shift and one
-        if self._anticipates:
-            is_zero = Const(0, 1)  # decided where the top bit is known
-            lower = (half.exponent + half.above + 1) + unshifted
-            self._m.d.comb += [normalised.lower.eq(lower), normalised.subtract.eq(half.subtract)]
         # exponent + above + 1 - shift; less an offset of two where the rounding, one adder for all, has room for it
         compound = (half.exponent + half.above + 2) + unshifted
         self._m.d.comb += [
@@ -299,17 +289,28 @@ class Sum:
 
     def _round(self, normalised: data.View) -> Value:
         """The sum's bit pattern."""
-        whole = self._pack(normalised, normalised.significand, normalised.exponent)
-        if not self._anticipates:
-            return whole
-        shifted = Cat(Const(0, 1), normalised.significand[:-1])  # far below the last place
-        return Mux(normalised.significand[-1], whole, self._pack(normalised, shifted, normalised.lower))
+        return self._pack(normalised, normalised.sign, normalised.exponent, normalised.significand, normalised.short)
 
-    def _pack(self, normalised: data.View, significand: Value, exponent: Value) -> Value:
-        """The bit pattern of a significand and an exponent, or of a special value."""
-        sign = normalised.sign
-        if self._anticipates:
-            sign = sign & ~(normalised.subtract & ~significand[-1])
+    def _round_twice(self, aligned: data.View) -> Value:
+        """The sum's bit pattern, from its anticipated zeros: rounded as it is shifted by them, and by a place more."""
+        m, summed = self._m, self._sum(aligned)
+        small = aligned.small ^ aligned.subtract.replicate(self._width)
+        a, b = Cat(Const(0, self._guard), aligned.large, Const(0, 2)), Cat(small, aligned.subtract.replicate(2))
+        zeros = anticipate(m, a, b, aligned.subtract)
+        shifted = normalise(m, summed.significand, fill=summed.short, zeros=zeros, name="anticipated").value
+        shape = exponent_shape(self._exponents)
+        unshifted = Cat(~zeros, Const(-1, shape.width))[: shape.width]  # less zeros and one
+        rounded = []
+        for more, significand in enumerate((shifted, Cat(Const(0, 1), shifted[:-1]))):  # the 0 is never read
+            exponent = Signal(shape, name=f"exponent_{more}")
+            m.d.comb += exponent.eq((summed.exponent + summed.above + (2 - more)) + unshifted)
+            # Exact cancellation is +0, whatever was cancelled.
+            sign = summed.sign & ~(summed.subtract & ~significand[-1])
+            rounded.append(self._pack(summed, sign, exponent, significand, summed.short))
+        return Mux(shifted[-1], *rounded)
+
+    def _pack(self, special: data.View, sign: Value, exponent: Value, significand: Value, short: Value) -> Value:
+        """The bit pattern of a number, or of a special value."""
         return round_pack(
             self._m,
             self._fmt,
@@ -317,10 +318,10 @@ class Sum:
             sign=sign,
             exponent=exponent,
             significand=significand,
-            short=normalised.short,
+            short=short,
             offset=0 if self._compound else 2,
             compound=self._compound,
-            infinite=normalised.infinite,
-            nan=normalised.nan,
+            infinite=special.infinite,
+            nan=special.nan,
             exponents=self._exponents,
         )
