@@ -3,16 +3,13 @@
 import argparse
 from collections.abc import Iterator
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.table import Table
 
 from openmxu.cli.frame import Console, Section, add_command, make_parser
 from openmxu.spec.formats import FORMATS
 from openmxu.spec.forms import FORMS
-
-if TYPE_CHECKING:
-    pass
 
 _SECTIONS = "openmxu.sections"
 """Group of entry points that give the sections of ``openmxu list``."""

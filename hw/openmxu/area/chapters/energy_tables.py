@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from openmxu.area.finding.findings import Report
 from openmxu.area.run.energy import LAYER, NORMAL, OPERANDS, RANDOM, Energy
-from openmxu.area.subject.points import ADDER, ELEMENTS, MULTIPLIER, PROCESSING_ELEMENT
+from openmxu.area.subject.points import ADDER, MULTIPLIER, PROCESSING_ELEMENT
 from openmxu.pages.tables import escaped, table
 
 _PUBLISHED = {MULTIPLIER: (1.1, 3.7), ADDER: (0.4, 0.9)}
@@ -94,7 +94,7 @@ def _by_terms(energies: Sequence[Energy]) -> list[str]:
     found: dict[tuple[str, str, str, str], dict[int, float]] = {}
     for energy in energies:
         point, target = energy.result.point, energy.result.target
-        if point.part in ELEMENTS.values() and energy.operands == NORMAL:
+        if point.is_element and energy.operands == NORMAL:
             key = (target.name, target.recipe, str(point.format), str(point.options["stages"]))
             found.setdefault(key, {})[point.terms] = energy.multiply_add
     counts = sorted({terms for each in found.values() for terms in each})
@@ -168,7 +168,7 @@ def _operands(energies: Sequence[Energy], layer: str) -> list[str]:
     found: dict[tuple[str, str, str], dict[str, float]] = {}
     for energy in energies:
         point, target = energy.result.point, energy.result.target
-        if point.part in ELEMENTS.values() and point.options["stages"] == 1:
+        if point.is_element and point.options["stages"] == 1:
             name = f"{point.format}{f', {point.terms} terms' * (point.terms > 1)}"
             found.setdefault((target.name, target.recipe, name), {})[energy.operands] = energy.multiply_add
     kinds = {**OPERANDS, LAYER: f"activations and weights of the layer in {escaped(layer)}"}

@@ -68,7 +68,7 @@ def parts_of(energies: Iterable[Energy]) -> Mapping[tuple[str, str], Parts]:
     found: dict[tuple[str, str], dict[tuple[str, str, str], Energy]] = {}
     for energy in energies:
         point, target = energy.result.point, energy.result.target
-        fewest = 1 if point.part in ELEMENTS.values() else 0
+        fewest = 1 if point.is_element else 0
         if not energy.error and point.options.get("stages") == fewest:
             parts = found.setdefault((target.name, target.recipe), {})
             parts[point.part, str(point.format), energy.operands] = energy

@@ -11,7 +11,6 @@ from openmxu.area.pages.schema import SCHEMA
 from openmxu.area.run.energy import Energy
 from openmxu.area.run.measure import Result
 from openmxu.area.run.placing import Core
-from openmxu.area.subject.points import ELEMENTS
 from openmxu.area.target.targets import Area, Target
 
 
@@ -98,7 +97,7 @@ def _result(result: Result) -> dict[str, Any]:
         "status": "measured" if area else "failed",
         "unit": result.target.unit,
         **_figures(area),
-        "area_per_multiply_add": area.area / point.terms if area and point.part in ELEMENTS.values() else None,
+        "area_per_multiply_add": area.area / point.terms if area and point.is_element else None,
         "depth": result.depth,
         "delay_ns": result.delay,
         "note": result.note,
@@ -150,7 +149,7 @@ def _energy(energy: Energy) -> dict[str, Any]:
         "recipe": target.recipe,
         "operands": energy.operands,
         **{name: None if energy.error else getattr(energy, name) for name in names},
-        "multiply_add": energy.multiply_add if point.part in ELEMENTS.values() and not energy.error else None,
+        "multiply_add": energy.multiply_add if point.is_element and not energy.error else None,
         "error": energy.error,
         "figure": energy.result.figure,
     }

@@ -147,6 +147,6 @@ def _operands_for(result: Result, *, layer: bool) -> tuple[str, ...]:
     point = result.point
     if point.terms > 1 and point.scope == "area":
         return (NORMAL,)
-    if point.part not in ELEMENTS.values() or point.options["stages"] != 1 or result.target.recipe == "sized":
+    if not point.is_element or point.options["stages"] != 1 or result.target.recipe == "sized":
         return (NORMAL,)
     return (*OPERANDS, *([LAYER] if layer else []))

@@ -109,6 +109,11 @@ class Point:
         return ", ".join(filter(None, [words, self.variant, f"order {self.order}" if self.order else ""]))
 
     @property
+    def is_element(self) -> bool:
+        """Whether it is a processing element, of any number of terms."""
+        return self.part in ELEMENTS.values()
+
+    @property
     def terms(self) -> int:
         """Multiply-adds of an element in a cycle."""
         return int(self.options.get("terms", 1))
