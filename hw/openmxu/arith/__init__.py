@@ -6,6 +6,7 @@ from openmxu.arith.datapath.product import SignificandProduct
 from openmxu.arith.dot_product_add import DotProductAdd
 from openmxu.arith.multiplier import Multiplier
 from openmxu.arith.multiply_add import MultiplyAdd
+from openmxu.arith.recoder import Recoder
 from openmxu.arith.splitter import Splitter
 from openmxu.arith.streamed import Streamed
 
@@ -15,6 +16,7 @@ __all__ = [
     "DotProductAdd",
     "Multiplier",
     "MultiplyAdd",
+    "Recoder",
     "SignificandProduct",
     "Splitter",
     "Streamed",

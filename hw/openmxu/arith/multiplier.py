@@ -8,6 +8,7 @@ from openmxu.arith.datapath.pipeline import Pipeline
 from openmxu.arith.datapath.product import multiply, rebias
 from openmxu.arith.datapath.round import exponent_shape, round_pack
 from openmxu.spec.formats import FloatFormat, check_subnormals
+from openmxu.spec.recoded import Recoded
 from openmxu.spec.stages import MULTIPLIER_CUTS, check_stages
 
 
@@ -32,10 +33,13 @@ class Multiplier(wiring.Component):
         ``"flush"`` or ``"ieee"`` (gradual underflow).
     stages
         0: combinational. 1: the output is a register. 2: so is the significand product.
+    recoded
+        Operands come as recoded words, see :mod:`openmxu.spec.recoded`; only with gradual underflow.
 
     Members
     -------
     i_a, i_b : In(operand.width)
+        Recoded words are a bit wider, or more.
     o : Out(result.width)
 
     Raises
@@ -47,13 +51,21 @@ class Multiplier(wiring.Component):
     CUTS = MULTIPLIER_CUTS
 
     def __init__(
-        self, operand: FloatFormat, result: FloatFormat, *, subnormals: str = "flush", stages: int = 0
+        self,
+        operand: FloatFormat,
+        result: FloatFormat,
+        *,
+        subnormals: str = "flush",
+        stages: int = 0,
+        recoded: bool = False,
     ) -> None:
         self.operand = operand
         self.result = result
         self.subnormals = check_subnormals(subnormals)
         self.stages = check_stages(stages, self.CUTS)
-        super().__init__({"i_a": In(operand.width), "i_b": In(operand.width), "o": Out(result.width)})
+        self.recoded = recoded
+        width = Recoded(operand).width if recoded else operand.width
+        super().__init__({"i_a": In(width), "i_b": In(width), "o": Out(result.width)})
 
     @property
     def latency(self) -> int:
@@ -77,7 +89,8 @@ class Multiplier(wiring.Component):
         """Multiply; normalise by at most one bit; round."""
         m = Module()
         pipeline = Pipeline(m, self.CUTS[self.stages])
-        product = pipeline.cut("product", multiply(m, self.i_a, self.i_b, self.operand, self.subnormals))
+        exact = multiply(m, self.i_a, self.i_b, self.operand, self.subnormals, recoded=self.recoded)
+        product = pipeline.cut("product", exact)
         exponents = self._exponents
         top = product.significand[-1]
         normalised = Signal(len(product.significand) - 1, name="normalised")
@@ -85,7 +98,8 @@ class Multiplier(wiring.Component):
         m.d.comb += [
             normalised.eq(Mux(top, product.significand, product.significand << 1)),
             exponent.eq(
-                rebias(product.exponent, self.operand, self.result) + (top if self.subnormals == "flush" else top - 1)
+                rebias(product.exponent, self.operand, self.result, recoded=self.recoded)
+                + (top if self.subnormals == "flush" else top - 1)
             ),
         ]
         bits = round_pack(

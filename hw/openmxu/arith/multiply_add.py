@@ -43,6 +43,7 @@ from openmxu.arith.datapath.unpack import unpack
 from openmxu.arith.multiplier import Multiplier
 from openmxu.spec.formats import FP32, FloatFormat, check_subnormals
 from openmxu.spec.forms import form_of
+from openmxu.spec.recoded import Recoded
 from openmxu.spec.stages import ADDER_CUTS, PRODUCT_CUTS, split_stages
 
 _GUARD_BITS = 4  # one more than an adder's: the product may lack its top bit
@@ -66,6 +67,8 @@ class MultiplyAdd(wiring.Component):
         ``"flush"`` or ``"ieee"``.
     stages
         0: combinational. From 1 to 7: see :func:`~openmxu.spec.stages.split_stages`.
+    recoded
+        Operands come as recoded words, see :class:`Multiplier`.
 
     Members
     -------
@@ -81,15 +84,22 @@ class MultiplyAdd(wiring.Component):
     """
 
     def __init__(
-        self, operand: FloatFormat, result: FloatFormat = FP32, *, subnormals: str = "flush", stages: int = 0
+        self,
+        operand: FloatFormat,
+        result: FloatFormat = FP32,
+        *,
+        subnormals: str = "flush",
+        stages: int = 0,
+        recoded: bool = False,
     ) -> None:
         self.operand = operand
         self.result = result
         self.subnormals = check_subnormals(subnormals)
         self._product_stages, self._sum_stages = split_stages(stages)
         self.stages = stages
-        width = result.width
-        super().__init__({"i_a": In(operand.width), "i_b": In(operand.width), "i_c": In(width), "o": Out(width)})
+        self.recoded = recoded
+        word = In(Recoded(operand).width if recoded else operand.width)
+        super().__init__({"i_a": word, "i_b": word, "i_c": In(result.width), "o": Out(result.width)})
 
     @property
     def latency(self) -> int:
@@ -117,7 +127,8 @@ class MultiplyAdd(wiring.Component):
         if not self.is_one_datapath:
             return self._apart(m)
         pipeline = Pipeline(m, PRODUCT_CUTS[self._product_stages] + ADDER_CUTS[self._sum_stages])
-        exact = pipeline.cut("multiplied", multiply(m, self.i_a, self.i_b, self.operand, self.subnormals))
+        exact = multiply(m, self.i_a, self.i_b, self.operand, self.subnormals, recoded=self.recoded)
+        exact = pipeline.cut("multiplied", exact)
         product = pipeline.cut("product", self._product(m, exact))
         total = Sum(m, pipeline, self.result, self.subnormals, guard=_GUARD_BITS, form=form_of(platform))
         m.d.comb += self.o.eq(total.add(*self._order(m, product)))
@@ -126,7 +137,7 @@ class MultiplyAdd(wiring.Component):
     def _apart(self, m: Module) -> Module:
         """A multiplier, and an adder behind it."""
         m.submodules.multiplier = multiplier = Multiplier(
-            self.operand, self.result, subnormals=self.subnormals, stages=self._product_stages
+            self.operand, self.result, subnormals=self.subnormals, stages=self._product_stages, recoded=self.recoded
         )
         m.submodules.adder = adder = Adder(self.result, subnormals=self.subnormals, stages=self._sum_stages)
         m.d.comb += [
@@ -162,7 +173,7 @@ class MultiplyAdd(wiring.Component):
             name="rounded_product",
         )
         m.d.comb += [
-            exponent.eq(rebias(exact.exponent, self.operand, fmt)),
+            exponent.eq(rebias(exact.exponent, self.operand, fmt, recoded=self.recoded)),
             product.sign.eq(exact.sign),
             product.exponent.eq(exponent),
             product.significand.eq(significand),

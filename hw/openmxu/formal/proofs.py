@@ -206,7 +206,7 @@ def _cell(cell: ProcessingElement) -> Iterator[Proof]:
         quick=quick and mode == "flush",
     )
     yield _movement(
-        cell, SHIFT, "activation and marks move on; the shadow weight is loaded, and becomes active, under marks"
+        cell, SHIFT[mode], "activation and marks move on; the shadow weight is loaded, and becomes active, under marks"
     )
 
 

@@ -203,8 +203,42 @@ def _halves(mode: str) -> str:
     return _NUMBERS + _MULTIPLY[mode] + _ADD[mode] + _PRODUCT[mode] + _HALVES
 
 
-PRODUCT = {mode: Operation("product", _halves(mode), means="word") for mode in ("flush", "ieee")}
-"""The first half of a multiply-add, by treatment of subnormals: the product of two operands, not packed."""
+# A recoded word of bf16 and the number that it stands for; those of subnormal numbers have lower exponents, and zeros
+# behind their fractions.
+_RECODED = """\
+(define-sort Recoded () (_ BitVec 17))
+(define-fun exponent-of-recoded ((w Recoded)) (_ BitVec 9) ((_ extract 15 7) w))
+(define-fun is-special ((w Recoded)) Bool (= ((_ extract 15 14) w) #b11))
+(define-fun is-null ((w Recoded)) Bool (= ((_ extract 15 12) w) #b0000))
+(define-fun is-tiny-recoded ((w Recoded)) Bool (bvult (exponent-of-recoded w) #b001000010))
+(define-fun denormalised ((w Recoded)) (_ BitVec 8)
+  (bvlshr (concat #b1 ((_ extract 6 0) w)) ((_ extract 7 0) (bvsub #b001000010 (exponent-of-recoded w)))))
+(define-fun renormalised ((w Recoded)) (_ BitVec 8)
+  (bvshl (denormalised w) ((_ extract 7 0) (bvsub #b001000010 (exponent-of-recoded w)))))
+(define-fun is-word ((w Recoded)) Bool
+  (ite (is-null w) (= ((_ extract 14 0) w) #b000000000000000)
+  (ite (is-special w) (or (= ((_ extract 14 0) w) #b100000000000000)
+                          (= ((_ extract 15 6) w) #b1100000001))
+  (ite (is-tiny-recoded w) (and (= (renormalised w) (concat #b1 ((_ extract 6 0) w)))
+                                (distinct (denormalised w) #x00))
+                           (bvule (exponent-of-recoded w) #b100111111)))))
+(define-fun half ((w Recoded)) Half
+  (concat ((_ extract 16 16) w)
+    (ite (is-null w) #b000000000000000
+    (ite (is-special w) (concat #xff ((_ extract 6 0) w))
+    (ite (is-tiny-recoded w) (concat #b0000000 (denormalised w))
+         ((_ extract 14 0) (bvsub ((_ extract 15 0) w) #b0010000010000000)))))))
+(define-fun product-of-words ((a Recoded) (b Recoded) (o Product)) Bool (product (half a) (half b) o))
+"""
+
+PRODUCT = {
+    "flush": Operation("product", _halves("flush"), means="word"),
+    "ieee": Operation(
+        "product-of-words", _halves("ieee") + _RECODED, means="word", given="(and (is-word x0) (is-word x1))"
+    ),
+}
+"""The first half of a multiply-add, by treatment of subnormals: the product of two operands, which are recoded with
+gradual underflow; not packed."""
 
 ADD_PRODUCT = {
     mode: Operation(
@@ -220,19 +254,25 @@ CONVERT = {mode: _conversion(_CONVERT, mode) for mode in ("flush", "ieee")}
 NEAREST = {mode: _conversion(_NEAREST, mode) for mode in ("flush", "ieee")}
 """fp32 -> bf16 like :data:`CONVERT`, without a format of bf16's widths, which not every solver supports."""
 
-SHIFT = Operation(
-    "shift",
-    """\
-(define-fun shift ((activation (_ BitVec 16)) (swap (_ BitVec 1)) (load (_ BitVec 1)) (weight (_ BitVec 16))
-                   (shadow (_ BitVec 16)) (active (_ BitVec 16)) (o (_ BitVec 66))) Bool
+
+def _shift(width: int) -> Operation:
+    text = f"""\
+(define-sort Operand () (_ BitVec {width}))
+(define-fun shift ((activation Operand) (swap (_ BitVec 1)) (load (_ BitVec 1)) (weight Operand)
+                   (shadow Operand) (active Operand) (o (_ BitVec {4 * width + 2}))) Bool
   (= o (concat activation swap load
                (ite (= load #b1) weight shadow) (ite (= load #b1) weight shadow)
                (ite (= swap #b1) shadow active))))
-""",
-    ((0x1111, 1, 0, 0x2222, 0x3333, 0x4444), 0x1111 << 50 | 0b10 << 48 | 0x3333_3333_3333),
-)
-"""A cycle of a processing element: activation, swap mark, load mark, weight to the next row, shadow weight,
-active weight."""
+"""
+    result = 0x1111
+    for value, bits in ((0b10, 2), *[(0x3333, width)] * 3):
+        result = result << bits | value
+    return Operation("shift", text, ((0x1111, 1, 0, 0x2222, 0x3333, 0x4444), result))
+
+
+SHIFT = {"flush": _shift(16), "ieee": _shift(17)}
+"""A cycle of a processing element: activation, swap mark, load mark, weight to the next row, shadow weight, active
+weight. By treatment of subnormals: with gradual underflow operands are recoded words."""
 
 ACCEPT = Operation(
     "accept",

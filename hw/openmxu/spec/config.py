@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from openmxu.spec.formats import BF16, FP32, FloatFormat, check_subnormals
+from openmxu.spec.recoded import word_width
 from openmxu.spec.stages import STAGES, check_stages, check_terms, split_stages
 
 MOST_SIDE = 1 << 16
@@ -97,6 +98,11 @@ class MxuConfig:
     def has_passes(self) -> bool:
         """Whether fp32 is converted into bf16, so that several passes over parts of the operands make sense."""
         return (self.source, self.operand) == (FP32, BF16)
+
+    @property
+    def word_width(self) -> int:
+        """Bits of an operand behind the edge."""
+        return word_width(self.operand, self.subnormals)
 
     @property
     def element_rows(self) -> int:

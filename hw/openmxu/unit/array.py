@@ -53,9 +53,9 @@ class Row(wiring.Component):
 
     Members
     -------
-    i_activation : In(terms · operand.width)
+    i_activation : In(terms · word_width)
     i_swap, i_load : In(1)
-    i_weights, o_weights : columns · operand.width
+    i_weights, o_weights : columns · word_width
         Column c is expected, and delivered, c cycles after column 0.
     i_psums, o_psums : columns · 32
         Likewise.
@@ -63,11 +63,11 @@ class Row(wiring.Component):
 
     def __init__(self, config: MxuConfig) -> None:
         self.config = config
-        weights = config.columns * config.operand.width
+        weights = config.columns * config.word_width
         psums = config.columns * FP32.width
         super().__init__(
             {
-                "i_activation": In(config.terms * config.operand.width),
+                "i_activation": In(config.terms * config.word_width),
                 "i_swap": In(1),
                 "i_load": In(1),
                 "i_weights": In(weights),
@@ -126,14 +126,14 @@ class SystolicArray(wiring.Component):
 
     Members
     -------
-    i_activations : In(rows · operand.width)
+    i_activations : In(rows · word_width)
     i_swaps : In(element_rows)
         With the first activation of a tile, row by row as skewed as the activations.
     i_loads : In(element_rows)
         Rows whose shadow registers take over the weight above them; not skewed.
-    i_weights : In(columns · operand.width)
+    i_weights : In(columns · word_width)
         Into row 0; column c expected c cycles after column 0.
-    o_weights : Out(columns · operand.width)
+    o_weights : Out(columns · word_width)
         The last row's shadow registers.
     i_psums : In(columns · 32)
         Into row 0, element_rows · ``config.row_step`` cycles before their sums; +0 if the array is used alone.
@@ -142,11 +142,11 @@ class SystolicArray(wiring.Component):
 
     def __init__(self, config: MxuConfig) -> None:
         self.config = config
-        weights = config.columns * config.operand.width
+        weights = config.columns * config.word_width
         psums = config.columns * FP32.width
         super().__init__(
             {
-                "i_activations": In(config.rows * config.operand.width),
+                "i_activations": In(config.rows * config.word_width),
                 "i_swaps": In(config.element_rows),
                 "i_loads": In(config.element_rows),
                 "i_weights": In(weights),
@@ -179,7 +179,7 @@ class SystolicArray(wiring.Component):
                 (f"band_{start // _BAND}", start, count, band, (band.i_activations, band.i_swaps, band.i_loads))
                 for start, count, band in self._bands(platform)
             ]
-        width = self.config.terms * self.config.operand.width
+        width = self.config.terms * self.config.word_width
         weights, psums = self.i_weights, self.i_psums
         for name, start, count, part, (activations, swaps, loads) in parts:
             m.submodules[name] = part

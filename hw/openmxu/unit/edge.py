@@ -1,14 +1,15 @@
 """The edge of the unit: the beats of its streams, and the converters that their words pass."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from openmxu.arith import Converter, Splitter
+from openmxu.arith import Converter, Recoder, Splitter
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import FloatFormat
 from openmxu.spec.marks import MARKS
 from openmxu.spec.passes import Part
+from openmxu.spec.recoded import is_recoded
 from openmxu.unit.hierarchy import repeat
 
 
@@ -64,12 +65,13 @@ class Edge(wiring.Component):
 
     ::
 
-        words ──▶ converters ──▶ [ ] ──▶ [ hold ] ──▶ operands       hold: loaded a cycle after i_take
-                                           ▲
-        i_take ─────────────────▶ [ ] ─────┘
+        words ──▶ converters ──▶ [ ] ──▶ recoders ──▶ [ hold ] ──▶ operands       hold: loaded a cycle after i_take
+                                                        ▲
+        i_take ─────────────────▶ [ ] ──────────────────┘
 
     The decision to take a beat comes late in a cycle. So all offered words are converted; a cycle later the decision is
-    known, and one register enables all lanes.
+    known, and one register enables all lanes. Recoders are there only with gradual underflow: they normalise subnormal
+    numbers, so that no processing element has to; see :mod:`openmxu.spec.recoded`.
 
     Latency: two cycles. Throughput: one beat per cycle. Back-pressure: none; :class:`~openmxu.unit.admission.Admission`
     takes a beat only if the one before has entered the array.
@@ -89,19 +91,19 @@ class Edge(wiring.Component):
         The part that is taken of all words; only with ``config.splitter``.
     i_take : In(1)
         The words belong to a beat that is taken in this cycle.
-    o_words : Out(lanes · operand width)
+    o_words : Out(lanes · ``config.word_width``)
     """
 
     def __init__(self, config: MxuConfig, lanes: int) -> None:
         self.config = config
         self.lanes = lanes
         super().__init__(
-            {"i_words": In(lanes * config.source.width), "i_take": In(1), "o_words": Out(lanes * config.operand.width)}
+            {"i_words": In(lanes * config.source.width), "i_take": In(1), "o_words": Out(lanes * config.word_width)}
             | ({"i_part": In(Part)} if config.splitter else {})
         )
 
     def elaborate(self, platform: object) -> Module:
-        """A converter per lane and two registers."""
+        """A converter per lane, or two, and two registers."""
         m = Module()
         config = self.config
         words = [self.i_words.word_select(lane, config.source.width) for lane in range(self.lanes)]
@@ -113,14 +115,24 @@ class Edge(wiring.Component):
                 if config.splitter:
                     m.d.comb += converter.i_part.eq(self.i_part)
                 words[lane] = converter.o
-        offered = Signal.like(self.o_words, reset_less=True)
+        offered = Signal(self.lanes * config.operand.width, reset_less=True)
         held = Signal.like(self.o_words, reset_less=True)
         taken = Signal()
         m.d.sync += [offered.eq(Cat(words)), taken.eq(self.i_take)]
         with m.If(taken):
-            m.d.sync += held.eq(offered)
+            m.d.sync += held.eq(Cat(self._recoded(m, platform, offered)))
         m.d.comb += self.o_words.eq(held)
         return m
+
+    def _recoded(self, m: Module, platform: object, offered: Value) -> list[Value]:
+        """The words that the array takes in place of operands."""
+        if not is_recoded(self.config.operand, self.config.subnormals):
+            return [offered]
+        recoders = repeat(platform, lambda: Recoder(self.config.operand), self.lanes)
+        for lane, recoder in enumerate(recoders):
+            m.submodules[f"recoder_{lane}"] = recoder
+            m.d.comb += recoder.i.eq(offered.word_select(lane, self.config.operand.width))
+        return [recoder.o for recoder in recoders]
 
 
 def _converter(config: MxuConfig) -> Converter | Splitter:

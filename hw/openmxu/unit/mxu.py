@@ -118,7 +118,7 @@ class Mxu(wiring.Component):
 
     def _connect_words(self, m: Module, admission: Admission, array: SystolicArray) -> Skew:
         """Connect the words of taken beats to the array; returns the skew of activations."""
-        config, width = self.config, self.config.operand.width
+        config, width = self.config, self.config.word_width
         m.submodules.weight_edge = weight_edge = Edge(config, config.columns)
         m.submodules.activation_edge = activation_edge = Edge(config, config.rows)
         m.submodules.weight_skew = weight_skew = Skew(width, config.columns)

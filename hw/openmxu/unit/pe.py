@@ -33,6 +33,7 @@ from amaranth.lib.wiring import In, Out
 
 from openmxu.arith import DotProductAdd, MultiplyAdd
 from openmxu.spec.formats import BF16, FP32, FloatFormat, check_subnormals
+from openmxu.spec.recoded import is_recoded, word_width
 from openmxu.spec.stages import STAGES, check_stages, check_terms, split_stages
 
 
@@ -67,9 +68,11 @@ class ProcessingElement(wiring.Component):
 
     Members
     -------
-    i_activation, o_activation : terms · operand.width
+    i_activation, o_activation : terms · width
+        An operand has ``operand.width`` bits, or with gradual underflow more: it is recoded, see
+        :func:`~openmxu.spec.recoded.is_recoded`.
     i_swap, o_swap, i_load, o_load : 1
-    i_weight, o_weight : operand.width
+    i_weight, o_weight : width
         The chain of shadow registers, from above to below.
     i_psum, o_psum : 32
         The incoming sum must be +0 or another element's output: so any NaN on it is the canonical one.
@@ -87,16 +90,17 @@ class ProcessingElement(wiring.Component):
         self.subnormals = check_subnormals(subnormals)
         self.stages = check_stages(stages, STAGES)
         self.terms = check_terms(terms, subnormals)
+        self._width = width = word_width(operand, subnormals)
         super().__init__(
             {
-                "i_activation": In(terms * operand.width),
-                "o_activation": Out(terms * operand.width),
+                "i_activation": In(terms * width),
+                "o_activation": Out(terms * width),
                 "i_swap": In(1),
                 "o_swap": Out(1),
                 "i_load": In(1),
                 "o_load": Out(1),
-                "i_weight": In(operand.width),
-                "o_weight": Out(operand.width),
+                "i_weight": In(width),
+                "o_weight": Out(width),
                 "i_psum": In(FP32.width),
                 "o_psum": Out(FP32.width),
             }
@@ -121,9 +125,10 @@ class ProcessingElement(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Register the activation and both weights; multiply and add."""
         m = Module()
-        make = MultiplyAdd if self.terms == 1 else partial(DotProductAdd, terms=self.terms)
+        recoded = is_recoded(self.operand, self.subnormals)
+        make = partial(MultiplyAdd, recoded=recoded) if self.terms == 1 else partial(DotProductAdd, terms=self.terms)
         m.submodules.multiply_add = multiply_add = make(self.operand, subnormals=self.subnormals, stages=self.stages)
-        width = self.terms * self.operand.width
+        width = self.terms * self._width
         activation = Signal(width, reset_less=True)
         shadow = Signal(width, reset_less=True)
         active = Signal(width, reset_less=True)
@@ -134,7 +139,7 @@ class ProcessingElement(wiring.Component):
             m.d.sync += active.eq(shadow)
         m.d.comb += [
             self.o_activation.eq(activation),
-            self.o_weight.eq(shadow[-self.operand.width :]),
+            self.o_weight.eq(shadow[-self._width :]),
             multiply_add.i_a.eq(activation),
             multiply_add.i_b.eq(active),
             multiply_add.i_c.eq(self.i_psum),

@@ -11,9 +11,10 @@ import pytest
 
 from openmxu.area.target.gates import gates
 from openmxu.arith import Adder, Multiplier, MultiplyAdd
-from openmxu.spec.formats import BF16, FP32, FloatFormat
+from openmxu.spec.formats import BF16, FP32, SUBNORMALS, FloatFormat
 from openmxu.spec.forms import AREA, SPEED
 from openmxu_sim import golden
+from openmxu_sim.cosim.benches.reference import element_words
 from openmxu_sim.netlist.bitslice import Gates
 from openmxu_sim.operands import vectors
 
@@ -26,7 +27,8 @@ _Bits = npt.NDArray[np.uint32]
 
 def _check(dut: MultiplyAdd, a: _Bits, b: _Bits, c: _Bits, form: str = AREA) -> None:
     """Compare all results with those of a multiplier and an adder of the golden model."""
-    got = Gates(gates(dut, form=form), ["i_a", "i_b", "i_c"], latency=0)(a, b, c)
+    words = [element_words(each, dut.operand, dut.subnormals) if dut.recoded else each for each in (a, b)]
+    got = Gates(gates(dut, form=form), ["i_a", "i_b", "i_c"], latency=0)(*words, c)
     operand, result = str(dut.operand), str(dut.result)
     products = golden.multiply(a, b, operand, result, subnormals=dut.subnormals)
     expected = golden.add(c, products, result, subnormals=dut.subnormals)
@@ -34,7 +36,8 @@ def _check(dut: MultiplyAdd, a: _Bits, b: _Bits, c: _Bits, form: str = AREA) -> 
 
 
 _FORMS = pytest.mark.parametrize(
-    ("subnormals", "form"), [("flush", AREA), ("ieee", AREA), ("flush", SPEED), ("ieee", SPEED)]
+    ("subnormals", "form", "recoded"),
+    [(mode, form, recoded) for mode in SUBNORMALS for form in (AREA, SPEED) for recoded in {False, mode == "ieee"}],
 )
 
 
@@ -48,9 +51,9 @@ _FORMS = pytest.mark.parametrize(
         slow("e3f2", "e3f5"),
     ],
 )
-def test_all_operands(operand: str, result: str, subnormals: str, form: str) -> None:
+def test_all_operands(operand: str, result: str, subnormals: str, form: str, recoded: bool) -> None:
     formats = FloatFormat.parse(operand), FloatFormat.parse(result)
-    dut = MultiplyAdd(*formats, subnormals=subnormals)
+    dut = MultiplyAdd(*formats, subnormals=subnormals, recoded=recoded)
     assert dut.is_one_datapath
     sums = np.unique(vectors.canonical(np.arange(1 << formats[1].width), str(formats[1])))
     factors = np.arange(1 << formats[0].width, dtype=np.uint32)
@@ -60,8 +63,8 @@ def test_all_operands(operand: str, result: str, subnormals: str, form: str) -> 
 
 @_FORMS
 @pytest.mark.parametrize("operand", ["bf16", *map(slow, ("fp16", "tf32", "fp8_e4m3", "e8f11", "e2f1"))])
-def test_sums_in_fp32(operand: str, subnormals: str, form: str) -> None:
-    dut = MultiplyAdd(FloatFormat.parse(operand), subnormals=subnormals)
+def test_sums_in_fp32(operand: str, subnormals: str, form: str, recoded: bool) -> None:
+    dut = MultiplyAdd(FloatFormat.parse(operand), subnormals=subnormals, recoded=recoded)
     assert dut.is_one_datapath
     a, b = vectors.pairs(operand, _COUNT, seed=1)
     products = golden.multiply(a, b, operand, "fp32", subnormals=subnormals)
@@ -80,9 +83,19 @@ def _addends(products: _Bits) -> Sequence[_Bits]:
     return [vectors.partners("fp32", products, 3), *(each.astype(np.uint32) for each in (near, ulps, small))]
 
 
-@pytest.mark.parametrize(("operand", "result"), [slow(FP32, FP32), (BF16, BF16), (BF16, FloatFormat.parse("fp8_e4m3"))])
-def test_two_parts_where_products_do_not_fit(operand: FloatFormat, result: FloatFormat) -> None:
-    dut = MultiplyAdd(operand, result)
+@pytest.mark.parametrize(
+    ("operand", "result", "options"),
+    [
+        slow(FP32, FP32, {}),
+        (BF16, BF16, {}),
+        (BF16, FloatFormat.parse("fp8_e4m3"), {}),
+        slow(FloatFormat.parse("e8f13"), FP32, {"subnormals": "ieee", "recoded": True}),
+    ],
+)
+def test_two_parts_where_products_do_not_fit(
+    operand: FloatFormat, result: FloatFormat, options: dict[str, Any]
+) -> None:
+    dut = MultiplyAdd(operand, result, **options)
     assert not dut.is_one_datapath
     a, b = vectors.pairs(str(operand), _COUNT // 10, seed=4)
     c = vectors.partners(str(result), golden.multiply(a, b, str(operand), str(result)), 5)

@@ -87,7 +87,7 @@ def register_bits(config: MxuConfig) -> tuple[int, int]:
     # The lanes' delays as in openmxu.unit.mxu: c cycles for column c, 1 + r · row_step for the elements' row r.
     rows = sum(1 + row * config.row_step for row in range(config.element_rows))
     skew = sum(range(config.columns)) + config.terms * rows
-    return skew * config.operand.width, Control(config.depth).size * (1 + config.array_latency)
+    return skew * config.word_width, Control(config.depth).size * (1 + config.array_latency)
 
 
 class _Register(wiring.Component):

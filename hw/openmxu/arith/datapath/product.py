@@ -4,9 +4,11 @@ from amaranth.hdl import Cat, Const, Module, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from openmxu.arith.datapath.recode import unpack_recoded
 from openmxu.arith.datapath.shift import normalise
 from openmxu.arith.datapath.unpack import unpack
 from openmxu.spec.formats import FloatFormat
+from openmxu.spec.recoded import Recoded
 
 _MOST_WIDTH = 1024
 """The widest operand, in bits, that Yosys still maps in minutes."""
@@ -63,16 +65,17 @@ class ExactProduct(data.StructLayout):
         The product of two significands whose top bits are set: its own top bit is set, or else the one below.
     exponent
         The weight of the significand's top bit is ``2**(exponent - 2 * bias)``, bias being that of the format; with
-        gradual underflow ``2**(exponent - 1 - 2 * bias)``, and signed.
+        gradual underflow ``2**(exponent - 1 - 2 * bias)``, and signed; of recoded words the sum of their exponents.
     zero, infinite, nan : 1
         They override the number; each overrides those named before it.
     """
 
-    def __init__(self, fmt: FloatFormat, subnormals: str) -> None:
+    def __init__(self, fmt: FloatFormat, subnormals: str, *, recoded: bool = False) -> None:
+        width = Recoded(fmt).exponent_width if recoded else fmt.exponent_width
         super().__init__(
             {
                 "sign": 1,
-                "exponent": fmt.exponent_width + 1 if subnormals == "flush" else signed(fmt.exponent_width + 3),
+                "exponent": width + 1 if subnormals == "flush" or recoded else signed(width + 3),
                 "significand": 2 * fmt.significand_width,
                 "zero": 1,
                 "infinite": 1,
@@ -81,28 +84,32 @@ class ExactProduct(data.StructLayout):
         )
 
 
-def multiply(m: Module, bits_a: Value, bits_b: Value, fmt: FloatFormat, subnormals: str) -> data.View:
-    """The :class:`ExactProduct` of two bit patterns."""
+def multiply(
+    m: Module, bits_a: Value, bits_b: Value, fmt: FloatFormat, subnormals: str, *, recoded: bool = False
+) -> data.View:
+    """The :class:`ExactProduct` of two bit patterns, or of two recoded words."""
     m.submodules.significands = significands = SignificandProduct(fmt.significand_width)
-    a, b = (unpack(m, bits, fmt, subnormals, name=name) for bits, name in ((bits_a, "a"), (bits_b, "b")))
-    product = Signal(ExactProduct(fmt, subnormals), name="exact")
-    if subnormals == "flush":
-        # A zero is multiplied as if it had a hidden bit: its product is overridden.
-        m.d.comb += [
-            significands.i_a.eq(Cat(a.significand[:-1], 1)),
-            significands.i_b.eq(Cat(b.significand[:-1], 1)),
-            product.exponent.eq(a.exponent + b.exponent + 1),
-        ]
+    product = Signal(ExactProduct(fmt, subnormals, recoded=recoded), name="exact")
+    operands = ((bits_a, "a"), (bits_b, "b"))
+    if recoded:
+        a, b = (unpack_recoded(m, word, fmt, name=name) for word, name in operands)
     else:
+        a, b = (unpack(m, bits, fmt, subnormals, name=name) for bits, name in operands)
+    # A zero is multiplied as if it had a hidden bit: its product is overridden.
+    factors: list[Value] = [Cat(each.significand[:-1], 1) for each in (a, b)]
+    exponent = a.exponent + b.exponent
+    if subnormals == "flush":
+        exponent = exponent + 1
+    elif not recoded:
         shifted = [normalise(m, each.significand, name=f"{name}_normalised") for each, name in ((a, "a"), (b, "b"))]
+        factors = [each.value for each in shifted]
         rest = Signal(signed(2 + fmt.significand_width.bit_length()), name="two_less_shifts")
-        m.d.comb += [
-            rest.eq(2 - (shifted[0].shift + shifted[1].shift)),
-            significands.i_a.eq(shifted[0].value),
-            significands.i_b.eq(shifted[1].value),
-            product.exponent.eq(a.exponent + b.exponent + rest),
-        ]
+        m.d.comb += rest.eq(2 - (shifted[0].shift + shifted[1].shift))
+        exponent = exponent + rest
     m.d.comb += [
+        significands.i_a.eq(factors[0]),
+        significands.i_b.eq(factors[1]),
+        product.exponent.eq(exponent),
         product.sign.eq(a.sign ^ b.sign),
         product.significand.eq(significands.o),
         product.zero.eq(a.zero | b.zero),
@@ -112,17 +119,17 @@ def multiply(m: Module, bits_a: Value, bits_b: Value, fmt: FloatFormat, subnorma
     return product
 
 
-def rebias_offset(operand: FloatFormat, result: FloatFormat) -> int:
+def rebias_offset(operand: FloatFormat, result: FloatFormat, *, recoded: bool = False) -> int:
     """What :func:`rebias` adds to the exponent of an :class:`ExactProduct` of ``operand``."""
-    return result.bias - 2 * operand.bias - 1
+    return result.bias - 2 * operand.bias - 1 - (2 * Recoded(operand).offset - 2 if recoded else 0)
 
 
-def rebias(exponent: Value, operand: FloatFormat, result: FloatFormat) -> Value:
-    """The exponent of an :class:`ExactProduct` of ``operand``, less one, biased for ``result``. Signed.
+def rebias(exponent: Value, operand: FloatFormat, result: FloatFormat, *, recoded: bool = False) -> Value:
+    """The exponent of an :class:`ExactProduct` of ``operand``, biased for ``result``; in flush mode less one. Signed.
 
-    Less one, the constant to be added is mostly a multiple of a large power of two: few bits change.
+    The constant to be added is mostly a multiple of a large power of two: few bits change.
     """
-    offset = rebias_offset(operand, result)
+    offset = rebias_offset(operand, result, recoded=recoded)
     if not offset:
         return exponent
     low = (offset & -offset).bit_length() - 1

@@ -24,11 +24,11 @@ class Unpacked(data.StructLayout):
         If one of them is set, exponent and significand mean nothing.
     """
 
-    def __init__(self, fmt: FloatFormat) -> None:
+    def __init__(self, fmt: FloatFormat, exponent_width: int | None = None) -> None:
         super().__init__(
             {
                 "sign": 1,
-                "exponent": fmt.exponent_width,
+                "exponent": exponent_width or fmt.exponent_width,
                 "significand": fmt.significand_width,
                 "zero": 1,
                 "infinite": 1,

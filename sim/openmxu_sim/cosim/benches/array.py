@@ -7,7 +7,7 @@ import cocotb
 import numpy as np
 
 from openmxu.spec.config import MxuConfig
-from openmxu_sim.cosim.benches.reference import tile_sums
+from openmxu_sim.cosim.benches.reference import element_words, tile_sums
 from openmxu_sim.cosim.benches.task import Task
 from openmxu_sim.cosim.clocking import start_clock
 from openmxu_sim.cosim.rigid import play
@@ -70,7 +70,7 @@ def schedule(config: MxuConfig, count: int, seed: int) -> list[Tile]:
 def drive(config: MxuConfig, tiles: list[Tile], cycles: int, seed: int) -> dict[str, list[int]]:
     """Return the array's inputs, skewed; garbage in all other cycles."""
     generator = np.random.default_rng(seed)
-    step, width = config.row_step, config.operand.width
+    step, width = config.row_step, config.word_width
     activations = generator.integers(1 << width, size=(cycles, config.rows), dtype=np.uint32)
     weights = generator.integers(1 << width, size=(cycles, config.columns), dtype=np.uint32)
     psums = generator.integers(1 << 32, size=(cycles, config.columns), dtype=np.uint32)
@@ -80,12 +80,12 @@ def drive(config: MxuConfig, tiles: list[Tile], cycles: int, seed: int) -> dict[
     to_sum = config.array_latency - config.element_rows * step  # from activation to where its partial sum comes in
     for tile in tiles:
         for beat, activation, psum in zip(tile.beats, tile.activations, tile.psums, strict=True):
-            activations[beat + rows // config.terms * step, rows] = activation
+            activations[beat + rows // config.terms * step, rows] = _words(config, activation)
             psums[beat + to_sum + columns, columns] = psum
         swaps[tile.beats[0] + elements * step, elements] = 1
         for row, load in enumerate(tile.loads):
             loads[load, : row // config.terms + 1] = 1
-            weights[load + columns, columns] = tile.weights[config.rows - 1 - row]
+            weights[load + columns, columns] = _words(config, tile.weights[config.rows - 1 - row])
     return {
         "i_activations": pack(activations, width),
         "i_weights": pack(weights, width),
@@ -93,6 +93,10 @@ def drive(config: MxuConfig, tiles: list[Tile], cycles: int, seed: int) -> dict[
         "i_swaps": pack(swaps, 1),
         "i_loads": pack(loads, 1),
     }
+
+
+def _words(config: MxuConfig, operands: Words) -> Words:
+    return element_words(operands, config.operand, config.subnormals)
 
 
 @cocotb.test()
@@ -111,7 +115,7 @@ async def tiles(dut: Any) -> None:
     await play(dut, {name: [value] * (config.array_latency + config.columns) for name, value in ones.items()}, [])
     seen = await play(dut, inputs, ["o_psums", "o_weights"])
     psums = unpack(seen["o_psums"], 32, config.columns)
-    weights = unpack(seen["o_weights"], config.operand.width, config.columns)
+    weights = unpack(seen["o_weights"], config.word_width, config.columns)
     for number, tile in enumerate(plan):
         check_weights(config, number, tile, weights, task.seed)
         check_psums(config, number, tile, psums, task.seed)
@@ -124,8 +128,8 @@ def check_weights(config: MxuConfig, number: int, tile: Tile, seen: Words, seed:
     check(
         f"o_weights after tile {number}",
         seen[when, columns],
-        tile.weights[-1],
-        fmt=config.operand.name,
+        _words(config, tile.weights[-1]),
+        fmt=config.operand.name if config.subnormals == "flush" else "",
         operands=[tile.weights[-1]],
         operand=config.operand.name,
         cycles=when.tolist(),

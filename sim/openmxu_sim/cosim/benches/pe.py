@@ -7,8 +7,9 @@ from typing import Any
 import cocotb
 import numpy as np
 
+from openmxu.spec.recoded import word_width
 from openmxu.unit.pe import ProcessingElement
-from openmxu_sim.cosim.benches.reference import element_sums
+from openmxu_sim.cosim.benches.reference import element_sums, element_words
 from openmxu_sim.cosim.benches.task import Task
 from openmxu_sim.cosim.clocking import start_clock
 from openmxu_sim.cosim.rigid import play
@@ -109,29 +110,34 @@ async def every_cycle(dut: Any) -> None:
     # A partial sum comes when its product is ready.
     early = pe.latency - pe.psum_latency
     inputs = {
-        "i_activation": pack(given.activations, pe.operand.width),
+        "i_activation": pack(_words(pe, given.activations), word_width(pe.operand, pe.subnormals)),
         "i_swap": given.swaps.tolist(),
         "i_load": given.loads.tolist(),
-        "i_weight": given.weights.tolist(),
+        "i_weight": _words(pe, given.weights).tolist(),
         "i_psum": [0] * early + given.psums.tolist(),
     }
     inputs = {name: values + [0] * (early + count - len(values)) for name, values in inputs.items()}
     compare(pe, given, await play(dut, inputs, OUTPUTS, more=pe.psum_latency), task.seed)
 
 
+def _words(pe: ProcessingElement, operands: Words) -> Words:
+    return element_words(operands, pe.operand, pe.subnormals)
+
+
 def compare(pe: ProcessingElement, given: Cycles, seen: dict[str, list[int]], seed: int) -> None:
     """Compare each output, from its latency on, with its expected words."""
-    operand, count = pe.operand.name, len(given.activations)
+    operand = pe.operand.name if pe.subnormals == "flush" else ""
+    count, word = len(given.activations), word_width(pe.operand, pe.subnormals)
     expected = {
-        "o_activation": (given.activations, 1, operand),
+        "o_activation": (_words(pe, given.activations), 1, operand),
         "o_swap": (given.swaps, 1, ""),
         "o_load": (given.loads, 1, ""),
-        "o_weight": (given.shadow[:, -1], 1, operand),
+        "o_weight": (_words(pe, given.shadow[:, -1]), 1, operand),
         "o_psum": (given.sums, pe.latency, "fp32"),
     }
     for name, (words, latency, fmt) in expected.items():
         first = pe.terms if name == "o_psum" else pe.terms - 1 if name == "o_weight" else 0  # not loaded before
-        width = pe.operand.width if name == "o_activation" else 32
+        width = word if name == "o_activation" else 32
         lanes = words.size // count
         operands = [given.psums, given.products] if name == "o_psum" else [words.ravel()]
         check(

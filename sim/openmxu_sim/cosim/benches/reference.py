@@ -6,9 +6,12 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import FloatFormat
 from openmxu.spec.marks import TILE_MARKS
+from openmxu.spec.recoded import Recoded, is_recoded
 from openmxu.unit.status import Error
 from openmxu_sim import golden
+from openmxu_sim.golden.formats import decode
 from openmxu_sim.operands.aliases import Words
 
 Marks = Mapping[str, bool]
@@ -20,6 +23,25 @@ def element_sums(psums: Words, a: Words, b: Words, *, operand: str, subnormals: 
         return golden.dot_product_add(psums, a, b, operand)
     products = golden.multiply(a[..., 0], b[..., 0], operand, "fp32", subnormals=subnormals)
     return golden.add(psums, products, "fp32", subnormals=subnormals)
+
+
+def element_words(words: Words, operand: FloatFormat, subnormals: str) -> Words:
+    """Return operands as processing elements take them: recoded with gradual underflow, from the numbers they are."""
+    if not is_recoded(operand, subnormals):
+        return words
+    recoded, fmt = Recoded(operand), golden.find_format(str(operand))
+    values = decode(words, fmt)
+    significand, exponent = np.frexp(np.where(np.isfinite(values), np.abs(values), 0.0))
+    field = np.where(significand, exponent - 1 + operand.bias + recoded.offset, 0)
+    fraction = np.where(significand, np.ldexp(2 * significand - 1, operand.fraction_width), 0)
+    special = np.isinf(values) | np.isnan(values)
+    field = np.where(special, 3 << (recoded.exponent_width - 2), field)
+    quiet = (words | 1 << (operand.fraction_width - 1)) & fmt.fraction_mask
+    fraction = np.where(np.isnan(values), quiet, fraction)
+    fields = (words >> (operand.width - 1), field, fraction)
+    places = (recoded.width - 1, operand.fraction_width, 0)
+    parts = [each.astype(np.uint32) << np.uint32(place) for each, place in zip(fields, places, strict=True)]
+    return parts[0] | parts[1] | parts[2]
 
 
 def tile_sums(config: MxuConfig, activations: Words, weights: Words, psums: Words) -> Words:

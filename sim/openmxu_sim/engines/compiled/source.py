@@ -57,7 +57,7 @@ def constants(config: MxuConfig) -> dict[str, int]:
         "SKEW_BASE": 1,
         "CONTROL_DELAY": 1 + config.array_latency,
         "SOURCE_WIDTH": config.source.width,
-        "OPERAND_WIDTH": config.operand.width,
+        "OPERAND_WIDTH": config.word_width,
     }
 
 

@@ -380,7 +380,7 @@ def _later(cycles: int) -> str:
 
 def _check_lanes(config: MxuConfig, unit: _Unit, part: str, lanes: int) -> None:
     """Check that an edge of several lanes does what as many edges of one lane do, all taken together."""
-    widths = {"i_words": config.source.width, "o_words": config.operand.width}
+    widths = {"i_words": config.source.width, "o_words": config.word_width}
     compare = _Comparison(unit, part, "edge")
     for lane in range(lanes):
 
