@@ -1,10 +1,11 @@
 """Recoding of operands."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from openmxu.arith.datapath.recode import recode
+from openmxu.arith.datapath.shift import masked, normalise
+from openmxu.arith.datapath.unpack import unpack
 from openmxu.spec.formats import FloatFormat
 from openmxu.spec.recoded import Recoded
 
@@ -37,7 +38,17 @@ class Recoder(wiring.Component):
         return f"recoder_{self.fmt}"
 
     def elaborate(self, platform: object) -> Module:
-        """Recode."""
+        """Normalise, and give zeros and special words their exponents."""
         m = Module()
-        m.d.comb += self.o.eq(recode(m, self.i, self.fmt, name="number"))
+        width = Recoded(self.fmt).exponent_width
+        number = unpack(m, self.i, self.fmt, "ieee", name="number")
+        significand, shift, _ = normalise(m, number.significand, name="number_normalised")
+        exponent = Signal(width, name="number_exponent")
+        special = number.infinite | number.nan
+        field = Mux(special, 3 << (width - 2), masked(exponent, ~number.zero))
+        top = (significand[-2] & ~special) | number.nan
+        m.d.comb += [
+            exponent.eq(number.exponent + Recoded(self.fmt).offset - shift),
+            self.o.eq(Cat(significand[:-2], top, field, number.sign)),
+        ]
         return m

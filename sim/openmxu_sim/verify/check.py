@@ -52,14 +52,15 @@ def of_tally(make: Callable[[], Tally], what: str) -> Outcome:
     return Outcome(FAILED if tally.wrong else HOLDS, f"{tally.count:,} {what}", tally.first)
 
 
-def small_unit(rows: int, columns: int, stages: int, depth: int) -> MxuConfig:
-    return MxuConfig(rows=rows, columns=columns, stages=stages, depth=depth)
+def small_unit(rows: int, columns: int, stages: int, depth: int, terms: int = 1) -> MxuConfig:
+    return MxuConfig(rows=rows, columns=columns, stages=stages, depth=depth, terms=terms)
 
 
 def description(config: MxuConfig, tile: int) -> str:
     """Describe a small unit and its longest tile, for the names of explorations."""
     size, stages = f"{config.rows}x{config.columns}", counted(config.stages, "stage")
-    return f"{size}, {stages}, depth {config.depth}, tiles up to {counted(tile, 'beat')}"
+    terms = f", {config.terms} terms" if config.terms > 1 else ""
+    return f"{size}, {stages}{terms}, depth {config.depth}, tiles up to {counted(tile, 'beat')}"
 
 
 def counted(number: int, noun: str) -> str:

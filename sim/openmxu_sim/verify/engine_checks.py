@@ -14,81 +14,39 @@ from openmxu_sim.verify.check import FAILED, HOLDS, Check, Outcome, drawn_case
 from openmxu_sim.verify.exploration.bugs import SEEDED_BUGS, seeded
 
 _COMPILED = "the compiled engine"
+_NETLIST, _RTL = "the netlist of the whole unit", "another simulator of the RTL"
+_FORMULA = "the golden model and the cycle formula"
 
 
 def compiled_checks(thorough: bool) -> Iterator[Check]:
-    for size in (16, 128):
-        yield Check(
-            _COMPILED,
-            f"parts and wiring of {size}x{size}",
-            "the netlist of the whole unit",
-            partial(_check_wiring, MxuConfig(rows=size, columns=size)),
-            thorough=size > 16,
-            seconds=40 if size > 16 else 3,
-        )
-    yield Check(
-        "controls: what must fail",
-        "units whose parts or wiring have a bug",
-        "the netlist of the whole unit",
-        _find_wrong_units,
-        thorough=True,
-        seconds=15,
-    )
-    yield Check(
-        _COMPILED,
-        "bits and cycles of random units",
-        "the golden model and the cycle formula",
-        partial(_agree_with_golden, drawn_case(200 if thorough else 8, range(1, 41))),
-        seconds=300 if thorough else 20,
-    )
-    yield Check(
-        _COMPILED,
-        "bits and cycles of 128x128",
-        "the golden model and the cycle formula",
-        partial(_agree_with_golden, drawn_case(5, range(128, 129))),
-        thorough=True,
-        seconds=40,
-    )
+    for size, seconds in ((16, 3), (128, 15)):
+        check = partial(_check_wiring, MxuConfig(rows=size, columns=size))
+        name = f"parts and wiring of {size}x{size}"
+        yield Check(_COMPILED, name, _NETLIST, check, thorough=size > 16, seconds=seconds)
+    controls, name = "controls: what must fail", "units whose parts or wiring have a bug"
+    yield Check(controls, name, _NETLIST, _find_wrong_units, thorough=True, seconds=15)
+    agree = partial(_agree_with_golden, drawn_case(200 if thorough else 8, range(1, 41)))
+    yield Check(_COMPILED, "bits and cycles of random units", _FORMULA, agree, seconds=300 if thorough else 20)
+    agree = partial(_agree_with_golden, drawn_case(5, range(128, 129)))
+    yield Check(_COMPILED, "bits and cycles of 128x128", _FORMULA, agree, thorough=True, seconds=40)
 
 
 def simulator_checks(thorough: bool) -> Iterator[Check]:
+    stalled = "bits and cycles under stalls, as pysim has them"
     # The tests of the simulators compare them with Amaranth's own; so that one is enough for a quick run.
     cases = (
         [*drawn_case(60, range(1, 7)), *drawn_case(260, range(1, 4))[60:]] if thorough else drawn_case(3, range(1, 4))
     )
-    yield Check(
-        _COMPILED,
-        "bits and cycles under stalls, as pysim has them",
-        "another simulator of the RTL",
-        partial(_agree, "pysim", cases),
-        seconds=400 if thorough else 15,
-    )
+    yield Check(_COMPILED, stalled, _RTL, partial(_agree, "pysim", cases), seconds=2850 if thorough else 15)
     for name in ("icarus", "verilator"):
-        yield Check(
-            _COMPILED,
-            f"bits and cycles under stalls, as {name} has them",
-            "another simulator of the RTL",
-            partial(_agree, name, drawn_case(20, range(1, 7))),
-            thorough=True,
-            seconds=200,
-        )
-        yield Check(
-            "cycles",
-            f"200 products of any shape and precision in {name}",
-            "the formula and the unit's counters",
-            partial(_count_cycles, name),
-            thorough=True,
-            seconds=100,
-        )
-    case = Case(0, MxuConfig(), m=70, k=200, n=150, kind="all")
-    yield Check(
-        _COMPILED,
-        "bits and cycles of 128x128 under stalls, as Verilator has them row by row",
-        "another simulator of the RTL",
-        partial(_agree, "hierarchical", [case]),
-        thorough=True,
-        seconds=200,
-    )
+        agree = partial(_agree, name, drawn_case(20, range(1, 7)))
+        yield Check(_COMPILED, stalled.replace("pysim", name), _RTL, agree, thorough=True, seconds=200)
+        products = f"200 products of any shape and precision in {name}"
+        counters = "the formula and the unit's counters"
+        yield Check("cycles", products, counters, partial(_count_cycles, name), thorough=True, seconds=100)
+    agree = partial(_agree, "hierarchical", [Case(0, MxuConfig(), m=70, k=200, n=150, kind="all")])
+    row_by_row = "bits and cycles of 128x128 under stalls, as Verilator has them row by row"
+    yield Check(_COMPILED, row_by_row, _RTL, agree, thorough=True, seconds=330)
 
 
 def _count_cycles(simulator: str) -> Outcome:

@@ -53,6 +53,17 @@ def test_bugs_are_found(name: str, symptom: str) -> None:
     assert all(line.startswith(f"cycle {cycle}: weights ") for cycle, line in enumerate(cycles))
 
 
+def test_weights_in_the_wrong_order_within_an_element() -> None:
+    """With one term the order is the same; with two, terms are those of another row."""
+    bug = Bug("pe", "Cat(self.i_weight, shadow)", "Cat(shadow[self.operand.width :], self.i_weight)")
+    failures = [
+        explore(replace(_SMALL, columns=1, terms=terms), longest_tile=1, longest_sum=1, unit=seeded(bug)).failure
+        for terms in (1, 2)
+    ]
+    assert failures[0] is None
+    assert str(failures[1]).startswith("a result is wrong\n")
+
+
 def test_every_bug_can_be_seeded() -> None:
     assert all(callable(seeded(bug)) for bug in SEEDED_BUGS.values())
 

@@ -4,9 +4,8 @@ from amaranth.hdl import Cat, Const, Module, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from openmxu.arith.datapath.recode import unpack_recoded
 from openmxu.arith.datapath.shift import normalise
-from openmxu.arith.datapath.unpack import unpack
+from openmxu.arith.datapath.unpack import unpack, unpack_recoded
 from openmxu.spec.formats import FloatFormat
 from openmxu.spec.recoded import Recoded
 

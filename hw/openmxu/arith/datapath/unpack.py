@@ -1,4 +1,4 @@
-"""Unpacking: the only place that takes a bit pattern apart."""
+"""Unpacking: the only place that takes bit patterns and recoded words apart."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import data
 
 from openmxu.spec.formats import FloatFormat
+from openmxu.spec.recoded import Recoded
 
 
 class Unpacked(data.StructLayout):
@@ -54,4 +55,21 @@ def unpack(m: Module, bits: Value, fmt: FloatFormat, subnormals: str, *, name: s
         m.d.comb += [unpacked.infinite.eq(exponent.all() & ~is_nan), unpacked.nan.eq(exponent.all() & is_nan)]
     else:
         m.d.comb += unpacked.nan.eq(bits[:-1].all())
+    return unpacked
+
+
+def unpack_recoded(m: Module, word: Value, fmt: FloatFormat, *, name: str) -> Any:
+    """The :class:`Unpacked` view of a recoded word: the exponent as the word has it."""
+    recoded = Recoded(fmt)
+    fraction, exponent = word[: fmt.fraction_width], word[fmt.fraction_width : -1]
+    special = exponent[-2:].all()
+    unpacked = Signal(Unpacked(fmt, recoded.exponent_width), name=name)
+    m.d.comb += [
+        unpacked.sign.eq(word[-1]),
+        unpacked.exponent.eq(exponent),
+        unpacked.significand.eq(Cat(fraction, 1)),
+        unpacked.zero.eq(~exponent[recoded.zero_width :].any()),
+        unpacked.infinite.eq(special & ~fraction[-1]),
+        unpacked.nan.eq(special & fraction[-1]),
+    ]
     return unpacked

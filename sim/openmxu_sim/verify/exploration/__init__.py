@@ -5,8 +5,8 @@ state the reset came. In each it lets every stream do all that it may do in one 
 legal beat, take a result or not. It checks that
 
 - each result shown is, term by term, what the numerics contract asks for: for every column the products of
-  rows 0, 1, 2 ... added in this order to +0, tiles added to earlier ones in the order of the tiles; with the
-  sender's ``last``; in the order in which the activations were sent;
+  rows 0, 1, 2 ... added in this order to +0, with several terms as many at once; tiles added to earlier ones in the
+  order of the tiles; with the sender's ``last``; in the order in which the activations were sent;
 - a result that is refused stays;
 - if the tile that is underway is ended and given its weights, all results come out: nothing is lost;
 - if both senders always offer and the receiver always takes, results come for ever: nothing hangs. Both follow

@@ -24,7 +24,7 @@ enum mistake {
   NONE, WEIGHTS_SHORT, WEIGHTS_LONG, TILE_CUT, TILE_UNBEGUN, TILE_LONG, MARKS_CHANGED, WEIGHTS_NONE, MISTAKES
 };
 
-static term products[MOST_TERMS][MOST_TERMS], sums[MOST_TERMS][MOST_TERMS];
+static term products[MOST_TERMS][MOST_TERMS], blocks[MOST_TERMS][MOST_TERMS], sums[MOST_TERMS][MOST_TERMS];
 static term conversions[MOST_TERMS], clearings[MOST_TERMS][MOST_TERMS];
 static bool is_sum[MOST_TERMS], tagged[MOST_TERMS];
 static int terms_known;
@@ -64,6 +64,11 @@ static inline term term_constant(term a) { return a; }
 
 static term term_multiply(term a, term b) {
   return a && b ? known(&products[a][b], false, tagged[a] | tagged[b]) : POISON;
+}
+
+/* Products that are added at once: their order is that of the rows. */
+static term term_join(term a, term b) {
+  return a && b ? known(&blocks[a][b], false, tagged[a] | tagged[b]) : POISON;
 }
 
 /* -0 is neutral to every sum. */
@@ -119,6 +124,7 @@ _Static_assert(UNIT_TERMS <= 64 * SET_WORDS, "a unit with more terms needs large
 
 static inline set set_constant(term a) { (void)a; return (set){0}; }
 static inline set set_multiply(set a, set b) { return a | b; }
+static inline set set_join(set a, set b) { return a | b; }
 static inline set set_add(set a, set b) { return a | b; }
 static inline set set_convert(set a) { return a; }
 static inline set set_clear(set a, set mark) { return a | mark; }
@@ -178,10 +184,13 @@ static void compute(struct model *m) {
     if (MOST_MISTAKES) m->row = row_of(marks, m->row);
     for (int column = 0; column < COLUMNS; column++) {
       term sum = ZERO;
+      term block = POISON;
       for (int row = 0; row < ROWS; row++) {
         term a = m->pending[0][row], w = m->active[row][column];
         if (CONVERTS) a = term_convert(a), w = term_convert(w);
-        sum = term_add(sum, term_multiply(a, w));
+        const term product = term_multiply(a, w);
+        block = row % TERMS ? term_join(block, product) : product;
+        if (row % TERMS == TERMS - 1) sum = term_add(sum, block);
       }
       if (marks.add) {
         const term old = m->bank[m->row][column];

@@ -16,6 +16,7 @@ def program(
     constants = {
         "ROWS": config.rows,
         "COLUMNS": config.columns,
+        "TERMS": config.terms,
         "DEPTH": config.depth,
         "LONGEST_TILE": longest_tile,
         "LONGEST_SUM": longest_sum,

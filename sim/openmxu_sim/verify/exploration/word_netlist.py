@@ -37,7 +37,8 @@ class Word:
     kind: str
     """``"input"`` (lane or mark of a stream), ``"constant"``, ``"choose"`` (the first of two words where a bit
     is high, else the second), ``"clear"`` (a word whose NaN is replaced where a mark says so),
-    ``"register"``, ``"read"`` (output register of a memory's port), ``"multiply"``, ``"add"``, ``"convert"``."""
+    ``"register"``, ``"read"`` (output register of a memory's port), ``"multiply"``, ``"join"`` (products, those before
+    first, that are added at once), ``"add"``, ``"convert"``."""
     operands: tuple[int, ...] = ()
     """Words that this word is computed from, by index."""
     control: tuple[str, ...] = ()
@@ -274,9 +275,18 @@ class WordNetlist:
             return Word(box, self._operands(cell, "i"), detail=0)
         if box == "add":
             return Word(box, self._operands(cell, "i_a", "i_b"), detail=at_sum)
-        self.words.append(Word("multiply", self._operands(cell, "i_a", "i_b"), detail=at_product))
-        product = len(self.words) - 1
-        return Word("add", (*self._operands(cell, "i_c"), product), detail=at_sum)
+        sides = [cell.connections[port] for port in ("i_a", "i_b")]
+        width = len(sides[0]) // self._config.terms
+        products = [
+            self._new(Word("multiply", tuple(self._word(side[low : low + width]) for side in sides), detail=at_product))
+            for low in range(0, len(sides[0]), width)
+        ]
+        block = functools.reduce(lambda left, right: self._new(Word("join", (left, right))), products)
+        return Word("add", (*self._operands(cell, "i_c"), block), detail=at_sum)
+
+    def _new(self, word: Word) -> int:
+        self.words.append(word)
+        return len(self.words) - 1
 
     def _operands(self, cell: Cell, *ports: str) -> tuple[int, ...]:
         return tuple(self._word(cell.connections[port]) for port in ports)
