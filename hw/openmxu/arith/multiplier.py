@@ -8,7 +8,7 @@ from openmxu.arith.datapath.pipeline import Pipeline
 from openmxu.arith.datapath.product import multiply, rebias
 from openmxu.arith.datapath.round import exponent_shape, round_pack
 from openmxu.spec.formats import FloatFormat, check_subnormals
-from openmxu.spec.recoded import Recoded
+from openmxu.spec.recoded import port_width
 from openmxu.spec.stages import MULTIPLIER_CUTS, check_stages
 
 
@@ -38,8 +38,7 @@ class Multiplier(wiring.Component):
 
     Members
     -------
-    i_a, i_b : In(operand.width)
-        Recoded words are a bit wider, or more.
+    i_a, i_b : In(operand.width), or In(Recoded(operand).width)
     o : Out(result.width)
 
     Raises
@@ -64,7 +63,7 @@ class Multiplier(wiring.Component):
         self.subnormals = check_subnormals(subnormals)
         self.stages = check_stages(stages, self.CUTS)
         self.recoded = recoded
-        width = Recoded(operand).width if recoded else operand.width
+        width = port_width(operand, subnormals, recoded=recoded)
         super().__init__({"i_a": In(width), "i_b": In(width), "o": Out(result.width)})
 
     @property

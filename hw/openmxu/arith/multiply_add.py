@@ -43,7 +43,7 @@ from openmxu.arith.datapath.unpack import unpack
 from openmxu.arith.multiplier import Multiplier
 from openmxu.spec.formats import FP32, FloatFormat, check_subnormals
 from openmxu.spec.forms import form_of
-from openmxu.spec.recoded import Recoded
+from openmxu.spec.recoded import port_width
 from openmxu.spec.stages import ADDER_CUTS, PRODUCT_CUTS, split_stages
 
 _GUARD_BITS = 4  # one more than an adder's: the product may lack its top bit
@@ -72,7 +72,7 @@ class MultiplyAdd(wiring.Component):
 
     Members
     -------
-    i_a, i_b : In(operand.width)
+    i_a, i_b : In(operand.width), or In(Recoded(operand).width)
     i_c : In(result.width)
         A NaN must be the canonical one, as every sum's is.
     o : Out(result.width)
@@ -98,7 +98,7 @@ class MultiplyAdd(wiring.Component):
         self._product_stages, self._sum_stages = split_stages(stages)
         self.stages = stages
         self.recoded = recoded
-        word = In(Recoded(operand).width if recoded else operand.width)
+        word = In(port_width(operand, subnormals, recoded=recoded))
         super().__init__({"i_a": word, "i_b": word, "i_c": In(result.width), "o": Out(result.width)})
 
     @property

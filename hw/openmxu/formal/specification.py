@@ -264,9 +264,7 @@ def _shift(width: int) -> Operation:
                (ite (= load #b1) weight shadow) (ite (= load #b1) weight shadow)
                (ite (= swap #b1) shadow active))))
 """
-    result = 0x1111
-    for value, bits in ((0b10, 2), *[(0x3333, width)] * 3):
-        result = result << bits | value
+    result = 0x1111 << 3 * width + 2 | 0b10 << 3 * width | 0x3333 << 2 * width | 0x3333 << width | 0x3333
     return Operation("shift", text, ((0x1111, 1, 0, 0x2222, 0x3333, 0x4444), result))
 
 

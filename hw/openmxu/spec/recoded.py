@@ -65,6 +65,19 @@ def is_recoded(fmt: FloatFormat, subnormals: str) -> bool:
     return subnormals == "ieee" and Recoded(fmt).width <= _MOST_WIDTH
 
 
+def port_width(fmt: FloatFormat, subnormals: str, *, recoded: bool) -> int:
+    """Bits of an operand's port.
+
+    Raises
+    ------
+    ValueError
+        Words are recoded without gradual underflow.
+    """
+    if recoded and subnormals != "ieee":
+        raise ValueError(f"recoded must be False unless subnormals is 'ieee', not {subnormals!r}")
+    return Recoded(fmt).width if recoded else fmt.width
+
+
 def word_width(fmt: FloatFormat, subnormals: str) -> int:
     """Bits of an operand inside a unit."""
-    return Recoded(fmt).width if is_recoded(fmt, subnormals) else fmt.width
+    return port_width(fmt, subnormals, recoded=is_recoded(fmt, subnormals))

@@ -14,7 +14,7 @@ from openmxu.arith import Adder, Multiplier, MultiplyAdd
 from openmxu.spec.formats import BF16, FP32, SUBNORMALS, FloatFormat
 from openmxu.spec.forms import AREA, SPEED
 from openmxu_sim import golden
-from openmxu_sim.cosim.benches.reference import element_words
+from openmxu_sim.cosim.benches.reference import recode
 from openmxu_sim.netlist.bitslice import Gates
 from openmxu_sim.operands import vectors
 
@@ -27,7 +27,7 @@ _Bits = npt.NDArray[np.uint32]
 
 def _check(dut: MultiplyAdd, a: _Bits, b: _Bits, c: _Bits, form: str = AREA) -> None:
     """Compare all results with those of a multiplier and an adder of the golden model."""
-    words = [element_words(each, dut.operand, dut.subnormals) if dut.recoded else each for each in (a, b)]
+    words = [recode(each, dut.operand) if dut.recoded else each for each in (a, b)]
     got = Gates(gates(dut, form=form), ["i_a", "i_b", "i_c"], latency=0)(*words, c)
     operand, result = str(dut.operand), str(dut.result)
     products = golden.multiply(a, b, operand, result, subnormals=dut.subnormals)
@@ -120,6 +120,7 @@ def test_smaller_than_its_parts() -> None:
     ("options", "error", "message"),
     [
         ({"stages": 8}, ValueError, "stages must be an integer from 0 to 7, not 8"),
+        ({"recoded": True}, ValueError, "recoded must be False unless subnormals is 'ieee', not 'flush'"),
         ({"stages": "2"}, TypeError, "stages must be an integer from 0 to 7, not '2'"),
         ({"subnormals": "no"}, ValueError, "subnormals must be 'flush' or 'ieee', not 'no'"),
     ],

@@ -9,7 +9,7 @@ from openmxu.area.target.gates import gates
 from openmxu.arith import Recoder
 from openmxu.spec.formats import FP32, FloatFormat
 from openmxu.spec.recoded import Recoded, is_recoded, word_width
-from openmxu_sim.cosim.benches.reference import element_words
+from openmxu_sim.cosim.benches.reference import recode
 from openmxu_sim.netlist.bitslice import Gates
 
 from ...bits import same_bits
@@ -20,7 +20,7 @@ def test_all_operands(name: str) -> None:
     fmt = FloatFormat.parse(name)
     operands = np.arange(1 << fmt.width, dtype=np.uint32)
     got = Gates(gates(Recoder(fmt)), ["i"], latency=0)(operands)
-    same_bits(got, element_words(operands, fmt, "ieee"), operands, fmt="", operand=name, note=name)
+    same_bits(got, recode(operands, fmt), operands, fmt="", operand=name, note=name)
 
 
 def test_words_of_bf16() -> None:

@@ -80,12 +80,12 @@ def drive(config: MxuConfig, tiles: list[Tile], cycles: int, seed: int) -> dict[
     to_sum = config.array_latency - config.element_rows * step  # from activation to where its partial sum comes in
     for tile in tiles:
         for beat, activation, psum in zip(tile.beats, tile.activations, tile.psums, strict=True):
-            activations[beat + rows // config.terms * step, rows] = _words(config, activation)
+            activations[beat + rows // config.terms * step, rows] = element_words(config, activation)
             psums[beat + to_sum + columns, columns] = psum
         swaps[tile.beats[0] + elements * step, elements] = 1
         for row, load in enumerate(tile.loads):
             loads[load, : row // config.terms + 1] = 1
-            weights[load + columns, columns] = _words(config, tile.weights[config.rows - 1 - row])
+            weights[load + columns, columns] = element_words(config, tile.weights[config.rows - 1 - row])
     return {
         "i_activations": pack(activations, width),
         "i_weights": pack(weights, width),
@@ -93,10 +93,6 @@ def drive(config: MxuConfig, tiles: list[Tile], cycles: int, seed: int) -> dict[
         "i_swaps": pack(swaps, 1),
         "i_loads": pack(loads, 1),
     }
-
-
-def _words(config: MxuConfig, operands: Words) -> Words:
-    return element_words(operands, config.operand, config.subnormals)
 
 
 @cocotb.test()
@@ -128,7 +124,7 @@ def check_weights(config: MxuConfig, number: int, tile: Tile, seen: Words, seed:
     check(
         f"o_weights after tile {number}",
         seen[when, columns],
-        _words(config, tile.weights[-1]),
+        element_words(config, tile.weights[-1]),
         fmt=config.operand.name if config.subnormals == "flush" else "",
         operands=[tile.weights[-1]],
         operand=config.operand.name,

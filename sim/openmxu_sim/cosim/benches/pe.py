@@ -110,18 +110,14 @@ async def every_cycle(dut: Any) -> None:
     # A partial sum comes when its product is ready.
     early = pe.latency - pe.psum_latency
     inputs = {
-        "i_activation": pack(_words(pe, given.activations), word_width(pe.operand, pe.subnormals)),
+        "i_activation": pack(element_words(pe, given.activations), word_width(pe.operand, pe.subnormals)),
         "i_swap": given.swaps.tolist(),
         "i_load": given.loads.tolist(),
-        "i_weight": _words(pe, given.weights).tolist(),
+        "i_weight": element_words(pe, given.weights).tolist(),
         "i_psum": [0] * early + given.psums.tolist(),
     }
     inputs = {name: values + [0] * (early + count - len(values)) for name, values in inputs.items()}
     compare(pe, given, await play(dut, inputs, OUTPUTS, more=pe.psum_latency), task.seed)
-
-
-def _words(pe: ProcessingElement, operands: Words) -> Words:
-    return element_words(operands, pe.operand, pe.subnormals)
 
 
 def compare(pe: ProcessingElement, given: Cycles, seen: dict[str, list[int]], seed: int) -> None:
@@ -129,10 +125,10 @@ def compare(pe: ProcessingElement, given: Cycles, seen: dict[str, list[int]], se
     operand = pe.operand.name if pe.subnormals == "flush" else ""
     count, word = len(given.activations), word_width(pe.operand, pe.subnormals)
     expected = {
-        "o_activation": (_words(pe, given.activations), 1, operand),
+        "o_activation": (element_words(pe, given.activations), 1, operand),
         "o_swap": (given.swaps, 1, ""),
         "o_load": (given.loads, 1, ""),
-        "o_weight": (_words(pe, given.shadow[:, -1]), 1, operand),
+        "o_weight": (element_words(pe, given.shadow[:, -1]), 1, operand),
         "o_psum": (given.sums, pe.latency, "fp32"),
     }
     for name, (words, latency, fmt) in expected.items():

@@ -9,6 +9,7 @@ from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import FloatFormat
 from openmxu.spec.marks import TILE_MARKS
 from openmxu.spec.recoded import Recoded, is_recoded
+from openmxu.unit.pe import ProcessingElement
 from openmxu.unit.status import Error
 from openmxu_sim import golden
 from openmxu_sim.golden.formats import decode
@@ -25,10 +26,13 @@ def element_sums(psums: Words, a: Words, b: Words, *, operand: str, subnormals: 
     return golden.add(psums, products, "fp32", subnormals=subnormals)
 
 
-def element_words(words: Words, operand: FloatFormat, subnormals: str) -> Words:
-    """Return operands as processing elements take them: recoded with gradual underflow, from the numbers they are."""
-    if not is_recoded(operand, subnormals):
-        return words
+def element_words(element: MxuConfig | ProcessingElement, operands: Words) -> Words:
+    """Return operands as processing elements take them: recoded with gradual underflow."""
+    return recode(operands, element.operand) if is_recoded(element.operand, element.subnormals) else operands
+
+
+def recode(words: Words, operand: FloatFormat) -> Words:
+    """Return the recoded words of operands, from the numbers that they are."""
     recoded, fmt = Recoded(operand), golden.find_format(str(operand))
     values = decode(words, fmt)
     significand, exponent = np.frexp(np.where(np.isfinite(values), np.abs(values), 0.0))
