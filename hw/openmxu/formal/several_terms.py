@@ -94,6 +94,11 @@ def _define(name: str, arguments: Mapping[str, int], body: str) -> str:
     return f"(define-fun {name} ({typed}) Bool\n{body})\n"
 
 
+def _meant(width: int, body: str) -> str:
+    """The meaning of a result: an exponent that no term has is 0."""
+    return f"(define-fun meant ((o (_ BitVec {width}))) (_ BitVec {width}) {body})\n"
+
+
 def products(terms: int) -> Operation:
     """The exact products of operands, and whether a NaN or infinities of either sign are among them."""
     words = {f"{i}": 16 for i in range(terms)}
@@ -119,7 +124,9 @@ def products(terms: int) -> Operation:
         {"a": 16 * terms, "b": 16 * terms, "o": sum(fields.values())},
         f"(and {exact} {_known(fields, 'o')})",
     )
-    return Operation("products", _SORTS + _EXPONENTS + _OPERANDS + text)
+    counts = f"(= {_fields(fields, 'o')['counts']} #b1)"
+    text += _meant(sum(fields.values()), f"(ite {counts} o (concat (_ bv0 10) ((_ extract {low - 1} 0) o)))")
+    return Operation("products", _SORTS + _EXPONENTS + _OPERANDS + text, means="meant")
 
 
 def _product_fields(terms: int) -> dict[str, int]:
@@ -176,7 +183,12 @@ def aligned(terms: int) -> Operation:
     exponent = f"(or (= ((_ extract 8 0) o) e) (not (or (counts c) (= {p['counts']} #b1))))"
     body = f"(let ((e {largest})) (and {exponent} (= ((_ extract {width - 1} 9) o) {_concat(parts)})))"
     text = _define("aligned", {"c": 32, "p": sum(widths.values()), "o": width}, body)
-    return Operation("aligned", _SORTS + _EXPONENTS + text, given=f"(and {_CANONICAL} {_known(widths, 'x1')})")
+    w = _fields(_window_fields(terms), "o")
+    zeros = [f"(= {w[f'term_{i}']} ((_ sign_extend 27) {w[f'differs_{i}']}))" for i in range(terms)]
+    none = f"(and (= {w['addend']} (_ bv0 28)) {' '.join(zeros)})"
+    text += _meant(width, f"(ite {none} (concat ((_ extract {width - 1} 9) o) (_ bv0 9)) o)")
+    given = f"(and {_CANONICAL} {_known(widths, 'x1')})"
+    return Operation("aligned", _SORTS + _EXPONENTS + text, given=given, means="meant")
 
 
 def rounded(terms: int) -> Operation:
