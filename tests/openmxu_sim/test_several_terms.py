@@ -13,10 +13,11 @@ from openmxu_sim import golden, simulate
 from openmxu_sim.engines import model
 from openmxu_sim.engines.compiled.wiring import check_parts, check_wiring
 from openmxu_sim.operands import vectors
+from openmxu_sim.verify.exact_sums import exact_sums
 
 from ..bits import same_bits
 from ..conftest import compiled, slow
-from ..several_terms import drawn, exact_sum
+from ..several_terms import drawn
 
 _FRAMEWORKS = {
     name: (import_module(name), import_module(f"openmxu_sim.{name}")) for name in ("torch", "jax") if find_spec(name)
@@ -36,11 +37,8 @@ _1, _NAN, _INF = 0x3F80, 0x7FC0, 0x7F80
 )
 def test_the_golden_model_has_the_bits_of_integers(operand: str, result: str, terms: int) -> None:
     c, a, b = drawn(operand, result, terms, 1000, seed=terms)
-    formats = golden.find_format(operand), golden.find_format(result)
-    expected = [exact_sum(*case, *formats) for case in zip(c.tolist(), a.tolist(), b.tolist(), strict=True)]
-    same_bits(
-        golden.dot_product_add(c, a, b, operand, result), np.array(expected, np.uint32), c, *a.T, *b.T, operand=""
-    )
+    expected = exact_sums(c, a, b, operand, result)
+    same_bits(golden.dot_product_add(c, a, b, operand, result), expected, c, *a.T, *b.T, operand="")
 
 
 @pytest.mark.parametrize(

@@ -1,31 +1,38 @@
 """All operands, or a hundred million biased ones, on the gates that synthesis makes of the arithmetic.
 
 Expected results come from the arithmetic of the processor that this runs on (``host.c``), not from the
-golden model: two sources that share nothing.
+golden model: two sources that share nothing. For sums of products, which it has not, they come from integers.
 """
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 from amaranth.hdl import Module, Shape
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from openmxu.area.target.gates import gates, mapped
-from openmxu.arith import Adder, Converter, Multiplier, Splitter
+from openmxu.arith import Adder, Converter, DotProductAdd, Multiplier, Splitter
 from openmxu.export.verilog import to_rtlil
-from openmxu.spec.formats import BF16, FP16, FP32
+from openmxu.spec.formats import BF16, FP16, FP32, FloatFormat
+from openmxu.spec.forms import AREA
 from openmxu.spec.passes import Part
-from openmxu_sim.netlist.bitslice import LANES, bit_slices
+from openmxu.yosys.netlist import Bit, Netlist
+from openmxu_sim import golden
+from openmxu_sim.netlist.bitslice import LANES, Gates, bit_slices
 from openmxu_sim.netlist.native import compile_c, resource
 from openmxu_sim.operands import vectors
-from openmxu_sim.operands.aliases import Progress
+from openmxu_sim.operands.aliases import Progress, Words
+from openmxu_sim.verify.exact_sums import exact_sums
 
 _HALF = 1 << 16
 _PAIRS = 1 << 20
+Batch = tuple[Words, Words, Words]
+"""Sums, and the operands of their products: (count, terms) twice."""
 _WRONG = ctypes.c_uint32 * 4
 
 
@@ -192,6 +199,53 @@ def additions(
         if progress is not None:
             progress(done, count)
     return Tally(done, 0)
+
+
+def apart(netlist: Netlist, terms: int) -> tuple[Netlist, list[str]]:
+    """A sum of products with a port for each operand, and the names of its ports."""
+    inputs: dict[str, tuple[Bit, ...]] = {}
+    for name, count in (("i_a", terms), ("i_b", terms), ("i_c", 1)):
+        bits = netlist.inputs[name]
+        width = len(bits) // count
+        inputs |= {f"{name}_{index}": bits[index * width : (index + 1) * width] for index in range(count)}
+    return replace(netlist, inputs=inputs), list(inputs)
+
+
+def dot_products(operand: str, result: str, draw: Callable[[], Iterable[Batch]], *, form: str = AREA) -> Tally:
+    """Compare sums of products with integers of Python, up to the first batch with wrong ones."""
+    gates_of, count = None, 0
+    for c, a, b in draw():
+        if gates_of is None:
+            formats = FloatFormat.parse(operand, "operand"), FloatFormat.parse(result, "result")
+            unit = DotProductAdd(*formats, terms=a.shape[1])
+            gates_of = Gates(*apart(gates(unit, form=form), unit.terms))
+        got, expected = gates_of(*a.T, *b.T, c), exact_sums(c, a, b, operand, result)
+        count += len(c)
+        for at in np.flatnonzero(got != expected)[:1]:
+            operands = " + ".join(f"{x:X}·{y:X}" for x, y in zip(a[at], b[at], strict=True))
+            first = f"{c[at]:X} + {operands}: got {got[at]:X}, expected {expected[at]:X}"
+            return Tally(count, int(np.count_nonzero(got != expected)), first)
+    return Tally(count, 0)
+
+
+def products_in_pairs() -> Iterator[Batch]:
+    """All 2^16 operands of two terms in e2f1, with sums in e4f3 of each kind: among them odd and even ones that
+    products take to a tie.
+    """
+    words = np.arange(16, dtype=np.uint32)
+    every = np.stack(np.meshgrid(words, words, words, words), axis=-1).reshape(-1, 4)
+    zeros_and_specials = 0x00, 0x80, 0x01, 0x78, 0xF8, 0x7C
+    for c in (*zeros_and_specials, 0x08, 0x77, 0xF7, 0x38, 0xB9, 0x58, 0x59, 0xD9, 0x60, 0xE1):
+        yield np.full(len(every), c, dtype=np.uint32), every[:, :2], every[:, 2:]
+
+
+def biased_products(count: int) -> Iterator[Batch]:
+    """A sum of fp32 and four products of bf16, so many times or some more: any patterns, and products that meet."""
+    for seed in range(-(-count // 20_000)):
+        b = vectors.operands("bf16", 80_000, seed).reshape(-1, 4)
+        a = np.concatenate([vectors.matching("bf16", b[5_000:], seed), b[:5_000]])
+        sums = vectors.partners("fp32", golden.multiply(a[:, 0], b[:, 0], "bf16", "fp32"), seed)
+        yield vectors.canonical(sums), a, b
 
 
 def _compile(netlist: Any, inputs: tuple[str, ...], *sources: str, latency: int = 0, part: Part = Part.WHOLE) -> Any:

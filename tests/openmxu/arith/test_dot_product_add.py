@@ -6,9 +6,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from amaranth.hdl import Cat, Module
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
 
 from openmxu.area.target.gates import gates
 from openmxu.arith import DotProductAdd
@@ -17,37 +14,18 @@ from openmxu.spec.forms import AREA, FPGA, SPEED
 from openmxu_sim import golden
 from openmxu_sim.netlist.bitslice import LANES, Gates
 from openmxu_sim.operands import vectors
+from openmxu_sim.verify.exhaustion import apart
 
 from ...bits import same_bits
 from ...conftest import slow
 from ...several_terms import Bits, drawn
 
 
-class _Apart(wiring.Component):
-    """The component with a port for each operand."""
-
-    def __init__(self, inside: DotProductAdd) -> None:
-        self.inside = inside
-        words = {f"{side}{index}": In(inside.operand.width) for side in "ab" for index in range(inside.terms)}
-        super().__init__(words | {"c": In(inside.result.width), "o": Out(inside.result.width)})
-
-    module_name = "apart"
-
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        m.submodules.inside = inside = self.inside
-        for port, side in ((inside.i_a, "a"), (inside.i_b, "b")):
-            m.d.comb += port.eq(Cat(getattr(self, f"{side}{index}") for index in range(inside.terms)))
-        m.d.comb += [inside.i_c.eq(self.c), self.o.eq(inside.o)]
-        return m
-
-
 @cache
 def _gates(operand: str, result: str, terms: int, stages: int = 0, form: str = AREA) -> Gates:
     formats = FloatFormat.parse(operand), FloatFormat.parse(result)
-    ports = [f"{side}{index}" for side in "ab" for index in range(terms)]
-    dut = _Apart(DotProductAdd(*formats, terms=terms, stages=stages))
-    return Gates(gates(dut, form=form), [*ports, "c"], latency=stages)
+    dut = DotProductAdd(*formats, terms=terms, stages=stages)
+    return Gates(*apart(gates(dut, form=form), terms), latency=stages)
 
 
 def _check(operand: str, result: str, terms: int, c: Bits, a: Bits, b: Bits, form: str = AREA) -> None:

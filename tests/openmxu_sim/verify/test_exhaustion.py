@@ -1,6 +1,7 @@
 """Broken arithmetic is seen; what is right is checked in test_checks.py."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,8 +10,9 @@ from amaranth.hdl import Value
 from openmxu.arith import Splitter
 from openmxu.arith.datapath import product
 from openmxu.arith.datapath import round as rounding
+from openmxu.spec.forms import FORMS
 from openmxu.yosys.mutation import mutants
-from openmxu_sim.verify.exhaustion import additions, parts, sweep
+from openmxu_sim.verify.exhaustion import additions, biased_products, dot_products, parts, sweep
 
 
 def _truncate(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,6 +51,16 @@ def test_broken_arithmetic_is_seen(
 def test_broken_sums_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     _truncate(monkeypatch)
     assert additions("flush", 0, 10**5).wrong
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_broken_sums_of_products_are_seen(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ties of totals that are inverted."""
+    right = rounding._nearest_even
+    monkeypatch.setattr(rounding, "_one_more_to_nearest_even", lambda fmt, bits: right(fmt, bits)[1])
+    tally = dot_products("bf16", "fp32", partial(biased_products, 1), form=form)
+    assert tally.wrong
+    assert "got" in tally.first
 
 
 def test_broken_parts_are_seen() -> None:
