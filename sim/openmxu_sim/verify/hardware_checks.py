@@ -299,7 +299,7 @@ def mutant_checks(thorough: bool) -> Iterator[Check]:
             name,
             against,
             partial(_grade, name, count, thorough),
-            seconds=(80 if subject.proofs else 20 if subject.is_quick else 400) if thorough else 20,
+            seconds=(80 if subject.proofs else 20 if subject.is_quick else 500) if thorough else 20,
         )
 
 

@@ -83,6 +83,11 @@ def draw(pe: ProcessingElement, count: int, seed: int) -> Cycles:
         activations = np.concatenate([activations, vectors.matrix((count, terms - 1), operand, seed + 2)], axis=1)
         meet = generator.random((count, 1)) < 0.8
         activations = np.where(meet, vectors.matching(operand, active, seed + 3), activations)
+        # Infinities and zeros in any term, which are otherwise rare, and what differs from these in a bit.
+        flipped = np.uint32(1) << generator.integers(pe.operand.width + 1, size=activations.shape, dtype=np.uint32)
+        edges = generator.integers(2, size=activations.shape, dtype=np.uint32) * pe.operand.overflow ^ flipped
+        is_edge = generator.random(activations.shape) < 0.05
+        activations = np.where(is_edge, edges & (1 << pe.operand.width) - 1, activations)
     sums_of = partial(element_sums, a=activations, b=active, operand=operand, subnormals=pe.subnormals)
     products = sums_of(np.full(count, 0 if terms > 1 else 0x8000_0000, dtype=np.uint32))
     psums = vectors.canonical(
