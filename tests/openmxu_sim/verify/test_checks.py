@@ -33,7 +33,6 @@ _SLOW = (
     "pe_bf16_ieee_s1_sum",
     "pe_bf16_flush_s6_sum",
     "pe_bf16_flush_s6_product",
-    "pe_bf16_flush_t4_s4_products",
     "processing element",
     "array",
     "matrix unit",
