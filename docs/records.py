@@ -16,11 +16,12 @@ from openmxu.area.finding.comparison import Comparison
 from openmxu.export.provenance import NETLIST, provenance
 from openmxu_boards.bitstream import record as builds
 from openmxu_boards.devices.boards import BOARDS
-from openmxu_sim.studies import accuracy, roofline, speed
-from openmxu_sim.studies.speed.measure import ROW_ENGINE
+from openmxu_sim.studies import accuracy, roofline
 from openmxu_sim.verify.check import FAILED, HOLDS, NOT_RUN
 from openmxu_sim.verify.evidence import Evidence, faults_to_markdown, to_markdown
+from openmxu_studies import speed
 from openmxu_studies.pretrained import answers as pretrained
+from openmxu_studies.speed.measure import ROW_ENGINE
 from openmxu_studies.training import record as training
 from openmxu_studies.training import tables as report
 

@@ -14,8 +14,9 @@ from openmxu.area.subject.points import PRODUCT, point
 from openmxu.cli.frame import main
 from openmxu.spec.formats import BF16
 from openmxu_sim import demo
-from openmxu_sim.studies import accuracy, speed
-from openmxu_sim.studies.speed.measure import Clocked
+from openmxu_sim.studies import accuracy
+from openmxu_studies import speed
+from openmxu_studies.speed.measure import Clocked
 
 from ..conftest import needs_compiler
 

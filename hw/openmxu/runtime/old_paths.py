@@ -27,7 +27,6 @@ _ROOMS = {
     "openmxu_sim.cosim": "benches waveform",
     "openmxu_sim.networks": "convolution costs numerics",
     "openmxu_sim.operands": "aliases npy parts stimulus tensors vectors",
-    "openmxu_sim.studies": "speed",
 }
 """Modules that moved into a folder of their package, by the folder's path."""
 
@@ -68,6 +67,7 @@ MOVED = {
     "openmxu_sim.jax.products": "openmxu_sim.jax.primitives",
     "openmxu_sim.jax.trial": "openmxu_sim.jax.try_handler",
     "openmxu_sim.onnx.operators": "openmxu_sim.onnx.matrix_nodes",
+    "openmxu_sim.speed": "openmxu_studies.speed",
     "openmxu_sim.studies.packages": "openmxu_studies.packages",
     "openmxu_sim.studies.pretrained": "openmxu_studies.pretrained",
     "openmxu_sim.studies.training": "openmxu_studies.training",

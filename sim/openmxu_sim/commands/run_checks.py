@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from openmxu.cli.frame import Console, add_command, bar, integer, print_drawn, print_markdown, tell
+from openmxu.runtime.extras import study
 from openmxu.runtime.files import folder, reserve
 
 if TYPE_CHECKING:
@@ -177,19 +178,18 @@ def add_bench(commands: Any) -> None:
 
 
 def _bench(options: argparse.Namespace) -> None:
-    from openmxu_sim.studies.speed import bench, compare, read_report, to_markdown
-
+    speed = study("speed", "bench")
     if not 1 <= options.limit <= 1000000:
         raise ValueError(f"limit must be an integer from 1 to 1000000, not {options.limit}")
     if options.plot is not None:
-        from openmxu_sim.studies.speed.speed_plot import to_svg  # matplotlib is missing sooner than after ten minutes
-    old = None if options.compare is None else read_report(options.compare)  # now: it may be --json
+        plot = study("speed.speed_plot", "bench")  # matplotlib is missing sooner than after ten minutes
+    old = None if options.compare is None else speed.read_report(options.compare)  # now: it may be --json
     with reserve(options.json, options.plot) as outputs:
         with bar("measurements") as progress:
-            report = bench(quick=options.quick, limit=options.limit, note=tell, progress=progress)
+            report = speed.bench(quick=options.quick, limit=options.limit, note=tell, progress=progress)
         outputs.write_text(options.json, report.to_json())
         if options.plot is not None:
-            outputs.write_bytes(options.plot, to_svg(report))
-        print_markdown(to_markdown(report))
+            outputs.write_bytes(options.plot, plot.to_svg(report))
+        print_markdown(speed.to_markdown(report))
         if old is not None:
-            print_markdown(compare(old, report))
+            print_markdown(speed.compare(old, report))

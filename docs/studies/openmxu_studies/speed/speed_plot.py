@@ -3,8 +3,8 @@
 from matplotlib.figure import Figure
 
 from openmxu.pages.figures import COLOURS, plain, svg
-from openmxu_sim.studies.speed.benchmark import Report
-from openmxu_sim.studies.speed.measure import Clocked
+from openmxu_studies.speed.benchmark import Report
+from openmxu_studies.speed.measure import Clocked
 
 _MARKERS = "osD^vP"
 

@@ -12,9 +12,9 @@ from openmxu.cli import frame
 from openmxu_sim.engines import compiled
 from openmxu_sim.engines.protocol import Run
 from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
-from openmxu_sim.studies.speed import Report, bench, benchmark, compare, measure, read_report, to_markdown
-from openmxu_sim.studies.speed.measure import ROW_ENGINE, Clocked, Ratio, Whole
-from openmxu_sim.studies.speed.speed_plot import to_svg
+from openmxu_studies.speed import Report, bench, benchmark, compare, measure, read_report, to_markdown
+from openmxu_studies.speed.measure import ROW_ENGINE, Clocked, Ratio, Whole
+from openmxu_studies.speed.speed_plot import to_svg
 
 try:
     find_compiler()
@@ -104,7 +104,7 @@ def test_compared() -> None:
 )
 def test_what_cannot_be_compared(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is refused before anything is measured."""
-    monkeypatch.setattr("openmxu_sim.studies.speed.bench", pytest.fail)
+    monkeypatch.setattr("openmxu_studies.speed.bench", pytest.fail)
     path = tmp_path / "old.json"
     path.write_text(text)
     with pytest.raises(ValueError, match="must be what `openmxu bench --json` wrote: "):

@@ -17,7 +17,7 @@ from openmxu.runtime import process
 from openmxu.runtime.machine import cores, machine_name, tool_version
 from openmxu_sim.cosim.simulators import find_simulator, load_simulator
 from openmxu_sim.netlist.native import compiler_version
-from openmxu_sim.studies.speed.measure import (
+from openmxu_studies.speed.measure import (
     ROW_ENGINE,
     Clocked,
     Ratio,
